@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one exception tree: everything the project raises on purpose descends from `LtpSwitcherError`.
+
+A message is written for the person who reads it: what is wrong, and what to do next.
+"""
+
+from __future__ import annotations
+
+
+class LtpSwitcherError(Exception):
+    """Base of every error that the project raises on purpose."""
+
+
+class InvalidValueError(LtpSwitcherError, ValueError):
+    """Input that names a field, carries a value, and breaks the rule given in `allowed`."""
+
+    def __init__(self, field: str, value: object, allowed: str) -> None:
+        self.field = field
+        self.value = value
+        self.allowed = allowed
+        super().__init__(f"{field}: {value!r} is not valid; allowed: {allowed}")
+
+
+class ConfigError(InvalidValueError):
+    """A key of a configuration, scenario or command line that is unknown or out of range."""
+
+
+class DatapathError(LtpSwitcherError):
+    """The kernel half cannot be reached, or refused a request."""
+
+
+class ArtifactError(LtpSwitcherError):
+    """A weight, state or data file is missing, corrupt, or of another version."""
+
+
+class ControlError(LtpSwitcherError):
+    """The daemon cannot be reached over its control socket, or refused a request."""
+
+
+class LabError(LtpSwitcherError):
+    """The lab could not be built or booted, or the guest failed."""
