@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+# `make help` lists the targets. Everything a target needs, it installs itself.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMPS := .cache/stamps
+# The two kernels that everything is built for and tested on.
+KERNELS := 6.1 6.12
+export LTP_CACHE ?= $(CURDIR)/.cache
+
+.PHONY: help demo test test-fast test-slow kmod lint format clean install uninstall venv \
+        generate train-encoder collect-dataset bench bench-kmod bench-daemon bench-lab
+
+help: ## List the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-16s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: venv kmod ## Build, boot the lab, run the switcher beside cubic, bbr and vegas; results in out/demo/
+	@$(BIN)/ltp-eval demo --out out/demo
+
+test: venv kmod ## Every test that fits in 20 minutes, the module's in the lab included
+	@$(MAKE) --no-print-directory -C kmod-mutant host-test
+	@$(BIN)/pytest -m "not slow"
+
+test-fast: venv ## Only what needs no kernel: seconds
+	@$(BIN)/pytest -q -m "not slow and not lab"
+
+test-slow: venv kmod ## The long suites
+	@$(BIN)/pytest -m slow
+
+kmod: $(STAMPS)/apt ## Build tcp_mutant.ko for both kernels
+	@for kernel in $(KERNELS); do $(MAKE) --no-print-directory -C kmod-mutant KVER=$$(.ci/kernel-release $$kernel); done
+
+lint: venv ## ruff, mypy, import-linter, checkpatch, generated files up to date
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy -p ltp_switcher
+	@$(BIN)/lint-imports
+	@$(BIN)/python kmod-mutant/tools/generate.py --check
+	@.ci/checkpatch
+
+format: venv ## Let ruff format the Python code
+	@$(BIN)/ruff check --fix . && $(BIN)/ruff format .
+
+generate: venv ## Netlink header, policies, Python constants and docs from the YAML spec
+	@$(BIN)/python kmod-mutant/tools/generate.py
+
+collect-dataset: venv kmod ## Record the encoder's data set in the lab (resumes where it stopped)
+	@$(BIN)/python -m ltp_switcher.encoder.dataset
+
+train-encoder: $(STAMPS)/train ## Train the encoder and write its weights (PyTorch, 5.4 GB, in .venv-train)
+	@.venv-train/bin/python -m ltp_switcher.encoder.train
+
+bench: bench-daemon bench-kmod bench-lab ## All benchmarks; they print, they do not judge
+
+bench-daemon: venv ## Steps, p50 and p99 per step, flows a core
+	@$(BIN)/python -m ltp_switcher.daemon.learning.bench
+
+bench-kmod: venv kmod ## Guest instructions per acknowledged packet and per switch
+	@$(BIN)/ltp-eval cost
+
+bench-lab: venv kmod ## Virtual seconds a wall second, instructions a packet
+	@$(BIN)/ltp-eval speed
+
+install: $(STAMPS)/apt ## Install module (DKMS), daemon, API and units on this machine (as root)
+	@packaging/install.sh
+
+uninstall: ## Take them away again
+	@packaging/uninstall.sh
+
+clean: ## Remove what was built (the download cache stays; `rm -r .cache` removes it too)
+	@rm -rf out build dist $(VENV) .venv-train $(STAMPS)
+	@find . -name __pycache__ -prune -not -path './.cache/*' -exec rm -rf {} +
+	@$(MAKE) --no-print-directory -C kmod-mutant clean
+
+venv: $(STAMPS)/venv
+
+$(STAMPS)/apt: .ci/apt-packages .ci/install-packages
+	@.ci/install-packages
+	@mkdir -p $(@D) && touch $@
+
+$(STAMPS)/venv: requirements.lock pyproject.toml $(STAMPS)/apt
+	@echo "Python packages → $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(STAMPS)/train: requirements-train.lock $(STAMPS)/apt
+	@$(PYTHON) -m venv .venv-train
+	@.venv-train/bin/pip install --disable-pip-version-check --require-hashes -r requirements-train.lock
+	@.venv-train/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
