@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The time series of a run: one row per flow and 100 ms bin, as the lab writes it."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltp_switcher.errors import ArtifactError
+
+FloatArray = NDArray[np.float64]
+BIN_S: Final = 0.1
+
+NUMBERS: Final = (
+    "t_s", "goodput_mbps", "rtt_ms", "rtt_min_ms", "rtt_max_ms", "cwnd_pkts", "delivery_rate_mbps",
+    "lost_pkts", "delivered_pkts", "retrans_pkts", "capacity_mbps", "queue_pkts",
+)  # fmt: skip
+COLUMNS: Final = (
+    "t_s", "flow", "scheme", "goodput_mbps", "rtt_ms", "rtt_min_ms", "rtt_max_ms", "cwnd_pkts",
+    "delivery_rate_mbps", "lost_pkts", "delivered_pkts", "retrans_pkts", "arm", "capacity_mbps",
+    "queue_pkts",
+)  # fmt: skip
+"""Header of `timeseries.csv`."""
+
+
+@dataclass(frozen=True)
+class FlowSeries:
+    """One flow's bins in order of time: every array has shape (bins,), float64.
+
+    Units are in the names. `t_s` is the bin's start. Counters (`lost_pkts`, `delivered_pkts`,
+    `retrans_pkts`) are of the bin alone. A value that was not measured in a bin is NaN.
+    `arm` is the protocol that held the flow at the bin's end.
+    """
+
+    flow: int
+    scheme: str
+    t_s: FloatArray
+    goodput_mbps: FloatArray
+    rtt_ms: FloatArray
+    rtt_min_ms: FloatArray
+    rtt_max_ms: FloatArray
+    cwnd_pkts: FloatArray
+    delivery_rate_mbps: FloatArray
+    lost_pkts: FloatArray
+    delivered_pkts: FloatArray
+    retrans_pkts: FloatArray
+    capacity_mbps: FloatArray
+    queue_pkts: FloatArray
+    arm: tuple[str, ...]
+
+    def life(self, start_s: float, stop_s: float) -> NDArray[np.bool_]:
+        """Mask, shape (bins,), of the bins that begin in [start_s, stop_s), to a tenth of a bin."""
+        slack_s = BIN_S / 10
+        mask: NDArray[np.bool_] = (self.t_s >= start_s - slack_s) & (self.t_s < stop_s - slack_s)
+        return mask
+
+
+def read_series(text: str) -> list[FlowSeries]:
+    """Parse `timeseries.csv`; flows in order of their index.
+
+    Raises:
+        ArtifactError: the header is not `COLUMNS`, or a cell is not a number.
+    """
+    reader = csv.DictReader(io.StringIO(text))
+    if tuple(reader.fieldnames or ()) != COLUMNS:
+        raise ArtifactError(f"timeseries.csv: header {reader.fieldnames} is not {', '.join(COLUMNS)}")
+    rows_of: dict[int, list[dict[str, str]]] = {}
+    for row in reader:
+        rows_of.setdefault(int(row["flow"]), []).append(row)
+    try:
+        return [_flow(flow, rows_of[flow]) for flow in sorted(rows_of)]
+    except (ValueError, TypeError) as error:
+        raise ArtifactError(f"timeseries.csv: {error}") from error
+
+
+def _flow(flow: int, rows: Sequence[dict[str, str]]) -> FlowSeries:
+    columns = {name: np.array([float(row[name] or "nan") for row in rows]) for name in NUMBERS}
+    return FlowSeries(flow=flow, scheme=rows[0]["scheme"], arm=tuple(row["arm"] for row in rows), **columns)
