@@ -14,7 +14,7 @@ KERNELS := 6.1 6.12
 export LTP_CACHE ?= $(CURDIR)/.cache
 
 .PHONY: help demo test test-fast test-slow kmod lint format clean install uninstall venv \
-        generate train-encoder collect-dataset bench bench-kmod bench-daemon bench-lab
+        lock generate train-encoder collect-dataset bench bench-kmod bench-daemon bench-lab
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-16s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ lint: venv ## ruff, mypy, import-linter, checkpatch, generated files up to date
 
 format: venv ## Let ruff format the Python code
 	@$(BIN)/ruff check --fix . && $(BIN)/ruff format .
+
+lock: ## Pin the Python packages anew from pyproject.toml
+	@.ci/lock
 
 generate: venv ## Netlink header, policies, Python constants and docs from the YAML spec
 	@$(BIN)/python kmod-mutant/tools/generate.py
