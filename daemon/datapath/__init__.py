@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernel half over generic netlink: `Datapath`, and what it returns and raises."""
+
+from ltp_switcher.daemon.datapath.client import Datapath, EventStream
+from ltp_switcher.daemon.datapath.errors import (
+    FlowNotFoundError,
+    ModuleMissingError,
+    PermissionDeniedError,
+    RequestRefusedError,
+)
+from ltp_switcher.daemon.datapath.types import (
+    ArmInfo,
+    CommandArray,
+    EventBatch,
+    FlowEvent,
+    FlowInfo,
+    KernelConfig,
+    RecordArray,
+    SelectResult,
+)
+
+__all__ = [
+    "ArmInfo",
+    "CommandArray",
+    "Datapath",
+    "EventBatch",
+    "EventStream",
+    "FlowEvent",
+    "FlowInfo",
+    "FlowNotFoundError",
+    "KernelConfig",
+    "ModuleMissingError",
+    "PermissionDeniedError",
+    "RecordArray",
+    "RequestRefusedError",
+    "SelectResult",
+]

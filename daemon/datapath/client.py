@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`Datapath`: the kernel half as Python sees it. One method per operation of `kmod-mutant/mutant.yaml`."""
+
+from __future__ import annotations
+
+import errno
+import struct
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Final, Self
+
+import numpy as np
+
+from ltp_switcher.daemon.datapath import protocol
+from ltp_switcher.daemon.datapath.errors import (
+    FlowNotFoundError,
+    ModuleMissingError,
+    explain,
+)
+from ltp_switcher.daemon.datapath.netlink import (
+    ATTRIBUTE_MAX_BYTES,
+    GenericNetlink,
+    GenericNetlinkEvents,
+    Message,
+    NetlinkError,
+    attribute,
+    parse_attributes,
+)
+from ltp_switcher.daemon.datapath.protocol import Cmd
+from ltp_switcher.daemon.datapath.types import (
+    ArmInfo,
+    CommandArray,
+    EventBatch,
+    FlowEvent,
+    FlowInfo,
+    KernelConfig,
+    RecordArray,
+    SelectResult,
+    decode_arm,
+    decode_config,
+    decode_flow,
+)
+from ltp_switcher.errors import DatapathError
+
+COMMANDS_PER_REQUEST: Final = min(
+    protocol.COMMANDS_MAX, ATTRIBUTE_MAX_BYTES // protocol.COMMAND_DTYPE.itemsize
+)
+DUMP_ATTEMPTS: Final = 5
+
+_NO_RECORDS: Final = np.empty(0, protocol.RECORD_DTYPE)
+_U32 = struct.Struct("=I")
+_U64 = struct.Struct("=Q")
+
+
+class Datapath:
+    """A connection to the module. Not for use from several threads at once.
+
+    Raises `ModuleMissingError` where the module is not loaded. Every method raises
+    `PermissionDeniedError` or `RequestRefusedError` as the kernel answers.
+    """
+
+    def __init__(self) -> None:
+        self._netlink = GenericNetlink(receive_buffer_bytes=8 << 20)
+        try:
+            self._family = self._netlink.family(protocol.FAMILY_NAME)
+        except NetlinkError as error:
+            self._netlink.close()
+            if error.errno == errno.ENOENT:
+                raise ModuleMissingError from error
+            raise explain("family lookup", error) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the socket. The flows stay as they are until the module's watchdog wakes."""
+        self._netlink.close()
+
+    def arms(self) -> list[ArmInfo]:
+        """Every arm, available or not, by id."""
+        found = [decode_arm(parse_attributes(m.payload)) for m in self._dump("arm-get", Cmd.ARM_GET)]
+        return sorted(found, key=lambda arm: arm.id)
+
+    def load_arm(self, name: str) -> ArmInfo:
+        """Look for a protocol, loading its module if need be. Its `state` says whether it may be used."""
+        payload = attribute(protocol.ArmAttr.NAME, name.encode() + b"\0")
+        return decode_arm(parse_attributes(self._request("arm-load", Cmd.ARM_LOAD, payload)))
+
+    def flows(self) -> list[FlowInfo]:
+        """Every flow that the caller may see, in no order. Consistent, or after some tries nearly so."""
+        for _ in range(DUMP_ATTEMPTS):
+            # By cookie: an interrupted dump may tell of a flow twice.
+            found = {
+                flow.cookie: flow
+                for flow in (
+                    decode_flow(parse_attributes(m.payload)) for m in self._dump("flow-get", Cmd.FLOW_GET)
+                )
+            }
+            if not self._netlink.dump_interrupted:
+                break
+        return list(found.values())
+
+    def flow(self, cookie: int) -> FlowInfo:
+        """One flow. Raises `FlowNotFoundError`."""
+        payload = attribute(protocol.FlowAttr.COOKIE, _U64.pack(cookie))
+        return decode_flow(parse_attributes(self._request("flow-get", Cmd.FLOW_GET, payload, cookie)))
+
+    def close_step(self) -> RecordArray:
+        """Close the step of every flow with a sample or a switch since the last call.
+
+        Returns the aggregates: `RECORD_DTYPE`, shape (flows,), read-only, its memory the caller's own.
+        """
+        chunks: list[bytes] = []
+        try:
+            for message in self._netlink.dump(self._family, Cmd.STEP_GET):
+                parts = parse_attributes(message.payload)
+                records = parts.get(protocol.StepAttr.RECORDS)
+                if records is None:
+                    continue
+                if not chunks:
+                    self._check_layout(parts)
+                chunks.append(bytes(records))
+        except NetlinkError as error:
+            # An overrun loses a message of this step; its flows tell of themselves again in the next.
+            if error.errno != errno.ENOBUFS:
+                raise explain("step-get", error) from error
+        if not chunks:
+            return _NO_RECORDS
+        return np.frombuffer(chunks[0] if len(chunks) == 1 else b"".join(chunks), dtype=protocol.RECORD_DTYPE)
+
+    def select(self, commands: CommandArray) -> SelectResult:
+        """Send commands (`COMMAND_DTYPE`, shape (n,)); each takes effect at its flow's next ACK."""
+        applied = unknown = refused = 0
+        for start in range(0, len(commands), COMMANDS_PER_REQUEST):
+            payload = attribute(
+                protocol.CommandAttr.COMMANDS, commands[start : start + COMMANDS_PER_REQUEST].tobytes()
+            )
+            reply = parse_attributes(self._request("select", Cmd.SELECT, payload))
+            applied += _U32.unpack(reply[protocol.CommandAttr.APPLIED])[0]
+            unknown += _U32.unpack(reply[protocol.CommandAttr.UNKNOWN])[0]
+            refused += _U32.unpack(reply[protocol.CommandAttr.REFUSED])[0]
+        return SelectResult(applied, unknown, refused)
+
+    def pin(self, cookie: int, arm: int) -> None:
+        """Give a flow an arm and keep it there. Raises `FlowNotFoundError`."""
+        payload = attribute(protocol.PinAttr.COOKIE, _U64.pack(cookie))
+        self._request("pin", Cmd.PIN, payload + attribute(protocol.PinAttr.ARM, _U32.pack(arm)), cookie)
+
+    def unpin(self, cookie: int) -> None:
+        """Let `select` direct a flow again. Raises `FlowNotFoundError`."""
+        self._request("unpin", Cmd.UNPIN, attribute(protocol.PinAttr.COOKIE, _U64.pack(cookie)), cookie)
+
+    def config(self) -> KernelConfig:
+        """The module's settings."""
+        return decode_config(parse_attributes(self._request("config-get", Cmd.CONFIG_GET)))
+
+    def set_config(
+        self,
+        *,
+        default_arm: int | None = None,
+        fallback_arm: int | None = None,
+        watchdog_ms: int | None = None,
+        restore: protocol.RestoreMode | None = None,
+    ) -> None:
+        """Change those of the module's settings that are given."""
+        given = {
+            protocol.ConfigAttr.DEFAULT_ARM: default_arm,
+            protocol.ConfigAttr.FALLBACK_ARM: fallback_arm,
+            protocol.ConfigAttr.WATCHDOG_MS: watchdog_ms,
+            protocol.ConfigAttr.RESTORE: restore,
+        }
+        payload = b"".join(attribute(k, _U32.pack(v)) for k, v in given.items() if v is not None)
+        self._request("config-set", Cmd.CONFIG_SET, payload)
+
+    def events(self) -> EventStream:
+        """Subscribe to births, deaths and fallbacks from now on."""
+        return EventStream(self._family.groups[protocol.MCGRP_EVENTS])
+
+    def _request(
+        self, operation: str, command: int, payload: bytes = b"", cookie: int | None = None
+    ) -> memoryview:
+        try:
+            reply = self._netlink.request(self._family, command, payload)
+        except NetlinkError as error:
+            if error.errno == errno.ENOENT and cookie is not None:
+                raise FlowNotFoundError(cookie) from error
+            raise explain(operation, error) from error
+        return reply.payload if reply is not None else memoryview(b"")
+
+    def _dump(self, operation: str, command: int) -> Iterator[Message]:
+        try:
+            yield from self._netlink.dump(self._family, command)
+        except NetlinkError as error:
+            raise explain(operation, error) from error
+
+    def _check_layout(self, parts: dict[int, memoryview]) -> None:
+        version = _U32.unpack(parts[protocol.StepAttr.RECORD_VERSION])[0]
+        size = _U32.unpack(parts[protocol.StepAttr.RECORD_SIZE])[0]
+        if (version, size) != (protocol.RECORD_VERSION, protocol.RECORD_DTYPE.itemsize):
+            raise DatapathError(
+                f"the module speaks record version {version} of {size} bytes, this daemon version "
+                f"{protocol.RECORD_VERSION} of {protocol.RECORD_DTYPE.itemsize}; install both alike"
+            )
+
+
+class EventStream:
+    """The module's multicast events, read without blocking."""
+
+    def __init__(self, group_id: int) -> None:
+        self._netlink = GenericNetlinkEvents(group_id)
+
+    def fileno(self) -> int:
+        """The descriptor to wait on."""
+        return self._netlink.fileno()
+
+    def close(self) -> None:
+        """Unsubscribe."""
+        self._netlink.close()
+
+    def read(self) -> EventBatch:
+        """What has arrived. `lost` means that the reader must look at all flows anew."""
+        messages, lost = self._netlink.read()
+        return EventBatch(
+            [FlowEvent(Cmd(m.command), decode_flow(parse_attributes(m.payload))) for m in messages], lost
+        )

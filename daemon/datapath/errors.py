@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the kernel half can refuse, as exceptions that say what to do about it."""
+
+from __future__ import annotations
+
+import errno
+
+from ltp_switcher.daemon.datapath.netlink import NetlinkError
+from ltp_switcher.errors import DatapathError
+
+
+class ModuleMissingError(DatapathError):
+    """The kernel has no netlink family `mutant`."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the kernel module tcp_mutant is not loaded: run `modprobe tcp_mutant` "
+            "(if there is no such module, install it: `make install`)"
+        )
+
+
+class PermissionDeniedError(DatapathError):
+    """The caller lacks the capability for the request."""
+
+    def __init__(self, operation: str) -> None:
+        super().__init__(
+            f"{operation}: not permitted; it needs CAP_NET_ADMIN in the flow's user namespace "
+            "(run as root, or let ltp-switcher.service run it)"
+        )
+
+
+class FlowNotFoundError(DatapathError):
+    """No flow has the cookie, or none that the caller may see."""
+
+    def __init__(self, cookie: int) -> None:
+        self.cookie = cookie
+        super().__init__(f"no flow under `mutant` has the cookie {cookie}")
+
+
+class RequestRefusedError(DatapathError):
+    """The kernel refused a request for another reason; `errno` and `reason` are the kernel's."""
+
+    def __init__(self, operation: str, error: NetlinkError) -> None:
+        self.errno = error.errno
+        self.reason = error.reason
+        super().__init__(f"{operation}: {error}")
+
+
+def explain(operation: str, error: NetlinkError) -> DatapathError:
+    """The exception that tells a person why `operation` failed."""
+    if error.errno == errno.EPERM:
+        return PermissionDeniedError(operation)
+    return RequestRefusedError(operation, error)

@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Generic netlink over a plain socket: families, requests, dumps, multicast, extended errors.
+
+Only what the datapath needs, and nothing that knows of `mutant`. Formats: `linux/netlink.h`,
+`linux/genetlink.h`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import struct
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from ltp_switcher.errors import DatapathError
+
+NETLINK_GENERIC: Final = 16
+SOL_NETLINK: Final = 270
+NETLINK_ADD_MEMBERSHIP: Final = 1
+NETLINK_CAP_ACK: Final = 10
+NETLINK_EXT_ACK: Final = 11
+NETLINK_GET_STRICT_CHK: Final = 12
+SO_RCVBUFFORCE: Final = 33
+
+NLMSG_ERROR: Final = 2
+NLMSG_DONE: Final = 3
+NLMSG_OVERRUN: Final = 4
+NLM_F_REQUEST: Final = 0x01
+NLM_F_ACK: Final = 0x04
+NLM_F_DUMP_INTR: Final = 0x10
+NLM_F_DUMP: Final = 0x300
+NLM_F_CAPPED: Final = 0x100
+NLM_F_ACK_TLVS: Final = 0x200
+
+GENL_ID_CTRL: Final = 16
+CTRL_CMD_GETFAMILY: Final = 3
+CTRL_ATTR_FAMILY_ID: Final = 1
+CTRL_ATTR_FAMILY_NAME: Final = 2
+CTRL_ATTR_VERSION: Final = 3
+CTRL_ATTR_MCAST_GROUPS: Final = 7
+CTRL_ATTR_MCAST_GRP_NAME: Final = 1
+CTRL_ATTR_MCAST_GRP_ID: Final = 2
+
+NLMSGERR_ATTR_MSG: Final = 1
+NLMSGERR_ATTR_OFFS: Final = 2
+
+NLA_TYPE_MASK: Final = 0x3FFF
+ATTRIBUTE_MAX_BYTES: Final = 0xFFFF - 4
+"""Payload that one attribute can carry: its length field has 16 bits."""
+
+ANSWER_S: Final = 5
+"""Seconds after which a request without an answer is given up."""
+
+_HEADER = struct.Struct("=IHHII")  # length, type, flags, sequence, port
+_GENL = struct.Struct("=BBH")  # command, version, reserved
+_ATTRIBUTE = struct.Struct("=HH")  # length, type
+_U32 = struct.Struct("=I")
+_S32 = struct.Struct("=i")
+_MESSAGE_AT = _HEADER.size
+_PAYLOAD_AT = _HEADER.size + _GENL.size
+
+Attributes = dict[int, memoryview]
+
+
+class NetlinkError(DatapathError):
+    """The kernel answered a request with an error.
+
+    `errno` is the kernel's, positive; `reason` its extended text, empty where it gave none;
+    `offset` the byte of the request that it objects to, if it said so.
+    """
+
+    def __init__(self, code: int, reason: str = "", offset: int | None = None) -> None:
+        self.errno = code
+        self.reason = reason
+        self.offset = offset
+        name = errno.errorcode.get(code, str(code))
+        super().__init__(f"{name}: {reason or os.strerror(code)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A resolved generic netlink family."""
+
+    name: str
+    id: int
+    version: int
+    groups: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of the family: its command and its payload after the generic header."""
+
+    command: int
+    payload: memoryview
+
+
+def attribute(kind: int, payload: bytes | bytearray | memoryview) -> bytes:
+    """One attribute, padded to 4 bytes. Raises `DatapathError` where the payload cannot fit in one."""
+    length = len(payload)
+    if length > ATTRIBUTE_MAX_BYTES:
+        raise DatapathError(
+            f"attribute {kind} of {length} bytes; a netlink attribute holds {ATTRIBUTE_MAX_BYTES}"
+        )
+    return _ATTRIBUTE.pack(_ATTRIBUTE.size + length, kind) + payload + bytes(-length % 4)
+
+
+def parse_attributes(data: memoryview) -> Attributes:
+    """Attributes by type; of a repeated one the last. Raises `DatapathError` on a malformed list."""
+    return dict(iterate_attributes(data))
+
+
+def iterate_attributes(data: memoryview) -> Iterator[tuple[int, memoryview]]:
+    """Every attribute in order, as (type, payload)."""
+    at, end = 0, len(data)
+    while at + 4 <= end:
+        length, kind = _ATTRIBUTE.unpack_from(data, at)
+        if length < 4 or at + length > end:
+            raise DatapathError(f"malformed netlink attribute of length {length} at byte {at} of {end}")
+        yield kind & NLA_TYPE_MASK, data[at + 4 : at + length]
+        at += (length + 3) & ~3
+
+
+class GenericNetlink:
+    """A request socket. One request at a time; not for use from several threads at once."""
+
+    def __init__(self, *, receive_buffer_bytes: int = 1 << 20) -> None:
+        self._socket = open_socket(receive_buffer_bytes)
+        self._sequence = 0
+        self.dump_interrupted = False
+        # The kernel sizes the messages of a dump by the largest buffer that it was offered.
+        self._buffer = bytearray(1 << 16)
+        self._view = memoryview(self._buffer)
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
+
+    def family(self, name: str) -> Family:
+        """Resolve a family and its multicast groups. Raises `NetlinkError` (ENOENT) where there is none."""
+        query = attribute(CTRL_ATTR_FAMILY_NAME, name.encode() + b"\0")
+        controller = Family("nlctrl", GENL_ID_CTRL, 1)
+        reply = self.request(controller, CTRL_CMD_GETFAMILY, query)
+        if reply is None:
+            raise DatapathError(f"the kernel gave no answer about the netlink family {name!r}")
+        found = parse_attributes(reply.payload)
+        groups = {}
+        for _, entry in iterate_attributes(found.get(CTRL_ATTR_MCAST_GROUPS, memoryview(b""))):
+            group = parse_attributes(entry)
+            label = bytes(group[CTRL_ATTR_MCAST_GRP_NAME]).rstrip(b"\0").decode()
+            groups[label] = read_uint(group[CTRL_ATTR_MCAST_GRP_ID])
+        return Family(
+            name, read_uint(found[CTRL_ATTR_FAMILY_ID]), read_uint(found[CTRL_ATTR_VERSION]), groups
+        )
+
+    def request(self, family: Family, command: int, payload: bytes = b"") -> Message | None:
+        """Send a request and wait for its acknowledgement.
+
+        Returns the reply, or None where the command has none. The reply's payload stays valid until
+        the next call. Raises `NetlinkError` as the kernel answers.
+        """
+        sequence = self._send(family, command, NLM_F_REQUEST | NLM_F_ACK, payload)
+        reply: Message | None = None
+        while True:
+            # Replies are copied: the acknowledgement that follows overwrites the buffer.
+            for kind, flags, start, end in self._receive(sequence):
+                if kind == NLMSG_ERROR:
+                    self._raise_if_error(flags, start, end)
+                    return reply
+                data = memoryview(bytes(self._view[start:end]))
+                reply = Message(data[0], data[_GENL.size :])
+
+    def dump(self, family: Family, command: int, payload: bytes = b"") -> Iterator[Message]:
+        """Dump a command's objects; each message's payload is valid until the next is asked for.
+
+        `dump_interrupted` says afterwards whether the kernel saw its list change meanwhile. Raises
+        `NetlinkError` as the kernel answers.
+        """
+        sequence = self._send(family, command, NLM_F_REQUEST | NLM_F_DUMP, payload)
+        self.dump_interrupted = False
+        while True:
+            for kind, flags, start, end in self._receive(sequence):
+                if kind == NLMSG_ERROR:
+                    self._raise_if_error(flags, start, end)
+                    return
+                if flags & NLM_F_DUMP_INTR:
+                    self.dump_interrupted = True
+                if kind == NLMSG_DONE:
+                    self._raise_if_error(flags, start, end, repeats_request=False)
+                    return
+                yield Message(self._buffer[start], self._view[start + _GENL.size : end])
+
+    def _send(self, family: Family, command: int, flags: int, payload: bytes) -> int:
+        self._sequence = sequence = (self._sequence + 1) & 0xFFFFFFFF
+        header = _HEADER.pack(_PAYLOAD_AT + len(payload), family.id, flags, sequence, 0)
+        try:
+            self._socket.send(header + _GENL.pack(command, family.version, 0) + payload)
+        except OSError as error:
+            raise NetlinkError(error.errno or errno.EIO) from error
+        return sequence
+
+    def _receive(self, sequence: int) -> Iterator[tuple[int, int, int, int]]:
+        """One datagram's messages that answer `sequence`, as (type, flags, start, end) in the buffer."""
+        try:
+            size = self._socket.recv_into(self._buffer)
+        except BlockingIOError:
+            raise DatapathError(f"the kernel did not answer a netlink request within {ANSWER_S} s") from None
+        except OSError as error:
+            raise NetlinkError(error.errno or errno.EIO) from error
+        at = 0
+        while at + _MESSAGE_AT <= size:
+            length, kind, flags, number, _ = _HEADER.unpack_from(self._buffer, at)
+            if length < _MESSAGE_AT or at + length > size:
+                raise DatapathError(f"malformed netlink message of length {length} in a datagram of {size}")
+            # Another sequence is what is left of a request that was given up.
+            if number == sequence:
+                yield kind, flags, at + _MESSAGE_AT, at + length
+            at += (length + 3) & ~3
+
+    def _raise_if_error(self, flags: int, start: int, end: int, *, repeats_request: bool = True) -> None:
+        code = -_S32.unpack_from(self._buffer, start)[0] if end - start >= 4 else 0
+        if code == 0:
+            return
+        at = start + 4
+        if repeats_request:
+            request_length = _U32.unpack_from(self._buffer, at)[0]
+            at += _HEADER.size if flags & NLM_F_CAPPED else (request_length + 3) & ~3
+        reason, offset = "", None
+        if flags & NLM_F_ACK_TLVS and at < end:
+            details = parse_attributes(self._view[at:end])
+            if NLMSGERR_ATTR_MSG in details:
+                reason = bytes(details[NLMSGERR_ATTR_MSG]).rstrip(b"\0").decode(errors="replace")
+            if NLMSGERR_ATTR_OFFS in details:
+                offset = read_uint(details[NLMSGERR_ATTR_OFFS])
+        raise NetlinkError(code, reason, offset)
+
+
+class GenericNetlinkEvents:
+    """A non-blocking socket subscribed to one multicast group."""
+
+    def __init__(self, group_id: int, *, receive_buffer_bytes: int = 4 << 20) -> None:
+        self._socket = open_socket(receive_buffer_bytes)
+        self._socket.setblocking(False)
+        self._socket.setsockopt(SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, group_id)
+
+    def fileno(self) -> int:
+        """The descriptor to wait on."""
+        return self._socket.fileno()
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
+
+    def read(self, limit: int = 4096) -> tuple[list[Message], bool]:
+        """At most about `limit` messages that have arrived, and whether the kernel had to drop some."""
+        messages: list[Message] = []
+        lost = False
+        while len(messages) < limit:
+            try:
+                datagram = memoryview(self._socket.recv(1 << 16))
+            except BlockingIOError:
+                break
+            except OSError as error:
+                if error.errno != errno.ENOBUFS:
+                    raise NetlinkError(error.errno or errno.EIO) from error
+                lost = True
+                continue
+            at = 0
+            while at + _PAYLOAD_AT <= len(datagram):
+                length, kind, _, _, _ = _HEADER.unpack_from(datagram, at)
+                if length < _PAYLOAD_AT or at + length > len(datagram):
+                    break
+                if kind > NLMSG_OVERRUN:
+                    start = at + _MESSAGE_AT
+                    messages.append(Message(datagram[start], datagram[start + _GENL.size : at + length]))
+                at += (length + 3) & ~3
+        return messages, lost
+
+
+def read_uint(data: memoryview) -> int:
+    """An unsigned integer of the host's byte order, of any width."""
+    return int.from_bytes(data, sys.byteorder)
+
+
+def open_socket(receive_buffer_bytes: int) -> socket.socket:
+    """A bound generic netlink socket with extended and strict checking. Raises `DatapathError`."""
+    try:
+        sock = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, NETLINK_GENERIC)
+    except OSError as error:
+        raise DatapathError(f"this system gives no generic netlink socket: {error.strerror}") from error
+    for option in (NETLINK_CAP_ACK, NETLINK_EXT_ACK, NETLINK_GET_STRICT_CHK):
+        sock.setsockopt(SOL_NETLINK, option, 1)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, receive_buffer_bytes)
+    except PermissionError:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
+    # Not settimeout(), which costs a poll() before every receive.
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("@ll", ANSWER_S, 0))
+    sock.bind((0, 0))
+    return sock

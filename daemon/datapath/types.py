@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the datapath's operations carry, decoded from netlink attributes."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ltp_switcher.daemon.datapath import protocol
+from ltp_switcher.daemon.datapath.netlink import Attributes, read_uint
+from ltp_switcher.daemon.datapath.protocol import ArmAttr, Cmd, ConfigAttr, FlowAttr
+
+RecordArray = npt.NDArray[np.void]
+"""`protocol.RECORD_DTYPE`, shape (n,): one aggregate per flow."""
+CommandArray = npt.NDArray[np.void]
+"""`protocol.COMMAND_DTYPE`, shape (n,): one command per flow."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArmInfo:
+    """An arm as the module has it; `reason` says why one is not available."""
+
+    id: int
+    name: str
+    state: protocol.ArmState
+    kind: protocol.ArmKind
+    reason: str
+
+    @property
+    def available(self) -> bool:
+        """Whether a flow may be given the arm."""
+        return self.state == protocol.ArmState.AVAILABLE
+
+
+@dataclass(frozen=True, slots=True)
+class FlowInfo:
+    """Who a flow is and how it stands. Ports in host order; `netns` is the namespace's inode."""
+
+    cookie: int
+    netns: int
+    family: int
+    local_address: str
+    local_port: int
+    remote_address: str
+    remote_port: int
+    age_ns: int
+    reason: protocol.FallbackReason
+    record: RecordArray
+    """Shape (1,): a look at the step in progress; in the event of a death, the totals."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlowEvent:
+    """A multicast event: `Cmd.FLOW_BIRTH`, `FLOW_DEATH` or `FLOW_FALLBACK`, and its flow."""
+
+    kind: Cmd
+    flow: FlowInfo
+
+
+@dataclass(frozen=True, slots=True)
+class EventBatch:
+    """Events in order of arrival; `lost` tells that the kernel dropped some."""
+
+    events: list[FlowEvent]
+    lost: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SelectResult:
+    """How many commands took effect, named no flow, or were refused (pinned, arm not available)."""
+
+    applied: int
+    unknown: int
+    refused: int
+
+
+@dataclass(frozen=True, slots=True)
+class KernelConfig:
+    """The module's settings. `watchdog_ms` 0 means no watchdog."""
+
+    default_arm: int
+    fallback_arm: int
+    watchdog_ms: int
+    restore: protocol.RestoreMode
+
+
+def decode_arm(parts: Attributes) -> ArmInfo:
+    """An arm from the attributes of set `arm`."""
+    return ArmInfo(
+        read_uint(parts[ArmAttr.ID]),
+        read_text(parts, ArmAttr.NAME),
+        protocol.ArmState(read_uint(parts[ArmAttr.STATE])),
+        protocol.ArmKind(read_uint(parts[ArmAttr.KIND])),
+        read_text(parts, ArmAttr.REASON),
+    )
+
+
+def decode_flow(parts: Attributes) -> FlowInfo:
+    """A flow from the attributes of set `flow`."""
+    family = read_uint(parts[FlowAttr.FAMILY])
+    return FlowInfo(
+        cookie=read_uint(parts[FlowAttr.COOKIE]),
+        netns=read_uint(parts[FlowAttr.NETNS]),
+        family=family,
+        local_address=socket.inet_ntop(family, parts[FlowAttr.SADDR]),
+        local_port=read_uint(parts[FlowAttr.SPORT]),
+        remote_address=socket.inet_ntop(family, parts[FlowAttr.DADDR]),
+        remote_port=read_uint(parts[FlowAttr.DPORT]),
+        age_ns=read_uint(parts[FlowAttr.AGE_NS]),
+        reason=protocol.FallbackReason(read_uint(parts[FlowAttr.REASON])),
+        record=np.frombuffer(bytes(parts[FlowAttr.RECORD]), dtype=protocol.RECORD_DTYPE),
+    )
+
+
+def decode_config(parts: Attributes) -> KernelConfig:
+    """The module's settings from the attributes of set `config`."""
+    return KernelConfig(
+        read_uint(parts[ConfigAttr.DEFAULT_ARM]),
+        read_uint(parts[ConfigAttr.FALLBACK_ARM]),
+        read_uint(parts[ConfigAttr.WATCHDOG_MS]),
+        protocol.RestoreMode(read_uint(parts[ConfigAttr.RESTORE])),
+    )
+
+
+def read_text(parts: Attributes, kind: int) -> str:
+    """A string attribute without its terminator; empty where it is absent."""
+    return bytes(parts[kind]).rstrip(b"\0").decode(errors="replace") if kind in parts else ""

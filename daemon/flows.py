@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The flow table: every flow has a slot, and what is known of it lies in arrays indexed by slot.
+
+A slot is used anew after its flow has ended, so arrays stay as small as the largest number of
+flows that were ever open together.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ltp_switcher.daemon.datapath import FlowInfo, RecordArray, protocol
+
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+U64Array = npt.NDArray[np.uint64]
+
+UNKNOWN: Final = -1
+PREFIX_BITS_V4: Final = 24
+PREFIX_BITS_V6: Final = 48
+
+
+@dataclass(slots=True)
+class Changes:
+    """Slots that came and went. A slot may be in both: closed first, then opened for another flow."""
+
+    opened: list[int] = field(default_factory=list)
+    closed: list[int] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.opened or self.closed)
+
+
+class FlowTable:
+    """Flows by slot. Arrays have the shape (capacity, …) and grow by doubling; take them anew after `add`."""
+
+    def __init__(self, *, home_netns: int = 0, capacity: int = 64) -> None:
+        self._home_netns = home_netns
+        self._slot_of: dict[int, int] = {}
+        self._free = list(range(capacity - 1, -1, -1))
+        self.info: list[FlowInfo | None] = [None] * capacity
+        self.prefix: list[str] = [""] * capacity
+        self.cookie: U64Array = np.zeros(capacity, np.uint64)
+        self.record: RecordArray = np.zeros(capacity, protocol.RECORD_DTYPE)
+        """The latest aggregate."""
+        self.born_ns: IntArray = np.zeros(capacity, np.int64)
+        """CLOCK_MONOTONIC."""
+        self.reward: FloatArray = np.full(capacity, np.nan)
+        """The latest normalised reward; NaN before the first."""
+        self.goodput_Bps: FloatArray = np.zeros(capacity)
+        """Bytes newly acknowledged per second, smoothed over about a second."""
+        self.arm_time_ns: U64Array = np.zeros((capacity, protocol.ARMS_MAX + 1), np.uint64)
+        """How long each arm (second axis) has been the flow's."""
+        self._sorted_cookies: U64Array = np.empty(0, np.uint64)
+        self._sorted_slots: IntArray = np.empty(0, np.int64)
+        self._sorted = True
+
+    def __len__(self) -> int:
+        return len(self._slot_of)
+
+    def __contains__(self, cookie: int) -> bool:
+        return cookie in self._slot_of
+
+    @property
+    def capacity(self) -> int:
+        """Slots there are, used or not."""
+        return len(self.info)
+
+    def slots(self) -> list[int]:
+        """The slots in use, oldest flow first."""
+        return list(self._slot_of.values())
+
+    def slot(self, cookie: int) -> int:
+        """The slot of a flow, or `UNKNOWN`."""
+        return self._slot_of.get(cookie, UNKNOWN)
+
+    def slots_of(self, cookies: U64Array) -> IntArray:
+        """The slots of flows, `UNKNOWN` where the table has none. Shape as given."""
+        if not self._sorted:
+            self._sort()
+        if self._sorted_cookies.size == 0:
+            return np.full(cookies.shape, UNKNOWN, np.int64)
+        # A search that ends behind the last one wraps to the first, where the comparison fails.
+        at = np.searchsorted(self._sorted_cookies, cookies) % self._sorted_cookies.size
+        return np.where(self._sorted_cookies[at] == cookies, self._sorted_slots[at], UNKNOWN)
+
+    def add(self, flow: FlowInfo, now_ns: int) -> int | None:
+        """Give a flow a slot; None where it has one already."""
+        if flow.cookie in self._slot_of:
+            return None
+        if not self._free:
+            self._grow()
+        slot = self._free.pop()
+        self._slot_of[flow.cookie] = slot
+        self._sorted = False
+        self.info[slot] = flow
+        self.prefix[slot] = destination_prefix(flow, self._home_netns)
+        self.cookie[slot] = flow.cookie
+        self.record[slot] = flow.record[0]
+        self.born_ns[slot] = now_ns - flow.age_ns
+        self.reward[slot] = np.nan
+        self.goodput_Bps[slot] = 0.0
+        self.arm_time_ns[slot] = 0
+        return slot
+
+    def remove(self, cookie: int) -> int | None:
+        """Free a flow's slot; None where it has none."""
+        slot = self._slot_of.pop(cookie, None)
+        if slot is None:
+            return None
+        self._sorted = False
+        self.info[slot] = None
+        self.prefix[slot] = ""
+        self._free.append(slot)
+        return slot
+
+    def resync(self, flows: Iterable[FlowInfo], now_ns: int) -> Changes:
+        """Make the table hold exactly these flows."""
+        present = {flow.cookie: flow for flow in flows}
+        changes = Changes()
+        for cookie in [c for c in self._slot_of if c not in present]:
+            slot = self.remove(cookie)
+            if slot is not None:
+                changes.closed.append(slot)
+        for flow in present.values():
+            slot = self.add(flow, now_ns)
+            if slot is not None:
+                changes.opened.append(slot)
+        return changes
+
+    def observe(self, slots: IntArray, records: RecordArray) -> None:
+        """Keep a step's aggregates: `records[i]` belongs to slot `slots[i]`; slots are distinct."""
+        interval_ns = records["interval_ns"]
+        self.record[slots] = records
+        self.arm_time_ns[slots, records["arm"]] += interval_ns
+        interval_s = np.maximum(interval_ns * 1e-9, 1e-6)
+        weight = -np.expm1(-interval_s)
+        rate_Bps = records["acked_bytes"] / interval_s
+        self.goodput_Bps[slots] += weight * (rate_Bps - self.goodput_Bps[slots])
+
+    def _sort(self) -> None:
+        cookies = np.fromiter(self._slot_of.keys(), np.uint64, len(self._slot_of))
+        slots = np.fromiter(self._slot_of.values(), np.int64, len(self._slot_of))
+        order = np.argsort(cookies)
+        self._sorted_cookies, self._sorted_slots = cookies[order], slots[order]
+        self._sorted = True
+
+    def _grow(self) -> None:
+        old = self.capacity
+        self._free.extend(range(2 * old - 1, old - 1, -1))
+        self.info.extend([None] * old)
+        self.prefix.extend([""] * old)
+        for name in ("cookie", "record", "born_ns", "reward", "goodput_Bps", "arm_time_ns"):
+            array = getattr(self, name)
+            setattr(self, name, np.concatenate([array, np.zeros_like(array)]))
+
+
+def destination_prefix(flow: FlowInfo, home_netns: int) -> str:
+    """The network that a flow goes to, over which what was learned is shared.
+
+    /24 for IPv4 and /48 for IPv6, as routes are announced no finer. Flows of another network
+    namespace than the daemon's take other paths to the same address, so theirs is another prefix.
+    """
+    bits = PREFIX_BITS_V4 if flow.family == socket.AF_INET else PREFIX_BITS_V6
+    network = ipaddress.ip_network((flow.remote_address, bits), strict=False)
+    return str(network) if flow.netns == home_netns else f"{network}@{flow.netns}"
