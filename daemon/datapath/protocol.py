@@ -27,7 +27,7 @@ COMMANDS_MAX: Final = 4095
 COMMANDS_LEN_MAX: Final = 65520
 # Epochs that one step can credit.
 CREDITS_MAX: Final = 4
-MCGRP_EVENTS: Final = "events"
+GROUP_EVENTS: Final = "events"
 
 
 class ArmId(IntEnum):
