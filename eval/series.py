@@ -71,9 +71,9 @@ def read_series(text: str) -> list[FlowSeries]:
     if tuple(reader.fieldnames or ()) != COLUMNS:
         raise ArtifactError(f"timeseries.csv: header {reader.fieldnames} is not {', '.join(COLUMNS)}")
     rows_of: dict[int, list[dict[str, str]]] = {}
-    for row in reader:
-        rows_of.setdefault(int(row["flow"]), []).append(row)
     try:
+        for row in reader:
+            rows_of.setdefault(int(row["flow"]), []).append(row)
         return [_flow(flow, rows_of[flow]) for flow in sorted(rows_of)]
     except (ValueError, TypeError) as error:
         raise ArtifactError(f"timeseries.csv: {error}") from error

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Find mahimahi traces: one millisecond timestamp a line, one 1500-byte packet may leave then."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from pathlib import Path
+
+from ltp_switcher.errors import ConfigError
+from ltp_switcher.eval.paths import traces_dir
+from ltp_switcher.eval.scenario import MODEL_TRACE, is_path
+
+
+def locate_trace(trace: str) -> Path | None:
+    """Return the file of a trace, or `None` where the seeded LTE-like model stands in for it.
+
+    A path must exist. A name is looked up in the trace folder; where there is no such folder at
+    all, the model stands in, and who runs the scenario says so.
+
+    Raises:
+        ConfigError: there is no such file, or no such name in the trace folder.
+    """
+    if trace == MODEL_TRACE:
+        return None
+    folder = traces_dir()
+    file = Path(trace) if is_path(trace) else folder / trace
+    if file.is_file():
+        return file
+    if is_path(trace):
+        raise ConfigError("link.trace", trace, "the path of a file that exists")
+    if not folder.is_dir():
+        return None
+    names = sorted(path.name for path in folder.iterdir() if path.suffix in (".up", ".down"))
+    close = difflib.get_close_matches(trace, names, n=1)
+    hint = f" (did you mean {close[0]}?)" if close else ""
+    raise ConfigError(
+        "link.trace", trace, f"{', '.join(names) or 'a file'} in {folder}, or {MODEL_TRACE}{hint}"
+    )
+
+
+def trace_digest(trace: str | None) -> str:
+    """Return a hash of the trace's content, empty for the model and for a link without a trace.
+
+    Raises:
+        ConfigError: as `locate_trace`.
+    """
+    file = locate_trace(trace) if trace is not None else None
+    return hashlib.sha256(file.read_bytes()).hexdigest() if file else ""

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ltp_switcher.errors import ConfigError
+from ltp_switcher.eval.scenario import MODEL_TRACE
+from ltp_switcher.eval.traces import locate_trace, trace_digest
+
+
+@pytest.fixture
+def traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "Some-LTE.down").write_text("0\n5\n")
+    (tmp_path / "README.md").write_text("not a trace")
+    monkeypatch.setenv("LTP_TRACES", str(tmp_path))
+    return tmp_path
+
+
+def test_a_trace_is_found_by_name_and_by_path(traces: Path) -> None:
+    file = traces / "Some-LTE.down"
+    assert locate_trace("Some-LTE.down") == locate_trace(str(file)) == file
+    assert len(trace_digest("Some-LTE.down")) == 64
+
+
+def test_a_misspelt_name_is_an_error_with_a_hint(traces: Path) -> None:
+    with pytest.raises(ConfigError, match=r"did you mean Some-LTE\.down"):
+        locate_trace("Some-LTE.up")
+    with pytest.raises(ConfigError, match="a file that exists"):
+        locate_trace(str(traces / "gone"))
+
+
+def test_the_model_stands_in_where_there_are_no_traces(traces: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert locate_trace(MODEL_TRACE) is None
+    monkeypatch.setenv("LTP_TRACES", str(traces / "gone"))
+    assert locate_trace("Some-LTE.down") is None
+    assert trace_digest("Some-LTE.down") == trace_digest(None) == ""
