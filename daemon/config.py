@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The daemon's settings: one schema, from which the example file, the checks and their messages come.
+
+A value is looked for in this order: command line flag, environment (`LTP_SWITCHER_<SECTION>_<KEY>`),
+file, default.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+Value = bool | int | float | str | tuple[str, ...]
+DEFAULT_PATH: Final = "/etc/ltp-switcher/config.toml"
+MODES: Final = ("active", "advise", "off")
+T = TypeVar("T", bound=Value)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What a key means and which values it takes."""
+
+    doc: str
+    minimum: float | None = None
+    maximum: float | None = None
+    choices: tuple[str, ...] = ()
+    live: bool = False
+    """Whether a reload applies a new value to the running daemon."""
+
+
+def key(
+    default: T,
+    doc: str,
+    *,
+    minimum: float | None = None,
+    maximum: float | None = None,
+    choices: tuple[str, ...] = (),
+    live: bool = False,
+) -> T:
+    """A dataclass field with its rule. Typed as its value, as `dataclasses.field` itself is."""
+    rule = Rule(doc, minimum, maximum, choices, live)
+    made: T = field(default=default, metadata={"rule": rule})
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonSection:
+    """How the daemon runs."""
+
+    mode: str = key(
+        "active",
+        "active: decide and switch. advise: decide and log, change nothing. off: only measure.",
+        choices=MODES,
+        live=True,
+    )
+    policy: str = key(
+        "mutant",
+        "mutant: Algorithm 1 of the paper. random: any arm at every step, a baseline. dwell-random: "
+        "random arms held for 1, 5, 20 or 100 steps, for collecting data.",
+        choices=("mutant", "random", "dwell-random"),
+    )
+    step_ms: float = key(10.0, "Time between decisions, δ of the paper, ms.", minimum=1, maximum=10_000)
+    idle_step_ms: float = key(
+        100.0,
+        "Time between looks at the kernel while no flow moves data, ms. Must be well under "
+        "kernel.watchdog_ms.",
+        minimum=1,
+        maximum=10_000,
+    )
+    seed: int = key(1, "Seed of every random choice.", minimum=0, maximum=2**32 - 1)
+    control_socket: str = key(
+        "/run/ltp-switcher/control.sock", "UNIX socket of the command line and the API."
+    )
+    state_dir: str = key("/var/lib/ltp-switcher", "Where learned state lives. Empty: nothing is saved.")
+    save_interval_s: float = key(
+        30.0, "Time between saves of the learned state, s.", minimum=1, maximum=86_400
+    )
+    log_level: str = key(
+        "info", "How much is logged.", choices=("debug", "info", "warning", "error"), live=True
+    )
+    decisions_per_s: float = key(
+        1.0,
+        "Most decisions that are logged, each with its reason, per second. 0: none.",
+        minimum=0,
+        maximum=1000,
+        live=True,
+    )
+    statistics_interval_s: float = key(
+        60.0, "Time between summaries in the log, s. 0: none.", minimum=0, maximum=86_400, live=True
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSection:
+    """What the daemon asks of the module and of the system."""
+
+    take_default: bool = key(
+        False,
+        "Make `mutant` the congestion control of new connections while the daemon runs "
+        "(net.ipv4.tcp_congestion_control), and put back what was there when it stops.",
+    )
+    default_arm: str = key("cubic", "The arm that a new flow starts with.", live=True)
+    fallback_arm: str = key("cubic", "The arm that flows run while the daemon is silent.", live=True)
+    watchdog_ms: int = key(
+        1000,
+        "Silence of the daemon after which its flows fall back, ms. 0: never.",
+        minimum=0,
+        maximum=3_600_000,
+        live=True,
+    )
+    restore: str = key(
+        "as-is",
+        "An arm's own state when a flow returns to it. as-is: as it was left (the paper's way). "
+        "rebase: as it was left, and told that time has passed. reinit: new.",
+        choices=("as-is", "rebase", "reinit"),
+        live=True,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PoolSection:
+    """Which arms are chosen among."""
+
+    arms: tuple[str, ...] = key((), "Arms to choose among, by name. Empty: every available one.", live=True)
+    k: int = key(6, "Size of the team that is picked out of them.", minimum=1, maximum=20, live=True)
+    extra: tuple[str, ...] = key((), "More congestion control modules of this kernel to load as arms.")
+
+
+@dataclass(frozen=True, slots=True)
+class MptsSection:
+    """Team selection (Mutant §5.2, Algorithm 2)."""
+
+    enabled: bool = key(
+        True,
+        "Pick a team for each destination prefix when its first flow comes. Needs k below the number "
+        "of arms.",
+        live=True,
+    )
+    budget: int = key(100, "Pulls in all, T of the paper.", minimum=1, maximum=100_000, live=True)
+    settle_rtts: float = key(
+        1.0, "Round trips that an arm runs before its pull counts.", minimum=0, maximum=1000, live=True
+    )
+    measure_rtts: float = key(2.0, "Round trips that a pull counts.", minimum=0, maximum=1000, live=True)
+    measure_ms: float = key(
+        50.0, "A pull counts for this long at least, ms.", minimum=1, maximum=60_000, live=True
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """All settings, by section."""
+
+    daemon: DaemonSection = field(default_factory=DaemonSection)
+    kernel: KernelSection = field(default_factory=KernelSection)
+    pool: PoolSection = field(default_factory=PoolSection)
+    mpts: MptsSection = field(default_factory=MptsSection)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key of the schema: where it stands, its default and its rule."""
+
+    section: str
+    name: str
+    default: Value
+    rule: Rule
+
+    @property
+    def path(self) -> str:
+        """`section.name`, as messages name it."""
+        return f"{self.section}.{self.name}"
+
+    @property
+    def environment(self) -> str:
+        """The environment variable that overrides the file."""
+        return f"LTP_SWITCHER_{self.section}_{self.name}".upper()
+
+
+def schema() -> dict[str, Key]:
+    """Every key by its path, in the order of the example file."""
+    found = {}
+    for section in dataclasses.fields(Config):
+        for entry in dataclasses.fields(getattr(Config(), section.name)):
+            made = Key(section.name, entry.name, entry.default, entry.metadata["rule"])
+            found[made.path] = made
+    return found
+
+
+def section_doc(section: str) -> str:
+    """The sentence that introduces a section."""
+    return str(type(getattr(Config(), section)).__doc__)

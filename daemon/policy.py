@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What decides: the interface of every policy, and the one that decides by chance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ltp_switcher.daemon.datapath import RecordArray, protocol
+from ltp_switcher.daemon.flows import FloatArray, IntArray
+
+ArmArray = npt.NDArray[np.uint8]
+DWELLS: Final = (1, 5, 20, 100)
+"""Steps that an arm is held for in data sets: from the shortest to a good part of the long window."""
+
+
+class Decision(Protocol):
+    """What a policy decided for n flows; each array has the shape (n,)."""
+
+    @property
+    def arms(self) -> ArmArray:
+        """The arm of the coming step."""
+        ...
+
+    @property
+    def reward(self) -> FloatArray:
+        """Normalised reward of the step that was; NaN where unknown."""
+        ...
+
+    @property
+    def raw_reward(self) -> FloatArray:
+        """Eq. 1, Mbit/s and ms; NaN where unknown."""
+        ...
+
+    @property
+    def exploring(self) -> npt.NDArray[np.bool_]:
+        """Where the arm was not chosen for its expected reward alone."""
+        ...
+
+
+class Policy(Protocol):
+    """Chooses an arm for every flow of a step. A flow is a slot from `open` to `close`."""
+
+    def open(self, slots: IntArray, prefixes: Sequence[str]) -> None:
+        """New flows, with the destination prefix over which knowledge is shared."""
+        ...
+
+    def close(self, slots: IntArray) -> None:
+        """Flows that ended; their slots may come again."""
+        ...
+
+    def step(self, slots: IntArray, records: RecordArray) -> Decision:
+        """Decide: `records[i]` (`RECORD_DTYPE`) is the step of slot `slots[i]`; slots are distinct."""
+        ...
+
+    def set_pool(self, arms: Sequence[int]) -> None:
+        """Choose among these arms from now on."""
+        ...
+
+    @property
+    def pool(self) -> tuple[int, ...]:
+        """The arms chosen among."""
+        ...
+
+    def state(self) -> dict[str, np.ndarray]:
+        """What was learned, as arrays that the caller may keep."""
+        ...
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Take up what `state` gave. Raises `ArtifactError` where it does not fit."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """A `Decision` that knows of no reward."""
+
+    arms: ArmArray
+    reward: FloatArray
+    raw_reward: FloatArray
+    exploring: npt.NDArray[np.bool_]
+
+
+class RandomPolicy:
+    """Any arm of the pool, held for a random one of `dwells` steps.
+
+    With `dwells` (1,) it is the baseline "random"; with `DWELLS` it explores for data sets, where every
+    arm must be seen both settling and settled.
+    """
+
+    def __init__(self, pool: Sequence[int], *, dwells: Sequence[int] = (1,), seed: int = 1) -> None:
+        self._rng = np.random.default_rng(seed)
+        self._dwells = np.array(dwells, np.int64)
+        self._pool = np.array(pool, np.uint8)
+        self._arm: ArmArray = np.zeros(64, np.uint8)
+        self._left: IntArray = np.zeros(64, np.int64)
+
+    def open(self, slots: IntArray, prefixes: Sequence[str]) -> None:
+        """New flows; each draws an arm at its first step."""
+        while self._left.size <= slots.max(initial=-1):
+            self._arm = np.concatenate([self._arm, np.zeros_like(self._arm)])
+            self._left = np.concatenate([self._left, np.zeros_like(self._left)])
+        self._left[slots] = 0
+
+    def close(self, slots: IntArray) -> None:
+        """Nothing is kept of a flow."""
+
+    def step(self, slots: IntArray, records: RecordArray) -> Draw:
+        """Draw for the flows whose dwell is over; the others stay."""
+        left = self._left[slots]
+        over = left <= 0
+        n_over = int(np.count_nonzero(over))
+        if n_over:
+            self._arm[slots[over]] = self._rng.choice(self._pool, n_over)
+            left[over] = self._rng.choice(self._dwells, n_over)
+        self._left[slots] = left - 1
+        unknown = np.full(slots.shape, np.nan)
+        return Draw(self._arm[slots], unknown, unknown, over)
+
+    def set_pool(self, arms: Sequence[int]) -> None:
+        """Draw from these arms from the next draw on."""
+        self._pool = np.array(arms, np.uint8)
+        self._left[:] = 0
+
+    @property
+    def pool(self) -> tuple[int, ...]:
+        """The arms drawn from."""
+        return tuple(int(arm) for arm in self._pool)
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Nothing: chance learns nothing."""
+        return {}
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Nothing to take up."""
+
+
+def commands_for(records: RecordArray, arms: ArmArray) -> RecordArray:
+    """The commands (`COMMAND_DTYPE`, shape (m ≤ n,)) that bring n flows to their `arms`.
+
+    A flow gets one where another arm is wanted, or where the module waits to hear from a daemon
+    (never steered, or fallen back). Pinned flows are left alone.
+    """
+    flags = records["flags"]
+    heard = flags & _HEARD == protocol.FlowFlags.STEERED
+    due = ((arms != records["want_arm"]) | ~heard) & (flags & protocol.FlowFlags.PINNED == 0)
+    chosen = np.flatnonzero(due)
+    commands = np.zeros(chosen.size, protocol.COMMAND_DTYPE)
+    commands["cookie"] = records["cookie"][chosen]
+    commands["arm"] = arms[chosen]
+    return commands
+
+
+_HEARD: Final = int(protocol.FlowFlags.STEERED | protocol.FlowFlags.FALLEN_BACK)
