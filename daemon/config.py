@@ -181,8 +181,9 @@ def schema() -> dict[str, Key]:
     """Every key by its path, in the order of the example file."""
     found = {}
     for section in dataclasses.fields(Config):
-        for entry in dataclasses.fields(getattr(Config(), section.name)):
-            made = Key(section.name, entry.name, entry.default, entry.metadata["rule"])
+        defaults = getattr(Config(), section.name)
+        for entry in dataclasses.fields(defaults):
+            made = Key(section.name, entry.name, getattr(defaults, entry.name), entry.metadata["rule"])
             found[made.path] = made
     return found
 

@@ -179,7 +179,7 @@ class Datapath:
 
     def events(self) -> EventStream:
         """Subscribe to births, deaths and fallbacks from now on."""
-        return EventStream(self._family.groups[protocol.MCGRP_EVENTS])
+        return EventStream(self._family.groups[protocol.GROUP_EVENTS])
 
     def _request(
         self, operation: str, command: int, payload: bytes = b"", cookie: int | None = None
