@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lab: stock kernels in a virtual machine whose every run is a pure function of its input."""
+
+from ltp_switcher.eval.lab.boot import BootResult, boot
+
+__all__ = ["BootResult", "boot"]

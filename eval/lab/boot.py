@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Boot a stock kernel, run a shell script in it, and bring back its output and files."""
+
+from __future__ import annotations
+
+import io
+import re
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from ltp_switcher.eval.lab import cpio, kernels, qemu
+from ltp_switcher.eval.lab.layers import base_layer, mutant_module
+from ltp_switcher.eval.paths import REPOSITORY
+
+# What the kernel says when something is wrong with it, whatever the log level.
+_KERNEL_TROUBLE: Final = re.compile(
+    r"WARNING: |BUG: |Oops|Kernel panic|general protection|INFO: (?:task|rcu)|suspicious RCU|Call Trace"
+    r"|unregister_netdevice: waiting|refcount_t:|list_(?:add|del) corruption|KASAN|UBSAN"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BootResult:
+    """The outcome of one boot.
+
+    `exit_code` is the script's; it is 255 where the guest died before the script ended. `console` is
+    what the script printed, followed by the kernel's console where the guest died. `kernel_log` is
+    the whole of `dmesg`, and `warnings` its lines that speak of a fault. `files` holds the collected
+    files by guest path; one that did not exist is missing in it. `virtual_s` counts from power-on.
+    """
+
+    ok: bool
+    exit_code: int
+    console: str
+    files: dict[str, bytes]
+    virtual_s: float
+    wall_s: float
+    kernel: str
+    kernel_log: str
+    warnings: tuple[str, ...]
+
+
+def boot(
+    *,
+    kernel: str = "6.1",
+    script: str,
+    overlay: Mapping[str, Path | bytes] | None = None,
+    collect: Sequence[str] = (),
+    python: bool | Literal["service"] = False,
+    seed: int = 1,
+    memory_mb: int = 1024,
+    timeout_s: float = 600,
+    on_line: Callable[[str], None] | None = None,
+    modules: Sequence[str] = (),
+    mutant: bool = True,
+) -> BootResult:
+    """Boot a guest, run `script` in it as root with /bin/sh, and return when it has ended.
+
+    Args:
+        kernel: series, "6.1" or "6.12".
+        script: text of the shell script; its exit status becomes `exit_code`.
+        overlay: files to add to the guest, content or a host path by guest path. A file whose host
+            path is executable is executable in the guest; content given as bytes always is.
+        collect: guest paths of files to hand back after the script.
+        python: add Python 3.11, numpy and the package; "service" adds the API's libraries too.
+        seed: seed of everything that is random in the guest.
+        memory_mb: memory of the guest in MiB.
+        timeout_s: seconds of wall time after which the guest is killed.
+        on_line: called with each line written to /run/lab/live (or with `lab-say`) while it runs.
+        modules: modules to load before the script, by name.
+        mutant: put tcp_mutant.ko at /lib/mutant/tcp_mutant.ko, built if need be.
+
+    Raises:
+        LabError: the guest could not be built or started, or did not end in time.
+        InvalidValueError: `kernel` or a path of `overlay` is not allowed.
+    """
+    chosen = kernels.kernel(kernel)
+    entries: dict[str, cpio.Entry] = {
+        "lab/script": cpio.regular(script.encode()),
+        "lab/collect": cpio.regular("\n".join(collect).encode()),
+        "lab/modules": cpio.regular("".join(f"{name}\n" for name in modules).encode()),
+    }
+    if mutant:
+        entries["lib/mutant/tcp_mutant.ko"] = cpio.regular(mutant_module(chosen, REPOSITORY))
+    for path, data in (overlay or {}).items():
+        executable = isinstance(data, bytes) or bool(data.stat().st_mode & 0o111)
+        entries[path] = cpio.regular(data, executable=executable)
+    layers = [base_layer(chosen)]
+    if python:
+        from ltp_switcher.eval.lab.python import python_layers
+
+        layers += python_layers(service=python == "service")
+    started = time.monotonic()
+    with tempfile.NamedTemporaryFile(prefix="ltp-lab-", suffix=".cpio") as top:
+        archive = io.BytesIO()
+        cpio.write(archive, entries)
+        top.write(archive.getbuffer())
+        top.flush()
+        report = qemu.execute(
+            chosen.vmlinux,
+            [*layers, Path(top.name)],
+            seed=seed,
+            memory_mb=memory_mb,
+            timeout_s=timeout_s,
+            on_line=on_line,
+        )
+    log = report.kernel_log or report.serial
+    console = report.output.decode(errors="replace")
+    return BootResult(
+        ok=report.status == 0,
+        exit_code=255 if report.status is None else report.status,
+        console=console if report.status is not None else console + report.serial,
+        files=report.files,
+        virtual_s=report.virtual_s,
+        wall_s=time.monotonic() - started,
+        kernel=chosen.release,
+        kernel_log=log,
+        warnings=tuple(line for line in log.splitlines() if _KERNEL_TROUBLE.search(line)),
+    )

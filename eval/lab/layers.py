@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The guest's file system in layers: uncompressed cpio archives, kept by the hash of what they are made of.
+
+QEMU gets them one after the other as one initramfs; a later layer's file replaces an earlier one's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from ltp_switcher.errors import LabError
+from ltp_switcher.eval.lab import cpio
+from ltp_switcher.eval.lab.kernels import Kernel, module_entries
+from ltp_switcher.eval.lab.packages import candidate, lab_cache, locked, run, say, unpacked
+
+GUEST: Final = Path(__file__).resolve().parent / "guest"
+
+BASE_PACKAGES: Final = (
+    "busybox-static", "iproute2", "ethtool", "libc6", "libbpf1", "libbsd0", "libcap2", "libelf1", "libmd0",
+    "libmnl0", "libpcre2-8-0", "libselinux1", "libtirpc3", "libxtables12", "zlib1g", "libgssapi-krb5-2",
+    "libkrb5-3", "libk5crypto3", "libkrb5support0", "libcom-err2", "libkeyutils1",
+)  # fmt: skip
+"""Busybox, iproute2 and ethtool, and the libraries that these are linked with."""
+
+MERGED: Final = ("bin", "sbin", "lib", "lib64")
+"""Top-level folders that are links into /usr, as on an installed Debian."""
+
+_CFLAGS: Final = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-static", "-s", "-Wl,--build-id=none")
+_UNWANTED: Final = ("usr/share/", "etc/", "usr/include/", "var/", "usr/lib/x86_64-linux-gnu/gconv/")
+
+
+def layer(name: str, ingredients: Iterable[str], build: Callable[[], Mapping[str, cpio.Entry]]) -> Path:
+    """Return the cached archive called `name` made from `ingredients`, built if it is not there.
+
+    `ingredients` are texts that change whenever the archive would; this module's own code is one.
+    """
+    recipe = hashlib.sha256()
+    for source in ("cpio.py", "kernels.py", "layers.py", "python.py"):
+        recipe.update((GUEST.parent / source).read_bytes())
+    for ingredient in ingredients:
+        recipe.update(ingredient.encode() + b"\0")
+    path = lab_cache() / "layers" / f"{name}-{recipe.hexdigest()[:20]}.cpio"
+    with locked(f"layer-{name}"):
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            scratch = path.with_suffix(".part")
+            with scratch.open("wb") as archive:
+                cpio.write(archive, build())
+            scratch.rename(path)
+    return path
+
+
+def package_entries(packages: Iterable[str]) -> dict[str, cpio.Entry]:
+    """Return the files of unpacked Debian packages, moved under /usr, without documentation."""
+    entries: dict[str, cpio.Entry] = {}
+    for package in packages:
+        for name, entry in cpio.tree(unpacked(package)):
+            target = f"usr/{name}" if name.split("/")[0] in MERGED else name
+            if not target.startswith(_UNWANTED) and target not in MERGED:
+                entries[target] = entry
+    return entries
+
+
+def base_layer(kernel: Kernel) -> Path:
+    """Return the layer every guest has: userland, the distribution's modules, and our init."""
+    agent = compiled(GUEST / "lab.c")
+    versions = [f"{package}={candidate(package)}" for package in BASE_PACKAGES]
+    texts = [(GUEST / name).read_text() for name in ("init", "lab-say")]
+
+    def build() -> dict[str, cpio.Entry]:
+        say(f"lab: packing the guest's userland for Linux {kernel.release}")
+        entries = package_entries(BASE_PACKAGES)
+        busybox = unpacked("busybox-static") / "bin" / "busybox"
+        present = {Path(name).name for name in entries if name.startswith(("usr/bin/", "usr/sbin/"))}
+        for applet in run([str(busybox), "--list"]).split():
+            if applet not in present:
+                entries[f"usr/bin/{applet}"] = cpio.symlink("busybox")
+        # The kernel asks for modules through this path.
+        entries["usr/sbin/modprobe"] = cpio.symlink("../bin/busybox")
+        entries.update({name: cpio.symlink(f"usr/{name}") for name in MERGED})
+        for name in ("proc", "sys", "dev", "tmp", "run", "root", "etc"):
+            entries[name] = cpio.directory()
+        entries["dev/console"] = cpio.character_device(5, 1)
+        entries["init"] = cpio.regular(GUEST / "init", executable=True)
+        entries["usr/bin/lab-say"] = cpio.regular(GUEST / "lab-say", executable=True)
+        entries["lab/bin/lab"] = cpio.regular(agent, executable=True)
+        return entries | module_entries(kernel)
+
+    return layer(f"base-{kernel.series}", [*versions, *texts, kernel.release, digest(agent)], build)
+
+
+def compiled(source: Path) -> Path:
+    """Return the static program built from one C file of the guest.
+
+    Raises:
+        LabError: there is no compiler, or it rejects the file.
+    """
+    compiler = run(["gcc", "--version"], hint="Install gcc and libc6-dev.").splitlines()[0]
+    recipe = hashlib.sha256(source.read_bytes() + compiler.encode()).hexdigest()[:20]
+    program = lab_cache() / "guest" / f"{source.stem}-{recipe}"
+    with locked(f"guest-{source.stem}"):
+        if not program.exists():
+            program.parent.mkdir(parents=True, exist_ok=True)
+            scratch = program.with_suffix(".part")
+            run(["gcc", *_CFLAGS, f"-ffile-prefix-map={GUEST}=.", "-o", str(scratch), str(source)])
+            scratch.rename(program)
+    return program
+
+
+def digest(path: Path) -> str:
+    """Return the SHA-256 of a file's content, in hexadecimal."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise LabError(f"cannot read {path}: {error.strerror}") from error
+
+
+def mutant_module(kernel: Kernel, repository: Path) -> Path:
+    """Return tcp_mutant.ko for `kernel`, built now if its sources are newer.
+
+    Raises:
+        LabError: the module cannot be built.
+    """
+    module = repository / "kmod-mutant" / "build" / kernel.release / "tcp_mutant.ko"
+    with locked(f"kmod-{kernel.release}"):
+        run(
+            ["make", "-s", "-C", str(repository / "kmod-mutant"), f"KVER={kernel.release}"],
+            hint=f"Install linux-headers-{kernel.release}.",
+        )
+    return module

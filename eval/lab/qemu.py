@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run one virtual machine whose time is counted in its own instructions, and read what it reports.
+
+The processor executes one instruction per virtual nanosecond (`-icount shift=0`), and idle time is
+skipped (`sleep=off`), so a run's course does not depend on the host's speed or load.
+"""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from ltp_switcher.errors import LabError
+
+CHANNEL_BYTES: Final = 256 << 20
+"""Size of the shared memory through which a guest reports; a sparse file."""
+
+# The kernel copies with `rep movsb` where the processor claims ERMS or FSRM, and each byte of that is
+# an instruction here; without them it copies 8 bytes an instruction.
+MACHINE: Final = (
+    "-accel", "tcg", "-icount", "shift=0,sleep=off", "-rtc", "base=2026-01-01,clock=vm",
+    "-machine", "pc", "-smp", "1", "-cpu", "max,-erms,-fsrm", "-nic", "none",
+    "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-device", "isa-debug-exit,iobase=0xf4,iosize=0x04",
+)  # fmt: skip
+
+# `tsc=reliable`: under icount the TSC is the virtual clock itself, whatever the watchdog believes.
+# `mitigations=off`: an emulated processor has nothing to mitigate, and retpolines cost instructions.
+COMMAND_LINE: Final = (
+    "console=ttyS0 loglevel=5 panic=-1 oops=panic tsc=reliable clocksource=tsc no_timer_check nokaslr "
+    "mitigations=off cryptomgr.notests=1 random.trust_cpu=on audit=0 nowatchdog rdinit=/init"
+)
+
+_MAGIC: Final = 0x62616C2D70746C
+_HEADER: Final = struct.Struct("<QQQ")
+_RECORD: Final = struct.Struct("<II")
+_END: Final = struct.Struct("<qQ")
+_OUTPUT, _LIVE, _FILE, _KERNEL_LOG, _ENDED = 1, 2, 3, 4, 5
+_POLL_S: Final = 0.02
+
+
+@dataclass
+class Report:
+    """What a guest sent: `status` is None as long as the script has not ended."""
+
+    output: bytearray = field(default_factory=bytearray)
+    files: dict[str, bytes] = field(default_factory=dict)
+    kernel_log: str = ""
+    serial: str = ""
+    status: int | None = None
+    virtual_s: float = 0.0
+
+
+class _Channel:
+    """Reads the records of `guest/lab.c` out of the shared file as they appear."""
+
+    def __init__(self, path: Path, report: Report, on_line: Callable[[str], None] | None) -> None:
+        self._file = path.open("rb", buffering=0)
+        self._at = _HEADER.size
+        self._report = report
+        self._on_line = on_line
+
+    def read(self) -> None:
+        self._file.seek(0)
+        magic, tail, lost = _HEADER.unpack(self._file.read(_HEADER.size))
+        if magic != _MAGIC:
+            return
+        if lost:
+            raise LabError(
+                f"the guest handed back {lost} bytes more than the {CHANNEL_BYTES >> 20} MiB there are"
+            )
+        while self._at < tail:
+            self._file.seek(self._at)
+            kind, length = _RECORD.unpack(self._file.read(_RECORD.size))
+            self._take(kind, self._file.read(length))
+            self._at += _RECORD.size + (length + 7) // 8 * 8
+
+    def _take(self, kind: int, data: bytes) -> None:
+        if kind == _OUTPUT:
+            self._report.output += data
+        elif kind == _LIVE and self._on_line:
+            self._on_line(data.decode(errors="replace"))
+        elif kind == _FILE:
+            path, _, content = data.partition(b"\0")
+            self._report.files[path.decode()] = content
+        elif kind == _KERNEL_LOG:
+            self._report.kernel_log = data.decode(errors="replace")
+        elif kind == _ENDED:
+            status, uptime_ns = _END.unpack(data)
+            self._report.status, self._report.virtual_s = status, uptime_ns / 1e9
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def command(
+    vmlinux: Path, initramfs: Path, channel: Path, serial: Path, *, seed: int, memory_mb: int
+) -> list[str]:
+    """Return QEMU's command line."""
+    return [
+        "qemu-system-x86_64", *MACHINE, "-m", str(memory_mb), "-seed", str(seed),
+        "-kernel", str(vmlinux), "-initrd", str(initramfs), "-append", COMMAND_LINE,
+        "-serial", f"file:{serial}",
+        "-object", f"memory-backend-file,id=channel,share=on,size={CHANNEL_BYTES},mem-path={channel}",
+        "-device", "ivshmem-plain,memdev=channel",
+    ]  # fmt: skip
+
+
+def version() -> str:
+    """Return the first line of QEMU's own version text.
+
+    Raises:
+        LabError: QEMU is not installed.
+    """
+    try:
+        done = subprocess.run(["qemu-system-x86_64", "--version"], capture_output=True, text=True, check=True)
+    except (FileNotFoundError, subprocess.CalledProcessError) as error:
+        raise LabError("qemu-system-x86_64 does not run. Install the package qemu-system-x86.") from error
+    return done.stdout.splitlines()[0]
+
+
+def execute(
+    vmlinux: Path,
+    layers: Sequence[Path],
+    *,
+    seed: int,
+    memory_mb: int,
+    timeout_s: float,
+    on_line: Callable[[str], None] | None,
+) -> Report:
+    """Boot `vmlinux` with the concatenated `layers`, follow it to its end, and return what it sent.
+
+    Raises:
+        LabError: QEMU cannot run, or the guest needs longer than `timeout_s` seconds of wall time.
+    """
+    report = Report()
+    with tempfile.TemporaryDirectory(prefix="ltp-lab-") as name:
+        folder = Path(name)
+        initramfs, channel, serial = folder / "initramfs", folder / "channel", folder / "serial"
+        with initramfs.open("wb") as archive:
+            for path in layers:
+                archive.write(path.read_bytes())
+        with channel.open("wb") as file:
+            file.truncate(CHANNEL_BYTES)
+        serial.touch()
+        arguments = command(vmlinux, initramfs, channel, serial, seed=seed, memory_mb=memory_mb)
+        try:
+            machine = subprocess.Popen(
+                arguments,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        except FileNotFoundError as error:
+            raise LabError("qemu-system-x86_64 is not installed (package qemu-system-x86)") from error
+        reader = _Channel(channel, report, on_line)
+        deadline = time.monotonic() + timeout_s
+        try:
+            while machine.poll() is None:
+                reader.read()
+                if time.monotonic() > deadline:
+                    machine.kill()
+                    machine.wait()
+                    tail = (serial.read_bytes()[-2000:] + report.output[-2000:]).decode(errors="replace")
+                    raise LabError(f"the guest did not end within {timeout_s:g} s of wall time\n{tail}")
+                time.sleep(_POLL_S)
+            reader.read()
+        finally:
+            if machine.poll() is None:
+                machine.kill()
+                machine.wait()
+            reader.close()
+            errors = machine.stderr.read() if machine.stderr else ""
+            if machine.stderr:
+                machine.stderr.close()
+        report.serial = serial.read_text(errors="replace")
+        if report.status is None and not report.serial:
+            raise LabError(f"QEMU ended without booting the guest: {errors.strip() or 'no message'}")
+    return report
