@@ -39,7 +39,7 @@ lint: venv ## ruff, mypy, import-linter, checkpatch, generated files up to date
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy -p ltp_switcher
-	@$(BIN)/lint-imports
+	@.ci/lint-imports
 	@$(BIN)/python kmod-mutant/tools/generate.py --check
 	@.ci/checkpatch
 
