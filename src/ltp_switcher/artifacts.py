@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of arrays with a description and a checksum: weights that are trained once and loaded anywhere.
+
+One uncompressed .npz: the arrays by name, `metadata` (JSON, UTF-8 bytes) and `checksum` (SHA-256 over
+all the others as `digest` reads them). The same content gives the same bytes. Loading needs neither
+PyTorch nor pickle.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltp_switcher.errors import ArtifactError
+
+Arrays = Mapping[str, NDArray[np.generic]]
+_RESERVED: Final = ("metadata", "checksum")
+
+
+def digest(arrays: Arrays) -> str:
+    """SHA-256 over names, types, shapes and bytes, in the order of the names."""
+    running = hashlib.sha256()
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        running.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        running.update(array.tobytes())
+    return running.hexdigest()
+
+
+def write(path: Path, arrays: Arrays, metadata: Mapping[str, object], *, version: int) -> str:
+    """Write the file whole or not at all, and return its checksum.
+
+    Raises:
+        ArtifactError: a name is reserved, or the file cannot be written.
+    """
+    for name in _RESERVED:
+        if name in arrays:
+            raise ArtifactError(f"array name {name!r} is reserved in {path}")
+    text = json.dumps({**metadata, "version": version}, sort_keys=True).encode()
+    members: dict[str, NDArray[np.generic]] = {**arrays, "metadata": np.frombuffer(text, np.uint8)}
+    checksum = digest(members)
+    partial = path.with_name(path.name + ".partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with partial.open("wb") as file:
+            np.savez(file, allow_pickle=False, **members, checksum=np.frombuffer(checksum.encode(), np.uint8))
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except OSError as error:
+        raise ArtifactError(f"{path} cannot be written: {error}") from error
+    return checksum
+
+
+def read(
+    path: Path, *, what: str, version: int, remedy: str
+) -> tuple[dict[str, NDArray[np.generic]], dict[str, object]]:
+    """Read and check a file of `write`.
+
+    Args:
+        path: the file.
+        what: what it holds, as an error message calls it ("encoder weights").
+        version: the only version of the content that the caller reads.
+        remedy: what to do when it is not there ("train it with `make train-ltp`").
+
+    Returns:
+        The arrays by name, and the metadata with its `version`.
+
+    Raises:
+        ArtifactError: it is missing, unreadable, of another version, or fails its checksum.
+    """
+    if not path.is_file():
+        raise ArtifactError(f"{what} not found at {path}: {remedy}")
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        stored = bytes(arrays.pop("checksum")).decode()
+        metadata = json.loads(bytes(arrays["metadata"]))
+    except (OSError, ValueError, KeyError, BadZipFile, EOFError) as error:
+        raise ArtifactError(f"{what} {path} cannot be read: {error}") from error
+    if digest(arrays) != stored:
+        raise ArtifactError(f"{what} {path}: the checksum does not match, the file is corrupt")
+    del arrays["metadata"]
+    if not isinstance(metadata, dict) or metadata.get("version") != version:
+        found = metadata.get("version") if isinstance(metadata, dict) else None
+        raise ArtifactError(f"{what} {path} is of version {found}; this release reads {version}")
+    return arrays, metadata

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Neural network layers in numpy, for a batch of flows: what inference needs without PyTorch.
+
+Weights are in PyTorch's layout and gate order, float32. A batch is the first axis of every array.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float32]
+_HALF = np.float32(0.5)
+
+
+class Cell(NamedTuple):
+    """Weights of a recurrent layer with g gates (GRU 3, LSTM 4), as PyTorch names and orders them."""
+
+    weight_ih: Array
+    """Shape (g size, inputs)."""
+    weight_hh: Array
+    """Shape (g size, size)."""
+    bias_ih: Array
+    """Shape (g size,)."""
+    bias_hh: Array
+    """Shape (g size,)."""
+
+
+def sigmoid(x: Array) -> Array:
+    """1 / (1 + e^-x), written with tanh because that cannot overflow."""
+    half: Array = np.tanh(x * _HALF) * _HALF
+    return half + _HALF
+
+
+def linear(x: Array, weight: Array, bias: Array) -> Array:
+    """Fully connected layer: x (n, inputs), weight (outputs, inputs), bias (outputs,) to (n, outputs)."""
+    return x @ weight.T + bias
+
+
+def gru_cell(x: Array, hidden: Array, weights: Cell) -> Array:
+    """One step of `torch.nn.GRUCell`, gates reset, update, candidate; the new state, shape (n, size).
+
+    Args:
+        x: inputs, shape (n, inputs).
+        hidden: state, shape (n, size).
+        weights: of 3 gates.
+    """
+    size = hidden.shape[1]
+    ours = linear(x, weights.weight_ih, weights.bias_ih)
+    theirs = linear(hidden, weights.weight_hh, weights.bias_hh)
+    gates = sigmoid(ours[:, : 2 * size] + theirs[:, : 2 * size])
+    reset, update = gates[:, :size], gates[:, size:]
+    candidate: Array = np.tanh(ours[:, 2 * size :] + reset * theirs[:, 2 * size :])
+    return candidate + update * (hidden - candidate)
+
+
+def lstm_cell(x: Array, hidden: Array, cell: Array, weights: Cell) -> tuple[Array, Array]:
+    """One step of `torch.nn.LSTMCell`, gates input, forget, candidate, output.
+
+    Args:
+        x: inputs, shape (n, inputs).
+        hidden: state, shape (n, size).
+        cell: cell state, shape (n, size).
+        weights: of 4 gates.
+
+    Returns:
+        The new hidden state and the new cell state, each of shape (n, size).
+    """
+    size = hidden.shape[1]
+    gates = linear(x, weights.weight_ih, weights.bias_ih) + linear(hidden, weights.weight_hh, weights.bias_hh)
+    entry, forget = sigmoid(gates[:, :size]), sigmoid(gates[:, size : 2 * size])
+    candidate = np.tanh(gates[:, 2 * size : 3 * size])
+    cell = forget * cell + entry * candidate
+    return sigmoid(gates[:, 3 * size :]) * np.tanh(cell), cell
