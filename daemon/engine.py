@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One step: read every flow's aggregate, decide, send one batch of commands (Mutant Algorithm 1).
+
+All flows of a step are arrays. Python looks at single flows only where one came, went, or finished a
+pull of the team selection.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Final, Protocol
+
+import numpy as np
+
+from ltp_switcher.daemon.datapath import (
+    CommandArray,
+    EventBatch,
+    FlowInfo,
+    FlowNotFoundError,
+    RecordArray,
+    SelectResult,
+    protocol,
+)
+from ltp_switcher.daemon.decisions import DecisionLog
+from ltp_switcher.daemon.flows import UNKNOWN, Changes, FlowTable, IntArray
+from ltp_switcher.daemon.policy import Policy, commands_for
+from ltp_switcher.daemon.recorder import Recorder
+from ltp_switcher.daemon.statistics import Statistics
+from ltp_switcher.daemon.teams import Teams
+
+log = logging.getLogger(__name__)
+
+BUSY_NS: Final = 1_000_000_000
+"""Flows that moved no data for this long count as idle."""
+RESYNC_NS: Final = 10_000_000_000
+"""Time between looks at all flows that find what events did not tell."""
+
+
+class StepSource(Protocol):
+    """What a step needs of the kernel half; see `Datapath`."""
+
+    def close_step(self) -> RecordArray:
+        """Aggregates since the last call."""
+        ...
+
+    def select(self, commands: CommandArray) -> SelectResult:
+        """Send commands."""
+        ...
+
+    def flows(self) -> list[FlowInfo]:
+        """All flows."""
+        ...
+
+    def flow(self, cookie: int) -> FlowInfo:
+        """One flow."""
+        ...
+
+
+class EventSource(Protocol):
+    """What tells of births and deaths; see `EventStream`."""
+
+    def read(self) -> EventBatch:
+        """What has happened since the last call."""
+        ...
+
+
+class Engine:
+    """The flows, the policy that decides for them, and the step that joins the two."""
+
+    def __init__(
+        self,
+        datapath: StepSource,
+        events: EventSource,
+        table: FlowTable,
+        policy: Policy,
+        teams: Teams,
+        decisions: DecisionLog,
+        *,
+        mode: str = "active",
+        recorder: Recorder | None = None,
+    ) -> None:
+        self.datapath = datapath
+        self.table = table
+        self.policy = policy
+        self.teams = teams
+        self.decisions = decisions
+        self.statistics = Statistics()
+        self.mode = mode
+        self._events = events
+        self._recorder = recorder
+        self._busy_until_ns = 0
+        self._resync_at_ns = 0
+
+    @property
+    def busy(self) -> bool:
+        """Whether a flow moved data lately."""
+        return time.monotonic_ns() < self._busy_until_ns
+
+    def step(self) -> None:
+        """Poll, decide, command."""
+        started_ns = time.monotonic_ns()
+        if started_ns >= self._resync_at_ns:
+            self.resync()
+        records = self.datapath.close_step()
+        if not records.size:
+            return
+        slots = self.table.slots_of(records["cookie"])
+        if slots.min() == UNKNOWN:
+            slots, records = self._adopt(slots, records)
+        self._busy_until_ns = started_ns + BUSY_NS
+        self._decide(slots, records)
+        self.statistics.took((time.monotonic_ns() - started_ns) * 1e-9)
+
+    def read_events(self) -> None:
+        """Take in births, deaths and fallbacks."""
+        batch = self._events.read()
+        if batch.lost:
+            self.statistics.events_lost += 1
+            self.resync()
+            return
+        now_ns = time.monotonic_ns()
+        for event in batch.events:
+            flow = event.flow
+            if event.kind == protocol.Cmd.FLOW_BIRTH:
+                slot = self.table.add(flow, now_ns)
+                self._apply(Changes(opened=[] if slot is None else [slot]))
+                self._busy_until_ns = now_ns + BUSY_NS
+            elif event.kind == protocol.Cmd.FLOW_DEATH:
+                slot = self.table.remove(flow.cookie)
+                self._apply(Changes(closed=[] if slot is None else [slot]))
+            elif event.kind == protocol.Cmd.FLOW_FALLBACK:
+                self.statistics.fallbacks += 1
+                self.decisions.fell_back(flow)
+
+    def resync(self) -> None:
+        """Look at all flows anew."""
+        now_ns = time.monotonic_ns()
+        self._resync_at_ns = now_ns + RESYNC_NS
+        self._apply(self.table.resync(self.datapath.flows(), now_ns))
+
+    def close(self) -> None:
+        """Finish the recording."""
+        if self._recorder is not None:
+            self._recorder.close()
+
+    def _decide(self, slots: IntArray, records: RecordArray) -> None:
+        count = self.statistics
+        count.records += len(records)
+        self.table.observe(slots, records)
+        np.add.at(count.arm_time_s, records["arm"], records["interval_ns"] * 1e-9)
+        if self.mode == "off":
+            return
+        decision = self.policy.step(slots, records)
+        self.table.reward[slots] = decision.reward
+        arms = self.teams.step(slots, records, decision.arms)
+        differs = arms != records["want_arm"]
+        count.decisions += len(records)
+        count.changes += int(np.count_nonzero(differs))
+        count.explored += int(np.count_nonzero(decision.exploring))
+        self.decisions.decided(self.table, slots, records, arms, differs, decision.exploring)
+        if self._recorder is not None:
+            self._recorder.append(slots, records, arms)
+        if self.mode == "active":
+            commands = commands_for(records, arms)
+            if commands.size:
+                sent = self.datapath.select(commands)
+                count.commands_applied += sent.applied
+                count.commands_unknown += sent.unknown
+                count.commands_refused += sent.refused
+
+    def _adopt(self, slots: IntArray, records: RecordArray) -> tuple[IntArray, RecordArray]:
+        """Open flows that a record tells of before their event does; drop those that are gone again."""
+        opened = []
+        for cookie in records["cookie"][slots == UNKNOWN].tolist():
+            try:
+                slot = self.table.add(self.datapath.flow(cookie), time.monotonic_ns())
+            except FlowNotFoundError:
+                continue
+            if slot is not None:
+                opened.append(slot)
+        self._apply(Changes(opened=opened))
+        slots = self.table.slots_of(records["cookie"])
+        known = slots != UNKNOWN
+        return slots[known], records[known]
+
+    def _apply(self, changes: Changes) -> None:
+        if changes.closed:
+            closed = np.array(changes.closed, np.int64)
+            self.teams.close(closed)
+            self.policy.close(closed)
+            self.statistics.flows_closed += len(changes.closed)
+        if changes.opened:
+            opened = np.array(changes.opened, np.int64)
+            prefixes = [self.table.prefix[slot] for slot in changes.opened]
+            self.policy.open(opened, prefixes)
+            self.teams.open(opened, prefixes)
+            self.statistics.flows_opened += len(changes.opened)

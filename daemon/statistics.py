@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the daemon counts about itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from ltp_switcher.daemon.datapath import protocol
+
+DURATIONS_KEPT = 1024
+
+
+@dataclass(slots=True)
+class Statistics:
+    """Counters since the start. Times in seconds."""
+
+    steps: int = 0
+    missed_steps: int = 0
+    """Steps that were due while another still ran."""
+    records: int = 0
+    decisions: int = 0
+    """Flows times steps decided."""
+    changes: int = 0
+    """Decisions for another arm than the flow's."""
+    explored: int = 0
+    commands_applied: int = 0
+    commands_unknown: int = 0
+    commands_refused: int = 0
+    flows_opened: int = 0
+    flows_closed: int = 0
+    fallbacks: int = 0
+    events_lost: int = 0
+    """Times that the kernel dropped events, and all flows were looked at anew."""
+    saves: int = 0
+    save_failures: int = 0
+    step_s_sum: float = 0.0
+    arm_time_s: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(protocol.ARMS_MAX + 1))
+    """Flow time under each arm."""
+    _step_s: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(DURATIONS_KEPT))
+
+    def took(self, duration_s: float) -> None:
+        """Count a step that moved data."""
+        self._step_s[self.steps % DURATIONS_KEPT] = duration_s
+        self.steps += 1
+        self.step_s_sum += duration_s
+
+    def step_quantile_s(self, q: float) -> float:
+        """A quantile (0 to 1) of the duration of the latest steps; 0 before the first."""
+        kept = self._step_s[: min(self.steps, DURATIONS_KEPT)]
+        return float(np.quantile(kept, q)) if kept.size else 0.0
