@@ -14,6 +14,7 @@ from typing import Final, Literal
 
 from ltp_switcher.eval.lab import cpio, kernels, qemu
 from ltp_switcher.eval.lab.layers import base_layer, mutant_module
+from ltp_switcher.eval.lab.python import python_layers
 from ltp_switcher.eval.paths import REPOSITORY
 
 # What the kernel says when something is wrong with it, whatever the log level.
@@ -91,8 +92,6 @@ def boot(
         entries[path] = cpio.regular(data, executable=executable)
     layers = [base_layer(chosen)]
     if python:
-        from ltp_switcher.eval.lab.python import python_layers
-
         layers += python_layers(service=python == "service")
     started = time.monotonic()
     with tempfile.NamedTemporaryFile(prefix="ltp-lab-", suffix=".cpio") as top:

@@ -26,7 +26,8 @@ CHANNEL_BYTES: Final = 256 << 20
 MACHINE: Final = (
     "-accel", "tcg", "-icount", "shift=0,sleep=off", "-rtc", "base=2026-01-01,clock=vm",
     "-machine", "pc", "-smp", "1", "-cpu", "max,-erms,-fsrm", "-nic", "none",
-    "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-device", "isa-debug-exit,iobase=0xf4,iosize=0x04",
+    "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+    "-device", "isa-debug-exit,iobase=0xf4,iosize=0x04",
 )  # fmt: skip
 
 # `tsc=reliable`: under icount the TSC is the virtual clock itself, whatever the watchdog believes.
