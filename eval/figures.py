@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pictures. Colours are told apart by colour-blind readers; every axis has its unit."""
+"""The pictures. Every axis has its unit; colours are those of `style`."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -17,30 +17,12 @@ from matplotlib.patches import Ellipse, Patch
 from ltp_switcher.eval.compare import Cell
 from ltp_switcher.eval.metrics import arm_share
 from ltp_switcher.eval.scenario import Scenario
-from ltp_switcher.eval.schemes import KERNEL_ARMS, PINNED_PREFIX
 from ltp_switcher.eval.series import BIN_S, FloatArray, FlowSeries
+from ltp_switcher.eval.style import colour, marker
 
 DPI: Final = 150
 
-# Okabe and Ito's eight, less black, then four of Tol's: neighbours differ in lightness too.
-_ARM_COLOUR: Final[Mapping[str, str]] = dict(
-    zip(
-        KERNEL_ARMS,
-        (
-            "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00",
-            "#B8A900", "#332288", "#882255", "#999933", "#44AA99",
-        ),
-        strict=True,
-    )
-)  # fmt: skip
-_SCHEME_COLOUR: Final[Mapping[str, str]] = {"switcher": "#000000", "random": "#777777", "reno": "#AA4499"}
 _DASHES: Final = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
-
-
-def colour(scheme: str) -> str:
-    """Return the colour that stands for a scheme, or for an arm, in every picture."""
-    name = scheme.removeprefix(PINNED_PREFIX)
-    return _SCHEME_COLOUR.get(name) or _ARM_COLOUR.get(name, "#666666")
 
 
 def draw_timeline(path: Path, scenario: Scenario, flows: Sequence[FlowSeries]) -> None:
@@ -170,21 +152,29 @@ def draw_throughput_delay(path: Path, cells: Sequence[Cell]) -> None:
             axes.add_patch(
                 Ellipse((x.mean, y.mean), 2 * x.sd, 2 * y.sd, facecolor=colour(cell.scheme), alpha=0.3)
             )
-            axes.plot(x.mean, y.mean, marker=_marker(cell.scheme), color=colour(cell.scheme), markersize=7)
-            axes.annotate(
-                cell.scheme, (x.mean, y.mean), xytext=(5, 4), textcoords="offset points", fontsize="small"
-            )
+            axes.plot(x.mean, y.mean, **_point(cell.scheme))
         axes.set(title=scenario, xlabel="mean RTT (ms)", ylabel="throughput (Mbit/s)")
         axes.margins(0.15)
+        axes.locator_params(axis="x", nbins=5)
         axes.invert_xaxis()
+        axes.annotate(
+            "better", (0.99, 0.99), (0.86, 0.86), xycoords="axes fraction", color="#777777", fontsize="small",
+            ha="center", va="center", arrowprops={"arrowstyle": "->", "color": "#777777"},
+        )  # fmt: skip
         axes.spines[["top", "right"]].set_visible(False)
     for axes in grid.flat[len(scenarios) :]:
         axes.set_visible(False)
+    schemes = dict.fromkeys(cell.scheme for cell in cells)
+    figure.legend(
+        handles=[Line2D([], [], label=scheme, **_point(scheme)) for scheme in schemes],
+        loc="outside right center", frameon=False,
+    )  # fmt: skip
     _save(figure, path)
 
 
-def _marker(scheme: str) -> str:
-    return "*" if scheme == "switcher" else "s" if scheme == "random" else "o"
+def _point(scheme: str) -> dict[str, Any]:
+    size = 12 if scheme == "switcher" else 7
+    return {"color": colour(scheme), "marker": marker(scheme), "markersize": size, "linestyle": "none"}
 
 
 def draw_rewards(path: Path, cells: Sequence[Cell]) -> None:

@@ -130,14 +130,16 @@ class Scenario:
     link: Link
     flows: tuple[Flow, ...]
 
-    def with_scheme(self, scheme: str) -> Scenario:
-        """Return the scenario with `scheme` on its first flow.
+    def with_scheme(self, scheme: str, *, every_flow: bool = False) -> Scenario:
+        """Return the scenario with `scheme` on its first flow, or on all.
 
         Raises:
             ConfigError: `scheme` is not one that can be run.
         """
-        first = replace(self.flows[0], scheme=check_scheme("scheme", scheme))
-        return replace(self, flows=(first, *self.flows[1:]))
+        check_scheme("scheme", scheme)
+        changed = len(self.flows) if every_flow else 1
+        flows = (replace(flow, scheme=scheme) for flow in self.flows[:changed])
+        return replace(self, flows=(*flows, *self.flows[changed:]))
 
     def base_rtt_ms(self, flow: Flow) -> float:
         """Base RTT of `flow` in ms, averaged over its life where the link's RTT changes."""

@@ -75,7 +75,7 @@ class Summary:
 
     def to_json(self) -> str:
         """Return the text of `summary.json`: fixed order of keys, 6 decimals, `null` for no value."""
-        return json.dumps(_rounded(asdict(self)), indent=2) + "\n"
+        return json.dumps(rounded(asdict(self)), indent=2) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> Summary:
@@ -201,16 +201,16 @@ def _bin_index(t_s: FloatArray) -> NDArray[np.int64]:
     return np.rint(t_s / BIN_S).astype(np.int64)
 
 
-def _rounded(value: object) -> object:
+def rounded(value: object) -> object:
     if isinstance(value, float):
         return round(value, DECIMALS) if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {key: _rounded(item) for key, item in value.items()}
+        return {key: rounded(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_rounded(item) for item in value]
+        return [rounded(item) for item in value]
     return value
 
 
 def _numbers(fields: dict[str, Any]) -> dict[str, Any]:
-    """Undo `_rounded`'s `null` for a missing number."""
+    """Undo `rounded`'s `null` for a missing number."""
     return {key: math.nan if value is None else value for key, value in fields.items()}

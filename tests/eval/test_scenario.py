@@ -151,6 +151,7 @@ def test_a_trace_gives_the_rate_alone() -> None:
 def test_with_scheme_replaces_the_first_flows() -> None:
     changed = parse_scenario(document()).with_scheme("mutant:bbr")
     assert [flow.scheme for flow in changed.flows] == ["mutant:bbr", "cubic"]
+    assert [flow.scheme for flow in changed.with_scheme("vegas", every_flow=True).flows] == ["vegas"] * 2
     with pytest.raises(ConfigError):
         changed.with_scheme("nonsense")
 
