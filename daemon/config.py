@@ -148,6 +148,14 @@ class MptsSection:
 
 
 @dataclass(frozen=True, slots=True)
+class ApiSection:
+    """The REST API, a process of its own (`ltp-switcher-api`)."""
+
+    socket: str = key("/run/ltp-switcher/api.sock", "UNIX socket that it listens on.")
+    tcp: str = key("", "Loopback address and port that it listens on too, read-only. Empty: none.")
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """All settings, by section."""
 
@@ -155,6 +163,7 @@ class Config:
     kernel: KernelSection = field(default_factory=KernelSection)
     pool: PoolSection = field(default_factory=PoolSection)
     mpts: MptsSection = field(default_factory=MptsSection)
+    api: ApiSection = field(default_factory=ApiSection)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The control protocol and its client: newline-delimited JSON over a UNIX socket.
+
+Request `{"id":1,"method":"flows.list","params":{}}`, answer `{"id":1,"result":…}` or
+`{"id":1,"error":{"code":…,"message":…,"field":…,"value":…,"allowed":…}}`. Methods: `service.Service`.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from ltp_switcher.errors import ControlError
+
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+
+INVALID: Final = "invalid"
+NOT_FOUND: Final = "not-found"
+UNAVAILABLE: Final = "unavailable"
+INTERNAL: Final = "internal"
+LINE_MAX_BYTES: Final = 1 << 16
+"""Longest request; answers may be longer."""
+
+
+class ControlUnavailableError(ControlError):
+    """The daemon does not run, does not answer, or cannot do it now (code `unavailable`)."""
+
+
+class ControlInvalidError(ControlError):
+    """The daemon refuses the request's input (code `invalid`)."""
+
+    def __init__(self, message: str, field: str | None, value: Json, allowed: str | None) -> None:
+        self.field = field
+        self.value = value
+        self.allowed = allowed
+        super().__init__(message)
+
+
+class ControlNotFoundError(ControlError):
+    """The daemon knows nothing of that name (code `not-found`)."""
+
+
+class ControlInternalError(ControlError):
+    """The daemon failed; its log says how (code `internal`)."""
+
+
+class ControlClient:
+    """A connection to the daemon; opened by the first call, opened anew when it was lost."""
+
+    def __init__(self, path: Path | str, *, timeout_s: float = 5.0) -> None:
+        self._path = str(path)
+        self._timeout_s = timeout_s
+        self._socket: socket.socket | None = None
+        self._received = b""
+        self._id = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+            self._received = b""
+
+    def call(self, method: str, **params: Json) -> Json:
+        """Call a method and return its result.
+
+        Raises `ControlUnavailableError`, `ControlInvalidError`, `ControlNotFoundError` or
+        `ControlInternalError`.
+        """
+        fresh = self._socket is None
+        self._id += 1
+        line = json.dumps({"id": self._id, "method": method, "params": params}).encode() + b"\n"
+        try:
+            try:
+                answer = self._exchange(line)
+            except (BrokenPipeError, ConnectionResetError):
+                # The daemon was restarted since the last call.
+                if fresh:
+                    raise
+                self.close()
+                answer = self._exchange(line)
+        except OSError as error:
+            self.close()
+            raise self._unavailable(error) from error
+        return _result(answer)
+
+    def _exchange(self, line: bytes) -> dict[str, Json]:
+        if self._socket is None:
+            self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            self._socket.settimeout(self._timeout_s)
+            self._socket.connect(self._path)
+        self._socket.sendall(line)
+        parts = [self._received]
+        while b"\n" not in parts[-1]:
+            chunk = self._socket.recv(1 << 18)
+            if not chunk:
+                raise ConnectionResetError("the daemon closed the connection")
+            parts.append(chunk)
+        text, _, self._received = b"".join(parts).partition(b"\n")
+        try:
+            answer = json.loads(text)
+        except ValueError as error:
+            raise ControlInternalError(f"the daemon's answer is not JSON: {error}") from error
+        if not isinstance(answer, dict) or answer.get("id") not in (self._id, None):
+            raise ControlInternalError("the daemon answered another request")
+        return answer
+
+    def _unavailable(self, error: OSError) -> ControlUnavailableError:
+        if isinstance(error, FileNotFoundError | ConnectionRefusedError):
+            advice = "is it running? (`systemctl start ltp-switcher`, or `ltp-switcher run`)"
+        elif isinstance(error, PermissionError):
+            advice = "not permitted: become root or a member of the socket's group"
+        elif isinstance(error, TimeoutError):
+            advice = f"no answer within {self._timeout_s:g} s"
+        else:
+            advice = error.strerror or str(error)
+        return ControlUnavailableError(f"cannot reach the daemon at {self._path}: {advice}")
+
+
+def _result(answer: dict[str, Json]) -> Json:
+    error = answer.get("error")
+    if not isinstance(error, dict):
+        return answer.get("result")
+    message = str(error.get("message"))
+    code = error.get("code")
+    if code == INVALID:
+        field, allowed = error.get("field"), error.get("allowed")
+        raise ControlInvalidError(
+            message,
+            field if isinstance(field, str) else None,
+            error.get("value"),
+            allowed if isinstance(allowed, str) else None,
+        )
+    if code == NOT_FOUND:
+        raise ControlNotFoundError(message)
+    if code == UNAVAILABLE:
+        raise ControlUnavailableError(message)
+    raise ControlInternalError(message)
