@@ -37,7 +37,7 @@ static const struct nla_policy mutant_unpin_nl_policy[] = {
 	[MUTANT_A_PIN_COOKIE] = { .type = NLA_U64 },
 };
 
-static const struct netlink_range_validation mutant_config_set_watchdog_ms_range = {
+static struct netlink_range_validation mutant_config_set_watchdog_ms_range = {
 	.max	= 3600000ULL,
 };
 

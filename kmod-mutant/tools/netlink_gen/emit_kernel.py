@@ -119,8 +119,9 @@ def _policy(contract: Contract, operation: Operation) -> list[str]:
     for attribute in sorted((space.attribute(name) for name in operation.request), key=lambda a: a.id):
         bound = f"{family}_{snake(operation.name)}_{snake(attribute.name)}_range"
         if _wide(attribute):
+            # Not const: the member of struct nla_policy that points to it is not, on 6.1.
             ranges += [
-                f"static const struct netlink_range_validation {bound} = {{",
+                f"static struct netlink_range_validation {bound} = {{",
                 *([f"\t.min\t= {attribute.minimum}ULL,"] if attribute.minimum else []),
                 f"\t.max\t= {_maximum(attribute)}ULL,",
                 "};",

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Everything that differs between the kernels we build for, and nothing else.
+ * The MUTANT_HAS_* macros are found out by Kbuild in the kernel's own headers.
+ */
+#ifndef _MUTANT_COMPAT_H
+#define _MUTANT_COMPAT_H
+
+#include <net/tcp.h>
+
+/* 6.10 gave cong_control the ACK's sequence number and flags. */
+#ifdef MUTANT_CONG_CONTROL_HAS_ACK
+#define MUTANT_CONG_CONTROL_ARGS \
+	struct sock *sk, u32 ack, int flag, const struct rate_sample *rs
+#define mutant_call_cong_control(ops)	((ops)->cong_control(sk, ack, flag, rs))
+#else
+#define MUTANT_CONG_CONTROL_ARGS \
+	struct sock *sk, const struct rate_sample *rs
+#define mutant_call_cong_control(ops)	((ops)->cong_control(sk, rs))
+#endif
+
+/* 7.1 split the start of transmission off cwnd_event. */
+static inline void mutant_call_tx_start(const struct tcp_congestion_ops *ops, struct sock *sk)
+{
+#ifdef MUTANT_HAS_CWND_EVENT_TX_START
+	if (ops->cwnd_event_tx_start)
+		ops->cwnd_event_tx_start(sk);
+#else
+	if (ops->cwnd_event)
+		ops->cwnd_event(sk, CA_EVENT_TX_START);
+#endif
+}
+
+#endif /* _MUTANT_COMPAT_H */

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The arms: finding a protocol, pinning its module, cloning its ops.
+ *
+ * No symbol gives one protocol's ops to another module, but setting the protocol on a socket of
+ * ours makes the kernel load it and point that socket's icsk_ca_ops at it. The socket is kept: it
+ * holds the protocol's module until we are unloaded.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/in.h>
+#include <linux/net.h>
+#include <linux/sockptr.h>
+#include <net/net_namespace.h>
+#include <net/sock.h>
+
+#include "mutant_core.h"
+
+#define FIRST_LEARNED	MUTANT_ARM_ID_LTP
+#define FIRST_EXTRA	(MUTANT_ARM_ID_OWL + 1)
+
+struct mutant_arm mutant_arms[MUTANT_ARMS_MAX + 1];
+
+static DEFINE_MUTEX(arms_mutex);
+
+static const char * const fixed_names[FIRST_EXTRA] = {
+	[MUTANT_ARM_ID_CUBIC]		= "cubic",
+	[MUTANT_ARM_ID_BBR]		= "bbr",
+	[MUTANT_ARM_ID_VEGAS]		= "vegas",
+	[MUTANT_ARM_ID_WESTWOOD]	= "westwood",
+	[MUTANT_ARM_ID_HYBLA]		= "hybla",
+	[MUTANT_ARM_ID_HTCP]		= "htcp",
+	[MUTANT_ARM_ID_VENO]		= "veno",
+	[MUTANT_ARM_ID_YEAH]		= "yeah",
+	[MUTANT_ARM_ID_BIC]		= "bic",
+	[MUTANT_ARM_ID_HIGHSPEED]	= "highspeed",
+	[MUTANT_ARM_ID_ILLINOIS]	= "illinois",
+	[MUTANT_ARM_ID_LTP]		= "ltp",
+	[MUTANT_ARM_ID_JURY]		= "jury",
+	[MUTANT_ARM_ID_SPINE]		= "spine",
+	[MUTANT_ARM_ID_OWL]		= "owl",
+};
+
+static const struct tcp_congestion_ops *sock_ops(const struct socket *sock)
+{
+	return READ_ONCE(inet_csk(sock->sk)->icsk_ca_ops);
+}
+
+/* A socket that runs the protocol @name, or NULL. */
+static struct socket *pin_protocol(const char *name)
+{
+	struct socket *sock;
+	struct sock *sk;
+
+	if (sock_create_kern(&init_net, PF_INET, SOCK_STREAM, IPPROTO_TCP, &sock) < 0)
+		return NULL;
+	sk = sock->sk;
+	if (sk->sk_prot->setsockopt(sk, SOL_TCP, TCP_CONGESTION, KERNEL_SOCKPTR((void *)name),
+				    strlen(name)) < 0 ||
+	    strcmp(sock_ops(sock)->name, name)) {
+		sock_release(sock);
+		return NULL;
+	}
+	return sock;
+}
+
+/* Make @arm run @orig, and offer it to flows. */
+static void open_arm(struct mutant_arm *arm, const struct tcp_congestion_ops *orig,
+		     struct socket *pin)
+{
+	arm->orig = orig;
+	arm->pin = pin;
+	arm->ops = *orig;
+	arm->ops.owner = THIS_MODULE;
+	INIT_LIST_HEAD(&arm->ops.list);
+	snprintf(arm->ops.name, sizeof(arm->ops.name), "m/%.13s", orig->name);
+	mutant_hook(&arm->ops);
+	arm->reason = NULL;
+	smp_store_release(&arm->state, MUTANT_ARM_STATE_AVAILABLE);
+}
+
+/* Why a protocol that exists cannot be an arm, or NULL. */
+static const char *unfit(const struct tcp_congestion_ops *ops)
+{
+	if (ops == &mutant_arms[MUTANT_ARM_NONE].ops)
+		return "mutant cannot be an arm of itself";
+	if (ops->flags & TCP_CONG_NEEDS_ECN)
+		return "needs ECN, which a running connection cannot negotiate";
+	return NULL;
+}
+
+/* Try to open @arm, whose name is set. Says in it what came of it. */
+static void find_arm(struct mutant_arm *arm)
+{
+	struct socket *pin;
+	const char *why;
+
+	if (arm->state == MUTANT_ARM_STATE_AVAILABLE)
+		return;
+	if (arm->kind == MUTANT_ARM_KIND_LEARNED) {
+		arm->reason = "not built yet";
+		return;
+	}
+	pin = pin_protocol(arm->name);
+	if (!pin) {
+		arm->reason = "no such protocol in this kernel or its modules";
+		return;
+	}
+	why = unfit(sock_ops(pin));
+	if (why) {
+		sock_release(pin);
+		arm->state = MUTANT_ARM_STATE_REFUSED;
+		arm->reason = why;
+		return;
+	}
+	open_arm(arm, sock_ops(pin), pin);
+}
+
+/* Look again for a fixed arm that was missing; true if it can be used. */
+bool mutant_arm_retry(u8 id)
+{
+	if (mutant_arm_available(id))
+		return true;
+	if (!id || id >= FIRST_EXTRA)
+		return false;
+	mutex_lock(&arms_mutex);
+	find_arm(&mutant_arms[id]);
+	mutex_unlock(&arms_mutex);
+	return mutant_arm_available(id);
+}
+
+/* The id of the arm @name, available or not; MUTANT_ARM_NONE if there is none. */
+u8 mutant_arm_by_name(const char *name)
+{
+	u8 id;
+
+	for (id = 1; id <= MUTANT_ARMS_MAX; id++)
+		if (!strcmp(mutant_arms[id].name, name))
+			return id;
+	return MUTANT_ARM_NONE;
+}
+
+/*
+ * Look for the protocol @name. A protocol without a fixed id gets the first free one of those kept
+ * for extra arms; one that is not fit or does not exist gets none, and @result says why.
+ * Returns -ENOSPC when no id is left.
+ */
+int mutant_arm_load(const char *name, struct mutant_arm *result)
+{
+	struct mutant_arm *arm;
+	int err = 0;
+	u8 id;
+
+	mutex_lock(&arms_mutex);
+	id = mutant_arm_by_name(name);
+	if (id) {
+		find_arm(&mutant_arms[id]);
+		*result = mutant_arms[id];
+		goto out;
+	}
+	memset(result, 0, sizeof(*result));
+	result->kind = MUTANT_ARM_KIND_EXTRA;
+	strscpy(result->name, name, sizeof(result->name));
+	find_arm(result);
+	if (result->state != MUTANT_ARM_STATE_AVAILABLE)
+		goto out;
+	for (id = FIRST_EXTRA; id <= MUTANT_ARMS_MAX; id++)
+		if (!mutant_arms[id].name[0])
+			break;
+	if (id > MUTANT_ARMS_MAX) {
+		sock_release(result->pin);
+		err = -ENOSPC;
+		goto out;
+	}
+	arm = &mutant_arms[id];
+	strscpy(arm->name, name, sizeof(arm->name));
+	open_arm(arm, result->orig, result->pin);
+	result->id = id;
+	pr_info("arm %u is %s\n", id, name);
+out:
+	mutex_unlock(&arms_mutex);
+	return err;
+}
+
+void mutant_arms_init(void)
+{
+	unsigned int found = 0;
+	struct mutant_arm *arm;
+	u8 id;
+
+	for (id = 1; id <= MUTANT_ARMS_MAX; id++) {
+		arm = &mutant_arms[id];
+		arm->id = id;
+		if (id >= FIRST_EXTRA) {
+			arm->kind = MUTANT_ARM_KIND_EXTRA;
+			continue;
+		}
+		arm->kind = id < FIRST_LEARNED ? MUTANT_ARM_KIND_KERNEL : MUTANT_ARM_KIND_LEARNED;
+		strscpy(arm->name, fixed_names[id], sizeof(arm->name));
+		find_arm(arm);
+		if (arm->state == MUTANT_ARM_STATE_AVAILABLE)
+			found++;
+		else if (arm->kind == MUTANT_ARM_KIND_KERNEL)
+			pr_notice("arm %s: %s\n", arm->name, arm->reason);
+	}
+	pr_info("%u of %u kernel arms available\n", found, FIRST_LEARNED - 1);
+}
+
+void mutant_arms_exit(void)
+{
+	u8 id;
+
+	for (id = 1; id <= MUTANT_ARMS_MAX; id++)
+		if (mutant_arms[id].pin)
+			sock_release(mutant_arms[id].pin);
+}

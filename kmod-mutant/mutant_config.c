@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The module's parameters, at load and in /sys/module/tcp_mutant/parameters. */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/jiffies.h>
+#include <linux/module.h>
+#include <linux/moduleparam.h>
+
+#include "mutant_core.h"
+
+#define WATCHDOG_MS_MAX	3600000		/* as in mutant.yaml */
+
+struct mutant_config mutant_config = {
+	.default_arm = MUTANT_ARM_ID_CUBIC,
+	.fallback_arm = MUTANT_ARM_ID_CUBIC,
+	.restore = MUTANT_RESTORE_MODE_AS_IS,
+	.watchdog_ms = 1000,
+	.watchdog_jiffies = HZ,
+};
+
+/* Parameters given at load wait here until the arms are known. */
+static char load_default[MUTANT_ARM_NAME_MAX] = "cubic";
+static char load_fallback[MUTANT_ARM_NAME_MAX] = "cubic";
+static bool ready;
+
+static const char * const restore_names[] = {
+	[MUTANT_RESTORE_MODE_AS_IS] = "as-is",
+	[MUTANT_RESTORE_MODE_REBASE] = "rebase",
+	[MUTANT_RESTORE_MODE_REINIT] = "reinit",
+};
+
+/* 0 if the arm may be the default (or the @fallback), else an error and @why. */
+int mutant_config_check_arm(u8 id, bool fallback, const char **why)
+{
+	/* An extra arm may refuse a flow in its init; where would the flow fall then? */
+	if (fallback && mutant_arms[id].kind == MUTANT_ARM_KIND_EXTRA) {
+		*why = "an arm loaded on demand cannot be the fallback";
+		return -EINVAL;
+	}
+	if (!mutant_arm_retry(id)) {
+		*why = "arm is not available";
+		return -ENOENT;
+	}
+	return 0;
+}
+
+void mutant_config_set_watchdog(u32 ms)
+{
+	WRITE_ONCE(mutant_config.watchdog_ms, ms);
+	WRITE_ONCE(mutant_config.watchdog_jiffies, msecs_to_jiffies(ms));
+}
+
+static int set_arm(const char *name, const char *param, u8 *setting)
+{
+	const char *why = "no such arm";
+	u8 id = mutant_arm_by_name(name);
+	int err = -ENOENT;
+
+	if (id)
+		err = mutant_config_check_arm(id, setting == &mutant_config.fallback_arm, &why);
+	if (err) {
+		pr_err("%s=%s: %s\n", param, name, why);
+		return err;
+	}
+	WRITE_ONCE(*setting, id);
+	return 0;
+}
+
+static int param_set_arm(const char *val, const struct kernel_param *kp)
+{
+	u8 *setting = kp->arg;
+	bool fallback = setting == &mutant_config.fallback_arm;
+	char name[MUTANT_ARM_NAME_MAX + 1];
+	char *trimmed;
+
+	if (strscpy(name, val, sizeof(name)) < 0)
+		return -EINVAL;
+	trimmed = strim(name);
+	if (strlen(trimmed) >= MUTANT_ARM_NAME_MAX)
+		return -EINVAL;
+	if (ready)
+		return set_arm(trimmed, kp->name, setting);
+	strscpy(fallback ? load_fallback : load_default, trimmed, MUTANT_ARM_NAME_MAX);
+	return 0;
+}
+
+static int param_get_arm(char *buffer, const struct kernel_param *kp)
+{
+	return sysfs_emit(buffer, "%s\n", mutant_arms[READ_ONCE(*(u8 *)kp->arg)].name);
+}
+
+static const struct kernel_param_ops arm_param_ops = {
+	.set = param_set_arm,
+	.get = param_get_arm,
+};
+
+module_param_cb(default_arm, &arm_param_ops, &mutant_config.default_arm, 0644);
+MODULE_PARM_DESC(default_arm, "arm that a new flow starts with (default cubic)");
+module_param_cb(fallback_arm, &arm_param_ops, &mutant_config.fallback_arm, 0644);
+MODULE_PARM_DESC(fallback_arm, "arm of a flow whose daemon is silent (default cubic)");
+
+static int param_set_watchdog(const char *val, const struct kernel_param *kp)
+{
+	unsigned int ms;
+	int err = kstrtouint(val, 0, &ms);
+
+	if (err)
+		return err;
+	if (ms > WATCHDOG_MS_MAX) {
+		pr_err("%s=%u: at most %u\n", kp->name, ms, WATCHDOG_MS_MAX);
+		return -ERANGE;
+	}
+	mutant_config_set_watchdog(ms);
+	return 0;
+}
+
+static int param_get_watchdog(char *buffer, const struct kernel_param *kp)
+{
+	return sysfs_emit(buffer, "%u\n", READ_ONCE(mutant_config.watchdog_ms));
+}
+
+static const struct kernel_param_ops watchdog_param_ops = {
+	.set = param_set_watchdog,
+	.get = param_get_watchdog,
+};
+
+module_param_cb(watchdog_ms, &watchdog_param_ops, NULL, 0644);
+MODULE_PARM_DESC(watchdog_ms, "silence after which a steered flow falls back, ms; 0 never (default 1000)");
+
+static int param_set_restore(const char *val, const struct kernel_param *kp)
+{
+	int mode = __sysfs_match_string(restore_names, ARRAY_SIZE(restore_names), val);
+
+	if (mode < 0) {
+		pr_err("%s: one of as-is, rebase, reinit\n", kp->name);
+		return mode;
+	}
+	WRITE_ONCE(mutant_config.restore, mode);
+	return 0;
+}
+
+static int param_get_restore(char *buffer, const struct kernel_param *kp)
+{
+	return sysfs_emit(buffer, "%s\n", restore_names[READ_ONCE(mutant_config.restore)]);
+}
+
+static const struct kernel_param_ops restore_param_ops = {
+	.set = param_set_restore,
+	.get = param_get_restore,
+};
+
+module_param_cb(restore, &restore_param_ops, NULL, 0644);
+MODULE_PARM_DESC(restore, "state of an arm that a flow returns to: as-is, rebase or reinit (default as-is)");
+
+/* Check what was given at load, once the arms are known. */
+int mutant_config_init(void)
+{
+	int err;
+
+	err = set_arm(load_default, "default_arm", &mutant_config.default_arm);
+	if (err)
+		return err;
+	err = set_arm(load_fallback, "fallback_arm", &mutant_config.fallback_arm);
+	if (err)
+		return err;
+	ready = true;
+	return 0;
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the files of tcp_mutant share.
+ *
+ *	main	loading and unloading
+ *	config	the module's parameters
+ *	arms	finding protocols, pinning them, cloning their ops
+ *	flow	the object of a flow: birth, death, look-up, its steps
+ *	hooks	what runs for every ACK
+ *	switch	freezing an arm, restoring another
+ *	fold	samples into records (pure logic)
+ *	event	multicast of birth, death and fallback
+ *	nl	the requests of the netlink family
+ */
+#ifndef _MUTANT_CORE_H
+#define _MUTANT_CORE_H
+
+#include <linux/mutex.h>
+#include <linux/rhashtable-types.h>
+#include <linux/spinlock.h>
+#include <linux/xarray.h>
+#include <net/tcp.h>
+
+#include "mutant_fold.h"
+#include "mutant_nl_gen.h"
+
+struct socket;
+
+/* Settings of the module, each read and written on its own. */
+struct mutant_config {
+	u8 default_arm;
+	u8 fallback_arm;
+	u8 restore;			/* enum mutant_restore_mode */
+	u32 watchdog_ms;		/* 0: no watchdog */
+	u32 watchdog_jiffies;
+};
+
+extern struct mutant_config mutant_config;
+
+int mutant_config_init(void);
+int mutant_config_check_arm(u8 id, bool fallback, const char **why);
+void mutant_config_set_watchdog(u32 ms);
+
+/*
+ * An arm: a congestion control that a flow can run. `ops` is a clone of the protocol's own, with
+ * our hooks over init, release and the one callback that runs for every ACK; a flow runs the arm
+ * when its icsk_ca_ops points at the clone. Callbacks that are not hooked cost nothing.
+ */
+struct mutant_arm {
+	struct tcp_congestion_ops ops;
+	const struct tcp_congestion_ops *orig;
+	struct socket *pin;		/* a socket that runs `orig`, to hold its module */
+	u8 id;
+	u8 kind;			/* enum mutant_arm_kind */
+	u8 state;			/* enum mutant_arm_state; the rest is valid once available */
+	char name[MUTANT_ARM_NAME_MAX];
+	const char *reason;
+};
+
+/* Indexed by id. Number 0 is `mutant` itself: the ops of a socket that is not a flow yet. */
+extern struct mutant_arm mutant_arms[MUTANT_ARMS_MAX + 1];
+
+void mutant_arms_init(void);
+void mutant_arms_exit(void);
+int mutant_arm_load(const char *name, struct mutant_arm *result);
+bool mutant_arm_retry(u8 id);
+u8 mutant_arm_by_name(const char *name);
+
+static inline bool mutant_arm_available(u32 id)
+{
+	return id && id <= MUTANT_ARMS_MAX &&
+	       smp_load_acquire(&mutant_arms[id].state) == MUTANT_ARM_STATE_AVAILABLE;
+}
+
+/* An arm of one flow while it is frozen, with what it had set in the socket outside its own state. */
+struct mutant_slot {
+	u64 priv[ICSK_CA_PRIV_SIZE / sizeof(u64)];
+	u64 frozen_us;
+	u64 frozen_bytes;
+	u32 frozen_jiffies;
+	u32 snd_cwnd_clamp;
+	u32 snd_cwnd_cnt;
+	u32 ssthresh;
+	u8 ca_state;
+	bool used;			/* the arm's init has run */
+	bool paces;			/* the arm asked the stack to pace */
+	bool refused;			/* the arm replaced itself in its init */
+};
+
+/*
+ * A flow. Members up to `step` are written under the socket's lock only. Others read `step` in the
+ * way that mutant_flow.c explains.
+ */
+struct mutant_flow {
+	struct rhash_head node;
+	struct sock *sk;
+	u8 arm;
+	u8 prev_arm;
+	bool folded;			/* the ACK being processed has been folded already */
+	u32 rate_delivered;		/* the rate sample that `rate` was computed from */
+	u32 rate_interval_us;
+	u64 rate;
+	struct mutant_counters last;
+	u32 snd_cwnd_clamp;		/* the flow's own, whatever the active arm made of it */
+	u32 entry_ssthresh;		/* at entry of an arm with cong_control */
+	u32 entry_lost;
+	struct mutant_epochs epochs;
+
+	u32 seq;			/* odd while a step is being written */
+	u32 number;			/* of the step to write to */
+	struct mutant_step step[2];
+	u64 closed_ns;
+
+	/* What commands say. */
+	spinlock_t lock;		/* orders writers of these; never taken by an ordinary ACK */
+	u8 want;			/* arm to run */
+	u8 reason;			/* enum mutant_fallback_reason */
+	u32 flags;			/* enum mutant_flow_flags, less app-limited */
+	u32 heard;			/* jiffies of the last select or step-get */
+
+	/* Who the flow is; constant. */
+	u64 cookie;
+	struct net *net;
+	u64 born_ns;
+	u64 netns;
+	u16 family;
+	u16 sport;
+	u16 dport;
+	u8 saddr[16];
+	u8 daddr[16];
+	struct rcu_head rcu;
+
+	struct mutant_slot slot[MUTANT_ARMS_MAX + 1];
+};
+
+int mutant_flows_init(void);
+void mutant_flows_exit(void);
+void mutant_flow_init(struct sock *sk);
+void mutant_flow_release(struct sock *sk);
+struct mutant_flow *mutant_flow_find(struct sock *sk);
+struct mutant_flow *mutant_flow_by_cookie(u64 cookie);
+struct mutant_flow *mutant_flow_next(u64 *cookie);
+bool mutant_flow_close(struct mutant_flow *f, struct mutant_record *rec);
+void mutant_flow_peek(struct mutant_flow *f, struct mutant_record *rec);
+void mutant_flow_own_record(struct mutant_flow *f, struct mutant_record *rec);
+
+/* Held while steps are closed or looked at. */
+extern struct mutex mutant_step_mutex;
+
+u8 mutant_start_first(struct sock *sk, u8 id);
+void mutant_switch(struct sock *sk, struct mutant_flow *f);
+void mutant_release_slots(struct sock *sk, struct mutant_flow *f);
+
+void mutant_hook(struct tcp_congestion_ops *clone);
+
+void mutant_event(struct mutant_flow *f, u8 cmd);
+int mutant_put_flow(struct sk_buff *skb, const struct mutant_flow *f,
+		    const struct mutant_record *rec);
+
+static inline struct mutant_arm *mutant_arm_of(const struct sock *sk)
+{
+	return container_of(inet_csk(sk)->icsk_ca_ops, struct mutant_arm, ops);
+}
+
+/* Whether whoever steered the flow has not been heard of for too long. */
+static inline bool mutant_flow_silent(const struct mutant_flow *f)
+{
+	u32 limit = READ_ONCE(mutant_config.watchdog_jiffies);
+
+	return limit && (s32)(tcp_jiffies32 - READ_ONCE(f->heard)) > (s32)limit;
+}
+
+#endif /* _MUTANT_CORE_H */

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The object of a flow. A protocol's private area in the socket may be full (BBR's is), so what we
+ * know of a flow lives outside, found by the socket (for its ACKs) or by its cookie (for netlink).
+ * It is born when a socket's congestion control is initialised and dies when it is released, both
+ * under the socket's lock; whoever finds it otherwise does so under RCU.
+ */
+#include <linux/hash.h>
+#include <linux/rhashtable.h>
+#include <linux/slab.h>
+#include <linux/sock_diag.h>
+#include <net/inet_sock.h>
+#include <net/ipv6.h>
+
+#include "mutant_core.h"
+#include "mutant_step.h"
+
+DEFINE_MUTEX(mutant_step_mutex);
+
+static struct kmem_cache *flow_cache;
+static struct rhashtable flow_table;
+
+#if BITS_PER_LONG < 64
+#error "a socket cookie is the index of an xarray here, and needs 64 bits"
+#endif
+static DEFINE_XARRAY_FLAGS(flow_index, XA_FLAGS_LOCK_BH);
+
+/* Sockets come from slabs: their low bits say little, and a multiplication spreads the others. */
+static u32 sock_hash(const void *data, u32 len, u32 seed)
+{
+	return (*(const unsigned long *)data * GOLDEN_RATIO_64) >> 32;
+}
+
+static int sock_differs(struct rhashtable_compare_arg *arg, const void *flow)
+{
+	return ((const struct mutant_flow *)flow)->sk != *(struct sock * const *)arg->key;
+}
+
+static const struct rhashtable_params flow_table_params = {
+	.key_len = sizeof(struct sock *),
+	.key_offset = offsetof(struct mutant_flow, sk),
+	.head_offset = offsetof(struct mutant_flow, node),
+	.hashfn = sock_hash,
+	.obj_cmpfn = sock_differs,
+	.automatic_shrinking = true,
+};
+
+/* The flow of a socket whose lock the caller holds. */
+struct mutant_flow *mutant_flow_find(struct sock *sk)
+{
+	return rhashtable_lookup_fast(&flow_table, &sk, flow_table_params);
+}
+
+/* Under RCU. */
+struct mutant_flow *mutant_flow_by_cookie(u64 cookie)
+{
+	return xa_load(&flow_index, cookie);
+}
+
+/* The flow with the lowest cookie from @cookie on, which becomes that flow's. Under RCU. */
+struct mutant_flow *mutant_flow_next(u64 *cookie)
+{
+	unsigned long index = *cookie;
+	struct mutant_flow *f = xa_find(&flow_index, &index, ULONG_MAX, XA_PRESENT);
+
+	*cookie = index;
+	return f;
+}
+
+/* Fill in what lies outside of the step: identity, time, commands. */
+static void complete_record(const struct mutant_flow *f, struct mutant_record *rec, u64 since_ns)
+{
+	u32 flags = READ_ONCE(f->flags);
+
+	/* An idle flow is not told to fall back before its next ACK, but nobody steers it. */
+	if ((flags & MUTANT_FLOW_FLAGS_STEERED) && mutant_flow_silent(f))
+		flags &= ~MUTANT_FLOW_FLAGS_STEERED;
+	rec->flags |= flags;
+	rec->want_arm = READ_ONCE(f->want);
+	rec->cookie = f->cookie;
+	rec->time_ns = ktime_get_ns();
+	rec->interval_ns = rec->time_ns - since_ns;
+}
+
+/*
+ * Close the flow's step and hand it over; false if nothing happened in it. Under RCU and
+ * mutant_step_mutex. See mutant_step.h.
+ */
+bool mutant_flow_close(struct mutant_flow *f, struct mutant_record *rec)
+{
+	u32 number = f->number, seq;
+	const struct mutant_step *step = &f->step[number & 1];
+
+	if (READ_ONCE(step->number) != number)
+		return false;
+	smp_store_mb(f->number, number + 1);
+	seq = smp_load_acquire(&f->seq);
+	if (seq & 1)
+		smp_cond_load_acquire(&f->seq, VAL != seq);
+	mutant_step_read(step, rec);
+	complete_record(f, rec, f->closed_ns);
+	f->closed_ns = rec->time_ns;
+	return true;
+}
+
+/* The record of the step in progress, whose writer must not come in between. */
+static void read_current(const struct mutant_flow *f, struct mutant_record *rec)
+{
+	u32 number = READ_ONCE(f->number);
+	const struct mutant_step *step = &f->step[number & 1];
+	struct mutant_step empty;
+
+	if (step->number != number) {
+		mutant_step_open(&empty, &f->step[~number & 1], number);
+		step = &empty;
+	}
+	mutant_step_read(step, rec);
+}
+
+/* Look at the step in progress without closing it. Under RCU and mutant_step_mutex. */
+void mutant_flow_peek(struct mutant_flow *f, struct mutant_record *rec)
+{
+	u32 seq;
+
+	do {
+		seq = smp_cond_load_acquire(&f->seq, !(VAL & 1));
+		read_current(f, rec);
+		smp_rmb();
+	} while (READ_ONCE(f->seq) != seq);
+	complete_record(f, rec, f->closed_ns);
+}
+
+/* The same for the one who writes the steps, that is, under the socket's lock. */
+void mutant_flow_own_record(struct mutant_flow *f, struct mutant_record *rec)
+{
+	read_current(f, rec);
+	complete_record(f, rec, READ_ONCE(f->closed_ns));
+}
+
+static void identify(struct mutant_flow *f, struct sock *sk)
+{
+	const struct inet_sock *inet = inet_sk(sk);
+
+	sock_diag_save_cookie(sk, (u32 *)&f->cookie);
+	f->cookie = atomic64_read(&sk->sk_cookie);
+	f->net = sock_net(sk);
+	f->netns = f->net->ns.inum;
+	f->born_ns = ktime_get_ns();
+	f->sport = ntohs(inet->inet_sport);
+	f->dport = ntohs(inet->inet_dport);
+#if IS_ENABLED(CONFIG_IPV6)
+	if (sk->sk_family == AF_INET6 && !ipv6_addr_v4mapped(&sk->sk_v6_daddr)) {
+		f->family = AF_INET6;
+		memcpy(f->saddr, &inet6_sk(sk)->saddr, sizeof(struct in6_addr));
+		memcpy(f->daddr, &sk->sk_v6_daddr, sizeof(struct in6_addr));
+		return;
+	}
+#endif
+	f->family = AF_INET;
+	memcpy(f->saddr, &inet->inet_saddr, sizeof(inet->inet_saddr));
+	memcpy(f->daddr, &inet->inet_daddr, sizeof(inet->inet_daddr));
+}
+
+static void set_up_steps(struct mutant_flow *f, const struct sock *sk)
+{
+	struct mutant_record *rec = &f->step[0].rec;
+	struct mutant_sample s;
+
+	mutant_sample_read(sk, f, -1, &s);
+	f->last.acked_bytes = s.acked_bytes;
+	f->last.delivered = s.delivered;
+	f->last.lost = s.lost;
+	f->last.retrans = s.retrans;
+	mutant_fold_state(rec, &s);
+	rec->arm = f->arm;
+	/* No step was number 1 yet, so the first ACK opens it, and goes on from step[0]. */
+	f->number = 1;
+	f->closed_ns = f->born_ns;
+	mutant_epochs_init(&f->epochs, f->arm);
+}
+
+static void free_flow(struct rcu_head *rcu)
+{
+	kmem_cache_free(flow_cache, container_of(rcu, struct mutant_flow, rcu));
+}
+
+/* The init of `mutant` and of its arms: a socket becomes a flow. */
+void mutant_flow_init(struct sock *sk)
+{
+	bool paced = READ_ONCE(sk->sk_pacing_status) != SK_PACING_NONE;
+	u8 want = READ_ONCE(mutant_config.default_arm), arm;
+	u32 clamp = tcp_sk(sk)->snd_cwnd_clamp;
+	struct mutant_flow *f;
+
+	arm = mutant_start_first(sk, want);
+	/* Without memory the flow runs its first arm, and cannot be steered. */
+	f = kmem_cache_zalloc(flow_cache, GFP_ATOMIC | __GFP_NOWARN);
+	if (!f)
+		return;
+	f->sk = sk;
+	f->arm = arm;
+	f->want = arm;
+	f->snd_cwnd_clamp = clamp;
+	f->entry_ssthresh = TCP_INFINITE_SSTHRESH;
+	f->slot[arm].used = true;
+	f->slot[arm].paces = !paced && READ_ONCE(sk->sk_pacing_status) == SK_PACING_NEEDED;
+	spin_lock_init(&f->lock);
+	if (arm != want) {
+		f->slot[want].refused = true;
+		f->flags = MUTANT_FLOW_FLAGS_FALLEN_BACK;
+		f->reason = MUTANT_FALLBACK_REASON_INIT_REFUSED;
+	}
+	identify(f, sk);
+	set_up_steps(f, sk);
+
+	if (xa_insert_bh(&flow_index, f->cookie, f, GFP_ATOMIC | __GFP_NOWARN))
+		goto free;
+	if (rhashtable_lookup_insert_fast(&flow_table, &f->node, flow_table_params))
+		goto erase;
+	mutant_event(f, MUTANT_CMD_FLOW_BIRTH);
+	if (arm != want)
+		mutant_event(f, MUTANT_CMD_FLOW_FALLBACK);
+	return;
+
+erase:
+	xa_erase_bh(&flow_index, f->cookie);
+	/* Somebody may have found it by its cookie already. */
+	call_rcu(&f->rcu, free_flow);
+	return;
+free:
+	kmem_cache_free(flow_cache, f);
+}
+
+/* The release of `mutant` and of its arms: the flow ends, or the socket moves to another protocol. */
+void mutant_flow_release(struct sock *sk)
+{
+	const struct tcp_congestion_ops *orig = mutant_arm_of(sk)->orig;
+	struct mutant_flow *f = mutant_flow_find(sk);
+	struct mutant_step *step;
+	struct mutant_sample s;
+
+	if (orig && orig->release)
+		orig->release(sk);
+	/* A socket that is no flow runs `mutant`: after a disconnect it may become one again. */
+	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &mutant_arms[MUTANT_ARM_NONE].ops);
+	if (!f)
+		return;
+	mutant_release_slots(sk, f);
+
+	/* What changed since the last ACK, for the totals; a disconnect has cleared the counters. */
+	mutant_sample_read(sk, f, -1, &s);
+	if ((s32)(s.delivered - f->last.delivered) >= 0) {
+		step = mutant_step_begin(f);
+		mutant_fold_counters(&step->rec, NULL, &f->last, &s);
+		mutant_step_end(f);
+	}
+
+	rhashtable_remove_fast(&flow_table, &f->node, flow_table_params);
+	xa_erase_bh(&flow_index, f->cookie);
+	mutant_event(f, MUTANT_CMD_FLOW_DEATH);
+	call_rcu(&f->rcu, free_flow);
+}
+
+int mutant_flows_init(void)
+{
+	int err;
+
+	flow_cache = kmem_cache_create("mutant_flow", sizeof(struct mutant_flow), 0,
+				       SLAB_HWCACHE_ALIGN | SLAB_ACCOUNT, NULL);
+	if (!flow_cache)
+		return -ENOMEM;
+	err = rhashtable_init(&flow_table, &flow_table_params);
+	if (err)
+		kmem_cache_destroy(flow_cache);
+	return err;
+}
+
+void mutant_flows_exit(void)
+{
+	rcu_barrier();
+	rhashtable_destroy(&flow_table);
+	xa_destroy(&flow_index);
+	kmem_cache_destroy(flow_cache);
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * How the samples of a flow's ACKs become one record per step, and which arm gets the credit.
+ *
+ * Pure logic: no kernel function is called here, so that the same source is tested on the host.
+ * What runs for every ACK is inline and touches nothing but the flow's own memory.
+ *
+ * Credit: a congestion control's decision shows one round trip later, so a sample belongs to the
+ * arm that was active when the acknowledged data was *sent*, at ACK time - RTT, and not to the arm
+ * that happens to be active when the ACK arrives. An epoch is the time between two switches. The
+ * starts of the last MUTANT_EPOCHS epochs are kept: 1.27 s of switches at 10 ms steps, so that a
+ * path of 800 ms is covered.
+ */
+#ifndef _MUTANT_FOLD_H
+#define _MUTANT_FOLD_H
+
+#ifdef __KERNEL__
+#include <linux/compiler.h>
+#include <linux/string.h>
+#include <linux/types.h>
+#include <uapi/linux/mutant.h>
+#else
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <linux/mutant.h>
+typedef uint8_t u8;
+typedef uint32_t u32;
+typedef int64_t s64;
+typedef uint64_t u64;
+#define likely(x)	__builtin_expect(!!(x), 1)
+#define unlikely(x)	__builtin_expect(!!(x), 0)
+#ifndef __always_inline
+#define __always_inline	inline __attribute__((always_inline))
+#endif
+#endif
+
+#define MUTANT_EPOCHS		128	/* a power of two */
+#define MUTANT_EPOCH_MASK	(MUTANT_EPOCHS - 1)
+
+/* The flow's recent epochs, a ring indexed by an epoch's number. */
+struct mutant_epochs {
+	u64 newest;			/* number of the epoch in progress = switches so far */
+	u64 at;				/* epoch that the last sample belonged to */
+	u64 ack_us;			/* time of the previous ACK; 0 before the first */
+	u64 start_us[MUTANT_EPOCHS];
+	u8 arm[MUTANT_EPOCHS];
+};
+
+/* One step being filled. In `rec`, a minimum is ~0 until its first sample. */
+struct mutant_step {
+	u32 number;			/* the step that this buffer was last opened for */
+	u32 credit_at;			/* slot of rec.credit that the last sample went to */
+	struct mutant_record rec;
+};
+
+/* What an ACK says. The counters are running totals that may wrap, as in struct tcp_sock. */
+struct mutant_sample {
+	u64 now_us;
+	s64 rtt_us;			/* negative: the ACK carried no valid RTT */
+	u64 acked_bytes;
+	u64 rate;			/* last delivery rate sample, bytes per second */
+	u64 pacing_rate;
+	u32 delivered;
+	u32 lost;
+	u32 retrans;
+	u32 snd_cwnd;
+	u32 ssthresh;
+	u32 srtt_us;
+	u32 mdev_us;
+	u32 min_rtt_us;
+	u32 advmss;
+	u32 mss;
+	u32 in_flight;
+	u32 lost_out;
+	u32 retrans_out;
+	u32 flags;
+	u8 ca_state;
+};
+
+/* The counters at the previous ACK. */
+struct mutant_counters {
+	u64 acked_bytes;
+	u32 delivered;
+	u32 lost;
+	u32 retrans;
+};
+
+void mutant_epochs_init(struct mutant_epochs *e, u8 arm);
+void mutant_epoch_begin(struct mutant_epochs *e, u8 arm, u64 now_us);
+struct mutant_credit *mutant_credit_open(struct mutant_step *step, const struct mutant_epochs *e,
+					 u64 epoch);
+void mutant_step_open(struct mutant_step *step, const struct mutant_step *previous, u32 number);
+void mutant_step_read(const struct mutant_step *step, struct mutant_record *rec);
+
+static __always_inline u64 mutant_epoch_oldest(const struct mutant_epochs *e)
+{
+	return e->newest < MUTANT_EPOCHS ? 0 : e->newest - MUTANT_EPOCH_MASK;
+}
+
+static __always_inline void mutant_stat_add(struct mutant_stat *stat, u64 value)
+{
+	if (value < stat->min)
+		stat->min = value;
+	if (value > stat->max)
+		stat->max = value;
+	stat->sum += value;
+}
+
+/*
+ * The slot to credit for data sent at @sent_us, or NULL if the ring has forgotten who was active.
+ * The search starts from the last answer, which moves by a few epochs at most from ACK to ACK,
+ * so that a long RTT costs no more than a short one.
+ */
+static __always_inline struct mutant_credit *
+mutant_credit_find(struct mutant_step *step, struct mutant_epochs *e, u64 sent_us)
+{
+	struct mutant_credit *credit = &step->rec.credit[step->credit_at];
+	u64 at = e->at;
+
+	while (at < e->newest && e->start_us[(at + 1) & MUTANT_EPOCH_MASK] <= sent_us)
+		at++;
+	while (unlikely(e->start_us[at & MUTANT_EPOCH_MASK] > sent_us)) {
+		if (at == mutant_epoch_oldest(e))
+			return NULL;
+		at--;
+	}
+	e->at = at;
+	if (likely(credit->epoch == (u32)at && credit->arm))
+		return credit;
+	return mutant_credit_open(step, e, at);
+}
+
+/* The record's last-known values. */
+static __always_inline void mutant_fold_state(struct mutant_record *rec,
+					      const struct mutant_sample *s)
+{
+	rec->delivery_rate = s->rate;
+	rec->pacing_rate = s->pacing_rate;
+	rec->snd_cwnd = s->snd_cwnd;
+	rec->ssthresh = s->ssthresh;
+	rec->min_rtt_us = s->min_rtt_us;
+	rec->srtt_us = s->srtt_us;
+	rec->mdev_us = s->mdev_us;
+	rec->advmss = s->advmss;
+	rec->mss = s->mss;
+	rec->in_flight = s->in_flight;
+	rec->lost_out = s->lost_out;
+	rec->retrans_out = s->retrans_out;
+	rec->ca_state = s->ca_state;
+	rec->flags = s->flags;
+}
+
+/* Move the counters on from @last to @s, into the step, the totals and, if any, @credit. */
+static __always_inline void mutant_fold_counters(struct mutant_record *rec,
+						 struct mutant_credit *credit,
+						 struct mutant_counters *last,
+						 const struct mutant_sample *s)
+{
+	u64 acked = s->acked_bytes - last->acked_bytes;
+	u32 delivered = s->delivered - last->delivered;
+	u32 lost = s->lost - last->lost;
+	u32 retrans = s->retrans - last->retrans;
+
+	last->acked_bytes = s->acked_bytes;
+	last->delivered = s->delivered;
+	last->lost = s->lost;
+	last->retrans = s->retrans;
+
+	rec->delivered += delivered;
+	rec->lost += lost;
+	rec->acked_bytes += acked;
+	rec->retrans += retrans;
+	rec->total_delivered += delivered;
+	rec->total_lost += lost;
+	rec->total_acked_bytes += acked;
+	rec->total_retrans += retrans;
+	if (likely(credit)) {
+		credit->delivered += delivered;
+		credit->lost += lost;
+		credit->acked_bytes += acked;
+	}
+}
+
+/* Fold one ACK into @step. */
+static __always_inline void mutant_fold(struct mutant_step *step, struct mutant_epochs *e,
+					struct mutant_counters *last,
+					const struct mutant_sample *s)
+{
+	struct mutant_record *rec = &step->rec;
+	u32 rtt_us = s->rtt_us < 0 ? s->srtt_us : (u32)s->rtt_us;
+	struct mutant_credit *credit = mutant_credit_find(step, e, s->now_us - rtt_us);
+
+	mutant_fold_counters(rec, credit, last, s);
+	mutant_fold_state(rec, s);
+	rec->samples++;
+	mutant_stat_add(&rec->srtt_stat, s->srtt_us);
+	mutant_stat_add(&rec->mdev_stat, s->mdev_us);
+	mutant_stat_add(&rec->lost_out_stat, s->lost_out);
+	mutant_stat_add(&rec->in_flight_stat, s->in_flight);
+	mutant_stat_add(&rec->throughput_stat, s->rate);
+	if (likely(s->rtt_us >= 0)) {
+		rec->rtt_samples++;
+		rec->rtt_us = rtt_us;
+		mutant_stat_add(&rec->rtt_stat, rtt_us);
+	}
+	if (likely(credit)) {
+		credit->samples++;
+		/* What this ACK brought was delivered since the previous ACK, whoever sent that. */
+		if (likely(e->ack_us))
+			credit->time_ns += (s->now_us - e->ack_us) * 1000;
+		if (likely(s->rtt_us >= 0)) {
+			credit->rtt_samples++;
+			credit->rtt_us_sum += rtt_us;
+			if (rtt_us < credit->rtt_us_min)
+				credit->rtt_us_min = rtt_us;
+		}
+	}
+	e->ack_us = s->now_us;
+}
+
+#endif /* _MUTANT_FOLD_H */

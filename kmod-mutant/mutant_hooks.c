@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What runs for every ACK of a flow, in the softirq or process that holds its socket's lock: the
+ * protocol's own callback, the fold of the sample, and then what commands or the watchdog want.
+ *
+ * A protocol with cong_control (BBR) is hooked there, when everything about the ACK is known. The
+ * others are hooked in pkts_acked, the only callback for every ACK that they may all have; losses
+ * that this ACK is about to reveal are then counted at the next one.
+ */
+#include "compat.h"
+#include "mutant_core.h"
+#include "mutant_step.h"
+
+/* Nobody has steered the flow for too long: true if it falls back now. */
+static noinline bool fall_back(struct mutant_flow *f)
+{
+	bool due;
+
+	spin_lock_bh(&f->lock);
+	/* A command may just have come. */
+	due = mutant_flow_silent(f);
+	if (due) {
+		WRITE_ONCE(f->want, READ_ONCE(mutant_config.fallback_arm));
+		WRITE_ONCE(f->flags, (f->flags & ~MUTANT_FLOW_FLAGS_STEERED) |
+			   MUTANT_FLOW_FLAGS_FALLEN_BACK);
+		f->reason = MUTANT_FALLBACK_REASON_SILENCE;
+	}
+	spin_unlock_bh(&f->lock);
+	return due;
+}
+
+static __always_inline void acked(struct sock *sk, s64 rtt_us)
+{
+	struct mutant_flow *f = mutant_flow_find(sk);
+	struct mutant_sample sample;
+	bool fell_back = false;
+
+	if (unlikely(!f))
+		return;
+	if (unlikely(f->folded)) {
+		f->folded = false;
+		return;
+	}
+	mutant_sample_read(sk, f, rtt_us, &sample);
+	mutant_fold(mutant_step_begin(f), &f->epochs, &f->last, &sample);
+	mutant_step_end(f);
+
+	if ((READ_ONCE(f->flags) & (MUTANT_FLOW_FLAGS_STEERED | MUTANT_FLOW_FLAGS_PINNED)) ==
+	    MUTANT_FLOW_FLAGS_STEERED && unlikely(mutant_flow_silent(f)))
+		fell_back = fall_back(f);
+	if (unlikely(READ_ONCE(f->want) != f->arm))
+		mutant_switch(sk, f);
+	if (unlikely(fell_back))
+		mutant_event(f, MUTANT_CMD_FLOW_FALLBACK);
+}
+
+static void hook_pkts_acked(struct sock *sk, const struct ack_sample *sample)
+{
+	const struct tcp_congestion_ops *orig = mutant_arm_of(sk)->orig;
+
+	if (orig->pkts_acked)
+		orig->pkts_acked(sk, sample);
+	acked(sk, sample->rtt_us);
+}
+
+static void hook_cong_control(MUTANT_CONG_CONTROL_ARGS)
+{
+	mutant_call_cong_control(mutant_arm_of(sk)->orig);
+	acked(sk, rs->rtt_us);
+}
+
+/* Put our hooks into a copy of a protocol's ops. */
+void mutant_hook(struct tcp_congestion_ops *clone)
+{
+	clone->init = mutant_flow_init;
+	clone->release = mutant_flow_release;
+	if (clone->cong_control)
+		clone->cong_control = hook_cong_control;
+	else
+		clone->pkts_acked = hook_pkts_acked;
+}

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Freezing one arm and restoring another, under the socket's lock.
+ *
+ * An arm's own state is the private area of the socket: 104 bytes that are copied out and in. But
+ * protocols also leave things in the socket itself, and some of them would hurt the next arm:
+ *
+ *	snd_cwnd	carries over, whatever an init makes of it (hybla's sets it to its rho)
+ *	snd_cwnd_clamp	hybla sets 65535, yeah and highspeed 2^25: goes and comes with the arm
+ *	snd_cwnd_cnt	a fraction of a packet in the arm's own unit: cubic lets it grow to 100 * cwnd,
+ *			of which illinois would make 1000 * cwnd packets at once
+ *	pacing		bbr asks for it and never takes that back
+ *	snd_ssthresh	bbr sets it to infinity: the next arm would slow-start into a full queue
+ *	ca_state	an arm that was frozen in recovery never hears that it ended; vegas, veno, yeah
+ *			and hybla would stay switched off
+ */
+#include <linux/inet_diag.h>
+
+#include "compat.h"
+#include "mutant_core.h"
+#include "mutant_step.h"
+
+/*
+ * A frozen arm that missed this many bytes or microseconds starts anew: sequence numbers (vegas,
+ * veno, yeah, illinois, cubic) and 32-bit microseconds (cubic) wrap at twice that, and an arm that
+ * takes the past for the future waits for it to come.
+ */
+#define MISSED_MAX	(1U << 30)
+
+/* Run the init of an arm that has no state yet; false if it put another protocol in its place. */
+static bool start(struct sock *sk, u8 id)
+{
+	const struct mutant_arm *arm = &mutant_arms[id];
+	struct inet_connection_sock *icsk = inet_csk(sk);
+
+	WRITE_ONCE(icsk->icsk_ca_ops, &arm->ops);
+	memset(icsk->icsk_ca_priv, 0, sizeof(icsk->icsk_ca_priv));
+	if (arm->orig->init)
+		arm->orig->init(sk);
+	return icsk->icsk_ca_ops == &arm->ops;
+}
+
+/* Start a flow with arm @id, or with the fallback if that refuses; returns which it is. */
+u8 mutant_start_first(struct sock *sk, u8 id)
+{
+	if (start(sk, id))
+		return id;
+	id = READ_ONCE(mutant_config.fallback_arm);
+	start(sk, id);
+	return id;
+}
+
+/* The path's bandwidth-delay product as the active arm models it, packets; 0 if it does not. */
+static u32 modelled_bdp(struct sock *sk)
+{
+	const struct tcp_congestion_ops *orig = mutant_arm_of(sk)->orig;
+	union tcp_cc_info info;
+	int attr = 0;
+	u64 bdp;
+
+	if (!orig->get_info ||
+	    !orig->get_info(sk, 1 << (INET_DIAG_BBRINFO - 1), &attr, &info) ||
+	    attr != INET_DIAG_BBRINFO || info.bbr.bbr_min_rtt == ~0U)
+		return 0;
+	bdp = ((u64)info.bbr.bbr_bw_hi << 32 | info.bbr.bbr_bw_lo) * info.bbr.bbr_min_rtt;
+	bdp = div_u64(bdp, USEC_PER_SEC) / tcp_sk(sk)->mss_cache;
+	return min_t(u64, bdp, TCP_INFINITE_SSTHRESH - 1);
+}
+
+/*
+ * A slow-start threshold for the arm that comes after one which has none of its own. If the flow
+ * was past slow start before, or a queue or a loss was seen since, the pipe is full: the next arm
+ * goes on from here. It may slow-start up to the modelled bandwidth-delay product, though, for BBR
+ * may just have cut cwnd to 4 to measure the RTT.
+ */
+static void leave_ssthresh(struct sock *sk, const struct mutant_flow *f)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	u32 srtt_us = tp->srtt_us >> 3, min_rtt_us = tcp_min_rtt(tp);
+	bool queue = min_rtt_us != ~0U && srtt_us > min_rtt_us + min_rtt_us / 4;
+
+	if (f->entry_ssthresh >= TCP_INFINITE_SSTHRESH && tp->lost == f->entry_lost && !queue) {
+		tp->snd_ssthresh = TCP_INFINITE_SSTHRESH;
+		return;
+	}
+	tp->snd_ssthresh = max3(tcp_snd_cwnd(tp), modelled_bdp(sk), 2U);
+	/* Or an undo of the reduction in progress would bring infinity back. */
+	tp->prior_ssthresh = min(tp->prior_ssthresh, tp->snd_ssthresh);
+}
+
+/* The application's own limit needs pacing too; sch_fq has a state of its own, which stays. */
+static void stop_pacing(struct sock *sk)
+{
+	if (READ_ONCE(sk->sk_max_pacing_rate) == ~0UL)
+		cmpxchg(&sk->sk_pacing_status, SK_PACING_NEEDED, SK_PACING_NONE);
+}
+
+static void freeze(struct sock *sk, struct mutant_flow *f)
+{
+	struct inet_connection_sock *icsk = inet_csk(sk);
+	struct mutant_slot *slot = &f->slot[f->arm];
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	memcpy(slot->priv, icsk->icsk_ca_priv, sizeof(slot->priv));
+	slot->frozen_us = tp->tcp_mstamp;
+	slot->frozen_bytes = tp->bytes_acked;
+	slot->frozen_jiffies = tcp_jiffies32;
+	slot->snd_cwnd_clamp = tp->snd_cwnd_clamp;
+	slot->snd_cwnd_cnt = tp->snd_cwnd_cnt;
+	slot->ssthresh = tp->snd_ssthresh;
+	slot->ca_state = icsk->icsk_ca_state;
+	slot->used = true;
+
+	tp->snd_cwnd_clamp = f->snd_cwnd_clamp;
+	tp->snd_cwnd_cnt = 0;
+	if (slot->paces)
+		stop_pacing(sk);
+	if (mutant_arm_of(sk)->orig->cong_control)
+		leave_ssthresh(sk, f);
+}
+
+/* Give a frozen arm back what it owns; its memory too, so that it can be released or started. */
+static void discard(struct sock *sk, struct mutant_flow *f, u8 id)
+{
+	struct inet_connection_sock *icsk = inet_csk(sk);
+	const struct tcp_congestion_ops *orig = mutant_arms[id].orig;
+	struct mutant_slot *slot = &f->slot[id];
+
+	if (slot->used && orig->release) {
+		memcpy(icsk->icsk_ca_priv, slot->priv, sizeof(slot->priv));
+		orig->release(sk);
+	}
+	slot->used = false;
+}
+
+static bool can_restore(const struct sock *sk, const struct mutant_slot *slot, u8 mode)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	return slot->used && mode != MUTANT_RESTORE_MODE_REINIT &&
+	       tp->tcp_mstamp - slot->frozen_us < MISSED_MAX &&
+	       tp->bytes_acked - slot->frozen_bytes < MISSED_MAX;
+}
+
+static void restore(struct sock *sk, const struct mutant_slot *slot, u8 id, u8 mode)
+{
+	const struct mutant_arm *arm = &mutant_arms[id];
+	struct inet_connection_sock *icsk = inet_csk(sk);
+	struct tcp_sock *tp = tcp_sk(sk);
+	u32 lsndtime;
+
+	WRITE_ONCE(icsk->icsk_ca_ops, &arm->ops);
+	memcpy(icsk->icsk_ca_priv, slot->priv, sizeof(slot->priv));
+	tp->snd_cwnd_clamp = slot->snd_cwnd_clamp;
+	tp->snd_cwnd_cnt = min(slot->snd_cwnd_cnt, tcp_snd_cwnd(tp));
+	if (arm->orig->cong_control)
+		tp->snd_ssthresh = slot->ssthresh;
+	if (slot->paces)
+		cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED);
+	if (mode == MUTANT_RESTORE_MODE_REBASE) {
+		/* As the stack says it after an idle period, which began when the arm was frozen. */
+		lsndtime = tp->lsndtime;
+		tp->lsndtime = slot->frozen_jiffies;
+		mutant_call_tx_start(arm->orig, sk);
+		tp->lsndtime = lsndtime;
+	}
+}
+
+/* Make @id the active arm. False if it refused; then no arm is active. */
+static bool enter(struct sock *sk, struct mutant_flow *f, u8 id)
+{
+	const struct tcp_congestion_ops *orig = mutant_arms[id].orig;
+	struct inet_connection_sock *icsk = inet_csk(sk);
+	u8 mode = READ_ONCE(mutant_config.restore);
+	struct mutant_slot *slot = &f->slot[id];
+	struct tcp_sock *tp = tcp_sk(sk);
+	u8 known_state = TCP_CA_Open;
+	u32 cwnd = tcp_snd_cwnd(tp);
+	bool paced;
+
+	f->entry_ssthresh = tp->snd_ssthresh;
+	f->entry_lost = tp->lost;
+	if (can_restore(sk, slot, mode)) {
+		restore(sk, slot, id, mode);
+		known_state = slot->ca_state;
+	} else {
+		discard(sk, f, id);
+		paced = READ_ONCE(sk->sk_pacing_status) != SK_PACING_NONE;
+		if (!start(sk, id)) {
+			WRITE_ONCE(slot->refused, true);
+			return false;
+		}
+		slot->used = true;
+		slot->paces = !paced && READ_ONCE(sk->sk_pacing_status) == SK_PACING_NEEDED;
+	}
+	if (known_state != icsk->icsk_ca_state && orig->set_state)
+		orig->set_state(sk, icsk->icsk_ca_state);
+	tcp_snd_cwnd_set(tp, min(cwnd, tp->snd_cwnd_clamp));
+	return true;
+}
+
+/* The arm that the flow should run refused: the fallback runs, and whoever steers is told. */
+static void refuse(struct mutant_flow *f, u8 id)
+{
+	spin_lock_bh(&f->lock);
+	if (f->want == id)
+		WRITE_ONCE(f->want, READ_ONCE(mutant_config.fallback_arm));
+	WRITE_ONCE(f->flags, (f->flags & ~MUTANT_FLOW_FLAGS_STEERED) |
+		   MUTANT_FLOW_FLAGS_FALLEN_BACK);
+	f->reason = MUTANT_FALLBACK_REASON_INIT_REFUSED;
+	spin_unlock_bh(&f->lock);
+}
+
+/* Let the flow run the arm that it should. */
+void mutant_switch(struct sock *sk, struct mutant_flow *f)
+{
+	u8 id = READ_ONCE(f->want), before = f->arm;
+	struct mutant_step *step;
+	bool refused;
+
+	freeze(sk, f);
+	refused = !enter(sk, f, id);
+	if (refused) {
+		refuse(f, id);
+		id = READ_ONCE(mutant_config.fallback_arm);
+		enter(sk, f, id);
+	}
+	f->arm = id;
+	/* cong_control comes after pkts_acked: this ACK reaches us once more, and is folded already. */
+	f->folded = mutant_arms[id].orig->cong_control && !mutant_arms[before].orig->cong_control;
+
+	if (id != before) {
+		mutant_epoch_begin(&f->epochs, id, tcp_sk(sk)->tcp_mstamp);
+		step = mutant_step_begin(f);
+		step->rec.arm = id;
+		step->rec.prev_arm = before;
+		step->rec.epoch = f->epochs.newest;
+		step->rec.switches = f->epochs.newest;
+		step->rec.snd_cwnd = tcp_snd_cwnd(tcp_sk(sk));
+		step->rec.ssthresh = tcp_sk(sk)->snd_ssthresh;
+		mutant_step_end(f);
+	}
+	if (refused)
+		mutant_event(f, MUTANT_CMD_FLOW_FALLBACK);
+}
+
+/* At the flow's end, after its active arm: release the frozen ones that own something. */
+void mutant_release_slots(struct sock *sk, struct mutant_flow *f)
+{
+	u8 id;
+
+	for (id = 1; id <= MUTANT_ARMS_MAX; id++)
+		if (id != f->arm)
+			discard(sk, f, id);
+}
