@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ADWIN2 (Bifet & Gavaldà 2007, Mutant reference [11]) for many streams at once.
+
+A stream keeps a window of its recent values as an exponential histogram: at most `MAX_BUCKETS` buckets
+of 1, 2, 4, … values each. Where two parts of the window differ in mean by more than their lengths
+excuse, the older part is dropped: a change. Beside sum and variance every bucket keeps its maximum, so
+that the largest value of the window is known at any time (Mutant §5.1, Dynamic Reward Normalization).
+
+Detects at the same updates as river's `AdaptiveWindowing`, which is the reference in the tests. Two
+differences: river's wrapper `river.drift.ADWIN` throws the whole window away after a change, we keep the
+newer part as the paper [11] does (and, with `shed`, no more than that); and a window ends at `LEVELS` levels (98,000 values), where river's
+grows without limit.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+MAX_BUCKETS: Final = 5
+LEVELS: Final = 14
+MIN_SUBWINDOW: Final = 5
+GRACE: Final = 10
+_TOTAL, _VARIANCE, _MAXIMUM = range(3)
+_SIZES: Final = 2.0 ** np.arange(LEVELS)
+# Buckets in the order of time, oldest first: from the highest level down.
+_OLDEST_FIRST: Final = np.repeat(_SIZES[::-1], MAX_BUCKETS + 1)
+
+Rows = NDArray[np.intp]
+
+
+class AdwinBank:
+    """ADWIN2 over rows 0 to capacity - 1, one stream each.
+
+    Args:
+        capacity: rows to begin with.
+        delta: confidence; the chance of a false alarm in a stationary stream.
+        clock: updates of a stream between two looks for a change.
+        shed: after a change, also drop the buckets left at the window's old end that are nearer in mean to
+            what was dropped than to what stays, and one more, which may hold values of both sides: too few
+            for the test to see, but enough to own the window's maximum.
+    """
+
+    def __init__(
+        self, capacity: int = 64, delta: float = 0.002, clock: int = 32, *, shed: bool = False
+    ) -> None:
+        self.delta = delta
+        self.clock = clock
+        self.shed = shed
+        self._buckets = np.zeros((capacity, LEVELS, MAX_BUCKETS + 1, 3))
+        self._used = np.zeros((capacity, LEVELS), np.int64)
+        self._ticks = np.zeros(capacity, np.int64)
+        self.width = np.zeros(capacity)
+        self.total = np.zeros(capacity)
+        self._variance = np.zeros(capacity)
+
+    @property
+    def capacity(self) -> int:
+        """Rows that there is room for."""
+        return len(self.width)
+
+    def grow(self, capacity: int) -> None:
+        """Make room for more rows."""
+        more = capacity - self.capacity
+        self._buckets = np.pad(self._buckets, ((0, more), (0, 0), (0, 0), (0, 0)))
+        self._used = np.pad(self._used, ((0, more), (0, 0)))
+        self._ticks = np.pad(self._ticks, (0, more))
+        self.width = np.pad(self.width, (0, more))
+        self.total = np.pad(self.total, (0, more))
+        self._variance = np.pad(self._variance, (0, more))
+
+    def reset(self, rows: Rows) -> None:
+        """Empty the rows' windows."""
+        self._used[rows] = 0
+        self._ticks[rows] = 0
+        self.width[rows] = 0.0
+        self.total[rows] = 0.0
+        self._variance[rows] = 0.0
+
+    def maximum(self, rows: Rows) -> NDArray[np.float64]:
+        """Largest value in each row's window, shape (n,); -inf where the window is empty."""
+        valid = np.arange(MAX_BUCKETS + 1) < self._used[rows][:, :, None]
+        values: NDArray[np.float64] = np.where(valid, self._buckets[rows][..., _MAXIMUM], -np.inf)
+        return np.asarray(values.max(axis=(1, 2)))
+
+    def update(self, rows: Rows, values: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Add one value to each row.
+
+        Args:
+            rows: shape (n,), each at most once.
+            values: shape (n,), of order 1: the test's additive term is made for a unit range.
+
+        Returns:
+            Shape (n,): where a change was found, and the older part of the window dropped.
+        """
+        at = self._used[rows, 0]
+        self._buckets[rows, 0, at, _TOTAL] = values
+        self._buckets[rows, 0, at, _VARIANCE] = 0.0
+        self._buckets[rows, 0, at, _MAXIMUM] = values
+        self._used[rows, 0] = at + 1
+        before = self.width[rows]
+        width = before + 1.0
+        total = self.total[rows]
+        gap = values - total / np.maximum(before, 1.0)
+        self._variance[rows] += before * gap * gap / width
+        self.width[rows] = width
+        self.total[rows] = total + values
+        self._compress(rows[at == MAX_BUCKETS])
+
+        ticks = self._ticks[rows] + 1
+        self._ticks[rows] = ticks
+        changed = np.zeros(len(rows), np.bool_)
+        due = np.flatnonzero((ticks % self.clock == 0) & (width > GRACE))
+        while due.size:
+            due = due[self._has_cut(rows[due])]
+            changed[due] = True
+            self._drop_oldest(rows[due])
+        if self.shed and changed.any():
+            at = rows[changed]
+            gone = width[changed] - self.width[at]
+            self._shed(at, (total[changed] + values[changed] - self.total[at]) / gone)
+        return changed
+
+    def _shed(self, rows: Rows, old_mean: NDArray[np.float64]) -> None:
+        while rows.size:
+            top, oldest = self._oldest(rows)
+            mean = oldest[:, _TOTAL] / _SIZES[top]
+            rest = self.total[rows] / self.width[rows]
+            alike = np.abs(mean - old_mean) < np.abs(mean - rest)
+            droppable = self.width[rows] > 2 * _SIZES[top]
+            self._drop_oldest(rows[droppable])
+            rows, old_mean = rows[alike & droppable], old_mean[alike & droppable]
+
+    def _compress(self, rows: Rows) -> None:
+        """Merge the two oldest of six buckets into one of the next level, level by level."""
+        for level in range(LEVELS - 1):
+            if not rows.size:
+                return
+            buckets = self._buckets[rows, level]
+            first, second = buckets[:, 0], buckets[:, 1]
+            merged = first + second
+            gap = (first[:, _TOTAL] - second[:, _TOTAL]) / _SIZES[level]
+            merged[:, _VARIANCE] += 0.5 * _SIZES[level] * gap * gap
+            merged[:, _MAXIMUM] = np.maximum(first[:, _MAXIMUM], second[:, _MAXIMUM])
+            self._buckets[rows, level, :-2] = buckets[:, 2:]
+            self._used[rows, level] -= 2
+            at = self._used[rows, level + 1]
+            self._buckets[rows, level + 1, at] = merged
+            self._used[rows, level + 1] = at + 1
+            rows = rows[at == MAX_BUCKETS]
+        self._drop_oldest(rows)
+
+    def _has_cut(self, rows: Rows) -> NDArray[np.bool_]:
+        """Whether any split of the window into an older and a newer part shows two means."""
+        n = len(rows)
+        used = self._used[rows][:, ::-1, None]
+        valid = (np.arange(MAX_BUCKETS + 1) < used).reshape(n, -1)
+        totals = self._buckets[rows, ::-1, :, _TOTAL].reshape(n, -1)
+        width = self.width[rows][:, None]
+        n0 = np.cumsum(np.where(valid, _OLDEST_FIRST, 0.0), axis=1)
+        u0 = np.cumsum(np.where(valid, totals, 0.0), axis=1)
+        n1 = width - n0
+        u1 = self.total[rows][:, None] - u0
+        split = valid & (n0 >= MIN_SUBWINDOW) & (n1 >= MIN_SUBWINDOW)
+        n0 = np.where(split, n0, MIN_SUBWINDOW)
+        n1 = np.where(split, n1, MIN_SUBWINDOW)
+        log_term = np.log(2.0 * np.log(width) / self.delta)
+        m = 1.0 / (n0 - MIN_SUBWINDOW + 1.0) + 1.0 / (n1 - MIN_SUBWINDOW + 1.0)
+        variance = (self._variance[rows] / self.width[rows])[:, None]
+        # Rounding can leave a constant stream's variance a hair under 0.
+        epsilon = np.sqrt(2.0 * m * np.maximum(variance, 0.0) * log_term) + 2.0 / 3.0 * log_term * m
+        cut = split & (np.abs(u0 / n0 - u1 / n1) > epsilon)
+        return np.asarray(cut.any(axis=1))
+
+    def _drop_oldest(self, rows: Rows) -> None:
+        """Remove the oldest bucket of each row."""
+        if not rows.size:
+            return
+        top, oldest = self._oldest(rows)
+        size = _SIZES[top]
+        width = self.width[rows] - size
+        total = self.total[rows] - oldest[:, _TOTAL]
+        gap = oldest[:, _TOTAL] / size - total / np.maximum(width, 1.0)
+        self._variance[rows] -= oldest[:, _VARIANCE] + size * width * gap * gap / (size + width)
+        self.width[rows] = width
+        self.total[rows] = total
+        self._buckets[rows, top, :-1] = self._buckets[rows, top, 1:]
+        self._used[rows, top] -= 1
+
+    def _oldest(self, rows: Rows) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """Level, shape (n,), and contents, shape (n, 3), of the oldest bucket of each row."""
+        top = LEVELS - 1 - np.argmax(self._used[rows][:, ::-1] > 0, axis=1)
+        return top, self._buckets[rows, top, 0]

@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The 55 features of a flow's state (Mutant Table 1), for all flows of a step at once.
+
+Ten current values, and the mean, minimum and maximum of five signals (bold in Table 1) over three
+windows of 10, 200 and 1000 steps: 10 + 5 x 3 x 3 = 55. A step without a record (no ACK) does not exist
+for the windows, as in the paper, whose samples are those that arrive.
+
+A window is a ring of blocks that advances block by block: 10 blocks of 1 step, 20 of 10, 20 of 50. The
+block in progress counts, so a window spans exactly its size once in every block and up to one block
+less in between (191 to 200 steps, 951 to 1000). That keeps the state of a flow at 750 numbers and a
+step at a few array operations.
+
+The encoder wants inputs of order 1 on every path from 0.1 Mbit/s to 10 Gbit/s. `FEATURES` gives each
+feature a reference of its own flow (its minimum RTT, its highest throughput in the long window, their
+product) and the scaled value is gain * (log2(value / (reference * unit) + floor) + offset), cut at ±4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltp_switcher.daemon.datapath.protocol import ARMS_MAX, RECORD_DTYPE
+from ltp_switcher.daemon.datapath.types import RecordArray
+
+Slots = NDArray[np.intp]
+Floats = NDArray[np.float64]
+
+SIGNALS: Final = ("srtt_us", "mdev_us", "lost_out", "in_flight", "throughput")
+WINDOWS: Final = (("short", 10, 1), ("medium", 20, 10), ("long", 20, 50))
+STATISTICS: Final = ("mean", "min", "max")
+N_FEATURES: Final = 55
+_NO_RTT: Final = 2**32 - 1
+_LIMIT: Final = 4.0
+
+Reference = Literal["unit", "min_rtt", "bdp", "max_throughput", "max_delivered"]
+_REFERENCES: Final[tuple[Reference, ...]] = ("unit", "min_rtt", "bdp", "max_throughput", "max_delivered")
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """How one feature is brought to order 1.
+
+    `reference`: what of the flow the value is measured against. min_rtt: the kernel's minimum RTT, µs.
+    max_throughput: highest rate sample in the long window, bytes/s. bdp: their product, packets.
+    max_delivered: packets that max_throughput would deliver in the step. unit: 1.
+    `unit`: a constant factor on the reference. `floor`: keeps the logarithm finite at 0.
+    """
+
+    name: str
+    reference: Reference
+    unit: float = 1.0
+    floor: float = 1 / 64
+    gain: float = 0.5
+    offset: float = 0.0
+
+
+_BOLD: Final[dict[str, Reference]] = {
+    "srtt_us": "min_rtt",
+    "mdev_us": "min_rtt",
+    "lost_out": "bdp",
+    "in_flight": "bdp",
+    "throughput": "max_throughput",
+}
+FEATURES: Final[tuple[Feature, ...]] = (
+    Feature("snd_cwnd", "bdp"),
+    Feature("rtt_us", "min_rtt"),
+    Feature("min_rtt", "unit", unit=32_000.0),
+    Feature("advmss", "unit", unit=1448.0),
+    Feature("delivered", "max_delivered"),
+    Feature("retrans_out", "bdp"),
+    Feature("rate", "unit", unit=5e6, floor=1e-6, gain=0.25),
+    # Identities have no scale: id / ARMS_MAX. The encoder also gets the active arm one-hot.
+    Feature("prev_proto", "unit"),
+    Feature("crt_proto", "unit"),
+    Feature("loss_rate", "unit", floor=1 / 1024, gain=0.25, offset=8.0),
+    *(
+        Feature(f"{signal}_{statistic}_{window}", _BOLD[signal])
+        for signal in SIGNALS
+        for window, _, _ in WINDOWS
+        for statistic in STATISTICS
+    ),
+)
+_IDENTITY: Final = [7, 8]
+_REFERENCE_OF: Final = np.array([_REFERENCES.index(f.reference) for f in FEATURES])
+_UNIT: Final = np.array([f.unit for f in FEATURES])
+_FLOOR: Final = np.array([f.floor for f in FEATURES])
+_GAIN: Final = np.array([f.gain for f in FEATURES])
+_OFFSET: Final = np.array([f.offset for f in FEATURES])
+
+
+def _columns(names: tuple[str, ...], width: int) -> NDArray[np.intp]:
+    """Where the fields lie when a record is read as a row of `width`-byte words."""
+    fields = RECORD_DTYPE.fields
+    assert fields is not None
+    return np.array([fields[name][1] // width for name in names], np.intp)
+
+
+_STATS: Final = ("srtt_stat", "mdev_stat", "lost_out_stat", "in_flight_stat", "throughput_stat")
+# A stat is three words: min, max, sum.
+_STAT_AT: Final = _columns(_STATS, 8)
+_WORDS: Final = np.concatenate(
+    [
+        _columns(("interval_ns", "samples", "delivered", "lost", "delivery_rate"), 8),
+        _STAT_AT,
+        _STAT_AT + 1,
+        _STAT_AT + 2,
+    ]
+)
+_HALVES: Final = _columns(
+    ("snd_cwnd", "rtt_us", "min_rtt_us", "advmss", "retrans_out", "mss", "srtt_us", "mdev_us", "lost_out",
+     "in_flight"),
+    4,
+)  # fmt: skip
+
+
+class BlockWindow:
+    """Mean, minimum and maximum over the last `blocks` blocks of `length` steps, per slot.
+
+    Maxima are kept negated beside the minima, so that one reduction serves both.
+    """
+
+    def __init__(self, capacity: int, blocks: int, length: int) -> None:
+        self.length = length
+        self._kept = blocks - 1
+        width = len(SIGNALS)
+        self._ring_extreme = np.full((capacity, self._kept, 2 * width), np.inf)
+        self._ring_sum = np.zeros((capacity, self._kept, width))
+        # Over the complete blocks, then over the block in progress.
+        self._extreme = np.full((2, capacity, 2 * width), np.inf)
+        self._sum = np.zeros((2, capacity, width))
+
+    def grow(self, capacity: int) -> None:
+        """Make room for more slots."""
+        more = capacity - len(self._ring_sum)
+        self._ring_extreme = np.pad(self._ring_extreme, ((0, more), (0, 0), (0, 0)), constant_values=np.inf)
+        self._ring_sum = np.pad(self._ring_sum, ((0, more), (0, 0), (0, 0)))
+        self._extreme = np.pad(self._extreme, ((0, 0), (0, more), (0, 0)), constant_values=np.inf)
+        self._sum = np.pad(self._sum, ((0, 0), (0, more), (0, 0)))
+
+    def reset(self, slots: Slots) -> None:
+        """Forget what the slots have seen."""
+        self._ring_extreme[slots] = np.inf
+        self._ring_sum[slots] = 0.0
+        self._extreme[:, slots] = np.inf
+        self._sum[:, slots] = 0.0
+
+    def push(self, slots: Slots, steps: NDArray[np.int64], extreme: Floats, mean: Floats) -> Floats:
+        """Add one step and return the window's statistics.
+
+        Args:
+            slots: shape (n,), each at most once.
+            steps: shape (n,), steps that the slot has seen before this one.
+            extreme: shape (n, 10), minima of the five signals, then their negated maxima.
+            mean: shape (n, 5).
+
+        Returns:
+            Shape (n, 5, 3): mean, minimum, maximum.
+        """
+        running = np.minimum(self._extreme[1, slots], extreme)
+        total = self._sum[1, slots] + mean
+        spanned = self._kept * self.length
+        count = np.minimum(steps - steps % self.length, spanned) + steps % self.length + 1
+        low = np.minimum(self._extreme[0, slots], running)
+        width = mean.shape[1]
+        out = np.empty((len(slots), width, 3))
+        out[:, :, 0] = (self._sum[0, slots] + total) / count[:, None]
+        out[:, :, 1] = low[:, :width]
+        out[:, :, 2] = -low[:, width:]
+        full = (steps + 1) % self.length == 0
+        if full.any():
+            self._close(slots[full], (steps[full] // self.length) % self._kept, running[full], total[full])
+            running[full] = np.inf
+            total[full] = 0.0
+        self._extreme[1, slots] = running
+        self._sum[1, slots] = total
+        return out
+
+    def _close(self, slots: Slots, at: NDArray[np.int64], extreme: Floats, total: Floats) -> None:
+        self._ring_extreme[slots, at] = extreme
+        self._ring_sum[slots, at] = total
+        self._extreme[0, slots] = self._ring_extreme[slots].min(axis=1)
+        self._sum[0, slots] = self._ring_sum[slots].sum(axis=1)
+
+
+class FeatureWindows:
+    """The features of all flows; a flow is a slot, 0 to capacity - 1."""
+
+    def __init__(self, capacity: int = 64) -> None:
+        self._steps = np.zeros(capacity, np.int64)
+        self._windows = [BlockWindow(capacity, blocks, length) for _, blocks, length in WINDOWS]
+
+    @property
+    def capacity(self) -> int:
+        """Slots that there is room for."""
+        return len(self._steps)
+
+    def grow(self, capacity: int) -> None:
+        """Make room for more slots."""
+        self._steps = np.pad(self._steps, (0, capacity - self.capacity))
+        for window in self._windows:
+            window.grow(capacity)
+
+    def reset(self, slots: Slots) -> None:
+        """Start the slots anew, as for new flows."""
+        self._steps[slots] = 0
+        for window in self._windows:
+            window.reset(slots)
+
+    def push(self, slots: Slots, records: RecordArray) -> NDArray[np.float32]:
+        """Add one step's records and return the scaled features, shape (n, 55), each within ±4."""
+        return scale(*self.push_raw(slots, records))
+
+    def push_raw(self, slots: Slots, records: RecordArray) -> tuple[Floats, Floats]:
+        """Add one step's records.
+
+        Args:
+            slots: shape (n,), each at most once.
+            records: `RECORD_DTYPE`, shape (n,), one for each slot.
+
+        Returns:
+            The features unscaled, shape (n, 55), in the order and the units of Table 1 (µs, packets,
+            bytes/s), and the references that `scale` needs, shape (n, 5).
+        """
+        n = len(records)
+        records = np.ascontiguousarray(records)
+        words = records.view(np.uint64).reshape(n, -1)[:, _WORDS].astype(np.float64)
+        halves = records.view(np.uint32).reshape(n, -1)[:, _HALVES].astype(np.float64)
+        samples = words[:, 1:2]
+        now = np.concatenate([halves[:, 6:10], words[:, 4:5]], axis=1)
+        silent = samples == 0
+        low = np.where(silent, now, words[:, 5:10])
+        high = np.where(silent, now, words[:, 10:15])
+        mean = np.where(silent, now, words[:, 15:20] / np.maximum(samples, 1))
+
+        steps = self._steps[slots]
+        self._steps[slots] = steps + 1
+        extreme = np.concatenate([low, -high], axis=1)
+        raw = np.empty((n, N_FEATURES))
+        bold = raw[:, 10:].reshape(n, len(SIGNALS), len(WINDOWS), 3)
+        for i, window in enumerate(self._windows):
+            bold[:, :, i] = window.push(slots, steps, extreme, mean)
+
+        rtt_us = halves[:, 1]
+        min_rtt_us = halves[:, 2]
+        known = (min_rtt_us > 0) & (min_rtt_us < _NO_RTT)
+        min_rtt_us = np.maximum(np.where(known, min_rtt_us, rtt_us), 1.0)
+        delivered, lost = words[:, 2], words[:, 3]
+        raw[:, 0] = halves[:, 0]
+        raw[:, 1] = rtt_us
+        raw[:, 2] = min_rtt_us
+        raw[:, 3] = halves[:, 3]
+        raw[:, 4] = delivered
+        raw[:, 5] = halves[:, 4]
+        raw[:, 6] = words[:, 4]
+        raw[:, 7] = records["prev_arm"]
+        raw[:, 8] = records["arm"]
+        raw[:, 9] = lost / np.maximum(delivered + lost, 1.0)
+
+        references = np.empty((n, len(_REFERENCES)))
+        mss = np.maximum(halves[:, 5], 1.0)
+        top = np.maximum(bold[:, 4, 2, 2], 1.0)
+        references[:, 0] = 1.0
+        references[:, 1] = min_rtt_us
+        references[:, 2] = np.maximum(top * min_rtt_us / (1e6 * mss), 1.0)
+        references[:, 3] = top
+        references[:, 4] = np.maximum(top * words[:, 0] / (1e9 * mss), 1.0)
+        return raw, references
+
+
+def scale(raw: Floats, references: Floats) -> NDArray[np.float32]:
+    """Bring raw features, shape (n, 55), to order 1 as `FEATURES` says."""
+    ratio = raw / (references[:, _REFERENCE_OF] * _UNIT) + _FLOOR
+    scaled = (np.log2(ratio) + _OFFSET) * _GAIN
+    scaled[:, _IDENTITY] = raw[:, _IDENTITY] / ARMS_MAX
+    return np.asarray(np.clip(scaled, -_LIMIT, _LIMIT), np.float32)

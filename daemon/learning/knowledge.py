@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What flows have learnt and hand on: LinUCB's A and b are sums, so they can be pooled.
+
+Three levels, each a sum over more flows than the one before: the destination prefix, all flows, and the
+data the encoder was trained on. A new flow starts from the sum of the levels, each weighted down to at
+most a cap of updates, so that the flow's own experience can outvote it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Columns = NDArray[np.intp]
+Rows = NDArray[np.intp]
+
+_EVERYONE: Final = 0
+
+
+@dataclass(frozen=True)
+class Sums:
+    """A, shape (arms, dim, dim); b, shape (arms, dim); updates, shape (arms,). No ridge included."""
+
+    A: Floats
+    b: Floats
+    counts: Floats
+
+    def capped(self, cap: float) -> Sums:
+        """The same estimates with the certainty of at most `cap` updates an arm."""
+        share = cap / np.maximum(self.counts, max(cap, 1e-9))
+        return Sums(self.A * share[:, None, None], self.b * share[:, None], self.counts * share)
+
+    def __add__(self, other: Sums) -> Sums:
+        """Both together."""
+        return Sums(self.A + other.A, self.b + other.b, self.counts + other.counts)
+
+
+class Knowledge:
+    """The levels above a flow.
+
+    Row 0 is all flows together, every other row a destination prefix.
+
+    Args:
+        trained: sums over the encoder's training data.
+        trained_cap, global_cap, prefix_cap: most updates an arm that each level may weigh.
+        prefixes_max: prefixes remembered; one without open flows, unused for longest, makes room.
+    """
+
+    def __init__(
+        self, trained: Sums, trained_cap: float, global_cap: float, prefix_cap: float, prefixes_max: int = 1024
+    ) -> None:
+        self._trained = trained.capped(trained_cap)
+        self._caps = (global_cap, prefix_cap)
+        self._prefixes_max = prefixes_max
+        self._rows: OrderedDict[str, int] = OrderedDict()
+        self._allocate(8)
+
+    def _allocate(self, rows: int) -> None:
+        n_arms, dim = self._trained.b.shape
+        self._A = np.zeros((rows, n_arms, dim, dim))
+        self._b = np.zeros((rows, n_arms, dim))
+        self._counts = np.zeros((rows, n_arms))
+        self._open = np.zeros(rows, np.int64)
+
+    def open(self, prefix: str) -> int:
+        """Count a flow to `prefix` in, and return the prefix's row."""
+        row = self._rows.get(prefix)
+        if row is None:
+            row = self._admit(prefix)
+        self._rows.move_to_end(prefix)
+        self._open[row] += 1
+        return row
+
+    def close(self, rows: Rows) -> None:
+        """Count one flow of each row out."""
+        np.subtract.at(self._open, rows, 1)
+
+    def start(self, row: int) -> Sums:
+        """What a new flow to the prefix of `row` starts with."""
+        return self._trained + self._level(_EVERYONE, self._caps[0]) + self._level(row, self._caps[1])
+
+    def add(self, rows: Rows, columns: Columns, z: Floats, rewards: Floats) -> None:
+        """Pool one update of each of n flows.
+
+        Args:
+            rows: the flows' prefixes, shape (n,).
+            columns: arms, shape (n,).
+            z: contexts, shape (n, dim).
+            rewards: shape (n,).
+        """
+        n_arms = self._counts.shape[1]
+        dim = z.shape[1]
+        update = np.concatenate(
+            [(z[:, :, None] * z[:, None, :]).reshape(len(z), -1), rewards[:, None] * z, np.ones((len(z), 1))],
+            axis=1,
+        )
+        for level in (np.zeros_like(rows), rows):
+            key = level * n_arms + columns
+            order = np.argsort(key, kind="stable")
+            first = np.flatnonzero(np.diff(key[order], prepend=-1))
+            total = np.add.reduceat(update[order], first, axis=0)
+            at = key[order][first] // n_arms, key[order][first] % n_arms
+            self._A[at] += total[:, : dim * dim].reshape(-1, dim, dim)
+            self._b[at] += total[:, dim * dim : -1]
+            self._counts[at] += total[:, -1]
+        self._fade(np.unique(np.append(rows, _EVERYONE)))
+
+    def state(self) -> dict[str, NDArray[np.generic]]:
+        """Everything learnt, as arrays."""
+        rows = [_EVERYONE, *self._rows.values()]
+        return {
+            "prefixes": np.array(list(self._rows), dtype=np.str_),
+            "A": self._A[rows],
+            "b": self._b[rows],
+            "counts": self._counts[rows],
+        }
+
+    def restore(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
+        """Take over what `state` returned, before any flow is open.
+
+        Raises:
+            ValueError: arrays that do not fit.
+        """
+        A, b, counts = (arrays[name].astype(np.float64) for name in ("A", "b", "counts"))
+        prefixes = [str(prefix) for prefix in arrays["prefixes"]]
+        rows, (n_arms, dim) = len(prefixes) + 1, self._trained.b.shape
+        if A.shape != (rows, n_arms, dim, dim) or b.shape != A.shape[:3] or counts.shape != A.shape[:2]:
+            raise ValueError(f"shapes {A.shape}, {b.shape}, {counts.shape} do not fit")
+        if not (np.isfinite(A).all() and np.isfinite(b).all() and np.isfinite(counts).all()):
+            raise ValueError("not all numbers are finite")
+        self._allocate(rows)
+        self._A, self._b, self._counts = A, b, counts
+        self._rows = OrderedDict((prefix, row + 1) for row, prefix in enumerate(prefixes))
+
+    def _level(self, row: int, cap: float) -> Sums:
+        return Sums(self._A[row], self._b[row], self._counts[row]).capped(cap)
+
+    def _admit(self, prefix: str) -> int:
+        idle = (known for known, row in self._rows.items() if self._open[row] == 0)
+        victim = next(idle, None) if len(self._rows) >= self._prefixes_max else None
+        if victim is not None:
+            row = self._rows.pop(victim)
+            self._A[row] = self._b[row] = self._counts[row] = 0.0
+        else:
+            row = len(self._rows) + 1
+            if row == len(self._open):
+                self._A = np.concatenate([self._A, np.zeros_like(self._A)])
+                self._b = np.concatenate([self._b, np.zeros_like(self._b)])
+                self._counts = np.concatenate([self._counts, np.zeros_like(self._counts)])
+                self._open = np.concatenate([self._open, np.zeros_like(self._open)])
+        self._rows[prefix] = row
+        return row
+
+    def _fade(self, rows: Rows) -> None:
+        """Halve what has grown far past its weight: the sums stay finite and follow the path."""
+        cap = np.where(rows == _EVERYONE, *self._caps)
+        heavy_row, heavy_column = np.nonzero(self._counts[rows] > 8.0 * np.maximum(cap, 1.0)[:, None])
+        if heavy_row.size:
+            at = rows[heavy_row], heavy_column
+            self._A[at] *= 0.5
+            self._b[at] *= 0.5
+            self._counts[at] *= 0.5

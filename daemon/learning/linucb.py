@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Disjoint LinUCB for all flows and arms at once (Li et al. 2010; Mutant §5.1, Algorithm 1).
+
+Per flow and arm: A = sum z z' (with what the flow began with), b = sum r z, theta = A^-1 b. A rank-1 update
+keeps A^-1 by Sherman and Morrison. Rounding adds up over millions of updates, so a pair is inverted
+afresh from A every `REINVERT_EVERY` of its updates; pairs start at different points of that cycle, so
+that the inversions spread over the steps.
+
+With discount < 1 an arm's own past fades at each of its updates (D-LinUCB, Russac et al. 2019): A and b
+shrink by the factor, and the ridge that fades with them is put back at the next inversion.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Slots = NDArray[np.intp]
+Columns = NDArray[np.intp]
+Floats = NDArray[np.float64]
+
+REINVERT_EVERY: Final = 128
+
+
+class LinUCB:
+    """Linear models over rows (flows) and columns (arms).
+
+    Args:
+        capacity: rows to begin with.
+        n_arms: columns.
+        dim: length of a context z.
+        ridge: lambda, the precision of an arm about which nothing is known.
+        discount: factor on an arm's past at each of its updates, in (0, 1].
+    """
+
+    def __init__(
+        self, capacity: int, n_arms: int, dim: int, ridge: float = 1.0, discount: float = 1.0
+    ) -> None:
+        self.n_arms = n_arms
+        self.dim = dim
+        self.ridge = ridge
+        self.discount = discount
+        eye = np.eye(dim)
+        self._A = np.broadcast_to(ridge * eye, (capacity, n_arms, dim, dim)).copy()
+        self._inverse = np.broadcast_to(eye / ridge, (capacity, n_arms, dim, dim)).copy()
+        self._b = np.zeros((capacity, n_arms, dim))
+        self._theta = np.zeros((capacity, n_arms, dim))
+        self.counts = np.zeros((capacity, n_arms))
+        self._since = self._staggered(np.arange(capacity))
+
+    @property
+    def capacity(self) -> int:
+        """Rows that there is room for."""
+        return len(self.counts)
+
+    def grow(self, capacity: int) -> None:
+        """Make room for more rows."""
+        old = self.capacity
+        more = LinUCB(capacity - old, self.n_arms, self.dim, self.ridge, self.discount)
+        self._A = np.concatenate([self._A, more._A])
+        self._inverse = np.concatenate([self._inverse, more._inverse])
+        self._b = np.concatenate([self._b, more._b])
+        self._theta = np.concatenate([self._theta, more._theta])
+        self.counts = np.concatenate([self.counts, more.counts])
+        self._since = np.concatenate([self._since, self._staggered(np.arange(old, capacity))])
+
+    def start(self, slots: Slots, A: Floats, b: Floats, counts: Floats) -> None:
+        """Begin rows with what is known already.
+
+        Args:
+            slots: shape (n,).
+            A: shape (n, arms, dim, dim), without the ridge.
+            b: shape (n, arms, dim).
+            counts: updates that A stands for, shape (n, arms).
+        """
+        self._A[slots] = A + self.ridge * np.eye(self.dim)
+        self._b[slots] = b
+        self.counts[slots] = counts
+        self._since[slots] = self._staggered(slots)
+        self._inverse[slots] = np.linalg.inv(self._A[slots])
+        self._theta[slots] = np.einsum("naij,naj->nai", self._inverse[slots], b)
+
+    def means(self, slots: Slots, z: Floats) -> Floats:
+        """Expected reward of every arm, shape (n, arms), for contexts z of shape (n, dim)."""
+        return np.asarray((self._theta[slots] @ z[:, :, None])[..., 0])
+
+    def widths(self, slots: Slots, z: Floats) -> Floats:
+        """sqrt(z' A^-1 z) of every arm, shape (n, arms): the standard LinUCB bonus without alpha."""
+        reach = self._inverse[slots] @ z[:, None, :, None]
+        squared: Floats = (reach[..., 0] * z[:, None, :]).sum(axis=-1)
+        return np.sqrt(np.maximum(squared, 0.0))
+
+    def update(self, slots: Slots, columns: Columns, z: Floats, rewards: Floats) -> None:
+        """Learn one reward for each row; a row may not appear twice.
+
+        Args:
+            slots, columns: flow and arm, shape (n,).
+            z: contexts of the decisions, shape (n, dim).
+            rewards: normalised rewards, shape (n,).
+        """
+        keep = self.discount
+        inverse = self._inverse[slots, columns]
+        reach = (inverse @ z[:, :, None])[..., 0]
+        gain = reach / (keep + (reach * z).sum(axis=1))[:, None]
+        inverse = (inverse - gain[:, :, None] * reach[:, None, :]) / keep
+        b = keep * self._b[slots, columns] + rewards[:, None] * z
+        self._A[slots, columns] = keep * self._A[slots, columns] + z[:, :, None] * z[:, None, :]
+        self._b[slots, columns] = b
+        self._inverse[slots, columns] = inverse
+        self._theta[slots, columns] = (inverse @ b[:, :, None])[..., 0]
+        self.counts[slots, columns] = keep * self.counts[slots, columns] + 1.0
+        since = self._since[slots, columns] + 1
+        self._since[slots, columns] = since
+        due = since >= REINVERT_EVERY
+        if due.any():
+            self._reinvert(slots[due], columns[due])
+
+    def widen(self, slots: Slots, keep: float) -> None:
+        """Keep the estimates but only a share `keep` of the certainty, in (0, 1]: the path has changed."""
+        self._A[slots] *= keep
+        self._b[slots] *= keep
+        self._inverse[slots] /= keep
+        self.counts[slots] *= keep
+
+    def _reinvert(self, slots: Slots, columns: Columns) -> None:
+        lost = self.ridge * (1.0 - self.discount**REINVERT_EVERY)
+        A = self._A[slots, columns] + lost * np.eye(self.dim)
+        A = 0.5 * (A + A.transpose(0, 2, 1))
+        inverse = np.linalg.inv(A)
+        self._A[slots, columns] = A
+        self._inverse[slots, columns] = inverse
+        self._theta[slots, columns] = (inverse @ self._b[slots, columns][:, :, None])[..., 0]
+        self._since[slots, columns] = 0
+
+    def _staggered(self, slots: Slots) -> NDArray[np.int64]:
+        return (slots[:, None] * 37 + np.arange(self.n_arms) * 11) % REINVERT_EVERY

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inference: GRU, then two fully connected layers, for all flows of a step at once, in numpy.
+
+Mutant §5.1 gives the layers but not their sizes nor their activations. Ours: ReLU between the two
+layers, tanh at the end, which bounds the context that LinUCB sees to ±1.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltp_switcher.encoder.artifact import WEIGHTS, Artifact, load
+from ltp_switcher.errors import ArtifactError
+
+Array = NDArray[np.float32]
+
+
+class GRUEncoder:
+    """f_enc of Algorithm 1 line 11. The state of each flow is the caller's: shape (n, hidden_size).
+
+    Raises:
+        ArtifactError: the weights' shapes do not fit together.
+    """
+
+    def __init__(self, artifact: Artifact) -> None:
+        self.artifact = artifact
+        weights = artifact.weights
+        self.hidden_size = weights["gru_weight_hh"].shape[1]
+        self.input_size = weights["gru_weight_ih"].shape[1]
+        self.output_size = weights["fc2_weight"].shape[0]
+        hidden, between = self.hidden_size, weights["fc1_weight"].shape[0]
+        expected = {
+            "gru_weight_ih": (3 * hidden, self.input_size),
+            "gru_weight_hh": (3 * hidden, hidden),
+            "gru_bias_ih": (3 * hidden,),
+            "gru_bias_hh": (3 * hidden,),
+            "fc1_weight": (between, hidden),
+            "fc1_bias": (between,),
+            "fc2_weight": (self.output_size, between),
+            "fc2_bias": (self.output_size,),
+        }
+        for name, shape in expected.items():
+            if weights[name].shape != shape:
+                raise ArtifactError(f"encoder weights: {name} has shape {weights[name].shape}, not {shape}")
+        self._from_input = np.ascontiguousarray(weights["gru_weight_ih"].T)
+        self._from_hidden = np.ascontiguousarray(weights["gru_weight_hh"].T)
+        self._input_bias = weights["gru_bias_ih"]
+        self._hidden_bias = weights["gru_bias_hh"]
+        self._fc1, self._fc1_bias = np.ascontiguousarray(weights["fc1_weight"].T), weights["fc1_bias"]
+        self._fc2, self._fc2_bias = np.ascontiguousarray(weights["fc2_weight"].T), weights["fc2_bias"]
+
+    @classmethod
+    def from_file(cls, path: Path = WEIGHTS) -> GRUEncoder:
+        """Load the encoder; ArtifactError says what is wrong with the file."""
+        return cls(load(path))
+
+    def initial_state(self, n: int) -> Array:
+        """State of n flows that have seen nothing."""
+        return np.zeros((n, self.hidden_size), np.float32)
+
+    def step(self, hidden: Array, inputs: Array) -> tuple[Array, Array]:
+        """Advance n flows by one step.
+
+        Args:
+            hidden: shape (n, hidden_size).
+            inputs: shape (n, input_size).
+
+        Returns:
+            The new state, shape (n, hidden_size), and the contexts z, shape (n, output_size), within ±1.
+        """
+        size = self.hidden_size
+        ours = inputs @ self._from_input + self._input_bias
+        theirs = hidden @ self._from_hidden + self._hidden_bias
+        # sigmoid(x) = (1 + tanh(x / 2)) / 2 cannot overflow.
+        gates = np.tanh((ours[:, : 2 * size] + theirs[:, : 2 * size]) * np.float32(0.5))
+        gates = gates * np.float32(0.5) + np.float32(0.5)
+        reset, update = gates[:, :size], gates[:, size:]
+        candidate = np.tanh(ours[:, 2 * size :] + reset * theirs[:, 2 * size :])
+        state = candidate + update * (hidden - candidate)
+        middle = np.maximum(state @ self._fc1 + self._fc1_bias, np.float32(0))
+        return state, np.tanh(middle @ self._fc2 + self._fc2_bias)
