@@ -141,6 +141,10 @@ class Scenario:
         flows = (replace(flow, scheme=scheme) for flow in self.flows[:changed])
         return replace(self, flows=(*flows, *self.flows[changed:]))
 
+    def alone(self, index: int) -> Scenario:
+        """Return the scenario with one of its flows alone on the link, for what others do to it."""
+        return replace(self, name=f"{self.name}/alone", flows=(self.flows[index],))
+
     def base_rtt_ms(self, flow: Flow) -> float:
         """Base RTT of `flow` in ms, averaged over its life where the link's RTT changes."""
         if flow.rtt_ms is not None:

@@ -72,7 +72,8 @@ def cells_table(cells: Sequence[Cell]) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column("scenario", no_wrap=True)
     table.add_column("scheme", no_wrap=True)
-    for name in (*_MEASURES, "utilisation\n%", "Jain\n"):
+    harm = ("harm to\nthroughput", "harm to\nRTT") if any(cell.harm_throughput for cell in cells) else ()
+    for name in (*_MEASURES, "utilisation\n%", "Jain\n", *harm):
         table.add_column(name, justify="right")
     for i, cell in enumerate(cells):
         best = max(other.reward.mean for other in cells if other.scenario == cell.scenario)
@@ -87,6 +88,11 @@ def cells_table(cells: Sequence[Cell]) -> Table:
             _spread(cell.reward, 3),
             _spread(cell.utilisation, 1, factor=100),
             _spread(cell.jain, 3),
+            *(
+                _spread(spread, 3) if spread else ""
+                for spread in (cell.harm_throughput, cell.harm_rtt)
+                if harm
+            ),
             style="bold" if cell.reward.mean == best else None,
             end_section=i + 1 < len(cells) and cells[i + 1].scenario != cell.scenario,
         )
@@ -109,7 +115,9 @@ def scenarios_table(scenarios: Mapping[str, Scenario]) -> Table:
     return table
 
 
-def _spread(spread: Spread, decimals: int, factor: float = 1.0) -> str:
+def _spread(spread: Spread | None, decimals: int, factor: float = 1.0) -> str:
+    if spread is None:
+        return ""
     text = number(factor * spread.mean, decimals)
     return f"{text} ±{factor * spread.sd:.{decimals}f}" if spread.sd > 0 else text
 

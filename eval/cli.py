@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ltp-eval`: run scenarios in the lab and compare schemes. Results go to stdout, progress to stderr."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Final
+
+from rich.console import Console
+
+import ltp_switcher
+from ltp_switcher.errors import ConfigError, LtpSwitcherError
+from ltp_switcher.eval import cost, demo, tables
+from ltp_switcher.eval.batch import default_parallel, run_batch
+from ltp_switcher.eval.compare import compare
+from ltp_switcher.eval.paths import SCENARIOS
+from ltp_switcher.eval.results import KERNELS, Job
+from ltp_switcher.eval.scenario import Scenario, load_scenario
+from ltp_switcher.eval.schemes import AVAILABLE, DAEMON_SCHEMES, KERNEL_ARMS, check_scheme
+from ltp_switcher.eval.summary import rounded
+
+EXIT_ERROR: Final = 1
+EXIT_INTERRUPTED: Final = 130
+SEEDS_MAX: Final = 1000
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; return 0, or 1 on an error, 2 on wrong usage, 130 when interrupted."""
+    arguments = _parser().parse_args(argv)
+    command: Callable[[argparse.Namespace, Console, Console], None] = arguments.command
+    try:
+        command(arguments, Console(), Console(stderr=True))
+    except LtpSwitcherError as error:
+        print(f"ltp-eval: {error}", file=sys.stderr)
+        return EXIT_ERROR
+    except OSError as error:
+        print(f"ltp-eval: {error.filename or 'system'}: {error.strerror or error}", file=sys.stderr)
+        return EXIT_ERROR
+    except KeyboardInterrupt:
+        print("ltp-eval: interrupted; finished runs are kept", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    return 0
+
+
+def _run(arguments: argparse.Namespace, console: Console, progress: Console) -> None:
+    scenario = find_scenario(arguments.scenario)
+    if arguments.scheme is not None:
+        scenario = scenario.with_scheme(arguments.scheme, every_flow=arguments.every_flow)
+    figures = _figures()
+    job = Job(scenario, arguments.seed, arguments.kernel)
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    (outcome,) = run_batch([job], progress, use_cache=arguments.cache)
+    outcome.export(arguments.out)
+    figures.draw_timeline(arguments.out / "timeline.png", scenario, outcome.series())
+    if arguments.json:
+        console.out(outcome.summary.to_json(), end="", highlight=False)
+    else:
+        console.print(tables.summary_table(outcome.summary))
+
+
+def _compare(arguments: argparse.Namespace, console: Console, progress: Console) -> None:
+    scenarios = [find_scenario(name) for name in arguments.scenario]
+    schemes = [check_scheme("--schemes", name) for name in arguments.schemes]
+    figures = _figures()
+    out: Path = arguments.out
+    out.mkdir(parents=True, exist_ok=True)
+    jobs = [
+        Job(scenario.with_scheme(scheme, every_flow=arguments.every_flow), seed, arguments.kernel)
+        for scenario in scenarios
+        for scheme in schemes
+        for seed in arguments.seeds
+    ]
+    summaries, cells = compare(jobs, progress, use_cache=arguments.cache, parallel=arguments.jobs)
+    text = _json_text([cell.to_dict() for cell in cells])
+    (out / "compare.json").write_text(text)
+    (out / "compare.csv").write_text(tables.summaries_csv(summaries))
+    figures.draw_throughput_delay(out / "throughput-delay.png", cells)
+    figures.draw_rewards(out / "reward.png", cells)
+    if arguments.json:
+        console.out(text, end="", highlight=False)
+        return
+    console.print(tables.cells_table(cells))
+    console.print(f"\n{out}: compare.json, compare.csv, throughput-delay.png, reward.png", highlight=False)
+
+
+def _demo(arguments: argparse.Namespace, console: Console, progress: Console) -> None:
+    outcomes = demo.run_demo(
+        arguments.out, progress, seed=arguments.seed, kernel=arguments.kernel, all_arms=arguments.all_arms
+    )
+    if arguments.json:
+        console.out((arguments.out / "report.json").read_text(), end="", highlight=False)
+    else:
+        demo.print_demo(outcomes, console, arguments.out)
+
+
+def _cost(arguments: argparse.Namespace, console: Console, progress: Console) -> None:
+    costs = cost.measure_costs(progress, kernel=arguments.kernel, use_cache=arguments.cache)
+    if arguments.json:
+        console.out(_json_text([item.to_dict() for item in costs]), end="", highlight=False)
+    else:
+        console.print(cost.costs_table(costs))
+
+
+def _speed(arguments: argparse.Namespace, console: Console, progress: Console) -> None:
+    speeds = cost.measure_speed(progress, kernel=arguments.kernel)
+    if arguments.json:
+        console.out(_json_text([item.to_dict() for item in speeds]), end="", highlight=False)
+    else:
+        console.print(cost.speed_table(speeds))
+
+
+def _list(arguments: argparse.Namespace, console: Console, _: Console) -> None:
+    scenarios = {path.stem: load_scenario(path) for path in sorted(SCENARIOS.glob("*.toml"))}
+    if arguments.json:
+        names = {"scenarios": list(scenarios), "schemes": list(AVAILABLE), "kernels": list(KERNELS)}
+        console.out(_json_text(names), end="", highlight=False)
+        return
+    console.print(tables.scenarios_table(scenarios))
+    console.print(
+        f"\nschemes: {', '.join((*KERNEL_ARMS, 'reno', *DAEMON_SCHEMES))}, mutant:<one of the first 11>\n"
+        f"kernels: {', '.join(KERNELS)}",
+        highlight=False,
+    )
+
+
+def find_scenario(name: str) -> Scenario:
+    """Load a scenario by path, or by the name of one that comes with the project.
+
+    Raises:
+        ConfigError: there is no such scenario, or it is not valid.
+    """
+    bundled = SCENARIOS / f"{name}.toml"
+    if "/" not in name and not name.endswith(".toml") and bundled.is_file():
+        return load_scenario(bundled)
+    if not Path(name).is_file():
+        names = ", ".join(path.stem for path in sorted(SCENARIOS.glob("*.toml")))
+        raise ConfigError("scenario", name, f"a TOML file, or one of {names}")
+    return load_scenario(Path(name))
+
+
+def _figures() -> ModuleType:
+    try:
+        from ltp_switcher.eval import figures
+    except ImportError as error:
+        raise LtpSwitcherError("the figures need matplotlib: pip install 'ltp-switcher[eval]'") from error
+    return figures
+
+
+def _json_text(value: object) -> str:
+    return json.dumps(rounded(value), indent=2) + "\n"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="ltp-eval", description="Run and compare schemes in the lab.")
+    parser.add_argument("--version", action="version", version=ltp_switcher.__version__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    run = _command(
+        commands, "run", _run, "run one scenario; writes summary.json, timeseries.csv, timeline.png"
+    )
+    run.add_argument("scenario", metavar="SCENARIO", help="a TOML file, or the name of a bundled one")
+    run.add_argument("--scheme", help="scheme of the first flow, in place of the scenario's")
+    run.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the results")
+    _run_options(run)
+
+    versus = _command(commands, "compare", _compare, "schemes x scenarios x seeds: table, CSV, pictures")
+    versus.add_argument("scenario", nargs="+", metavar="SCENARIO")
+    versus.add_argument("--schemes", type=_names, default=list(demo.SCHEMES), metavar="A,B,...|all")
+    versus.add_argument("--seeds", type=_seeds, default=[1], metavar="N|N-M|N,M,...", help="default: 1")
+    versus.add_argument(
+        "--jobs", type=_jobs, default=default_parallel(), metavar="N", help="labs side by side"
+    )
+    versus.add_argument("--out", type=Path, default=Path("out/compare"), metavar="DIR")
+    _run_options(versus)
+
+    show = _command(commands, "demo", _demo, "the switcher on a changing path, beside cubic, bbr and vegas")
+    show.add_argument("--all-arms", action="store_true", help="beside all 11 arms and random choice")
+    show.add_argument("--out", type=Path, default=Path("out/demo"), metavar="DIR")
+
+    _cache_option(_command(commands, "cost", _cost, "guest instructions per acknowledged packet"))
+    _command(commands, "speed", _speed, "how fast the lab runs on this machine")
+    _command(commands, "list", _list, "scenarios, schemes and kernels there are")
+    return parser
+
+
+def _command(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    name: str,
+    function: Callable[[argparse.Namespace, Console, Console], None],
+    text: str,
+) -> argparse.ArgumentParser:
+    parser = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+    parser.set_defaults(command=function)
+    parser.add_argument("--json", action="store_true", help="print JSON in place of a table")
+    if name != "list":
+        parser.add_argument("--kernel", choices=KERNELS, default=KERNELS[0], help=f"default: {KERNELS[0]}")
+    if name in ("run", "demo"):
+        parser.add_argument("--seed", type=_seed, default=1, metavar="N", help="default: 1")
+    return parser
+
+
+def _run_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--every-flow", action="store_true", help="a scheme replaces all flows', not the first's"
+    )
+    _cache_option(parser)
+
+
+def _cache_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--no-cache", dest="cache", action="store_false", help="run even what is in the cache"
+    )
+
+
+def _seed(text: str) -> int:
+    if not text.isdecimal() or not 0 <= int(text) < 2**31:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a seed; allowed: 0 to {2**31 - 1}")
+    return int(text)
+
+
+def _jobs(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 64:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of labs; allowed: 1 to 64")
+    return int(text)
+
+
+def _names(text: str) -> list[str]:
+    return list(demo.ALL_SCHEMES) if text == "all" else list(dict.fromkeys(text.split(",")))
+
+
+def _seeds(text: str) -> list[int]:
+    """Parse `3`, `1-5` and `1,2,7-9`."""
+    seeds: list[int] = []
+    for part in text.split(","):
+        low, dash, high = part.partition("-")
+        block = range(_seed(low), _seed(high if dash else low) + 1)
+        if not block or len(seeds) + len(block) > SEEDS_MAX:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a list of 1 to {SEEDS_MAX} seeds")
+        seeds += block
+    return list(dict.fromkeys(seeds))

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line over a lab that answers at once; test_lab_run has the real one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from raw import raw_files
+
+from ltp_switcher.errors import LabError
+from ltp_switcher.eval import cli, results
+from ltp_switcher.eval.live import Sample
+from ltp_switcher.eval.scenario import Scenario
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, str, int]]:
+    """Replace the lab; return the list of (scenario, scheme, seed) that it was asked to run."""
+    runs: list[tuple[str, str, int]] = []
+
+    def run_scenario(
+        scenario: Scenario, *, seed: int, on_sample: Callable[[Sample], None], **_: object
+    ) -> SimpleNamespace:
+        scheme = scenario.flows[0].scheme
+        runs.append((scenario.name, scheme, seed))
+        for t_s in range(int(scenario.duration_s)):
+            on_sample(Sample(float(t_s), scheme, 40.0, 45.0, 11.0, 2.0, t_s))
+        files = raw_files(scenario, seed=seed, goodput_share=0.5 + 0.4 * (scheme == "switcher"))
+        files["guest.json"] = json.dumps({"busy_instructions": 1_000_000_000}).encode()
+        return SimpleNamespace(
+            files=files, kernel="6.1.0-test", wall_s=1.25, virtual_s=scenario.duration_s + 2
+        )
+
+    monkeypatch.setenv("LTP_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(results, "run_scenario", run_scenario)
+    monkeypatch.setattr(results, "run_fingerprint", lambda scenario, *, kernel: kernel)
+    return runs
+
+
+Made = list[tuple[str, str, int]]
+
+
+def test_run_writes_the_documented_files(
+    made: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert cli.main(["run", "smoke", "--scheme", "bbr", "--seed", "3", "--out", str(out), "--json"]) == 0
+    assert made == [("smoke", "bbr", 3)]
+    printed = capsys.readouterr().out
+    assert (out / "summary.json").read_text() == printed
+    assert json.loads(printed)["scheme"] == "bbr"
+    assert {path.name for path in out.iterdir()} == {
+        "summary.json", "timeseries.csv", "flows.json", "guest.json", "timeline.png",
+    }  # fmt: skip
+
+
+def test_a_run_is_made_once_unless_told_otherwise(made: Made, tmp_path: Path) -> None:
+    command = ["run", "smoke", "--out", str(tmp_path / "out")]
+    for _ in range(2):
+        assert cli.main(command) == 0
+    assert len(made) == 1
+    first = (tmp_path / "out" / "summary.json").read_bytes()
+    assert cli.main([*command, "--no-cache"]) == 0
+    assert len(made) == 2
+    assert (tmp_path / "out" / "summary.json").read_bytes() == first
+    assert cli.main([*command, "--seed", "2"]) == cli.main([*command, "--kernel", "6.12"]) == 0
+    assert len(made) == 4
+    assert len(list((tmp_path / "cache" / "results").iterdir())) == 3
+
+
+def test_compare_runs_the_product_and_the_flows_alone(
+    made: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    command = ["compare", "smoke", "friendliness", "--schemes", "switcher,bbr", "--seeds", "1,4-5"]
+    assert cli.main([*command, "--out", str(out), "--json"]) == 0
+    alone = [run for run in made if run[0] == "friendliness/alone"]
+    assert alone == [("friendliness/alone", "cubic", seed) for seed in (1, 4, 5)]
+    assert len(made) == 2 * 2 * 3 + 3
+    cells = json.loads(capsys.readouterr().out)
+    assert [(cell["scenario"], cell["scheme"]) for cell in cells] == [
+        (scenario, scheme) for scenario in ("smoke", "friendliness") for scheme in ("switcher", "bbr")
+    ]
+    assert cells[0]["seeds"] == [1, 4, 5]
+    assert cells[0]["harm_throughput"] is None
+    assert 0 < cells[3]["harm_throughput"]["mean"] < 1
+    assert len((out / "compare.csv").read_text().splitlines()) == 1 + 3 * (2 * 1 + 2 * 2)
+    assert (out / "throughput-delay.png").stat().st_size > 10_000
+    assert (out / "reward.png").stat().st_size > 5_000
+
+
+def test_demo_writes_picture_and_report(
+    made: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "demo"
+    assert cli.main(["demo", "--out", str(out)]) == 0
+    assert sorted(scheme for _, scheme, _ in made) == ["bbr", "cubic", "switcher", "vegas"]
+    report = json.loads((out / "report.json").read_text())
+    assert list(report) == ["scenario", "seed", "schemes", "versions", "git_revision", "wall_s"]
+    assert list(report["schemes"]) == ["switcher", "cubic", "bbr", "vegas"]
+    assert report["versions"]["kernel"] == "6.1.0-test"
+    assert {"throughput_mbps", "rtt_p95_ms", "loss", "reward", "arm_share", "wall_s"} <= set(
+        report["schemes"]["switcher"]
+    )
+    assert (out / "demo.png").stat().st_size > 30_000
+    printed = capsys.readouterr()
+    assert "demo.png" in printed.out
+    assert "reward=2.00" in printed.err
+
+
+def test_all_arms_are_shown_in_a_table(
+    made: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["demo", "--all-arms", "--out", str(tmp_path), "--json"]) == 0
+    assert len(made) == 13
+    assert len(json.loads(capsys.readouterr().out)["schemes"]) == 13
+
+
+def test_cost_is_per_acknowledged_packet(made: Made, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["cost", "--json"]) == 0
+    cubic, bbr = json.loads(capsys.readouterr().out)
+    assert [scheme for _, scheme, _ in sorted(made)] == ["bbr", "cubic", "mutant:bbr", "mutant:cubic"]
+    assert (cubic["arm"], bbr["arm"]) == ("cubic", "bbr")
+    assert cubic["overhead"] == 0.0
+    assert cubic["bare"] > 1000
+    assert cli.main(["cost"]) == 0
+    assert "+0.00%" in capsys.readouterr().out
+
+
+def test_speed_is_never_from_the_cache(made: Made, capsys: pytest.CaptureFixture[str]) -> None:
+    for _ in range(2):
+        assert cli.main(["speed", "--json"]) == 0
+    assert len(made) == 6
+    assert json.loads(capsys.readouterr().out.split("\n]\n")[0] + "]")[0]["ratio"] == pytest.approx(22 / 1.25)
+
+
+def test_list_names_everything(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["list", "--json"]) == 0
+    names = json.loads(capsys.readouterr().out)
+    assert {"fixed", "low-capacity", "high-rtt", "large-queue", "mixed", "step", "demo"} <= set(
+        names["scenarios"]
+    )
+    assert {"switcher", "random", "cubic", "mutant:bbr"} <= set(names["schemes"])
+    assert cli.main(["list"]) == 0
+    assert "cellular-model" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (["run", "nothing", "--out", "o"], ["scenario", "nothing", "demo"]),
+        (["run", "smoke", "--scheme", "ltp", "--out", "o"], ["ltp", "not available yet"]),
+        (["compare", "smoke", "--schemes", "bbr,cubik"], ["--schemes", "cubik", "cubic"]),
+        (["run", "smoke", "--out", "/proc/nothing/here"], ["/proc/nothing"]),
+    ],
+)
+def test_errors_are_one_line_without_a_traceback(
+    made: Made, command: list[str], words: list[str], capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(command) == 1
+    error = capsys.readouterr().err
+    assert all(word in error for word in words)
+    assert error.count("\n") == 1
+    assert made == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        [], ["fly"], ["run"], ["run", "smoke"], ["run", "smoke", "--out", "o", "--seed", "-1"],
+        ["run", "smoke", "--out", "o", "--kernel", "5.10"], ["compare", "smoke", "--seeds", "5-1"],
+        ["compare", "smoke", "--seeds", "0-2000000000"], ["compare", "smoke", "--jobs", "0"],
+    ],
+)  # fmt: skip
+def test_wrong_usage_exits_with_2(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        cli.main(command)
+    assert caught.value.code == 2
+    assert "usage" in capsys.readouterr().err
+
+
+def test_a_lab_that_fails_leaves_nothing_behind(
+    made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = results.run_scenario
+
+    def failing(scenario: Scenario, **arguments: object) -> object:
+        if scenario.flows[0].scheme == "bbr":
+            raise LabError("the guest died")
+        return good(scenario, **arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(results, "run_scenario", failing)
+    command = [
+        "compare",
+        "smoke",
+        "--schemes",
+        "cubic,bbr,vegas",
+        "--jobs",
+        "1",
+        "--out",
+        str(tmp_path / "o"),
+    ]
+    assert cli.main(command) == 1
+    assert "the guest died" in capsys.readouterr().err
+    kept = list((tmp_path / "cache" / "results").iterdir())
+    assert [json.loads((folder / "run.json").read_text())["seed"] for folder in kept] == [1]
+
+
+def test_an_interrupt_stops_what_is_under_way(
+    made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object, **__: object) -> object:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(results, "run_scenario", interrupted)
+    assert cli.main(["run", "smoke", "--out", str(tmp_path / "o")]) == cli.EXIT_INTERRUPTED
+    assert "interrupted" in capsys.readouterr().err
+    assert not any((tmp_path / "cache" / "results").glob("*"))
