@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from ltp_switcher.eval.lab import cpio, kernels, qemu
-from ltp_switcher.eval.lab.layers import base_layer, mutant_module
+from ltp_switcher.eval.lab.layers import MERGED, base_layer, mutant_module
 from ltp_switcher.eval.lab.python import python_layers
 from ltp_switcher.eval.paths import REPOSITORY
 
@@ -86,10 +86,10 @@ def boot(
         "lab/modules": cpio.regular("".join(f"{name}\n" for name in modules).encode()),
     }
     if mutant:
-        entries["lib/mutant/tcp_mutant.ko"] = cpio.regular(mutant_module(chosen, REPOSITORY))
+        entries[_below_usr("lib/mutant/tcp_mutant.ko")] = cpio.regular(mutant_module(chosen, REPOSITORY))
     for path, data in (overlay or {}).items():
         executable = isinstance(data, bytes) or bool(data.stat().st_mode & 0o111)
-        entries[path] = cpio.regular(data, executable=executable)
+        entries[_below_usr(path)] = cpio.regular(data, executable=executable)
     layers = [base_layer(chosen)]
     if python:
         layers += python_layers(service=python == "service")
@@ -120,3 +120,9 @@ def boot(
         kernel_log=log,
         warnings=tuple(line for line in log.splitlines() if _KERNEL_TROUBLE.search(line)),
     )
+
+
+def _below_usr(path: str) -> str:
+    """Return where a guest path really is: an archive's folder `lib` would replace the link into /usr."""
+    name = path.lstrip("/")
+    return f"usr/{name}" if name.split("/")[0] in MERGED else name
