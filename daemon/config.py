@@ -128,6 +128,61 @@ class PoolSection:
 
 
 @dataclass(frozen=True, slots=True)
+class LearningSection:
+    """The decision (Mutant Algorithm 1); see daemon/learning/README.md."""
+
+    preset: str = key(
+        "default",
+        "default: the keys below. paper: the values of the paper, whatever the keys below say.",
+        choices=("default", "paper"),
+    )
+    zeta: float = key(5.0, "Weight of loss in the reward, Eq. 1.", minimum=0, maximum=1000)
+    kappa: float = key(2.0, "Weight of throughput over delay in the reward, Eq. 1.", minimum=0.1, maximum=10)
+    ucb: str = key(
+        "linucb",
+        "The bonus for what is little known. linucb: its width in the model. algorithm1: by counts, line 15.",
+        choices=("linucb", "algorithm1"),
+    )
+    alpha: float = key(0.05, "Weight of that bonus.", minimum=0, maximum=100)
+    ridge: float = key(1.0, "Ridge of the linear model, λ.", minimum=1e-6, maximum=1e6)
+    discount: float = key(0.98, "Factor on an arm's past at each of its updates.", minimum=0.5, maximum=1)
+    hold_steps: int = key(1, "A decision stands for this many steps at least.", minimum=1, maximum=10_000)
+    hold_rtts: float = key(4.0, "And for this many round trips.", minimum=0, maximum=1000)
+    hold_ms: float = key(200.0, "And for this long, ms.", minimum=0, maximum=60_000)
+    credit: str = key(
+        "sent",
+        "Whom a sample belongs to. sent: the arm under which its data left. acked: the arm of the ACK.",
+        choices=("sent", "acked"),
+    )
+    switch_margin: float = key(
+        0.02,
+        "How much better another arm must seem, in reward, to leave the present one.",
+        minimum=0,
+        maximum=1,
+    )
+    epsilon: float = key(0.0, "Probability of a random arm at a flow's first decision.", minimum=0, maximum=1)
+    epsilon_decay: float = key(
+        50.0, "Decisions after which that probability is half.", minimum=1, maximum=1e9
+    )
+    trained_cap: float = key(
+        50.0, "Most updates an arm that a flow takes over from training.", minimum=0, maximum=1e6
+    )
+    global_cap: float = key(50.0, "The same, from all flows.", minimum=0, maximum=1e6)
+    prefix_cap: float = key(100.0, "The same, from flows to the same prefix.", minimum=0, maximum=1e6)
+    keep_on_change: float = key(
+        0.7, "Share of its certainty that a flow keeps when its path changes.", minimum=0.01, maximum=1
+    )
+    decide_on_change: bool = key(True, "End the decision in force when the path changes.")
+    adwin_delta: float = key(
+        0.002, "Chance of seeing a change where there is none, ADWIN's δ.", minimum=1e-9, maximum=0.5
+    )
+    adwin_clock: int = key(32, "Samples between ADWIN's tests.", minimum=1, maximum=10_000)
+    stale_s: float = key(
+        10.0, "Age at which an arm's measurements no longer count for R_max, s.", minimum=0.1, maximum=3600
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class MptsSection:
     """Team selection (Mutant §5.2, Algorithm 2)."""
 
@@ -162,6 +217,7 @@ class Config:
     daemon: DaemonSection = field(default_factory=DaemonSection)
     kernel: KernelSection = field(default_factory=KernelSection)
     pool: PoolSection = field(default_factory=PoolSection)
+    learning: LearningSection = field(default_factory=LearningSection)
     mpts: MptsSection = field(default_factory=MptsSection)
     api: ApiSection = field(default_factory=ApiSection)
 

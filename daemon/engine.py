@@ -120,18 +120,25 @@ class Engine:
             self.resync()
             return
         now_ns = time.monotonic_ns()
+        changes = Changes()
         for event in batch.events:
             flow = event.flow
             if event.kind == protocol.Cmd.FLOW_BIRTH:
                 slot = self.table.add(flow, now_ns)
-                self._apply(Changes(opened=[] if slot is None else [slot]))
+                if slot is not None:
+                    changes.opened.append(slot)
                 self._busy_until_ns = now_ns + BUSY_NS
             elif event.kind == protocol.Cmd.FLOW_DEATH:
                 slot = self.table.remove(flow.cookie)
-                self._apply(Changes(closed=[] if slot is None else [slot]))
+                if slot in changes.opened:
+                    # Born and gone within the batch: nobody has heard of it.
+                    changes.opened.remove(slot)
+                elif slot is not None:
+                    changes.closed.append(slot)
             elif event.kind == protocol.Cmd.FLOW_FALLBACK:
                 self.statistics.fallbacks += 1
                 self.decisions.fell_back(flow)
+        self._apply(changes)
 
     def resync(self) -> None:
         """Look at all flows anew."""

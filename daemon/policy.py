@@ -57,13 +57,13 @@ class Policy(Protocol):
         """Decide: `records[i]` (`RECORD_DTYPE`) is the step of slot `slots[i]`; slots are distinct."""
         ...
 
-    def set_pool(self, arms: Sequence[int]) -> None:
-        """Choose among these arms from now on."""
+    def set_pool(self, arms: Sequence[int], slots: IntArray | None = None) -> None:
+        """Choose among these arms from now on: for these flows, or for all and those to come."""
         ...
 
     @property
     def pool(self) -> tuple[int, ...]:
-        """The arms chosen among."""
+        """The arms chosen among for a new flow."""
         ...
 
     def state(self) -> dict[str, np.ndarray]:
@@ -96,6 +96,7 @@ class RandomPolicy:
         self._rng = np.random.default_rng(seed)
         self._dwells = np.array(dwells, np.int64)
         self._pool = np.array(pool, np.uint8)
+        self._pools: dict[int, npt.NDArray[np.uint8]] = {}
         self._arm: ArmArray = np.zeros(64, np.uint8)
         self._left: IntArray = np.zeros(64, np.int64)
 
@@ -107,7 +108,9 @@ class RandomPolicy:
         self._left[slots] = 0
 
     def close(self, slots: IntArray) -> None:
-        """Nothing is kept of a flow."""
+        """Forget the flows' own pools."""
+        for slot in slots.tolist():
+            self._pools.pop(slot, None)
 
     def step(self, slots: IntArray, records: RecordArray) -> Draw:
         """Draw for the flows whose dwell is over; the others stay."""
@@ -115,16 +118,27 @@ class RandomPolicy:
         over = left <= 0
         n_over = int(np.count_nonzero(over))
         if n_over:
-            self._arm[slots[over]] = self._rng.choice(self._pool, n_over)
+            drawn = self._rng.choice(self._pool, n_over)
+            if self._pools:
+                for i, slot in enumerate(slots[over].tolist()):
+                    if slot in self._pools:
+                        drawn[i] = self._rng.choice(self._pools[slot])
+            self._arm[slots[over]] = drawn
             left[over] = self._rng.choice(self._dwells, n_over)
         self._left[slots] = left - 1
         unknown = np.full(slots.shape, np.nan)
         return Draw(self._arm[slots], unknown, unknown, over)
 
-    def set_pool(self, arms: Sequence[int]) -> None:
-        """Draw from these arms from the next draw on."""
-        self._pool = np.array(arms, np.uint8)
-        self._left[:] = 0
+    def set_pool(self, arms: Sequence[int], slots: IntArray | None = None) -> None:
+        """Draw from these arms from the next draw on, which comes at once."""
+        if slots is None:
+            self._pool = np.array(arms, np.uint8)
+            self._pools.clear()
+            self._left[:] = 0
+        else:
+            for slot in slots.tolist():
+                self._pools[slot] = np.array(arms, np.uint8)
+            self._left[slots] = 0
 
     @property
     def pool(self) -> tuple[int, ...]:

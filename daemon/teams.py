@@ -49,7 +49,8 @@ _PULL_DTYPE: Final = np.dtype(
 )
 _SUMMED: Final = ("delivered", "lost", "acked_bytes", "rtt_samples")
 
-TeamListener = Callable[[tuple[int, ...], IntArray], None]
+SetPool = Callable[[Sequence[int], "IntArray | None"], None]
+"""`Policy.set_pool`."""
 
 
 @dataclass(slots=True)
@@ -66,8 +67,8 @@ class Search:
 class Teams:
     """Selections under way, and the teams found.
 
-    `candidates` are the arms to pick from; `found` is called with a team and the slots it is for.
-    Raises `ConfigError` where the budget cannot pull every candidate.
+    `candidates` are the arms to pick from, `set_pool` the policy's. A new prefix is searched by itself
+    while `automatic`. Raises `ConfigError` where the budget cannot pull every candidate.
     """
 
     def __init__(
@@ -75,14 +76,15 @@ class Teams:
         settings: MptsSection,
         candidates: Sequence[int],
         k: int,
-        found: TeamListener,
+        set_pool: SetPool,
         *,
         names: Mapping[int, str],
+        automatic: bool = True,
         zeta: float = 5.0,
         kappa: float = 2.0,
         seed: int = 1,
     ) -> None:
-        self._found = found
+        self._set_pool = set_pool
         self._names = names
         self._zeta, self._kappa, self._seed = zeta, kappa, seed
         self._pull = np.zeros(64, _PULL_DTYPE)
@@ -90,39 +92,37 @@ class Teams:
         self._pulling = 0
         self._now_ns = 0
         self._look_at_ns = 0
+        self.automatic = automatic
         self.active = True
         """Whether flows may be given arms; false while the daemon only advises."""
         self.searches: dict[str, Search] = {}
         self.known: OrderedDict[str, tuple[int, ...]] = OrderedDict()
-        self.settings, self.candidates, self.k = settings, tuple(candidates), k
-        self.configure(settings, candidates, k)
+        self.candidates = tuple(candidates)
+        self.configure(settings, k)
 
-    def configure(self, settings: MptsSection, candidates: Sequence[int], k: int) -> None:
-        """Take other settings. Where arms or k change, what was found is forgotten and sought anew."""
-        if settings.enabled and k < len(candidates) and settings.budget < len(candidates):
+    def configure(self, settings: MptsSection, k: int) -> None:
+        """Take other settings, from the next search on."""
+        if k < len(self.candidates) and settings.budget < len(self.candidates):
             raise ConfigError(
-                "mpts.budget", settings.budget, f"{len(candidates)} or more: every arm is pulled once"
+                "mpts.budget", settings.budget, f"{len(self.candidates)} or more: every arm is pulled once"
             )
-        same = (tuple(candidates), k) == (self.candidates, self.k)
-        self.settings, self.candidates, self.k = settings, tuple(candidates), k
-        if not same:
-            self.restart()
+        self.settings, self.k = settings, k
 
-    @property
-    def needed(self) -> bool:
-        """Whether there is a choice of team to make."""
-        return self.settings.enabled and self.k < len(self.candidates)
+    def set_candidates(self, arms: Sequence[int]) -> None:
+        """Choose among exactly these arms: teams are forgotten, and none is sought until `restart`."""
+        self.automatic = False
+        self.candidates = tuple(arms)
+        self._forget(None)
+        self._set_pool(self.candidates, None)
 
-    def restart(self, prefix: str | None = None) -> list[str]:
-        """Forget the team of a prefix, or of all, and seek anew. Returns the prefixes with a search."""
-        for name in [prefix] if prefix is not None else [*self.known, *self.searches]:
-            self.known.pop(name, None)
-            self._stop(name)
-        slots = [s for s, p in self._prefix.items() if prefix is None or p == prefix]
+    def restart(self, prefix: str | None = None) -> None:
+        """Forget the team of a prefix, or of all, and seek it anew among the candidates."""
+        self.automatic = True
+        self._forget(prefix)
+        slots = [slot for slot, of in self._prefix.items() if prefix in (None, of)]
         if slots:
-            self._found(self.candidates, np.array(slots, np.int64))
-            self.open(np.array(slots, np.int64), [self._prefix[s] for s in slots])
-        return [p for p in self.searches if prefix is None or p == prefix]
+            self._set_pool(self.candidates, np.array(slots, np.int64))
+            self.open(np.array(slots, np.int64), [self._prefix[slot] for slot in slots])
 
     def open(self, slots: IntArray, prefixes: Sequence[str]) -> None:
         """New flows: they get the team of their prefix, or take part in the search for it."""
@@ -134,8 +134,8 @@ class Teams:
             team = self.known.get(prefix)
             if team is not None:
                 self.known.move_to_end(prefix)
-                self._found(team, np.array([slot], np.int64))
-            elif self.needed:
+                self._set_pool(team, np.array([slot], np.int64))
+            elif self.automatic and self.k < len(self.candidates):
                 search = self.searches.get(prefix) or self._start(prefix)
                 search.members.append(slot)
 
@@ -204,6 +204,11 @@ class Teams:
             prefix, self.settings.budget, len(self.candidates), self.k,
         )  # fmt: skip
         return search
+
+    def _forget(self, prefix: str | None) -> None:
+        for name in [*self.known, *self.searches] if prefix is None else [prefix]:
+            self.known.pop(name, None)
+            self._stop(name)
 
     def _stop(self, prefix: str) -> None:
         search = self.searches.pop(prefix, None)
@@ -287,4 +292,4 @@ class Teams:
         self.known[prefix] = team
         if len(self.known) > TEAMS_MAX:
             self.known.popitem(last=False)
-        self._found(team, members)
+        self._set_pool(team, members)

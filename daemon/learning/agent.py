@@ -95,7 +95,7 @@ class Agent:
         self._ids = np.array(arms.ids, np.intp)
         self._column = np.full(256, -1, np.intp)
         self._column[self._ids] = np.arange(len(arms))
-        self._in_pool = np.ones(len(arms), np.bool_)
+        self._pool = np.ones(len(arms), np.bool_)
         dim = encoder.output_size + 1
         prior = encoder.artifact
         trained = Sums(prior.prior_A[self._ids], prior.prior_b[self._ids], prior.prior_counts[self._ids])
@@ -111,16 +111,21 @@ class Agent:
         self._hidden = encoder.initial_state(capacity)
         self._prefix = np.zeros(capacity, np.intp)
         self._due_ns = np.zeros(capacity, np.int64)
+        self._in_pool = np.ones((capacity, len(arms)), np.bool_)
         self._reward = np.zeros((capacity, 2))
         self._exploring = np.zeros(capacity, np.bool_)
 
     @property
     def pool(self) -> tuple[int, ...]:
-        """Ids of the arms that may be chosen."""
-        return tuple(int(arm) for arm in self._ids[self._in_pool])
+        """Ids of the arms that may be chosen for a new flow."""
+        return tuple(int(arm) for arm in self._ids[self._pool])
 
-    def set_pool(self, arms: Sequence[int]) -> None:
+    def set_pool(self, arms: Sequence[int], slots: Slots | None = None) -> None:
         """Choose among these arms only, from each flow's next decision on.
+
+        Args:
+            arms: ids.
+            slots: the open flows that it is for; None for all of them and those to come.
 
         Raises:
             InvalidValueError: no arm, or one that this machine does not offer.
@@ -128,7 +133,12 @@ class Agent:
         unknown = sorted(set(arms) - set(self.arms.ids))
         if unknown or not arms:
             raise InvalidValueError("arms", list(arms), f"one or more of {sorted(self.arms.ids)}")
-        self._in_pool = np.isin(self._ids, list(arms))
+        pool = np.isin(self._ids, list(arms))
+        if slots is None:
+            self._pool = pool
+            self._in_pool[:] = pool
+        else:
+            self._in_pool[slots] = pool
 
     def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
         """Begin new flows, each with what is known of its destination prefix."""
@@ -140,6 +150,7 @@ class Agent:
         self._decisions.reset(slots)
         self._hidden[slots] = 0.0
         self._due_ns[slots] = 0
+        self._in_pool[slots] = self._pool
         self._reward[slots] = 0.0
         rows = [self.knowledge.open(prefix) for prefix in prefixes]
         self._prefix[slots] = rows
@@ -240,6 +251,7 @@ class Agent:
         self._hidden = np.pad(self._hidden, ((0, more), (0, 0)))
         self._prefix = np.pad(self._prefix, (0, more))
         self._due_ns = np.pad(self._due_ns, (0, more))
+        self._in_pool = np.pad(self._in_pool, ((0, more), (0, 0)))
         self._reward = np.pad(self._reward, ((0, more), (0, 0)))
         self._exploring = np.pad(self._exploring, (0, more))
 
@@ -312,16 +324,17 @@ class Agent:
         config = self.config
         n = len(slots)
         mean = self._bandit.means(slots, z)
-        mean[:, ~self._in_pool] = -np.inf
+        in_pool = self._in_pool[slots]
+        mean[~in_pool] = -np.inf
         if config.ucb == "linucb":
             bonus = config.alpha * self._bandit.widths(slots, z)
         else:
             counts = self._bandit.counts[slots]
             tried = counts > 0
-            t = np.maximum(counts[:, self._in_pool].sum(axis=1, keepdims=True), 1.0)
+            t = np.maximum((counts * in_pool).sum(axis=1, keepdims=True), 1.0)
             bonus = config.alpha * np.sqrt(2.0 * np.log(t) / np.where(tried, counts, 1.0))
             bonus[~tried] = np.inf
-        score = np.where(self._in_pool, mean + bonus, -np.inf)
+        score = np.where(in_pool, mean + bonus, -np.inf)
         active = self._column[self._decisions.arm(slots)]
         stay = np.flatnonzero(active >= 0)
         score[stay, active[stay]] += config.switch_margin
@@ -331,7 +344,8 @@ class Agent:
         if config.epsilon > 0:
             chance = config.epsilon / (1.0 + self._decisions.made[slots] / config.epsilon_decay)
             forced = self._rng.random(n) < chance
-            choice = np.where(forced, self._rng.choice(np.flatnonzero(self._in_pool), n), choice)
+            drawn = np.where(in_pool, self._rng.random(in_pool.shape), -1.0).argmax(axis=1)
+            choice = np.where(forced, drawn, choice)
         self._exploring[slots] = choice != mean.argmax(axis=1)
         arms = self._ids[choice]
         # The arm of a pinned flow is not ours to choose, but there is something to learn from it.
