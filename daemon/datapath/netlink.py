@@ -255,7 +255,7 @@ class GenericNetlinkEvents:
         """Close the socket."""
         self._socket.close()
 
-    def read(self, limit: int = 4096) -> tuple[list[Message], bool]:
+    def read(self, limit: int = 64) -> tuple[list[Message], bool]:
         """At most about `limit` messages that have arrived, and whether the kernel had to drop some."""
         messages: list[Message] = []
         lost = False

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the service manager is told (sd_notify(3)): one datagram a message, nothing where none listens."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+from collections.abc import Mapping
+
+
+class ServiceManager:
+    """Tells systemd how the service stands."""
+
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        environment = os.environ if environment is None else environment
+        address = environment.get("NOTIFY_SOCKET", "")
+        # A leading @ stands for the abstract namespace.
+        self._address = "\0" + address[1:] if address.startswith("@") else address
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) if address else None
+        watched = environment.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
+        # Twice within the time allowed, as sd_watchdog_enabled(3) advises.
+        self._interval_s = int(environment.get("WATCHDOG_USEC", "0") if watched else "0") / 2e6
+        self._fed_s = 0.0
+
+    def ready(self) -> None:
+        """The daemon decides from now on."""
+        self.send("READY=1")
+
+    def reloading(self) -> None:
+        """A reload has begun; `ready` ends it."""
+        self.send(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
+
+    def stopping(self) -> None:
+        """The daemon is about to end."""
+        self.send("STOPPING=1")
+
+    def status(self, text: str) -> None:
+        """One line for `systemctl status`."""
+        self.send(f"STATUS={text}")
+
+    def feed_watchdog(self) -> None:
+        """Say that the loop still turns, if it is due."""
+        if self._interval_s:
+            now_s = time.monotonic()
+            if now_s - self._fed_s >= self._interval_s:
+                self._fed_s = now_s
+                self.send("WATCHDOG=1")
+
+    def send(self, message: str) -> None:
+        """Send a message; a manager that is gone is no reason to fail."""
+        if self._socket is not None:
+            with contextlib.suppress(OSError):
+                self._socket.sendto(message.encode(), self._address)
