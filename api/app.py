@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The application: routes, errors and the OpenAPI document, put together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic.json_schema import models_json_schema
+
+import ltp_switcher
+from ltp_switcher.api import problems
+from ltp_switcher.api.backend import Daemon
+from ltp_switcher.api.limits import RequestLimits
+from ltp_switcher.api.problems import Problem
+from ltp_switcher.api.routes import flows, service, team
+
+DESCRIPTION = """\
+Watch and direct the flows of a server that runs under the congestion control `mutant`.
+
+Every error is a problem details object (RFC 9457, `application/problem+json`). What comes from
+input names the `field`, its `value`, and what is `allowed`.
+"""
+TAGS = [
+    {"name": "flows", "description": "TCP flows, and holding one at an arm"},
+    {"name": "team", "description": "Arms, the pool that the daemon chooses from, and MPTS, which picks it"},
+    {"name": "service", "description": "Mode, status, health and metrics"},
+]
+
+
+def create_app(daemon: Daemon) -> FastAPI:
+    """The API in front of one daemon."""
+    app = FastAPI(
+        title="ltp-switcher",
+        description=DESCRIPTION,
+        version=ltp_switcher.__version__,
+        openapi_url="/v1/openapi.json",
+        openapi_tags=TAGS,
+        # The pages of FastAPI load scripts from the network; the document alone does not.
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,
+    )
+    app.state.daemon = daemon
+    for module in (flows, team, service):
+        app.include_router(module.router)
+    problems.install(app)
+    app.add_middleware(RequestLimits)
+    app.openapi = lambda: _document(app)  # type: ignore[method-assign]
+    return app
+
+
+def _document(app: FastAPI) -> dict[str, Any]:
+    """FastAPI's OpenAPI document with our problems in the place of its own error model."""
+    if app.openapi_schema is None:
+        document = get_openapi(
+            title=app.title,
+            version=app.version,
+            description=app.description,
+            routes=app.routes,
+            tags=app.openapi_tags,
+        )
+        _, problem = models_json_schema(
+            [(Problem, "serialization")], ref_template="#/components/schemas/{model}"
+        )
+        schemas = document["components"]["schemas"]
+        schemas.update(problem["$defs"])
+        for unused in ("HTTPValidationError", "ValidationError"):
+            schemas.pop(unused, None)
+        for operations in document["paths"].values():
+            for operation in operations.values():
+                answer = operation["responses"].get("422", {}).get("content", {})
+                if "application/json" in answer:
+                    operation["responses"].pop("422")
+        app.openapi_schema = document
+    return app.openapi_schema

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The daemon as the API sees it: its answers typed, its refusals as problems."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, TypeVar, cast
+
+from fastapi import Depends, Request
+from pydantic import TypeAdapter, ValidationError
+
+from ltp_switcher.api.models import Arm
+from ltp_switcher.api.problems import FieldProblem, ProblemError, invalid
+from ltp_switcher.daemon.control import (
+    ControlClient,
+    ControlInvalidError,
+    ControlNotFoundError,
+    ControlUnavailableError,
+    Json,
+)
+from ltp_switcher.errors import ControlError
+
+TIMEOUT_S = 5.0
+RETRY_AFTER_S = 1
+M = TypeVar("M")
+
+
+class Daemon:
+    """A daemon behind its control socket. Every call blocks, for `timeout_s` at most.
+
+    A call has a connection of its own, so that calls from many threads do not wait for one another.
+    All methods raise `ProblemError`.
+    """
+
+    def __init__(self, control_socket: Path, timeout_s: float = TIMEOUT_S) -> None:
+        self._path = control_socket
+        self._timeout_s = timeout_s
+
+    def call(self, method: str, **params: Json) -> Json:
+        """The bare result of a control method."""
+        try:
+            with ControlClient(self._path, timeout_s=self._timeout_s) as client:
+                return client.call(method, **params)
+        except ControlError as error:
+            raise _problem(error) from error
+
+    def ask(self, shape: type[M], method: str, **params: Json) -> M:
+        """The result of a control method as a `shape`: a model, or a list of one."""
+        result = self.call(method, **params)
+        try:
+            return TypeAdapter(shape).validate_python(result)
+        except ValidationError as error:
+            raise ProblemError(
+                502,
+                "unexpected-answer",
+                f"the daemon's answer to {method} is not as expected; are both of the same version? "
+                f"({error.error_count()} differences, the first at {error.errors()[0]['loc']})",
+            ) from error
+
+    def check_arm(self, field: str, name: str, *, available: bool = True) -> None:
+        """Refuse a name that is no arm of this kernel or, if wanted, none that is available."""
+        arms = self.ask(list[Arm], "arms.list")
+        found = next((arm for arm in arms if arm.name == name), None)
+        if found is not None and (found.state == "available" or not available):
+            return
+        allowed = [arm.name for arm in arms if arm.state == "available" or not available]
+        if found is None:
+            why = "is not an arm of this kernel"
+        else:
+            why = f"is {found.state}" + (f": {found.reason}" if found.reason else "")
+        raise invalid(field, name, "one of: " + ", ".join(allowed), f"{field}: {name!r} {why}")
+
+
+def _problem(error: ControlError) -> ProblemError:
+    if isinstance(error, ControlInvalidError):
+        fields = []
+        if error.field is not None:
+            fields = [FieldProblem(field=error.field, value=error.value, allowed=error.allowed or "")]
+        return ProblemError(422, "invalid-value", str(error), fields=fields)
+    if isinstance(error, ControlNotFoundError):
+        return ProblemError(404, "not-found", str(error))
+    if isinstance(error, ControlUnavailableError):
+        return ProblemError(
+            503, "daemon-unavailable", str(error), headers={"retry-after": str(RETRY_AFTER_S)}
+        )
+    return ProblemError(502, "daemon-failed", str(error))
+
+
+def _daemon(request: Request) -> Daemon:
+    return cast(Daemon, request.app.state.daemon)
+
+
+DaemonDep = Annotated[Daemon, Depends(_daemon)]

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a request must keep to before the app sees it: size, time, type and, on TCP, reading only."""
+
+from __future__ import annotations
+
+import asyncio
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ltp_switcher.api.problems import FieldProblem, ProblemError, send_problem
+
+BODY_BYTES_MAX = 64 * 1024
+BODY_TIMEOUT_S = 10.0
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
+
+
+class RequestLimits:
+    """ASGI middleware: holds a request's body whole, at most `BODY_BYTES_MAX` bytes of JSON.
+
+    A request over TCP may only read: every local user reaches a TCP port, while the UNIX
+    socket's mode says who may change things. Its Host must be a name of the loopback, so that
+    no web page reaches the API under a name of its own (DNS rebinding).
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        try:
+            _check_listener(scope)
+            body = await _read_body(scope, receive)
+        except ProblemError as problem:
+            await send_problem(problem, scope, receive, send)
+            return
+
+        pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def replay() -> Message:
+            return pending.pop() if pending else await receive()
+
+        await self.app(scope, replay, send)
+
+
+def _check_listener(scope: Scope) -> None:
+    server = scope.get("server")
+    if server is None or server[1] is None:  # a UNIX socket has no port
+        return
+    host = Headers(scope=scope).get("host", "")
+    name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
+    if name not in LOOPBACK_NAMES:
+        allowed = "one of: " + ", ".join(LOOPBACK_NAMES)
+        raise ProblemError(
+            403,
+            "forbidden-host",
+            f"the request is for the host {host!r}, and this API is served for the loopback alone",
+            fields=[FieldProblem(field="Host", value=host, allowed=allowed)],
+        )
+    if scope["method"] not in SAFE_METHODS:
+        raise ProblemError(
+            403,
+            "read-only",
+            "over TCP the API is read-only; make changes over its UNIX socket",
+            title="Read-only",
+            fields=[FieldProblem(field="method", value=scope["method"], allowed="GET")],
+        )
+
+
+async def _read_body(scope: Scope, receive: Receive) -> bytes:
+    """The request's body; raises `ProblemError` 408, 413 or 415."""
+    headers = Headers(scope=scope)
+    declared = headers.get("content-length", "0")
+    if declared.isdigit() and int(declared) > BODY_BYTES_MAX:
+        raise _too_large(int(declared))
+    body = b""
+    try:
+        async with asyncio.timeout(BODY_TIMEOUT_S):
+            more = True
+            while more:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    break
+                body += message.get("body", b"")
+                more = message.get("more_body", False)
+                if len(body) > BODY_BYTES_MAX:
+                    raise _too_large(len(body))
+    except TimeoutError:
+        raise ProblemError(
+            408,
+            "request-timeout",
+            f"the body did not arrive within {BODY_TIMEOUT_S:g} s",
+            headers={"connection": "close"},
+        ) from None
+    media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if body and media_type != "application/json":
+        raise ProblemError(
+            415,
+            "unsupported-media-type",
+            "the body must be JSON and say so",
+            fields=[FieldProblem(field="Content-Type", value=media_type, allowed="application/json")],
+        )
+    return body
+
+
+def _too_large(size: int) -> ProblemError:
+    return ProblemError(
+        413,
+        "content-too-large",
+        f"the body has {size} bytes or more; at most {BODY_BYTES_MAX} are taken",
+        fields=[FieldProblem(field="body", value=size, allowed=f"at most {BODY_BYTES_MAX} bytes")],
+        headers={"connection": "close"},
+    )

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ltp-switcher-api`: serve the API until told to stop."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import uvicorn
+
+import ltp_switcher
+from ltp_switcher.api.app import create_app
+from ltp_switcher.api.backend import Daemon
+from ltp_switcher.api.listen import tcp_socket, unix_socket
+from ltp_switcher.api.protocol import ProblemProtocol
+from ltp_switcher.daemon.config import DEFAULT_PATH, Config, Value
+from ltp_switcher.daemon.config_load import load
+from ltp_switcher.daemon.notify import ServiceManager
+from ltp_switcher.errors import LtpSwitcherError
+
+GRACE_S = 5
+log = logging.getLogger("ltp_switcher.api")
+
+
+class _Server(uvicorn.Server):
+    """Tells the service manager how it stands, which uvicorn itself has no hook for."""
+
+    manager = ServiceManager()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.manager.ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.manager.stopping()
+        await super().shutdown(sockets)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program; returns its exit status."""
+    options = _parser().parse_args(arguments)
+    overrides: dict[str, Value] = {
+        key: value
+        for key, value in (
+            ("api.socket", options.socket),
+            ("api.tcp", options.tcp),
+            ("daemon.control_socket", options.control),
+        )
+        if value is not None
+    }
+    try:
+        config = load(options.config, os.environ, overrides)
+        logging.basicConfig(
+            level=config.daemon.log_level.upper(), format="%(levelname)s: %(message)s", stream=sys.stderr
+        )
+        serve(config, options.group)
+    except LtpSwitcherError as error:
+        print(f"ltp-switcher-api: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def serve(config: Config, group: str | None) -> None:
+    """Listen and answer until SIGTERM or SIGINT; requests under way get `GRACE_S` to finish.
+
+    Raises `ControlError` where a socket cannot be had.
+    """
+    app = create_app(Daemon(Path(config.daemon.control_socket)))
+    server = _Server(
+        uvicorn.Config(
+            app,
+            http=ProblemProtocol,
+            ws="none",
+            lifespan="off",
+            access_log=False,
+            log_config=None,
+            proxy_headers=False,
+            server_header=False,
+            timeout_graceful_shutdown=GRACE_S,
+        )
+    )
+    # uvicorn raises the signal anew once it has shut down; by then our work is done.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)
+    with contextlib.ExitStack() as sockets:
+        listeners = [sockets.enter_context(unix_socket(Path(config.api.socket), group))]
+        if config.api.tcp:
+            listeners.append(sockets.enter_context(tcp_socket(config.api.tcp)))
+        log.info("API on %s", ", ".join(str(listener.getsockname()) for listener in listeners))
+        server.run(sockets=listeners)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="ltp-switcher-api", description="REST API of ltp-switcher, on a UNIX socket."
+    )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {ltp_switcher.__version__}")
+    parser.add_argument("--config", type=Path, metavar="FILE", help=f"settings (default {DEFAULT_PATH})")
+    parser.add_argument("--socket", metavar="PATH", help="listen on this UNIX socket (api.socket)")
+    parser.add_argument("--tcp", metavar="HOST:PORT", help="also listen here, read-only (api.tcp)")
+    parser.add_argument("--control", metavar="PATH", help="the daemon's socket (daemon.control_socket)")
+    parser.add_argument("--group", help="group of the UNIX socket (default: the one of this process)")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the API takes and gives, typed; the OpenAPI document is made of these.
+
+Rates are in Mbit/s, times of the network in ms, counts of packets in `_pkts`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+COOKIE_PATTERN = r"^[1-9][0-9]{0,19}$"
+ARM_NAME_MAX = 15  # what a name of the kernel's congestion control may have
+
+ArmName = Annotated[str, StringConstraints(min_length=1, max_length=ARM_NAME_MAX)]
+Mode = Literal["active", "advise", "off"]
+
+
+class Answer(BaseModel):
+    """Base of what the API gives. The daemon may know more fields than this version of the API."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class Request(BaseModel):
+    """Base of what the API takes. Anything unknown is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Flow(Answer):
+    """One TCP flow under `mutant`, as of the daemon's last step."""
+
+    cookie: str = Field(description="Socket cookie, a decimal 64-bit number; `ss -e` shows it in hex")
+    netns: int = Field(description="Inode of the flow's network namespace")
+    local: str = Field(description="Local address and port")
+    remote: str = Field(description="Remote address and port")
+    family: Literal["ipv4", "ipv6"] = Field(description="Address family")
+    arm: str | None = Field(description="The protocol that is steering the flow; null before the first ACK")
+    want_arm: str | None = Field(description="The protocol of the last command; `arm` follows at the next ACK")
+    prev_arm: str | None = Field(description="The protocol before the last switch")
+    pinned: bool = Field(description="Held at its arm by an operator")
+    fallen_back: bool = Field(description="At the fallback arm until the daemon's next command")
+    age_s: float = Field(description="Time under `mutant`")
+    cwnd_pkts: int = Field(description="Congestion window")
+    ssthresh_pkts: int | None = Field(description="Slow start threshold; null while it is infinite")
+    srtt_ms: float = Field(description="Smoothed RTT")
+    rtt_ms: float = Field(description="Last RTT sample")
+    min_rtt_ms: float = Field(description="The kernel's windowed minimum RTT")
+    delivery_rate_mbps: float = Field(description="Last delivery rate sample")
+    pacing_rate_mbps: float | None = Field(description="Pacing rate; null when unlimited")
+    goodput_mbps: float = Field(description="Newly acknowledged data, smoothed over a second")
+    in_flight_pkts: int = Field(description="Packets in flight")
+    lost_pkts: int = Field(description="Packets marked lost, in all")
+    retrans_pkts: int = Field(description="Packets retransmitted, in all")
+    delivered_pkts: int = Field(description="Packets delivered, in all")
+    acked_bytes: int = Field(description="Bytes acknowledged, in all")
+    switches: int = Field(description="Switches of arm, in all")
+    reward: float | None = Field(description="Last normalised reward (Mutant, Eq. 1); null before the first")
+    arm_share: dict[str, float] = Field(description="Fraction of the flow's life under each arm")
+
+
+class FlowPage(Answer):
+    """A page of flows, ordered by cookie."""
+
+    flows: list[Flow]
+    total: int = Field(description="Flows that match the filter, on all pages")
+    limit: int = Field(description="Flows asked for at most")
+    offset: int = Field(description="Flows skipped")
+
+
+class Arm(Answer):
+    """One protocol that `mutant` knows, and whether a flow can have it here."""
+
+    id: int = Field(description="The kernel half's id")
+    name: str = Field(examples=["bbr"])
+    state: Literal["unavailable", "available", "refused"]
+    kind: Literal["kernel", "learned", "extra"]
+    reason: str | None = Field(default=None, description="Why it is unavailable or refused")
+
+
+class ArmList(Answer):
+    """All arms, by id."""
+
+    arms: list[Arm]
+
+
+class Pool(Answer):
+    """The arms among which the daemon chooses."""
+
+    arms: list[str] = Field(examples=[["cubic", "bbr", "vegas"]])
+
+
+class PoolRequest(Request):
+    """The arms among which the daemon is to choose from now on."""
+
+    arms: Annotated[list[ArmName], Field(min_length=1, max_length=20)] = Field(
+        description="Names of available arms, each once", examples=[["cubic", "bbr", "vegas"]]
+    )
+
+
+class TeamSize(Answer):
+    """How many arms MPTS picks for the pool."""
+
+    k: int = Field(examples=[6])
+
+
+class TeamSizeRequest(Request):
+    """How many arms MPTS is to pick."""
+
+    k: Annotated[int, Field(ge=1, le=20)] = Field(description="Size of the team", examples=[6])
+
+
+class PinRequest(Request):
+    """Hold a flow at an arm."""
+
+    arm: ArmName = Field(description="Name of an available arm", examples=["bbr"])
+
+
+class ModeState(Answer):
+    """What the daemon does with its decisions."""
+
+    mode: Mode = Field(description="active: carry out; advise: log them only; off: make none")
+
+
+class ModeRequest(Request):
+    """What the daemon is to do with its decisions."""
+
+    mode: Mode = Field(description="active: carry out; advise: log them only; off: make none")

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Flows: list them, look at one, hold one at an arm."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+
+from ltp_switcher.api.backend import DaemonDep
+from ltp_switcher.api.models import COOKIE_PATTERN, ArmName, Flow, FlowPage, PinRequest
+from ltp_switcher.api.problems import invalid, problem_responses
+
+LIMIT_MAX = 1000
+COOKIE_MAX = 2**64 - 1
+
+router = APIRouter(prefix="/v1/flows", tags=["flows"])
+
+Cookie = Annotated[
+    str,
+    Path(
+        description="Socket cookie, a decimal 64-bit number",
+        pattern=COOKIE_PATTERN,
+        openapi_examples={"a flow": {"value": "4711"}},
+    ),
+]
+
+
+def _checked(cookie: str) -> str:
+    """A cookie that fits in 64 bits; the pattern alone lets 20 nines through."""
+    if int(cookie) > COOKIE_MAX:
+        raise invalid("cookie", cookie, f"a whole number from 1 to {COOKIE_MAX}")
+    return cookie
+
+
+def _network(prefix: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
+    try:
+        return ipaddress.ip_network(prefix)
+    except ValueError as error:
+        allowed = "a network such as 192.0.2.0/24 or 2001:db8::/32"
+        raise invalid("prefix", prefix, allowed, f"prefix: {error}") from None
+
+
+def _remote_in(flow: Flow, network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> bool:
+    host = flow.remote.rpartition(":")[0].removeprefix("[").removesuffix("]")
+    return ipaddress.ip_address(host) in network
+
+
+@router.get("", summary="List flows", responses=problem_responses(422, 503))
+def list_flows(
+    daemon: DaemonDep,
+    arm: Annotated[ArmName | None, Query(description="Only flows under this arm")] = None,
+    prefix: Annotated[
+        str | None, Query(description="Only flows to this network", examples=["192.0.2.0/24", "2001:db8::/32"])
+    ] = None,
+    limit: Annotated[int, Query(ge=1, le=LIMIT_MAX, description="Flows to give at most")] = 100,
+    offset: Annotated[int, Query(ge=0, description="Flows to skip")] = 0,
+) -> FlowPage:
+    """The flows under `mutant`, ordered by cookie, a page at a time."""
+    if arm is not None:
+        daemon.check_arm("arm", arm, available=False)
+    network = _network(prefix) if prefix is not None else None
+    flows = [
+        flow
+        for flow in daemon.ask(list[Flow], "flows.list")
+        if (arm is None or flow.arm == arm) and (network is None or _remote_in(flow, network))
+    ]
+    flows.sort(key=lambda flow: int(flow.cookie))
+    return FlowPage(flows=flows[offset : offset + limit], total=len(flows), limit=limit, offset=offset)
+
+
+@router.get("/{cookie}", summary="Look at a flow", responses=problem_responses(404, 422, 503))
+def get_flow(daemon: DaemonDep, cookie: Cookie) -> Flow:
+    """One flow, as of the daemon's last step."""
+    return daemon.ask(Flow, "flows.get", cookie=_checked(cookie))
+
+
+@router.put("/{cookie}/pin", summary="Pin a flow", responses=problem_responses(400, 404, 422, 503))
+def pin_flow(daemon: DaemonDep, cookie: Cookie, request: PinRequest) -> Flow:
+    """Switch a flow to an arm and hold it there, whatever the daemon would choose."""
+    daemon.check_arm("arm", request.arm)
+    daemon.call("pin", cookie=_checked(cookie), arm=request.arm)
+    return daemon.ask(Flow, "flows.get", cookie=cookie)
+
+
+@router.delete("/{cookie}/pin", summary="Unpin a flow", responses=problem_responses(404, 422, 503))
+def unpin_flow(daemon: DaemonDep, cookie: Cookie) -> Flow:
+    """Let the daemon choose for the flow again. A flow that is not pinned stays as it is."""
+    daemon.call("unpin", cookie=_checked(cookie))
+    return daemon.ask(Flow, "flows.get", cookie=cookie)

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The arms, the pool that the daemon chooses from, its size k, and MPTS, which picks it."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from ltp_switcher.api.backend import DaemonDep
+from ltp_switcher.api.models import (
+    Arm,
+    ArmList,
+    Pool,
+    PoolRequest,
+    TeamSearch,
+    TeamSearchRequest,
+    TeamSize,
+    TeamSizeRequest,
+)
+from ltp_switcher.api.problems import invalid, problem_responses
+
+router = APIRouter(prefix="/v1", tags=["team"])
+
+
+@router.get("/arms", summary="List arms", responses=problem_responses(503))
+def list_arms(daemon: DaemonDep) -> ArmList:
+    """Every protocol that `mutant` knows, and why this kernel cannot run the ones that it cannot."""
+    return ArmList(arms=daemon.ask(list[Arm], "arms.list"))
+
+
+@router.get("/pool", summary="Show the pool", responses=problem_responses(503))
+def get_pool(daemon: DaemonDep) -> Pool:
+    """The arms among which the daemon chooses now."""
+    return daemon.ask(Pool, "pool.get")
+
+
+@router.put("/pool", summary="Set the pool", responses=problem_responses(400, 422, 503))
+def set_pool(daemon: DaemonDep, request: PoolRequest) -> Pool:
+    """Choose among these arms from the next step on."""
+    for index, arm in enumerate(request.arms):
+        daemon.check_arm(f"arms[{index}]", arm)
+        if arm in request.arms[:index]:
+            raise invalid(f"arms[{index}]", arm, "each arm once")
+    daemon.call("pool.set", arms=request.arms)
+    return daemon.ask(Pool, "pool.get")
+
+
+@router.get("/k", summary="Show k", responses=problem_responses(503))
+def get_k(daemon: DaemonDep) -> TeamSize:
+    """How many arms MPTS picks."""
+    return daemon.ask(TeamSize, "k.get")
+
+
+@router.put("/k", summary="Set k", responses=problem_responses(400, 422, 503))
+def set_k(daemon: DaemonDep, request: TeamSizeRequest) -> TeamSize:
+    """How many arms the next run of MPTS picks. The pool stays until then."""
+    daemon.call("k.set", k=request.k)
+    return daemon.ask(TeamSize, "k.get")
+
+
+@router.get("/mpts", summary="Show MPTS", responses=problem_responses(503))
+def get_mpts(daemon: DaemonDep) -> TeamSearch:
+    """How far the running search is, or what the last one found."""
+    return daemon.ask(TeamSearch, "mpts.status")

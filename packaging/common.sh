@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+# What install.sh and uninstall.sh share: where things go, and how they say what they do.
+# shellcheck shell=bash
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+version=$(sed -n 's/^__version__ = "\(.*\)"$/\1/p' "$root/src/ltp_switcher/__init__.py")
+module=tcp_mutant
+
+PREFIX=${PREFIX:-/usr}
+DESTDIR=${DESTDIR:-}
+PYTHON=${PYTHON:-/usr/bin/python3}
+# With a DESTDIR files are staged for a package or an image: nothing on this machine changes.
+staged=${DESTDIR:+yes}
+
+lib=$PREFIX/lib/ltp-switcher
+bin=$PREFIX/bin
+units=$PREFIX/lib/systemd/system
+sysusers=$PREFIX/lib/sysusers.d/ltp-switcher.conf
+tmpfiles=$PREFIX/lib/tmpfiles.d/ltp-switcher.conf
+doc=$PREFIX/share/doc/ltp-switcher
+module_source=/usr/src/$module-$version # where DKMS looks
+config=/etc/ltp-switcher
+state=/var/lib/ltp-switcher
+run=/run/ltp-switcher
+
+commands=(ltp-switcher ltp-switcher-api)
+services=(ltp-switcher.service ltp-switcher-api.service)
+
+say() { printf '%s\n' "$*"; }
+die() {
+    printf '%s: %s\n' "$(basename "$0")" "$1" >&2
+    shift
+    [ $# -eq 0 ] || printf '  %s\n' "$@" >&2
+    exit 1
+}
+
+need_root() {
+    [ "$staged" ] || [ "$(id -u)" = 0 ] || die "must run as root (sudo make ${0##*/})" \
+        "or set DESTDIR to put the files below another directory"
+}
+
+systemd_runs() { [ ! "$staged" ] && [ -d /run/systemd/system ]; }
+
+# Every version of the module that DKMS has, one a line.
+dkms_versions() { dkms status -m "$module" 2>/dev/null | sed -n "s|^$module/\([^,: ]*\).*|\1|p" | sort -u; }

@@ -1,0 +1,70 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Takes away what install.sh put in place. Configuration and learned state stay, unless --purge.
+set -euo pipefail
+# shellcheck source=common.sh
+. "$(dirname "$0")/common.sh"
+
+purge=
+for option; do
+    case $option in
+    --purge) purge=yes ;;
+    -h | --help) say "Usage: packaging/uninstall.sh [--purge]   (DESTDIR and PREFIX as for install.sh)" && exit ;;
+    *) die "unknown option: $option" "see --help" ;;
+    esac
+done
+
+gone() { # PATH...
+    local path
+    for path; do
+        if [ -e "$DESTDIR$path" ] || [ -L "$DESTDIR$path" ]; then
+            say "removed $DESTDIR$path"
+            rm -rf -- "$DESTDIR${path:?}"
+        fi
+    done
+}
+
+stop() {
+    systemd_runs || return 0
+    say "services stopped and disabled: ${services[*]}"
+    systemctl disable --now --quiet "${services[@]}" 2>/dev/null || true
+}
+
+remove_module() {
+    [ ! "$staged" ] || return 0
+    local installed
+    if command -v dkms >/dev/null; then
+        for installed in $(dkms_versions); do
+            say "module $installed: out of DKMS"
+            dkms remove "$module/$installed" --all >/dev/null
+        done
+    fi
+    [ -e "/sys/module/$module" ] || return 0
+    if rmmod "$module" 2>/dev/null; then
+        say "module unloaded"
+    else
+        say "module still in use: it stays loaded until its flows end, or until a reboot"
+        say "  \`ss -tin | grep -B1 mutant\` shows them; then: rmmod $module"
+    fi
+}
+
+need_root
+stop
+remove_module
+gone "/usr/src/$module-$version" "$lib" "${commands[@]/#/$bin/}" "${services[@]/#/$units/}" "$sysusers" \
+    "$tmpfiles" "$doc" "$run"
+systemd_runs && systemctl daemon-reload
+if [ "$purge" ]; then
+    gone "$config" "$state"
+    if [ ! "$staged" ]; then
+        for user in ltp-switcher ltp-switcher-api; do
+            ! getent passwd "$user" >/dev/null || userdel "$user"
+        done
+        ! getent group ltp-switcher >/dev/null || groupdel ltp-switcher
+    fi
+else
+    for kept in "$config" "$state"; do
+        [ ! -e "$DESTDIR$kept" ] || say "kept $DESTDIR$kept (--purge removes it)"
+    done
+fi
+say "done"
