@@ -19,7 +19,7 @@ KAPPA: Final = 2.0
 
 
 def loss_rate(lost_pkts: ArrayLike, delivered_pkts: ArrayLike) -> FloatArray:
-    """Lost packets as a share, 0..1, of those lost or delivered; 0 where there were none."""
+    """Packets that the link lost as a share, 0..1, of those lost or delivered; 0 where there were none."""
     lost, delivered = np.asarray(lost_pkts, np.float64), np.asarray(delivered_pkts, np.float64)
     total = lost + delivered
     return np.divide(lost, total, out=np.zeros_like(total), where=total > 0)

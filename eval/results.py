@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ltp_switcher.errors import ArtifactError
-from ltp_switcher.eval.lab import RunFiles, run_fingerprint, run_scenario
+from ltp_switcher.eval.lab.run import RunFiles, run_fingerprint, run_scenario
 from ltp_switcher.eval.live import Sample
 from ltp_switcher.eval.paths import cache_dir
 from ltp_switcher.eval.scenario import Scenario
@@ -108,7 +108,7 @@ def run_job(job: Job, *, use_cache: bool, on_sample: Callable[[Sample], None] | 
     folder = cache_dir() / "results" / job.fingerprint()
     if use_cache and folder.is_dir():
         return _read(job, folder, cached=True)
-    files = run_scenario(job.scenario, scheme=None, seed=job.seed, kernel=job.kernel, on_sample=on_sample)
+    files = run_scenario(job.scenario, seed=job.seed, kernel=job.kernel, on_progress=on_sample)
     _keep(job, files, folder)
     return _read(job, folder, cached=False)
 

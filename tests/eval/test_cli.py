@@ -23,12 +23,12 @@ def made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, str
     runs: list[tuple[str, str, int]] = []
 
     def run_scenario(
-        scenario: Scenario, *, seed: int, on_sample: Callable[[Sample], None], **_: object
+        scenario: Scenario, *, seed: int, on_progress: Callable[[Sample], None], **_: object
     ) -> SimpleNamespace:
         scheme = scenario.flows[0].scheme
         runs.append((scenario.name, scheme, seed))
         for t_s in range(int(scenario.duration_s)):
-            on_sample(Sample(float(t_s), scheme, 40.0, 45.0, 11.0, 2.0, t_s))
+            on_progress(Sample(float(t_s), scheme, 40.0, 45.0, 11.0, 2.0, t_s))
         files = raw_files(scenario, seed=seed, goodput_share=0.5 + 0.4 * (scheme == "switcher"))
         files["guest.json"] = json.dumps({"busy_instructions": 1_000_000_000}).encode()
         return SimpleNamespace(
