@@ -100,6 +100,11 @@ class Teams:
         self.candidates = tuple(candidates)
         self.configure(settings, k)
 
+    @property
+    def prefixes(self) -> set[str]:
+        """The prefixes of open flows."""
+        return set(self._prefix.values())
+
     def configure(self, settings: MptsSection, k: int) -> None:
         """Take other settings, from the next search on."""
         if k < len(self.candidates) and settings.budget < len(self.candidates):
