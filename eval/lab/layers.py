@@ -14,16 +14,18 @@ from typing import Final
 from ltp_switcher.errors import LabError
 from ltp_switcher.eval.lab import cpio
 from ltp_switcher.eval.lab.kernels import Kernel, module_entries
-from ltp_switcher.eval.lab.packages import candidate, lab_cache, locked, run, say, unpacked
+from ltp_switcher.eval.lab.packages import building, candidate, lab_cache, locked, run, say, unpacked
 
 GUEST: Final = Path(__file__).resolve().parent / "guest"
+LINK: Final = Path(__file__).resolve().parent / "link"
 
 BASE_PACKAGES: Final = (
-    "busybox-static", "iproute2", "ethtool", "libc6", "libbpf1", "libbsd0", "libcap2", "libelf1", "libmd0",
+    "busybox-static", "dash", "iproute2", "ethtool", "libc6", "libbpf1", "libbsd0", "libcap2", "libelf1", "libmd0",
     "libmnl0", "libpcre2-8-0", "libselinux1", "libtirpc3", "libxtables12", "zlib1g", "libgssapi-krb5-2",
     "libkrb5-3", "libk5crypto3", "libkrb5support0", "libcom-err2", "libkeyutils1",
 )  # fmt: skip
-"""Busybox, iproute2 and ethtool, and the libraries that these are linked with."""
+"""Busybox, iproute2 and ethtool, the libraries these are linked with, and dash: busybox's own shell would
+run its own `ip` whatever the path says."""
 
 MERGED: Final = ("bin", "sbin", "lib", "lib64")
 """Top-level folders that are links into /usr, as on an installed Debian."""
@@ -117,6 +119,35 @@ def digest(path: Path) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise LabError(f"cannot read {path}: {error.strerror}") from error
+
+
+def link_module(kernel: Kernel) -> Path:
+    """Return lablink.ko for `kernel`, without debug information, built if its sources are new.
+
+    Raises:
+        LabError: the kernel's headers are missing, or the module does not build.
+    """
+    recipe = hashlib.sha256("".join(digest(path) for path in sorted(LINK.iterdir())).encode()).hexdigest()[
+        :20
+    ]
+    target = lab_cache() / "lablink" / f"{kernel.release}-{recipe}"
+    with locked(f"lablink-{kernel.release}"):
+        if not target.is_dir():
+            say(f"lab: building the link module for Linux {kernel.release}")
+            with building(target) as scratch:
+                for path in LINK.iterdir():
+                    (scratch / path.name).write_bytes(path.read_bytes())
+                run(
+                    ["make", "-s", "-C", f"/lib/modules/{kernel.release}/build", f"M={scratch}", "modules"],
+                    hint=f"Install linux-headers-{kernel.release}.",
+                )
+                _strip(scratch / "lablink.ko")
+    return target / "lablink.ko"
+
+
+def _strip(module: Path) -> None:
+    # What is left does not tell where it was built.
+    run(["objcopy", "--strip-debug", "--remove-section=.note.gnu.build-id", str(module)])
 
 
 def mutant_module(kernel: Kernel, repository: Path) -> Path:

@@ -1,0 +1,475 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A network path of one bottleneck, as a pair of devices.
+ *
+ * What enters `lab-client` passes the bottleneck: a drop-tail queue in packets, served at a rate or
+ * at a trace's delivery opportunities, and leaves at `lab-server`. What enters `lab-server` takes
+ * the whole propagation delay and leaves at `lab-client`; the way back has no queue. A round trip
+ * is the same as if both ways had half of the delay.
+ *
+ * The schedule of the link is known from the start, so the moment a packet leaves the bottleneck is
+ * computed when it enters, to the nanosecond, and each packet costs one timer a direction. A packet
+ * that changes of the rate catch in service is served at each rate for its part.
+ *
+ * Opportunities follow mahimahi's mm-link: small packets share one, a large packet takes several,
+ * what finds no packet waiting is wasted, and the trace repeats after its last timestamp.
+ *
+ * A device's sender is told at once that its packet is gone (skb_orphan), as by a network card of
+ * unlimited speed before the bottleneck.
+ */
+#include <linux/hrtimer.h>
+#include <linux/if_arp.h>
+#include <linux/ip.h>
+#include <linux/math64.h>
+#include <linux/miscdevice.h>
+#include <linux/module.h>
+#include <linux/netdevice.h>
+#include <linux/prandom.h>
+#include <linux/rtnetlink.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+#include <linux/vmalloc.h>
+#include <net/dst.h>
+
+#include "lablink.h"
+
+#define SCHEDULE_BYTES_MAX (64U << 20)
+
+/* Packets on their way to `to`, in order of the moment they arrive. */
+struct line {
+	struct sk_buff_head queue;
+	struct hrtimer timer;
+	struct net_device *to;
+	u64 last_ns; /* arrival of the packet that entered last */
+};
+
+struct packet {
+	u64 arrival_ns;
+	u32 bytes;
+	u16 flow;
+};
+
+/* One schedule, and how far it has been used up. */
+struct schedule {
+	const struct lablink_header *header;
+	const struct lablink_step *steps;
+	const struct lablink_delay *delays;
+	const struct lablink_opportunity *opportunities;
+	u64 start_ns;
+	u32 forward_step; /* that of the packet served last */
+	u32 now_step;
+	u32 next_opportunity;
+	u64 cycle_ns; /* start of the running repetition of the trace */
+	u64 credit_ns; /* time of the opportunity used last */
+	u32 credit_bytes; /* what is left of it */
+	struct rnd_state random;
+	void *blob;
+};
+
+static struct {
+	spinlock_t lock; /* everything below */
+	struct net_device *client;
+	struct net_device *server;
+	struct schedule schedule;
+	struct line forward;
+	struct line backward[LABLINK_FLOWS];
+	struct lablink_flow_counters counters[LABLINK_FLOWS];
+} link_state;
+
+static struct packet *packet_of(struct sk_buff *skb)
+{
+	BUILD_BUG_ON(sizeof(struct packet) > sizeof(skb->cb));
+	return (struct packet *)skb->cb;
+}
+
+static void advance_step(const struct schedule *s, u32 *step, u64 t_ns)
+{
+	while (*step + 1 < s->header->steps && s->steps[*step + 1].at_ns <= t_ns)
+		(*step)++;
+}
+
+/* When `bytes` are through, that can be served from `t_ns` on: at the rates in force meanwhile. */
+static u64 served_at_rate(struct schedule *s, u64 t_ns, u32 bytes)
+{
+	u64 work = (u64)bytes * 8 * NSEC_PER_SEC; /* in 1e-9 bits */
+
+	for (;;) {
+		u64 rate, end_ns;
+
+		advance_step(s, &s->forward_step, t_ns);
+		rate = s->steps[s->forward_step].rate_bps;
+		end_ns = t_ns + DIV64_U64_ROUND_UP(work, rate);
+		if (s->forward_step + 1 == s->header->steps || end_ns <= s->steps[s->forward_step + 1].at_ns)
+			return end_ns;
+		work -= (s->steps[s->forward_step + 1].at_ns - t_ns) * rate;
+		t_ns = s->steps[s->forward_step + 1].at_ns;
+	}
+}
+
+static u64 opportunity_ns(const struct schedule *s)
+{
+	return s->cycle_ns + (u64)s->opportunities[s->next_opportunity].at_ms * NSEC_PER_MSEC;
+}
+
+static void take_opportunity(struct schedule *s)
+{
+	s->credit_ns = opportunity_ns(s);
+	s->credit_bytes = LABLINK_OPPORTUNITY_BYTES;
+	if (++s->next_opportunity == s->header->opportunities) {
+		s->next_opportunity = 0;
+		s->cycle_ns += (u64)s->header->period_ms * NSEC_PER_MSEC;
+	}
+}
+
+/* When `bytes` are through, that enter at `t_ns`: by the opportunities that are still free then. */
+static u64 served_by_trace(struct schedule *s, u64 t_ns, u32 bytes)
+{
+	if (s->credit_ns < t_ns)
+		s->credit_bytes = 0;
+	while (bytes > s->credit_bytes) {
+		bytes -= s->credit_bytes;
+		do {
+			take_opportunity(s);
+		} while (s->credit_ns < t_ns);
+	}
+	s->credit_bytes -= bytes;
+	return s->credit_ns;
+}
+
+static void enqueue(struct line *line, struct sk_buff *skb, u64 arrival_ns)
+{
+	/* A delay that shrinks would let packets overtake; on a real path they queue instead. */
+	line->last_ns = max(line->last_ns, arrival_ns);
+	packet_of(skb)->arrival_ns = line->last_ns;
+	__skb_queue_tail(&line->queue, skb);
+	if (skb_queue_len(&line->queue) == 1)
+		hrtimer_start(&line->timer, ns_to_ktime(link_state.schedule.start_ns + line->last_ns),
+			      HRTIMER_MODE_ABS_SOFT);
+}
+
+/* Takes `skb` over where the bottleneck has room for it. */
+static bool enter_forward(struct sk_buff *skb, u64 now_ns)
+{
+	struct schedule *s = &link_state.schedule;
+	struct packet *packet = packet_of(skb);
+	u64 end_ns;
+
+	packet->flow = ntohl(ip_hdr(skb)->saddr) & (LABLINK_FLOWS - 1);
+	packet->bytes = skb->len;
+	if (!s->blob) {
+		enqueue(&link_state.forward, skb, now_ns);
+		return true;
+	}
+	advance_step(s, &s->now_step, now_ns);
+	if (s->steps[s->now_step].loss && prandom_u32_state(&s->random) < s->steps[s->now_step].loss) {
+		link_state.counters[packet->flow].lost_pkts++;
+		return false;
+	}
+	if (skb_queue_len(&link_state.forward.queue) >= s->header->queue_pkts) {
+		link_state.counters[packet->flow].dropped_pkts++;
+		return false;
+	}
+	if (s->header->opportunities)
+		end_ns = served_by_trace(s, now_ns, skb->len);
+	else
+		end_ns = served_at_rate(s, max(now_ns, link_state.forward.last_ns), skb->len);
+	enqueue(&link_state.forward, skb, end_ns);
+	return true;
+}
+
+static void enter_backward(struct sk_buff *skb, u64 now_ns)
+{
+	struct schedule *s = &link_state.schedule;
+	u16 flow = ntohl(ip_hdr(skb)->daddr) & (LABLINK_FLOWS - 1);
+	u64 delay_ns = 0;
+
+	if (s->blob) {
+		advance_step(s, &s->now_step, now_ns);
+		if (flow < s->header->flow_delays)
+			delay_ns = s->delays[flow].delay_ns;
+		if (!delay_ns)
+			delay_ns = s->steps[s->now_step].delay_ns;
+	}
+	enqueue(&link_state.backward[flow], skb, now_ns + delay_ns);
+}
+
+static netdev_tx_t lablink_xmit(struct sk_buff *skb, struct net_device *dev)
+{
+	bool taken = true;
+	u64 now_ns;
+
+	if (skb->protocol != htons(ETH_P_IP) || !pskb_may_pull(skb, sizeof(struct iphdr))) {
+		kfree_skb(skb);
+		return NETDEV_TX_OK;
+	}
+	skb_orphan(skb);
+	skb_dst_drop(skb);
+	spin_lock_bh(&link_state.lock);
+	now_ns = ktime_get_ns() - link_state.schedule.start_ns;
+	if (dev == link_state.client)
+		taken = enter_forward(skb, now_ns);
+	else
+		enter_backward(skb, now_ns);
+	spin_unlock_bh(&link_state.lock);
+	if (!taken)
+		kfree_skb(skb);
+	return NETDEV_TX_OK;
+}
+
+static void arrive(struct sk_buff *skb, struct net_device *to)
+{
+	skb_scrub_packet(skb, true);
+	skb->dev = to;
+	skb->pkt_type = PACKET_HOST;
+	skb_reset_mac_header(skb);
+	skb_reset_network_header(skb);
+	netif_receive_skb(skb);
+}
+
+static enum hrtimer_restart lablink_due(struct hrtimer *timer)
+{
+	struct line *line = container_of(timer, struct line, timer);
+	struct sk_buff_head due;
+	struct sk_buff *skb;
+	u64 now_ns;
+
+	__skb_queue_head_init(&due);
+	spin_lock(&link_state.lock);
+	now_ns = ktime_get_ns() - link_state.schedule.start_ns;
+	while ((skb = skb_peek(&line->queue)) && packet_of(skb)->arrival_ns <= now_ns) {
+		__skb_unlink(skb, &line->queue);
+		__skb_queue_tail(&due, skb);
+		if (line == &link_state.forward) {
+			link_state.counters[packet_of(skb)->flow].delivered_pkts++;
+			link_state.counters[packet_of(skb)->flow].delivered_bytes += packet_of(skb)->bytes;
+		}
+	}
+	if (skb)
+		hrtimer_start(timer, ns_to_ktime(link_state.schedule.start_ns + packet_of(skb)->arrival_ns),
+			      HRTIMER_MODE_ABS_SOFT);
+	spin_unlock(&link_state.lock);
+	while ((skb = __skb_dequeue(&due)))
+		arrive(skb, line->to);
+	return HRTIMER_NORESTART;
+}
+
+/* Returns how long a schedule with this header is, or 0 where the header is not a valid one. */
+static size_t schedule_bytes(const struct lablink_header *header)
+{
+	if (header->magic != LABLINK_MAGIC || !header->queue_pkts || !header->steps ||
+	    header->steps > 1U << 20 || header->flow_delays > LABLINK_FLOWS ||
+	    header->opportunities > 1U << 23 || (header->opportunities && !header->period_ms))
+		return 0;
+	return sizeof(*header) + header->steps * sizeof(struct lablink_step) +
+	       header->flow_delays * sizeof(struct lablink_delay) +
+	       header->opportunities * sizeof(struct lablink_opportunity);
+}
+
+static bool schedule_valid(const struct schedule *s)
+{
+	u32 i;
+
+	for (i = 0; i < s->header->steps; i++) {
+		if (!s->header->opportunities && !s->steps[i].rate_bps)
+			return false;
+		if (i ? s->steps[i].at_ns <= s->steps[i - 1].at_ns : s->steps[i].at_ns)
+			return false;
+	}
+	for (i = 1; i < s->header->opportunities; i++)
+		if (s->opportunities[i].at_ms < s->opportunities[i - 1].at_ms)
+			return false;
+	/* The time must go on, or the search for a free opportunity would not end. */
+	return !i || !s->header->opportunities || s->header->period_ms >= s->opportunities[i - 1].at_ms;
+}
+
+static bool lines_idle(void)
+{
+	int i;
+
+	for (i = 0; i < LABLINK_FLOWS; i++)
+		if (!skb_queue_empty(&link_state.backward[i].queue))
+			return false;
+	return skb_queue_empty(&link_state.forward.queue);
+}
+
+/* The clock starts anew, so the lines must be empty, and what they remember of time is void. */
+static void lines_rewind(void)
+{
+	int i;
+
+	link_state.forward.last_ns = 0;
+	for (i = 0; i < LABLINK_FLOWS; i++)
+		link_state.backward[i].last_ns = 0;
+}
+
+static ssize_t lablink_write(struct file *file, const char __user *data, size_t size, loff_t *at)
+{
+	struct schedule s = {};
+	ssize_t err = -EINVAL;
+
+	if (size < sizeof(*s.header) || size > SCHEDULE_BYTES_MAX)
+		return -EINVAL;
+	s.blob = vmalloc(size);
+	if (!s.blob)
+		return -ENOMEM;
+	if (copy_from_user(s.blob, data, size)) {
+		err = -EFAULT;
+		goto free;
+	}
+	s.header = s.blob;
+	if (schedule_bytes(s.header) != size)
+		goto free;
+	s.steps = (const void *)(s.header + 1);
+	s.delays = (const void *)(s.steps + s.header->steps);
+	s.opportunities = (const void *)(s.delays + s.header->flow_delays);
+	if (!schedule_valid(&s))
+		goto free;
+	prandom_seed_state(&s.random, s.header->seed);
+	spin_lock_bh(&link_state.lock);
+	if (link_state.schedule.blob || !lines_idle()) {
+		spin_unlock_bh(&link_state.lock);
+		err = -EBUSY;
+		goto free;
+	}
+	s.start_ns = ktime_get_ns();
+	link_state.schedule = s;
+	lines_rewind();
+	spin_unlock_bh(&link_state.lock);
+	return size;
+
+free:
+	vfree(s.blob);
+	return err;
+}
+
+static ssize_t lablink_read(struct file *file, char __user *data, size_t size, loff_t *at)
+{
+	struct lablink_counters *counters;
+
+	if (size < sizeof(*counters) - sizeof(counters->flow))
+		return -EINVAL;
+	size = min(size, sizeof(*counters));
+	counters = kmalloc(sizeof(*counters), GFP_KERNEL);
+	if (!counters)
+		return -ENOMEM;
+	spin_lock_bh(&link_state.lock);
+	counters->start_ns = link_state.schedule.start_ns;
+	counters->queue_pkts = skb_queue_len(&link_state.forward.queue);
+	counters->flows = LABLINK_FLOWS;
+	memcpy(counters->flow, link_state.counters, size - offsetof(struct lablink_counters, flow));
+	spin_unlock_bh(&link_state.lock);
+	if (copy_to_user(data, counters, size))
+		size = -EFAULT;
+	kfree(counters);
+	return size;
+}
+
+static const struct file_operations lablink_file_ops = {
+	.owner = THIS_MODULE,
+	.write = lablink_write,
+	.read = lablink_read,
+};
+
+static struct miscdevice lablink_file = {
+	.minor = MISC_DYNAMIC_MINOR,
+	.name = "lablink",
+	.fops = &lablink_file_ops,
+	.mode = 0600,
+};
+
+static const struct net_device_ops lablink_device_ops = {
+	.ndo_start_xmit = lablink_xmit,
+};
+
+static void lablink_setup(struct net_device *dev)
+{
+	dev->netdev_ops = &lablink_device_ops;
+	dev->type = ARPHRD_NONE;
+	dev->flags = IFF_POINTOPOINT | IFF_NOARP;
+	dev->mtu = LABLINK_OPPORTUNITY_BYTES;
+	dev->priv_flags |= IFF_NO_QUEUE;
+	/* No segmentation: the bottleneck counts packets as they are on a wire. */
+	dev->features = NETIF_F_SG | NETIF_F_HW_CSUM | NETIF_F_HIGHDMA;
+	dev->hw_features = dev->features;
+	dev->needs_free_netdev = true;
+}
+
+static struct net_device *add_device(const char *name)
+{
+	struct net_device *dev = alloc_netdev(0, name, NET_NAME_USER, lablink_setup);
+	int err;
+
+	if (!dev)
+		return ERR_PTR(-ENOMEM);
+	err = register_netdev(dev);
+	if (err) {
+		free_netdev(dev);
+		return ERR_PTR(err);
+	}
+	return dev;
+}
+
+static void line_init(struct line *line, struct net_device *to)
+{
+	__skb_queue_head_init(&line->queue);
+	hrtimer_init(&line->timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_SOFT);
+	line->timer.function = lablink_due;
+	line->to = to;
+}
+
+static void line_stop(struct line *line)
+{
+	hrtimer_cancel(&line->timer);
+	__skb_queue_purge(&line->queue);
+}
+
+static int __init lablink_init(void)
+{
+	int err, i;
+
+	spin_lock_init(&link_state.lock);
+	link_state.client = add_device("lab-client");
+	if (IS_ERR(link_state.client))
+		return PTR_ERR(link_state.client);
+	link_state.server = add_device("lab-server");
+	if (IS_ERR(link_state.server)) {
+		err = PTR_ERR(link_state.server);
+		goto remove_client;
+	}
+	line_init(&link_state.forward, link_state.server);
+	for (i = 0; i < LABLINK_FLOWS; i++)
+		line_init(&link_state.backward[i], link_state.client);
+	err = misc_register(&lablink_file);
+	if (err)
+		goto remove_server;
+	return 0;
+
+remove_server:
+	unregister_netdev(link_state.server);
+remove_client:
+	unregister_netdev(link_state.client);
+	return err;
+}
+
+static void __exit lablink_exit(void)
+{
+	int i;
+
+	misc_deregister(&lablink_file);
+	/* Nothing enters once the devices are down, and only then may the lines be emptied. */
+	rtnl_lock();
+	dev_close(link_state.client);
+	dev_close(link_state.server);
+	rtnl_unlock();
+	line_stop(&link_state.forward);
+	for (i = 0; i < LABLINK_FLOWS; i++)
+		line_stop(&link_state.backward[i]);
+	unregister_netdev(link_state.server);
+	unregister_netdev(link_state.client);
+	vfree(link_state.schedule.blob);
+}
+
+module_init(lablink_init);
+module_exit(lablink_exit);
+MODULE_LICENSE("GPL");
+MODULE_DESCRIPTION("A network path of one bottleneck with a known schedule, for the lab");

@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run a scenario in the lab and bring back what was measured."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import math
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from ltp_switcher.errors import ConfigError, LabError
+from ltp_switcher.eval import metrics
+from ltp_switcher.eval.lab import kernels, qemu
+from ltp_switcher.eval.lab.boot import boot
+from ltp_switcher.eval.lab.layers import GUEST, base_layer, compiled, digest, link_module, mutant_module
+from ltp_switcher.eval.lab.python import python_layers
+from ltp_switcher.eval.lab.schedule import capacity_mbps, encode, link_trace
+from ltp_switcher.eval.live import Sample
+from ltp_switcher.eval.paths import REPOSITORY
+from ltp_switcher.eval.scenario import Scenario
+from ltp_switcher.eval.schemes import DAEMON_SCHEMES, PINNED_PREFIX
+from ltp_switcher.eval.series import BIN_S, COLUMNS
+
+START_JITTER_US: Final = 10_000
+"""A flow starts up to this much after its `start_s`, drawn from the seed, so that seeds differ."""
+
+RESULTS: Final = "/run/lab/results"
+_LIVE_S: Final = 0.5
+_WALL_PER_VIRTUAL: Final = 30.0
+_SETUP_S: Final = 300.0
+_DAEMON_CONFIG: Final = "/lab/daemon.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class RunFiles:
+    """Raw results by name: `timeseries.csv`, `flows.json`, `guest.json`.
+
+    `virtual_s` counts from power-on; `wall_s` is the host's time for the whole run.
+    """
+
+    files: dict[str, bytes]
+    kernel: str
+    virtual_s: float
+    wall_s: float
+
+
+def run_scenario(
+    scenario: Scenario,
+    *,
+    scheme: str | None = None,
+    seed: int = 1,
+    kernel: str = "6.1",
+    on_progress: Callable[[Sample], None] | None = None,
+) -> RunFiles:
+    """Run `scenario` on a stock kernel and return its raw results.
+
+    Args:
+        scenario: what to run.
+        scheme: replaces the scheme of the first flow.
+        seed: of losses, start times, and all that is random in the guest.
+        kernel: series, "6.1" or "6.12".
+        on_progress: told how the first flow stands, each 0.5 virtual seconds.
+
+    Raises:
+        ConfigError: the scenario asks for what cannot be run.
+        LabError: the guest failed, or bytes received are not those sent.
+    """
+    if scheme is not None:
+        scenario = scenario.with_scheme(scheme)
+    trace = link_trace(scenario)
+    daemon = _daemon_scheme(scenario)
+    overlay: dict[str, Path | bytes] = {
+        "lab/link.ko": link_module(kernels.kernel(kernel)),
+        "lab/schedule": encode(scenario, trace, seed),
+        "lab/flows": _flow_table(scenario, seed),
+        "lab/bin/traffic": compiled(GUEST / "traffic.c"),
+        "lab/network": GUEST / "network",
+    }
+    if daemon:
+        overlay[_DAEMON_CONFIG] = _daemon_config(daemon, seed)
+    result = boot(
+        kernel=kernel,
+        script=_script(scenario, daemon),
+        overlay=overlay,
+        collect=[f"{RESULTS}.csv", f"{RESULTS}.json"],
+        python=daemon is not None,
+        seed=seed,
+        memory_mb=_memory_mb(scenario),
+        timeout_s=_SETUP_S + _WALL_PER_VIRTUAL * scenario.duration_s,
+        on_line=_follower(scenario, on_progress) if on_progress else None,
+        mutant=_needs_mutant(scenario),
+    )
+    if not result.ok:
+        raise LabError(
+            f"{scenario.name}: the guest failed with {result.exit_code}:\n{result.console[-3000:]}"
+        )
+    if result.warnings:
+        raise LabError(f"{scenario.name}: the kernel complained:\n" + "\n".join(result.warnings[:20]))
+    totals = json.loads(result.files[f"{RESULTS}.json"])
+    _check_bytes(scenario, totals)
+    rows = list(csv.DictReader(io.StringIO(result.files[f"{RESULTS}.csv"].decode())))
+    files = {
+        "timeseries.csv": _timeseries(scenario, rows, capacity_mbps(scenario, trace).tolist()),
+        "flows.json": _flows_json(scenario, totals),
+        "guest.json": _guest_json(totals),
+    }
+    return RunFiles(files, result.kernel, result.virtual_s, result.wall_s)
+
+
+def run_fingerprint(scenario: Scenario, *, kernel: str) -> str:
+    """Return a hash of the lab as `scenario` would use it, the scenario's own content and seed apart.
+
+    It covers kernel, userland, our programs and modules, the guest's Python and the package where
+    the scenario needs them, and QEMU with its options.
+
+    Raises:
+        LabError: a part of the lab cannot be had.
+        InvalidValueError: the lab has no such kernel.
+    """
+    chosen = kernels.kernel(kernel)
+    daemon = _daemon_scheme(scenario)
+    parts = [
+        chosen.release, base_layer(chosen).name, compiled(GUEST / "traffic.c").name,
+        digest(link_module(chosen)), digest(GUEST / "network"), *qemu.MACHINE, qemu.COMMAND_LINE, qemu.version(),
+        _script(scenario, daemon), str(_memory_mb(scenario)), digest(Path(__file__)),
+    ]  # fmt: skip
+    if _needs_mutant(scenario):
+        parts.append(digest(mutant_module(chosen, REPOSITORY)))
+    if daemon:
+        parts += [path.name for path in python_layers(service=False)]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+
+
+def _protocol(scheme: str) -> tuple[str, str]:
+    """Return the congestion control of a scheme, and the arm on which `mutant` is to start or `-`."""
+    if scheme.startswith(PINNED_PREFIX):
+        return "mutant", scheme.removeprefix(PINNED_PREFIX)
+    return ("mutant", "-") if scheme in DAEMON_SCHEMES else (scheme, "-")
+
+
+def _needs_mutant(scenario: Scenario) -> bool:
+    return any(_protocol(flow.scheme)[0] == "mutant" for flow in scenario.flows)
+
+
+def _daemon_scheme(scenario: Scenario) -> str | None:
+    """Return which of the daemon's schemes the scenario runs, None where it needs no daemon.
+
+    Raises:
+        ConfigError: it would need two daemons, or one that leaves some `mutant` flows alone.
+    """
+    schemes = {flow.scheme for flow in scenario.flows}
+    driven = sorted(schemes & set(DAEMON_SCHEMES))
+    pinned = any(scheme.startswith(PINNED_PREFIX) for scheme in schemes)
+    if len(driven) > 1 or (driven and pinned):
+        raise ConfigError(
+            "flow.scheme", sorted(schemes), "at most one of switcher, random and mutant:<arm> in a scenario"
+        )
+    return driven[0] if driven else None
+
+
+def _flow_table(scenario: Scenario, seed: int) -> bytes:
+    jitter = random.Random(seed)  # noqa: S311 # an experiment's seed, not a secret
+    lines = []
+    for flow in scenario.flows:
+        protocol, arm = _protocol(flow.scheme)
+        start_us = round(flow.start_s * 1e6) + jitter.randrange(START_JITTER_US)
+        lines.append(f"{protocol} {arm} {start_us} {round(flow.stop_s * 1e6)}\n")
+    return "".join(lines).encode()
+
+
+def _memory_mb(scenario: Scenario) -> int:
+    """Return the guest's memory: room for what may be in flight twice over, and the system."""
+    rtt_s = max([s.rtt_ms for s in scenario.link.states()] + [f.rtt_ms or 0.0 for f in scenario.flows]) / 1e3
+    rate_bps = max((state.rate_mbps or 100.0) for state in scenario.link.states()) * 1e6
+    in_flight_mb = rate_bps / 8 * rtt_s * (1.0 + scenario.link.buffer_bdp) / 1e6
+    return min(4096, 512 * math.ceil((768 + 4 * in_flight_mb) / 512))
+
+
+def _script(scenario: Scenario, daemon: str | None) -> str:
+    protocols = sorted({_protocol(flow.scheme)[0] for flow in scenario.flows})
+    lines = ["set -e", ". /lab/network"]
+    for protocol in protocols:
+        if protocol == "mutant":
+            lines.append("insmod /lib/mutant/tcp_mutant.ko")
+        elif protocol not in ("cubic", "reno"):
+            lines.append(f"modprobe tcp_{protocol}")
+    watched = ""
+    if daemon:
+        lines.append(f"start_daemon {_DAEMON_CONFIG}")
+        watched = ' "$daemon"'
+    end_ms = round(scenario.duration_s * 1e3)
+    lines.append(f"/lab/bin/traffic /lab/schedule /lab/flows {end_ms} {RESULTS}{watched}")
+    if daemon:
+        # A daemon that died on the way would make this a run of something else.
+        lines.append('kill -0 "$daemon" || { cat /run/lab/daemon.log; exit 1; }')
+    return "\n".join([*lines, ""])
+
+
+def _daemon_config(scheme: str, seed: int) -> bytes:
+    policy = "agent" if scheme == "switcher" else "random"
+    return f'policy = "{policy}"\nseed = {seed}\n'.encode()
+
+
+def _follower(scenario: Scenario, on_progress: Callable[[Sample], None]) -> Callable[[str], None]:
+    def follow(line: str) -> None:
+        if not line.startswith('{"t_ms"'):
+            return
+        document = json.loads(line)
+        flow = document["flows"][0]
+        goodput_mbps = flow["received_bytes"] * 8e-6 / _LIVE_S
+        loss = metrics.loss_rate(flow["lost_pkts"], flow["delivered_pkts"])
+        rtt_ms = flow["rtt_us"] / 1e3 or math.nan
+        on_progress(
+            Sample(
+                t_s=document["t_ms"] / 1e3,
+                arm=flow["arm"],
+                cwnd_pkts=flow["cwnd_pkts"],
+                srtt_ms=rtt_ms,
+                delivery_rate_mbps=flow["rate_Bps"] * 8e-6,
+                reward=float(metrics.reward([goodput_mbps], [rtt_ms], loss)[0]),
+                switches=flow["switches"],
+            )
+        )
+
+    return follow
+
+
+def _check_bytes(scenario: Scenario, totals: dict[str, Any]) -> None:
+    for index, flow in enumerate(totals["flows"]):
+        sent, received, acked = flow["sent_bytes"], flow["received_bytes"], flow["acked_bytes"]
+        # A flow that could not empty its queue after the end has bytes under way.
+        if not acked <= received <= sent or (flow["drained"] and received != sent):
+            raise LabError(
+                f"{scenario.name}: flow {index} sent {sent} bytes, {received} arrived, {acked} were acknowledged"
+            )
+
+
+def _timeseries(scenario: Scenario, rows: list[dict[str, str]], capacity: list[float]) -> bytes:
+    measured = {(int(row["bin"]), int(row["flow"])): row for row in rows}
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for n, offered_mbps in enumerate(capacity):
+        for index, flow in enumerate(scenario.flows):
+            if flow.start_s - BIN_S / 2 <= n * BIN_S < flow.stop_s - BIN_S / 10:
+                row = measured.get((n, index))
+                writer.writerow(_row(n, index, flow.scheme, row, offered_mbps))
+    return text.getvalue().encode()
+
+
+def _row(n: int, index: int, scheme: str, row: dict[str, str] | None, offered_mbps: float) -> list[object]:
+    t_s = f"{n * BIN_S:.1f}"
+    if row is None:
+        # Not connected yet: nothing got through, and there is nothing to say of RTT and window.
+        return [t_s, index, scheme, 0, "", "", "", "", "", 0, 0, 0, "", f"{offered_mbps:.6g}", ""]
+    rtts = int(row["rtts"])
+    rtt_ms = [
+        f"{int(row['rtt_sum_us']) / rtts / 1e3:.3f}" if rtts else "",
+        f"{int(row['rtt_min_us']) / 1e3:.3f}" if rtts else "",
+        f"{int(row['rtt_max_us']) / 1e3:.3f}" if rtts else "",
+    ]
+    return [
+        t_s, index, scheme, f"{int(row['received_bytes']) * 8e-6 / BIN_S:.6f}", *rtt_ms, row["cwnd_pkts"],
+        f"{int(row['rate_Bps']) * 8e-6:.6f}", row["lost_pkts"], row["delivered_pkts"], row["retrans_pkts"],
+        row["arm"], f"{offered_mbps:.6g}", row["queue_pkts"],
+    ]  # fmt: skip
+
+
+def _flows_json(scenario: Scenario, totals: dict[str, Any]) -> bytes:
+    upper_ms = [edge / 1e3 for edge in totals["rtt_upper_us"]]
+    flows = []
+    for index, (flow, total) in enumerate(zip(scenario.flows, totals["flows"], strict=True)):
+        used = max((i for i, count in enumerate(total["rtt_counts"]) if count), default=0) + 1
+        flows.append(
+            {
+                "flow": index,
+                "scheme": flow.scheme,
+                "bytes_acked": total["acked_bytes"],
+                "bytes_received": total["stop_received_bytes"],
+                "bytes_received_in_all": total["received_bytes"],
+                "bytes_sent": total["sent_bytes"],
+                "retransmits": total["retrans_pkts"],
+                "lost_pkts": total["lost_pkts"],
+                "delivered_pkts": total["delivered_pkts"],
+                "switches": total["switches"],
+                "rtt_histogram": {"upper_ms": upper_ms[:used], "count": total["rtt_counts"][:used]},
+            }
+        )
+    return (json.dumps({"flows": flows}, indent=1) + "\n").encode()
+
+
+def _guest_json(totals: dict[str, Any]) -> bytes:
+    guest = {
+        "busy_instructions": totals["busy_ns"],
+        "idle_ns": totals["idle_ns"],
+        "daemon_instructions": totals["process_ns"],
+    }
+    return (json.dumps(guest, indent=1) + "\n").encode()

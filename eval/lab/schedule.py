@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A scenario's link as the schedule that the link module takes, and what capacity it offers."""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltp_switcher.eval.lab.packages import say
+from ltp_switcher.eval.lab.trace import TraceArray, mean_rate_mbps, model_trace, read_trace
+from ltp_switcher.eval.scenario import MODEL_TRACE, PACKET_BYTES, Scenario
+from ltp_switcher.eval.series import BIN_S
+from ltp_switcher.eval.traces import locate_trace
+
+# The structures of link/lablink.h.
+_MAGIC: Final = 0x6B6E6C6C
+_HEADER: Final = struct.Struct("=IIIIIIQ")
+_STEP: Final = struct.Struct("=QQQQ")
+_DELAY: Final = struct.Struct("=Q")
+
+
+def link_trace(scenario: Scenario) -> TraceArray | None:
+    """Return the trace that drives the link, or None where it has a rate.
+
+    Raises:
+        ConfigError: the trace is not there or not in mahimahi's form.
+    """
+    if scenario.link.trace is None:
+        return None
+    file = locate_trace(scenario.link.trace)
+    if file is None:
+        if scenario.link.trace != MODEL_TRACE:
+            say(f"lab: no trace folder, so an LTE-like model stands in for {scenario.link.trace}")
+        return model_trace()
+    return read_trace(file)
+
+
+def queue_packets(scenario: Scenario, trace: TraceArray | None) -> int:
+    """Return the length of the bottleneck's queue in packets, the one in service included."""
+    rate_mbps = scenario.link.rate_mbps if trace is None else mean_rate_mbps(trace)
+    # One packet more than the scenario's buffer is in service; with less than 2 no link works.
+    return max(2, scenario.link.buffer_packets(rate_mbps or 0.0) + 1)
+
+
+def encode(scenario: Scenario, trace: TraceArray | None, seed: int) -> bytes:
+    """Return the bytes that /dev/lablink takes."""
+    steps = [
+        _STEP.pack(
+            round(state.at_s * 1e9),
+            round((state.rate_mbps or 0.0) * 1e6),
+            round(state.rtt_ms * 1e6),
+            min(2**32 - 1, round(state.loss * 2**32)),
+        )
+        for state in scenario.link.states()
+    ]
+    # Entry 0 belongs to no flow: addresses count from 1.
+    delays = [_DELAY.pack(0)] + [_DELAY.pack(round((flow.rtt_ms or 0.0) * 1e6)) for flow in scenario.flows]
+    header = _HEADER.pack(
+        _MAGIC,
+        queue_packets(scenario, trace),
+        len(steps),
+        len(delays),
+        0 if trace is None else len(trace),
+        0 if trace is None else int(trace[-1]),
+        seed,
+    )
+    opportunities = b"" if trace is None else trace.astype("=u4").tobytes()
+    return header + b"".join(steps) + b"".join(delays) + opportunities
+
+
+def capacity_mbps(scenario: Scenario, trace: TraceArray | None) -> NDArray[np.float64]:
+    """Return what the link offers in each bin of `BIN_S`: shape (bins,), Mbit/s."""
+    bins = int(np.ceil(scenario.duration_s / BIN_S - 1e-9))
+    edges_s = np.arange(bins + 1) * BIN_S
+    if trace is None:
+        states = list(scenario.link.states())
+        at_s = np.array([state.at_s for state in states])
+        rate = np.array([state.rate_mbps or 0.0 for state in states])
+        before = np.concatenate([[0.0], np.cumsum(rate[:-1] * np.diff(at_s))])
+        which = np.searchsorted(at_s, edges_s, side="right") - 1
+        offered_mbit = before[which] + rate[which] * (edges_s - at_s[which])
+        return np.asarray(np.diff(offered_mbit) / BIN_S, np.float64)
+    edges_ms = np.rint(edges_s * 1e3).astype(np.int64)
+    cycles, rest_ms = np.divmod(edges_ms, int(trace[-1]))
+    # Opportunities before an edge; those at the very end of a repetition are before the next one's start.
+    before = cycles * len(trace) + np.searchsorted(trace, rest_ms, side="left")
+    at_end = (rest_ms == 0) & (cycles > 0)
+    before = before - np.where(at_end, np.count_nonzero(trace == trace[-1]), 0)
+    return np.asarray(np.diff(before) * PACKET_BYTES * 8e-6 / BIN_S, np.float64)

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Delivery-opportunity traces: mahimahi's files, and a model that stands in where there are none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltp_switcher.errors import ConfigError
+from ltp_switcher.eval.scenario import PACKET_BYTES
+
+TraceArray = NDArray[np.uint32]
+"""Shape (opportunities,): ms since the trace's start, ascending; it repeats after the last one."""
+
+MODEL_SEED: Final = 20260101
+MODEL_DURATION_MS: Final = 120_000
+_MODEL_STEP_MS: Final = 20
+_MODEL_MEDIAN_MBPS: Final = 10.0
+_MODEL_SIGMA: Final = 0.7
+_MODEL_MEMORY_MS: Final = 2_000.0
+_MODEL_OUTAGE_PER_STEP: Final = 0.0008
+_MODEL_OUTAGE_STEPS: Final = 12.0
+_OPPORTUNITIES_MAX: Final = 1 << 23
+
+
+def read_trace(path: Path) -> TraceArray:
+    """Read a mahimahi trace: one whole number of ms a line, ascending, the last more than 0.
+
+    Raises:
+        ConfigError: the file cannot be read or breaks this form; the error names the line.
+    """
+    try:
+        lines = path.read_text(encoding="ascii").split()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError("link.trace", str(path), f"a readable mahimahi trace ({error})") from error
+    if not 0 < len(lines) <= _OPPORTUNITIES_MAX:
+        raise ConfigError("link.trace", str(path), f"1 to {_OPPORTUNITIES_MAX} lines, not {len(lines)}")
+    last = 0
+    for number, line in enumerate(lines, start=1):
+        if not line.isdecimal() or not last <= int(line) < 1 << 32:
+            raise ConfigError(
+                "link.trace", f"{path.name} line {number}: {line}", f"a whole number of ms, at least {last}"
+            )
+        last = int(line)
+    if last == 0:
+        raise ConfigError("link.trace", str(path), "a trace that lasts longer than 0 ms")
+    return np.array(lines, dtype=np.uint32)
+
+
+def model_trace() -> TraceArray:
+    """Return the LTE-like trace, always the same.
+
+    The logarithm of the rate is a first-order autoregression in steps of 20 ms with a memory of 2 s
+    around a median of 10 Mbit/s, standard deviation 0.7; now and then the link is silent for a
+    quarter of a second on average (handover); opportunities fall into each ms as a Poisson process.
+    The form is that of the Sprout paper's model (Winstein et al., NSDI 2013, §3: a rate that wanders,
+    outages, Poisson deliveries); the numbers are ours, of the order of what that paper shows for LTE.
+    """
+    rng = np.random.default_rng(MODEL_SEED)
+    steps = MODEL_DURATION_MS // _MODEL_STEP_MS
+    keep = np.exp(-_MODEL_STEP_MS / _MODEL_MEMORY_MS)
+    shocks = rng.normal(0.0, _MODEL_SIGMA * np.sqrt(1.0 - keep**2), steps)
+    rate_mbps = np.empty(steps)
+    log_rate, silent = 0.0, 0
+    for i in range(steps):
+        log_rate = keep * log_rate + shocks[i]
+        if silent == 0 and rng.random() < _MODEL_OUTAGE_PER_STEP:
+            silent = int(rng.geometric(1.0 / _MODEL_OUTAGE_STEPS))
+        rate_mbps[i] = 0.0 if silent else _MODEL_MEDIAN_MBPS * np.exp(log_rate)
+        silent = max(0, silent - 1)
+    per_ms = np.repeat(rate_mbps, _MODEL_STEP_MS) * 1e3 / 8 / PACKET_BYTES
+    counts = rng.poisson(per_ms)
+    counts[-1] = max(1, counts[-1])
+    return np.repeat(np.arange(1, MODEL_DURATION_MS + 1, dtype=np.uint32), counts)
+
+
+def mean_rate_mbps(trace: TraceArray) -> float:
+    """Return a trace's mean rate over one repetition."""
+    return len(trace) * PACKET_BYTES * 8e-3 / float(trace[-1])
