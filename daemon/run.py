@@ -186,6 +186,7 @@ class Daemon:
 
     def _step(self) -> None:
         self.engine.step()
+        self.engine.statistics.last_step_s = time.monotonic()
         self.engine.statistics.missed_steps = self._loop.missed
         self._manager.feed_watchdog()
         if self._save_due.due() and self._saver is not None:

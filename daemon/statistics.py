@@ -37,6 +37,8 @@ class Statistics:
     saves: int = 0
     save_failures: int = 0
     step_s_sum: float = 0.0
+    last_step_s: float = 0.0
+    """End of the last step, one without data included (`time.monotonic`)."""
     arm_time_s: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(protocol.ARMS_MAX + 1))
     """Flow time under each arm."""
     _step_s: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(DURATIONS_KEPT))
