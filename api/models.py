@@ -38,7 +38,9 @@ class Flow(Answer):
     remote: str = Field(description="Remote address and port")
     family: Literal["ipv4", "ipv6"] = Field(description="Address family")
     arm: str | None = Field(description="The protocol that is steering the flow; null before the first ACK")
-    want_arm: str | None = Field(description="The protocol of the last command; `arm` follows at the next ACK")
+    want_arm: str | None = Field(
+        description="The protocol of the last command; `arm` follows at the next ACK"
+    )
     prev_arm: str | None = Field(description="The protocol before the last switch")
     pinned: bool = Field(description="Held at its arm by an operator")
     fallen_back: bool = Field(description="At the fallback arm until the daemon's next command")
@@ -89,11 +91,17 @@ class ArmList(Answer):
 class Pool(Answer):
     """The arms among which the daemon chooses."""
 
-    arms: list[str] = Field(examples=[["cubic", "bbr", "vegas"]])
+    arms: list[str] = Field(
+        description="Arms chosen among where no team was picked", examples=[["cubic", "bbr", "vegas"]]
+    )
+    teams: dict[str, list[str]] = Field(
+        description="Arms chosen among by destination prefix, where MPTS has picked a team",
+        examples=[{"192.0.2.0/24": ["bbr", "vegas"]}],
+    )
 
 
 class PoolRequest(Request):
-    """The arms among which the daemon is to choose from now on."""
+    """The arms that the daemon is to choose among, and MPTS to pick teams from."""
 
     arms: Annotated[list[ArmName], Field(min_length=1, max_length=20)] = Field(
         description="Names of available arms, each once", examples=[["cubic", "bbr", "vegas"]]
@@ -101,7 +109,7 @@ class PoolRequest(Request):
 
 
 class TeamSize(Answer):
-    """How many arms MPTS picks for the pool."""
+    """How many arms MPTS picks for a team."""
 
     k: int = Field(examples=[6])
 
@@ -118,6 +126,44 @@ class PinRequest(Request):
     arm: ArmName = Field(description="Name of an available arm", examples=["bbr"])
 
 
+class Search(Answer):
+    """A team selection under way."""
+
+    prefix: str = Field(description="Destination prefix that it is for", examples=["192.0.2.0/24"])
+    k: int = Field(description="Arms to pick")
+    pulls: int = Field(description="Pulls done")
+    budget: int = Field(description="Pulls in all")
+    mean_reward: dict[str, float | None] = Field(
+        description="Mean un-normalised reward (Mutant, Eq. 1) by arm; null before its first pull"
+    )
+
+
+class Team(Answer):
+    """The outcome of a team selection."""
+
+    prefix: str = Field(description="Destination prefix that it is for", examples=["192.0.2.0/24"])
+    arms: list[str] = Field(description="The team", examples=[["bbr", "vegas"]])
+
+
+class TeamSearches(Answer):
+    """Team selections: under way and done."""
+
+    running: bool
+    searches: list[Search]
+    teams: list[Team]
+
+
+class TeamSearchRequest(Request):
+    """Pick teams anew."""
+
+    prefix: str | None = Field(
+        default=None,
+        max_length=64,
+        description="Only for this destination prefix, which must have open flows; all where left out",
+        examples=["192.0.2.0/24"],
+    )
+
+
 class ModeState(Answer):
     """What the daemon does with its decisions."""
 
@@ -128,3 +174,38 @@ class ModeRequest(Request):
     """What the daemon is to do with its decisions."""
 
     mode: Mode = Field(description="active: carry out; advise: log them only; off: make none")
+
+
+class Status(Answer):
+    """How the daemon stands. Counts are since its start."""
+
+    version: str
+    pid: int
+    uptime_s: float
+    mode: Mode
+    policy: str = Field(description="What decides; `mutant` is Algorithm 1 of the paper")
+    step_ms: float = Field(description="Time between decisions")
+    idle_step_ms: float = Field(description="The same while no flow moves data")
+    flows: int = Field(description="Flows under `mutant`")
+    busy: bool = Field(description="Whether a flow moved data lately; an idle daemon looks less often")
+    pool: list[str] = Field(description="Arms chosen among where no team was picked")
+    k: int = Field(description="Arms that MPTS picks")
+    searches: int = Field(description="Team selections under way")
+    teams: int = Field(description="Destination prefixes with a team")
+    steps: int
+    missed_steps: int = Field(description="Steps left out because another still ran")
+    last_step_age_ms: float = Field(description="Time since the last step")
+    step_p50_ms: float = Field(description="Median time that a step takes")
+    step_p99_ms: float = Field(description="99th percentile of the same")
+    decisions: int = Field(description="Flows times steps decided")
+    changes: int = Field(description="Decisions for another arm than the flow's")
+    fallbacks: int = Field(description="Times that the kernel sent a flow to the fallback arm")
+
+
+class Health(Answer):
+    """The service is live and ready; where it is not, the answer is a problem of status 503."""
+
+    live: Literal[True] = Field(description="This process answers")
+    ready: Literal[True] = Field(description="The daemon answers and steps on time")
+    mode: Mode
+    last_step_age_ms: float = Field(description="Time since the daemon's last step")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import cast
+from typing import Any, cast
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -86,7 +86,9 @@ class Problem(BaseModel):
     field: str | None = Field(default=None, description="The field that was refused")
     value: JsonValue = Field(default=None, description="The value that it had")
     allowed: str | None = Field(default=None, description="What the field may hold")
-    errors: list[FieldProblem] | None = Field(default=None, description="All fields, when several were refused")
+    errors: list[FieldProblem] | None = Field(
+        default=None, description="All fields, when several were refused"
+    )
 
 
 class ProblemError(LtpSwitcherError):

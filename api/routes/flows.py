@@ -52,7 +52,8 @@ def list_flows(
     daemon: DaemonDep,
     arm: Annotated[ArmName | None, Query(description="Only flows under this arm")] = None,
     prefix: Annotated[
-        str | None, Query(description="Only flows to this network", examples=["192.0.2.0/24", "2001:db8::/32"])
+        str | None,
+        Query(description="Only flows to this network", examples=["192.0.2.0/24", "2001:db8::/32"]),
     ] = None,
     limit: Annotated[int, Query(ge=1, le=LIMIT_MAX, description="Flows to give at most")] = 100,
     offset: Annotated[int, Query(ge=0, description="Flows to skip")] = 0,

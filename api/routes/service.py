@@ -2,3 +2,63 @@
 """The service itself: its mode, how it stands, whether it is healthy, its metrics."""
 
 from __future__ import annotations
+
+from fastapi import APIRouter
+from fastapi.responses import Response
+
+from ltp_switcher.api.backend import DaemonDep
+from ltp_switcher.api.models import Health, ModeRequest, ModeState, Status
+from ltp_switcher.api.problems import ProblemError, problem_responses
+from ltp_switcher.daemon.metrics import CONTENT_TYPE, from_json, render_openmetrics
+
+LATE_MS = 2000.0
+
+router = APIRouter(tags=["service"])
+
+_EXAMPLE = """\
+# TYPE ltp_switcher_flows gauge
+# HELP ltp_switcher_flows Flows under mutant.
+ltp_switcher_flows 12
+# EOF
+"""
+
+
+@router.get("/v1/mode", summary="Show the mode", responses=problem_responses(503))
+def get_mode(daemon: DaemonDep) -> ModeState:
+    """Whether the daemon's decisions are carried out."""
+    return daemon.ask(ModeState, "mode.get")
+
+
+@router.put("/v1/mode", summary="Set the mode", responses=problem_responses(400, 422, 503))
+def set_mode(daemon: DaemonDep, request: ModeRequest) -> ModeState:
+    """Carry out decisions, only log them, or make none. The next start follows the configuration again."""
+    return daemon.ask(ModeState, "mode.set", mode=request.mode)
+
+
+@router.get("/v1/status", summary="Show the status", responses=problem_responses(503))
+def get_status(daemon: DaemonDep) -> Status:
+    """What the daemon is doing, and what it has done since its start."""
+    return daemon.ask(Status, "status")
+
+
+@router.get("/health", summary="Check health", responses=problem_responses(503))
+def get_health(daemon: DaemonDep) -> Health:
+    """200 while the daemon answers and steps on time, else 503."""
+    status = daemon.ask(Status, "status")
+    if status.last_step_age_ms > LATE_MS + max(status.step_ms, status.idle_step_ms):
+        raise ProblemError(
+            503, "daemon-late", f"the daemon's last step was {status.last_step_age_ms:.0f} ms ago"
+        )
+    return Health(live=True, ready=True, mode=status.mode, last_step_age_ms=status.last_step_age_ms)
+
+
+@router.get(
+    "/metrics",
+    summary="Read metrics",
+    response_class=Response,
+    responses={200: {"content": {CONTENT_TYPE: {"example": _EXAMPLE}}}, **problem_responses(503)},
+)
+def get_metrics(daemon: DaemonDep) -> Response:
+    """The daemon's metrics in OpenMetrics text, for Prometheus and its kin."""
+    families = from_json(daemon.call("metrics"))
+    return Response(render_openmetrics(families), media_type=CONTENT_TYPE)

@@ -11,7 +11,7 @@ from ltp_switcher.api.models import (
     ArmList,
     Pool,
     PoolRequest,
-    TeamSearch,
+    TeamSearches,
     TeamSearchRequest,
     TeamSize,
     TeamSizeRequest,
@@ -35,12 +35,12 @@ def get_pool(daemon: DaemonDep) -> Pool:
 
 @router.put("/pool", summary="Set the pool", responses=problem_responses(400, 422, 503))
 def set_pool(daemon: DaemonDep, request: PoolRequest) -> Pool:
-    """Choose among these arms from the next step on."""
+    """Choose among these arms, and pick teams from them. Teams that were found are forgotten."""
     for index, arm in enumerate(request.arms):
         daemon.check_arm(f"arms[{index}]", arm)
         if arm in request.arms[:index]:
             raise invalid(f"arms[{index}]", arm, "each arm once")
-    daemon.call("pool.set", arms=request.arms)
+    daemon.call("pool.set", arms=[*request.arms])
     return daemon.ask(Pool, "pool.get")
 
 
@@ -52,12 +52,20 @@ def get_k(daemon: DaemonDep) -> TeamSize:
 
 @router.put("/k", summary="Set k", responses=problem_responses(400, 422, 503))
 def set_k(daemon: DaemonDep, request: TeamSizeRequest) -> TeamSize:
-    """How many arms the next run of MPTS picks. The pool stays until then."""
+    """Pick teams of this size. Teams of another size are forgotten."""
     daemon.call("k.set", k=request.k)
     return daemon.ask(TeamSize, "k.get")
 
 
-@router.get("/mpts", summary="Show MPTS", responses=problem_responses(503))
-def get_mpts(daemon: DaemonDep) -> TeamSearch:
-    """How far the running search is, or what the last one found."""
-    return daemon.ask(TeamSearch, "mpts.status")
+@router.get("/mpts", summary="Show team selections", responses=problem_responses(503))
+def get_mpts(daemon: DaemonDep) -> TeamSearches:
+    """How far the selections under way are, and the teams that were found."""
+    return daemon.ask(TeamSearches, "mpts.status")
+
+
+@router.post("/mpts", status_code=202, summary="Pick teams", responses=problem_responses(400, 422, 503))
+def start_mpts(daemon: DaemonDep, request: TeamSearchRequest) -> TeamSearches:
+    """Forget the teams found and pick them anew, on the flows that are open."""
+    if request.prefix is None:
+        return daemon.ask(TeamSearches, "mpts.start")
+    return daemon.ask(TeamSearches, "mpts.start", prefix=request.prefix)
