@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is simulated: E independent links, and up to F flows on each.
+
+Arrays are indexed [flow, environment], or [environment] for what belongs to a link: with the
+environments innermost, a sum over a link's flows adds contiguous rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltp_switcher.errors import InvalidValueError
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+Indices = NDArray[np.intp]
+
+PACKET_BYTES: Final = 1500
+"""A packet on the wire; rates in Mbit/s (10^6 bit/s) turn into packets with it."""
+PPS_PER_MBPS: Final = 1e6 / 8 / PACKET_BYTES
+"""Packets a second at 1 Mbit/s."""
+NEVER: Final = np.inf
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Changes of the links, shape (S, E) each: at `at_s`, the values that are not NaN become true.
+
+    A link with fewer than S changes has `at_s` infinite in the rest. Per link, `at_s` ascends.
+    """
+
+    at_s: Floats
+    rate_mbps: Floats
+    rtt_ms: Floats
+    loss: Floats
+
+
+@dataclass(frozen=True)
+class Paths:
+    """The bottleneck links, shape (E,) each.
+
+    A link has a constant `rate_mbps`, or plays the mahimahi trace `traces[trace]` in a circle from
+    `trace_start_ms` on (`trace` -1: none). A trace is the sorted times in ms at which the link can send one
+    packet, the last of them its period. `loss` is random loss in the data direction ahead of the
+    queue, 0 to 1; `jitter_ms` j shifts the delay of each flow by a value drawn uniformly from ±j every
+    10 ms, without reordering.
+
+    Raises:
+        InvalidValueError: a value is out of range, or shapes differ.
+    """
+
+    rate_mbps: Floats
+    rtt_ms: Floats
+    buffer_pkts: Floats
+    loss: Floats
+    jitter_ms: Floats
+    trace: Ints
+    trace_start_ms: Ints
+    traces: Sequence[Ints] = ()
+    steps: Steps | None = None
+
+    def __post_init__(self) -> None:
+        n = len(self.rate_mbps)
+        _check("rate_mbps", self.rate_mbps, n, 0.01, 1e5)
+        _check("rtt_ms", self.rtt_ms, n, 0.5, 1e4)
+        _check("buffer_pkts", self.buffer_pkts, n, 1, 1e7)
+        _check("loss", self.loss, n, 0, 0.99)
+        _check("jitter_ms", self.jitter_ms, n, 0, 1e3)
+        _check("trace", self.trace, n, -1, len(self.traces) - 1)
+        _check("trace_start_ms", self.trace_start_ms, n, 0, 1e9)
+
+    @property
+    def count(self) -> int:
+        """E, the number of links."""
+        return len(self.rate_mbps)
+
+    @classmethod
+    def uniform(
+        cls,
+        count: int,
+        *,
+        rate_mbps: float = 100.0,
+        rtt_ms: float = 30.0,
+        buffer_bdp: float = 1.0,
+        loss: float = 0.0,
+        jitter_ms: float = 0.0,
+    ) -> Paths:
+        """Return `count` equal links; the buffer is in bandwidth-delay products, at least one packet."""
+        bdp_pkts = rate_mbps * PPS_PER_MBPS * rtt_ms / 1e3
+        return cls(
+            rate_mbps=np.full(count, rate_mbps),
+            rtt_ms=np.full(count, rtt_ms),
+            buffer_pkts=np.full(count, max(1.0, buffer_bdp * bdp_pkts)),
+            loss=np.full(count, loss),
+            jitter_ms=np.full(count, jitter_ms),
+            trace=np.full(count, -1),
+            trace_start_ms=np.zeros(count, np.int64),
+        )
+
+
+@dataclass(frozen=True)
+class Flows:
+    """The flows of all links, shape (F, E) each. A slot whose `start_s` is infinite stays empty.
+
+    `rtt_ms` is a flow's base RTT, NaN where it is the link's; `rate_mbps` matters to fixed-rate flows alone.
+
+    Raises:
+        InvalidValueError: a value is out of range, or shapes differ.
+    """
+
+    start_s: Floats
+    stop_s: Floats
+    rtt_ms: Floats
+    rate_mbps: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+
+    def __post_init__(self) -> None:
+        if not self.rate_mbps.size:
+            object.__setattr__(self, "rate_mbps", np.full(self.start_s.shape, np.nan))
+        for name in ("start_s", "stop_s", "rtt_ms", "rate_mbps"):
+            value = getattr(self, name)
+            if value.ndim != 2 or value.shape != self.start_s.shape:
+                raise InvalidValueError(name, value.shape, f"an array of shape {self.start_s.shape}")
+        if np.isnan(self.start_s).any() or (self.start_s < 0).any():
+            raise InvalidValueError(
+                "start_s", float(np.min(self.start_s)), "0 or more, inf for an empty slot"
+            )
+
+    @classmethod
+    def forever(cls, flows: int, environments: int) -> Flows:
+        """All slots send from the start on, over the link's own RTT."""
+        shape = (flows, environments)
+        return cls(np.zeros(shape), np.full(shape, NEVER), np.full(shape, np.nan))
+
+
+def _check(name: str, value: Floats | Ints, n: int, low: float, high: float) -> None:
+    if value.shape != (n,):
+        raise InvalidValueError(name, value.shape, f"an array of shape ({n},)")
+    # NaN compares false with everything, so it fails here too.
+    ok = (value >= low) & (value <= high)
+    if not ok.all():
+        raise InvalidValueError(name, value[np.argmin(ok)].item(), f"{low:g} to {high:g}")

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The simulator: senders, bottlenecks and the way back, tick by tick, for all environments at once.
+
+Time is cut into ticks of 1 ms. In each, a sender hears of the fluid that left the queue one propagation
+delay ago, its controller moves window and pacing rate, it sends what these allow, and the link queues,
+drops and serves. All of a path's propagation delay lies behind the queue; for a closed loop it makes no
+difference where. An action is thus at the queue at once and in the sender's ears an RTT later.
+
+Base RTTs are whole ticks (rounded). A measured RTT is propagation, queueing and the time that the link
+takes to put one packet on the wire; the loop itself is without that last part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.errors import InvalidValueError
+from ltp_switcher.policies.simulator.bottleneck import Bottleneck, check_history
+from ltp_switcher.policies.simulator.capacity import Capacity
+from ltp_switcher.policies.simulator.controllers import Aimd, Controller, Feedback, FixedRate, Window
+from ltp_switcher.policies.simulator.cubic import Cubic
+from ltp_switcher.policies.simulator.paths import PPS_PER_MBPS, Bools, Floats, Flows, Ints, Paths
+from ltp_switcher.policies.simulator.statistics import NOTHING, EchoTracker, Interval
+
+JITTER_EVERY_S: Final = 0.010
+WINDOW_LIMITS: Final = (2.0, 1e6)
+"""Packets; what `set_window` clips to."""
+
+
+@dataclass(frozen=True)
+class Roster:
+    """How many of the flow slots of each link run which controller, in this order of rows."""
+
+    window: int = 0
+    aimd: int = 0
+    cubic: int = 0
+    fixed: int = 0
+
+    @property
+    def count(self) -> int:
+        """F, the number of slots."""
+        return self.window + self.aimd + self.cubic + self.fixed
+
+
+class Simulator:
+    """E links with the flows of a roster, from time 0 on.
+
+    The rows of `Flows` are, in order, the window-controlled, the AIMD, the Cubic and the fixed-rate slots.
+    `window`, `aimd` and `cubic` are these controllers; set windows with `set_window`, the parameters of the
+    others in place, between two calls of `step`. `bottleneck` holds the truth that no sender sees.
+
+    Args:
+        paths: the links.
+        flows: shape (F, E), F the roster's count.
+        roster: who controls which rows.
+        seed: of the losses and the jitter; equal arguments give equal runs.
+        interval_s: what `step` advances, a whole number of ticks.
+        tick_s: resolution.
+
+    Raises:
+        InvalidValueError: shapes do not fit, or the curves of the longest queue would need too much memory.
+    """
+
+    def __init__(
+        self,
+        paths: Paths,
+        flows: Flows,
+        roster: Roster,
+        *,
+        seed: int,
+        interval_s: float = 0.030,
+        tick_s: float = 0.001,
+    ) -> None:
+        shape = (roster.count, paths.count)
+        if flows.start_s.shape != shape:
+            raise InvalidValueError("flows", flows.start_s.shape, f"arrays of shape {shape}")
+        self._ticks_per_interval = round(interval_s / tick_s)
+        if self._ticks_per_interval < 1:
+            raise InvalidValueError("interval_s", interval_s, f"at least one tick of {tick_s:g} s")
+        self._tick_s = tick_s
+        self._interval_s = self._ticks_per_interval * tick_s
+        self.paths = paths
+        self._flows = flows
+        self._rng = np.random.default_rng(seed)
+        self._capacity = Capacity(paths, tick_s)
+        self._own_rtt = ~np.isnan(flows.rtt_ms)
+        self._propagation = self._propagation_ticks()
+        longest_s = self._longest_rtt_s()
+        history = int(longest_s / tick_s) + 3
+        too_much = check_history(history, *shape)
+        if too_much is not None:
+            buffer_pkts = float(paths.buffer_pkts.max())
+            raise InvalidValueError("buffer_pkts", buffer_pkts, f"less than needs {too_much >> 30} GiB")
+        self.bottleneck = Bottleneck(roster.count, paths.buffer_pkts, history, self._rng)
+        self._echoes = EchoTracker(shape, self._interval_s, longest_s)
+        self._now = 0
+        self._jitter = np.zeros(shape, np.int64)
+        self._position = np.zeros(shape)
+        # Per flow since the start: packets acknowledged or lost, acknowledged, and their RTTs summed.
+        self._totals = np.zeros((3, *shape))
+        self._lost = np.zeros(shape)
+        self._rtt_s = self._propagation.astype(np.float64) * tick_s
+        self._rtt_min_s = np.full(shape, np.inf)
+        self._window = np.zeros(shape)
+        self._pace = np.zeros(shape)
+        self._begin = np.where(np.isfinite(flows.start_s), flows.start_s / tick_s, np.inf)
+        self._end = flows.stop_s / tick_s
+        self._changes = np.unique(np.concatenate((self._begin.ravel(), self._end.ravel()))).tolist()[::-1]
+        self._active: Bools = np.zeros(shape, np.bool_)
+        self._controllers = self._assign(roster)
+
+    def _propagation_ticks(self) -> Ints:
+        rtt_s = np.where(self._own_rtt, self._flows.rtt_ms / 1e3, self._capacity.rtt_s)
+        return np.maximum(1, np.round(rtt_s / self._tick_s)).astype(np.int64)
+
+    def _longest_rtt_s(self) -> float:
+        paths = self.paths
+        rtt_ms = np.where(self._own_rtt, self._flows.rtt_ms, paths.rtt_ms).max(axis=0)
+        if paths.steps is not None:
+            rtt_ms = np.fmax(rtt_ms, np.nan_to_num(paths.steps.rtt_ms).max(axis=0))
+        queue_s = self._capacity.longest_queue_s(paths.buffer_pkts + 2.0 * self._flows.start_s.shape[0])
+        return float(np.max((rtt_ms + paths.jitter_ms) / 1e3 + queue_s)) + 2 * self._tick_s
+
+    def _assign(self, roster: Roster) -> list[tuple[slice, Controller]]:
+        environments, rtt_s = self.paths.count, self._rtt_s
+        ends = np.cumsum((roster.window, roster.aimd, roster.cubic, roster.fixed)).tolist()
+        window, aimd, cubic, fixed = (slice(a, b) for a, b in zip([0, *ends[:-1]], ends, strict=True))
+        self.window_rows = window
+        self.window = Window((roster.window, environments), rtt_s[window])
+        self.aimd = Aimd((roster.aimd, environments), rtt_s[aimd])
+        self.cubic = Cubic((roster.cubic, environments))
+        rate = np.nan_to_num(self._flows.rate_mbps[fixed] * PPS_PER_MBPS)
+        blocks: list[tuple[slice, Controller]] = [
+            (window, self.window), (aimd, self.aimd), (cubic, self.cubic), (fixed, FixedRate(rate)),
+        ]  # fmt: skip
+        return [(rows, block) for rows, block in blocks if rows.stop > rows.start]
+
+    @property
+    def now_s(self) -> float:
+        """Time since the start."""
+        return self._now * self._tick_s
+
+    def set_window(self, window_pkts: Floats) -> None:
+        """Set the windows of the window-controlled rows, shape (rows, E); pace by the last interval's RTT."""
+        self.window.act(window_pkts, self._rtt_s[self.window_rows], WINDOW_LIMITS)
+
+    def step(self) -> Interval:
+        """Advance one interval and return what was measured in it."""
+        sent_before = self.bottleneck.offered.copy()
+        totals_before = self._totals.copy()
+        lost_before = self._lost.copy()
+        served = np.zeros(self.paths.count)
+        for _ in range(self._ticks_per_interval):
+            self._now += 1
+            served += self._tick()
+        self._echoes.close(self.bottleneck.offered)
+        _, acked, weighted = self._totals - totals_before
+        np.divide(weighted, acked, out=self._rtt_s, where=acked > NOTHING)
+        echo, previous_echo = self._echoes.echoes()
+        return Interval(
+            end_s=self.now_s,
+            length_s=self._interval_s,
+            active=self._active.copy(),
+            sent_pkts=self.bottleneck.offered - sent_before,
+            acked_pkts=acked,
+            lost_pkts=self._lost - lost_before,
+            rtt_s=self._rtt_s.copy(),
+            rtt_min_s=self._rtt_min_s.copy(),
+            window_pkts=self._window.copy(),
+            pacing_pps=self._pace.copy(),
+            in_flight_pkts=self.bottleneck.offered - self._totals[0],
+            echo=echo,
+            previous_echo=previous_echo,
+            queued_pkts=self.bottleneck.queued.copy(),
+            capacity_pps=served / self._interval_s,
+        )
+
+    def _tick(self) -> Floats:
+        """Advance one tick; returns what the links could send in it."""
+        now, tick_s = self._now, self._tick_s
+        if self._capacity.advance(now):
+            self._propagation = self._propagation_ticks()
+        self._shake()
+        while self._changes and self._changes[-1] < now:
+            self._changes.pop()
+            self._active = (self._begin < now) & (self._end >= now)
+        bottleneck = self.bottleneck
+        left = np.maximum(now - self._propagation - self._jitter, 0)
+        # Jitter reorders nothing: what has been heard stays heard.
+        position = np.maximum(bottleneck.position(now, left), self._position)
+        offered, dropped = bottleneck.curves(now, position)
+        lost = dropped - self._lost
+        step = offered - self._totals[0]
+        acked = step - lost
+        rtt_s = (now - position) * tick_s
+        rtt_s += self._capacity.packet_s
+        self._position, self._lost = position, dropped
+        self._totals[0] = offered
+        self._totals[1] += acked
+        self._totals[2] += acked * rtt_s
+        np.minimum(self._rtt_min_s, rtt_s, out=self._rtt_min_s, where=acked > 0.0)
+        self._echoes.tick(self.now_s, tick_s, step, acked, rtt_s, self._totals)
+        in_flight = bottleneck.offered - offered
+        for rows, controller in self._controllers:
+            controller.on_feedback(
+                Feedback(
+                    now_s=self.now_s,
+                    tick_s=tick_s,
+                    acked=acked[rows],
+                    lost=lost[rows],
+                    rtt_s=rtt_s[rows],
+                    rtt_min_s=self._rtt_min_s[rows],
+                    in_flight=in_flight[rows],
+                    resolved=offered[rows],
+                    sent=bottleneck.offered[rows],
+                )
+            )
+            self._window[rows] = controller.window
+            self._pace[rows] = controller.pace
+        arrivals = np.minimum(self._window - in_flight, self._pace * tick_s)
+        np.maximum(arrivals, 0.0, out=arrivals)
+        arrivals *= self._active
+        capacity = self._capacity.packets(now)
+        bottleneck.tick(now, arrivals, capacity, self._capacity.loss)
+        return capacity
+
+    def _shake(self) -> None:
+        """Draw the jitter anew when it is time."""
+        every = max(1, round(JITTER_EVERY_S / self._tick_s))
+        jitter_ms = self.paths.jitter_ms
+        if self._now % every == 1 % every and jitter_ms.any():
+            shift = self._rng.uniform(-1.0, 1.0, self._jitter.shape) * jitter_ms / 1e3 / self._tick_s
+            self._jitter = np.maximum(np.round(shift), 1.0 - self._propagation).astype(np.int64)

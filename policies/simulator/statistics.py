@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a policy sees: the measurements of an interval, and the echo of what was sent in one.
+
+Two views of the same feedback. `Interval` holds what arrived during the interval, as a kernel counts it.
+`Echo` holds the fate of the packets *sent* in an interval, known one RTT later, when the last of them is
+acknowledged or lost; Jury §3.1 and LTP §4 take their signals from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.policies.simulator.paths import Bools, Floats, Indices
+
+NOTHING: Final = 1e-6
+"""Packets below which a fluid's share is rounding, not data."""
+
+
+@dataclass(frozen=True)
+class Echo:
+    """Fate of the packets that each flow sent in one interval, shape (F, E) each. NaN: not known yet."""
+
+    index: Floats
+    """Number of the interval in which they were sent, from 0; -1: none yet."""
+    sending_pps: Floats
+    delivered_pps: Floats
+    """Acknowledged packets over the time that their ACKs took to arrive."""
+    rtt_s: Floats
+    """Mean over the acknowledged packets."""
+    loss: Floats
+    """Share of the packets that was lost, 0 to 1."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """One control interval, shape (F, E) each unless (E,) is said."""
+
+    end_s: float
+    length_s: float
+    active: Bools
+    """The flow was sending at the end of the interval."""
+    sent_pkts: Floats
+    acked_pkts: Floats
+    lost_pkts: Floats
+    rtt_s: Floats
+    """Mean over the ACKs of the interval; the last one known where there was none."""
+    rtt_min_s: Floats
+    """Smallest of the flow's life, infinite before the first ACK."""
+    window_pkts: Floats
+    pacing_pps: Floats
+    in_flight_pkts: Floats
+    echo: Echo
+    previous_echo: Echo
+    """The echo before `echo`."""
+    queued_pkts: Floats
+    """In the bottleneck's queue at the end, (E,)."""
+    capacity_pps: Floats
+    """Mean over the interval, (E,)."""
+
+    @property
+    def delivered_pps(self) -> Floats:
+        """Rate of acknowledged packets, a second."""
+        return self.acked_pkts / self.length_s
+
+
+class EchoTracker:
+    """Cuts the curve of acknowledgements at the ends of the sending intervals.
+
+    Where an interval's last packet is acknowledged between two ticks, the curves are interpolated: with
+    30 ticks to an interval, whole ticks would put 3 % of noise on every rate.
+    """
+
+    def __init__(self, shape: tuple[int, int], interval_s: float, longest_rtt_s: float) -> None:
+        self._interval_s = interval_s
+        self._depth = int(np.ceil(longest_rtt_s / interval_s)) + 3
+        self._shape = shape
+        size = shape[0] * shape[1]
+        self._bounds = np.full((self._depth, size), np.inf)
+        self._closed = 0
+        self._awaited = np.zeros(size, np.int64)
+        self._next = np.full(size, np.inf)
+        # Where the last echo ended: packets resolved, packets acknowledged, RTT-weighted ones, time.
+        self._mark = np.zeros((4, size))
+        # Echo's fields; the last echo and the one before it.
+        self._echo = np.full((2, 5, size), np.nan)
+        self._echo[:, 0] = -1.0
+
+    def close(self, sent: Floats) -> None:
+        """Note how much each flow had sent, shape (F, E), at the end of an interval."""
+        bound = sent.reshape(-1)
+        self._bounds[self._closed % self._depth] = bound
+        np.copyto(self._next, bound, where=self._awaited == self._closed)
+        self._closed += 1
+
+    def tick(
+        self, now_s: float, tick_s: float, step: Floats, acked_step: Floats, rtt_s: Floats, totals: Floats
+    ) -> None:
+        """Take in one tick.
+
+        Args:
+            now_s: end of the tick.
+            tick_s: its length.
+            step: packets acknowledged or found lost in it, shape (F, E).
+            acked_step: of these, the acknowledged, shape (F, E).
+            rtt_s: their RTT, shape (F, E).
+            totals: sums over all ticks, this one included, of step, acked_step and rtt_s * acked_step,
+                shape (3, F, E).
+        """
+        total = totals.reshape(3, -1)
+        hit = np.flatnonzero(total[0] >= self._next)
+        while hit.size:
+            self._cut(hit, now_s, tick_s, step.reshape(-1), acked_step.reshape(-1), rtt_s.reshape(-1), total)
+            # An interval in which nothing was sent ends where the one before it ended.
+            hit = hit[total[0][hit] >= self._next[hit]]
+
+    def _cut(
+        self,
+        hit: Indices,
+        now_s: float,
+        tick_s: float,
+        step: Floats,
+        acked_step: Floats,
+        rtt_s: Floats,
+        total: Floats,
+    ) -> None:
+        """End the awaited interval of the flows `hit` within this tick; arguments as of `tick`, flat."""
+        bound = self._next[hit]
+        in_tick = step[hit]
+        beyond = np.divide(total[0][hit] - bound, in_tick, out=np.zeros(hit.size), where=in_tick > 0.0)
+        np.minimum(beyond, 1.0, out=beyond)
+        acked_beyond = beyond * acked_step[hit]
+        mark = np.stack(
+            (
+                bound,
+                total[1][hit] - acked_beyond,
+                total[2][hit] - acked_beyond * rtt_s[hit],
+                now_s - beyond * tick_s,
+            )
+        )
+        resolved, acked, weighted, span_s = mark - self._mark[:, hit]
+        self._mark[:, hit] = mark
+        self._publish(hit, resolved, acked, weighted, span_s)
+        self._awaited[hit] += 1
+        slot = self._awaited[hit]
+        self._next[hit] = np.where(slot < self._closed, self._bounds[slot % self._depth, hit], np.inf)
+
+    def _publish(
+        self, hit: Indices, resolved: Floats, acked: Floats, weighted: Floats, span_s: Floats
+    ) -> None:
+        heard = acked > NOTHING
+        hit, resolved, acked, weighted = hit[heard], resolved[heard], acked[heard], weighted[heard]
+        index = self._awaited[hit]
+        # After a pause the time since the last echo says nothing about the rate.
+        gapless = self._echo[0, 0, hit] == index - 1
+        span_s = np.where(gapless & (span_s[heard] > 0.0), span_s[heard], self._interval_s)
+        self._echo[1][:, hit] = self._echo[0][:, hit]
+        self._echo[0][:, hit] = (
+            index,
+            resolved / self._interval_s,
+            acked / span_s,
+            weighted / acked,
+            1.0 - acked / resolved,
+        )
+
+    def echoes(self) -> tuple[Echo, Echo]:
+        """The last echo and the one before it."""
+        last, before = self._echo.reshape(2, 5, *self._shape).copy()
+        return Echo(*last), Echo(*before)
