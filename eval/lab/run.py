@@ -203,8 +203,8 @@ def _script(scenario: Scenario, daemon: str | None) -> str:
 
 
 def _daemon_config(scheme: str, seed: int) -> bytes:
-    policy = "agent" if scheme == "switcher" else "random"
-    return f'policy = "{policy}"\nseed = {seed}\n'.encode()
+    policy = "mutant" if scheme == "switcher" else "random"
+    return f'[daemon]\npolicy = "{policy}"\nseed = {seed}\n'.encode()
 
 
 def _follower(scenario: Scenario, on_progress: Callable[[Sample], None]) -> Callable[[str], None]:
