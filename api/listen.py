@@ -54,9 +54,9 @@ def tcp_socket(address: str) -> socket.socket:
         ip = ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
         number = int(port)
     except ValueError:
-        raise ConfigError("tcp", address, allowed) from None
+        raise ConfigError("api.tcp", address, allowed) from None
     if not ip.is_loopback or not 0 < number < 65536:
-        raise ConfigError("tcp", address, allowed)
+        raise ConfigError("api.tcp", address, allowed)
     listener = socket.socket(socket.AF_INET6 if ip.version == 6 else socket.AF_INET, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -20,6 +20,7 @@ from ltp_switcher.api.app import create_app
 from ltp_switcher.api.backend import Daemon
 from ltp_switcher.api.listen import tcp_socket, unix_socket
 from ltp_switcher.api.protocol import ProblemProtocol
+from ltp_switcher.daemon import log as logs
 from ltp_switcher.daemon.config import DEFAULT_PATH, Config, Value
 from ltp_switcher.daemon.config_load import load
 from ltp_switcher.daemon.notify import ServiceManager
@@ -57,9 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     }
     try:
         config = load(options.config, os.environ, overrides)
-        logging.basicConfig(
-            level=config.daemon.log_level.upper(), format="%(levelname)s: %(message)s", stream=sys.stderr
-        )
+        logs.set_up(config.daemon.log_level)
         serve(config, options.group)
     except LtpSwitcherError as error:
         print(f"ltp-switcher-api: {error}", file=sys.stderr)

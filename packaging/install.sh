@@ -57,7 +57,7 @@ install_module() {
         dkms remove "$module/$old" --all >/dev/null
         [ "$old" = "$version" ] || rm -rf "/usr/src/$module-$old"
     done
-    say "module $version: built and installed by DKMS for $(uname -r)"
+    say "module $version: DKMS builds and installs it for $(uname -r)"
     local log
     if ! log=$(dkms install "$module_source" -k "$(uname -r)" 2>&1); then
         printf '%s\n' "$log" >&2

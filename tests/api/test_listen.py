@@ -42,8 +42,9 @@ def test_socket_belongs_to_the_group(tmp_path: Path) -> None:
 
 
 def test_unknown_group_leaves_nothing_behind(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="group: 'no-such-group'"), unix_socket(
-        tmp_path / "api.sock", "no-such-group"
+    with (
+        pytest.raises(ConfigError, match="group: 'no-such-group'"),
+        unix_socket(tmp_path / "api.sock", "no-such-group"),
     ):
         pass
     assert list(tmp_path.iterdir()) == []
@@ -83,14 +84,14 @@ def test_successors_socket_survives_our_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "address", ["0.0.0.0:80", "192.0.2.1:80", "[::]:80", "localhost", "127.0.0.1:0", "127.0.0.1:x", ":80", ""]  # noqa: S104
+    "address",
+    ["0.0.0.0:80", "192.0.2.1:80", "[::]:80", "localhost", "127.0.0.1:0", "127.0.0.1:x", ":80", ""],
 )
 def test_tcp_is_for_the_loopback_alone(address: str) -> None:
-    with pytest.raises(ConfigError, match="tcp:.*allowed: a loopback address"):
+    with pytest.raises(ConfigError, match=r"api\.tcp:.*allowed: a loopback address"):
         tcp_socket(address)
 
 
 def test_tcp_port_in_use() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        with pytest.raises(ControlError, match="in use"):
-            tcp_socket(f"127.0.0.1:{taken.getsockname()[1]}")
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(ControlError, match="in use"):
+        tcp_socket(f"127.0.0.1:{taken.getsockname()[1]}")

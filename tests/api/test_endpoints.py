@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every endpoint answers when all is well."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from ask import Ask
+from stand_in_kernel import REMOTES
+
+
+def test_flows_come_by_cookie(ask: Ask) -> None:
+    page = ask("GET", "/v1/flows").json()
+    assert [flow["cookie"] for flow in page["flows"]] == sorted(REMOTES, key=int)
+    assert (page["total"], page["limit"], page["offset"]) == (3, 100, 0)
+
+
+def test_flow_in_the_fields_units(ask: Ask) -> None:
+    flow = ask("GET", "/v1/flows/4711").json()
+    expected = {
+        "cookie": "4711",
+        "local": "192.0.2.1:40000",
+        "remote": "198.51.100.7:443",
+        "family": "ipv4",
+        "arm": "cubic",
+        "prev_arm": None,
+        "pinned": False,
+        "cwnd_pkts": 28,
+        "ssthresh_pkts": None,
+        "srtt_ms": 40.5,
+        "rtt_ms": 41.0,
+        "min_rtt_ms": 40.0,
+        "delivery_rate_mbps": 8.0,
+        "pacing_rate_mbps": None,
+        "lost_pkts": 3,
+        "retrans_pkts": 2,
+        "delivered_pkts": 700,
+        "acked_bytes": 1_000_000,
+    }
+    assert {name: flow[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "cookies"),
+    [
+        ("limit=1", ["815"]),
+        ("limit=1&offset=1", ["4711"]),
+        ("offset=3", []),
+        ("arm=cubic", ["815", "4711", "18446744073709551615"]),
+        ("arm=bbr", []),
+        ("arm=yeah", []),
+        ("prefix=198.51.100.0/24", ["4711"]),
+        ("prefix=2001:db8::/32", ["18446744073709551615"]),
+        ("prefix=203.0.113.9", ["815"]),
+        ("arm=cubic&prefix=0.0.0.0/0&limit=1", ["815"]),
+    ],
+)
+def test_flows_are_filtered_then_paged(ask: Ask, query: str, cookies: list[str]) -> None:
+    assert [flow["cookie"] for flow in ask("GET", f"/v1/flows?{query}").json()["flows"]] == cookies
+
+
+def test_total_counts_all_pages(ask: Ask) -> None:
+    assert ask("GET", "/v1/flows?limit=1&prefix=0.0.0.0/0").json()["total"] == 2
+
+
+def test_pin_and_unpin(ask: Ask) -> None:
+    pinned = ask("PUT", "/v1/flows/4711/pin", json={"arm": "bbr"})
+    assert pinned.status_code == 200
+    assert (pinned.json()["arm"], pinned.json()["pinned"], pinned.json()["prev_arm"]) == (
+        "bbr",
+        True,
+        "cubic",
+    )
+    assert [flow["cookie"] for flow in ask("GET", "/v1/flows?arm=bbr").json()["flows"]] == ["4711"]
+    assert ask("DELETE", "/v1/flows/4711/pin").json()["pinned"] is False
+    assert ask("DELETE", "/v1/flows/4711/pin").status_code == 200, "unpinning twice is no error"
+
+
+def test_arms_say_why_not(ask: Ask) -> None:
+    arms = {arm["name"]: arm for arm in ask("GET", "/v1/arms").json()["arms"]}
+    assert arms["cubic"] == {"id": 1, "name": "cubic", "state": "available", "kind": "kernel", "reason": None}
+    assert (arms["yeah"]["state"], arms["yeah"]["reason"]) == ("unavailable", "no such protocol")
+    assert arms["dctcp"]["state"] == "refused"
+
+
+def test_pool(ask: Ask) -> None:
+    assert ask("GET", "/v1/pool").json()["arms"] == ["cubic", "bbr", "vegas"]
+    assert ask("PUT", "/v1/pool", json={"arms": ["vegas", "bbr"]}).json()["arms"] == ["vegas", "bbr"]
+    assert ask("GET", "/v1/pool").json()["arms"] == ["vegas", "bbr"]
+
+
+def test_k(ask: Ask) -> None:
+    assert ask("GET", "/v1/k").json() == {"k": 6}
+    assert ask("PUT", "/v1/k", json={"k": 2}).json() == {"k": 2}
+    assert ask("GET", "/v1/k").json() == {"k": 2}
+
+
+def test_mode(ask: Ask) -> None:
+    assert ask("GET", "/v1/mode").json() == {"mode": "advise"}
+    assert ask("PUT", "/v1/mode", json={"mode": "off"}).json() == {"mode": "off"}
+    assert ask("GET", "/v1/status").json()["mode"] == "off"
+
+
+def test_mpts(ask: Ask) -> None:
+    assert ask("GET", "/v1/mpts").json() == {"running": False, "searches": [], "teams": []}
+    assert ask("PUT", "/v1/k", json={"k": 1}).status_code == 200
+    started = ask("POST", "/v1/mpts", json={})
+    assert started.status_code == 202
+    assert started.json()["running"] is True
+    assert {search["k"] for search in started.json()["searches"]} == {1}
+
+
+def test_status_and_health(ask: Ask) -> None:
+    status = ask("GET", "/v1/status").json()
+    assert (status["flows"], status["policy"], status["step_ms"]) == (3, "random", 10.0)
+    health = ask("GET", "/health")
+    assert health.status_code == 200
+    assert (health.json()["live"], health.json()["ready"], health.json()["mode"]) == (True, True, "advise")
+
+
+SAMPLE = re.compile(r'[a-z_]+(\{[a-z_]+="[^"\\\n]*"(,[a-z_]+="[^"\\\n]*")*\})? -?[0-9.e+-]+')
+
+
+def test_metrics_are_openmetrics(ask: Ask) -> None:
+    answer = ask("GET", "/metrics")
+    assert answer.headers["content-type"] == "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    *lines, end, empty = answer.text.split("\n")
+    assert (end, empty) == ("# EOF", "")
+    described: dict[str, str] = {}
+    for line in lines:
+        if line.startswith("# TYPE "):
+            _, _, name, kind = line.split(" ")
+            assert name not in described, "a family stands in one piece"
+            described[name] = kind
+        elif line.startswith("# UNIT "):
+            assert name.endswith("_" + line.split(" ")[3])
+        elif not line.startswith("# HELP "):
+            assert SAMPLE.fullmatch(line), line
+            suffixes = {"counter": ("_total",), "info": ("_info",), "summary": ("", "_sum", "_count")}
+            sample = line.partition(" ")[0].partition("{")[0]
+            assert sample.removeprefix(name) in suffixes.get(described[name], ("",)), line
+    assert "ltp_switcher_flows 3" in lines
+    assert 'ltp_switcher_mode{mode="advise"} 1' in lines
+
+
+def test_openapi_describes_every_endpoint(ask: Ask) -> None:
+    document = ask("GET", "/v1/openapi.json").json()
+    found = {(method, path) for path, methods in document["paths"].items() for method in methods}
+    assert found == {
+        ("get", "/v1/flows"),
+        ("get", "/v1/flows/{cookie}"),
+        ("put", "/v1/flows/{cookie}/pin"),
+        ("delete", "/v1/flows/{cookie}/pin"),
+        ("get", "/v1/arms"),
+        ("get", "/v1/pool"),
+        ("put", "/v1/pool"),
+        ("get", "/v1/k"),
+        ("put", "/v1/k"),
+        ("get", "/v1/mpts"),
+        ("post", "/v1/mpts"),
+        ("get", "/v1/mode"),
+        ("put", "/v1/mode"),
+        ("get", "/v1/status"),
+        ("get", "/health"),
+        ("get", "/metrics"),
+    }
+    text = str(document)
+    assert "HTTPValidationError" not in text
+    for reference in re.findall(r"#/components/schemas/(\w+)", text):
+        assert reference in document["components"]["schemas"]
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            assert operation["summary"]
+            assert operation["description"]
+            assert "application/problem+json" in operation["responses"]["503"]["content"]

@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever goes wrong, the answer is problem details that name the field, its value and what is allowed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from ask import Ask, asker
+
+from ltp_switcher.api.limits import BODY_BYTES_MAX
+from ltp_switcher.api.problems import MEDIA_TYPE, URN
+
+
+def problem(answer: httpx.Response, status: int, kind: str) -> dict[str, object]:
+    """The problem in an answer, with what every problem must have checked."""
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == MEDIA_TYPE
+    body = answer.json()
+    assert (body["type"], body["status"]) == (URN + kind, status)
+    assert body["instance"] == answer.request.url.path
+    assert body["title"]
+    assert body["detail"]
+    assert "Traceback" not in answer.text
+    return body
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "field", "value", "allowed"),
+    [
+        ("GET", "/v1/flows?limit=0", None, "limit", "0", "at least 1"),
+        ("GET", "/v1/flows?limit=1001", None, "limit", "1001", "at most 1000"),
+        ("GET", "/v1/flows?limit=ten", None, "limit", "ten", "a whole number"),
+        ("GET", "/v1/flows?offset=-1", None, "offset", "-1", "at least 0"),
+        ("GET", "/v1/flows?arm=cubik", None, "arm", "cubik", "one of: cubic, bbr, vegas, yeah, dctcp"),
+        ("GET", "/v1/flows?arm=" + 16 * "x", None, "arm", 16 * "x", "at most 15 characters"),
+        ("GET", "/v1/flows?prefix=10.0.0.1/8", None, "prefix", "10.0.0.1/8", "a network such as"),
+        ("GET", "/v1/flows?prefix=here", None, "prefix", "here", "a network such as"),
+        ("GET", "/v1/flows/0", None, "cookie", "0", "text that matches"),
+        ("GET", "/v1/flows/18446744073709551616", None, "cookie", "18446744073709551616", "from 1 to"),
+        ("DELETE", "/v1/flows/-1/pin", None, "cookie", "-1", "text that matches"),
+        ("PUT", "/v1/flows/4711/pin", {}, "arm", None, "required"),
+        ("PUT", "/v1/flows/4711/pin", {"arm": 7}, "arm", 7, "a string"),
+        ("PUT", "/v1/flows/4711/pin", {"arm": "yeah"}, "arm", "yeah", "one of: cubic, bbr, vegas"),
+        ("PUT", "/v1/flows/4711/pin", {"arm": "bbr", "for": 3}, "for", 3, "no such field"),
+        ("PUT", "/v1/pool", {"arms": []}, "arms", "[]", "at least 1"),
+        ("PUT", "/v1/pool", {"arms": "cubic"}, "arms", "cubic", "a list"),
+        ("PUT", "/v1/pool", {"arms": ["cubic", "cubik"]}, "arms[1]", "cubik", "one of: cubic, bbr, vegas"),
+        ("PUT", "/v1/pool", {"arms": ["bbr", "dctcp"]}, "arms[1]", "dctcp", "one of: cubic, bbr, vegas"),
+        ("PUT", "/v1/pool", {"arms": ["bbr", "bbr"]}, "arms[1]", "bbr", "each arm once"),
+        ("PUT", "/v1/pool", {"arms": ["bbr", 1]}, "arms[1]", 1, "a string"),
+        ("PUT", "/v1/pool", [1], "body", "[1]", "a JSON object"),
+        ("PUT", "/v1/k", {"k": 0}, "k", 0, "at least 1"),
+        ("PUT", "/v1/k", {"k": 21}, "k", 21, "at most 20"),
+        ("PUT", "/v1/k", {"k": "6"}, "k", "6", "a whole number"),
+        ("PUT", "/v1/k", {"k": True}, "k", True, "a whole number"),
+        ("PUT", "/v1/k", {"k": 2.5}, "k", 2.5, "a whole number"),
+        ("PUT", "/v1/mode", {"mode": "on"}, "mode", "on", "'active', 'advise' or 'off'"),
+        (
+            "POST",
+            "/v1/mpts",
+            {"prefix": "192.0.2.0/24"},
+            "prefix",
+            "192.0.2.0/24",
+            "a prefix with open flows",
+        ),
+    ],
+)
+def test_refused_input(
+    ask: Ask, method: str, path: str, body: object, field: str, value: object, allowed: str
+) -> None:
+    options = {} if body is None else {"json": body}
+    found = problem(ask(method, path, **options), 422, "invalid-value")
+    assert (found["field"], found["value"]) == (field, value)
+    assert allowed in str(found["allowed"])
+
+
+def test_every_refused_field_is_named(ask: Ask) -> None:
+    found = problem(ask("GET", "/v1/flows?limit=0&offset=x"), 422, "invalid-value")
+    assert [error["field"] for error in found["errors"]] == ["limit", "offset"]
+    assert "and 1 more" in found["detail"]
+
+
+def test_refused_arm_comes_with_the_kernels_reason(ask: Ask) -> None:
+    found = problem(ask("PUT", "/v1/flows/4711/pin", json={"arm": "dctcp"}), 422, "invalid-value")
+    assert found["detail"] == "arm: 'dctcp' is refused: needs ECN from the start"
+
+
+def test_long_values_are_cut(ask: Ask) -> None:
+    found = problem(ask("PUT", "/v1/mode", json={"mode": 5000 * "x"}), 422, "invalid-value")
+    assert len(found["value"]) < 250
+
+
+def test_unknown_flow(ask: Ask) -> None:
+    for method, path, body in (
+        ("GET", "/v1/flows/1", None),
+        ("PUT", "/v1/flows/1/pin", {"arm": "bbr"}),
+        ("DELETE", "/v1/flows/1/pin", None),
+    ):
+        found = problem(ask(method, path, json=body) if body else ask(method, path), 404, "not-found")
+        assert "cookie 1" in found["detail"]
+
+
+@pytest.mark.parametrize("path", ["/", "/v2/flows", "/v1/flows/", "/docs", "/v1/flows/1/2/3", "/v1/%00"])
+def test_unknown_path(ask: Ask, path: str) -> None:
+    answer = ask("GET", path)
+    assert answer.json()["type"] == URN + "unknown-path"
+    assert answer.status_code == 404
+
+
+def test_unknown_method(ask: Ask) -> None:
+    answer = ask("POST", "/v1/flows", json={})
+    found = problem(answer, 405, "method-not-allowed")
+    assert answer.headers["allow"] == "GET"
+    assert (found["field"], found["value"], found["allowed"]) == ("method", "POST", "GET")
+
+
+def test_malformed_json(ask: Ask) -> None:
+    answer = ask("PUT", "/v1/k", content=b'{"k": 6', headers={"content-type": "application/json"})
+    found = problem(answer, 400, "malformed-json")
+    assert found["field"] == "body"
+
+
+@pytest.mark.parametrize("media_type", ["text/plain", "application/x-www-form-urlencoded", ""])
+def test_other_media_types(ask: Ask, media_type: str) -> None:
+    answer = ask("PUT", "/v1/k", content=b'{"k": 6}', headers={"content-type": media_type})
+    found = problem(answer, 415, "unsupported-media-type")
+    assert (found["value"], found["allowed"]) == (media_type, "application/json")
+
+
+def test_too_large(ask: Ask) -> None:
+    declared = ask("PUT", "/v1/pool", json={"arms": [BODY_BYTES_MAX * "x"]})
+    problem(declared, 413, "content-too-large")
+
+    async def pieces() -> Iterator[bytes]:
+        for _ in range(10):
+            yield (BODY_BYTES_MAX // 8) * b" "
+
+    chunked = ask("PUT", "/v1/pool", content=pieces(), headers={"content-type": "application/json"})
+    problem(chunked, 413, "content-too-large")
+
+
+def test_largest_body_is_taken(ask: Ask) -> None:
+    body = json.dumps({"k": 2}).encode().ljust(BODY_BYTES_MAX)
+    assert ask("PUT", "/v1/k", content=body, headers={"content-type": "application/json"}).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/v1/flows", "/v1/status", "/health", "/metrics", "/v1/mode", "/v1/arms"])
+def test_no_daemon(tmp_path: Path, path: str) -> None:
+    answer = asker(tmp_path / "nobody.sock")("GET", path)
+    found = problem(answer, 503, "daemon-unavailable")
+    assert "is it running?" in found["detail"]
+    assert answer.headers["retry-after"] == "1"
+
+
+@pytest.fixture
+def garbled(tmp_path: Path) -> Iterator[Path]:
+    """A control socket whose server answers in another daemon's words."""
+    path = tmp_path / "garbled.sock"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+
+        def serve() -> None:
+            with listener.accept()[0] as peer:
+                peer.recv(4096)
+                peer.sendall(b'{"id": 1, "result": {"mode": 7}}\n')
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield path
+        thread.join()
+
+
+def test_answer_of_another_version(garbled: Path) -> None:
+    found = problem(asker(garbled)("GET", "/v1/mode"), 502, "unexpected-answer")
+    assert "same version" in found["detail"]
+
+
+def test_bug_shows_no_traceback(control_socket: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ltp_switcher.api.routes.service.from_json", lambda _: 1 / 0)
+    ask = asker(control_socket, raise_app_exceptions=False)
+    found = problem(ask("GET", "/metrics"), 500, "internal")
+    assert "division" not in json.dumps(found)
+
+
+def over_tcp(control_socket: Path, method: str, path: str, host: str) -> tuple[int, dict[str, object]]:
+    """Status and body of a request as it comes from a TCP listener."""
+    from ltp_switcher.api.app import create_app
+    from ltp_switcher.api.backend import Daemon
+
+    app = create_app(Daemon(control_socket))
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": method,
+        "scheme": "http",
+        "path": path,
+        "query_string": b"",
+        "root_path": "",
+        "headers": [(b"host", host.encode()), (b"content-type", b"application/json")],
+        "client": ("127.0.0.1", 50_000),
+        "server": ("127.0.0.1", 9480),
+    }
+    sent: list[dict[str, object]] = []
+
+    async def receive() -> dict[str, object]:
+        return {"type": "http.request", "body": b'{"mode": "off"}', "more_body": False}
+
+    async def send(message: dict[str, object]) -> None:
+        sent.append(message)
+
+    asyncio.run(app(scope, receive, send))
+    return sent[0]["status"], json.loads(b"".join(message.get("body", b"") for message in sent))
+
+
+@pytest.mark.parametrize("host", ["localhost", "localhost:9480", "127.0.0.1:9480", "[::1]:9480", "[::1]"])
+def test_tcp_reads(control_socket: Path, host: str) -> None:
+    assert over_tcp(control_socket, "GET", "/v1/mode", host) == (200, {"mode": "advise"})
+
+
+def test_tcp_changes_nothing(control_socket: Path) -> None:
+    status, found = over_tcp(control_socket, "PUT", "/v1/mode", "localhost")
+    assert (status, found["type"]) == (403, URN + "read-only")
+    assert over_tcp(control_socket, "GET", "/v1/mode", "localhost")[1] == {"mode": "advise"}
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:9480", "localhost.evil.example", "", "[::2]"])
+def test_tcp_is_deaf_to_other_hosts(control_socket: Path, host: str) -> None:
+    status, found = over_tcp(control_socket, "GET", "/v1/mode", host)
+    assert (status, found["type"]) == (403, URN + "forbidden-host")
