@@ -13,10 +13,12 @@ Usage: packaging/install.sh [--no-module] [--no-start]
 Environment:
   DESTDIR  put every file below this directory, and change nothing else
   PREFIX   where programs go (default /usr; /usr/local works too)
+  KERNEL   release of the kernel to build the module for (default: the running one)
   PYTHON   the interpreter to run on (default /usr/bin/python3)
 END
 }
 
+kernel=${KERNEL:-$(uname -r)}
 with_module=yes
 with_start=yes
 for option; do
@@ -33,11 +35,11 @@ check_machine() {
     "$PYTHON" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ||
         die "Python 3.11 or newer with venv is missing" "apt install python3-venv"
     [ "$with_module" ] && [ ! "$staged" ] || return 0
-    [ -e /proc/modules ] || die "this kernel ($(uname -r)) cannot load modules" \
+    [ "${KERNEL:-}" ] || [ -e /proc/modules ] || die "this kernel ($kernel) cannot load modules" \
         "install on a kernel with CONFIG_MODULES, or leave the module out: --no-module"
     command -v dkms >/dev/null || die "dkms is missing" "apt install dkms"
-    [ -e "/lib/modules/$(uname -r)/build/Makefile" ] || die "the headers of this kernel are missing" \
-        "apt install linux-headers-$(uname -r)" \
+    [ -e "/lib/modules/$kernel/build/Makefile" ] || die "the headers of this kernel are missing" \
+        "apt install linux-headers-$kernel" \
         "(if there is no such package, the kernel was upgraded since it booted: reboot first)"
 }
 
@@ -57,9 +59,9 @@ install_module() {
         dkms remove "$module/$old" --all >/dev/null
         [ "$old" = "$version" ] || rm -rf "/usr/src/$module-$old"
     done
-    say "module $version: DKMS builds and installs it for $(uname -r)"
+    say "module $version: DKMS builds and installs it for $kernel"
     local log
-    if ! log=$(dkms install "$module_source" -k "$(uname -r)" 2>&1); then
+    if ! log=$(dkms install "$module_source" -k "$kernel" 2>&1); then
         printf '%s\n' "$log" >&2
         die "DKMS could not build the module" \
             "its log: /var/lib/dkms/$module/$version/build/make.log"
@@ -101,6 +103,18 @@ install_python() {
     done
 }
 
+# A configuration that is there is the administrator's; what is new stands in the example.
+install_config() {
+    mkdir -p "$DESTDIR$doc" "$DESTDIR$config"
+    "$DESTDIR$lib/bin/python3" -m ltp_switcher.daemon.cli config --example >"$DESTDIR$doc/config.example.toml"
+    if [ -e "$DESTDIR$config/config.toml" ]; then
+        say "configuration kept: $DESTDIR$config/config.toml"
+    else
+        say "configuration → $DESTDIR$config/config.toml"
+        cp "$DESTDIR$doc/config.example.toml" "$DESTDIR$config/config.toml"
+    fi
+}
+
 # Unit files name paths below /usr.
 place() { # SOURCE TARGET
     say "$(basename "$2") → $DESTDIR$2"
@@ -134,6 +148,7 @@ check_machine
 say "ltp-switcher $version"
 install_module
 install_python
+install_config
 install_files
 start
 say "done; \`ltp-switcher doctor\` tells how things stand"
