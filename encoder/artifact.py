@@ -1,24 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The encoder's file: one .npz with the weights, what LinUCB starts from, metadata and a checksum.
+"""The encoder's file: its weights, and what LinUCB starts from; see `ltp_switcher.artifacts`.
 
-Members: the arrays of `WEIGHT_NAMES` in PyTorch's layout (float32), `prior_A`, `prior_b`, `prior_counts`
-(float64, one row for each arm id), `metadata` (JSON, UTF-8 bytes), `checksum` (SHA-256 of all the others
-as `digest` reads them). Loading needs neither PyTorch nor pickle.
+Arrays: those of `WEIGHT_NAMES` in PyTorch's layout (float32), and `prior_A`, `prior_b`, `prior_counts`
+(float64, one row for each arm id).
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ltp_switcher import artifacts
 from ltp_switcher.errors import ArtifactError
 
 VERSION: Final = 1
@@ -41,7 +38,7 @@ class Artifact:
     """
 
     weights: Mapping[str, NDArray[np.float32]]
-    prior_A: NDArray[np.float64]
+    prior_A: NDArray[np.float64]  # noqa: N815 - the name of the papers
     prior_b: NDArray[np.float64]
     prior_counts: NDArray[np.float64]
     metadata: Mapping[str, object] = field(default_factory=dict)
@@ -49,34 +46,18 @@ class Artifact:
     @property
     def digest(self) -> str:
         """SHA-256 of the weights: two encoders with the same digest give the same contexts."""
-        return digest(self.weights)
-
-
-def digest(arrays: Mapping[str, NDArray[np.generic]]) -> str:
-    """SHA-256 over names, types, shapes and bytes, in the order of the names."""
-    running = hashlib.sha256()
-    for name in sorted(arrays):
-        array = np.ascontiguousarray(arrays[name])
-        running.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
-        running.update(array.tobytes())
-    return running.hexdigest()
+        return artifacts.digest(self.weights)
 
 
 def save(path: Path, artifact: Artifact) -> str:
     """Write the file and return its checksum. The same artifact gives the same bytes."""
-    metadata = json.dumps({**artifact.metadata, "version": VERSION}, sort_keys=True).encode()
     arrays: dict[str, NDArray[np.generic]] = {
         **{name: artifact.weights[name].astype(np.float32) for name in WEIGHT_NAMES},
         "prior_A": artifact.prior_A,
         "prior_b": artifact.prior_b,
         "prior_counts": artifact.prior_counts,
-        "metadata": np.frombuffer(metadata, np.uint8),
     }
-    checksum = digest(arrays)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("wb") as file:
-        np.savez(file, allow_pickle=False, **arrays, checksum=np.frombuffer(checksum.encode(), np.uint8))
-    return checksum
+    return artifacts.write(path, arrays, artifact.metadata, version=VERSION)
 
 
 def load(path: Path = WEIGHTS) -> Artifact:
@@ -85,31 +66,19 @@ def load(path: Path = WEIGHTS) -> Artifact:
     Raises:
         ArtifactError: it is missing, unreadable, of another version, or fails its checksum.
     """
-    if not path.is_file():
-        raise ArtifactError(
-            f"encoder weights not found at {path}: restore the file from the distribution, or train it "
-            "with `make train-encoder`"
-        )
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        stored = bytes(arrays.pop("checksum")).decode()
-        metadata = json.loads(bytes(arrays["metadata"]))
-    except (OSError, ValueError, KeyError, BadZipFile, EOFError) as error:
-        raise ArtifactError(f"encoder weights {path} cannot be read: {error}") from error
-    if digest(arrays) != stored:
-        raise ArtifactError(f"encoder weights {path} are corrupt: their checksum does not match")
-    if metadata.get("version") != VERSION:
-        raise ArtifactError(
-            f"encoder weights {path} are of version {metadata.get('version')}; this release reads {VERSION}"
-        )
+    arrays, metadata = artifacts.read(
+        path,
+        what="encoder weights",
+        version=VERSION,
+        remedy="restore the file from the distribution, or train it with `make train-encoder`",
+    )
     missing = {*WEIGHT_NAMES, *_PRIOR_NAMES} - arrays.keys()
     if missing:
         raise ArtifactError(f"encoder weights {path} lack {', '.join(sorted(missing))}")
     return Artifact(
-        weights={name: arrays[name] for name in WEIGHT_NAMES},
-        prior_A=arrays["prior_A"],
-        prior_b=arrays["prior_b"],
-        prior_counts=arrays["prior_counts"],
+        weights={name: arrays[name].astype(np.float32) for name in WEIGHT_NAMES},
+        prior_A=arrays["prior_A"].astype(np.float64),
+        prior_b=arrays["prior_b"].astype(np.float64),
+        prior_counts=arrays["prior_counts"].astype(np.float64),
         metadata=metadata,
     )

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ltp_switcher.encoder.artifact import WEIGHTS, Artifact, load
 from ltp_switcher.errors import ArtifactError
+from ltp_switcher.layers import Cell, gru_cell, linear
 
 Array = NDArray[np.float32]
 
@@ -45,12 +46,9 @@ class GRUEncoder:
         for name, shape in expected.items():
             if weights[name].shape != shape:
                 raise ArtifactError(f"encoder weights: {name} has shape {weights[name].shape}, not {shape}")
-        self._from_input = np.ascontiguousarray(weights["gru_weight_ih"].T)
-        self._from_hidden = np.ascontiguousarray(weights["gru_weight_hh"].T)
-        self._input_bias = weights["gru_bias_ih"]
-        self._hidden_bias = weights["gru_bias_hh"]
-        self._fc1, self._fc1_bias = np.ascontiguousarray(weights["fc1_weight"].T), weights["fc1_bias"]
-        self._fc2, self._fc2_bias = np.ascontiguousarray(weights["fc2_weight"].T), weights["fc2_bias"]
+        self._cell = Cell(
+            weights["gru_weight_ih"], weights["gru_weight_hh"], weights["gru_bias_ih"], weights["gru_bias_hh"]
+        )
 
     @classmethod
     def from_file(cls, path: Path = WEIGHTS) -> GRUEncoder:
@@ -71,14 +69,7 @@ class GRUEncoder:
         Returns:
             The new state, shape (n, hidden_size), and the contexts z, shape (n, output_size), within ±1.
         """
-        size = self.hidden_size
-        ours = inputs @ self._from_input + self._input_bias
-        theirs = hidden @ self._from_hidden + self._hidden_bias
-        # sigmoid(x) = (1 + tanh(x / 2)) / 2 cannot overflow.
-        gates = np.tanh((ours[:, : 2 * size] + theirs[:, : 2 * size]) * np.float32(0.5))
-        gates = gates * np.float32(0.5) + np.float32(0.5)
-        reset, update = gates[:, :size], gates[:, size:]
-        candidate = np.tanh(ours[:, 2 * size :] + reset * theirs[:, 2 * size :])
-        state = candidate + update * (hidden - candidate)
-        middle = np.maximum(state @ self._fc1 + self._fc1_bias, np.float32(0))
-        return state, np.tanh(middle @ self._fc2 + self._fc2_bias)
+        weights = self.artifact.weights
+        state = gru_cell(inputs, hidden, self._cell)
+        middle = np.maximum(linear(state, weights["fc1_weight"], weights["fc1_bias"]), np.float32(0))
+        return state, np.tanh(linear(middle, weights["fc2_weight"], weights["fc2_bias"]))

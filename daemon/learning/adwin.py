@@ -6,10 +6,10 @@ of 1, 2, 4, … values each. Where two parts of the window differ in mean by mor
 excuse, the older part is dropped: a change. Beside sum and variance every bucket keeps its maximum, so
 that the largest value of the window is known at any time (Mutant §5.1, Dynamic Reward Normalization).
 
-Detects at the same updates as river's `AdaptiveWindowing`, which is the reference in the tests. Two
+Detects at the same updates as river's `AdaptiveWindowing`, which is the reference in the tests. Three
 differences: river's wrapper `river.drift.ADWIN` throws the whole window away after a change, we keep the
-newer part as the paper [11] does (and, with `shed`, no more than that); and a window ends at `LEVELS` levels (98,000 values), where river's
-grows without limit.
+newer part as the paper [11] does; with `shed`, we keep no more than that; and a window ends at `LEVELS`
+levels (98,000 values), where river's grows without limit.
 """
 
 from __future__ import annotations

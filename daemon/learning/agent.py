@@ -25,6 +25,7 @@ from ltp_switcher.daemon.learning.decisions import (
     TIME_NS,
     Decisions,
     Outcome,
+    main_sender,
 )
 from ltp_switcher.daemon.learning.features import N_FEATURES, FeatureWindows
 from ltp_switcher.daemon.learning.knowledge import Knowledge, Sums
@@ -188,7 +189,9 @@ class Agent:
         context = np.ones((n, self._bandit.dim))
         context[:, :-1] = z
 
-        changed = self._measure(slots, records, active, srtt_us, time_ns)
+        # The arm that shows in this step's samples is the one that sent them, an RTT ago.
+        sender = main_sender(records, active) if config.credit == "sent" else active
+        changed = self._measure(slots, records, sender, srtt_us, time_ns)
         self._decisions.fold(slots, records, time_ns)
         self._learn(slots, records, self._decisions.ripe(slots, time_ns, srtt_us), srtt_us)
 
@@ -259,7 +262,7 @@ class Agent:
         self,
         slots: Slots,
         records: RecordArray,
-        active: NDArray[np.intp],
+        sender: NDArray[np.intp],
         srtt_us: Floats,
         time_ns: NDArray[np.int64],
     ) -> NDArray[np.bool_]:
@@ -272,10 +275,10 @@ class Agent:
             rtt_samples > 0, records["rtt_stat"]["sum"] / np.maximum(rtt_samples, 1.0), srtt_us
         )
         changed = np.zeros(len(slots), np.bool_)
-        told = np.flatnonzero((rate_Bps > 0) & (rtt_us > 0) & (active >= 1) & (active <= ARMS_MAX))
+        told = np.flatnonzero((rate_Bps > 0) & (rtt_us > 0) & (sender >= 1) & (sender <= ARMS_MAX))
         if told.size:
             changed[told] = self._normaliser.update(
-                slots[told], active[told], rate_Bps[told], rtt_us[told], time_ns[told]
+                slots[told], sender[told], rate_Bps[told], rtt_us[told], time_ns[told]
             )
         delivered = records["delivered"].astype(np.float64)
         lost = records["lost"].astype(np.float64)
@@ -329,7 +332,7 @@ class Agent:
         if config.ucb == "linucb":
             bonus = config.alpha * self._bandit.widths(slots, z)
         else:
-            counts = self._bandit.counts[slots]
+            counts = self._bandit.counts(slots)
             tried = counts > 0
             t = np.maximum((counts * in_pool).sum(axis=1, keepdims=True), 1.0)
             bonus = config.alpha * np.sqrt(2.0 * np.log(t) / np.where(tried, counts, 1.0))

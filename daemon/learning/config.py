@@ -22,7 +22,7 @@ class AgentConfig:
     ucb: "algorithm1" adds alpha * sqrt(2 log t / n_a), "linucb" alpha * sqrt(z' A^-1 z).
     alpha: weight of that bonus.
     ridge: lambda of LinUCB.
-    discount: factor on an arm's past at each of its updates.
+    discount: factor on what a flow knows of all its arms, each time it learns something.
     step_ms: delta, the length of a step.
     hold_steps, hold_rtts, hold_ms: a decision stands for the longest of the three.
     credit: "sent" gives a sample to the decision under which its data left, "acked" to the decision in

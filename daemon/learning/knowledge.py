@@ -53,7 +53,12 @@ class Knowledge:
     """
 
     def __init__(
-        self, trained: Sums, trained_cap: float, global_cap: float, prefix_cap: float, prefixes_max: int = 1024
+        self,
+        trained: Sums,
+        trained_cap: float,
+        global_cap: float,
+        prefix_cap: float,
+        prefixes_max: int = 1024,
     ) -> None:
         self._trained = trained.capped(trained_cap)
         self._caps = (global_cap, prefix_cap)

@@ -6,8 +6,10 @@ keeps A^-1 by Sherman and Morrison. Rounding adds up over millions of updates, s
 afresh from A every `REINVERT_EVERY` of its updates; pairs start at different points of that cycle, so
 that the inversions spread over the steps.
 
-With discount < 1 an arm's own past fades at each of its updates (D-LinUCB, Russac et al. 2019): A and b
-shrink by the factor, and the ridge that fades with them is put back at the next inversion.
+With discount < 1 the past of all arms of a flow fades whenever the flow learns something (D-LinUCB, Russac
+et al. 2019): an arm that was not tried for long becomes uncertain again, and worth another look. A and
+b then shrink by the factor. For the arms that were not tried this is a scalar, `_faded`, that is folded
+in when their turn comes; the ridge that fades along is put back when half of it has gone.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ class LinUCB:
         n_arms: columns.
         dim: length of a context z.
         ridge: lambda, the precision of an arm about which nothing is known.
-        discount: factor on an arm's past at each of its updates, in (0, 1].
+        discount: factor on the past of a row's arms at each of the row's updates, in (0, 1].
     """
 
     def __init__(
@@ -47,13 +49,15 @@ class LinUCB:
         self._inverse = np.broadcast_to(eye / ridge, (capacity, n_arms, dim, dim)).copy()
         self._b = np.zeros((capacity, n_arms, dim))
         self._theta = np.zeros((capacity, n_arms, dim))
-        self.counts = np.zeros((capacity, n_arms))
+        self._counts = np.zeros((capacity, n_arms))
+        self._faded = np.ones((capacity, n_arms))
+        self._ridge_left = np.ones((capacity, n_arms))
         self._since = self._staggered(np.arange(capacity))
 
     @property
     def capacity(self) -> int:
         """Rows that there is room for."""
-        return len(self.counts)
+        return len(self._counts)
 
     def grow(self, capacity: int) -> None:
         """Make room for more rows."""
@@ -63,7 +67,9 @@ class LinUCB:
         self._inverse = np.concatenate([self._inverse, more._inverse])
         self._b = np.concatenate([self._b, more._b])
         self._theta = np.concatenate([self._theta, more._theta])
-        self.counts = np.concatenate([self.counts, more.counts])
+        self._counts = np.concatenate([self._counts, more._counts])
+        self._faded = np.concatenate([self._faded, more._faded])
+        self._ridge_left = np.concatenate([self._ridge_left, more._ridge_left])
         self._since = np.concatenate([self._since, self._staggered(np.arange(old, capacity))])
 
     def start(self, slots: Slots, A: Floats, b: Floats, counts: Floats) -> None:
@@ -77,10 +83,16 @@ class LinUCB:
         """
         self._A[slots] = A + self.ridge * np.eye(self.dim)
         self._b[slots] = b
-        self.counts[slots] = counts
+        self._counts[slots] = counts
+        self._faded[slots] = 1.0
+        self._ridge_left[slots] = 1.0
         self._since[slots] = self._staggered(slots)
         self._inverse[slots] = np.linalg.inv(self._A[slots])
         self._theta[slots] = np.einsum("naij,naj->nai", self._inverse[slots], b)
+
+    def counts(self, slots: Slots) -> Floats:
+        """Updates behind each arm's estimate, as far as they have not faded, shape (n, arms)."""
+        return self._counts[slots] * self._faded[slots]
 
     def means(self, slots: Slots, z: Floats) -> Floats:
         """Expected reward of every arm, shape (n, arms), for contexts z of shape (n, dim)."""
@@ -89,49 +101,55 @@ class LinUCB:
     def widths(self, slots: Slots, z: Floats) -> Floats:
         """sqrt(z' A^-1 z) of every arm, shape (n, arms): the standard LinUCB bonus without alpha."""
         reach = self._inverse[slots] @ z[:, None, :, None]
-        squared: Floats = (reach[..., 0] * z[:, None, :]).sum(axis=-1)
-        return np.sqrt(np.maximum(squared, 0.0))
+        squared: Floats = (reach[..., 0] * z[:, None, :]).sum(axis=-1) / self._faded[slots]
+        # Nobody knows less than one who knows nothing: there A is the ridge alone.
+        nothing = (z * z).sum(axis=1, keepdims=True) / self.ridge
+        return np.sqrt(np.clip(squared, 0.0, nothing))
 
     def update(self, slots: Slots, columns: Columns, z: Floats, rewards: Floats) -> None:
         """Learn one reward for each row; a row may not appear twice.
 
         Args:
-            slots, columns: flow and arm, shape (n,).
+            slots: rows, shape (n,).
+            columns: arms, shape (n,).
             z: contexts of the decisions, shape (n, dim).
             rewards: normalised rewards, shape (n,).
         """
-        keep = self.discount
+        self._faded[slots] *= self.discount
+        keep = self._faded[slots, columns]
         inverse = self._inverse[slots, columns]
         reach = (inverse @ z[:, :, None])[..., 0]
         gain = reach / (keep + (reach * z).sum(axis=1))[:, None]
-        inverse = (inverse - gain[:, :, None] * reach[:, None, :]) / keep
-        b = keep * self._b[slots, columns] + rewards[:, None] * z
-        self._A[slots, columns] = keep * self._A[slots, columns] + z[:, :, None] * z[:, None, :]
+        inverse = (inverse - gain[:, :, None] * reach[:, None, :]) / keep[:, None, None]
+        outer = z[:, :, None] * z[:, None, :]
+        b = keep[:, None] * self._b[slots, columns] + rewards[:, None] * z
+        self._A[slots, columns] = keep[:, None, None] * self._A[slots, columns] + outer
         self._b[slots, columns] = b
         self._inverse[slots, columns] = inverse
         self._theta[slots, columns] = (inverse @ b[:, :, None])[..., 0]
-        self.counts[slots, columns] = keep * self.counts[slots, columns] + 1.0
+        self._counts[slots, columns] = keep * self._counts[slots, columns] + 1.0
+        self._faded[slots, columns] = 1.0
+        left = self._ridge_left[slots, columns] * keep
+        self._ridge_left[slots, columns] = left
         since = self._since[slots, columns] + 1
         self._since[slots, columns] = since
-        due = since >= REINVERT_EVERY
+        due = (since >= REINVERT_EVERY) | (left < 0.5)
         if due.any():
             self._reinvert(slots[due], columns[due])
 
     def widen(self, slots: Slots, keep: float) -> None:
         """Keep the estimates but only a share `keep` of the certainty, in (0, 1]: the path has changed."""
-        self._A[slots] *= keep
-        self._b[slots] *= keep
-        self._inverse[slots] /= keep
-        self.counts[slots] *= keep
+        self._faded[slots] *= keep
 
     def _reinvert(self, slots: Slots, columns: Columns) -> None:
-        lost = self.ridge * (1.0 - self.discount**REINVERT_EVERY)
-        A = self._A[slots, columns] + lost * np.eye(self.dim)
+        missing = self.ridge * (1.0 - self._ridge_left[slots, columns])
+        A = self._A[slots, columns] + missing[:, None, None] * np.eye(self.dim)
         A = 0.5 * (A + A.transpose(0, 2, 1))
         inverse = np.linalg.inv(A)
         self._A[slots, columns] = A
         self._inverse[slots, columns] = inverse
         self._theta[slots, columns] = (inverse @ self._b[slots, columns][:, :, None])[..., 0]
+        self._ridge_left[slots, columns] = 1.0
         self._since[slots, columns] = 0
 
     def _staggered(self, slots: Slots) -> NDArray[np.int64]:

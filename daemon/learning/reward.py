@@ -122,7 +122,13 @@ class RewardNormaliser:
         return changed
 
     def normalise(
-        self, slots: Slots, throughput_Bps: Floats, loss_rate: Floats, rtt_us: Floats, zeta: float, kappa: float
+        self,
+        slots: Slots,
+        throughput_Bps: Floats,
+        loss_rate: Floats,
+        rtt_us: Floats,
+        zeta: float,
+        kappa: float,
     ) -> Floats:
         """R / R_max, shape (n,), cut to 0..1; 0 for a flow without a measurement."""
         top = self.throughput_max_Bps[slots]

@@ -80,7 +80,8 @@ def read(
     if not path.is_file():
         raise ArtifactError(f"{what} not found at {path}: {remedy}")
     try:
-        with np.load(path, allow_pickle=False) as file:
+        # numpy does not close what it opened itself when it finds no archive in it.
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         stored = bytes(arrays.pop("checksum")).decode()
         metadata = json.loads(bytes(arrays["metadata"]))

@@ -104,12 +104,34 @@ def test_widen_keeps_the_mean_and_loses_certainty() -> None:
     row = np.zeros(1, np.intp)
     for _ in range(50):
         z = unit(rng, 1)
-        bandit.update(row, row, z, z.sum(axis=1))
+        for arm in (0, 1):
+            bandit.update(row, np.array([arm]), z, z.sum(axis=1))
     z = unit(rng, 1)
     mean, width = bandit.means(row, z), bandit.widths(row, z)
     bandit.widen(row, 0.25)
     np.testing.assert_allclose(bandit.means(row, z), mean)
     np.testing.assert_allclose(bandit.widths(row, z), 2 * width)
+
+
+def test_discount_makes_an_arm_left_alone_uncertain_again() -> None:
+    """And an update after a long time equals that of a model that faded step by step."""
+    rng = np.random.default_rng(11)
+    bandit = LinUCB(1, 2, DIM, discount=0.9)
+    row = np.zeros(1, np.intp)
+    A, b = np.eye(DIM), np.zeros(DIM)
+    for t in range(60):
+        z = unit(rng, 1)
+        arm = 0 if t < 20 or t == 59 else 1
+        A, b = 0.9 * A + 0.1 * np.eye(DIM), 0.9 * b
+        if arm == 0:
+            A, b = A + z.T @ z, b + z[0]
+        before = bandit.widths(row, z)[0, 0]
+        bandit.update(row, np.array([arm]), z, np.ones(1))
+        if arm == 1:
+            assert bandit.widths(row, z)[0, 0] >= before
+    z = unit(rng, 1)
+    assert bandit.counts(row)[0, 0] == pytest.approx(1, abs=0.2)
+    assert bandit.means(row, z)[0, 0] == pytest.approx(float(z[0] @ np.linalg.solve(A, b)), abs=0.05)
 
 
 def knowledge(trained: float = 0, everyone: float = 10, prefix: float = 20, most: int = 1024) -> Knowledge:
