@@ -69,7 +69,9 @@ def flow(options: argparse.Namespace) -> int:
 
 
 def arms(options: argparse.Namespace) -> int:
-    """Print the arms."""
+    """Print the arms, or load one."""
+    if options.load is not None:
+        return _print_object(options, _object(_call(options, "arms.load", name=options.load)))
     found = _objects(_call(options, "arms.list"))
     if options.json:
         return _print_json(found)

@@ -25,7 +25,7 @@ from ltp_switcher.daemon.assembly import (
 from ltp_switcher.daemon.config import Config
 from ltp_switcher.daemon.config_load import changed
 from ltp_switcher.daemon.control_server import ControlServer
-from ltp_switcher.daemon.datapath import Datapath
+from ltp_switcher.daemon.datapath import ArmInfo, Datapath
 from ltp_switcher.daemon.decisions import DecisionLog
 from ltp_switcher.daemon.engine import Engine
 from ltp_switcher.daemon.flows import FlowTable
@@ -122,6 +122,13 @@ class Daemon:
         self.engine.teams.active = mode == "active"
         if mode != before:
             log.info("mode is %s now, was %s", mode, before)
+
+    def load_arm(self, name: str) -> ArmInfo:
+        """Load an arm. It can be pinned at once, and chosen once the daemon starts with it."""
+        arm = self.datapath.load_arm(name)
+        self.arms = self.datapath.arms()
+        self.names.update({known.id: known.name for known in self.arms})
+        return arm
 
     def run(self) -> None:
         """Decide until SIGTERM or SIGINT; then save, and put back what was found."""

@@ -39,6 +39,7 @@ class Service:
             "flows.list": (self._flows, frozenset()),
             "flows.get": (self._flow, frozenset({"cookie"})),
             "arms.list": (self._arms, frozenset()),
+            "arms.load": (self._load_arm, frozenset({"name"})),
             "pool.get": (self._pool, frozenset()),
             "pool.set": (self._set_pool, frozenset({"arms"})),
             "k.get": (self._k, frozenset()),
@@ -113,6 +114,12 @@ class Service:
 
     def _arms(self, _: Params) -> Json:
         return [arm_json(arm) for arm in self._daemon.arms]
+
+    def _load_arm(self, params: Params) -> Json:
+        name = params.get("name")
+        if not isinstance(name, str) or not 0 < len(name) < protocol.ARM_NAME_MAX:
+            raise InvalidValueError("name", name, "the name of a congestion control, 15 characters at most")
+        return arm_json(self._daemon.load_arm(name))
 
     def _pool(self, _: Params) -> Json:
         teams = self._daemon.engine.teams
