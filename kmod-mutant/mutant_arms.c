@@ -76,6 +76,7 @@ static void open_arm(struct mutant_arm *arm, const struct tcp_congestion_ops *or
 	snprintf(arm->ops.name, sizeof(arm->ops.name), "m/%.13s", orig->name);
 	mutant_hook(&arm->ops);
 	arm->reason = NULL;
+	/* Pairs with mutant_arm_available(): whoever sees the state sees the ops. */
 	smp_store_release(&arm->state, MUTANT_ARM_STATE_AVAILABLE);
 }
 

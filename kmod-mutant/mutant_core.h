@@ -52,7 +52,7 @@ struct mutant_arm {
 	struct socket *pin;		/* a socket that runs `orig`, to hold its module */
 	u8 id;
 	u8 kind;			/* enum mutant_arm_kind */
-	u8 state;			/* enum mutant_arm_state; the rest is valid once available */
+	u8 state;			/* enum mutant_arm_state; last to become valid */
 	char name[MUTANT_ARM_NAME_MAX];
 	const char *reason;
 };
@@ -68,11 +68,13 @@ u8 mutant_arm_by_name(const char *name);
 
 static inline bool mutant_arm_available(u32 id)
 {
-	return id && id <= MUTANT_ARMS_MAX &&
-	       smp_load_acquire(&mutant_arms[id].state) == MUTANT_ARM_STATE_AVAILABLE;
+	if (!id || id > MUTANT_ARMS_MAX)
+		return false;
+	/* Pairs with open_arm(). */
+	return smp_load_acquire(&mutant_arms[id].state) == MUTANT_ARM_STATE_AVAILABLE;
 }
 
-/* An arm of one flow while it is frozen, with what it had set in the socket outside its own state. */
+/* A flow's frozen arm, with what it had set in the socket outside its own state. */
 struct mutant_slot {
 	u64 priv[ICSK_CA_PRIV_SIZE / sizeof(u64)];
 	u64 frozen_us;
@@ -144,7 +146,6 @@ bool mutant_flow_close(struct mutant_flow *f, struct mutant_record *rec);
 void mutant_flow_peek(struct mutant_flow *f, struct mutant_record *rec);
 void mutant_flow_own_record(struct mutant_flow *f, struct mutant_record *rec);
 
-/* Held while steps are closed or looked at. */
 extern struct mutex mutant_step_mutex;
 
 u8 mutant_start_first(struct sock *sk, u8 id);

@@ -15,6 +15,7 @@
 #include "mutant_core.h"
 #include "mutant_step.h"
 
+/* Held while steps are closed or looked at. */
 DEFINE_MUTEX(mutant_step_mutex);
 
 static struct kmem_cache *flow_cache;
@@ -93,7 +94,9 @@ bool mutant_flow_close(struct mutant_flow *f, struct mutant_record *rec)
 
 	if (READ_ONCE(step->number) != number)
 		return false;
+	/* The new number before seq; pairs with the barrier of mutant_step_begin(). */
 	smp_store_mb(f->number, number + 1);
+	/* What was written before mutant_step_end() made seq even is seen. */
 	seq = smp_load_acquire(&f->seq);
 	if (seq & 1)
 		smp_cond_load_acquire(&f->seq, VAL != seq);
@@ -125,6 +128,7 @@ void mutant_flow_peek(struct mutant_flow *f, struct mutant_record *rec)
 	do {
 		seq = smp_cond_load_acquire(&f->seq, !(VAL & 1));
 		read_current(f, rec);
+		/* The step before seq again. */
 		smp_rmb();
 	} while (READ_ONCE(f->seq) != seq);
 	complete_record(f, rec, f->closed_ns);
@@ -231,7 +235,7 @@ free:
 	kmem_cache_free(flow_cache, f);
 }
 
-/* The release of `mutant` and of its arms: the flow ends, or the socket moves to another protocol. */
+/* The release of `mutant` and of its arms: the flow ends, or moves to another protocol. */
 void mutant_flow_release(struct sock *sk)
 {
 	const struct tcp_congestion_ops *orig = mutant_arm_of(sk)->orig;
@@ -247,7 +251,7 @@ void mutant_flow_release(struct sock *sk)
 		return;
 	mutant_release_slots(sk, f);
 
-	/* What changed since the last ACK, for the totals; a disconnect has cleared the counters. */
+	/* What changed since the last ACK, for the totals; a disconnect has cleared it all. */
 	mutant_sample_read(sk, f, -1, &s);
 	if ((s32)(s.delivered - f->last.delivered) >= 0) {
 		step = mutant_step_begin(f);

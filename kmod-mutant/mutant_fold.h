@@ -21,18 +21,14 @@
 #include <uapi/linux/mutant.h>
 #else
 #include <stdbool.h>
-#include <stdint.h>
 #include <string.h>
 #include <linux/mutant.h>
-typedef uint8_t u8;
-typedef uint32_t u32;
-typedef int64_t s64;
-typedef uint64_t u64;
+typedef __u8 u8;
+typedef __u32 u32;
+typedef __s64 s64;
+typedef __u64 u64;
 #define likely(x)	__builtin_expect(!!(x), 1)
 #define unlikely(x)	__builtin_expect(!!(x), 0)
-#ifndef __always_inline
-#define __always_inline	inline __attribute__((always_inline))
-#endif
 #endif
 
 #define MUTANT_EPOCHS		128	/* a power of two */

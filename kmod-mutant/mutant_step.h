@@ -25,13 +25,14 @@
 
 #include "mutant_core.h"
 
-/* The step to write to. Preemption is off, for a closer may be spinning, until mutant_step_end(). */
+/* The step to write to. Preemption is off until mutant_step_end(), for a closer may be spinning. */
 static __always_inline struct mutant_step *mutant_step_begin(struct mutant_flow *f)
 {
 	struct mutant_step *step;
 	u32 number;
 
 	preempt_disable();
+	/* The odd seq before the number; pairs with the barrier of mutant_flow_close(). */
 	smp_store_mb(f->seq, f->seq + 1);
 	number = READ_ONCE(f->number);
 	step = &f->step[number & 1];
@@ -42,6 +43,7 @@ static __always_inline struct mutant_step *mutant_step_begin(struct mutant_flow 
 
 static __always_inline void mutant_step_end(struct mutant_flow *f)
 {
+	/* The step is complete when seq is even. */
 	smp_store_release(&f->seq, f->seq + 1);
 	preempt_enable();
 }

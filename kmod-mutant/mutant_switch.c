@@ -7,13 +7,14 @@
  *
  *	snd_cwnd	carries over, whatever an init makes of it (hybla's sets it to its rho)
  *	snd_cwnd_clamp	hybla sets 65535, yeah and highspeed 2^25: goes and comes with the arm
- *	snd_cwnd_cnt	a fraction of a packet in the arm's own unit: cubic lets it grow to 100 * cwnd,
- *			of which illinois would make 1000 * cwnd packets at once
+ *	snd_cwnd_cnt	a fraction of a packet in the arm's own unit: cubic lets it grow to
+ *			100 * cwnd, of which illinois would make 1000 * cwnd packets at once
  *	pacing		bbr asks for it and never takes that back
  *	snd_ssthresh	bbr sets it to infinity: the next arm would slow-start into a full queue
- *	ca_state	an arm that was frozen in recovery never hears that it ended; vegas, veno, yeah
- *			and hybla would stay switched off
+ *	ca_state	an arm that was frozen in recovery never hears that it ended; vegas,
+ *			veno, yeah and hybla would stay switched off
  */
+#include <linux/bits.h>
 #include <linux/inet_diag.h>
 
 #include "compat.h"
@@ -25,9 +26,13 @@
  * veno, yeah, illinois, cubic) and 32-bit microseconds (cubic) wrap at twice that, and an arm that
  * takes the past for the future waits for it to come.
  */
-#define MISSED_MAX	(1U << 30)
+#define MISSED_MAX	BIT(30)
 
-/* Run the init of an arm that has no state yet; false if it put another protocol in its place. */
+/*
+ * Run the init of an arm that has no state yet. An init may put another protocol in the arm's
+ * place (dctcp's does); the socket then runs `mutant`, which behaves like reno, and false is
+ * returned.
+ */
 static bool start(struct sock *sk, u8 id)
 {
 	const struct mutant_arm *arm = &mutant_arms[id];
@@ -37,7 +42,10 @@ static bool start(struct sock *sk, u8 id)
 	memset(icsk->icsk_ca_priv, 0, sizeof(icsk->icsk_ca_priv));
 	if (arm->orig->init)
 		arm->orig->init(sk);
-	return icsk->icsk_ca_ops == &arm->ops;
+	if (icsk->icsk_ca_ops == &arm->ops)
+		return true;
+	WRITE_ONCE(icsk->icsk_ca_ops, &mutant_arms[MUTANT_ARM_NONE].ops);
+	return false;
 }
 
 /* Start a flow with arm @id, or with the fallback if that refuses; returns which it is. */
@@ -119,7 +127,7 @@ static void freeze(struct sock *sk, struct mutant_flow *f)
 		leave_ssthresh(sk, f);
 }
 
-/* Give a frozen arm back what it owns; its memory too, so that it can be released or started. */
+/* Let go of a frozen arm's state, and of what that owns. */
 static void discard(struct sock *sk, struct mutant_flow *f, u8 id)
 {
 	struct inet_connection_sock *icsk = inet_csk(sk);
@@ -158,7 +166,7 @@ static void restore(struct sock *sk, const struct mutant_slot *slot, u8 id, u8 m
 	if (slot->paces)
 		cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED);
 	if (mode == MUTANT_RESTORE_MODE_REBASE) {
-		/* As the stack says it after an idle period, which began when the arm was frozen. */
+		/* As after an idle period, which began when the arm was frozen. */
 		lsndtime = tp->lsndtime;
 		tp->lsndtime = slot->frozen_jiffies;
 		mutant_call_tx_start(arm->orig, sk);
@@ -226,8 +234,9 @@ void mutant_switch(struct sock *sk, struct mutant_flow *f)
 		enter(sk, f, id);
 	}
 	f->arm = id;
-	/* cong_control comes after pkts_acked: this ACK reaches us once more, and is folded already. */
-	f->folded = mutant_arms[id].orig->cong_control && !mutant_arms[before].orig->cong_control;
+	/* cong_control comes after pkts_acked: this ACK, already folded, reaches us once more. */
+	f->folded = mutant_arms[id].orig->cong_control &&
+		    !mutant_arms[before].orig->cong_control;
 
 	if (id != before) {
 		mutant_epoch_begin(&f->epochs, id, tcp_sk(sk)->tcp_mstamp);
