@@ -15,6 +15,7 @@ from ltp_switcher.policies.simulator.simulator import Roster, Simulator
 from ltp_switcher.policies.simulator.statistics import Interval
 
 Array = NDArray[np.float32]
+Actions = NDArray[np.float32] | NDArray[np.int64]
 
 
 class Task(Protocol):
@@ -30,7 +31,7 @@ class Task(Protocol):
     def begin(self, simulator: Simulator, paths: Paths, flows: Flows) -> None:
         """A new episode starts on this simulator."""
 
-    def apply(self, actions: Array) -> None:
+    def apply(self, actions: Actions) -> None:
         """Carry out actions within ±1, shape (agents * E, action_size), or (agents * E,) of integers."""
 
     def observe(self, interval: Interval) -> tuple[Array, Array]:
@@ -94,7 +95,7 @@ class Environment:
             transition.observations, np.zeros_like(transition.rewards), transition.active, transition.over
         )
 
-    def step(self, actions: Array) -> Transition:
+    def step(self, actions: Actions) -> Transition:
         """Carry out the actions and advance one interval."""
         self.task.apply(actions)
         return self._advance()

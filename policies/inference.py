@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A policy's network at run time: a stack of layers in numpy, for all flows of an interval at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltp_switcher.errors import ArtifactError
+from ltp_switcher.layers import Array, Cell, gru_cell, linear, lstm_cell
+
+Kind = Literal["dense", "gru", "lstm"]
+Activation = Literal["none", "relu", "tanh"]
+
+_PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "dense": ("weight", "bias"),
+    "gru": Cell._fields,
+    "lstm": Cell._fields,
+}
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer of a stack. `activation` is of dense layers; a recurrent one has its own."""
+
+    kind: Kind
+    size: int
+    activation: Activation = "none"
+
+    @property
+    def state_size(self) -> int:
+        """Values that the layer carries from step to step for each flow."""
+        return {"dense": 0, "gru": 1, "lstm": 2}[self.kind] * self.size
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Names of its arrays."""
+        return _PARAMETERS[self.kind]
+
+    def describe(self) -> dict[str, object]:
+        """For metadata; `Layer(**…)` reads it."""
+        return asdict(self)
+
+
+class Network:
+    """Layers applied in order. The state of each flow is the caller's: shape (n, state_size).
+
+    Args:
+        layers: from input to output.
+        arrays: "0.weight", "0.bias", … by the layer's number and `Layer.parameters`; PyTorch's layout.
+
+    Raises:
+        ArtifactError: an array is missing or has the wrong shape.
+    """
+
+    def __init__(self, layers: Sequence[Layer], arrays: Mapping[str, NDArray[np.generic]]) -> None:
+        self.layers = tuple(layers)
+        self.state_size = sum(layer.state_size for layer in layers)
+        self._weights: list[list[Array]] = []
+        for number, layer in enumerate(layers):
+            names = [f"{number}.{name}" for name in layer.parameters]
+            missing = [name for name in names if name not in arrays]
+            if missing:
+                raise ArtifactError(f"network weights lack {', '.join(missing)}")
+            self._weights.append([np.ascontiguousarray(arrays[name], np.float32) for name in names])
+        self.input_size = self._weights[0][0].shape[1]
+        self.output_size = layers[-1].size
+        self._check()
+
+    def _check(self) -> None:
+        inputs = self.input_size
+        for number, (layer, weights) in enumerate(zip(self.layers, self._weights, strict=True)):
+            rows = {"dense": 1, "gru": 3, "lstm": 4}[layer.kind] * layer.size
+            shapes: list[tuple[int, ...]] = [(rows, inputs), (rows,)]
+            if layer.kind != "dense":
+                shapes = [(rows, inputs), (rows, layer.size), (rows,), (rows,)]
+            for name, weight, shape in zip(layer.parameters, weights, shapes, strict=True):
+                if weight.shape != shape:
+                    raise ArtifactError(
+                        f"network weights: {number}.{name} has shape {weight.shape}, not {shape}"
+                    )
+            inputs = layer.size
+
+    def initial_state(self, n: int) -> Array:
+        """State of n flows that have seen nothing."""
+        return np.zeros((n, self.state_size), np.float32)
+
+    def step(self, state: Array, inputs: Array) -> tuple[Array, Array]:
+        """Advance n flows by one step.
+
+        Args:
+            state: shape (n, state_size).
+            inputs: shape (n, input_size).
+
+        Returns:
+            The new state, shape (n, state_size), and the outputs, shape (n, output_size).
+        """
+        after = np.empty_like(state)
+        x, place = inputs, 0
+        for layer, weights in zip(self.layers, self._weights, strict=True):
+            before = state[:, place : place + layer.state_size]
+            if layer.kind == "dense":
+                x = linear(x, *weights)
+                if layer.activation == "relu":
+                    x = np.maximum(x, np.float32(0))
+                elif layer.activation == "tanh":
+                    x = np.tanh(x)
+            elif layer.kind == "gru":
+                x = gru_cell(x, before, Cell(*weights))
+                after[:, place : place + layer.size] = x
+            else:
+                x, cell = lstm_cell(x, before[:, : layer.size], before[:, layer.size :], Cell(*weights))
+                after[:, place : place + layer.size] = x
+                after[:, place + layer.size : place + layer.state_size] = cell
+            place += layer.state_size
+        return after, x

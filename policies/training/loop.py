@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Episodes of collecting and learning, with a checkpoint after each (LTP appendix D).
+
+An episode's links, losses and start times follow from the run's seed and the episode's number alone, and
+checkpoints fall between episodes. So a run that was cut off and resumed is, step for step, the run that
+was not, on the same machine and with the same number of threads.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import Final, Protocol
+
+import numpy as np
+import torch
+
+from ltp_switcher.errors import ArtifactError
+from ltp_switcher.policies.simulator.tasks import Actions, Transition
+from ltp_switcher.policies.training.replay import Replay
+
+_POINTER: Final = "checkpoint.json"
+
+
+class Agent(Protocol):
+    """What the loop needs of `Td3` and `Dqn`."""
+
+    rng: np.random.Generator
+    replay: Replay
+
+    def begin(self, slots: int) -> None:
+        """Start an episode."""
+
+    def act(self, seen: Transition, *, explore: bool = True) -> Actions:
+        """Choose actions."""
+
+    def finish(self, seen: Transition) -> None:
+        """End an episode."""
+
+    def learn(self, updates: int) -> dict[str, float]:
+        """Do gradient steps; returns losses by name."""
+
+    def state_dict(self) -> dict[str, dict[str, object]]:
+        """For a checkpoint."""
+
+    def load_state_dict(self, state: dict[str, dict[str, object]]) -> None:
+        """From a checkpoint."""
+
+
+class Episodes(Protocol):
+    """What the loop needs of `simulator.tasks.Environment`."""
+
+    @property
+    def slots(self) -> int:
+        """Number of agent slots."""
+
+    def reset(self, seed: int) -> Transition:
+        """Start the episode of a seed."""
+
+    def step(self, actions: Actions) -> Transition:
+        """Advance."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long to train: `updates` gradient steps after every `steps` control steps, for `episodes`."""
+
+    episodes: int
+    steps: int
+    updates: int
+
+
+@dataclass(frozen=True)
+class Row:
+    """One episode of the learning curve. `reward` is the mean per control step of an active flow."""
+
+    episode: int
+    reward: float
+    losses: dict[str, float]
+    wall_s: float
+
+
+def episode_seed(seed: int, episode: int) -> int:
+    """The seed of one episode of a run; evaluation takes negative numbers of episodes."""
+    return int(np.random.SeedSequence((seed, episode + (1 << 32))).generate_state(1, np.uint64)[0] >> 1)
+
+
+def train(
+    agent: Agent,
+    environment: Episodes,
+    schedule: Schedule,
+    *,
+    seed: int,
+    out: Path,
+    resume: bool = False,
+    on_row: Callable[[Row], None] = lambda row: None,
+) -> list[Row]:
+    """Train, and write `curve.json` and the last checkpoint to `out`; returns the learning curve.
+
+    With `resume`, go on where the checkpoint in `out` stopped, if there is one.
+
+    Raises:
+        ArtifactError: the checkpoint cannot be read.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    rows = _resume(agent, out) if resume and (out / _POINTER).exists() else []
+    for episode in range(len(rows), schedule.episodes):
+        began = time.perf_counter()
+        reward, losses = _episode(agent, environment, schedule, episode_seed(seed, episode))
+        row = Row(episode, reward, losses, time.perf_counter() - began)
+        rows.append(row)
+        on_row(row)
+        _checkpoint(agent, rows, out)
+        (out / "curve.json").write_text(
+            json.dumps([asdict(r) for r in rows], indent=1) + "\n", encoding="utf-8"
+        )
+    return rows
+
+
+def evaluate(agent: Agent, environment: Episodes, *, seed: int, episodes: int = 1) -> float:
+    """Mean reward per control step of an active flow, without exploration, on episodes kept for it."""
+    total, count = 0.0, 0
+    for episode in range(episodes):
+        seen = environment.reset(episode_seed(seed, -1 - episode))
+        agent.begin(environment.slots)
+        while not seen.over:
+            seen = environment.step(agent.act(seen, explore=False))
+            total += float(seen.rewards[seen.active].sum())
+            count += int(seen.active.sum())
+    return total / max(1, count)
+
+
+def _episode(
+    agent: Agent, environment: Episodes, schedule: Schedule, seed: int
+) -> tuple[float, dict[str, float]]:
+    seen = environment.reset(seed)
+    agent.begin(environment.slots)
+    total, count, step = 0.0, 0, 0
+    losses: dict[str, list[float]] = {}
+    while not seen.over:
+        seen = environment.step(agent.act(seen))
+        total += float(seen.rewards[seen.active].sum())
+        count += int(seen.active.sum())
+        step += 1
+        if seen.over:
+            agent.finish(seen)
+        if seen.over or step % schedule.steps == 0:
+            for name, value in agent.learn(schedule.updates).items():
+                losses.setdefault(name, []).append(value)
+    return total / max(1, count), {name: float(np.mean(values)) for name, values in losses.items()}
+
+
+def _checkpoint(agent: Agent, rows: list[Row], out: Path) -> None:
+    """Write a checkpoint to a folder of its own, then point to it: a crash leaves the old or the new one."""
+    folder = out / f"checkpoint-{len(rows):06d}"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    torch.save({"agent": agent.state_dict(), "torch_rng": torch.get_rng_state()}, folder / "agent.pt")
+    np.savez(folder / "replay.npz", allow_pickle=False, **agent.replay.dump())
+    progress = {"rows": [asdict(row) for row in rows], "rng": agent.rng.bit_generator.state}
+    (folder / "progress.json").write_text(json.dumps(progress), encoding="utf-8")
+    partial = out / (_POINTER + ".partial")
+    partial.write_text(json.dumps({"folder": folder.name}), encoding="utf-8")
+    partial.replace(out / _POINTER)
+    for old in out.glob("checkpoint-*"):
+        if old != folder:
+            shutil.rmtree(old)
+
+
+def _resume(agent: Agent, out: Path) -> list[Row]:
+    try:
+        folder = out / str(json.loads((out / _POINTER).read_text(encoding="utf-8"))["folder"])
+        saved = torch.load(folder / "agent.pt", weights_only=True)
+        agent.load_state_dict(saved["agent"])
+        torch.set_rng_state(saved["torch_rng"])
+        with np.load(folder / "replay.npz", allow_pickle=False) as arrays:
+            agent.replay.restore(arrays)
+        progress = json.loads((folder / "progress.json").read_text(encoding="utf-8"))
+        agent.rng.bit_generator.state = progress["rng"]
+        return [Row(**row) for row in progress["rows"]]
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError, UnpicklingError) as error:
+        raise ArtifactError(
+            f"checkpoint in {out} cannot be resumed; remove it to start anew: {str(error).splitlines()[0]}"
+        ) from error

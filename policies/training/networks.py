@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Networks over sequences, feed-forward and recurrent alike, with a flow's state as one flat vector.
+
+Anything with `state_size` and this `forward` can be an actor: a hierarchical model keeps its several
+states side by side in the one vector (Spine §3.4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from ltp_switcher.policies.inference import Layer
+
+
+class SequenceNetwork(nn.Module):
+    """Base of all networks here; `state_size` is 0 for one without memory."""
+
+    state_size: int
+
+    def forward(self, inputs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """Run over sequences.
+
+        Args:
+            inputs: shape (batch, steps, inputs).
+            state: before the first step, shape (batch, state_size).
+
+        Returns:
+            Outputs, shape (batch, steps, outputs), and the state after the last step.
+        """
+        raise NotImplementedError
+
+
+class Stack(SequenceNetwork):
+    """The layers of `inference.Network`, for training; with no layers, the identity."""
+
+    def __init__(self, inputs: int, layers: Sequence[Layer]) -> None:
+        super().__init__()
+        self.layers = tuple(layers)
+        self.state_size = sum(layer.state_size for layer in layers)
+        self.output_size = layers[-1].size if layers else inputs
+        self._modules_of = nn.ModuleList()
+        for layer in layers:
+            build = {"dense": nn.Linear, "gru": nn.GRU, "lstm": nn.LSTM}[layer.kind]
+            batch_first = {} if layer.kind == "dense" else {"batch_first": True}
+            self._modules_of.append(build(inputs, layer.size, **batch_first))
+            inputs = layer.size
+
+    def forward(self, inputs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """As the base class says."""
+        x, place, after = inputs, 0, []
+        for layer, module in zip(self.layers, self._modules_of, strict=True):
+            before = state[:, place : place + layer.state_size]
+            place += layer.state_size
+            if layer.kind == "dense":
+                x = module(x)
+                x = {"none": lambda y: y, "relu": torch.relu, "tanh": torch.tanh}[layer.activation](x)
+            elif layer.kind == "gru":
+                x, hidden = module(x, before[None].contiguous())
+                after.append(hidden[0])
+            else:
+                hidden, cell = (half.contiguous() for half in before[None].chunk(2, dim=2))
+                x, (hidden, cell) = module(x, (hidden, cell))
+                after += [hidden[0], cell[0]]
+        return x, torch.cat(after, dim=1) if after else state
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """The weights as `inference.Network` takes them."""
+        return {
+            f"{number}.{name}": getattr(module, name if layer.kind == "dense" else f"{name}_l0")
+            .detach()
+            .cpu()
+            .numpy()
+            .astype(np.float32)
+            for number, (layer, module) in enumerate(zip(self.layers, self._modules_of, strict=True))
+            for name in layer.parameters
+        }
+
+
+class Critic(nn.Module):
+    """Q(history, action): a trunk over observations and previous actions, a head that adds the action.
+
+    The trunk's state does not depend on the action judged, so one pass over a sequence serves the
+    actions taken, the actor's and the target's.
+    """
+
+    def __init__(self, observation: int, action: int, trunk: Sequence[Layer], head: Sequence[Layer]) -> None:
+        super().__init__()
+        self._recurrent = any(layer.state_size for layer in trunk)
+        self.trunk = Stack(observation + (action if self._recurrent else 0), trunk)
+        self.head = Stack(self.trunk.output_size + action, (*head, Layer("dense", 1)))
+
+    @property
+    def state_size(self) -> int:
+        """Of the trunk."""
+        return self.trunk.state_size
+
+    def features(self, observations: Tensor, previous: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """Run the trunk: (batch, steps, …) to features (batch, steps, F) and the state after them."""
+        inputs = torch.cat((observations, previous), dim=2) if self._recurrent else observations
+        outputs: tuple[Tensor, Tensor] = self.trunk(inputs, state)
+        return outputs
+
+    def value(self, features: Tensor, actions: Tensor) -> Tensor:
+        """Q of each step, shape (batch, steps)."""
+        joined = torch.cat((features, actions), dim=2)
+        value: Tensor = self.head(joined, joined.new_zeros(len(joined), 0))[0]
+        return value[..., 0]
+
+
+class TwinCritic(nn.Module):
+    """Two critics of which the lower value counts (clipped double Q-learning)."""
+
+    def __init__(self, first: Critic, second: Critic) -> None:
+        super().__init__()
+        self.first = first
+        self.second = second
+
+    @property
+    def both(self) -> tuple[Critic, Critic]:
+        """The two."""
+        return self.first, self.second

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replay of short sequences with the actor's state at their start (R2D2, Kapturowski et al. 2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """A batch of sequences of T transitions, which have T + 1 frames; (batch, T + 1, …) each.
+
+    Frame k holds what was seen at time k: `observations`, the `actions` and `rewards` of the step that led
+    there. So transition k is observations[k], actions[k + 1], rewards[k + 1], observations[k + 1].
+    `states`, shape (batch, state_size), is the actor's before it saw frame 0.
+    """
+
+    observations: Array
+    actions: Array
+    rewards: Array
+    states: Array
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What n slots saw at one time, (n, …) each; see `Sequences`. `active`: the slot's flow was there."""
+
+    observations: Array
+    actions: Array
+    rewards: Array
+    states: Array
+    active: NDArray[np.bool_]
+
+
+class Replay:
+    """The last `capacity` sequences; sampling is uniform."""
+
+    def __init__(self, capacity: int, steps: int, observation: int, action: int, state: int) -> None:
+        frames = steps + 1
+        self._arrays = {
+            "observations": np.zeros((capacity, frames, observation), np.float32),
+            "actions": np.zeros((capacity, frames, action), np.float32),
+            "rewards": np.zeros((capacity, frames), np.float32),
+            "states": np.zeros((capacity, state), np.float32),
+        }
+        self._capacity = capacity
+        self._next = 0
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, sequences: Sequences) -> None:
+        """Add a batch; the oldest make room."""
+        n = len(sequences.states)
+        slots = (self._next + np.arange(n)) % self._capacity
+        for name, array in self._arrays.items():
+            array[slots] = getattr(sequences, name)
+        self._next = int((self._next + n) % self._capacity)
+        self._count = min(self._capacity, self._count + n)
+
+    def sample(self, n: int, rng: np.random.Generator) -> Sequences:
+        """Draw n sequences with replacement."""
+        slots = rng.integers(0, self._count, n)
+        return Sequences(**{name: array[slots] for name, array in self._arrays.items()})
+
+    def dump(self) -> dict[str, NDArray[np.generic]]:
+        """Everything, for a checkpoint."""
+        counts = np.array([self._next, self._count])
+        return {"counts": counts, **{name: array[: self._count] for name, array in self._arrays.items()}}
+
+    def restore(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
+        """Undo `dump`."""
+        self._next, self._count = (int(value) for value in arrays["counts"])
+        for name, array in self._arrays.items():
+            array[: self._count] = arrays[name]
+
+
+class Recorder:
+    """Cuts the frames of n slots into sequences of `steps` transitions, one every `stride` frames.
+
+    A sequence in which the slot's flow was not active throughout is left out, so none crosses a flow's
+    start or an episode's.
+    """
+
+    def __init__(self, replay: Replay, steps: int, stride: int) -> None:
+        self._replay = replay
+        self._frames = steps + 1
+        self._stride = stride
+        self._kept: list[Frame] = []
+        self._seen = 0
+
+    def begin(self) -> None:
+        """A new episode: what was kept belongs to another one."""
+        self._kept.clear()
+        self._seen = 0
+
+    def add(self, frame: Frame) -> None:
+        """Add the next frame of all slots."""
+        self._kept.append(frame)
+        self._seen += 1
+        if len(self._kept) > self._frames:
+            self._kept.pop(0)
+        if len(self._kept) < self._frames or (self._seen - self._frames) % self._stride:
+            return
+        whole = np.flatnonzero(np.all([frame.active for frame in self._kept], axis=0))
+        if whole.size:
+            self._replay.add(
+                Sequences(
+                    observations=np.stack([frame.observations[whole] for frame in self._kept], axis=1),
+                    actions=np.stack([frame.actions[whole] for frame in self._kept], axis=1),
+                    rewards=np.stack([frame.rewards[whole] for frame in self._kept], axis=1),
+                    states=self._kept[0].states[whole],
+                )
+            )

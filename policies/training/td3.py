@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DDPG with TD3's three techniques, feed-forward or recurrent, for many flows that share one policy.
+
+Lillicrap et al. 2016 (DDPG); Fujimoto et al. 2018 (TD3: clipped double Q, delayed policy updates, target
+policy smoothing); Kapturowski et al. 2019 (R2D2: stored state, burn-in). Equations: LTP 24 to 26, Jury 10
+to 12, Spine 16 to 18, read with the sign that lets the critic fit r + γ Q' (the papers' parentheses subtract
+it the wrong way).
+
+LTP and Spine train on the last transition of a sequence; here every transition after the burn-in counts.
+That uses each forward pass better, and on sequences of one transition it is plain TD3. The actor's state at
+a sequence's start is the stored one; the critics, which do not act and so have none stored, start from
+zeros, and the burn-in warms both.
+
+The control problems here have no end but their time limit, so every transition bootstraps.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from ltp_switcher.policies.inference import Layer
+from ltp_switcher.policies.simulator.tasks import Transition
+from ltp_switcher.policies.training.networks import Critic, SequenceNetwork, TwinCritic
+from ltp_switcher.policies.training.replay import Frame, Recorder, Replay, Sequences
+
+Array = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Td3Config:
+    """Hyperparameters; those without a source in the papers have TD3's values.
+
+    `steps` transitions of a sequence are trained on, after `burn_in` that only warm the states; a new
+    sequence begins every `stride` steps.
+    """
+
+    actor_rate: float = 5e-4
+    critic_rate: float = 1e-3
+    discount: float = 0.98
+    batch: int = 64
+    steps: int = 1
+    burn_in: int = 0
+    stride: int = 1
+    replay: int = 100_000
+    target_rate: float = 0.005
+    policy_delay: int = 2
+    smoothing: float = 0.2
+    smoothing_clip: float = 0.5
+    exploration: float = 0.1
+    random_frames: int = 0
+    """So many frames of a run are acted at random first, uniform in ±1."""
+    gradient_clip: float = 10.0
+
+
+class Td3:
+    """The agent. Actions are within ±1.
+
+    Args:
+        actor: outputs within ±1, shape (batch, steps, action_size).
+        observation_size: of the task.
+        action_size: of the task.
+        trunk: the critics' layers over the history, empty for a feed-forward critic.
+        head: the critics' layers after the action has joined.
+        config: hyperparameters.
+        seed: of everything random here; also seeds PyTorch's generator.
+        device: where to compute.
+    """
+
+    def __init__(
+        self,
+        actor: SequenceNetwork,
+        observation_size: int,
+        action_size: int,
+        *,
+        trunk: Sequence[Layer] = (),
+        head: Sequence[Layer] = (Layer("dense", 128, "relu"), Layer("dense", 128, "relu")),
+        config: Td3Config,
+        seed: int,
+        device: str = "cpu",
+    ) -> None:
+        torch.manual_seed(seed)
+        self.rng = np.random.default_rng(seed)
+        self.config = config
+        self.device = torch.device(device)
+        self.actor = actor.to(self.device)
+        self.critics = TwinCritic(
+            Critic(observation_size, action_size, trunk, head),
+            Critic(observation_size, action_size, trunk, head),
+        ).to(self.device)
+        self._target_actor = copy.deepcopy(self.actor)
+        self._target_critics = copy.deepcopy(self.critics)
+        self._actor_optimiser = torch.optim.Adam(self.actor.parameters(), lr=config.actor_rate)
+        self._critic_optimiser = torch.optim.Adam(self.critics.parameters(), lr=config.critic_rate)
+        self._action_size = action_size
+        length = config.burn_in + config.steps
+        self.replay = Replay(config.replay, length, observation_size, action_size, actor.state_size)
+        self._recorder = Recorder(self.replay, length, config.stride)
+        self._states = torch.zeros(0, 0)
+        self._actions = np.zeros((0, 0), np.float32)
+        self._frames = 0
+        self._updates = 0
+
+    def begin(self, slots: int) -> None:
+        """A new episode with so many slots: forget the flows of the last one."""
+        self._states = torch.zeros(slots, self.actor.state_size, device=self.device)
+        self._actions = np.zeros((slots, self._action_size), np.float32)
+        self._recorder.begin()
+
+    def act(self, seen: Transition, *, explore: bool = True) -> Array:
+        """Record what was seen, while exploring, and choose the actions, shape (slots, action_size)."""
+        if explore:
+            self._record(seen)
+        with torch.no_grad():
+            inputs = torch.from_numpy(seen.observations).to(self.device)
+            outputs, states = self.actor(inputs[:, None], self._states)
+            # A flow that is not there yet shall start without memory.
+            self._states = states * torch.from_numpy(seen.active).to(self.device)[:, None]
+        actions: Array = outputs[:, 0].cpu().numpy()
+        if explore:
+            if self._frames <= self.config.random_frames:
+                actions = self.rng.uniform(-1.0, 1.0, actions.shape).astype(np.float32)
+            else:
+                noise = self.rng.normal(0.0, self.config.exploration, actions.shape)
+                actions = np.clip(actions + noise, -1.0, 1.0).astype(np.float32)
+        self._actions = actions
+        return self._actions
+
+    def finish(self, seen: Transition) -> None:
+        """Record the last frame of an episode."""
+        self._record(seen)
+
+    def _record(self, seen: Transition) -> None:
+        self._frames += 1
+        states = self._states.cpu().numpy()
+        self._recorder.add(Frame(seen.observations, self._actions, seen.rewards, states, seen.active))
+
+    def learn(self, updates: int) -> dict[str, float]:
+        """Do gradient steps; returns mean losses. Nothing happens until there is one batch to learn from."""
+        if len(self.replay) < self.config.batch:
+            return {}
+        losses: dict[str, list[float]] = {"critic_loss": [], "actor_loss": []}
+        for _ in range(updates):
+            batch = _Batch(self.replay.sample(self.config.batch, self.rng), self.device)
+            losses["critic_loss"].append(self._update_critics(batch))
+            self._updates += 1
+            if self._updates % self.config.policy_delay == 0:
+                losses["actor_loss"].append(self._update_actor(batch))
+                self._follow(self._target_actor, self.actor)
+                self._follow(self._target_critics, self.critics)
+        return {name: float(np.mean(values)) for name, values in losses.items() if values}
+
+    def _update_critics(self, batch: _Batch) -> float:
+        burn_in, config = self.config.burn_in, self.config
+        with torch.no_grad():
+            proposed = self._actions_of(self._target_actor, batch)[:, 1:]
+            noise = torch.randn_like(proposed) * config.smoothing
+            noise = noise.clamp(-config.smoothing_clip, config.smoothing_clip)
+            smoothed = (proposed + noise).clamp(-1.0, 1.0)
+            values = [
+                critic.value(self._features(critic, batch)[:, 1:], smoothed)
+                for critic in self._target_critics.both
+            ]
+            target = batch.rewards[:, burn_in + 1 :] + config.discount * torch.minimum(*values)
+        taken = batch.actions[:, burn_in + 1 :]
+        loss = torch.zeros((), device=self.device)
+        for critic in self.critics.both:
+            value = critic.value(self._features(critic, batch)[:, :-1], taken)
+            loss = loss + nn.functional.mse_loss(value, target)
+        self._descend(self._critic_optimiser, loss, self.critics)
+        return float(loss.detach())
+
+    def _update_actor(self, batch: _Batch) -> float:
+        critic = self.critics.both[0]
+        with torch.no_grad():
+            features = self._features(critic, batch)
+        actions = self._actions_of(self.actor, batch)
+        loss = -critic.value(features, actions).mean()
+        self._descend(self._actor_optimiser, loss, self.actor)
+        return float(loss.detach())
+
+    def _actions_of(self, actor: SequenceNetwork, batch: _Batch) -> Tensor:
+        """Actions at the frames after the burn-in, shape (batch, steps + 1, action_size)."""
+        burn_in, state = self.config.burn_in, batch.states
+        if burn_in:
+            with torch.no_grad():
+                state = actor(batch.observations[:, :burn_in], state)[1]
+        actions: Tensor = actor(batch.observations[:, burn_in:], state)[0]
+        return actions
+
+    def _features(self, critic: Critic, batch: _Batch) -> Tensor:
+        """The critic's features at the frames after the burn-in, shape (batch, steps + 1, F)."""
+        burn_in = self.config.burn_in
+        observations, previous = batch.observations, batch.actions
+        state = observations.new_zeros(len(observations), critic.state_size)
+        if burn_in:
+            with torch.no_grad():
+                state = critic.features(observations[:, :burn_in], previous[:, :burn_in], state)[1]
+        return critic.features(observations[:, burn_in:], previous[:, burn_in:], state)[0]
+
+    def _descend(self, optimiser: torch.optim.Optimizer, loss: Tensor, module: nn.Module) -> None:
+        optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        nn.utils.clip_grad_norm_(module.parameters(), self.config.gradient_clip)
+        optimiser.step()
+
+    def _follow(self, target: nn.Module, source: nn.Module) -> None:
+        with torch.no_grad():
+            for slow, fast in zip(target.parameters(), source.parameters(), strict=True):
+                slow.lerp_(fast, self.config.target_rate)
+
+    def state_dict(self) -> dict[str, dict[str, object]]:
+        """All that learning depends on but the replay; between episodes nothing else matters."""
+        return {
+            "actor": self.actor.state_dict(),
+            "critics": self.critics.state_dict(),
+            "target_actor": self._target_actor.state_dict(),
+            "target_critics": self._target_critics.state_dict(),
+            "actor_optimiser": self._actor_optimiser.state_dict(),
+            "critic_optimiser": self._critic_optimiser.state_dict(),
+            "counts": {"frames": self._frames, "updates": self._updates},
+        }
+
+    def load_state_dict(self, state: dict[str, dict[str, object]]) -> None:
+        """Undo `state_dict`."""
+        for name, part in (
+            ("actor", self.actor),
+            ("critics", self.critics),
+            ("target_actor", self._target_actor),
+            ("target_critics", self._target_critics),
+            ("actor_optimiser", self._actor_optimiser),
+            ("critic_optimiser", self._critic_optimiser),
+        ):
+            part.load_state_dict(state[name])
+        counts = state["counts"]
+        self._frames, self._updates = int(str(counts["frames"])), int(str(counts["updates"]))
+
+
+class _Batch:
+    """A batch of sequences as tensors."""
+
+    def __init__(self, sequences: Sequences, device: torch.device) -> None:
+        self.observations = torch.from_numpy(sequences.observations).to(device)
+        self.actions = torch.from_numpy(sequences.actions).to(device)
+        self.rewards = torch.from_numpy(sequences.rewards).to(device)
+        self.states = torch.from_numpy(sequences.states).to(device)

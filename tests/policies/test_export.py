@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weight files and inference in numpy; with PyTorch at hand, that both compute the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ltp_switcher.errors import ArtifactError
+from ltp_switcher.policies.export import Card, load, save
+from ltp_switcher.policies.inference import Layer, Network
+
+STACKS = {
+    "mlp": (Layer("dense", 128, "relu"), Layer("dense", 128, "relu"), Layer("dense", 2, "tanh")),
+    "gru": (
+        Layer("dense", 128, "relu"),
+        Layer("gru", 128),
+        Layer("dense", 128, "relu"),
+        Layer("dense", 1, "tanh"),
+    ),
+    "lstm": (Layer("lstm", 64), Layer("dense", 4)),
+    "deep": (Layer("gru", 24), Layer("lstm", 16), Layer("dense", 3)),
+}
+CARD = Card("test", "make train-test", "0" * 40, (1, 2, 3), {"discount": 0.98}, {"reward": 1.0}, ("None.",))
+
+
+def random_weights(layers: tuple[Layer, ...], inputs: int, seed: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    arrays = {}
+    for number, layer in enumerate(layers):
+        rows = {"dense": 1, "gru": 3, "lstm": 4}[layer.kind] * layer.size
+        shapes = {"weight": (rows, inputs), "weight_ih": (rows, inputs), "weight_hh": (rows, layer.size)}
+        for name in layer.parameters:
+            arrays[f"{number}.{name}"] = rng.normal(0, 0.3, shapes.get(name, (rows,))).astype(np.float32)
+        inputs = layer.size
+    return arrays
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_numpy_computes_what_pytorch_computes(stack: str) -> None:
+    torch = pytest.importorskip("torch")
+    networks = pytest.importorskip("ltp_switcher.policies.training.networks")
+    torch.manual_seed(1)
+    layers = STACKS[stack]
+    trained = networks.Stack(5, layers)
+    network = Network(layers, trained.arrays())
+    inputs = np.random.default_rng(2).normal(0, 2, (7, 50, 5)).astype(np.float32)
+    with torch.no_grad():
+        expected, last = trained(torch.from_numpy(inputs), torch.zeros(7, trained.state_size))
+    state = network.initial_state(7)
+    for step in range(inputs.shape[1]):
+        state, outputs = network.step(state, inputs[:, step])
+        np.testing.assert_allclose(outputs, expected[:, step], atol=1e-5)
+    np.testing.assert_allclose(state, last, atol=1e-5)
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_flows_of_a_batch_do_not_touch_each_other(stack: str) -> None:
+    network = Network(STACKS[stack], random_weights(STACKS[stack], 5, 3))
+    rng = np.random.default_rng(4)
+    state = rng.normal(size=(9, network.state_size)).astype(np.float32)
+    inputs = rng.normal(size=(9, 5)).astype(np.float32)
+    after, outputs = network.step(state, inputs)
+    for flow in range(9):
+        one, output = network.step(state[flow : flow + 1], inputs[flow : flow + 1])
+        np.testing.assert_allclose(one[0], after[flow], atol=1e-5)
+        np.testing.assert_allclose(output[0], outputs[flow], atol=1e-5)
+
+
+def test_a_policy_comes_back_as_it_was_saved(tmp_path: Path) -> None:
+    path = tmp_path / "test.npz"
+    weights = {name: random_weights(layers, 5, 5) for name, layers in STACKS.items()}
+    checksum = save(path, {name: (STACKS[name], weights[name]) for name in STACKS}, CARD)
+    networks, card = load(path)
+    assert card["seeds"] == [1, 2, 3]
+    inputs = np.ones((2, 5), np.float32)
+    for name, layers in STACKS.items():
+        before = Network(layers, weights[name])
+        np.testing.assert_array_equal(
+            networks[name].step(networks[name].initial_state(2), inputs)[1],
+            before.step(before.initial_state(2), inputs)[1],
+        )
+    assert json.loads(path.with_suffix(".json").read_text())["sha256"] == checksum
+    first = path.read_bytes()
+    save(path, {name: (STACKS[name], weights[name]) for name in STACKS}, CARD)
+    assert path.read_bytes() == first
+
+
+def test_a_missing_file_says_how_to_get_it(tmp_path: Path) -> None:
+    with pytest.raises(ArtifactError, match="make train-ltp"):
+        load(tmp_path / "ltp.npz")
+
+
+def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "test.npz"
+    save(path, {"mlp": (STACKS["mlp"], random_weights(STACKS["mlp"], 5, 5))}, CARD)
+    whole = bytearray(path.read_bytes())
+    for place in (len(whole) // 3, len(whole) // 2):
+        damaged = bytearray(whole)
+        damaged[place] ^= 0x10
+        path.write_bytes(damaged)
+        with pytest.raises(ArtifactError, match=r"test\.npz"):
+            load(path)
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ArtifactError, match="cannot be read"):
+        load(path)
+
+
+def test_weights_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    weights = random_weights(STACKS["gru"], 5, 5)
+    with pytest.raises(ArtifactError, match=r"lack 1\.weight_hh"):
+        Network(STACKS["gru"], {name: value for name, value in weights.items() if name != "1.weight_hh"})
+    with pytest.raises(ArtifactError, match=r"2\.weight has shape"):
+        Network(STACKS["gru"], {**weights, "2.weight": np.zeros((3, 3), np.float32)})
+    weights["0.weight"][0, 0] = np.nan
+    with pytest.raises(ArtifactError, match="not finite"):
+        save(tmp_path / "x.npz", {"gru": (STACKS["gru"], weights)}, CARD)

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The trainer learns what is known, resumes exactly, and warms its memory right."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from tiny_tasks import Integrator, Recall  # noqa: E402
+
+from ltp_switcher.errors import ArtifactError  # noqa: E402
+from ltp_switcher.policies.inference import Layer  # noqa: E402
+from ltp_switcher.policies.training import curves  # noqa: E402
+from ltp_switcher.policies.training.dqn import Dqn, DqnConfig  # noqa: E402
+from ltp_switcher.policies.training.loop import Agent, Episodes, Row, Schedule, evaluate, train  # noqa: E402
+from ltp_switcher.policies.training.networks import Stack  # noqa: E402
+from ltp_switcher.policies.training.replay import Replay, Sequences  # noqa: E402
+from ltp_switcher.policies.training.td3 import Td3, Td3Config  # noqa: E402
+
+SMALL = (Layer("dense", 32, "relu"), Layer("dense", 32, "relu"))
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+def feed_forward(seed: int) -> Td3:
+    torch.manual_seed(seed)
+    config = Td3Config(
+        actor_rate=3e-3, critic_rate=3e-3, discount=0.9, exploration=0.3, random_frames=40, target_rate=0.02
+    )
+    return Td3(Stack(1, (*SMALL, Layer("dense", 1, "tanh"))), 1, 1, head=SMALL, config=config, seed=seed)
+
+
+def recurrent(seed: int, cell: str = "gru") -> Td3:
+    torch.manual_seed(seed)
+    config = Td3Config(
+        actor_rate=3e-3,
+        critic_rate=3e-3,
+        discount=0.5,
+        steps=6,
+        burn_in=4,
+        stride=3,
+        exploration=0.3,
+        random_frames=60,
+        target_rate=0.02,
+        batch=32,
+    )
+    layers = (Layer(cell, 24), Layer("dense", 1, "tanh"))
+    return Td3(Stack(2, layers), 2, 1, trunk=(Layer(cell, 24),), head=SMALL, config=config, seed=seed)
+
+
+def dqn(seed: int) -> Dqn:
+    config = DqnConfig(rate=3e-3, discount=0.8, epsilon_frames=300, target_every=50)
+    return Dqn(1, 3, hidden=SMALL, config=config, seed=seed)
+
+
+def learned(agent: Agent, environment: Episodes, episodes: int, updates: int, seed: int, out: Path) -> float:
+    train(agent, environment, Schedule(episodes, 20, updates), seed=seed, out=out)
+    return evaluate(agent, environment, seed=seed)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_td3_learns_the_integrator(seed: int, tmp_path: Path) -> None:
+    # Standing still earns -1/3; the best policy needs 2.5 steps from the far end and earns about -0.012.
+    assert learned(feed_forward(seed), Integrator(), 25, 25, seed, tmp_path) > -0.03
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_dqn_learns_the_integrator(seed: int, tmp_path: Path) -> None:
+    assert learned(dqn(seed), Integrator(), 25, 40, seed, tmp_path) > -0.05
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_recurrent_td3_remembers(seed: int, cell: str, tmp_path: Path) -> None:
+    # Without memory the best is -1/3.
+    assert learned(recurrent(seed, cell), Recall(), 60, 30, seed, tmp_path) > -0.08
+
+
+@pytest.mark.parametrize("make", [feed_forward, recurrent, dqn])
+def test_a_resumed_run_is_the_uninterrupted_one(make: object, tmp_path: Path) -> None:
+    assert callable(make)
+    environment = Recall() if make is recurrent else Integrator()
+    whole = make(7)
+    rows = train(whole, environment, Schedule(6, 10, 5), seed=7, out=tmp_path / "whole")
+    first = make(7)
+    train(first, environment, Schedule(3, 10, 5), seed=7, out=tmp_path / "cut")
+    torch.manual_seed(99)
+    second = make(8)
+    resumed = train(second, environment, Schedule(6, 10, 5), seed=7, out=tmp_path / "cut", resume=True)
+    assert [(row.reward, row.losses) for row in rows] == [(row.reward, row.losses) for row in resumed]
+    for name, value in flatten(whole.state_dict()).items():
+        other = flatten(second.state_dict())[name]
+        equal = torch.equal(value, other) if isinstance(value, torch.Tensor) else value == other
+        assert equal, name
+
+
+def flatten(tree: object, path: str = "") -> dict[str, object]:
+    if isinstance(tree, dict):
+        items = tree.items()
+    elif isinstance(tree, list):
+        items = dict(enumerate(tree)).items()
+    else:
+        return {path: tree}
+    return {key: leaf for name, branch in items for key, leaf in flatten(branch, f"{path}/{name}").items()}
+
+
+def test_a_torn_checkpoint_is_an_error_that_says_so(tmp_path: Path) -> None:
+    train(feed_forward(1), Integrator(), Schedule(1, 10, 1), seed=1, out=tmp_path)
+    next(tmp_path.glob("checkpoint-*/agent.pt")).write_bytes(b"nonsense")
+    with pytest.raises(ArtifactError, match="cannot be resumed"):
+        train(feed_forward(1), Integrator(), Schedule(2, 10, 1), seed=1, out=tmp_path, resume=True)
+
+
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_stored_state_and_burn_in_give_back_the_actions_that_were_taken(cell: str) -> None:
+    agent = recurrent(5, cell)
+    environment = Recall(slots=6)
+    agent.config = Td3Config(**{**agent.config.__dict__, "exploration": 0.0, "random_frames": 0})
+    seen = environment.reset(3)
+    agent.begin(environment.slots)
+    while not seen.over:
+        seen = environment.step(agent.act(seen))
+    batch = agent.replay.sample(64, np.random.default_rng(0))
+    assert np.abs(batch.states).max() > 0.0  # not only sequences from a flow's first step
+    with torch.no_grad():
+        outputs, _ = agent.actor(torch.from_numpy(batch.observations), torch.from_numpy(batch.states))
+        unrolled = agent._actions_of(agent.actor, agent_batch(batch))
+    # The action after frame k is noted in frame k + 1.
+    np.testing.assert_allclose(outputs[:, :-1], batch.actions[:, 1:], atol=1e-6)
+    np.testing.assert_allclose(unrolled[:, :-1], batch.actions[:, agent.config.burn_in + 1 :], atol=1e-6)
+
+
+def agent_batch(batch: Sequences) -> object:
+    from ltp_switcher.policies.training.td3 import _Batch
+
+    return _Batch(batch, torch.device("cpu"))
+
+
+def test_no_gradient_flows_into_the_burn_in() -> None:
+    agent = recurrent(5)
+    burn_in = agent.config.burn_in
+    frames = burn_in + agent.config.steps + 1
+    rng = np.random.default_rng(0)
+    batch = agent_batch(
+        Sequences(
+            rng.normal(size=(4, frames, 2)).astype(np.float32),
+            rng.uniform(-1, 1, (4, frames, 1)).astype(np.float32),
+            rng.normal(size=(4, frames)).astype(np.float32),
+            np.zeros((4, agent.actor.state_size), np.float32),
+        )
+    )
+    batch.observations.requires_grad_(True)
+    agent._actions_of(agent.actor, batch).sum().backward()
+    gradient = batch.observations.grad.abs().sum(dim=(0, 2))
+    assert (gradient[:burn_in] == 0.0).all()
+    assert (gradient[burn_in:] > 0.0).all()
+
+
+def test_replay_forgets_the_oldest() -> None:
+    replay = Replay(5, 1, 1, 1, 0)
+    for value in range(4):
+        full = np.full((2, 2, 1), value, np.float32)
+        replay.add(Sequences(full, full, full[..., 0], np.zeros((2, 0), np.float32)))
+    seen = set(replay.sample(200, np.random.default_rng(0)).rewards.ravel().tolist())
+    assert seen == {1.0, 2.0, 3.0}
+
+
+def test_curves_are_drawn(tmp_path: Path) -> None:
+    rows = [Row(episode, -1.0 / (episode + 1), {"loss": 0.1}, 0.0) for episode in range(5)]
+    curves.draw({1: rows, 2: rows}, tmp_path / "curve.png", title="tiny")
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_curve_is_kept_as_json(tmp_path: Path) -> None:
+    rows = train(feed_forward(1), Integrator(), Schedule(2, 10, 1), seed=1, out=tmp_path)
+    assert [row["reward"] for row in json.loads((tmp_path / "curve.json").read_text())] == [
+        row.reward for row in rows
+    ]
