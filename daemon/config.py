@@ -57,7 +57,7 @@ class DaemonSection:
     policy: str = key(
         "mutant",
         "mutant: Algorithm 1 of the paper. random: any arm at every step, a baseline. dwell-random: "
-        "random arms held for 1, 5, 20 or 100 steps, for collecting data.",
+        "random arms held for 20, 40, 80 or 160 steps, for collecting data.",
         choices=("mutant", "random", "dwell-random"),
     )
     step_ms: float = key(10.0, "Time between decisions, δ of the paper, ms.", minimum=1, maximum=10_000)

@@ -14,8 +14,8 @@ from ltp_switcher.daemon.datapath import RecordArray, protocol
 from ltp_switcher.daemon.flows import FloatArray, IntArray
 
 ArmArray = npt.NDArray[np.uint8]
-DWELLS: Final = (1, 5, 20, 100)
-"""Steps that an arm is held for in data sets: from the shortest to a good part of the long window."""
+DWELLS: Final = (20, 40, 80, 160)
+"""Steps that an arm is held for in data sets: from the shortest decision to a good part of the long window."""
 
 
 class Decision(Protocol):
