@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ltp_switcher.errors import LabError
@@ -70,17 +71,25 @@ def run(command: list[str], *, cwd: Path | None = None, hint: str = "") -> str:
     return done.stdout
 
 
-def candidate(package: str) -> str:
-    """Return the version of `package` that apt would install.
+@functools.cache
+def candidates(packages: tuple[str, ...]) -> Mapping[str, str]:
+    """Return, by package, the version that apt would install; apt is asked once a process.
 
     Raises:
-        LabError: apt does not know the package.
+        LabError: apt does not know one of the packages.
     """
-    for line in run(["apt-cache", "policy", package]).splitlines():
+    found: dict[str, str] = {}
+    package = ""
+    for line in run(["apt-cache", "policy", *packages]).splitlines():
+        if not line.startswith(" "):
+            package = line.removesuffix(":")
         key, _, value = line.strip().partition(": ")
         if key == "Candidate" and value != "(none)":
-            return value
-    raise LabError(f"apt knows no package {package}. Run `apt-get update`, then try again.")
+            found[package] = value
+    for package in packages:
+        if package not in found:
+            raise LabError(f"apt knows no package {package}. Run `apt-get update`, then try again.")
+    return found
 
 
 def unpacked(package: str) -> Path:
@@ -89,7 +98,7 @@ def unpacked(package: str) -> Path:
     Raises:
         LabError: the package cannot be had.
     """
-    version = candidate(package)
+    version = candidates((package,))[package]
     target = lab_cache() / "packages" / f"{package}_{version.replace(':', '%3a')}"
     if target.is_dir():
         return target
