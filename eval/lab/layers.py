@@ -14,7 +14,7 @@ from typing import Final
 from ltp_switcher.errors import LabError
 from ltp_switcher.eval.lab import cpio
 from ltp_switcher.eval.lab.kernels import Kernel, module_entries
-from ltp_switcher.eval.lab.packages import building, candidate, lab_cache, locked, run, say, unpacked
+from ltp_switcher.eval.lab.packages import building, candidates, lab_cache, locked, run, say, unpacked
 
 GUEST: Final = Path(__file__).resolve().parent / "guest"
 LINK: Final = Path(__file__).resolve().parent / "link"
@@ -69,7 +69,7 @@ def package_entries(packages: Iterable[str]) -> dict[str, cpio.Entry]:
 def base_layer(kernel: Kernel) -> Path:
     """Return the layer every guest has: userland, the distribution's modules, and our init."""
     agent = compiled(GUEST / "lab.c")
-    versions = [f"{package}={candidate(package)}" for package in BASE_PACKAGES]
+    versions = [f"{package}={version}" for package, version in candidates(BASE_PACKAGES).items()]
     texts = [(GUEST / name).read_text() for name in ("init", "lab-say")]
 
     def build() -> dict[str, cpio.Entry]:

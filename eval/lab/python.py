@@ -19,7 +19,7 @@ from typing import Final
 from ltp_switcher.errors import LabError
 from ltp_switcher.eval.lab import cpio
 from ltp_switcher.eval.lab.layers import layer, package_entries
-from ltp_switcher.eval.lab.packages import candidate, run, say
+from ltp_switcher.eval.lab.packages import candidates, run, say
 from ltp_switcher.eval.paths import REPOSITORY
 
 PACKAGES: Final = (
@@ -60,7 +60,7 @@ def python_layers(*, service: bool) -> list[Path]:
 
 
 def _interpreter_layer() -> Path:
-    versions = [f"{package}={candidate(package)}" for package in PACKAGES]
+    versions = [f"{package}={version}" for package, version in candidates(PACKAGES).items()]
 
     def build() -> dict[str, cpio.Entry]:
         say("lab: packing the guest's Python")
