@@ -15,6 +15,7 @@ from ltp_switcher.daemon.control import ControlClient, ControlUnavailableError, 
 from ltp_switcher.errors import ConfigError
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
 Object = dict[str, Json]
@@ -49,9 +50,7 @@ def flows(options: argparse.Namespace) -> int:
                 if not options.watch:
                     return 0
                 time.sleep(options.interval)
-        from rich.console import Console
-
-        console = Console()
+        console = _console()
         if not options.watch:
             console.print(_flow_table(_objects(client.call("flows.list"))))
             return 0
@@ -164,7 +163,6 @@ def _print_object(options: argparse.Namespace, value: Object) -> int:
 
 
 def _print_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> int:
-    from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, header_style="bold", pad_edge=False)
@@ -172,8 +170,16 @@ def _print_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> int:
         table.add_column(heading)
     for row in rows:
         table.add_row(*row)
-    Console().print(table)
+    _console().print(table)
     return 0
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    console = Console()
+    # What reads a pipe has no width that a table would have to fit.
+    return console if console.is_terminal else Console(width=200)
 
 
 def _flow_table(found: Sequence[Object]) -> Table:

@@ -59,9 +59,9 @@ class DecisionLog:
     ) -> None:
         """Tell of one of the flows that are to change, if it is time for one. Arrays of shape (n,)."""
         n_changed = int(np.count_nonzero(differs))
-        if not n_changed or not self._decisions.allows(n_changed):
+        if not self._decisions.allows(n_changed):
             return
-        i = int(np.flatnonzero(differs)[0])
+        i = int(differs.argmax())
         record, slot = records[i], int(slots[i])
         flow = table.info[slot]
         if flow is None:

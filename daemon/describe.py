@@ -33,7 +33,7 @@ def flow_json(table: FlowTable, slot: int, names: Names) -> dict[str, Json]:
     now: dict[str, int] = {name: int(record[name]) for name in fields[:_SCALARS]}
     flags = now["flags"]
     reward = float(table.reward[slot])
-    shares = table.arm_time_ns[slot]
+    shares = table.arm_time_ns()[slot]
     total_ns = max(int(shares.sum()), 1)
     pacing_Bps = now["pacing_rate"]
     return {

@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 
 BUSY_NS: Final = 1_000_000_000
 """Flows that moved no data for this long count as idle."""
+LOOK_NS: Final = 1_000_000_000
+"""Time between marks of the flows' goodput."""
 RESYNC_NS: Final = 10_000_000_000
 """Time between looks at all flows that find what events did not tell."""
 
@@ -91,6 +93,7 @@ class Engine:
         self._recorder = recorder
         self._busy_until_ns = 0
         self._resync_at_ns = 0
+        self._look_at_ns = 0
 
     @property
     def busy(self) -> bool:
@@ -100,8 +103,11 @@ class Engine:
     def step(self) -> None:
         """Poll, decide, command."""
         started_ns = time.monotonic_ns()
-        if started_ns >= self._resync_at_ns:
-            self.resync()
+        if started_ns >= self._look_at_ns:
+            self._look_at_ns = started_ns + LOOK_NS
+            self.table.mark(started_ns)
+            if started_ns >= self._resync_at_ns:
+                self.resync()
         records = self.datapath.close_step()
         if not records.size:
             return
@@ -155,7 +161,6 @@ class Engine:
         count = self.statistics
         count.records += len(records)
         self.table.observe(slots, records)
-        np.add.at(count.arm_time_s, records["arm"], records["interval_ns"] * 1e-9)
         if self.mode == "off":
             return
         decision = self.policy.step(slots, records)
@@ -163,9 +168,11 @@ class Engine:
         arms = self.teams.step(slots, records, decision.arms)
         differs = arms != records["want_arm"]
         count.decisions += len(records)
-        count.changes += int(np.count_nonzero(differs))
+        changes = int(np.count_nonzero(differs))
+        count.changes += changes
         count.explored += int(np.count_nonzero(decision.exploring))
-        self.decisions.decided(self.table, slots, records, arms, differs, decision.exploring)
+        if changes:
+            self.decisions.decided(self.table, slots, records, arms, differs, decision.exploring)
         if self._recorder is not None:
             self._recorder.append(slots, records, arms)
         if self.mode == "active":

@@ -18,6 +18,7 @@ PREFIX = "ltp_switcher_"
 def families(engine: Engine, names: Mapping[int, str]) -> list[Family]:
     """Everything the daemon measures, summed over flows: labels are arms, never flows."""
     count, table, teams = engine.statistics, engine.table, engine.teams
+    arm_time_s = table.total_arm_time_s()
     slots = np.array(table.slots(), np.int64)
     flows_by_arm = np.bincount(table.record["arm"][slots], minlength=256)
     goodput_Bps = np.bincount(table.record["arm"][slots], weights=table.goodput_Bps[slots], minlength=256)
@@ -55,7 +56,7 @@ def families(engine: Engine, names: Mapping[int, str]) -> list[Family]:
         ),
         labelled(
             PREFIX + "arm_flow_time_seconds", "counter", "Time of flows under each arm.", "arm",
-            {name: float(count.arm_time_s[arm]) for arm, name in names.items()}, "seconds",
+            {name: float(arm_time_s[arm]) for arm, name in names.items()}, "seconds",
         ),
         gauge(
             PREFIX + "reward_mean", "Mean of the flows' latest normalised rewards.",

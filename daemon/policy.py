@@ -15,7 +15,7 @@ from ltp_switcher.daemon.flows import FloatArray, IntArray
 
 ArmArray = npt.NDArray[np.uint8]
 DWELLS: Final = (20, 40, 80, 160)
-"""Steps that an arm is held for in data sets: from the shortest decision to a good part of the long window."""
+"""Steps that an arm is held for in data sets: from the shortest decision to much of the long window."""
 
 
 class Decision(Protocol):
@@ -116,17 +116,15 @@ class RandomPolicy:
         """Draw for the flows whose dwell is over; the others stay."""
         left = self._left[slots]
         over = left <= 0
-        n_over = int(np.count_nonzero(over))
-        if n_over:
-            drawn = self._rng.choice(self._pool, n_over)
-            if self._pools:
-                for i, slot in enumerate(slots[over].tolist()):
-                    if slot in self._pools:
-                        drawn[i] = self._rng.choice(self._pools[slot])
-            self._arm[slots[over]] = drawn
-            left[over] = self._rng.choice(self._dwells, n_over)
+        ending = slots[over]
+        if ending.size:
+            self._arm[ending] = self._pool[self._rng.integers(self._pool.size, size=ending.size)]
+            for slot in self._pools.keys() & set(ending.tolist()):
+                self._arm[slot] = self._rng.choice(self._pools[slot])
+            left[over] = self._dwells[self._rng.integers(self._dwells.size, size=ending.size)]
         self._left[slots] = left - 1
-        unknown = np.full(slots.shape, np.nan)
+        unknown = np.empty(slots.shape)
+        unknown.fill(np.nan)
         return Draw(self._arm[slots], unknown, unknown, over)
 
     def set_pool(self, arms: Sequence[int], slots: IntArray | None = None) -> None:
@@ -160,13 +158,19 @@ def commands_for(records: RecordArray, arms: ArmArray) -> RecordArray:
     (never steered, or fallen back). Pinned flows are left alone.
     """
     flags = records["flags"]
-    heard = flags & _HEARD == protocol.FlowFlags.STEERED
-    due = ((arms != records["want_arm"]) | ~heard) & (flags & protocol.FlowFlags.PINNED == 0)
-    chosen = np.flatnonzero(due)
+    due = arms != records["want_arm"]
+    due |= (flags & _HEARD) != _STEERED
+    due &= (flags & _PINNED) == 0
+    (chosen,) = due.nonzero()
     commands = np.zeros(chosen.size, protocol.COMMAND_DTYPE)
+    if not chosen.size:
+        return commands
     commands["cookie"] = records["cookie"][chosen]
     commands["arm"] = arms[chosen]
     return commands
 
 
-_HEARD: Final = int(protocol.FlowFlags.STEERED | protocol.FlowFlags.FALLEN_BACK)
+# As numpy scalars: an enumeration's members would be converted anew at every step.
+_HEARD: Final = np.uint32(protocol.FlowFlags.STEERED | protocol.FlowFlags.FALLEN_BACK)
+_STEERED: Final = np.uint32(protocol.FlowFlags.STEERED)
+_PINNED: Final = np.uint32(protocol.FlowFlags.PINNED)

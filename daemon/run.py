@@ -230,8 +230,9 @@ class Daemon:
 
     def _log_statistics(self) -> None:
         count = self.engine.statistics
-        total_s = max(float(count.arm_time_s.sum()), 1e-9)
-        shares = sorted(((float(t), arm) for arm, t in enumerate(count.arm_time_s) if t > 0), reverse=True)
+        arm_time_s = self.engine.table.total_arm_time_s()
+        total_s = max(float(arm_time_s.sum()), 1e-9)
+        shares = sorted(((float(t), arm) for arm, t in enumerate(arm_time_s) if t > 0), reverse=True)
         log.info(
             "%d flows open; since the start %d steps (%d missed, p99 %.2f ms), %d decisions, %d changes, "
             "%d fallbacks; arms by time: %s",

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from ltp_switcher.daemon.datapath import protocol
-
 DURATIONS_KEPT = 1024
 
 
@@ -39,8 +37,6 @@ class Statistics:
     step_s_sum: float = 0.0
     last_step_s: float = 0.0
     """End of the last step, one without data included (`time.monotonic`)."""
-    arm_time_s: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(protocol.ARMS_MAX + 1))
-    """Flow time under each arm."""
     _step_s: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(DURATIONS_KEPT))
 
     def took(self, duration_s: float) -> None:

@@ -149,11 +149,11 @@ class Datapath:
     def pin(self, cookie: int, arm: int) -> None:
         """Give a flow an arm and keep it there. Raises `FlowNotFoundError`."""
         payload = attribute(protocol.PinAttr.COOKIE, _U64.pack(cookie))
-        self._request("pin", Cmd.PIN, payload + attribute(protocol.PinAttr.ARM, _U32.pack(arm)), cookie)
+        self._order("pin", Cmd.PIN, payload + attribute(protocol.PinAttr.ARM, _U32.pack(arm)), cookie)
 
     def unpin(self, cookie: int) -> None:
         """Let `select` direct a flow again. Raises `FlowNotFoundError`."""
-        self._request("unpin", Cmd.UNPIN, attribute(protocol.PinAttr.COOKIE, _U64.pack(cookie)), cookie)
+        self._order("unpin", Cmd.UNPIN, attribute(protocol.PinAttr.COOKIE, _U64.pack(cookie)), cookie)
 
     def config(self) -> KernelConfig:
         """The module's settings."""
@@ -175,7 +175,7 @@ class Datapath:
             protocol.ConfigAttr.RESTORE: restore,
         }
         payload = b"".join(attribute(k, _U32.pack(v)) for k, v in given.items() if v is not None)
-        self._request("config-set", Cmd.CONFIG_SET, payload)
+        self._order("config-set", Cmd.CONFIG_SET, payload)
 
     def events(self) -> EventStream:
         """Subscribe to births, deaths and fallbacks from now on."""
@@ -185,12 +185,15 @@ class Datapath:
         self, operation: str, command: int, payload: bytes = b"", cookie: int | None = None
     ) -> memoryview:
         try:
-            reply = self._netlink.request(self._family, command, payload)
+            return self._netlink.request(self._family, command, payload).payload
         except NetlinkError as error:
-            if error.errno == errno.ENOENT and cookie is not None:
-                raise FlowNotFoundError(cookie) from error
-            raise explain(operation, error) from error
-        return reply.payload if reply is not None else memoryview(b"")
+            raise _explained(operation, error, cookie) from error
+
+    def _order(self, operation: str, command: int, payload: bytes, cookie: int | None = None) -> None:
+        try:
+            self._netlink.order(self._family, command, payload)
+        except NetlinkError as error:
+            raise _explained(operation, error, cookie) from error
 
     def _dump(self, operation: str, command: int) -> Iterator[Message]:
         try:
@@ -206,6 +209,12 @@ class Datapath:
                 f"the module speaks record version {version} of {size} bytes, this daemon version "
                 f"{protocol.RECORD_VERSION} of {protocol.RECORD_DTYPE.itemsize}; install both alike"
             )
+
+
+def _explained(operation: str, error: NetlinkError, cookie: int | None) -> DatapathError:
+    if error.errno == errno.ENOENT and cookie is not None:
+        return FlowNotFoundError(cookie)
+    return explain(operation, error)
 
 
 class EventStream:

@@ -144,10 +144,7 @@ class GenericNetlink:
         """Resolve a family and its multicast groups. Raises `NetlinkError` (ENOENT) where there is none."""
         query = attribute(CTRL_ATTR_FAMILY_NAME, name.encode() + b"\0")
         controller = Family("nlctrl", GENL_ID_CTRL, 1)
-        reply = self.request(controller, CTRL_CMD_GETFAMILY, query)
-        if reply is None:
-            raise DatapathError(f"the kernel gave no answer about the netlink family {name!r}")
-        found = parse_attributes(reply.payload)
+        found = parse_attributes(self.request(controller, CTRL_CMD_GETFAMILY, query).payload)
         groups = {}
         for _, entry in iterate_attributes(found.get(CTRL_ATTR_MCAST_GROUPS, memoryview(b""))):
             group = parse_attributes(entry)
@@ -157,22 +154,27 @@ class GenericNetlink:
             name, read_uint(found[CTRL_ATTR_FAMILY_ID]), read_uint(found[CTRL_ATTR_VERSION]), groups
         )
 
-    def request(self, family: Family, command: int, payload: bytes = b"") -> Message | None:
-        """Send a request and wait for its acknowledgement.
+    def request(self, family: Family, command: int, payload: bytes = b"") -> Message:
+        """Send a request and return its reply, whose payload is valid until the next call.
 
-        Returns the reply, or None where the command has none. The reply's payload stays valid until
-        the next call. Raises `NetlinkError` as the kernel answers.
+        Raises `NetlinkError` as the kernel answers.
         """
-        sequence = self._send(family, command, NLM_F_REQUEST | NLM_F_ACK, payload)
-        reply: Message | None = None
+        # Without NLM_F_ACK: the reply is answer enough, and an error comes all the same.
+        sequence = self._send(family, command, NLM_F_REQUEST, payload)
         while True:
-            # Replies are copied: the acknowledgement that follows overwrites the buffer.
+            for kind, flags, start, end in self._receive(sequence):
+                if kind != NLMSG_ERROR:
+                    return Message(self._buffer[start], self._view[start + _GENL.size : end])
+                self._raise_if_error(flags, start, end)
+
+    def order(self, family: Family, command: int, payload: bytes = b"") -> None:
+        """Send a request that has no reply, and wait until it is done. Raises `NetlinkError`."""
+        sequence = self._send(family, command, NLM_F_REQUEST | NLM_F_ACK, payload)
+        while True:
             for kind, flags, start, end in self._receive(sequence):
                 if kind == NLMSG_ERROR:
                     self._raise_if_error(flags, start, end)
-                    return reply
-                data = memoryview(bytes(self._view[start:end]))
-                reply = Message(data[0], data[_GENL.size :])
+                    return
 
     def dump(self, family: Family, command: int, payload: bytes = b"") -> Iterator[Message]:
         """Dump a command's objects; each message's payload is valid until the next is asked for.
