@@ -17,6 +17,8 @@ from ltp_switcher.eval.summary import FlowSummary, Summary
 
 _MEASURES: Final = ("goodput\nMbit/s", "mean RTT\nms", "p95 RTT\nms", "loss\n%", "reward\nEq. 1")
 
+_ARMS_SHOWN: Final = 3
+
 
 def summary_table(summary: Summary) -> Table:
     """One run: a row for each flow."""
@@ -49,7 +51,6 @@ def _table(title: str) -> Table:
 
 
 def _flow_cells(flow: FlowSummary) -> list[str]:
-    arms = [f"{arm} {share:.0%}" for arm, share in flow.arm_share.items() if share >= 0.005]
     return [
         flow.scheme,
         f"{flow.throughput_mbps:.2f}",
@@ -58,8 +59,17 @@ def _flow_cells(flow: FlowSummary) -> list[str]:
         f"{100 * flow.loss:.2f}",
         f"{flow.reward:.3f}",
         str(flow.switches),
-        ", ".join(arms) if len(arms) > 1 else "",
+        _arms(flow),
     ]
+
+
+def _arms(flow: FlowSummary) -> str:
+    """The most used arms and how many more, nothing for a single protocol."""
+    if len(flow.arm_share) < 2:
+        return ""
+    first = [f"{arm} {share:.0%}" for arm, share in list(flow.arm_share.items())[:_ARMS_SHOWN]]
+    more = len(flow.arm_share) - len(first)
+    return ", ".join(first) + (f", {more} more" if more else "")
 
 
 def number(value: float, decimals: int) -> str:
