@@ -57,7 +57,7 @@ systemd_runs && systemctl daemon-reload
 if [ "$purge" ]; then
     gone "$config" "$state"
     if [ ! "$staged" ]; then
-        for user in ltp-switcher ltp-switcher-api; do
+        for user in ltp-switcher-api ltp-switcher; do
             ! getent passwd "$user" >/dev/null || userdel "$user"
         done
         ! getent group ltp-switcher >/dev/null || groupdel ltp-switcher

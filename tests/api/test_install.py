@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`make install` into a directory: what lands where, that systemd takes it, that it all goes again."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import ltp_switcher
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PACKAGING = REPOSITORY / "packaging"
+MODULE = f"tcp_mutant-{ltp_switcher.__version__}"
+KERNELS = sorted(path.parent.name for path in Path("/lib/modules").glob("*/build"))
+
+pytestmark = pytest.mark.lab
+
+
+def run(*command: str | Path, **variables: str | Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, **{name: str(value) for name, value in variables.items()}}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def staged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with everything installed."""
+    root = tmp_path_factory.mktemp("root")
+    done = run(PACKAGING / "install.sh", DESTDIR=root)
+    assert done.returncode == 0, done.stderr
+    return root
+
+
+def test_what_lands_where(staged: Path) -> None:
+    for path in (
+        f"usr/src/{MODULE}/mutant_main.c",
+        f"usr/src/{MODULE}/include/uapi/linux/mutant.h",
+        "usr/lib/ltp-switcher/bin/python3",
+        "usr/lib/systemd/system/ltp-switcher.service",
+        "usr/lib/systemd/system/ltp-switcher-api.service",
+        "usr/lib/sysusers.d/ltp-switcher.conf",
+        "usr/lib/tmpfiles.d/ltp-switcher.conf",
+        "usr/share/doc/ltp-switcher/operations.md",
+        "usr/share/doc/ltp-switcher/config.example.toml",
+        "etc/ltp-switcher/config.toml",
+    ):
+        assert (staged / path).exists(), path
+    assert (
+        f'PACKAGE_VERSION="{ltp_switcher.__version__}"'
+        in (staged / f"usr/src/{MODULE}/dkms.conf").read_text()
+    )
+
+
+def test_nothing_tells_of_the_staging_directory(staged: Path) -> None:
+    for path in (staged / "usr/lib/ltp-switcher/bin").iterdir():
+        assert path.is_symlink() or str(staged) not in path.read_text(errors="replace"), path
+    assert str(staged) not in (staged / "usr/lib/ltp-switcher/pyvenv.cfg").read_text()
+
+
+def test_a_server_gets_no_build_tools(staged: Path) -> None:
+    (site,) = (staged / "usr/lib/ltp-switcher/lib").glob("python3*/site-packages")
+    present = {re.split(r"-\d", path.name)[0] for path in site.glob("*.dist-info")}
+    assert {"numpy", "fastapi", "uvicorn", "rich", "ltp_switcher"} <= present
+    assert not present & {"pip", "setuptools", "hatchling", "pytest", "matplotlib", "torch"}
+
+
+@pytest.mark.parametrize("command", ["ltp-switcher", "ltp-switcher-api"])
+def test_commands_run(staged: Path, command: str) -> None:
+    link = staged / "usr/bin" / command
+    assert link.resolve() == staged / "usr/lib/ltp-switcher/bin" / command
+    # The script's first line names the final place; run it as if it were there.
+    done = run(staged / "usr/lib/ltp-switcher/bin/python3", link.resolve(), "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert command in done.stdout
+
+
+def test_systemd_takes_the_units(staged: Path, tmp_path: Path) -> None:
+    for unit in (staged / "usr/lib/systemd/system").iterdir():
+        text = unit.read_text().replace("=/usr/bin/ltp", f"={staged}/usr/bin/ltp")
+        (tmp_path / unit.name).write_text(text)
+    # The colon at the end adds systemd's own units, which ours name.
+    done = run("systemd-analyze", "verify", *tmp_path.iterdir(), SYSTEMD_UNIT_PATH=f"{tmp_path}:")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("unit", ["ltp-switcher", "ltp-switcher-api"])
+def test_units_are_confined(unit: str) -> None:
+    done = run(
+        "systemd-analyze", "security", "--offline=true", "--threshold=20",
+        PACKAGING / f"systemd/{unit}.service",
+    )  # fmt: skip
+    print(done.stdout.splitlines()[-1])
+    assert done.returncode == 0, done.stdout
+
+
+def test_daemon_has_one_capability() -> None:
+    unit = (PACKAGING / "systemd/ltp-switcher.service").read_text()
+    assert re.findall(r"^\w*Capabilit\w+=(.*)$", unit, re.MULTILINE) == ["CAP_NET_ADMIN", "CAP_NET_ADMIN"]
+    api = (PACKAGING / "systemd/ltp-switcher-api.service").read_text()
+    assert re.findall(r"^\w*Capabilit\w+=(.*)$", api, re.MULTILINE) == ["", ""]
+
+
+def test_install_again_keeps_the_configuration(staged: Path) -> None:
+    config = staged / "etc/ltp-switcher/config.toml"
+    before = config.read_text()
+    config.write_text('[daemon]\nmode = "advise"\n')
+    done = run(PACKAGING / "install.sh", DESTDIR=staged)
+    assert done.returncode == 0, done.stderr
+    assert "configuration kept" in done.stdout
+    assert config.read_text() == '[daemon]\nmode = "advise"\n'
+    config.write_text(before)
+
+
+@pytest.mark.skipif(not shutil.which("dkms") or not KERNELS, reason="needs dkms and kernel headers")
+def test_dkms_builds_what_is_installed(staged: Path, tmp_path: Path) -> None:
+    (tmp_path / "tree").mkdir()
+    for kernel in KERNELS:
+        done = run(
+            "dkms", "build", "--dkmstree", tmp_path / "tree", "--sourcetree", staged / "usr/src",
+            "-m", f"tcp_mutant/{ltp_switcher.__version__}", "-k", kernel,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert list((tmp_path / "tree").glob(f"tcp_mutant/*/{kernel}/*/module/tcp_mutant.ko*"))
+
+
+def test_uninstall_keeps_configuration_unless_purged(staged: Path, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    shutil.copytree(staged, root, symlinks=True)
+    assert run(PACKAGING / "uninstall.sh", DESTDIR=root).returncode == 0
+    left = [path.relative_to(root) for path in root.rglob("*") if not path.is_dir()]
+    assert left == [Path("etc/ltp-switcher/config.toml")]
+    assert run(PACKAGING / "uninstall.sh", "--purge", DESTDIR=root).returncode == 0
+    assert [path for path in root.rglob("*") if not path.is_dir()] == []
+    assert run(PACKAGING / "uninstall.sh", DESTDIR=root).returncode == 0, "uninstalling twice is no error"
+
+
+def test_unknown_option() -> None:
+    done = run(PACKAGING / "install.sh", "--fast")
+    assert (done.returncode, "unknown option: --fast" in done.stderr) == (1, True)
+
+
+@pytest.mark.skipif(Path("/proc/modules").exists(), reason="this kernel can load modules")
+def test_kernel_without_modules() -> None:
+    done = run(PACKAGING / "install.sh")
+    assert done.returncode == 1
+    assert "cannot load modules" in done.stderr
