@@ -7,8 +7,8 @@ and constant-rate flows can be compared, over links with a rate or a mahimahi tr
     python -m ltp_switcher.policies.simulator.validate --commands | sh
     python -m ltp_switcher.policies.simulator.validate [--json]
 
-The lab counts goodput in payload bytes and the link in Ethernet frames; both are taken into account. Its
-mean RTT is over bins of 100 ms, and so is the simulator's here.
+The lab counts goodput in payload bytes and the link in IP packets, which is taken into account. Its mean
+RTT is over bins of 100 ms, and so is the simulator's here.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from ltp_switcher.errors import ConfigError, LtpSwitcherError
 from ltp_switcher.policies.simulator.paths import NEVER, PACKET_BYTES, Flows, Paths, Steps
 from ltp_switcher.policies.simulator.simulator import Roster, Simulator
 
-FRAME_BYTES: Final = 1514
 PAYLOAD_BYTES: Final = 1448
 """Of a full-sized TCP segment with time stamps."""
 BIN_S: Final = 0.1
@@ -87,7 +86,7 @@ def simulate(scenario: Mapping[str, object], schemes: Sequence[str], traces: Pat
         heard = (seen.acked_pkts > 0.0) & seen.active
         rtt_sum += np.where(heard, seen.rtt_s, 0.0).sum(axis=1, keepdims=True)
         bins += heard.sum(axis=1, keepdims=True)
-    utilisation = delivered.sum() / capacity.sum() * PAYLOAD_BYTES / FRAME_BYTES
+    utilisation = delivered.sum() / capacity.sum() * PAYLOAD_BYTES / PACKET_BYTES
     return float(utilisation), float((rtt_sum / bins).mean() * 1e3)
 
 
@@ -111,7 +110,7 @@ def _build(
         flows.stop_s[row] = table.get("stop_s", duration_s)
         flows.rtt_ms[row] = table.get("rtt_ms", np.nan)
         if scheme != "cubic":
-            flows.rate_mbps[row] = _constant_rate(scheme) * PACKET_BYTES / FRAME_BYTES
+            flows.rate_mbps[row] = _constant_rate(scheme)
     cubic = sum(scheme == "cubic" for scheme in schemes)
     return paths, flows, Roster(cubic=cubic, fixed=len(tables) - cubic), duration_s
 
@@ -137,9 +136,7 @@ def _link(link: Mapping[str, object], traces: Path) -> Paths:
     bdp_pkts = wire_mbps * 1e6 / 8 * rtt_ms / 1e3 / PACKET_BYTES
     # One packet beside the queue is on its way out.
     buffer_pkts = number("buffer_pkts", np.maximum(1.0, np.round(number("buffer_bdp", 1.0) * bdp_pkts))) + 1.0
-    paths = Paths.uniform(
-        REPEATS, rate_mbps=wire_mbps * PACKET_BYTES / FRAME_BYTES, rtt_ms=rtt_ms, loss=number("loss", 0.0)
-    )
+    paths = Paths.uniform(REPEATS, rate_mbps=wire_mbps, rtt_ms=rtt_ms, loss=number("loss", 0.0))
     steps = [dict(step) for step in link.get("step", [])]  # type: ignore[attr-defined]
     return replace(
         paths,
@@ -155,7 +152,7 @@ def _steps(steps: Sequence[Mapping[str, float]]) -> Steps:
         values = [[float(step.get(name, np.nan)) * scale] for step in steps]
         return np.repeat(np.array(values), REPEATS, axis=1)
 
-    rate_mbps = column("rate_mbps", PACKET_BYTES / FRAME_BYTES)
+    rate_mbps = column("rate_mbps")
     return Steps(column("at_s"), rate_mbps, column("rtt_ms"), column("loss"))
 
 

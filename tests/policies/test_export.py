@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ltp_switcher import artifacts
 from ltp_switcher.errors import ArtifactError
 from ltp_switcher.policies.export import Card, load, save
 from ltp_switcher.policies.inference import Layer, Network
@@ -107,6 +108,18 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
     path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(ArtifactError, match="cannot be read"):
         load(path)
+
+
+def test_another_version_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "test.npz"
+    artifacts.write(path, {"a": np.zeros(1)}, {}, version=99)
+    with pytest.raises(ArtifactError, match="version 99"):
+        load(path)
+
+
+def test_reserved_names_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ArtifactError, match="reserved"):
+        artifacts.write(tmp_path / "x.npz", {"checksum": np.zeros(1)}, {}, version=1)
 
 
 def test_weights_that_do_not_fit_are_refused(tmp_path: Path) -> None:
