@@ -47,12 +47,13 @@ def run_batch(
         if stop.is_set():
             return
         board.start(index)
-        state = "failed"
+        state = ""
         try:
             outcome = run_job(jobs[index], use_cache=use_cache, on_sample=on_sample)
             outcomes[index] = outcome
             state = "cached" if outcome.cached else "done"
         except BaseException:
+            state = "stopped" if stop.is_set() else "failed"
             stop.set()
             raise
         finally:

@@ -20,6 +20,7 @@ from ltp_switcher.eval.style import colour
 
 TABLE_MAX: Final = 16
 """More runs than this, and only those under way are shown, and no lines between start and end."""
+ENDED: Final = ("done", "cached", "stopped", "failed")
 _LINE_EVERY: Final = 0.125
 """Share of a run between two plain lines about it."""
 
@@ -96,7 +97,7 @@ class Board:
                 self._tell(run, _sentence(run, sample))
 
     def finish(self, index: int, state: str) -> None:
-        """Mark a run as ended; `state` is one word: done, cached, failed."""
+        """Mark a run as ended; `state` is one word: done, cached, stopped, failed."""
         with self._lock:
             run = self._runs[index]
             run.state = state
@@ -109,7 +110,7 @@ class Board:
 
     def _table(self) -> RenderableType:
         with self._lock:
-            ended = [run for run in self._runs if run.state in ("done", "cached", "failed")]
+            ended = [run for run in self._runs if run.state in ENDED]
             elapsed_s = time.monotonic() - self._began
             table = Table(
                 title=f"{len(ended)} of {len(self._runs)} runs, {elapsed_s:.0f} s",
