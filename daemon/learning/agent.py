@@ -25,11 +25,11 @@ from ltp_switcher.daemon.learning.decisions import (
     TIME_NS,
     Decisions,
     Outcome,
-    main_sender,
 )
 from ltp_switcher.daemon.learning.features import N_FEATURES, FeatureWindows
 from ltp_switcher.daemon.learning.knowledge import Knowledge, Sums
 from ltp_switcher.daemon.learning.linucb import LinUCB
+from ltp_switcher.daemon.learning.measure import measure
 from ltp_switcher.daemon.learning.reward import RewardNormaliser, reward
 from ltp_switcher.encoder import GRUEncoder
 from ltp_switcher.errors import ArtifactError, InvalidValueError
@@ -189,9 +189,7 @@ class Agent:
         context = np.ones((n, self._bandit.dim))
         context[:, :-1] = z
 
-        # The arm that shows in this step's samples is the one that sent them, an RTT ago.
-        sender = main_sender(records, active) if config.credit == "sent" else active
-        changed = self._measure(slots, records, sender, srtt_us, time_ns)
+        changed = self._measure(slots, records, time_ns)
         self._decisions.fold(slots, records, time_ns)
         self._learn(slots, records, self._decisions.ripe(slots, time_ns, srtt_us), srtt_us)
 
@@ -259,38 +257,21 @@ class Agent:
         self._exploring = np.pad(self._exploring, (0, more))
 
     def _measure(
-        self,
-        slots: Slots,
-        records: RecordArray,
-        sender: NDArray[np.intp],
-        srtt_us: Floats,
-        time_ns: NDArray[np.int64],
+        self, slots: Slots, records: RecordArray, time_ns: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
         """Update R_max and the steps' own rewards; return where the path changed."""
         config = self.config
-        samples = records["samples"].astype(np.float64)
-        rtt_samples = records["rtt_samples"].astype(np.float64)
-        rate_Bps = records["throughput_stat"]["sum"] / np.maximum(samples, 1.0)
-        rtt_us = np.where(
-            rtt_samples > 0, records["rtt_stat"]["sum"] / np.maximum(rtt_samples, 1.0), srtt_us
-        )
+        seen = measure(records, config.credit)
         changed = np.zeros(len(slots), np.bool_)
-        told = np.flatnonzero((rate_Bps > 0) & (rtt_us > 0) & (sender >= 1) & (sender <= ARMS_MAX))
+        told = np.flatnonzero(seen.valid)
         if told.size:
             changed[told] = self._normaliser.update(
-                slots[told], sender[told], rate_Bps[told], rtt_us[told], time_ns[told]
+                slots[told], seen.sender[told], seen.rate_Bps[told], seen.rtt_us[told], time_ns[told]
             )
-        delivered = records["delivered"].astype(np.float64)
-        lost = records["lost"].astype(np.float64)
-        loss_rate = lost / np.maximum(delivered + lost, 1.0)
-        throughput_Bps = delivered * records["mss"] / np.maximum(records["interval_ns"] * 1e-9, 1e-9)
-        heard = np.flatnonzero(samples > 0)
-        self._reward[slots[heard], 0] = self._normaliser.normalise(
-            slots[heard], throughput_Bps[heard], loss_rate[heard], rtt_us[heard], config.zeta, config.kappa
-        )
-        self._reward[slots[heard], 1] = reward(
-            throughput_Bps[heard], loss_rate[heard], rtt_us[heard], config.zeta, config.kappa
-        )
+        at = np.flatnonzero(seen.heard)
+        step = seen.throughput_Bps[at], seen.loss_rate[at], seen.rtt_us[at], config.zeta, config.kappa
+        self._reward[slots[at], 0] = self._normaliser.normalise(slots[at], *step)
+        self._reward[slots[at], 1] = reward(*step)
         return changed
 
     def _learn(self, slots: Slots, records: RecordArray, outcome: Outcome, srtt_us: Floats) -> None:

@@ -147,11 +147,3 @@ class Decisions:
 
 
 
-
-def main_sender(records: RecordArray, active: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Arm that sent most of each step's samples, shape (n,); `active` where there is none."""
-    credits = records["credit"]
-    samples = credits["samples"]
-    most = samples.argmax(axis=1)
-    row = np.arange(len(records))
-    return np.where(samples[row, most] > 0, credits["arm"][row, most], active).astype(np.intp)

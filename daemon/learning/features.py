@@ -94,7 +94,7 @@ _OFFSET: Final = np.array([f.offset for f in FEATURES])
 
 def _columns(names: tuple[str, ...], width: int) -> NDArray[np.intp]:
     """Where the fields lie when a record is read as a row of `width`-byte words."""
-    fields = RECORD_DTYPE.fields or {}
+    fields = dict(RECORD_DTYPE.fields or {})
     return np.array([fields[name][1] // width for name in names], np.intp)
 
 

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Simple predictors of an arm's reward, and the measure by which they and the encoder are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltp_switcher.encoder.dataset import Sequence, weights
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Weighted mean squared error; share of the variance explained, in all and within single paths."""
+
+    error: float
+    r2: float
+    within_r2: float
+
+
+def fit_means(sequences: list[Sequence], arms: int) -> Floats:
+    """Mean reward of each arm id, shape (arms,); of all arms for one without data."""
+    total, count = np.zeros(arms), np.zeros(arms)
+    for sequence in sequences:
+        weight = weights(sequence)
+        np.add.at(total, sequence.arm, weight * np.nan_to_num(sequence.reward))
+        np.add.at(count, sequence.arm, weight)
+    return np.where(count > 0, total / np.maximum(count, 1e-9), total.sum() / count.sum())
+
+
+def fit_linear(sequences: list[Sequence], arms: int, ridge: float = 10.0) -> Floats:
+    """Ridge regression of the reward on the raw inputs for each arm id, shape (arms, inputs)."""
+    inputs = sequences[0].inputs.shape[1]
+    out = np.zeros((arms, inputs))
+    for arm in range(arms):
+        A, b = ridge * np.eye(inputs), np.zeros(inputs)
+        for sequence in sequences:
+            weight = np.where(sequence.arm == arm, weights(sequence), 0.0)
+            x = sequence.inputs.astype(np.float64)
+            A += (x * weight[:, None]).T @ x
+            b += (weight * np.nan_to_num(sequence.reward)) @ x
+        out[arm] = np.linalg.solve(A, b)
+    return out
+
+
+def score(sequences: list[Sequence], predict: Callable[[Sequence], NDArray[np.floating]]) -> Scores:
+    """Compare predictions, shape (steps,) of each path, with what the arms that ran have earned."""
+    rewards = [np.nan_to_num(s.reward).astype(np.float64) for s in sequences]
+    told = [np.asarray(predict(s), np.float64) for s in sequences]
+    weight = [weights(s).astype(np.float64) for s in sequences]
+
+    def mean_square(values: list[Floats]) -> float:
+        return float(sum((w * v**2).sum() for w, v in zip(weight, values, strict=True)) / sum(w.sum() for w in weight))
+
+    def centred(values: list[Floats]) -> list[Floats]:
+        return [v - (w * v).sum() / w.sum() for w, v in zip(weight, values, strict=True)]
+
+    errors = [t - r for t, r in zip(told, rewards, strict=True)]
+    mean = sum((w * r).sum() for w, r in zip(weight, rewards, strict=True)) / sum(w.sum() for w in weight)
+    error = mean_square(errors)
+    return Scores(
+        error=error,
+        r2=1.0 - error / mean_square([r - mean for r in rewards]),
+        within_r2=1.0 - mean_square(centred(errors)) / mean_square(centred(rewards)),
+    )

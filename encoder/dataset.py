@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The encoder's training data: one sequence of steps for each path, in three splits by path.
+
+`ltp_switcher.daemon.learning.replay` writes the files from the lab's recordings.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltp_switcher.errors import ArtifactError
+
+SPLITS: Final = ("train", "validation", "test")
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """One path.
+
+    inputs: float32, shape (steps, inputs), what the encoder sees. arm: uint8, shape (steps,), id of the
+    arm that was chosen. reward: float32, shape (steps,), normalised reward of that choice, NaN where it
+    is not known. fresh: bool, shape (steps,), where the arm was chosen anew.
+    """
+
+    inputs: NDArray[np.float32]
+    arm: NDArray[np.uint8]
+    reward: NDArray[np.float32]
+    fresh: NDArray[np.bool_]
+    split: str
+
+
+def save_sequence(path: Path, sequence: Sequence) -> None:
+    """Write one sequence as .npz."""
+    np.savez(
+        path,
+        inputs=sequence.inputs,
+        arm=sequence.arm,
+        reward=sequence.reward,
+        fresh=sequence.fresh,
+        split=np.array(sequence.split),
+    )
+
+
+def load_sequences(folder: Path) -> dict[str, list[Sequence]]:
+    """Read every sequence of a folder, by split.
+
+    Raises:
+        ArtifactError: a file that cannot be read, or a split without a path.
+    """
+    found: dict[str, list[Sequence]] = {split: [] for split in SPLITS}
+    for path in sorted(folder.glob("*.npz")):
+        try:
+            with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
+                sequence = Sequence(
+                    file["inputs"], file["arm"], file["reward"], file["fresh"], str(file["split"])
+                )
+            found[sequence.split].append(sequence)
+        except (OSError, ValueError, KeyError, BadZipFile) as error:
+            raise ArtifactError(f"{path} is not a sequence of the data set: {error!r}") from error
+    empty = [split for split, members in found.items() if not members]
+    if empty:
+        raise ArtifactError(f"{folder} has no path of the split {', '.join(empty)}")
+    return found
+
+
+def digest(sequences: dict[str, list[Sequence]]) -> str:
+    """SHA-256 over everything that training sees."""
+    running = hashlib.sha256()
+    for split in SPLITS:
+        for sequence in sequences[split]:
+            for array in (sequence.inputs, sequence.arm, sequence.reward, sequence.fresh):
+                running.update(np.ascontiguousarray(array).tobytes())
+    return running.hexdigest()
+
+
+def weights(sequence: Sequence, near: int = 4) -> NDArray[np.float32]:
+    """How much each step's answer counts, shape (steps,); 0 where there is none.
+
+    The bandit asks about arms that it could change to as often as about the one that runs, but only the
+    first steps after a choice show a change. They get half of the weight of each path, the rest
+    the other half. A path's weight is the number of its choices: answers overlap within one.
+    """
+    known = np.isfinite(sequence.reward)
+    since = np.arange(len(known)) - np.maximum.accumulate(
+        np.where(sequence.fresh, np.arange(len(known)), 0)
+    )
+    changing, staying = known & (since < near), known & (since >= near)
+    choices = max(float(sequence.fresh.sum()), 1.0)
+    out = np.zeros(len(known), np.float32)
+    for members in (changing, staying):
+        if members.any():
+            out[members] = 0.5 * choices / members.sum()
+    return out

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The encoder in PyTorch, for training only; `GRUEncoder` is what runs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+HIDDEN: Final = 32
+BETWEEN: Final = 32
+OUTPUTS: Final = 16
+
+
+class TorchEncoder(nn.Module):  # type: ignore[misc] # PyTorch is not installed where types are checked
+    """GRU, two fully connected layers, and the linear head that stands for LinUCB while training.
+
+    The objective follows [40] of the paper: the reward of each arm is linear in the last hidden layer,
+    so that layer becomes a good context for a linear bandit. Only the head's arm that ran is trained.
+    """
+
+    def __init__(self, inputs: int, arms: int) -> None:
+        super().__init__()
+        self.gru = nn.GRU(inputs, HIDDEN, batch_first=True)
+        self.fc1 = nn.Linear(HIDDEN, BETWEEN)
+        self.fc2 = nn.Linear(BETWEEN, OUTPUTS)
+        self.head = nn.Linear(OUTPUTS, arms)
+
+    def forward(self, inputs: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Contexts z, shape (paths, steps, 16), of inputs of shape (paths, steps, inputs), and the state."""
+        hidden, state = self.gru(inputs, state)
+        return torch.tanh(self.fc2(torch.relu(self.fc1(hidden)))), state
+
+    def rewards(self, z: Tensor) -> Tensor:
+        """Predicted reward of every arm id, shape (paths, steps, arms)."""
+        out: Tensor = self.head(z)
+        return out
+
+    def arrays(self) -> dict[str, NDArray[np.float32]]:
+        """The encoder's weights under the names of the artifact; the head is not part of it."""
+        names = {
+            "gru_weight_ih": self.gru.weight_ih_l0,
+            "gru_weight_hh": self.gru.weight_hh_l0,
+            "gru_bias_ih": self.gru.bias_ih_l0,
+            "gru_bias_hh": self.gru.bias_hh_l0,
+            "fc1_weight": self.fc1.weight,
+            "fc1_bias": self.fc1.bias,
+            "fc2_weight": self.fc2.weight,
+            "fc2_bias": self.fc2.bias,
+        }
+        return {name: tensor.detach().numpy().astype(np.float32) for name, tensor in names.items()}

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Train the encoder: `python -m ltp_switcher.encoder.train --data DIR` (needs the extra `train`).
+
+The GRU reads each path from its beginning, its state carried from chunk to chunk (truncated
+back-propagation). It is fitted to the training paths, stopped by the validation paths and judged once on
+the test paths, none of which it has seen. One thread and fixed seeds: the same data give the same file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ltp_switcher.encoder import artifact as files
+from ltp_switcher.encoder.baselines import Scores, fit_linear, fit_means, score
+from ltp_switcher.encoder.dataset import Sequence, digest, load_sequences, weights
+from ltp_switcher.encoder.gru import GRUEncoder
+from ltp_switcher.encoder.model_torch import TorchEncoder
+from ltp_switcher.errors import LtpSwitcherError
+
+ARMS: Final = 21
+"""Arm ids 0 to 20."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Hyperparameters; the paper gives none. `features`: leading inputs, behind them the arm one-hot."""
+
+    epochs: int = 150
+    patience: int = 25
+    chunk: int = 200
+    learning_rate: float = 2e-3
+    weight_decay: float = 1e-3
+    noise: float = 0.1
+    features: int = 55
+    seed: int = 1
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A split's paths side by side, padded at the end: shapes (paths, steps, inputs) and (paths, steps)."""
+
+    inputs: torch.Tensor
+    arm: torch.Tensor
+    reward: torch.Tensor
+    weight: torch.Tensor
+
+    @classmethod
+    def of(cls, sequences: list[Sequence]) -> Batch:
+        """Pad and stack; padding and unknown rewards weigh 0."""
+        steps = max(len(s.arm) for s in sequences)
+        inputs = np.zeros((len(sequences), steps, sequences[0].inputs.shape[1]), np.float32)
+        arm = np.zeros((len(sequences), steps), np.int64)
+        reward = np.zeros((len(sequences), steps), np.float32)
+        weight = np.zeros((len(sequences), steps), np.float32)
+        for row, sequence in enumerate(sequences):
+            length = len(sequence.arm)
+            inputs[row, :length] = sequence.inputs
+            arm[row, :length] = sequence.arm
+            reward[row, :length] = np.nan_to_num(sequence.reward)
+            weight[row, :length] = weights(sequence)
+        return cls(*(torch.from_numpy(array) for array in (inputs, arm, reward, weight)))
+
+    def chunks(self, size: int) -> list[Batch]:
+        """Cut along time."""
+        parts = zip(*(t.split(size, dim=1) for t in (self.inputs, self.arm, self.reward, self.weight)))
+        return [Batch(*part) for part in parts]
+
+    def error(self, predicted: torch.Tensor) -> torch.Tensor:
+        """Weighted sum of squared errors of the arms that ran."""
+        told = predicted.gather(2, self.arm[..., None])[..., 0]
+        return (self.weight * (told - self.reward) ** 2).sum()
+
+
+def loss(model: TorchEncoder, batch: Batch) -> float:
+    """Weighted mean squared error over whole paths."""
+    model.eval()
+    with torch.no_grad():
+        z, _ = model(batch.inputs)
+        return float(batch.error(model.rewards(z)) / batch.weight.sum())
+
+
+def fit(
+    train: Batch, validation: Batch, settings: Settings, *, verbose: bool = True
+) -> tuple[TorchEncoder, list[tuple[float, float]]]:
+    """Train until the validation paths stop improving.
+
+    Returns:
+        The best model, and the losses (train, validation) of each epoch.
+    """
+    torch.manual_seed(settings.seed)
+    torch.use_deterministic_algorithms(True)
+    torch.set_num_threads(1)
+    model = TorchEncoder(train.inputs.shape[2], ARMS)
+    optimiser = torch.optim.AdamW(
+        model.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
+    )
+    best, best_loss, since = model.state_dict(), float("inf"), 0
+    curve: list[tuple[float, float]] = []
+    for epoch in range(settings.epochs):
+        model.train()
+        state: torch.Tensor | None = None
+        total = 0.0
+        for chunk in train.chunks(settings.chunk):
+            inputs = chunk.inputs + settings.noise * torch.randn_like(chunk.inputs)
+            # Half of the paths do without the names of arms, so that the state, not the name, explains.
+            named = (torch.rand(len(inputs), 1, 1) < 0.5).float()
+            inputs = torch.cat([inputs[..., : settings.features], named * chunk.inputs[..., settings.features :]], 2)
+            z, state = model(inputs, state)
+            state = state.detach()
+            error = chunk.error(model.rewards(z))
+            optimiser.zero_grad()
+            (error / (chunk.weight.sum() + 1e-6)).backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimiser.step()
+            total += float(error)
+        curve.append((total / float(train.weight.sum()), loss(model, validation)))
+        since += 1
+        if curve[-1][1] < best_loss:
+            best, best_loss, since = {k: v.clone() for k, v in model.state_dict().items()}, curve[-1][1], 0
+        if verbose and (epoch % 10 == 0 or since == 0):
+            print(f"epoch {epoch}: train {curve[-1][0]:.5f}, validation {curve[-1][1]:.5f}", flush=True)
+        if since >= settings.patience:
+            break
+    model.load_state_dict(best)
+    return model, curve
+
+
+def contexts(model: TorchEncoder, sequence: Sequence) -> NDArray[np.float64]:
+    """Contexts with their constant 1, shape (steps, 17)."""
+    model.eval()
+    with torch.no_grad():
+        z, _ = model(torch.from_numpy(sequence.inputs)[None])
+    return np.concatenate([z[0].numpy(), np.ones((len(sequence.arm), 1))], axis=1).astype(np.float64)
+
+
+def prior(model: TorchEncoder, sequences: list[Sequence]) -> dict[str, NDArray[np.float64]]:
+    """Sums of z z', r z and 1 for each arm id over the training paths: what LinUCB starts from."""
+    pairs = [(contexts(model, s), s, weights(s).astype(np.float64)) for s in sequences]
+    dim = pairs[0][0].shape[1]
+    A, b, counts = np.zeros((ARMS, dim, dim)), np.zeros((ARMS, dim)), np.zeros(ARMS)
+    for z, sequence, weight in pairs:
+        for arm in np.unique(sequence.arm):
+            at = (sequence.arm == arm) & (weight > 0)
+            A[arm] += (z[at] * weight[at, None]).T @ z[at]
+            b[arm] += (weight[at] * sequence.reward[at]) @ z[at]
+            counts[arm] += weight[at].sum()
+    return {"A": A, "b": b, "counts": counts}
+
+
+def check_numpy(model: TorchEncoder, exported: files.Artifact, sequence: Sequence) -> float:
+    """Largest difference between PyTorch's and numpy's contexts over a whole path, state carried."""
+    encoder = GRUEncoder(exported)
+    state = encoder.initial_state(1)
+    wanted = contexts(model, sequence)[:, :-1]
+    worst = 0.0
+    for t in range(len(sequence.arm)):
+        state, z = encoder.step(state, sequence.inputs[t : t + 1])
+        worst = max(worst, float(np.abs(z[0] - wanted[t]).max()))
+    return worst
+
+
+def cut_unseen_arms(model: TorchEncoder, sequences: list[Sequence], features: int) -> None:
+    """Set the one-hot inputs of arms that no training path has run to 0: they are still random."""
+    seen = np.any([s.inputs[:, features:].any(axis=0) for s in sequences], axis=0)
+    with torch.no_grad():
+        model.gru.weight_ih_l0[:, features:] *= torch.from_numpy(seen.astype(np.float32))
+
+
+def revision() -> str:
+    """The repository's commit, or "unknown" outside of one."""
+    done = subprocess.run(
+        ["git", "-C", str(Path(__file__).resolve().parent), "rev-parse", "HEAD"], capture_output=True, text=True
+    )
+    return done.stdout.strip() or "unknown"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Command line; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m ltp_switcher.encoder.train", description=__doc__)
+    parser.add_argument("--data", type=Path, required=True, help="folder of sequences")
+    parser.add_argument("--out", type=Path, default=files.WEIGHTS)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args(arguments)
+    settings = Settings(seed=options.seed)
+    try:
+        data = load_sequences(options.data)
+        model, curve = fit(Batch.of(data["train"]), Batch.of(data["validation"]), settings)
+        cut_unseen_arms(model, data["train"], settings.features)
+        known = prior(model, data["train"])
+        results = judge(model, known, data)
+        exported = files.Artifact(
+            model.arrays(),
+            known["A"],
+            known["b"],
+            known["counts"],
+            {
+                "command": f"python -m ltp_switcher.encoder.train --data DIR --seed {settings.seed}",
+                "revision": revision(),
+                "data": digest(data),
+                "settings": asdict(settings),
+                "paths": {split: len(members) for split, members in data.items()},
+                "epochs": len(curve),
+                "results": {name: asdict(scores) for name, scores in results.items()},
+            },
+        )
+        checksum = files.save(options.out, exported)
+    except LtpSwitcherError as error:
+        print(f"train: {error}", file=sys.stderr)
+        return 1
+    worst = check_numpy(model, exported, data["test"][0])
+    (options.out.parent / "learning_curve.json").write_text(json.dumps(curve) + "\n")
+    print(f"\n{'on the test paths':34}{'error':>10}{'R²':>8}{'within path R²':>16}")
+    for name, scores in results.items():
+        print(f"{name:34}{scores.error:10.5f}{scores.r2:8.3f}{scores.within_r2:16.3f}")
+    print(f"numpy differs from PyTorch by {worst:.1e} at most; {options.out} has SHA-256 {checksum}")
+    return 0
+
+
+def judge(
+    model: TorchEncoder, known: dict[str, NDArray[np.float64]], data: dict[str, list[Sequence]]
+) -> dict[str, Scores]:
+    """Errors on the test paths: the encoder under LinUCB's own linear model, and simpler predictors."""
+    train, test = data["train"], data["test"]
+    theta = np.linalg.solve(known["A"] + np.eye(known["A"].shape[1]), known["b"][..., None])[..., 0]
+    means, linear = fit_means(train, ARMS), fit_linear(train, ARMS)
+    return {
+        "mean of each arm": score(test, lambda s: means[s.arm]),
+        "linear in the raw inputs": score(test, lambda s: (s.inputs * linear[s.arm]).sum(axis=1)),
+        "linear in the encoder's context": score(test, lambda s: (contexts(model, s) * theta[s.arm]).sum(axis=1)),
+    }
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
