@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from ltp_switcher.errors import LabError
+from ltp_switcher.eval.lab.processor import own_processor, settle
 
 CHANNEL_BYTES: Final = 256 << 20
 """Size of the shared memory through which a guest reports; a sparse file."""
@@ -33,7 +34,7 @@ MACHINE: Final = (
 # `tsc=reliable`: under icount the TSC is the virtual clock itself, whatever the watchdog believes.
 # `mitigations=off`: an emulated processor has nothing to mitigate, and retpolines cost instructions.
 COMMAND_LINE: Final = (
-    "console=ttyS0 loglevel=5 panic=-1 oops=panic tsc=reliable clocksource=tsc no_timer_check nokaslr "
+    "console=ttyS0 loglevel=5 panic=-1 oops=panic nohz=off idle=halt cpuidle.off=1 init_on_alloc=0 lsm= cgroup_disable=memory tsc=reliable clocksource=tsc no_timer_check nokaslr "
     "mitigations=off cryptomgr.notests=1 random.trust_cpu=on audit=0 nowatchdog rdinit=/init"
 )
 
@@ -140,7 +141,7 @@ def execute(
         LabError: QEMU cannot run, or the guest needs longer than `timeout_s` seconds of wall time.
     """
     report = Report()
-    with tempfile.TemporaryDirectory(prefix="ltp-lab-") as name:
+    with tempfile.TemporaryDirectory(prefix="ltp-lab-") as name, own_processor() as processor:
         folder = Path(name)
         initramfs, channel, serial = folder / "initramfs", folder / "channel", folder / "serial"
         with initramfs.open("wb") as archive:
@@ -160,6 +161,7 @@ def execute(
             )
         except FileNotFoundError as error:
             raise LabError("qemu-system-x86_64 is not installed (package qemu-system-x86)") from error
+        settle(machine.pid, processor)
         reader = _Channel(channel, report, on_line)
         deadline = time.monotonic() + timeout_s
         try:
