@@ -45,7 +45,8 @@ def read_state(path: Path) -> dict[str, np.ndarray] | None:
     Raises `ArtifactError` where it is corrupt, of another version, or cannot be read.
     """
     try:
-        with np.load(path, allow_pickle=False) as stored:
+        content = io.BytesIO(path.read_bytes())
+        with np.load(content, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
     except FileNotFoundError:
         return None
