@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs one group of checks in the guest: `python3 -m kmod_guest.main GROUP`."""
+
+from __future__ import annotations
+
+import sys
+
+from ltp_switcher.daemon.datapath import Datapath
+
+from . import loading, measuring, safety, selection, switching
+from .harness import Check, Context, insmod, run
+from .net import Link, Traffic
+
+GROUPS: dict[str, tuple[Check, ...]] = {
+    "loading": loading.CHECKS,
+    "flows": selection.CHECKS + measuring.CHECKS + safety.CHECKS + switching.CHECKS + switching.LAST,
+}
+
+
+def main(group: str) -> None:
+    """Run the group's checks. Those of "loading" load the module themselves."""
+    if group == "loading":
+        run(GROUPS[group])
+        return
+    # Most checks steer by hand, with pauses longer than a daemon's; the watchdog has checks of its own.
+    insmod(watchdog_ms=0)
+    run(GROUPS[group], Context(Datapath(), Link.create("l", 1), Traffic()))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The aggregates: nothing lost, nothing counted twice, and every sample credited to whom it belongs."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import numpy as np
+
+from ltp_switcher.daemon.datapath.protocol import CREDITS_MAX, RECORD_DTYPE
+
+from .harness import Context, require
+from .net import TcpInfo
+from .steering import commands, switch
+from .switching import ARMS
+
+SUMMED = ("delivered", "lost", "acked_bytes", "retrans")
+CREDITED = ("samples", "rtt_samples", "delivered", "lost", "acked_bytes")
+STATS = {
+    "rtt_stat": "rtt_samples",
+    "srtt_stat": "samples",
+    "mdev_stat": "samples",
+    "lost_out_stat": "samples",
+    "in_flight_stat": "samples",
+    "throughput_stat": "samples",
+}
+
+
+def steps_add_up_to_the_totals(context: Context) -> None:
+    """Dumps race ACKs, losses and random switches; the kernel's own counters are the reference."""
+    context.link.shape(loss_percent=1)
+    rng = random.Random(2)
+    ids = [context.arm_id(name) for name in ARMS]
+    flow = context.flow()
+    steps = [context.datapath.close_step()]
+    until = time.monotonic() + 4
+    while time.monotonic() < until:
+        context.traffic.pump(rng.choice((0, 0.004, 0.01)))
+        steps.append(context.datapath.close_step())
+        context.datapath.select(commands({flow.cookie: rng.choice(ids)}))
+    flow.talking = False
+    context.traffic.pump(3)
+    steps.append(context.datapath.close_step())
+    kernel = TcpInfo.of(flow.client)
+    total = context.datapath.flow(flow.cookie).record[0]
+    context.end(flow)
+    context.link.shape()
+
+    records = np.concatenate([step[step["cookie"] == total["cookie"]] for step in steps])
+    require(len(records) > 200, f"{len(records)} steps")
+    for name in SUMMED:
+        told, summed = int(total[f"total_{name}"]), int(records[name].sum())
+        require(told == summed, f"{name}: steps add up to {summed}, the total is {told}")
+    # The handshake's SYN counts as a packet and a byte, before the flow is born.
+    require(int(total["total_acked_bytes"]) == kernel.bytes_acked - 1, f"{kernel}")
+    require(int(total["total_delivered"]) == kernel.delivered - 1, f"{kernel}")
+    require(int(total["total_retrans"]) == kernel.total_retrans, f"{kernel}")
+    require(int(total["total_lost"]) > 0, "nothing was lost: this shows nothing")
+    gaps = np.diff(records["time_ns"].astype(np.int64)) - records["interval_ns"][1:].astype(np.int64)
+    require(not gaps.any(), f"intervals leave gaps of {gaps[gaps != 0]} ns")
+    _minima_means_and_maxima(records)
+    _credits(records)
+
+
+def _minima_means_and_maxima(records: np.ndarray) -> None:
+    for name, samples in STATS.items():
+        stat, count = records[name], records[samples]
+        empty = count == 0
+        require(not stat[empty]["sum"].any() and not stat[empty]["max"].any(), f"{name} without samples")
+        mean = stat["sum"][~empty] / count[~empty]
+        inside = (stat["min"][~empty] <= mean) & (mean <= stat["max"][~empty])
+        require(bool(inside.all()), f"{name}: a mean outside its minimum and maximum")
+    rtt = records["rtt_stat"][records["rtt_samples"] > 0]
+    require(bool((rtt["min"] >= 10_000).all()), "an RTT below the link's 10 ms")
+
+
+def _credits(records: np.ndarray) -> None:
+    credit = records["credit"]
+    full = credit["arm"][:, CREDITS_MAX - 1] != 0
+    for name in CREDITED:
+        summed, told = credit[name].sum(axis=1), records[name]
+        require(bool((summed <= told).all()), f"more {name} credited than there were")
+        wrong = (summed != told) & ~full
+        require(not wrong.any(), f"{name}: {int(wrong.sum())} steps lost credit with slots to spare")
+    for row, used in zip(credit, credit["arm"] != 0, strict=True):
+        epochs = row["epoch"][used].astype(np.int64)
+        require(bool((np.diff(epochs) > 0).all()), f"epochs {epochs} are not in order")
+
+
+def credit_follows_the_data_that_was_sent(context: Context) -> None:
+    """For one RTT after a switch every sample still belongs to the arm before it."""
+    rtt_ms = 100
+    context.link.shape(delay_ms=rtt_ms // 2)
+    flow = context.flow()
+    context.traffic.pump(1)
+    westwood = context.arm_id("westwood")
+    switch(context.datapath, context.traffic, flow, westwood, "westwood")
+    context.traffic.pump(2)
+    context.datapath.close_step()
+    bic = context.arm_id("bic")
+    switch(context.datapath, context.traffic, flow, bic, "bic")
+    switched = time.monotonic()
+    early, late = np.zeros(16, np.int64), np.zeros(16, np.int64)
+    epoch = context.datapath.flow(flow.cookie).record[0]["epoch"]
+    while (since := time.monotonic() - switched) < 0.6:
+        context.traffic.pump(0.01)
+        step = context.datapath.close_step()
+        for record in step[step["cookie"] == flow.cookie]:
+            for credit in record["credit"]:
+                # The queue makes the RTT longer than the link's delay, never shorter.
+                (early if since < 0.9 * rtt_ms / 1000 else late)[credit["arm"]] += credit["delivered"]
+                if credit["arm"] == bic:
+                    require(credit["epoch"] == epoch, f"credited to epoch {credit['epoch']} of {epoch}")
+    context.end(flow)
+    context.link.shape()
+    require(early[westwood] > 20 and early[bic] == 0, f"within one RTT: {early}")
+    require(late[bic] > late[westwood], f"after one RTT: {late}")
+
+
+def a_look_does_not_close_the_step(context: Context) -> None:
+    flow = context.flow()
+    context.datapath.close_step()
+    context.traffic.pump(0.5)
+    looks = [context.datapath.flow(flow.cookie).record[0] for _ in range(3)]
+    samples = [int(look["samples"]) for look in looks]
+    require(samples[0] > 10 and samples == sorted(samples), f"samples {samples}")
+    step = context.datapath.close_step()
+    require(int(step["samples"][0]) >= samples[-1], f"{step['samples']} after a look at {samples}")
+    context.end(flow)
+
+
+def a_quiet_flow_is_not_in_the_next_step(context: Context) -> None:
+    flow = context.flow()
+    flow.talking = False
+    context.traffic.pump(1)
+    context.datapath.close_step()
+    context.traffic.pump(0.5)
+    require(len(context.datapath.close_step()) == 0, "a flow without samples is in the step")
+    context.end(flow)
+
+
+def many_flows_fill_many_messages(context: Context) -> None:
+    """More records than one netlink message holds: 200 of 616 bytes."""
+    flows = [context.link.connect("mutant") for _ in range(200)]
+    for flow in flows:
+        flow.client.send(bytes(100))
+    time.sleep(1)
+    step = context.datapath.close_step()
+    require(step.dtype == RECORD_DTYPE and len(step) == len(flows), f"{len(step)} records")
+    require(set(step["cookie"].tolist()) == {flow.cookie for flow in flows}, "other flows than these")
+    require(bool((step["acked_bytes"] == 100).all()), "not the 100 bytes that each sent")
+    require(len(context.datapath.flows()) == len(flows), "flow-get misses some")
+    for flow in flows:
+        flow.client.close()
+        flow.server.close()
+
+
+CHECKS = (
+    steps_add_up_to_the_totals,
+    credit_follows_the_data_that_was_sent,
+    a_look_does_not_close_the_step,
+    a_quiet_flow_is_not_in_the_next_step,
+    many_flows_fill_many_messages,
+)

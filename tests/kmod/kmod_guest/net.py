@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Namespaces, a link with a rate and a delay between two of them, and connections with real data."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import socket
+import struct
+import subprocess
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+CLONE_NEWNET = 0x40000000
+CLONE_NEWUSER = 0x10000000
+SO_COOKIE = 57
+SO_MAX_PACING_RATE = 47
+NETNS = Path("/var/run/netns")
+TICK_S = 0.002
+SEND_BUFFER_BYTES = 64 << 10
+"""What a client may have unsent: it bounds the window, and the wait for the end of a flow."""
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_BLOCK = bytes((i * i + i // 7) & 0xFF for i in range(65536))
+
+
+def ip(arguments: str) -> None:
+    """Run iproute2's `ip`."""
+    subprocess.run(["ip", *arguments.split()], check=True)
+
+
+def tc(arguments: str) -> None:
+    """Run iproute2's `tc`."""
+    subprocess.run(["tc", *arguments.split()], check=True)
+
+
+def _call(result: int, what: str) -> None:
+    if result:
+        code = ctypes.get_errno()
+        raise OSError(code, f"{what}: {os.strerror(code)}")
+
+
+def unshare(flags: int) -> None:
+    """unshare(2)."""
+    _call(_libc.unshare(flags), "unshare")
+
+
+def enter(name: str) -> None:
+    """Move this process into a named network namespace for good."""
+    there = os.open(NETNS / name, os.O_RDONLY)
+    _call(_libc.setns(there, CLONE_NEWNET), f"setns {name}")
+    os.close(there)
+
+
+@contextmanager
+def namespace(name: str) -> Iterator[None]:
+    """Be in a named network namespace for a while."""
+    home = os.open("/proc/self/ns/net", os.O_RDONLY)
+    enter(name)
+    try:
+        yield
+    finally:
+        _call(_libc.setns(home, CLONE_NEWNET), "setns home")
+        os.close(home)
+
+
+def disconnect(sock: socket.socket) -> None:
+    """connect(2) to AF_UNSPEC, which takes a TCP socket back to closed."""
+    unspecified = ctypes.create_string_buffer(16)
+    _call(_libc.connect(sock.fileno(), unspecified, 16), "connect AF_UNSPEC")
+
+
+@dataclass(frozen=True)
+class TcpInfo:
+    """What `struct tcp_info` says of the totals."""
+
+    total_retrans: int
+    bytes_acked: int
+    delivered: int
+    snd_cwnd: int
+
+    @classmethod
+    def of(cls, sock: socket.socket) -> TcpInfo:
+        """Read it from a socket."""
+        raw = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 232)
+        return cls(
+            total_retrans=struct.unpack_from("=I", raw, 100)[0],
+            bytes_acked=struct.unpack_from("=Q", raw, 120)[0],
+            delivered=struct.unpack_from("=I", raw, 192)[0],
+            snd_cwnd=struct.unpack_from("=I", raw, 80)[0],
+        )
+
+
+@dataclass
+class Flow:
+    """A connection: `client` sends, `server` receives, both know a checksum of what they saw."""
+
+    client: socket.socket
+    server: socket.socket
+    sent: int = 0
+    received: int = 0
+    sent_crc: int = 0
+    received_crc: int = 0
+    ended: bool = False
+    talking: bool = True
+
+    @property
+    def cookie(self) -> int:
+        """The client's socket cookie."""
+        return cookie(self.client)
+
+    @property
+    def congestion(self) -> str:
+        """The client's congestion control, as the application reads it."""
+        return congestion(self.client)
+
+
+def cookie(sock: socket.socket) -> int:
+    """The kernel's name of a socket."""
+    return int(struct.unpack("=Q", sock.getsockopt(socket.SOL_SOCKET, SO_COOKIE, 8))[0])
+
+
+def congestion(sock: socket.socket) -> str:
+    """The congestion control of a socket."""
+    name = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
+    return name.partition(b"\0")[0].decode()
+
+
+def choose(sock: socket.socket, name: str) -> None:
+    """Set the congestion control of a socket, as an application does."""
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
+
+
+@dataclass
+class Traffic:
+    """Keeps connections busy."""
+
+    flows: list[Flow] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._buffer = bytearray(1 << 18)
+        self._view = memoryview(self._buffer)
+
+    def add(self, flow: Flow) -> None:
+        """Keep a connection busy from now on."""
+        flow.client.setblocking(False)
+        flow.server.setblocking(False)
+        self.flows.append(flow)
+
+    def pump(self, duration_s: float, until: Callable[[], bool] | None = None) -> bool:
+        """Move data for a time, or until something is the case. Returns whether it came to be."""
+        deadline = time.monotonic() + duration_s
+        while True:
+            for flow in self.flows:
+                self._move(flow)
+            if until is not None and until():
+                return True
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(TICK_S)
+
+    def abandon(self) -> None:
+        """Close what is still open, whatever came of it."""
+        for flow in self.flows:
+            for sock in (flow.client, flow.server):
+                if sock.fileno() >= 0:
+                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("@ii", 1, 0))
+                    sock.close()
+        self.flows.clear()
+
+    def _move(self, flow: Flow) -> None:
+        if flow.talking:
+            try:
+                count = flow.client.send(_BLOCK)
+                flow.sent += count
+                flow.sent_crc = zlib.crc32(_BLOCK[:count], flow.sent_crc)
+            except BlockingIOError:
+                pass
+        if not flow.ended:
+            try:
+                count = flow.server.recv_into(self._buffer)
+                flow.received += count
+                flow.received_crc = zlib.crc32(self._view[:count], flow.received_crc)
+                flow.ended = count == 0
+            except BlockingIOError:
+                pass
+
+    def finish(self, flow: Flow, timeout_s: float = 60) -> None:
+        """Stop sending, wait for the end on the other side, and compare. Raises `AssertionError`."""
+        flow.talking = False
+        flow.client.shutdown(socket.SHUT_WR)
+        if not self.pump(timeout_s, lambda: flow.ended):
+            raise AssertionError(f"{flow.received} of {flow.sent} bytes arrived within {timeout_s} s")
+        self.flows.remove(flow)
+        flow.server.close()
+        # The other side's FIN ends this side's life as a flow.
+        time.sleep(0.2)
+        flow.client.close()
+        if (flow.sent, flow.sent_crc) != (flow.received, flow.received_crc):
+            raise AssertionError(f"sent {flow.sent} bytes, received {flow.received}, or others than sent")
+
+
+@dataclass
+class Link:
+    """Two namespaces, `<name>a` and `<name>b`, joined by a veth pair, data going from a to b."""
+
+    name: str
+    address: str
+
+    @classmethod
+    def create(cls, name: str, number: int) -> Link:
+        """Set it up, with the defaults of `shape`."""
+        link = cls(name, f"10.{number}.0.2")
+        for side in "ab":
+            ip(f"netns add {name}{side}")
+        ip(f"link add {name}va netns {name}a type veth peer name {name}vb netns {name}b")
+        for side, host in (("a", 1), ("b", 2)):
+            inside = f"-n {name}{side}"
+            ip(f"{inside} address add 10.{number}.0.{host}/24 dev {name}v{side}")
+            ip(f"{inside} link set lo up")
+            ip(f"{inside} link set {name}v{side} up")
+            offloads = f"ip netns exec {name}{side} ethtool -K {name}v{side} tso off gso off gro off"
+            subprocess.run(offloads.split(), check=True, stdout=subprocess.DEVNULL)
+        link.shape()
+        return link
+
+    def shape(
+        self, *, rate_mbit: int = 20, delay_ms: int = 5, limit_packets: int = 1000, loss_percent: float = 0
+    ) -> None:
+        """Set `rate`, `limit` and `loss` from a to b, and half of the RTT (`delay_ms`) each way."""
+        forth = f"delay {delay_ms}ms rate {rate_mbit}mbit limit {limit_packets} loss {loss_percent}%"
+        tc(f"-n {self.name}a qdisc replace dev {self.name}va root netem {forth}")
+        tc(f"-n {self.name}b qdisc replace dev {self.name}vb root netem delay {delay_ms}ms limit 10000")
+
+    def listen(self, congestion_control: str | None = None) -> socket.socket:
+        """A listener at the far side, on a port of its own."""
+        with namespace(f"{self.name}b"):
+            listener = socket.socket()
+        if congestion_control:
+            choose(listener, congestion_control)
+        listener.bind((self.address, 0))
+        listener.listen(64)
+        return listener
+
+    def client(self, congestion_control: str | None = None) -> socket.socket:
+        """An unconnected socket at the near side."""
+        with namespace(f"{self.name}a"):
+            sock = socket.socket()
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+        if congestion_control:
+            choose(sock, congestion_control)
+        return sock
+
+    def connect(self, congestion_control: str | None = None) -> Flow:
+        """A connection from a to b."""
+        listener = self.listen()
+        client = self.client(congestion_control)
+        client.connect(listener.getsockname())
+        server, _ = listener.accept()
+        listener.close()
+        return Flow(client, server)

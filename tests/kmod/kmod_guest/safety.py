@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A daemon that dies, callers without rights, and namespaces that must not see each other."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Callable
+
+from ltp_switcher.daemon.datapath import Datapath, FlowNotFoundError, PermissionDeniedError
+from ltp_switcher.daemon.datapath.protocol import Cmd, FallbackReason, FlowFlags
+from ltp_switcher.errors import DatapathError
+
+from .harness import Context, require, sh
+from .loading import loopback
+from .net import CLONE_NEWNET, CLONE_NEWUSER, congestion, cookie, enter, namespace, unshare
+from .steering import commands, switch
+
+NOBODY = 65534
+WATCHDOG_MS = 300
+
+
+def a_dead_daemon_leaves_its_flows_to_the_fallback(context: Context) -> None:
+    names = {arm.id: arm.name for arm in context.datapath.arms()}
+    fallback = context.arm_id("westwood")
+    context.datapath.set_config(watchdog_ms=WATCHDOG_MS, fallback_arm=fallback)
+    events = context.datapath.events()
+    flow, pinned = context.flow(), context.flow()
+    context.datapath.pin(pinned.cookie, context.arm_id("hybla"))
+    arms = [str(context.arm_id(name)) for name in ("vegas", "bic", "htcp")]
+    daemon = subprocess.Popen([sys.executable, "-m", "kmod_guest.steering", *arms])
+    steered = context.traffic.pump(60, lambda: context.datapath.flow(flow.cookie).record[0]["switches"] > 20)
+    require(steered, "the steerer does nothing")
+    events.read()
+    sent = flow.sent
+    daemon.send_signal(signal.SIGKILL)
+    daemon.wait()
+    killed = time.monotonic()
+    require(context.traffic.pump(2, lambda: flow.congestion == "m/westwood"), flow.congestion)
+    waited_ms = 1000 * (time.monotonic() - killed)
+    # An ACK each millisecond or so lets the watchdog look.
+    require(waited_ms <= WATCHDOG_MS + 50, f"{waited_ms:.0f} ms until the fallback")
+    context.notes["fallback_ms"] = round(waited_ms)
+    info = context.datapath.flow(flow.cookie)
+    require(info.reason == FallbackReason.SILENCE, info.reason.name)
+    flags = FlowFlags(int(info.record[0]["flags"]) & 7)
+    require(flags == FlowFlags.FALLEN_BACK, f"flags {flags!r}")
+    told = [(e.flow.cookie, e.flow.reason) for e in events.read().events if e.kind == Cmd.FLOW_FALLBACK]
+    require(told == [(flow.cookie, FallbackReason.SILENCE)], f"events {told}")
+    context.traffic.pump(0.5)
+    require(pinned.congestion == "m/hybla", f"the pinned flow runs {pinned.congestion}")
+    # A new daemon takes the flow up again.
+    switch(context.datapath, context.traffic, flow, context.arm_id("veno"), "veno")
+    flags = FlowFlags(int(context.datapath.flow(flow.cookie).record[0]["flags"]) & 7)
+    require(flags == FlowFlags.STEERED, f"flags {flags!r}")
+    context.traffic.pump(1)
+    require(
+        names[int(context.datapath.flow(flow.cookie).record[0]["arm"])] == "westwood", "no second fallback"
+    )
+    require(flow.sent > sent, "nothing was sent after the daemon died")
+    context.end(flow, pinned)
+    events.close()
+    context.datapath.set_config(watchdog_ms=0, fallback_arm=context.arm_id("cubic"))
+
+
+def a_flow_that_nobody_steers_stays_as_it_is(context: Context) -> None:
+    context.datapath.set_config(watchdog_ms=50)
+    flow = context.flow()
+    context.traffic.pump(1)
+    info = context.datapath.flow(flow.cookie)
+    require((info.reason, flow.congestion) == (FallbackReason.NONE, "m/cubic"), str(info))
+    # Without a watchdog even a steered one does.
+    context.datapath.set_config(watchdog_ms=0)
+    switch(context.datapath, context.traffic, flow, context.arm_id("bbr"), "bbr")
+    context.traffic.pump(3)
+    require(flow.congestion == "m/bbr", flow.congestion)
+    context.end(flow)
+
+
+def _as_another(
+    work: Callable[[], dict[str, object]], meanwhile: Callable[[], None] | None = None
+) -> dict[str, object]:
+    """Run `work` in a child, `meanwhile` here while the child waits after it. Returns its answer."""
+    told, tell = os.pipe()
+    go, release = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            answer = work()
+        except BaseException as error:
+            answer = {"error": "".join(traceback.format_exception(error)[-3:])}
+        os.write(tell, json.dumps(answer).encode() + b"\n")
+        os.read(go, 1)
+        os._exit(0)
+    answer = json.loads(os.read(told, 65536))
+    try:
+        if meanwhile is not None and "error" not in answer:
+            meanwhile()
+    finally:
+        os.write(release, b"g")
+        os.waitpid(child, 0)
+        for descriptor in (told, tell, go, release):
+            os.close(descriptor)
+    require("error" not in answer, str(answer.get("error")))
+    return dict(answer)
+
+
+def give_up_rights() -> None:
+    """Become nobody, without capabilities."""
+    os.setgroups([])
+    os.setgid(NOBODY)
+    os.setuid(NOBODY)
+
+
+def _refusals(datapath: Datapath, flow: int) -> dict[str, str]:
+    """How each operation that changes something is answered for a flow."""
+    attempts: dict[str, Callable[[], object]] = {
+        "step-get": datapath.close_step,
+        "select": lambda: datapath.select(commands({flow: 3})).unknown,
+        "pin": lambda: datapath.pin(flow, 3),
+        "unpin": lambda: datapath.unpin(flow),
+        "arm-load": lambda: datapath.load_arm("reno"),
+        "config-set": lambda: datapath.set_config(watchdog_ms=5),
+    }
+    found = {}
+    for name, attempt in attempts.items():
+        try:
+            result = attempt()
+            found[name] = f"answered {result if isinstance(result, int) else ''}".strip()
+        except PermissionDeniedError:
+            found[name] = "EPERM"
+        except FlowNotFoundError:
+            found[name] = "ENOENT"
+        except DatapathError as error:
+            found[name] = str(error)
+    return found
+
+
+def without_rights_one_may_look_and_not_touch(context: Context) -> None:
+    flow = context.flow()
+    key = flow.cookie
+
+    def work() -> dict[str, object]:
+        enter("la")
+        give_up_rights()
+        datapath = Datapath()
+        seen = [info.cookie for info in datapath.flows()]
+        return {
+            "refused": _refusals(datapath, key),
+            "seen": seen,
+            "arms": len(datapath.arms()),
+            "watchdog_ms": datapath.config().watchdog_ms,
+        }
+
+    answer = _as_another(work)
+    wrong = {name: said for name, said in dict(answer["refused"]).items() if said != "EPERM"}  # type: ignore[call-overload]
+    require(not wrong, f"without rights: {wrong}")
+    require(answer["seen"] == [key], f"sees {answer['seen']} of {key}")
+    require(answer["watchdog_ms"] == 0, f"{answer}")
+    require(flow.congestion == "m/cubic", flow.congestion)
+    context.end(flow)
+
+
+def without_rights_other_namespaces_are_invisible(context: Context) -> None:
+    flow = context.flow()
+    key = flow.cookie
+
+    def work() -> dict[str, object]:
+        enter("lb")
+        give_up_rights()
+        datapath = Datapath()
+        try:
+            datapath.flow(key)
+        except FlowNotFoundError:
+            one = "ENOENT"
+        else:
+            one = "seen"
+        return {"all": [info.cookie for info in datapath.flows()], "one": one}
+
+    answer = _as_another(work)
+    require(answer == {"all": [], "one": "ENOENT"}, f"seen from another namespace: {answer}")
+    context.end(flow)
+
+
+def a_user_namespace_rules_over_its_own_flows_alone(context: Context) -> None:
+    flow = context.flow()
+    key = flow.cookie
+    kept_open: list[socket.socket] = []
+    context.datapath.close_step()
+
+    def work() -> dict[str, object]:
+        unshare(CLONE_NEWUSER | CLONE_NEWNET)
+        for name, text in (("setgroups", "deny"), ("uid_map", "0 0 1"), ("gid_map", "0 0 1")):
+            with open(f"/proc/self/{name}", "w") as file:  # noqa: PTH123
+                file.write(text)
+        sh("ip link set lo up")
+        client, server = loopback()
+        kept_open.extend((client, server))
+        datapath = Datapath()
+        mine = cookie(client)
+        foreign = _refusals(datapath, key)
+        seen = [info.cookie for info in datapath.flows()]
+        applied = datapath.select(commands({mine: 3, key: 3})).applied
+        client.send(bytes(3000))
+        time.sleep(0.1)
+        records = datapath.close_step()["cookie"].tolist()
+        datapath.pin(mine, 4)
+        client.send(bytes(3000))
+        time.sleep(0.1)
+        return {
+            "mine": mine,
+            "foreign": foreign,
+            "seen": seen,
+            "applied": applied,
+            "records": records,
+            "active": congestion(client),
+        }
+
+    def meanwhile() -> None:
+        # The initial user namespace rules over all others.
+        cookies = [info.cookie for info in context.datapath.flows()]
+        require(len(cookies) == 2 and key in cookies, f"root sees {cookies}")
+        other = next(c for c in cookies if c != key)
+        require(context.datapath.select(commands({other: 5})).refused == 1, "the child's pin is not known")
+        context.datapath.unpin(other)
+        require(context.datapath.select(commands({other: 5})).applied == 1, "root may not change the flow")
+
+    answer = _as_another(work, meanwhile)
+    mine = answer["mine"]
+    require(answer["seen"] == [mine] and answer["records"] == [mine], f"sees more than its own: {answer}")
+    require(answer["applied"] == 1, f"{answer}")
+    require(answer["active"] == "m/westwood", f"{answer}")
+    expected = {
+        "step-get": "answered",
+        "select": "answered 1",
+        "pin": "ENOENT",
+        "unpin": "ENOENT",
+        "arm-load": "EPERM",
+        "config-set": "EPERM",
+    }
+    require(answer["foreign"] == expected, f"{answer['foreign']}")
+    require(flow.congestion == "m/cubic", "the other's flow was changed")
+    require(context.datapath.config().watchdog_ms == 0, "the settings were changed")
+    context.end(flow)
+
+
+def events_stay_in_their_namespace(context: Context) -> None:
+    with namespace("lb"):
+        foreign = context.datapath.events()
+    with namespace("la"):
+        own = context.datapath.events()
+    flow = context.flow()
+    key = flow.cookie
+    context.end(flow)
+    told = [event.flow.cookie for event in own.read().events]
+    require(told == [key, key], f"in the flow's namespace: {told}")
+    require(not foreign.read().events, "told in another namespace")
+    own.close()
+    foreign.close()
+
+
+CHECKS = (
+    a_dead_daemon_leaves_its_flows_to_the_fallback,
+    a_flow_that_nobody_steers_stays_as_it_is,
+    without_rights_one_may_look_and_not_touch,
+    without_rights_other_namespaces_are_invisible,
+    a_user_namespace_rules_over_its_own_flows_alone,
+    events_stay_in_their_namespace,
+)

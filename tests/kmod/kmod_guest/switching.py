@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Switching live flows: every pair of arms, frozen state, what is carried over and what is not."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+from ltp_switcher.daemon.datapath.protocol import RestoreMode
+
+from .harness import Context, require, rmmod, sh
+from .net import SO_MAX_PACING_RATE
+from .steering import switch
+
+ARMS = (
+    "cubic", "bbr", "vegas", "westwood", "hybla", "htcp", "veno", "yeah", "bic", "highspeed", "illinois",
+)  # fmt: skip
+PROBE = "/lib/mutant/tcp_probecc.ko"
+COUNTERS = Path("/sys/module/tcp_probecc/parameters")
+PACING_NONE, PACING_NEEDED = 0, 1
+INFINITE_SSTHRESH = 0x7FFFFFFF
+FREQUENT = 40
+
+
+def circuit(nodes: Sequence[str]) -> list[str]:
+    """A closed walk over every ordered pair of nodes, each once (Hierholzer)."""
+    ahead = {a: [b for b in nodes if b != a] for a in nodes}
+    stack, walk = [nodes[0]], []
+    while stack:
+        if ahead[stack[-1]]:
+            stack.append(ahead[stack[-1]].pop())
+        else:
+            walk.append(stack.pop())
+    return walk[::-1]
+
+
+def counter(name: str) -> int:
+    """A counter of the probe."""
+    return int((COUNTERS / name).read_text())
+
+
+def every_pair_of_arms_both_ways(context: Context) -> None:
+    ids = {name: context.arm_id(name) for name in ARMS}
+    flow = context.flow()
+    walk = circuit(ARMS)
+    require(len(walk) == len(ARMS) * (len(ARMS) - 1) + 1, f"{len(walk)} steps")
+    carried = []
+    for number, (before, after) in enumerate(pairwise(walk), start=1):
+        old = context.datapath.flow(flow.cookie).record[0]
+        switch(context.datapath, context.traffic, flow, ids[after], after)
+        new = context.datapath.flow(flow.cookie).record[0]
+        told = (int(new["arm"]), int(new["prev_arm"]), int(new["want_arm"]), int(new["switches"]))
+        require(told == (ids[after], ids[before], ids[after], number), f"{before} to {after}: {told}")
+        carried.append((before, after, int(old["snd_cwnd"]), int(new["snd_cwnd"])))
+        context.traffic.pump(0.05)
+    # BBR sets its own window all the time; every other arm goes on from the one that it finds.
+    steady = [c for c in carried if "bbr" not in c[:2]]
+    broken = [c for c in steady if not 0.8 * c[2] - 2 <= c[3] <= 1.25 * c[2] + 10]
+    require(not broken, f"the window was not carried over: {broken}")
+    context.end(flow)
+
+
+def many_flows_at_once(context: Context) -> None:
+    ids = {name: context.arm_id(name) for name in ARMS}
+    flows = [context.flow() for _ in range(8)]
+    for offset in range(4):
+        for index, flow in enumerate(flows):
+            name = ARMS[(3 * offset + index) % len(ARMS)]
+            if flow.congestion != f"m/{name}":
+                switch(context.datapath, context.traffic, flow, ids[name], name)
+    context.end(*flows)
+
+
+def _freeze_and_restore(context: Context, mode: RestoreMode) -> None:
+    context.datapath.set_config(restore=mode)
+    sh(f"insmod {PROBE}") if not COUNTERS.exists() else None
+    probe = context.datapath.load_arm("probecc")
+    require(probe.available, str(probe))
+    before = {name: counter(name) for name in ("inits", "releases", "checks", "mismatches", "orphans")}
+    flow = context.flow()
+    others = ARMS[:5]
+    for name in others:
+        switch(context.datapath, context.traffic, flow, probe.id, "probecc")
+        context.traffic.pump(0.1)
+        switch(context.datapath, context.traffic, flow, context.arm_id(name), name)
+        context.traffic.pump(0.1)
+    inits = counter("inits") - before["inits"]
+    expected = len(others) if mode == RestoreMode.REINIT else 1
+    require(inits == expected, f"{inits} calls of init instead of {expected}")
+    checks = counter("checks") - before["checks"]
+    require(checks > FREQUENT * len(others), f"only {checks} comparisons of the private bytes")
+    context.end(flow)
+    for name in ("mismatches", "orphans"):
+        require(counter(name) == before[name], f"{counter(name) - before[name]} {name} in {checks} checks")
+    # The flow ended on another arm: the frozen state was released all the same.
+    releases = counter("releases") - before["releases"]
+    require(releases == inits, f"{inits} calls of init, {releases} of release")
+    context.datapath.set_config(restore=RestoreMode.AS_IS)
+
+
+def private_bytes_survive_restore_as_is(context: Context) -> None:
+    _freeze_and_restore(context, RestoreMode.AS_IS)
+
+
+def private_bytes_survive_restore_rebase(context: Context) -> None:
+    _freeze_and_restore(context, RestoreMode.REBASE)
+    require(counter("restarts") > 0, "no restart was told")
+
+
+def private_bytes_are_released_before_reinit(context: Context) -> None:
+    _freeze_and_restore(context, RestoreMode.REINIT)
+
+
+def heap_of_a_frozen_arm_is_freed(context: Context) -> None:
+    """Cdg allocates in its init; each of these flows ends while it is frozen."""
+    cdg = context.datapath.load_arm("cdg")
+    require(cdg.available, str(cdg))
+    probe = context.datapath.load_arm("probecc")
+    inits, releases = counter("inits"), counter("releases")
+    for _ in range(20):
+        flow = context.flow()
+        switch(context.datapath, context.traffic, flow, cdg.id, "cdg")
+        switch(context.datapath, context.traffic, flow, probe.id, "probecc")
+        switch(context.datapath, context.traffic, flow, context.arm_id("veno"), "veno")
+        context.end(flow)
+    require(counter("inits") - inits == 20, "the probe did not run 20 times")
+    require(counter("releases") - releases == 20, "a frozen state was not released")
+
+
+def leaving_bbr_stops_pacing_and_leaves_ssthresh_sane(context: Context) -> None:
+    probe = context.datapath.load_arm("probecc")
+    bbr = context.arm_id("bbr")
+    for asked, expected in ((None, PACING_NONE), (100_000_000, PACING_NEEDED)):
+        flow = context.flow()
+        if asked is not None:
+            flow.client.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, asked)
+        switch(context.datapath, context.traffic, flow, bbr, "bbr")
+        context.traffic.pump(0.5)
+        switch(context.datapath, context.traffic, flow, probe.id, "probecc")
+        require(counter("init_pacing") == expected, f"pacing is {counter('init_pacing')} with {asked}")
+        context.traffic.pump(0.2)
+        before = flow.received
+        context.traffic.pump(1)
+        rate = 8 * (flow.received - before)
+        require(rate > 10_000_000, f"{rate / 1e6:.1f} of 20 Mbit/s after BBR")
+        context.end(flow)
+    # A flow that had lost comes back from BBR with a threshold near what BBR reached.
+    flow = context.flow()
+    switch(context.datapath, context.traffic, flow, probe.id, "probecc")
+    context.link.shape(loss_percent=2)
+    context.traffic.pump(1)
+    context.link.shape()
+    record = context.datapath.flow(flow.cookie).record[0]
+    require(record["total_lost"] > 0, "nothing was lost")
+    require(record["ssthresh"] < INFINITE_SSTHRESH, "no threshold after a loss")
+    switch(context.datapath, context.traffic, flow, bbr, "bbr")
+    context.traffic.pump(0.5)
+    switch(context.datapath, context.traffic, flow, context.arm_id("westwood"), "westwood")
+    record = context.datapath.flow(flow.cookie).record[0]
+    require(record["ssthresh"] < INFINITE_SSTHRESH, "BBR's infinite threshold is left behind")
+    context.end(flow)
+
+
+def the_probe_can_be_unloaded_after_the_module(context: Context) -> None:
+    context.datapath.close()
+    require(counter("inits") == counter("releases") > 0, "init and release differ in the end")
+    require(counter("mismatches") == counter("orphans") == 0, "a late mismatch")
+    require(rmmod(), "rmmod tcp_mutant is refused after the last flow")
+    require(rmmod("tcp_probecc") and rmmod("tcp_cdg"), "an extra arm's protocol is still held")
+
+
+CHECKS = (
+    every_pair_of_arms_both_ways,
+    many_flows_at_once,
+    private_bytes_survive_restore_as_is,
+    private_bytes_survive_restore_rebase,
+    private_bytes_are_released_before_reinit,
+    heap_of_a_frozen_arm_is_freed,
+    leaving_bbr_stops_pacing_and_leaves_ssthresh_sane,
+)
+LAST = (the_probe_can_be_unloaded_after_the_module,)

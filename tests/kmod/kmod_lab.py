@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the module's lab tests share: building the guest's programs and booting with them."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from ltp_switcher.eval.lab import BootResult, boot
+from ltp_switcher.eval.lab.kernels import kernel as lab_kernel
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+GUEST = Path(__file__).resolve().parent / "kmod_guest"
+PROBE = Path(__file__).resolve().parent / "probe_cc"
+KERNELS = ("6.1", "6.12")
+LEFT = ("report.json", "stress.json", "fuzz.json", "slab")
+PREPARE = "mkdir -p /var && ln -sfn /run /var/run && export PATH PYTHONPATH=/opt/tests\n"
+
+
+def program(name: str, folder: Path) -> Path:
+    """Build one of the guest's C programs."""
+    built = folder / name
+    include = REPOSITORY / "kmod-mutant/include/uapi"
+    flags = ("-O2", "-static", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-Wno-sign-compare")
+    sources = sorted(str(path) for path in GUEST.glob(f"{name}*.c"))
+    subprocess.run(["gcc", *flags, f"-I{include}", "-o", str(built), *sources], check=True)
+    return built
+
+
+def probe_module(series: str, folder: Path) -> Path:
+    """Build the congestion control that checks its own private bytes."""
+    release = lab_kernel(series).release
+    build = folder / f"probe-{release}"
+    build.mkdir()
+    for source in ("tcp_probecc.c", "Kbuild"):
+        (build / source).write_bytes((PROBE / source).read_bytes())
+    headers = f"/lib/modules/{release}/build"
+    subprocess.run(["make", "-s", "-C", headers, f"M={build}", "W=1", "modules"], check=True)
+    return build / "tcp_probecc.ko"
+
+
+def guest_files() -> dict[str, Path | bytes]:
+    """The guest's Python package, as an overlay."""
+    return {f"opt/tests/kmod_guest/{path.name}": path for path in GUEST.glob("*.py")}
+
+
+def run(series: str, script: str, overlay: Mapping[str, Path | bytes], *, python: bool) -> BootResult:
+    """Boot the kernel and run a script; the files that its checks leave come back."""
+    return boot(
+        kernel=series,
+        script=PREPARE + script,
+        overlay=dict(overlay),
+        collect=[f"/tmp/{name}" for name in LEFT],  # noqa: S108
+        python=python,
+        modules=("veth", "sch_netem"),
+    )

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The checks of `guest/` on both kernels: one boot per kernel and group, one test per check."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from kmod_guest.main import GROUPS
+from kmod_lab import KERNELS, guest_files, probe_module, run
+
+from ltp_switcher.eval.lab import BootResult
+
+pytestmark = pytest.mark.lab
+CHECKS = [(group, check.__name__) for group, checks in GROUPS.items() for check in checks]
+
+
+@cache
+def outcome(kernel: str, group: str) -> BootResult:
+    """Boot once, whatever the number of checks."""
+    overlay = guest_files()
+    with TemporaryDirectory() as folder:
+        overlay["lib/mutant/tcp_probecc.ko"] = probe_module(kernel, Path(folder)).read_bytes()
+    return run(kernel, f"python3 -m kmod_guest.main {group}", overlay, python=True)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize(("group", "check"), CHECKS)
+def test_check(kernel: str, group: str, check: str) -> None:
+    result = outcome(kernel, group)
+    assert result.files, result.console
+    detail = json.loads(result.files["/tmp/report.json"])[check]["detail"]  # noqa: S108
+    assert not detail, detail
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("group", GROUPS)
+def test_the_kernel_never_complains(kernel: str, group: str) -> None:
+    result = outcome(kernel, group)
+    assert result.ok, result.console
+    assert not result.warnings

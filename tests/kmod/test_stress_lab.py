@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""100,000 random switches over 64 flows that come and go, and 50,000 netlink messages of all kinds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kmod_lab import KERNELS, program, run
+
+from ltp_switcher.eval.lab import BootResult
+
+pytestmark = pytest.mark.lab
+FLOWS, SWITCHES, MESSAGES, SEED = 64, 100_000, 50_000, 1
+EPERM, ENOBUFS, EBUSY = 1, 105, 16
+
+# The link is slow enough to be the bottleneck and loses packets, so that arms meet losses in every state.
+SCRIPT = f"""
+ip netns add sink
+ip link add va type veth peer name vb netns sink
+ip address add 10.2.0.1/24 dev va && ip link set va up
+ip -n sink address add 10.2.0.2/24 dev vb && ip -n sink link set vb up
+ethtool -K va tso off gso off gro off >/dev/null
+ip netns exec sink ethtool -K vb tso off gso off gro off >/dev/null
+tc qdisc add dev va root netem rate 20mbit delay 5ms limit 300 loss 0.3%
+insmod /lib/mutant/tcp_mutant.ko watchdog_ms=0 || exit 1
+stress {FLOWS} {SWITCHES} {SEED} sink 10.2.0.2 >/tmp/stress.json || exit 2
+sleep 1
+# Without this the allocator keeps empty slabs, and counts their objects as active.
+echo 1 >/sys/kernel/slab/mutant_flow/shrink
+grep mutant_flow /proc/slabinfo >/tmp/slab
+rmmod tcp_mutant || exit 3
+insmod /lib/mutant/tcp_mutant.ko || exit 4
+nlfuzz {MESSAGES} {SEED} >/tmp/fuzz.json || exit 5
+sleep 1
+rmmod tcp_mutant || exit 6
+"""
+
+
+@pytest.fixture(scope="module", params=KERNELS)
+def result(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> BootResult:
+    folder = tmp_path_factory.mktemp("programs")
+    overlay: dict[str, Path | bytes] = {f"bin/{n}": program(n, folder) for n in ("stress", "nlfuzz")}
+    return run(request.param, SCRIPT, overlay, python=False)
+
+
+def answer(result: BootResult, name: str) -> dict[str, Any]:
+    return dict(json.loads(result.files[f"/tmp/{name}"]))  # noqa: S108
+
+
+def test_no_complaint_and_a_clean_unload(result: BootResult) -> None:
+    assert result.exit_code == 0, result.console
+    assert not result.warnings
+
+
+def test_every_switch_was_made(result: BootResult) -> None:
+    told = answer(result, "stress.json")
+    assert told["switches"] >= SWITCHES
+    assert told["started"] > 2 * FLOWS
+    assert (told["refused"], told["fallbacks"]) == (0, 0)
+
+
+def test_bytes_received_are_the_bytes_sent(result: BootResult) -> None:
+    told = answer(result, "stress.json")
+    assert told["bytes_received"] == told["bytes_sent"] > 0
+    assert (told["wrong_bytes"], told["wrong_lengths"]) == (0, 0)
+
+
+def test_flows_come_and_go_without_a_trace(result: BootResult) -> None:
+    told = answer(result, "stress.json")
+    assert told["completed"] + told["reset"] == told["started"]
+    assert told["births"] == told["deaths"] == told["started"]
+    assert (told["flows_left"], told["without_death"], told["events_lost"]) == (0, 0, 0)
+    # Active objects, the second column of /proc/slabinfo.
+    assert int(result.files["/tmp/slab"].split()[1]) == 0  # noqa: S108
+
+
+def test_sums_hold_under_random_switches(result: BootResult) -> None:
+    told = answer(result, "stress.json")
+    assert told["records"] > 1000
+    assert (told["totals_wrong"], told["credits_wrong"], told["acked_wrong"]) == (0, 0, 0)
+
+
+def test_the_module_works_after_the_fuzzer(result: BootResult) -> None:
+    told = answer(result, "fuzz.json")
+    assert told["messages"] == MESSAGES
+    assert told["works"] is True
+
+
+def test_every_refusal_says_why(result: BootResult) -> None:
+    told = answer(result, "fuzz.json")
+    assert told["with_text"] > MESSAGES // 10
+    # What the kernel itself says of a request for which there is no room or no time.
+    silent = [s for s in told["silent"] if s["errno"] not in (ENOBUFS, EBUSY)]
+    assert not silent
