@@ -233,7 +233,7 @@ CREDIT_DTYPE: Final[np.dtype[np.void]] = np.dtype(
         ("delivered", "=u8"),  # Packets delivered.
         ("lost", "=u8"),  # Packets marked lost.
         ("acked_bytes", "=u8"),  # Goodput: bytes newly acknowledged.
-        ("time_ns", "=u8"),  # Time between consecutive ACKs of the epoch, summed.
+        ("time_ns", "=u8"),
     ]
 )
 

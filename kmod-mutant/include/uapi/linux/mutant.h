@@ -301,7 +301,8 @@ struct mutant_stat {
  * @delivered: Packets delivered.
  * @lost: Packets marked lost.
  * @acked_bytes: Goodput: bytes newly acknowledged.
- * @time_ns: Time between consecutive ACKs of the epoch, summed.
+ * @time_ns: From the previous ACK of the flow to each of these, summed: the time in which this was
+ *	delivered.
  */
 struct mutant_credit {
 	__u32 epoch;
