@@ -33,12 +33,12 @@ def until(api: httpx.Client, path: str, wanted: object) -> httpx.Response:
         answer = api.get(path)
         if wanted(answer) or time.monotonic() > give_up_s:
             return answer
-        time.sleep(0.05)
+        time.sleep(0.2)
 
 
 def main(daemon_pid: int, api_pid: int) -> None:
     """Talk to the API; end the daemon and the API on the way."""
-    transcript["mode"] = stat.S_IMODE(os.stat(API).st_mode)  # noqa: PTH116
+    transcript["socket mode"] = stat.S_IMODE(os.stat(API).st_mode)  # noqa: PTH116
     api = httpx.Client(transport=httpx.HTTPTransport(uds=API), base_url="http://localhost", timeout=MANY_S)
     keep("flows", until(api, "/v1/flows", lambda a: a.json()["total"] == 2))
     keep("one of them by prefix", api.get("/v1/flows", params={"prefix": "127.0.0.3/32"}))
