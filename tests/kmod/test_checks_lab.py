@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The checks of `guest/` on both kernels: one boot per kernel and group, one test per check."""
+"""The checks of `kmod_guest` on both kernels: one boot per kernel and group, one test per check."""
 
 from __future__ import annotations
 
