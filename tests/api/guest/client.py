@@ -66,7 +66,7 @@ def main(daemon_pid: int, api_pid: int) -> None:
     keep("metrics", api.get("/metrics"))
     keep("openapi", api.get("/v1/openapi.json"))
 
-    keep("unknown flow", api.get("/v1/flows/1"))
+    keep("unknown flow", api.get("/v1/flows/999999"))
     keep("unknown arm", api.put(f"/v1/flows/{cookie}/pin", json={"arm": "cubik"}))
     keep("refused arm", api.put(f"/v1/flows/{cookie}/pin", json={"arm": "dctcp"}))
     keep("bad k", api.put("/v1/k", json={"k": 0}))
