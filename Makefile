@@ -53,7 +53,8 @@ generate: venv ## Netlink header, policies, Python constants and docs from the Y
 	@$(BIN)/python kmod-mutant/tools/generate.py
 
 collect-dataset: venv kmod ## Record the encoder's data set in the lab (resumes where it stopped)
-	@$(BIN)/python -m ltp_switcher.encoder.dataset
+	@$(BIN)/python -m ltp_switcher.eval.collection
+	@$(BIN)/python -m ltp_switcher.daemon.learning.replay
 
 train-encoder: $(STAMPS)/train ## Train the encoder and write its weights (PyTorch, 5.4 GB, in .venv-train)
 	@.venv-train/bin/python -m ltp_switcher.encoder.train

@@ -143,7 +143,7 @@ class LearningSection:
         "The bonus for what is little known. linucb: its width in the model. algorithm1: by counts, line 15.",
         choices=("linucb", "algorithm1"),
     )
-    alpha: float = key(0.05, "Weight of that bonus.", minimum=0, maximum=100)
+    alpha: float = key(0.1, "Weight of that bonus.", minimum=0, maximum=100)
     ridge: float = key(1.0, "Ridge of the linear model, λ.", minimum=1e-6, maximum=1e6)
     discount: float = key(0.98, "Factor on an arm's past at each of its updates.", minimum=0.5, maximum=1)
     hold_steps: int = key(1, "A decision stands for this many steps at least.", minimum=1, maximum=10_000)
@@ -165,12 +165,12 @@ class LearningSection:
         50.0, "Decisions after which that probability is half.", minimum=1, maximum=1e9
     )
     trained_cap: float = key(
-        50.0, "Most updates an arm that a flow takes over from training.", minimum=0, maximum=1e6
+        20.0, "Most updates an arm that a flow takes over from training.", minimum=0, maximum=1e6
     )
     global_cap: float = key(50.0, "The same, from all flows.", minimum=0, maximum=1e6)
     prefix_cap: float = key(100.0, "The same, from flows to the same prefix.", minimum=0, maximum=1e6)
     keep_on_change: float = key(
-        0.7, "Share of its certainty that a flow keeps when its path changes.", minimum=0.01, maximum=1
+        0.9, "Share of its certainty that a flow keeps when its path changes.", minimum=0.01, maximum=1
     )
     decide_on_change: bool = key(True, "End the decision in force when the path changes.")
     adwin_delta: float = key(

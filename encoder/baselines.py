@@ -54,14 +54,16 @@ def score(sequences: list[Sequence], predict: Callable[[Sequence], NDArray[np.fl
     told = [np.asarray(predict(s), np.float64) for s in sequences]
     weight = [weights(s).astype(np.float64) for s in sequences]
 
+    in_all = sum(float(w.sum()) for w in weight)
+
     def mean_square(values: list[Floats]) -> float:
-        return float(sum((w * v**2).sum() for w, v in zip(weight, values, strict=True)) / sum(w.sum() for w in weight))
+        return sum(float((w * v**2).sum()) for w, v in zip(weight, values, strict=True)) / in_all
 
     def centred(values: list[Floats]) -> list[Floats]:
         return [v - (w * v).sum() / w.sum() for w, v in zip(weight, values, strict=True)]
 
     errors = [t - r for t, r in zip(told, rewards, strict=True)]
-    mean = sum((w * r).sum() for w, r in zip(weight, rewards, strict=True)) / sum(w.sum() for w in weight)
+    mean = sum(float((w * r).sum()) for w, r in zip(weight, rewards, strict=True)) / in_all
     error = mean_square(errors)
     return Scores(
         error=error,

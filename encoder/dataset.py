@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ltp_switcher.errors import ArtifactError
 
+DATA: Final = Path(".cache/encoder-data")
 SPLITS: Final = ("train", "validation", "test")
 
 
@@ -88,9 +89,7 @@ def weights(sequence: Sequence, near: int = 4) -> NDArray[np.float32]:
     the other half. A path's weight is the number of its choices: answers overlap within one.
     """
     known = np.isfinite(sequence.reward)
-    since = np.arange(len(known)) - np.maximum.accumulate(
-        np.where(sequence.fresh, np.arange(len(known)), 0)
-    )
+    since = np.arange(len(known)) - np.maximum.accumulate(np.where(sequence.fresh, np.arange(len(known)), 0))
     changing, staying = known & (since < near), known & (since >= near)
     choices = max(float(sequence.fresh.sum()), 1.0)
     out = np.zeros(len(known), np.float32)

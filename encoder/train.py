@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from ltp_switcher.encoder import artifact as files
 from ltp_switcher.encoder.baselines import Scores, fit_linear, fit_means, score
-from ltp_switcher.encoder.dataset import Sequence, digest, load_sequences, weights
+from ltp_switcher.encoder.dataset import DATA, Sequence, digest, load_sequences, weights
 from ltp_switcher.encoder.gru import GRUEncoder
 from ltp_switcher.encoder.model_torch import TorchEncoder
 from ltp_switcher.errors import LtpSwitcherError
@@ -72,8 +72,8 @@ class Batch:
 
     def chunks(self, size: int) -> list[Batch]:
         """Cut along time."""
-        parts = zip(*(t.split(size, dim=1) for t in (self.inputs, self.arm, self.reward, self.weight)))
-        return [Batch(*part) for part in parts]
+        tensors = (self.inputs, self.arm, self.reward, self.weight)
+        return [Batch(*part) for part in zip(*(t.split(size, dim=1) for t in tensors), strict=True)]
 
     def error(self, predicted: torch.Tensor) -> torch.Tensor:
         """Weighted sum of squared errors of the arms that ran."""
@@ -114,7 +114,8 @@ def fit(
             inputs = chunk.inputs + settings.noise * torch.randn_like(chunk.inputs)
             # Half of the paths do without the names of arms, so that the state, not the name, explains.
             named = (torch.rand(len(inputs), 1, 1) < 0.5).float()
-            inputs = torch.cat([inputs[..., : settings.features], named * chunk.inputs[..., settings.features :]], 2)
+            names = named * chunk.inputs[..., settings.features :]
+            inputs = torch.cat([inputs[..., : settings.features], names], 2)
             z, state = model(inputs, state)
             state = state.detach()
             error = chunk.error(model.rewards(z))
@@ -122,7 +123,7 @@ def fit(
             (error / (chunk.weight.sum() + 1e-6)).backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimiser.step()
-            total += float(error)
+            total += float(error.detach())
         curve.append((total / float(train.weight.sum()), loss(model, validation)))
         since += 1
         if curve[-1][1] < best_loss:
@@ -179,7 +180,9 @@ def cut_unseen_arms(model: TorchEncoder, sequences: list[Sequence], features: in
 def revision() -> str:
     """The repository's commit, or "unknown" outside of one."""
     done = subprocess.run(
-        ["git", "-C", str(Path(__file__).resolve().parent), "rev-parse", "HEAD"], capture_output=True, text=True
+        ["git", "-C", str(Path(__file__).resolve().parent), "rev-parse", "HEAD"],
+        capture_output=True,
+        text=True,
     )
     return done.stdout.strip() or "unknown"
 
@@ -187,7 +190,7 @@ def revision() -> str:
 def main(arguments: list[str] | None = None) -> int:
     """Command line; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m ltp_switcher.encoder.train", description=__doc__)
-    parser.add_argument("--data", type=Path, required=True, help="folder of sequences")
+    parser.add_argument("--data", type=Path, default=DATA, help=f"folder of sequences ({DATA})")
     parser.add_argument("--out", type=Path, default=files.WEIGHTS)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(arguments)
@@ -204,7 +207,7 @@ def main(arguments: list[str] | None = None) -> int:
             known["b"],
             known["counts"],
             {
-                "command": f"python -m ltp_switcher.encoder.train --data DIR --seed {settings.seed}",
+                "command": f"python -m ltp_switcher.encoder.train --seed {settings.seed}",
                 "revision": revision(),
                 "data": digest(data),
                 "settings": asdict(settings),
@@ -236,7 +239,9 @@ def judge(
     return {
         "mean of each arm": score(test, lambda s: means[s.arm]),
         "linear in the raw inputs": score(test, lambda s: (s.inputs * linear[s.arm]).sum(axis=1)),
-        "linear in the encoder's context": score(test, lambda s: (contexts(model, s) * theta[s.arm]).sum(axis=1)),
+        "linear in the encoder's context": score(
+            test, lambda s: (contexts(model, s) * theta[s.arm]).sum(axis=1)
+        ),
     }
 
 

@@ -21,6 +21,7 @@ from typing import Final
 
 import numpy as np
 
+from ltp_switcher.encoder.dataset import DATA
 from ltp_switcher.errors import LabError, LtpSwitcherError
 from ltp_switcher.eval.lab import boot, kernels
 from ltp_switcher.eval.lab.layers import GUEST, compiled, link_module
@@ -154,7 +155,7 @@ def collect_path(scenario: Scenario, pool: tuple[str, ...], seed: int, kernel: s
 def main(arguments: list[str] | None = None) -> int:
     """Command line; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m ltp_switcher.eval.collection", description=__doc__)
-    parser.add_argument("--out", type=Path, required=True, help="folder of the data set")
+    parser.add_argument("--out", type=Path, default=DATA, help=f"folder of the data set ({DATA})")
     parser.add_argument("--duration-s", type=float, default=16.0, help="length of each path's run")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kernel", default="6.1")

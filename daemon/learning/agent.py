@@ -256,9 +256,7 @@ class Agent:
         self._reward = np.pad(self._reward, ((0, more), (0, 0)))
         self._exploring = np.pad(self._exploring, (0, more))
 
-    def _measure(
-        self, slots: Slots, records: RecordArray, time_ns: NDArray[np.int64]
-    ) -> NDArray[np.bool_]:
+    def _measure(self, slots: Slots, records: RecordArray, time_ns: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Update R_max and the steps' own rewards; return where the path changed."""
         config = self.config
         seen = measure(records, config.credit)

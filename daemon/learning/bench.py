@@ -142,8 +142,8 @@ def main(arguments: list[str] | None = None) -> int:
     else:
         print(
             f"{result['flows']} flows, {result['steps']} steps of {result['step_ms']} ms "
-            f"({result['preset']}): p50 {result['p50_ms']} ms, p99 {result['p99_ms']} ms, max {result['max_ms']} ms of CPU time; "
-            f"{result['flows_a_core']} flows a core"
+            f"({result['preset']}): p50 {result['p50_ms']} ms, p99 {result['p99_ms']} ms, "
+            f"max {result['max_ms']} ms of CPU time; {result['flows_a_core']} flows a core"
         )
     return 0
 

@@ -41,7 +41,7 @@ class AgentConfig:
     zeta: float = 5.0
     kappa: float = 2.0
     ucb: Ucb = "linucb"
-    alpha: float = 0.05
+    alpha: float = 0.1
     ridge: float = 1.0
     discount: float = 0.98
     step_ms: float = 10.0
@@ -52,10 +52,10 @@ class AgentConfig:
     switch_margin: float = 0.02
     epsilon: float = 0.0
     epsilon_decay: float = 50.0
-    trained_cap: float = 50.0
+    trained_cap: float = 20.0
     global_cap: float = 50.0
     prefix_cap: float = 100.0
-    keep_on_change: float = 0.7
+    keep_on_change: float = 0.9
     decide_on_change: bool = True
     adwin_delta: float = 0.002
     adwin_clock: int = 32

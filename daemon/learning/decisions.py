@@ -144,6 +144,3 @@ class Decisions:
         seen = (sums[:, TIME_NS] > 0) & (sums[:, DELIVERED] > 0)
         place = place[0][seen], place[1][seen]
         return Outcome(at[seen], self._arm[place], self._z[place], sums[seen])
-
-
-

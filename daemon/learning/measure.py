@@ -24,8 +24,8 @@ class Measurement:
     the arm that the samples tell about. heard: ACKs came. valid: rate, RTT and sender are known.
     """
 
-    rate_Bps: Floats
-    throughput_Bps: Floats
+    rate_Bps: Floats  # noqa: N815 - B is bytes, b would be bits
+    throughput_Bps: Floats  # noqa: N815
     loss_rate: Floats
     rtt_us: Floats
     sender: NDArray[np.intp]

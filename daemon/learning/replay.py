@@ -24,14 +24,16 @@ from ltp_switcher.daemon.learning.features import FeatureWindows
 from ltp_switcher.daemon.learning.measure import measure
 from ltp_switcher.daemon.learning.reward import RewardNormaliser
 from ltp_switcher.daemon.recorder import read_recording
-from ltp_switcher.encoder.dataset import Sequence, save_sequence
+from ltp_switcher.encoder.dataset import DATA, Sequence, save_sequence
 from ltp_switcher.errors import ArtifactError, LtpSwitcherError
 
 # A decision cut short by the next is an answer only if it showed this much of its time.
 _SHOWN: Final = 0.4
 
 
-def replay(records: NDArray[np.void], chosen: NDArray[np.uint8], config: AgentConfig) -> dict[str, np.ndarray]:
+def replay(
+    records: NDArray[np.void], chosen: NDArray[np.uint8], config: AgentConfig
+) -> dict[str, np.ndarray]:
     """Training arrays of one flow's steps.
 
     Args:
@@ -126,8 +128,14 @@ def replay_file(path: Path, config: AgentConfig) -> dict[str, np.ndarray]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Turn every recording of a folder into NAME.npz beside it; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m ltp_switcher.daemon.learning.replay", description=__doc__)
-    parser.add_argument("folder", type=Path, help="recordings NAME.npy, each with NAME.json")
+    parser = argparse.ArgumentParser("python -m ltp_switcher.daemon.learning.replay", description=__doc__)
+    parser.add_argument(
+        "folder",
+        type=Path,
+        nargs="?",
+        default=DATA,
+        help=f"recordings NAME.npy, each with NAME.json ({DATA})",
+    )
     options = parser.parse_args(arguments)
     try:
         recordings = sorted(options.folder.glob("*.npy"))

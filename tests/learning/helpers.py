@@ -27,7 +27,9 @@ def random_artifact(seed: int = 0, inputs: int = 75, hidden: int = 24, outputs: 
         "fc2_bias": weight(outputs),
     }
     arms, dim = ARMS_MAX + 1, outputs + 1
-    return Artifact(weights, np.zeros((arms, dim, dim)), np.zeros((arms, dim)), np.zeros(arms), {"seed": seed})
+    return Artifact(
+        weights, np.zeros((arms, dim, dim)), np.zeros((arms, dim)), np.zeros(arms), {"seed": seed}
+    )
 
 
 def random_encoder(seed: int = 0) -> GRUEncoder:
@@ -51,6 +53,7 @@ class World:
         self.sent = [(self.active.copy(), self.epoch.copy())] * (self.lag + 1)
         self.rng = np.random.default_rng(1)
         self.owed = np.zeros(n)
+        self.heard_ns = np.zeros(n, np.int64)
 
     def step(self, wanted: np.ndarray | None) -> np.ndarray:
         n = len(self.active)
@@ -76,14 +79,20 @@ class World:
         records["snd_cwnd"] = records["in_flight"] = share * self.rate_Bps * rtt_us / 1e6 / MSS + 1
         records["arm"] = records["want_arm"] = records["prev_arm"] = self.active
         records["epoch"] = records["switches"] = self.epoch
-        for stat, field in [("throughput_stat", "delivery_rate"), ("srtt_stat", "srtt_us"),
-                            ("rtt_stat", "rtt_us"), ("in_flight_stat", "in_flight")]:
+        for stat, field in [
+            ("throughput_stat", "delivery_rate"),
+            ("srtt_stat", "srtt_us"),
+            ("rtt_stat", "rtt_us"),
+            ("in_flight_stat", "in_flight"),
+        ]:
             records[stat]["min"] = records[stat]["max"] = records[field]
             records[stat]["sum"] = records[field] * records["samples"]
         credit = records["credit"][:, 0]
         credit["epoch"], credit["arm"] = epoch, sender
-        credit["arm"][records["samples"] == 0] = 0
-        credit["time_ns"] = STEP_NS
+        heard = records["samples"] > 0
+        credit["arm"][~heard] = 0
+        credit["time_ns"] = np.where(heard, self.time_ns - self.heard_ns, 0)
+        self.heard_ns[heard] = self.time_ns
         for field in ("samples", "rtt_samples", "delivered"):
             credit[field] = records[field]
         credit["rtt_us_sum"] = records["rtt_stat"]["sum"]

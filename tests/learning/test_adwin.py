@@ -23,8 +23,10 @@ def streams(seed: int, n: int, length: int) -> np.ndarray:
 def test_detects_at_the_same_updates_as_river(seed: int) -> None:
     values = streams(seed, 12, 3000)
     bank = AdwinBank(12)
-    reference = [AdaptiveWindowing(delta=0.002, clock=32, max_buckets=5, min_window_length=5, grace_period=10)
-                 for _ in range(12)]
+    reference = [
+        AdaptiveWindowing(delta=0.002, clock=32, max_buckets=5, min_window_length=5, grace_period=10)
+        for _ in range(12)
+    ]
     rows = np.arange(12)
     detections = 0
     for step in values:

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
+import dataclasses
+
 import numpy as np
 import pytest
 from helpers import STEP_NS, World, random_artifact, random_encoder
 
+from ltp_switcher.daemon.config import LearningSection
 from ltp_switcher.daemon.datapath.protocol import RECORD_DTYPE, FlowFlags
 from ltp_switcher.daemon.learning import Agent, AgentConfig, ArmTable
 from ltp_switcher.daemon.learning.decisions import DELIVERED, Decisions
@@ -92,7 +95,9 @@ def test_new_flows_start_from_what_the_path_has_taught() -> None:
 
 
 def test_a_decision_lasts_as_long_as_it_must() -> None:
-    config = AgentConfig(alpha=0.0, epsilon=1.0, epsilon_decay=1e9, hold_rtts=2, hold_ms=50, decide_on_change=False)
+    config = AgentConfig(
+        alpha=0.0, epsilon=1.0, epsilon_decay=1e9, hold_rtts=2, hold_ms=50, decide_on_change=False
+    )
     agent = Agent(config, ARMS, random_encoder(), seed=5)
     agent.open(np.arange(1), [""])
     arms = run(agent, World(1, dict.fromkeys(ARMS.ids, (1.0, 1.0)), 3e6, 1e5), 2000)[:, 0]
@@ -222,3 +227,11 @@ def test_a_full_ring_forgets_the_oldest_decision() -> None:
     outcome = ring.ripe(slot, np.array([50 * STEP_NS]), np.array([25_000.0]))
     assert outcome.arms.tolist() == [1]
     assert outcome.sums[0, DELIVERED] == 7
+
+
+def test_the_daemons_settings_have_the_same_defaults() -> None:
+    section = dataclasses.asdict(LearningSection())
+    del section["preset"]
+    ours = dataclasses.asdict(AgentConfig())
+    del ours["step_ms"]
+    assert section == ours

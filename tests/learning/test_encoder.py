@@ -16,8 +16,10 @@ def naive_step(artifact: Artifact, h: np.ndarray, x: np.ndarray) -> tuple[np.nda
 
     def gate(i: int) -> tuple[np.ndarray, np.ndarray]:
         rows = slice(i * size, (i + 1) * size)
-        return (w["gru_weight_ih"][rows] @ x + w["gru_bias_ih"][rows],
-                w["gru_weight_hh"][rows] @ h + w["gru_bias_hh"][rows])
+        return (
+            w["gru_weight_ih"][rows] @ x + w["gru_bias_ih"][rows],
+            w["gru_weight_hh"][rows] @ h + w["gru_bias_hh"][rows],
+        )
 
     r = 1 / (1 + np.exp(-sum(gate(0))))
     z = 1 / (1 + np.exp(-sum(gate(1))))

@@ -19,7 +19,9 @@ STATS = {"srtt_us": "srtt_stat", "mdev_us": "mdev_stat", "lost_out": "lost_out_s
 COLUMN = {feature.name: i for i, feature in enumerate(FEATURES)}
 
 
-def random_records(rng: np.random.Generator, n: int, rate_Bps: float = 5e6, rtt_us: float = 4e4) -> np.ndarray:
+def random_records(
+    rng: np.random.Generator, n: int, rate_Bps: float = 5e6, rtt_us: float = 4e4
+) -> np.ndarray:
     records = np.zeros(n, RECORD_DTYPE)
     samples = rng.integers(0, 6, n)
     records["samples"] = samples
@@ -88,11 +90,20 @@ def test_windows_equal_a_naive_reference(seed: int, steps: int) -> None:
         for signal in SIGNALS:
             for name, blocks, length in WINDOWS:
                 at = COLUMN[f"{signal}_mean_{name}"]
-                np.testing.assert_allclose(row[at : at + 3],
-                                           naive_bold(history, signal, blocks * length, length), rtol=1e-9)
-        for name, field in [("snd_cwnd", "snd_cwnd"), ("rtt_us", "rtt_us"), ("min_rtt", "min_rtt_us"),
-                            ("advmss", "advmss"), ("delivered", "delivered"), ("rate", "delivery_rate"),
-                            ("retrans_out", "retrans_out"), ("prev_proto", "prev_arm"), ("crt_proto", "arm")]:
+                np.testing.assert_allclose(
+                    row[at : at + 3], naive_bold(history, signal, blocks * length, length), rtol=1e-9
+                )
+        for name, field in [
+            ("snd_cwnd", "snd_cwnd"),
+            ("rtt_us", "rtt_us"),
+            ("min_rtt", "min_rtt_us"),
+            ("advmss", "advmss"),
+            ("delivered", "delivered"),
+            ("rate", "delivery_rate"),
+            ("retrans_out", "retrans_out"),
+            ("prev_proto", "prev_arm"),
+            ("crt_proto", "arm"),
+        ]:
             assert row[COLUMN[name]] == float(last[field])
         lost, delivered = float(last["lost"]), float(last["delivered"])
         assert row[COLUMN["loss_rate"]] == pytest.approx(lost / max(lost + delivered, 1))

@@ -88,8 +88,10 @@ def test_repeated_runs_agree_far_better_than_chance(capsys: pytest.CaptureFixtur
     same = float(np.mean([a == b for a, b in pairs]))
     overlap = float(np.mean([len(a & b) / k for a, b in pairs]))
     with capsys.disabled():
-        print(f"\nMPTS, T=100, n=11, k=6: same team in {same:.1%} of pairs of runs (chance "
-              f"{1 / comb(n, k):.1%}), shared members {overlap:.1%} (chance {k / n:.1%})")
+        print(
+            f"\nMPTS, T=100, n=11, k=6: same team in {same:.1%} of pairs of runs (chance "
+            f"{1 / comb(n, k):.1%}), shared members {overlap:.1%} (chance {k / n:.1%})"
+        )
     assert same > 20 / comb(n, k)
     assert overlap > 0.85
 

@@ -31,7 +31,9 @@ def test_without_rtt_there_is_no_reward() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.floats(1.25e4, 1.25e9), st.floats(50, 1e6), st.floats(0.1, 1), st.floats(1, 5), st.floats(0, 0.19))
-def test_normalised_reward_is_free_of_scale(rate: float, rtt: float, share: float, queue: float, loss: float) -> None:
+def test_normalised_reward_is_free_of_scale(
+    rate: float, rtt: float, share: float, queue: float, loss: float
+) -> None:
     def normalised(scale_rate: float, scale_rtt: float) -> float:
         normaliser = RewardNormaliser(1)
         for i in range(40):
