@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kmod_lab import KERNELS, program, run
+from kmod_lab import KERNELS, LINK, program, run
 
 from ltp_switcher.eval.lab import BootResult
 
@@ -16,15 +16,7 @@ pytestmark = pytest.mark.lab
 FLOWS, SWITCHES, MESSAGES, SEED = 64, 100_000, 50_000, 1
 EPERM, ENOBUFS, EBUSY = 1, 105, 16
 
-# The link is slow enough to be the bottleneck and loses packets, so that arms meet losses in every state.
-SCRIPT = f"""
-ip netns add sink
-ip link add va type veth peer name vb netns sink
-ip address add 10.2.0.1/24 dev va && ip link set va up
-ip -n sink address add 10.2.0.2/24 dev vb && ip -n sink link set vb up
-ethtool -K va tso off gso off gro off >/dev/null
-ip netns exec sink ethtool -K vb tso off gso off gro off >/dev/null
-tc qdisc add dev va root netem rate 20mbit delay 5ms limit 300 loss 0.3%
+SCRIPT = f"""{LINK}
 insmod /lib/mutant/tcp_mutant.ko watchdog_ms=0 || exit 1
 stress {FLOWS} {SWITCHES} {SEED} sink 10.2.0.2 >/tmp/stress.json || exit 2
 sleep 1
