@@ -6,15 +6,47 @@ Rates are in Mbit/s, times of the network in ms, counts of packets in `_pkts`.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic.config import JsonDict
 
 COOKIE_PATTERN = r"^[1-9][0-9]{0,19}$"
 ARM_NAME_MAX = 15  # what a name of the kernel's congestion control may have
 
 ArmName = Annotated[str, StringConstraints(min_length=1, max_length=ARM_NAME_MAX)]
 Mode = Literal["active", "advise", "off"]
+
+
+FLOW_EXAMPLE: Final[JsonDict] = {
+    "cookie": "4711",
+    "netns": 4026531840,
+    "local": "192.0.2.1:40000",
+    "remote": "198.51.100.7:443",
+    "family": "ipv4",
+    "arm": "bbr",
+    "want_arm": "bbr",
+    "prev_arm": "cubic",
+    "pinned": False,
+    "fallen_back": False,
+    "age_s": 12.5,
+    "cwnd_pkts": 84,
+    "ssthresh_pkts": 61,
+    "srtt_ms": 40.5,
+    "rtt_ms": 41.0,
+    "min_rtt_ms": 40.0,
+    "delivery_rate_mbps": 23.4,
+    "pacing_rate_mbps": 28.9,
+    "goodput_mbps": 22.6,
+    "in_flight_pkts": 82,
+    "lost_pkts": 3,
+    "retrans_pkts": 3,
+    "delivered_pkts": 24510,
+    "acked_bytes": 35490480,
+    "switches": 7,
+    "reward": 0.83,
+    "arm_share": {"cubic": 0.25, "bbr": 0.75},
+}
 
 
 class Answer(BaseModel):
@@ -31,6 +63,8 @@ class Request(BaseModel):
 
 class Flow(Answer):
     """One TCP flow under `mutant`, as of the daemon's last step."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [FLOW_EXAMPLE]})
 
     cookie: str = Field(description="Socket cookie, a decimal 64-bit number; `ss -e` shows it in hex")
     netns: int = Field(description="Inode of the flow's network namespace")

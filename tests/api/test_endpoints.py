@@ -9,6 +9,8 @@ import pytest
 from ask import Ask
 from stand_in_kernel import REMOTES
 
+from ltp_switcher.api.models import FLOW_EXAMPLE, Flow
+
 
 def test_flows_come_by_cookie(ask: Ask) -> None:
     page = ask("GET", "/v1/flows").json()
@@ -142,6 +144,10 @@ def test_metrics_are_openmetrics(ask: Ask) -> None:
             assert sample.removeprefix(name) in suffixes.get(described[name], ("",)), line
     assert "ltp_switcher_flows 3" in lines
     assert 'ltp_switcher_mode{mode="advise"} 1' in lines
+
+
+def test_example_in_openapi_is_a_flow() -> None:
+    assert Flow.model_validate(FLOW_EXAMPLE).model_dump(mode="json") == FLOW_EXAMPLE
 
 
 def test_openapi_describes_every_endpoint(ask: Ask) -> None:

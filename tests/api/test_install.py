@@ -64,6 +64,7 @@ def test_a_server_gets_no_build_tools(staged: Path) -> None:
     (site,) = (staged / "usr/lib/ltp-switcher/lib").glob("python3*/site-packages")
     present = {re.split(r"-\d", path.name)[0] for path in site.glob("*.dist-info")}
     assert {"numpy", "fastapi", "uvicorn", "rich", "ltp_switcher"} <= present
+    assert (site / "ltp_switcher/encoder/weights/encoder.npz").exists()
     assert not present & {"pip", "setuptools", "hatchling", "pytest", "matplotlib", "torch"}
 
 
