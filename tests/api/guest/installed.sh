@@ -29,7 +29,7 @@ restarted() { # PID-BEFORE
 }
 
 before=$(cat $sysctl)
-sed -i 's/^#policy = .*/policy = "random"/; s/^#take_default = .*/take_default = true/' /etc/ltp-switcher/config.toml
+sed -i 's/^mode = "advise"/mode = "active"/; s/^#take_default = .*/take_default = true/' /etc/ltp-switcher/config.toml
 
 check "services start" systemctl enable --now ltp-switcher.service ltp-switcher-api.service
 check "units are clean" systemd-analyze verify ltp-switcher.service ltp-switcher-api.service
@@ -39,6 +39,7 @@ check "daemon has CAP_NET_ADMIN alone" is "$(status ltp-switcher CapEff) $(statu
     "0000000000001000 0000000000001000"
 check "API has no capability" is "$(status ltp-switcher-api CapBnd)" 0000000000000000
 check "API is ready" eventually ready
+check "mode is the configuration's" is "$(get /v1/mode | jq -r .mode)" active
 check "socket is 0660" is "$(stat -c '%a %G' /run/ltp-switcher/api.sock)" "660 ltp-switcher"
 check "the group is served" as ltp-switcher
 check "others are refused" eval '! as nogroup'
