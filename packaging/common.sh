@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # What install.sh and uninstall.sh share: where things go, and how they say what they do.
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 version=$(sed -n 's/^__version__ = "\(.*\)"$/\1/p' "$root/src/ltp_switcher/__init__.py")
@@ -35,7 +35,7 @@ die() {
 }
 
 need_root() {
-    [ "$staged" ] || [ "$(id -u)" = 0 ] || die "must run as root (sudo make ${0##*/})" \
+    [ "$staged" ] || [ "$(id -u)" = 0 ] || die "must run as root (sudo make $(basename "$0" .sh))" \
         "or set DESTDIR to put the files below another directory"
 }
 

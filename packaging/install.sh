@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs module (through DKMS), daemon, API and units. Running it again upgrades or repairs.
 set -euo pipefail
-# shellcheck source=common.sh
+# shellcheck source-path=SCRIPTDIR source=common.sh
 . "$(dirname "$0")/common.sh"
 
 usage() {
@@ -141,7 +141,8 @@ start() {
     [ "$with_start" ] || return 0
     say "services enabled and started: ${services[*]}"
     systemctl enable --quiet "${services[@]}"
-    systemctl restart "${services[@]}"
+    systemctl restart "${services[@]}" || die "everything is installed, but the services do not start" \
+        "journalctl -u ltp-switcher -u ltp-switcher-api -n 20" "ltp-switcher doctor"
 }
 
 check_machine

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Takes away what install.sh put in place. Configuration and learned state stay, unless --purge.
 set -euo pipefail
-# shellcheck source=common.sh
+# shellcheck source-path=SCRIPTDIR source=common.sh
 . "$(dirname "$0")/common.sh"
 
 purge=

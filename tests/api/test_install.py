@@ -148,3 +148,11 @@ def test_kernel_without_modules() -> None:
     done = run(PACKAGING / "install.sh")
     assert done.returncode == 1
     assert "cannot load modules" in done.stderr
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs another user to become")
+@pytest.mark.parametrize("script", ["install", "uninstall"])
+def test_needs_root_without_a_directory(script: str) -> None:
+    done = run("setpriv", "--reuid=65534", "--clear-groups", PACKAGING / f"{script}.sh")
+    assert done.returncode == 1
+    assert f"must run as root (sudo make {script})" in done.stderr
