@@ -11,10 +11,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tiny_tasks import Integrator, Recall  # noqa: E402
+from tiny_tasks import Integrator, Power, Recall  # noqa: E402
 
 from ltp_switcher.errors import ArtifactError  # noqa: E402
 from ltp_switcher.policies.inference import Layer  # noqa: E402
+from ltp_switcher.policies.simulator import Roster  # noqa: E402
+from ltp_switcher.policies.simulator.regions import Region  # noqa: E402
+from ltp_switcher.policies.simulator.tasks import Environment  # noqa: E402
 from ltp_switcher.policies.training import curves  # noqa: E402
 from ltp_switcher.policies.training.dqn import Dqn, DqnConfig  # noqa: E402
 from ltp_switcher.policies.training.loop import Agent, Episodes, Row, Schedule, evaluate, train  # noqa: E402
@@ -83,6 +86,18 @@ def test_dqn_learns_the_integrator(seed: int, tmp_path: Path) -> None:
 def test_recurrent_td3_remembers(seed: int, cell: str, tmp_path: Path) -> None:
     # Without memory the best is -1/3.
     assert learned(recurrent(seed, cell), Recall(), 45, 30, seed, tmp_path) > -0.18
+
+
+@pytest.mark.slow
+def test_td3_learns_to_fill_a_link_without_filling_its_queue(tmp_path: Path) -> None:
+    region = Region((10, 100), (10, 60), (0.8, 1.5), (0.0, 0.001), jitter_ms=(0, 0), flows=(1, 1))
+    environment = Environment(Power(), region, Roster(window=1), environments=48, duration_s=9.0)
+    layers = (Layer("dense", 64, "relu"), Layer("dense", 64, "relu"))
+    torch.manual_seed(1)
+    actor = Stack(4, (*layers, Layer("dense", 1, "tanh")))
+    agent = Td3(actor, 4, 1, head=layers, config=Td3Config(exploration=0.3, random_frames=100), seed=1)
+    train(agent, environment, Schedule(5, 10, 20), seed=1, out=tmp_path)
+    assert evaluate(agent, environment, seed=1) > 0.8
 
 
 @pytest.mark.parametrize("make", [feed_forward, recurrent, dqn])

@@ -6,7 +6,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ltp_switcher.policies.simulator.tasks import Transition
+from ltp_switcher.policies.simulator import Flows, Interval, Paths, Simulator
+from ltp_switcher.policies.simulator.tasks import Actions, Transition
 
 LENGTH = 20
 
@@ -22,7 +23,7 @@ class Integrator:
         self._step = 0
         return self._seen()
 
-    def step(self, actions: NDArray[np.float32] | NDArray[np.int64]) -> Transition:
+    def step(self, actions: Actions) -> Transition:
         move = actions[:, 0] if actions.ndim == 2 else actions - 1
         self._x = (self._x + 0.4 * move).astype(np.float32)
         self._step += 1
@@ -48,7 +49,7 @@ class Recall:
         self._step = 0
         return self._seen(np.zeros(self.slots, np.float32))
 
-    def step(self, actions: NDArray[np.float32] | NDArray[np.int64]) -> Transition:
+    def step(self, actions: Actions) -> Transition:
         self._step += 1
         return self._seen(-((actions[:, 0] - self._number) ** 2).astype(np.float32))
 
@@ -57,3 +58,43 @@ class Recall:
         shown = (age >= 0) & (age < 3)
         observations = np.stack((self._number * shown, shown), axis=1).astype(np.float32)
         return Transition(observations, rewards, age >= 0, self._step >= LENGTH)
+
+
+class Power:
+    """One flow a link: move the window by up to 10 %; the reward is utilisation, less for delay and loss.
+
+    Windows start between 0.2 and 2.7 bandwidth-delay products and end at 4: without such a bound, random
+    walks end where no action makes a difference, and nothing is learned there.
+    """
+
+    observation_size = 4
+    action_size = 1
+
+    def begin(self, simulator: Simulator, paths: Paths, flows: Flows) -> None:
+        self._simulator = simulator
+        bdp_pkts = paths.rate_mbps * paths.rtt_ms / 12.0
+        start = np.random.default_rng(1).uniform(-1.5, 1.0, (1, paths.count))
+        self._window = bdp_pkts * np.exp(start)
+        self._limit = 4.0 * bdp_pkts
+        self._best_pps = np.ones((1, paths.count))
+
+    def apply(self, actions: Actions) -> None:
+        move = actions.reshape(self._window.shape)
+        factor = np.where(move >= 0, 1.0 + 0.1 * move, 1.0 / (1.0 - 0.1 * move))
+        self._window = np.clip(self._window * factor, 2.0, self._limit)
+        self._simulator.set_window(self._window)
+
+    def observe(self, interval: Interval) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        delivered = interval.delivered_pps
+        self._best_pps = np.maximum(self._best_pps, delivered)
+        rtt_min_s = np.minimum(interval.rtt_min_s, interval.rtt_s)
+        inflation = interval.rtt_s / rtt_min_s
+        loss = interval.lost_pkts / np.maximum(interval.lost_pkts + interval.acked_pkts, 1e-6)
+        filled = self._window / np.maximum(delivered * rtt_min_s, 1.0)
+        seen = np.stack((inflation - 1.0, delivered / self._best_pps, 10.0 * loss, filled - 1.0), axis=2)
+        power = delivered / interval.capacity_pps * (1.0 - 5.0 * loss)
+        rewards = power / np.where(inflation < 1.15, 1.0, inflation)
+        return (
+            np.clip(seen, -5.0, 5.0).reshape(-1, 4).astype(np.float32),
+            rewards.reshape(-1).astype(np.float32),
+        )
