@@ -30,6 +30,15 @@ stop() {
     systemctl disable --now --quiet "${services[@]}" 2>/dev/null || true
 }
 
+# The daemon puts back the default when it stops; this is for one that was killed and did not come back.
+put_back_default() {
+    local file=$state/replaced-congestion-control sysctl=/proc/sys/net/ipv4/tcp_congestion_control
+    [ ! "$staged" ] && [ -e "$file" ] && [ "$(cat $sysctl)" = mutant ] || return 0
+    say "new connections use $(cat "$file") again"
+    cat "$file" >$sysctl
+    rm "$file"
+}
+
 remove_module() {
     [ ! "$staged" ] || return 0
     local installed
@@ -50,6 +59,7 @@ remove_module() {
 
 need_root
 stop
+put_back_default
 remove_module
 gone "/usr/src/$module-$version" "$lib" "${commands[@]/#/$bin/}" "${services[@]/#/$units/}" "$sysusers" \
     "$tmpfiles" "$doc" "$run"
