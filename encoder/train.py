@@ -40,7 +40,7 @@ class Settings:
     chunk: int = 200
     learning_rate: float = 2e-3
     weight_decay: float = 1e-3
-    noise: float = 0.1
+    noise: float = 0.25
     features: int = 55
     seed: int = 1
 
