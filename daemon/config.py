@@ -193,6 +193,13 @@ class MptsSection:
         live=True,
     )
     budget: int = key(100, "Pulls in all, T of the paper.", minimum=1, maximum=100_000, live=True)
+    share: float = key(
+        0.2,
+        "Share of a flow's time that pulls may take; in the rest it follows the policy. 1: pull on pull.",
+        minimum=0.001,
+        maximum=1,
+        live=True,
+    )
     settle_rtts: float = key(
         1.0, "Round trips that an arm runs before its pull counts.", minimum=0, maximum=1000, live=True
     )

@@ -4,7 +4,9 @@
 A path is a destination prefix. Its pulls take turns among the prefix's flows, so that no flow bears all
 the trying; flows that do not pull follow the policy. A pull gives its flow the arm, waits
 `settle_rtts` round trips (what comes back until then was sent under the arm before), and measures Eq. 1
-over the next `measure_rtts`. A team that was found is kept for the prefix's later flows.
+over the next `measure_rtts`. Between pulls the flow follows the policy, so that pulls take no more than
+`share` of a flow's time: the paper selects its team before the transfer that counts, a server has no
+such time. A team that was found is kept for the prefix's later flows.
 """
 
 from __future__ import annotations
@@ -62,6 +64,8 @@ class Search:
     started_ns: int
     members: list[int] = field(default_factory=list)
     slot: int | None = None
+    assigned_ns: int = 0
+    rest_until_ns: int = 0
 
 
 class Teams:
@@ -168,7 +172,12 @@ class Teams:
         if now_ns >= self._look_at_ns:
             self._look_at_ns = now_ns + STALLED_NS // 8
             for search in self.searches.values():
-                if search.slot is None or now_ns - int(self._pull["seen_ns"][search.slot]) > STALLED_NS:
+                if search.slot is None:
+                    if now_ns >= search.rest_until_ns:
+                        self._assign(search)
+                    else:
+                        self._look_at_ns = min(self._look_at_ns, search.rest_until_ns)
+                elif now_ns - int(self._pull["seen_ns"][search.slot]) > STALLED_NS:
                     self._assign(search)
         if self._pulling:
             self._measure(slots, records)
@@ -243,7 +252,19 @@ class Teams:
         self._pull["seen_ns"][slot] = seen_ns
         self._pull["arm"][slot] = search.arms[arm]
         search.slot = slot
+        search.assigned_ns = self._now_ns
         self._pulling += 1
+
+    def _rest(self, search: Search) -> None:
+        """Let the flows follow the policy until the next pull is due."""
+        took_ns = self._now_ns - search.assigned_ns
+        rest_ns = int(took_ns * (1.0 / (self.settings.share * len(search.members)) - 1.0))
+        if rest_ns <= 0:
+            self._assign(search)
+            return
+        self._release(search)
+        search.rest_until_ns = self._now_ns + rest_ns
+        self._look_at_ns = min(self._look_at_ns, search.rest_until_ns)
 
     def _measure(self, slots: IntArray, records: RecordArray) -> None:
         at = np.flatnonzero(self._pull["arm"][slots])
@@ -281,7 +302,7 @@ class Teams:
         search.bandit.observe(value)
         result = search.bandit.result
         if result is None:
-            self._assign(search)
+            self._rest(search)
             return
         team = tuple(search.arms[arm] for arm in result)
         means = search.bandit.means
