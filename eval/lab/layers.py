@@ -20,8 +20,8 @@ GUEST: Final = Path(__file__).resolve().parent / "guest"
 LINK: Final = Path(__file__).resolve().parent / "link"
 
 BASE_PACKAGES: Final = (
-    "busybox-static", "dash", "iproute2", "ethtool", "libc6", "libbpf1", "libbsd0", "libcap2", "libelf1", "libmd0",
-    "libmnl0", "libpcre2-8-0", "libselinux1", "libtirpc3", "libxtables12", "zlib1g", "libgssapi-krb5-2",
+    "busybox-static", "dash", "iproute2", "ethtool", "libc6", "libbpf1", "libbsd0", "libcap2", "libelf1",
+    "libmd0", "libmnl0", "libpcre2-8-0", "libselinux1", "libtirpc3", "libxtables12", "zlib1g", "libgssapi-krb5-2",
     "libkrb5-3", "libk5crypto3", "libkrb5support0", "libcom-err2", "libkeyutils1",
 )  # fmt: skip
 """Busybox, iproute2 and ethtool, the libraries these are linked with, and dash: busybox's own shell would
@@ -95,19 +95,21 @@ def base_layer(kernel: Kernel) -> Path:
 
 
 def compiled(source: Path) -> Path:
-    """Return the static program built from one C file of the guest.
+    """Return the static program built from a C file of the guest, or from a folder of them.
 
     Raises:
-        LabError: there is no compiler, or it rejects the file.
+        LabError: there is no compiler, or it rejects the sources.
     """
+    sources = [source] if source.is_file() else sorted(source.glob("*.c"))
+    read = [*sources, *source.glob("*.h"), *LINK.glob("*.h")]
     compiler = run(["gcc", "--version"], hint="Install gcc and libc6-dev.").splitlines()[0]
-    recipe = hashlib.sha256(source.read_bytes() + compiler.encode()).hexdigest()[:20]
+    recipe = hashlib.sha256("".join([compiler, *map(digest, sorted(read))]).encode()).hexdigest()[:20]
     program = lab_cache() / "guest" / f"{source.stem}-{recipe}"
     with locked(f"guest-{source.stem}"):
         if not program.exists():
             program.parent.mkdir(parents=True, exist_ok=True)
             scratch = program.with_suffix(".part")
-            run(["gcc", *_CFLAGS, f"-ffile-prefix-map={GUEST}=.", "-o", str(scratch), str(source)])
+            run(["gcc", *_CFLAGS, f"-ffile-prefix-map={GUEST}=.", "-o", str(scratch), *map(str, sources)])
             scratch.rename(program)
     return program
 

@@ -35,15 +35,12 @@ def own_processor() -> Iterator[int]:
     yield allowed[os.getpid() % len(allowed)]
 
 
-def settle(pid: int, processor: int) -> bool:
+def settle(pid: int, processor: int) -> None:
     """Put a QEMU that has just started on `processor`, its main thread ahead of those it will make.
 
-    Returns False where the system forbids that (it needs root or CAP_SYS_NICE): then a run may
-    differ from its twin by nanoseconds.
+    Where the system forbids the latter (it needs root or CAP_SYS_NICE), nothing is done about it,
+    and a run may differ from its twin by nanoseconds.
     """
     os.sched_setaffinity(pid, {processor})
-    try:
+    with contextlib.suppress(PermissionError):
         os.sched_setscheduler(pid, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
-    except PermissionError:
-        return False
-    return True

@@ -23,8 +23,8 @@ from ltp_switcher.eval.lab.packages import candidates, run, say
 from ltp_switcher.eval.paths import REPOSITORY
 
 PACKAGES: Final = (
-    "python3.11-minimal", "libpython3.11-minimal", "libpython3.11-stdlib", "libexpat1", "libffi8", "libbz2-1.0",
-    "liblzma5", "libssl3", "libuuid1", "libcrypt1", "libstdc++6", "libgcc-s1", "libsqlite3-0",
+    "python3.11-minimal", "libpython3.11-minimal", "libpython3.11-stdlib", "libexpat1", "libffi8",
+    "libbz2-1.0", "liblzma5", "libssl3", "libuuid1", "libcrypt1", "libstdc++6", "libgcc-s1", "libsqlite3-0",
 )  # fmt: skip
 
 WHEELS: Final = ("numpy", "rich", "markdown-it-py", "mdurl", "pygments")
@@ -79,33 +79,16 @@ def _wheel_layer(name: str, wheels: Iterable[str]) -> Path:
         with tempfile.TemporaryDirectory(prefix="ltp-lab-") as folder:
             requirements = Path(folder) / "requirements.txt"
             requirements.write_text("\n".join(pins) + "\n")
+            options = (
+                "--quiet --disable-pip-version-check --no-deps --no-compile --require-hashes "
+                "--only-binary :all: --python-version 3.11 --platform manylinux_2_28_x86_64 "
+                "--platform manylinux_2_27_x86_64 --platform manylinux2014_x86_64"
+            ).split()
             target = Path(folder) / "site"
             run(
-                [
-                    sys.executable,
-                    "-m",
-                    "pip",
-                    "install",
-                    "--quiet",
-                    "--disable-pip-version-check",
-                    "--target",
-                    str(target),
-                    "--no-deps",
-                    "--require-hashes",
-                    "--no-compile",
-                    "--python-version",
-                    "3.11",
-                    "--platform",
-                    "manylinux_2_28_x86_64",
-                    "--platform",
-                    "manylinux2014_x86_64",
-                    "--platform",
-                    "manylinux_2_27_x86_64",
-                    "--only-binary",
-                    ":all:",
-                    "-r",
-                    str(requirements),
-                ]  # fmt: skip
+                [sys.executable, "-m", "pip", "install", *options]
+                + ["--target", str(target), "-r", str(requirements)],
+                hint="Check that the machine reaches its package index.",
             )
             entries = {
                 path: cpio.Entry(entry.mode, entry.content())

@@ -79,7 +79,7 @@ def run_scenario(
         "lab/link.ko": link_module(kernels.kernel(kernel)),
         "lab/schedule": encode(scenario, trace, seed),
         "lab/flows": _flow_table(scenario, seed),
-        "lab/bin/traffic": compiled(GUEST / "traffic.c"),
+        "lab/bin/traffic": compiled(GUEST / "traffic"),
         "lab/network": GUEST / "network",
     }
     if daemon:
@@ -126,8 +126,9 @@ def run_fingerprint(scenario: Scenario, *, kernel: str) -> str:
     chosen = kernels.kernel(kernel)
     daemon = _daemon_scheme(scenario)
     parts = [
-        chosen.release, base_layer(chosen).name, compiled(GUEST / "traffic.c").name,
-        digest(link_module(chosen)), digest(GUEST / "network"), *qemu.MACHINE, qemu.COMMAND_LINE, qemu.version(),
+        chosen.release, base_layer(chosen).name, compiled(GUEST / "traffic").name,
+        digest(link_module(chosen)), digest(GUEST / "network"), *qemu.MACHINE, qemu.COMMAND_LINE,
+        qemu.version(),
         _script(scenario, daemon), str(_memory_mb(scenario)), digest(Path(__file__)),
     ]  # fmt: skip
     if _needs_mutant(scenario):
@@ -237,7 +238,7 @@ def _check_bytes(scenario: Scenario, totals: dict[str, Any]) -> None:
         # A flow that could not empty its queue after the end has bytes under way.
         if not acked <= received <= sent or (flow["drained"] and received != sent):
             raise LabError(
-                f"{scenario.name}: flow {index} sent {sent} bytes, {received} arrived, {acked} were acknowledged"
+                f"{scenario.name}: flow {index} sent {sent} bytes, {received} arrived, {acked} were acked"
             )
 
 

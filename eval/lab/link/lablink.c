@@ -20,7 +20,6 @@
 #include <linux/hrtimer.h>
 #include <linux/if_arp.h>
 #include <linux/ip.h>
-#include <linux/math64.h>
 #include <linux/miscdevice.h>
 #include <linux/module.h>
 #include <linux/netdevice.h>
@@ -31,7 +30,7 @@
 #include <linux/vmalloc.h>
 #include <net/dst.h>
 
-#include "lablink.h"
+#include "schedule.h"
 
 #define SCHEDULE_BYTES_MAX (64U << 20)
 
@@ -49,28 +48,13 @@ struct packet {
 	u16 flow;
 };
 
-/* One schedule, and how far it has been used up. */
-struct schedule {
-	const struct lablink_header *header;
-	const struct lablink_step *steps;
-	const struct lablink_delay *delays;
-	const struct lablink_opportunity *opportunities;
-	u64 start_ns;
-	u32 forward_step; /* that of the packet served last */
-	u32 now_step;
-	u32 next_opportunity;
-	u64 cycle_ns; /* start of the running repetition of the trace */
-	u64 credit_ns; /* time of the opportunity used last */
-	u32 credit_bytes; /* what is left of it */
-	struct rnd_state random;
-	void *blob;
-};
-
 static struct {
 	spinlock_t lock; /* everything below */
 	struct net_device *client;
 	struct net_device *server;
 	struct schedule schedule;
+	void *blob; /* what the schedule points into; NULL: none yet, and nothing is delayed */
+	struct rnd_state random;
 	struct line forward;
 	struct line backward[LABLINK_FLOWS];
 	struct lablink_flow_counters counters[LABLINK_FLOWS];
@@ -80,60 +64,6 @@ static struct packet *packet_of(struct sk_buff *skb)
 {
 	BUILD_BUG_ON(sizeof(struct packet) > sizeof(skb->cb));
 	return (struct packet *)skb->cb;
-}
-
-static void advance_step(const struct schedule *s, u32 *step, u64 t_ns)
-{
-	while (*step + 1 < s->header->steps && s->steps[*step + 1].at_ns <= t_ns)
-		(*step)++;
-}
-
-/* When `bytes` are through, that can be served from `t_ns` on: at the rates in force meanwhile. */
-static u64 served_at_rate(struct schedule *s, u64 t_ns, u32 bytes)
-{
-	u64 work = (u64)bytes * 8 * NSEC_PER_SEC; /* in 1e-9 bits */
-
-	for (;;) {
-		u64 rate, end_ns;
-
-		advance_step(s, &s->forward_step, t_ns);
-		rate = s->steps[s->forward_step].rate_bps;
-		end_ns = t_ns + DIV64_U64_ROUND_UP(work, rate);
-		if (s->forward_step + 1 == s->header->steps || end_ns <= s->steps[s->forward_step + 1].at_ns)
-			return end_ns;
-		work -= (s->steps[s->forward_step + 1].at_ns - t_ns) * rate;
-		t_ns = s->steps[s->forward_step + 1].at_ns;
-	}
-}
-
-static u64 opportunity_ns(const struct schedule *s)
-{
-	return s->cycle_ns + (u64)s->opportunities[s->next_opportunity].at_ms * NSEC_PER_MSEC;
-}
-
-static void take_opportunity(struct schedule *s)
-{
-	s->credit_ns = opportunity_ns(s);
-	s->credit_bytes = LABLINK_OPPORTUNITY_BYTES;
-	if (++s->next_opportunity == s->header->opportunities) {
-		s->next_opportunity = 0;
-		s->cycle_ns += (u64)s->header->period_ms * NSEC_PER_MSEC;
-	}
-}
-
-/* When `bytes` are through, that enter at `t_ns`: by the opportunities that are still free then. */
-static u64 served_by_trace(struct schedule *s, u64 t_ns, u32 bytes)
-{
-	if (s->credit_ns < t_ns)
-		s->credit_bytes = 0;
-	while (bytes > s->credit_bytes) {
-		bytes -= s->credit_bytes;
-		do {
-			take_opportunity(s);
-		} while (s->credit_ns < t_ns);
-	}
-	s->credit_bytes -= bytes;
-	return s->credit_ns;
 }
 
 static void enqueue(struct line *line, struct sk_buff *skb, u64 arrival_ns)
@@ -156,12 +86,12 @@ static bool enter_forward(struct sk_buff *skb, u64 now_ns)
 
 	packet->flow = ntohl(ip_hdr(skb)->saddr) & (LABLINK_FLOWS - 1);
 	packet->bytes = skb->len;
-	if (!s->blob) {
+	if (!link_state.blob) {
 		enqueue(&link_state.forward, skb, now_ns);
 		return true;
 	}
 	advance_step(s, &s->now_step, now_ns);
-	if (s->steps[s->now_step].loss && prandom_u32_state(&s->random) < s->steps[s->now_step].loss) {
+	if (s->steps[s->now_step].loss && prandom_u32_state(&link_state.random) < s->steps[s->now_step].loss) {
 		link_state.counters[packet->flow].lost_pkts++;
 		return false;
 	}
@@ -183,7 +113,7 @@ static void enter_backward(struct sk_buff *skb, u64 now_ns)
 	u16 flow = ntohl(ip_hdr(skb)->daddr) & (LABLINK_FLOWS - 1);
 	u64 delay_ns = 0;
 
-	if (s->blob) {
+	if (link_state.blob) {
 		advance_step(s, &s->now_step, now_ns);
 		if (flow < s->header->flow_delays)
 			delay_ns = s->delays[flow].delay_ns;
@@ -253,35 +183,6 @@ static enum hrtimer_restart lablink_due(struct hrtimer *timer)
 	return HRTIMER_NORESTART;
 }
 
-/* Returns how long a schedule with this header is, or 0 where the header is not a valid one. */
-static size_t schedule_bytes(const struct lablink_header *header)
-{
-	if (header->magic != LABLINK_MAGIC || !header->queue_pkts || !header->steps ||
-	    header->steps > 1U << 20 || header->flow_delays > LABLINK_FLOWS ||
-	    header->opportunities > 1U << 23 || (header->opportunities && !header->period_ms))
-		return 0;
-	return sizeof(*header) + header->steps * sizeof(struct lablink_step) +
-	       header->flow_delays * sizeof(struct lablink_delay) +
-	       header->opportunities * sizeof(struct lablink_opportunity);
-}
-
-static bool schedule_valid(const struct schedule *s)
-{
-	u32 i;
-
-	for (i = 0; i < s->header->steps; i++) {
-		if (!s->header->opportunities && !s->steps[i].rate_bps)
-			return false;
-		if (i ? s->steps[i].at_ns <= s->steps[i - 1].at_ns : s->steps[i].at_ns)
-			return false;
-	}
-	for (i = 1; i < s->header->opportunities; i++)
-		if (s->opportunities[i].at_ms < s->opportunities[i - 1].at_ms)
-			return false;
-	/* The time must go on, or the search for a free opportunity would not end. */
-	return !i || !s->header->opportunities || s->header->period_ms >= s->opportunities[i - 1].at_ms;
-}
-
 static bool lines_idle(void)
 {
 	int i;
@@ -306,39 +207,35 @@ static ssize_t lablink_write(struct file *file, const char __user *data, size_t 
 {
 	struct schedule s = {};
 	ssize_t err = -EINVAL;
+	void *blob;
 
-	if (size < sizeof(*s.header) || size > SCHEDULE_BYTES_MAX)
+	if (size > SCHEDULE_BYTES_MAX)
 		return -EINVAL;
-	s.blob = vmalloc(size);
-	if (!s.blob)
+	blob = vmalloc(size);
+	if (!blob)
 		return -ENOMEM;
-	if (copy_from_user(s.blob, data, size)) {
+	if (copy_from_user(blob, data, size)) {
 		err = -EFAULT;
 		goto free;
 	}
-	s.header = s.blob;
-	if (schedule_bytes(s.header) != size)
+	if (!schedule_parse(&s, blob, size))
 		goto free;
-	s.steps = (const void *)(s.header + 1);
-	s.delays = (const void *)(s.steps + s.header->steps);
-	s.opportunities = (const void *)(s.delays + s.header->flow_delays);
-	if (!schedule_valid(&s))
-		goto free;
-	prandom_seed_state(&s.random, s.header->seed);
 	spin_lock_bh(&link_state.lock);
-	if (link_state.schedule.blob || !lines_idle()) {
+	if (link_state.blob || !lines_idle()) {
 		spin_unlock_bh(&link_state.lock);
 		err = -EBUSY;
 		goto free;
 	}
 	s.start_ns = ktime_get_ns();
 	link_state.schedule = s;
+	link_state.blob = blob;
+	prandom_seed_state(&link_state.random, s.header->seed);
 	lines_rewind();
 	spin_unlock_bh(&link_state.lock);
 	return size;
 
 free:
-	vfree(s.blob);
+	vfree(blob);
 	return err;
 }
 
@@ -466,7 +363,7 @@ static void __exit lablink_exit(void)
 		line_stop(&link_state.backward[i]);
 	unregister_netdev(link_state.server);
 	unregister_netdev(link_state.client);
-	vfree(link_state.schedule.blob);
+	vfree(link_state.blob);
 }
 
 module_init(lablink_init);
