@@ -21,8 +21,8 @@ LINK: Final = Path(__file__).resolve().parent / "link"
 
 BASE_PACKAGES: Final = (
     "busybox-static", "dash", "iproute2", "ethtool", "libc6", "libbpf1", "libbsd0", "libcap2", "libelf1",
-    "libmd0", "libmnl0", "libpcre2-8-0", "libselinux1", "libtirpc3", "libxtables12", "zlib1g", "libgssapi-krb5-2",
-    "libkrb5-3", "libk5crypto3", "libkrb5support0", "libcom-err2", "libkeyutils1",
+    "libmd0", "libmnl0", "libpcre2-8-0", "libselinux1", "libtirpc3", "libxtables12", "zlib1g",
+    "libgssapi-krb5-2", "libkrb5-3", "libk5crypto3", "libkrb5support0", "libcom-err2", "libkeyutils1",
 )  # fmt: skip
 """Busybox, iproute2 and ethtool, the libraries these are linked with, and dash: busybox's own shell would
 run its own `ip` whatever the path says."""

@@ -37,6 +37,11 @@ SERVICE_WHEELS: Final = (
 
 PROJECT_FOLDERS: Final = ("daemon", "encoder", "mpts", "policies", "api")
 
+_PIP: Final = (
+    "--quiet", "--disable-pip-version-check", "--no-deps", "--no-compile", "--require-hashes",
+    "--only-binary", ":all:", "--python-version", "3.11", "--platform", "manylinux_2_28_x86_64",
+    "--platform", "manylinux_2_27_x86_64", "--platform", "manylinux2014_x86_64",
+)  # fmt: skip
 _SITE: Final = "usr/lib/python3/dist-packages"
 _LOCK: Final = REPOSITORY / "requirements.lock"
 # Never imported by what runs in the guest; together a third of the layer.
@@ -79,15 +84,19 @@ def _wheel_layer(name: str, wheels: Iterable[str]) -> Path:
         with tempfile.TemporaryDirectory(prefix="ltp-lab-") as folder:
             requirements = Path(folder) / "requirements.txt"
             requirements.write_text("\n".join(pins) + "\n")
-            options = (
-                "--quiet --disable-pip-version-check --no-deps --no-compile --require-hashes "
-                "--only-binary :all: --python-version 3.11 --platform manylinux_2_28_x86_64 "
-                "--platform manylinux_2_27_x86_64 --platform manylinux2014_x86_64"
-            ).split()
             target = Path(folder) / "site"
             run(
-                [sys.executable, "-m", "pip", "install", *options]
-                + ["--target", str(target), "-r", str(requirements)],
+                [
+                    sys.executable,
+                    "-m",
+                    "pip",
+                    "install",
+                    *_PIP,
+                    "--target",
+                    str(target),
+                    "-r",
+                    str(requirements),
+                ],
                 hint="Check that the machine reaches its package index.",
             )
             entries = {

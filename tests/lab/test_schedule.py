@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The link's arithmetic, the module's own code compiled for user space, against independent models."""
+
+from __future__ import annotations
+
+import subprocess
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ltp_switcher.errors import ConfigError
+from ltp_switcher.eval.lab.schedule import capacity_mbps, encode, queue_packets
+from ltp_switcher.eval.lab.trace import TraceArray, mean_rate_mbps, model_trace, read_trace
+from ltp_switcher.eval.paths import REPOSITORY
+from ltp_switcher.eval.scenario import Flow, Link, LinkStep, Scenario
+
+LINK = REPOSITORY / "eval" / "lab" / "link"
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    program = tmp_path_factory.mktemp("link") / "driver"
+    source = Path(__file__).parent / "schedule_driver.c"
+    flags = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined"]
+    subprocess.run(["gcc", *flags, f"-I{LINK}", "-o", str(program), str(source)], check=True)
+    return program
+
+
+def depart(driver: Path, blob: bytes, packets: list[tuple[int, int]], tmp_path: Path) -> list[int]:
+    (tmp_path / "schedule").write_bytes(blob)
+    text = "".join(f"{t_ns} {size}\n" for t_ns, size in packets)
+    done = subprocess.run(
+        [str(driver), str(tmp_path / "schedule")], input=text, capture_output=True, text=True, check=True
+    )
+    return [int(line) for line in done.stdout.split()]
+
+
+def scenario(link: Link, duration_s: float = 10.0) -> Scenario:
+    return Scenario("test", duration_s, link, (Flow("cubic", 0.0, duration_s),))
+
+
+def mahimahi(trace: TraceArray, packets: list[tuple[int, int]]) -> list[int]:
+    """mm-link's rule told packet by packet: every opportunity serves 1500 bytes of what waits then."""
+    times: list[int] = []
+    waiting: list[list[int]] = []
+    arrivals = list(packets)
+    period = int(trace[-1])
+    cycle = 0
+    while len(times) < len(packets):
+        for at_ms in trace.tolist():
+            now_ns = (cycle * period + at_ms) * 1_000_000
+            while arrivals and arrivals[0][0] <= now_ns:
+                waiting.append([arrivals.pop(0)[1]])
+            left = 1500
+            while waiting and left:
+                served = min(left, waiting[0][0])
+                waiting[0][0] -= served
+                left -= served
+                if waiting[0][0] == 0:
+                    waiting.pop(0)
+                    times.append(now_ns)
+        cycle += 1
+    return times
+
+
+def random_packets(seed: int, count: int, span_ms: int) -> list[tuple[int, int]]:
+    rng = np.random.default_rng(seed)
+    times = np.sort(rng.integers(0, span_ms * 1_000_000, count))
+    sizes = rng.choice([40, 52, 576, 1500], count)
+    return list(zip(times.tolist(), sizes.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_trace_serves_as_mahimahi_does(
+    driver: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    trace = np.sort(rng.integers(0, 700, 400)).astype(np.uint32)
+    packets = random_packets(seed, 1500, 2500)
+    blob = encode(scenario(Link(rtt_ms=20.0, trace="/x")), trace, 1)
+    assert depart(driver, blob, packets, tmp_path) == mahimahi(trace, packets)
+
+
+def test_a_backlog_uses_every_opportunity_to_the_millisecond(driver: Path, tmp_path: Path) -> None:
+    trace = model_trace()
+    packets = [(0, 1500)] * len(trace)
+    blob = encode(scenario(Link(rtt_ms=20.0, trace="/x")), trace, 1)
+    assert depart(driver, blob, packets, tmp_path) == [int(t) * 1_000_000 for t in trace]
+
+
+def test_rate_steps_take_effect_in_the_middle_of_a_packet(driver: Path, tmp_path: Path) -> None:
+    link = Link(rtt_ms=20.0, rate_mbps=12.0, steps=(LinkStep(1.0005, 24.0), LinkStep(2.0, 0.5)))
+    packets = [(0, 1500)] * 3500
+    times = depart(driver, encode(scenario(link), None, 1), packets, tmp_path)
+    # Bits that have left by then, exactly; the link is never idle.
+    bounds = [(0, 12_000_000), (1_000_500_000, 24_000_000), (2_000_000_000, 500_000)]
+
+    def sent_bits(t_ns: int) -> Fraction:
+        total = Fraction(0)
+        for i, (start, rate) in enumerate(bounds):
+            end = bounds[i + 1][0] if i + 1 < len(bounds) else t_ns
+            total += Fraction(max(0, min(end, t_ns) - start) * rate, 10**9)
+        return total
+
+    for n, t_ns in enumerate(times, start=1):
+        # Each packet may round up by a nanosecond.
+        assert 0 <= sent_bits(t_ns) - n * 12_000 <= Fraction(n * 24_000_000, 10**9)
+
+
+def test_idle_time_is_not_saved_up(driver: Path, tmp_path: Path) -> None:
+    blob = encode(scenario(Link(rtt_ms=20.0, rate_mbps=12.0)), None, 1)
+    assert depart(driver, blob, [(0, 1500), (5_000_000, 1500)], tmp_path) == [1_000_000, 6_000_000]
+
+
+def test_malformed_schedules_are_refused(driver: Path, tmp_path: Path) -> None:
+    good = encode(scenario(Link(rtt_ms=20.0, rate_mbps=12.0)), None, 1)
+    for bad in (b"", good[:-1], good + b"\0", b"\0" + good[1:], good[:8] + b"\0\0\0\0" + good[12:]):
+        (tmp_path / "bad").write_bytes(bad)
+        done = subprocess.run([str(driver), str(tmp_path / "bad")], input="", text=True, check=False)
+        assert done.returncode == 3
+
+
+def test_capacity_counts_steps_and_opportunities() -> None:
+    link = Link(rtt_ms=20.0, rate_mbps=10.0, steps=(LinkStep(0.25, 20.0),))
+    np.testing.assert_allclose(
+        capacity_mbps(scenario(link, 0.5), None), [10.0, 10.0, 15.0, 20.0, 20.0], rtol=1e-12
+    )
+    trace = np.array([0, 50, 100, 100, 150], dtype=np.uint32)
+    per_bin = capacity_mbps(scenario(Link(rtt_ms=20.0, trace="/x"), 0.5), trace) / 0.12
+    expected = [
+        sum(1 for c in range(5) for t in trace.tolist() if low <= c * 150 + t < low + 100)
+        for low in range(0, 500, 100)
+    ]
+    np.testing.assert_allclose(per_bin, expected, rtol=1e-12)
+
+
+def test_queue_holds_the_buffer_and_the_packet_in_service() -> None:
+    assert queue_packets(scenario(Link(rtt_ms=40.0, rate_mbps=12.0)), None) == 41
+    assert queue_packets(scenario(Link(rtt_ms=1.0, rate_mbps=0.1)), None) == 2
+    trace = np.arange(1, 1001, dtype=np.uint32)
+    assert mean_rate_mbps(trace) == 12.0
+    assert queue_packets(scenario(Link(rtt_ms=40.0, trace="/x", buffer_bdp=2.0)), trace) == 81
+
+
+def test_the_model_is_always_the_same_and_looks_like_lte() -> None:
+    trace = model_trace()
+    np.testing.assert_array_equal(trace, model_trace())
+    assert trace[-1] == 120_000
+    assert 8.0 < mean_rate_mbps(trace) < 16.0
+    per_second = np.bincount(trace // 1000, minlength=120)[:120] * 0.012
+    low, high = np.quantile(per_second, [0.05, 0.95])
+    assert low < 5.0
+    assert high > 20.0
+
+
+@pytest.mark.parametrize("text", ["", "0\n", "5\n4\n", "1\nx\n", "-1\n", "1.5\n"])
+def test_bad_traces_name_what_is_wrong(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "bad.down"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=r"link\.trace"):
+        read_trace(path)
