@@ -53,7 +53,7 @@ def create_app(daemon: Daemon) -> FastAPI:
 
 
 def _document(app: FastAPI) -> dict[str, Any]:
-    """FastAPI's OpenAPI document with our problems in the place of its own error model."""
+    """FastAPI's OpenAPI document, with the schema of the problems that routes refer to."""
     if app.openapi_schema is None:
         document = get_openapi(
             title=app.title,
@@ -65,14 +65,6 @@ def _document(app: FastAPI) -> dict[str, Any]:
         _, problem = models_json_schema(
             [(Problem, "serialization")], ref_template="#/components/schemas/{model}"
         )
-        schemas = document["components"]["schemas"]
-        schemas.update(problem["$defs"])
-        for unused in ("HTTPValidationError", "ValidationError"):
-            schemas.pop(unused, None)
-        for operations in document["paths"].values():
-            for operation in operations.values():
-                answer = operation["responses"].get("422", {}).get("content", {})
-                if "application/json" in answer:
-                    operation["responses"].pop("422")
+        document["components"]["schemas"].update(problem["$defs"])
         app.openapi_schema = document
     return app.openapi_schema
