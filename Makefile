@@ -66,6 +66,7 @@ bench-daemon: venv ## Steps, p50 and p99 per step, flows a core
 
 bench-kmod: venv kmod ## Guest instructions per acknowledged packet and per switch
 	@$(BIN)/ltp-eval cost
+	@$(BIN)/python tests/kmod/bench_switch.py
 
 bench-lab: venv kmod ## Virtual seconds a wall second, instructions a packet
 	@$(BIN)/ltp-eval speed
