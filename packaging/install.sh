@@ -63,6 +63,7 @@ install_module() {
     local log
     if ! log=$(dkms install "$module_source" -k "$kernel" 2>&1); then
         printf '%s\n' "$log" >&2
+        tail -n 20 "/var/lib/dkms/$module/$version/build/make.log" >&2 || true
         die "DKMS could not build the module" \
             "its log: /var/lib/dkms/$module/$version/build/make.log"
     fi

@@ -84,7 +84,7 @@ def boot(machine: Path, kernel: str, image: Path) -> str:
 
 
 def copy_of_the_repository(target: Path) -> None:
-    for name in run("git", "ls-files").splitlines():
+    for name in run("git", "ls-files", "--cached", "--others", "--exclude-standard").splitlines():
         if (REPOSITORY / name).exists():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(REPOSITORY / name, target / name, follow_symlinks=False)
