@@ -68,8 +68,8 @@ def test_credit_goes_to_the_arm_that_sent() -> None:
     """With an RTT of 200 ms and decisions shorter than that, the ACK's own arm is the wrong one."""
     means = {}
     for credit in ("sent", "acked"):
-        config = AgentConfig(alpha=0.0, epsilon=1.0, epsilon_decay=1e9, hold_rtts=0.0, hold_ms=50, credit=credit,
-                             trained_cap=0, discount=1.0, keep_on_change=1.0)  # fmt: skip
+        config = AgentConfig(alpha=0.0, epsilon=1.0, epsilon_decay=1e9, hold_rtts=0.0, hold_ms=50,
+                             credit=credit, trained_cap=0, discount=1.0, keep_on_change=1.0)  # fmt: skip
         agent = Agent(config, ARMS, random_encoder(), seed=3)
         agent.open(np.arange(2), [""] * 2)
         run(agent, World(2, SHARES, 3e6, 2e5), 3000)

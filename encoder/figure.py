@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Draw the learning curve: `python -m ltp_switcher.encoder.figure`."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+from matplotlib import pyplot as plt
+
+from ltp_switcher.encoder.artifact import WEIGHTS
+
+
+def main() -> int:
+    """Read learning_curve.json beside the weights and write learning_curve.png; returns the exit status."""
+    folder = WEIGHTS.parent
+    try:
+        curve = json.loads((folder / "learning_curve.json").read_text())
+    except (OSError, ValueError) as error:
+        print(f"figure: the learning curve cannot be read: {error}", file=sys.stderr)
+        return 1
+    figure, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
+    for values, label in zip(zip(*curve, strict=True), ("training paths", "validation paths"), strict=True):
+        axes.plot(values, label=label)
+    axes.set(xlabel="epoch", ylabel="squared error of the reward", yscale="log")
+    axes.legend()
+    figure.savefig(folder / "learning_curve.png", dpi=110, metadata={"Software": None})
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
