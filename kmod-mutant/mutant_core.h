@@ -8,7 +8,9 @@
  *	flow	the object of a flow: birth, death, look-up, its steps
  *	hooks	what runs for every ACK
  *	switch	freezing an arm, restoring another
+ *	sample	what a socket says at an ACK
  *	fold	samples into records (pure logic)
+ *	step	steps that are written and closed at the same time (pure logic)
  *	event	multicast of birth, death and fallback
  *	nl	the requests of the netlink family
  */
@@ -21,8 +23,8 @@
 #include <linux/xarray.h>
 #include <net/tcp.h>
 
-#include "mutant_fold.h"
 #include "mutant_nl_gen.h"
+#include "mutant_step.h"
 
 struct socket;
 
@@ -89,10 +91,7 @@ struct mutant_slot {
 	bool refused;			/* the arm replaced itself in its init */
 };
 
-/*
- * A flow. Members up to `step` are written under the socket's lock only. Others read `step` in the
- * way that mutant_flow.c explains.
- */
+/* A flow. Members up to `epochs` are used under the socket's lock only. */
 struct mutant_flow {
 	struct rhash_head node;
 	struct sock *sk;
@@ -108,13 +107,11 @@ struct mutant_flow {
 	u32 entry_lost;
 	struct mutant_epochs epochs;
 
-	u32 seq;			/* odd while a step is being written */
-	u32 number;			/* of the step to write to */
-	struct mutant_step step[2];
-	u64 closed_ns;
+	struct mutant_steps steps;
+	u64 closed_ns;			/* when the closer last closed a step */
 
 	/* What commands say. */
-	spinlock_t lock;		/* orders writers of these; never taken by an ordinary ACK */
+	spinlock_t lock;		/* orders the writers of these; no ordinary ACK takes it */
 	u8 want;			/* arm to run */
 	u8 reason;			/* enum mutant_fallback_reason */
 	u32 flags;			/* enum mutant_flow_flags, less app-limited */

@@ -13,7 +13,7 @@
 #include <net/ipv6.h>
 
 #include "mutant_core.h"
-#include "mutant_step.h"
+#include "mutant_sample.h"
 
 /* Held while steps are closed or looked at. */
 DEFINE_MUTEX(mutant_step_mutex);
@@ -85,68 +85,38 @@ static void complete_record(const struct mutant_flow *f, struct mutant_record *r
 
 /*
  * Close the flow's step and hand it over; false if nothing happened in it. Under RCU and
- * mutant_step_mutex. See mutant_step.h.
+ * mutant_step_mutex, as is mutant_flow_peek().
  */
 bool mutant_flow_close(struct mutant_flow *f, struct mutant_record *rec)
 {
-	u32 number = f->number, seq;
-	const struct mutant_step *step = &f->step[number & 1];
-
-	if (READ_ONCE(step->number) != number)
+	if (!mutant_steps_close(&f->steps, rec))
 		return false;
-	/* The new number before seq; pairs with the barrier of mutant_step_begin(). */
-	smp_store_mb(f->number, number + 1);
-	/* What was written before mutant_step_end() made seq even is seen. */
-	seq = smp_load_acquire(&f->seq);
-	if (seq & 1)
-		smp_cond_load_acquire(&f->seq, VAL != seq);
-	mutant_step_read(step, rec);
 	complete_record(f, rec, f->closed_ns);
-	f->closed_ns = rec->time_ns;
+	WRITE_ONCE(f->closed_ns, rec->time_ns);
 	return true;
 }
 
-/* The record of the step in progress, whose writer must not come in between. */
-static void read_current(const struct mutant_flow *f, struct mutant_record *rec)
-{
-	u32 number = READ_ONCE(f->number);
-	const struct mutant_step *step = &f->step[number & 1];
-	struct mutant_step empty;
-
-	if (step->number != number) {
-		mutant_step_open(&empty, &f->step[~number & 1], number);
-		step = &empty;
-	}
-	mutant_step_read(step, rec);
-}
-
-/* Look at the step in progress without closing it. Under RCU and mutant_step_mutex. */
+/* Look at the step in progress without closing it. */
 void mutant_flow_peek(struct mutant_flow *f, struct mutant_record *rec)
 {
-	u32 seq;
-
-	do {
-		seq = smp_cond_load_acquire(&f->seq, !(VAL & 1));
-		read_current(f, rec);
-		/* The step before seq again. */
-		smp_rmb();
-	} while (READ_ONCE(f->seq) != seq);
+	mutant_steps_peek(&f->steps, rec);
 	complete_record(f, rec, f->closed_ns);
 }
 
 /* The same for the one who writes the steps, that is, under the socket's lock. */
 void mutant_flow_own_record(struct mutant_flow *f, struct mutant_record *rec)
 {
-	read_current(f, rec);
+	mutant_steps_current(&f->steps, rec);
 	complete_record(f, rec, READ_ONCE(f->closed_ns));
 }
 
 static void identify(struct mutant_flow *f, struct sock *sk)
 {
 	const struct inet_sock *inet = inet_sk(sk);
+	u32 cookie[2];
 
-	sock_diag_save_cookie(sk, (u32 *)&f->cookie);
-	f->cookie = atomic64_read(&sk->sk_cookie);
+	sock_diag_save_cookie(sk, cookie);
+	f->cookie = (u64)cookie[1] << 32 | cookie[0];
 	f->net = sock_net(sk);
 	f->netns = f->net->ns.inum;
 	f->born_ns = ktime_get_ns();
@@ -167,7 +137,7 @@ static void identify(struct mutant_flow *f, struct sock *sk)
 
 static void set_up_steps(struct mutant_flow *f, const struct sock *sk)
 {
-	struct mutant_record *rec = &f->step[0].rec;
+	struct mutant_record *rec = &f->steps.step[0].rec;
 	struct mutant_sample s;
 
 	mutant_sample_read(sk, f, -1, &s);
@@ -178,7 +148,7 @@ static void set_up_steps(struct mutant_flow *f, const struct sock *sk)
 	mutant_fold_state(rec, &s);
 	rec->arm = f->arm;
 	/* No step was number 1 yet, so the first ACK opens it, and goes on from step[0]. */
-	f->number = 1;
+	f->steps.number = 1;
 	f->closed_ns = f->born_ns;
 	mutant_epochs_init(&f->epochs, f->arm);
 }
@@ -254,9 +224,9 @@ void mutant_flow_release(struct sock *sk)
 	/* What changed since the last ACK, for the totals; a disconnect has cleared it all. */
 	mutant_sample_read(sk, f, -1, &s);
 	if ((s32)(s.delivered - f->last.delivered) >= 0) {
-		step = mutant_step_begin(f);
+		step = mutant_step_begin(&f->steps);
 		mutant_fold_counters(&step->rec, NULL, &f->last, &s);
-		mutant_step_end(f);
+		mutant_step_end(&f->steps);
 	}
 
 	rhashtable_remove_fast(&flow_table, &f->node, flow_table_params);

@@ -84,7 +84,7 @@ void mutant_step_open(struct mutant_step *step, const struct mutant_step *previo
 	mutant_stat_clear(&rec->throughput_stat);
 	memset(rec->credit, 0, sizeof(rec->credit));
 	step->credit_at = 0;
-	step->number = number;
+	WRITE_ONCE(step->number, number);
 }
 
 /* Copy a step out, its untouched minima as the 0 that the record's users are promised. */

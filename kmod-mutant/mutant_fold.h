@@ -18,17 +18,10 @@
 #include <linux/compiler.h>
 #include <linux/string.h>
 #include <linux/types.h>
+
 #include <uapi/linux/mutant.h>
 #else
-#include <stdbool.h>
-#include <string.h>
-#include <linux/mutant.h>
-typedef __u8 u8;
-typedef __u32 u32;
-typedef __s64 s64;
-typedef __u64 u64;
-#define likely(x)	__builtin_expect(!!(x), 1)
-#define unlikely(x)	__builtin_expect(!!(x), 0)
+#include "kernel.h"
 #endif
 
 #define MUTANT_EPOCHS		128	/* a power of two */

@@ -9,7 +9,7 @@
  */
 #include "compat.h"
 #include "mutant_core.h"
-#include "mutant_step.h"
+#include "mutant_sample.h"
 
 /* Nobody has steered the flow for too long: true if it falls back now. */
 static noinline bool fall_back(struct mutant_flow *f)
@@ -42,8 +42,8 @@ static __always_inline void acked(struct sock *sk, s64 rtt_us)
 		return;
 	}
 	mutant_sample_read(sk, f, rtt_us, &sample);
-	mutant_fold(mutant_step_begin(f), &f->epochs, &f->last, &sample);
-	mutant_step_end(f);
+	mutant_fold(mutant_step_begin(&f->steps), &f->epochs, &f->last, &sample);
+	mutant_step_end(&f->steps);
 
 	if ((READ_ONCE(f->flags) & (MUTANT_FLOW_FLAGS_STEERED | MUTANT_FLOW_FLAGS_PINNED)) ==
 	    MUTANT_FLOW_FLAGS_STEERED && unlikely(mutant_flow_silent(f)))

@@ -19,7 +19,6 @@
 
 #include "compat.h"
 #include "mutant_core.h"
-#include "mutant_step.h"
 
 /*
  * A frozen arm that missed this many bytes or microseconds starts anew: sequence numbers (vegas,
@@ -240,14 +239,14 @@ void mutant_switch(struct sock *sk, struct mutant_flow *f)
 
 	if (id != before) {
 		mutant_epoch_begin(&f->epochs, id, tcp_sk(sk)->tcp_mstamp);
-		step = mutant_step_begin(f);
+		step = mutant_step_begin(&f->steps);
 		step->rec.arm = id;
 		step->rec.prev_arm = before;
 		step->rec.epoch = f->epochs.newest;
 		step->rec.switches = f->epochs.newest;
 		step->rec.snd_cwnd = tcp_snd_cwnd(tcp_sk(sk));
 		step->rec.ssthresh = tcp_sk(sk)->snd_ssthresh;
-		mutant_step_end(f);
+		mutant_step_end(&f->steps);
 	}
 	if (refused)
 		mutant_event(f, MUTANT_CMD_FLOW_FALLBACK);

@@ -1,24 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * The fold and its credit epochs against plain models of what they promise, on the host, under
- * ASan and UBSan: `make -C kmod-mutant host-test`.
- */
-#include <stdio.h>
-#include <stdlib.h>
-
+/* The fold and its credit epochs against plain models of what they promise. */
 #include "mutant_fold.h"
-
-static unsigned int passed, failed;
-
-#define CHECK(condition)							\
-	do {									\
-		if (condition) {						\
-			passed++;						\
-		} else {							\
-			failed++;						\
-			printf("%s:%d: %s\n", __FILE__, __LINE__, #condition);	\
-		}								\
-	} while (0)
+#include "tests.h"
 
 /* A flow as the module holds it, without the socket. */
 struct flow {
@@ -28,14 +11,6 @@ struct flow {
 	struct mutant_sample sample;
 	u32 number;
 };
-
-static u64 random_state = 1;
-
-static u32 random_below(u32 limit)
-{
-	random_state = random_state * 6364136223846793005ULL + 1442695040888963407ULL;
-	return (random_state >> 33) % limit;
-}
 
 static void flow_start(struct flow *f, u8 arm)
 {
@@ -340,7 +315,7 @@ static void test_against_history(void)
 	CHECK(differing == 0);
 }
 
-int main(void)
+void test_fold(void)
 {
 	test_statistics();
 	test_empty_minima_are_zero();
@@ -351,6 +326,4 @@ int main(void)
 	test_fifth_epoch_takes_the_oldest_slot();
 	test_ring_forgets();
 	test_against_history();
-	printf("%u passed, %u failed\n", passed, failed);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

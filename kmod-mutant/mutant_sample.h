@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Reading off a socket what one of its ACKs says. */
+#ifndef _MUTANT_SAMPLE_H
+#define _MUTANT_SAMPLE_H
+
+#include "mutant_core.h"
+
+/* What the socket says at an ACK whose RTT is @rtt_us, negative if it has none. */
+static __always_inline void mutant_sample_read(const struct sock *sk, struct mutant_flow *f,
+					       s64 rtt_us, struct mutant_sample *s)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	/* The rate is an average over the last round trip; one division per new sample. */
+	if (f->rate_delivered != tp->rate_delivered ||
+	    f->rate_interval_us != tp->rate_interval_us) {
+		f->rate_delivered = tp->rate_delivered;
+		f->rate_interval_us = tp->rate_interval_us;
+		if (f->rate_interval_us)
+			f->rate = (u64)f->rate_delivered * tp->mss_cache * USEC_PER_SEC /
+				  f->rate_interval_us;
+	}
+	s->now_us = tp->tcp_mstamp;
+	s->rtt_us = rtt_us;
+	s->acked_bytes = tp->bytes_acked;
+	s->rate = f->rate;
+	s->pacing_rate = READ_ONCE(sk->sk_pacing_rate);
+	s->delivered = tp->delivered;
+	s->lost = tp->lost;
+	s->retrans = tp->total_retrans;
+	s->snd_cwnd = tcp_snd_cwnd(tp);
+	s->ssthresh = tp->snd_ssthresh;
+	s->srtt_us = tp->srtt_us >> 3;
+	s->mdev_us = tp->mdev_us >> 2;
+	s->min_rtt_us = tcp_min_rtt(tp);
+	s->advmss = tp->advmss;
+	s->mss = tp->mss_cache;
+	s->in_flight = tcp_packets_in_flight(tp);
+	s->lost_out = tp->lost_out;
+	s->retrans_out = tp->retrans_out;
+	s->flags = tp->rate_app_limited ? MUTANT_FLOW_FLAGS_APP_LIMITED : 0;
+	s->ca_state = inet_csk(sk)->icsk_ca_state;
+}
+
+#endif /* _MUTANT_SAMPLE_H */

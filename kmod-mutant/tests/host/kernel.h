@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What the module's pure logic takes from the kernel, for the host. */
+#ifndef _KERNEL_H
+#define _KERNEL_H
+
+#include <sched.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include <linux/mutant.h>
+
+typedef __u8 u8;
+typedef __u32 u32;
+typedef __s64 s64;
+typedef __u64 u64;
+
+#define likely(x)		__builtin_expect(!!(x), 1)
+#define unlikely(x)		__builtin_expect(!!(x), 0)
+
+#define READ_ONCE(x)		__atomic_load_n(&(x), __ATOMIC_RELAXED)
+#define WRITE_ONCE(x, value)	__atomic_store_n(&(x), value, __ATOMIC_RELAXED)
+
+/* The barriers are those that the kernel's own names promise. */
+#define smp_store_mb(x, value)	__atomic_exchange_n(&(x), value, __ATOMIC_SEQ_CST) /* full */
+#define smp_store_release(p, v)	__atomic_store_n(p, v, __ATOMIC_RELEASE) /* release */
+#define smp_load_acquire(p)	__atomic_load_n(p, __ATOMIC_ACQUIRE) /* acquire */
+#define smp_rmb()		__atomic_thread_fence(__ATOMIC_ACQUIRE) /* loads before loads */
+
+#define smp_cond_load_acquire(p, condition)				\
+({									\
+	__auto_type _p = (p);						\
+	__auto_type VAL = __atomic_load_n(_p, __ATOMIC_ACQUIRE);	\
+									\
+	while (!(condition)) {						\
+		sched_yield();						\
+		VAL = __atomic_load_n(_p, __ATOMIC_ACQUIRE);		\
+	}								\
+	VAL;								\
+})
+
+#define preempt_disable()
+#define preempt_enable()
+
+#endif /* _KERNEL_H */

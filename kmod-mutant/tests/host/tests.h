@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What the host tests share. */
+#ifndef _TESTS_H
+#define _TESTS_H
+
+#include <stdio.h>
+
+#include "kernel.h"
+
+extern unsigned int passed, failed;
+
+#define CHECK(condition)							\
+	do {									\
+		if (condition) {						\
+			passed++;						\
+		} else {							\
+			failed++;						\
+			printf("%s:%d: %s\n", __FILE__, __LINE__, #condition);	\
+		}								\
+	} while (0)
+
+u32 random_below(u32 limit);
+
+void test_fold(void);
+void test_steps(void);
+
+#endif /* _TESTS_H */
