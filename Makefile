@@ -56,8 +56,9 @@ collect-dataset: venv kmod ## Record the encoder's data set in the lab (resumes 
 	@$(BIN)/python -m ltp_switcher.eval.collection
 	@$(BIN)/python -m ltp_switcher.daemon.learning.replay
 
-train-encoder: $(STAMPS)/train ## Train the encoder and write its weights (PyTorch, 5.4 GB, in .venv-train)
+train-encoder: collect-dataset $(STAMPS)/train ## Train the encoder and write its weights (PyTorch, 5.4 GB, in .venv-train)
 	@.venv-train/bin/python -m ltp_switcher.encoder.train
+	@$(BIN)/python -m ltp_switcher.encoder.figure
 
 bench: bench-daemon bench-kmod bench-lab ## All benchmarks; they print, they do not judge
 

@@ -67,7 +67,9 @@ def load_sequences(folder: Path) -> dict[str, list[Sequence]]:
             raise ArtifactError(f"{path} is not a sequence of the data set: {error!r}") from error
     empty = [split for split, members in found.items() if not members]
     if empty:
-        raise ArtifactError(f"{folder} has no path of the split {', '.join(empty)}")
+        raise ArtifactError(
+            f"{folder} has no path of the split {', '.join(empty)}: collect them with `make collect-dataset`"
+        )
     return found
 
 
