@@ -32,7 +32,7 @@ START_JITTER_US: Final = 10_000
 
 RESULTS: Final = "/run/lab/results"
 _LIVE_S: Final = 0.5
-_WALL_PER_VIRTUAL: Final = 30.0
+_WALL_PER_VIRTUAL: Final = 60.0
 _SETUP_S: Final = 300.0
 _DAEMON_CONFIG: Final = "/lab/daemon.toml"
 
