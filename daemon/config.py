@@ -165,7 +165,7 @@ class LearningSection:
         50.0, "Decisions after which that probability is half.", minimum=1, maximum=1e9
     )
     trained_cap: float = key(
-        20.0, "Most updates an arm that a flow takes over from training.", minimum=0, maximum=1e6
+        30.0, "Most updates an arm that a flow takes over from training.", minimum=0, maximum=1e6
     )
     global_cap: float = key(50.0, "The same, from all flows.", minimum=0, maximum=1e6)
     prefix_cap: float = key(100.0, "The same, from flows to the same prefix.", minimum=0, maximum=1e6)
@@ -177,6 +177,12 @@ class LearningSection:
         0.002, "Chance of seeing a change where there is none, ADWIN's δ.", minimum=1e-9, maximum=0.5
     )
     adwin_clock: int = key(32, "Samples between ADWIN's tests.", minimum=1, maximum=10_000)
+    min_rtt: str = key(
+        "kernel",
+        "The path's least RTT in R_max. adwin: of the windows (the paper's). kernel: of the kernel's five "
+        "minutes too, so that a queue of our own making is not taken for the path.",
+        choices=("kernel", "adwin"),
+    )
     stale_s: float = key(
         10.0, "Age at which an arm's measurements no longer count for R_max, s.", minimum=0.1, maximum=3600
     )

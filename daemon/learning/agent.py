@@ -264,7 +264,12 @@ class Agent:
         told = np.flatnonzero(seen.valid)
         if told.size:
             changed[told] = self._normaliser.update(
-                slots[told], seen.sender[told], seen.rate_Bps[told], seen.rtt_us[told], time_ns[told]
+                slots[told],
+                seen.sender[told],
+                seen.rate_Bps[told],
+                seen.rtt_us[told],
+                time_ns[told],
+                seen.least_rtt_us[told] if config.min_rtt == "kernel" else None,
             )
         at = np.flatnonzero(seen.heard)
         step = seen.throughput_Bps[at], seen.loss_rate[at], seen.rtt_us[at], config.zeta, config.kappa

@@ -12,6 +12,7 @@ from ltp_switcher.errors import ConfigError, InvalidValueError
 
 Ucb = Literal["algorithm1", "linucb"]
 Credit = Literal["sent", "acked"]
+MinRtt = Literal["kernel", "adwin"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +36,9 @@ class AgentConfig:
     keep_on_change: share of its certainty that a flow keeps when ADWIN finds that its path changed.
     decide_on_change: end the decision in force when ADWIN finds that the path changed.
     adwin_delta, adwin_clock: see `AdwinBank`.
+    min_rtt: d_min of R_max. "adwin": least RTT in the windows (the paper's). "kernel": the kernel's own
+        minimum over five minutes too, so that a queue that arms of ours have built is never taken for the
+        path.
     stale_s: age at which an arm's window no longer counts for R_max.
     """
 
@@ -52,13 +56,14 @@ class AgentConfig:
     switch_margin: float = 0.02
     epsilon: float = 0.0
     epsilon_decay: float = 50.0
-    trained_cap: float = 20.0
+    trained_cap: float = 30.0
     global_cap: float = 50.0
     prefix_cap: float = 100.0
     keep_on_change: float = 0.9
     decide_on_change: bool = True
     adwin_delta: float = 0.002
     adwin_clock: int = 32
+    min_rtt: MinRtt = "kernel"
     stale_s: float = 10.0
 
     @classmethod
@@ -77,6 +82,7 @@ class AgentConfig:
             prefix_cap=0.0,
             keep_on_change=1.0,
             decide_on_change=False,
+            min_rtt="adwin",
         )
 
     @classmethod
@@ -93,7 +99,8 @@ class AgentConfig:
         Raises:
             ConfigError: naming the field, its value and what is allowed.
         """
-        for name, values in (("ucb", get_args(Ucb)), ("credit", get_args(Credit))):
+        for name, choices in (("ucb", Ucb), ("credit", Credit), ("min_rtt", MinRtt)):
+            values = get_args(choices)
             if getattr(self, name) not in values:
                 raise ConfigError(name, getattr(self, name), " or ".join(values))
         for name, low, high in _RANGES:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,8 @@ from ltp_switcher.daemon.datapath.types import RecordArray
 from ltp_switcher.daemon.learning.config import Credit
 
 Floats = NDArray[np.float64]
+# The kernel's minimum before the first sample.
+_NO_RTT: Final = 2**32 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +24,8 @@ class Measurement:
 
     rate_Bps: mean rate sample. throughput_Bps: packets delivered over the step's time. loss_rate: lost /
     (lost + delivered). rtt_us: mean RTT, the smoothed one where no ACK carried a sample. sender: id of
-    the arm that the samples tell about. heard: ACKs came. valid: rate, RTT and sender are known.
+    the arm that the samples tell about. least_rtt_us: the kernel's windowed minimum, inf where it has
+    none. heard: ACKs came. valid: rate, RTT and sender are known.
     """
 
     rate_Bps: Floats  # noqa: N815 - B is bytes, b would be bits
@@ -29,6 +33,7 @@ class Measurement:
     loss_rate: Floats
     rtt_us: Floats
     sender: NDArray[np.intp]
+    least_rtt_us: Floats
     heard: NDArray[np.bool_]
     valid: NDArray[np.bool_]
 
@@ -42,6 +47,7 @@ def measure(records: RecordArray, credit: Credit) -> Measurement:
     rate_Bps = records["throughput_stat"]["sum"] / np.maximum(samples, 1.0)
     mean_rtt_us = records["rtt_stat"]["sum"] / np.maximum(rtt_samples, 1.0)
     rtt_us = np.where(rtt_samples > 0, mean_rtt_us, records["srtt_us"])
+    least = records["min_rtt_us"].astype(np.float64)
     sender = records["arm"].astype(np.intp)
     if credit == "sent":
         sender = _main_sender(records, sender)
@@ -51,6 +57,7 @@ def measure(records: RecordArray, credit: Credit) -> Measurement:
         loss_rate=lost / np.maximum(delivered + lost, 1.0),
         rtt_us=rtt_us,
         sender=sender,
+        least_rtt_us=np.where((least > 0) & (least < _NO_RTT), least, np.inf),
         heard=samples > 0,
         valid=(rate_Bps > 0) & (rtt_us > 0) & (sender >= 1) & (sender <= ARMS_MAX),
     )

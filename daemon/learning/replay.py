@@ -60,7 +60,12 @@ def replay(
         seen = measure(record, config.credit)
         if seen.valid[0]:
             normaliser.update(
-                slot, seen.sender, seen.rate_Bps, seen.rtt_us, record["time_ns"].astype(np.int64)
+                slot,
+                seen.sender,
+                seen.rate_Bps,
+                seen.rtt_us,
+                record["time_ns"].astype(np.int64),
+                seen.least_rtt_us if config.min_rtt == "kernel" else None,
             )
         peak[t] = normaliser.throughput_max_Bps[0], normaliser.rtt_min_us[0]
     arms = records["arm"].astype(np.intp)

@@ -95,6 +95,7 @@ class RewardNormaliser:
         throughput_Bps: Floats,
         rtt_us: Floats,
         time_ns: NDArray[np.int64],
+        least_rtt_us: Floats | None = None,
     ) -> NDArray[np.bool_]:
         """Add one step's measurements.
 
@@ -104,6 +105,8 @@ class RewardNormaliser:
             throughput_Bps: shape (n,), above 0.
             rtt_us: shape (n,), above 0.
             time_ns: shape (n,).
+            least_rtt_us: d_min is no more than this, whatever the windows hold, shape (n,); None for no
+                such bound.
 
         Returns:
             Shape (n,): where the path changed, and thr_max and d_min were taken anew.
@@ -119,6 +122,8 @@ class RewardNormaliser:
         self.rtt_min_us[slots] = np.minimum(self.rtt_min_us[slots], rtt_us)
         if changed.any():
             self._refresh(slots[changed], time_ns[changed])
+        if least_rtt_us is not None:
+            self.rtt_min_us[slots] = np.minimum(self.rtt_min_us[slots], least_rtt_us)
         return changed
 
     def normalise(

@@ -88,3 +88,12 @@ def test_slots_are_reused_and_grow() -> None:
     normaliser.update(slots, np.full(50, 4), np.full(50, 2e6), np.full(50, 1e4), np.zeros(50, np.int64))
     assert len(normaliser._used_ns) < 400
     assert (normaliser.throughput_max_Bps == 2e6).all()
+
+
+def test_the_kernels_minimum_keeps_a_queue_of_our_own_from_being_the_path() -> None:
+    """One arm alone fills the queue: by its windows alone, d_min would rise with it."""
+    normaliser = RewardNormaliser(1)
+    for t in range(400):
+        rtt = of(4e4 if t < 200 else 2e5)
+        normaliser.update(ONE, CUBIC, of(3e6), rtt, np.array([t * 10**7]), of(4e4))
+    assert normaliser.rtt_min_us[0] == 4e4
