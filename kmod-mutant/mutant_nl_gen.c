@@ -111,7 +111,10 @@ static const struct genl_ops mutant_nl_ops[] = {
 };
 
 static const struct genl_multicast_group mutant_nl_mcgrps[] = {
-	[MUTANT_NLGRP_EVENTS] = { .name = MUTANT_MCGRP_EVENTS },
+	[MUTANT_NLGRP_EVENTS] = {
+		.name	= MUTANT_MCGRP_EVENTS,
+		.flags	= GENL_MCAST_CAP_NET_ADMIN,
+	},
 };
 
 struct genl_family mutant_nl_family __ro_after_init = {

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from .model import Attribute, Contract, Exchange, Operation, Struct
+from .model import Attribute, Contract, Exchange, Group, Operation, Struct
 from .text import NOTICE, snake, upper
 
 PERMISSIONS = {
@@ -63,8 +63,13 @@ def emit_docs(contract: Contract) -> str:
     ]
     for struct in contract.structs:
         lines += _struct(contract.family, struct)
-    lines += ["## Multicast groups", "", *[f"- `{group}`" for group in contract.mcgrps], ""]
+    lines += ["## Multicast groups", "", *[_group(group) for group in contract.mcgrps], ""]
     return "\n".join(lines)
+
+
+def _group(group: Group) -> str:
+    who = PERMISSIONS["uns-admin-perm" if group.admin else "none"]
+    return f"- `{group.name}`, to be joined by: {who}"
 
 
 def _kind(operation: Operation) -> str:

@@ -32,7 +32,7 @@ def emit_kernel_header(contract: Contract) -> str:
     for prototype in _prototypes(contract):
         lines.append(prototype)
     lines += ["", "/* Index of each multicast group within the family. */", "enum {"]
-    lines += [f"\t{prefix}_NLGRP_{upper(group)}," for group in contract.mcgrps]
+    lines += [f"\t{prefix}_NLGRP_{upper(group.name)}," for group in contract.mcgrps]
     lines += [
         "};",
         "",
@@ -70,7 +70,9 @@ def emit_kernel_source(contract: Contract) -> str:
             lines += _operation(family, prefix, operation)
     lines += ["};", "", f"static const struct genl_multicast_group {family}_nl_mcgrps[] = {{"]
     for group in contract.mcgrps:
-        lines.append(f"\t[{prefix}_NLGRP_{upper(group)}] = {{ .name = {prefix}_MCGRP_{upper(group)} }},")
+        name = upper(group.name)
+        lines += [f"\t[{prefix}_NLGRP_{name}] = {{", f"\t\t.name\t= {prefix}_MCGRP_{name},"]
+        lines += [*(["\t\t.flags\t= GENL_MCAST_CAP_NET_ADMIN,"] if group.admin else []), "\t},"]
     lines += [
         "};",
         "",

@@ -33,7 +33,7 @@ def emit_python(contract: Contract) -> str:
     for const in contract.constants:
         lines += wrap(plain(const.doc), "# ", "# ", WIDTH)
         lines.append(f"{upper(const.name)}: Final = {const.value}")
-    lines += [f'GROUP_{upper(group)}: Final = "{group}"' for group in contract.mcgrps]
+    lines += [f'GROUP_{upper(group.name)}: Final = "{group.name}"' for group in contract.mcgrps]
     for enum in contract.enums:
         lines += _enum(enum)
     commands = [(o.name, o.id, o.doc) for o in contract.operations]

@@ -39,7 +39,7 @@ def emit_uapi(contract: Contract) -> str:
     commands = [(o.name, o.doc) for o in contract.operations]
     lines += _numbered(f"{prefix}_CMD", commands, "Operations and events.")
     for mcgrp in contract.mcgrps:
-        lines += [f'#define {prefix}_MCGRP_{upper(mcgrp)}\t"{mcgrp}"', ""]
+        lines += [f'#define {prefix}_MCGRP_{upper(mcgrp.name)}\t"{mcgrp.name}"', ""]
     for struct in contract.structs:
         lines += _struct(snake(contract.family), prefix, struct)
     return "\n".join([*lines, f"#endif /* _UAPI_LINUX_{prefix}_H */", ""])

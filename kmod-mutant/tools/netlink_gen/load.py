@@ -19,6 +19,7 @@ from .model import (
     Entry,
     Enum,
     Exchange,
+    Group,
     Operation,
 )
 from .reader import Reader, parse, unique
@@ -129,17 +130,17 @@ def _attribute(item: object, path: str, number: int, numbers: dict[str, int], en
     )
 
 
-def _mcgrps(top: Reader) -> tuple[str, ...]:
+def _mcgrps(top: Reader) -> tuple[Group, ...]:
     if "mcast-groups" not in top:
         return ()
     groups = Reader(top.raw("mcast-groups"), top.at("mcast-groups"), ("list",))
-    names = tuple(Reader(item, path, ("name",)).name() for item, path in groups.items("list"))
-    unique(names, groups.at("list"))
-    return names
+    readers = [Reader(item, path, ("name", "flags")) for item, path in groups.items("list")]
+    unique((r.name() for r in readers), groups.at("list"))
+    return tuple(Group(r.name(), "admin-perm" in r.names("flags", ["admin-perm"])) for r in readers)
 
 
 def _operations(
-    top: Reader, packed: Reader, sets: tuple[AttributeSet, ...], mcgrps: tuple[str, ...]
+    top: Reader, packed: Reader, sets: tuple[AttributeSet, ...], mcgrps: tuple[Group, ...]
 ) -> tuple[Operation, ...]:
     listed = Reader(top.raw("operations"), top.at("operations"), ("list",))
     keys = ("name", "doc", "attribute-set", "flags", "do", "dump", "event", "mcgrp")
@@ -160,7 +161,7 @@ def _operations(
             do=_exchange(one, "do", attributes),
             dump=_exchange(one, "dump", attributes),
             event=_event(one, attributes),
-            mcgrp=one.choice("mcgrp", mcgrps) if "mcgrp" in one else None,
+            mcgrp=one.choice("mcgrp", [group.name for group in mcgrps]) if "mcgrp" in one else None,
         )
         if (operation.event is None) == (operation.do is None and operation.dump is None):
             raise InvalidValueError(one.path, sorted(k for k in keys if k in one), "either do/dump or event")

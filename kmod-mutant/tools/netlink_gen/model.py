@@ -122,6 +122,14 @@ class Struct:
 
 
 @dataclass(frozen=True)
+class Group:
+    """A multicast group; `admin`: joining needs CAP_NET_ADMIN over the network namespace."""
+
+    name: str
+    admin: bool
+
+
+@dataclass(frozen=True)
 class Contract:
     """All of it."""
 
@@ -131,7 +139,7 @@ class Contract:
     enums: tuple[Enum, ...]
     sets: tuple[AttributeSet, ...]
     operations: tuple[Operation, ...]
-    mcgrps: tuple[str, ...]
+    mcgrps: tuple[Group, ...]
     record_version: int
     structs: tuple[Struct, ...]
 
