@@ -12,7 +12,7 @@
  *	fold	samples into records (pure logic)
  *	step	steps that are written and closed at the same time (pure logic)
  *	event	multicast of birth, death and fallback
- *	nl	the requests of the netlink family
+ *	nl	the requests of the netlink family, those about flows apart
  */
 #ifndef _MUTANT_CORE_H
 #define _MUTANT_CORE_H

@@ -140,10 +140,17 @@ static void discard(struct sock *sk, struct mutant_flow *f, u8 id)
 	slot->used = false;
 }
 
-static bool can_restore(const struct sock *sk, const struct mutant_slot *slot, u8 mode)
+static bool can_restore(const struct sock *sk, const struct mutant_slot *slot, u8 id, u8 mode)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 
+	/*
+	 * westwood divides what was acknowledged since it last looked by the round trip that comes
+	 * next: all that other arms delivered meanwhile would be its bandwidth, and soon its cwnd.
+	 */
+	if (id == MUTANT_ARM_ID_WESTWOOD &&
+	    tp->tcp_mstamp - slot->frozen_us > tp->srtt_us >> 3)
+		return false;
 	return slot->used && mode != MUTANT_RESTORE_MODE_REINIT &&
 	       tp->tcp_mstamp - slot->frozen_us < MISSED_MAX &&
 	       tp->bytes_acked - slot->frozen_bytes < MISSED_MAX;
@@ -187,7 +194,7 @@ static bool enter(struct sock *sk, struct mutant_flow *f, u8 id)
 
 	f->entry_ssthresh = tp->snd_ssthresh;
 	f->entry_lost = tp->lost;
-	if (can_restore(sk, slot, mode)) {
+	if (can_restore(sk, slot, id, mode)) {
 		restore(sk, slot, id, mode);
 		known_state = slot->ca_state;
 	} else {

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Netlink requests about flows: who they are, their steps, and commands to them. */
+#include <net/net_namespace.h>
+#include <net/sock.h>
+
+#include "mutant_nl.h"
+
+static bool may_change(struct sk_buff *skb, const struct mutant_flow *f)
+{
+	return netlink_ns_capable(skb, f->net->user_ns, CAP_NET_ADMIN);
+}
+
+static bool may_see(struct sk_buff *skb, const struct mutant_flow *f)
+{
+	return net_eq(f->net, sock_net(skb->sk)) || may_change(skb, f);
+}
+
+/* A dump meets many flows of one namespace in a row: ask once. */
+struct viewer {
+	bool (*may)(struct sk_buff *skb, const struct mutant_flow *f);
+	const struct net *net;
+	bool answer;
+};
+
+static bool permitted(struct viewer *viewer, struct sk_buff *skb, const struct mutant_flow *f)
+{
+	if (viewer->net != f->net) {
+		viewer->net = f->net;
+		viewer->answer = viewer->may(skb, f);
+	}
+	return viewer->answer;
+}
+
+int mutant_nl_flow_get_doit(struct sk_buff *skb, struct genl_info *info)
+{
+	struct mutant_record rec;
+	struct mutant_flow *f;
+	struct sk_buff *msg;
+	int err = -ENOENT;
+	void *header;
+
+	if (GENL_REQ_ATTR_CHECK(info, MUTANT_A_FLOW_COOKIE)) {
+		GENL_SET_ERR_MSG(info, "cookie is missing");
+		return -EINVAL;
+	}
+	msg = mutant_reply_new(info, MUTANT_CMD_FLOW_GET, &header);
+	if (!msg)
+		return -ENOMEM;
+	mutex_lock(&mutant_step_mutex);
+	rcu_read_lock();
+	f = mutant_flow_by_cookie(nla_get_u64(info->attrs[MUTANT_A_FLOW_COOKIE]));
+	if (f && may_see(skb, f)) {
+		mutant_flow_peek(f, &rec);
+		err = mutant_put_flow(msg, f, &rec);
+	}
+	rcu_read_unlock();
+	mutex_unlock(&mutant_step_mutex);
+	if (err == -ENOENT)
+		NL_SET_ERR_MSG_ATTR(info->extack, info->attrs[MUTANT_A_FLOW_COOKIE],
+				    "no flow has this cookie");
+	return mutant_reply_send(msg, header, err, info);
+}
+
+int mutant_nl_flow_get_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
+{
+	struct viewer viewer = { .may = may_see };
+	struct mutant_record rec;
+	struct mutant_flow *f;
+	u64 cookie;
+	void *header;
+
+	mutex_lock(&mutant_step_mutex);
+	rcu_read_lock();
+	for (cookie = cb->args[0]; (f = mutant_flow_next(&cookie)); cookie++) {
+		if (!permitted(&viewer, cb->skb, f))
+			continue;
+		header = genlmsg_put(skb, NETLINK_CB(cb->skb).portid, cb->nlh->nlmsg_seq,
+				     &mutant_nl_family, NLM_F_MULTI, MUTANT_CMD_FLOW_GET);
+		if (!header)
+			break;
+		mutant_flow_peek(f, &rec);
+		if (mutant_put_flow(skb, f, &rec)) {
+			genlmsg_cancel(skb, header);
+			break;
+		}
+		genlmsg_end(skb, header);
+	}
+	rcu_read_unlock();
+	mutex_unlock(&mutant_step_mutex);
+	cb->args[0] = cookie;
+	return skb->len;
+}
+
+/* Steps */
+
+/*
+ * Append the records of as many flows as fit, from @cookie on; returns the cookie to go on with. A
+ * step is closed only when there is room for its record.
+ */
+static u64 put_steps(struct sk_buff *skb, struct netlink_callback *cb, struct nlattr *attr,
+		     u64 cookie)
+{
+	struct viewer viewer = { .may = may_change };
+	struct mutant_record rec;
+	struct mutant_flow *f;
+
+	mutex_lock(&mutant_step_mutex);
+	rcu_read_lock();
+	for (; (f = mutant_flow_next(&cookie)); cookie++) {
+		if (skb_tailroom(skb) < sizeof(rec) ||
+		    attr->nla_len + sizeof(rec) > U16_MAX)
+			break;
+		if (!permitted(&viewer, cb->skb, f))
+			continue;
+		WRITE_ONCE(f->heard, tcp_jiffies32);
+		if (!mutant_flow_close(f, &rec))
+			continue;
+		skb_put_data(skb, &rec, sizeof(rec));
+		attr->nla_len += sizeof(rec);
+	}
+	rcu_read_unlock();
+	mutex_unlock(&mutant_step_mutex);
+	return cookie;
+}
+
+int mutant_nl_step_get_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
+{
+	struct nlattr *attr;
+	void *header;
+
+	header = genlmsg_put(skb, NETLINK_CB(cb->skb).portid, cb->nlh->nlmsg_seq,
+			     &mutant_nl_family, NLM_F_MULTI, MUTANT_CMD_STEP_GET);
+	if (!header)
+		return -EMSGSIZE;
+	if (nla_put_u32(skb, MUTANT_A_STEP_RECORD_SIZE, sizeof(struct mutant_record)) ||
+	    nla_put_u32(skb, MUTANT_A_STEP_RECORD_VERSION, MUTANT_RECORD_VERSION))
+		goto cancel;
+	attr = nla_reserve(skb, MUTANT_A_STEP_RECORDS, 0);
+	if (!attr)
+		goto cancel;
+	cb->args[0] = put_steps(skb, cb, attr, cb->args[0]);
+	if (!nla_len(attr)) {
+		genlmsg_cancel(skb, header);
+		return 0;
+	}
+	genlmsg_end(skb, header);
+	return skb->len;
+
+cancel:
+	genlmsg_cancel(skb, header);
+	return -EMSGSIZE;
+}
+
+/* Commands */
+
+enum outcome { APPLIED, UNKNOWN, REFUSED, OUTCOMES };
+
+static enum outcome command(struct sk_buff *skb, const struct mutant_command *cmd)
+{
+	enum outcome outcome = REFUSED;
+	struct mutant_flow *f;
+
+	f = mutant_flow_by_cookie(cmd->cookie);
+	if (!f || !may_change(skb, f))
+		return UNKNOWN;
+	spin_lock_bh(&f->lock);
+	WRITE_ONCE(f->heard, tcp_jiffies32);
+	if (!(f->flags & MUTANT_FLOW_FLAGS_PINNED) && mutant_arm_available(cmd->arm) &&
+	    !READ_ONCE(f->slot[cmd->arm].refused)) {
+		WRITE_ONCE(f->want, cmd->arm);
+		WRITE_ONCE(f->flags, (f->flags & ~MUTANT_FLOW_FLAGS_FALLEN_BACK) |
+			   MUTANT_FLOW_FLAGS_STEERED);
+		outcome = APPLIED;
+	}
+	spin_unlock_bh(&f->lock);
+	return outcome;
+}
+
+int mutant_nl_select_doit(struct sk_buff *skb, struct genl_info *info)
+{
+	struct nlattr *attr = info->attrs[MUTANT_A_COMMAND_COMMANDS];
+	u32 count[OUTCOMES] = {};
+	const struct mutant_command *commands;
+	struct mutant_command cmd;
+	struct sk_buff *msg;
+	void *header;
+	int i, n, err;
+
+	if (GENL_REQ_ATTR_CHECK(info, MUTANT_A_COMMAND_COMMANDS)) {
+		GENL_SET_ERR_MSG(info, "commands is missing");
+		return -EINVAL;
+	}
+	if (!nla_len(attr) || nla_len(attr) % sizeof(cmd)) {
+		NL_SET_ERR_MSG_ATTR(info->extack, attr,
+				    "commands is not an array of struct mutant_command");
+		return -EINVAL;
+	}
+	n = nla_len(attr) / sizeof(cmd);
+	commands = nla_data(attr);
+	/* All or nothing where the message itself is wrong. */
+	for (i = 0; i < n; i++) {
+		memcpy(&cmd, &commands[i], sizeof(cmd));
+		if (cmd.reserved) {
+			NL_SET_ERR_MSG_ATTR(info->extack, attr, "reserved must be 0");
+			return -EINVAL;
+		}
+	}
+	msg = mutant_reply_new(info, MUTANT_CMD_SELECT, &header);
+	if (!msg)
+		return -ENOMEM;
+	rcu_read_lock();
+	for (i = 0; i < n; i++) {
+		/* An attribute is aligned to 4 bytes only. */
+		memcpy(&cmd, &commands[i], sizeof(cmd));
+		count[command(skb, &cmd)]++;
+	}
+	rcu_read_unlock();
+	err = nla_put_u32(msg, MUTANT_A_COMMAND_APPLIED, count[APPLIED]) ?:
+	      nla_put_u32(msg, MUTANT_A_COMMAND_UNKNOWN, count[UNKNOWN]) ?:
+	      nla_put_u32(msg, MUTANT_A_COMMAND_REFUSED, count[REFUSED]);
+	return mutant_reply_send(msg, header, err, info);
+}
+
+/* The flow of a pin or unpin, under RCU; else an error, with its text. */
+static struct mutant_flow *flow_to_change(struct sk_buff *skb, struct genl_info *info)
+{
+	struct nlattr *attr = info->attrs[MUTANT_A_PIN_COOKIE];
+	struct mutant_flow *f = mutant_flow_by_cookie(nla_get_u64(attr));
+
+	if (!f || !may_see(skb, f)) {
+		NL_SET_ERR_MSG_ATTR(info->extack, attr, "no flow has this cookie");
+		return ERR_PTR(-ENOENT);
+	}
+	if (!may_change(skb, f)) {
+		NL_SET_ERR_MSG_ATTR(info->extack, attr,
+				    "needs CAP_NET_ADMIN in the flow's user namespace");
+		return ERR_PTR(-EPERM);
+	}
+	return f;
+}
+
+int mutant_nl_pin_doit(struct sk_buff *skb, struct genl_info *info)
+{
+	struct nlattr *attr = info->attrs[MUTANT_A_PIN_ARM];
+	struct mutant_flow *f;
+	int err = 0;
+	u32 arm;
+
+	if (GENL_REQ_ATTR_CHECK(info, MUTANT_A_PIN_COOKIE) ||
+	    GENL_REQ_ATTR_CHECK(info, MUTANT_A_PIN_ARM)) {
+		GENL_SET_ERR_MSG(info, "cookie or arm is missing");
+		return -EINVAL;
+	}
+	arm = nla_get_u32(attr);
+	if (!mutant_arm_retry(arm)) {
+		NL_SET_ERR_MSG_ATTR(info->extack, attr, "arm is not available");
+		return -EOPNOTSUPP;
+	}
+	rcu_read_lock();
+	f = flow_to_change(skb, info);
+	if (IS_ERR(f)) {
+		err = PTR_ERR(f);
+		goto out;
+	}
+	spin_lock_bh(&f->lock);
+	if (READ_ONCE(f->slot[arm].refused)) {
+		NL_SET_ERR_MSG_ATTR(info->extack, attr, "arm has refused this flow");
+		err = -EOPNOTSUPP;
+	} else {
+		WRITE_ONCE(f->want, arm);
+		WRITE_ONCE(f->flags, (f->flags & ~MUTANT_FLOW_FLAGS_FALLEN_BACK) |
+			   MUTANT_FLOW_FLAGS_PINNED);
+	}
+	spin_unlock_bh(&f->lock);
+out:
+	rcu_read_unlock();
+	return err;
+}
+
+int mutant_nl_unpin_doit(struct sk_buff *skb, struct genl_info *info)
+{
+	struct mutant_flow *f;
+	int err = 0;
+
+	if (GENL_REQ_ATTR_CHECK(info, MUTANT_A_PIN_COOKIE)) {
+		GENL_SET_ERR_MSG(info, "cookie is missing");
+		return -EINVAL;
+	}
+	rcu_read_lock();
+	f = flow_to_change(skb, info);
+	if (IS_ERR(f)) {
+		err = PTR_ERR(f);
+		goto out;
+	}
+	spin_lock_bh(&f->lock);
+	/* The watchdog did not watch a pinned flow: it starts to wait now. */
+	WRITE_ONCE(f->heard, tcp_jiffies32);
+	WRITE_ONCE(f->flags, f->flags & ~MUTANT_FLOW_FLAGS_PINNED);
+	spin_unlock_bh(&f->lock);
+out:
+	rcu_read_unlock();
+	return err;
+}
