@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+import pytest
 
 from ltp_switcher.eval.lab import BootResult, boot
 from ltp_switcher.eval.lab.kernels import kernel as lab_kernel
@@ -66,3 +69,20 @@ def run(series: str, script: str, overlay: Mapping[str, Path | bytes], *, python
         python=python,
         modules=("veth", "sch_netem"),
     )
+
+
+def run_selected(
+    request: pytest.FixtureRequest, names: Sequence[str], boot_one: Callable[..., BootResult]
+) -> dict[tuple[str, ...], BootResult]:
+    """Boot once for each combination of the parameters `names` that a selected test of the module has.
+
+    Two guests at a time: each takes one core.
+    """
+    tests = [item for item in request.session.items if item.path == request.path]
+    wanted = dict.fromkeys(
+        tuple(str(item.callspec.params[name]) for name in names)
+        for item in tests
+        if isinstance(item, pytest.Function)
+    )
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        return dict(zip(wanted, pool.map(lambda values: boot_one(*values), wanted), strict=True))

@@ -4,33 +4,37 @@
 from __future__ import annotations
 
 import json
-from functools import cache
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 from kmod_guest.main import GROUPS
-from kmod_lab import KERNELS, guest_files, probe_module, run
+from kmod_lab import KERNELS, guest_files, probe_module, run, run_selected
 
 from ltp_switcher.eval.lab import BootResult
 
 pytestmark = pytest.mark.lab
 CHECKS = [(group, check.__name__) for group, checks in GROUPS.items() for check in checks]
+Outcomes = Mapping[tuple[str, ...], BootResult]
 
 
-@cache
-def outcome(kernel: str, group: str) -> BootResult:
-    """Boot once, whatever the number of checks."""
+def boot_group(kernel: str, group: str) -> BootResult:
     overlay = guest_files()
     with TemporaryDirectory() as folder:
         overlay["lib/mutant/tcp_probecc.ko"] = probe_module(kernel, Path(folder)).read_bytes()
     return run(kernel, f"python3 -m kmod_guest.main {group}", overlay, python=True)
 
 
+@pytest.fixture(scope="module")
+def outcomes(request: pytest.FixtureRequest) -> Outcomes:
+    return run_selected(request, ("kernel", "group"), boot_group)
+
+
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize(("group", "check"), CHECKS)
-def test_check(kernel: str, group: str, check: str) -> None:
-    result = outcome(kernel, group)
+def test_check(outcomes: Outcomes, kernel: str, group: str, check: str) -> None:
+    result = outcomes[kernel, group]
     assert result.files, result.console
     detail = json.loads(result.files["/tmp/report.json"])[check]["detail"]  # noqa: S108
     assert not detail, detail
@@ -38,7 +42,7 @@ def test_check(kernel: str, group: str, check: str) -> None:
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("group", GROUPS)
-def test_the_kernel_never_complains(kernel: str, group: str) -> None:
-    result = outcome(kernel, group)
+def test_the_kernel_never_complains(outcomes: Outcomes, kernel: str, group: str) -> None:
+    result = outcomes[kernel, group]
     assert result.ok, result.console
     assert not result.warnings

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from kmod_lab import KERNELS, LINK, program, run
+from kmod_lab import KERNELS, LINK, program, run, run_selected
 
 from ltp_switcher.eval.lab import BootResult
 
@@ -31,11 +33,25 @@ rmmod tcp_mutant || exit 6
 """
 
 
-@pytest.fixture(scope="module", params=KERNELS)
-def result(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> BootResult:
-    folder = tmp_path_factory.mktemp("programs")
-    overlay: dict[str, Path | bytes] = {f"bin/{n}": program(n, folder) for n in ("stress", "nlfuzz")}
-    return run(request.param, SCRIPT, overlay, python=False)
+def boot_stress(kernel: str) -> BootResult:
+    with TemporaryDirectory() as folder:
+        programs = {f"bin/{n}": program(n, Path(folder)).read_bytes() for n in ("stress", "nlfuzz")}
+    return run(kernel, SCRIPT, programs, python=False)
+
+
+@pytest.fixture(scope="module")
+def outcomes(request: pytest.FixtureRequest) -> Mapping[tuple[str, ...], BootResult]:
+    return run_selected(request, ("kernel",), boot_stress)
+
+
+@pytest.fixture(params=KERNELS)
+def kernel(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def result(outcomes: Mapping[tuple[str, ...], BootResult], kernel: str) -> BootResult:
+    return outcomes[kernel,]
 
 
 def answer(result: BootResult, name: str) -> dict[str, Any]:

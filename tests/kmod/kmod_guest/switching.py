@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from ltp_switcher.daemon.datapath.protocol import RestoreMode
+from ltp_switcher.daemon.datapath import RequestRefusedError
+from ltp_switcher.daemon.datapath.protocol import Cmd, FallbackReason, FlowFlags, RestoreMode
 
 from .harness import Context, require, rmmod, sh
 from .net import SO_MAX_PACING_RATE
-from .steering import switch
+from .steering import commands, switch
 
 ARMS = (
     "cubic", "bbr", "vegas", "westwood", "hybla", "htcp", "veno", "yeah", "bic", "highspeed", "illinois",
@@ -163,6 +164,34 @@ def leaving_bbr_stops_pacing_and_leaves_ssthresh_sane(context: Context) -> None:
     context.end(flow)
 
 
+def an_arm_that_refuses_a_flow_leaves_it_to_the_fallback(context: Context) -> None:
+    refusing = context.datapath.load_arm("refusecc")
+    require(refusing.available, str(refusing))
+    events = context.datapath.events()
+    flow = context.flow()
+    switch(context.datapath, context.traffic, flow, context.arm_id("vegas"), "vegas")
+    result = context.datapath.select(commands({flow.cookie: refusing.id}))
+    require(result.applied == 1, str(result))
+    require(context.traffic.pump(5, lambda: flow.congestion == "m/cubic"), flow.congestion)
+    info = context.datapath.flow(flow.cookie)
+    require(info.reason == FallbackReason.INIT_REFUSED, info.reason.name)
+    require(bool(info.record[0]["flags"] & FlowFlags.FALLEN_BACK), "not flagged")
+    told = [e.flow.reason for e in events.read().events if e.kind == Cmd.FLOW_FALLBACK]
+    events.close()
+    require(told == [FallbackReason.INIT_REFUSED], f"events {told}")
+    # It is not tried again.
+    result = context.datapath.select(commands({flow.cookie: refusing.id}))
+    require(result.refused == 1, str(result))
+    try:
+        context.datapath.pin(flow.cookie, refusing.id)
+    except RequestRefusedError as error:
+        require("refused" in error.reason, error.reason)
+    else:
+        raise AssertionError("the flow was pinned to an arm that refused it")
+    switch(context.datapath, context.traffic, flow, context.arm_id("vegas"), "vegas")
+    context.end(flow)
+
+
 def the_probe_can_be_unloaded_after_the_module(context: Context) -> None:
     context.datapath.close()
     require(counter("inits") == counter("releases") > 0, "init and release differ in the end")
@@ -179,5 +208,6 @@ CHECKS = (
     private_bytes_are_released_before_reinit,
     heap_of_a_frozen_arm_is_freed,
     leaving_bbr_stops_pacing_and_leaves_ssthresh_sane,
+    an_arm_that_refuses_a_flow_leaves_it_to_the_fallback,
 )
 LAST = (the_probe_can_be_unloaded_after_the_module,)

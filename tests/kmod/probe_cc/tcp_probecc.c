@@ -9,6 +9,9 @@
  * a leak. It grows its window as Reno does.
  *
  * The counters are read-only module parameters.
+ *
+ * A second one, `refusecc`, puts another in its place when it is started, as dctcp does where ECN
+ * was not negotiated.
  */
 #include <linux/hash.h>
 #include <linux/hashtable.h>
@@ -197,14 +200,45 @@ static struct tcp_congestion_ops probecc = {
 	.name		= "probecc",
 };
 
+static struct tcp_congestion_ops refusecc_reno = {
+	.ssthresh	= tcp_reno_ssthresh,
+	.undo_cwnd	= tcp_reno_undo_cwnd,
+	.cong_avoid	= tcp_reno_cong_avoid,
+	.owner		= THIS_MODULE,
+	.name		= "refusecc-reno",
+};
+
+static void refuse_init(struct sock *sk)
+{
+	inet_csk(sk)->icsk_ca_ops = &refusecc_reno;
+}
+
+static struct tcp_congestion_ops refusecc = {
+	.init		= refuse_init,
+	.ssthresh	= tcp_reno_ssthresh,
+	.undo_cwnd	= tcp_reno_undo_cwnd,
+	.cong_avoid	= tcp_reno_cong_avoid,
+	.owner		= THIS_MODULE,
+	.name		= "refusecc",
+};
+
 static int __init probe_module_init(void)
 {
+	int err;
+
 	BUILD_BUG_ON(PROBE_WORDS * sizeof(u64) != ICSK_CA_PRIV_SIZE);
-	return tcp_register_congestion_control(&probecc);
+	err = tcp_register_congestion_control(&probecc);
+	if (err)
+		return err;
+	err = tcp_register_congestion_control(&refusecc);
+	if (err)
+		tcp_unregister_congestion_control(&probecc);
+	return err;
 }
 
 static void __exit probe_module_exit(void)
 {
+	tcp_unregister_congestion_control(&refusecc);
 	tcp_unregister_congestion_control(&probecc);
 }
 
