@@ -90,8 +90,7 @@ def _credits(records: np.ndarray) -> None:
 
 def credit_follows_the_data_that_was_sent(context: Context) -> None:
     """For one RTT after a switch every sample still belongs to the arm before it."""
-    rtt_ms = 100
-    context.link.shape(delay_ms=rtt_ms // 2)
+    context.link.shape(delay_ms=50)
     flow = context.flow()
     context.traffic.pump(1)
     westwood = context.arm_id("westwood")
@@ -102,14 +101,15 @@ def credit_follows_the_data_that_was_sent(context: Context) -> None:
     switch(context.datapath, context.traffic, flow, bic, "bic")
     switched = time.monotonic()
     early, late = np.zeros(16, np.int64), np.zeros(16, np.int64)
-    epoch = context.datapath.flow(flow.cookie).record[0]["epoch"]
-    while (since := time.monotonic() - switched) < 0.6:
+    record = context.datapath.flow(flow.cookie).record[0]
+    epoch, rtt_s = record["epoch"], float(record["rtt_us"]) / 1e6
+    require(rtt_s >= 0.1, f"an RTT of {rtt_s} s")
+    while (since := time.monotonic() - switched) < 3 * rtt_s:
         context.traffic.pump(0.01)
         step = context.datapath.close_step()
         for record in step[step["cookie"] == flow.cookie]:
             for credit in record["credit"]:
-                # The queue makes the RTT longer than the link's delay, never shorter.
-                (early if since < 0.9 * rtt_ms / 1000 else late)[credit["arm"]] += credit["delivered"]
+                (early if since < 0.9 * rtt_s else late)[credit["arm"]] += credit["delivered"]
                 if credit["arm"] == bic:
                     require(credit["epoch"] == epoch, f"credited to epoch {credit['epoch']} of {epoch}")
     context.end(flow)
