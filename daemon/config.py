@@ -143,7 +143,7 @@ class LearningSection:
         "The bonus for what is little known. linucb: its width in the model. algorithm1: by counts, line 15.",
         choices=("linucb", "algorithm1"),
     )
-    alpha: float = key(0.1, "Weight of that bonus.", minimum=0, maximum=100)
+    alpha: float = key(0.05, "Weight of that bonus.", minimum=0, maximum=100)
     ridge: float = key(1.0, "Ridge of the linear model, λ.", minimum=1e-6, maximum=1e6)
     discount: float = key(0.98, "Factor on an arm's past at each of its updates.", minimum=0.5, maximum=1)
     hold_steps: int = key(1, "A decision stands for this many steps at least.", minimum=1, maximum=10_000)
@@ -155,7 +155,7 @@ class LearningSection:
         choices=("sent", "acked"),
     )
     switch_margin: float = key(
-        0.02,
+        0.1,
         "How much better another arm must seem, in reward, to leave the present one.",
         minimum=0,
         maximum=1,

@@ -45,7 +45,7 @@ class AgentConfig:
     zeta: float = 5.0
     kappa: float = 2.0
     ucb: Ucb = "linucb"
-    alpha: float = 0.1
+    alpha: float = 0.05
     ridge: float = 1.0
     discount: float = 0.98
     step_ms: float = 10.0
@@ -53,7 +53,7 @@ class AgentConfig:
     hold_rtts: float = 4.0
     hold_ms: float = 200.0
     credit: Credit = "sent"
-    switch_margin: float = 0.02
+    switch_margin: float = 0.1
     epsilon: float = 0.0
     epsilon_decay: float = 50.0
     trained_cap: float = 30.0
