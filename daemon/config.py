@@ -200,7 +200,7 @@ class MptsSection:
     )
     budget: int = key(100, "Pulls in all, T of the paper.", minimum=1, maximum=100_000, live=True)
     share: float = key(
-        0.05,
+        0.02,
         "Share of a flow's time that pulls may take; in the rest it follows the policy. 1: pull on pull.",
         minimum=0.001,
         maximum=1,
