@@ -72,15 +72,17 @@ def base(kernel: str) -> Path:
 
 def boot(machine: Path, kernel: str, image: Path) -> str:
     """What the machine prints until it turns itself off."""
+    console = image.with_suffix(".console")
     run("mke2fs", "-q", "-t", "ext4", "-d", machine, image, "4G")
-    return run(
+    run(
         "timeout", str(TIMEOUT_S), "qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-m", "2048",
-        "-nographic", "-no-reboot", "-nic", "none",
+        "-display", "none", "-serial", f"file:{console}", "-no-reboot", "-nic", "none",
         "-kernel", machine / f"boot/vmlinuz-{kernel}", "-initrd", machine / f"boot/initrd.img-{kernel}",
         "-drive", f"file={image},format=raw,if=virtio,cache=unsafe",
         "-append", "root=/dev/vda rw console=ttyS0 panic=-1 quiet systemd.show_status=0 "
         "systemd.mask=serial-getty@ttyS0.service",
     )  # fmt: skip
+    return console.read_text(errors="replace")
 
 
 def copy_of_the_repository(target: Path) -> None:
@@ -103,9 +105,10 @@ def test_install_run_remove(tmp_path: Path) -> None:
     pip = (sys.executable, "-m", "pip", "download", "--quiet", "--require-hashes")
     run(*pip, "-r", "requirements-runtime.lock", "-d", machine / "wheels")
     run("unshare", "-m", "bash", "-c", INSTALL, "install", machine, kernel)
-    wants = machine / "etc/systemd/system/multi-user.target.wants"
-    wants.mkdir(parents=True, exist_ok=True)
-    (wants / "checks.service").write_text(SERVICE)
+    units = machine / "etc/systemd/system"
+    (units / "checks.service").write_text(SERVICE)
+    (units / "multi-user.target.wants").mkdir(exist_ok=True)
+    (units / "multi-user.target.wants/checks.service").symlink_to("../checks.service")
 
     printed = boot(machine, kernel, tmp_path / "disk.img")
     checks = [line.strip() for line in printed.splitlines() if line.startswith("CHECK ")]
