@@ -34,7 +34,7 @@ sed -i 's/^mode = "advise"/mode = "active"/; s/^#take_default = .*/take_default 
 check "services start" systemctl enable --now ltp-switcher.service ltp-switcher-api.service
 check "units are clean" systemd-analyze verify ltp-switcher.service ltp-switcher-api.service
 check "module is DKMS's" grep "tcp_mutant.*installed" <(dkms status)
-check "daemon is no root" is "$(ps -o user= -p "$(pid_of ltp-switcher)")" ltp-swi+
+check "daemon is no root" is "$(stat -c %U "/proc/$(pid_of ltp-switcher)")" ltp-switcher
 check "daemon has CAP_NET_ADMIN alone" is "$(status ltp-switcher CapEff) $(status ltp-switcher CapBnd)" \
     "0000000000001000 0000000000001000"
 check "API has no capability" is "$(status ltp-switcher-api CapBnd)" 0000000000000000
