@@ -179,7 +179,10 @@ class Datapath:
 
     def events(self) -> EventStream:
         """Subscribe to births, deaths and fallbacks from now on."""
-        return EventStream(self._family.groups[protocol.GROUP_EVENTS])
+        try:
+            return EventStream(self._family.groups[protocol.GROUP_EVENTS])
+        except NetlinkError as error:
+            raise explain("events", error) from error
 
     def _request(
         self, operation: str, command: int, payload: bytes = b"", cookie: int | None = None

@@ -247,7 +247,11 @@ class GenericNetlinkEvents:
     def __init__(self, group_id: int, *, receive_buffer_bytes: int = 4 << 20) -> None:
         self._socket = open_socket(receive_buffer_bytes)
         self._socket.setblocking(False)
-        self._socket.setsockopt(SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, group_id)
+        try:
+            self._socket.setsockopt(SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, group_id)
+        except OSError as error:
+            self._socket.close()
+            raise NetlinkError(error.errno or errno.EIO) from error
 
     def fileno(self) -> int:
         """The descriptor to wait on."""

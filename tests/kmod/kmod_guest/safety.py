@@ -127,6 +127,7 @@ def _refusals(datapath: Datapath, flow: int) -> dict[str, str]:
         "unpin": lambda: datapath.unpin(flow),
         "arm-load": lambda: datapath.load_arm("reno"),
         "config-set": lambda: datapath.set_config(watchdog_ms=5),
+        "events": lambda: datapath.events().close(),
     }
     found = {}
     for name, attempt in attempts.items():
@@ -243,6 +244,7 @@ def a_user_namespace_rules_over_its_own_flows_alone(context: Context) -> None:
         "unpin": "ENOENT",
         "arm-load": "EPERM",
         "config-set": "EPERM",
+        "events": "answered",
     }
     require(answer["foreign"] == expected, f"{answer['foreign']}")
     require(flow.congestion == "m/cubic", "the other's flow was changed")
