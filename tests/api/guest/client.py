@@ -58,7 +58,10 @@ def main(daemon_pid: int, api_pid: int) -> None:
     keep("k", api.get("/v1/k"))
     keep("set k", api.put("/v1/k", json={"k": 1}))
     keep("start mpts", api.post("/v1/mpts", json={"prefix": "127.0.0.0/24"}))
-    keep("mpts", until(api, "/v1/mpts", lambda a: a.json()["teams"]))
+    keep(
+        "mpts",
+        until(api, "/v1/mpts", lambda a: sum(s["pulls"] for s in a.json()["searches"]) or a.json()["teams"]),
+    )
     keep("mode", api.get("/v1/mode"))
     keep("set mode", api.put("/v1/mode", json={"mode": "advise"}))
     keep("status", api.get("/v1/status"))
@@ -68,7 +71,7 @@ def main(daemon_pid: int, api_pid: int) -> None:
 
     keep("unknown flow", api.get("/v1/flows/999999"))
     keep("unknown arm", api.put(f"/v1/flows/{cookie}/pin", json={"arm": "cubik"}))
-    keep("refused arm", api.put(f"/v1/flows/{cookie}/pin", json={"arm": "dctcp"}))
+    keep("unavailable arm", api.put(f"/v1/flows/{cookie}/pin", json={"arm": "spine"}))
     keep("bad k", api.put("/v1/k", json={"k": 0}))
     keep("unknown path", api.get("/v1/nothing"))
 
