@@ -73,7 +73,8 @@ static void enqueue(struct line *line, struct sk_buff *skb, u64 arrival_ns)
 	packet_of(skb)->arrival_ns = line->last_ns;
 	__skb_queue_tail(&line->queue, skb);
 	if (skb_queue_len(&line->queue) == 1)
-		hrtimer_start(&line->timer, ns_to_ktime(link_state.schedule.start_ns + line->last_ns),
+		hrtimer_start(&line->timer,
+			      ns_to_ktime(link_state.schedule.start_ns + line->last_ns),
 			      HRTIMER_MODE_ABS_SOFT);
 }
 
@@ -91,7 +92,8 @@ static bool enter_forward(struct sk_buff *skb, u64 now_ns)
 		return true;
 	}
 	advance_step(s, &s->now_step, now_ns);
-	if (s->steps[s->now_step].loss && prandom_u32_state(&link_state.random) < s->steps[s->now_step].loss) {
+	if (s->steps[s->now_step].loss &&
+	    prandom_u32_state(&link_state.random) < s->steps[s->now_step].loss) {
 		link_state.counters[packet->flow].lost_pkts++;
 		return false;
 	}
@@ -171,11 +173,14 @@ static enum hrtimer_restart lablink_due(struct hrtimer *timer)
 		__skb_queue_tail(&due, skb);
 		if (line == &link_state.forward) {
 			link_state.counters[packet_of(skb)->flow].delivered_pkts++;
-			link_state.counters[packet_of(skb)->flow].delivered_bytes += packet_of(skb)->bytes;
+			link_state.counters[packet_of(skb)->flow].delivered_bytes +=
+				packet_of(skb)->bytes;
 		}
 	}
 	if (skb)
-		hrtimer_start(timer, ns_to_ktime(link_state.schedule.start_ns + packet_of(skb)->arrival_ns),
+		hrtimer_start(timer,
+			      ns_to_ktime(link_state.schedule.start_ns +
+					  packet_of(skb)->arrival_ns),
 			      HRTIMER_MODE_ABS_SOFT);
 	spin_unlock(&link_state.lock);
 	while ((skb = __skb_dequeue(&due)))

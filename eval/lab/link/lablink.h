@@ -33,7 +33,7 @@ struct lablink_step {
 	__u64 loss; /* probability of losing a data packet, times 2^32 */
 };
 
-/* Flow i of the delays is that of the addresses 10.1.0.0 + i and 10.2.0.0 + i; 0: the link's delay. */
+/* Flow i is that of the addresses 10.1.0.0 + i and 10.2.0.0 + i; a delay of 0 means the link's. */
 struct lablink_delay {
 	__u64 delay_ns;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * When a packet that enters the bottleneck leaves it: pure arithmetic on a schedule, which the tests
- * also compile for user space.
+ * When a packet that enters the bottleneck leaves it: pure arithmetic on a schedule, which the
+ * tests also compile for user space.
  */
 #ifndef LABLINK_SCHEDULE_H
 #define LABLINK_SCHEDULE_H
@@ -55,7 +55,8 @@ static inline u64 served_at_rate(struct schedule *s, u64 t_ns, u32 bytes)
 		advance_step(s, &s->forward_step, t_ns);
 		rate = s->steps[s->forward_step].rate_bps;
 		end_ns = t_ns + DIV64_U64_ROUND_UP(work, rate);
-		if (s->forward_step + 1 == s->header->steps || end_ns <= s->steps[s->forward_step + 1].at_ns)
+		if (s->forward_step + 1 == s->header->steps ||
+		    end_ns <= s->steps[s->forward_step + 1].at_ns)
 			return end_ns;
 		work -= (s->steps[s->forward_step + 1].at_ns - t_ns) * rate;
 		t_ns = s->steps[s->forward_step + 1].at_ns;
@@ -64,7 +65,8 @@ static inline u64 served_at_rate(struct schedule *s, u64 t_ns, u32 bytes)
 
 static inline u64 opportunity_ns(const struct schedule *s)
 {
-	return s->cycle_ns + (u64)s->opportunities[s->next_opportunity].at_ms * LABLINK_NSEC_PER_MSEC;
+	return s->cycle_ns +
+	       (u64)s->opportunities[s->next_opportunity].at_ms * LABLINK_NSEC_PER_MSEC;
 }
 
 static inline void take_opportunity(struct schedule *s)
@@ -118,7 +120,8 @@ static inline bool schedule_valid(const struct schedule *s)
 		if (s->opportunities[i].at_ms < s->opportunities[i - 1].at_ms)
 			return false;
 	/* The time must go on, or the search for a free opportunity would not end. */
-	return !i || !s->header->opportunities || s->header->period_ms >= s->opportunities[i - 1].at_ms;
+	return !i || !s->header->opportunities ||
+	       s->header->period_ms >= s->opportunities[i - 1].at_ms;
 }
 
 /* Points `s` into a schedule of `size` bytes at `blob`; false where it is not a valid one. */
