@@ -136,7 +136,7 @@ def collect_path(scenario: Scenario, pool: tuple[str, ...], seed: int, kernel: s
             "lab/link.ko": link_module(kernels.kernel(kernel)),
             "lab/schedule": encode(scenario, None, seed),
             "lab/flows": f"mutant - 0 {round(scenario.duration_s * 1e6)}\n".encode(),
-            "lab/bin/traffic": compiled(GUEST / "traffic.c"),
+            "lab/bin/traffic": compiled(GUEST / "traffic"),
             "lab/network": GUEST / "network",
             "lab/daemon.toml": _DAEMON.format(seed=seed, pool=json.dumps(pool)).encode(),
         },
