@@ -48,6 +48,12 @@ class ServiceManager:
                 self._fed_s = now_s
                 self.send("WATCHDOG=1")
 
+    def close(self) -> None:
+        """Say no more."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
     def send(self, message: str) -> None:
         """Send a message; a manager that is gone is no reason to fail."""
         if self._socket is not None:

@@ -159,6 +159,7 @@ class Daemon:
             self._server.close()
             self.engine.close()
             signals.close()
+            self._manager.close()
             self._events.close()
             self.datapath.close()
 

@@ -66,7 +66,7 @@ class TableAgainstDict(RuleBasedStateMachine):
                 assert times[slot, 3] == self.acked[cookie]
 
 
-TableAgainstDict.TestCase.settings = settings(max_examples=30, stateful_step_count=25, deadline=None)
+TableAgainstDict.TestCase.settings = settings(max_examples=30, stateful_step_count=25)
 TestTableAgainstDict = TableAgainstDict.TestCase
 
 

@@ -33,7 +33,7 @@ def test_no_file_is_no_state(tmp_path: Path) -> None:
     assert read_state(tmp_path / "none.npz") is None
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=150)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
 @given(data=st.data())
 def test_a_damaged_file_is_refused_or_harmless(tmp_path: Path, data: st.DataObject) -> None:
     """Whatever byte flips or wherever the file ends: an `ArtifactError`, or exactly what was saved."""

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs inside the guest: asks the real daemon over its control socket, and the kernel over netlink."""
+
+import sys
+import time
+from pathlib import Path
+from typing import TypeVar
+
+from ltp_switcher.daemon.control import (
+    ControlClient,
+    ControlInvalidError,
+    ControlNotFoundError,
+    Json,
+)
+from ltp_switcher.daemon.datapath import Datapath, protocol
+from ltp_switcher.daemon.metrics import from_json, render_openmetrics
+
+E = TypeVar("E", bound=Exception)
+SYSCTL = Path("/proc/sys/net/ipv4/tcp_congestion_control")
+CLIENT = ControlClient("/run/ltp-switcher/control.sock")
+
+
+def refused(kind: type[E], method: str, **params: Json) -> E:
+    try:
+        CLIENT.call(method, **params)
+    except kind as error:
+        return error
+    raise AssertionError(f"{method} {params} was not refused")
+
+
+def steering() -> None:
+    """Three flows are switched while they carry data; every control method answers."""
+    status = CLIENT.call("status")
+    assert status["mode"] == "active"
+    assert status["flows"] == 3, status
+    assert SYSCTL.read_text().strip() == "mutant"
+    first = {flow["cookie"]: flow for flow in CLIENT.call("flows.list")}
+    assert len(first) == 3
+    time.sleep(1)
+    for cookie, flow in {f["cookie"]: f for f in CLIENT.call("flows.list")}.items():
+        assert flow["switches"] > first[cookie]["switches"], flow
+        assert flow["acked_bytes"] > first[cookie]["acked_bytes"]
+        assert flow["remote"].startswith("10.2.0.")
+        assert flow["min_rtt_ms"] >= 20
+        assert abs(sum(flow["arm_share"].values()) - 1) < 1e-3
+        assert flow["goodput_mbps"] > 0.1
+    status = CLIENT.call("status")
+    assert status["steps"] > 50
+    assert status["flows"] == 3
+
+    cookie = next(iter(first))
+    CLIENT.call("pin", cookie=cookie, arm="vegas")
+    time.sleep(0.3)
+    pinned = CLIENT.call("flows.get", cookie=cookie)
+    assert pinned["pinned"]
+    assert pinned["arm"] == "vegas", pinned
+    time.sleep(0.3)
+    assert CLIENT.call("flows.get", cookie=cookie)["switches"] == pinned["switches"]
+    CLIENT.call("unpin", cookie=cookie)
+    time.sleep(0.5)
+    assert CLIENT.call("flows.get", cookie=cookie)["switches"] > pinned["switches"]
+
+    error = refused(ControlInvalidError, "pin", cookie=cookie, arm="vegass")
+    assert error.field == "arm"
+    assert "did you mean vegas" in error.allowed
+    refused(ControlInvalidError, "pin", cookie=cookie, arm="ltp" if unavailable("ltp") else "dctcp")
+    refused(ControlInvalidError, "pin", cookie="x", arm="bbr")
+    refused(ControlNotFoundError, "pin", cookie="999999", arm="bbr")
+    refused(ControlNotFoundError, "flows.get", cookie="999999")
+    refused(ControlInvalidError, "pool.set", arms=[])
+    refused(ControlInvalidError, "no.such")
+
+    CLIENT.call("pool.set", arms=["bbr", "cubic"])
+    assert CLIENT.call("pool.get")["arms"] == ["bbr", "cubic"]
+    time.sleep(0.5)
+    assert {flow["want_arm"] for flow in CLIENT.call("flows.list")} <= {"bbr", "cubic"}
+
+    CLIENT.call("mode.set", mode="advise")
+    time.sleep(0.1)
+    before = {flow["cookie"]: flow["switches"] for flow in CLIENT.call("flows.list")}
+    time.sleep(0.4)
+    assert {flow["cookie"]: flow["switches"] for flow in CLIENT.call("flows.list")} == before
+    CLIENT.call("mode.set", mode="active")
+    assert CLIENT.call("mode.get") == {"mode": "active"}
+
+    CLIENT.call("k.set", k=1)
+    assert CLIENT.call("k.get") == {"k": 1}
+    search = CLIENT.call("mpts.start")["searches"]
+    assert [(s["k"], s["budget"]) for s in search] == [(1, 11)]
+    deadline = time.monotonic() + 4
+    while CLIENT.call("mpts.status")["running"] and time.monotonic() < deadline:
+        time.sleep(0.1)
+    teams = CLIENT.call("mpts.status")["teams"]
+    assert [team["prefix"] for team in teams] == ["10.2.0.0/24"], teams
+    assert len(teams[0]["arms"]) == 1
+    time.sleep(0.2)
+    assert {flow["want_arm"] for flow in CLIENT.call("flows.list")} == set(teams[0]["arms"])
+
+    text = render_openmetrics(from_json(CLIENT.call("metrics")))
+    assert "ltp_switcher_flows 3\n" in text
+    assert text.endswith("# EOF\n")
+
+
+def unavailable(name: str) -> bool:
+    return any(arm["name"] == name and arm["state"] != "available" for arm in CLIENT.call("arms.list"))
+
+
+def killed() -> None:
+    """Nobody steers: the kernel has sent every flow to the fallback arm, and they still carry data."""
+    with Datapath() as kernel:
+        flows = kernel.flows()
+        assert len(flows) == 3
+        fallback = kernel.config().fallback_arm
+        for flow in flows:
+            assert flow.record["flags"][0] & protocol.FlowFlags.FALLEN_BACK, flow
+            assert flow.record["arm"][0] == fallback
+            assert flow.reason == protocol.FallbackReason.SILENCE
+        time.sleep(0.5)
+        for flow in flows:
+            later = kernel.flow(flow.cookie).record["total_acked_bytes"][0]
+            assert later > flow.record["total_acked_bytes"][0]
+    assert SYSCTL.read_text().strip() == "mutant"
+
+
+def restarted() -> None:
+    """A new daemon takes the flows up again, with what the old one had learned."""
+    flows = CLIENT.call("flows.list")
+    assert len(flows) == 3
+    assert not any(flow["fallen_back"] for flow in flows), flows
+    assert CLIENT.call("status")["flows"] == 3
+
+
+if __name__ == "__main__":
+    {"steering": steering, "killed": killed, "restarted": restarted}[sys.argv[1]]()
+    print(sys.argv[1], "ok")

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The step, with a kernel made of lists."""
+
+import logging
+
+import numpy as np
+import pytest
+from builders import flow, record
+
+from ltp_switcher.daemon.config import MptsSection
+from ltp_switcher.daemon.datapath import EventBatch, FlowEvent, FlowInfo, FlowNotFoundError, SelectResult
+from ltp_switcher.daemon.datapath.protocol import Cmd, FallbackReason
+from ltp_switcher.daemon.decisions import DecisionLog
+from ltp_switcher.daemon.engine import Engine
+from ltp_switcher.daemon.flows import FlowTable
+from ltp_switcher.daemon.policy import RandomPolicy
+from ltp_switcher.daemon.teams import Teams
+
+NAMES = {arm: f"arm{arm}" for arm in range(12)}
+
+
+class Kernel:
+    """Flows by cookie; `steps` are handed out one after the other."""
+
+    def __init__(self, *cookies: int) -> None:
+        self.known: dict[int, FlowInfo] = {cookie: flow(cookie) for cookie in cookies}
+        self.steps: list[np.ndarray] = []
+        self.sent: list[np.ndarray] = []
+        self.pending: list[EventBatch] = []
+
+    def close_step(self) -> np.ndarray:
+        return self.steps.pop(0) if self.steps else record(1)[:0]
+
+    def select(self, commands: np.ndarray) -> SelectResult:
+        self.sent.append(commands)
+        return SelectResult(len(commands), 0, 0)
+
+    def flows(self) -> list[FlowInfo]:
+        return list(self.known.values())
+
+    def flow(self, cookie: int) -> FlowInfo:
+        if cookie not in self.known:
+            raise FlowNotFoundError(cookie)
+        return self.known[cookie]
+
+    def read(self) -> EventBatch:
+        return self.pending.pop(0) if self.pending else EventBatch([], False)
+
+
+def make(kernel: Kernel, mode: str = "active") -> Engine:
+    policy = RandomPolicy([5])
+    teams = Teams(MptsSection(enabled=False), [5], 1, policy.set_pool, names=NAMES, automatic=False)
+    return Engine(kernel, kernel, FlowTable(), policy, teams, DecisionLog(NAMES, 1000.0, mode), mode=mode)
+
+
+def records(*cookies: int) -> np.ndarray:
+    return np.concatenate([record(cookie, want_arm=1, arm=1, samples=1) for cookie in cookies])
+
+
+def test_all_flows_of_a_step_are_decided_with_one_batch() -> None:
+    kernel = Kernel(7, 8, 9)
+    kernel.steps = [records(9, 7)]
+    engine = make(kernel)
+    engine.step()
+    assert [batch["cookie"].tolist() for batch in kernel.sent] == [[9, 7]]
+    assert set(kernel.sent[0]["arm"].tolist()) == {5}
+    assert len(engine.table) == 3
+    assert engine.statistics.decisions == 2
+    assert engine.busy
+
+
+def test_without_data_nothing_is_decided() -> None:
+    kernel = Kernel(7)
+    engine = make(kernel)
+    engine.step()
+    assert kernel.sent == []
+    assert not engine.busy
+
+
+@pytest.mark.parametrize(("mode", "decisions"), [("advise", 1), ("off", 0)])
+def test_only_active_switches(mode: str, decisions: int, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    kernel = Kernel(7)
+    kernel.steps = [records(7)]
+    engine = make(kernel, mode)
+    engine.step()
+    assert kernel.sent == []
+    assert engine.statistics.decisions == decisions
+    assert ("would switch arm1 -> arm5" in caplog.text) == (mode == "advise")
+
+
+def test_a_record_may_come_before_its_birth_and_after_its_death() -> None:
+    kernel = Kernel()
+    engine = make(kernel)
+    engine.step()
+    kernel.known[3] = flow(3)
+    kernel.steps = [records(3, 4)]
+    engine.step()
+    assert kernel.sent[0]["cookie"].tolist() == [3]
+    assert engine.statistics.flows_opened == 1
+
+
+def test_births_and_deaths_by_events() -> None:
+    kernel = Kernel(1)
+    engine = make(kernel)
+    engine.step()
+    kernel.pending = [
+        EventBatch(
+            [
+                FlowEvent(Cmd.FLOW_BIRTH, flow(2)),
+                FlowEvent(Cmd.FLOW_DEATH, flow(1)),
+                FlowEvent(Cmd.FLOW_BIRTH, flow(3)),
+                FlowEvent(Cmd.FLOW_DEATH, flow(3)),
+                FlowEvent(Cmd.FLOW_DEATH, flow(99)),
+            ],
+            False,
+        )
+    ]
+    engine.read_events()
+    assert [2 in engine.table, 1 in engine.table, 3 in engine.table] == [True, False, False]
+    assert (engine.statistics.flows_opened, engine.statistics.flows_closed) == (2, 1)
+    assert engine.busy
+
+
+def test_lost_events_make_it_look_at_all_flows() -> None:
+    kernel = Kernel(1, 2)
+    engine = make(kernel)
+    engine.step()
+    del kernel.known[1]
+    kernel.known[5] = flow(5)
+    kernel.pending = [EventBatch([], True)]
+    engine.read_events()
+    assert [cookie in engine.table for cookie in (1, 2, 5)] == [False, True, True]
+    assert engine.statistics.events_lost == 1
+
+
+def test_a_fallback_is_told_with_its_reason(caplog: pytest.LogCaptureFixture) -> None:
+    kernel = Kernel(1)
+    engine = make(kernel)
+    fallen = FlowInfo(
+        **{**{f: getattr(flow(1), f) for f in FlowInfo.__slots__}, "reason": FallbackReason.SILENCE}
+    )
+    kernel.pending = [EventBatch([FlowEvent(Cmd.FLOW_FALLBACK, fallen)], False)]
+    engine.read_events()
+    assert "the daemon was silent for too long" in caplog.text
+    assert engine.statistics.fallbacks == 1
