@@ -7,6 +7,7 @@ QEMU gets them one after the other as one initramfs; a later layer's file replac
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
@@ -153,7 +154,9 @@ def _strip(module: Path) -> None:
 
 
 def mutant_module(kernel: Kernel, repository: Path) -> Path:
-    """Return tcp_mutant.ko for `kernel`, built now if its sources are newer.
+    """Return tcp_mutant.ko for `kernel`, without debug information, built now if its sources are newer.
+
+    With it the file would hold the checkout's path, and so a run its own instructions in every checkout.
 
     Raises:
         LabError: the module cannot be built.
@@ -164,4 +167,9 @@ def mutant_module(kernel: Kernel, repository: Path) -> Path:
             ["make", "-s", "-C", str(repository / "kmod-mutant"), f"KVER={kernel.release}"],
             hint=f"Install linux-headers-{kernel.release}.",
         )
-    return module
+        target = lab_cache() / "tcp_mutant" / f"{kernel.release}-{digest(module)[:20]}"
+        if not target.is_dir():
+            with building(target) as scratch:
+                shutil.copy(module, scratch)
+                _strip(scratch / "tcp_mutant.ko")
+    return target / "tcp_mutant.ko"
