@@ -48,6 +48,8 @@ _LOCK: Final = REPOSITORY / "requirements.lock"
 _UNWANTED: Final = re.compile(
     r"/(tests?|idlelib|lib2to3|ensurepip|pydoc_data|turtledemo|include|__pycache__)/|\.(pyi|pyx|pxd|a|exe)$"
     r"|/(RECORD|INSTALLER|WHEEL|REQUESTED|direct_url\.json)$"
+    # Scripts that name the interpreter which fetched the wheels.
+    r"|/dist-packages/bin/"
 )
 _PROJECT_SUFFIXES: Final = (".py", ".json", ".npz", ".npy", ".toml", ".typed", ".html", ".css", ".js", ".svg")
 
@@ -73,7 +75,7 @@ def _interpreter_layer() -> Path:
         entries["usr/bin/python3"] = cpio.symlink("python3.11")
         return compiled(entries)
 
-    return layer("python", versions, build)
+    return layer("python", [*versions, _UNWANTED.pattern], build)
 
 
 def _wheel_layer(name: str, wheels: Iterable[str]) -> Path:
@@ -106,7 +108,7 @@ def _wheel_layer(name: str, wheels: Iterable[str]) -> Path:
             }
         return compiled(entries)
 
-    return layer(name, pins, build)
+    return layer(name, [*pins, _UNWANTED.pattern], build)
 
 
 def _project_layer() -> Path:
