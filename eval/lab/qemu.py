@@ -7,8 +7,6 @@ skipped (`sleep=off`), so a run's course does not depend on the host's speed or 
 
 from __future__ import annotations
 
-import contextlib
-import os
 import struct
 import subprocess
 import tempfile
@@ -19,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from ltp_switcher.errors import LabError
+from ltp_switcher.eval.lab.processor import own_processor, settle
 
 CHANNEL_BYTES: Final = 256 << 20
 """Size of the shared memory through which a guest reports; a sparse file."""
@@ -130,18 +129,6 @@ def version() -> str:
     return done.stdout.splitlines()[0]
 
 
-def _put_main_thread_ahead(pid: int) -> None:
-    """Let nothing delay the main thread of a QEMU that has just started; its other threads stay ordinary.
-
-    When the guest idles, the main thread moves virtual time on to the next timer. If it is held up and
-    comes again when the guest has just halted once more, but its last instructions are not counted
-    yet, it moves time too far by those: some 50 ns, seen once in a million halts on a crowded machine.
-    Where the system forbids it (it needs root or CAP_SYS_NICE), that risk stays.
-    """
-    with contextlib.suppress(PermissionError):
-        os.sched_setscheduler(pid, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
-
-
 def execute(
     vmlinux: Path,
     layers: Sequence[Path],
@@ -157,7 +144,7 @@ def execute(
         LabError: QEMU cannot run, or the guest needs longer than `timeout_s` seconds of wall time.
     """
     report = Report()
-    with tempfile.TemporaryDirectory(prefix="ltp-lab-") as name:
+    with tempfile.TemporaryDirectory(prefix="ltp-lab-") as name, own_processor() as processor:
         folder = Path(name)
         initramfs, channel, serial = folder / "initramfs", folder / "channel", folder / "serial"
         with initramfs.open("wb") as archive:
@@ -177,7 +164,7 @@ def execute(
             )
         except FileNotFoundError as error:
             raise LabError("qemu-system-x86_64 is not installed (package qemu-system-x86)") from error
-        _put_main_thread_ahead(machine.pid)
+        settle(machine.pid, processor)
         reader = _Channel(channel, report, on_line)
         deadline = time.monotonic() + timeout_s
         try:
