@@ -2,6 +2,5 @@
 """Team selection: which k of n arms are worth choosing among (Mutant §5.2, Algorithm 2)."""
 
 from ltp_switcher.mpts.selection import SuccessiveAcceptsRejects, phase_pulls
-from ltp_switcher.mpts.team import TeamSelection
 
-__all__ = ["SuccessiveAcceptsRejects", "TeamSelection", "phase_pulls"]
+__all__ = ["SuccessiveAcceptsRejects", "phase_pulls"]

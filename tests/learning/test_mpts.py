@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ltp_switcher.errors import InvalidValueError
-from ltp_switcher.mpts import SuccessiveAcceptsRejects, TeamSelection, phase_pulls
+from ltp_switcher.mpts import SuccessiveAcceptsRejects, phase_pulls
 
 
 def run(means: np.ndarray, k: int, budget: int, seed: int, noise: float | None = None) -> tuple[int, ...]:
@@ -119,18 +119,3 @@ def test_bad_input_names_the_field(field: str, args: tuple[int, int, int]) -> No
 def test_not_finite_reward_is_refused() -> None:
     with pytest.raises(InvalidValueError, match="finite"):
         SuccessiveAcceptsRejects(3, 1, 9).observe(float("nan"))
-
-
-def test_team_selection_drops_the_settling_steps() -> None:
-    search = SuccessiveAcceptsRejects(3, 1, 12, np.random.default_rng(0))
-    team = TeamSelection(search, settle_steps=3, measure_steps=2)
-    steps, since, last = 0, 0, team.arm
-    while team.arm is not None:
-        arm = team.arm
-        # Settling rewards favour the worst arm; only measured ones tell the truth.
-        team.observe(float(arm) if since >= 3 else float(9 - 9 * arm))
-        steps, since = steps + 1, (since + 1) % 5
-        last = arm
-    assert last is not None
-    assert steps == team.steps_in_all == 60
-    assert team.result == (2,)
