@@ -27,7 +27,7 @@ SERVICE = """\
 After=systemd-sysctl.service dbus.service
 [Service]
 Type=oneshot
-ExecStart=/bin/bash /work/tests/api/guest/installed.sh
+ExecStart=/bin/bash /checkout/tests/api/guest/installed.sh
 StandardOutput=tty
 StandardError=tty
 TTYPath=/dev/ttyS0
@@ -38,7 +38,7 @@ set -e
 mount -t proc proc "$1/proc"
 mount --rbind /dev "$1/dev"
 exec chroot "$1" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root KERNEL="$2" PIP_NO_INDEX=1 \\
-    PIP_FIND_LINKS=/wheels /work/packaging/install.sh
+    PIP_FIND_LINKS=/wheels /checkout/packaging/install.sh
 """
 TIMEOUT_S = 1800
 
@@ -101,7 +101,7 @@ def test_install_run_remove(tmp_path: Path) -> None:
     machine = tmp_path / "machine"
     machine.mkdir()
     run("tar", "-xf", base(kernel), "-C", machine)
-    copy_of_the_repository(machine / "work")
+    copy_of_the_repository(machine / "checkout")
     pip = (sys.executable, "-m", "pip", "download", "--quiet", "--require-hashes")
     run(*pip, "-r", "requirements-runtime.lock", "-d", machine / "wheels")
     run("unshare", "-m", "bash", "-c", INSTALL, "install", machine, kernel)

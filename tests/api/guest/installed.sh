@@ -61,7 +61,7 @@ check "default is given back" is "$(cat $sysctl)" "$before"
 check "API says that the daemon is down" is "$(get /health | jq .status)" 503
 kill %1
 
-check "uninstall" /work/packaging/uninstall.sh --purge
+check "uninstall" /checkout/packaging/uninstall.sh --purge
 left=$(find /usr /etc /var/lib /run/ltp-switcher -iname '*ltp-switcher*' -o -name '*tcp_mutant*' 2>/dev/null)
 echo "$left"
 check "nothing is left" is "$left" ""
