@@ -15,14 +15,15 @@ duration_s = 60
 [link]
 rate_mbps = 12.0
 rtt_ms = 20.0
-buffer_bdp = 1.0
+buffer_bdp = 4.0
 [[flow]]
 scheme = "switcher"
 start_s = 0.0
 stop_s = 60.0
 """
 
-# `traffic N SECONDS`: N flows under mutant for that long; leaves the process's id in $traffic.
+# `traffic N SECONDS`: N flows under mutant for that long, a tenth of a second apart lest one lose its whole
+# first window to the others and wait for its RTO; leaves the process's id in $traffic.
 PREAMBLE = """
 set -e
 . /lab/network
@@ -30,7 +31,7 @@ insmod /lib/mutant/tcp_mutant.ko
 switcher() { python3 -m ltp_switcher.daemon.cli "$@"; }
 traffic() {
     rm -f /run/flows; i=0
-    while [ $i -lt $1 ]; do echo "mutant - $((i * 1000)) $(($2 * 1000000))" >>/run/flows; i=$((i + 1)); done
+    while [ $i -lt $1 ]; do echo "mutant - $((i * 100000)) $(($2 * 1000000))" >>/run/flows; i=$((i + 1)); done
     /lab/bin/traffic /lab/schedule /run/flows $(($2 * 1000)) /run/lab/traffic &
     traffic=$!
 }
