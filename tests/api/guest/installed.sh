@@ -55,6 +55,7 @@ check "killed daemon comes back" eventually restarted "$victim"
 victim=$(pid_of ltp-switcher)
 kill -STOP "$victim"
 check "hanging daemon is restarted" eventually restarted "$victim"
+check "service is active again" eventually systemctl is-active --quiet ltp-switcher
 check "reload" systemctl reload ltp-switcher
 systemctl stop ltp-switcher
 check "default is given back" is "$(cat $sysctl)" "$before"
