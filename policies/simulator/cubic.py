@@ -7,8 +7,8 @@ from typing import Final
 
 import numpy as np
 
+from ltp_switcher.policies.arrays import Bools, Floats, Indices
 from ltp_switcher.policies.simulator.controllers import INITIAL_WINDOW, Feedback, LossEvents
-from ltp_switcher.policies.simulator.paths import Bools, Floats, Indices
 
 BETA: Final = 0.7
 C: Final = 0.4

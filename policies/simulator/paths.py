@@ -12,14 +12,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ltp_switcher.errors import InvalidValueError
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
-Indices = NDArray[np.intp]
+from ltp_switcher.policies.arrays import Floats, Ints
 
 PACKET_BYTES: Final = 1500
 """A packet on the wire; rates in Mbit/s (10^6 bit/s) turn into packets with it."""

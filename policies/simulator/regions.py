@@ -9,7 +9,8 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.errors import InvalidValueError
-from ltp_switcher.policies.simulator.paths import NEVER, PPS_PER_MBPS, Floats, Flows, Paths
+from ltp_switcher.policies.arrays import Floats
+from ltp_switcher.policies.simulator.paths import NEVER, PPS_PER_MBPS, Flows, Paths
 from ltp_switcher.policies.simulator.simulator import Roster
 
 Range = tuple[float, float]

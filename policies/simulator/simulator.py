@@ -18,16 +18,27 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.errors import InvalidValueError
+from ltp_switcher.policies.arrays import Bools, Floats, Ints
+from ltp_switcher.policies.measurements import NOTHING, EchoTracker, Interval
 from ltp_switcher.policies.simulator.bottleneck import Bottleneck, check_history
 from ltp_switcher.policies.simulator.capacity import Capacity
 from ltp_switcher.policies.simulator.controllers import Aimd, Controller, Feedback, FixedRate, Window
 from ltp_switcher.policies.simulator.cubic import Cubic
-from ltp_switcher.policies.simulator.paths import PPS_PER_MBPS, Bools, Floats, Flows, Ints, Paths
-from ltp_switcher.policies.simulator.statistics import NOTHING, EchoTracker, Interval
+from ltp_switcher.policies.simulator.paths import PPS_PER_MBPS, Flows, Paths
 
 JITTER_EVERY_S: Final = 0.010
 WINDOW_LIMITS: Final = (2.0, 1e6)
 """Packets; what `set_window` clips to."""
+
+
+@dataclass(frozen=True)
+class SimulatedInterval(Interval):
+    """An interval with what no sender sees of it; shape (E,) each."""
+
+    queued_pkts: Floats
+    """In the bottleneck's queue at the end."""
+    capacity_pps: Floats
+    """Mean over the interval."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +158,7 @@ class Simulator:
         """Set the windows of the window-controlled rows, shape (rows, E); pace by the last interval's RTT."""
         self.window.act(window_pkts, self._rtt_s[self.window_rows], WINDOW_LIMITS)
 
-    def step(self) -> Interval:
+    def step(self) -> SimulatedInterval:
         """Advance one interval and return what was measured in it."""
         sent_before = self.bottleneck.offered.copy()
         totals_before = self._totals.copy()
@@ -160,7 +171,7 @@ class Simulator:
         _, acked, weighted = self._totals - totals_before
         np.divide(weighted, acked, out=self._rtt_s, where=acked > NOTHING)
         echo, previous_echo = self._echoes.echoes()
-        return Interval(
+        return SimulatedInterval(
             end_s=self.now_s,
             length_s=self._interval_s,
             active=self._active.copy(),

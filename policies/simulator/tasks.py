@@ -4,15 +4,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ltp_switcher.policies.simulator.paths import Flows, Paths
+from ltp_switcher.policies.arm import Law, Signals
+from ltp_switcher.policies.arrays import Bools, Floats, Ints
+from ltp_switcher.policies.measurements import Interval
+from ltp_switcher.policies.simulator.controllers import INITIAL_WINDOW
+from ltp_switcher.policies.simulator.paths import PPS_PER_MBPS, Flows, Paths
 from ltp_switcher.policies.simulator.regions import Region, draw
-from ltp_switcher.policies.simulator.simulator import Roster, Simulator
-from ltp_switcher.policies.simulator.statistics import Interval
+from ltp_switcher.policies.simulator.simulator import Roster, SimulatedInterval, Simulator
 
 Array = NDArray[np.float32]
 Actions = NDArray[np.float32] | NDArray[np.int64]
@@ -34,8 +37,87 @@ class Task(Protocol):
     def apply(self, actions: Actions) -> None:
         """Carry out actions within ±1, shape (agents * E, action_size), or (agents * E,) of integers."""
 
-    def observe(self, interval: Interval) -> tuple[Array, Array]:
+    def observe(self, interval: SimulatedInterval) -> tuple[Array, Array]:
         """Return observations (agents * E, observation_size) and rewards (agents * E,)."""
+
+
+START_BDP: Final = (0.2, 2.7)
+"""Where a flow's window starts while training, in bandwidth-delay products; the logarithm is uniform."""
+LIMIT_BDP: Final = 4.0
+"""What windows are kept to while training: beyond it no action matters, and an actor saturates there."""
+
+
+class SignalsTask:
+    """A task whose observations and actions are those of a policy's `Signals`; a subclass adds the reward.
+
+    Args:
+        signals: of the policy; reset at every episode and where a flow starts.
+        agents: rows of the roster that the policy controls.
+        bounded: keep windows to what helps training (`START_BDP`, `LIMIT_BDP`); off for evaluation, where
+            they start as the kernel's do.
+    """
+
+    def __init__(self, signals: Signals, agents: int, *, bounded: bool = True) -> None:
+        self.signals = signals
+        self.agents = agents
+        self.observation_size = signals.observation_size
+        self.action_size = signals.action_size
+        self._bounded = bounded
+
+    def begin(self, simulator: Simulator, paths: Paths, flows: Flows) -> None:
+        """See `Task`."""
+        shape = (self.agents, paths.count)
+        self.simulator = simulator
+        self.bdp_pkts: Floats = paths.rate_mbps * PPS_PER_MBPS * flows.rtt_ms[: self.agents] / 1e3
+        self._slots: Ints = np.arange(shape[0] * shape[1])
+        self._was_active: Bools = np.zeros(self._slots.size, np.bool_)
+        self.signals.resize(self._slots.size)
+        window_pkts: Floats = np.full(shape, INITIAL_WINDOW)
+        if self._bounded and self.signals.law is Law.WINDOW:
+            # A generator that follows from the episode alone, so that equal seeds start equally.
+            rng = np.random.default_rng(np.round(paths.rate_mbps[:4] * 1e6).astype(np.uint64))
+            window_pkts = self.bdp_pkts * np.exp(rng.uniform(*np.log(START_BDP), shape))
+            simulator.set_window(window_pkts)
+        self._window_pkts = window_pkts.reshape(-1)
+        self.signals.begin(self._slots, self._window_pkts)
+        self.interval: Interval | None = None
+
+    def apply(self, actions: Actions) -> None:
+        """See `Task`."""
+        if self.interval is None:
+            raise RuntimeError("observe before the first action")
+        wanted = self.signals.control(self._slots, self.interval, np.asarray(actions, np.float32))
+        shape = (self.agents, -1)
+        if self.signals.law is Law.WINDOW:
+            window_pkts = np.where(np.isnan(wanted[:, 0]), self.interval.window_pkts, wanted[:, 0])
+            window_pkts = window_pkts.reshape(shape)
+            if self._bounded:
+                window_pkts = np.minimum(window_pkts, LIMIT_BDP * self.bdp_pkts)
+            self.simulator.set_window(window_pkts)
+        elif self.signals.law is Law.AIMD:
+            now = self.simulator.aimd.parameters
+            now[:] = np.where(np.isnan(wanted.T.reshape(now.shape)), now, wanted.T.reshape(now.shape))
+        else:
+            for column, now in zip(
+                wanted.T, (self.simulator.cubic.beta, self.simulator.cubic.c), strict=True
+            ):
+                new = column.reshape(shape)
+                now[: self.agents] = np.where(np.isnan(new), now[: self.agents], new)
+
+    def observe(self, interval: SimulatedInterval) -> tuple[Array, Array]:
+        """See `Task`."""
+        seen = interval.flat(self.agents)
+        begins = np.flatnonzero(seen.active & ~self._was_active)
+        if begins.size:
+            self.signals.begin(self._slots[begins], self._window_pkts[begins])
+        self._was_active = seen.active
+        self.interval = seen
+        observations = self.signals.observe(self._slots, seen)
+        return observations, self.rewards(interval).astype(np.float32).reshape(-1)
+
+    def rewards(self, interval: SimulatedInterval) -> Floats:
+        """Reward of the interval's actions for each agent, shape (agents, E) or flat."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ltp_switcher.errors import InvalidValueError
-from ltp_switcher.policies.simulator import Flows, Interval, Paths, Roster, Simulator
+from ltp_switcher.policies.simulator import Flows, Paths, Roster, SimulatedInterval, Simulator
 from ltp_switcher.policies.simulator.regions import JURY, LTP_LARGE, LTP_SMALL, SPINE, Region, draw
 from ltp_switcher.policies.simulator.tasks import Actions, Array, Environment
 
@@ -28,7 +28,7 @@ class Multiply:
         self._window = np.maximum(self._window * (1.0 + 0.1 * actions.reshape(self._window.shape)), 2.0)
         self._simulator.set_window(self._window)
 
-    def observe(self, interval: Interval) -> tuple[Array, Array]:
+    def observe(self, interval: SimulatedInterval) -> tuple[Array, Array]:
         rows = self._simulator.window_rows
         slots = ROSTER.window * interval.rtt_s.shape[1]
         observations = np.stack((interval.rtt_s[rows], interval.delivered_pps[rows]), axis=2)

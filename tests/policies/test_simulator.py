@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ltp_switcher.errors import InvalidValueError
-from ltp_switcher.policies.simulator import Flows, Interval, Paths, Roster, Simulator, Steps
+from ltp_switcher.policies.simulator import Flows, Paths, Roster, SimulatedInterval, Simulator, Steps
 
 MIXED = Roster(window=1, aimd=1, cubic=2, fixed=1)
 
@@ -99,7 +99,7 @@ def test_all_packets_come_home_after_the_last_flow_stops() -> None:
     np.testing.assert_allclose(simulator.bottleneck.queued, 0.0, atol=1e-6)
 
 
-def histories(seed: int) -> list[Interval]:
+def histories(seed: int) -> list[SimulatedInterval]:
     simulator = mixed(seed, rate_mbps=30.0, rtt_ms=20.0, loss=0.02, jitter_ms=2.0)
     return [simulator.step() for _ in range(20)]
 

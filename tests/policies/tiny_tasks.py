@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ltp_switcher.policies.simulator import Flows, Interval, Paths, Simulator
+from ltp_switcher.policies.simulator import Flows, Paths, SimulatedInterval, Simulator
 from ltp_switcher.policies.simulator.tasks import Actions, Transition
 
 LENGTH = 20
@@ -84,7 +84,7 @@ class Power:
         self._window = np.clip(self._window * factor, 2.0, self._limit)
         self._simulator.set_window(self._window)
 
-    def observe(self, interval: Interval) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    def observe(self, interval: SimulatedInterval) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         delivered = interval.delivered_pps
         self._best_pps = np.maximum(self._best_pps, delivered)
         rtt_min_s = np.minimum(interval.rtt_min_s, interval.rtt_s)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a policy sees: the measurements of an interval, and the echo of what was sent in one.
+"""What a policy sees, in the simulator and on the kernel: an interval's measurements, and its echo.
 
 Two views of the same feedback. `Interval` holds what arrived during the interval, as a kernel counts it.
 `Echo` holds the fate of the packets *sent* in an interval, known one RTT later, when the last of them is
@@ -8,12 +8,12 @@ acknowledged or lost; Jury §3.1 and LTP §4 take their signals from it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Final
 
 import numpy as np
 
-from ltp_switcher.policies.simulator.paths import Bools, Floats, Indices
+from ltp_switcher.policies.arrays import Bools, Floats, Indices
 
 NOTHING: Final = 1e-6
 """Packets below which a fluid's share is rounding, not data."""
@@ -21,7 +21,7 @@ NOTHING: Final = 1e-6
 
 @dataclass(frozen=True)
 class Echo:
-    """Fate of the packets that each flow sent in one interval, shape (F, E) each. NaN: not known yet."""
+    """Fate of the packets that each flow sent in one interval, shape as `Interval`. NaN: not known yet."""
 
     index: Floats
     """Number of the interval in which they were sent, from 0; -1: none yet."""
@@ -36,7 +36,7 @@ class Echo:
 
 @dataclass(frozen=True)
 class Interval:
-    """One control interval, shape (F, E) each unless (E,) is said."""
+    """One control interval as its senders see it; arrays of one shape, (F, E) or (n,)."""
 
     end_s: float
     length_s: float
@@ -55,15 +55,32 @@ class Interval:
     echo: Echo
     previous_echo: Echo
     """The echo before `echo`."""
-    queued_pkts: Floats
-    """In the bottleneck's queue at the end, (E,)."""
-    capacity_pps: Floats
-    """Mean over the interval, (E,)."""
 
     @property
     def delivered_pps(self) -> Floats:
         """Rate of acknowledged packets, a second."""
         return self.acked_pkts / self.length_s
+
+    def flat(self, rows: int) -> Interval:
+        """The first `rows` rows of (F, E) as flows of their own, shape (rows * E,), row-major."""
+
+        def cut(echo: Echo) -> Echo:
+            return Echo(*(getattr(echo, field.name)[:rows].reshape(-1) for field in fields(Echo)))
+
+        return Interval(
+            end_s=self.end_s,
+            length_s=self.length_s,
+            **{name: getattr(self, name)[:rows].reshape(-1) for name in _MEASURED},
+            echo=cut(self.echo),
+            previous_echo=cut(self.previous_echo),
+        )
+
+
+_MEASURED: Final = tuple(
+    field.name
+    for field in fields(Interval)
+    if field.name not in ("end_s", "length_s", "echo", "previous_echo")
+)
 
 
 class EchoTracker:
