@@ -76,7 +76,9 @@ class SignalsTask:
         if self._bounded and self.signals.law is Law.WINDOW:
             # A generator that follows from the episode alone, so that equal seeds start equally.
             rng = np.random.default_rng(np.round(paths.rate_mbps[:4] * 1e6).astype(np.uint64))
-            window_pkts = self.bdp_pkts * np.exp(rng.uniform(*np.log(START_BDP), shape))
+            window_pkts = self.bdp_pkts * np.exp(
+                rng.uniform(np.log(START_BDP[0]), np.log(START_BDP[1]), shape)
+            )
             simulator.set_window(window_pkts)
         self._window_pkts = window_pkts.reshape(-1)
         self.signals.begin(self._slots, self._window_pkts)
@@ -95,14 +97,15 @@ class SignalsTask:
                 window_pkts = np.minimum(window_pkts, LIMIT_BDP * self.bdp_pkts)
             self.simulator.set_window(window_pkts)
         elif self.signals.law is Law.AIMD:
-            now = self.simulator.aimd.parameters
-            now[:] = np.where(np.isnan(wanted.T.reshape(now.shape)), now, wanted.T.reshape(now.shape))
+            alphas = self.simulator.aimd.parameters
+            new_alphas = wanted.T.reshape(alphas.shape)
+            np.copyto(alphas, new_alphas, where=~np.isnan(new_alphas))
         else:
             for column, now in zip(
                 wanted.T, (self.simulator.cubic.beta, self.simulator.cubic.c), strict=True
             ):
                 new = column.reshape(shape)
-                now[: self.agents] = np.where(np.isnan(new), now[: self.agents], new)
+                np.copyto(now[: self.agents], new, where=~np.isnan(new))
 
     def observe(self, interval: SimulatedInterval) -> tuple[Array, Array]:
         """See `Task`."""
