@@ -31,16 +31,37 @@ def load(
     Raises `ConfigError` naming the key, its value and what is allowed.
     """
     keys = schema()
-    values: dict[str, Value] = {}
-    for name, raw in _read_file(path).items():
-        values[name] = check(_known(name, raw, keys), raw)
+    values = check_values(_read_file(path))
     for variable, text in (environment or {}).items():
         if variable.startswith(ENVIRONMENT_PREFIX) and variable not in ENVIRONMENT_OWN:
             found = _of_variable(variable, text, keys)
             values[found.path] = check(found, parse_text(found, text), variable)
-    for name, value in (overrides or {}).items():
-        values[name] = check(_known(name, value, keys), value)
-    return _build(values)
+    return _build({**values, **check_values(overrides or {})})
+
+
+def check_values(values: Mapping[str, object]) -> dict[str, Value]:
+    """Values by key path, checked. Raises `ConfigError`."""
+    keys = schema()
+    return {name: check(_known(name, raw, keys), raw) for name, raw in values.items()}
+
+
+def flatten(document: Mapping[str, object]) -> dict[str, object]:
+    """Tables of sections as values by key path."""
+    flat: dict[str, object] = {}
+    for section, entries in document.items():
+        if isinstance(entries, Mapping):
+            flat.update({f"{section}.{name}": value for name, value in entries.items()})
+        else:
+            flat[section] = entries
+    return flat
+
+
+def parse_assignment(text: str) -> tuple[str, object]:
+    """Key path and value of `section.key=value`. Raises `ConfigError` where there is no such key."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise ConfigError("setting", text, "section.key=value")
+    return name, parse_text(_known(name, value, schema()), value)
 
 
 def check(key: Key, raw: object, source: str = "") -> Value:
@@ -155,13 +176,7 @@ def _read_file(path: Path | None) -> dict[str, object]:
         raise ConfigError("config", str(file), f"a file that can be read ({error.strerror})") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError("config", str(file), f"a TOML file ({error})") from error
-    flat: dict[str, object] = {}
-    for section, entries in content.items():
-        if not isinstance(entries, dict):
-            flat[section] = entries
-            continue
-        flat.update({f"{section}.{name}": value for name, value in entries.items()})
-    return flat
+    return flatten(content)
 
 
 def _known(name: str, value: object, keys: Mapping[str, Key]) -> Key:

@@ -22,6 +22,7 @@ from ltp_switcher.eval.paths import SCENARIOS
 from ltp_switcher.eval.results import KERNELS, Job
 from ltp_switcher.eval.scenario import Scenario, load_scenario
 from ltp_switcher.eval.schemes import AVAILABLE, DAEMON_SCHEMES, KERNEL_ARMS, check_scheme
+from ltp_switcher.eval.settings import parse_assignments
 from ltp_switcher.eval.summary import rounded
 
 EXIT_ERROR: Final = 1
@@ -51,6 +52,7 @@ def _run(arguments: argparse.Namespace, console: Console, progress: Console) -> 
     scenario = find_scenario(arguments.scenario)
     if arguments.scheme is not None:
         scenario = scenario.with_scheme(arguments.scheme, every_flow=arguments.every_flow)
+    scenario = scenario.with_settings(parse_assignments(arguments.settings))
     figures = _figures()
     job = Job(scenario, arguments.seed, arguments.kernel)
     arguments.out.mkdir(parents=True, exist_ok=True)
@@ -64,7 +66,8 @@ def _run(arguments: argparse.Namespace, console: Console, progress: Console) -> 
 
 
 def _compare(arguments: argparse.Namespace, console: Console, progress: Console) -> None:
-    scenarios = [find_scenario(name) for name in arguments.scenario]
+    settings = parse_assignments(arguments.settings)
+    scenarios = [find_scenario(name).with_settings(settings) for name in arguments.scenario]
     schemes = [check_scheme("--schemes", name) for name in arguments.schemes]
     figures = _figures()
     out: Path = arguments.out
@@ -207,6 +210,14 @@ def _command(
 def _run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--every-flow", action="store_true", help="a scheme replaces all flows', not the first's"
+    )
+    parser.add_argument(
+        "--set",
+        dest="settings",
+        action="append",
+        default=[],
+        metavar="SECTION.KEY=VALUE",
+        help="a setting of the daemon, for schemes that run one; may be given again",
     )
     _cache_option(parser)
 

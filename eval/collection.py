@@ -25,8 +25,10 @@ from ltp_switcher.encoder.dataset import DATA
 from ltp_switcher.errors import LabError, LtpSwitcherError
 from ltp_switcher.eval.lab import boot, kernels
 from ltp_switcher.eval.lab.layers import GUEST, compiled, link_module
+from ltp_switcher.eval.lab.run import DAEMON_CONFIG, daemon_config
 from ltp_switcher.eval.lab.schedule import encode
 from ltp_switcher.eval.scenario import Flow, Link, LinkStep, Scenario
+from ltp_switcher.eval.settings import Settings
 
 SPLITS: Final = {"train": 24, "validation": 4, "test": 8}
 """Paths of each split. The encoder is fitted to the first, stopped by the second, judged by the third."""
@@ -41,27 +43,13 @@ LOSS: Final = (0.001, 0.02)
 
 _RECORDING: Final = "/run/lab/recording.npy"
 _RESULTS: Final = "/run/lab/results"
-_SCRIPT: Final = """set -e
+_SCRIPT: Final = f"""set -e
 . /lab/network
 insmod /lib/mutant/tcp_mutant.ko
-mkdir -p /run/ltp-switcher
-PYTHONHASHSEED=0 python3 -m ltp_switcher.daemon.cli run --config /lab/daemon.toml \
-    --record {recording} >/run/lab/daemon.log 2>&1 &
-daemon=$!
-while [ ! -S /run/ltp-switcher/control.sock ]; do
-    kill -0 "$daemon" 2>/dev/null || {{ cat /run/lab/daemon.log; exit 1; }}
-    sleep 0.05
-done
-/lab/bin/traffic /lab/schedule /lab/flows {end_ms} {results}
+start_daemon {DAEMON_CONFIG} --record {_RECORDING}
+/lab/bin/traffic /lab/schedule /lab/flows {{end_ms}} {_RESULTS}
 kill -TERM "$daemon"
-wait "$daemon" || {{ cat /run/lab/daemon.log; exit 1; }}
-"""
-_DAEMON: Final = """[daemon]
-policy = "dwell-random"
-seed = {seed}
-state_dir = ""
-[pool]
-arms = {pool}
+wait "$daemon" || {{{{ cat /run/lab/daemon.log; exit 1; }}}}
 """
 
 
@@ -127,18 +115,17 @@ def collect_path(scenario: Scenario, pool: tuple[str, ...], seed: int, kernel: s
     Raises:
         LabError: the guest failed, or its kernel complained.
     """
+    settings: Settings = (("daemon.state_dir", ""), ("pool.arms", pool))
     result = boot(
         kernel=kernel,
-        script=_SCRIPT.format(
-            recording=_RECORDING, results=_RESULTS, end_ms=round(scenario.duration_s * 1e3)
-        ),
+        script=_SCRIPT.format(end_ms=round(scenario.duration_s * 1e3)),
         overlay={
             "lab/link.ko": link_module(kernels.kernel(kernel)),
             "lab/schedule": encode(scenario, None, seed),
             "lab/flows": f"mutant - 0 {round(scenario.duration_s * 1e6)}\n".encode(),
             "lab/bin/traffic": compiled(GUEST / "traffic"),
             "lab/network": GUEST / "network",
-            "lab/daemon.toml": _DAEMON.format(seed=seed, pool=json.dumps(pool)).encode(),
+            DAEMON_CONFIG: daemon_config("dwell-random", seed, settings),
         },
         collect=[_RECORDING],
         python=True,

@@ -18,6 +18,8 @@ A scenario file is TOML and the one input of every runner:
     start_s = 0.0             # optional, default 0
     stop_s = 60.0             # optional, default the scenario's end
     rtt_ms = 40.0             # optional, overrides the link's base RTT for this flow at all times
+    [settings.kernel]         # optional: sections and keys of the daemon's configuration file
+    restore = "reinit"
 
 Rates are of the bottleneck's wire, in Mbit/s (10^6 bit/s); the RTT is the path's without queueing.
 """
@@ -35,6 +37,7 @@ from typing import Final
 
 from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.schemes import check_scheme
+from ltp_switcher.eval.settings import Settings, merged, parse_table
 
 PACKET_BYTES: Final = 1500
 """Size in which buffers are counted: one full Ethernet payload."""
@@ -129,6 +132,12 @@ class Scenario:
     duration_s: float
     link: Link
     flows: tuple[Flow, ...]
+    settings: Settings = ()
+    """Of the daemon, where the scheme needs one."""
+
+    def with_settings(self, settings: Settings) -> Scenario:
+        """Return the scenario with these settings of the daemon over its own."""
+        return replace(self, settings=merged(self.settings, settings))
 
     def with_scheme(self, scheme: str, *, every_flow: bool = False) -> Scenario:
         """Return the scenario with `scheme` on its first flow, or on all.
@@ -197,13 +206,14 @@ def parse_scenario(document: Mapping[str, object]) -> Scenario:
     Raises:
         ConfigError: naming the field's path, its value and what is allowed.
     """
-    root = _Table("", document, ("name", "duration_s", "link", "flow"))
+    root = _Table("", document, ("name", "duration_s", "link", "flow", "settings"))
     duration_s = root.number("duration_s")
     link = _link(root.table("link"), duration_s)
     flows = tuple(_flow(table, duration_s) for table in root.tables("flow", _FLOW_KEYS))
     if not 1 <= len(flows) <= FLOWS_MAX:
         raise ConfigError("flow", len(flows), f"1 to {FLOWS_MAX} tables [[flow]]")
-    return Scenario(root.text("name"), duration_s, link, flows)
+    settings = parse_table(root.mapping("settings")) if "settings" in root else ()
+    return Scenario(root.text("name"), duration_s, link, flows, settings)
 
 
 _LINK_KEYS: Final = ("rate_mbps", "trace", "rtt_ms", "buffer_bdp", "buffer_pkts", "loss", "step")
@@ -314,6 +324,12 @@ class _Table:
         value = self.required(key)
         if not isinstance(value, str) or not value.strip():
             raise ConfigError(self.field(key), value, "a text that is not empty")
+        return value
+
+    def mapping(self, key: str) -> dict[str, object]:
+        value = self.required(key)
+        if not isinstance(value, dict):
+            raise ConfigError(self.field(key), value, f"tables [{self.field(key)}.SECTION]")
         return value
 
     def table(self, key: str) -> _Table:

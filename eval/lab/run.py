@@ -26,6 +26,7 @@ from ltp_switcher.eval.paths import REPOSITORY
 from ltp_switcher.eval.scenario import Scenario
 from ltp_switcher.eval.schemes import DAEMON_SCHEMES, PINNED_PREFIX
 from ltp_switcher.eval.series import BIN_S, COLUMNS
+from ltp_switcher.eval.settings import Settings, merged, to_config
 
 START_JITTER_US: Final = 10_000
 """A flow starts up to this much after its `start_s`, drawn from the seed, so that seeds differ."""
@@ -34,7 +35,7 @@ RESULTS: Final = "/run/lab/results"
 _LIVE_S: Final = 0.5
 _WALL_PER_VIRTUAL: Final = 60.0
 _SETUP_S: Final = 300.0
-_DAEMON_CONFIG: Final = "/lab/daemon.toml"
+DAEMON_CONFIG: Final = "/lab/daemon.toml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,8 @@ def run_scenario(
         "lab/network": GUEST / "network",
     }
     if daemon:
-        overlay[_DAEMON_CONFIG] = _daemon_config(daemon, seed)
+        policy = "mutant" if daemon == "switcher" else daemon
+        overlay[DAEMON_CONFIG] = daemon_config(policy, seed, scenario.settings)
     result = boot(
         kernel=kernel,
         script=_script(scenario, daemon),
@@ -193,7 +195,7 @@ def _script(scenario: Scenario, daemon: str | None) -> str:
             lines.append(f"modprobe tcp_{protocol}")
     watched = ""
     if daemon:
-        lines.append(f"start_daemon {_DAEMON_CONFIG}")
+        lines.append(f"start_daemon {DAEMON_CONFIG}")
         watched = ' "$daemon"'
     end_ms = round(scenario.duration_s * 1e3)
     lines.append(f"/lab/bin/traffic /lab/schedule /lab/flows {end_ms} {RESULTS}{watched}")
@@ -203,9 +205,9 @@ def _script(scenario: Scenario, daemon: str | None) -> str:
     return "\n".join([*lines, ""])
 
 
-def _daemon_config(scheme: str, seed: int) -> bytes:
-    policy = "mutant" if scheme == "switcher" else "random"
-    return f'[daemon]\npolicy = "{policy}"\nseed = {seed}\n'.encode()
+def daemon_config(policy: str, seed: int, settings: Settings) -> bytes:
+    """Return the daemon's configuration file for a run of this seed."""
+    return to_config(merged(settings, (("daemon.policy", policy), ("daemon.seed", seed)))).encode()
 
 
 def _follower(scenario: Scenario, on_progress: Callable[[Sample], None]) -> Callable[[str], None]:
