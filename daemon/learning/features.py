@@ -116,73 +116,84 @@ _HALVES: Final = _columns(
 )  # fmt: skip
 
 
-class BlockWindow:
-    """Mean, minimum and maximum over the last `blocks` blocks of `length` steps, per slot.
+class BlockWindows:
+    """Mean, minimum and maximum over the windows' last blocks, per slot; all windows advance together.
 
-    Maxima are kept negated beside the minima, so that one reduction serves both.
+    At a few flows a step's cost is the number of array operations, not their size. Maxima are kept
+    negated beside the minima, so that one reduction serves both.
     """
 
-    def __init__(self, capacity: int, blocks: int, length: int) -> None:
-        self.length = length
-        self._kept = blocks - 1
-        width = len(SIGNALS)
-        self._ring_extreme = np.full((capacity, self._kept, 2 * width), np.inf)
-        self._ring_sum = np.zeros((capacity, self._kept, width))
+    _LENGTH: Final = np.array([length for _, _, length in WINDOWS])
+    # The block in progress is not in the ring.
+    _KEPT: Final = np.array([blocks - 1 for _, blocks, _ in WINDOWS])
+
+    def __init__(self, capacity: int) -> None:
+        width, windows = len(SIGNALS), len(WINDOWS)
+        self._ring_extreme = [np.full((capacity, kept, 2 * width), np.inf) for kept in self._KEPT]
+        self._ring_sum = [np.zeros((capacity, kept, width)) for kept in self._KEPT]
         # Over the complete blocks, then over the block in progress.
-        self._extreme = np.full((2, capacity, 2 * width), np.inf)
-        self._sum = np.zeros((2, capacity, width))
+        self._extreme = np.full((2, capacity, windows, 2 * width), np.inf)
+        self._sum = np.zeros((2, capacity, windows, width))
 
     def grow(self, capacity: int) -> None:
         """Make room for more slots."""
-        more = capacity - len(self._ring_sum)
-        self._ring_extreme = np.pad(self._ring_extreme, ((0, more), (0, 0), (0, 0)), constant_values=np.inf)
-        self._ring_sum = np.pad(self._ring_sum, ((0, more), (0, 0), (0, 0)))
-        self._extreme = np.pad(self._extreme, ((0, 0), (0, more), (0, 0)), constant_values=np.inf)
-        self._sum = np.pad(self._sum, ((0, 0), (0, more), (0, 0)))
+        more = (0, capacity - self._sum.shape[1])
+        none = (0, 0)
+        self._ring_extreme = [
+            np.pad(ring, (more, none, none), constant_values=np.inf) for ring in self._ring_extreme
+        ]
+        self._ring_sum = [np.pad(ring, (more, none, none)) for ring in self._ring_sum]
+        self._extreme = np.pad(self._extreme, (none, more, none, none), constant_values=np.inf)
+        self._sum = np.pad(self._sum, (none, more, none, none))
 
     def reset(self, slots: Slots) -> None:
         """Forget what the slots have seen."""
-        self._ring_extreme[slots] = np.inf
-        self._ring_sum[slots] = 0.0
+        for extremes, sums in zip(self._ring_extreme, self._ring_sum, strict=True):
+            extremes[slots] = np.inf
+            sums[slots] = 0.0
         self._extreme[:, slots] = np.inf
         self._sum[:, slots] = 0.0
 
-    def push(self, slots: Slots, steps: NDArray[np.int64], extreme: Floats, mean: Floats) -> Floats:
-        """Add one step and return the window's statistics.
+    def push(
+        self, slots: Slots, steps: NDArray[np.int64], extreme: Floats, mean: Floats, out: Floats
+    ) -> None:
+        """Add one step and write the windows' statistics.
 
         Args:
             slots: shape (n,), each at most once.
             steps: shape (n,), steps that the slot has seen before this one.
             extreme: shape (n, 10), minima of the five signals, then their negated maxima.
             mean: shape (n, 5).
-
-        Returns:
-            Shape (n, 5, 3): mean, minimum, maximum.
+            out: shape (n, 5, 3, 3): signal, window, and mean, minimum, maximum.
         """
-        running = np.minimum(self._extreme[1, slots], extreme)
-        total = self._sum[1, slots] + mean
-        spanned = self._kept * self.length
-        count = np.minimum(steps - steps % self.length, spanned) + steps % self.length + 1
-        low = np.minimum(self._extreme[0, slots], running)
         width = mean.shape[1]
-        out = np.empty((len(slots), width, 3))
-        out[:, :, 0] = (self._sum[0, slots] + total) / count[:, None]
-        out[:, :, 1] = low[:, :width]
-        out[:, :, 2] = -low[:, width:]
-        full = (steps + 1) % self.length == 0
-        if full.any():
-            self._close(slots[full], (steps[full] // self.length) % self._kept, running[full], total[full])
-            running[full] = np.inf
-            total[full] = 0.0
+        complete, begun = np.divmod(steps[:, None], self._LENGTH)
+        running = np.minimum(self._extreme[1, slots], extreme[:, None])
+        total = self._sum[1, slots] + mean[:, None]
+        count = np.minimum(complete, self._KEPT) * self._LENGTH + begun + 1
+        low = np.minimum(self._extreme[0, slots], running)
+        by_window = out.transpose(0, 2, 1, 3)
+        by_window[..., 0] = (self._sum[0, slots] + total) / count[..., None]
+        by_window[..., 1] = low[..., :width]
+        np.negative(low[..., width:], out=by_window[..., 2])
+        full = begun == self._LENGTH - 1
+        for window in np.flatnonzero(full.any(axis=0)).tolist():
+            flows = np.flatnonzero(full[:, window])
+            at = complete[flows, window] % self._KEPT[window]
+            self._close(window, slots[flows], at, running[flows, window], total[flows, window])
+            running[flows, window] = np.inf
+            total[flows, window] = 0.0
         self._extreme[1, slots] = running
         self._sum[1, slots] = total
-        return out
 
-    def _close(self, slots: Slots, at: NDArray[np.int64], extreme: Floats, total: Floats) -> None:
-        self._ring_extreme[slots, at] = extreme
-        self._ring_sum[slots, at] = total
-        self._extreme[0, slots] = self._ring_extreme[slots].min(axis=1)
-        self._sum[0, slots] = self._ring_sum[slots].sum(axis=1)
+    def _close(
+        self, window: int, slots: Slots, at: NDArray[np.int64], extreme: Floats, total: Floats
+    ) -> None:
+        extremes, sums = self._ring_extreme[window], self._ring_sum[window]
+        extremes[slots, at] = extreme
+        sums[slots, at] = total
+        self._extreme[0, slots, window] = extremes[slots].min(axis=1)
+        self._sum[0, slots, window] = sums[slots].sum(axis=1)
 
 
 class FeatureWindows:
@@ -190,7 +201,7 @@ class FeatureWindows:
 
     def __init__(self, capacity: int = 64) -> None:
         self._steps = np.zeros(capacity, np.int64)
-        self._windows = [BlockWindow(capacity, blocks, length) for _, blocks, length in WINDOWS]
+        self._windows = BlockWindows(capacity)
 
     @property
     def capacity(self) -> int:
@@ -200,14 +211,12 @@ class FeatureWindows:
     def grow(self, capacity: int) -> None:
         """Make room for more slots."""
         self._steps = np.pad(self._steps, (0, capacity - self.capacity))
-        for window in self._windows:
-            window.grow(capacity)
+        self._windows.grow(capacity)
 
     def reset(self, slots: Slots) -> None:
         """Start the slots anew, as for new flows."""
         self._steps[slots] = 0
-        for window in self._windows:
-            window.reset(slots)
+        self._windows.reset(slots)
 
     def push(self, slots: Slots, records: RecordArray) -> NDArray[np.float32]:
         """Add one step's records and return the scaled features, shape (n, 55), each within ±4."""
@@ -240,8 +249,7 @@ class FeatureWindows:
         extreme = np.concatenate([low, -high], axis=1)
         raw = np.empty((n, N_FEATURES))
         bold = raw[:, 10:].reshape(n, len(SIGNALS), len(WINDOWS), 3)
-        for i, window in enumerate(self._windows):
-            bold[:, :, i] = window.push(slots, steps, extreme, mean)
+        self._windows.push(slots, steps, extreme, mean, bold)
 
         rtt_us = halves[:, 1]
         min_rtt_us = halves[:, 2]

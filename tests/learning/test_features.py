@@ -10,7 +10,7 @@ from ltp_switcher.daemon.learning.features import (
     N_FEATURES,
     SIGNALS,
     WINDOWS,
-    BlockWindow,
+    BlockWindows,
     FeatureWindows,
 )
 
@@ -155,11 +155,13 @@ def test_relative_features_do_not_see_the_scale() -> None:
     np.testing.assert_allclose(one[0, others], two[0, others], atol=1e-5)
 
 
-def test_a_window_spans_at_most_its_size() -> None:
-    window = BlockWindow(1, blocks=20, length=10)
+def test_the_windows_span_at_most_their_size() -> None:
+    windows = BlockWindows(1)
     slot = np.zeros(1, np.intp)
-    for t in range(400):
+    for t in range(1200):
         value = np.full((1, 5), float(t))
-        out = window.push(slot, np.array([t]), np.concatenate([value, -value], axis=1), value)
-        span = out[0, 0, 2] - out[0, 0, 1] + 1
-        assert span == min(t + 1, 191 + t % 10)
+        out = np.empty((1, 5, 3, 3))
+        windows.push(slot, np.array([t]), np.concatenate([value, -value], axis=1), value, out)
+        span = out[0, 0, :, 2] - out[0, 0, :, 1] + 1
+        assert span.tolist() == [min(t + 1, 10), min(t + 1, 191 + t % 10), min(t + 1, 951 + t % 50)]
+        assert np.allclose(out[0, 0, :, 0], t - (span - 1) / 2)
