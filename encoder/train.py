@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ltp_switcher import artifacts
 from ltp_switcher.encoder import artifact as files
 from ltp_switcher.encoder.baselines import Scores, fit_linear, fit_means, score
 from ltp_switcher.encoder.dataset import DATA, Sequence, digest, load_sequences, weights
@@ -177,16 +177,6 @@ def cut_unseen_arms(model: TorchEncoder, sequences: list[Sequence], features: in
         model.gru.weight_ih_l0[:, features:] *= torch.from_numpy(seen.astype(np.float32))
 
 
-def revision() -> str:
-    """The repository's commit, or "unknown" outside of one."""
-    done = subprocess.run(
-        ["git", "-C", str(Path(__file__).resolve().parent), "rev-parse", "HEAD"],
-        capture_output=True,
-        text=True,
-    )
-    return done.stdout.strip() or "unknown"
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Command line; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m ltp_switcher.encoder.train", description=__doc__)
@@ -208,7 +198,7 @@ def main(arguments: list[str] | None = None) -> int:
             known["counts"],
             {
                 "command": f"python -m ltp_switcher.encoder.train --seed {settings.seed}",
-                "revision": revision(),
+                "revision": artifacts.revision(),
                 "data": digest(data),
                 "settings": asdict(settings),
                 "paths": {split: len(members) for split, members in data.items()},

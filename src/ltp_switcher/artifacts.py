@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -94,3 +95,13 @@ def read(
         found = metadata.get("version") if isinstance(metadata, dict) else None
         raise ArtifactError(f"{what} {path} is of version {found}; this release reads {version}")
     return arrays, metadata
+
+
+def revision() -> str:
+    """The repository's commit, which an artifact's metadata names; "unknown" outside of one."""
+    done = subprocess.run(
+        ["git", "-C", str(Path(__file__).resolve().parent), "rev-parse", "HEAD"],
+        capture_output=True,
+        text=True,
+    )
+    return done.stdout.strip() or "unknown"

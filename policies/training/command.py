@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the trainers of all policies share: arguments, runs over several seeds, choice of weights, export.
+
+A policy's `train.py` describes itself as a `Trainer` and is done:
+
+    def main(arguments: Sequence[str] | None = None) -> int:
+        return run(JuryTrainer(), parser("jury", __doc__).parse_args(arguments))
+
+A run with `--out DIR` leaves there, for every seed, `seed-N/` with checkpoint, curve and the best weights
+so far; and, over all seeds, `curve.png` and `results.json`. With `--resume` each seed goes on where it
+stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Final, Protocol, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from ltp_switcher import artifacts
+from ltp_switcher.errors import InvalidValueError, LtpSwitcherError
+from ltp_switcher.policies.export import Card, save
+from ltp_switcher.policies.inference import Layer
+from ltp_switcher.policies.training import curves
+from ltp_switcher.policies.training.loop import Agent, Episodes, Row, Schedule, evaluate, train
+
+Networks = Mapping[str, tuple[Sequence[Layer], Mapping[str, NDArray[np.generic]]]]
+A = TypeVar("A", bound=Agent)
+
+CHOSEN_BY: Final = "reward"
+"""The figure of `Trainer.evaluate` by which the best of several seeds is chosen; larger is better."""
+_VALIDATION_SEED: Final = 1_000_003
+"""Of the links on which the best episode's weights are chosen: the same in all runs, trained on in none."""
+
+
+class Trainer(Protocol[A]):
+    """What a policy tells the trainer of itself. `A` is its kind of agent, `Td3` or `Dqn`."""
+
+    name: str
+    """Of the policy or its variant; names the weights and the card."""
+    schedule: Schedule
+    """A full training; `--episodes` shortens it."""
+    limits: tuple[str, ...]
+    """For the card: where the policy has not been trained or is known to fail, one sentence each."""
+
+    def environment(self) -> Episodes:
+        """Build what is trained in. Episodes differ by the seeds that the loop draws, not by this."""
+
+    def agent(self, seed: int, device: str) -> A:
+        """Build a fresh agent."""
+
+    def evaluate(self, agent: A) -> Mapping[str, float]:
+        """Judge the trained agent, without exploration, on links kept for it; must have "reward"."""
+
+    def networks(self, agent: A) -> Networks:
+        """What to export, by name: layers and arrays, as of `Stack`."""
+
+    def settings(self) -> Mapping[str, object]:
+        """Hyperparameters, region and roster, for the card."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One seed's training: figures of the evaluation, the episode whose weights are kept, wall time."""
+
+    figures: dict[str, float]
+    best_episode: int
+    wall_s: float
+
+
+def parser(name: str, description: str | None) -> argparse.ArgumentParser:
+    """The arguments that all trainers have; a policy may add its own."""
+    made = argparse.ArgumentParser(
+        prog=f"python -m ltp_switcher.policies.{name}.train",
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("--out", type=Path, required=True, help="folder for checkpoints, curves and results")
+    made.add_argument("--seeds", type=int, nargs="+", default=[1], help="trained one after another (1)")
+    made.add_argument("--resume", action="store_true", help="go on from the checkpoints in --out")
+    made.add_argument("--episodes", type=int, help="train only so long (default: the policy's own schedule)")
+    made.add_argument(
+        "--validate-every",
+        type=int,
+        default=5,
+        metavar="N",
+        help="every N episodes, and at the end, try the policy on held-out links and keep the best (5)",
+    )
+    made.add_argument("--export", type=Path, metavar="FILE", help="write the best seed's weights (.npz)")
+    made.add_argument("--device", default="cpu", help="PyTorch's device (cpu)")
+    made.add_argument("--json", action="store_true", help="print the results as JSON")
+    return made
+
+
+def run(trainer: Trainer[A], options: argparse.Namespace) -> int:
+    """Train, evaluate and export as the options of `parser` say; returns the exit status."""
+    try:
+        _check(options)
+        schedule = trainer.schedule
+        if options.episodes is not None:
+            schedule = replace(schedule, episodes=options.episodes)
+        # More threads would be no faster on networks this small, and would change the sums' last digits.
+        torch.set_num_threads(1)
+        runs: dict[int, list[Row]] = {}
+        outcomes: dict[int, Outcome] = {}
+        agents: dict[int, A] = {}
+        for seed in options.seeds:
+            agents[seed], runs[seed], outcomes[seed] = _one_seed(trainer, schedule, seed, options)
+            curves.draw(runs, options.out / "curve.png", title=trainer.name)
+        results = {str(seed): asdict(outcome) for seed, outcome in outcomes.items()}
+        (options.out / "results.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        if options.export is not None:
+            seeds = sorted(outcomes, key=lambda seed: -outcomes[seed].figures[CHOSEN_BY])
+            card = _card(trainer, schedule, seeds, outcomes)
+            save(options.export, trainer.networks(agents[seeds[0]]), card)
+    except LtpSwitcherError as error:
+        print(f"train: {error}", file=sys.stderr)
+        return 1
+    _print(results, as_json=options.json)
+    return 0
+
+
+def _check(options: argparse.Namespace) -> None:
+    if options.episodes is not None and options.episodes < 1:
+        raise InvalidValueError("--episodes", options.episodes, "1 or more")
+    if options.validate_every < 1:
+        raise InvalidValueError("--validate-every", options.validate_every, "1 or more")
+    if len(set(options.seeds)) < len(options.seeds) or min(options.seeds) < 0:
+        raise InvalidValueError("--seeds", options.seeds, "different numbers, 0 or more")
+
+
+def _one_seed(
+    trainer: Trainer[A], schedule: Schedule, seed: int, options: argparse.Namespace
+) -> tuple[A, list[Row], Outcome]:
+    """Train one seed and leave the agent with the weights of its best episode."""
+    out = options.out / f"seed-{seed}"
+    agent = trainer.agent(seed, options.device)
+    best = _Best(agent, trainer.environment(), schedule, options.validate_every, out)
+    if options.resume:
+        best.resume()
+    with _Progress(f"{trainer.name} seed {seed}", schedule.episodes) as progress:
+
+        def on_row(row: Row) -> None:
+            best.consider(row)
+            progress.show(row, best.reward)
+
+        rows = train(
+            agent,
+            trainer.environment(),
+            schedule,
+            seed=seed,
+            out=out,
+            resume=options.resume,
+            on_row=on_row,
+        )
+    best.restore()
+    return agent, rows, Outcome(dict(trainer.evaluate(agent)), best.episode, sum(row.wall_s for row in rows))
+
+
+class _Best:
+    """The weights with the best reward on links kept for the choice, on disk as `best.pt`."""
+
+    def __init__(
+        self, agent: Agent, environment: Episodes, schedule: Schedule, every: int, out: Path
+    ) -> None:
+        self.reward = -np.inf
+        self.episode = -1
+        self._agent = agent
+        self._environment = environment
+        self._last = schedule.episodes - 1
+        self._every = every
+        self._path = out / "best.pt"
+
+    def resume(self) -> None:
+        """Take up the best of a run that was cut off."""
+        if self._path.exists():
+            kept = torch.load(self._path, weights_only=True)
+            self.reward, self.episode = kept["reward"], kept["episode"]
+
+    def consider(self, row: Row) -> None:
+        """Try the agent after an episode, if it is its turn."""
+        if (row.episode + 1) % self._every and row.episode != self._last:
+            return
+        reward = evaluate(self._agent, self._environment, seed=_VALIDATION_SEED)
+        if reward > self.reward:
+            self.reward, self.episode = reward, row.episode
+            kept = {"agent": self._agent.state_dict(), "reward": reward, "episode": row.episode}
+            partial = self._path.with_suffix(".partial")
+            torch.save(kept, partial)
+            partial.replace(self._path)
+
+    def restore(self) -> None:
+        """Give the agent the best weights."""
+        if self._path.exists():
+            self._agent.load_state_dict(torch.load(self._path, weights_only=True)["agent"])
+
+
+class _Progress:
+    """A bar with the time left on a terminal, a line per episode in a log."""
+
+    def __init__(self, title: str, episodes: int) -> None:
+        self._console = Console(stderr=True)
+        self._title = title
+        self._episodes = episodes
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[reward]}"),
+            console=self._console,
+            disable=not self._console.is_terminal,
+        )
+        self._task = self._bar.add_task(title, total=episodes, reward="")
+        self._began = time.perf_counter()
+        self._shown = 0
+
+    def __enter__(self) -> _Progress:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def show(self, row: Row, best: float) -> None:
+        """After an episode."""
+        text = f"reward {row.reward:.3f}, best on held-out links {best:.3f}"
+        self._bar.update(self._task, completed=row.episode + 1, reward=text)
+        if not self._console.is_terminal:
+            self._shown += 1
+            left = self._episodes - row.episode - 1
+            left_s = (time.perf_counter() - self._began) / self._shown * left
+            print(
+                f"{self._title}: episode {row.episode + 1}/{self._episodes}, {text}, {row.wall_s:.1f} s, "
+                f"{left_s / 60:.0f} min left",
+                file=sys.stderr,
+                flush=True,
+            )
+
+
+def _card(
+    trainer: Trainer[A], schedule: Schedule, seeds: Sequence[int], outcomes: Mapping[int, Outcome]
+) -> Card:
+    """The card of the best seed's weights, with the reward of the others beside its figures."""
+    settings = {
+        **trainer.settings(),
+        "schedule": asdict(schedule),
+        "best_episode": outcomes[seeds[0]].best_episode,
+        "wall_s": round(outcomes[seeds[0]].wall_s, 1),
+    }
+    others = {f"{CHOSEN_BY}_seed_{seed}": outcomes[seed].figures[CHOSEN_BY] for seed in sorted(seeds)}
+    return Card(
+        policy=trainer.name,
+        command=shlex.join(["python", "-m", *_module_and_arguments()]),
+        revision=artifacts.revision(),
+        seeds=tuple(seeds),
+        settings=settings,
+        results={**outcomes[seeds[0]].figures, **others},
+        limits=trainer.limits,
+    )
+
+
+def _module_and_arguments() -> list[str]:
+    """How this process was started, with the names of files and folders in place of paths."""
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    module = spec.name if spec is not None else __name__
+    return [module, *(Path(argument).name for argument in sys.argv[1:])]
+
+
+def _print(results: Mapping[str, Mapping[str, object]], *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(results))
+        return
+    for seed, outcome in results.items():
+        figures = outcome["figures"]
+        assert isinstance(figures, dict)  # noqa: S101 (an Outcome as a dictionary)
+        told = ", ".join(f"{name} {value:.4g}" for name, value in figures.items())
+        print(f"seed {seed}: {told}")

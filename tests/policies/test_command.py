@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The trainers' command line, with a task whose best policy is known."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from tiny_tasks import Integrator  # noqa: E402
+
+from ltp_switcher.policies.export import load  # noqa: E402
+from ltp_switcher.policies.inference import Layer  # noqa: E402
+from ltp_switcher.policies.training import command  # noqa: E402
+from ltp_switcher.policies.training.loop import Schedule, evaluate  # noqa: E402
+from ltp_switcher.policies.training.networks import Stack  # noqa: E402
+from ltp_switcher.policies.training.td3 import Td3, Td3Config  # noqa: E402
+
+LAYERS = (Layer("dense", 16, "relu"), Layer("dense", 1, "tanh"))
+
+
+class Tiny:
+    name = "tiny"
+    schedule = Schedule(episodes=6, steps=10, updates=5)
+    limits = ("Only integrates.",)
+
+    def environment(self) -> Integrator:
+        return Integrator()
+
+    def agent(self, seed: int, device: str) -> Td3:
+        torch.manual_seed(seed)
+        config = Td3Config(exploration=0.3, random_frames=20, batch=32)
+        return Td3(Stack(1, LAYERS), 1, 1, head=LAYERS[:1], config=config, seed=seed, device=device)
+
+    def evaluate(self, agent: Td3) -> Mapping[str, float]:
+        return {"reward": evaluate(agent, Integrator(), seed=77)}
+
+    def networks(self, agent: Td3) -> command.Networks:
+        assert isinstance(agent.actor, Stack)
+        return {"actor": (LAYERS, agent.actor.arrays())}
+
+    def settings(self) -> Mapping[str, object]:
+        return {"step": 0.4}
+
+
+def train(*arguments: object) -> int:
+    parsed = command.parser("tiny", __doc__).parse_args([str(argument) for argument in arguments])
+    return command.run(Tiny(), parsed)
+
+
+def test_two_seeds_are_trained_and_the_better_one_is_exported(tmp_path: Path) -> None:
+    out, weights = tmp_path / "out", tmp_path / "tiny.npz"
+    assert train("--out", out, "--seeds", 4, 5, "--validate-every", 2, "--export", weights) == 0
+    results = json.loads((out / "results.json").read_text())
+    rewards = {int(seed): outcome["figures"]["reward"] for seed, outcome in results.items()}
+    networks, card = load(weights)
+    assert card["seeds"][0] == max(rewards, key=rewards.__getitem__)
+    assert card["results"]["reward"] == max(rewards.values())
+    assert card["settings"]["step"] == 0.4
+    assert not any(str(tmp_path) in str(value) for value in card.values())
+    assert networks["actor"].step(np.zeros((3, 0), np.float32), np.ones((3, 1), np.float32))[1].shape == (
+        3,
+        1,
+    )
+    assert (out / "curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_resumed_command_gives_what_the_uninterrupted_one_gives(tmp_path: Path) -> None:
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    assert train("--out", whole, "--validate-every", 2) == 0
+    assert train("--out", cut, "--validate-every", 2, "--episodes", 4) == 0
+    assert train("--out", cut, "--validate-every", 2, "--resume") == 0
+    first, second = (json.loads((out / "results.json").read_text())["1"] for out in (whole, cut))
+    assert first["figures"] == second["figures"]
+
+
+@pytest.mark.parametrize("wrong", [("--episodes", 0), ("--seeds", 1, 1), ("--validate-every", 0)])
+def test_wrong_arguments_are_named(
+    wrong: tuple[object, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train("--out", tmp_path, *wrong) == 1
+    assert str(wrong[0]) in capsys.readouterr().err
