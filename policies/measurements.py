@@ -88,6 +88,10 @@ class EchoTracker:
 
     Where an interval's last packet is acknowledged between two ticks, the curves are interpolated: with
     30 ticks to an interval, whole ticks would put 3 % of noise on every rate.
+
+    A flow's flat index is its place in the row-major (F, E). Intervals that last longer than said, and
+    ticks of different length for different flows, are told in the calls. Echoes later than `longest_rtt_s`
+    are left out.
     """
 
     def __init__(self, shape: tuple[int, int], interval_s: float, longest_rtt_s: float) -> None:
@@ -96,6 +100,7 @@ class EchoTracker:
         self._shape = shape
         size = shape[0] * shape[1]
         self._bounds = np.full((self._depth, size), np.inf)
+        self._lengths_s = np.full(self._depth, interval_s)
         self._closed = 0
         self._awaited = np.zeros(size, np.int64)
         self._next = np.full(size, np.inf)
@@ -105,21 +110,47 @@ class EchoTracker:
         self._echo = np.full((2, 5, size), np.nan)
         self._echo[:, 0] = -1.0
 
-    def close(self, sent: Floats) -> None:
-        """Note how much each flow had sent, shape (F, E), at the end of an interval."""
+    def resize(self, columns: int) -> None:
+        """Make room for more flows, where the shape has one row."""
+        more = columns - self._shape[1]
+        self._shape = (1, columns)
+        self._bounds = np.pad(self._bounds, ((0, 0), (0, more)), constant_values=np.inf)
+        self._awaited = np.pad(self._awaited, (0, more))
+        self._next = np.pad(self._next, (0, more), constant_values=np.inf)
+        self._mark = np.pad(self._mark, ((0, 0), (0, more)))
+        self._echo = np.pad(self._echo, ((0, 0), (0, 0), (0, more)), constant_values=np.nan)
+
+    def begin(self, flows: Indices, sent: Floats) -> None:
+        """Flows, by flat index, begin anew having sent so much, shape (n,): earlier packets make no echo."""
+        self._awaited[flows] = self._closed - 1
+        self._next[flows] = sent
+        # When the echo of what came before ends is known at the first cut, and its content never.
+        self._mark[:, flows] = np.nan
+        self._echo[:, :, flows] = np.nan
+        self._echo[:, 0, flows] = -1.0
+
+    def close(self, sent: Floats, length_s: float | None = None) -> None:
+        """Note how much each flow had sent, shape (F, E), at the end of an interval of this length."""
         bound = sent.reshape(-1)
         self._bounds[self._closed % self._depth] = bound
+        self._lengths_s[self._closed % self._depth] = self._interval_s if length_s is None else length_s
         np.copyto(self._next, bound, where=self._awaited == self._closed)
         self._closed += 1
 
     def tick(
-        self, now_s: float, tick_s: float, step: Floats, acked_step: Floats, rtt_s: Floats, totals: Floats
+        self,
+        now_s: float,
+        tick_s: float | Floats,
+        step: Floats,
+        acked_step: Floats,
+        rtt_s: Floats,
+        totals: Floats,
     ) -> None:
         """Take in one tick.
 
         Args:
             now_s: end of the tick.
-            tick_s: its length.
+            tick_s: its length, or shape (F, E) where it is not the same for all.
             step: packets acknowledged or found lost in it, shape (F, E).
             acked_step: of these, the acknowledged, shape (F, E).
             rtt_s: their RTT, shape (F, E).
@@ -128,6 +159,8 @@ class EchoTracker:
         """
         total = totals.reshape(3, -1)
         hit = np.flatnonzero(total[0] >= self._next)
+        if hit.size and not isinstance(tick_s, float):
+            tick_s = tick_s.reshape(-1)
         while hit.size:
             self._cut(hit, now_s, tick_s, step.reshape(-1), acked_step.reshape(-1), rtt_s.reshape(-1), total)
             # An interval in which nothing was sent ends where the one before it ended.
@@ -137,7 +170,7 @@ class EchoTracker:
         self,
         hit: Indices,
         now_s: float,
-        tick_s: float,
+        tick_s: float | Floats,
         step: Floats,
         acked_step: Floats,
         rtt_s: Floats,
@@ -154,13 +187,17 @@ class EchoTracker:
                 bound,
                 total[1][hit] - acked_beyond,
                 total[2][hit] - acked_beyond * rtt_s[hit],
-                now_s - beyond * tick_s,
+                now_s - beyond * (tick_s if isinstance(tick_s, float) else tick_s[hit]),
             )
         )
         resolved, acked, weighted, span_s = mark - self._mark[:, hit]
         self._mark[:, hit] = mark
         self._publish(hit, resolved, acked, weighted, span_s)
         self._awaited[hit] += 1
+        forgotten = hit[self._awaited[hit] < self._closed - self._depth]
+        if forgotten.size:
+            self._awaited[forgotten] = self._closed - self._depth
+            self._mark[:, forgotten] = np.nan
         slot = self._awaited[hit]
         self._next[hit] = np.where(slot < self._closed, self._bounds[slot % self._depth, hit], np.inf)
 
@@ -170,19 +207,25 @@ class EchoTracker:
         heard = acked > NOTHING
         hit, resolved, acked, weighted = hit[heard], resolved[heard], acked[heard], weighted[heard]
         index = self._awaited[hit]
+        length_s = self._lengths_s[index % self._depth]
         # After a pause the time since the last echo says nothing about the rate.
         gapless = self._echo[0, 0, hit] == index - 1
-        span_s = np.where(gapless & (span_s[heard] > 0.0), span_s[heard], self._interval_s)
+        span_s = np.where(gapless & (span_s[heard] > 0.0), span_s[heard], length_s)
         self._echo[1][:, hit] = self._echo[0][:, hit]
         self._echo[0][:, hit] = (
             index,
-            resolved / self._interval_s,
+            resolved / length_s,
             acked / span_s,
             weighted / acked,
             1.0 - acked / resolved,
         )
 
     def echoes(self) -> tuple[Echo, Echo]:
-        """The last echo and the one before it."""
+        """The last echo and the one before it, shape (F, E)."""
         last, before = self._echo.reshape(2, 5, *self._shape).copy()
+        return Echo(*last), Echo(*before)
+
+    def echoes_of(self, flows: Indices) -> tuple[Echo, Echo]:
+        """The same of some flows, by flat index, shape (n,)."""
+        last, before = self._echo[:, :, flows]
         return Echo(*last), Echo(*before)
