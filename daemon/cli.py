@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Final
 
 import ltp_switcher
-from ltp_switcher.daemon.config import DEFAULT_PATH, Config, Value, schema
-from ltp_switcher.daemon.config_load import check, load, parse_text
+from ltp_switcher.daemon.config import DEFAULT_PATH, Config, Value
+from ltp_switcher.daemon.config_load import check_values, load, parse_assignment
 from ltp_switcher.daemon.control import ControlUnavailableError
-from ltp_switcher.errors import ConfigError, LtpSwitcherError
+from ltp_switcher.errors import LtpSwitcherError
 
 EXIT_REFUSED: Final = 1
 EXIT_UNREACHABLE: Final = 3
@@ -52,12 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def settings(options: argparse.Namespace) -> Config:
     """The settings under the command line's flags. Raises `ConfigError`."""
     overrides: dict[str, Value] = {}
-    keys = schema()
     for text in getattr(options, "set", None) or []:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise ConfigError("--set", text, "section.key=value")
-        overrides[name] = check(keys[name], parse_text(keys[name], value)) if name in keys else value
+        overrides.update(check_values(dict([parse_assignment(text)])))
     if options.socket is not None:
         overrides["daemon.control_socket"] = options.socket
     for flag in ("mode", "policy", "state_dir"):
@@ -102,6 +98,12 @@ def parser() -> argparse.ArgumentParser:
         "--set", action="append", metavar="SECTION.KEY=VALUE", help="override any setting; may be repeated"
     )
 
+    add(
+        "give-back",
+        "put back the default congestion control that a daemon replaced which is gone",
+        "cli_run:give_back",
+        common,
+    )
     add("status", "how the daemon stands", "cli_show:status")
     flows = add("flows", "all flows under mutant", "cli_show:flows")
     flows.add_argument("--watch", action="store_true", help="keep showing, until Ctrl-C")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from pathlib import Path
 
 from ltp_switcher.daemon.cli import settings
 from ltp_switcher.daemon.config_load import as_dict, example, to_toml
@@ -18,6 +19,18 @@ def run(options: argparse.Namespace) -> int:
     config = settings(options)
     log.set_up(config.daemon.log_level)
     Daemon(config, lambda: settings(options), record=options.record).run()
+    return 0
+
+
+def give_back(options: argparse.Namespace) -> int:
+    """Put back what a daemon that is gone had replaced; does nothing after one that stopped in order."""
+    from ltp_switcher.daemon import log
+    from ltp_switcher.daemon.takeover import Takeover
+
+    section = settings(options).daemon
+    log.set_up(section.log_level)
+    if section.state_dir:
+        Takeover(Path(section.state_dir)).recover()
     return 0
 
 

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from ltp_switcher.daemon.cli import main
 from ltp_switcher.daemon.takeover import FILE_NAME, Takeover
 
 
@@ -66,3 +67,16 @@ def test_without_permission_the_daemon_still_runs(tmp_path: Path, caplog: pytest
     takeover.take()
     takeover.give_back()
     assert "cannot read" in caplog.text
+
+
+def test_the_command_puts_back_what_a_crash_left(
+    tmp_path: Path, sysctl: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Takeover(tmp_path, sysctl=sysctl).take()
+    monkeypatch.setattr(Takeover.__init__, "__kwdefaults__", {"sysctl": sysctl})
+    config = tmp_path / "config.toml"
+    config.write_text(f'[daemon]\nstate_dir = "{tmp_path}"\n')
+    assert main(["give-back", "--config", str(config)]) == 0
+    assert sysctl.read_text() == "bbr"
+    assert main(["give-back", "--config", str(config)]) == 0
+    assert sysctl.read_text() == "bbr"

@@ -60,6 +60,11 @@ check "reload" systemctl reload ltp-switcher
 systemctl stop ltp-switcher
 check "default is given back" is "$(cat $sysctl)" "$before"
 check "API says that the daemon is down" is "$(get /health | jq .status)" 503
+# Stopped while it waits to be restarted: no daemon is there that could give anything back.
+systemctl start ltp-switcher
+systemctl kill -s KILL ltp-switcher
+systemctl stop ltp-switcher
+check "default is given back after a crash" is "$(cat $sysctl)" "$before"
 kill %1
 
 check "uninstall" /checkout/packaging/uninstall.sh --purge
