@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -28,6 +27,7 @@ import numpy as np
 from ltp_switcher.errors import ConfigError, LtpSwitcherError
 from ltp_switcher.policies.simulator.paths import NEVER, PACKET_BYTES, Flows, Paths, Steps
 from ltp_switcher.policies.simulator.simulator import Roster, Simulator
+from ltp_switcher.policies.simulator.traces import read_trace, traces_folder
 
 PAYLOAD_BYTES: Final = 1448
 """Of a full-sized TCP segment with time stamps."""
@@ -128,7 +128,7 @@ def _link(link: Mapping[str, object], traces: Path) -> Paths:
 
     opportunities: tuple[np.ndarray[tuple[int, ...], np.dtype[np.int64]], ...] = ()
     if "trace" in link:
-        opportunities = (_read_trace(traces / str(link["trace"])),)
+        opportunities = (read_trace(traces / str(link["trace"])).astype(np.int64),)
         wire_mbps = len(opportunities[0]) / opportunities[0][-1] * 1e3 * PACKET_BYTES * 8e-6
     else:
         wire_mbps = number("rate_mbps", np.nan)
@@ -154,13 +154,6 @@ def _steps(steps: Sequence[Mapping[str, float]]) -> Steps:
 
     rate_mbps = column("rate_mbps")
     return Steps(column("at_s"), rate_mbps, column("rtt_ms"), column("loss"))
-
-
-def _read_trace(path: Path) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-    try:
-        return np.array(path.read_text(encoding="ascii").split(), np.int64)
-    except (OSError, ValueError) as error:
-        raise ConfigError("link.trace", str(path), f"a mahimahi trace; set LTP_TRACES ({error})") from error
 
 
 def compare(scenario: Path, result: Path, traces: Path) -> Comparison:
@@ -201,7 +194,7 @@ def main() -> int:
             scenario, out = arguments.scenarios / f"{name}.toml", arguments.results / name
             print(f"ltp-eval run {scenario} --scheme cubic --every-flow --out {out}")
         return 0
-    traces = Path(os.environ.get("LTP_TRACES") or "../shared/traces")
+    traces = traces_folder()
     try:
         rows = [
             compare(arguments.scenarios / f"{name}.toml", arguments.results / name / "summary.json", traces)

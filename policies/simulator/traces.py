@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Final
 
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltp_switcher.errors import ConfigError
-from ltp_switcher.eval.scenario import PACKET_BYTES
+from ltp_switcher.policies.simulator.paths import PACKET_BYTES
 
 TraceArray = NDArray[np.uint32]
 """Shape (opportunities,): ms since the trace's start, ascending; it repeats after the last one."""
@@ -80,3 +81,15 @@ def model_trace() -> TraceArray:
 def mean_rate_mbps(trace: TraceArray) -> float:
     """Return a trace's mean rate over one repetition."""
     return len(trace) * PACKET_BYTES * 8e-3 / float(trace[-1])
+
+
+def traces_folder() -> Path:
+    """Where traces are looked for: `LTP_TRACES`, or beside the repository."""
+    return Path(os.environ.get("LTP_TRACES") or "../shared/traces")
+
+
+def section(trace: TraceArray, begin_ms: int, end_ms: int) -> TraceArray:
+    """Return the part of a trace between two times, as a trace of its own that repeats."""
+    part = trace[(trace > begin_ms) & (trace <= end_ms)] - np.uint32(begin_ms)
+    part[-1] = end_ms - begin_ms
+    return part
