@@ -22,13 +22,9 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.encoder.dataset import DATA
-from ltp_switcher.errors import LabError, LtpSwitcherError
-from ltp_switcher.eval.lab import boot, kernels
-from ltp_switcher.eval.lab.layers import GUEST, compiled, link_module
-from ltp_switcher.eval.lab.run import DAEMON_CONFIG, daemon_config
-from ltp_switcher.eval.lab.schedule import encode
+from ltp_switcher.errors import LtpSwitcherError
+from ltp_switcher.eval.lab.run import GuestDaemon, boot_scenario
 from ltp_switcher.eval.scenario import Flow, Link, LinkStep, Scenario
-from ltp_switcher.eval.settings import Settings
 
 SPLITS: Final = {"train": 24, "validation": 4, "test": 8}
 """Paths of each split. The encoder is fitted to the first, stopped by the second, judged by the third."""
@@ -42,15 +38,11 @@ BUFFER_BDP: Final = (1.0, 20.0)
 LOSS: Final = (0.001, 0.02)
 
 _RECORDING: Final = "/run/lab/recording.npy"
-_RESULTS: Final = "/run/lab/results"
-_SCRIPT: Final = f"""set -e
-. /lab/network
-insmod /lib/mutant/tcp_mutant.ko
-start_daemon {DAEMON_CONFIG} --record {_RECORDING}
-/lab/bin/traffic /lab/schedule /lab/flows {{end_ms}} {_RESULTS}
-kill -TERM "$daemon"
-wait "$daemon" || {{{{ cat /run/lab/daemon.log; exit 1; }}}}
-"""
+_DAEMON: Final = GuestDaemon(
+    "dwell-random",
+    options=f"--record {_RECORDING}",
+    after=('kill -TERM "$daemon"', 'wait "$daemon" || { cat /run/lab/daemon.log; exit 1; }'),
+)
 
 
 def _log_uniform(rng: np.random.Generator, low: float, high: float) -> float:
@@ -115,27 +107,13 @@ def collect_path(scenario: Scenario, pool: tuple[str, ...], seed: int, kernel: s
     Raises:
         LabError: the guest failed, or its kernel complained.
     """
-    settings: Settings = (("daemon.state_dir", ""), ("pool.arms", pool))
-    result = boot(
-        kernel=kernel,
-        script=_SCRIPT.format(end_ms=round(scenario.duration_s * 1e3)),
-        overlay={
-            "lab/link.ko": link_module(kernels.kernel(kernel)),
-            "lab/schedule": encode(scenario, None, seed),
-            "lab/flows": f"mutant - 0 {round(scenario.duration_s * 1e6)}\n".encode(),
-            "lab/bin/traffic": compiled(GUEST / "traffic"),
-            "lab/network": GUEST / "network",
-            DAEMON_CONFIG: daemon_config("dwell-random", seed, settings),
-        },
-        collect=[_RECORDING],
-        python=True,
+    result = boot_scenario(
+        scenario.with_settings((("daemon.state_dir", ""), ("pool.arms", pool))),
         seed=seed,
-        memory_mb=2048,
-        timeout_s=900 + 60 * scenario.duration_s,
+        kernel=kernel,
+        daemon=_DAEMON,
+        collect=[_RECORDING],
     )
-    if not result.ok or result.warnings:
-        trouble = "\n".join(result.warnings[:20]) or result.console[-3000:]
-        raise LabError(f"{scenario.name}: the guest failed with {result.exit_code}:\n{trouble}")
     return result.files[_RECORDING]
 
 

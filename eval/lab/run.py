@@ -9,7 +9,7 @@ import io
 import json
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +17,7 @@ from typing import Any, Final
 from ltp_switcher.errors import ConfigError, LabError
 from ltp_switcher.eval import metrics
 from ltp_switcher.eval.lab import kernels, qemu
-from ltp_switcher.eval.lab.boot import boot
+from ltp_switcher.eval.lab.boot import BootResult, boot
 from ltp_switcher.eval.lab.layers import GUEST, base_layer, compiled, digest, link_module, mutant_module
 from ltp_switcher.eval.lab.python import python_layers
 from ltp_switcher.eval.lab.schedule import capacity_mbps, encode, link_trace
@@ -35,7 +35,7 @@ RESULTS: Final = "/run/lab/results"
 _LIVE_S: Final = 0.5
 _WALL_PER_VIRTUAL: Final = 60.0
 _SETUP_S: Final = 300.0
-DAEMON_CONFIG: Final = "/lab/daemon.toml"
+_DAEMON_CONFIG: Final = "/lab/daemon.toml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,35 +75,14 @@ def run_scenario(
     if scheme is not None:
         scenario = scenario.with_scheme(scheme)
     trace = link_trace(scenario)
-    daemon = _daemon_scheme(scenario)
-    overlay: dict[str, Path | bytes] = {
-        "lab/link.ko": link_module(kernels.kernel(kernel)),
-        "lab/schedule": encode(scenario, trace, seed),
-        "lab/flows": _flow_table(scenario, seed),
-        "lab/bin/traffic": compiled(GUEST / "traffic"),
-        "lab/network": GUEST / "network",
-    }
-    if daemon:
-        policy = "mutant" if daemon == "switcher" else daemon
-        overlay[DAEMON_CONFIG] = daemon_config(policy, seed, scenario.settings)
-    result = boot(
-        kernel=kernel,
-        script=_script(scenario, daemon),
-        overlay=overlay,
-        collect=[f"{RESULTS}.csv", f"{RESULTS}.json"],
-        python=daemon is not None,
+    result = boot_scenario(
+        scenario,
         seed=seed,
-        memory_mb=_memory_mb(scenario),
-        timeout_s=_SETUP_S + _WALL_PER_VIRTUAL * scenario.duration_s,
+        kernel=kernel,
+        daemon=_daemon_of(scenario),
+        collect=(f"{RESULTS}.csv", f"{RESULTS}.json"),
         on_line=_follower(scenario, on_progress) if on_progress else None,
-        mutant=_needs_mutant(scenario),
     )
-    if not result.ok:
-        raise LabError(
-            f"{scenario.name}: the guest failed with {result.exit_code}:\n{result.console[-3000:]}"
-        )
-    if result.warnings:
-        raise LabError(f"{scenario.name}: the kernel complained:\n" + "\n".join(result.warnings[:20]))
     totals = json.loads(result.files[f"{RESULTS}.json"])
     _check_bytes(scenario, totals)
     rows = list(csv.DictReader(io.StringIO(result.files[f"{RESULTS}.csv"].decode())))
@@ -113,6 +92,63 @@ def run_scenario(
         "guest.json": _guest_json(totals),
     }
     return RunFiles(files, result.kernel, result.virtual_s, result.wall_s)
+
+
+@dataclass(frozen=True, slots=True)
+class GuestDaemon:
+    """The daemon in the guest: its policy, more options of `run`, and shell lines after the traffic.
+
+    The lines know its process id as $daemon.
+    """
+
+    policy: str
+    options: str = ""
+    after: tuple[str, ...] = ()
+
+
+def boot_scenario(
+    scenario: Scenario,
+    *,
+    seed: int,
+    kernel: str,
+    daemon: GuestDaemon | None,
+    collect: Sequence[str],
+    on_line: Callable[[str], None] | None = None,
+) -> BootResult:
+    """Boot a guest, run the scenario's flows over its link, and hand back the guest's files `collect`.
+
+    Raises:
+        ConfigError: the scenario's trace is not there.
+        LabError: the guest failed, or its kernel complained.
+    """
+    overlay: dict[str, Path | bytes] = {
+        "lab/link.ko": link_module(kernels.kernel(kernel)),
+        "lab/schedule": encode(scenario, link_trace(scenario), seed),
+        "lab/flows": _flow_table(scenario, seed),
+        "lab/bin/traffic": compiled(GUEST / "traffic"),
+        "lab/network": GUEST / "network",
+    }
+    if daemon is not None:
+        overlay[_DAEMON_CONFIG] = _daemon_config(daemon.policy, seed, scenario.settings)
+    result = boot(
+        kernel=kernel,
+        script=_script(scenario, daemon),
+        overlay=overlay,
+        collect=collect,
+        python=daemon is not None,
+        seed=seed,
+        memory_mb=_memory_mb(scenario),
+        timeout_s=_SETUP_S + _WALL_PER_VIRTUAL * scenario.duration_s,
+        on_line=on_line,
+        mutant=_needs_mutant(scenario),
+    )
+    if not result.ok:
+        raise LabError(
+            f"{scenario.name}: the guest failed with {result.exit_code}:\n{result.console[-3000:]}"
+        )
+    if result.warnings:
+        raise LabError(f"{scenario.name}: the kernel complained:\n" + "\n".join(result.warnings[:20]))
+    return result
 
 
 def run_fingerprint(scenario: Scenario, *, kernel: str) -> str:
@@ -126,7 +162,7 @@ def run_fingerprint(scenario: Scenario, *, kernel: str) -> str:
         InvalidValueError: the lab has no such kernel.
     """
     chosen = kernels.kernel(kernel)
-    daemon = _daemon_scheme(scenario)
+    daemon = _daemon_of(scenario)
     parts = [
         chosen.release, base_layer(chosen).name, compiled(GUEST / "traffic").name,
         digest(link_module(chosen)), digest(GUEST / "network"), *qemu.MACHINE, qemu.COMMAND_LINE,
@@ -151,8 +187,8 @@ def _needs_mutant(scenario: Scenario) -> bool:
     return any(_protocol(flow.scheme)[0] == "mutant" for flow in scenario.flows)
 
 
-def _daemon_scheme(scenario: Scenario) -> str | None:
-    """Return which of the daemon's schemes the scenario runs, None where it needs no daemon.
+def _daemon_of(scenario: Scenario) -> GuestDaemon | None:
+    """Return the daemon that the scenario's schemes need, if any.
 
     Raises:
         ConfigError: it would need two daemons, or one that leaves some `mutant` flows alone.
@@ -164,7 +200,11 @@ def _daemon_scheme(scenario: Scenario) -> str | None:
         raise ConfigError(
             "flow.scheme", sorted(schemes), "at most one of switcher, random and mutant:<arm> in a scenario"
         )
-    return driven[0] if driven else None
+    if not driven:
+        return None
+    # A daemon that died on the way would make this a run of something else.
+    alive = 'kill -0 "$daemon" || { cat /run/lab/daemon.log; exit 1; }'
+    return GuestDaemon("mutant" if driven[0] == "switcher" else driven[0], after=(alive,))
 
 
 def _flow_table(scenario: Scenario, seed: int) -> bytes:
@@ -185,7 +225,7 @@ def _memory_mb(scenario: Scenario) -> int:
     return min(4096, 512 * math.ceil((768 + 4 * in_flight_mb) / 512))
 
 
-def _script(scenario: Scenario, daemon: str | None) -> str:
+def _script(scenario: Scenario, daemon: GuestDaemon | None) -> str:
     protocols = sorted({_protocol(flow.scheme)[0] for flow in scenario.flows})
     lines = ["set -e", ". /lab/network"]
     for protocol in protocols:
@@ -194,19 +234,15 @@ def _script(scenario: Scenario, daemon: str | None) -> str:
         elif protocol not in ("cubic", "reno"):
             lines.append(f"modprobe tcp_{protocol}")
     watched = ""
-    if daemon:
-        lines.append(f"start_daemon {DAEMON_CONFIG}")
+    if daemon is not None:
+        lines.append(f"start_daemon {_DAEMON_CONFIG} {daemon.options}".rstrip())
         watched = ' "$daemon"'
     end_ms = round(scenario.duration_s * 1e3)
     lines.append(f"/lab/bin/traffic /lab/schedule /lab/flows {end_ms} {RESULTS}{watched}")
-    if daemon:
-        # A daemon that died on the way would make this a run of something else.
-        lines.append('kill -0 "$daemon" || { cat /run/lab/daemon.log; exit 1; }')
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, *(daemon.after if daemon else ()), ""])
 
 
-def daemon_config(policy: str, seed: int, settings: Settings) -> bytes:
-    """Return the daemon's configuration file for a run of this seed."""
+def _daemon_config(policy: str, seed: int, settings: Settings) -> bytes:
     return to_config(merged(settings, (("daemon.policy", policy), ("daemon.seed", seed)))).encode()
 
 

@@ -11,9 +11,8 @@ import pytest
 from ltp_switcher.daemon import config_load
 from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.cli import find_scenario
-from ltp_switcher.eval.lab.run import daemon_config
 from ltp_switcher.eval.scenario import parse_scenario
-from ltp_switcher.eval.settings import parse_assignments
+from ltp_switcher.eval.settings import parse_assignments, to_config
 
 SCENARIO = """
 name = "s"
@@ -35,12 +34,11 @@ def test_settings_reach_the_daemon_as_its_own_file_would(tmp_path: Path) -> None
         parse_assignments(["kernel.restore=reinit", "learning.alpha=0.5"])
     )
     path = tmp_path / "daemon.toml"
-    path.write_bytes(daemon_config("mutant", 7, scenario.settings))
+    path.write_text(to_config(scenario.settings))
     config = config_load.load(path)
     assert config.kernel.restore == "reinit"
     assert config.pool.arms == ("cubic", "bbr")
     assert config.learning.alpha == 0.5
-    assert (config.daemon.policy, config.daemon.seed) == ("mutant", 7)
 
 
 def test_settings_tell_runs_apart() -> None:
