@@ -15,7 +15,7 @@ from rich.console import Console
 
 import ltp_switcher
 from ltp_switcher.errors import ConfigError, LtpSwitcherError
-from ltp_switcher.eval import cost, demo, tables
+from ltp_switcher.eval import cost, demo, tables, teams
 from ltp_switcher.eval.batch import default_parallel, run_batch
 from ltp_switcher.eval.compare import compare
 from ltp_switcher.eval.paths import SCENARIOS
@@ -117,6 +117,19 @@ def _speed(arguments: argparse.Namespace, console: Console, progress: Console) -
         console.print(cost.speed_table(speeds))
 
 
+def _teams(arguments: argparse.Namespace, console: Console, progress: Console) -> None:
+    scenario = find_scenario(arguments.scenario).with_settings(parse_assignments(arguments.settings))
+    if len(arguments.seeds) < 2:
+        raise ConfigError("--seeds", arguments.seeds, "two or more: teams are compared with each other")
+    found = teams.measure_agreement(
+        scenario, arguments.seeds, len(KERNEL_ARMS), progress, kernel=arguments.kernel
+    )
+    if arguments.json:
+        console.out(_json_text(found.to_dict()), end="", highlight=False)
+    else:
+        console.print(teams.agreement_table(found))
+
+
 def _list(arguments: argparse.Namespace, console: Console, _: Console) -> None:
     scenarios = {path.stem: load_scenario(path) for path in sorted(SCENARIOS.glob("*.toml"))}
     if arguments.json:
@@ -185,6 +198,13 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("--all-arms", action="store_true", help="beside all 11 arms and random choice")
     show.add_argument("--out", type=Path, default=Path("out/demo"), metavar="DIR")
 
+    again = _command(commands, "teams", _teams, "whether team selection finds the same team again")
+    again.add_argument("scenario", metavar="SCENARIO")
+    again.add_argument(
+        "--seeds", type=_seeds, default=[1, 2, 3, 4], metavar="N-M|N,M,...", help="default: 1-4"
+    )
+    _settings_option(again)
+
     _cache_option(_command(commands, "cost", _cost, "guest instructions per acknowledged packet"))
     _command(commands, "speed", _speed, "how fast the lab runs on this machine")
     _command(commands, "list", _list, "scenarios, schemes and kernels there are")
@@ -211,6 +231,11 @@ def _run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--every-flow", action="store_true", help="a scheme replaces all flows', not the first's"
     )
+    _settings_option(parser)
+    _cache_option(parser)
+
+
+def _settings_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--set",
         dest="settings",
@@ -219,7 +244,6 @@ def _run_options(parser: argparse.ArgumentParser) -> None:
         metavar="SECTION.KEY=VALUE",
         help="a setting of the daemon, for schemes that run one; may be given again",
     )
-    _cache_option(parser)
 
 
 def _cache_option(parser: argparse.ArgumentParser) -> None:
