@@ -13,7 +13,6 @@ from typing import Final, Protocol
 import numpy as np
 
 from ltp_switcher.policies.arrays import Float32s, Floats, Ints
-from ltp_switcher.policies.inference import Network
 from ltp_switcher.policies.measurements import Interval
 
 
@@ -76,10 +75,20 @@ class Arm(Protocol):
         """All flows of an interval at once: the law's parameters, (n, parameters); NaN: no change."""
 
 
+class Actor(Protocol):
+    """What an arm needs of its network: `inference.Network`, or several of them put together."""
+
+    def initial_state(self, n: int) -> Float32s:
+        """State of n flows that have seen nothing, shape (n, state_size)."""
+
+    def step(self, state: Float32s, inputs: Float32s) -> tuple[Float32s, Float32s]:
+        """Advance n flows by one step: the new state, and the actions within ±1."""
+
+
 class NetworkArm:
     """The arm of a deterministic actor, whose outputs within ±1 are the actions."""
 
-    def __init__(self, signals: Signals, network: Network) -> None:
+    def __init__(self, signals: Signals, network: Actor) -> None:
         self.law = signals.law
         self.interval_s = signals.interval_s
         self._signals = signals

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from ltp_switcher.errors import InvalidValueError
-from ltp_switcher.policies.arrays import Floats
+from ltp_switcher.policies.arrays import Floats, Ints
 from ltp_switcher.policies.simulator.paths import NEVER, PPS_PER_MBPS, Flows, Paths
 from ltp_switcher.policies.simulator.simulator import Roster
 
@@ -23,7 +23,8 @@ class Region:
     `rtt_ms` is the base round trip. `flows` counts all flows of a link, `cubic_share` of the links' other
     flows run Cubic (the papers: "controlled by either Cubic or LTP"). Each flow's own base RTT is the link's
     times 1 to 1 + `rtt_spread`. The first flow starts at once, the others within `start_within` of
-    the episode.
+    the episode. Where `buffer_pkts` is given, the buffer is drawn from it, the logarithm uniform, and
+    `buffer_bdp` does not count. `trace_share` of the links play one of `traces` from anywhere on.
     """
 
     rate_mbps: Range
@@ -35,6 +36,9 @@ class Region:
     cubic_share: float = 0.5
     rtt_spread: float = 0.5
     start_within: float = 0.5
+    buffer_pkts: Range | None = None
+    traces: tuple[Ints, ...] = ()
+    trace_share: float = 0.0
 
 
 LTP_SMALL: Final = Region((10, 100), (10, 60), (0.8, 1.0), (0.0, 0.001))
@@ -45,6 +49,8 @@ JURY: Final = Region((20, 100), (10, 60), (0.8, 1.5), (0.0, 0.001))
 """Jury Table 1."""
 SPINE: Final = Region((40, 200), (20, 200), (0.5, 2.0), (0.0, 0.01))
 """Spine Table 3, whose delay is one way."""
+OWL: Final = Region((6, 100), (1, 40), (1.0, 1.0), (0.0, 0.0), flows=(1, 3), buffer_pkts=(3, 2000))
+"""Owl Table II, which has no random loss; cellular traces are added by who has them."""
 
 
 def draw(
@@ -52,25 +58,29 @@ def draw(
 ) -> tuple[Paths, Flows]:
     """Draw links and flows of one episode.
 
-    A link has at least one flow of the policy (rows `window` or `aimd` of the roster); slots beyond the
-    drawn number of flows stay empty, and where the roster has too few slots of a kind, the other takes over.
+    A link has at least one flow of the policy (the roster's `agents` rows); slots beyond the drawn number of
+    flows stay empty, and where the roster has too few slots of a kind, the other takes over.
 
     Raises:
         InvalidValueError: the roster has no slot for the policy, or too few slots for `region.flows`.
     """
-    learned = roster.window + roster.aimd
-    slots = learned + roster.cubic
+    learned = roster.agents
+    others = roster.cubic - roster.learned_cubic
+    slots = learned + others
     low, high = region.flows
     if not learned >= 1:
-        raise InvalidValueError("roster", roster, "at least one window or aimd slot")
+        raise InvalidValueError("roster", roster, "at least one slot of the policy")
     if not 1 <= low <= high <= slots:
         raise InvalidValueError("region.flows", region.flows, f"1 to {slots}, the slots of the roster")
 
     def uniform(bounds: Range) -> Floats:
         return rng.uniform(*bounds, environments)
 
+    def log_uniform(bounds: Range) -> Floats:
+        return np.exp(uniform((np.log(bounds[0]), np.log(bounds[1]))))
+
     # Bandwidths span decades, so their logarithm is uniform: each decade is met equally often.
-    rate_mbps = np.exp(uniform((np.log(region.rate_mbps[0]), np.log(region.rate_mbps[1]))))
+    rate_mbps = log_uniform(region.rate_mbps)
     rtt_ms = uniform(region.rtt_ms)
     bdp_pkts = rate_mbps * PPS_PER_MBPS * rtt_ms / 1e3
     paths = Paths(
@@ -82,9 +92,13 @@ def draw(
         trace=np.full(environments, -1),
         trace_start_ms=np.zeros(environments, np.int64),
     )
+    if region.buffer_pkts is not None:
+        paths = replace(paths, buffer_pkts=log_uniform(region.buffer_pkts))
+    if region.trace_share > 0.0:
+        paths = _with_traces(region, paths, rng)
     count = rng.integers(low, high + 1, environments)
     cubics = rng.binomial(count - 1, region.cubic_share)
-    cubics = np.clip(cubics, count - learned, roster.cubic)
+    cubics = np.clip(cubics, count - learned, others)
     present = np.zeros((roster.count, environments), np.bool_)
     rows = np.arange(roster.count)[:, None]
     present |= rows < count - cubics
@@ -97,3 +111,18 @@ def draw(
         rtt_ms=rtt_ms * rng.uniform(1.0, 1.0 + region.rtt_spread, present.shape),
     )
     return paths, flows
+
+
+def _with_traces(region: Region, paths: Paths, rng: np.random.Generator) -> Paths:
+    """Let some of the links play traces; their `rate_mbps` is the trace's mean then."""
+    traced = rng.random(paths.count) < region.trace_share
+    which = np.where(traced, rng.integers(0, len(region.traces), paths.count), -1)
+    period_ms = np.array([trace[-1] for trace in region.traces])
+    mean_mbps = np.array([len(trace) * 1e3 / trace[-1] for trace in region.traces]) / PPS_PER_MBPS
+    return replace(
+        paths,
+        rate_mbps=np.where(traced, mean_mbps[which], paths.rate_mbps),
+        trace=which,
+        trace_start_ms=(rng.random(paths.count) * period_ms[which]).astype(np.int64) * traced,
+        traces=region.traces,
+    )

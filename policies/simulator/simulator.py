@@ -43,12 +43,30 @@ class SimulatedInterval(Interval):
 
 @dataclass(frozen=True)
 class Roster:
-    """How many of the flow slots of each link run which controller, in this order of rows."""
+    """How many of the flow slots of each link run which controller, in this order of rows.
+
+    Of the Cubic rows, the first `learned_cubic` have their β and C set by a policy (Spine §7.5.2); a roster
+    with such rows has no other learned ones.
+
+    Raises:
+        InvalidValueError: `learned_cubic` does not fit the other numbers.
+    """
 
     window: int = 0
     aimd: int = 0
     cubic: int = 0
     fixed: int = 0
+    learned_cubic: int = 0
+
+    def __post_init__(self) -> None:
+        most = self.cubic if self.window + self.aimd == 0 else 0
+        if not 0 <= self.learned_cubic <= most:
+            raise InvalidValueError("learned_cubic", self.learned_cubic, f"0 to {most}")
+
+    @property
+    def agents(self) -> int:
+        """Rows that a policy controls, the first ones."""
+        return self.window + self.aimd + self.learned_cubic
 
     @property
     def count(self) -> int:

@@ -47,6 +47,20 @@ LIMIT_BDP: Final = 4.0
 """What windows are kept to while training: beyond it no action matters, and an actor saturates there."""
 
 
+def impose(simulator: Simulator, law: Law, agents: int, parameters: Floats) -> None:
+    """Give the executors of Spine's or Spine-Cubic's flows their parameters.
+
+    Args:
+        simulator: whose first `agents` rows the policy controls.
+        law: `Law.AIMD` or `Law.CUBIC`.
+        agents: rows.
+        parameters: shape (agents * E, parameters of the law); NaN leaves what there is.
+    """
+    executors = simulator.aimd.parameters if law is Law.AIMD else (simulator.cubic.beta, simulator.cubic.c)
+    for now, wanted in zip(executors, parameters.T, strict=True):
+        np.copyto(now[:agents], wanted.reshape(agents, -1), where=~np.isnan(wanted).reshape(agents, -1))
+
+
 class SignalsTask:
     """A task whose observations and actions are those of a policy's `Signals`; a subclass adds the reward.
 
@@ -96,16 +110,8 @@ class SignalsTask:
             if self._bounded:
                 window_pkts = np.minimum(window_pkts, LIMIT_BDP * self.bdp_pkts)
             self.simulator.set_window(window_pkts)
-        elif self.signals.law is Law.AIMD:
-            alphas = self.simulator.aimd.parameters
-            new_alphas = wanted.T.reshape(alphas.shape)
-            np.copyto(alphas, new_alphas, where=~np.isnan(new_alphas))
         else:
-            for column, now in zip(
-                wanted.T, (self.simulator.cubic.beta, self.simulator.cubic.c), strict=True
-            ):
-                new = column.reshape(shape)
-                np.copyto(now[: self.agents], new, where=~np.isnan(new))
+            impose(self.simulator, self.signals.law, self.agents, wanted)
 
     def observe(self, interval: SimulatedInterval) -> tuple[Array, Array]:
         """See `Task`."""
@@ -163,7 +169,7 @@ class Environment:
         self._environments = environments
         self._duration_s = duration_s
         self._interval_s = interval_s
-        self.agents = (roster.window + roster.aimd) or roster.cubic
+        self.agents = roster.agents
         self.slots = self.agents * environments
         self._simulator: Simulator | None = None
 

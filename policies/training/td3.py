@@ -117,20 +117,23 @@ class Td3:
         """Record what was seen, while exploring, and choose the actions, shape (slots, action_size)."""
         if explore:
             self._record(seen)
+        # An actor that draws something itself does so in training mode only.
+        self.actor.train(explore)
         with torch.no_grad():
             inputs = torch.from_numpy(seen.observations).to(self.device)
             outputs, states = self.actor(inputs[:, None], self._states)
             # A flow that is not there yet shall start without memory.
             self._states = states * torch.from_numpy(seen.active).to(self.device)[:, None]
         actions: Array = outputs[:, 0].cpu().numpy()
-        if explore:
-            if self._frames <= self.config.random_frames:
-                actions = self.rng.uniform(-1.0, 1.0, actions.shape).astype(np.float32)
-            else:
-                noise = self.rng.normal(0.0, self.config.exploration, actions.shape)
-                actions = np.clip(actions + noise, -1.0, 1.0).astype(np.float32)
-        self._actions = actions
+        self._actions = self._explored(actions) if explore else actions
         return self._actions
+
+    def _explored(self, actions: Array) -> Array:
+        """What to do instead of the actor's actions, to gain experience; `_actions` holds what was done."""
+        if self._frames <= self.config.random_frames:
+            return self.rng.uniform(-1.0, 1.0, actions.shape).astype(np.float32)
+        noise = self.rng.normal(0.0, self.config.exploration, actions.shape)
+        return np.clip(actions + noise, -1.0, 1.0).astype(np.float32)
 
     def finish(self, seen: Transition) -> None:
         """Record the last frame of an episode."""
@@ -159,10 +162,7 @@ class Td3:
     def _update_critics(self, batch: _Batch) -> float:
         burn_in, config = self.config.burn_in, self.config
         with torch.no_grad():
-            proposed = self._actions_of(self._target_actor, batch)[:, 1:]
-            noise = torch.randn_like(proposed) * config.smoothing
-            noise = noise.clamp(-config.smoothing_clip, config.smoothing_clip)
-            smoothed = (proposed + noise).clamp(-1.0, 1.0)
+            smoothed = self._smoothed(self._actions_of(self._target_actor, batch)[:, 1:])
             values = [
                 critic.value(self._features(critic, batch)[:, 1:], smoothed)
                 for critic in self._target_critics.both
@@ -175,6 +175,12 @@ class Td3:
             loss = loss + nn.functional.mse_loss(value, target)
         self._descend(self._critic_optimiser, loss, self.critics)
         return float(loss.detach())
+
+    def _smoothed(self, proposed: Tensor) -> Tensor:
+        """The target actor's actions with the noise of target policy smoothing."""
+        noise = torch.randn_like(proposed) * self.config.smoothing
+        noise = noise.clamp(-self.config.smoothing_clip, self.config.smoothing_clip)
+        return (proposed + noise).clamp(-1.0, 1.0)
 
     def _update_actor(self, batch: _Batch) -> float:
         critic = self.critics.both[0]

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Spine (Tian et al., CoNEXT 2022) and Spine-Cubic, re-implemented from the paper."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from ltp_switcher.policies.arm import Arm, Law, NetworkArm
+from ltp_switcher.policies.export import load
+from ltp_switcher.policies.spine.hierarchical import HierarchicalNetwork
+from ltp_switcher.policies.spine.signals import SpineSignals
+
+INTERVAL_S: Final = 0.200
+"""The monitor interval of §7.2."""
+WEIGHTS: Final = {
+    Law.AIMD: Path(__file__).with_name("spine.npz"),
+    Law.CUBIC: Path(__file__).with_name("spine-cubic.npz"),
+}
+"""The committed weights of Spine and of Spine-Cubic."""
+
+
+def make_arm(law: Law = Law.AIMD, *, interval_s: float = INTERVAL_S, weights: Path | None = None) -> Arm:
+    """Spine, or with `Law.CUBIC` Spine-Cubic (§7.5.2), with the committed weights or those given.
+
+    Raises:
+        ArtifactError: the weights are missing or corrupt.
+        InvalidValueError: there is no Spine over this law, or the interval is out of range.
+    """
+    signals = SpineSignals(law, interval_s)
+    networks, _ = load(WEIGHTS[law] if weights is None else weights)
+    return NetworkArm(signals, HierarchicalNetwork(networks))
+
+
+__all__ = ["INTERVAL_S", "make_arm"]

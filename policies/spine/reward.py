@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Spine's reward (Eq. 1 and 2), with the link's truth in place of what a flow has seen of it.
+
+Two changes, both measured (README): Eq. 1 divides by the largest throughput that the flow has seen, which
+rewards a flow for never having tried; here it is the flow's fair share of the link. And throughput beyond
+the fair share counts against a flow with competitors: as printed, Eq. 1 is best for the flow that
+starves Cubic.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.policies.arrays import Bools, Floats
+from ltp_switcher.policies.simulator.simulator import SimulatedInterval
+
+LOSS_WEIGHT: Final = 5.0
+"""ζ, which the paper leaves out."""
+DELAY_TOLERANCE: Final = 1.25
+"""β of Eq. 2, which the paper leaves out."""
+PIT_STOP_PENALTY: Final = 0.03
+"""α_psp, Table 6."""
+
+
+def rewards(interval: SimulatedInterval, agents: int, triggered: Bools) -> Floats:
+    """Reward of the first `agents` rows, shape (agents, E), for an interval that began with `triggered`.
+
+    Args:
+        interval: of all flows, (F, E).
+        agents: rows that Spine controls.
+        triggered: the policy generator ran, shape (agents, E).
+    """
+    flows = interval.active.sum(axis=0)
+    share_pps = interval.capacity_pps / np.maximum(flows, 1)
+    delivered_pps = interval.delivered_pps[:agents]
+    excess_pps = np.maximum(delivered_pps - share_pps, 0.0) * (flows > 1)
+    lost_pps = interval.lost_pkts[:agents] / interval.length_s
+    useful_pps = delivered_pps - 2.0 * excess_pps - LOSS_WEIGHT * lost_pps
+    rtt_s = interval.rtt_s[:agents]
+    inflation = rtt_s / np.minimum(interval.rtt_min_s[:agents], rtt_s)
+    inflation = np.where(inflation <= DELAY_TOLERANCE, 1.0, inflation)
+    power: Floats = useful_pps / share_pps / inflation
+    return power - PIT_STOP_PENALTY * triggered

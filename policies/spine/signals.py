@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Spine sees of an interval, and what its actions mean to the executor (Spine §3.2, §3.3, §7.5.2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.errors import InvalidValueError
+from ltp_switcher.policies.arm import Law
+from ltp_switcher.policies.arrays import Float32s, Floats, Ints
+from ltp_switcher.policies.measurements import Interval
+
+STATISTICS: Final = 9
+"""Table 1's eight, and the interval's length."""
+TRIGGERED: Final = 0.0
+"""The last action's value above which the policy generator ran."""
+_LARGEST: Final = 5.0
+_INTERVALS_S: Final = (0.010, 10.0)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How an action a within ±1 becomes a parameter: low + (high - low) ((a + 1) / 2) ** power.
+
+    A power above 1 gives more of the action's range to small values, where the useful ones lie.
+    """
+
+    low: float
+    high: float
+    power: float
+
+
+SCALES: Final = {
+    # Ranges of Eq. 3 and 4.
+    Law.AIMD: (Scale(0.0, 0.5, 3.0), Scale(0.0, 0.5, 2.0), Scale(0.0, 2.0, 2.0), Scale(0.0, 1.0, 1.0)),
+    # Around Linux's 0.7 and 0.4; the paper names none.
+    Law.CUBIC: (Scale(0.3, 0.9, 1.0), Scale(0.004, 4.0, 3.0)),
+}
+"""Scales of each law's parameters, in its order."""
+
+
+class SpineSignals:
+    """Spine's `Signals`: Table 1's statistics and the sub-policy in force; the sub-policy as actions.
+
+    The last action is the trigger: above `TRIGGERED`, the others are a new sub-policy.
+
+    Args:
+        law: `Law.AIMD`, or `Law.CUBIC` for Spine-Cubic.
+        interval_s: monitor interval, a multiple of 10 ms; Spine works at 20 to 300 ms.
+
+    Raises:
+        InvalidValueError: the law takes no sub-policies, or the interval is out of range.
+    """
+
+    def __init__(self, law: Law, interval_s: float) -> None:
+        if law not in SCALES:
+            raise InvalidValueError("law", law, " or ".join(SCALES))
+        if not _INTERVALS_S[0] <= interval_s <= _INTERVALS_S[1]:
+            raise InvalidValueError("interval_s", interval_s, "0.01 to 10 s")
+        scales = SCALES[law]
+        self.law = law
+        self.interval_s = interval_s
+        self.parameters = len(scales)
+        self.action_size = len(scales) + 1
+        self.observation_size = STATISTICS + len(scales)
+        self._low = np.array([scale.low for scale in scales])
+        self._span = np.array([scale.high - scale.low for scale in scales])
+        self._power = np.array([scale.power for scale in scales])
+        self._delivered_max_pps: Floats = np.zeros(0)
+        self._in_force: Floats = np.zeros((0, self.parameters))
+
+    def resize(self, slots: int) -> None:
+        """See `Signals`."""
+        kept = min(slots, len(self._in_force))
+        delivered_max_pps, in_force = np.zeros(slots), np.zeros((slots, self.parameters))
+        delivered_max_pps[:kept], in_force[:kept] = self._delivered_max_pps[:kept], self._in_force[:kept]
+        self._delivered_max_pps, self._in_force = delivered_max_pps, in_force
+
+    def begin(self, slots: Ints, window_pkts: Floats) -> None:
+        """See `Signals`."""
+        self._delivered_max_pps[slots] = 0.0
+        self._in_force[slots] = 0.0
+
+    def observe(self, slots: Ints, interval: Interval) -> Float32s:
+        """See `Signals`. The last columns are the sub-policy in force, as actions within ±1."""
+        delivered_pps = interval.delivered_pps
+        most_pps = np.maximum(self._delivered_max_pps[slots], delivered_pps)
+        self._delivered_max_pps[slots] = most_pps
+        # Before the first ACK nothing is known, and both become 1.
+        most_pps = np.where(most_pps > 0.0, most_pps, 1.0)
+        rtt_min_s = np.where(np.isfinite(interval.rtt_min_s), interval.rtt_min_s, 1.0)
+        rtt_s = np.maximum(np.nan_to_num(interval.rtt_s), rtt_min_s)
+        bdp_pkts = np.maximum(most_pps * rtt_min_s, 1.0)
+        resolved_pkts = np.maximum(interval.acked_pkts + interval.lost_pkts, 1e-6)
+        statistics = (
+            delivered_pps / most_pps,
+            rtt_s / rtt_min_s - 1.0,
+            np.log10(most_pps) / 4.0,
+            np.log10(rtt_min_s) + 1.0,
+            np.minimum(interval.window_pkts, 1e9) / bdp_pkts - 1.0,
+            10.0 * interval.lost_pkts / resolved_pkts,
+            interval.in_flight_pkts / bdp_pkts - 1.0,
+            np.minimum(interval.pacing_pps, 1e9) / most_pps - 1.0,
+            np.log10(interval.length_s / rtt_min_s),
+        )
+        seen = np.concatenate((np.stack(statistics, axis=1), self._in_force[slots]), axis=1)
+        observations: Float32s = np.clip(seen, -_LARGEST, _LARGEST).astype(np.float32)
+        return observations
+
+    def control(self, slots: Ints, interval: Interval, actions: Float32s) -> Floats:
+        """See `Signals`. Rows of NaN where the policy generator did not run."""
+        triggered = actions[:, -1] > TRIGGERED
+        chosen = np.clip(actions[:, :-1].astype(np.float64), -1.0, 1.0)
+        self._in_force[slots] = np.where(triggered[:, None], chosen, self._in_force[slots])
+        parameters = self._low + self._span * ((chosen + 1.0) / 2.0) ** self._power
+        return np.where(triggered[:, None], parameters, np.nan)

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Spine as a learning problem: its signals, its reward, and episodes at several monitor intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ltp_switcher.policies.arrays import Bools, Floats
+from ltp_switcher.policies.simulator.paths import Flows, Paths
+from ltp_switcher.policies.simulator.simulator import SimulatedInterval, Simulator
+from ltp_switcher.policies.simulator.tasks import Actions, Environment, SignalsTask, Transition
+from ltp_switcher.policies.spine.reward import rewards
+from ltp_switcher.policies.spine.signals import TRIGGERED, SpineSignals
+
+
+class SpineTask(SignalsTask):
+    """Spine's task, for either law."""
+
+    def __init__(self, signals: SpineSignals, agents: int) -> None:
+        super().__init__(signals, agents)
+        self._triggered: Bools = np.zeros((0, 0), np.bool_)
+
+    def begin(self, simulator: Simulator, paths: Paths, flows: Flows) -> None:
+        """See `Task`."""
+        super().begin(simulator, paths, flows)
+        self._triggered = np.zeros((self.agents, paths.count), np.bool_)
+
+    def apply(self, actions: Actions) -> None:
+        """See `Task`."""
+        super().apply(actions)
+        self._triggered = (actions[:, -1] > TRIGGERED).reshape(self._triggered.shape)
+
+    def rewards(self, interval: SimulatedInterval) -> Floats:
+        """See `SignalsTask`."""
+        return rewards(interval, self.agents, self._triggered)
+
+
+class MixedEpisodes:
+    """Episodes of several environments with as many slots each; the seed says which one plays.
+
+    One network serves every monitor interval, so it has to meet several.
+    """
+
+    def __init__(self, environments: Sequence[Environment]) -> None:
+        self._environments = environments
+        self._playing = environments[0]
+        self.slots = environments[0].slots
+
+    def reset(self, seed: int) -> Transition:
+        """Start the episode of a seed."""
+        self._playing = self._environments[seed % len(self._environments)]
+        return self._playing.reset(seed)
+
+    def step(self, actions: Actions) -> Transition:
+        """Advance."""
+        return self._playing.step(actions)

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Train Spine, or with --law cubic Spine-Cubic, in the simulator."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Final
+
+import torch
+
+from ltp_switcher.policies.arm import Law
+from ltp_switcher.policies.inference import Layer
+from ltp_switcher.policies.simulator.regions import SPINE, Region
+from ltp_switcher.policies.simulator.simulator import Roster
+from ltp_switcher.policies.simulator.tasks import Environment
+from ltp_switcher.policies.spine.hierarchical import layers
+from ltp_switcher.policies.spine.reward import DELAY_TOLERANCE, LOSS_WEIGHT, PIT_STOP_PENALTY
+from ltp_switcher.policies.spine.signals import SCALES, SpineSignals
+from ltp_switcher.policies.spine.task import MixedEpisodes, SpineTask
+from ltp_switcher.policies.training.command import Networks, parser, run
+from ltp_switcher.policies.training.hierarchical import HierarchicalActor, HierarchicalTd3
+from ltp_switcher.policies.training.loop import Schedule, evaluate
+from ltp_switcher.policies.training.td3 import Td3Config
+
+REGION: Final = replace(SPINE, flows=(1, 3), cubic_share=1.0)
+"""Table 3, with "a random number of Cubic flows" beside one Spine flow."""
+INTERVALS_S: Final = (0.030, 0.060, 0.100, 0.200, 0.300)
+ROSTERS: Final = {
+    Law.AIMD: Roster(aimd=1, cubic=2),
+    Law.CUBIC: Roster(cubic=3, learned_cubic=1),
+}
+NAMES: Final = {Law.AIMD: "spine", Law.CUBIC: "spine-cubic"}
+ENVIRONMENTS: Final = 32
+DURATION_S: Final = 30.0
+CONFIG: Final = Td3Config(
+    actor_rate=5e-4,
+    critic_rate=1e-3,
+    discount=0.98,
+    batch=64,
+    steps=8,
+    burn_in=8,
+    stride=8,
+    replay=30_000,
+    target_rate=0.02,
+    exploration=0.1,
+    random_frames=400,
+)
+HELD_OUT_EPISODES: Final = 10
+
+
+class SpineTrainer:
+    """Spine over a law, as `command.Trainer` wants it."""
+
+    schedule = Schedule(episodes=50, steps=25, updates=20)
+    limits: tuple[str, ...] = (
+        "Trained on 40 to 200 Mbit/s, 20 to 200 ms, 0.5 to 2 BDP of buffer, up to 1 % of random loss, "
+        "beside at most two Cubic flows.",
+        "Trained in a simulator without delayed or lost ACKs, time-outs, and rates that change.",
+        "Fairness among Spine flows is not trained for.",
+    )
+
+    def __init__(self, law: Law) -> None:
+        self.name = NAMES[law]
+        self._law = law
+
+    def environment(self) -> MixedEpisodes:
+        """See `Trainer`."""
+        roster = ROSTERS[self._law]
+        return MixedEpisodes(
+            [
+                Environment(
+                    SpineTask(SpineSignals(self._law, interval_s), roster.agents),
+                    REGION,
+                    roster,
+                    environments=ENVIRONMENTS,
+                    duration_s=DURATION_S,
+                    interval_s=interval_s,
+                )
+                for interval_s in INTERVALS_S
+            ]
+        )
+
+    def agent(self, seed: int, device: str) -> HierarchicalTd3:
+        """See `Trainer`."""
+        torch.manual_seed(seed)
+        signals = SpineSignals(self._law, INTERVALS_S[0])
+        size, parameters = signals.observation_size, signals.parameters
+        return HierarchicalTd3(
+            HierarchicalActor(size, parameters, layers(parameters)),
+            size,
+            signals.action_size,
+            trunk=(Layer("lstm", 128),),
+            config=CONFIG,
+            seed=seed,
+            device=device,
+        )
+
+    def evaluate(self, agent: HierarchicalTd3) -> Mapping[str, float]:
+        """See `Trainer`."""
+        return {"reward": evaluate(agent, self.environment(), seed=1_000_033, episodes=HELD_OUT_EPISODES)}
+
+    def networks(self, agent: HierarchicalTd3) -> Networks:
+        """See `Trainer`."""
+        actor = agent.actor
+        assert isinstance(actor, HierarchicalActor)  # noqa: S101 (made above)
+        return actor.networks()
+
+    def settings(self) -> Mapping[str, object]:
+        """See `Trainer`."""
+        region: Region = REGION
+        return {
+            "td3": asdict(CONFIG),
+            "region": asdict(region),
+            "roster": asdict(ROSTERS[self._law]),
+            "environments": ENVIRONMENTS,
+            "duration_s": DURATION_S,
+            "intervals_s": INTERVALS_S,
+            "scales": [asdict(scale) for scale in SCALES[self._law]],
+            "loss_weight": LOSS_WEIGHT,
+            "delay_tolerance": DELAY_TOLERANCE,
+            "pit_stop_penalty": PIT_STOP_PENALTY,
+        }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Train as the arguments say."""
+    options = parser("spine", __doc__)
+    options.add_argument(
+        "--law",
+        type=Law,
+        choices=tuple(NAMES),
+        default=Law.AIMD,
+        help="what executes the sub-policies (aimd)",
+    )
+    chosen = options.parse_args(arguments)
+    return run(SpineTrainer(chosen.law), chosen)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
