@@ -21,7 +21,7 @@ from ltp_switcher.eval.compare import compare
 from ltp_switcher.eval.paths import SCENARIOS
 from ltp_switcher.eval.results import KERNELS, Job
 from ltp_switcher.eval.scenario import Scenario, load_scenario
-from ltp_switcher.eval.schemes import AVAILABLE, DAEMON_SCHEMES, KERNEL_ARMS, check_scheme
+from ltp_switcher.eval.schemes import AVAILABLE, KERNEL_ARMS, NAMES, check_scheme
 from ltp_switcher.eval.settings import parse_assignments
 from ltp_switcher.eval.summary import rounded
 
@@ -138,8 +138,7 @@ def _list(arguments: argparse.Namespace, console: Console, _: Console) -> None:
         return
     console.print(tables.scenarios_table(scenarios))
     console.print(
-        f"\nschemes: {', '.join((*KERNEL_ARMS, 'reno', *DAEMON_SCHEMES))}, mutant:<one of the first 11>\n"
-        f"kernels: {', '.join(KERNELS)}",
+        f"\nschemes: {NAMES}\nkernels: {', '.join(KERNELS)}",
         highlight=False,
     )
 

@@ -23,7 +23,8 @@ import numpy as np
 
 from ltp_switcher.encoder.dataset import DATA
 from ltp_switcher.errors import LtpSwitcherError
-from ltp_switcher.eval.lab.run import GuestDaemon, boot_scenario
+from ltp_switcher.eval.lab.run import boot_scenario
+from ltp_switcher.eval.lab.script import GuestDaemon
 from ltp_switcher.eval.scenario import Flow, Link, LinkStep, Scenario
 
 SPLITS: Final = {"train": 24, "validation": 4, "test": 8}

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names that a flow's `scheme` may take."""
+"""The names that a flow's `scheme` may take, and what each of them runs."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from ltp_switcher.errors import ConfigError
@@ -13,17 +14,55 @@ KERNEL_ARMS: Final = (
 """The 11 protocols of the paper's pool (§3.2, Actions), in the order of the netlink ids."""
 
 LEARNED_ARMS: Final = ("ltp", "jury", "spine", "owl")
+"""The flow runs this arm of `mutant` throughout, and the daemon decides for it as the arm's policy says."""
+
 DAEMON_SCHEMES: Final = ("switcher", "random")
 """Schemes in which the daemon drives a `mutant` flow: by its agent, or by uniform choice."""
 
 PINNED_PREFIX: Final = "mutant:"
 """`mutant:<arm>` runs a flow under `mutant` that never leaves the arm."""
 
-NOT_YET: Final = (*LEARNED_ARMS, "bpftune")
-AVAILABLE: Final = (*KERNEL_ARMS, "reno", *DAEMON_SCHEMES, *(f"{PINNED_PREFIX}{arm}" for arm in KERNEL_ARMS))
-_ALLOWED: Final = (
-    f"{', '.join((*KERNEL_ARMS, 'reno', *DAEMON_SCHEMES))}, {PINNED_PREFIX}<one of the first 11>"
+FIXED_PREFIX: Final = "fixed:"
+"""`fixed:<rate>` sends at a constant rate in Mbit/s of IP packets, whatever comes back."""
+FIXED_MBPS: Final = (0.1, 1000.0)
+
+NOT_YET: Final = ("bpftune",)
+AVAILABLE: Final = (
+    *KERNEL_ARMS, "reno", *LEARNED_ARMS, *DAEMON_SCHEMES, *(f"{PINNED_PREFIX}{arm}" for arm in KERNEL_ARMS),
+)  # fmt: skip
+"""All but the constant rates, which are without number."""
+NAMES: Final = (
+    f"{', '.join((*KERNEL_ARMS, 'reno', *LEARNED_ARMS, *DAEMON_SCHEMES))}, "
+    f"{PINNED_PREFIX}<one of the first 11>, {FIXED_PREFIX}<Mbit/s>"
 )
+"""The schemes in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scheme:
+    """What a flow of a scheme runs."""
+
+    protocol: str
+    """Congestion control of its socket."""
+    arm: str | None = None
+    """Where that is `mutant`: the arm that the flow starts with, None for the module's own choice."""
+    policy: str | None = None
+    """The daemon's policy, None where the flow needs no daemon."""
+    rate_mbps: float | None = None
+    """Of a constant rate."""
+
+
+def resolve(name: str) -> Scheme:
+    """Return what the scheme `name` runs; it must have passed `check_scheme`."""
+    if name.startswith(FIXED_PREFIX):
+        return Scheme("fixed", rate_mbps=float(name.removeprefix(FIXED_PREFIX)))
+    if name.startswith(PINNED_PREFIX):
+        return Scheme("mutant", arm=name.removeprefix(PINNED_PREFIX))
+    if name in LEARNED_ARMS:
+        return Scheme("mutant", arm=name, policy="keep")
+    if name in DAEMON_SCHEMES:
+        return Scheme("mutant", policy="mutant" if name == "switcher" else name)
+    return Scheme(name)
 
 
 def check_scheme(field: str, name: object) -> str:
@@ -32,8 +71,23 @@ def check_scheme(field: str, name: object) -> str:
     Raises:
         ConfigError: `name` is unknown, or not available yet; the error carries `field`.
     """
-    if isinstance(name, str) and name in AVAILABLE:
-        return name
+    if isinstance(name, str):
+        if name in AVAILABLE:
+            return name
+        if name.startswith(FIXED_PREFIX):
+            return _check_rate(field, name)
     if name in NOT_YET:
-        raise ConfigError(field, name, f"{_ALLOWED} ({name} is planned and not available yet)")
-    raise ConfigError(field, name, _ALLOWED)
+        raise ConfigError(field, name, f"{NAMES} ({name} is planned and not available yet)")
+    raise ConfigError(field, name, NAMES)
+
+
+def _check_rate(field: str, name: str) -> str:
+    low, high = FIXED_MBPS
+    try:
+        rate_mbps = float(name.removeprefix(FIXED_PREFIX))
+    except ValueError:
+        rate_mbps = float("nan")
+    # NaN compares false with everything, so it fails here too.
+    if not low <= rate_mbps <= high:
+        raise ConfigError(field, name, f"{FIXED_PREFIX}<{low:g} to {high:g} Mbit/s>")
+    return name

@@ -19,7 +19,8 @@ from rich.table import Table
 
 from ltp_switcher.errors import LabError
 from ltp_switcher.eval.batch import default_parallel
-from ltp_switcher.eval.lab.run import GuestDaemon, boot_scenario
+from ltp_switcher.eval.lab.run import boot_scenario
+from ltp_switcher.eval.lab.script import GuestDaemon
 from ltp_switcher.eval.scenario import Scenario
 from ltp_switcher.eval.settings import merged
 

@@ -124,8 +124,8 @@ def digest(path: Path) -> str:
         raise LabError(f"cannot read {path}: {error.strerror}") from error
 
 
-def link_module(kernel: Kernel) -> Path:
-    """Return lablink.ko for `kernel`, without debug information, built if its sources are new.
+def link_module(kernel: Kernel, name: str = "lablink") -> Path:
+    """Return a module of `link/` for `kernel`, without debug information, built if the sources are new.
 
     Raises:
         LabError: the kernel's headers are missing, or the module does not build.
@@ -144,8 +144,9 @@ def link_module(kernel: Kernel) -> Path:
                     ["make", "-s", "-C", f"/lib/modules/{kernel.release}/build", f"M={scratch}", "modules"],
                     hint=f"Install linux-headers-{kernel.release}.",
                 )
-                _strip(scratch / "lablink.ko")
-    return target / "lablink.ko"
+                for module in scratch.glob("*.ko"):
+                    _strip(module)
+    return target / f"{name}.ko"
 
 
 def _strip(module: Path) -> None:

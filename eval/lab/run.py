@@ -8,34 +8,36 @@ import hashlib
 import io
 import json
 import math
-import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from ltp_switcher.errors import ConfigError, LabError
+from ltp_switcher.errors import LabError
 from ltp_switcher.eval import metrics
 from ltp_switcher.eval.lab import kernels, qemu
 from ltp_switcher.eval.lab.boot import BootResult, boot
 from ltp_switcher.eval.lab.layers import GUEST, base_layer, compiled, digest, link_module, mutant_module
 from ltp_switcher.eval.lab.python import python_layers
 from ltp_switcher.eval.lab.schedule import capacity_mbps, encode, link_trace
+from ltp_switcher.eval.lab.script import (
+    DAEMON_CONFIG,
+    RESULTS,
+    GuestDaemon,
+    daemon_config,
+    daemon_of,
+    flow_table,
+    needs,
+    script,
+)
 from ltp_switcher.eval.live import Sample
 from ltp_switcher.eval.paths import REPOSITORY
 from ltp_switcher.eval.scenario import Scenario
-from ltp_switcher.eval.schemes import DAEMON_SCHEMES, PINNED_PREFIX
 from ltp_switcher.eval.series import BIN_S, COLUMNS
-from ltp_switcher.eval.settings import Settings, merged, to_config
 
-START_JITTER_US: Final = 10_000
-"""A flow starts up to this much after its `start_s`, drawn from the seed, so that seeds differ."""
-
-RESULTS: Final = "/run/lab/results"
 _LIVE_S: Final = 0.5
 _WALL_PER_VIRTUAL: Final = 60.0
 _SETUP_S: Final = 300.0
-_DAEMON_CONFIG: Final = "/lab/daemon.toml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,7 @@ def run_scenario(
         scenario,
         seed=seed,
         kernel=kernel,
-        daemon=_daemon_of(scenario),
+        daemon=daemon_of(scenario),
         collect=(f"{RESULTS}.csv", f"{RESULTS}.json"),
         on_line=_follower(scenario, on_progress) if on_progress else None,
     )
@@ -92,18 +94,6 @@ def run_scenario(
         "guest.json": _guest_json(totals),
     }
     return RunFiles(files, result.kernel, result.virtual_s, result.wall_s)
-
-
-@dataclass(frozen=True, slots=True)
-class GuestDaemon:
-    """The daemon in the guest: its policy, more options of `run`, and shell lines after the traffic.
-
-    The lines know its process id as $daemon.
-    """
-
-    policy: str
-    options: str = ""
-    after: tuple[str, ...] = ()
 
 
 def boot_scenario(
@@ -124,15 +114,17 @@ def boot_scenario(
     overlay: dict[str, Path | bytes] = {
         "lab/link.ko": link_module(kernels.kernel(kernel)),
         "lab/schedule": encode(scenario, link_trace(scenario), seed),
-        "lab/flows": _flow_table(scenario, seed),
+        "lab/flows": flow_table(scenario, seed),
         "lab/bin/traffic": compiled(GUEST / "traffic"),
         "lab/network": GUEST / "network",
     }
+    if needs(scenario, "fixed"):
+        overlay["lab/fixed.ko"] = link_module(kernels.kernel(kernel), "labfixed")
     if daemon is not None:
-        overlay[_DAEMON_CONFIG] = _daemon_config(daemon.policy, seed, scenario.settings)
+        overlay[DAEMON_CONFIG] = daemon_config(daemon, scenario, seed)
     result = boot(
         kernel=kernel,
-        script=_script(scenario, daemon),
+        script=script(scenario, daemon),
         overlay=overlay,
         collect=collect,
         python=daemon is not None,
@@ -140,7 +132,7 @@ def boot_scenario(
         memory_mb=_memory_mb(scenario),
         timeout_s=_SETUP_S + _WALL_PER_VIRTUAL * scenario.duration_s,
         on_line=on_line,
-        mutant=_needs_mutant(scenario),
+        mutant=needs(scenario, "mutant"),
     )
     if not result.ok:
         raise LabError(
@@ -162,59 +154,21 @@ def run_fingerprint(scenario: Scenario, *, kernel: str) -> str:
         InvalidValueError: the lab has no such kernel.
     """
     chosen = kernels.kernel(kernel)
-    daemon = _daemon_of(scenario)
+    daemon = daemon_of(scenario)
     parts = [
         chosen.release, base_layer(chosen).name, compiled(GUEST / "traffic").name,
         digest(link_module(chosen)), digest(GUEST / "network"), *qemu.MACHINE, qemu.COMMAND_LINE,
         qemu.version(),
-        _script(scenario, daemon), str(_memory_mb(scenario)), digest(Path(__file__)),
+        script(scenario, daemon), str(_memory_mb(scenario)),
+        *(digest(Path(__file__).with_name(name)) for name in ("run.py", "script.py")),
     ]  # fmt: skip
-    if _needs_mutant(scenario):
+    if needs(scenario, "fixed"):
+        parts.append(digest(link_module(chosen, "labfixed")))
+    if needs(scenario, "mutant"):
         parts.append(digest(mutant_module(chosen, REPOSITORY)))
     if daemon:
         parts += [path.name for path in python_layers(service=False)]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
-
-
-def _protocol(scheme: str) -> tuple[str, str]:
-    """Return the congestion control of a scheme, and the arm on which `mutant` is to start or `-`."""
-    if scheme.startswith(PINNED_PREFIX):
-        return "mutant", scheme.removeprefix(PINNED_PREFIX)
-    return ("mutant", "-") if scheme in DAEMON_SCHEMES else (scheme, "-")
-
-
-def _needs_mutant(scenario: Scenario) -> bool:
-    return any(_protocol(flow.scheme)[0] == "mutant" for flow in scenario.flows)
-
-
-def _daemon_of(scenario: Scenario) -> GuestDaemon | None:
-    """Return the daemon that the scenario's schemes need, if any.
-
-    Raises:
-        ConfigError: it would need two daemons, or one that leaves some `mutant` flows alone.
-    """
-    schemes = {flow.scheme for flow in scenario.flows}
-    driven = sorted(schemes & set(DAEMON_SCHEMES))
-    pinned = any(scheme.startswith(PINNED_PREFIX) for scheme in schemes)
-    if len(driven) > 1 or (driven and pinned):
-        raise ConfigError(
-            "flow.scheme", sorted(schemes), "at most one of switcher, random and mutant:<arm> in a scenario"
-        )
-    if not driven:
-        return None
-    # A daemon that died on the way would make this a run of something else.
-    alive = 'kill -0 "$daemon" || { cat /run/lab/daemon.log; exit 1; }'
-    return GuestDaemon("mutant" if driven[0] == "switcher" else driven[0], after=(alive,))
-
-
-def _flow_table(scenario: Scenario, seed: int) -> bytes:
-    jitter = random.Random(seed)  # noqa: S311 # an experiment's seed, not a secret
-    lines = []
-    for flow in scenario.flows:
-        protocol, arm = _protocol(flow.scheme)
-        start_us = round(flow.start_s * 1e6) + jitter.randrange(START_JITTER_US)
-        lines.append(f"{protocol} {arm} {start_us} {round(flow.stop_s * 1e6)}\n")
-    return "".join(lines).encode()
 
 
 def _memory_mb(scenario: Scenario) -> int:
@@ -223,27 +177,6 @@ def _memory_mb(scenario: Scenario) -> int:
     rate_bps = max((state.rate_mbps or 100.0) for state in scenario.link.states()) * 1e6
     in_flight_mb = rate_bps / 8 * rtt_s * (1.0 + scenario.link.buffer_bdp) / 1e6
     return min(4096, 512 * math.ceil((768 + 4 * in_flight_mb) / 512))
-
-
-def _script(scenario: Scenario, daemon: GuestDaemon | None) -> str:
-    protocols = sorted({_protocol(flow.scheme)[0] for flow in scenario.flows})
-    lines = ["set -e", ". /lab/network"]
-    for protocol in protocols:
-        if protocol == "mutant":
-            lines.append("insmod /lib/mutant/tcp_mutant.ko")
-        elif protocol not in ("cubic", "reno"):
-            lines.append(f"modprobe tcp_{protocol}")
-    watched = ""
-    if daemon is not None:
-        lines.append(f"start_daemon {_DAEMON_CONFIG} {daemon.options}".rstrip())
-        watched = ' "$daemon"'
-    end_ms = round(scenario.duration_s * 1e3)
-    lines.append(f"/lab/bin/traffic /lab/schedule /lab/flows {end_ms} {RESULTS}{watched}")
-    return "\n".join([*lines, *(daemon.after if daemon else ()), ""])
-
-
-def _daemon_config(policy: str, seed: int, settings: Settings) -> bytes:
-    return to_config(merged(settings, (("daemon.policy", policy), ("daemon.seed", seed)))).encode()
 
 
 def _follower(scenario: Scenario, on_progress: Callable[[Sample], None]) -> Callable[[str], None]:

@@ -153,7 +153,7 @@ def test_list_names_everything(capsys: pytest.CaptureFixture[str]) -> None:
     ("command", "words"),
     [
         (["run", "nothing", "--out", "o"], ["scenario", "nothing", "demo"]),
-        (["run", "smoke", "--scheme", "ltp", "--out", "o"], ["ltp", "not available yet"]),
+        (["run", "smoke", "--scheme", "bpftune", "--out", "o"], ["bpftune", "not available yet"]),
         (["compare", "smoke", "--schemes", "bbr,cubik"], ["--schemes", "cubik", "cubic"]),
         (["run", "smoke", "--out", "/proc/nothing/here"], ["/proc/nothing"]),
     ],

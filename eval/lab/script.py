@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the guest runs for a scenario: modules, the daemon where the schemes need it, and the flows."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Final
+
+from ltp_switcher.errors import ConfigError
+from ltp_switcher.eval.scenario import PACKET_BYTES, Scenario
+from ltp_switcher.eval.schemes import LEARNED_ARMS, Scheme, resolve
+from ltp_switcher.eval.settings import Settings, merged, to_config
+
+START_JITTER_US: Final = 10_000
+"""A flow starts up to this much after its `start_s`, drawn from the seed, so that seeds differ."""
+RESULTS: Final = "/run/lab/results"
+DAEMON_CONFIG: Final = "/lab/daemon.toml"
+PAYLOAD_BYTES: Final = 1448
+"""Of a packet of `PACKET_BYTES`: what TCP paces by."""
+
+
+@dataclass(frozen=True, slots=True)
+class GuestDaemon:
+    """The daemon in the guest: its policy, more options of `run`, and shell lines after the traffic.
+
+    The lines know its process id as $daemon. `settings` give way to the scenario's own.
+    """
+
+    policy: str
+    options: str = ""
+    after: tuple[str, ...] = ()
+    settings: Settings = ()
+
+
+def needs(scenario: Scenario, protocol: str) -> bool:
+    """Tell whether a flow of the scenario runs this congestion control."""
+    return any(scheme.protocol == protocol for scheme in _schemes(scenario))
+
+
+def daemon_of(scenario: Scenario) -> GuestDaemon | None:
+    """Return the daemon that the scenario's schemes need, if any.
+
+    Raises:
+        ConfigError: it would need two daemons, or one that leaves some `mutant` flows alone.
+    """
+    schemes = _schemes(scenario)
+    policies = {scheme.policy for scheme in schemes if scheme.policy is not None}
+    # A daemon that chooses would choose for a flow that is to stay with its arm too.
+    staying = any(scheme.protocol == "mutant" and scheme.policy is None for scheme in schemes)
+    if len(policies) > 1 or (staying and policies - {"keep"}):
+        raise ConfigError(
+            "flow.scheme",
+            sorted({flow.scheme for flow in scenario.flows}),
+            f"one of switcher, random, or any of {', '.join(LEARNED_ARMS)} and mutant:<arm> in a scenario",
+        )
+    if not policies:
+        return None
+    # Policies are loaded before the first flow, not while it waits.
+    learned = tuple(sorted({scheme.arm for scheme in schemes if scheme.policy == "keep" and scheme.arm}))
+    settings: Settings = (("pool.arms", learned),) if learned else ()
+    # A daemon that died on the way would make this a run of something else.
+    alive = 'kill -0 "$daemon" || { cat /run/lab/daemon.log; exit 1; }'
+    return GuestDaemon(policies.pop(), after=(alive,), settings=settings)
+
+
+def daemon_config(daemon: GuestDaemon, scenario: Scenario, seed: int) -> bytes:
+    """Return the daemon's configuration file for a run of this seed."""
+    settings = merged(daemon.settings, scenario.settings)
+    return to_config(merged(settings, (("daemon.policy", daemon.policy), ("daemon.seed", seed)))).encode()
+
+
+def flow_table(scenario: Scenario, seed: int) -> bytes:
+    """Return the flows as the traffic program takes them, a line for each."""
+    jitter = random.Random(seed)  # noqa: S311 # an experiment's seed, not a secret
+    lines = []
+    for flow, scheme in zip(scenario.flows, _schemes(scenario), strict=True):
+        start_us = round(flow.start_s * 1e6) + jitter.randrange(START_JITTER_US)
+        lines.append(f"{scheme.protocol} {scheme.arm or '-'} {start_us} {round(flow.stop_s * 1e6)}\n")
+    return "".join(lines).encode()
+
+
+def script(scenario: Scenario, daemon: GuestDaemon | None) -> str:
+    """Return the shell script that the guest runs."""
+    lines = ["set -e", ". /lab/network"]
+    for protocol in sorted({scheme.protocol for scheme in _schemes(scenario)}):
+        if protocol == "mutant":
+            lines.append("insmod /lib/mutant/tcp_mutant.ko")
+        elif protocol == "fixed":
+            lines.append(f"insmod /lab/fixed.ko rates={_rates(scenario)}")
+        elif protocol not in ("cubic", "reno"):
+            lines.append(f"modprobe tcp_{protocol}")
+    watched = ""
+    if daemon is not None:
+        lines.append(f"start_daemon {DAEMON_CONFIG} {daemon.options}".rstrip())
+        watched = ' "$daemon"'
+    end_ms = round(scenario.duration_s * 1e3)
+    lines.append(f"/lab/bin/traffic /lab/schedule /lab/flows {end_ms} {RESULTS}{watched}")
+    return "\n".join([*lines, *(daemon.after if daemon else ()), ""])
+
+
+def _schemes(scenario: Scenario) -> list[Scheme]:
+    return [resolve(flow.scheme) for flow in scenario.flows]
+
+
+def _rates(scenario: Scenario) -> str:
+    """Bytes of payload a second by flow, from 1; rates of a scenario count whole packets."""
+    payload_Bps = 1e6 / 8 * PAYLOAD_BYTES / PACKET_BYTES
+    rates = [round((scheme.rate_mbps or 0.0) * payload_Bps) for scheme in _schemes(scenario)]
+    return ",".join(map(str, [0, *rates]))

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the guest is told to run for the schemes of a scenario."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import replace
+
+import pytest
+
+from ltp_switcher.errors import ConfigError
+from ltp_switcher.eval.lab.script import daemon_config, daemon_of, flow_table, needs, script
+from ltp_switcher.eval.scenario import Flow, Link, Scenario
+from ltp_switcher.eval.settings import parse_assignments
+
+
+def scenario(*schemes: str) -> Scenario:
+    flows = tuple(Flow(scheme, 0.0, 5.0) for scheme in schemes)
+    return Scenario("test", 5.0, Link(rtt_ms=40.0, rate_mbps=12.0), flows)
+
+
+def protocols(of: Scenario) -> list[list[str]]:
+    return [line.split()[:2] for line in flow_table(of, 1).decode().splitlines()]
+
+
+def test_learned_arms_share_a_link_with_each_other_and_with_protocols() -> None:
+    mixed = scenario("jury", "cubic", "ltp", "jury", "mutant:bbr")
+    assert protocols(mixed) == [
+        ["mutant", "jury"],
+        ["cubic", "-"],
+        ["mutant", "ltp"],
+        ["mutant", "jury"],
+        ["mutant", "bbr"],
+    ]
+    daemon = daemon_of(mixed)
+    assert daemon is not None
+    config = tomllib.loads(daemon_config(daemon, mixed, 7).decode())
+    assert config == {"daemon": {"policy": "keep", "seed": 7}, "pool": {"arms": ["jury", "ltp"]}}
+    assert "insmod /lib/mutant/tcp_mutant.ko" in script(mixed, daemon).splitlines()
+
+
+def test_a_scenario_s_settings_go_before_the_scheme_s() -> None:
+    set_up = replace(
+        scenario("ltp"), settings=parse_assignments(["pool.arms=ltp,owl", "kernel.watchdog_ms=500"])
+    )
+    daemon = daemon_of(set_up)
+    assert daemon is not None
+    config = tomllib.loads(daemon_config(daemon, set_up, 1).decode())
+    assert config["pool"] == {"arms": ["ltp", "owl"]}
+    assert config["kernel"] == {"watchdog_ms": 500}
+
+
+@pytest.mark.parametrize(
+    ("schemes", "policy"),
+    [
+        (["switcher", "cubic", "switcher"], "mutant"),
+        (["random"], "random"),
+        (["cubic", "mutant:bbr", "fixed:3"], None),
+    ],
+)
+def test_the_daemon_runs_the_policy_of_the_scheme(schemes: list[str], policy: str | None) -> None:
+    daemon = daemon_of(scenario(*schemes))
+    assert (daemon.policy if daemon else None) == policy
+
+
+@pytest.mark.parametrize("schemes", [["switcher", "random"], ["switcher", "ltp"], ["random", "mutant:bbr"]])
+def test_one_daemon_cannot_be_two(schemes: list[str]) -> None:
+    with pytest.raises(ConfigError, match="in a scenario"):
+        daemon_of(scenario(*schemes))
+
+
+def test_a_constant_rate_counts_packets_and_paces_payload() -> None:
+    mixed = scenario("cubic", "fixed:12", "fixed:0.3")
+    assert needs(mixed, "fixed")
+    assert not needs(scenario("cubic"), "fixed")
+    assert protocols(mixed)[1] == ["fixed", "-"]
+    # 12 Mbit/s are 1000 packets of 1500 bytes, each with 1448 of payload.
+    assert "insmod /lab/fixed.ko rates=0,0,1448000,36200" in script(mixed, None).splitlines()
