@@ -2,8 +2,8 @@
 /*
  * The congestion control `fixed`: a constant rate, whatever comes back.
  *
- * The window never binds, so the kernel's pacing alone says when a packet leaves; what is sent again
- * takes its turn in the same rate. Flow i of a scenario (addresses as in lablink.c, from 1) sends
+ * The window never binds, so the kernel's pacing alone says when a packet leaves; what is sent
+ * again takes its turn in the same rate. Flow i of a scenario (its addresses: lablink.h) sends
  * rates[i] bytes of payload a second.
  */
 #include <linux/module.h>
@@ -12,7 +12,7 @@
 
 #include "lablink.h"
 
-#define WINDOW_PKTS (1U << 20)
+#define WINDOW_PKTS 1000000U
 
 static unsigned long rates[LABLINK_FLOWS];
 module_param_array(rates, ulong, NULL, 0400);
@@ -32,7 +32,7 @@ static void fixed_init(struct sock *sk)
 	fixed_keep(sk);
 }
 
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 10, 0)
+#if KERNEL_VERSION(6, 10, 0) <= LINUX_VERSION_CODE
 static void fixed_cong_control(struct sock *sk, u32 ack, int flag, const struct rate_sample *rs)
 #else
 static void fixed_cong_control(struct sock *sk, const struct rate_sample *rs)
