@@ -33,11 +33,17 @@ class Echo:
     loss: Floats
     """Share of the packets that was lost, 0 to 1."""
 
+    def rows(self, rows: Indices) -> Echo:
+        """Those of some flows, of shape (n,)."""
+        return Echo(*(getattr(self, field.name)[rows] for field in fields(Echo)))
+
 
 @dataclass(frozen=True)
 class Interval:
     """One control interval as its senders see it; arrays of one shape, (F, E) or (n,)."""
 
+    index: int
+    """Its number; `Echo.index` counts alike."""
     end_s: float
     length_s: float
     active: Bools
@@ -68,6 +74,7 @@ class Interval:
             return Echo(*(getattr(echo, field.name)[:rows].reshape(-1) for field in fields(Echo)))
 
         return Interval(
+            index=self.index,
             end_s=self.end_s,
             length_s=self.length_s,
             **{name: getattr(self, name)[:rows].reshape(-1) for name in _MEASURED},
@@ -79,7 +86,7 @@ class Interval:
 _MEASURED: Final = tuple(
     field.name
     for field in fields(Interval)
-    if field.name not in ("end_s", "length_s", "echo", "previous_echo")
+    if field.name not in ("index", "end_s", "length_s", "echo", "previous_echo")
 )
 
 
@@ -109,6 +116,11 @@ class EchoTracker:
         # Echo's fields; the last echo and the one before it.
         self._echo = np.full((2, 5, size), np.nan)
         self._echo[:, 0] = -1.0
+
+    @property
+    def last_index(self) -> int:
+        """Number of the interval that was closed last, from 0."""
+        return self._closed - 1
 
     def resize(self, columns: int) -> None:
         """Make room for more flows, where the shape has one row."""

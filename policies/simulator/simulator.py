@@ -190,6 +190,7 @@ class Simulator:
         np.divide(weighted, acked, out=self._rtt_s, where=acked > NOTHING)
         echo, previous_echo = self._echoes.echoes()
         return SimulatedInterval(
+            index=self._echoes.last_index,
             end_s=self.now_s,
             length_s=self._interval_s,
             active=self._active.copy(),
