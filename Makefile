@@ -14,10 +14,11 @@ KERNELS := 6.1 6.12
 export LTP_CACHE ?= $(CURDIR)/.cache
 
 .PHONY: help demo test test-fast test-slow kmod lint format clean install uninstall venv \
-        lock generate train-encoder collect-dataset bench bench-kmod bench-daemon bench-lab
+        lock generate train-encoder collect-dataset train-ltp train-jury train-spine train-owl \
+        bench bench-kmod bench-daemon bench-lab bench-simulator validate-simulator claims
 
 help: ## List the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-16s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: venv kmod ## Build, boot the lab, run the switcher beside cubic, bbr and vegas; results in out/demo/
 	@$(BIN)/ltp-eval demo --out out/demo
@@ -59,6 +60,35 @@ collect-dataset: venv kmod ## Record the encoder's data set in the lab (resumes 
 train-encoder: collect-dataset $(STAMPS)/train ## Train the encoder and write its weights (PyTorch, 5.4 GB, in .venv-train)
 	@.venv-train/bin/python -m ltp_switcher.encoder.train
 	@$(BIN)/python -m ltp_switcher.encoder.figure
+
+# Settings as published: those of the policies' own defaults, three seeds. What was cut off goes on.
+TRAIN = .venv-train/bin/python -m ltp_switcher.policies
+
+train-ltp: $(STAMPS)/train ## Train LTP; weights to policies/ltp/
+	@$(TRAIN).ltp.train --out .cache/train/ltp --seeds 1 2 3 --resume --export policies/ltp/ltp.npz
+
+train-jury: $(STAMPS)/train ## Train Jury
+	@$(TRAIN).jury.train --out .cache/train/jury --seeds 1 2 3 --resume --export policies/jury/jury.npz
+
+train-spine: $(STAMPS)/train ## Train Spine, and Spine-Cubic
+	@$(TRAIN).spine.train --out .cache/train/spine --seeds 1 2 3 --resume --export policies/spine/spine.npz
+	@$(TRAIN).spine.train --law cubic --out .cache/train/spine-cubic --seeds 1 2 3 --resume \
+		--export policies/spine/spine-cubic.npz
+
+train-owl: $(STAMPS)/train ## Train Owl, and Owl-Loss
+	@$(TRAIN).owl.train --out .cache/train/owl --seeds 1 2 3 --resume --export policies/owl/owl.npz
+	@$(TRAIN).owl.train --variant owl-loss --out .cache/train/owl-loss --seeds 1 2 3 --resume \
+		--export policies/owl/owl-loss.npz
+
+bench-simulator: venv ## Flow-steps a second of the simulator that the policies train in
+	@$(BIN)/python -m ltp_switcher.policies.simulator.bench
+
+validate-simulator: venv ## The simulator beside the lab: cubic and constant rates on the same scenarios
+	@PATH=$(CURDIR)/$(BIN):$$PATH; $(BIN)/python -m ltp_switcher.policies.simulator.validate --commands | sh
+	@$(BIN)/python -m ltp_switcher.policies.simulator.validate
+
+claims: venv kmod ## What the learned arms' papers claim, on the lab's kernel, beside its targets
+	@$(BIN)/ltp-eval claims
 
 bench: bench-daemon bench-kmod bench-lab ## All benchmarks; they print, they do not judge
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The simulator beside the lab: the same scenarios in both, printed as one table.
 
-The lab's results are the `summary.json` files of `ltp-eval`; `--commands` prints how to make them. Cubic
-and constant-rate flows can be compared, over links with a rate or a mahimahi trace:
+The lab's results are the `summary.json` files of `ltp-eval`; `--commands` prints how to make them. A run is
+named by its scenario, with Cubic on all flows, or `SCENARIO@RATE`, with that constant rate on all (Mbit/s):
 
     python -m ltp_switcher.policies.simulator.validate --commands | sh
     python -m ltp_switcher.policies.simulator.validate [--json]
@@ -37,17 +37,18 @@ REPEATS: Final = 8
 UTILISATION_POINTS: Final = 5.0
 RTT_PERCENT: Final = 10.0
 
-SCENARIOS: Final = (
+RUNS: Final = (
     "fixed", "step", "high-rtt", "low-capacity", "large-queue", "satellite", "multi-flow",
-    "cellular-tmobile-lte",
+    "cellular-tmobile-lte", "fixed@36", "fixed@60", "step@30", "satellite@15", "multi-flow@10",
 )  # fmt: skip
+"""Constant rates below the link's, above it, between those of a changing one, and shared."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One scenario in both. RTT is the mean over the flows; utilisation counts payload."""
+    """One run in both. RTT is the mean over the flows; utilisation counts payload."""
 
-    scenario: str
+    run: str
     lab_utilisation: float
     utilisation: float
     lab_rtt_ms: float
@@ -156,8 +157,8 @@ def _steps(steps: Sequence[Mapping[str, float]]) -> Steps:
     return Steps(column("at_s"), rate_mbps, column("rtt_ms"), column("loss"))
 
 
-def compare(scenario: Path, result: Path, traces: Path) -> Comparison:
-    """Simulate what the lab ran, and put both side by side.
+def compare(run: str, scenario: Path, result: Path, traces: Path) -> Comparison:
+    """Simulate what the lab ran, and put both side by side, under the name `run`.
 
     Raises:
         ConfigError: a file cannot be read or is not of ltp-eval.
@@ -173,13 +174,13 @@ def compare(scenario: Path, result: Path, traces: Path) -> Comparison:
             "results", str(result), f"scenario and summary.json of ltp-eval ({error})"
         ) from error
     utilisation, rtt_ms = simulate(document, schemes, traces)
-    return Comparison(scenario.stem, lab_utilisation, utilisation, lab_rtt_ms, rtt_ms)
+    return Comparison(run, lab_utilisation, utilisation, lab_rtt_ms, rtt_ms)
 
 
 def main() -> int:
     """Print the table; 1 where a scenario disagrees or a file is amiss."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("names", nargs="*", default=SCENARIOS, help=f"default: {' '.join(SCENARIOS)}")
+    parser.add_argument("runs", nargs="*", default=RUNS, help=f"default: {' '.join(RUNS)}")
     parser.add_argument(
         "--scenarios", type=Path, default=Path("eval/scenarios"), help="folder of the TOML files"
     )
@@ -190,15 +191,22 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     if arguments.commands:
-        for name in arguments.names:
-            scenario, out = arguments.scenarios / f"{name}.toml", arguments.results / name
-            print(f"ltp-eval run {scenario} --scheme cubic --every-flow --out {out}")
+        for run in arguments.runs:
+            name, _, rate = run.partition("@")
+            scheme = f"fixed:{rate}" if rate else "cubic"
+            scenario, out = arguments.scenarios / f"{name}.toml", arguments.results / run
+            print(f"ltp-eval run {scenario} --scheme {scheme} --every-flow --out {out}")
         return 0
     traces = traces_folder()
     try:
         rows = [
-            compare(arguments.scenarios / f"{name}.toml", arguments.results / name / "summary.json", traces)
-            for name in arguments.names
+            compare(
+                run,
+                arguments.scenarios / f"{run.partition('@')[0]}.toml",
+                arguments.results / run / "summary.json",
+                traces,
+            )
+            for run in arguments.runs
         ]
     except LtpSwitcherError as error:
         print(f"validate: {error}", file=sys.stderr)
@@ -212,11 +220,11 @@ def main() -> int:
 
 def _print_table(rows: Sequence[Comparison]) -> None:
     print(f"{'':24}{'utilisation %':^28}{'mean RTT ms':^28}")
-    print(f"{'scenario':24}{'lab':>8}{'simul.':>8}{'points':>9}{'lab':>11}{'simul.':>8}{'%':>8}")
+    print(f"{'run':24}{'lab':>8}{'simul.':>8}{'points':>9}{'lab':>11}{'simul.':>8}{'%':>8}")
     for row in rows:
         verdict = "" if row.agrees else "   disagrees"
         print(
-            f"{row.scenario:24}{100 * row.lab_utilisation:8.1f}{100 * row.utilisation:8.1f}{row.points:+9.1f}"
+            f"{row.run:24}{100 * row.lab_utilisation:8.1f}{100 * row.utilisation:8.1f}{row.points:+9.1f}"
             f"{row.lab_rtt_ms:11.1f}{row.rtt_ms:8.1f}{row.percent:+8.1f}{verdict}"
         )
 

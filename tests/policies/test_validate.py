@@ -38,7 +38,7 @@ def files(folder: Path, *, scheme: str, utilisation: float, rtt_mean_ms: float) 
 def test_a_constant_rate_is_compared_in_payload(tmp_path: Path) -> None:
     # 3 Mbit/s of packets over 12, then 6 Mbit/s: a third, less headers, at the base RTT.
     scenario, result = files(tmp_path, scheme="fixed:3", utilisation=0.32, rtt_mean_ms=41.5)
-    row = validate.compare(scenario, result, tmp_path)
+    row = validate.compare("short", scenario, result, tmp_path)
     assert row.utilisation == pytest.approx(1 / 3 * 1448 / 1500, abs=0.01)
     assert row.rtt_ms == pytest.approx(41.5, abs=1.0)
     assert row.agrees
@@ -65,7 +65,7 @@ def test_the_verdict_is_the_exit_code(
 def test_a_scheme_that_is_not_modelled_is_named(tmp_path: Path) -> None:
     scenario, result = files(tmp_path, scheme="bbr", utilisation=0.9, rtt_mean_ms=50.0)
     with pytest.raises(ConfigError, match="bbr"):
-        validate.compare(scenario, result, tmp_path)
+        validate.compare("short", scenario, result, tmp_path)
 
 
 def test_missing_results_are_an_error_not_a_traceback(
@@ -79,7 +79,9 @@ def test_missing_results_are_an_error_not_a_traceback(
 def test_the_commands_make_what_is_read(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["validate", "fixed", "--commands"])
+    monkeypatch.setattr(sys, "argv", ["validate", "fixed", "step@2.5", "--commands"])
     assert validate.main() == 0
-    expected = "ltp-eval run eval/scenarios/fixed.toml --scheme cubic --every-flow --out out/validate/fixed\n"
-    assert capsys.readouterr().out == expected
+    assert capsys.readouterr().out.splitlines() == [
+        "ltp-eval run eval/scenarios/fixed.toml --scheme cubic --every-flow --out out/validate/fixed",
+        "ltp-eval run eval/scenarios/step.toml --scheme fixed:2.5 --every-flow --out out/validate/step@2.5",
+    ]
