@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -111,6 +112,43 @@ def draw(
         rtt_ms=rtt_ms * rng.uniform(1.0, 1.0 + region.rtt_spread, present.shape),
     )
     return paths, flows
+
+
+def draw_mixed(
+    regions: Sequence[Region],
+    roster: Roster,
+    environments: int,
+    duration_s: float,
+    rng: np.random.Generator,
+) -> tuple[Paths, Flows]:
+    """As `draw`, with as many links from each region, in their order; one with traces must be alone.
+
+    Raises:
+        InvalidValueError: as `draw`; the links cannot be divided by the regions; one of several has traces.
+    """
+    if len(regions) == 1:
+        return draw(regions[0], roster, environments, duration_s, rng)
+    if environments % len(regions):
+        raise InvalidValueError("environments", environments, f"a multiple of {len(regions)}, the regions")
+    if any(region.traces for region in regions):
+        raise InvalidValueError("traces", "some", "none, where there are several regions")
+    drawn = [draw(region, roster, environments // len(regions), duration_s, rng) for region in regions]
+    links, flows = (list(part) for part in zip(*drawn, strict=True))
+
+    def joined(parts: Sequence[object], name: str) -> Floats:
+        whole: Floats = np.concatenate([getattr(part, name) for part in parts], axis=-1)
+        return whole
+
+    paths = Paths(
+        rate_mbps=joined(links, "rate_mbps"),
+        rtt_ms=joined(links, "rtt_ms"),
+        buffer_pkts=joined(links, "buffer_pkts"),
+        loss=joined(links, "loss"),
+        jitter_ms=joined(links, "jitter_ms"),
+        trace=np.full(environments, -1),
+        trace_start_ms=np.zeros(environments, np.int64),
+    )
+    return paths, Flows(joined(flows, "start_s"), joined(flows, "stop_s"), joined(flows, "rtt_ms"))
 
 
 def _with_traces(region: Region, paths: Paths, rng: np.random.Generator) -> Paths:

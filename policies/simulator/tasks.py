@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -14,7 +15,7 @@ from ltp_switcher.policies.arrays import Bools, Floats, Ints
 from ltp_switcher.policies.measurements import Interval
 from ltp_switcher.policies.simulator.controllers import INITIAL_WINDOW
 from ltp_switcher.policies.simulator.paths import PPS_PER_MBPS, Flows, Paths
-from ltp_switcher.policies.simulator.regions import Region, draw
+from ltp_switcher.policies.simulator.regions import Region, draw_mixed
 from ltp_switcher.policies.simulator.simulator import Roster, SimulatedInterval, Simulator
 
 Array = NDArray[np.float32]
@@ -146,7 +147,7 @@ class Environment:
 
     Args:
         task: the policy's view.
-        region: where links are drawn from.
+        region: where links are drawn from; of several, equally many from each.
         roster: slots of each link.
         environments: E.
         duration_s: length of an episode.
@@ -156,7 +157,7 @@ class Environment:
     def __init__(
         self,
         task: Task,
-        region: Region,
+        region: Region | Sequence[Region],
         roster: Roster,
         *,
         environments: int,
@@ -164,7 +165,7 @@ class Environment:
         interval_s: float = 0.030,
     ) -> None:
         self.task = task
-        self._region = region
+        self._regions = (region,) if isinstance(region, Region) else tuple(region)
         self._roster = roster
         self._environments = environments
         self._duration_s = duration_s
@@ -176,7 +177,7 @@ class Environment:
     def reset(self, seed: int) -> Transition:
         """Draw an episode; equal seeds draw equal ones. The rewards of the first transition are 0."""
         rng = np.random.default_rng(seed)
-        paths, flows = draw(self._region, self._roster, self._environments, self._duration_s, rng)
+        paths, flows = draw_mixed(self._regions, self._roster, self._environments, self._duration_s, rng)
         self._simulator = Simulator(
             paths, flows, self._roster, seed=int(rng.integers(1 << 62)), interval_s=self._interval_s
         )

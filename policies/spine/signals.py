@@ -25,7 +25,7 @@ _INTERVALS_S: Final = (0.010, 10.0)
 class Scale:
     """How an action a within ±1 becomes a parameter: low + (high - low) ((a + 1) / 2) ** power.
 
-    A power above 1 gives more of the action's range to small values, where the useful ones lie.
+    A power above 1 gives more of the action's range to small values, one below 1 to large ones.
     """
 
     low: float
@@ -34,8 +34,8 @@ class Scale:
 
 
 SCALES: Final = {
-    # Ranges of Eq. 3 and 4.
-    Law.AIMD: (Scale(0.0, 0.5, 3.0), Scale(0.0, 0.5, 2.0), Scale(0.0, 2.0, 2.0), Scale(0.0, 1.0, 1.0)),
+    # Ranges of Eq. 3 and 4; the powers put the middle at a usable (0.06, 0.13, 0.5, 0.7).
+    Law.AIMD: (Scale(0.0, 0.5, 3.0), Scale(0.0, 0.5, 2.0), Scale(0.0, 2.0, 2.0), Scale(0.0, 1.0, 0.5)),
     # Around Linux's 0.7 and 0.4; the paper names none.
     Law.CUBIC: (Scale(0.3, 0.9, 1.0), Scale(0.004, 4.0, 3.0)),
 }
@@ -67,7 +67,7 @@ class SpineSignals:
         self.action_size = len(scales) + 1
         self.observation_size = STATISTICS + len(scales)
         self._low = np.array([scale.low for scale in scales])
-        self._span = np.array([scale.high - scale.low for scale in scales])
+        self._high = np.array([scale.high for scale in scales])
         self._power = np.array([scale.power for scale in scales])
         self._delivered_max_pps: Floats = np.zeros(0)
         self._in_force: Floats = np.zeros((0, self.parameters))
@@ -115,5 +115,6 @@ class SpineSignals:
         triggered = actions[:, -1] > TRIGGERED
         chosen = np.clip(actions[:, :-1].astype(np.float64), -1.0, 1.0)
         self._in_force[slots] = np.where(triggered[:, None], chosen, self._in_force[slots])
-        parameters = self._low + self._span * ((chosen + 1.0) / 2.0) ** self._power
+        parameters = self._low + (self._high - self._low) * ((chosen + 1.0) / 2.0) ** self._power
+        np.minimum(parameters, self._high, out=parameters)
         return np.where(triggered[:, None], parameters, np.nan)

@@ -12,7 +12,7 @@ import torch
 
 from ltp_switcher.policies.arm import Law
 from ltp_switcher.policies.inference import Layer
-from ltp_switcher.policies.simulator.regions import SPINE, Region
+from ltp_switcher.policies.simulator.regions import SPINE
 from ltp_switcher.policies.simulator.simulator import Roster
 from ltp_switcher.policies.simulator.tasks import Environment
 from ltp_switcher.policies.spine.hierarchical import layers
@@ -24,8 +24,15 @@ from ltp_switcher.policies.training.hierarchical import HierarchicalActor, Hiera
 from ltp_switcher.policies.training.loop import Schedule, evaluate
 from ltp_switcher.policies.training.td3 import Td3Config
 
-REGION: Final = replace(SPINE, flows=(1, 3), cubic_share=1.0)
-"""Table 3, with "a random number of Cubic flows" beside one Spine flow."""
+REGIONS: Final = (
+    replace(SPINE, flows=(1, 1), cubic_share=1.0),
+    replace(SPINE, flows=(2, 3), cubic_share=1.0, loss=(0.0, 0.0)),
+)
+"""Table 3 for one flow; and "a random number of Cubic flows" beside one on every other link.
+
+Those links are without random loss: under it Cubic leaves its share to whoever takes it, and to take it is
+not unfair.
+"""
 INTERVALS_S: Final = (0.030, 0.060, 0.100, 0.200, 0.300)
 ROSTERS: Final = {
     Law.AIMD: Roster(aimd=1, cubic=2),
@@ -40,11 +47,11 @@ CONFIG: Final = Td3Config(
     discount=0.98,
     batch=64,
     steps=8,
-    burn_in=8,
+    burn_in=4,
     stride=8,
     replay=30_000,
     target_rate=0.02,
-    exploration=0.1,
+    exploration=0.2,
     random_frames=400,
 )
 HELD_OUT_EPISODES: Final = 10
@@ -72,7 +79,7 @@ class SpineTrainer:
             [
                 Environment(
                     SpineTask(SpineSignals(self._law, interval_s), roster.agents),
-                    REGION,
+                    REGIONS,
                     roster,
                     environments=ENVIRONMENTS,
                     duration_s=DURATION_S,
@@ -109,10 +116,9 @@ class SpineTrainer:
 
     def settings(self) -> Mapping[str, object]:
         """See `Trainer`."""
-        region: Region = REGION
         return {
             "td3": asdict(CONFIG),
-            "region": asdict(region),
+            "regions": [asdict(region) for region in REGIONS],
             "roster": asdict(ROSTERS[self._law]),
             "environments": ENVIRONMENTS,
             "duration_s": DURATION_S,

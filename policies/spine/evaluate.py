@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Judge Spine and Spine-Cubic in the simulator: python -m ltp_switcher.policies.spine.evaluate [--json].
+
+All links of a monitor interval run side by side, several seeds of each kind. `motivation` is §2.2's link as
+§7.1 has it (30 ms, 750 KB), whose rate changes every 10 s; the paper's own rates are not given.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from rich.console import Console
+from rich.progress import track
+
+from ltp_switcher.errors import LtpSwitcherError
+from ltp_switcher.policies.arm import Arm, Law
+from ltp_switcher.policies.arrays import Floats
+from ltp_switcher.policies.simulator.paths import NEVER, PACKET_BYTES, Flows, Paths, Steps
+from ltp_switcher.policies.simulator.simulator import Roster, Simulator
+from ltp_switcher.policies.simulator.tasks import impose
+from ltp_switcher.policies.spine import INTERVAL_S, make_arm
+
+INTERVALS_S: Final = (0.020, 0.030, 0.060, 0.100, 0.200, 0.300)
+SEEDS: Final = 4
+DURATION_S: Final = 60.0
+WARM_UP_S: Final = 2.0
+"""Left out of the figures: slow start, which is the same at every interval."""
+BUFFER_PKTS: Final = 750e3 / PACKET_BYTES
+ROSTERS: Final = {
+    Law.AIMD: Roster(aimd=1, cubic=1),
+    Law.CUBIC: Roster(cubic=2, learned_cubic=1),
+}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of link, and whether a Cubic flow sends beside."""
+
+    name: str
+    rtt_ms: float = 30.0
+    loss: float = 0.0
+    beside_cubic: bool = False
+    changing: bool = False
+
+
+KINDS: Final = (
+    Kind("motivation", changing=True),
+    Kind("static"),
+    Kind("loss 1 %", loss=0.01),
+    Kind("beside cubic, 30 ms", rtt_ms=30.0, beside_cubic=True),
+    Kind("beside cubic, 60 ms", rtt_ms=60.0, beside_cubic=True),
+    Kind("beside cubic, 120 ms", rtt_ms=120.0, beside_cubic=True),
+)
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Means over a kind's seeds, after the warm-up."""
+
+    utilisation: float
+    """Of the link by the judged flow."""
+    rtt_ms: float
+    loss: float
+    ratio_to_cubic: float | None
+    """Throughput over that of the Cubic flow beside it."""
+    generator_every_s: float | None
+    """Mean time between two runs of the policy generator; None without one."""
+
+
+def links(rng: np.random.Generator) -> tuple[Paths, Flows]:
+    """`SEEDS` links of each kind at 100 Mbit/s and one BDP of buffer, but for `motivation`; two flows."""
+    kinds = [kind for kind in KINDS for _ in range(SEEDS)]
+    changing = np.array([kind.changing for kind in kinds])
+    paths = Paths.uniform(len(kinds), rate_mbps=100.0)
+    rtt_ms = np.array([kind.rtt_ms for kind in kinds])
+    changes = int(DURATION_S / 10.0) - 1
+    at_s = np.where(changing, 10.0 * (np.arange(changes)[:, None] + 1.0), np.inf)
+    unchanged = np.full(at_s.shape, np.nan)
+    paths = replace(
+        paths,
+        rtt_ms=rtt_ms,
+        buffer_pkts=np.where(changing, BUFFER_PKTS, paths.buffer_pkts * rtt_ms / 30.0),
+        loss=np.array([kind.loss for kind in kinds]),
+        steps=Steps(at_s, rng.uniform(40.0, 160.0, at_s.shape), unchanged, unchanged),
+    )
+    start_s = np.zeros((2, len(kinds)))
+    start_s[1] = [0.0 if kind.beside_cubic else NEVER for kind in kinds]
+    return paths, Flows(start_s, np.full(start_s.shape, NEVER), np.full(start_s.shape, np.nan))
+
+
+def play(arm: Arm | None, law: Law, interval_s: float) -> dict[str, Figures]:
+    """Run all links; without an arm, the first flow is Cubic (`law` must be `Law.CUBIC`)."""
+    rng = np.random.default_rng(7)
+    paths, flows = links(rng)
+    simulator = Simulator(paths, flows, ROSTERS[law], seed=int(rng.integers(1 << 32)), interval_s=interval_s)
+    slots = np.arange(paths.count)
+    if arm is not None:
+        arm.resize(paths.count)
+        arm.begin(slots, np.full(paths.count, 10.0))
+    runs = np.zeros(paths.count)
+    # Packets that the first and the second flow had acknowledged, the link could send, the first flow
+    # lost, and its RTTs summed.
+    sums = np.zeros((5, paths.count))
+    while simulator.now_s < DURATION_S:
+        interval = simulator.step()
+        if simulator.now_s > WARM_UP_S:
+            acked = interval.acked_pkts
+            served = interval.capacity_pps * interval.length_s
+            sums += (acked[0], acked[1], served, interval.lost_pkts[0], interval.rtt_s[0] * acked[0])
+        if arm is not None:
+            parameters = arm.decide(slots, interval.flat(1))
+            runs += ~np.isnan(parameters[:, 0])
+            impose(simulator, law, 1, parameters)
+    return {
+        kind.name: _figures(kind, sums[:, place], runs[place], has_generator=arm is not None)
+        for kind, place in zip(KINDS, np.split(slots, len(KINDS)), strict=True)
+    }
+
+
+def _figures(kind: Kind, sums: Floats, runs: Floats, *, has_generator: bool) -> Figures:
+    acked, cubic, served, lost, weighted = sums.sum(axis=1)
+    return Figures(
+        utilisation=float(acked / served),
+        rtt_ms=float(1e3 * weighted / acked),
+        loss=float(lost / (acked + lost)),
+        ratio_to_cubic=float(acked / cubic) if kind.beside_cubic else None,
+        generator_every_s=float(DURATION_S / np.maximum(runs, 1.0).mean()) if has_generator else None,
+    )
+
+
+def judge(spine: Path | None, spine_cubic: Path | None) -> dict[str, dict[str, Figures]]:
+    """Figures by scheme and kind of link: Spine at every interval, Spine-Cubic and Cubic at the default."""
+    console = Console(stderr=True)
+    judged = {
+        f"spine {1e3 * interval_s:.0f} ms": play(
+            make_arm(Law.AIMD, interval_s=interval_s, weights=spine), Law.AIMD, interval_s
+        )
+        for interval_s in track(INTERVALS_S, "spine at each interval", console=console)
+    }
+    judged["spine-cubic"] = play(make_arm(Law.CUBIC, weights=spine_cubic), Law.CUBIC, INTERVAL_S)
+    judged["cubic"] = play(None, Law.CUBIC, INTERVAL_S)
+    return judged
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the table or JSON."""
+    parser = argparse.ArgumentParser(
+        prog="python -m ltp_switcher.policies.spine.evaluate",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--spine", type=Path, metavar="FILE", help="weights (default: the committed ones)")
+    parser.add_argument("--spine-cubic", type=Path, metavar="FILE", help="weights of Spine-Cubic, likewise")
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    options = parser.parse_args(arguments)
+    try:
+        judged = judge(options.spine, options.spine_cubic)
+    except LtpSwitcherError as error:
+        print(f"evaluate: {error}", file=sys.stderr)
+        return 1
+    if options.json:
+        print(json.dumps({name: {k: asdict(f) for k, f in kinds.items()} for name, kinds in judged.items()}))
+        return 0
+    header = ("util.", "RTT ms", "loss %", "/ cubic", "runs every s")
+    print("{:14} {:21} {:>6} {:>7} {:>7} {:>8} {:>13}".format("scheme", "link", *header))
+    for name, kinds in judged.items():
+        for kind, figures in kinds.items():
+            ratio = "" if figures.ratio_to_cubic is None else f"{figures.ratio_to_cubic:.2f}"
+            every = "" if figures.generator_every_s is None else f"{figures.generator_every_s:.2f}"
+            print(
+                f"{name:14} {kind:21} {figures.utilisation:6.3f} {figures.rtt_ms:7.1f} "
+                f"{100 * figures.loss:7.2f} {ratio:>8} {every:>13}"
+            )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Spine's model in PyTorch: the same as in numpy, and trained as the paper says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from ltp_switcher.policies.arm import Law  # noqa: E402
+from ltp_switcher.policies.export import Card, load, save  # noqa: E402
+from ltp_switcher.policies.simulator.tasks import Transition  # noqa: E402
+from ltp_switcher.policies.spine import make_arm  # noqa: E402
+from ltp_switcher.policies.spine.hierarchical import HierarchicalNetwork, layers  # noqa: E402
+from ltp_switcher.policies.spine.train import SpineTrainer  # noqa: E402
+from ltp_switcher.policies.training.hierarchical import HierarchicalActor, HierarchicalTd3  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+    torch.manual_seed(1)
+
+
+def actor() -> HierarchicalActor:
+    return HierarchicalActor(13, 4, layers(4))
+
+
+CARD = Card("spine", "none", "none", (1,), {}, {"reward": 0.0}, ())
+
+
+def test_numpy_equals_pytorch_over_a_flows_life(tmp_path: Path) -> None:
+    trained = actor().eval()
+    save(tmp_path / "spine.npz", trained.networks(), CARD)
+    served = HierarchicalNetwork(load(tmp_path / "spine.npz")[0])
+    assert served.state_size == trained.state_size
+    inputs = np.random.default_rng(1).normal(size=(40, 60, 13)).astype(np.float32)
+    state = served.initial_state(40)
+    steps = []
+    for step in range(60):
+        state, outputs = served.step(state, inputs[:, step])
+        steps.append(outputs)
+    with torch.no_grad():
+        expected, after = trained(torch.from_numpy(inputs), torch.zeros(40, trained.state_size))
+    np.testing.assert_allclose(np.stack(steps, axis=1), expected.numpy(), atol=1e-5)
+    np.testing.assert_allclose(state, after.numpy(), atol=1e-5)
+    # Both outcomes of the trigger were among them.
+    assert set(np.unique(np.stack(steps, axis=1)[:, 1:, -1])) == {-1.0, 1.0}
+
+
+def test_the_trigger_is_drawn_in_training_only() -> None:
+    model = actor()
+    inputs, state = torch.zeros(500, 2, 13), torch.zeros(500, model.state_size)
+    drawn = model(inputs, state)[0][:, :, -1]
+    assert (drawn[:, 0] == 1.0).all()
+    assert 0.3 < float((drawn[:, 1] > 0.0).float().mean()) < 0.7
+    certain = model.eval()(inputs, state)[0][:, 1, -1]
+    assert len(certain.unique()) == 1
+
+
+def test_the_gradient_passes_through_the_trigger_to_the_watcher() -> None:
+    model = actor()
+    outputs, _ = model(torch.randn(8, 6, 13), torch.zeros(8, model.state_size))
+    outputs[:, -1, :-1].sum().backward()
+    for part in (model.watcher, model.trigger, model.generator):
+        assert all(float(weight.grad.abs().sum()) > 0.0 for weight in part.parameters())
+
+
+def test_exploration_and_smoothing_move_new_sub_policies_alone() -> None:
+    agent = SpineTrainer(Law.AIMD).agent(1, "cpu")
+    assert isinstance(agent, HierarchicalTd3)
+    agent._frames = 10_000
+    proposed = np.tile(np.array([0.1, 0.2, 0.3, 0.4, 1.0], np.float32), (6, 1))
+    proposed[3:, -1] = -1.0
+    explored = agent._explored(proposed)
+    smoothed = agent._smoothed(torch.from_numpy(proposed)[:, None])[:, 0].numpy()
+    for noisy in (explored, smoothed):
+        np.testing.assert_array_equal(noisy[:, -1], proposed[:, -1])
+        np.testing.assert_array_equal(noisy[3:], proposed[3:])
+        assert (noisy[:3, :-1] != proposed[:3, :-1]).all()
+
+
+def test_what_was_recorded_for_an_interval_without_trigger_is_what_was_in_force() -> None:
+    agent = SpineTrainer(Law.AIMD).agent(1, "cpu")
+    agent.begin(30)
+    observations = np.zeros((30, 13), np.float32)
+    observations[:, -4:] = 0.25
+    seen = Transition(observations, np.zeros(30, np.float32), np.ones(30, np.bool_), over=False)
+    agent.act(seen)
+    agent._frames = 10_000
+    actions = agent.act(seen)
+    held = actions[:, -1] < 0.0
+    assert held.any()
+    assert (actions[held, :-1] == 0.25).all()
+
+
+def test_an_arm_is_made_from_exported_weights(tmp_path: Path) -> None:
+    save(tmp_path / "spine.npz", actor().networks(), CARD)
+    arm = make_arm(interval_s=0.1, weights=tmp_path / "spine.npz")
+    assert arm.law is Law.AIMD
+    assert arm.interval_s == 0.1
