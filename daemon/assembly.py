@@ -39,9 +39,10 @@ def arm_id(arms: Sequence[ArmInfo], name: str, field: str) -> int:
 
 
 def candidate_ids(arms: Sequence[ArmInfo], names: Sequence[str], field: str = "pool.arms") -> tuple[int, ...]:
-    """The ids of the named arms, or of every available one. Raises `ConfigError`."""
+    """The ids of the named arms, or of every available one of the kernel's own. Raises `ConfigError`."""
     if not names:
-        return tuple(arm.id for arm in arms if arm.available)
+        learned = protocol.ArmKind.LEARNED
+        return tuple(arm.id for arm in arms if arm.available and arm.kind != learned)
     if len(set(names)) != len(names):
         raise ConfigError(field, list(names), "each arm once")
     return tuple(arm_id(arms, name, field) for name in names)

@@ -4,7 +4,7 @@
  *
  * No symbol gives one protocol's ops to another module, but setting the protocol on a socket of
  * ours makes the kernel load it and point that socket's icsk_ca_ops at it. The socket is kept: it
- * holds the protocol's module until we are unloaded.
+ * holds the protocol's module until we are unloaded. The learned arms are ops of our own.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -73,7 +73,8 @@ static void open_arm(struct mutant_arm *arm, const struct tcp_congestion_ops *or
 	arm->ops = *orig;
 	arm->ops.owner = THIS_MODULE;
 	INIT_LIST_HEAD(&arm->ops.list);
-	snprintf(arm->ops.name, sizeof(arm->ops.name), "m/%.13s", orig->name);
+	strscpy(arm->ops.name, "m/", sizeof(arm->ops.name));
+	strlcat(arm->ops.name, arm->name, sizeof(arm->ops.name));
 	mutant_hook(&arm->ops);
 	arm->reason = NULL;
 	/* Pairs with mutant_arm_available(): whoever sees the state sees the ops. */
@@ -99,7 +100,7 @@ static void find_arm(struct mutant_arm *arm)
 	if (arm->state == MUTANT_ARM_STATE_AVAILABLE)
 		return;
 	if (arm->kind == MUTANT_ARM_KIND_LEARNED) {
-		arm->reason = "not built yet";
+		open_arm(arm, &mutant_executor_ops, NULL);
 		return;
 	}
 	pin = pin_protocol(arm->name);
@@ -199,10 +200,10 @@ void mutant_arms_init(void)
 		arm->kind = id < FIRST_LEARNED ? MUTANT_ARM_KIND_KERNEL : MUTANT_ARM_KIND_LEARNED;
 		strscpy(arm->name, fixed_names[id], sizeof(arm->name));
 		find_arm(arm);
-		if (arm->state == MUTANT_ARM_STATE_AVAILABLE)
-			found++;
-		else if (arm->kind == MUTANT_ARM_KIND_KERNEL)
+		if (arm->state != MUTANT_ARM_STATE_AVAILABLE)
 			pr_notice("arm %s: %s\n", arm->name, arm->reason);
+		else if (arm->kind == MUTANT_ARM_KIND_KERNEL)
+			found++;
 	}
 	pr_info("%u of %u kernel arms available\n", found, FIRST_LEARNED - 1);
 }

@@ -32,6 +32,11 @@ static const char * const restore_names[] = {
 /* 0 if the arm may be the default (or the @fallback), else an error and @why. */
 int mutant_config_check_arm(u8 id, bool fallback, const char **why)
 {
+	/* Nobody is there to control it. */
+	if (fallback && mutant_arms[id].kind == MUTANT_ARM_KIND_LEARNED) {
+		*why = "a learned arm cannot be the fallback";
+		return -EINVAL;
+	}
 	/* An extra arm may refuse a flow in its init; where would the flow fall then? */
 	if (fallback && mutant_arms[id].kind == MUTANT_ARM_KIND_EXTRA) {
 		*why = "an arm loaded on demand cannot be the fallback";

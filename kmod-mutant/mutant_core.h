@@ -8,11 +8,13 @@
  *	flow	the object of a flow: birth, death, look-up, its steps
  *	hooks	what runs for every ACK
  *	switch	freezing an arm, restoring another
+ *	executor what the learned arms run, by their laws (pure logic): window
  *	sample	what a socket says at an ACK
  *	fold	samples into records (pure logic)
  *	step	steps that are written and closed at the same time (pure logic)
+ *	control	the parameters of the learned arms: checked, kept, taken (pure logic)
  *	event	multicast of birth, death and fallback
- *	nl	the requests of the netlink family, those about flows apart
+ *	nl	the requests of the netlink family, those about flows and controls apart
  */
 #ifndef _MUTANT_CORE_H
 #define _MUTANT_CORE_H
@@ -23,6 +25,7 @@
 #include <linux/xarray.h>
 #include <net/tcp.h>
 
+#include "mutant_control.h"
 #include "mutant_nl_gen.h"
 #include "mutant_step.h"
 
@@ -51,7 +54,7 @@ void mutant_config_set_watchdog(u32 ms);
 struct mutant_arm {
 	struct tcp_congestion_ops ops;
 	const struct tcp_congestion_ops *orig;
-	struct socket *pin;		/* a socket that runs `orig`, to hold its module */
+	struct socket *pin;		/* a socket that runs `orig`, to hold its module; or NULL */
 	u8 id;
 	u8 kind;			/* enum mutant_arm_kind */
 	u8 state;			/* enum mutant_arm_state; last to become valid */
@@ -115,7 +118,8 @@ struct mutant_flow {
 	u8 want;			/* arm to run */
 	u8 reason;			/* enum mutant_fallback_reason */
 	u32 flags;			/* enum mutant_flow_flags, less app-limited */
-	u32 heard;			/* jiffies of the last select or step-get */
+	u32 heard;			/* jiffies of the last request that a daemon would send */
+	struct mutant_kept kept[MUTANT_ARM_ID_OWL - MUTANT_ARM_ID_LTP + 1];	/* by learned arm */
 
 	/* Who the flow is; constant. */
 	u64 cookie;
@@ -148,6 +152,14 @@ extern struct mutex mutant_step_mutex;
 u8 mutant_start_first(struct sock *sk, u8 id);
 void mutant_switch(struct sock *sk, struct mutant_flow *f);
 void mutant_release_slots(struct sock *sk, struct mutant_flow *f);
+
+extern const struct tcp_congestion_ops mutant_executor_ops;
+
+/* The last control of @f for a learned arm. */
+static inline struct mutant_kept *mutant_flow_kept(struct mutant_flow *f, u32 arm)
+{
+	return &f->kept[arm - MUTANT_ARM_ID_LTP];
+}
 
 void mutant_hook(struct tcp_congestion_ops *clone);
 

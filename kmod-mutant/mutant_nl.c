@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The requests of the netlink family, as mutant.yaml describes them: arms and settings here, flows
- * in mutant_nl_flows.c.
+ * in mutant_nl_flows.c,
+ * and the learned arms' parameters in mutant_nl_control.c.
  *
  * Requests run in parallel: what they read is under RCU, commands take the flow's own lock, closing
  * steps takes mutant_step_mutex, and arms have a mutex of their own.
@@ -28,6 +29,20 @@ int mutant_reply_send(struct sk_buff *msg, void *header, int err, struct genl_in
 	}
 	genlmsg_end(msg, header);
 	return genlmsg_reply(msg, info);
+}
+
+/* How many records of @size bytes a batch holds; an error, with its text, if it is none. */
+int mutant_batch_count(struct genl_info *info, const struct nlattr *attr, size_t size)
+{
+	if (!attr) {
+		GENL_SET_ERR_MSG(info, "the batch is missing");
+		return -EINVAL;
+	}
+	if (!nla_len(attr) || nla_len(attr) % size) {
+		NL_SET_ERR_MSG_ATTR(info->extack, attr, "not a whole number of records");
+		return -EINVAL;
+	}
+	return nla_len(attr) / size;
 }
 
 /* Arms */

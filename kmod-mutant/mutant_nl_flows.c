@@ -5,14 +5,14 @@
 
 #include "mutant_nl.h"
 
-static bool may_change(struct sk_buff *skb, const struct mutant_flow *f)
+bool mutant_may_change(struct sk_buff *skb, const struct mutant_flow *f)
 {
 	return netlink_ns_capable(skb, f->net->user_ns, CAP_NET_ADMIN);
 }
 
 static bool may_see(struct sk_buff *skb, const struct mutant_flow *f)
 {
-	return net_eq(f->net, sock_net(skb->sk)) || may_change(skb, f);
+	return net_eq(f->net, sock_net(skb->sk)) || mutant_may_change(skb, f);
 }
 
 /* A dump meets many flows of one namespace in a row: ask once. */
@@ -100,7 +100,7 @@ int mutant_nl_flow_get_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
 static u64 put_steps(struct sk_buff *skb, struct netlink_callback *cb, struct nlattr *attr,
 		     u64 cookie)
 {
-	struct viewer viewer = { .may = may_change };
+	struct viewer viewer = { .may = mutant_may_change };
 	struct mutant_record rec;
 	struct mutant_flow *f;
 
@@ -161,7 +161,7 @@ static enum outcome command(struct sk_buff *skb, const struct mutant_command *cm
 	struct mutant_flow *f;
 
 	f = mutant_flow_by_cookie(cmd->cookie);
-	if (!f || !may_change(skb, f))
+	if (!f || !mutant_may_change(skb, f))
 		return UNKNOWN;
 	spin_lock_bh(&f->lock);
 	WRITE_ONCE(f->heard, tcp_jiffies32);
@@ -186,16 +186,9 @@ int mutant_nl_select_doit(struct sk_buff *skb, struct genl_info *info)
 	void *header;
 	int i, n, err;
 
-	if (GENL_REQ_ATTR_CHECK(info, MUTANT_A_COMMAND_COMMANDS)) {
-		GENL_SET_ERR_MSG(info, "commands is missing");
-		return -EINVAL;
-	}
-	if (!nla_len(attr) || nla_len(attr) % sizeof(cmd)) {
-		NL_SET_ERR_MSG_ATTR(info->extack, attr,
-				    "commands is not an array of struct mutant_command");
-		return -EINVAL;
-	}
-	n = nla_len(attr) / sizeof(cmd);
+	n = mutant_batch_count(info, attr, sizeof(cmd));
+	if (n < 0)
+		return n;
 	commands = nla_data(attr);
 	/* All or nothing where the message itself is wrong. */
 	for (i = 0; i < n; i++) {
@@ -231,7 +224,7 @@ static struct mutant_flow *flow_to_change(struct sk_buff *skb, struct genl_info 
 		NL_SET_ERR_MSG_ATTR(info->extack, attr, "no flow has this cookie");
 		return ERR_PTR(-ENOENT);
 	}
-	if (!may_change(skb, f)) {
+	if (!mutant_may_change(skb, f)) {
 		NL_SET_ERR_MSG_ATTR(info->extack, attr,
 				    "needs CAP_NET_ADMIN in the flow's user namespace");
 		return ERR_PTR(-EPERM);

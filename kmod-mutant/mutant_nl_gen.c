@@ -11,6 +11,7 @@ static_assert(sizeof(struct mutant_stat) == 24);
 static_assert(sizeof(struct mutant_credit) == 72);
 static_assert(sizeof(struct mutant_record) == 616);
 static_assert(sizeof(struct mutant_command) == 16);
+static_assert(sizeof(struct mutant_control) == 32);
 
 static const struct nla_policy mutant_arm_get_nl_policy[] = {
 	[MUTANT_A_ARM_ID] = NLA_POLICY_RANGE(NLA_U32, 1, 20),
@@ -47,6 +48,10 @@ static const struct nla_policy mutant_config_set_nl_policy[] = {
 	[MUTANT_A_CONFIG_WATCHDOG_MS] =
 		NLA_POLICY_FULL_RANGE(NLA_U32, &mutant_config_set_watchdog_ms_range),
 	[MUTANT_A_CONFIG_RESTORE] = NLA_POLICY_MAX(NLA_U32, 2),
+};
+
+static const struct nla_policy mutant_control_nl_policy[] = {
+	[MUTANT_A_CONTROL_CONTROLS] = { .type = NLA_BINARY, .len = 65504 },
 };
 
 static const struct genl_ops mutant_nl_ops[] = {
@@ -107,6 +112,13 @@ static const struct genl_ops mutant_nl_ops[] = {
 		.policy		= mutant_config_set_nl_policy,
 		.maxattr	= ARRAY_SIZE(mutant_config_set_nl_policy) - 1,
 		.flags		= GENL_ADMIN_PERM,
+	},
+	{
+		.cmd		= MUTANT_CMD_CONTROL,
+		.doit		= mutant_nl_control_doit,
+		.policy		= mutant_control_nl_policy,
+		.maxattr	= ARRAY_SIZE(mutant_control_nl_policy) - 1,
+		.flags		= GENL_UNS_ADMIN_PERM,
 	},
 };
 

@@ -11,6 +11,8 @@ from ltp_switcher.daemon.datapath.errors import (
 from ltp_switcher.daemon.datapath.types import (
     ArmInfo,
     CommandArray,
+    ControlArray,
+    ControlResult,
     EventBatch,
     FlowEvent,
     FlowInfo,
@@ -22,6 +24,8 @@ from ltp_switcher.daemon.datapath.types import (
 __all__ = [
     "ArmInfo",
     "CommandArray",
+    "ControlArray",
+    "ControlResult",
     "Datapath",
     "EventBatch",
     "EventStream",

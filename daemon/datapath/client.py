@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import errno
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Final, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from ltp_switcher.daemon.datapath import protocol
 from ltp_switcher.daemon.datapath.errors import (
@@ -18,7 +19,6 @@ from ltp_switcher.daemon.datapath.errors import (
     explain,
 )
 from ltp_switcher.daemon.datapath.netlink import (
-    ATTRIBUTE_MAX_BYTES,
     GenericNetlink,
     GenericNetlinkEvents,
     Message,
@@ -30,6 +30,8 @@ from ltp_switcher.daemon.datapath.protocol import Cmd
 from ltp_switcher.daemon.datapath.types import (
     ArmInfo,
     CommandArray,
+    ControlArray,
+    ControlResult,
     EventBatch,
     FlowEvent,
     FlowInfo,
@@ -42,11 +44,20 @@ from ltp_switcher.daemon.datapath.types import (
 )
 from ltp_switcher.errors import DatapathError
 
-COMMANDS_PER_REQUEST: Final = min(
-    protocol.COMMANDS_MAX, ATTRIBUTE_MAX_BYTES // protocol.COMMAND_DTYPE.itemsize
-)
 DUMP_ATTEMPTS: Final = 5
 
+# What the replies to batches count, in the order of their results' fields.
+_SELECTED: Final = (
+    protocol.CommandAttr.APPLIED,
+    protocol.CommandAttr.UNKNOWN,
+    protocol.CommandAttr.REFUSED,
+)
+_CONTROLLED: Final = (
+    protocol.ControlAttr.APPLIED,
+    protocol.ControlAttr.UNKNOWN,
+    protocol.ControlAttr.REFUSED,
+    protocol.ControlAttr.CLAMPED,
+)
 _NO_RECORDS: Final = np.empty(0, protocol.RECORD_DTYPE)
 _U32 = struct.Struct("=I")
 _U64 = struct.Struct("=Q")
@@ -135,16 +146,26 @@ class Datapath:
 
     def select(self, commands: CommandArray) -> SelectResult:
         """Send commands (`COMMAND_DTYPE`, shape (n,)); each takes effect at its flow's next ACK."""
-        applied = unknown = refused = 0
-        for start in range(0, len(commands), COMMANDS_PER_REQUEST):
-            payload = attribute(
-                protocol.CommandAttr.COMMANDS, commands[start : start + COMMANDS_PER_REQUEST].tobytes()
-            )
-            reply = parse_attributes(self._request("select", Cmd.SELECT, payload))
-            applied += _U32.unpack(reply[protocol.CommandAttr.APPLIED])[0]
-            unknown += _U32.unpack(reply[protocol.CommandAttr.UNKNOWN])[0]
-            refused += _U32.unpack(reply[protocol.CommandAttr.REFUSED])[0]
-        return SelectResult(applied, unknown, refused)
+        counts = self._batches(
+            "select", Cmd.SELECT, protocol.CommandAttr.COMMANDS, commands, protocol.COMMANDS_MAX, _SELECTED
+        )
+        return SelectResult(*counts)
+
+    def control(self, controls: ControlArray) -> ControlResult:
+        """Send parameters to learned arms (`CONTROL_DTYPE`, shape (n,)).
+
+        A flow keeps the last control of each arm and obeys it from its next ACK on where it runs that arm.
+        What the kernel does not take is counted in the result, and changes nothing.
+        """
+        counts = self._batches(
+            "control",
+            Cmd.CONTROL,
+            protocol.ControlAttr.CONTROLS,
+            controls,
+            protocol.CONTROLS_MAX,
+            _CONTROLLED,
+        )
+        return ControlResult(*counts)
 
     def pin(self, cookie: int, arm: int) -> None:
         """Give a flow an arm and keep it there. Raises `FlowNotFoundError`."""
@@ -183,6 +204,24 @@ class Datapath:
             return EventStream(self._family.groups[protocol.GROUP_EVENTS])
         except NetlinkError as error:
             raise explain("events", error) from error
+
+    def _batches(
+        self,
+        operation: str,
+        command: int,
+        kind: int,
+        batch: npt.NDArray[np.void],
+        most: int,
+        counted: Sequence[int],
+    ) -> list[int]:
+        """Send a batch, `most` records a request; sum what the replies count."""
+        totals = [0] * len(counted)
+        for start in range(0, len(batch), most):
+            payload = attribute(kind, batch[start : start + most].tobytes())
+            reply = parse_attributes(self._request(operation, command, payload))
+            for index, count in enumerate(counted):
+                totals[index] += _U32.unpack(reply[count])[0]
+        return totals
 
     def _request(
         self, operation: str, command: int, payload: bytes = b"", cookie: int | None = None

@@ -25,8 +25,16 @@ ARM_NAME_MAX: Final = 16
 COMMANDS_MAX: Final = 4095
 # Bytes of commands-max commands.
 COMMANDS_LEN_MAX: Final = 65520
+# Controls that one control may carry; one more would not fit an attribute's 16-bit length.
+CONTROLS_MAX: Final = 2047
+# Bytes of controls-max controls.
+CONTROLS_LEN_MAX: Final = 65504
+# What stands for 1 where a control's values are fractions.
+CONTROL_ONE: Final = 65536
 # Epochs that one step can credit.
 CREDITS_MAX: Final = 4
+# Values of a control.
+CONTROL_VALUES: Final = 4
 GROUP_EVENTS: Final = "events"
 
 
@@ -67,6 +75,22 @@ class ArmKind(IntEnum):
     KERNEL = 0
     LEARNED = 1
     EXTRA = 2
+
+
+class ControlLaw(IntEnum):
+    """What a learned arm executes between two decisions, by the values of its last control."""
+
+    # No control yet; the arm behaves as reno.
+    NONE = 0
+    # ltp, jury and owl: keep the congestion window that was sent, paced at window / RTT. value[0] is that
+    # window in packets; the others are 0.
+    WINDOW = 1
+    # spine: Eq. 3 to 5 of its paper for every ACK. The values are alpha_thr, alpha_lat (0 to 0.5), alpha_tol
+    # (0 to 2) and alpha_loss (0 to 1), each times control-one.
+    AIMD = 2
+    # spine: Cubic with beta (0.3 to 0.95) and C (0.01 to 10) in value[0] and value[1], each times
+    # control-one; the others are 0.
+    CUBIC = 3
 
 
 class RestoreMode(IntEnum):
@@ -132,6 +156,9 @@ class Cmd(IntEnum):
     FLOW_DEATH = 11
     # A flow went to the fallback arm.
     FLOW_FALLBACK = 12
+    # A batch of parameters for what the learned arms execute. A flow keeps its last control of each arm,
+    # whether it runs the arm or not.
+    CONTROL = 13
 
 
 class ArmAttr(IntEnum):
@@ -189,6 +216,22 @@ class CommandAttr(IntEnum):
     UNKNOWN = 3
     # Commands for a pinned flow, or an arm that is not available.
     REFUSED = 4
+
+
+class ControlAttr(IntEnum):
+    """Attributes of the set `control`."""
+
+    # Packed array of mutant_control, at most controls-max.
+    CONTROLS = 1
+    # Controls that their flows keep, and obey from their next ACK on where they run the arm.
+    APPLIED = 2
+    # Cookies that name no flow, or none that the caller may change.
+    UNKNOWN = 3
+    # Controls for an arm that does not execute their law, or with a value out of its bounds.
+    REFUSED = 4
+    # Of the applied, windows that were moved to what the flow may have (from 2 to its clamp, and from half
+    # its present window to twice that).
+    CLAMPED = 5
 
 
 class PinAttr(IntEnum):
@@ -289,5 +332,15 @@ COMMAND_DTYPE: Final[np.dtype[np.void]] = np.dtype(
         ("cookie", "=u8"),  # Socket cookie.
         ("arm", "=u4"),  # Arm to run from the flow's next ACK on.
         ("reserved", "=u4"),  # Must be 0.
+    ]
+)
+
+# 32 bytes. One flow, one learned arm, and the parameters of what that executes.
+CONTROL_DTYPE: Final[np.dtype[np.void]] = np.dtype(
+    [
+        ("cookie", "=u8"),  # Socket cookie.
+        ("arm", "=u4"),  # Arm that the control is for.
+        ("law", "=u4"),  # One of control-law.
+        ("value", "=u4", (CONTROL_VALUES,)),  # As the law says.
     ]
 )

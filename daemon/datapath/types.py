@@ -17,6 +17,8 @@ RecordArray = npt.NDArray[np.void]
 """`protocol.RECORD_DTYPE`, shape (n,): one aggregate per flow."""
 CommandArray = npt.NDArray[np.void]
 """`protocol.COMMAND_DTYPE`, shape (n,): one command per flow."""
+ControlArray = npt.NDArray[np.void]
+"""`protocol.CONTROL_DTYPE`, shape (n,): parameters for a learned arm of a flow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,19 @@ class SelectResult:
     applied: int
     unknown: int
     refused: int
+
+
+@dataclass(frozen=True, slots=True)
+class ControlResult:
+    """How many controls were taken, named no flow, or were refused (law or value not fit for the arm).
+
+    `clamped`, of those taken: windows moved to what the flow may have now.
+    """
+
+    applied: int
+    unknown: int
+    refused: int
+    clamped: int
 
 
 @dataclass(frozen=True, slots=True)

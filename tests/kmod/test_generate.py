@@ -29,6 +29,7 @@ DTYPES = {
     "credit": protocol.CREDIT_DTYPE,
     "record": protocol.RECORD_DTYPE,
     "command": protocol.COMMAND_DTYPE,
+    "control": protocol.CONTROL_DTYPE,
 }
 
 
@@ -111,10 +112,16 @@ def test_no_padding_and_aligned_size(name: str) -> None:
     assert dtype == np.dtype(dtype, align=True)
 
 
-def test_a_full_batch_fits_one_attribute() -> None:
-    size = protocol.COMMAND_DTYPE.itemsize
-    assert protocol.COMMANDS_MAX * size == protocol.COMMANDS_LEN_MAX
-    assert protocol.COMMANDS_LEN_MAX + 4 <= 0xFFFF < protocol.COMMANDS_LEN_MAX + 4 + size
+@pytest.mark.parametrize(
+    ("size", "most", "length"),
+    [
+        (protocol.COMMAND_DTYPE.itemsize, protocol.COMMANDS_MAX, protocol.COMMANDS_LEN_MAX),
+        (protocol.CONTROL_DTYPE.itemsize, protocol.CONTROLS_MAX, protocol.CONTROLS_LEN_MAX),
+    ],
+)
+def test_a_full_batch_fits_one_attribute(size: int, most: int, length: int) -> None:
+    assert most * size == length
+    assert length + 4 <= 0xFFFF < length + 4 + size
 
 
 BAD_INPUT = [
@@ -122,6 +129,7 @@ BAD_INPUT = [
     ("mutant.yaml", "protocol: genetlink", "protocol: raw", ["mutant.yaml.protocol", "'raw'", "genetlink"]),
     ("mutant.yaml", "value: 20", "value: twenty", ["definitions[arms-max].value", "'twenty'", "integer"]),
     ("mutant.yaml", "value: 65520", "value: 65536", ["commands-len-max", "65536", "65520"]),
+    ("mutant.yaml", "value: 65504", "value: 65505", ["controls-len-max", "65505", "65504"]),
     ("mutant.yaml", "name: arm-id\n", "name: Arm_Id\n", ["'Arm_Id'", "lower-case words"]),
     ("mutant.yaml", "      - vegas\n", "      - cubic\n", ["definitions[arm-id].entries", "each name once"]),
     (

@@ -61,7 +61,8 @@ def load(spec: Path, records: Path) -> Contract:
         record_version=packed.number("version"),
         structs=load_structs(packed, numbers),
     )
-    _check_batch(contract, numbers)
+    for batched in ("command", "control"):
+        _check_batch(contract, numbers, batched)
     return contract
 
 
@@ -203,13 +204,12 @@ def _event(one: Reader, attributes: list[str]) -> tuple[str, ...] | None:
     return Reader(one.raw("event"), one.at("event"), ("attributes",)).names("attributes", attributes)
 
 
-def _check_batch(contract: Contract, numbers: dict[str, int]) -> None:
-    """A full batch of commands must fill exactly the length that the policy lets through."""
-    size = next((s.size for s in contract.structs if s.name == "command"), None)
-    if size is None or not {"commands-max", "commands-len-max"} <= numbers.keys():
+def _check_batch(contract: Contract, numbers: dict[str, int], batched: str) -> None:
+    """A full batch of a record must fill exactly the length that the policy lets through."""
+    most, length = f"{batched}s-max", f"{batched}s-len-max"
+    size = next((s.size for s in contract.structs if s.name == batched), None)
+    if size is None or not {most, length} <= numbers.keys():
         names = [s.name for s in contract.structs]
-        raise InvalidValueError("structs", names, "a struct `command`, and the constants of its batch")
-    if numbers["commands-len-max"] != numbers["commands-max"] * size:
-        raise InvalidValueError(
-            "definitions.commands-len-max", numbers["commands-len-max"], f"{numbers['commands-max'] * size}"
-        )
+        raise InvalidValueError("structs", names, f"a struct `{batched}`, and the constants of its batch")
+    if numbers[length] != numbers[most] * size:
+        raise InvalidValueError(f"definitions.{length}", numbers[length], f"{numbers[most] * size}")

@@ -41,15 +41,13 @@ def loopback(congestion_control: str = "mutant") -> tuple[socket.socket, socket.
         return client, listener.accept()[0]
 
 
-def the_eleven_arms_are_found(_: Context) -> None:
+def every_arm_is_found(_: Context) -> None:
     with loaded() as datapath:
         arms = {arm.id: arm for arm in datapath.arms()}
-        for number in range(1, 12):
-            require(arms[number].available, f"{arms[number]} is not available")
-            require(arms[number].kind == ArmKind.KERNEL, f"{arms[number]} is not of the kernel's")
-        for number in range(12, 16):
-            if not arms[number].available:
-                require(bool(arms[number].reason), f"{arms[number]} does not say why it is unavailable")
+        require(sorted(arms) == list(range(1, 16)), f"ids {sorted(arms)}")
+        for number, arm in arms.items():
+            kind = ArmKind.KERNEL if number < 12 else ArmKind.LEARNED
+            require(arm.available and arm.kind == kind, str(arm))
 
 
 def an_arm_that_cannot_be_one_is_refused_with_a_reason(_: Context) -> None:
@@ -156,7 +154,7 @@ def unloading_lets_go_of_every_protocol(_: Context) -> None:
 
 
 CHECKS = (
-    the_eleven_arms_are_found,
+    every_arm_is_found,
     an_arm_that_cannot_be_one_is_refused_with_a_reason,
     a_missing_arm_is_unavailable_and_never_selected,
     parameters_are_checked_and_obeyed,

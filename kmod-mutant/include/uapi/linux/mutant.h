@@ -28,8 +28,20 @@
 /* Bytes of commands-max commands. */
 #define MUTANT_COMMANDS_LEN_MAX	65520
 
+/* Controls that one control may carry; one more would not fit an attribute's 16-bit length. */
+#define MUTANT_CONTROLS_MAX	2047
+
+/* Bytes of controls-max controls. */
+#define MUTANT_CONTROLS_LEN_MAX	65504
+
+/* What stands for 1 where a control's values are fractions. */
+#define MUTANT_CONTROL_ONE	65536
+
 /* Epochs that one step can credit. */
 #define MUTANT_CREDITS_MAX	4
+
+/* Values of a control. */
+#define MUTANT_CONTROL_VALUES	4
 
 /**
  * enum mutant_arm_id - The fixed ids.
@@ -91,6 +103,24 @@ enum mutant_arm_kind {
 	MUTANT_ARM_KIND_KERNEL = 0,
 	MUTANT_ARM_KIND_LEARNED = 1,
 	MUTANT_ARM_KIND_EXTRA = 2,
+};
+
+/**
+ * enum mutant_control_law - What a learned arm executes between two decisions, by the values of its
+ *	last control.
+ * @MUTANT_CONTROL_LAW_NONE: No control yet; the arm behaves as reno.
+ * @MUTANT_CONTROL_LAW_WINDOW: ltp, jury and owl: keep the congestion window that was sent, paced at
+ *	window / RTT. value[0] is that window in packets; the others are 0.
+ * @MUTANT_CONTROL_LAW_AIMD: spine: Eq. 3 to 5 of its paper for every ACK. The values are alpha_thr,
+ *	alpha_lat (0 to 0.5), alpha_tol (0 to 2) and alpha_loss (0 to 1), each times control-one.
+ * @MUTANT_CONTROL_LAW_CUBIC: spine: Cubic with beta (0.3 to 0.95) and C (0.01 to 10) in value[0]
+ *	and value[1], each times control-one; the others are 0.
+ */
+enum mutant_control_law {
+	MUTANT_CONTROL_LAW_NONE = 0,
+	MUTANT_CONTROL_LAW_WINDOW = 1,
+	MUTANT_CONTROL_LAW_AIMD = 2,
+	MUTANT_CONTROL_LAW_CUBIC = 3,
 };
 
 /**
@@ -210,6 +240,29 @@ enum {
 	MUTANT_A_COMMAND_MAX = (__MUTANT_A_COMMAND_MAX - 1)
 };
 
+/*
+ * Attributes of the set control.
+ *
+ * MUTANT_A_CONTROL_CONTROLS: Packed array of mutant_control, at most controls-max.
+ * MUTANT_A_CONTROL_APPLIED: Controls that their flows keep, and obey from their next ACK on where
+ * they run the arm.
+ * MUTANT_A_CONTROL_UNKNOWN: Cookies that name no flow, or none that the caller may change.
+ * MUTANT_A_CONTROL_REFUSED: Controls for an arm that does not execute their law, or with a value
+ * out of its bounds.
+ * MUTANT_A_CONTROL_CLAMPED: Of the applied, windows that were moved to what the flow may have (from
+ * 2 to its clamp, and from half its present window to twice that).
+ */
+enum {
+	MUTANT_A_CONTROL_CONTROLS = 1,
+	MUTANT_A_CONTROL_APPLIED,
+	MUTANT_A_CONTROL_UNKNOWN,
+	MUTANT_A_CONTROL_REFUSED,
+	MUTANT_A_CONTROL_CLAMPED,
+
+	__MUTANT_A_CONTROL_MAX,
+	MUTANT_A_CONTROL_MAX = (__MUTANT_A_CONTROL_MAX - 1)
+};
+
 /* Attributes of the set pin. */
 enum {
 	MUTANT_A_PIN_COOKIE = 1,
@@ -253,6 +306,8 @@ enum {
  * MUTANT_CMD_FLOW_BIRTH: A flow came under mutant.
  * MUTANT_CMD_FLOW_DEATH: A flow ended; its record carries the totals.
  * MUTANT_CMD_FLOW_FALLBACK: A flow went to the fallback arm.
+ * MUTANT_CMD_CONTROL: A batch of parameters for what the learned arms execute. A flow keeps its
+ * last control of each arm, whether it runs the arm or not.
  */
 enum {
 	MUTANT_CMD_ARM_GET = 1,
@@ -267,6 +322,7 @@ enum {
 	MUTANT_CMD_FLOW_BIRTH,
 	MUTANT_CMD_FLOW_DEATH,
 	MUTANT_CMD_FLOW_FALLBACK,
+	MUTANT_CMD_CONTROL,
 
 	__MUTANT_CMD_MAX,
 	MUTANT_CMD_MAX = (__MUTANT_CMD_MAX - 1)
@@ -414,6 +470,20 @@ struct mutant_command {
 	__u64 cookie;
 	__u32 arm;
 	__u32 reserved;
+};
+
+/**
+ * struct mutant_control - One flow, one learned arm, and the parameters of what that executes.
+ * @cookie: Socket cookie.
+ * @arm: Arm that the control is for.
+ * @law: One of control-law.
+ * @value: As the law says.
+ */
+struct mutant_control {
+	__u64 cookie;
+	__u32 arm;
+	__u32 law;
+	__u32 value[MUTANT_CONTROL_VALUES];
 };
 
 #endif /* _UAPI_LINUX_MUTANT_H */

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Checking, keeping and taking controls; mutant_control.h explains the whole. */
+#include "mutant_control.h"
+
+#define PERCENT(n)	((n) * MUTANT_ONE / 100)
+
+struct range {
+	u32 min;
+	u32 max;
+};
+
+/* Spine section 3.3 bounds the alphas; those of beta and C keep Cubic what it is. */
+static const struct range bounds[][MUTANT_CONTROL_VALUES] = {
+	[MUTANT_CONTROL_LAW_WINDOW] = { { 1, ~0U } },
+	[MUTANT_CONTROL_LAW_AIMD] = {
+		{ 0, PERCENT(50) }, { 0, PERCENT(50) }, { 0, PERCENT(200) }, { 0, PERCENT(100) },
+	},
+	[MUTANT_CONTROL_LAW_CUBIC] = {
+		{ PERCENT(30), PERCENT(95) }, { PERCENT(1), PERCENT(1000) },
+	},
+};
+
+static bool executes(u32 arm, u32 law)
+{
+	switch (arm) {
+	case MUTANT_ARM_ID_LTP:
+	case MUTANT_ARM_ID_JURY:
+	case MUTANT_ARM_ID_OWL:
+		return law == MUTANT_CONTROL_LAW_WINDOW;
+	case MUTANT_ARM_ID_SPINE:
+		return law == MUTANT_CONTROL_LAW_AIMD || law == MUTANT_CONTROL_LAW_CUBIC;
+	default:
+		return false;
+	}
+}
+
+/* Whether @arm executes @law, and every one of its values is in its bounds. */
+bool mutant_control_fits(u32 arm, u32 law, const u32 *value)
+{
+	u32 i;
+
+	if (!executes(arm, law))
+		return false;
+	for (i = 0; i < MUTANT_CONTROL_VALUES; i++)
+		if (value[i] < bounds[law][i].min || value[i] > bounds[law][i].max)
+			return false;
+	return true;
+}
+
+/*
+ * What a flow whose window is between @low and @high may have of the window @wanted: from half to
+ * twice its own, and never more than @clamp or less than MUTANT_WINDOW_MIN packets.
+ */
+u32 mutant_control_window(u32 wanted, u32 low, u32 high, u32 clamp)
+{
+	u32 most = high > clamp / 2 ? clamp : 2 * high;
+
+	if (wanted < low / 2)
+		wanted = low / 2;
+	if (wanted > most)
+		wanted = most;
+	return wanted < MUTANT_WINDOW_MIN ? MUTANT_WINDOW_MIN : wanted;
+}
+
+/* One caller at a time. */
+void mutant_control_keep(struct mutant_kept *kept, const struct mutant_setting *setting)
+{
+	u32 seq = kept->seq, i;
+
+	WRITE_ONCE(kept->seq, seq + 1);
+	/* The odd seq before the setting; pairs with mutant_control_take(). */
+	smp_wmb();
+	WRITE_ONCE(kept->setting.law, setting->law);
+	WRITE_ONCE(kept->setting.since, setting->since);
+	for (i = 0; i < MUTANT_CONTROL_VALUES; i++)
+		WRITE_ONCE(kept->setting.value[i], setting->value[i]);
+	/* The setting before the even seq; 0 stays the mark of none. */
+	smp_store_release(&kept->seq, seq + 2 ? seq + 2 : 2);
+}
+
+/* Copy a control that is newer than @seq; false if there is none or it is just being written. */
+bool mutant_control_take(const struct mutant_kept *kept, u32 *seq, struct mutant_setting *setting)
+{
+	/* What was written before the even seq is seen. */
+	u32 before = smp_load_acquire(&kept->seq), i;
+
+	if (before == *seq || before & 1)
+		return false;
+	setting->law = READ_ONCE(kept->setting.law);
+	setting->since = READ_ONCE(kept->setting.since);
+	for (i = 0; i < MUTANT_CONTROL_VALUES; i++)
+		setting->value[i] = READ_ONCE(kept->setting.value[i]);
+	/* The setting before seq again. */
+	smp_rmb();
+	if (READ_ONCE(kept->seq) != before)
+		return false;
+	*seq = before;
+	return true;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The controls of the learned arms: what may be sent, and how a flow keeps it.
+ *
+ * A control is kept by whoever answers a netlink request, one at a time, and taken by the flow's
+ * ACKs, which wait for nobody: an ACK that comes while a control is being written goes on with the
+ * one before, and the next ACK looks again. `seq` is odd while a control is written and different
+ * after it. Pure logic, tested on the host with both sides at once.
+ */
+#ifndef _MUTANT_CONTROL_H
+#define _MUTANT_CONTROL_H
+
+#ifdef __KERNEL__
+#include <linux/compiler.h>
+#include <linux/types.h>
+#include <asm/barrier.h>
+
+#include <uapi/linux/mutant.h>
+#else
+#include "kernel.h"
+#endif
+
+#define MUTANT_ONE		MUTANT_CONTROL_ONE
+#define MUTANT_WINDOW_MIN	2	/* packets */
+
+/* The parameters of a law, and since when. */
+struct mutant_setting {
+	u32 law;			/* enum mutant_control_law */
+	u32 since;			/* jiffies */
+	u32 value[MUTANT_CONTROL_VALUES];
+};
+
+/* The last control of one arm of a flow. */
+struct mutant_kept {
+	u32 seq;			/* 0: none yet; odd: being written */
+	struct mutant_setting setting;
+};
+
+bool mutant_control_fits(u32 arm, u32 law, const u32 *value);
+u32 mutant_control_window(u32 wanted, u32 low, u32 high, u32 clamp);
+void mutant_control_keep(struct mutant_kept *kept, const struct mutant_setting *setting);
+bool mutant_control_take(const struct mutant_kept *kept, u32 *seq, struct mutant_setting *setting);
+
+#endif /* _MUTANT_CONTROL_H */

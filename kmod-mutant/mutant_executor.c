@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What the learned arms run in the kernel: the law of their last control, for every ACK.
+ *
+ * The decisions are made in user space; here they are executed between two of them, and the flow is
+ * kept safe: without a control, or without a new window for a while, it behaves as reno. All laws
+ * share one cong_control, so that none of them is at the mercy of the kernel's own reduction in
+ * fast recovery; a loss event cuts the window as the law says, at once, and a timeout collapses it
+ * to what the kernel leaves, from where slow start brings it back.
+ */
+#include "compat.h"
+#include "mutant_core.h"
+#include "mutant_window.h"
+
+/* What is remembered of a flow, in its socket's private area. */
+struct executor {
+	struct mutant_flow *flow;
+	u32 seq;			/* of the control that was taken */
+	bool fresh;			/* it has not been acted upon yet */
+	struct mutant_setting setting;
+};
+
+static struct executor *executor_of(const struct sock *sk)
+{
+	return inet_csk_ca(sk);
+}
+
+static void executor_init(struct sock *sk)
+{
+	BUILD_BUG_ON(sizeof(struct executor) > ICSK_CA_PRIV_SIZE);
+	cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED);
+}
+
+/* Take over a control that has come since the last ACK. */
+static void take_control(struct sock *sk, struct executor *e)
+{
+	if (unlikely(!e->flow)) {
+		/* The first arm of a flow starts before the flow is there to be found. */
+		e->flow = mutant_flow_find(sk);
+		if (!e->flow)
+			return;
+	}
+	if (mutant_control_take(mutant_flow_kept(e->flow, e->flow->arm), &e->seq, &e->setting))
+		e->fresh = true;
+}
+
+/* A window that nobody has renewed for a second or eight round trips is nobody's. */
+static bool expired(const struct tcp_sock *tp, const struct mutant_setting *setting)
+{
+	u32 age = tcp_jiffies32 - setting->since;
+
+	/* srtt_us is in eighths. */
+	return age > HZ && age > usecs_to_jiffies(tp->srtt_us);
+}
+
+static void run_reno(struct sock *sk, const struct rate_sample *rs)
+{
+	if (!tcp_in_cwnd_reduction(sk) && rs->acked_sacked > 0)
+		tcp_reno_cong_avoid(sk, 0, rs->acked_sacked);
+}
+
+static void run_window(struct sock *sk, struct executor *e, const struct rate_sample *rs)
+{
+	u32 target = e->setting.value[0], acked = max(rs->acked_sacked, 0);
+	struct tcp_sock *tp = tcp_sk(sk);
+	u32 window = tcp_snd_cwnd(tp);
+
+	if (unlikely(expired(tp, &e->setting))) {
+		e->setting.law = MUTANT_CONTROL_LAW_NONE;
+		tp->snd_ssthresh = min(tp->snd_ssthresh, max(window, 2U));
+		return;
+	}
+	if (e->fresh && inet_csk(sk)->icsk_ca_state != TCP_CA_Loss)
+		window = mutant_window_jump(window, target);
+	e->fresh = false;
+	window = mutant_window_glide(window, target, acked);
+	tcp_snd_cwnd_set(tp, min(window, tp->snd_cwnd_clamp));
+}
+
+/* Send @percent of a window in a smoothed round trip (Spine Eq. 5). */
+static void pace(struct sock *sk, u32 percent)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	u64 rate = (u64)tp->mss_cache * max(tcp_snd_cwnd(tp), 2U) * percent;
+
+	if (unlikely(!tp->srtt_us))
+		return;
+	rate = rate * ((USEC_PER_SEC / 100) << 3) / tp->srtt_us;
+	WRITE_ONCE(sk->sk_pacing_rate, min_t(u64, rate, READ_ONCE(sk->sk_max_pacing_rate)));
+}
+
+static void executor_cong_control(MUTANT_CONG_CONTROL_ARGS)
+{
+	struct executor *e = executor_of(sk);
+
+	take_control(sk, e);
+	switch (e->setting.law) {
+	case MUTANT_CONTROL_LAW_WINDOW:
+		run_window(sk, e, rs);
+		pace(sk, 100);
+		break;
+	default:
+		run_reno(sk, rs);
+		/* As the kernel paces its own protocols. */
+		pace(sk, tcp_in_slow_start(tcp_sk(sk)) ? 200 : 120);
+	}
+}
+
+/* The threshold that a loss event or a timeout leaves. */
+static u32 executor_ssthresh(struct sock *sk)
+{
+	const struct executor *e = executor_of(sk);
+
+	switch (e->setting.law) {
+	case MUTANT_CONTROL_LAW_WINDOW:
+		return max(tcp_snd_cwnd(tcp_sk(sk)), 2U);
+	default:
+		return tcp_reno_ssthresh(sk);
+	}
+}
+
+/* A loss event cuts the window at once to the threshold that it left. */
+static void executor_set_state(struct sock *sk, u8 state)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	if ((state == TCP_CA_CWR || state == TCP_CA_Recovery) &&
+	    inet_csk(sk)->icsk_ca_state < TCP_CA_CWR)
+		tcp_snd_cwnd_set(tp, min(tcp_snd_cwnd(tp), tp->snd_ssthresh));
+}
+
+const struct tcp_congestion_ops mutant_executor_ops = {
+	.init		= executor_init,
+	.cong_control	= executor_cong_control,
+	.ssthresh	= executor_ssthresh,
+	.set_state	= executor_set_state,
+	.undo_cwnd	= tcp_reno_undo_cwnd,
+};

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The netlink request that gives the learned arms their parameters. */
+#include "mutant_nl.h"
+
+struct outcomes {
+	u32 applied;
+	u32 unknown;
+	u32 refused;
+	u32 clamped;
+};
+
+/*
+ * What the flow may have of a window that was sent for @arm. Where it runs the arm, and its window
+ * is still on its way to the one sent before, what lies between the two is its own. Under f->lock.
+ */
+static u32 permitted_window(struct mutant_flow *f, u32 arm, u32 wanted)
+{
+	/* Sockets' memory stays sockets' memory under RCU; the worst is a window just gone by. */
+	u32 window = READ_ONCE(tcp_sk(f->sk)->snd_cwnd), target = window;
+	const struct mutant_kept *kept = mutant_flow_kept(f, arm);
+
+	if (f->want == arm && kept->seq)
+		target = kept->setting.value[0];
+	return mutant_control_window(wanted, min(window, target), max(window, target),
+				     f->snd_cwnd_clamp);
+}
+
+static void control(struct sk_buff *skb, const struct mutant_control *c, struct outcomes *count)
+{
+	struct mutant_setting setting = { .law = c->law, .since = tcp_jiffies32 };
+	struct mutant_flow *f;
+
+	f = mutant_flow_by_cookie(c->cookie);
+	if (!f || !mutant_may_change(skb, f)) {
+		count->unknown++;
+		return;
+	}
+	WRITE_ONCE(f->heard, tcp_jiffies32);
+	if (!mutant_control_fits(c->arm, c->law, c->value)) {
+		count->refused++;
+		return;
+	}
+	memcpy(setting.value, c->value, sizeof(setting.value));
+	spin_lock_bh(&f->lock);
+	if (c->law == MUTANT_CONTROL_LAW_WINDOW)
+		setting.value[0] = permitted_window(f, c->arm, c->value[0]);
+	mutant_control_keep(mutant_flow_kept(f, c->arm), &setting);
+	spin_unlock_bh(&f->lock);
+	count->applied++;
+	count->clamped += setting.value[0] != c->value[0];
+}
+
+int mutant_nl_control_doit(struct sk_buff *skb, struct genl_info *info)
+{
+	struct nlattr *attr = info->attrs[MUTANT_A_CONTROL_CONTROLS];
+	int i, n = mutant_batch_count(info, attr, sizeof(struct mutant_control)), err;
+	struct outcomes count = {};
+	struct mutant_control c;
+	struct sk_buff *msg;
+	void *header;
+
+	if (n < 0)
+		return n;
+	msg = mutant_reply_new(info, MUTANT_CMD_CONTROL, &header);
+	if (!msg)
+		return -ENOMEM;
+	rcu_read_lock();
+	for (i = 0; i < n; i++) {
+		/* An attribute is aligned to 4 bytes only. */
+		memcpy(&c, nla_data(attr) + i * sizeof(c), sizeof(c));
+		control(skb, &c, &count);
+	}
+	rcu_read_unlock();
+	err = nla_put_u32(msg, MUTANT_A_CONTROL_APPLIED, count.applied) ?:
+	      nla_put_u32(msg, MUTANT_A_CONTROL_UNKNOWN, count.unknown) ?:
+	      nla_put_u32(msg, MUTANT_A_CONTROL_REFUSED, count.refused) ?:
+	      nla_put_u32(msg, MUTANT_A_CONTROL_CLAMPED, count.clamped);
+	return mutant_reply_send(msg, header, err, info);
+}

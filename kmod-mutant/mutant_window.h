@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The law of ltp, jury and owl: a window that user space sets (LTP section 5, Jury Eq. 8).
+ *
+ * A control is obeyed by the next ACK, though never by more than half or twice the window at once.
+ * What is missing, after a timeout took the window away or where the flow came from another arm, is
+ * made up for by the clock of the ACKs: as in slow start upwards, half as fast downwards, so that
+ * a round trip doubles or halves the window at most. Losses do not cut it: the policies see them
+ * in what they measure. Windows are in packets. Pure logic.
+ */
+#ifndef _MUTANT_WINDOW_H
+#define _MUTANT_WINDOW_H
+
+#include "mutant_control.h"
+
+/* The window when a new control asks for @target. */
+static inline u32 mutant_window_jump(u32 window, u32 target)
+{
+	if (target > window)
+		return target - window > window ? 2 * window : target;
+	return target < window / 2 ? window / 2 : target;
+}
+
+/* The window after @acked packets more on the way to @target. */
+static inline u32 mutant_window_glide(u32 window, u32 target, u32 acked)
+{
+	if (window < target)
+		return target - window > acked ? window + acked : target;
+	return window - target > acked / 2 ? window - acked / 2 : target;
+}
+
+#endif /* _MUTANT_WINDOW_H */
