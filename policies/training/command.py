@@ -48,12 +48,17 @@ _VALIDATION_SEED: Final = 1_000_003
 class Trainer(Protocol[A]):
     """What a policy tells the trainer of itself. `A` is its kind of agent, `Td3` or `Dqn`."""
 
-    name: str
-    """Of the policy or its variant; names the weights and the card."""
-    schedule: Schedule
-    """A full training; `--episodes` shortens it."""
-    limits: tuple[str, ...]
-    """For the card: where the policy has not been trained or is known to fail, one sentence each."""
+    @property
+    def name(self) -> str:
+        """Of the policy or its variant; names the weights and the card."""
+
+    @property
+    def schedule(self) -> Schedule:
+        """A full training; `--episodes` shortens it."""
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """For the card: where the policy has not been trained or is known to fail, one sentence each."""
 
     def environment(self) -> Episodes:
         """Build what is trained in. Episodes differ by the seeds that the loop draws, not by this."""

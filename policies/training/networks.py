@@ -81,6 +81,24 @@ class Stack(SequenceNetwork):
         }
 
 
+class PartialView(SequenceNetwork):
+    """An actor that sees the first `seen` values of an observation: what a flow can know.
+
+    Critics, which only training needs, may then be shown the truth behind it.
+    """
+
+    def __init__(self, stack: Stack, seen: int) -> None:
+        super().__init__()
+        self.stack = stack
+        self.state_size = stack.state_size
+        self._seen = seen
+
+    def forward(self, inputs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """As the base class says."""
+        outputs: tuple[Tensor, Tensor] = self.stack(inputs[..., : self._seen], state)
+        return outputs
+
+
 class Critic(nn.Module):
     """Q(history, action): a trunk over observations and previous actions, a head that adds the action.
 

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How well an estimator knows the network (LTP §7.1): how often the truth is in its range, how wide it is.
+
+An interval counts once its echo is there, from `WARM_UP` echoes after the flow's first on: "the convergence
+process requires only a few control intervals" (§7.1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import numpy as np
+
+from ltp_switcher.policies.arrays import Floats, Ints
+from ltp_switcher.policies.ltp.particles import Ranges
+from ltp_switcher.policies.ltp.traces import Trace
+from ltp_switcher.policies.measurements import Interval
+
+WARM_UP: Final = 5
+TOLERANCE: Final = 1e-6
+"""A truth on the edge of a range is in it, whatever the rounding."""
+
+
+class Estimator(Protocol):
+    """What is judged; methods as of `ParticleFilter`."""
+
+    def resize(self, slots: int) -> None:
+        """Make room."""
+
+    def update(self, slots: Ints, interval: Interval) -> None:
+        """Take in an interval."""
+
+    def ranges(self, slots: Ints) -> Ranges:
+        """What is known."""
+
+
+@dataclass(frozen=True)
+class Quality:
+    """Mean over intervals and flows: share of truths covered, and the mean width of the range."""
+
+    coverage: float
+    width: float
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Of the three quantities; the widths are relative to c, and in seconds."""
+
+    rate: Quality
+    others: Quality
+    delay_s: Quality
+    intervals: int
+
+    @property
+    def coverage(self) -> float:
+        """Mean over the three."""
+        return (self.rate.coverage + self.others.coverage + self.delay_s.coverage) / 3.0
+
+
+def judge(estimator: Estimator, trace: Trace) -> Judgement:
+    """Run an estimator over a trace."""
+    n = trace.rate.shape[1]
+    slots = np.arange(n)
+    estimator.resize(n)
+    seen = np.full(n, -1.0)
+    echoes = np.zeros(n, np.int64)
+    counted, covered, width = 0, np.zeros(3), np.zeros(3)
+    for interval in trace.intervals:
+        estimator.update(slots, interval)
+        new = interval.echo.index > seen
+        seen = np.where(new, interval.echo.index, seen)
+        echoes += new
+        at = np.flatnonzero(new & (echoes > WARM_UP))
+        if not at.size:
+            continue
+        index = seen[at].astype(np.int64)
+        truth = np.stack([values[index, at] for values in (trace.rate, trace.others, trace.delay_s)])
+        ranges = estimator.ranges(at)
+        bounds: Floats = np.stack((ranges.rate, ranges.others, ranges.delay_s)).astype(np.float64)
+        inside = (truth >= bounds[..., 0] - TOLERANCE) & (truth <= bounds[..., 1] + TOLERANCE)
+        counted += len(at)
+        covered += inside.sum(axis=1)
+        width += np.minimum(bounds[..., 1] - bounds[..., 0], 1e3).sum(axis=1)
+    means = np.stack((covered, width), axis=1) / max(1, counted)
+    rate, others, delay_s = (Quality(float(coverage), float(mean)) for coverage, mean in means)
+    return Judgement(rate, others, delay_s, counted)

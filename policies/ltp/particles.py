@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LTP's estimation module (§4): a particle filter over the network's state as one sender can know it.
+
+A particle is a possible state of the bottleneck: the flow's own sending rate and that of all others, both
+relative to the link's capacity, the queuing delay, and whether the queue is full. Every echo, the fate of the
+packets that were sent in one interval, moves all particles on (transition), tells what each of them
+would have let the sender see (observation), throws out those that saw otherwise (filtering), and fills the
+pool up again with altered copies of those left (resampling).
+
+Some of the text cannot be meant as printed. What is done here, and what was measured, is in the README:
+Eq. 3 adds the loss jitter; Eq. 5 is read so that one wrong signal is enough to be thrown out; the bounds of
+Eq. 4 pull a little from their allowed side, too; other flows' rates change by ±O_j, not only upwards; and
+a share of each pool starts from anew, or it would settle on what it believed first.
+
+The filter runs where policies are trained and estimators judged, not in the daemon (§7.4).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltp_switcher.policies.arrays import Bools, Float32s, Floats, Indices, Ints
+from ltp_switcher.policies.ltp.signals import LargestThroughput, PathSignals, path_signals
+from ltp_switcher.policies.measurements import Echo, Interval
+
+PARTICLES: Final = 1000
+"""Table 4."""
+QUANTILES: Final = (0.1, 0.9)
+"""§5: the range is between these, lest a stray particle widens it."""
+FRESH: Final = 0.2
+"""Share of the pool that is drawn anew each time: "to restore correct estimations even if the estimation
+direction diverges" (§4), which copies altered by a few percent cannot."""
+LONGEST_GAP_S: Final = 0.5
+"""After a pause as long as this the old particles say nothing: the estimation begins anew."""
+
+
+@dataclass(frozen=True)
+class Noise:
+    """How far the network may stray from the model; Table 4.
+
+    Attributes:
+        delay_gap, throughput_gap, loss_gap: ω, how much a second of delay, a throughput that is off by its
+            own size, and a loss of everything weigh in Eq. 5.
+        slack_gap: as `throughput_gap`, of a throughput further below the largest than it need be (Eq. 4).
+        others_gradient: O_j, relative change of the other flows' rate, a second.
+        delay_jitter_s: D_j.
+        rate_jitter: C_j, relative.
+        loss_jitter: L_j.
+    """
+
+    delay_gap: float = 50.0
+    throughput_gap: float = 10.0
+    loss_gap: float = 10.0
+    slack_gap: float = 1.0
+    others_gradient: float = 1.5
+    delay_jitter_s: float = 0.02
+    rate_jitter: float = 0.05
+    loss_jitter: float = 0.001
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """10 % and 90 % quantiles of the particles of n flows, shape (n, 2) each; NaN before the first echo."""
+
+    rate: Float32s
+    """x / c: the flow's sending rate over the link's capacity."""
+    others: Float32s
+    """x_o / c."""
+    delay_s: Float32s
+    """d."""
+
+
+@dataclass(frozen=True)
+class _Pool:
+    """Particles as flat arrays; particle k belongs to the flow in row `row[k]`."""
+
+    row: Ints
+    rate: Float32s
+    others: Float32s
+    delay_s: Float32s
+    full: Bools
+
+    def take(self, particles: Ints) -> _Pool:
+        """Some of them, repeated or not."""
+        return _Pool(*(getattr(self, field.name)[particles] for field in fields(_Pool)))
+
+
+class ParticleFilter:
+    """Filters of flows that live in numbered slots.
+
+    Args:
+        interval_s: length of the sending intervals that the echoes tell of.
+        seed: of everything random here; equal calls after equal seeds give equal ranges.
+        particles: a slot.
+        noise: the model's.
+    """
+
+    def __init__(
+        self, interval_s: float, *, seed: int, particles: int = PARTICLES, noise: Noise | None = None
+    ) -> None:
+        self._interval_s = interval_s
+        self._particles = particles
+        self._noise = noise or Noise()
+        self._rng = np.random.default_rng(seed)
+        self._state: Float32s = np.zeros((3, 0, particles), np.float32)
+        self._full: Bools = np.zeros((0, particles), np.bool_)
+        self._echo: Floats = np.zeros((5, 0))
+        # Largest delay above the smallest RTT that each slot has recorded.
+        self._delay_max_s: Floats = np.zeros(0)
+        self._largest = LargestThroughput()
+
+    def resize(self, slots: int) -> None:
+        """Make room for slots 0 to `slots` - 1; what the present ones know stays."""
+        more = max(0, slots - len(self._full))
+        self._state = np.pad(self._state, ((0, 0), (0, more), (0, 0)))
+        self._full = np.pad(self._full, ((0, more), (0, 0)))
+        self._echo = np.pad(self._echo, ((0, 0), (0, more)))
+        self._delay_max_s = np.pad(self._delay_max_s, (0, more))
+        self._largest.resize(slots)
+        self.begin(np.arange(len(self._full) - more, len(self._full)))
+
+    def begin(self, slots: Ints) -> None:
+        """New flows live in these slots: forget what they held."""
+        self._echo[:, slots] = np.nan
+        self._echo[0, slots] = -1.0
+        self._state[:, slots] = np.nan
+        self._delay_max_s[slots] = 0.0
+        self._largest.begin(slots)
+
+    def update(self, slots: Ints, interval: Interval) -> None:
+        """Take in an interval, arrays of shape (n,); slots without a new echo keep their particles."""
+        echo = interval.echo
+        rows = np.flatnonzero(echo.index > self._echo[0, slots])
+        if not rows.size:
+            return
+        at = slots[rows]
+        before = Echo(*self._echo[:, at])
+        last = echo.rows(rows)
+        rtt_min_s = np.minimum(interval.rtt_min_s[rows], last.rtt_s)
+        seen = path_signals(last, before, rtt_min_s, self._largest.update(at, last.delivered_pps))
+        delay_max_s = np.maximum(self._delay_max_s[at], seen.rtt_s)
+        self._delay_max_s[at] = delay_max_s
+        elapsed_s = (last.index - before.index) * self._interval_s
+        follows = (before.index >= 0) & (elapsed_s < LONGEST_GAP_S) & (before.sending_pps > 0.0)
+        self._echo[:, at] = last.index, last.sending_pps, last.delivered_pps, last.rtt_s, last.loss
+        fresh = np.flatnonzero(~follows)
+        self._initialise(at[fresh], seen.rtt_s[fresh])
+        goes_on = np.flatnonzero(follows)
+        if goes_on.size:
+            factor = last.sending_pps[goes_on] / before.sending_pps[goes_on]
+            self._advance(at[goes_on], factor, elapsed_s[goes_on], seen.rows(goes_on), delay_max_s[goes_on])
+
+    def ranges(self, slots: Ints) -> Ranges:
+        """What is known of the flows in these slots."""
+        # Where the two quantiles lie between sorted particles; sorting all three kinds of state at once
+        # takes a fraction of np.quantile's time.
+        ordered = np.sort(self._state[:, slots], axis=2)
+        places = np.array(QUANTILES) * (self._particles - 1)
+        low = places.astype(np.int64)
+        share = (places - low).astype(np.float32)
+        high = np.minimum(low + 1, self._particles - 1)
+        return Ranges(*(ordered[..., low] * (1 - share) + ordered[..., high] * share))
+
+    def _initialise(self, slots: Ints, rtt_s: Floats, first: int = 0) -> None:
+        """Draw particles from the `first` on anew, knowing only the RTT above the smallest, (n,).
+
+        The load is about the capacity, for that is where congestion controls keep it; half of the flows have
+        the link to themselves, and half have seen the base RTT. From nothing, a rate that changes by factors
+        never comes back, so these halves must be drawn.
+        """
+        shape = (len(slots), self._particles - first)
+        share = np.minimum(1.0, self._uniform(0.0, 2.0, shape))
+        load = self._uniform(0.7, 1.3, shape)
+        hidden_s = np.maximum(
+            0.0, self._uniform(-self._noise.delay_jitter_s, self._noise.delay_jitter_s, shape)
+        )
+        self._state[0, slots, first:] = share * load
+        self._state[1, slots, first:] = (1.0 - share) * load
+        self._state[2, slots, first:] = rtt_s[:, None].astype(np.float32) + hidden_s
+        self._full[slots, first:] = False
+
+    def _advance(
+        self, slots: Ints, factor: Floats, elapsed_s: Floats, seen: PathSignals, delay_max_s: Floats
+    ) -> None:
+        """One round of the four steps.
+
+        Args:
+            slots: the flows, (n,).
+            factor: a, the change of their sending rate.
+            elapsed_s: Δt since the particles were last moved.
+            seen: what they saw.
+            delay_max_s: the largest delay above the smallest RTT that they recorded.
+        """
+        row = np.repeat(np.arange(len(slots)), self._particles)
+        rate, others, delay_s = self._state[:, slots].reshape(3, -1)
+        before = _Pool(row, rate, others, delay_s, self._full[slots].reshape(-1))
+        after = self._transition(before, factor, elapsed_s, delay_max_s)
+        whole = np.arange(len(row))
+        # Particle division: where the queue may be full, both possibilities go on.
+        divided = np.flatnonzero(after.full)
+        parent = np.concatenate((whole, divided))
+        full = np.zeros(len(parent), np.bool_)
+        full[len(row) :] = True
+        after = replace(after.take(parent), full=full)
+        before = before.take(parent)
+        survives = self._rng.random(len(parent), np.float32) < self._survival(before, after, seen)
+        self._resample(slots, after, survives, seen)
+
+    def _transition(self, before: _Pool, factor: Floats, elapsed_s: Floats, delay_max_s: Floats) -> _Pool:
+        """§4, transition step; `full` of the result says that the queue may be full."""
+        step_s = elapsed_s.astype(np.float32)[before.row]
+        rate = before.rate * factor.astype(np.float32)[before.row]
+        bound = self._noise.others_gradient
+        gradient = self._uniform(-bound, bound, rate.shape)
+        others = before.others * np.maximum(0.0, 1.0 + gradient * step_s)
+        delay_s = np.maximum(0.0, before.delay_s + (rate + others - 1.0) * step_s)
+        np.minimum(delay_s, before.delay_s, out=delay_s, where=before.full)
+        may_be_full = (delay_s > 0.0) & (delay_s >= delay_max_s.astype(np.float32)[before.row])
+        return _Pool(before.row, rate, others, delay_s, may_be_full)
+
+    def _survival(self, before: _Pool, after: _Pool, seen: PathSignals) -> Float32s:
+        """Observation and filtering: the probability with which each particle stays."""
+        noise, row = self._noise, after.row
+        observed = {name: getattr(seen, name).astype(np.float32)[row] for name in PathSignals.names()}
+        share_before, share = _throughput(before), _throughput(after)
+        kept_before, kept = self._kept(before), self._kept(after)
+        above = share - observed["throughput"]
+        gaps = (
+            noise.delay_gap * np.abs(observed["rtt_change_s"] - (after.delay_s - before.delay_s)),
+            noise.throughput_gap * np.abs(observed["throughput_ratio"] - share / share_before),
+            noise.loss_gap * np.abs(observed["kept_ratio"] - kept / kept_before),
+            np.maximum(noise.throughput_gap * above, -noise.slack_gap * above),
+            noise.delay_gap * np.abs(observed["rtt_s"] - after.delay_s),
+        )
+        odds = np.ones(len(row), np.float32)
+        for gap in gaps:
+            odds *= 1.0 + gap
+        return 1.0 / odds
+
+    def _kept(self, pool: _Pool) -> Float32s:
+        """1 - l, the share of the flow's packets that arrives (Eq. 3)."""
+        load = np.maximum(1.0, pool.rate + pool.others)
+        arrives = np.where(pool.full, 1.0 / load, np.float32(1.0))
+        return arrives - self._uniform(0.0, self._noise.loss_jitter, load.shape)
+
+    def _resample(self, slots: Ints, pool: _Pool, survives: Bools, seen: PathSignals) -> None:
+        """Fill each slot's pool up with altered copies of its survivors, and some that start from anew.
+
+        Where none survives, all do.
+        """
+        n, size = len(slots), self._particles
+        left = np.flatnonzero(survives)
+        left = left[np.argsort(pool.row[left], kind="stable")]
+        count = np.bincount(pool.row[left], minlength=n)[:, None]
+        first = np.cumsum(count)[:, None] - count
+        place = np.arange(size)[None]
+        drawn = (self._rng.random((n, size)) * count).astype(np.int64)
+        # Division may leave more than there is room for: then an even choice of them.
+        pick = np.where(count > size, place * count // size, np.where(place < count, place, drawn))
+        lives = count[:, 0] > 0
+        chosen: Indices = left[(first + pick)[lives]]
+        copy = (place >= count)[lives]
+        stays = slots[lives]
+        jitter = self._noise.rate_jitter
+        for number, state in enumerate((pool.rate, pool.others)):
+            value = state[chosen]
+            value *= 1.0 + copy * self._uniform(-jitter, jitter, copy.shape)
+            self._state[number, stays] = value
+        jitter = self._noise.delay_jitter_s
+        moved = pool.delay_s[chosen] + copy * self._uniform(-jitter, jitter, copy.shape)
+        self._state[2, stays] = np.maximum(0.0, moved)
+        self._full[stays] = pool.full[chosen]
+        self._initialise(stays, seen.rtt_s[lives], round((1.0 - FRESH) * size))
+        self._initialise(slots[~lives], seen.rtt_s[~lives])
+
+    def _uniform(self, low: float, high: float, shape: tuple[int, ...]) -> Float32s:
+        drawn: NDArray[np.float32] = self._rng.random(shape, np.float32)
+        drawn *= np.float32(high - low)
+        drawn += np.float32(low)
+        return drawn
+
+
+def _throughput(pool: _Pool) -> Float32s:
+    """Thr / c of each particle (Eq. 2)."""
+    load = pool.rate + pool.others
+    crowded = (load > 1.0) | (pool.delay_s > 0.0)
+    return np.where(crowded, pool.rate / np.maximum(load, np.float32(1e-9)), pool.rate)

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LTP's reward (§5, Eq. 9 to 15): how knowable the network is kept, and how well it is used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.policies.arrays import Bools, Floats
+from ltp_switcher.policies.ltp.particles import Ranges
+
+LEAST_RATE: Final = 0.05
+"""Ratios of quantiles are taken above this: the other flows' rate may be 0."""
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Table 4, but for `offset`.
+
+    Attributes:
+        delay: β_q, a second of width.
+        rate, others: β_x and β_xo, a factor e of width.
+        offset: β_r, chosen so that the probe reward is about zero on average (§5); measured on a policy
+            half way through training.
+        loss: ζ.
+        fairness: β_fair.
+        tolerance: β_lat.
+        estimation: β_esti.
+        performance: β_perf.
+    """
+
+    delay: float = 10.0
+    rate: float = 0.2
+    others: float = 0.2
+    offset: float = 1.6
+    loss: float = 5.0
+    fairness: float = 1.0
+    tolerance: float = 1.15
+    estimation: float = 0.2
+    performance: float = 1.0
+
+
+def probe_reward(ranges: Ranges, weights: Weights) -> Floats:
+    """R_esti of n flows, shape (n,) (Eq. 9 to 11); 0 where nothing is known yet."""
+    delay_s = ranges.delay_s.astype(np.float64)
+    logs = [np.log(np.maximum(pair, LEAST_RATE).astype(np.float64)) for pair in (ranges.rate, ranges.others)]
+    reward = (
+        weights.offset
+        - weights.delay * (delay_s[:, 1] - delay_s[:, 0])
+        - weights.rate * (logs[0][:, 1] - logs[0][:, 0])
+        - weights.others * (logs[1][:, 1] - logs[1][:, 0])
+    )
+    return np.where(np.isnan(reward), 0.0, reward)
+
+
+def performance_reward(
+    utilisation: Floats, loss: Floats, delay_ratio: Floats, unfairness: Floats, weights: Weights
+) -> Floats:
+    """R_perf (Eq. 12 and 13), arrays of one shape.
+
+    Eq. 12 adds β_fair R_fair, which grows with unfairness (Eq. 14); here it is taken away.
+
+    Args:
+        utilisation: throughput over capacity.
+        loss: lost share of the packets.
+        delay_ratio: RTT over the base RTT.
+        unfairness: Eq. 14.
+        weights: coefficients.
+    """
+    delay = np.where(delay_ratio <= weights.tolerance, 1.0, delay_ratio)
+    return (utilisation - weights.loss * loss) / delay - weights.fairness * unfairness
+
+
+def unfairness(throughput_pps: Floats, present: Bools) -> Floats:
+    """Eq. 14 of each link, shape (E,), from average throughputs and presence of its flows, shape (F, E)."""
+    count = np.maximum(1, present.sum(axis=0))
+    rate = np.where(present, throughput_pps, 0.0)
+    total = rate.sum(axis=0)
+    spread = np.where(present, (rate - total / count) ** 2, 0.0).sum(axis=0)
+    result: Floats = np.sqrt(spread / (count * np.maximum(total, 1e-9) ** 2))
+    return result

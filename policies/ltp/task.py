@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LTP as a learning problem in the simulator."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.policies.arrays import Float32s, Floats
+from ltp_switcher.policies.ltp.particles import ParticleFilter
+from ltp_switcher.policies.ltp.reward import Weights, performance_reward, probe_reward, unfairness
+from ltp_switcher.policies.ltp.signals import INTERVAL_S, WindowSignals
+from ltp_switcher.policies.measurements import NOTHING
+from ltp_switcher.policies.simulator.paths import PPS_PER_MBPS, Flows, Paths
+from ltp_switcher.policies.simulator.simulator import SimulatedInterval, Simulator
+from ltp_switcher.policies.simulator.tasks import SignalsTask
+
+FAIRNESS_WINDOW_S: Final = 1.0
+"""avg_thr of Eq. 14 is over about so long, exponentially weighted; the paper leaves it open."""
+TRUTHS: Final = 8
+"""Values that no flow can know, after the signals: what the critics see, and the first of them the Oracle.
+
+Utilisation of the link, queuing delay; then RTT over base RTT, base RTT, window over the fair share of the
+bandwidth-delay product, own share of the throughput, unfairness, loss.
+"""
+ORACLE: Final = 2
+"""How many of the truths the Oracle's policy sees (§2.2)."""
+
+
+class LtpTask(SignalsTask):
+    """See the module's text.
+
+    The throughput of Eq. 12 is that of all flows of the link, as in Astraea, whose global reward the
+    paper follows: with each flow's own, taking from others would pay as much as unfairness costs.
+
+    Args:
+        signals: what the policy sees.
+        agents: rows of the roster that it controls.
+        particles: of the estimation module; 0 leaves the probe reward out (LTP-no-probe, and the baselines).
+        bounded: see `SignalsTask`.
+        weights: of the reward.
+    """
+
+    def __init__(
+        self,
+        signals: WindowSignals,
+        agents: int,
+        *,
+        particles: int,
+        bounded: bool = True,
+        weights: Weights | None = None,
+    ) -> None:
+        super().__init__(signals, agents, bounded=bounded)
+        self._particles = particles
+        self._weights = weights or Weights()
+        self.observation_size += TRUTHS
+        self.performance: Floats = np.zeros((agents, 0))
+        """R_perf of the last interval, shape (agents, E)."""
+
+    def begin(self, simulator: Simulator, paths: Paths, flows: Flows) -> None:
+        """See `Task`."""
+        super().begin(simulator, paths, flows)
+        rtt_ms = np.where(np.isnan(flows.rtt_ms), paths.rtt_ms, flows.rtt_ms)
+        self._base_s = rtt_ms / 1e3 + 1.0 / (paths.rate_mbps * PPS_PER_MBPS)
+        self._average_pps: Floats = np.zeros(flows.start_s.shape)
+        self._truth: Float32s = np.zeros((self._slots.size, TRUTHS), np.float32)
+        if self._particles:
+            seed = np.round(paths.rate_mbps[:4] * 1e6).astype(np.uint64).tolist()
+            self._filter = ParticleFilter(INTERVAL_S, seed=seed, particles=self._particles)
+            self._filter.resize(self._slots.size)
+
+    def observe(self, interval: SimulatedInterval) -> tuple[Float32s, Float32s]:
+        """See `Task`."""
+        observations, rewards = super().observe(interval)
+        return np.concatenate((observations, self._truth), axis=1), rewards
+
+    def rewards(self, interval: SimulatedInterval) -> Floats:
+        """Eq. 15."""
+        n = self.agents
+        weight = min(1.0, interval.length_s / FAIRNESS_WINDOW_S)
+        self._average_pps += weight * (interval.delivered_pps - self._average_pps)
+        utilisation = np.minimum(1.0, interval.delivered_pps.sum(axis=0) / interval.capacity_pps)
+        lost, acked = interval.lost_pkts[:n], interval.acked_pkts[:n]
+        loss = np.divide(lost, lost + acked, out=np.zeros_like(lost), where=lost + acked > NOTHING)
+        uneven = unfairness(self._average_pps, interval.active)
+        delay_ratio = interval.rtt_s[:n] / self._base_s[:n]
+        self.performance = performance_reward(utilisation, loss, delay_ratio, uneven, self._weights)
+        self._see_truth(interval, utilisation, delay_ratio, uneven, loss)
+        total = self._weights.performance * self.performance
+        if self._particles:
+            self._filter.update(self._slots, interval.flat(n))
+            probe = probe_reward(self._filter.ranges(self._slots), self._weights)
+            total += self._weights.estimation * probe.reshape(total.shape)
+        return total
+
+    def _see_truth(
+        self,
+        interval: SimulatedInterval,
+        utilisation: Floats,
+        delay_ratio: Floats,
+        uneven: Floats,
+        loss: Floats,
+    ) -> None:
+        n = self.agents
+        flows = np.maximum(1, interval.active.sum(axis=0))
+        fair_pkts = interval.capacity_pps * self._base_s[:n] / flows
+        own = self._average_pps[:n] / np.maximum(self._average_pps.sum(axis=0), 1e-9)
+        truths = (
+            utilisation,
+            np.log1p(interval.queued_pkts / interval.capacity_pps / 0.005),
+            np.log(delay_ratio),
+            np.log(self._base_s[:n] / 0.030),
+            np.log(np.maximum(interval.window_pkts[:n], 1.0) / fair_pkts),
+            own * flows - 1.0,
+            2.0 * uneven,
+            10.0 * loss,
+        )
+        self._truth = np.stack(np.broadcast_arrays(*truths), axis=2).reshape(-1, TRUTHS).astype(np.float32)
