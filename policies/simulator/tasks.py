@@ -152,6 +152,7 @@ class Environment:
         environments: E.
         duration_s: length of an episode.
         interval_s: control interval.
+        tick_s: the simulator's resolution; base RTTs are whole ticks.
     """
 
     def __init__(
@@ -163,6 +164,7 @@ class Environment:
         environments: int,
         duration_s: float,
         interval_s: float = 0.030,
+        tick_s: float = 0.001,
     ) -> None:
         self.task = task
         self._regions = (region,) if isinstance(region, Region) else tuple(region)
@@ -170,6 +172,7 @@ class Environment:
         self._environments = environments
         self._duration_s = duration_s
         self._interval_s = interval_s
+        self._tick_s = tick_s
         self.agents = roster.agents
         self.slots = self.agents * environments
         self._simulator: Simulator | None = None
@@ -179,7 +182,12 @@ class Environment:
         rng = np.random.default_rng(seed)
         paths, flows = draw_mixed(self._regions, self._roster, self._environments, self._duration_s, rng)
         self._simulator = Simulator(
-            paths, flows, self._roster, seed=int(rng.integers(1 << 62)), interval_s=self._interval_s
+            paths,
+            flows,
+            self._roster,
+            seed=int(rng.integers(1 << 62)),
+            interval_s=self._interval_s,
+            tick_s=self._tick_s,
         )
         self.task.begin(self._simulator, paths, flows)
         transition = self._advance()

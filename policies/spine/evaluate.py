@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Judge Spine and Spine-Cubic in the simulator: python -m ltp_switcher.policies.spine.evaluate [--json].
 
-All links of a monitor interval run side by side, several seeds of each kind. `motivation` is §2.2's link as
-§7.1 has it (30 ms, 750 KB), whose rate changes every 10 s; the paper's own rates are not given.
+All links of a monitor interval run side by side, several seeds of each kind. The square wave is §2.2's link
+as §7.1 has it (30 ms, 750 KB), whose rate changes every 10 s: between 100 and 50 Mbit/s, as the paper gives
+no rates.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Kind:
 
 
 KINDS: Final = (
-    Kind("motivation", changing=True),
+    Kind("square wave", changing=True),
     Kind("static"),
     Kind("loss 1 %", loss=0.01),
     Kind("beside cubic, 30 ms", rtt_ms=30.0, beside_cubic=True),
@@ -74,21 +75,22 @@ class Figures:
     """Mean time between two runs of the policy generator; None without one."""
 
 
-def links(rng: np.random.Generator) -> tuple[Paths, Flows]:
-    """`SEEDS` links of each kind at 100 Mbit/s and one BDP of buffer, but for `motivation`; two flows."""
+def links() -> tuple[Paths, Flows]:
+    """`SEEDS` links of each kind at 100 Mbit/s and one BDP of buffer, but for the square wave; two flows."""
     kinds = [kind for kind in KINDS for _ in range(SEEDS)]
     changing = np.array([kind.changing for kind in kinds])
     paths = Paths.uniform(len(kinds), rate_mbps=100.0)
     rtt_ms = np.array([kind.rtt_ms for kind in kinds])
     changes = int(DURATION_S / 10.0) - 1
     at_s = np.where(changing, 10.0 * (np.arange(changes)[:, None] + 1.0), np.inf)
+    rate_mbps = np.broadcast_to(np.where(np.arange(changes) % 2, 100.0, 50.0)[:, None], at_s.shape)
     unchanged = np.full(at_s.shape, np.nan)
     paths = replace(
         paths,
         rtt_ms=rtt_ms,
         buffer_pkts=np.where(changing, BUFFER_PKTS, paths.buffer_pkts * rtt_ms / 30.0),
         loss=np.array([kind.loss for kind in kinds]),
-        steps=Steps(at_s, rng.uniform(40.0, 160.0, at_s.shape), unchanged, unchanged),
+        steps=Steps(at_s, rate_mbps, unchanged, unchanged),
     )
     start_s = np.zeros((2, len(kinds)))
     start_s[1] = [0.0 if kind.beside_cubic else NEVER for kind in kinds]
@@ -97,9 +99,8 @@ def links(rng: np.random.Generator) -> tuple[Paths, Flows]:
 
 def play(arm: Arm | None, law: Law, interval_s: float) -> dict[str, Figures]:
     """Run all links; without an arm, the first flow is Cubic (`law` must be `Law.CUBIC`)."""
-    rng = np.random.default_rng(7)
-    paths, flows = links(rng)
-    simulator = Simulator(paths, flows, ROSTERS[law], seed=int(rng.integers(1 << 32)), interval_s=interval_s)
+    paths, flows = links()
+    simulator = Simulator(paths, flows, ROSTERS[law], seed=7, interval_s=interval_s)
     slots = np.arange(paths.count)
     if arm is not None:
         arm.resize(paths.count)

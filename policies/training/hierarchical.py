@@ -3,14 +3,19 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from ltp_switcher.policies.inference import Layer
 from ltp_switcher.policies.training.networks import SequenceNetwork, Stack
 from ltp_switcher.policies.training.td3 import Array, Td3
+
+FIRST_LOGIT: Final = -2.0
+"""Where the trigger starts: one interval in eight, so that a sub-policy's effects in the long run show."""
 
 
 class HierarchicalActor(SequenceNetwork):
@@ -30,6 +35,8 @@ class HierarchicalActor(SequenceNetwork):
         self.watcher = Stack(observation_size + memory, layers["watcher"])
         self.trigger = Stack(report, layers["trigger"])
         self.generator = Stack(report, layers["generator"])
+        *_, bias = self.trigger.parameters()
+        nn.init.constant_(bias, FIRST_LOGIT)
         self._action_size = action_size
         self._memory = memory
         self._sizes = (self.watcher.state_size, self.generator.state_size, 1)

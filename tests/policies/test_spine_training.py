@@ -34,6 +34,8 @@ CARD = Card("spine", "none", "none", (1,), {}, {"reward": 0.0}, ())
 
 def test_numpy_equals_pytorch_over_a_flows_life(tmp_path: Path) -> None:
     trained = actor().eval()
+    for weight in trained.trigger.parameters():  # as often as not, whatever training starts with
+        torch.nn.init.normal_(weight) if weight.ndim == 2 else torch.nn.init.zeros_(weight)
     save(tmp_path / "spine.npz", trained.networks(), CARD)
     served = HierarchicalNetwork(load(tmp_path / "spine.npz")[0])
     assert served.state_size == trained.state_size
@@ -56,7 +58,7 @@ def test_the_trigger_is_drawn_in_training_only() -> None:
     inputs, state = torch.zeros(500, 2, 13), torch.zeros(500, model.state_size)
     drawn = model(inputs, state)[0][:, :, -1]
     assert (drawn[:, 0] == 1.0).all()
-    assert 0.3 < float((drawn[:, 1] > 0.0).float().mean()) < 0.7
+    assert 0.02 < float((drawn[:, 1] > 0.0).float().mean()) < 0.5
     certain = model.eval()(inputs, state)[0][:, 1, -1]
     assert len(certain.unique()) == 1
 
