@@ -210,6 +210,15 @@ class ModeRequest(Request):
     mode: Mode = Field(description="active: carry out; advise: log them only; off: make none")
 
 
+class LearnedStatus(Answer):
+    """What a learned arm has done since the daemon's start."""
+
+    intervals: int = Field(description="Times that it decided, for all its flows at once")
+    decisions: int = Field(description="The same times the flows")
+    controls: int = Field(description="Decisions that changed what the kernel executes")
+    seconds: float = Field(description="Time spent on deciding")
+
+
 class Status(Answer):
     """How the daemon stands. Counts are since its start."""
 
@@ -234,6 +243,7 @@ class Status(Answer):
     decisions: int = Field(description="Flows times steps decided")
     changes: int = Field(description="Decisions for another arm than the flow's")
     fallbacks: int = Field(description="Times that the kernel sent a flow to the fallback arm")
+    learned: dict[str, LearnedStatus] = Field(description="The learned arms in use, by name")
 
 
 class Health(Answer):

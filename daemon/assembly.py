@@ -6,23 +6,27 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from ltp_switcher.daemon.config import Config, KernelSection, LearningSection
+from ltp_switcher.daemon.config import Config, KernelSection, LearnedSection, LearningSection
 from ltp_switcher.daemon.config_load import did_you_mean
 from ltp_switcher.daemon.datapath import ArmInfo, Datapath, protocol
+from ltp_switcher.daemon.learned import with_policies
 from ltp_switcher.daemon.learning import Agent, AgentConfig, ArmTable
-from ltp_switcher.daemon.policy import DWELLS, Policy, RandomPolicy
+from ltp_switcher.daemon.policy import DWELLS, KeepPolicy, Policy, RandomPolicy
 from ltp_switcher.daemon.teams import Teams
 from ltp_switcher.encoder import GRUEncoder
 from ltp_switcher.errors import ConfigError
 
 
-def load_arms(datapath: Datapath, extra: Sequence[str]) -> list[ArmInfo]:
-    """Every arm, the extra ones loaded. Raises `ConfigError` where one of these cannot be an arm."""
+def load_arms(datapath: Datapath, extra: Sequence[str], learned: LearnedSection) -> list[ArmInfo]:
+    """Every arm, the extra ones loaded. Raises `ConfigError` where one of these cannot be an arm.
+
+    A learned arm is available where the kernel executes it and its policy has weights.
+    """
     for name in extra:
         arm = datapath.load_arm(name)
         if not arm.available:
             raise ConfigError("pool.extra", name, f"congestion controls of this kernel ({arm.reason})")
-    return datapath.arms()
+    return with_policies(datapath.arms(), learned)
 
 
 def arm_id(arms: Sequence[ArmInfo], name: str, field: str) -> int:
@@ -60,6 +64,8 @@ def agent_config(section: LearningSection, step_ms: float) -> AgentConfig:
 def make_policy(config: Config, arms: Sequence[ArmInfo], pool: Sequence[int]) -> Policy:
     """The policy that the settings ask for. Raises `ArtifactError` where the encoder cannot be loaded."""
     seed = config.daemon.seed
+    if config.daemon.policy == "keep":
+        return KeepPolicy(pool)
     if config.daemon.policy != "mutant":
         dwells = DWELLS if config.daemon.policy == "dwell-random" else (1,)
         return RandomPolicy(pool, dwells=dwells, seed=seed)

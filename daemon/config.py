@@ -57,8 +57,9 @@ class DaemonSection:
     policy: str = key(
         "mutant",
         "mutant: Algorithm 1 of the paper. random: any arm at every step, a baseline. dwell-random: "
-        "random arms held for 20, 40, 80 or 160 steps, for collecting data.",
-        choices=("mutant", "random", "dwell-random"),
+        "random arms held for 20, 40, 80 or 160 steps, for collecting data. keep: each flow stays with the "
+        "arm that it began with.",
+        choices=("mutant", "random", "dwell-random", "keep"),
     )
     step_ms: float = key(10.0, "Time between decisions, δ of the paper, ms.", minimum=1, maximum=10_000)
     idle_step_ms: float = key(
@@ -122,7 +123,9 @@ class KernelSection:
 class PoolSection:
     """Which arms are chosen among."""
 
-    arms: tuple[str, ...] = key((), "Arms to choose among, by name. Empty: every available one.", live=True)
+    arms: tuple[str, ...] = key(
+        (), "Arms to choose among, by name. Empty: every available one of the kernel's.", live=True
+    )
     k: int = key(6, "Size of the team that is picked out of them.", minimum=1, maximum=20, live=True)
     extra: tuple[str, ...] = key((), "More congestion control modules of this kernel to load as arms.")
 
@@ -189,6 +192,18 @@ class LearningSection:
 
 
 @dataclass(frozen=True, slots=True)
+class LearnedSection:
+    """The learned arms; see daemon/learned/README.md."""
+
+    spine_law: str = key(
+        "aimd",
+        "What Spine tunes in the kernel. aimd: its own law. cubic: Cubic's beta and C (Spine-Cubic).",
+        choices=("aimd", "cubic"),
+    )
+    spine_interval_ms: float = key(200.0, "Spine's monitor interval, ms.", minimum=10, maximum=10_000)
+
+
+@dataclass(frozen=True, slots=True)
 class MptsSection:
     """Team selection (Mutant §5.2, Algorithm 2)."""
 
@@ -231,6 +246,7 @@ class Config:
     kernel: KernelSection = field(default_factory=KernelSection)
     pool: PoolSection = field(default_factory=PoolSection)
     learning: LearningSection = field(default_factory=LearningSection)
+    learned: LearnedSection = field(default_factory=LearnedSection)
     mpts: MptsSection = field(default_factory=MptsSection)
     api: ApiSection = field(default_factory=ApiSection)
 

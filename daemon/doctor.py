@@ -13,6 +13,7 @@ from typing import Final, Literal, cast
 from ltp_switcher.daemon.config import Config
 from ltp_switcher.daemon.control import ControlClient, ControlUnavailableError, Json
 from ltp_switcher.daemon.datapath import ArmInfo, Datapath, ModuleMissingError, protocol
+from ltp_switcher.daemon.learned import with_policies
 from ltp_switcher.errors import ArtifactError, ControlError, DatapathError
 
 Verdict = Literal["ok", "warn", "fail"]
@@ -35,7 +36,7 @@ class Finding:
 def examine(config: Config) -> Iterator[Finding]:
     """Look at everything that the switcher needs, the most basic first."""
     yield _kernel()
-    yield from _module()
+    yield from _module(config)
     yield _capability()
     yield from _sysctls()
     yield _encoder()
@@ -55,10 +56,10 @@ def _kernel() -> Finding:
     return Finding("kernel", "ok", release)
 
 
-def _module() -> Iterator[Finding]:
+def _module(config: Config) -> Iterator[Finding]:
     try:
         with Datapath() as datapath:
-            arms = datapath.arms()
+            arms = with_policies(datapath.arms(), config.learned)
             settings = datapath.config()
     except ModuleMissingError:
         yield _missing_module()

@@ -15,6 +15,8 @@ import numpy as np
 
 from ltp_switcher.daemon.datapath import (
     CommandArray,
+    ControlArray,
+    ControlResult,
     EventBatch,
     FlowInfo,
     FlowNotFoundError,
@@ -24,6 +26,7 @@ from ltp_switcher.daemon.datapath import (
 )
 from ltp_switcher.daemon.decisions import DecisionLog
 from ltp_switcher.daemon.flows import UNKNOWN, Changes, FlowTable, IntArray
+from ltp_switcher.daemon.learned import LearnedArms
 from ltp_switcher.daemon.policy import Policy, commands_for
 from ltp_switcher.daemon.recorder import Recorder
 from ltp_switcher.daemon.statistics import Statistics
@@ -50,6 +53,10 @@ class StepSource(Protocol):
         """Send commands."""
         ...
 
+    def control(self, controls: ControlArray) -> ControlResult:
+        """Send parameters of learned arms."""
+        ...
+
     def flows(self) -> list[FlowInfo]:
         """All flows."""
         ...
@@ -68,7 +75,7 @@ class EventSource(Protocol):
 
 
 class Engine:
-    """The flows, the policy that decides for them, and the step that joins the two."""
+    """The flows, the policy that decides for them, the learned arms, and the step that joins them."""
 
     def __init__(
         self,
@@ -78,6 +85,7 @@ class Engine:
         policy: Policy,
         teams: Teams,
         decisions: DecisionLog,
+        learned: LearnedArms,
         *,
         mode: str = "active",
         recorder: Recorder | None = None,
@@ -87,6 +95,7 @@ class Engine:
         self.policy = policy
         self.teams = teams
         self.decisions = decisions
+        self.learned = learned
         self.statistics = Statistics()
         self.mode = mode
         self._events = events
@@ -110,12 +119,14 @@ class Engine:
                 self.resync()
         records = self.datapath.close_step()
         if not records.size:
+            self._control(_NO_SLOTS, records, started_ns)
             return
         slots = self.table.slots_of(records["cookie"])
         if slots.min() == UNKNOWN:
             slots, records = self._adopt(slots, records)
         self._busy_until_ns = started_ns + BUSY_NS
         self._decide(slots, records)
+        self._control(slots, records, int(records["time_ns"].max(initial=started_ns)))
         self.statistics.took((time.monotonic_ns() - started_ns) * 1e-9)
 
     def read_events(self) -> None:
@@ -183,6 +194,19 @@ class Engine:
                 count.commands_unknown += sent.unknown
                 count.commands_refused += sent.refused
 
+    def _control(self, slots: IntArray, records: RecordArray, now_ns: int) -> None:
+        """Send what the learned arms decided. They see every step: what comes back late is news as well."""
+        if self.mode != "active":
+            return
+        controls = self.learned.step(slots, records, now_ns)
+        if controls.size:
+            sent = self.datapath.control(controls)
+            count = self.statistics
+            count.controls_applied += sent.applied
+            count.controls_clamped += sent.clamped
+            count.controls_unknown += sent.unknown
+            count.controls_refused += sent.refused
+
     def _adopt(self, slots: IntArray, records: RecordArray) -> tuple[IntArray, RecordArray]:
         """Open flows that a record tells of before their event does; drop those that are gone again."""
         opened = []
@@ -203,6 +227,7 @@ class Engine:
             closed = np.array(changes.closed, np.int64)
             self.teams.close(closed)
             self.policy.close(closed)
+            self.learned.close(closed)
             self.statistics.flows_closed += len(changes.closed)
         if changes.opened:
             opened = np.array(changes.opened, np.int64)
@@ -210,3 +235,6 @@ class Engine:
             self.policy.open(opened, prefixes)
             self.teams.open(opened, prefixes)
             self.statistics.flows_opened += len(changes.opened)
+
+
+_NO_SLOTS: Final = np.zeros(0, np.int64)

@@ -77,8 +77,42 @@ def families(engine: Engine, names: Mapping[int, str]) -> list[Family]:
                 "refused": count.commands_refused,
             },
         ),
+        labelled(
+            PREFIX + "controls", "counter",
+            "Parameters sent to learned arms, by what came of them; clamped ones are applied.", "result",
+            {
+                "applied": count.controls_applied,
+                "clamped": count.controls_clamped,
+                "unknown": count.controls_unknown,
+                "refused": count.controls_refused,
+            },
+        ),
+        *_learned(engine, names),
         counter(PREFIX + "fallbacks", "Flows that the kernel sent to the fallback arm.", count.fallbacks),
         counter(PREFIX + "events_lost", "Times that kernel events were dropped.", count.events_lost),
         gauge(PREFIX + "team_searches", "Team selections under way.", len(teams.searches)),
         gauge(PREFIX + "teams", "Destination prefixes with a team.", len(teams.known)),
+    ]  # fmt: skip
+
+
+def _learned(engine: Engine, names: Mapping[int, str]) -> list[Family]:
+    """What the learned arms in use decide, and what it takes."""
+    batches = {names[arm]: batches for arm, batches in engine.learned.batches.items()}
+    took = [
+        sample
+        for name, batch in batches.items()
+        for sample in (
+            Sample(batch.seconds, {"arm": name}, "_sum"),
+            Sample(batch.count, {"arm": name}, "_count"),
+        )
+    ]
+    return [
+        Family(
+            PREFIX + "learned_batch_duration_seconds", "summary",
+            "Time to decide for all flows of a learned arm's interval.", "seconds", took,
+        ),
+        labelled(
+            PREFIX + "learned_decisions", "counter", "Flows times intervals decided, by learned arm.", "arm",
+            {name: float(batch.flows) for name, batch in batches.items()},
+        ),
     ]  # fmt: skip

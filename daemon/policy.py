@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What decides: the interface of every policy, and the one that decides by chance."""
+"""What decides: the interface of every policy, and those that learn nothing: by chance, or not at all."""
 
 from __future__ import annotations
 
@@ -145,6 +145,48 @@ class RandomPolicy:
 
     def state(self) -> dict[str, np.ndarray]:
         """Nothing: chance learns nothing."""
+        return {}
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Nothing to take up."""
+
+
+class KeepPolicy:
+    """Every flow keeps the arm that it began with, and gets it back after a fallback."""
+
+    def __init__(self, pool: Sequence[int]) -> None:
+        self._pool = tuple(pool)
+        self._arm: ArmArray = np.zeros(64, np.uint8)
+
+    def open(self, slots: IntArray, prefixes: Sequence[str]) -> None:
+        """New flows; what they run shows in their first record."""
+        while self._arm.size <= slots.max(initial=-1):
+            self._arm = np.concatenate([self._arm, np.zeros_like(self._arm)])
+        self._arm[slots] = 0
+
+    def close(self, slots: IntArray) -> None:
+        """Nothing to forget: a slot that comes again is opened anew."""
+
+    def step(self, slots: IntArray, records: RecordArray) -> Draw:
+        """The arms that the flows had at first."""
+        arms = self._arm[slots]
+        arms = np.where(arms == 0, records["want_arm"], arms)
+        self._arm[slots] = arms
+        unknown = np.full(slots.shape, np.nan)
+        return Draw(arms, unknown, unknown, np.zeros(slots.shape, np.bool_))
+
+    def set_pool(self, arms: Sequence[int], slots: IntArray | None = None) -> None:
+        """No choice, so no pool to choose from; it is only shown."""
+        if slots is None:
+            self._pool = tuple(arms)
+
+    @property
+    def pool(self) -> tuple[int, ...]:
+        """The arms of the settings."""
+        return self._pool
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Nothing: nothing is learned."""
         return {}
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:

@@ -29,6 +29,7 @@ from ltp_switcher.daemon.datapath import ArmInfo, Datapath
 from ltp_switcher.daemon.decisions import DecisionLog
 from ltp_switcher.daemon.engine import Engine
 from ltp_switcher.daemon.flows import FlowTable
+from ltp_switcher.daemon.learned import LearnedArms, loader, with_policies
 from ltp_switcher.daemon.loop import Signals, StepLoop
 from ltp_switcher.daemon.notify import ServiceManager
 from ltp_switcher.daemon.recorder import Recorder
@@ -76,12 +77,14 @@ class Daemon:
         self._saver = Saver(self._state_path) if self._state_path is not None else None
 
         self.datapath = Datapath()
-        self.arms = load_arms(self.datapath, config.pool.extra)
+        self.arms = load_arms(self.datapath, config.pool.extra, config.learned)
         self.names = {arm.id: arm.name for arm in self.arms}
         configure_kernel(self.datapath, config.kernel, self.arms)
         pool = candidate_ids(self.arms, config.pool.arms)
         policy = make_policy(config, self.arms, pool)
         teams = make_teams(config, self.arms, pool, policy)
+        learned = LearnedArms(config.daemon.step_ms / 1000, loader(config.learned))
+        learned.load(pool)
         # Before the flows are looked at, so that no birth falls in between.
         self._events = self.datapath.events()
         self.engine = Engine(
@@ -91,6 +94,7 @@ class Daemon:
             policy,
             teams,
             DecisionLog(self.names, config.daemon.decisions_per_s, config.daemon.mode),
+            learned,
             recorder=Recorder(record) if record is not None else None,
         )
         self.set_mode(config.daemon.mode)
@@ -126,7 +130,7 @@ class Daemon:
     def load_arm(self, name: str) -> ArmInfo:
         """Load an arm. It can be pinned at once, and chosen once the daemon starts with it."""
         arm = self.datapath.load_arm(name)
-        self.arms = self.datapath.arms()
+        self.arms = with_policies(self.datapath.arms(), self.config.learned)
         self.names.update({known.id: known.name for known in self.arms})
         return arm
 

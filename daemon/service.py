@@ -92,6 +92,15 @@ class Service:
             "decisions": count.decisions,
             "changes": count.changes,
             "fallbacks": count.fallbacks,
+            "learned": {
+                daemon.names[arm]: {
+                    "intervals": done.count,
+                    "decisions": done.flows,
+                    "controls": done.controls,
+                    "seconds": round(done.seconds, 6),
+                }
+                for arm, done in engine.learned.batches.items()
+            },
         }
 
     def _flows(self, _: Params) -> JsonList:

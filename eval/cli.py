@@ -109,6 +109,29 @@ def _cost(arguments: argparse.Namespace, console: Console, progress: Console) ->
         console.print(cost.costs_table(costs))
 
 
+def _claims(arguments: argparse.Namespace, console: Console, progress: Console) -> None:
+    from ltp_switcher.eval.claims.report import claims_table, draw_sweep
+    from ltp_switcher.eval.claims.runner import run_claims
+    from ltp_switcher.eval.claims.table import find_claims
+
+    _figures()
+    reached = run_claims(
+        find_claims(arguments.claim), progress, quick=arguments.quick, baselines=arguments.baselines,
+        kernel=arguments.kernel, use_cache=arguments.cache, parallel=arguments.jobs,
+    )  # fmt: skip
+    out: Path = arguments.out
+    out.mkdir(parents=True, exist_ok=True)
+    text = _json_text([one.to_dict() for one in reached])
+    (out / "claims.json").write_text(text)
+    for one in reached:
+        if one.claim.sweep is not None and one.figures:
+            draw_sweep(out / f"{one.claim.name}.png", one)
+    if arguments.json:
+        console.out(text, end="", highlight=False)
+    else:
+        console.print(claims_table(reached))
+
+
 def _speed(arguments: argparse.Namespace, console: Console, progress: Console) -> None:
     speeds = cost.measure_speed(progress, kernel=arguments.kernel)
     if arguments.json:
@@ -203,6 +226,20 @@ def _parser() -> argparse.ArgumentParser:
         "--seeds", type=_seeds, default=[1, 2, 3, 4], metavar="N-M|N,M,...", help="default: 1-4"
     )
     _settings_option(again)
+
+    claims = _command(
+        commands, "claims", _claims, "what the learned arms' papers claim, beside what is reached"
+    )
+    claims.add_argument("claim", nargs="*", metavar="CLAIM", help="default: all")
+    claims.add_argument("--quick", action="store_true", help="fewer and shorter runs, one seed")
+    claims.add_argument(
+        "--no-baselines", dest="baselines", action="store_false", help="without cubic, bbr and vegas beside"
+    )
+    claims.add_argument(
+        "--jobs", type=_jobs, default=default_parallel(), metavar="N", help="labs side by side"
+    )
+    claims.add_argument("--out", type=Path, default=Path("out/claims"), metavar="DIR")
+    _cache_option(claims)
 
     _cache_option(_command(commands, "cost", _cost, "guest instructions per acknowledged packet"))
     _command(commands, "speed", _speed, "how fast the lab runs on this machine")

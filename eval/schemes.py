@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from ltp_switcher.errors import ConfigError
+from ltp_switcher.eval.settings import Settings
 
 KERNEL_ARMS: Final = (
     "cubic", "bbr", "vegas", "westwood", "hybla", "htcp", "veno", "yeah", "bic", "highspeed", "illinois",
@@ -19,6 +21,11 @@ LEARNED_ARMS: Final = ("ltp", "jury", "spine", "owl")
 DAEMON_SCHEMES: Final = ("switcher", "random")
 """Schemes in which the daemon drives a `mutant` flow: by its agent, or by uniform choice."""
 
+VARIANTS: Final[Mapping[str, tuple[str, Settings]]] = {
+    "spine-cubic": ("spine", (("learned.spine_law", "cubic"),)),
+}
+"""A learned arm with settings of the daemon of its own, by the variant's name."""
+
 PINNED_PREFIX: Final = "mutant:"
 """`mutant:<arm>` runs a flow under `mutant` that never leaves the arm."""
 
@@ -27,14 +34,10 @@ FIXED_PREFIX: Final = "fixed:"
 FIXED_MBPS: Final = (0.1, 1000.0)
 
 NOT_YET: Final = ("bpftune",)
-AVAILABLE: Final = (
-    *KERNEL_ARMS, "reno", *LEARNED_ARMS, *DAEMON_SCHEMES, *(f"{PINNED_PREFIX}{arm}" for arm in KERNEL_ARMS),
-)  # fmt: skip
+_NAMED: Final = (*KERNEL_ARMS, "reno", *LEARNED_ARMS, *VARIANTS, *DAEMON_SCHEMES)
+AVAILABLE: Final = (*_NAMED, *(f"{PINNED_PREFIX}{arm}" for arm in KERNEL_ARMS))
 """All but the constant rates, which are without number."""
-NAMES: Final = (
-    f"{', '.join((*KERNEL_ARMS, 'reno', *LEARNED_ARMS, *DAEMON_SCHEMES))}, "
-    f"{PINNED_PREFIX}<one of the first 11>, {FIXED_PREFIX}<Mbit/s>"
-)
+NAMES: Final = f"{', '.join(_NAMED)}, {PINNED_PREFIX}<one of the first 11>, {FIXED_PREFIX}<Mbit/s>"
 """The schemes in words."""
 
 
@@ -48,6 +51,8 @@ class Scheme:
     """Where that is `mutant`: the arm that the flow starts with, None for the module's own choice."""
     policy: str | None = None
     """The daemon's policy, None where the flow needs no daemon."""
+    settings: Settings = ()
+    """That it needs of the daemon."""
     rate_mbps: float | None = None
     """Of a constant rate."""
 
@@ -60,6 +65,9 @@ def resolve(name: str) -> Scheme:
         return Scheme("mutant", arm=name.removeprefix(PINNED_PREFIX))
     if name in LEARNED_ARMS:
         return Scheme("mutant", arm=name, policy="keep")
+    if name in VARIANTS:
+        arm, settings = VARIANTS[name]
+        return Scheme("mutant", arm=arm, policy="keep", settings=settings)
     if name in DAEMON_SCHEMES:
         return Scheme("mutant", policy="mutant" if name == "switcher" else name)
     return Scheme(name)

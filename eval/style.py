@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ltp_switcher.eval.schemes import KERNEL_ARMS, PINNED_PREFIX
+from ltp_switcher.eval.schemes import KERNEL_ARMS, LEARNED_ARMS, PINNED_PREFIX
 
 # After Okabe and Ito, and Tol: neighbours differ in lightness too.
 _ARM_COLOUR: Final[Mapping[str, str]] = dict(
@@ -19,7 +19,10 @@ _ARM_COLOUR: Final[Mapping[str, str]] = dict(
         strict=True,
     )
 )  # fmt: skip
-_SCHEME_COLOUR: Final[Mapping[str, str]] = {"switcher": "#000000", "random": "#777777", "reno": "#AA4499"}
+_SCHEME_COLOUR: Final[Mapping[str, str]] = {
+    "switcher": "#000000", "random": "#777777", "reno": "#AA4499",
+    "ltp": "#B2182B", "jury": "#1B7837", "spine": "#762A83", "spine-cubic": "#9970AB", "owl": "#8C510A",
+}  # fmt: skip
 
 
 def colour(scheme: str) -> str:
@@ -35,4 +38,6 @@ def marker(scheme: str) -> str:
     """Return matplotlib's marker for a scheme: a star for the switcher, its own shape for each other."""
     names = ("random", *KERNEL_ARMS, "reno")
     name = scheme.removeprefix(PINNED_PREFIX)
+    if name in LEARNED_ARMS:
+        return "1234"[LEARNED_ARMS.index(name)]
     return _MARKERS[names.index(name)] if name in names else "*"

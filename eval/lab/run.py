@@ -23,6 +23,7 @@ from ltp_switcher.eval.lab.schedule import capacity_mbps, encode, link_trace
 from ltp_switcher.eval.lab.script import (
     DAEMON_CONFIG,
     RESULTS,
+    STATUS,
     GuestDaemon,
     daemon_config,
     daemon_of,
@@ -77,12 +78,14 @@ def run_scenario(
     if scheme is not None:
         scenario = scenario.with_scheme(scheme)
     trace = link_trace(scenario)
+    daemon = daemon_of(scenario)
+    status = (STATUS,) if daemon is not None and daemon.tells_status else ()
     result = boot_scenario(
         scenario,
         seed=seed,
         kernel=kernel,
-        daemon=daemon_of(scenario),
-        collect=(f"{RESULTS}.csv", f"{RESULTS}.json"),
+        daemon=daemon,
+        collect=(f"{RESULTS}.csv", f"{RESULTS}.json", *status),
         on_line=_follower(scenario, on_progress) if on_progress else None,
     )
     totals = json.loads(result.files[f"{RESULTS}.json"])
@@ -91,7 +94,7 @@ def run_scenario(
     files = {
         "timeseries.csv": _timeseries(scenario, rows, capacity_mbps(scenario, trace).tolist()),
         "flows.json": _flows_json(scenario, totals),
-        "guest.json": _guest_json(totals),
+        "guest.json": _guest_json(totals, json.loads(result.files[STATUS]) if status else {}),
     }
     return RunFiles(files, result.kernel, result.virtual_s, result.wall_s)
 
@@ -267,10 +270,11 @@ def _flows_json(scenario: Scenario, totals: dict[str, Any]) -> bytes:
     return (json.dumps({"flows": flows}, indent=1) + "\n").encode()
 
 
-def _guest_json(totals: dict[str, Any]) -> bytes:
+def _guest_json(totals: dict[str, Any], status: dict[str, Any]) -> bytes:
     guest = {
         "busy_instructions": totals["busy_ns"],
         "idle_ns": totals["idle_ns"],
         "daemon_instructions": totals["process_ns"],
+        "learned": status.get("learned", {}),
     }
     return (json.dumps(guest, indent=1) + "\n").encode()

@@ -15,9 +15,13 @@ from ltp_switcher.eval.settings import Settings, merged, to_config
 START_JITTER_US: Final = 10_000
 """A flow starts up to this much after its `start_s`, drawn from the seed, so that seeds differ."""
 RESULTS: Final = "/run/lab/results"
+STATUS: Final = "/run/lab/status.json"
+"""How the daemon stood at the end, where learned arms ran."""
 DAEMON_CONFIG: Final = "/lab/daemon.toml"
 PAYLOAD_BYTES: Final = 1448
 """Of a packet of `PACKET_BYTES`: what TCP paces by."""
+
+_TELL: Final = f"python3 -m ltp_switcher.daemon.cli status --json >{STATUS}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,11 @@ class GuestDaemon:
     options: str = ""
     after: tuple[str, ...] = ()
     settings: Settings = ()
+
+    @property
+    def tells_status(self) -> bool:
+        """Whether it leaves `STATUS`."""
+        return _TELL in self.after
 
 
 def needs(scenario: Scenario, protocol: str) -> bool:
@@ -57,11 +66,17 @@ def daemon_of(scenario: Scenario) -> GuestDaemon | None:
     if not policies:
         return None
     # Policies are loaded before the first flow, not while it waits.
-    learned = tuple(sorted({scheme.arm for scheme in schemes if scheme.policy == "keep" and scheme.arm}))
+    driven = {scheme for scheme in schemes if scheme.policy == "keep"}
+    learned = tuple(sorted({scheme.arm for scheme in driven if scheme.arm}))
+    if len(driven) > len(learned):
+        names = sorted({flow.scheme for flow in scenario.flows})
+        raise ConfigError("flow.scheme", names, "one variant of a learned arm in a scenario")
     settings: Settings = (("pool.arms", learned),) if learned else ()
+    for scheme in driven:
+        settings = merged(settings, scheme.settings)
     # A daemon that died on the way would make this a run of something else.
     alive = 'kill -0 "$daemon" || { cat /run/lab/daemon.log; exit 1; }'
-    return GuestDaemon(policies.pop(), after=(alive,), settings=settings)
+    return GuestDaemon(policies.pop(), after=(alive, _TELL) if learned else (alive,), settings=settings)
 
 
 def daemon_config(daemon: GuestDaemon, scenario: Scenario, seed: int) -> bytes:

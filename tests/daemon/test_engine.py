@@ -2,19 +2,30 @@
 """The step, with a kernel made of lists."""
 
 import logging
+import time
 
 import numpy as np
 import pytest
 from builders import flow, record
 
 from ltp_switcher.daemon.config import MptsSection
-from ltp_switcher.daemon.datapath import EventBatch, FlowEvent, FlowInfo, FlowNotFoundError, SelectResult
-from ltp_switcher.daemon.datapath.protocol import Cmd, FallbackReason
+from ltp_switcher.daemon.datapath import (
+    ControlResult,
+    EventBatch,
+    FlowEvent,
+    FlowInfo,
+    FlowNotFoundError,
+    SelectResult,
+)
+from ltp_switcher.daemon.datapath.protocol import ArmId, Cmd, ControlLaw, FallbackReason, FlowFlags
 from ltp_switcher.daemon.decisions import DecisionLog
 from ltp_switcher.daemon.engine import Engine
 from ltp_switcher.daemon.flows import FlowTable
-from ltp_switcher.daemon.policy import RandomPolicy
+from ltp_switcher.daemon.learned import LearnedArms
+from ltp_switcher.daemon.policy import KeepPolicy, Policy, RandomPolicy
 from ltp_switcher.daemon.teams import Teams
+from ltp_switcher.policies.arm import Law
+from ltp_switcher.policies.measurements import Interval
 
 NAMES = {arm: f"arm{arm}" for arm in range(12)}
 
@@ -26,6 +37,7 @@ class Kernel:
         self.known: dict[int, FlowInfo] = {cookie: flow(cookie) for cookie in cookies}
         self.steps: list[np.ndarray] = []
         self.sent: list[np.ndarray] = []
+        self.controls: list[np.ndarray] = []
         self.pending: list[EventBatch] = []
 
     def close_step(self) -> np.ndarray:
@@ -34,6 +46,10 @@ class Kernel:
     def select(self, commands: np.ndarray) -> SelectResult:
         self.sent.append(commands)
         return SelectResult(len(commands), 0, 0)
+
+    def control(self, controls: np.ndarray) -> ControlResult:
+        self.controls.append(controls)
+        return ControlResult(len(controls), 0, 0, 1)
 
     def flows(self) -> list[FlowInfo]:
         return list(self.known.values())
@@ -47,10 +63,28 @@ class Kernel:
         return self.pending.pop(0) if self.pending else EventBatch([], False)
 
 
-def make(kernel: Kernel, mode: str = "active") -> Engine:
-    policy = RandomPolicy([5])
+class Ten:
+    """A learned arm that wants a window of ten, always and at every step."""
+
+    law = Law.WINDOW
+    interval_s = 0.010
+
+    def resize(self, slots: int) -> None:
+        pass
+
+    def begin(self, slots: np.ndarray, window_pkts: np.ndarray) -> None:
+        pass
+
+    def decide(self, slots: np.ndarray, interval: Interval) -> np.ndarray:
+        return np.full((slots.size, 1), 10.0)
+
+
+def make(kernel: Kernel, mode: str = "active", policy: Policy | None = None) -> Engine:
+    policy = policy or RandomPolicy([5])
     teams = Teams(MptsSection(enabled=False), [5], 1, policy.set_pool, names=NAMES, automatic=False)
-    return Engine(kernel, kernel, FlowTable(), policy, teams, DecisionLog(NAMES, 1000.0, mode), mode=mode)
+    learned = LearnedArms(0.010, lambda _: Ten())
+    log = DecisionLog(NAMES, 1000.0, mode)
+    return Engine(kernel, kernel, FlowTable(), policy, teams, log, learned, mode=mode)
 
 
 def records(*cookies: int) -> np.ndarray:
@@ -144,3 +178,41 @@ def test_a_fallback_is_told_with_its_reason(caplog: pytest.LogCaptureFixture) ->
     engine.read_events()
     assert "the daemon was silent for too long" in caplog.text
     assert engine.statistics.fallbacks == 1
+
+
+@pytest.mark.parametrize("mode", ["active", "advise", "off"])
+def test_flows_under_a_learned_arm_are_controlled_whoever_chose_it(mode: str) -> None:
+    """Pinned or not; in one batch after the commands; only while the daemon is active."""
+    kernel = Kernel(7, 8, 9)
+    fields = {"arm": ArmId.LTP, "want_arm": ArmId.LTP, "samples": 1, "in_flight": 5}
+    pinned = {**fields, "flags": FlowFlags.PINNED | FlowFlags.STEERED}
+    for at_ms in (10, 20, 30):
+        step = [record(7, **fields), record(8, **pinned), record(9, arm=1, want_arm=1, samples=1)]
+        made = np.concatenate(step)
+        made["time_ns"] = time.monotonic_ns() + at_ms * 1_000_000
+        kernel.steps.append(made)
+    engine = make(kernel, mode, KeepPolicy([]))
+    for _ in range(3):
+        engine.step()
+    assert all(set(batch["arm"].tolist()) <= {1, ArmId.LTP} for batch in kernel.sent)
+    assert [batch["cookie"].tolist() for batch in kernel.controls] == (
+        [[7, 8]] * 2 if mode == "active" else []
+    )
+    for batch in kernel.controls:
+        assert batch["law"].tolist() == [ControlLaw.WINDOW] * 2
+        assert batch["value"][:, 0].tolist() == [10, 10]
+    count = engine.statistics
+    assert (count.controls_applied, count.controls_clamped) == ((4, 2) if mode == "active" else (0, 0))
+
+
+def test_a_learned_flow_that_hears_nothing_is_decided_for_all_the_same() -> None:
+    kernel = Kernel(7)
+    engine = make(kernel, policy=KeepPolicy([]))
+    made = record(7, arm=ArmId.OWL, want_arm=ArmId.OWL, samples=1, in_flight=5)
+    made["time_ns"] = time.monotonic_ns()
+    kernel.steps = [made]
+    engine.step()
+    assert kernel.controls == []
+    time.sleep(Ten.interval_s)
+    engine.step()
+    assert [batch["cookie"].tolist() for batch in kernel.controls] == [[7]]

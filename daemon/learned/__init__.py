@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The learned arms at run time: what their flows measure, what they decide, what the kernel gets."""
+
+from ltp_switcher.daemon.learned.arms import LearnedArms, loader, missing_weights, with_policies
+
+__all__ = ["LearnedArms", "loader", "missing_weights", "with_policies"]

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The learned arms of the pool: their policies, which flows run them, and what these are sent.
+
+A policy is imported when the first flow needs it, or at the start where the settings name it: a daemon
+that runs the kernel's protocols alone pays nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher import policies
+from ltp_switcher.daemon.config import LearnedSection
+from ltp_switcher.daemon.datapath import ArmInfo, ControlArray, RecordArray, protocol
+from ltp_switcher.daemon.learned.monitor import Monitor
+from ltp_switcher.errors import ArtifactError
+from ltp_switcher.policies.arm import PARAMETERS, Arm, Law
+from ltp_switcher.policies.arrays import Floats, Ints
+
+log = logging.getLogger(__name__)
+
+NAMES: Final = {arm.value: arm.name.lower() for arm in protocol.ArmId if 12 <= arm.value <= 15}
+"""The learned arms by id; each is the folder of its policy too."""
+LOOK_AGAIN_NS: Final = 1_000_000_000
+"""Flows that were not asked after for this long begin anew: what a policy remembers of them is stale."""
+
+_LAWS: Final = {law: int(protocol.ControlLaw[law.name]) for law in Law}
+_UNIT: Final = {Law.WINDOW: 1, Law.AIMD: protocol.CONTROL_ONE, Law.CUBIC: protocol.CONTROL_ONE}
+_VALUE_MAX: Final = 2**32 - 1
+
+Loader = Callable[[str], Arm]
+
+
+def loader(settings: LearnedSection) -> Loader:
+    """What imports a policy by name and makes its arm as the settings say.
+
+    It raises `ArtifactError` where the policy's weights cannot be had.
+    """
+    options: dict[str, dict[str, object]] = {
+        "spine": {"law": Law(settings.spine_law), "interval_s": settings.spine_interval_ms / 1e3}
+    }
+
+    def load(name: str) -> Arm:
+        make: Callable[..., Arm] = import_module(f"ltp_switcher.policies.{name}").make_arm
+        return make(**options.get(name, {}))
+
+    return load
+
+
+def with_policies(arms: Iterable[ArmInfo], settings: LearnedSection) -> list[ArmInfo]:
+    """The kernel's arms, the learned ones unavailable where the weights that the settings ask for are not."""
+    return [_with_policy(arm, settings) if arm.id in NAMES else arm for arm in arms]
+
+
+def missing_weights(name: str, settings: LearnedSection) -> str | None:
+    """Why the policy `name` has not the weights that the settings ask for; None where it has."""
+    variant = "spine-cubic" if name == "spine" and settings.spine_law == "cubic" else name
+    if (Path(policies.__path__[0]) / name / f"{variant}.npz").exists():
+        return None
+    return f"no trained weights ({variant}.npz): `make train-{name}`"
+
+
+def _with_policy(arm: ArmInfo, settings: LearnedSection) -> ArmInfo:
+    reason = missing_weights(arm.name, settings) if arm.available else None
+    if reason is None:
+        return arm
+    return dataclasses.replace(arm, state=protocol.ArmState.UNAVAILABLE, reason=reason)
+
+
+def controls(cookies: np.ndarray, arm: int, law: Law, parameters: Floats) -> ControlArray:
+    """The controls (`CONTROL_DTYPE`, shape (m ≤ n,)) of n flows; rows with a NaN are left out.
+
+    Args:
+        cookies: the flows', shape (n,).
+        arm: id of the arm that executes the law.
+        law: what the parameters are of.
+        parameters: shape (n, PARAMETERS[law]), in the law's own units.
+    """
+    told = ~np.isnan(parameters).any(axis=1)
+    made = np.zeros(int(np.count_nonzero(told)), protocol.CONTROL_DTYPE)
+    made["cookie"] = cookies[told]
+    made["arm"] = arm
+    made["law"] = _LAWS[law]
+    values = np.clip(np.rint(parameters[told] * _UNIT[law]), 0, _VALUE_MAX)
+    made["value"][:, : PARAMETERS[law]] = values.astype(np.uint32)
+    return made
+
+
+@dataclass(slots=True)
+class Batches:
+    """What an arm's decisions came to since the start."""
+
+    count: int = 0
+    """Intervals in which flows were decided for."""
+    flows: int = 0
+    """Decisions: intervals times flows."""
+    controls: int = 0
+    """Of these, the ones that changed something."""
+    seconds: float = 0.0
+    """Time spent on deciding."""
+
+
+@dataclass(slots=True)
+class _Running:
+    """An arm with its flows. The times are CLOCK_MONOTONIC."""
+
+    id: int
+    arm: Arm
+    monitor: Monitor
+    tolerance_ns: int
+    """An interval ends with the step that is nearest to its end."""
+    due_ns: int = 0
+    looked_ns: int = 0
+    batches: Batches = field(default_factory=Batches)
+
+
+class LearnedArms:
+    """Drives the flows that run a learned arm, whoever gave it to them.
+
+    Args:
+        step_s: time between two calls of `step`; intervals end with a step.
+        load: makes the arm of a name, raises `ArtifactError` where it cannot.
+    """
+
+    def __init__(self, step_s: float, load: Loader) -> None:
+        self._load = load
+        self._step_s = step_s
+        self._running: dict[int, _Running] = {}
+        self._cookie = np.zeros(64, np.uint64)
+        self.failed: dict[int, str] = {}
+        """Arms that could not be loaded, and why."""
+
+    @property
+    def batches(self) -> dict[int, Batches]:
+        """What each loaded arm, by id, has decided."""
+        return {running.id: running.batches for running in self._running.values()}
+
+    def load(self, arms: Iterable[int]) -> None:
+        """Load those of the arms that are learned. Raises `ArtifactError`."""
+        for arm in arms:
+            if arm in NAMES and arm not in self._running:
+                policy = self._load(NAMES[arm])
+                tolerance_ns = int(min(self._step_s, policy.interval_s) * 0.5e9)
+                self._running[arm] = _Running(arm, policy, Monitor(policy.interval_s), tolerance_ns)
+                policy.resize(self._running[arm].monitor.capacity)
+                log.info("arm %s: decides every %g ms", NAMES[arm], policy.interval_s * 1e3)
+
+    def step(self, slots: Ints, records: RecordArray, now_ns: int) -> ControlArray:
+        """Take in a step and return what is to be sent, `CONTROL_DTYPE`, shape (m,).
+
+        Args:
+            slots: shape (n,), distinct.
+            records: `RECORD_DTYPE`, shape (n,), of these slots; flows without one may be watched too.
+            now_ns: when they were read, CLOCK_MONOTONIC.
+        """
+        active = records["arm"]
+        learned = active >= protocol.ArmId.LTP
+        if learned.any():
+            self._load_for(active[learned])
+        made = [
+            controls
+            for running in self._running.values()
+            for controls in self._step(running, slots, records, active == running.id, now_ns)
+        ]
+        return np.concatenate(made) if made else _NONE
+
+    def close(self, slots: Ints) -> None:
+        """Flows that ended; their slots may come again."""
+        for running in self._running.values():
+            running.monitor.leave(slots[slots < running.monitor.capacity])
+
+    def _load_for(self, active: np.ndarray) -> None:
+        for arm in set(active.tolist()) & (NAMES.keys() - self._running.keys() - self.failed.keys()):
+            try:
+                self.load([arm])
+            except ArtifactError as error:
+                self.failed[arm] = str(error)
+                log.error("flows under %s are left to what the kernel does alone: %s", NAMES[arm], error)
+
+    def _step(
+        self, running: _Running, slots: Ints, records: RecordArray, ours: np.ndarray, now_ns: int
+    ) -> Sequence[ControlArray]:
+        monitor = running.monitor
+        if now_ns - running.looked_ns > LOOK_AGAIN_NS:
+            monitor.leave(monitor.slots)
+        running.looked_ns = now_ns
+        if slots.size:
+            self._make_room(running, int(slots.max()) + 1)
+            monitor.leave(slots[~ours])
+        slots, records = slots[ours], records[ours]
+        watched = monitor.watches(slots)
+        if not watched.all():
+            self._begin(running, slots[~watched], records[~watched], now_ns)
+            slots, records = slots[watched], records[watched]
+        if slots.size:
+            monitor.observe(slots, records, now_ns)
+        if now_ns < running.due_ns - running.tolerance_ns or not monitor.slots.size:
+            return ()
+        return (self._decide(running, now_ns),)
+
+    def _begin(self, running: _Running, slots: Ints, records: RecordArray, now_ns: int) -> None:
+        if not running.monitor.slots.size:
+            running.due_ns = now_ns + int(running.arm.interval_s * 1e9)
+        running.monitor.begin(slots, records, now_ns)
+        running.arm.begin(slots, records["snd_cwnd"].astype(np.float64))
+        self._cookie[slots] = records["cookie"]
+
+    def _decide(self, running: _Running, now_ns: int) -> ControlArray:
+        """End the interval of all the arm's flows with one batch."""
+        began_ns = time.perf_counter_ns()
+        interval_ns = int(running.arm.interval_s * 1e9)
+        # A deadline that was missed by more than an interval is not made up for.
+        running.due_ns = max(running.due_ns, now_ns - interval_ns) + interval_ns
+        slots, interval = running.monitor.close(now_ns)
+        if not slots.size:
+            return _NONE
+        parameters = running.arm.decide(slots, interval)
+        made = controls(self._cookie[slots], running.id, running.arm.law, parameters)
+        running.batches.count += 1
+        running.batches.flows += slots.size
+        running.batches.controls += made.size
+        running.batches.seconds += (time.perf_counter_ns() - began_ns) * 1e-9
+        return made
+
+    def _make_room(self, running: _Running, capacity: int) -> None:
+        if capacity > self._cookie.size:
+            self._cookie = np.pad(self._cookie, (0, max(capacity, 2 * self._cookie.size) - self._cookie.size))
+        if capacity > running.monitor.capacity:
+            running.monitor.grow(self._cookie.size)
+            running.arm.resize(self._cookie.size)
+
+
+_NONE: Final = np.zeros(0, protocol.CONTROL_DTYPE)

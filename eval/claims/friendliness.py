@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each learned arm beside one Cubic flow (LTP §7.3.2, Jury §5.1.4, Spine §7.4, Owl §VII-D)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from ltp_switcher.eval.claims.claim import Claim, Figure, Paths, Results, Target
+from ltp_switcher.eval.claims.measures import goodput_ratio
+from ltp_switcher.eval.claims.paths import bundled, swept
+from ltp_switcher.eval.schemes import LEARNED_ARMS
+
+RTTS_MS: Final = (30.0, 60.0, 120.0)
+
+
+def _paths(quick: bool) -> Paths:
+    return swept(bundled("beside-cubic", duration_s=30.0 if quick else None), {"rtt_ms": RTTS_MS})
+
+
+def _judge(results: Results) -> Iterator[Figure]:
+    for scheme in results.schemes:
+        for path, ratio in results.over_paths(goodput_ratio, scheme).items():
+            target = Target(0.5, 2.0) if scheme in LEARNED_ARMS else None
+            yield Figure(scheme, f"goodput / cubic's ({path})", ratio, target)
+
+
+CLAIM: Final = Claim(
+    name="friendliness",
+    text="each beside one Cubic flow at 30, 60 and 120 ms",
+    schemes=LEARNED_ARMS,
+    paths=_paths,
+    judge=_judge,
+    sweep=("goodput / cubic's", goodput_ratio),
+)

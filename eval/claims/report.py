@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Claims and what they reached, as a table and as pictures of the sweeps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from rich.table import Table
+
+from ltp_switcher.eval.claims.claim import Figure
+from ltp_switcher.eval.claims.runner import Reached
+from ltp_switcher.eval.style import colour, marker
+
+
+def claims_table(reached: Sequence[Reached]) -> Table:
+    """A row for each figure that has a target; those of the others stand behind it."""
+    table = Table(box=None, pad_edge=False)
+    for name in ("claim", "scheme", "figure"):
+        table.add_column(name)
+    for name in ("target", "reached"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("")
+    table.add_column("beside it")
+    for one in reached:
+        rows = [_row(figure, one.figures) for figure in one.figures if figure.target is not None]
+        rows += [[scheme, "not available", "", "", "", reason] for scheme, reason in one.missing.items()]
+        for i, row in enumerate(rows):
+            table.add_row(one.claim.text if i == 0 else "", *row, end_section=i + 1 == len(rows))
+    return table
+
+
+def _row(figure: Figure, figures: Iterable[Figure]) -> list[str]:
+    target = figure.target
+    met = target is not None and target.met(figure.value)
+    beside = [
+        f"{other.scheme} {other.value:.3g}"
+        for other in figures
+        if other.target is None and _quantity(other) == _quantity(figure)
+    ]
+    verdict = "[green]met[/green]" if met else "[red]missed[/red]"
+    return [figure.scheme, figure.what, str(target), f"{figure.value:.3g}", verdict, ", ".join(beside)]
+
+
+def _quantity(figure: Figure) -> str:
+    """What is compared: of a worst case, the value counts, not where each scheme has it."""
+    return figure.what.partition(" (")[0] if figure.what.startswith("least") else figure.what
+
+
+def draw_sweep(path: Path, reached: Reached) -> None:
+    """Draw a claim's measure over its paths, whose labels are "factor value": a panel for each factor.
+
+    Raises:
+        ImportError: there is no matplotlib.
+    """
+    from matplotlib.figure import Figure as Canvas
+
+    if reached.claim.sweep is None:
+        raise ValueError(f"{reached.claim.name} has nothing to draw")
+    caption, measure = reached.claim.sweep
+    points: dict[str, list[tuple[float, str]]] = {}
+    for label in reached.results.paths:
+        factor, _, value = label.partition(" ")
+        points.setdefault(factor, []).append((float(value), label))
+    canvas = Canvas(figsize=(3.4 * len(points) + 1.2, 3.6), layout="constrained")
+    panels = canvas.subplots(1, len(points), sharey=True, squeeze=False)[0]
+    for panel, (factor, values) in zip(panels, points.items(), strict=True):
+        for scheme in reached.results.schemes:
+            y = [reached.results.mean(measure, label, scheme) for _, label in values]
+            look = {"color": colour(scheme), "marker": marker(scheme), "markersize": 5, "label": scheme}
+            panel.plot([x for x, _ in values], y, **look)
+        panel.set(xlabel=_UNITS.get(factor, factor), ylim=(0, None))
+        panel.spines[["top", "right"]].set_visible(False)
+    panels[0].set_ylabel(caption)
+    canvas.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=8, frameon=False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    canvas.savefig(path, dpi=150)
+
+
+_UNITS = {
+    "rate_mbps": "rate (Mbit/s)",
+    "rtt_ms": "RTT (ms)",
+    "loss": "random loss (share)",
+    "buffer_bdp": "buffer (BDP)",
+    "interval_ms": "monitor interval (ms)",
+}

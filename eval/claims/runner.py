@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs what claims need, each run once and through the cache, and judges what they reach."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from rich.console import Console
+
+from ltp_switcher.daemon.config import LearnedSection, Value
+from ltp_switcher.daemon.learned import missing_weights
+from ltp_switcher.eval.batch import run_batch
+from ltp_switcher.eval.claims.claim import Claim, Figure, Results
+from ltp_switcher.eval.results import Job
+from ltp_switcher.eval.schemes import resolve
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """What came of a claim. `missing` has the schemes that cannot run, and why."""
+
+    claim: Claim
+    results: Results
+    figures: tuple[Figure, ...]
+    missing: Mapping[str, str]
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain values for JSON."""
+        return {
+            "claim": self.claim.name,
+            "text": self.claim.text,
+            "figures": [figure.to_dict() for figure in self.figures],
+            "not_available": dict(self.missing),
+        }
+
+
+def run_claims(
+    claims: Sequence[Claim],
+    progress: Console,
+    *,
+    quick: bool,
+    baselines: bool,
+    kernel: str,
+    use_cache: bool,
+    parallel: int,
+) -> list[Reached]:
+    """Make the runs of all claims as one batch, and judge them.
+
+    Raises:
+        LabError, ConfigError, ArtifactError: as `run_batch`.
+    """
+    missing = {claim.name: _missing(claim) for claim in claims}
+    plans: dict[str, dict[tuple[str, str], list[Job]]] = {}
+    for claim in claims:
+        schemes = [scheme for scheme in claim.schemes if scheme not in missing[claim.name]]
+        if schemes:
+            schemes += claim.baselines if baselines else claim.against
+        plans[claim.name] = claim.jobs(schemes, quick=quick, kernel=kernel)
+    jobs = list(dict.fromkeys(job for plan in plans.values() for row in plan.values() for job in row))
+    outcomes = run_batch(
+        jobs, progress, use_cache=use_cache, parallel=parallel,
+        label=lambda job: f"{job.scenario.name} {job.scheme} #{job.seed}",
+    )  # fmt: skip
+    outcome_of = {outcome.job: outcome for outcome in outcomes}
+    reached = []
+    for claim in claims:
+        plan = plans[claim.name]
+        results = Results({at: [outcome_of[job] for job in row] for at, row in plan.items()})
+        figures = tuple(claim.judge(results)) if plan else ()
+        reached.append(Reached(claim, results, figures, missing[claim.name]))
+    return reached
+
+
+def _missing(claim: Claim) -> dict[str, str]:
+    """The schemes of a claim that cannot run, and why."""
+    found = {}
+    for name in claim.schemes:
+        scheme = resolve(name)
+        if scheme.arm is None:
+            continue
+        given: dict[str, Value] = {key.removeprefix("learned."): value for key, value in scheme.settings}
+        reason = missing_weights(scheme.arm, replace(LearnedSection(), **given))  # type: ignore[arg-type]
+        if reason is not None:
+            found[name] = reason
+    return found

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All claims, in the order of the table that they are printed as."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from ltp_switcher.errors import ConfigError
+from ltp_switcher.eval.claims import (
+    cpu,
+    five_rtts,
+    friendliness,
+    one_flow,
+    satellite,
+    spine_cubic,
+    spine_interval,
+    spine_loss,
+    sweeps,
+    three_flows,
+)
+from ltp_switcher.eval.claims.claim import Claim
+
+CLAIMS: Final[tuple[Claim, ...]] = tuple(
+    module.CLAIM
+    for module in (
+        one_flow, sweeps, three_flows, five_rtts, satellite, spine_interval, spine_loss, spine_cubic,
+        friendliness, cpu,
+    )
+)  # fmt: skip
+
+
+def find_claims(names: Sequence[str]) -> list[Claim]:
+    """Return the claims of these names, or all where there is none.
+
+    Raises:
+        ConfigError: there is no claim of a name.
+    """
+    by_name = {claim.name: claim for claim in CLAIMS}
+    for name in names:
+        if name not in by_name:
+            raise ConfigError("claim", name, ", ".join(by_name))
+    return [by_name[name] for name in dict.fromkeys(names)] if names else list(CLAIMS)
