@@ -46,17 +46,23 @@ def unix_socket(path: Path, group: str | None) -> Iterator[socket.socket]:
         yield listener
 
 
-def tcp_socket(address: str) -> socket.socket:
-    """Bind `address`, "host:port" with a loopback address as host; raises `ConfigError`."""
-    allowed = "a loopback address and a port, such as 127.0.0.1:9480 or [::1]:9480"
+def tcp_socket(address: str, key: str = "api.tcp", *, loopback_only: bool = True) -> socket.socket:
+    """Bind `address`, "host:port" with an IP address as host.
+
+    Raises:
+        ConfigError: of `key`: it is no such address, or not of the loopback where only that is allowed.
+        ControlError: it cannot be listened on.
+    """
+    kind = "a loopback" if loopback_only else "an IP"
+    allowed = f"{kind} address and a port, such as 127.0.0.1:9480 or [::1]:9480"
     host, _, port = address.rpartition(":")
     try:
         ip = ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
         number = int(port)
     except ValueError:
-        raise ConfigError("api.tcp", address, allowed) from None
-    if not ip.is_loopback or not 0 < number < 65536:
-        raise ConfigError("api.tcp", address, allowed)
+        raise ConfigError(key, address, allowed) from None
+    if (loopback_only and not ip.is_loopback) or not 0 < number < 65536:
+        raise ConfigError(key, address, allowed)
     listener = socket.socket(socket.AF_INET6 if ip.version == 6 else socket.AF_INET, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

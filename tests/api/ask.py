@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import httpx
+from fastapi import FastAPI
 
 from ltp_switcher.api.app import create_app
 from ltp_switcher.api.backend import Daemon as Backend
@@ -17,7 +18,13 @@ Ask = Callable[..., httpx.Response]
 
 def asker(control_socket: Path, *, raise_app_exceptions: bool = True) -> Ask:
     """A function that sends one request to an API in front of a control socket."""
-    app = create_app(Backend(control_socket, timeout_s=5))
+    return asker_of(
+        create_app(Backend(control_socket, timeout_s=5)), raise_app_exceptions=raise_app_exceptions
+    )
+
+
+def asker_of(app: FastAPI, *, raise_app_exceptions: bool = True) -> Ask:
+    """A function that sends one request to an application."""
     transport = httpx.ASGITransport(app, raise_app_exceptions=raise_app_exceptions)
 
     async def send(method: str, path: str, **options: object) -> httpx.Response:

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent's one resource."""
+
+from __future__ import annotations
+
+import time
+
+from fastapi import FastAPI
+from pydantic import BaseModel, Field
+
+import ltp_switcher
+from ltp_switcher.api import problems
+from ltp_switcher.api.network_agent.collector import Collector
+from ltp_switcher.api.problems import ProblemError, problem_responses
+from ltp_switcher.policies.network import WINDOW_S
+
+
+class Node(BaseModel):
+    """One node over the last window."""
+
+    name: str
+    difference_pkts: float = Field(description="Packets received and not sent, |P_in - P_out|", ge=0)
+    spare: float = Field(description="Spare share of the link's capacity", ge=0, le=1)
+
+
+class Network(BaseModel):
+    """Partial network knowledge of the path through these nodes."""
+
+    pnc_pkts: float = Field(description="Partial Network Congestion: the largest difference", ge=0)
+    pna: float = Field(description="Partial Network Availability: the smallest spare share", ge=0, le=1)
+    known: float = Field(description="Known nodes over all nodes of the path", gt=0, le=1)
+    window_s: float = Field(description="Seconds that packets are counted for")
+    age_s: float = Field(description="Seconds since the window ended")
+    nodes: list[Node]
+
+
+def create_app(collector: Collector) -> FastAPI:
+    """The agent's API over what a collector has read."""
+    app = FastAPI(
+        title="ltp-owl-agent",
+        version=ltp_switcher.__version__,
+        openapi_url="/v1/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+
+    @app.get("/v1/network", summary="Read the network's state", responses=problem_responses(503))
+    def get_network() -> Network:
+        """PNC and PNA of the last second; 503 while no node has been read twice."""
+        latest = collector.latest
+        if latest is None or latest.knowledge is None:
+            raise ProblemError(
+                503, "nothing-known", "no node has been read over a whole window; ask again in a second"
+            )
+        known = latest.knowledge
+        return Network(
+            pnc_pkts=known.pnc_pkts,
+            pna=known.pna,
+            known=known.known,
+            window_s=WINDOW_S,
+            age_s=time.monotonic() - latest.at_s,
+            nodes=[
+                Node(name=name, difference_pkts=report.difference_pkts, spare=report.spare)
+                for name, report in latest.nodes.items()
+            ],
+        )
+
+    problems.install(app)
+    return app

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the nodes every second, and keeps what follows from it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ltp_switcher.errors import DatapathError
+from ltp_switcher.policies.network import (
+    WINDOW_S,
+    CounterSource,
+    NetworkKnowledge,
+    NodeMeter,
+    NodeReport,
+)
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The nodes over the last window: reports by name, what they come to, and when that was."""
+
+    at_s: float
+    nodes: dict[str, NodeReport]
+    knowledge: NetworkKnowledge | None
+
+
+class Collector:
+    """One thread that reads all nodes. A node that cannot be read is not known until it can be again.
+
+    Args:
+        sources: the nodes under the agent's eyes, with distinct names.
+        path_nodes: nodes of the path in all, known or not (as traceroute counts them).
+    """
+
+    def __init__(self, sources: Sequence[CounterSource], path_nodes: int) -> None:
+        self._sources = sources
+        self._path_nodes = path_nodes
+        self._meters = {source.name: NodeMeter() for source in sources}
+        self._silent: set[str] = set()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="collector", daemon=True)
+        self.latest: Snapshot | None = None
+        """None before the first reading."""
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def read(self) -> None:
+        """Read all nodes once; a window lies between two calls."""
+        reports: dict[str, NodeReport] = {}
+        for source in self._sources:
+            try:
+                report = self._meters[source.name].update(source.read())
+            except DatapathError as error:
+                self._lose(source.name, error)
+                continue
+            self._silent.discard(source.name)
+            if report is not None:
+                reports[source.name] = report
+        knowledge = NetworkKnowledge.of(reports.values(), self._path_nodes)
+        self.latest = Snapshot(time.monotonic(), reports, knowledge)
+
+    def _lose(self, name: str, error: DatapathError) -> None:
+        if name not in self._silent:
+            log.warning("node %s: %s; its state is unknown until it can be read again", name, error)
+        self._silent.add(name)
+        self._meters[name] = NodeMeter()
+
+    def _run(self) -> None:
+        due_s = time.monotonic()
+        while not self._stop.is_set():
+            self.read()
+            due_s = max(due_s + WINDOW_S, time.monotonic())
+            self._stop.wait(due_s - time.monotonic())

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ltp-owl-agent`: read this router's queues every second, and serve what they tell until told to stop."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+import uvicorn
+
+import ltp_switcher
+from ltp_switcher.api.listen import tcp_socket
+from ltp_switcher.api.network_agent.app import create_app
+from ltp_switcher.api.network_agent.collector import Collector
+from ltp_switcher.api.network_agent.sources import source
+from ltp_switcher.api.protocol import ProblemProtocol
+from ltp_switcher.daemon import log as logs
+from ltp_switcher.errors import ConfigError, LtpSwitcherError
+from ltp_switcher.policies.network import CounterSource
+
+LISTEN: Final = "127.0.0.1:9481"
+PATH_NODES_MAX: Final = 255
+"""A packet passes no more (RFC 791, time to live)."""
+log = logging.getLogger("ltp_switcher.network_agent")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program; returns its exit status."""
+    options = _parser().parse_args(arguments)
+    try:
+        logs.set_up("info")
+        serve(_sources(options.node), options.path_nodes, options.listen)
+    except LtpSwitcherError as error:
+        print(f"ltp-owl-agent: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def serve(sources: Sequence[CounterSource], path_nodes: int | None, address: str) -> None:
+    """Read and answer until SIGTERM or SIGINT.
+
+    Raises:
+        ConfigError: an argument is out of range.
+        ControlError: the address cannot be listened on.
+    """
+    nodes = len(sources) if path_nodes is None else path_nodes
+    if not len(sources) <= nodes <= PATH_NODES_MAX:
+        raise ConfigError("--path-nodes", nodes, f"{len(sources)}, the number of --node, to {PATH_NODES_MAX}")
+    collector = Collector(sources, nodes)
+    config = uvicorn.Config(
+        create_app(collector),
+        http=ProblemProtocol,
+        ws="none",
+        lifespan="off",
+        access_log=False,
+        log_config=None,
+        proxy_headers=False,
+        server_header=False,
+    )
+    with tcp_socket(address, "--listen", loopback_only=False) as listener:
+        log.info("network knowledge on %s", listener.getsockname())
+        collector.start()
+        try:
+            uvicorn.Server(config).run(sockets=[listener])
+        finally:
+            collector.stop()
+
+
+def _sources(texts: Sequence[str]) -> list[CounterSource]:
+    sources = [source(text) for text in texts]
+    if len({made.name for made in sources}) < len(sources):
+        raise ConfigError("--node", list(texts), "each node once")
+    return sources
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="ltp-owl-agent", description="Partial network knowledge of this router, over REST."
+    )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {ltp_switcher.__version__}")
+    parser.add_argument(
+        "--node",
+        action="append",
+        required=True,
+        metavar="KIND:NAME[@MBIT]",
+        help="a queue to read, and its link's rate: qdisc:DEVICE, or lablink:FILE; may be repeated",
+    )
+    parser.add_argument(
+        "--path-nodes", type=int, metavar="N", help="nodes of the path in all (default: those given)"
+    )
+    parser.add_argument("--listen", default=LISTEN, metavar="HOST:PORT", help=f"address (default {LISTEN})")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Partial network knowledge: what the nodes of a path count, and what a sender makes of it (Owl §IV-A).
+
+Shared by the agent that reads a node's counters, the daemon that asks agents, and Owl.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Protocol, runtime_checkable
+
+from ltp_switcher.errors import InvalidValueError
+
+WINDOW_S: Final = 1.0
+"""Interval over which packets and rates are counted (§IV-A, and best in Fig. 14c)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """What one node's link has counted since it came up. All grow, unless the node was restarted.
+
+    Attributes:
+        at_s: when they were read, on a clock that only moves forward.
+        received_pkts: that came to the queue, those for which there was no room included.
+        sent_pkts: that left it.
+        sent_bytes: of these.
+        capacity_bps: what the link can carry, bits a second; None where the node does not know.
+    """
+
+    at_s: float
+    received_pkts: int
+    sent_pkts: int
+    sent_bytes: int
+    capacity_bps: float | None
+
+
+class CounterSource(Protocol):
+    """One node's link."""
+
+    @property
+    def name(self) -> str:
+        """Of the node, for people."""
+
+    def read(self) -> Counters:
+        """Read the counters as they stand. Raises `DatapathError` where they cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReport:
+    """One node over one window: |P_in - P_out| of Eq. 4 and (C - c_r) / C of Eq. 5."""
+
+    difference_pkts: float
+    spare: float
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkKnowledge:
+    """What a sender knows of its path.
+
+    Attributes:
+        pnc_pkts: Partial Network Congestion, Eq. 4: packets of a window that came to the most congested
+            known node and did not leave it.
+        pna: Partial Network Availability, Eq. 5: spare share of the tightest known link, 0 to 1.
+        known: share of the path's nodes that are known, above 0 and up to 1.
+
+    Raises:
+        InvalidValueError: a value is out of range.
+    """
+
+    pnc_pkts: float
+    pna: float
+    known: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.pnc_pkts) and self.pnc_pkts >= 0.0):
+            raise InvalidValueError("pnc_pkts", self.pnc_pkts, "packets, 0 or more")
+        if not 0.0 <= self.pna <= 1.0:
+            raise InvalidValueError("pna", self.pna, "0 to 1")
+        if not 0.0 < self.known <= 1.0:
+            raise InvalidValueError("known", self.known, "above 0 and up to 1")
+
+    @classmethod
+    def of(cls, reports: Iterable[NodeReport], path_nodes: int) -> NetworkKnowledge | None:
+        """Combine the known nodes of a path of `path_nodes`; None where no node is known."""
+        found = list(reports)
+        if not found:
+            return None
+        return cls(
+            pnc_pkts=max(report.difference_pkts for report in found),
+            pna=min(report.spare for report in found),
+            known=min(1.0, len(found) / path_nodes),
+        )
+
+    @classmethod
+    def joined(cls, parts: Iterable[NetworkKnowledge]) -> NetworkKnowledge | None:
+        """What several agents know of different nodes of one path; None where there is no agent."""
+        found = list(parts)
+        if not found:
+            return None
+        return cls(
+            pnc_pkts=max(part.pnc_pkts for part in found),
+            pna=min(part.pna for part in found),
+            known=min(1.0, sum(part.known for part in found)),
+        )
+
+
+@runtime_checkable
+class UsesNetworkKnowledge(Protocol):
+    """An arm that takes in what is known of the network, None where nothing is."""
+
+    network_knowledge: NetworkKnowledge | None
+
+
+class NodeMeter:
+    """Turns a node's counters into reports, one a window."""
+
+    CAPACITY_MEMORY: Final = 0.98
+    """Where a node does not know its link's rate, the largest rate seen stands for it, forgotten by 2 % a
+    window: a link whose rate changes is full again soon, or idle anyhow."""
+
+    def __init__(self) -> None:
+        self._last: Counters | None = None
+        self._seen_bps = 0.0
+
+    def update(self, counters: Counters) -> NodeReport | None:
+        """Take in a reading; None for the first, and where the counters began anew."""
+        last, self._last = self._last, counters
+        if last is None or counters.at_s <= last.at_s:
+            return None
+        received = counters.received_pkts - last.received_pkts
+        sent = counters.sent_pkts - last.sent_pkts
+        sent_bytes = counters.sent_bytes - last.sent_bytes
+        if min(received, sent, sent_bytes) < 0:
+            return None
+        length_s = counters.at_s - last.at_s
+        rate_bps = sent_bytes * 8 / length_s
+        self._seen_bps = max(rate_bps, self._seen_bps * self.CAPACITY_MEMORY)
+        capacity_bps = counters.capacity_bps or self._seen_bps
+        spare = 1.0 - rate_bps / capacity_bps if capacity_bps > 0.0 else 1.0
+        return NodeReport(
+            difference_pkts=abs(received - sent) * WINDOW_S / length_s,
+            spare=min(1.0, max(0.0, spare)),
+        )

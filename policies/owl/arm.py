@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Owl at run time: Q values in, the best action out, with what the daemon knows of the network."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ltp_switcher.policies.arm import Actor
+from ltp_switcher.policies.arrays import Floats, Ints
+from ltp_switcher.policies.measurements import Interval
+from ltp_switcher.policies.network import NetworkKnowledge
+from ltp_switcher.policies.owl.signals import OwlSignals
+
+
+class OwlArm:
+    """See `policies.arm.Arm`; `network_knowledge` holds for all flows, None masks it."""
+
+    def __init__(self, signals: OwlSignals, network: Actor) -> None:
+        self.law = signals.law
+        self.interval_s = signals.interval_s
+        self.network_knowledge: NetworkKnowledge | None = None
+        self._signals = signals
+        self._network = network
+
+    def resize(self, slots: int) -> None:
+        """See `Arm`."""
+        self._signals.resize(slots)
+
+    def begin(self, slots: Ints, window_pkts: Floats) -> None:
+        """See `Arm`."""
+        self._signals.begin(slots, window_pkts)
+
+    def decide(self, slots: Ints, interval: Interval) -> Floats:
+        """See `Arm`."""
+        known = self.network_knowledge
+        heard = (np.nan,) * 3 if known is None else (known.pnc_pkts, known.pna, known.known)
+        self._signals.hear(slots, *(np.asarray(value) for value in heard))
+        observations = self._signals.observe(slots, interval)
+        _, values = self._network.step(self._network.initial_state(len(slots)), observations)
+        return self._signals.control(slots, interval, values)

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Judge Owl and Owl-Loss in the simulator against what the paper claims of them, beside Cubic.
+
+python -m ltp_switcher.policies.owl.evaluate [--weights FILE] [--loss-weights FILE] [--json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from ltp_switcher.errors import LtpSwitcherError
+from ltp_switcher.policies.arrays import Floats
+from ltp_switcher.policies.export import load
+from ltp_switcher.policies.inference import Network
+from ltp_switcher.policies.owl.reward import OWL, OWL_LOSS, equilibrium
+from ltp_switcher.policies.owl.signals import INTERVAL_S
+from ltp_switcher.policies.owl.task import OwlTask, SimulatedAgent
+from ltp_switcher.policies.owl.traces import held_out_traces
+from ltp_switcher.policies.simulator.paths import NEVER, PPS_PER_MBPS, Flows, Paths
+from ltp_switcher.policies.simulator.simulator import Roster, Simulator
+from ltp_switcher.policies.simulator.traces import mean_rate_mbps
+
+DURATION_S: Final = 45.0
+WARM_UP_S: Final = 9.0
+"""What comes before does not count."""
+REPEATS: Final = 3
+"""Of each link; of a trace, from other places on."""
+CONSTANT_MBPS: Final = 50.0
+TRACE_RTT_MS: Final = 40.0
+TRACE_BUFFER_PKTS: Final = 1000.0
+"""§VII-A."""
+POWER_TARGET: Final = 1.5
+HIDDEN_TARGET: Final = 0.95
+EQUILIBRIUM_TARGET: Final = 0.10
+FRIENDLY_TARGET: Final = (0.5, 2.0)
+
+Agents = Callable[[int, np.random.Generator], SimulatedAgent]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measured figure beside its target, in words; `met` None: none is set."""
+
+    name: str
+    value: float
+    target: str
+    met: bool | None
+
+
+def at_least(name: str, value: float, target: float) -> Figure:
+    """A figure that is to reach a target."""
+    return Figure(name, float(value), f"≥ {target:g}", met=bool(value >= target))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Means over a run without its warm-up, shape (F, E) each."""
+
+    sent_mbps: Floats
+    received_mbps: Floats
+    rtt_s: Floats
+
+    @property
+    def power(self) -> Floats:
+        """Eq. 12, Mbit/s over s."""
+        return self.received_mbps / self.rtt_s
+
+
+def play(
+    paths: Paths,
+    flows: Flows,
+    roster: Roster,
+    network: Network | None,
+    agents: Agents = SimulatedAgent.at_bottleneck,
+) -> Outcome:
+    """Run one simulation; `network` gives the Q values of the window rows."""
+    simulator = Simulator(paths, flows, roster, seed=1, interval_s=INTERVAL_S)
+    task = OwlTask(roster.window, OWL, agent=agents, bounded=False)
+    if network is not None:
+        task.begin(simulator, paths, flows)
+    totals = np.zeros((3, roster.count, paths.count))
+    while simulator.now_s < DURATION_S:
+        interval = simulator.step()
+        if network is not None:
+            observations, _ = task.observe(interval)
+            task.apply(network.step(network.initial_state(len(observations)), observations)[1].argmax(axis=1))
+        if simulator.now_s > WARM_UP_S:
+            totals += (interval.sent_pkts, interval.acked_pkts, interval.acked_pkts * interval.rtt_s)
+    sent, acked, weighted = totals
+    pkts = PPS_PER_MBPS * (DURATION_S - WARM_UP_S)
+    rtt_s = np.divide(weighted, acked, out=np.full_like(acked, np.nan), where=acked > 0.0)
+    return Outcome(sent / pkts, acked / pkts, rtt_s)
+
+
+def one_flow(network: Network) -> list[Figure]:
+    """Power on the held-out halves of the traces, beside Cubic's and blinded; and a link of constant rate."""
+    traces = held_out_traces()
+    names, shape = list(traces), (len(traces) + 1, REPEATS)
+    which = np.repeat([*range(len(traces)), -1], REPEATS)
+    period_ms = np.array([*(trace[-1] for trace in traces.values()), 0], np.int64)
+    rate_mbps = np.array([*(mean_rate_mbps(trace) for trace in traces.values()), CONSTANT_MBPS])
+    place = np.tile(np.arange(REPEATS), len(rate_mbps))
+    rate_mbps = rate_mbps[which]
+    paths = replace(
+        Paths.uniform(len(which), rtt_ms=TRACE_RTT_MS),
+        rate_mbps=rate_mbps,
+        buffer_pkts=np.where(which < 0, rate_mbps * PPS_PER_MBPS * TRACE_RTT_MS / 1e3, TRACE_BUFFER_PKTS),
+        trace=which,
+        trace_start_ms=period_ms[which] * place // REPEATS,
+        traces=tuple(trace.astype(np.int64) for trace in traces.values()),
+    )
+    flows = Flows.forever(1, len(which))
+    owl = play(paths, flows, Roster(window=1), network)
+    hidden = play(paths, flows, Roster(window=1), network, SimulatedAgent.hidden).power.reshape(shape)
+    cubic = play(paths, flows, Roster(cubic=1), None).power.reshape(shape)
+    power = owl.power.reshape(shape)
+    gains = power.mean(axis=1) / cubic.mean(axis=1)
+    kept = float((hidden.mean(axis=1) / power.mean(axis=1))[:-1].mean())
+    received, rtt_s = (values.reshape(shape)[-1].mean() for values in (owl.received_mbps, owl.rtt_s))
+    constant = f"alone, {CONSTANT_MBPS:g} Mbit/s, {TRACE_RTT_MS:g} ms:"
+    return [
+        *(
+            at_least(f"power over Cubic's, {name}", gain, POWER_TARGET)
+            for name, gain in zip(names, gains, strict=False)
+        ),
+        at_least("power, network hidden over known", kept, HIDDEN_TARGET),
+        Figure(f"{constant} utilisation", float(received) / CONSTANT_MBPS, "", None),
+        Figure(f"{constant} RTT over base", float(rtt_s) * 1e3 / TRACE_RTT_MS, "", None),
+    ]
+
+
+def friendliness(network: Network) -> list[Figure]:
+    """Throughput beside one Cubic flow, over Cubic's; 50 Mbit/s as in §VII-D, and 100."""
+    rate_mbps, rtt_ms = (axis.reshape(-1) for axis in np.meshgrid((50.0, 100.0), (30.0, 60.0, 120.0)))
+    paths = replace(
+        Paths.uniform(len(rtt_ms) * REPEATS),
+        rate_mbps=np.repeat(rate_mbps, REPEATS),
+        rtt_ms=np.repeat(rtt_ms, REPEATS),
+        buffer_pkts=np.repeat(rate_mbps * PPS_PER_MBPS * rtt_ms / 1e3, REPEATS),
+    )
+    received = play(paths, Flows.forever(2, paths.count), Roster(window=1, cubic=1), network).received_mbps
+    ours, cubic = received.reshape(2, len(rtt_ms), REPEATS).mean(axis=2)
+    low, high = FRIENDLY_TARGET
+    return [
+        Figure(
+            f"throughput over Cubic's, {rate:g} Mbit/s, {rtt:g} ms",
+            float(ratio),
+            f"{low:g} to {high:g}",
+            met=bool(low <= ratio <= high),
+        )
+        for rate, rtt, ratio in zip(rate_mbps, rtt_ms, ours / cubic, strict=True)
+    ]
+
+
+def fairness(network: Network) -> list[Figure]:
+    """Owl-Loss: largest deviation from Eq. 9 of the rates at which 2 and 3 flows send."""
+    counts = np.repeat([2, 3], REPEATS)
+    paths = Paths.uniform(len(counts), rate_mbps=100.0, rtt_ms=30.0)
+    present = np.arange(3)[:, None] < counts
+    flows = replace(Flows.forever(3, len(counts)), start_s=np.where(present, 0.0, NEVER))
+    sent_mbps = play(paths, flows, Roster(window=3), network).sent_mbps
+    figures = []
+    for count in (2, 3):
+        expected_mbps = float(equilibrium(100.0, [OWL_LOSS.delta] * count)[0])
+        off = np.abs(sent_mbps[:count, counts == count] / expected_mbps - 1.0).max()
+        name = f"Owl-Loss, {count} flows: deviation from {expected_mbps:.1f} Mbit/s"
+        target = f"≤ {EQUILIBRIUM_TARGET:g}"
+        figures.append(Figure(name, float(off), target, met=bool(off <= EQUILIBRIUM_TARGET)))
+    return figures
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the figures; returns the exit status: 0 also where targets are missed."""
+    here = Path(__file__).parent
+    made = argparse.ArgumentParser(prog="python -m ltp_switcher.policies.owl.evaluate", description=__doc__)
+    made.add_argument("--weights", type=Path, default=here / "owl.npz")
+    made.add_argument("--loss-weights", type=Path, default=here / "owl-loss.npz")
+    made.add_argument("--json", action="store_true", help="print JSON")
+    options = made.parse_args(arguments)
+    parts: Mapping[Callable[[Network], list[Figure]], Path] = {
+        one_flow: options.weights,
+        friendliness: options.weights,
+        fairness: options.loss_weights,
+    }
+    console = Console(stderr=True)
+    try:
+        figures = []
+        for part, weights in parts.items():
+            with console.status(f"{part.__name__} of {weights.name}"):
+                figures += part(load(weights)[0]["q"])
+    except LtpSwitcherError as error:
+        print(f"evaluate: {error}", file=sys.stderr)
+        return 1
+    if options.json:
+        print(json.dumps([asdict(figure) for figure in figures]))
+        return 0
+    table = Table("figure", "measured", "target", "met")
+    for figure in figures:
+        met = "" if figure.met is None else "yes" if figure.met else "no"
+        table.add_row(figure.name, f"{figure.value:.3f}", figure.target, met)
+    Console().print(table)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Owl sees, and what its seven actions do to the window (Owl Table I, Eq. 6)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.policies.arm import Law
+from ltp_switcher.policies.arrays import Bools, Float32s, Floats, Ints
+from ltp_switcher.policies.measurements import Interval
+from ltp_switcher.policies.owl.least import LeastRtt
+
+INTERVAL_S: Final = 0.030
+ACTIONS: Final = np.array([-10.0, -3.0, -1.0, 0.0, 1.0, 3.0, 10.0])
+"""Changes of the window in packets, Eq. 6."""
+FEATURES: Final = (
+    "time", "cwnd", "rtt", "rtt_variation", "mss", "delivered", "lost", "in_flight", "retransmitted",
+    "pnc", "pna", "known",
+)  # fmt: skip
+"""Table I, in its order."""
+HISTORY: Final = 5
+"""Intervals that the network sees, k (§VII-H)."""
+MASKED: Final = -1.0
+"""What stands for a feature that is to be ignored: outside of what PNC and PNA can be."""
+WINDOW_MIN: Final = 2.0
+WINDOW_MAX: Final = 1e6
+SLOW_START_BELOW: Final = 40.0
+"""A flow that comes with a smaller window begins with slow start."""
+LOSS_MEMORY_S: Final = 3.0
+"""Time constant of the session's share of lost packets."""
+UNHEARD_RTT_S: Final = 1.0
+"""Of a flow without an RTT sample (RFC 6298's first time-out)."""
+
+
+class OwlSignals:
+    """Table I's features over five intervals, scaled to the order of 1; see `Signals`.
+
+    Where Table I has absolute values, ratios stand for those that a policy for links of any speed needs: RTT
+    over its least of 10 s (as in Eq. 7), losses over packets, PNC over the flow's own packets. Together with
+    window and delivered packets the absolute values can still be had.
+
+    Args:
+        slow_start: begin flows of small windows with slow start, as Owl leaves it to Cubic (§VI).
+    """
+
+    def __init__(self, *, slow_start: bool = True) -> None:
+        self.observation_size = HISTORY * len(FEATURES)
+        self.action_size = len(ACTIONS)
+        self.law = Law.WINDOW
+        self.interval_s = INTERVAL_S
+        self._slow_start_below = SLOW_START_BELOW if slow_start else 0.0
+        self.window_pkts: Floats = np.zeros(0)
+        """The window that each slot was last given."""
+        self.least_rtt = LeastRtt()
+        self._slow_start: Bools = np.zeros(0, np.bool_)
+        self._age_s: Floats = np.zeros(0)
+        self._rtt_s: Floats = np.zeros(0)
+        self._lost: Floats = np.zeros(0)
+        self._resolved: Floats = np.zeros(0)
+        self._network: Floats = np.zeros((3, 0))
+        self._history: Float32s = np.zeros((0, HISTORY, len(FEATURES)), np.float32)
+
+    def resize(self, slots: int) -> None:
+        """See `Signals`."""
+        for name in ("window_pkts", "_slow_start", "_age_s", "_rtt_s", "_lost", "_resolved", "_history"):
+            old = getattr(self, name)
+            new = np.zeros((slots, *old.shape[1:]), old.dtype)
+            new[: len(old)] = old[:slots]
+            setattr(self, name, new)
+        network = np.full((3, slots), np.nan)
+        network[:, : self._network.shape[1]] = self._network[:, :slots]
+        self._network = network
+        self.least_rtt.resize(slots)
+
+    def begin(self, slots: Ints, window_pkts: Floats) -> None:
+        """See `Signals`."""
+        self.window_pkts[slots] = window_pkts
+        self._slow_start[slots] = window_pkts < self._slow_start_below
+        self._age_s[slots] = 0.0
+        self._rtt_s[slots] = np.nan
+        self._lost[slots] = self._resolved[slots] = 0.0
+        self._network[:, slots] = np.nan
+        self._history[slots] = 0.0
+        self._history[slots, :, FEATURES.index("pnc")] = MASKED
+        self._history[slots, :, FEATURES.index("pna")] = MASKED
+        self.least_rtt.begin(slots)
+
+    def hear(self, slots: Ints, pnc_pkts: Floats, pna: Floats, known: Floats) -> None:
+        """Set what is known of the slots' paths, broadcast to shape (n,); NaN masks it."""
+        self._network[0, slots] = pnc_pkts
+        self._network[1, slots] = pna
+        self._network[2, slots] = known
+
+    def observe(self, slots: Ints, interval: Interval) -> Float32s:
+        """See `Signals`."""
+        # A flow that has not heard anything yet has no RTT, and none of its features say anything.
+        rtt_s = np.where(interval.rtt_s > 0.0, interval.rtt_s, UNHEARD_RTT_S)
+        least_s = self.least_rtt.update(slots, rtt_s, interval.end_s)
+        before_s = self._rtt_s[slots]
+        variation = np.where(np.isnan(before_s), 0.0, (rtt_s - before_s) / least_s)
+        self._rtt_s[slots] = rtt_s
+        self._age_s[slots] += interval.length_s
+        resolved = interval.acked_pkts + interval.lost_pkts
+        keep = np.exp(-interval.length_s / LOSS_MEMORY_S)
+        self._lost[slots] = lost = keep * self._lost[slots] + interval.lost_pkts
+        self._resolved[slots] = total = keep * self._resolved[slots] + resolved
+        window = self.window_pkts[slots]
+        self._end_slow_start(slots, interval, least_s)
+
+        features = np.empty((len(slots), len(FEATURES)))
+        features[:, 0] = np.log1p(self._age_s[slots]) / 5.0
+        features[:, 1] = np.log2(window) / 10.0
+        features[:, 2] = np.log(rtt_s / least_s)
+        features[:, 3] = np.clip(4.0 * variation, -2.0, 2.0)
+        # No record of the kernel's carries more than one packet size, and the simulator has but one.
+        features[:, 4] = 1.0
+        features[:, 5] = np.log2(1.0 + interval.acked_pkts) / 10.0
+        features[:, 6] = 2.0 * np.sqrt(_share(lost, total))
+        features[:, 7] = np.minimum(interval.in_flight_pkts / window, 2.0)
+        features[:, 8] = 2.0 * np.sqrt(_share(interval.lost_pkts, resolved))
+        features[:, 9:] = mask(self._network[:, slots], interval.delivered_pps)
+        history = self._history[slots]
+        history[:, :-1] = history[:, 1:]
+        history[:, -1] = features
+        self._history[slots] = history
+        return history.reshape(len(slots), -1)
+
+    def _end_slow_start(self, slots: Ints, interval: Interval, least_s: Floats) -> None:
+        """Loss ends it, and a rise of the RTT as in Linux' HyStart (an eighth, 4 to 16 ms)."""
+        rise_s = np.clip(least_s / 8.0, 0.004, 0.016)
+        self._slow_start[slots] &= (interval.lost_pkts < 0.5) & (interval.rtt_s < least_s + rise_s)
+
+    def control(self, slots: Ints, interval: Interval, actions: Float32s) -> Floats:
+        """Add the change with the largest value, of `actions` (n, 7) as Q values, to the window.
+
+        At most it doubles or halves. It does not grow while the flow does not fill it (RFC 7661).
+        """
+        window = self.window_pkts[slots]
+        change = ACTIONS[actions.argmax(axis=1)]
+        change = np.where(self._slow_start[slots], interval.acked_pkts, change)
+        change = np.where(interval.in_flight_pkts < 0.5 * window, np.minimum(change, 0.0), change)
+        window = np.clip(window + change, np.maximum(WINDOW_MIN, 0.5 * window), 2.0 * window)
+        window = np.minimum(window, WINDOW_MAX)
+        self.window_pkts[slots] = window
+        return window[:, None]
+
+
+def mask(network: Floats, delivered_pps: Floats) -> Floats:
+    """Features 10 to 12, shape (n, 3), marked where the network is hidden (§IV-A, state masking).
+
+    `network` holds PNC, PNA and the known share, shape (3, n), NaN where they are hidden. PNC counts a
+    second's packets of all flows; beside the flow's own of a second it tells how many flows of its kind the
+    node's excess would be.
+    """
+    pnc_pkts, pna, known = network
+    hidden = np.isnan(known)
+    excess = np.sqrt(_share(pnc_pkts, pnc_pkts + delivered_pps))
+    return np.stack(
+        (
+            np.where(hidden, MASKED, excess),
+            np.where(hidden, MASKED, pna),
+            np.where(hidden, 0.0, known),
+        ),
+        axis=1,
+    )
+
+
+def _share(part: Floats, whole: Floats) -> Floats:
+    """0 where there is nothing."""
+    shares: Floats = np.divide(part, whole, out=np.zeros_like(whole), where=whole > 0.0)
+    return shares

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Owl's learning problem in the simulator, partial network knowledge included."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.policies.arrays import Bools, Floats
+from ltp_switcher.policies.measurements import NOTHING
+from ltp_switcher.policies.network import WINDOW_S
+from ltp_switcher.policies.owl.reward import Utility
+from ltp_switcher.policies.owl.signals import ACTIONS, OwlSignals
+from ltp_switcher.policies.simulator.paths import PPS_PER_MBPS, Flows, Paths
+from ltp_switcher.policies.simulator.simulator import SimulatedInterval, Simulator
+from ltp_switcher.policies.simulator.tasks import Actions, Array, SignalsTask
+
+HIDDEN_SHARE: Final = 0.4
+"""Of the links, those without network knowledge."""
+KNOWN: Final = (0.1, 1.0)
+"""Share of the path's nodes that is known on the others (§VII-A: 0 to 100 %)."""
+HEADROOM: Final = (1.2, 5.0)
+"""Capacity of the tightest known link over the bottleneck's, where the bottleneck is not known."""
+
+
+class SimulatedAgent:
+    """The measurement agent of each link: PNC and PNA over windows of a second, from the truth.
+
+    Whether the bottleneck is among the known nodes is drawn by the share of nodes that is known. Where it
+    is not, the known nodes lose nothing, and have the spare capacity of faster links.
+
+    Args:
+        known: share of known nodes of each link, shape (E,), NaN: none.
+        bottleneck: whether the bottleneck is among them, shape (E,).
+        headroom: capacity of the tightest known link otherwise, in the bottleneck's, shape (E,).
+    """
+
+    def __init__(self, known: Floats, bottleneck: Bools, headroom: Floats) -> None:
+        self._known = known
+        self._bottleneck = bottleneck
+        self._headroom = headroom
+        # Since the window began: packets that came, packets that left, packets that could have left.
+        self._counted = np.zeros((3, len(known)))
+        self._departed = np.zeros(len(known))
+        self._length_s = 0.0
+        self.pnc_pkts = np.full(len(known), np.nan)
+        self.pna = np.full(len(known), np.nan)
+        self.known = np.full(len(known), np.nan)
+
+    @classmethod
+    def drawn(cls, environments: int, rng: np.random.Generator) -> SimulatedAgent:
+        """Draw what is known of each link."""
+        known = rng.uniform(*KNOWN, environments)
+        bottleneck = rng.random(environments) < known
+        known[rng.random(environments) < HIDDEN_SHARE] = np.nan
+        return cls(known, bottleneck, rng.uniform(*HEADROOM, environments))
+
+    @classmethod
+    def at_bottleneck(cls, environments: int, rng: np.random.Generator) -> SimulatedAgent:
+        """One node of five is known (§VII-A: 20 %), the bottleneck."""
+        return cls(np.full(environments, 0.2), np.ones(environments, np.bool_), np.ones(environments))
+
+    @classmethod
+    def hidden(cls, environments: int, rng: np.random.Generator) -> SimulatedAgent:
+        """Nothing is known of any link."""
+        return cls(np.full(environments, np.nan), np.zeros(environments, np.bool_), np.ones(environments))
+
+    def observe(self, interval: SimulatedInterval, departed: Floats) -> None:
+        """Take in an interval and the packets that had left the queues by its end, shape (E,)."""
+        left = departed - self._departed
+        self._departed = departed.copy()
+        came = interval.sent_pkts.sum(axis=0)
+        self._counted += (came, left, interval.capacity_pps * interval.length_s)
+        self._length_s += interval.length_s
+        if self._length_s < WINDOW_S - interval.length_s / 2:
+            return
+        came, left, most = self._counted
+        here = self._bottleneck
+        most = np.where(here, most, most * self._headroom)
+        used = np.divide(left, most, out=np.zeros_like(left), where=most > 0.0)
+        self.pnc_pkts = np.where(here, np.abs(came - left), 0.0) * WINDOW_S / self._length_s
+        self.pna = np.clip(1.0 - used, 0.0, 1.0)
+        self.known = self._known
+        self._counted[:] = 0.0
+        self._length_s = 0.0
+
+
+class OwlTask(SignalsTask):
+    """Choices of `ACTIONS` for each agent, shape (agents * E,), integers; Eq. 7 as the reward.
+
+    Args:
+        agents: rows of the roster that Owl controls.
+        utility: the reward.
+        agent: makes the measurement agents of an episode's links.
+        bounded: see `SignalsTask`; where it is off, flows begin with slow start too.
+    """
+
+    def __init__(
+        self,
+        agents: int,
+        utility: Utility,
+        *,
+        agent: Callable[[int, np.random.Generator], SimulatedAgent] = SimulatedAgent.drawn,
+        bounded: bool = True,
+    ) -> None:
+        self.owl = OwlSignals(slow_start=not bounded)
+        super().__init__(self.owl, agents, bounded=bounded)
+        self._utility = utility
+        self._make_agent = agent
+
+    def begin(self, simulator: Simulator, paths: Paths, flows: Flows) -> None:
+        """See `Task`."""
+        super().begin(simulator, paths, flows)
+        rng = np.random.default_rng(np.round(paths.rate_mbps[:4] * 1e6).astype(np.uint64) + 1)
+        self._agent = self._make_agent(paths.count, rng)
+        self._capacity_pps = paths.rate_mbps * PPS_PER_MBPS
+
+    def apply(self, actions: Actions) -> None:
+        """See `Task`."""
+        super().apply(np.eye(len(ACTIONS), dtype=np.float32)[np.asarray(actions, np.int64)])
+        # What the bounds took off.
+        self.owl.window_pkts[:] = self.simulator.window.window.reshape(-1)
+
+    def observe(self, interval: SimulatedInterval) -> tuple[Array, Array]:
+        """See `Task`."""
+        agent = self._agent
+        agent.observe(interval, self.simulator.bottleneck.departed)
+        known = (np.tile(value, self.agents) for value in (agent.pnc_pkts, agent.pna, agent.known))
+        self.owl.hear(self._slots, *known)
+        return super().observe(interval)
+
+    def rewards(self, interval: SimulatedInterval) -> Floats:
+        """Eq. 7, shape (agents, E)."""
+        rows = slice(0, self.agents)
+        per_s = 1.0 / interval.length_s / self._capacity_pps
+        acked, lost = interval.acked_pkts[rows], interval.lost_pkts[rows]
+        resolved = acked + lost
+        loss = np.divide(lost, resolved, out=np.zeros_like(lost), where=resolved > NOTHING)
+        rtt_s = interval.rtt_s[rows]
+        least_rtt_s = self.owl.least_rtt.now(self._slots).reshape(rtt_s.shape)
+        return self._utility(interval.sent_pkts[rows] * per_s, acked * per_s, loss, rtt_s, least_rtt_s)
