@@ -56,6 +56,9 @@ class Td3Config:
     exploration: float = 0.1
     random_frames: int = 0
     """So many frames of a run are acted at random first, uniform in ±1."""
+    hold: int = 1
+    """Frames for which a slot's exploration stays the same, on average. Where one action moves little,
+    independent ones cancel out, and nothing is learned of where a persistent one would lead."""
     gradient_clip: float = 10.0
 
 
@@ -104,6 +107,7 @@ class Td3:
         self._recorder = Recorder(self.replay, length, config.stride)
         self._states = torch.zeros(0, 0)
         self._actions = np.zeros((0, 0), np.float32)
+        self._noise = np.zeros((0, 0))
         self._frames = 0
         self._updates = 0
 
@@ -111,6 +115,7 @@ class Td3:
         """A new episode with so many slots: forget the flows of the last one."""
         self._states = torch.zeros(slots, self.actor.state_size, device=self.device)
         self._actions = np.zeros((slots, self._action_size), np.float32)
+        self._noise = np.zeros((slots, self._action_size))
         self._recorder.begin()
 
     def act(self, seen: Transition, *, explore: bool = True) -> Array:
@@ -130,10 +135,15 @@ class Td3:
 
     def _explored(self, actions: Array) -> Array:
         """What to do instead of the actor's actions, to gain experience; `_actions` holds what was done."""
-        if self._frames <= self.config.random_frames:
-            return self.rng.uniform(-1.0, 1.0, actions.shape).astype(np.float32)
-        noise = self.rng.normal(0.0, self.config.exploration, actions.shape)
-        return np.clip(actions + noise, -1.0, 1.0).astype(np.float32)
+        config, shape = self.config, actions.shape
+        random = self._frames <= config.random_frames
+        drawn = (
+            self.rng.uniform(-1.0, 1.0, shape) if random else self.rng.normal(0.0, config.exploration, shape)
+        )
+        if config.hold > 1:
+            drawn = np.where(self.rng.random((len(actions), 1)) < 1.0 / config.hold, drawn, self._noise)
+        self._noise = drawn
+        return np.clip(drawn if random else actions + drawn, -1.0, 1.0).astype(np.float32)
 
     def finish(self, seen: Transition) -> None:
         """Record the last frame of an episode."""

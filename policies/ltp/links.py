@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An arm on the links of LTP's evaluation (§7.3) in the simulator: one factor varied at a time.
+
+It says in half a minute what a run of the lab says in hours, and proves nothing: what is claimed is
+measured on the kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.policies.arm import Arm
+from ltp_switcher.policies.simulator.paths import NEVER, PPS_PER_MBPS, Flows, Paths
+from ltp_switcher.policies.simulator.simulator import Roster, Simulator
+
+DURATION_S: Final = 30.0
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link, and the number of Cubic flows beside the one that is judged."""
+
+    name: str
+    rate_mbps: float = 100.0
+    rtt_ms: float = 30.0
+    loss: float = 0.0
+    buffer_bdp: float = 1.0
+    cubics: int = 0
+
+
+LINKS: Final[Sequence[Link]] = (
+    Link("reference"),
+    *(Link(f"rate {rate:g} Mbit/s", rate_mbps=rate) for rate in (10.0, 20.0, 50.0, 200.0)),
+    *(Link(f"RTT {rtt:g} ms", rtt_ms=rtt) for rtt in (15.0, 60.0, 90.0, 120.0)),
+    *(Link(f"loss {100 * loss:g} %", loss=loss) for loss in (0.001, 0.0025, 0.005, 0.01)),
+    *(Link(f"buffer {bdp:g} BDP", buffer_bdp=bdp) for bdp in (0.2, 0.5, 1.5, 2.2)),
+    Link("satellite", rate_mbps=42.0, rtt_ms=800.0, loss=0.0074),
+    *(Link(f"beside Cubic, {rtt:g} ms", rtt_ms=rtt, cubics=1) for rtt in (30.0, 60.0, 120.0)),
+)
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Of the judged flow over the whole run, its start included."""
+
+    utilisation: float
+    rtt_ratio: float
+    """Mean RTT over base RTT."""
+    loss: float
+    ratio_to_cubic: float | None
+    """Throughput over the Cubic flow's, where there is one."""
+
+
+def run(
+    arm: Arm,
+    links: Sequence[Link] = LINKS,
+    *,
+    seed: int,
+    duration_s: float = DURATION_S,
+    on_step: Callable[[], None] = lambda: None,
+) -> list[Figures]:
+    """Run the arm on all links at once."""
+    rates, rtts, losses, buffers = (
+        np.array([getattr(link, name) for link in links])
+        for name in ("rate_mbps", "rtt_ms", "loss", "buffer_bdp")
+    )
+    n = len(links)
+    paths = Paths(
+        rate_mbps=rates,
+        rtt_ms=rtts,
+        buffer_pkts=np.maximum(2.0, buffers * rates * PPS_PER_MBPS * rtts / 1e3),
+        loss=losses,
+        jitter_ms=np.zeros(n),
+        trace=np.full(n, -1),
+        trace_start_ms=np.zeros(n, np.int64),
+    )
+    roster = Roster(window=1, cubic=max(link.cubics for link in links))
+    rows = np.arange(roster.count)[:, None]
+    start_s = np.where(rows <= [link.cubics for link in links], 0.0, NEVER)
+    flows = Flows(start_s, np.full(start_s.shape, NEVER), np.full(start_s.shape, np.nan))
+    simulator = Simulator(paths, flows, roster, seed=seed, interval_s=arm.interval_s)
+    slots = np.arange(n)
+    arm.resize(n)
+    arm.begin(slots, simulator.window.window[0].copy())
+    acked, lost, weighted, capacity = np.zeros((4, roster.count, n))
+    while simulator.now_s < duration_s - arm.interval_s / 2:
+        seen = simulator.step()
+        wanted = arm.decide(slots, seen.flat(1))[:, 0]
+        simulator.set_window(np.where(np.isnan(wanted), seen.window_pkts[0], wanted)[None])
+        acked += seen.acked_pkts
+        lost += seen.lost_pkts
+        weighted += seen.acked_pkts * seen.rtt_s
+        capacity += seen.capacity_pps * arm.interval_s
+        on_step()
+    utilisation = acked / capacity
+    return [
+        Figures(
+            utilisation=float(utilisation[0, k]),
+            rtt_ratio=float(weighted[0, k] / acked[0, k] / (link.rtt_ms / 1e3)),
+            loss=float(lost[0, k] / (lost[0, k] + acked[0, k])),
+            ratio_to_cubic=float(acked[0, k] / acked[1, k]) if link.cubics else None,
+        )
+        for k, link in enumerate(links)
+    ]

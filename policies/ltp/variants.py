@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LTP and what it is compared with (§2.2, §7.2): other policies' inputs under its action, reward and trainer.
+
+Each variant's signals follow Table 1 of the paper. Where the original stacks the last measurements, here the
+recurrent layer remembers them. Rates enter per 100 Mbit/s of full packets, times per 100 ms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.policies.arrays import Float32s, Floats, Ints
+from ltp_switcher.policies.ltp.signals import LtpSignals, WindowSignals
+from ltp_switcher.policies.ltp.task import ORACLE
+from ltp_switcher.policies.measurements import Interval
+
+_PPS: Final = 100e6 / 12_000
+_SECONDS: Final = 0.1
+_LIMIT: Final = 10.0
+"""Observations are kept to ±this: ratios of small numbers have no bound."""
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """What the other policies build their inputs from, shape (n,) each."""
+
+    delivered_pps: Floats
+    sent_pps: Floats
+    loss: Floats
+    rtt_s: Floats
+    rtt_min_s: Floats
+    in_flight: Floats
+    """Relative to the window."""
+
+
+def _measured(interval: Interval) -> _Measured:
+    resolved = interval.acked_pkts + interval.lost_pkts
+    loss = np.divide(interval.lost_pkts, resolved, out=np.zeros_like(resolved), where=resolved > 0.0)
+    return _Measured(
+        delivered_pps=interval.delivered_pps,
+        sent_pps=interval.sent_pkts / interval.length_s,
+        loss=loss,
+        rtt_s=interval.rtt_s,
+        rtt_min_s=np.minimum(interval.rtt_min_s, interval.rtt_s),
+        in_flight=interval.in_flight_pkts / np.maximum(interval.window_pkts, 1.0),
+    )
+
+
+class _Baseline(WindowSignals):
+    """Keeps the largest throughput and the last RTT of each slot, which the ratios need."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._kept: Floats = np.zeros((2, 0))
+
+    def resize(self, slots: int) -> None:
+        """See `Signals`."""
+        super().resize(slots)
+        self._kept = np.pad(self._kept, ((0, 0), (0, max(0, slots - self._kept.shape[1]))))
+
+    def begin(self, slots: Ints, window_pkts: Floats) -> None:
+        """See `Signals`."""
+        super().begin(slots, window_pkts)
+        self._kept[:, slots] = 0.0
+
+    def observe(self, slots: Ints, interval: Interval) -> Float32s:
+        """See `Signals`."""
+        seen = _measured(interval)
+        largest_pps = np.maximum(self._kept[0, slots], seen.delivered_pps)
+        last_rtt_s = np.where(self._kept[1, slots] > 0.0, self._kept[1, slots], seen.rtt_s)
+        self._kept[:, slots] = largest_pps, seen.rtt_s
+        columns = self.columns(slots, seen, np.maximum(largest_pps, 1e-9), last_rtt_s)
+        return np.clip(np.stack(columns, axis=1), -_LIMIT, _LIMIT).astype(np.float32)
+
+    def columns(
+        self, slots: Ints, seen: _Measured, largest_pps: Floats, last_rtt_s: Floats
+    ) -> tuple[Floats, ...]:
+        """The observation's columns, shape (n,) each."""
+        raise NotImplementedError
+
+
+class AuroraSignals(_Baseline):
+    """Latency gradient, latency ratio, sending ratio (Jay et al. 2019)."""
+
+    observation_size = 3
+
+    def columns(
+        self, slots: Ints, seen: _Measured, largest_pps: Floats, last_rtt_s: Floats
+    ) -> tuple[Floats, ...]:
+        """See `_Baseline`."""
+        sending_ratio = seen.sent_pps / np.maximum(seen.delivered_pps, 1.0)
+        gradient = (seen.rtt_s - last_rtt_s) / self.interval_s
+        return gradient, seen.rtt_s / seen.rtt_min_s - 1.0, sending_ratio - 1.0
+
+
+class OrcaSignals(_Baseline):
+    """Throughput, sending rate, loss, in-flight and latency, all as ratios (Abbasloo et al. 2020)."""
+
+    observation_size = 5
+
+    def columns(
+        self, slots: Ints, seen: _Measured, largest_pps: Floats, last_rtt_s: Floats
+    ) -> tuple[Floats, ...]:
+        """See `_Baseline`."""
+        return (
+            seen.delivered_pps / largest_pps,
+            seen.sent_pps / largest_pps,
+            10.0 * seen.loss,
+            seen.in_flight,
+            seen.rtt_min_s / seen.rtt_s,
+        )
+
+
+class AstraeaSignals(OrcaSignals):
+    """Orca's ratios with the largest throughput and the smallest RTT as they are (Liao et al. 2024)."""
+
+    observation_size = 7
+
+    def columns(
+        self, slots: Ints, seen: _Measured, largest_pps: Floats, last_rtt_s: Floats
+    ) -> tuple[Floats, ...]:
+        """See `_Baseline`."""
+        ratios = super().columns(slots, seen, largest_pps, last_rtt_s)
+        return (*ratios, largest_pps / _PPS, seen.rtt_min_s / _SECONDS)
+
+
+class SageSignals(_Baseline):
+    """Mean, least and largest of six measurements over three windows, and Astraea's seven (Yen et al. 2023).
+
+    Sage has 69 features; its windows are of 10, 200 and 1000 samples, here of 0.12, 0.5 and 2 s.
+    """
+
+    WINDOWS: Final = (4, 16, 64)
+    QUANTITIES: Final = 6
+    observation_size = 3 * len(WINDOWS) * QUANTITIES + 7
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._history: Float32s = np.zeros((self.WINDOWS[-1], self.QUANTITIES, 0), np.float32)
+        self._ratios = AstraeaSignals()
+
+    def resize(self, slots: int) -> None:
+        """See `Signals`."""
+        super().resize(slots)
+        more = max(0, slots - self._history.shape[2])
+        self._history = np.pad(self._history, ((0, 0), (0, 0), (0, more)))
+
+    def begin(self, slots: Ints, window_pkts: Floats) -> None:
+        """See `Signals`."""
+        super().begin(slots, window_pkts)
+        self._history[:, :, slots] = np.nan
+
+    def columns(
+        self, slots: Ints, seen: _Measured, largest_pps: Floats, last_rtt_s: Floats
+    ) -> tuple[Floats, ...]:
+        """See `_Baseline`."""
+        now = np.stack(
+            (
+                seen.rtt_s / _SECONDS,
+                seen.delivered_pps / _PPS,
+                seen.rtt_s / last_rtt_s,
+                np.abs(seen.rtt_s - last_rtt_s) / _SECONDS,
+                seen.in_flight,
+                10.0 * seen.loss,
+            )
+        ).astype(np.float32)
+        history = self._history[:, :, slots]
+        history[:-1] = history[1:]
+        # Before the first, everything was as it is now.
+        history[:-1] = np.where(np.isnan(history[:-1]), now, history[:-1])
+        history[-1] = now
+        self._history[:, :, slots] = history
+        statistics = [
+            statistic(history[-window:], axis=0)
+            for window in self.WINDOWS
+            for statistic in (np.mean, np.min, np.max)
+        ]
+        flat = np.concatenate(statistics).astype(np.float64)
+        return (*flat, *self._ratios.columns(slots, seen, largest_pps, last_rtt_s))
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A policy to train.
+
+    Attributes:
+        signals: makes what it sees.
+        probe: the probe reward counts.
+        truths: how many values of the truth it sees as well.
+    """
+
+    signals: Callable[[], WindowSignals]
+    probe: bool = False
+    truths: int = 0
+
+
+VARIANTS: Final[Mapping[str, Variant]] = {
+    "ltp": Variant(LtpSignals, probe=True),
+    "ltp-no-probe": Variant(LtpSignals),
+    "oracle": Variant(AstraeaSignals, truths=ORACLE),
+    "astraea": Variant(AstraeaSignals),
+    "sage": Variant(SageSignals),
+    "orca": Variant(OrcaSignals),
+    "aurora": Variant(AuroraSignals),
+}
