@@ -49,12 +49,14 @@ bool mutant_control_fits(u32 arm, u32 law, const u32 *value)
 
 /*
  * What a flow whose window is between @low and @high may have of the window @wanted: from half to
- * twice its own, and never more than @clamp or less than MUTANT_WINDOW_MIN packets.
+ * twice its own, never more than @clamp, and within what any flow may have.
  */
 u32 mutant_control_window(u32 wanted, u32 low, u32 high, u32 clamp)
 {
 	u32 most = high > clamp / 2 ? clamp : 2 * high;
 
+	if (most > MUTANT_WINDOW_MAX)
+		most = MUTANT_WINDOW_MAX;
 	if (wanted < low / 2)
 		wanted = low / 2;
 	if (wanted > most)

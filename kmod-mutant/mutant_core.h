@@ -8,7 +8,7 @@
  *	flow	the object of a flow: birth, death, look-up, its steps
  *	hooks	what runs for every ACK
  *	switch	freezing an arm, restoring another
- *	executor what the learned arms run, by their laws (pure logic): window
+ *	executor what the learned arms run, by their laws (pure logic): window, aimd, cubic
  *	sample	what a socket says at an ACK
  *	fold	samples into records (pure logic)
  *	step	steps that are written and closed at the same time (pure logic)

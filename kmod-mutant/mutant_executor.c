@@ -9,8 +9,9 @@
  * to what the kernel leaves, from where slow start brings it back.
  */
 #include "compat.h"
+#include "mutant_aimd.h"
 #include "mutant_core.h"
-#include "mutant_window.h"
+#include "mutant_cubic.h"
 
 /* What is remembered of a flow, in its socket's private area. */
 struct executor {
@@ -18,6 +19,8 @@ struct executor {
 	u32 seq;			/* of the control that was taken */
 	bool fresh;			/* it has not been acted upon yet */
 	struct mutant_setting setting;
+	u32 fraction;			/* of a packet, above snd_cwnd */
+	struct mutant_cubic cubic;
 };
 
 static struct executor *executor_of(const struct sock *sk)
@@ -34,14 +37,20 @@ static void executor_init(struct sock *sk)
 /* Take over a control that has come since the last ACK. */
 static void take_control(struct sock *sk, struct executor *e)
 {
+	u32 law = e->setting.law;
+
 	if (unlikely(!e->flow)) {
 		/* The first arm of a flow starts before the flow is there to be found. */
 		e->flow = mutant_flow_find(sk);
 		if (!e->flow)
 			return;
 	}
-	if (mutant_control_take(mutant_flow_kept(e->flow, e->flow->arm), &e->seq, &e->setting))
-		e->fresh = true;
+	if (likely(!mutant_control_take(mutant_flow_kept(e->flow, e->flow->arm), &e->seq,
+					&e->setting)))
+		return;
+	e->fresh = true;
+	if (e->setting.law != law)
+		memset(&e->cubic, 0, sizeof(e->cubic));
 }
 
 /* A window that nobody has renewed for a second or eight round trips is nobody's. */
@@ -51,6 +60,17 @@ static bool expired(const struct tcp_sock *tp, const struct mutant_setting *sett
 
 	/* srtt_us is in eighths. */
 	return age > HZ && age > usecs_to_jiffies(tp->srtt_us);
+}
+
+/* Without use of half the window, an ACK says nothing about a larger one. */
+static bool window_used(const struct tcp_sock *tp, const struct rate_sample *rs)
+{
+	return rs->prior_in_flight >= tcp_snd_cwnd(tp) / 2;
+}
+
+static void set_window(struct tcp_sock *tp, u32 window)
+{
+	tcp_snd_cwnd_set(tp, min(window, tp->snd_cwnd_clamp));
 }
 
 static void run_reno(struct sock *sk, const struct rate_sample *rs)
@@ -74,14 +94,72 @@ static void run_window(struct sock *sk, struct executor *e, const struct rate_sa
 		window = mutant_window_jump(window, target);
 	e->fresh = false;
 	window = mutant_window_glide(window, target, acked);
-	tcp_snd_cwnd_set(tp, min(window, tp->snd_cwnd_clamp));
+	set_window(tp, window);
+}
+
+/* After a timeout, or behind an arm that had one: up to the threshold, doubling. */
+static void slow_start(struct tcp_sock *tp, u32 acked)
+{
+	set_window(tp, min(tcp_snd_cwnd(tp) + acked, tp->snd_ssthresh));
+}
+
+static void run_aimd(struct sock *sk, struct executor *e, const struct rate_sample *rs)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	s32 acked = max(rs->acked_sacked, 0), gain = MUTANT_AIMD_START;
+
+	if (!tcp_in_initial_slowstart(tp)) {
+		if (tcp_in_slow_start(tp)) {
+			slow_start(tp, acked);
+			return;
+		}
+		gain = mutant_aimd_gain(e->setting.value, tp->srtt_us, tcp_min_rtt(tp));
+	}
+	if (gain > 0 && !window_used(tp, rs))
+		return;
+	set_window(tp, mutant_window_add(tcp_snd_cwnd(tp), &e->fraction, (s64)acked * gain));
+}
+
+static void run_cubic(struct sock *sk, struct executor *e, const struct rate_sample *rs)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	u32 window = tcp_snd_cwnd(tp);
+	struct mutant_cubic_ack ack = {
+		.now_us = tp->tcp_mstamp,
+		.acked = max(rs->acked_sacked, 0),
+		.delivered = tp->delivered,
+		.prior_delivered = rs->prior_delivered,
+		.rtt_us = rs->rtt_us,
+		.min_rtt_us = min(tcp_min_rtt(tp), tp->srtt_us >> 3),
+		.srtt_us = tp->srtt_us >> 3,
+		.used = window_used(tp, rs),
+	};
+
+	if (tcp_in_cwnd_reduction(sk) || !ack.acked)
+		return;
+	if (tcp_in_slow_start(tp)) {
+		if (ack.used)
+			slow_start(tp, ack.acked);
+		if (mutant_cubic_delayed(&e->cubic, window, &ack))
+			tp->snd_ssthresh = tcp_snd_cwnd(tp);
+		return;
+	}
+	set_window(tp, mutant_cubic_avoid(&e->cubic, window, &e->fraction, &ack,
+					  e->setting.value));
+}
+
+/* As the kernel paces the protocols that leave it to the kernel. */
+static u32 usual_pace(const struct tcp_sock *tp)
+{
+	return tcp_in_slow_start(tp) ? 200 : 120;
 }
 
 /* Send @percent of a window in a smoothed round trip (Spine Eq. 5). */
 static void pace(struct sock *sk, u32 percent)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
-	u64 rate = (u64)tp->mss_cache * max(tcp_snd_cwnd(tp), 2U) * percent;
+	u32 window = clamp(tcp_snd_cwnd(tp), (u32)MUTANT_WINDOW_MIN, MUTANT_WINDOW_MAX);
+	u64 rate = (u64)tp->mss_cache * window * percent;
 
 	if (unlikely(!tp->srtt_us))
 		return;
@@ -99,21 +177,33 @@ static void executor_cong_control(MUTANT_CONG_CONTROL_ARGS)
 		run_window(sk, e, rs);
 		pace(sk, 100);
 		break;
+	case MUTANT_CONTROL_LAW_AIMD:
+		run_aimd(sk, e, rs);
+		pace(sk, 100);
+		break;
+	case MUTANT_CONTROL_LAW_CUBIC:
+		run_cubic(sk, e, rs);
+		pace(sk, usual_pace(tcp_sk(sk)));
+		break;
 	default:
 		run_reno(sk, rs);
-		/* As the kernel paces its own protocols. */
-		pace(sk, tcp_in_slow_start(tcp_sk(sk)) ? 200 : 120);
+		pace(sk, usual_pace(tcp_sk(sk)));
 	}
 }
 
 /* The threshold that a loss event or a timeout leaves. */
 static u32 executor_ssthresh(struct sock *sk)
 {
-	const struct executor *e = executor_of(sk);
+	struct executor *e = executor_of(sk);
+	u32 window = tcp_snd_cwnd(tcp_sk(sk));
 
 	switch (e->setting.law) {
 	case MUTANT_CONTROL_LAW_WINDOW:
-		return max(tcp_snd_cwnd(tcp_sk(sk)), 2U);
+		return max_t(u32, window, MUTANT_WINDOW_MIN);
+	case MUTANT_CONTROL_LAW_AIMD:
+		return mutant_window_cut(window, e->setting.value[ALPHA_LOSS]);
+	case MUTANT_CONTROL_LAW_CUBIC:
+		return mutant_cubic_back_off(&e->cubic, window, e->setting.value);
 	default:
 		return tcp_reno_ssthresh(sk);
 	}
@@ -124,6 +214,9 @@ static void executor_set_state(struct sock *sk, u8 state)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 
+	/* A timeout: what was known of the path is worth nothing. */
+	if (state == TCP_CA_Loss)
+		memset(&executor_of(sk)->cubic, 0, sizeof(struct mutant_cubic));
 	if ((state == TCP_CA_CWR || state == TCP_CA_Recovery) &&
 	    inet_csk(sk)->icsk_ca_state < TCP_CA_CWR)
 		tcp_snd_cwnd_set(tp, min(tcp_snd_cwnd(tp), tp->snd_ssthresh));

@@ -167,7 +167,8 @@ static void restore(struct sock *sk, const struct mutant_slot *slot, u8 id, u8 m
 	memcpy(icsk->icsk_ca_priv, slot->priv, sizeof(slot->priv));
 	tp->snd_cwnd_clamp = slot->snd_cwnd_clamp;
 	tp->snd_cwnd_cnt = min(slot->snd_cwnd_cnt, tcp_snd_cwnd(tp));
-	if (arm->orig->cong_control)
+	/* The learned arms mean by it what everybody does. */
+	if (arm->orig->cong_control && arm->kind != MUTANT_ARM_KIND_LEARNED)
 		tp->snd_ssthresh = slot->ssthresh;
 	if (slot->paces)
 		cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The law of ltp, jury and owl: a window that user space sets (LTP section 5, Jury Eq. 8).
+ * Windows with fractions of a packet, and the law of ltp, jury and owl: a window that user space
+ * sets (LTP section 5, Jury Eq. 8).
  *
  * A control is obeyed by the next ACK, though never by more than half or twice the window at once.
  * What is missing, after a timeout took the window away or where the flow came from another arm, is
@@ -12,6 +13,31 @@
 #define _MUTANT_WINDOW_H
 
 #include "mutant_control.h"
+
+/*
+ * Add @amount, in fractions of a packet, to a window and the @fraction that it is above whole
+ * packets. What passes a limit is lost.
+ */
+static inline u32 mutant_window_add(u32 window, u32 *fraction, s64 amount)
+{
+	s64 sum = (s64)window * MUTANT_ONE + *fraction + amount;
+
+	*fraction = 0;
+	if (sum <= (s64)MUTANT_WINDOW_MIN * MUTANT_ONE)
+		return MUTANT_WINDOW_MIN;
+	if (sum >= (s64)MUTANT_WINDOW_MAX * MUTANT_ONE)
+		return MUTANT_WINDOW_MAX;
+	*fraction = sum % MUTANT_ONE;
+	return sum / MUTANT_ONE;
+}
+
+/* The window that a loss leaves of another, @share of it. */
+static inline u32 mutant_window_cut(u32 window, u32 share)
+{
+	u64 left = (u64)window * share / MUTANT_ONE;
+
+	return left < MUTANT_WINDOW_MIN ? MUTANT_WINDOW_MIN : (u32)left;
+}
 
 /* The window when a new control asks for @target. */
 static inline u32 mutant_window_jump(u32 window, u32 target)

@@ -11,6 +11,7 @@
 
 typedef __u8 u8;
 typedef __u32 u32;
+typedef __s32 s32;
 typedef __s64 s64;
 typedef __u64 u64;
 
@@ -24,6 +25,7 @@ typedef __u64 u64;
 #define smp_store_mb(x, value)	__atomic_exchange_n(&(x), value, __ATOMIC_SEQ_CST) /* full */
 #define smp_store_release(p, v)	__atomic_store_n(p, v, __ATOMIC_RELEASE) /* release */
 #define smp_load_acquire(p)	__atomic_load_n(p, __ATOMIC_ACQUIRE) /* acquire */
+#define smp_wmb()		__atomic_thread_fence(__ATOMIC_RELEASE) /* stores before stores */
 #define smp_rmb()		__atomic_thread_fence(__ATOMIC_ACQUIRE) /* loads before loads */
 
 #define smp_cond_load_acquire(p, condition)				\

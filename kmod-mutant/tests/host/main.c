@@ -19,6 +19,9 @@ int main(void)
 {
 	test_fold();
 	test_steps();
+	test_control();
+	test_laws();
+	test_cubic();
 	printf("%u passed, %u failed\n", passed, failed);
 	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

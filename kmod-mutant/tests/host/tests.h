@@ -21,7 +21,10 @@ extern unsigned int passed, failed;
 
 u32 random_below(u32 limit);
 
+void test_control(void);
+void test_cubic(void);
 void test_fold(void);
+void test_laws(void);
 void test_steps(void);
 
 #endif /* _TESTS_H */

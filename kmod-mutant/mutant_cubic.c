@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Cubic in fixed point; mutant_cubic.h explains the whole. */
+#include "mutant_cubic.h"
+
+#define US_PER_S		1000000
+#define EPOCH_US_MAX		1000000000	/* keeps the cube within 64 bits */
+#define RISE_MAX		(1U << 17)	/* the same for the cube root */
+#define HYSTART_WINDOW		16		/* packets */
+#define HYSTART_SAMPLES		8
+#define HYSTART_DELAY_MIN_US	4000
+#define HYSTART_DELAY_MAX_US	16000
+
+/* The largest number whose cube is not above @x: its bits one by one, from the highest. */
+u32 mutant_cube_root(u64 x)
+{
+	u64 root = 0, next;
+	int bit;
+
+	/* 2^21 - 1 is the largest whose cube has 64 bits. */
+	for (bit = 20; bit >= 0; bit--) {
+		next = root + (1U << bit);
+		if (next * next * next <= x)
+			root = next;
+	}
+	return root;
+}
+
+/* 1024ths of a second. */
+static u32 ticks(u64 us)
+{
+	return (us < EPOCH_US_MAX ? us : EPOCH_US_MAX) * 1024 / US_PER_S;
+}
+
+/* A new curve from @window: K is the time that it takes back to w_max (RFC 9438, Eq. 2). */
+static void begin_epoch(struct mutant_cubic *c, u32 window, u64 now_us, u32 constant)
+{
+	u32 rise = c->w_max > window ? c->w_max - window : 0;
+
+	c->epoch_us = now_us;
+	c->reno = (u64)window * MUTANT_ONE;
+	c->origin = window + rise;
+	if (rise > RISE_MAX)
+		rise = RISE_MAX;
+	c->k = mutant_cube_root(((u64)rise << 46) / constant);
+}
+
+/* W_cubic (RFC 9438, Eq. 1) at @now ticks of the epoch, times MUTANT_ONE. */
+static s64 curve(const struct mutant_cubic *c, u32 now, u32 constant)
+{
+	u64 away = now > c->k ? now - c->k : c->k - now;
+	s64 height = ((away * away >> 10) * away >> 10) * constant >> 10;
+	s64 plateau = (s64)c->origin * MUTANT_ONE;
+
+	return now > c->k ? plateau + height : plateau - height;
+}
+
+/* What one acknowledged packet adds, times MUTANT_ONE. */
+static s64 gain(struct mutant_cubic *c, u32 window, u32 fraction,
+		const struct mutant_cubic_ack *ack, const u32 *value)
+{
+	u32 beta = value[CUBIC_BETA], now = ticks(ack->now_us - c->epoch_us + ack->min_rtt_us);
+	s64 have = (s64)window * MUTANT_ONE + fraction, wanted, least, rise;
+
+	wanted = curve(c, now, value[CUBIC_C]);
+	/* Section 4.3: not less than Reno with this beta would have. */
+	c->reno += (u64)ack->acked * 3 * (MUTANT_ONE - beta) * MUTANT_ONE /
+		   (MUTANT_ONE + beta) / window;
+	if (wanted < (s64)c->reno)
+		wanted = c->reno;
+	rise = (wanted - have) / window;
+	least = c->w_max ? MUTANT_ONE / 100 / window : MUTANT_ONE / 20;
+	if (rise < least)
+		rise = least;
+	return rise < MUTANT_ONE / 2 ? rise : MUTANT_ONE / 2;
+}
+
+/* Congestion avoidance: the window after @ack, with its @fraction. @window is at least 1. */
+u32 mutant_cubic_avoid(struct mutant_cubic *c, u32 window, u32 *fraction,
+		       const struct mutant_cubic_ack *ack, const u32 *value)
+{
+	u64 gap_us = ack->now_us - c->ack_us;
+
+	c->ack_us = ack->now_us;
+	if (!c->epoch_us)
+		begin_epoch(c, window, ack->now_us, value[CUBIC_C]);
+	else if (!ack->used || gap_us > ack->srtt_us)
+		c->epoch_us += gap_us;
+	if (!ack->used)
+		return window;
+	return mutant_window_add(window, fraction,
+				 ack->acked * gain(c, window, *fraction, ack, value));
+}
+
+/* A loss: the window that it leaves (section 4.6), and fast convergence (section 4.7). */
+u32 mutant_cubic_back_off(struct mutant_cubic *c, u32 window, const u32 *value)
+{
+	u32 beta = value[CUBIC_BETA];
+
+	c->epoch_us = 0;
+	if (window < c->w_max)
+		c->w_max = (u64)window * (MUTANT_ONE + beta) / (2 * MUTANT_ONE);
+	else
+		c->w_max = window;
+	return mutant_window_cut(window, beta);
+}
+
+/* In slow start: whether the delay of this round says that the queue begins to fill. */
+bool mutant_cubic_delayed(struct mutant_cubic *c, u32 window, const struct mutant_cubic_ack *ack)
+{
+	u32 rise_us = ack->min_rtt_us / 8;
+
+	if ((s32)(ack->prior_delivered - c->round_end) >= 0) {
+		c->round_end = ack->delivered;
+		c->round_rtt_us = ~0U;
+		c->round_samples = 0;
+	}
+	if (ack->rtt_us < 0)
+		return false;
+	if (c->round_samples < HYSTART_SAMPLES) {
+		c->round_samples++;
+		if ((u32)ack->rtt_us < c->round_rtt_us)
+			c->round_rtt_us = ack->rtt_us;
+	}
+	if (c->round_samples < HYSTART_SAMPLES || window < HYSTART_WINDOW)
+		return false;
+	if (rise_us < HYSTART_DELAY_MIN_US)
+		rise_us = HYSTART_DELAY_MIN_US;
+	if (rise_us > HYSTART_DELAY_MAX_US)
+		rise_us = HYSTART_DELAY_MAX_US;
+	return c->round_rtt_us > ack->min_rtt_us && c->round_rtt_us - ack->min_rtt_us > rise_us;
+}

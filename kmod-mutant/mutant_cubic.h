@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Cubic with its two constants set by a control: beta, the share of the window that a loss leaves,
+ * and C, in packets per second cubed (Spine section 7.5.2: Spine-X).
+ *
+ * The rules are those of RFC 9438, with what Linux adds to them: growth of at least a packet in a
+ * hundred windows, a fast start before the first loss, and leaving slow start when the delay rises
+ * (HyStart, RFC 9406 section 4.2). Time without use does not count (RFC 9438, section 5.8). Pure
+ * logic.
+ */
+#ifndef _MUTANT_CUBIC_H
+#define _MUTANT_CUBIC_H
+
+#include "mutant_window.h"
+
+enum { CUBIC_BETA, CUBIC_C };
+
+struct mutant_cubic {
+	u64 epoch_us;			/* when the curve began; 0: it begins with the next ACK */
+	u64 ack_us;			/* the previous ACK */
+	u64 reno;			/* window that Reno would have, times MUTANT_ONE */
+	u32 w_max;			/* packets, before the last reduction; 0: none yet */
+	u32 origin;			/* packets, the curve's plateau */
+	u32 k;				/* time from the epoch to the plateau, s / 1024 */
+	u32 round_end;			/* packets delivered when the round trip ends */
+	u32 round_rtt_us;		/* smallest RTT of the round */
+	u32 round_samples;
+};
+
+/* What Cubic takes from an ACK. */
+struct mutant_cubic_ack {
+	u64 now_us;
+	u32 acked;			/* packets */
+	u32 delivered;			/* in all, with these */
+	u32 prior_delivered;		/* in all, when the acknowledged packet was sent */
+	s32 rtt_us;			/* of this ACK; negative: none */
+	u32 min_rtt_us;
+	u32 srtt_us;
+	bool used;			/* the window was, by what was in flight */
+};
+
+u32 mutant_cubic_avoid(struct mutant_cubic *c, u32 window, u32 *fraction,
+		       const struct mutant_cubic_ack *ack, const u32 *value);
+u32 mutant_cubic_back_off(struct mutant_cubic *c, u32 window, const u32 *value);
+bool mutant_cubic_delayed(struct mutant_cubic *c, u32 window, const struct mutant_cubic_ack *ack);
+u32 mutant_cube_root(u64 x);
+
+#endif /* _MUTANT_CUBIC_H */

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The window's and Spine's laws against what their papers say, in plain arithmetic. */
+#include <math.h>
+
+#include "mutant_aimd.h"
+#include "tests.h"
+
+static void test_jump_and_glide(void)
+{
+	u32 i;
+
+	CHECK(mutant_window_jump(20, 30) == 30);
+	CHECK(mutant_window_jump(20, 12) == 12);
+	CHECK(mutant_window_jump(20, 50) == 40);
+	CHECK(mutant_window_jump(20, 3) == 10);
+	CHECK(mutant_window_glide(20, 20, 5) == 20);
+	CHECK(mutant_window_glide(10, 20, 5) == 15);
+	CHECK(mutant_window_glide(18, 20, 5) == 20);
+	CHECK(mutant_window_glide(40, 20, 10) == 35);
+	CHECK(mutant_window_glide(22, 20, 10) == 20);
+	for (i = 0; i < 100000; i++) {
+		u32 window = 1 + random_below(MUTANT_WINDOW_MAX);
+		u32 target = MUTANT_WINDOW_MIN + random_below(MUTANT_WINDOW_MAX - 1);
+		u32 jumped = mutant_window_jump(window, target);
+		u32 glided = mutant_window_glide(window, target, random_below(~0U));
+		u32 low = window < target ? window : target, high = window ^ target ^ low;
+
+		if (jumped < low || jumped > high || jumped > 2 * window || jumped < window / 2 ||
+		    glided < low || glided > high) {
+			CHECK(!"beyond the target, or too far at once");
+			return;
+		}
+	}
+}
+
+/* Small amounts, either way, add up to what they are, without a fraction lost. */
+static void test_fractions_add_up(void)
+{
+	u32 window = 1000, fraction = 0, i;
+	double model = 1000;
+
+	for (i = 0; i < 100000; i++) {
+		s64 amount = (s64)random_below(MUTANT_ONE) - MUTANT_ONE / 2;
+
+		window = mutant_window_add(window, &fraction, amount);
+		model += (double)amount / MUTANT_ONE;
+	}
+	CHECK(fabs(window + (double)fraction / MUTANT_ONE - model) < 1e-6);
+	CHECK(mutant_window_add(2, &fraction, -MUTANT_ONE) == MUTANT_WINDOW_MIN && !fraction);
+	CHECK(mutant_window_add(1, &fraction, 0) == MUTANT_WINDOW_MIN);
+	CHECK(mutant_window_add(~0U, &fraction, 1LL << 50) == MUTANT_WINDOW_MAX && !fraction);
+	CHECK(mutant_window_cut(100, MUTANT_ONE * 7 / 10) == 69);
+	CHECK(mutant_window_cut(100, MUTANT_ONE) == 100);
+	CHECK(mutant_window_cut(100, 0) == MUTANT_WINDOW_MIN);
+}
+
+/* Spine Eq. 3, and its slow start over one round trip. */
+static void test_aimd(void)
+{
+	const u32 alpha[] = { MUTANT_ONE / 4, MUTANT_ONE / 8, MUTANT_ONE / 2, MUTANT_ONE };
+	u32 window = 100, fraction = 0, i, wrong = 0;
+
+	CHECK(mutant_aimd_gain(alpha, 8 * 29999, 20000) == MUTANT_ONE / 4);
+	CHECK(mutant_aimd_gain(alpha, 8 * 30000, 20000) == -MUTANT_ONE / 8);
+	CHECK(mutant_aimd_gain(alpha, 8 * 30000, ~0U) == MUTANT_ONE / 4);
+	for (i = 0; i < 100000; i++) {
+		u32 tol = random_below(2 * MUTANT_ONE + 1), rtt = random_below(5000000);
+		u32 least = 1 + random_below(2000000);
+		const u32 some[] = { 1, 1, tol, 0 };
+		bool queue = mutant_aimd_gain(some, 8 * rtt, least) < 0;
+		double ratio = (double)rtt / least, bound = 1 + (double)tol / MUTANT_ONE;
+
+		wrong += fabs(ratio - bound) > 1e-9 && queue != (ratio > bound);
+	}
+	CHECK(!wrong);
+	for (i = 0; i < 100; i++)
+		window = mutant_window_add(window, &fraction, MUTANT_AIMD_START);
+	CHECK(window == 110);
+}
+
+void test_laws(void)
+{
+	test_jump_and_glide();
+	test_fractions_add_up();
+	test_aimd();
+}
