@@ -10,7 +10,6 @@ import numpy as np
 from ltp_switcher.policies.arm import Law
 from ltp_switcher.policies.arrays import Bools, Float32s, Floats, Ints
 from ltp_switcher.policies.measurements import Interval
-from ltp_switcher.policies.owl.least import LeastRtt
 
 INTERVAL_S: Final = 0.030
 ACTIONS: Final = np.array([-10.0, -3.0, -1.0, 0.0, 1.0, 3.0, 10.0])
@@ -38,8 +37,8 @@ class OwlSignals:
     """Table I's features over five intervals, scaled to the order of 1; see `Signals`.
 
     Where Table I has absolute values, ratios stand for those that a policy for links of any speed needs: RTT
-    over its least of 10 s (as in Eq. 7), losses over packets, PNC over the flow's own packets. Together with
-    window and delivered packets the absolute values can still be had.
+    over the flow's least, losses over packets, PNC over the flow's own packets. Together with window and
+    delivered packets the absolute values can still be had.
 
     Args:
         slow_start: begin flows of small windows with slow start, as Owl leaves it to Cubic (§VI).
@@ -53,7 +52,6 @@ class OwlSignals:
         self._slow_start_below = SLOW_START_BELOW if slow_start else 0.0
         self.window_pkts: Floats = np.zeros(0)
         """The window that each slot was last given."""
-        self.least_rtt = LeastRtt()
         self._slow_start: Bools = np.zeros(0, np.bool_)
         self._age_s: Floats = np.zeros(0)
         self._rtt_s: Floats = np.zeros(0)
@@ -72,7 +70,6 @@ class OwlSignals:
         network = np.full((3, slots), np.nan)
         network[:, : self._network.shape[1]] = self._network[:, :slots]
         self._network = network
-        self.least_rtt.resize(slots)
 
     def begin(self, slots: Ints, window_pkts: Floats) -> None:
         """See `Signals`."""
@@ -85,7 +82,6 @@ class OwlSignals:
         self._history[slots] = 0.0
         self._history[slots, :, FEATURES.index("pnc")] = MASKED
         self._history[slots, :, FEATURES.index("pna")] = MASKED
-        self.least_rtt.begin(slots)
 
     def hear(self, slots: Ints, pnc_pkts: Floats, pna: Floats, known: Floats) -> None:
         """Set what is known of the slots' paths, broadcast to shape (n,); NaN masks it."""
@@ -97,7 +93,7 @@ class OwlSignals:
         """See `Signals`."""
         # A flow that has not heard anything yet has no RTT, and none of its features say anything.
         rtt_s = np.where(interval.rtt_s > 0.0, interval.rtt_s, UNHEARD_RTT_S)
-        least_s = self.least_rtt.update(slots, rtt_s, interval.end_s)
+        least_s = np.minimum(interval.rtt_min_s, rtt_s)
         before_s = self._rtt_s[slots]
         variation = np.where(np.isnan(before_s), 0.0, (rtt_s - before_s) / least_s)
         self._rtt_s[slots] = rtt_s

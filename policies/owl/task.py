@@ -23,6 +23,9 @@ KNOWN: Final = (0.1, 1.0)
 """Share of the path's nodes that is known on the others (§VII-A: 0 to 100 %)."""
 HEADROOM: Final = (1.2, 5.0)
 """Capacity of the tightest known link over the bottleneck's, where the bottleneck is not known."""
+CAPACITY_MEMORY_S: Final = 0.3
+CAPACITY_LEAST: Final = 0.05
+"""Of a link's nominal rate: what its rate is taken for at least when a queue is turned into a delay."""
 
 
 class SimulatedAgent:
@@ -87,6 +90,43 @@ class SimulatedAgent:
         self._length_s = 0.0
 
 
+class LinkTruth:
+    """Eq. 7's quantities as they are at the bottleneck, not as they are heard of a round trip later.
+
+    Behind a queue of half a second a sender hears of what it did after more than the 14 intervals that a
+    discount of 0.93 looks ahead (Table II): trained on what it hears, Owl stays behind the queues that it
+    has built. What it learns from is the same utility, at the time at which its actions cause it.
+
+    Args:
+        simulator: an episode's, at its start.
+        paths: its links.
+        flows: their flows.
+        agents: rows that count.
+    """
+
+    def __init__(self, simulator: Simulator, paths: Paths, flows: Flows, agents: int) -> None:
+        self._simulator = simulator
+        self._agents = agents
+        self._nominal_pps = paths.rate_mbps * PPS_PER_MBPS
+        self._base_rtt_s = np.where(np.isnan(flows.rtt_ms), paths.rtt_ms, flows.rtt_ms)[:agents] / 1e3
+        self._before = np.zeros((3, agents, paths.count))
+        self._capacity_pps = self._nominal_pps.copy()
+
+    def over(self, interval: SimulatedInterval) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+        """The arguments of `Utility` over an interval that ends now, shape (agents, E) each."""
+        bottleneck, rows = self._simulator.bottleneck, slice(0, self._agents)
+        now = np.stack((bottleneck.offered[rows], bottleneck.dropped[rows], self._simulator.served()[rows]))
+        offered, dropped, served = now - self._before
+        self._before = now
+        whole = self._nominal_pps * interval.length_s
+        loss = np.divide(dropped, offered, out=np.zeros_like(dropped), where=offered > NOTHING)
+        # A trace's rate of a single interval is mostly chance.
+        weight = 1.0 - np.exp(-interval.length_s / CAPACITY_MEMORY_S)
+        self._capacity_pps += weight * (interval.capacity_pps - self._capacity_pps)
+        queue_s = interval.queued_pkts / np.maximum(self._capacity_pps, CAPACITY_LEAST * self._nominal_pps)
+        return offered / whole, served / whole, loss, self._base_rtt_s + queue_s, self._base_rtt_s
+
+
 class OwlTask(SignalsTask):
     """Choices of `ACTIONS` for each agent, shape (agents * E,), integers; Eq. 7 as the reward.
 
@@ -115,7 +155,7 @@ class OwlTask(SignalsTask):
         super().begin(simulator, paths, flows)
         rng = np.random.default_rng(np.round(paths.rate_mbps[:4] * 1e6).astype(np.uint64) + 1)
         self._agent = self._make_agent(paths.count, rng)
-        self._capacity_pps = paths.rate_mbps * PPS_PER_MBPS
+        self._truth = LinkTruth(simulator, paths, flows, self.agents)
 
     def apply(self, actions: Actions) -> None:
         """See `Task`."""
@@ -132,12 +172,5 @@ class OwlTask(SignalsTask):
         return super().observe(interval)
 
     def rewards(self, interval: SimulatedInterval) -> Floats:
-        """Eq. 7, shape (agents, E)."""
-        rows = slice(0, self.agents)
-        per_s = 1.0 / interval.length_s / self._capacity_pps
-        acked, lost = interval.acked_pkts[rows], interval.lost_pkts[rows]
-        resolved = acked + lost
-        loss = np.divide(lost, resolved, out=np.zeros_like(lost), where=resolved > NOTHING)
-        rtt_s = interval.rtt_s[rows]
-        least_rtt_s = self.owl.least_rtt.now(self._slots).reshape(rtt_s.shape)
-        return self._utility(interval.sent_pkts[rows] * per_s, acked * per_s, loss, rtt_s, least_rtt_s)
+        """Eq. 7 at the bottleneck, shape (agents, E)."""
+        return self._utility(*self._truth.over(interval))

@@ -172,6 +172,12 @@ class Simulator:
         """Time since the start."""
         return self._now * self._tick_s
 
+    def served(self) -> Floats:
+        """Packets of each flow that have left the queue since the start, shape (F, E), ahead of any ACK."""
+        now = np.full(self._window.shape, self._now)
+        offered, dropped = self.bottleneck.curves(self._now, self.bottleneck.position(self._now, now))
+        return offered - dropped
+
     def set_window(self, window_pkts: Floats) -> None:
         """Set the windows of the window-controlled rows, shape (rows, E); pace by the last interval's RTT."""
         self.window.act(window_pkts, self._rtt_s[self.window_rows], WINDOW_LIMITS)

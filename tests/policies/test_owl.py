@@ -14,7 +14,6 @@ from ltp_switcher.policies.inference import Layer, Network
 from ltp_switcher.policies.measurements import Echo, Interval
 from ltp_switcher.policies.network import NetworkKnowledge
 from ltp_switcher.policies.owl.arm import OwlArm
-from ltp_switcher.policies.owl.least import LeastRtt
 from ltp_switcher.policies.owl.reward import OWL, OWL_LOSS, Utility, equilibrium
 from ltp_switcher.policies.owl.signals import ACTIONS, FEATURES, HISTORY, MASKED, OwlSignals
 from ltp_switcher.policies.owl.task import OwlTask, SimulatedAgent
@@ -40,7 +39,7 @@ def interval(*, number: int = 1, acked: float = 30.0, lost: float = 0.0, rtt_s: 
         acked_pkts=acked * one,
         lost_pkts=lost * one,
         rtt_s=rtt_s * one,
-        rtt_min_s=rtt_s * one,
+        rtt_min_s=(min(rtt_s, 0.05) if rtt_s else np.inf) * one,
         window_pkts=50.0 * one,
         pacing_pps=1000.0 * one,
         in_flight_pkts=50.0 * one,
@@ -118,16 +117,6 @@ def test_slow_start_doubles_until_the_rtt_rises_and_is_for_small_windows() -> No
     assert (
         large.control(ROW, replace(interval(), in_flight_pkts=np.array([100.0])), q_values(4))[0, 0] == 101.0
     )
-
-
-def test_the_least_rtt_is_of_the_last_ten_seconds() -> None:
-    least = LeastRtt()
-    least.resize(1)
-    least.begin(ROW)
-    assert least.update(ROW, np.array([0.05]), 100.0) == 0.05
-    assert least.update(ROW, np.array([0.08]), 108.9) == 0.05
-    assert least.update(ROW, np.array([0.08]), 110.1) == 0.08
-    assert least.update(ROW, np.array([0.09]), 300.0) == 0.09
 
 
 def test_utility_is_equation_7() -> None:
