@@ -201,6 +201,16 @@ class LearnedSection:
         choices=("aimd", "cubic"),
     )
     spine_interval_ms: float = key(200.0, "Spine's monitor interval, ms.", minimum=10, maximum=10_000)
+    owl_variant: str = key(
+        "owl",
+        "Which Owl. owl: for throughput, few losses and low delay. owl-loss: without regard to delay.",
+        choices=("owl", "owl-loss"),
+    )
+    owl_network_urls: tuple[str, ...] = key(
+        (),
+        "Measurement agents (`ltp-owl-agent`) of routers on the path, http://HOST:PORT, asked every second. "
+        "Empty, or while they are silent: Owl does without the network's signals.",
+    )
 
 
 @dataclass(frozen=True, slots=True)

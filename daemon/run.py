@@ -29,7 +29,7 @@ from ltp_switcher.daemon.datapath import ArmInfo, Datapath
 from ltp_switcher.daemon.decisions import DecisionLog
 from ltp_switcher.daemon.engine import Engine
 from ltp_switcher.daemon.flows import FlowTable
-from ltp_switcher.daemon.learned import LearnedArms, loader, with_policies
+from ltp_switcher.daemon.learned import LearnedArms, NetworkFeed, loader, with_policies
 from ltp_switcher.daemon.loop import Signals, StepLoop
 from ltp_switcher.daemon.notify import ServiceManager
 from ltp_switcher.daemon.recorder import Recorder
@@ -83,7 +83,8 @@ class Daemon:
         pool = candidate_ids(self.arms, config.pool.arms)
         policy = make_policy(config, self.arms, pool)
         teams = make_teams(config, self.arms, pool, policy)
-        learned = LearnedArms(config.daemon.step_ms / 1000, loader(config.learned))
+        self._network = NetworkFeed(config.learned.owl_network_urls)
+        learned = LearnedArms(config.daemon.step_ms / 1000, loader(config.learned), self._network.latest)
         learned.load(pool)
         # Before the flows are looked at, so that no birth falls in between.
         self._events = self.datapath.events()
@@ -151,6 +152,7 @@ class Daemon:
             ltp_switcher.__version__, self.mode, self.config.daemon.policy, self.config.daemon.step_ms,
             ", ".join(self.names[arm] for arm in self.engine.policy.pool),
         )  # fmt: skip
+        self._network.start()
         self._manager.ready()
         try:
             self._loop.run()
@@ -161,6 +163,7 @@ class Daemon:
             if self._saver is not None:
                 self._saver.finish(self._state())
             self._server.close()
+            self._network.close()
             self.engine.close()
             signals.close()
             self._manager.close()

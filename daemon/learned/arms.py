@@ -25,6 +25,7 @@ from ltp_switcher.daemon.learned.monitor import Monitor
 from ltp_switcher.errors import ArtifactError
 from ltp_switcher.policies.arm import PARAMETERS, Arm, Law
 from ltp_switcher.policies.arrays import Floats, Ints
+from ltp_switcher.policies.network import NetworkKnowledge, UsesNetworkKnowledge
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +47,8 @@ def loader(settings: LearnedSection) -> Loader:
     It raises `ArtifactError` where the policy's weights cannot be had.
     """
     options: dict[str, dict[str, object]] = {
-        "spine": {"law": Law(settings.spine_law), "interval_s": settings.spine_interval_ms / 1e3}
+        "spine": {"law": Law(settings.spine_law), "interval_s": settings.spine_interval_ms / 1e3},
+        "owl": {"variant": settings.owl_variant},
     }
 
     def load(name: str) -> Arm:
@@ -63,7 +65,11 @@ def with_policies(arms: Iterable[ArmInfo], settings: LearnedSection) -> list[Arm
 
 def missing_weights(name: str, settings: LearnedSection) -> str | None:
     """Why the policy `name` has not the weights that the settings ask for; None where it has."""
-    variant = "spine-cubic" if name == "spine" and settings.spine_law == "cubic" else name
+    variants = {
+        "spine": "spine-cubic" if settings.spine_law == "cubic" else "spine",
+        "owl": settings.owl_variant,
+    }
+    variant = variants.get(name, name)
     if (Path(policies.__path__[0]) / name / f"{variant}.npz").exists():
         return None
     return f"no trained weights ({variant}.npz): `make train-{name}`"
@@ -129,10 +135,14 @@ class LearnedArms:
     Args:
         step_s: time between two calls of `step`; intervals end with a step.
         load: makes the arm of a name, raises `ArtifactError` where it cannot.
+        network: what is known of the network now, for the arms that use it.
     """
 
-    def __init__(self, step_s: float, load: Loader) -> None:
+    def __init__(
+        self, step_s: float, load: Loader, network: Callable[[], NetworkKnowledge | None] = lambda: None
+    ) -> None:
         self._load = load
+        self._network = network
         self._step_s = step_s
         self._running: dict[int, _Running] = {}
         self._cookie = np.zeros(64, np.uint64)
@@ -218,11 +228,14 @@ class LearnedArms:
         """End the interval of all the arm's flows with one batch."""
         began_ns = time.perf_counter_ns()
         interval_ns = int(running.arm.interval_s * 1e9)
-        # A deadline that was missed by more than an interval is not made up for.
-        running.due_ns = max(running.due_ns, now_ns - interval_ns) + interval_ns
+        # A late step makes one interval longer, and none shorter than a policy knows it.
+        late = now_ns - running.due_ns > running.tolerance_ns
+        running.due_ns = (now_ns if late else running.due_ns) + interval_ns
         slots, interval = running.monitor.close(now_ns)
         if not slots.size:
             return _NONE
+        if isinstance(running.arm, UsesNetworkKnowledge):
+            running.arm.network_knowledge = self._network()
         parameters = running.arm.decide(slots, interval)
         made = controls(self._cookie[slots], running.id, running.arm.law, parameters)
         running.batches.count += 1
