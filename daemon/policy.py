@@ -172,6 +172,8 @@ class KeepPolicy:
         arms = self._arm[slots]
         arms = np.where(arms == 0, records["want_arm"], arms)
         self._arm[slots] = arms
+        # Not ours to choose for now; afterwards it returns to what it was.
+        arms = np.where(records["flags"] & _PINNED, records["want_arm"], arms)
         unknown = np.full(slots.shape, np.nan)
         return Draw(arms, unknown, unknown, np.zeros(slots.shape, np.bool_))
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ltp_switcher.daemon.datapath.protocol import FlowFlags
-from ltp_switcher.daemon.policy import DWELLS, RandomPolicy, commands_for
+from ltp_switcher.daemon.policy import DWELLS, KeepPolicy, RandomPolicy, commands_for
 
 
 @given(
@@ -64,3 +64,22 @@ def test_pools_of_single_flows() -> None:
     assert {int(policy.step(slots, records).arms[1]) for _ in range(50)} == {1, 2, 3}
     policy.set_pool([5])
     assert policy.step(slots, records).arms.tolist() == [5, 5]
+
+
+def test_keep_leaves_each_flow_with_the_arm_it_began_with() -> None:
+    policy = KeepPolicy([1, 2])
+    slots = np.array([0, 70])
+
+    def step(*want: int, flags: int = 0) -> list[int]:
+        records = np.concatenate([record(i + 1, want_arm=arm) for i, arm in enumerate(want)])
+        records["flags"][1] = flags
+        return policy.step(slots, records).arms.tolist()
+
+    policy.open(slots, ["a", "b"])
+    assert step(12, 3) == [12, 3]
+    # The second fell back and is to return; pinned, it is left alone.
+    assert step(12, 1) == [12, 3]
+    assert step(12, 5, flags=FlowFlags.PINNED) == [12, 5]
+    policy.close(slots[1:])
+    policy.open(slots[1:], ["b"])
+    assert step(12, 7) == [12, 7]

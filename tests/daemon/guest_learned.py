@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs inside the guest: the real daemon with policies made for this test, and a look at what they do.
+
+`daemon ARGUMENTS` is the daemon's command line, with a policy in each learned arm's place that asks for what
+its flows are to show; the other words are checks.
+"""
+
+import sys
+import time
+from types import SimpleNamespace
+
+import numpy as np
+
+from ltp_switcher.daemon.control import ControlClient, Json
+from ltp_switcher.daemon.datapath import Datapath, protocol
+from ltp_switcher.daemon.learned import arms
+from ltp_switcher.policies.arm import Law
+from ltp_switcher.policies.measurements import Interval
+
+WINDOW_PKTS = 23.0
+JURY_PKTS = 12.0
+CLIENT = ControlClient("/run/ltp-switcher/control.sock")
+
+
+class Asking:
+    """An arm that asks for the same each time."""
+
+    interval_s = 0.030
+
+    def __init__(self, law: Law, *parameters: float) -> None:
+        self.law = law
+        self._parameters = parameters
+
+    def resize(self, slots: int) -> None:
+        pass
+
+    def begin(self, slots: np.ndarray, window_pkts: np.ndarray) -> None:
+        assert (window_pkts > 0).all()
+
+    def decide(self, slots: np.ndarray, interval: Interval) -> np.ndarray:
+        assert np.isfinite(interval.rtt_s).all()
+        assert 0.02 < interval.length_s < 0.1, interval.length_s
+        return np.tile(self._parameters, (slots.size, 1))
+
+
+POLICIES = {
+    "ltp": Asking(Law.WINDOW, WINDOW_PKTS),
+    "jury": Asking(Law.WINDOW, JURY_PKTS),
+    "spine": Asking(Law.AIMD, 0.05, 0.1, 0.2, 0.7),
+}
+
+
+def daemon() -> None:
+    arms.missing_weights = lambda name, _: None if name in POLICIES else "not in this test"
+    arms.import_module = lambda name: SimpleNamespace(make_arm=lambda **_: POLICIES[name.rpartition(".")[2]])
+    from ltp_switcher.daemon.cli import main
+
+    sys.exit(main(sys.argv[2:]))
+
+
+def flows() -> dict[str, dict[str, Json]]:
+    return {flow["cookie"]: flow for flow in CLIENT.call("flows.list")}
+
+
+def driven() -> None:
+    """Flows obey the windows that they are sent, follow a switch between learned arms, and back."""
+    states = {arm["name"]: arm["state"] for arm in CLIENT.call("arms.list")}
+    assert [states[name] for name in ("ltp", "jury", "spine", "owl")] == ["available"] * 3 + ["unavailable"]
+    first = flows()
+    assert len(first) == 2
+    assert {flow["arm"] for flow in first.values()} == {"ltp"}
+    assert {flow["cwnd_pkts"] for flow in first.values()} == {WINDOW_PKTS}
+    for arm, window in (("jury", JURY_PKTS), ("spine", None), ("bbr", None), ("ltp", WINDOW_PKTS)):
+        cookie = next(iter(first))
+        CLIENT.call("pin", cookie=cookie, arm=arm)
+        time.sleep(0.5)
+        flow = flows()[cookie]
+        assert flow["arm"] == arm, flow
+        if window is not None:
+            assert flow["cwnd_pkts"] == window, flow
+        assert flow["acked_bytes"] > first[cookie]["acked_bytes"]
+    metrics = {family["name"]: family["samples"] for family in CLIENT.call("metrics")}
+    status = CLIENT.call("status")
+    print(status["learned"])
+    for arm in POLICIES:
+        done = status["learned"][arm]
+        assert 0 < done["controls"] <= done["decisions"]
+        assert done["intervals"] <= done["decisions"]
+    controls = {s["labels"]["result"]: s["value"] for s in metrics["ltp_switcher_controls"]}
+    print(controls)
+    assert controls["refused"] == controls["unknown"] == 0
+    sent = sum(done["controls"] for done in status["learned"].values())
+    assert sent - 10 < controls["applied"] <= sent
+
+
+def killed() -> None:
+    """Without a daemon, flows go on with the fallback arm by themselves."""
+    with Datapath() as kernel:
+        before = kernel.flows()
+        assert len(before) == 2
+        time.sleep(0.5)
+        for flow in before:
+            later = kernel.flow(flow.cookie).record
+            if not later["flags"][0] & protocol.FlowFlags.PINNED:
+                assert later["flags"][0] & protocol.FlowFlags.FALLEN_BACK
+                assert later["arm"][0] == protocol.ArmId.CUBIC
+            assert later["total_acked_bytes"][0] > flow.record["total_acked_bytes"][0]
+
+
+if __name__ == "__main__":
+    {"daemon": daemon, "driven": driven, "killed": killed}[sys.argv[1]]()
+    print(sys.argv[1], "ok")

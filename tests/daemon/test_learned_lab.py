@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Learned arms on the real kernel: flows do what the daemon sends, and are safe without it."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from guest import boot_with_daemon
+
+HERE = Path(__file__).parent
+CONFIG = """
+[daemon]
+policy = "keep"
+[kernel]
+default_arm = "ltp"
+watchdog_ms = 500
+[pool]
+arms = ["ltp"]
+"""
+SCRIPT = """
+mkdir -p /run/ltp-switcher
+python3 /lab/learned.py daemon run --config /lab/daemon.toml >/run/lab/daemon.log 2>&1 &
+daemon=$!
+while [ ! -S /run/ltp-switcher/control.sock ]; do kill -0 $daemon; sleep 0.05; done
+traffic 2 8
+sleep 1.5
+python3 /lab/learned.py driven
+kill -9 $daemon
+sleep 1
+python3 /lab/learned.py killed
+wait $traffic
+"""
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("kernel", ["6.1", "6.12"])
+def test_flows_obey_and_outlive_the_daemon(kernel: str, tmp_path: Path) -> None:
+    overlay = {"lab/learned.py": HERE / "guest_learned.py"}
+    result = boot_with_daemon(SCRIPT, tmp_path, config=CONFIG, kernel=kernel, overlay=overlay)
+    print(result.console)
+    print(result.files.get("/run/lab/daemon.log", b"").decode())
+    assert result.exit_code == 0
+    assert not result.warnings
+    assert "driven ok" in result.console
+    assert "killed ok" in result.console
