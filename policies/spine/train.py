@@ -54,6 +54,7 @@ CONFIG: Final = Td3Config(
     replay=20_000,
     target_rate=0.02,
     exploration=0.2,
+    trace=0.8,
     random_frames=250,
 )
 HELD_OUT_EPISODES: Final = 8
@@ -101,8 +102,8 @@ class SpineTrainer:
         return HierarchicalTd3(
             HierarchicalActor(size, parameters, layers(parameters)),
             size,
-            signals.action_size,
             trunk=(Layer("lstm", 128),),
+            penalty=PIT_STOP_PENALTY,
             config=CONFIG,
             seed=seed,
             device=device,

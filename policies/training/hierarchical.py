@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spine's two-level recurrent actor, for training (Spine §3.4, §5); `spine.hierarchical` runs it."""
+"""Spine's two-level recurrent actor and how it learns (Spine §3.4, §5); `spine.hierarchical` runs it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -11,11 +12,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ltp_switcher.policies.inference import Layer
-from ltp_switcher.policies.training.networks import SequenceNetwork, Stack
-from ltp_switcher.policies.training.td3 import Array, Td3
+from ltp_switcher.policies.training.networks import Critic, SequenceNetwork, Stack
+from ltp_switcher.policies.training.td3 import Array, Batch, Td3, Td3Config
 
 FIRST_LOGIT: Final = -2.0
 """Where the trigger starts: one interval in eight, so that a sub-policy's effects in the long run show."""
+DRAWN_AT_LEAST: Final = 0.02
+"""Probability in training of either outcome of the trigger: what is never tried is never learned."""
 
 
 class HierarchicalActor(SequenceNetwork):
@@ -25,8 +28,8 @@ class HierarchicalActor(SequenceNetwork):
     columns: the sub-policy from now on, which is the one in force where nothing was triggered (Eq. 8), and
     +1 or -1 for triggered or not.
 
-    In training mode the trigger is drawn (Eq. 9), and its gradient is that of its probability. Eq. 7
-    compares z' with 0 while Eq. 9 takes it for a probability: here z' is the logit of that probability.
+    In training mode the trigger is drawn (Eq. 9), and later intervals pass their gradients to its
+    probability. Eq. 7 compares z' with 0 while Eq. 9 takes it for a probability: here z' is the logit of it.
     """
 
     def __init__(self, observation_size: int, action_size: int, layers: dict[str, tuple[Layer, ...]]) -> None:
@@ -37,46 +40,117 @@ class HierarchicalActor(SequenceNetwork):
         self.generator = Stack(report, layers["generator"])
         *_, bias = self.trigger.parameters()
         nn.init.constant_(bias, FIRST_LOGIT)
-        self._action_size = action_size
+        self.action_size = action_size
         self._memory = memory
         self._sizes = (self.watcher.state_size, self.generator.state_size, 1)
         self.state_size = sum(self._sizes)
 
     def forward(self, inputs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """As the base class says."""
+        fresh, _, drawn, state = self.considered(inputs, state)
+        held = inputs[..., -self.action_size :]
+        return torch.cat((torch.lerp(held, fresh, drawn), 2.0 * drawn - 1.0), dim=2), state
+
+    def considered(self, inputs: Tensor, state: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Run over sequences as `forward`.
+
+        Returns:
+            What the generator says at each step, triggered or not, shape (batch, steps, action_size); the
+            probability of the trigger and the trigger itself, 0 or 1, shape (batch, steps, 1); the state.
+        """
         watcher, generator, started = state.split(self._sizes, dim=1)
         nothing = state[:, :0]
-        outputs = []
+        steps: list[tuple[Tensor, Tensor, Tensor]] = []
         for seen in inputs.split(1, dim=1):
-            held = seen[..., -self._action_size :]
             joined = torch.cat((seen, generator[:, None, : self._memory]), dim=2)
             report, watcher = self.watcher(joined, watcher)
+            logit = self.trigger(report, nothing)[0][:, 0]
+            probability = DRAWN_AT_LEAST + (1.0 - 2.0 * DRAWN_AT_LEAST) * torch.sigmoid(logit)
             # The first interval of a flow always triggers: there is no sub-policy yet.
-            drawn = 1.0 - started * (1.0 - self._drawn(self.trigger(report, nothing)[0][:, 0]))
+            drawn = 1.0 - started * (1.0 - self._drawn(logit, probability))
             started = torch.ones_like(started)
             fresh, after = self.generator(report, generator)
             generator = torch.lerp(generator, after, drawn)
-            outputs.append(
-                torch.cat((torch.lerp(held, fresh, drawn[:, None]), 2.0 * drawn[:, None] - 1.0), dim=2)
-            )
-        return torch.cat(outputs, dim=1), torch.cat((watcher, generator, started), dim=1)
+            steps.append((fresh, probability[:, None], drawn[:, None]))
+        fresh, probability, drawn = (torch.cat(parts, dim=1) for parts in zip(*steps, strict=True))
+        return fresh, probability, drawn, torch.cat((watcher, generator, started), dim=1)
 
     def networks(self) -> dict[str, tuple[tuple[Layer, ...], dict[str, NDArray[np.generic]]]]:
         """Layers and weights by name, as `spine.hierarchical.HierarchicalNetwork` takes them."""
         parts = {"watcher": self.watcher, "trigger": self.trigger, "generator": self.generator}
         return {name: (part.layers, part.arrays()) for name, part in parts.items()}
 
-    def _drawn(self, logit: Tensor) -> Tensor:
-        """1 where the generator shall run, else 0; with the gradient of the probability."""
+    def _drawn(self, logit: Tensor, probability: Tensor) -> Tensor:
+        """1 where the generator shall run, else 0; in training with the gradient of the probability."""
         if not self.training:
             return (logit >= 0.0).to(logit.dtype)
-        probability = torch.sigmoid(logit)
         straight_through: Tensor = torch.bernoulli(probability.detach()) + probability - probability.detach()
         return straight_through
 
 
+class PitStopCritic(Critic):
+    """Q of a sub-policy from now on, less what triggering costs.
+
+    What follows depends on the sub-policy alone, not on whether it was triggered: so the cost, which is
+    small beside everything else, need not be learned.
+    """
+
+    def __init__(
+        self,
+        observation: int,
+        action: int,
+        trunk: Sequence[Layer],
+        head: Sequence[Layer],
+        *,
+        penalty: float,
+    ) -> None:
+        super().__init__(observation, action, trunk, head)
+        self._penalty = penalty
+
+    def value(self, features: Tensor, actions: Tensor) -> Tensor:
+        """See `Critic`."""
+        sub_policy, triggered = actions[..., :-1], (actions[..., -1] + 1.0) / 2.0
+        return super().value(features, nn.functional.pad(sub_policy, (0, 1))) - self._penalty * triggered
+
+
 class HierarchicalTd3(Td3):
-    """TD3 for a `HierarchicalActor`: noise on new sub-policies only; the trigger brings its own."""
+    """TD3 for a `HierarchicalActor`.
+
+    Noise, of exploration and of target smoothing, is on new sub-policies only; the trigger brings its own.
+    The trigger's own gradient is exact, as it has two outcomes only: what the generator's sub-policy is
+    worth more than the one in force, less the cost. Other arguments as of `Td3`.
+
+    Args:
+        penalty: what a trigger costs of the reward (α_psp).
+    """
+
+    def __init__(
+        self,
+        actor: HierarchicalActor,
+        observation_size: int,
+        *,
+        trunk: Sequence[Layer],
+        penalty: float,
+        config: Td3Config,
+        seed: int,
+        device: str = "cpu",
+    ) -> None:
+        self._penalty = penalty
+        self.hierarchy = actor
+        super().__init__(
+            actor,
+            observation_size,
+            actor.action_size + 1,
+            trunk=trunk,
+            config=config,
+            seed=seed,
+            device=device,
+        )
+
+    def _critic(
+        self, observation_size: int, action_size: int, trunk: Sequence[Layer], head: Sequence[Layer]
+    ) -> Critic:
+        return PitStopCritic(observation_size, action_size, trunk, head, penalty=self._penalty)
 
     def _explored(self, actions: Array) -> Array:
         triggered = actions[:, -1:] > 0.0
@@ -89,3 +163,20 @@ class HierarchicalTd3(Td3):
         smoothed = super()._smoothed(proposed)
         smoothed = torch.where(proposed[..., -1:] > 0.0, smoothed, proposed)
         return torch.cat((smoothed[..., :-1], proposed[..., -1:]), dim=2)
+
+    def _actor_value(self, batch: Batch, features: Tensor, critic: Critic) -> Tensor:
+        state = self._burnt_in(self.hierarchy, batch)
+        observations = batch.observations[:, self.config.burn_in :]
+        fresh, probability, _, _ = self.hierarchy.considered(observations, state)
+        held = observations[..., -self.hierarchy.action_size :]
+        value = critic.value(features, _triggered(fresh))
+        gain = value.detach() - critic.value(features, _untriggered(held)).detach()
+        return value + probability[..., 0] * gain
+
+
+def _triggered(sub_policy: Tensor) -> Tensor:
+    return nn.functional.pad(sub_policy, (0, 1), value=1.0)
+
+
+def _untriggered(sub_policy: Tensor) -> Tensor:
+    return nn.functional.pad(sub_policy, (0, 1), value=-1.0)

@@ -54,6 +54,9 @@ class Td3Config:
     smoothing: float = 0.2
     smoothing_clip: float = 0.5
     exploration: float = 0.1
+    trace: float = 0.0
+    """λ of the critics' returns. Where one action moves little, one step's reward shows nothing of it, and
+    values that are only bootstrapped take long to; R2D2 uses several steps for the same reason."""
     random_frames: int = 0
     """So many frames of a run are acted at random first, uniform in ±1."""
     hold: int = 1
@@ -94,8 +97,8 @@ class Td3:
         self.device = torch.device(device)
         self.actor = actor.to(self.device)
         self.critics = TwinCritic(
-            Critic(observation_size, action_size, trunk, head),
-            Critic(observation_size, action_size, trunk, head),
+            self._critic(observation_size, action_size, trunk, head),
+            self._critic(observation_size, action_size, trunk, head),
         ).to(self.device)
         self._target_actor = copy.deepcopy(self.actor)
         self._target_critics = copy.deepcopy(self.critics)
@@ -110,6 +113,12 @@ class Td3:
         self._noise = np.zeros((0, 0))
         self._frames = 0
         self._updates = 0
+
+    def _critic(
+        self, observation_size: int, action_size: int, trunk: Sequence[Layer], head: Sequence[Layer]
+    ) -> Critic:
+        """One of the two."""
+        return Critic(observation_size, action_size, trunk, head)
 
     def begin(self, slots: int) -> None:
         """A new episode with so many slots: forget the flows of the last one."""
@@ -160,7 +169,7 @@ class Td3:
             return {}
         losses: dict[str, list[float]] = {"critic_loss": [], "actor_loss": []}
         for _ in range(updates):
-            batch = _Batch(self.replay.sample(self.config.batch, self.rng), self.device)
+            batch = Batch(self.replay.sample(self.config.batch, self.rng), self.device)
             losses["critic_loss"].append(self._update_critics(batch))
             self._updates += 1
             if self._updates % self.config.policy_delay == 0:
@@ -169,15 +178,15 @@ class Td3:
                 self._follow(self._target_critics, self.critics)
         return {name: float(np.mean(values)) for name, values in losses.items() if values}
 
-    def _update_critics(self, batch: _Batch) -> float:
-        burn_in, config = self.config.burn_in, self.config
+    def _update_critics(self, batch: Batch) -> float:
+        burn_in = self.config.burn_in
         with torch.no_grad():
             smoothed = self._smoothed(self._actions_of(self._target_actor, batch)[:, 1:])
             values = [
                 critic.value(self._features(critic, batch)[:, 1:], smoothed)
                 for critic in self._target_critics.both
             ]
-            target = batch.rewards[:, burn_in + 1 :] + config.discount * torch.minimum(*values)
+            target = self._returns(batch.rewards[:, burn_in + 1 :], torch.minimum(*values))
         taken = batch.actions[:, burn_in + 1 :]
         loss = torch.zeros((), device=self.device)
         for critic in self.critics.both:
@@ -192,25 +201,44 @@ class Td3:
         noise = noise.clamp(-self.config.smoothing_clip, self.config.smoothing_clip)
         return (proposed + noise).clamp(-1.0, 1.0)
 
-    def _update_actor(self, batch: _Batch) -> float:
+    def _returns(self, rewards: Tensor, values: Tensor) -> Tensor:
+        """λ-returns of each step, shape (batch, steps), from the values that follow each; λ 0: r + γ Q'."""
+        config, backed_up = self.config, values[:, -1]
+        returns = []
+        for step in reversed(range(config.steps)):
+            backed_up = rewards[:, step] + config.discount * torch.lerp(
+                values[:, step], backed_up, config.trace
+            )
+            returns.append(backed_up)
+        return torch.stack(returns[::-1], dim=1)
+
+    def _update_actor(self, batch: Batch) -> float:
         critic = self.critics.both[0]
         with torch.no_grad():
             features = self._features(critic, batch)
-        actions = self._actions_of(self.actor, batch)
-        loss = -critic.value(features, actions).mean()
+        loss = -self._actor_value(batch, features, critic).mean()
         self._descend(self._actor_optimiser, loss, self.actor)
         return float(loss.detach())
 
-    def _actions_of(self, actor: SequenceNetwork, batch: _Batch) -> Tensor:
+    def _actor_value(self, batch: Batch, features: Tensor, critic: Critic) -> Tensor:
+        """What the actor is to increase, shape (batch, steps + 1), given the critic's features."""
+        return critic.value(features, self._actions_of(self.actor, batch))
+
+    def _actions_of(self, actor: SequenceNetwork, batch: Batch) -> Tensor:
         """Actions at the frames after the burn-in, shape (batch, steps + 1, action_size)."""
+        state = self._burnt_in(actor, batch)
+        actions: Tensor = actor(batch.observations[:, self.config.burn_in :], state)[0]
+        return actions
+
+    def _burnt_in(self, actor: SequenceNetwork, batch: Batch) -> Tensor:
+        """The actor's state after the burn-in, without gradient, shape (batch, state_size)."""
         burn_in, state = self.config.burn_in, batch.states
         if burn_in:
             with torch.no_grad():
                 state = actor(batch.observations[:, :burn_in], state)[1]
-        actions: Tensor = actor(batch.observations[:, burn_in:], state)[0]
-        return actions
+        return state
 
-    def _features(self, critic: Critic, batch: _Batch) -> Tensor:
+    def _features(self, critic: Critic, batch: Batch) -> Tensor:
         """The critic's features at the frames after the burn-in, shape (batch, steps + 1, F)."""
         burn_in = self.config.burn_in
         observations, previous = batch.observations, batch.actions
@@ -258,7 +286,7 @@ class Td3:
         self._frames, self._updates = int(str(counts["frames"])), int(str(counts["updates"]))
 
 
-class _Batch:
+class Batch:
     """A batch of sequences as tensors."""
 
     def __init__(self, sequences: Sequences, device: torch.device) -> None:

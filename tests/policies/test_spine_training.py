@@ -16,7 +16,11 @@ from ltp_switcher.policies.simulator.tasks import Transition  # noqa: E402
 from ltp_switcher.policies.spine import make_arm  # noqa: E402
 from ltp_switcher.policies.spine.hierarchical import HierarchicalNetwork, layers  # noqa: E402
 from ltp_switcher.policies.spine.train import SpineTrainer  # noqa: E402
-from ltp_switcher.policies.training.hierarchical import HierarchicalActor, HierarchicalTd3  # noqa: E402
+from ltp_switcher.policies.training.hierarchical import (  # noqa: E402
+    HierarchicalActor,
+    HierarchicalTd3,
+    PitStopCritic,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -69,6 +73,17 @@ def test_the_gradient_passes_through_the_trigger_to_the_watcher() -> None:
     outputs[:, -1, :-1].sum().backward()
     for part in (model.watcher, model.trigger, model.generator):
         assert all(float(weight.grad.abs().sum()) > 0.0 for weight in part.parameters())
+
+
+def test_a_trigger_costs_its_penalty_and_nothing_else() -> None:
+    critic = PitStopCritic(13, 5, (), (), penalty=0.03)
+    features = torch.randn(2, 3, 13)
+    sub_policy = torch.rand(2, 3, 4)
+    triggered, not_triggered = (
+        critic.value(features, torch.nn.functional.pad(sub_policy, (0, 1), value=sign))
+        for sign in (1.0, -1.0)
+    )
+    torch.testing.assert_close(not_triggered - triggered, torch.full((2, 3), 0.03), atol=1e-6, rtol=0.0)
 
 
 def test_exploration_and_smoothing_move_new_sub_policies_alone() -> None:

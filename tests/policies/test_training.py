@@ -155,9 +155,9 @@ def test_stored_state_and_burn_in_give_back_the_actions_that_were_taken(cell: st
 
 
 def agent_batch(batch: Sequences) -> object:
-    from ltp_switcher.policies.training.td3 import _Batch
+    from ltp_switcher.policies.training.td3 import Batch
 
-    return _Batch(batch, torch.device("cpu"))
+    return Batch(batch, torch.device("cpu"))
 
 
 def test_no_gradient_flows_into_the_burn_in() -> None:
