@@ -21,10 +21,15 @@ LEARNED_ARMS: Final = ("ltp", "jury", "spine", "owl")
 DAEMON_SCHEMES: Final = ("switcher", "random")
 """Schemes in which the daemon drives a `mutant` flow: by its agent, or by uniform choice."""
 
+NETWORK_AGENT: Final = "127.0.0.1:9481"
+"""Where the measurement agent of the lab's link listens, if a scheme asks one."""
 VARIANTS: Final[Mapping[str, tuple[str, Settings]]] = {
     "spine-cubic": ("spine", (("learned.spine_law", "cubic"),)),
+    "owl-loss": ("owl", (("learned.owl_variant", "owl-loss"),)),
+    "owl-network": ("owl", (("learned.owl_network_urls", (f"http://{NETWORK_AGENT}",)),)),
 }
-"""A learned arm with settings of the daemon of its own, by the variant's name."""
+"""A learned arm with settings of the daemon of its own, by the variant's name: Spine over Cubic, Owl without
+regard to delay, Owl with the network's signals (without, they are hidden from it)."""
 
 PINNED_PREFIX: Final = "mutant:"
 """`mutant:<arm>` runs a flow under `mutant` that never leaves the arm."""

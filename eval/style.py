@@ -22,6 +22,7 @@ _ARM_COLOUR: Final[Mapping[str, str]] = dict(
 _SCHEME_COLOUR: Final[Mapping[str, str]] = {
     "switcher": "#000000", "random": "#777777", "reno": "#AA4499",
     "ltp": "#B2182B", "jury": "#1B7837", "spine": "#762A83", "spine-cubic": "#9970AB", "owl": "#8C510A",
+    "owl-loss": "#BF812D", "owl-network": "#543005",
 }  # fmt: skip
 
 

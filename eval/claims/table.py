@@ -12,6 +12,8 @@ from ltp_switcher.eval.claims import (
     five_rtts,
     friendliness,
     one_flow,
+    owl_loss,
+    owl_lte,
     satellite,
     spine_cubic,
     spine_interval,
@@ -25,7 +27,7 @@ CLAIMS: Final[tuple[Claim, ...]] = tuple(
     module.CLAIM
     for module in (
         one_flow, sweeps, three_flows, five_rtts, satellite, spine_interval, spine_loss, spine_cubic,
-        friendliness, cpu,
+        owl_lte, owl_loss, friendliness, cpu,
     )
 )  # fmt: skip
 

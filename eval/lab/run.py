@@ -25,6 +25,7 @@ from ltp_switcher.eval.lab.script import (
     RESULTS,
     STATUS,
     GuestDaemon,
+    asks_network,
     daemon_config,
     daemon_of,
     flow_table,
@@ -130,7 +131,7 @@ def boot_scenario(
         script=script(scenario, daemon),
         overlay=overlay,
         collect=collect,
-        python=daemon is not None,
+        python="service" if asks_network(scenario) else daemon is not None,
         seed=seed,
         memory_mb=_memory_mb(scenario),
         timeout_s=_SETUP_S + _WALL_PER_VIRTUAL * scenario.duration_s,
@@ -170,7 +171,7 @@ def run_fingerprint(scenario: Scenario, *, kernel: str) -> str:
     if needs(scenario, "mutant"):
         parts.append(digest(mutant_module(chosen, REPOSITORY)))
     if daemon:
-        parts += [path.name for path in python_layers(service=False)]
+        parts += [path.name for path in python_layers(service=asks_network(scenario))]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 

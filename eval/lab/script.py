@@ -9,7 +9,7 @@ from typing import Final
 
 from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.scenario import PACKET_BYTES, Scenario
-from ltp_switcher.eval.schemes import LEARNED_ARMS, Scheme, resolve
+from ltp_switcher.eval.schemes import LEARNED_ARMS, NETWORK_AGENT, Scheme, resolve
 from ltp_switcher.eval.settings import Settings, merged, to_config
 
 START_JITTER_US: Final = 10_000
@@ -21,6 +21,10 @@ DAEMON_CONFIG: Final = "/lab/daemon.toml"
 PAYLOAD_BYTES: Final = 1448
 """Of a packet of `PACKET_BYTES`: what TCP paces by."""
 
+_START_AGENT: Final = f"""PYTHONHASHSEED=0 PYTHONDONTWRITEBYTECODE=1 \\
+	python3 -m ltp_switcher.api.network_agent.main --node lablink:/dev/lablink \\
+	--listen {NETWORK_AGENT} >/run/lab/agent.log 2>&1 &
+until grep -q 'network knowledge on' /run/lab/agent.log; do sleep 0.05; done"""
 _TELL: Final = f"python3 -m ltp_switcher.daemon.cli status --json >{STATUS}"
 
 
@@ -45,6 +49,12 @@ class GuestDaemon:
 def needs(scenario: Scenario, protocol: str) -> bool:
     """Tell whether a flow of the scenario runs this congestion control."""
     return any(scheme.protocol == protocol for scheme in _schemes(scenario))
+
+
+def asks_network(scenario: Scenario) -> bool:
+    """Tell whether a scheme of the scenario asks the measurement agent of the link."""
+    asks = "learned.owl_network_urls"
+    return any(key == asks for scheme in _schemes(scenario) for key, _ in scheme.settings)
 
 
 def daemon_of(scenario: Scenario) -> GuestDaemon | None:
@@ -106,6 +116,8 @@ def script(scenario: Scenario, daemon: GuestDaemon | None) -> str:
         elif protocol not in ("cubic", "reno"):
             lines.append(f"modprobe tcp_{protocol}")
     watched = ""
+    if asks_network(scenario):
+        lines.append(_START_AGENT)
     if daemon is not None:
         lines.append(f"start_daemon {DAEMON_CONFIG} {daemon.options}".rstrip())
         watched = ' "$daemon"'

@@ -31,9 +31,12 @@ def outcome(job: Job) -> Outcome:
         SimpleNamespace(**{**FLOW, "throughput_mbps": 50.0 / (i + 1)}) for i in range(len(job.scenario.flows))
     ]
     good = job.scheme not in ("cubic", "bbr", "vegas")
+    totals = [SimpleNamespace(delivered_pkts=10_000, lost_pkts=10)] * len(flows)
     summary = SimpleNamespace(utilisation=0.95 if good else 0.1, jain=0.97, flows=flows)
     guest = {"busy_instructions": 6e9 if good else 5e9, "learned": {"spine": {"controls": 20}}}
-    return cast(Outcome, SimpleNamespace(job=job, summary=summary, guest=lambda: guest))
+    return cast(
+        Outcome, SimpleNamespace(job=job, summary=summary, guest=lambda: guest, totals=lambda: totals)
+    )
 
 
 @pytest.fixture

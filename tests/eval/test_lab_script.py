@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from ltp_switcher.errors import ConfigError
-from ltp_switcher.eval.lab.script import daemon_config, daemon_of, flow_table, needs, script
+from ltp_switcher.eval.lab.script import asks_network, daemon_config, daemon_of, flow_table, needs, script
 from ltp_switcher.eval.scenario import Flow, Link, Scenario
 from ltp_switcher.eval.settings import parse_assignments
 
@@ -63,7 +63,22 @@ def test_the_daemon_runs_the_policy_of_the_scheme(schemes: list[str], policy: st
     assert (daemon.policy if daemon else None) == policy
 
 
-@pytest.mark.parametrize("schemes", [["switcher", "random"], ["switcher", "ltp"], ["random", "mutant:bbr"]])
+def test_a_variant_brings_its_settings_and_the_agent_that_it_asks() -> None:
+    plain, asking = scenario("owl", "spine-cubic"), scenario("owl-network")
+    for of, learned in (
+        (plain, {"spine_law": "cubic"}),
+        (asking, {"owl_network_urls": ["http://127.0.0.1:9481"]}),
+    ):
+        daemon = daemon_of(of)
+        assert daemon is not None
+        assert tomllib.loads(daemon_config(daemon, of, 1).decode())["learned"] == learned
+        assert ("network_agent" in script(of, daemon)) == asks_network(of) == (of is asking)
+
+
+@pytest.mark.parametrize(
+    "schemes",
+    [["switcher", "random"], ["switcher", "ltp"], ["random", "mutant:bbr"], ["spine", "spine-cubic"]],
+)
 def test_one_daemon_cannot_be_two(schemes: list[str]) -> None:
     with pytest.raises(ConfigError, match="in a scenario"):
         daemon_of(scenario(*schemes))

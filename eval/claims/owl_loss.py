@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Senders of Owl-Loss settle where theory says (Owl §V, Eq. 9, and §VII-D, Fig. 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Final
+
+from ltp_switcher.eval.claims.claim import Claim, Figure, Paths, Results, Target
+from ltp_switcher.eval.claims.measures import sending_mbps
+from ltp_switcher.eval.claims.paths import bundled
+from ltp_switcher.eval.results import Outcome
+from ltp_switcher.policies.owl.reward import equilibrium
+
+DELTA: Final = 0.7
+_SENDERS: Final = (2, 3)
+_WITHIN: Final = Target(0.9, 1.1)
+
+
+def _paths(quick: bool) -> Paths:
+    base = bundled("owl-loss", duration_s=30.0 if quick else None)
+    return {f"senders {n}": replace(base, flows=base.flows[:1] * n) for n in _SENDERS}
+
+
+def _over_theory(pick: Callable[[list[float]], float]) -> Callable[[Outcome], float]:
+    """The rate of one sender, which `pick` takes out of all, over that of Eq. 9."""
+
+    def measure(outcome: Outcome) -> float:
+        rates_mbps = sending_mbps(outcome)
+        expected_mbps = equilibrium(outcome.job.scenario.link.rate_mbps or 0.0, [DELTA] * len(rates_mbps))
+        return pick(rates_mbps) / float(expected_mbps[0])
+
+    return measure
+
+
+def _judge(results: Results) -> Iterator[Figure]:
+    for scheme in results.schemes:
+        for path in results.paths:
+            for what, pick in (("slowest", min), ("fastest", max)):
+                ratio = results.mean(_over_theory(pick), path, scheme)
+                target = _WITHIN if scheme == "owl-loss" else None
+                yield Figure(scheme, f"{what} sender / Eq. 9 ({path})", ratio, target)
+
+
+CLAIM: Final = Claim(
+    name="owl-loss",
+    text="Owl-Loss, 2 and 3 flows, δ = 0.7, 100 Mbit/s: rates within 10 % of Eq. 9",
+    schemes=("owl-loss",),
+    paths=_paths,
+    judge=_judge,
+    every_flow=True,
+)

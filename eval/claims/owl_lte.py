@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Owl on recorded LTE links, with and without the network's signals (Owl §VII-B, Fig. 4)."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from typing import Final
+
+from ltp_switcher.eval.claims.claim import Claim, Figure, Paths, Results, Target
+from ltp_switcher.eval.claims.measures import power
+from ltp_switcher.eval.claims.paths import bundled
+
+TRACES: Final = ("lte-tmobile", "lte-verizon")
+
+
+def _paths(quick: bool) -> Paths:
+    return {trace: bundled(trace, duration_s=30.0 if quick else None) for trace in TRACES}
+
+
+def _relative(results: Results, scheme: str, to: str) -> float:
+    """Power over another scheme's, the geometric mean over the traces."""
+    ratios = [results.mean(power, path, scheme) / results.mean(power, path, to) for path in results.paths]
+    return statistics.geometric_mean(ratios)
+
+
+def _judge(results: Results) -> Iterator[Figure]:
+    judged = "owl-network"
+    for scheme in results.schemes:
+        target = Target(low=1.5) if scheme == judged else None
+        yield Figure(scheme, "power / cubic's", _relative(results, scheme, "cubic"), target)
+    if {"owl", judged} <= set(results.schemes):
+        hidden = _relative(results, "owl", judged)
+        yield Figure("owl", "power, signals hidden, / Owl's own", hidden, Target(low=0.95))
+
+
+CLAIM: Final = Claim(
+    name="owl-lte",
+    text="Owl on the LTE traces, power = throughput / delay",
+    schemes=("owl-network", "owl"),
+    paths=_paths,
+    judge=_judge,
+    against=("cubic",),
+)
