@@ -31,6 +31,7 @@ PARTICLES: Final = 1000
 """Table 4."""
 QUANTILES: Final = (0.1, 0.9)
 """§5: the range is between these, lest a stray particle widens it."""
+_LEAST: Final = np.float32(1e-6)
 FRESH: Final = 0.2
 """Share of the pool that is drawn anew each time: "to restore correct estimations even if the estimation
 direction diverges" (§4), which copies altered by a few percent cannot."""
@@ -231,7 +232,8 @@ class ParticleFilter:
         above = share - observed["throughput"]
         gaps = (
             noise.delay_gap * np.abs(observed["rtt_change_s"] - (after.delay_s - before.delay_s)),
-            noise.throughput_gap * np.abs(observed["throughput_ratio"] - share / share_before),
+            noise.throughput_gap
+            * np.abs(observed["throughput_ratio"] - share / np.maximum(share_before, _LEAST)),
             noise.loss_gap * np.abs(observed["kept_ratio"] - kept / kept_before),
             np.maximum(noise.throughput_gap * above, -noise.slack_gap * above),
             noise.delay_gap * np.abs(observed["rtt_s"] - after.delay_s),
@@ -288,4 +290,4 @@ def _throughput(pool: _Pool) -> Float32s:
     """Thr / c of each particle (Eq. 2)."""
     load = pool.rate + pool.others
     crowded = (load > 1.0) | (pool.delay_s > 0.0)
-    return np.where(crowded, pool.rate / np.maximum(load, np.float32(1e-9)), pool.rate)
+    return np.where(crowded, pool.rate / np.maximum(load, _LEAST), pool.rate)

@@ -9,21 +9,16 @@ from dataclasses import asdict, replace
 from typing import Final
 
 from ltp_switcher.policies.inference import Layer
+from ltp_switcher.policies.ltp.regions import FLOWS, REGIONS, ROSTER
 from ltp_switcher.policies.ltp.reward import Weights
 from ltp_switcher.policies.ltp.task import TRUTHS, LtpTask
 from ltp_switcher.policies.ltp.variants import VARIANTS
-from ltp_switcher.policies.simulator.regions import LTP_LARGE, LTP_MEDIUM, LTP_SMALL, Region
-from ltp_switcher.policies.simulator.simulator import Roster
 from ltp_switcher.policies.simulator.tasks import Environment
 from ltp_switcher.policies.training.command import Networks, parser, run
 from ltp_switcher.policies.training.loop import Schedule, evaluate
 from ltp_switcher.policies.training.networks import PartialView, Stack
 from ltp_switcher.policies.training.td3 import Td3, Td3Config
 
-REGIONS: Final[Mapping[str, Region]] = {"small": LTP_SMALL, "medium": LTP_MEDIUM, "large": LTP_LARGE}
-ROSTER: Final = Roster(window=3, cubic=2)
-FLOWS: Final = (1, 4)
-"""Of a link. The paper has 2 to 10; one flow is what most of its figures are about, and ten cost too much."""
 PARTICLES: Final = 100
 """Of the estimation module while training; the README has what fewer than 1000 change."""
 ENVIRONMENTS: Final = 64
@@ -36,18 +31,21 @@ LAYERS: Final = (
 )
 HEAD: Final = (Layer("dense", 128, "relu"), Layer("dense", 128, "relu"))
 CONFIG: Final = Td3Config(
-    actor_rate=5e-4,
+    actor_rate=2e-4,
     critic_rate=1e-3,
     discount=0.98,
+    trace=0.9,
+    target_rate=0.02,
     batch=64,
-    steps=12,
+    steps=20,
     burn_in=8,
-    stride=12,
-    replay=40_000,
+    stride=20,
+    replay=30_000,
     exploration=0.3,
     random_frames=600,
     hold=12,
 )
+TICK_S: Final = 0.002
 _EVALUATION_SEED: Final = 2_000_003
 _EVALUATION_PATHS: Final = 100
 
@@ -55,7 +53,7 @@ _EVALUATION_PATHS: Final = 100
 class LtpTrainer:
     """See `Trainer`."""
 
-    schedule = Schedule(episodes=60, steps=20, updates=20)
+    schedule = Schedule(episodes=60, steps=20, updates=12)
     limits: tuple[str, ...] = (
         "Trained with 1 to 4 flows of one bottleneck, drop-tail, up to 600 Mbit/s and 240 ms.",
         "Never met a link whose rate changes, a policer or an AQM in training.",
@@ -74,7 +72,9 @@ class LtpTrainer:
     def _environment(self, environments: int, *, bounded: bool) -> Environment:
         particles = PARTICLES if self._variant.probe else 0
         task = LtpTask(self._variant.signals(), ROSTER.window, particles=particles, bounded=bounded)
-        return Environment(task, self._region, ROSTER, environments=environments, duration_s=DURATION_S)
+        return Environment(
+            task, self._region, ROSTER, environments=environments, duration_s=DURATION_S, tick_s=TICK_S
+        )
 
     def agent(self, seed: int, device: str) -> Td3:
         """See `Trainer`."""

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Judge LTP in the simulator.
+
+estimators  coverage and width of the particle filter's and CCmatic's ranges (§7.1)
+links       the policy on the reference link, one factor varied at a time, and beside Cubic (§7.3)
+paths       mean normalised reward of trained variants on 100 held-out paths of each region (§7.2)
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from ltp_switcher.errors import LtpSwitcherError
+from ltp_switcher.policies.arm import Arm, NetworkArm
+from ltp_switcher.policies.arrays import Floats
+from ltp_switcher.policies.export import load
+from ltp_switcher.policies.ltp import WEIGHTS, estimation, held_out, links
+from ltp_switcher.policies.ltp.ccmatic import BeliefSets
+from ltp_switcher.policies.ltp.particles import PARTICLES, ParticleFilter
+from ltp_switcher.policies.ltp.regions import REGIONS
+from ltp_switcher.policies.ltp.signals import INTERVAL_S, LtpSignals
+from ltp_switcher.policies.ltp.traces import Control, Trace, simulate
+from ltp_switcher.policies.measurements import Interval
+from ltp_switcher.policies.simulator.paths import PPS_PER_MBPS, Flows, Paths
+from ltp_switcher.policies.simulator.simulator import Roster, Simulator
+
+_TRACE_LINKS: Final = 8
+_TRACE_S: Final = 30.0
+_TRACE_SEED: Final = 3
+_JOINS_S: Final = 5.0
+"""When the second flow of a pair starts."""
+
+
+def _arm(weights: Path) -> Arm:
+    return NetworkArm(LtpSignals(), load(weights)[0]["actor"])
+
+
+def traces(weights: Path) -> dict[str, Trace]:
+    """Pairs of Cubic, and of LTP, on links of 10 to 200 Mbit/s and 20 to 100 ms; one flow starts later."""
+    rng = np.random.default_rng(_TRACE_SEED)
+    rate_mbps = np.exp(rng.uniform(np.log(10.0), np.log(200.0), _TRACE_LINKS))
+    rtt_ms = rng.uniform(20.0, 100.0, _TRACE_LINKS)
+    paths = Paths(
+        rate_mbps=rate_mbps,
+        rtt_ms=rtt_ms,
+        buffer_pkts=np.maximum(4.0, rate_mbps * PPS_PER_MBPS * rtt_ms / 1e3),
+        loss=np.zeros(_TRACE_LINKS),
+        jitter_ms=rng.uniform(0.0, 2.0, _TRACE_LINKS),
+        trace=np.full(_TRACE_LINKS, -1),
+        trace_start_ms=np.zeros(_TRACE_LINKS, np.int64),
+    )
+    shape = (2, _TRACE_LINKS)
+    start_s = np.broadcast_to(np.array([[0.0], [_JOINS_S]]), shape).copy()
+    flows = Flows(start_s, np.full(shape, np.inf), np.full(shape, np.nan))
+    arm = _arm(weights)
+    slots = np.arange(2 * _TRACE_LINKS)
+    arm.resize(len(slots))
+    arm.begin(slots, np.full(len(slots), 10.0))
+
+    def control(simulator: Simulator, seen: Interval) -> None:
+        wanted: Floats = arm.decide(slots, seen.flat(2))[:, 0].reshape(shape)
+        simulator.set_window(np.where(np.isnan(wanted), seen.window_pkts, wanted))
+
+    def record(roster: Roster, control: Control | None = None) -> Trace:
+        return simulate(
+            paths, flows, roster, duration_s=_TRACE_S, interval_s=INTERVAL_S, seed=1, control=control
+        )
+
+    return {"cubic pair": record(Roster(cubic=2)), "ltp pair": record(Roster(window=2), control)}
+
+
+def judge_estimators(options: argparse.Namespace) -> dict[str, dict[str, estimation.Judgement]]:
+    """Judgements by trace and estimator."""
+    return {
+        name: {
+            "particles": estimation.judge(
+                ParticleFilter(INTERVAL_S, seed=1, particles=options.particles), trace
+            ),
+            "ccmatic": estimation.judge(BeliefSets(INTERVAL_S), trace),
+        }
+        for name, trace in traces(options.weights).items()
+    }
+
+
+def judge_links(options: argparse.Namespace) -> dict[str, links.Figures]:
+    """Figures by link."""
+    with _progress() as progress:
+        task = progress.add_task("links", total=round(links.DURATION_S / INTERVAL_S))
+        figures = links.run(_arm(options.weights), seed=1, on_step=lambda: progress.advance(task))
+    return {link.name: figure for link, figure in zip(links.LINKS, figures, strict=True)}
+
+
+def judge_paths(options: argparse.Namespace) -> dict[str, dict[str, held_out.Rewards]]:
+    """Rewards by file and region."""
+    policies = {path.stem: held_out.Policy.read(path) for path in options.files}
+    steps = round(held_out.DURATION_S / INTERVAL_S) * len(policies) * len(options.regions)
+    with _progress() as progress:
+        task = progress.add_task("paths", total=steps)
+        return {
+            name: {
+                region: held_out.judge(
+                    policy, region, particles=options.particles, on_step=lambda: progress.advance(task)
+                )
+                for region in options.regions
+            }
+            for name, policy in policies.items()
+        }
+
+
+def _progress() -> Progress:
+    return Progress(console=Console(stderr=True), transient=True)
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="right" if number else "left")
+    return table
+
+
+def _show_estimators(judged: Mapping[str, Mapping[str, estimation.Judgement]]) -> Table:
+    table = _table(
+        "trace", "estimator", *(f"{kind}\n{q}" for q in ("x/c", "xo/c", "d") for kind in ("cov.", "width"))
+    )
+    for trace, estimators in judged.items():
+        for name, found in estimators.items():
+            cells = [
+                f"{value:.3f}"
+                for quality in (found.rate, found.others, found.delay_s)
+                for value in (quality.coverage, quality.width)
+            ]
+            table.add_row(trace, name, *cells)
+    return table
+
+
+def _show_links(judged: Mapping[str, links.Figures]) -> Table:
+    table = _table("link", "utilisation", "RTT / base", "loss %", "/ Cubic")
+    for name, found in judged.items():
+        ratio = "" if found.ratio_to_cubic is None else f"{found.ratio_to_cubic:.2f}"
+        table.add_row(
+            name, f"{found.utilisation:.3f}", f"{found.rtt_ratio:.2f}", f"{100 * found.loss:.2f}", ratio
+        )
+    return table
+
+
+def _show_paths(judged: Mapping[str, Mapping[str, held_out.Rewards]]) -> Table:
+    table = _table("weights", "region", "reward", "performance")
+    for name, regions in judged.items():
+        for region, found in regions.items():
+            table.add_row(name, region, f"{found.reward:.3f}", f"{found.performance:.3f}")
+    return table
+
+
+_COMMANDS: Final[Mapping[str, tuple[Callable[[argparse.Namespace], Any], Callable[[Any], Table]]]] = {
+    "estimators": (judge_estimators, _show_estimators),
+    "links": (judge_links, _show_links),
+    "paths": (judge_paths, _show_paths),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line; returns the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m ltp_switcher.policies.ltp.evaluate",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    commands = parser.add_subparsers(dest="command", required=True)
+    estimators = commands.add_parser("estimators")
+    on_links = commands.add_parser("links")
+    paths = commands.add_parser("paths")
+    for command in (estimators, on_links):
+        command.add_argument("--weights", type=Path, default=WEIGHTS, metavar="FILE")
+    for command in (estimators, paths):
+        command.add_argument("--particles", type=int, default=PARTICLES, metavar="N")
+    paths.add_argument("files", type=Path, nargs="+", metavar="FILE", help="weights of trained variants")
+    paths.add_argument("--regions", nargs="+", choices=REGIONS, default=list(REGIONS))
+    options = parser.parse_args(arguments)
+    judge, show = _COMMANDS[options.command]
+    try:
+        judged = judge(options)
+    except LtpSwitcherError as error:
+        print(f"evaluate: {error}", file=sys.stderr)
+        return 1
+    if options.json:
+        print(json.dumps(judged, default=asdict))
+    else:
+        Console().print(show(judged))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

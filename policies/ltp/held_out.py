@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Policies on 100 held-out paths of a training region: the mean normalised reward of LTP §7.2.
+
+Normalised is the reward of Eq. 15 by the largest that there is: a full link of its own with no queue and no
+loss, 1, and the probe reward of a network that is known as well as on average, 0. It is the same
+for all, whether they were trained with the probe reward or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.errors import ArtifactError
+from ltp_switcher.policies.arrays import Float32s
+from ltp_switcher.policies.export import load
+from ltp_switcher.policies.inference import Network
+from ltp_switcher.policies.ltp.regions import FLOWS, REGIONS, ROSTER
+from ltp_switcher.policies.ltp.task import LtpTask
+from ltp_switcher.policies.ltp.variants import VARIANTS, Variant
+from ltp_switcher.policies.simulator.tasks import Environment
+
+PATHS: Final = 100
+DURATION_S: Final = 30.0
+SEED: Final = 3_000_017
+"""Of the paths; training and its choice of weights take others."""
+
+
+@dataclass(frozen=True)
+class Rewards:
+    """Means over the intervals of all flows on all paths."""
+
+    reward: float
+    """Eq. 15."""
+    performance: float
+    """R_perf alone."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A trained variant."""
+
+    name: str
+    variant: Variant
+    network: Network
+
+    @classmethod
+    def read(cls, path: Path) -> Policy:
+        """Read a weight file of `train.py`.
+
+        Raises:
+            ArtifactError: it is missing, corrupt, or of no variant known here.
+        """
+        networks, card = load(path)
+        name = str(card["policy"])
+        if name not in VARIANTS or "actor" not in networks:
+            raise ArtifactError(f"{path} holds {name!r}; allowed: {', '.join(VARIANTS)}")
+        return cls(name, VARIANTS[name], networks["actor"])
+
+
+def judge(
+    policy: Policy, region: str, *, particles: int, on_step: Callable[[], None] = lambda: None
+) -> Rewards:
+    """Run a policy on the held-out paths of a region of `REGIONS`."""
+    task = LtpTask(policy.variant.signals(), ROSTER.window, particles=particles, bounded=False)
+    drawn = replace(REGIONS[region], flows=FLOWS)
+    environment = Environment(task, drawn, ROSTER, environments=PATHS, duration_s=DURATION_S)
+    seen = environment.reset(SEED)
+    state = policy.network.initial_state(environment.slots)
+    totals, count = np.zeros(2), 0
+    while not seen.over:
+        inputs: Float32s = seen.observations[:, : policy.network.input_size]
+        state, actions = policy.network.step(state, inputs)
+        state *= seen.active[:, None]
+        seen = environment.step(np.asarray(actions, np.float32))
+        at = seen.active
+        totals += seen.rewards[at].sum(), task.performance.reshape(-1)[at].sum()
+        count += int(at.sum())
+        on_step()
+    return Rewards(*(totals / max(1, count)).tolist())

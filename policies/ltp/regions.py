@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where LTP is trained and compared: Table 3's regions, with the flows that share a link here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from ltp_switcher.policies.simulator.regions import LTP_LARGE, LTP_MEDIUM, LTP_SMALL, Region
+from ltp_switcher.policies.simulator.simulator import Roster
+
+REGIONS: Final[Mapping[str, Region]] = {"small": LTP_SMALL, "medium": LTP_MEDIUM, "large": LTP_LARGE}
+ROSTER: Final = Roster(window=3, cubic=2)
+FLOWS: Final = (1, 4)
+"""Of a link. The paper has 2 to 10; one flow is what most of its figures are about, and ten cost too much."""

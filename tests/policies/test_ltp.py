@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LTP's signals, actions, reward, variants and arm."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ltp_switcher.errors import ArtifactError
+from ltp_switcher.policies import ltp
+from ltp_switcher.policies.arm import NetworkArm
+from ltp_switcher.policies.inference import Layer, Network
+from ltp_switcher.policies.ltp import held_out, links, variants
+from ltp_switcher.policies.ltp.particles import Ranges
+from ltp_switcher.policies.ltp.regions import FLOWS, REGIONS, ROSTER
+from ltp_switcher.policies.ltp.reward import Weights, performance_reward, probe_reward, unfairness
+from ltp_switcher.policies.ltp.signals import ALPHA, LtpSignals, path_signals
+from ltp_switcher.policies.ltp.task import TRUTHS, LtpTask
+from ltp_switcher.policies.measurements import Echo, Interval
+from ltp_switcher.policies.simulator import Flows, Paths, Roster, Simulator
+from ltp_switcher.policies.simulator.tasks import Environment
+
+SLOTS = np.array([0])
+
+
+def echo(index: float, delivered: float, rtt_s: float, loss: float) -> Echo:
+    return Echo(*(np.array([value]) for value in (index, delivered, delivered, rtt_s, loss)))
+
+
+def one(value: float) -> np.ndarray:
+    return np.array([value])
+
+
+def interval(**changes: object) -> Interval:
+    """One flow in its steady state: 100 packets of window, 1000 packets a second, base RTT 100 ms."""
+    steady = Interval(
+        index=33, end_s=1.0, length_s=0.03, active=np.array([True]), sent_pkts=one(30.0), acked_pkts=one(30.0),
+        lost_pkts=one(0.0), rtt_s=one(0.1), rtt_min_s=one(0.1), window_pkts=one(100.0),
+        pacing_pps=one(1000.0), in_flight_pkts=one(100.0), echo=echo(5, 1000.0, 0.1, 0.0),
+        previous_echo=echo(4, 1000.0, 0.1, 0.0),
+    )  # fmt: skip
+    return replace(steady, **changes)  # type: ignore[arg-type]
+
+
+def signals(window_pkts: float) -> LtpSignals:
+    made = LtpSignals()
+    made.resize(1)
+    made.begin(SLOTS, one(window_pkts))
+    return made
+
+
+def test_the_five_signals() -> None:
+    seen = path_signals(
+        echo(5, 800.0, 0.13, 0.1),
+        echo(4, 1000.0, 0.12, 0.0),
+        rtt_min_s=one(0.1),
+        throughput_max_pps=one(1600.0),
+    )
+    np.testing.assert_allclose(seen.rtt_change_s, 0.01)
+    np.testing.assert_allclose(seen.throughput_ratio, 0.8)
+    np.testing.assert_allclose(seen.kept_ratio, 0.9)
+    np.testing.assert_allclose(seen.throughput, 0.5)
+    np.testing.assert_allclose(seen.rtt_s, 0.03)
+
+
+def test_without_echoes_nothing_is_seen() -> None:
+    nothing = echo(-1, np.nan, np.nan, np.nan)
+    observed = signals(10.0).observe(
+        SLOTS, interval(echo=nothing, previous_echo=nothing, rtt_min_s=one(np.inf))
+    )
+    np.testing.assert_allclose(observed, [[0.0, 0.0, 0.0, 1.0, 0.0]])
+
+
+@given(st.floats(-1.0, 1.0), st.floats(20.0, 1e5))
+def test_eq_8_and_its_inverse(action: float, window_pkts: float) -> None:
+    made = signals(window_pkts)
+    seen = interval(window_pkts=one(window_pkts), in_flight_pkts=one(window_pkts))
+    there = made.control(SLOTS, seen, np.array([[action]], np.float32))[0, 0]
+    change = 1 + ALPHA * abs(action)
+    np.testing.assert_allclose(
+        there, window_pkts * change if action >= 0 else window_pkts / change, rtol=1e-6
+    )
+    back = made.control(SLOTS, replace(seen, window_pkts=one(there)), np.array([[-action]], np.float32))
+    np.testing.assert_allclose(back[0, 0], window_pkts, rtol=1e-6)
+
+
+def test_a_new_flow_doubles_its_window_in_a_round_trip_until_it_meets_a_queue() -> None:
+    made, up = signals(10.0), np.ones((1, 1), np.float32)
+    windows = [10.0]
+    for _ in range(10):
+        seen = interval(window_pkts=one(windows[-1]), in_flight_pkts=one(windows[-1]), length_s=0.02)
+        windows.append(made.control(SLOTS, seen, up)[0, 0])
+    np.testing.assert_allclose(windows[5], 20.0)
+    np.testing.assert_allclose(windows[10], 40.0)
+    # The queue is met at 1000 packets a second and 100 ms: what the path carried without it is 100 packets.
+    big = replace(interval(), window_pkts=one(400.0), in_flight_pkts=one(400.0))
+    made = signals(10.0)
+    made._window_pkts[0] = 400.0
+    after = made.control(SLOTS, replace(big, rtt_s=one(0.13)), up)[0, 0]
+    np.testing.assert_allclose(after, 100.0 * (1 + ALPHA))
+
+
+def test_slow_start_ends_at_losses_in_numbers_but_not_at_one() -> None:
+    for lost, doubles in ((1.0, True), (20.0, False)):
+        made = signals(10.0)
+        seen = interval(lost_pkts=one(lost), window_pkts=one(10.0), in_flight_pkts=one(10.0))
+        window_pkts = made.control(SLOTS, seen, np.zeros((1, 1), np.float32))[0, 0]
+        assert bool(window_pkts > 11.0) is doubles
+
+
+def test_a_window_that_is_not_used_does_not_grow() -> None:
+    made = signals(100.0)
+    idle = interval(in_flight_pkts=one(10.0))
+    assert made.control(SLOTS, idle, np.ones((1, 1), np.float32))[0, 0] == 100.0
+    assert made.control(SLOTS, idle, -np.ones((1, 1), np.float32))[0, 0] < 100.0
+
+
+def test_the_kernels_window_counts_where_it_is_much_smaller() -> None:
+    made = signals(100.0)
+    collapsed = interval(window_pkts=one(10.0), in_flight_pkts=one(10.0))
+    assert made.control(SLOTS, collapsed, np.zeros((1, 1), np.float32))[0, 0] == 12.5
+
+
+def test_the_probe_reward_is_eq_9_to_11() -> None:
+    weights = Weights(offset=1.0)
+    ranges = Ranges(
+        np.array([[0.5, 1.0], [np.nan, np.nan]]), np.array([[0.2, 0.2]] * 2), np.array([[0.01, 0.03]] * 2)
+    )
+    expected = 1.0 - 10.0 * 0.02 - 0.2 * np.log(2.0)
+    np.testing.assert_allclose(probe_reward(ranges, weights), [expected, 0.0])
+
+
+def test_the_performance_reward_is_eq_12_and_13() -> None:
+    def reward(use: float, loss: float, ratio: float, uneven: float) -> float:
+        return float(performance_reward(one(use), one(loss), one(ratio), one(uneven), Weights())[0])
+
+    assert reward(0.9, 0.0, 1.1, 0.0) == pytest.approx(0.9)
+    assert reward(0.9, 0.01, 1.0, 0.0) == pytest.approx(0.85)
+    assert reward(1.0, 0.0, 2.0, 0.0) == pytest.approx(0.5)
+    assert reward(1.0, 0.0, 1.0, 0.3) == pytest.approx(0.7)  # unfairness costs
+
+
+@given(st.lists(st.floats(0.0, 1e4), min_size=1, max_size=6), st.floats(0.1, 10.0))
+def test_unfairness_is_0_among_equals_and_has_no_unit(rates: list[float], unit: float) -> None:
+    column, present = np.array(rates)[:, None], np.ones((len(rates), 1), np.bool_)
+    found = unfairness(column, present)
+    assert 0.0 <= found[0] <= 0.5 + 1e-9
+    if sum(rates) > 1.0:
+        np.testing.assert_allclose(unfairness(unit * column, present), found, atol=1e-6)
+    np.testing.assert_allclose(unfairness(np.full_like(column, 7.0), present), 0.0, atol=1e-12)
+
+
+def test_absent_flows_do_not_count_for_fairness() -> None:
+    present = np.array([[True], [True], [False]])
+    np.testing.assert_allclose(unfairness(np.array([[3.0], [1.0], [9.0]]), present), [1.0 / 4.0])
+
+
+@pytest.mark.parametrize("name", variants.VARIANTS)
+def test_every_variant_can_be_trained(name: str) -> None:
+    made = variants.VARIANTS[name].signals()
+    particles = 20 if variants.VARIANTS[name].probe else 0
+    task = LtpTask(made, ROSTER.window, particles=particles)
+    region = replace(REGIONS["small"], flows=FLOWS)
+    environment = Environment(task, region, ROSTER, environments=3, duration_s=0.9)
+    seen = environment.reset(1)
+    rng = np.random.default_rng(1)
+    while not seen.over:
+        seen = environment.step(rng.uniform(-1, 1, (environment.slots, 1)).astype(np.float32))
+        assert seen.observations.shape == (environment.slots, made.observation_size + TRUTHS)
+        assert np.isfinite(seen.observations).all()
+        assert np.isfinite(seen.rewards).all()
+    assert seen.rewards.any()
+
+
+def still() -> Network:
+    """A network that leaves windows as they are."""
+    weights = {"0.weight": np.zeros((1, LtpSignals.observation_size)), "0.bias": np.zeros(1)}
+    return Network((Layer("dense", 1, "tanh"),), weights)
+
+
+def test_slow_start_alone_fills_a_link() -> None:
+    arm = NetworkArm(LtpSignals(), still())
+    (found,) = links.run(arm, [links.Link("one")], seed=1, duration_s=4.0)
+    assert found.utilisation > 0.75
+    assert found.rtt_ratio < 1.3
+
+
+def test_policies_are_judged_on_the_same_paths() -> None:
+    policy = held_out.Policy("ltp", variants.VARIANTS["ltp"], still())
+    original = held_out.DURATION_S
+    held_out.DURATION_S = 0.6  # type: ignore[misc]
+    try:
+        first, second = (held_out.judge(policy, "small", particles=10) for _ in range(2))
+    finally:
+        held_out.DURATION_S = original  # type: ignore[misc]
+    assert first == second
+    assert first.reward <= 1.0
+
+
+def test_the_arm_is_the_committed_one() -> None:
+    if not ltp.WEIGHTS.exists():
+        with pytest.raises(ArtifactError, match="make train-ltp"):
+            ltp.make_arm()
+        return
+    arm = ltp.make_arm()
+    simulator = Simulator(Paths.uniform(2), Flows.forever(1, 2), Roster(window=1), seed=1)
+    slots = np.arange(2)
+    arm.resize(2)
+    arm.begin(slots, np.full(2, 10.0))
+    for _ in range(60):
+        wanted = arm.decide(slots, simulator.step().flat(1))
+        assert wanted.shape == (2, 1)
+        simulator.set_window(wanted.T)
+    assert simulator.window.window.min() > 100.0

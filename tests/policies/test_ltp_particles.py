@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LTP's particle filter, CCmatic's belief set, and how both are judged."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ltp_switcher.policies.ltp import estimation
+from ltp_switcher.policies.ltp.ccmatic import BeliefSets
+from ltp_switcher.policies.ltp.particles import FRESH, Noise, ParticleFilter
+from ltp_switcher.policies.ltp.traces import simulate
+from ltp_switcher.policies.measurements import Echo, Interval
+from ltp_switcher.policies.simulator import Flows, Paths, Roster, SimulatedInterval, Simulator
+
+DT_S = 0.030
+
+
+def interval(echo: Echo, before: Echo, rtt_min_s: float = 0.020) -> Interval:
+    n = len(echo.index)
+    some = np.ones(n)
+    return Interval(
+        index=0, end_s=1.0, length_s=DT_S, active=np.ones(n, np.bool_), sent_pkts=some, acked_pkts=some,
+        lost_pkts=0.0 * some, rtt_s=0.020 * some, rtt_min_s=rtt_min_s * some, window_pkts=some,
+        pacing_pps=some, in_flight_pkts=some, echo=echo, previous_echo=before,
+    )  # fmt: skip
+
+
+def echo(
+    index: float,
+    sending: float = 1000.0,
+    delivered: float = 1000.0,
+    rtt_s: float = 0.02,
+    loss: float = 0.0,
+    n: int = 1,
+) -> Echo:
+    return Echo(*(np.full(n, value) for value in (index, sending, delivered, rtt_s, loss)))
+
+
+NOTHING_YET = echo(-1.0, np.nan, np.nan, np.nan, np.nan)
+
+
+def followed(states: list[Echo], particles: int = 400, **noise: float) -> ParticleFilter:
+    """A filter of one slot that has seen these echoes."""
+    made = ParticleFilter(DT_S, seed=1, particles=particles, noise=Noise(**noise))
+    made.resize(1)
+    for before, now in zip([NOTHING_YET, *states], states, strict=False):
+        made.update(np.array([0]), interval(now, before))
+    return made
+
+
+def test_nothing_is_known_before_the_first_echo() -> None:
+    made = followed([])
+    assert np.isnan(made.ranges(np.array([0])).rate).all()
+
+
+def test_equal_seeds_give_equal_ranges_and_ranges_are_ordered() -> None:
+    states = [echo(k, 1000.0 + 50 * (k % 3), 990.0, 0.02 + 0.001 * (k % 4)) for k in range(30)]
+    first, second = (followed(states).ranges(np.array([0])) for _ in range(2))
+    for name in ("rate", "others", "delay_s"):
+        low, high = getattr(first, name)[0]
+        assert 0.0 <= low <= high
+        np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
+
+
+def test_the_rate_follows_the_action() -> None:
+    # Transition step: x(t2) = x(t1) a(t2). Delivery follows, as below capacity, so no particle is thrown out.
+    states = [echo(0, 100.0, 100.0), echo(1, 100.0, 100.0)]
+    before = followed(states, particles=2000).ranges(np.array([0])).rate
+    after = followed([*states, echo(2, 200.0, 200.0)], particles=2000).ranges(np.array([0])).rate
+    assert after.mean() > 1.2 * before.mean()
+
+
+def test_an_echo_counts_once() -> None:
+    made = followed([echo(0), echo(1)])
+    before = made.ranges(np.array([0]))
+    made.update(np.array([0]), interval(echo(1), echo(0)))
+    np.testing.assert_array_equal(before.rate, made.ranges(np.array([0])).rate)
+
+
+def test_a_delay_is_a_bound_from_below() -> None:
+    # Eq. 4: what the RTT exceeds the smallest by is queuing delay.
+    states = [echo(k, rtt_s=0.02 if k == 0 else 0.10) for k in range(12)]
+    low, high = followed(states).ranges(np.array([0])).delay_s[0]
+    assert low > 0.06
+    assert high < 0.20
+
+
+def test_an_answer_to_probing_tells_a_lone_flow_from_one_of_two() -> None:
+    # The link is always full. Alone, a flow's throughput does not answer to its rate; as one of two it does.
+    swing = [1.0 + 0.25 * (k % 2) for k in range(60)]
+    alone = [echo(k, 1000.0 * s, 1000.0, 0.05) for k, s in enumerate(swing)]
+    shared = [echo(k, 500.0 * s, 1000.0 * s / (s + 1.0), 0.05) for k, s in enumerate(swing)]
+    first, second = (followed(states, particles=1000).ranges(np.array([0])) for states in (alone, shared))
+    assert first.rate.mean() > second.rate.mean()
+    assert first.others.mean() < second.others.mean()
+
+
+def test_the_queue_is_full_where_packets_are_lost_at_the_largest_delay() -> None:
+    # Particle division: a loss of 20 % is explained by particles with a full queue alone.
+    states = [echo(k, 1250.0, 1000.0, 0.06) for k in range(20)]
+    lossy = [*states, *(echo(k, 1250.0, 1000.0, 0.06, 0.2) for k in range(20, 21))]
+    quiet = followed([*states, echo(20, 1250.0, 1000.0, 0.06)], loss_gap=100.0)
+    full = followed(lossy, loss_gap=100.0)
+    kept = round((1.0 - FRESH) * 400)
+    assert full._full[0, :kept].mean() > quiet._full[0, :kept].mean()
+
+
+def test_where_no_particle_survives_the_estimation_begins_anew() -> None:
+    states = [echo(0), echo(1), echo(2, delivered=1e6, rtt_s=0.9)]
+    ranges = followed(states, delay_gap=1e9, throughput_gap=1e9).ranges(np.array([0]))
+    assert np.isfinite(ranges.rate).all()
+    assert ranges.rate[0, 1] - ranges.rate[0, 0] > 0.3  # as wide as the first particles
+
+
+def test_after_a_pause_the_old_particles_are_forgotten() -> None:
+    narrow = followed([echo(k, rtt_s=0.1) for k in range(20)])
+    pool = narrow._state.copy()
+    narrow.update(np.array([0]), interval(echo(200, rtt_s=0.02), echo(19, rtt_s=0.1)))
+    assert not np.isin(narrow._state[2], pool[2]).any()
+
+
+def test_slots_do_not_mix() -> None:
+    made = ParticleFilter(DT_S, seed=1, particles=100)
+    made.resize(3)
+    made.update(np.array([2, 0]), interval(echo(0, n=2), echo(-1, n=2)))
+    known = np.isfinite(made.ranges(np.arange(3)).rate[:, 0])
+    np.testing.assert_array_equal(known, [True, False, True])
+    made.begin(np.array([2]))
+    made.resize(5)
+    known = np.isfinite(made.ranges(np.arange(5)).rate[:, 0])
+    np.testing.assert_array_equal(known, [True, False, False, False, False])
+
+
+def pair(environments: int = 3) -> estimation.Trace:
+    paths = replace(
+        Paths.uniform(environments, rate_mbps=40.0, rtt_ms=40.0), jitter_ms=np.full(environments, 1.0)
+    )
+    return simulate(
+        paths, Flows.forever(2, environments), Roster(cubic=2), duration_s=5.0, interval_s=DT_S, seed=1
+    )
+
+
+def test_a_trace_holds_the_truth() -> None:
+    trace = pair()
+    late = slice(60, 150)
+    np.testing.assert_allclose((trace.rate + trace.others)[late].mean(), 1.0, atol=0.1)
+    assert np.nanmax(trace.delay_s) < 0.050  # one BDP of buffer, and the jitter
+
+
+def test_the_filter_covers_a_pair_of_cubics_better_than_ccmatic() -> None:
+    trace = pair()
+    ours = estimation.judge(ParticleFilter(DT_S, seed=1, particles=300), trace)
+    theirs = estimation.judge(BeliefSets(DT_S), trace)
+    assert ours.intervals == theirs.intervals > 500
+    assert ours.coverage > 0.75
+    assert ours.coverage > theirs.coverage
+
+
+def test_ccmatic_knows_the_capacity_of_a_link_that_one_flow_fills() -> None:
+    paths, flows = Paths.uniform(1, rate_mbps=40.0, rtt_ms=40.0, buffer_bdp=3.0), Flows.forever(1, 1)
+    trace = simulate(paths, flows, Roster(cubic=1), duration_s=5.0, interval_s=DT_S, seed=1)
+    found = estimation.judge(BeliefSets(DT_S), trace)
+    assert found.rate.coverage > 0.9
+    assert found.delay_s.coverage > 0.9
+
+
+def test_ccmatic_gives_up_beliefs_that_contradict_new_ones() -> None:
+    made = BeliefSets(DT_S)
+    made.resize(1)
+    slots = np.array([0])
+    for k in range(5):
+        made.update(slots, interval(echo(k, 1000.0, 1000.0, 0.1), echo(k - 1)))
+    for k in range(5, 8):
+        made.update(slots, interval(echo(k, 100.0, 100.0, 0.1), echo(k - 1)))
+    low, high = made.ranges(slots).rate[0]
+    assert low <= 1.0 <= high
+
+
+@pytest.mark.parametrize("step", [1, 3])
+def test_estimators_take_any_interval(step: int) -> None:
+    simulator = Simulator(
+        Paths.uniform(2), Flows.forever(1, 2), Roster(cubic=1), seed=1, interval_s=DT_S * step
+    )
+    made = ParticleFilter(DT_S * step, seed=1, particles=50)
+    made.resize(2)
+    for _ in range(20):
+        seen: SimulatedInterval = simulator.step()
+        made.update(np.arange(2), seen.flat(1))
+    assert np.isfinite(made.ranges(np.arange(2)).rate).all()
