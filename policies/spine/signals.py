@@ -36,8 +36,8 @@ class Scale:
 SCALES: Final = {
     # Ranges of Eq. 3 and 4; the powers put the middle at a usable (0.06, 0.13, 0.5, 0.7).
     Law.AIMD: (Scale(0.0, 0.5, 3.0), Scale(0.0, 0.5, 2.0), Scale(0.0, 2.0, 2.0), Scale(0.0, 1.0, 0.5)),
-    # Around Linux's 0.7 and 0.4; the paper names none.
-    Law.CUBIC: (Scale(0.3, 0.9, 1.0), Scale(0.004, 4.0, 3.0)),
+    # Around Linux's 0.7 and 0.4, within what the executor takes; the paper names none.
+    Law.CUBIC: (Scale(0.3, 0.9, 1.0), Scale(0.01, 4.0, 3.0)),
 }
 """Scales of each law's parameters, in its order."""
 

@@ -98,7 +98,7 @@ def test_a_sub_policy_reaches_its_own_cubic_flow_alone() -> None:
     assert isinstance(task, SpineTask)
     cubic = task.simulator.cubic
     np.testing.assert_allclose(cubic.beta, [[0.9, 0.7, 0.9, 0.7], [0.7] * 4, [0.7] * 4])
-    np.testing.assert_allclose(cubic.c, [[0.004, 0.4, 0.004, 0.4], [0.4] * 4, [0.4] * 4])
+    np.testing.assert_allclose(cubic.c, [[0.01, 0.4, 0.01, 0.4], [0.4] * 4, [0.4] * 4])
 
 
 def test_the_seed_says_which_interval_plays() -> None:
