@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import struct
 import subprocess
 import time
@@ -49,7 +51,9 @@ class QdiscSource:
 
     def read(self) -> Counters:
         """See `CounterSource`."""
-        command = ["tc", "-s", "-j", "qdisc", "show", "dev", self.name, "root"]
+        # Not everyone who may run it has it in their path.
+        tc = shutil.which("tc", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin") or "tc"
+        command = [tc, "-s", "-j", "qdisc", "show", "dev", self.name, "root"]
         try:
             told = subprocess.run(
                 command, capture_output=True, text=True, check=True, timeout=TC_TIMEOUT_S

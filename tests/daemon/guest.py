@@ -3,6 +3,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 from ltp_switcher.eval.lab import BootResult, boot, kernels
 from ltp_switcher.eval.lab.layers import GUEST, compiled, link_module
@@ -48,6 +49,7 @@ def boot_with_daemon(
     overlay: Mapping[str, Path | bytes] | None = None,
     collect: Sequence[str] = (),
     on_line: Callable[[str], None] | None = None,
+    python: bool | Literal["service"] = True,
 ) -> BootResult:
     """Boot, define `traffic` and `switcher`, and run `script`; `config` is in /lab/daemon.toml."""
     file = tmp_path / "scenario.toml"
@@ -62,5 +64,5 @@ def boot_with_daemon(
     }
     return boot(
         kernel=kernel, script=PREAMBLE + script, overlay=files, collect=[*collect, "/run/lab/daemon.log"],
-        python=True, on_line=on_line, timeout_s=500,
+        python=python, on_line=on_line, timeout_s=500,
     )  # fmt: skip
