@@ -23,7 +23,7 @@
 #define MUTANT_ONE		MUTANT_CONTROL_ONE
 #define MUTANT_WINDOW_MIN	2	/* packets */
 /* The kernel takes no window from 2^31 on, and pacing multiplies it by rates in 64 bits. */
-#define MUTANT_WINDOW_MAX	(1U << 22)
+#define MUTANT_WINDOW_MAX	0x400000U
 
 /* The parameters of a law, and since when. */
 struct mutant_setting {

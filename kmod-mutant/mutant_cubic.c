@@ -4,7 +4,7 @@
 
 #define US_PER_S		1000000
 #define EPOCH_US_MAX		1000000000	/* keeps the cube within 64 bits */
-#define RISE_MAX		(1U << 17)	/* the same for the cube root */
+#define RISE_MAX		0x20000U	/* the same for the cube root */
 #define HYSTART_WINDOW		16		/* packets */
 #define HYSTART_SAMPLES		8
 #define HYSTART_DELAY_MIN_US	4000

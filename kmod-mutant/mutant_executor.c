@@ -118,6 +118,9 @@ static void run_aimd(struct sock *sk, struct executor *e, const struct rate_samp
 	if (gain > 0 && !window_used(tp, rs))
 		return;
 	set_window(tp, mutant_window_add(tcp_snd_cwnd(tp), &e->fraction, (s64)acked * gain));
+	/* What the delay took is not to be had back by slow start. */
+	if (gain < 0)
+		tp->snd_ssthresh = min(tp->snd_ssthresh, tcp_snd_cwnd(tp));
 }
 
 static void run_cubic(struct sock *sk, struct executor *e, const struct rate_sample *rs)

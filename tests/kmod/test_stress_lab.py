@@ -70,6 +70,12 @@ def test_every_switch_was_made(result: BootResult) -> None:
     assert (told["refused"], told["fallbacks"]) == (0, 0)
 
 
+def test_controls_were_taken_and_nonsense_was_not(result: BootResult) -> None:
+    told = answer(result, "stress.json")
+    assert told["controlled"] > told["unfit"] > 1000
+    assert told["clamped"] > 1000
+
+
 def test_bytes_received_are_the_bytes_sent(result: BootResult) -> None:
     told = answer(result, "stress.json")
     assert told["bytes_received"] == told["bytes_sent"] > 0

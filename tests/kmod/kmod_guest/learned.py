@@ -11,14 +11,15 @@ from ltp_switcher.daemon.datapath import ControlArray, ControlResult
 from ltp_switcher.daemon.datapath.protocol import CONTROL_DTYPE, CONTROL_ONE, ControlLaw
 
 from .harness import Context, require
-from .net import Flow
-from .steering import switch
+from .net import Flow, TcpInfo
+from .steering import commands, switch
 
 PACKET_BYTES = 1448
 TAKEN = ControlResult(applied=1, unknown=0, refused=0, clamped=0)
+CLAMPED = ControlResult(applied=1, unknown=0, refused=0, clamped=1)
 
 
-def control(cookie: int, arm: int, law: ControlLaw, values: Sequence[int]) -> ControlArray:
+def control(cookie: int, arm: int, law: int, values: Sequence[int]) -> ControlArray:
     """One control; missing values are 0."""
     one = np.zeros(1, CONTROL_DTYPE)
     one["cookie"], one["arm"], one["law"] = cookie, arm, law
@@ -59,4 +60,239 @@ def a_window_is_obeyed_within_a_round_trip(context: Context) -> None:
     context.end(flow)
 
 
-CHECKS = (a_window_is_obeyed_within_a_round_trip,)
+def what_does_not_fit_is_refused_and_changes_nothing(context: Context) -> None:
+    flow = context.flow()
+    ltp, spine, cubic = (context.arm_id(name) for name in ("ltp", "spine", "cubic"))
+    switch(context.datapath, context.traffic, flow, ltp, "ltp")
+    to_window(context, flow, "ltp", 20)
+    one = CONTROL_ONE
+    unfit = [
+        (ltp, ControlLaw.WINDOW, (0,)),
+        (ltp, ControlLaw.WINDOW, (20, 1)),
+        (ltp, ControlLaw.AIMD, (1, 1, 1, 1)),
+        (ltp, ControlLaw.NONE, (20,)),
+        (ltp, 99, (20,)),
+        (cubic, ControlLaw.CUBIC, (one // 2, one)),
+        (0, ControlLaw.WINDOW, (20,)),
+        (0xFFFFFFFF, ControlLaw.WINDOW, (20,)),
+        (spine, ControlLaw.WINDOW, (20,)),
+        (spine, ControlLaw.AIMD, (one // 2 + 1, 0, 0, 0)),
+        (spine, ControlLaw.AIMD, (0, 0, 2 * one + 1, 0)),
+        (spine, ControlLaw.AIMD, (0, 0, 0, one + 1)),
+        (spine, ControlLaw.CUBIC, (one // 5, one)),
+        (spine, ControlLaw.CUBIC, (one // 2, 11 * one)),
+    ]
+    batch = np.concatenate([control(flow.cookie, arm, law, values) for arm, law, values in unfit])
+    result = context.datapath.control(batch)
+    require(result == ControlResult(0, 0, len(unfit), 0), str(result))
+    result = context.datapath.control(control(12345, ltp, ControlLaw.WINDOW, (20,)))
+    require(result == ControlResult(0, 1, 0, 0), str(result))
+    context.traffic.pump(0.1)
+    require(TcpInfo.of(flow.client).snd_cwnd == 20, "a refused control changed the window")
+    # Half and twice is what one control may do; a control may be for the arm that does not run, too.
+    for wanted, given in ((1000, 40), (1, 20)):
+        result = send(context, flow, "ltp", ControlLaw.WINDOW, wanted)
+        require(result == CLAMPED, str(result))
+        context.traffic.pump(0.1)
+        found = TcpInfo.of(flow.client).snd_cwnd
+        require(found == given, f"{wanted} became {found} instead of {given}")
+    require(send(context, flow, "spine", ControlLaw.AIMD, 0.1, 0.1, 1, 0.5) == TAKEN, "not kept")
+    # More than an attribute holds.
+    batch = np.repeat(control(flow.cookie, ltp, ControlLaw.WINDOW, (20,)), 5000)
+    require(context.datapath.control(batch) == ControlResult(5000, 0, 0, 0), "a long batch")
+    context.end(flow)
+
+
+def a_flow_enters_with_the_control_that_it_has(context: Context) -> None:
+    flow = context.flow()
+    ids = {name: context.arm_id(name) for name in ("ltp", "jury", "cubic")}
+    switch(context.datapath, context.traffic, flow, ids["ltp"], "ltp")
+    to_window(context, flow, "ltp", 20)
+    require(send(context, flow, "jury", ControlLaw.WINDOW, 15) == TAKEN, "not kept")
+    switch(context.datapath, context.traffic, flow, ids["jury"], "jury")
+    context.traffic.pump(0.03)
+    require(TcpInfo.of(flow.client).snd_cwnd == 15, "the stored window is not taken")
+    switch(context.datapath, context.traffic, flow, ids["ltp"], "ltp")
+    context.traffic.pump(0.03)
+    require(TcpInfo.of(flow.client).snd_cwnd == 20, "the window of before is not taken again")
+    # One that is too old is none: the flow goes on from where it is, upwards.
+    switch(context.datapath, context.traffic, flow, ids["jury"], "jury")
+    context.traffic.pump(1.5)
+    switch(context.datapath, context.traffic, flow, ids["ltp"], "ltp")
+    before = TcpInfo.of(flow.client).snd_cwnd
+    context.traffic.pump(0.2)
+    after = TcpInfo.of(flow.client).snd_cwnd
+    require(before <= after <= before + 20, f"{before} packets, then {after}")
+    context.end(flow)
+
+
+def a_window_holds_under_random_loss(context: Context) -> None:
+    flow = context.flow()
+    switch(context.datapath, context.traffic, flow, context.arm_id("ltp"), "ltp")
+    to_window(context, flow, "ltp", 20)
+    context.link.shape(loss_percent=1)
+    before = context.datapath.flow(flow.cookie).record[0]
+    windows: set[int] = set()
+
+    def look() -> bool:
+        windows.add(TcpInfo.of(flow.client).snd_cwnd)
+        return False
+
+    received = flow.received
+    for _ in range(10):
+        send(context, flow, "ltp", ControlLaw.WINDOW, 20)
+        context.traffic.pump(0.3, look)
+    lost = int(context.datapath.flow(flow.cookie).record[0]["total_lost"] - before["total_lost"])
+    require(lost >= 20, f"only {lost} packets were lost")
+    require(windows == {20}, f"the window went through {sorted(windows)}")
+    rate = 8 * (flow.received - received) / 3
+    require(rate > 0.8 * 20 * PACKET_BYTES * 8 / 0.012, f"{rate / 1e6:.1f} Mbit/s")
+    context.link.shape()
+    context.end(flow)
+
+
+def a_timeout_collapses_the_window_and_slow_start_brings_it_back(context: Context) -> None:
+    for name, law, values in (
+        ("ltp", ControlLaw.WINDOW, (20.0,)),
+        ("spine", ControlLaw.AIMD, (0.1, 0.1, 2, 0.9)),
+        ("spine", ControlLaw.CUBIC, (0.9, 0.4)),
+    ):
+        flow = context.flow()
+        switch(context.datapath, context.traffic, flow, context.arm_id("ltp"), "ltp")
+        to_window(context, flow, "ltp", 20)
+        send(context, flow, name, law, *values)
+        switch(context.datapath, context.traffic, flow, context.arm_id(name), name) if name != "ltp" else None
+        context.link.shape(loss_percent=100)
+        windows: list[int] = []
+
+        def look(flow: Flow = flow, windows: list[int] = windows) -> bool:
+            windows.append(TcpInfo.of(flow.client).snd_cwnd)
+            return False
+
+        context.traffic.pump(0.5, look)
+        context.link.shape()
+        for _ in range(10):
+            send(context, flow, name, law, *values)
+            context.traffic.pump(0.2, look)
+        require(min(windows) <= 2, f"{name}: the window stayed at {min(windows)}")
+        require(windows[-1] >= 16, f"{name}, {law.name}: back at {windows[-1]} of 20")
+        require(name != "ltp" or windows[-1] == 20, f"{windows[-1]} instead of the window asked for")
+        context.end(flow)
+
+
+def silence_makes_a_window_reno_and_then_the_fallback(context: Context) -> None:
+    flow = context.flow()
+    switch(context.datapath, context.traffic, flow, context.arm_id("owl"), "owl")
+    to_window(context, flow, "owl", 12)
+    context.traffic.pump(0.9)
+    require(TcpInfo.of(flow.client).snd_cwnd == 12, "the window moved within a second of its control")
+    context.traffic.pump(0.6)
+    later = TcpInfo.of(flow.client).snd_cwnd
+    # A packet a round trip of 10 ms or more, from a second after the control on.
+    require(12 < later <= 12 + 60, f"{later} packets")
+    require(flow.congestion == "m/owl", flow.congestion)
+    context.datapath.set_config(watchdog_ms=300)
+    context.datapath.select(commands({flow.cookie: context.arm_id("owl")}))
+    context.traffic.pump(2, lambda: flow.congestion == "m/cubic")
+    require(flow.congestion == "m/cubic", flow.congestion)
+    # Controls are a sign of life, as selections are.
+    switch(context.datapath, context.traffic, flow, context.arm_id("owl"), "owl")
+    for _ in range(10):
+        send(context, flow, "owl", ControlLaw.WINDOW, 12)
+        context.traffic.pump(0.1)
+    require(flow.congestion == "m/owl", flow.congestion)
+    context.datapath.set_config(watchdog_ms=0)
+    context.end(flow)
+
+
+def _growth(context: Context, flow: Flow, duration_s: float) -> float:
+    """Packets that the window gains for each acknowledged one."""
+    before = context.datapath.flow(flow.cookie).record[0]
+    context.traffic.pump(duration_s)
+    after = context.datapath.flow(flow.cookie).record[0]
+    delivered = int(after["total_delivered"] - before["total_delivered"])
+    require(delivered > 100, f"only {delivered} packets")
+    return (int(after["snd_cwnd"]) - int(before["snd_cwnd"])) / delivered
+
+
+def spine_moves_by_its_parameters(context: Context) -> None:
+    context.link.shape(rate_mbit=100, delay_ms=20)
+    flow = context.flow()
+    switch(context.datapath, context.traffic, flow, context.arm_id("spine"), "spine")
+    # Until its first loss a flow is in Spine's slow start, whatever the parameters.
+    send(context, flow, "spine", ControlLaw.AIMD, 0, 0, 0, 1)
+    slow = _growth(context, flow, 0.15)
+    require(0.05 < slow < 0.12, f"slow start grows by {slow:.3f} a packet")
+    context.link.shape(rate_mbit=100, delay_ms=20, loss_percent=20)
+    context.traffic.pump(0.1)
+    context.link.shape(rate_mbit=100, delay_ms=20)
+    context.traffic.pump(0.3)
+    expected = ((0, 0.25, 0, -0.25), (0.1, 0.5, 2, 0.1), (0.02, 0.5, 2, 0.02), (0, 0.05, 0, -0.05))
+    for thr, lat, tol, wanted in expected:
+        require(send(context, flow, "spine", ControlLaw.AIMD, thr, lat, tol, 1) == TAKEN, "not taken")
+        if wanted == -0.25:
+            # Down to the smallest window, to have room above.
+            context.traffic.pump(2)
+            record = context.datapath.flow(flow.cookie).record[0]
+            require(record["snd_cwnd"] == 2, f"it does not shrink: {record}")
+            continue
+        grown = _growth(context, flow, 1.5 if wanted > 0 else 0.3)
+        require(abs(grown / wanted - 1) < 0.25, f"{wanted} a packet by Eq. 3, {grown:.4f} measured")
+    # Eq. 4: a loss event leaves alpha_loss of the window.
+    for share in (1.0, 0.5):
+        send(context, flow, "spine", ControlLaw.AIMD, 0.05, 0, 2, share)
+        context.traffic.pump(1.5)
+        send(context, flow, "spine", ControlLaw.AIMD, 0, 0, 2, share)
+        context.traffic.pump(0.05)
+        before = TcpInfo.of(flow.client).snd_cwnd
+        context.link.shape(rate_mbit=100, delay_ms=20, loss_percent=3)
+        found: list[int] = []
+
+        def cut(flow: Flow = flow, found: list[int] = found, before: int = before) -> bool:
+            found.append(TcpInfo.of(flow.client).snd_cwnd)
+            return found[-1] != before
+
+        context.traffic.pump(1, cut)
+        context.link.shape(rate_mbit=100, delay_ms=20)
+        require(found[-1] == int(before * share), f"{before} packets, then {found[-1]} with {share}")
+    context.link.shape()
+    context.end(flow)
+
+
+def cubic_moves_by_its_constants(context: Context) -> None:
+    reached = {}
+    for c in (0.01, 10.0):
+        context.link.shape(rate_mbit=100, delay_ms=80)
+        flow = context.flow()
+        switch(context.datapath, context.traffic, flow, context.arm_id("ltp"), "ltp")
+        to_window(context, flow, "ltp", 20)
+        send(context, flow, "spine", ControlLaw.CUBIC, 0.5, c)
+        # It goes on in congestion avoidance.
+        switch(context.datapath, context.traffic, flow, context.arm_id("spine"), "spine")
+        context.link.shape(rate_mbit=100, delay_ms=80, loss_percent=5)
+        found = [TcpInfo.of(flow.client).snd_cwnd]
+
+        def cut(flow: Flow = flow, found: list[int] = found) -> bool:
+            found.append(TcpInfo.of(flow.client).snd_cwnd)
+            return found[-1] < found[-2]
+
+        require(context.traffic.pump(3, cut), "no loss cut the window")
+        context.link.shape(rate_mbit=100, delay_ms=80)
+        require(abs(found[-1] - found[-2] / 2) <= 1, f"{found[-2]} packets, then {found[-1]} with beta 0.5")
+        context.traffic.pump(3)
+        reached[c] = TcpInfo.of(flow.client).snd_cwnd
+        context.end(flow)
+    context.link.shape()
+    require(reached[10.0] > 1.5 * reached[0.01], f"packets by C: {reached}")
+
+
+CHECKS = (
+    a_window_is_obeyed_within_a_round_trip,
+    what_does_not_fit_is_refused_and_changes_nothing,
+    a_flow_enters_with_the_control_that_it_has,
+    a_window_holds_under_random_loss,
+    a_timeout_collapses_the_window_and_slow_start_brings_it_back,
+    silence_makes_a_window_reno_and_then_the_fallback,
+    spine_moves_by_its_parameters,
+    cubic_moves_by_its_constants,
+)

@@ -81,8 +81,9 @@ static bool reaches_policy(const struct request *r, bool dump)
 	if (dump)
 		return cmd == MUTANT_CMD_ARM_GET || cmd == MUTANT_CMD_FLOW_GET ||
 		       cmd == MUTANT_CMD_STEP_GET;
-	return cmd >= MUTANT_CMD_ARM_GET && cmd <= MUTANT_CMD_CONFIG_SET &&
-	       cmd != MUTANT_CMD_STEP_GET;
+	return cmd == MUTANT_CMD_CONTROL ||
+	       (cmd >= MUTANT_CMD_ARM_GET && cmd <= MUTANT_CMD_CONFIG_SET &&
+		cmd != MUTANT_CMD_STEP_GET);
 }
 
 static void answers_read(const struct request *r, bool dump)

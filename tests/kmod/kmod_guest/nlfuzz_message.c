@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Makes the messages of `nlfuzz`: valid ones for live flows, most of them then broken. */
+#include "controls.h"
 #include "nlfuzz.h"
 
 enum breakage {
@@ -27,7 +28,7 @@ static __u32 some_arm(void)
 {
 	static const __u32 edges[] = { 0, 1, 2, 11, 12, 15, 16, 20, 21, 255, 256, 0x7fffffff, ~0U };
 
-	return rnd_below(&seed, 4) ? 1 + rnd_below(&seed, 11)
+	return rnd_below(&seed, 4) ? 1 + rnd_below(&seed, 15)
 				   : any_of(edges, sizeof(edges) / sizeof(*edges));
 }
 
@@ -59,6 +60,17 @@ static void put_commands(struct request *r)
 			.reserved = rnd_below(&seed, 8) ? 0 : rnd(&seed),
 		};
 	request_attr(r, MUTANT_A_COMMAND_COMMANDS, commands, n * sizeof(*commands));
+}
+
+static void put_controls(struct request *r)
+{
+	static struct mutant_control controls[MUTANT_CONTROLS_MAX];
+	static const __u32 counts[] = { 0, 1, 2, 3, 64, MUTANT_CONTROLS_MAX };
+	size_t i, n = any_of(counts, sizeof(counts) / sizeof(*counts));
+
+	for (i = 0; i < n; i++)
+		controls[i] = control_at_random(&seed, some_cookie());
+	request_attr(r, MUTANT_A_CONTROL_CONTROLS, controls, n * sizeof(*controls));
 }
 
 static void put_config(struct request *r)
@@ -93,7 +105,7 @@ static bool build(struct request *r)
 		request_attr(r, MUTANT_A_ARM_NAME, name, strlen(name) + 1);
 		return false;
 	}
-	switch (what % 8) {
+	switch (what % 9) {
 	case 0:
 		request_start(r, family, MUTANT_CMD_ARM_GET, NLM_F_ACK);
 		put_u32(r, MUTANT_A_ARM_ID, some_arm());
@@ -121,6 +133,10 @@ static bool build(struct request *r)
 		return false;
 	case 6:
 		request_start(r, family, MUTANT_CMD_CONFIG_GET, NLM_F_ACK);
+		return false;
+	case 7:
+		request_start(r, family, MUTANT_CMD_CONTROL, NLM_F_ACK);
+		put_controls(r);
 		return false;
 	default:
 		request_start(r, family, dumps[rnd_below(&seed, 3)], NLM_F_DUMP);

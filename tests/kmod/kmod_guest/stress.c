@@ -7,7 +7,8 @@
  * Keeps FLOWS connections under `mutant` open from here to a sink that this program serves in the
  * network namespace NETNS at ADDRESS. Each sends a random number of bytes and ends, one in eight by
  * a reset, and another takes its place. Every few milliseconds one batch gives every flow a random
- * arm; every few batches the aggregates are read and their sums kept. It goes on until the module
+ * arm, and another random parameters, partly nonsense, to the learned ones; every few batches the
+ * aggregates are read and their sums kept. It goes on until the module
  * has counted SWITCHES switches, lets the flows end, and prints one JSON object.
  */
 #include <arpa/inet.h>
@@ -20,13 +21,12 @@
 #define ROUND_NS	20000000LL
 #define ROUNDS_A_STEP	4
 #define HISTORY		16384
-#define FIRST_ARM	1
-#define LAST_ARM	11
 
 static struct life lives[HISTORY];
-static int control, events;
-static __u16 family;
+static int events;
 
+int control;
+__u16 family;
 struct stress_count count;
 __u64 seed;
 
@@ -180,42 +180,6 @@ static size_t dump(__u8 cmd, __u16 attr, bool fold)
 	}
 }
 
-static void select_at_random(size_t flows)
-{
-	static struct mutant_command commands[FLOWS_MAX];
-	static struct request r;
-	__u8 reply[4096];
-	const struct nlmsghdr *h = (const struct nlmsghdr *)reply;
-	const void *attrs;
-	__u32 value;
-	size_t i, n = 0, len;
-
-	for (i = 0; i < flows; i++)
-		if (sources[i].fd >= 0 && sources[i].connected)
-			commands[n++] = (struct mutant_command){
-				.cookie = sources[i].life->cookie,
-				.arm = FIRST_ARM + rnd_below(&seed, LAST_ARM - FIRST_ARM + 1),
-			};
-	if (!n)
-		return;
-	request_start(&r, family, MUTANT_CMD_SELECT, 0);
-	request_attr(&r, MUTANT_A_COMMAND_COMMANDS, commands, n * sizeof(*commands));
-	if (send(control, r.data, r.len, 0) < 0 || recv(control, reply, sizeof(reply), 0) < 0)
-		die("select");
-	if (h->nlmsg_type == NLMSG_ERROR) {
-		fprintf(stderr, "select refused: %d\n", *(int *)NLMSG_DATA(h));
-		exit(1);
-	}
-	attrs = message_attrs(h, &len);
-	count.batches++;
-	memcpy(&value, attr_data(attr_find(attrs, len, MUTANT_A_COMMAND_APPLIED)), sizeof(value));
-	count.applied += value;
-	memcpy(&value, attr_data(attr_find(attrs, len, MUTANT_A_COMMAND_UNKNOWN)), sizeof(value));
-	count.unknown += value;
-	memcpy(&value, attr_data(attr_find(attrs, len, MUTANT_A_COMMAND_REFUSED)), sizeof(value));
-	count.refused += value;
-}
-
 static __u64 switches(void)
 {
 	__u64 sum = 0;
@@ -236,7 +200,8 @@ static void report(size_t left)
 	printf("{");
 	FIELD(started), FIELD(completed), FIELD(reset), FIELD(bytes_sent), FIELD(bytes_received);
 	FIELD(wrong_bytes), FIELD(wrong_lengths), FIELD(batches), FIELD(applied), FIELD(unknown);
-	FIELD(refused), FIELD(records), FIELD(births), FIELD(deaths), FIELD(fallbacks);
+	FIELD(refused), FIELD(controlled), FIELD(unfit), FIELD(clamped);
+	FIELD(records), FIELD(births), FIELD(deaths), FIELD(fallbacks);
 	FIELD(totals_wrong), FIELD(credits_wrong), FIELD(acked_wrong), FIELD(events_lost);
 #undef FIELD
 	printf("\"switches\": %llu, \"flows_left\": %zu, \"without_death\": %zu}\n",
@@ -280,6 +245,7 @@ int main(int argc, char **argv)
 			continue;
 		next = now_ns() + ROUND_NS;
 		select_at_random(flows);
+		control_at_random_all(flows);
 		if (count.batches % ROUNDS_A_STEP == 0) {
 			dump(MUTANT_CMD_STEP_GET, MUTANT_A_STEP_RECORDS, true);
 			draining = draining || switches() >= wanted;

@@ -17,6 +17,7 @@ from .steering import commands, switch
 
 ARMS = (
     "cubic", "bbr", "vegas", "westwood", "hybla", "htcp", "veno", "yeah", "bic", "highspeed", "illinois",
+    "ltp", "jury", "spine", "owl",
 )  # fmt: skip
 PROBE = "/lib/mutant/tcp_probecc.ko"
 COUNTERS = Path("/sys/module/tcp_probecc/parameters")
@@ -58,7 +59,7 @@ def every_pair_of_arms_both_ways(context: Context) -> None:
         cut = new["ssthresh"] < old["ssthresh"] and new["ssthresh"] <= new["snd_cwnd"] + 2
         if not cut:
             carried.append((before, after, int(old["snd_cwnd"]), int(new["snd_cwnd"])))
-        context.traffic.pump(0.05)
+        context.traffic.pump(0.03)
     # BBR sets its own window all the time; every other arm goes on from the one that it finds.
     steady = [c for c in carried if "bbr" not in c[:2]]
     broken = [c for c in steady if not 0.8 * c[2] - 2 <= c[3] <= 1.25 * c[2] + 10]
@@ -134,24 +135,32 @@ def heap_of_a_frozen_arm_is_freed(context: Context) -> None:
     require(counter("releases") - releases == 20, "a frozen state was not released")
 
 
-def leaving_bbr_stops_pacing_and_leaves_ssthresh_sane(context: Context) -> None:
+def leaving_an_arm_that_paces_stops_pacing(context: Context) -> None:
     probe = context.datapath.load_arm("probecc")
-    bbr = context.arm_id("bbr")
-    for asked, expected in ((None, PACING_NONE), (100_000_000, PACING_NEEDED)):
+    for name, asked, expected in (
+        ("bbr", None, PACING_NONE),
+        ("bbr", 100_000_000, PACING_NEEDED),
+        ("ltp", None, PACING_NONE),
+        ("spine", 100_000_000, PACING_NEEDED),
+    ):
         flow = context.flow()
         if asked is not None:
             flow.client.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, asked)
-        switch(context.datapath, context.traffic, flow, bbr, "bbr")
+        switch(context.datapath, context.traffic, flow, context.arm_id(name), name)
         context.traffic.pump(0.5)
         switch(context.datapath, context.traffic, flow, probe.id, "probecc")
-        require(counter("init_pacing") == expected, f"pacing is {counter('init_pacing')} with {asked}")
+        require(counter("init_pacing") == expected, f"{name} with {asked}: {counter('init_pacing')}")
         context.traffic.pump(0.2)
         before = flow.received
         context.traffic.pump(1)
         rate = 8 * (flow.received - before)
-        require(rate > 10_000_000, f"{rate / 1e6:.1f} of 20 Mbit/s after BBR")
+        require(rate > 10_000_000, f"{rate / 1e6:.1f} of 20 Mbit/s after {name}")
         context.end(flow)
-    # A flow that had lost comes back from BBR with a threshold near what BBR reached.
+
+
+def leaving_bbr_leaves_a_sane_ssthresh(context: Context) -> None:
+    """A flow that had lost comes back from BBR with a threshold near what BBR reached."""
+    probe = context.datapath.load_arm("probecc")
     flow = context.flow()
     switch(context.datapath, context.traffic, flow, probe.id, "probecc")
     context.link.shape(loss_percent=2)
@@ -160,7 +169,7 @@ def leaving_bbr_stops_pacing_and_leaves_ssthresh_sane(context: Context) -> None:
     record = context.datapath.flow(flow.cookie).record[0]
     require(record["total_lost"] > 0, "nothing was lost")
     require(record["ssthresh"] < INFINITE_SSTHRESH, "no threshold after a loss")
-    switch(context.datapath, context.traffic, flow, bbr, "bbr")
+    switch(context.datapath, context.traffic, flow, context.arm_id("bbr"), "bbr")
     context.traffic.pump(0.5)
     switch(context.datapath, context.traffic, flow, context.arm_id("westwood"), "westwood")
     record = context.datapath.flow(flow.cookie).record[0]
@@ -211,7 +220,8 @@ CHECKS = (
     private_bytes_survive_restore_rebase,
     private_bytes_are_released_before_reinit,
     heap_of_a_frozen_arm_is_freed,
-    leaving_bbr_stops_pacing_and_leaves_ssthresh_sane,
+    leaving_an_arm_that_paces_stops_pacing,
+    leaving_bbr_leaves_a_sane_ssthresh,
     an_arm_that_refuses_a_flow_leaves_it_to_the_fallback,
 )
 LAST = (the_probe_can_be_unloaded_after_the_module,)
