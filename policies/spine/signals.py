@@ -23,21 +23,25 @@ _INTERVALS_S: Final = (0.010, 10.0)
 
 @dataclass(frozen=True)
 class Scale:
-    """How an action a within ±1 becomes a parameter: low + (high - low) ((a + 1) / 2) ** power.
-
-    A power above 1 gives more of the action's range to small values, one below 1 to large ones.
+    """How an action within ±1 becomes a parameter: -1 is `low`, 1 is `high`, and between them all steps are
+    equal, or, where it is logarithmic, all ratios.
     """
 
     low: float
     high: float
-    power: float
+    logarithmic: bool
 
 
 SCALES: Final = {
-    # Ranges of Eq. 3 and 4; the powers put the middle at a usable (0.06, 0.13, 0.5, 0.7).
-    Law.AIMD: (Scale(0.0, 0.5, 3.0), Scale(0.0, 0.5, 2.0), Scale(0.0, 2.0, 2.0), Scale(0.0, 1.0, 0.5)),
+    # Within the ranges of Eq. 3 and 4.
+    Law.AIMD: (
+        Scale(0.002, 0.5, logarithmic=True),
+        Scale(0.01, 0.5, logarithmic=True),
+        Scale(0.02, 2.0, logarithmic=True),
+        Scale(0.2, 1.0, logarithmic=False),
+    ),
     # Around Linux's 0.7 and 0.4, within what the executor takes; the paper names none.
-    Law.CUBIC: (Scale(0.3, 0.9, 1.0), Scale(0.01, 4.0, 3.0)),
+    Law.CUBIC: (Scale(0.3, 0.9, logarithmic=False), Scale(0.01, 4.0, logarithmic=True)),
 }
 """Scales of each law's parameters, in its order."""
 
@@ -68,7 +72,7 @@ class SpineSignals:
         self.observation_size = STATISTICS + len(scales)
         self._low = np.array([scale.low for scale in scales])
         self._high = np.array([scale.high for scale in scales])
-        self._power = np.array([scale.power for scale in scales])
+        self._logarithmic = np.array([scale.logarithmic for scale in scales])
         self._delivered_max_pps: Floats = np.zeros(0)
         self._in_force: Floats = np.zeros((0, self.parameters))
 
@@ -115,6 +119,12 @@ class SpineSignals:
         triggered = actions[:, -1] > TRIGGERED
         chosen = np.clip(actions[:, :-1].astype(np.float64), -1.0, 1.0)
         self._in_force[slots] = np.where(triggered[:, None], chosen, self._in_force[slots])
-        parameters = self._low + (self._high - self._low) * ((chosen + 1.0) / 2.0) ** self._power
-        np.minimum(parameters, self._high, out=parameters)
+        share = (chosen + 1.0) / 2.0
+        parameters = np.where(
+            self._logarithmic,
+            self._low * (self._high / self._low) ** share,
+            self._low + (self._high - self._low) * share,
+        )
+        # Rounding must not leave the range, which the kernel checks.
+        np.clip(parameters, self._low, self._high, out=parameters)
         return np.where(triggered[:, None], parameters, np.nan)

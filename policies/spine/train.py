@@ -44,7 +44,7 @@ DURATION_S: Final = 30.0
 TICK_S: Final = 0.002
 """A tenth of the shortest RTT."""
 CONFIG: Final = Td3Config(
-    actor_rate=1e-3,
+    actor_rate=4e-4,
     critic_rate=1e-3,
     discount=0.98,
     batch=64,
@@ -57,6 +57,8 @@ CONFIG: Final = Td3Config(
     trace=0.8,
     random_frames=250,
 )
+ACTION_WEIGHT: Final = 0.05
+"""Table 6's "action control coefficient", of which the paper says no more."""
 HELD_OUT_EPISODES: Final = 8
 
 
@@ -104,6 +106,7 @@ class SpineTrainer:
             size,
             trunk=(Layer("lstm", 128),),
             penalty=PIT_STOP_PENALTY,
+            action_weight=ACTION_WEIGHT,
             config=CONFIG,
             seed=seed,
             device=device,
@@ -131,6 +134,7 @@ class SpineTrainer:
             "scales": [asdict(scale) for scale in SCALES[self._law]],
             "loss_weight": LOSS_WEIGHT,
             "delay_tolerance": DELAY_TOLERANCE,
+            "action_weight": ACTION_WEIGHT,
             "pit_stop_penalty": PIT_STOP_PENALTY,
         }
 

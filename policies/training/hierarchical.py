@@ -122,6 +122,8 @@ class HierarchicalTd3(Td3):
 
     Args:
         penalty: what a trigger costs of the reward (α_psp).
+        action_weight: of the squares of a new sub-policy in the actor's loss; it keeps tanh out of where it
+            is flat.
     """
 
     def __init__(
@@ -131,11 +133,13 @@ class HierarchicalTd3(Td3):
         *,
         trunk: Sequence[Layer],
         penalty: float,
+        action_weight: float,
         config: Td3Config,
         seed: int,
         device: str = "cpu",
     ) -> None:
         self._penalty = penalty
+        self._action_weight = action_weight
         self.hierarchy = actor
         super().__init__(
             actor,
@@ -169,14 +173,12 @@ class HierarchicalTd3(Td3):
         observations = batch.observations[:, self.config.burn_in :]
         fresh, probability, _, _ = self.hierarchy.considered(observations, state)
         held = observations[..., -self.hierarchy.action_size :]
-        value = critic.value(features, _triggered(fresh))
-        gain = value.detach() - critic.value(features, _untriggered(held)).detach()
-        return value + probability[..., 0] * gain
-
-
-def _triggered(sub_policy: Tensor) -> Tensor:
-    return nn.functional.pad(sub_policy, (0, 1), value=1.0)
-
-
-def _untriggered(sub_policy: Tensor) -> Tensor:
-    return nn.functional.pad(sub_policy, (0, 1), value=-1.0)
+        proposed, kept = (
+            nn.functional.pad(fresh, (0, 1), value=1.0),
+            nn.functional.pad(held, (0, 1), value=-1.0),
+        )
+        with torch.no_grad():
+            # With noise, as the one in force had it too: else triggering would seem to pay for that alone.
+            gain = critic.value(features, self._smoothed(proposed)) - critic.value(features, kept)
+        value = critic.value(features, proposed) + probability[..., 0] * gain
+        return value - self._action_weight * fresh.square().sum(dim=2)
