@@ -33,7 +33,7 @@ DURATION_S: Final = 10.0
 TICK_S: Final = 0.002
 """Twice as fast as ticks of 1 ms, and hardly less true from base RTTs of 5 ms on."""
 CONFIG: Final = DqnConfig(
-    rate=1e-3, discount=0.93, batch=256, replay=150_000, target_every=200, epsilon_frames=3_000
+    rate=7e-4, discount=0.93, batch=256, replay=150_000, target_every=200, epsilon_frames=3_000
 )
 HELD_OUT_EPISODES: Final = 4
 
@@ -77,7 +77,7 @@ class OwlTrainer:
 
     def networks(self, agent: Dqn) -> Networks:
         """See `Trainer`."""
-        return {"q": (agent.network.layers, agent.network.arrays())}
+        return {"q": (agent.average.layers, agent.average.arrays())}
 
     def settings(self) -> Mapping[str, object]:
         """See `Trainer`."""
@@ -104,7 +104,10 @@ def trainer(variant: str) -> OwlTrainer:
             variant, OWL_LOSS, replace(region, trace_share=0.1, cubic_share=0.0), Roster(window=3)
         )
     return OwlTrainer(
-        "owl", OWL_UTILITY, replace(region, trace_share=0.4, flows=(1, 2)), Roster(window=2, cubic=1)
+        "owl",
+        OWL_UTILITY,
+        replace(region, trace_share=0.4, flows=(1, 2), cubic_share=0.75),
+        Roster(window=2, cubic=1),
     )
 
 

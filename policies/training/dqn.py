@@ -2,6 +2,7 @@
 """DQN (Mnih et al. 2015) for Owl: experience replay, a target network, ε-greedy (Owl §III, Table II).
 
 No double or dueling variant: Owl saw no difference (§III-B). Every transition bootstraps, as in `td3`.
+What is exported, and acts without exploration, is a running average of the weights: single ones still move.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ class DqnConfig:
     epsilon_frames: int = 10_000
     """Frames over which ε falls, linearly."""
     gradient_clip: float = 10.0
+    average: float = 0.998
+    """What a gradient step leaves of the running average of the weights."""
 
 
 class Dqn:
@@ -67,6 +70,7 @@ class Dqn:
         self._choices = choices
         self.network = Stack(observation_size, (*hidden, Layer("dense", choices))).to(self.device)
         self._target = copy.deepcopy(self.network)
+        self.average = copy.deepcopy(self.network)
         self._optimiser = torch.optim.Adam(self.network.parameters(), lr=config.rate)
         self.replay = Replay(config.replay, 1, observation_size, 1, 0)
         self._recorder = Recorder(self.replay, 1, 1)
@@ -92,7 +96,8 @@ class Dqn:
         if explore:
             self.finish(seen)
         with torch.no_grad():
-            values = self._values(self.network, torch.from_numpy(seen.observations).to(self.device))
+            network = self.network if explore else self.average
+            values = self._values(network, torch.from_numpy(seen.observations).to(self.device))
         best = values.argmax(dim=1).cpu().numpy()
         if explore:
             random = self.rng.random(len(best)) < self.epsilon
@@ -125,6 +130,8 @@ class Dqn:
             loss.backward()
             nn.utils.clip_grad_norm_(self.network.parameters(), self.config.gradient_clip)
             self._optimiser.step()
+            for kept, new in zip(self.average.parameters(), self.network.parameters(), strict=True):
+                kept.data.lerp_(new.data, 1.0 - self.config.average)
             losses.append(float(loss.detach()))
             self._updates += 1
             if self._updates % self.config.target_every == 0:
@@ -143,6 +150,7 @@ class Dqn:
         return {
             "network": self.network.state_dict(),
             "target": self._target.state_dict(),
+            "average": self.average.state_dict(),
             "optimiser": self._optimiser.state_dict(),
             "counts": {"frames": self._frames, "updates": self._updates},
         }
@@ -152,6 +160,7 @@ class Dqn:
         for name, part in (
             ("network", self.network),
             ("target", self._target),
+            ("average", self.average),
             ("optimiser", self._optimiser),
         ):
             part.load_state_dict(state[name])
