@@ -8,9 +8,10 @@ would have let the sender see (observation), throws out those that saw otherwise
 pool up again with altered copies of those left (resampling).
 
 Some of the text cannot be meant as printed. What is done here, and what was measured, is in the README:
-Eq. 3 adds the loss jitter; Eq. 5 is read so that one wrong signal is enough to be thrown out; the bounds of
-Eq. 4 pull a little from their allowed side, too; other flows' rates change by ±O_j, not only upwards; and
-a share of each pool starts from anew, or it would settle on what it believed first.
+Eq. 3 adds the loss jitter; Eq. 4 bounds the throughput, while the RTT above the smallest is compared as the
+other signals are; Eq. 5 is read so that one wrong signal is enough to be thrown out; other flows' rates
+change by ±O_j, not only upwards; and a share of each pool starts from anew, or it would settle on what it
+believed first.
 
 The filter runs where policies are trained and estimators judged, not in the daemon (§7.4).
 """
@@ -32,7 +33,7 @@ PARTICLES: Final = 1000
 QUANTILES: Final = (0.1, 0.9)
 """§5: the range is between these, lest a stray particle widens it."""
 _LEAST: Final = np.float32(1e-6)
-FRESH: Final = 0.2
+FRESH: Final = 0.25
 """Share of the pool that is drawn anew each time: "to restore correct estimations even if the estimation
 direction diverges" (§4), which copies altered by a few percent cannot."""
 LONGEST_GAP_S: Final = 0.5
@@ -46,7 +47,6 @@ class Noise:
     Attributes:
         delay_gap, throughput_gap, loss_gap: ω, how much a second of delay, a throughput that is off by its
             own size, and a loss of everything weigh in Eq. 5.
-        slack_gap: as `throughput_gap`, of a throughput further below the largest than it need be (Eq. 4).
         others_gradient: O_j, relative change of the other flows' rate, a second.
         delay_jitter_s: D_j.
         rate_jitter: C_j, relative.
@@ -56,7 +56,6 @@ class Noise:
     delay_gap: float = 50.0
     throughput_gap: float = 10.0
     loss_gap: float = 10.0
-    slack_gap: float = 1.0
     others_gradient: float = 1.5
     delay_jitter_s: float = 0.02
     rate_jitter: float = 0.05
@@ -229,13 +228,12 @@ class ParticleFilter:
         observed = {name: getattr(seen, name).astype(np.float32)[row] for name in PathSignals.names()}
         share_before, share = _throughput(before), _throughput(after)
         kept_before, kept = self._kept(before), self._kept(after)
-        above = share - observed["throughput"]
         gaps = (
             noise.delay_gap * np.abs(observed["rtt_change_s"] - (after.delay_s - before.delay_s)),
             noise.throughput_gap
             * np.abs(observed["throughput_ratio"] - share / np.maximum(share_before, _LEAST)),
             noise.loss_gap * np.abs(observed["kept_ratio"] - kept / kept_before),
-            np.maximum(noise.throughput_gap * above, -noise.slack_gap * above),
+            noise.throughput_gap * np.maximum(0.0, share - observed["throughput"]),
             noise.delay_gap * np.abs(observed["rtt_s"] - after.delay_s),
         )
         odds = np.ones(len(row), np.float32)

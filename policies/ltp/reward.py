@@ -34,7 +34,7 @@ class Weights:
     delay: float = 10.0
     rate: float = 0.2
     others: float = 0.2
-    offset: float = 1.6
+    offset: float = 1.2
     loss: float = 5.0
     fairness: float = 1.0
     tolerance: float = 1.15
@@ -56,21 +56,21 @@ def probe_reward(ranges: Ranges, weights: Weights) -> Floats:
 
 
 def performance_reward(
-    utilisation: Floats, loss: Floats, delay_ratio: Floats, unfairness: Floats, weights: Weights
+    throughput: Floats, loss: Floats, delay_ratio: Floats, unfairness: Floats, weights: Weights
 ) -> Floats:
     """R_perf (Eq. 12 and 13), arrays of one shape.
 
     Eq. 12 adds β_fair R_fair, which grows with unfairness (Eq. 14); here it is taken away.
 
     Args:
-        utilisation: throughput over capacity.
+        throughput: relative to thr_max.
         loss: lost share of the packets.
         delay_ratio: RTT over the base RTT.
         unfairness: Eq. 14.
         weights: coefficients.
     """
     delay = np.where(delay_ratio <= weights.tolerance, 1.0, delay_ratio)
-    return (utilisation - weights.loss * loss) / delay - weights.fairness * unfairness
+    return (throughput - weights.loss * loss) / delay - weights.fairness * unfairness
 
 
 def unfairness(throughput_pps: Floats, present: Bools) -> Floats:

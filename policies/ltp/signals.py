@@ -21,12 +21,13 @@ INTERVAL_S: Final = 0.030
 """Table 4."""
 ALPHA: Final = 0.025
 """Largest relative change of the window in an interval (Eq. 8); the value of Astraea, whose rule it is."""
+SWIFT_RTT_S: Final = 0.1
+"""Beyond it α shrinks with the RTT, so that the window changes by no more than 9 % in a round trip. An action is
+heard of an RTT later; the more of them in between, the wider a window swings about what fits."""
 NEW_FLOW_PKTS: Final = 10.0
 """A flow that comes with no more than this is at its very beginning (RFC 6928): it starts slowly first."""
-DELAY_TOLERANCE: Final = 1.15
-"""β_lat, Table 4: a delay below this times the smallest counts as no queue."""
-LEAST_QUEUE_S: Final = 0.004
-"""Slow start takes no delay below this for a queue, however small the RTT: jitter makes as much."""
+QUEUE_S: Final = (0.004, 0.016)
+"""Slow start takes an eighth of the smallest RTT, within these, for a queue, as HyStart does."""
 SLOW_START_LOSS: Final = 0.05
 """Slow start ends at this loss; random loss is well below."""
 SLOW_START_LOST_PKTS: Final = 3.0
@@ -138,7 +139,8 @@ class WindowSignals:
         """See `Signals`."""
         window_pkts: Floats = np.minimum(self._window_pkts[slots], 1.25 * interval.window_pkts)
         action = actions[:, 0].astype(np.float64)
-        change = np.where(action >= 0.0, 1.0 + ALPHA * action, 1.0 / (1.0 - ALPHA * action))
+        alpha = ALPHA * np.minimum(1.0, SWIFT_RTT_S / interval.rtt_min_s)
+        change = np.where(action >= 0.0, 1.0 + alpha * action, 1.0 / (1.0 - alpha * action))
         starting = self._starting[slots]
         if starting.any():
             ends = starting & _queue_is_met(interval)
@@ -158,8 +160,7 @@ class WindowSignals:
 
 def _queue_is_met(interval: Interval) -> Bools:
     """Slow start has filled the path: its packets queue, or get lost in numbers."""
-    queue_s = interval.rtt_s - interval.rtt_min_s
-    queues = queue_s > np.maximum((DELAY_TOLERANCE - 1.0) * interval.rtt_min_s, LEAST_QUEUE_S)
+    queues = interval.rtt_s - interval.rtt_min_s > np.clip(interval.rtt_min_s / 8.0, *QUEUE_S)
     resolved_pkts = interval.acked_pkts + interval.lost_pkts
     lost = interval.lost_pkts >= SLOW_START_LOSS * resolved_pkts
     return queues | (lost & (interval.lost_pkts >= SLOW_START_LOST_PKTS))

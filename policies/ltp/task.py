@@ -31,8 +31,9 @@ ORACLE: Final = 2
 class LtpTask(SignalsTask):
     """See the module's text.
 
-    The throughput of Eq. 12 is that of all flows of the link, as in Astraea, whose global reward the
-    paper follows: with each flow's own, taking from others would pay as much as unfairness costs.
+    thr_max of Eq. 12 is the throughput that a flow could have: all that the others leave, and its fair share
+    if they leave less; what goes beyond counts for nothing. Relative to the capacity, giving way to Cubic
+    would pay better than standing up to it, and taking from others nearly as well as being fair.
 
     Args:
         signals: what the policy sees.
@@ -80,13 +81,16 @@ class LtpTask(SignalsTask):
         n = self.agents
         weight = min(1.0, interval.length_s / FAIRNESS_WINDOW_S)
         self._average_pps += weight * (interval.delivered_pps - self._average_pps)
-        utilisation = np.minimum(1.0, interval.delivered_pps.sum(axis=0) / interval.capacity_pps)
+        total_pps, flows = interval.delivered_pps.sum(axis=0), np.maximum(1, interval.active.sum(axis=0))
+        own_pps, capacity_pps = interval.delivered_pps[:n], interval.capacity_pps
+        could_have_pps = np.maximum(capacity_pps / flows, capacity_pps - (total_pps - own_pps))
+        attained = np.minimum(1.0, own_pps / could_have_pps)
         lost, acked = interval.lost_pkts[:n], interval.acked_pkts[:n]
         loss = np.divide(lost, lost + acked, out=np.zeros_like(lost), where=lost + acked > NOTHING)
         uneven = unfairness(self._average_pps, interval.active)
         delay_ratio = interval.rtt_s[:n] / self._base_s[:n]
-        self.performance = performance_reward(utilisation, loss, delay_ratio, uneven, self._weights)
-        self._see_truth(interval, utilisation, delay_ratio, uneven, loss)
+        self.performance = performance_reward(attained, loss, delay_ratio, uneven, self._weights)
+        self._see_truth(interval, delay_ratio, uneven, loss)
         total = self._weights.performance * self.performance
         if self._particles:
             self._filter.update(self._slots, interval.flat(n))
@@ -95,19 +99,14 @@ class LtpTask(SignalsTask):
         return total
 
     def _see_truth(
-        self,
-        interval: SimulatedInterval,
-        utilisation: Floats,
-        delay_ratio: Floats,
-        uneven: Floats,
-        loss: Floats,
+        self, interval: SimulatedInterval, delay_ratio: Floats, uneven: Floats, loss: Floats
     ) -> None:
         n = self.agents
         flows = np.maximum(1, interval.active.sum(axis=0))
         fair_pkts = interval.capacity_pps * self._base_s[:n] / flows
         own = self._average_pps[:n] / np.maximum(self._average_pps.sum(axis=0), 1e-9)
         truths = (
-            utilisation,
+            np.minimum(1.0, interval.delivered_pps.sum(axis=0) / interval.capacity_pps),
             np.log1p(interval.queued_pkts / interval.capacity_pps / 0.005),
             np.log(delay_ratio),
             np.log(self._base_s[:n] / 0.030),
