@@ -22,8 +22,8 @@ INTERVAL_S: Final = 0.030
 ALPHA: Final = 0.025
 """Largest relative change of the window in an interval (Eq. 8); the value of Astraea, whose rule it is."""
 SWIFT_RTT_S: Final = 0.1
-"""Beyond it α shrinks with the RTT, so that the window changes by no more than 9 % in a round trip. An action is
-heard of an RTT later; the more of them in between, the wider a window swings about what fits."""
+"""Beyond it α shrinks with the RTT, so that the window changes by no more than 9 % in a round trip. An action
+is heard of an RTT later; the more of them in between, the wider a window swings about what fits."""
 NEW_FLOW_PKTS: Final = 10.0
 """A flow that comes with no more than this is at its very beginning (RFC 6928): it starts slowly first."""
 QUEUE_S: Final = (0.004, 0.016)
