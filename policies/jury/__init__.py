@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jury (Tian et al., EuroSys 2025), re-implemented from the paper."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from ltp_switcher.policies.arm import Arm, NetworkArm
+from ltp_switcher.policies.export import load
+from ltp_switcher.policies.jury.signals import JurySignals
+
+WEIGHTS: Final = Path(__file__).with_name("jury.npz")
+"""The committed weights."""
+
+
+def make_arm(*, weights: Path = WEIGHTS, seed: int = 0) -> Arm:
+    """Jury with the committed weights or those given; the seed is of its exploration.
+
+    Raises:
+        ArtifactError: the weights are missing or corrupt.
+    """
+    networks, _ = load(weights)
+    return NetworkArm(JurySignals(seed), networks["actor"])
+
+
+__all__ = ["make_arm"]

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Judge Jury in the simulator: python -m ltp_switcher.policies.jury.evaluate [--json].
+
+Runs are shorter than the paper's where nothing depends on it: three flows start 30 s apart instead of 60,
+five flows likewise, and what is measured is the time in which all of them send. Jain's index is of the
+flows' throughputs over that time, as `ltp-eval` has it, and, stricter, the mean of the index of each second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from rich.console import Console
+from rich.progress import track
+
+from ltp_switcher.errors import LtpSwitcherError
+from ltp_switcher.policies.arm import Arm
+from ltp_switcher.policies.arrays import Floats
+from ltp_switcher.policies.jury import WEIGHTS, make_arm
+from ltp_switcher.policies.jury.signals import INTERVAL_S
+from ltp_switcher.policies.simulator.controllers import INITIAL_WINDOW
+from ltp_switcher.policies.simulator.paths import NEVER, PPS_PER_MBPS, Flows, Paths
+from ltp_switcher.policies.simulator.simulator import Roster, Simulator
+
+SEED: Final = 7
+APART_S: Final = 30.0
+"""Between the starts of flows that join one by one."""
+PER_SECOND: Final = round(1.0 / INTERVAL_S)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measured figure beside its target, a lower and an upper limit."""
+
+    case: str
+    name: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the target is met; None without one."""
+        if self.low is None and self.high is None:
+            return None
+        return (self.low is None or self.value >= self.low) and (self.high is None or self.value <= self.high)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What happened, by interval, flow and link: (T, F, E); the policy's flows come first."""
+
+    share: Floats
+    """Of the link's capacity, delivered."""
+    inflation: Floats
+    """RTT over the flow's base RTT."""
+
+    def since(self, start_s: float) -> Run:
+        """From then on."""
+        first = round(start_s / INTERVAL_S)
+        return Run(self.share[first:], self.inflation[first:])
+
+    @property
+    def utilisation(self) -> Floats:
+        """Of each link, shape (E,)."""
+        utilisation: Floats = self.share.sum(axis=1).mean(axis=0)
+        return utilisation
+
+    @property
+    def jain(self) -> Floats:
+        """Of the throughputs over all of the time, shape (E,)."""
+        return jain_index(self.share.mean(axis=0))
+
+    @property
+    def jain_by_second(self) -> Floats:
+        """Mean of the index of each second, shape (E,)."""
+        seconds = len(self.share) // PER_SECOND
+        binned = self.share[: seconds * PER_SECOND].reshape(seconds, PER_SECOND, *self.share.shape[1:])
+        mean: Floats = jain_index(binned.mean(axis=1).swapaxes(0, 1)).mean(axis=0)
+        return mean
+
+
+def jain_index(throughputs: Floats) -> Floats:
+    """Jain's index over the first axis."""
+    index: Floats = throughputs.sum(axis=0) ** 2 / (len(throughputs) * np.square(throughputs).sum(axis=0))
+    return index
+
+
+def play(
+    arm: Arm,
+    paths: Paths,
+    start_s: Floats,
+    duration_s: float,
+    *,
+    rtt_ms: float | Floats = np.nan,
+    cubic: int = 0,
+) -> Run:
+    """Let flows that start at `start_s`, shape (F, E), send; the last `cubic` rows run Cubic, not the arm."""
+    shape = start_s.shape
+    flows = Flows(start_s, np.full(shape, NEVER), np.broadcast_to(rtt_ms, shape).astype(np.float64))
+    roster = Roster(window=shape[0] - cubic, cubic=cubic)
+    simulator = Simulator(paths, flows, roster, seed=SEED, interval_s=INTERVAL_S)
+    base_s = np.where(np.isnan(flows.rtt_ms), paths.rtt_ms, flows.rtt_ms) / 1e3
+    slots = np.arange(roster.window * paths.count)
+    arm.resize(slots.size)
+    arm.begin(slots, np.full(slots.size, INITIAL_WINDOW))
+    sending = np.zeros(slots.size, np.bool_)
+    shares, inflations = [], []
+    for _ in range(round(duration_s / INTERVAL_S)):
+        interval = simulator.step()
+        seen = interval.flat(roster.window)
+        new = np.flatnonzero(seen.active & ~sending)
+        arm.begin(new, np.full(new.size, INITIAL_WINDOW))
+        sending = seen.active
+        simulator.set_window(arm.decide(slots, seen).reshape(shape[0] - cubic, -1))
+        shares.append(interval.delivered_pps / interval.capacity_pps)
+        inflations.append(interval.rtt_s / base_s)
+    return Run(np.array(shares), np.array(inflations))
+
+
+def uniform(rate_mbps: Floats, rtt_ms: Floats, loss: Floats | float = 0.0) -> Paths:
+    """Links of these properties, shape (E,), with one bandwidth-delay product of buffer."""
+    paths = Paths.uniform(len(rate_mbps))
+    return replace(
+        paths,
+        rate_mbps=rate_mbps,
+        rtt_ms=rtt_ms,
+        buffer_pkts=rate_mbps * PPS_PER_MBPS * rtt_ms / 1e3,
+        loss=np.broadcast_to(loss, rate_mbps.shape).astype(np.float64),
+    )
+
+
+def one_by_one(flows: int, links: int) -> Floats:
+    """Starts of flows that join one after another, shape (flows, links)."""
+    return np.repeat(APART_S * np.arange(flows, dtype=np.float64)[:, None], links, axis=1)
+
+
+def three_flows(arm: Arm, links: int) -> list[Figure]:
+    """§5.1.1: links drawn from 20 to 100 Mbit/s, 10 to 75 ms one way, up to 0.3 % of loss."""
+    rng = np.random.default_rng(SEED)
+    paths = uniform(
+        rng.uniform(20, 100, links), 2.0 * rng.uniform(10, 75, links), rng.uniform(0, 0.003, links)
+    )
+    run = play(arm, paths, one_by_one(3, links), 4 * APART_S)
+    together = run.since(2 * APART_S)
+    case = f"3 flows, {links} links"
+    return [
+        Figure(case, "Jain, mean", float(together.jain.mean()), low=0.94),
+        Figure(case, "Jain, 5th percentile", float(np.quantile(together.jain, 0.05)), low=0.82),
+        Figure(case, "Jain by second, mean", float(together.jain_by_second.mean())),
+        Figure(case, "utilisation", float(run.utilisation.mean())),
+        Figure(case, "RTT / base", float(together.inflation.mean())),
+    ]
+
+
+def five_rtts(arm: Arm, links: int) -> list[Figure]:
+    """§5.1.2: 100 Mbit/s, flows of 70 to 210 ms one after another."""
+    paths = uniform(np.full(links, 100.0), np.full(links, 70.0))
+    rtt_ms = np.array([[70.0], [110.0], [150.0], [190.0], [210.0]])
+    together = play(arm, paths, one_by_one(5, links), 6 * APART_S, rtt_ms=rtt_ms).since(4 * APART_S)
+    case = "5 flows, 70 to 210 ms"
+    return [
+        Figure(case, "Jain", float(together.jain.mean()), low=0.93),
+        Figure(case, "Jain by second", float(together.jain_by_second.mean())),
+        Figure(case, "utilisation", float(together.utilisation.mean())),
+        Figure(case, "RTT / base", float(together.inflation.mean())),
+    ]
+
+
+def satellite(arm: Arm, links: int) -> list[Figure]:
+    """§5.2.2: 42 Mbit/s, 800 ms, 0.74 % of loss, 100 s from the start on."""
+    paths = uniform(np.full(links, 42.0), np.full(links, 800.0), 0.0074)
+    run = play(arm, paths, np.zeros((1, links)), 100.0)
+    return [
+        Figure("satellite", "utilisation", float(run.utilisation.mean()), low=0.75),
+        Figure("satellite", "RTT / base", float(run.since(1.0).inflation.mean()), high=1.05),
+    ]
+
+
+def beside_cubic(arm: Arm, links: int) -> list[Figure]:
+    """§5.1.4: 100 Mbit/s beside one Cubic flow, 120 s from the start of both on."""
+    rtt_ms = np.repeat([30.0, 60.0, 120.0], links)
+    run = play(arm, uniform(np.full(rtt_ms.size, 100.0), rtt_ms), np.zeros((2, rtt_ms.size)), 120.0, cubic=1)
+    jury, cubic = run.share.mean(axis=0).reshape(2, 3, links).mean(axis=2)
+    return [
+        Figure(f"beside Cubic, {rtt:.0f} ms", "throughput ratio", float(a / b), low=0.5, high=2.0)
+        for rtt, a, b in zip((30.0, 60.0, 120.0), jury, cubic, strict=True)
+    ]
+
+
+def alone(arm: Arm) -> list[Figure]:
+    """One flow for 60 s, from the start on; no targets of the paper's own."""
+    cases = (
+        (100.0, 30.0, 0.0), (100.0, 30.0, 0.01), (20.0, 30.0, 0.0), (10.0, 40.0, 0.0), (100.0, 120.0, 0.0),
+        (200.0, 60.0, 0.0), (5.0, 40.0, 0.0), (1.0, 40.0, 0.0),
+    )  # fmt: skip
+    rate_mbps, rtt_ms, loss = (np.array(column) for column in zip(*cases, strict=True))
+    run = play(arm, uniform(rate_mbps, rtt_ms, loss), np.zeros((1, len(cases))), 60.0)
+    inflation = run.since(1.0).inflation.mean(axis=(0, 1))
+    figures = []
+    for index, (rate, rtt, share) in enumerate(cases):
+        case = f"alone, {rate:g} Mbit/s, {rtt:g} ms, {100 * share:g} %"
+        figures.append(Figure(case, "utilisation", float(run.utilisation[index])))
+        figures.append(Figure(case, "RTT / base", float(inflation[index])))
+    return figures
+
+
+def judge(weights: Path, links: int) -> list[Figure]:
+    """All figures; `links` drawn for three flows, a tenth as many of each other kind."""
+    few = max(1, links // 10)
+    cases = (
+        lambda arm: three_flows(arm, links),
+        lambda arm: five_rtts(arm, few),
+        lambda arm: satellite(arm, few),
+        lambda arm: beside_cubic(arm, few),
+        alone,
+    )
+    figures: list[Figure] = []
+    for case in track(cases, "jury", console=Console(stderr=True)):
+        figures += case(make_arm(weights=weights))
+    return figures
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the table or JSON; 1 where the weights cannot be had."""
+    parser = argparse.ArgumentParser(
+        prog="python -m ltp_switcher.policies.jury.evaluate",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--weights", type=Path, default=WEIGHTS, metavar="FILE", help="(the committed ones)")
+    parser.add_argument("--links", type=int, default=60, help="drawn for three flows (60)")
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    options = parser.parse_args(arguments)
+    try:
+        figures = judge(options.weights, options.links)
+    except LtpSwitcherError as error:
+        print(f"evaluate: {error}", file=sys.stderr)
+        return 1
+    if options.json:
+        print(json.dumps([{**asdict(figure), "met": figure.met} for figure in figures], indent=1))
+        return 0
+    for figure in figures:
+        limits = (("≥", figure.low), ("≤", figure.high))
+        target = ", ".join(f"{sign} {limit:g}" for sign, limit in limits if limit is not None)
+        verdict = {None: "", True: "met", False: "missed"}[figure.met]
+        print(f"{figure.case:32} {figure.name:22} {figure.value:7.3f}  {target:14} {verdict}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much of the bottleneck's bandwidth a flow holds, told from what its own probing does (Jury Eq. 5).
+
+A flow that moves its rate by a factor a and sees its throughput move by T holds the share
+(a - T) / (T (a - 1)): all of the link where T stays 1, nearly nothing where T follows a. One sample drowns
+in noise, as a - 1 is 2.5 % at most. So the numerators and the denominators are averaged apart, each times
+the direction in which the flow was pushed by chance (`probe`, which no other flow knows of): what all flows
+do together, and what the path does by itself, then averages out, where a mean of ratios would explode.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.policies.arrays import Floats, Ints
+from ltp_switcher.policies.measurements import Echo
+
+MEMORY: Final = 100.0
+"""Echoes over which the average reaches (3 s)."""
+BOUND: Final = 1.25
+"""Changes of rate or throughput beyond this factor, either way, count as this factor (§3.4)."""
+PRIOR: Final = 0.5
+"""The share that is assumed while nothing is known: the one at which Eq. 6 gives the mean."""
+PRIOR_WEIGHT: Final = 0.002
+"""Of the prior against the averaged denominator, which is 0.02 where every interval probes."""
+
+
+class Occupancy:
+    """Shares of flows in numbered slots."""
+
+    def __init__(self) -> None:
+        # Averaged numerator and denominator.
+        self._averages = np.zeros((2, 0))
+
+    def resize(self, slots: int) -> None:
+        """Make room for slots 0 to `slots` - 1."""
+        averages = np.zeros((2, slots))
+        kept = min(slots, self._averages.shape[1])
+        averages[:, :kept] = self._averages[:, :kept]
+        self._averages = averages
+
+    def begin(self, slots: Ints) -> None:
+        """Forget what is known of these slots, shape (n,)."""
+        self._averages[:, slots] = 0.0
+
+    def update(self, slots: Ints, echo: Echo, previous: Echo, probe: Floats) -> None:
+        """Take in the change from one echo to the next.
+
+        Args:
+            slots: shape (n,).
+            echo: fate of an interval, shape (n,).
+            previous: of the interval before it.
+            probe: direction, within ±1, in which chance pushed the rate between the two, shape (n,).
+        """
+        rate = np.clip(echo.sending_pps / previous.sending_pps, 1.0 / BOUND, BOUND)
+        throughput = np.clip(echo.delivered_pps / previous.delivered_pps, 1.0 / BOUND, BOUND)
+        sample = probe * np.stack((rate - throughput, throughput * (rate - 1.0)))
+        self._averages[:, slots] += (sample - self._averages[:, slots]) / MEMORY
+
+    def ratio(self, slots: Ints) -> Floats:
+        """Share of the bottleneck that each flow holds, 0 to 1, shape (n,)."""
+        numerator, denominator = self._averages[:, slots]
+        ratio: Floats = (numerator + PRIOR * PRIOR_WEIGHT) / np.maximum(denominator + PRIOR_WEIGHT, 1e-9)
+        return np.clip(ratio, 0.0, 1.0)

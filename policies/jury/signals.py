@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Jury sees, and what its (μ, δ) does to the window (Jury §3.1, 3.2 and 3.4).
+
+The network sees nothing that tells how much bandwidth the flow has: only by how much RTT and survival of
+packets changed from one sending interval to the next, which is the same for all flows of a bottleneck. So
+these agree on (μ, δ), and Eq. 6 alone, by the flow's occupancy, tells a large flow from a small one.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.policies.arm import Law
+from ltp_switcher.policies.arrays import Bools, Float32s, Floats, Ints
+from ltp_switcher.policies.jury.occupancy import Occupancy
+from ltp_switcher.policies.measurements import NOTHING, Echo, Interval
+
+INTERVAL_S: Final = 0.030
+"""Control time interval, Table 2."""
+ALPHA: Final = 0.025
+"""Action control coefficient α, Table 2."""
+HISTORY: Final = 10
+"""Echoes whose signals the network sees."""
+SCALES: Final = (20.0, 10.0)
+"""What ΔRTT / Δt (Eq. 1: how far the senders exceed the link, 0.05 is much) and the change of the survival
+ratio are multiplied by for the network."""
+BOUND: Final = 3.0
+"""Scaled signals beyond ±this count as this (§3.4)."""
+RADIUS_MIN: Final = 0.6
+"""Least δ. With 0 flows would keep whatever shares they have; from a half on [μ - δ, μ + δ] always holds 0:
+a flow with all of the bandwidth never takes more, and one with nearly none never gives up."""
+FEW_PKTS: Final = 8.0
+"""With fewer packets an interval there is nothing to decide on: the rate grows as fast as it can (§3.4)."""
+INFLATED: Final = 2.0
+"""Not so, though, where the RTT is this many times its minimum: the link is slow, the flow is not young."""
+LOSS_LIMIT: Final = 0.1
+"""At a queue that overflows steadily neither signal changes, and the network is blind; so above this share
+of lost packets the rate shrinks as fast as it can."""
+LOSS_MEMORY: Final = 16.0
+"""Echoes over which that share is averaged."""
+UNFILLED: Final = 2.0
+"""A window does not grow while it is this many times what is in flight: nothing would be learned from it,
+and an idle sender's would grow for ever (RFC 7661)."""
+WINDOW_LIMITS: Final = (2.0, 1e6)
+LONGEST_ECHO: Final = 512
+"""Intervals after which what a flow tried is forgotten: 15 s."""
+
+
+class JurySignals:
+    """Signals and actions of Jury; see `Signals`. Actions are μ, and δ from -1 (least) to 1 (largest).
+
+    Args:
+        seed: of the exploration.
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        self.observation_size = 2 * HISTORY
+        self.action_size = 2
+        self.law = Law.WINDOW
+        self.interval_s = INTERVAL_S
+        self._rng = np.random.default_rng(seed)
+        self.occupancy = Occupancy()
+        self._window_pkts: Floats = np.zeros(0)
+        self._loss: Floats = np.zeros(0)
+        self._heard_index: Floats = np.zeros(0)
+        # Sum of the actions that were wanted less those that exploration made of them.
+        self._owed: Floats = np.zeros(0)
+        self._history: Float32s = np.zeros((0, HISTORY, 2), np.float32)
+        # By how much chance changed the action, by the number of the interval that was sent so.
+        self._probes: Float32s = np.zeros((0, LONGEST_ECHO), np.float32)
+
+    def resize(self, slots: int) -> None:
+        """See `Signals`."""
+        for name in ("_window_pkts", "_loss", "_heard_index", "_owed", "_history", "_probes"):
+            old = getattr(self, name)
+            new = np.zeros((slots, *old.shape[1:]), old.dtype)
+            new[: len(old)] = old[:slots]
+            setattr(self, name, new)
+        self.occupancy.resize(slots)
+
+    def begin(self, slots: Ints, window_pkts: Floats) -> None:
+        """See `Signals`."""
+        self._window_pkts[slots] = window_pkts
+        self._loss[slots] = 0.0
+        self._heard_index[slots] = -1.0
+        self._owed[slots] = 0.0
+        self._history[slots] = 0.0
+        self._probes[slots] = 0.0
+        self.occupancy.begin(slots)
+
+    def observe(self, slots: Ints, interval: Interval) -> Float32s:
+        """See `Signals`; scaled (ΔRTT, survival ratio - 1) of each echo, the last one at the end."""
+        news = np.flatnonzero(interval.echo.index > self._heard_index[slots])
+        self._heard_index[slots[news]] = interval.echo.index[news]
+        self._loss[slots[news]] += (interval.echo.loss[news] - self._loss[slots[news]]) / LOSS_MEMORY
+        # Signals are changes between neighbours; after a gap there is none.
+        known = interval.previous_echo.index[news] == interval.echo.index[news] - 1.0
+        known &= (interval.echo.sending_pps[news] > 0.0) & (interval.previous_echo.sending_pps[news] > 0.0)
+        news = news[known]
+        self._remember(slots[news], interval.echo.rows(news), interval.previous_echo.rows(news), interval)
+        return self._history[slots].reshape(len(slots), -1)
+
+    def _remember(self, slots: Ints, echo: Echo, previous: Echo, interval: Interval) -> None:
+        excess = (echo.rtt_s - previous.rtt_s) / interval.length_s
+        survival = (1.0 - echo.loss) / (1.0 - previous.loss) - 1.0
+        signals = np.clip(np.stack((excess, survival), axis=1) * SCALES, -BOUND, BOUND)
+        self._history[slots, :-1] = self._history[slots, 1:]
+        self._history[slots, -1] = signals
+        probes = self._probes[slots, echo.index.astype(np.int64) % LONGEST_ECHO]
+        self.occupancy.update(slots, echo, previous, probes.astype(np.float64))
+
+    def control(self, slots: Ints, interval: Interval, actions: Float32s) -> Floats:
+        """See `Signals`; Eq. 6, then exploration, then Eq. 7. Eq. 8 is the executor's."""
+        # μ is within ±(1 - δ), so that no action needs to be cut off.
+        radius = RADIUS_MIN + (1.0 - RADIUS_MIN) * (actions[:, 1].astype(np.float64) + 1.0) / 2.0
+        mean = (1.0 - radius) * actions[:, 0]
+        wanted = mean + (1.0 - 2.0 * self.occupancy.ratio(slots)) * radius
+        wanted = np.where(_is_young(interval), 1.0, wanted)
+        wanted = np.where(self._loss[slots] > LOSS_LIMIT, -1.0, wanted)
+        window_pkts = self._window_pkts[slots]
+        held = interval.acked_pkts + interval.lost_pkts <= NOTHING
+        held |= window_pkts > UNFILLED * interval.in_flight_pkts
+        action = np.where(held, np.minimum(wanted, 0.0), self._explore(slots, wanted))
+        self._probes[slots, (interval.index + 1) % LONGEST_ECHO] = np.where(held, 0.0, action - wanted)
+        window_pkts = np.where(
+            action >= 0.0, window_pkts * (1.0 + ALPHA * action), window_pkts / (1.0 - ALPHA * action)
+        )
+        self._window_pkts[slots] = np.clip(window_pkts, *WINDOW_LIMITS)
+        return self._window_pkts[slots][:, None]
+
+    def _explore(self, slots: Ints, wanted: Floats) -> Floats:
+        """Replace actions by 1 or -1 at random, their mean unchanged (§3.4).
+
+        The paper does so near 0 alone, where both are equally likely. Here it is done everywhere, as a flow
+        that wants ±0.5 for long would else learn nothing of its occupancy. What chance has given beyond what
+        was wanted it owes: without that, windows would wander by 13 % within a satellite's RTT.
+        """
+        owed = self._owed[slots] + wanted
+        action = np.where(self._rng.random(wanted.size) < (1.0 + owed) / 2.0, 1.0, -1.0)
+        self._owed[slots] = owed - action
+        return action
+
+
+def _is_young(interval: Interval) -> Bools:
+    """Flows too small for statistics, on links that are not the reason for it."""
+    echo = interval.echo
+    # Comparisons with NaN are false: a flow without an echo is young.
+    enough = echo.sending_pps * interval.length_s >= FEW_PKTS
+    inflated = echo.rtt_s > INFLATED * interval.rtt_min_s
+    young: Bools = ~(enough | inflated)
+    return young

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jury as a learning problem in the simulator: Eq. 9, summed over a link's flows, and critics that see more.
+
+Two things differ from the paper, which trains each flow on its own reward.
+
+With its own reward alone a flow gains by pushing: all of the bandwidth it wins is its own, while delay and
+loss are everyone's. Trained so (the agents' sum, Cubic's flows left out) the policy pushed without end as
+soon as there were Cubic flows to win from. The sum over all flows of the link, Cubic's too, leaves nothing
+to win that another loses more of, and its concavity (ζ) asks for equal shares.
+
+The actor sees changes only, from which no critic can tell what the reward will be: it depends on the queue
+and on the flow's share, and what an action does hangs on the estimate of that share. The critics, which
+only training needs, are told these.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.policies.arrays import Float32s, Floats
+from ltp_switcher.policies.jury.reward import reward
+from ltp_switcher.policies.jury.signals import JurySignals
+from ltp_switcher.policies.measurements import NOTHING
+from ltp_switcher.policies.simulator.paths import Flows, Paths
+from ltp_switcher.policies.simulator.simulator import SimulatedInterval, Simulator
+from ltp_switcher.policies.simulator.tasks import SignalsTask
+
+TRUTHS: Final = 8
+"""Values that critics see behind those of `JurySignals`."""
+START: Final = (0.1, 1.5)
+"""Where the windows of a link's agents start together, in bandwidth-delay products; the logarithm is
+uniform. Where most links start overfull, all an actor learns is to shrink."""
+
+
+class JuryTask(SignalsTask):
+    """See `SignalsTask`."""
+
+    def __init__(self, agents: int) -> None:
+        self._jury = JurySignals()
+        super().__init__(self._jury, agents)
+        self.observation_size += TRUTHS
+
+    def begin(self, simulator: Simulator, paths: Paths, flows: Flows) -> None:
+        """See `Task`."""
+        # A generator that follows from the episode alone, so that equal seeds explore equally.
+        rng = np.random.default_rng(np.round(paths.rate_mbps[:4] * 1e6).astype(np.uint64))
+        self.signals = self._jury = JurySignals(seed=int(rng.integers(1 << 62)))
+        super().begin(simulator, paths, flows)
+        agents = np.isfinite(flows.start_s[: self.agents]).sum(axis=0)
+        start = np.exp(rng.uniform(np.log(START[0]), np.log(START[1]), self.bdp_pkts.shape))
+        window_pkts = np.maximum(self.bdp_pkts * start / agents, 2.0)
+        simulator.set_window(window_pkts)
+        self._window_pkts = window_pkts.reshape(-1)
+        self.signals.begin(self._slots, self._window_pkts)
+        self._path_loss = paths.loss
+        self._base_rtt_s = flows.rtt_ms[: self.agents] / 1e3
+
+    def observe(self, interval: SimulatedInterval) -> tuple[Float32s, Float32s]:
+        """See `Task`; the truths follow what the flow itself sees."""
+        observations, rewards = super().observe(interval)
+        return np.concatenate((observations, self._truths(interval)), axis=1), rewards
+
+    def rewards(self, interval: SimulatedInterval) -> Floats:
+        """See `SignalsTask`."""
+        loss = _loss(interval)
+        least = np.minimum(self._path_loss, loss)
+        flows = reward(_share(interval), _queueing_s(interval), loss, least) * interval.active
+        return np.broadcast_to(flows.sum(axis=0), (self.agents, interval.active.shape[1]))
+
+    def _truths(self, interval: SimulatedInterval) -> Float32s:
+        share, own = _share(interval), slice(self.agents)
+        truths = np.broadcast_arrays(
+            10.0 * _queueing_s(interval)[own],
+            10.0 * interval.queued_pkts / interval.capacity_pps,
+            share[own],
+            self._jury.occupancy.ratio(self._slots).reshape(share[own].shape),
+            share[own].sum(axis=0),
+            share.sum(axis=0),
+            5.0 * _loss(interval)[own],
+            np.log(self._base_rtt_s / 0.030),
+        )
+        return np.stack(truths, axis=2).reshape(-1, TRUTHS).astype(np.float32)
+
+
+def _share(interval: SimulatedInterval) -> Floats:
+    """Of the link, as Eq. 5 estimates it; shape (F, E)."""
+    share: Floats = np.clip(interval.delivered_pps / interval.capacity_pps, 0.0, 1.0)
+    return share
+
+
+def _queueing_s(interval: SimulatedInterval) -> Floats:
+    queueing_s: Floats = interval.rtt_s - np.minimum(interval.rtt_min_s, interval.rtt_s)
+    return queueing_s
+
+
+def _loss(interval: SimulatedInterval) -> Floats:
+    heard = interval.acked_pkts + interval.lost_pkts
+    loss: Floats = np.divide(interval.lost_pkts, heard, out=np.zeros_like(heard), where=heard > NOTHING)
+    return loss

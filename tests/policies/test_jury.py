@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jury: occupancy by Eq. 5, reward by Eq. 9, signals that hide the bandwidth, actions by Eq. 6 and 7."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jury_intervals import echo, interval
+
+from ltp_switcher.errors import ArtifactError
+from ltp_switcher.policies.arrays import Floats
+from ltp_switcher.policies.jury import evaluate, make_arm
+from ltp_switcher.policies.jury.occupancy import PRIOR, Occupancy
+from ltp_switcher.policies.jury.reward import BETA_DELAY, BETA_LOSS, ZETA, reward
+from ltp_switcher.policies.jury.signals import ALPHA, BOUND, HISTORY, RADIUS_MIN, WINDOW_LIMITS, JurySignals
+from ltp_switcher.policies.jury.task import TRUTHS, JuryTask
+from ltp_switcher.policies.simulator import Roster
+from ltp_switcher.policies.simulator.paths import Paths
+from ltp_switcher.policies.simulator.regions import JURY
+from ltp_switcher.policies.simulator.tasks import Environment
+
+FLOWS = np.arange(3)
+RATES = np.array([500.0, 2000.0, 8000.0])
+
+
+def rival_shares(shares: Floats, seed: int, *, together: float) -> Floats:
+    """Estimates after 1000 intervals in which flows of these shares probe, and move `together` besides."""
+    rng = np.random.default_rng(seed)
+    occupancy = Occupancy()
+    slots = np.arange(shares.size)
+    occupancy.resize(shares.size)
+    occupancy.begin(slots)
+    before = echo(0, shares * 1e4)
+    estimates = []
+    for index in range(1, 1001):
+        probe = rng.choice([-1.0, 1.0], shares.size)
+        moved = shares * (1.0 + ALPHA * probe) * (1.0 + together * rng.uniform(-1.0, 1.0))
+        last = echo(index, moved * 1e4, delivered_pps=moved / moved.sum() * 1e4)
+        occupancy.update(slots, last, before, probe)
+        # The next probe starts from where the shares were, so that they stay what is to be found.
+        before = echo(index, shares * 1e4)
+        estimates.append(occupancy.ratio(slots))
+    return np.mean(estimates[500:], axis=0)
+
+
+@settings(max_examples=8, deadline=None)
+@given(
+    st.lists(st.floats(0.05, 1.0), min_size=1, max_size=5), st.integers(0, 1000), st.sampled_from([0.0, 0.05])
+)
+def test_occupancy_is_the_share_of_a_full_link(parts: list[float], seed: int, together: float) -> None:
+    shares = np.array(parts) / sum(parts)
+    np.testing.assert_allclose(rival_shares(shares, seed, together=together), shares, atol=0.12)
+
+
+def test_a_flow_whose_throughput_follows_its_rate_holds_nothing() -> None:
+    occupancy = Occupancy()
+    occupancy.resize(1)
+    occupancy.begin(np.array([0]))
+    assert occupancy.ratio(np.array([0])) == pytest.approx(PRIOR)
+    for index in range(300):
+        probe = np.array([(-1.0) ** index])
+        last = echo(index + 1, 1e3 * (1.0 + ALPHA * probe))
+        occupancy.update(np.array([0]), last, echo(index, np.array([1e3])), probe)
+    assert occupancy.ratio(np.array([0])) < 0.1
+
+
+unit = st.floats(0.0, 1.0)
+
+
+@given(unit, st.floats(0.0, 0.5), st.floats(0.0, 0.5), st.floats(0.0, 0.4))
+def test_reward_is_equation_9(ratio: float, queueing_s: float, loss: float, least: float) -> None:
+    least = min(loss, least)
+    value = reward(*(np.array([x]) for x in (ratio, queueing_s, loss, least)))[0]
+    lost = (loss - least) / (1.0 - least)
+    assert value == pytest.approx(ratio**ZETA - ratio * (BETA_DELAY * queueing_s + BETA_LOSS * lost))
+    worse = reward(*(np.array([x]) for x in (ratio, queueing_s + 0.01, min(1.0, loss + 0.01), least)))[0]
+    assert worse <= value
+
+
+def signals(window_pkts: float = 100.0, seed: int = 1) -> JurySignals:
+    made = JurySignals(seed)
+    made.resize(FLOWS.size)
+    made.begin(FLOWS, np.full(FLOWS.size, window_pkts))
+    return made
+
+
+def test_observations_do_not_tell_the_bandwidth() -> None:
+    made, rng = signals(), np.random.default_rng(2)
+    before = echo(0, RATES)
+    for index in range(1, 2 * HISTORY):
+        factor = rng.uniform(0.9, 1.1)
+        last = echo(index, RATES * factor, rtt_s=rng.uniform(0.04, 0.05), loss=rng.uniform(0.0, 0.02))
+        seen = made.observe(FLOWS, interval(index, last, before))
+        before = last
+    assert seen.shape == (3, made.observation_size)
+    assert np.abs(seen).max() > 0.0
+    np.testing.assert_array_equal(seen, seen[[0, 0, 0]])
+
+
+def test_signals_are_the_changes_from_echo_to_echo_and_bounded() -> None:
+    made = signals()
+    first, second = echo(1, RATES, rtt_s=0.040), echo(2, RATES, rtt_s=0.043, loss=0.02)
+    made.observe(FLOWS, interval(3, first, echo(0, RATES)))
+    seen = made.observe(FLOWS, interval(4, second, first)).reshape(3, HISTORY, 2)
+    np.testing.assert_allclose(seen[:, -1], [[20 * 0.003 / 0.03, -10 * 0.02]] * 3, rtol=1e-5)
+    # An echo that was heard before is not news, and one after a gap says nothing of a change.
+    np.testing.assert_array_equal(made.observe(FLOWS, interval(5, second, first))[0], seen[0].ravel())
+    gap = interval(6, echo(5, RATES), second)
+    np.testing.assert_array_equal(made.observe(FLOWS, gap)[0], seen[0].ravel())
+    wild = interval(7, echo(6, RATES, rtt_s=3.0), echo(5, RATES))
+    assert made.observe(FLOWS, wild).reshape(3, HISTORY, 2)[0, -1, 0] == BOUND
+
+
+@given(st.floats(-1.0, 1.0), st.floats(-1.0, 1.0), st.floats(2.0, 1e6), st.integers(0, 99))
+def test_windows_move_by_alpha_and_stay_within_bounds(
+    mean: float, radius: float, window_pkts: float, seed: int
+) -> None:
+    made = signals(window_pkts, seed)
+    actions = np.full((3, 2), (mean, radius), np.float32)
+    after = made.control(
+        FLOWS, interval(2, echo(1, RATES * 10), echo(0, RATES * 10), in_flight_pkts=1e6), actions
+    )
+    assert after.shape == (3, 1)
+    possible = np.clip(window_pkts * np.array([1.0 / (1.0 + ALPHA), 1.0, 1.0 + ALPHA]), *WINDOW_LIMITS)
+    assert np.isclose(after, possible).any(axis=1).all()
+
+
+@pytest.mark.parametrize("wanted", [-0.4, -0.1, 0.0, 0.3])
+def test_exploration_leaves_the_mean(wanted: float) -> None:
+    made = signals()
+    actions = np.full((3, 2), (wanted / (1.0 - RADIUS_MIN), -1.0), np.float32)
+    moves = []
+    before = np.full((3, 1), 100.0)
+    for index in range(200):
+        # Unheard of, the occupancy stays at a half, where Eq. 6 gives μ.
+        seen = interval(index, echo(0, RATES * 10), echo(-1, RATES * 10))
+        after = made.control(FLOWS, seen, actions)
+        moves.append(np.log(after / before).ravel())
+        before = after
+    steps = np.array(moves) / np.log1p(ALPHA)
+    np.testing.assert_allclose(np.abs(steps), 1.0)
+    np.testing.assert_allclose(steps.sum(axis=0), 200 * wanted, atol=4.0)
+    assert not np.array_equal(steps[:, 0], steps[:, 1])
+
+
+def test_small_flows_grow_large_ones_shrink() -> None:
+    made, rng = signals(), np.random.default_rng(5)
+    shares = np.array([0.1, 0.3, 0.6])
+    before = echo(0, shares * 1e4)
+    window_pkts = np.full(3, 100.0)
+    total = np.zeros(3)
+    for index in range(1, 600):
+        after = made.control(
+            FLOWS, interval(index - 1, before, before), np.full((3, 2), -1.0, np.float32) * [0, 1]
+        )
+        pushed = after.ravel() / window_pkts
+        total += np.log(pushed)
+        window_pkts = after.ravel()
+        moved = shares * pushed * (1.0 + rng.normal(0.0, 0.01))
+        last = echo(index, moved * 1e4, delivered_pps=moved / moved.sum() * 1e4)
+        made.observe(FLOWS, interval(index, last, echo(index - 1, shares * 1e4)))
+    assert total[0] > total[1] > total[2]
+    assert total[0] > 0.0 > total[2]
+
+
+def test_flows_that_are_young_blind_idle_or_unheard() -> None:
+    down = np.full((3, 2), (-1.0, -1.0), np.float32)
+    up = -down * [1.0, -1.0]
+    few = echo(1, np.full(3, 100.0))
+
+    def moved(made: JurySignals, actions: Floats, **changes: object) -> Floats:
+        seen = interval(2, few, few, **changes)  # type: ignore[arg-type]
+        return made.control(FLOWS, seen, actions.astype(np.float32)) / 100.0
+
+    np.testing.assert_allclose(moved(signals(), down), 1.0 + ALPHA)
+    np.testing.assert_allclose(moved(signals(), down, in_flight_pkts=49.0), 1.0)
+    np.testing.assert_allclose(moved(signals(), up, silent=True), 1.0)
+    overrun = signals()
+    before = echo(0, RATES * 10)
+    for index in range(1, 40):
+        last = echo(index, RATES * 10, loss=0.3)
+        overrun.observe(FLOWS, interval(index, last, before))
+        before = last
+    np.testing.assert_allclose(moved(overrun, up), 1.0 / (1.0 + ALPHA))
+
+
+def test_slots_are_forgotten_when_flows_begin_and_kept_when_more_come() -> None:
+    made = signals()
+    before, last = echo(0, RATES), echo(1, RATES, rtt_s=0.045)
+    known = made.observe(FLOWS, interval(2, last, before))
+    made.resize(8)
+    np.testing.assert_array_equal(made.observe(FLOWS, interval(3, last, before)), known)
+    made.begin(FLOWS, np.full(3, 10.0))
+    assert not made.observe(FLOWS, interval(4, echo(-1, RATES), echo(-1, RATES))).any()
+
+
+def test_task_shows_the_critics_what_the_actor_does_not_see() -> None:
+    roster = Roster(window=2, cubic=1)
+    task = JuryTask(roster.window)
+    environment = Environment(task, replace(JURY, flows=(1, 3)), roster, environments=3, duration_s=0.3)
+    runs = []
+    for _ in range(2):
+        seen = environment.reset(4)
+        while not seen.over:
+            seen = environment.step(np.zeros((6, 2), np.float32))
+        runs.append(seen.observations)
+        # All agents of a link have the link's reward.
+        rewards = seen.rewards.reshape(2, 3)
+        np.testing.assert_array_equal(rewards[0], rewards[1])
+    assert runs[0].shape == (6, 2 * HISTORY + TRUTHS)
+    np.testing.assert_array_equal(*runs)
+
+
+def test_weights_that_are_missing_are_an_error_that_says_so(tmp_path: Path) -> None:
+    with pytest.raises(ArtifactError, match=r"jury\.npz"):
+        make_arm(weights=tmp_path / "jury.npz")
+
+
+def test_two_flows_share_a_link() -> None:
+    paths = Paths.uniform(2, rate_mbps=40.0, rtt_ms=30.0)
+    start_s = np.array([[0.0, 0.0], [4.0, 4.0]])
+    run = evaluate.play(make_arm(), paths, start_s, 20.0).since(12.0)
+    assert run.utilisation.min() > 0.85
+    assert run.jain.min() > 0.85
+
+
+def test_figures_know_whether_their_target_is_met() -> None:
+    assert evaluate.Figure("a", "b", 1.0, low=0.5, high=2.0).met
+    assert evaluate.Figure("a", "b", 3.0, high=2.0).met is False
+    assert evaluate.Figure("a", "b", 3.0).met is None
