@@ -225,10 +225,17 @@ static void executor_set_state(struct sock *sk, u8 state)
 		tcp_snd_cwnd_set(tp, min(tcp_snd_cwnd(tp), tp->snd_ssthresh));
 }
 
+/* In windows: the one in flight, and what waits behind a hole while the window is kept. */
+static u32 executor_sndbuf_expand(struct sock *sk)
+{
+	return 3;
+}
+
 const struct tcp_congestion_ops mutant_executor_ops = {
 	.init		= executor_init,
 	.cong_control	= executor_cong_control,
 	.ssthresh	= executor_ssthresh,
 	.set_state	= executor_set_state,
 	.undo_cwnd	= tcp_reno_undo_cwnd,
+	.sndbuf_expand	= executor_sndbuf_expand,
 };

@@ -3,28 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from ltp_switcher.daemon.datapath import ControlArray, ControlResult
-from ltp_switcher.daemon.datapath.protocol import CONTROL_DTYPE, CONTROL_ONE, ControlLaw
+from ltp_switcher.daemon.datapath import ControlResult
+from ltp_switcher.daemon.datapath.protocol import CONTROL_ONE, ControlLaw
 
 from .harness import Context, require
 from .net import Flow, TcpInfo
-from .steering import commands, switch
+from .steering import commands, control, switch
 
 PACKET_BYTES = 1448
 TAKEN = ControlResult(applied=1, unknown=0, refused=0, clamped=0)
 CLAMPED = ControlResult(applied=1, unknown=0, refused=0, clamped=1)
-
-
-def control(cookie: int, arm: int, law: int, values: Sequence[int]) -> ControlArray:
-    """One control; missing values are 0."""
-    one = np.zeros(1, CONTROL_DTYPE)
-    one["cookie"], one["arm"], one["law"] = cookie, arm, law
-    one["value"][0, : len(values)] = values
-    return one
 
 
 def send(context: Context, flow: Flow, name: str, law: ControlLaw, *values: float) -> ControlResult:

@@ -14,13 +14,13 @@ import traceback
 from collections.abc import Callable
 
 from ltp_switcher.daemon.datapath import Datapath, FlowNotFoundError, PermissionDeniedError
-from ltp_switcher.daemon.datapath.protocol import Cmd, FallbackReason, FlowFlags
+from ltp_switcher.daemon.datapath.protocol import Cmd, ControlLaw, FallbackReason, FlowFlags
 from ltp_switcher.errors import DatapathError
 
 from .harness import Context, require, sh
 from .loading import loopback
 from .net import CLONE_NEWNET, CLONE_NEWUSER, congestion, cookie, enter, namespace, unshare
-from .steering import commands, switch
+from .steering import commands, control, switch
 
 NOBODY = 65534
 WATCHDOG_MS = 300
@@ -123,6 +123,7 @@ def _refusals(datapath: Datapath, flow: int) -> dict[str, str]:
     attempts: dict[str, Callable[[], object]] = {
         "step-get": datapath.close_step,
         "select": lambda: datapath.select(commands({flow: 3})).unknown,
+        "control": lambda: datapath.control(control(flow, 12, ControlLaw.WINDOW, (20,))).unknown,
         "pin": lambda: datapath.pin(flow, 3),
         "unpin": lambda: datapath.unpin(flow),
         "arm-load": lambda: datapath.load_arm("reno"),
@@ -240,6 +241,7 @@ def a_user_namespace_rules_over_its_own_flows_alone(context: Context) -> None:
     expected = {
         "step-get": "answered",
         "select": "answered 1",
+        "control": "answered 1",
         "pin": "ENOENT",
         "unpin": "ENOENT",
         "arm-load": "EPERM",

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ltp_switcher.daemon.datapath import CommandArray, Datapath
-from ltp_switcher.daemon.datapath.protocol import COMMAND_DTYPE
+from ltp_switcher.daemon.datapath import CommandArray, ControlArray, Datapath
+from ltp_switcher.daemon.datapath.protocol import COMMAND_DTYPE, CONTROL_DTYPE
 
 from .net import Flow, Traffic
 
@@ -21,6 +21,14 @@ def commands(arms: Mapping[int, int]) -> CommandArray:
     batch["cookie"] = list(arms.keys())
     batch["arm"] = list(arms.values())
     return batch
+
+
+def control(cookie: int, arm: int, law: int, values: Sequence[int]) -> ControlArray:
+    """One control; missing values are 0."""
+    one = np.zeros(1, CONTROL_DTYPE)
+    one["cookie"], one["arm"], one["law"] = cookie, arm, law
+    one["value"][0, : len(values)] = values
+    return one
 
 
 def switch(datapath: Datapath, traffic: Traffic, flow: Flow, arm: int, name: str) -> None:
