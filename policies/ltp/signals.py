@@ -24,8 +24,9 @@ ALPHA: Final = 0.025
 SWIFT_RTT_S: Final = 0.1
 """Beyond it α shrinks with the RTT, so that the window changes by no more than 9 % in a round trip. An action
 is heard of an RTT later; the more of them in between, the wider a window swings about what fits."""
-NEW_FLOW_PKTS: Final = 10.0
-"""A flow that comes with no more than this is at its very beginning (RFC 6928): it starts slowly first."""
+NEW_FLOW_PKTS: Final = 64.0
+"""A flow that comes with no more than this starts slowly first. A new one has 10 (RFC 6928), and several
+times that by its first interval: the kernel has begun without us. A queue that is there ends it at once."""
 QUEUE_S: Final = (0.004, 0.016)
 """Slow start takes an eighth of the smallest RTT, within these, for a queue, as HyStart does."""
 SLOW_START_LOSS: Final = 0.05
@@ -130,6 +131,10 @@ class WindowSignals:
         """See `Signals`."""
         self._window_pkts[slots] = window_pkts
         self._starting[slots] = window_pkts <= NEW_FLOW_PKTS
+
+    def displace(self, slots: Ints, window_pkts: Floats) -> None:
+        """Set the windows of flows that stay what they are: a disturbance, for training."""
+        self._window_pkts[slots] = window_pkts
 
     def observe(self, slots: Ints, interval: Interval) -> Float32s:
         """See `Signals`."""

@@ -14,10 +14,13 @@ from ltp_switcher.policies.ltp.signals import INTERVAL_S, WindowSignals
 from ltp_switcher.policies.measurements import NOTHING
 from ltp_switcher.policies.simulator.paths import PPS_PER_MBPS, Flows, Paths
 from ltp_switcher.policies.simulator.simulator import SimulatedInterval, Simulator
-from ltp_switcher.policies.simulator.tasks import SignalsTask
+from ltp_switcher.policies.simulator.tasks import START_BDP, Actions, SignalsTask
 
 FAIRNESS_WINDOW_S: Final = 1.0
 """avg_thr of Eq. 14 is over about so long, exponentially weighted; the paper leaves it open."""
+DISPLACED_EVERY_S: Final = 4.0
+"""While training, a flow's window is set anew, at random, about so often. Otherwise a flow that has given way
+to Cubic stays at the bottom for the rest of the episode, where no action shows, and none learns better."""
 TRUTHS: Final = 8
 """Values that no flow can know, after the signals: what the critics see, and the first of them the Oracle.
 
@@ -53,6 +56,7 @@ class LtpTask(SignalsTask):
         weights: Weights | None = None,
     ) -> None:
         super().__init__(signals, agents, bounded=bounded)
+        self._window_signals = signals
         self._particles = particles
         self._weights = weights or Weights()
         self.observation_size += TRUTHS
@@ -66,10 +70,25 @@ class LtpTask(SignalsTask):
         self._base_s = rtt_ms / 1e3 + 1.0 / (paths.rate_mbps * PPS_PER_MBPS)
         self._average_pps: Floats = np.zeros(flows.start_s.shape)
         self._truth: Float32s = np.zeros((self._slots.size, TRUTHS), np.float32)
+        seed = np.round(paths.rate_mbps[:4] * 1e6).astype(np.uint64).tolist()
+        self._rng = np.random.default_rng(seed)
         if self._particles:
-            seed = np.round(paths.rate_mbps[:4] * 1e6).astype(np.uint64).tolist()
             self._filter = ParticleFilter(INTERVAL_S, seed=seed, particles=self._particles)
             self._filter.resize(self._slots.size)
+
+    def apply(self, actions: Actions) -> None:
+        """See `Task`."""
+        super().apply(actions)
+        if not self._bounded or self.interval is None:
+            return
+        due = self._rng.random(self._slots.size) < self.interval.length_s / DISPLACED_EVERY_S
+        at = np.flatnonzero(due & self.interval.active)
+        window_pkts = self.simulator.window.window.copy()
+        low, high = START_BDP
+        share = low * (high / low) ** self._rng.random(at.size)
+        window_pkts.reshape(-1)[at] = share * self.bdp_pkts.reshape(-1)[at]
+        self._window_signals.displace(at, window_pkts.reshape(-1)[at])
+        self.simulator.set_window(window_pkts)
 
     def observe(self, interval: SimulatedInterval) -> tuple[Float32s, Float32s]:
         """See `Task`."""

@@ -75,7 +75,7 @@ def test_without_echoes_nothing_is_seen() -> None:
     np.testing.assert_allclose(observed, [[0.0, 0.0, 0.0, 1.0, 0.0]])
 
 
-@given(st.floats(-1.0, 1.0), st.floats(20.0, 1e5))
+@given(st.floats(-1.0, 1.0), st.floats(100.0, 1e5))
 def test_eq_8_and_its_inverse(action: float, window_pkts: float) -> None:
     made = signals(window_pkts)
     seen = interval(window_pkts=one(window_pkts), in_flight_pkts=one(window_pkts))
