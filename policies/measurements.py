@@ -157,6 +157,7 @@ class EchoTracker:
         acked_step: Floats,
         rtt_s: Floats,
         totals: Floats,
+        flows: Indices | None = None,
     ) -> None:
         """Take in one tick.
 
@@ -168,15 +169,17 @@ class EchoTracker:
             rtt_s: their RTT, shape (F, E).
             totals: sums over all ticks, this one included, of step, acked_step and rtt_s * acked_step,
                 shape (3, F, E).
+            flows: flat indices of the flows that the arrays are of, then of shape (n,) instead of (F, E).
         """
         total = totals.reshape(3, -1)
-        hit = np.flatnonzero(total[0] >= self._next)
-        if hit.size and not isinstance(tick_s, float):
-            tick_s = tick_s.reshape(-1)
-        while hit.size:
-            self._cut(hit, now_s, tick_s, step.reshape(-1), acked_step.reshape(-1), rtt_s.reshape(-1), total)
+        rows = np.flatnonzero(total[0] >= (self._next if flows is None else self._next[flows]))
+        while rows.size:
+            hit = rows if flows is None else flows[rows]
+            in_tick = [array.reshape(-1)[rows] for array in (step, acked_step, rtt_s)]
+            length_s = tick_s if isinstance(tick_s, float) else tick_s.reshape(-1)[rows]
+            self._cut(hit, now_s, length_s, in_tick[0], in_tick[1], in_tick[2], total[:, rows])
             # An interval in which nothing was sent ends where the one before it ended.
-            hit = hit[total[0][hit] >= self._next[hit]]
+            rows = rows[total[0][rows] >= self._next[hit]]
 
     def _cut(
         self,
@@ -188,20 +191,16 @@ class EchoTracker:
         rtt_s: Floats,
         total: Floats,
     ) -> None:
-        """End the awaited interval of the flows `hit` within this tick; arguments as of `tick`, flat."""
+        """End the awaited interval of the flows `hit` within this tick; arguments as of `tick`, of these."""
         bound = self._next[hit]
-        in_tick = step[hit]
-        beyond = np.divide(total[0][hit] - bound, in_tick, out=np.zeros(hit.size), where=in_tick > 0.0)
+        beyond = np.divide(total[0] - bound, step, out=np.zeros(hit.size), where=step > 0.0)
         np.minimum(beyond, 1.0, out=beyond)
-        acked_beyond = beyond * acked_step[hit]
-        mark = np.stack(
-            (
-                bound,
-                total[1][hit] - acked_beyond,
-                total[2][hit] - acked_beyond * rtt_s[hit],
-                now_s - beyond * (tick_s if isinstance(tick_s, float) else tick_s[hit]),
-            )
-        )
+        acked_beyond = beyond * acked_step
+        mark = np.empty((4, hit.size))
+        mark[0] = bound
+        mark[1] = total[1] - acked_beyond
+        mark[2] = total[2] - acked_beyond * rtt_s
+        mark[3] = now_s - beyond * tick_s
         resolved, acked, weighted, span_s = mark - self._mark[:, hit]
         self._mark[:, hit] = mark
         self._publish(hit, resolved, acked, weighted, span_s)

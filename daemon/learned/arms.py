@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -24,7 +24,7 @@ from ltp_switcher.daemon.datapath import ArmInfo, ControlArray, RecordArray, pro
 from ltp_switcher.daemon.learned.monitor import Monitor
 from ltp_switcher.errors import ArtifactError
 from ltp_switcher.policies.arm import PARAMETERS, Arm, Law
-from ltp_switcher.policies.arrays import Floats, Ints
+from ltp_switcher.policies.arrays import Bools, Floats, Ints
 from ltp_switcher.policies.network import NetworkKnowledge, UsesNetworkKnowledge
 
 log = logging.getLogger(__name__)
@@ -34,6 +34,7 @@ NAMES: Final = {arm.value: arm.name.lower() for arm in protocol.ArmId if 12 <= a
 LOOK_AGAIN_NS: Final = 1_000_000_000
 """Flows that were not asked after for this long begin anew: what a policy remembers of them is stale."""
 
+_FIRST: Final = int(protocol.ArmId.LTP)
 _LAWS: Final = {law: int(protocol.ControlLaw[law.name]) for law in Law}
 _UNIT: Final = {Law.WINDOW: 1, Law.AIMD: protocol.CONTROL_ONE, Law.CUBIC: protocol.CONTROL_ONE}
 _VALUE_MAX: Final = 2**32 - 1
@@ -115,6 +116,16 @@ class Batches:
     """Time spent on deciding."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The flows of the last step, and which of them ran the arm; flows seldom come or go."""
+
+    slots: Ints
+    ours: Bools
+    mine: Ints
+    whole: bool
+
+
 @dataclass(slots=True)
 class _Running:
     """An arm with its flows. The times are CLOCK_MONOTONIC."""
@@ -124,8 +135,11 @@ class _Running:
     monitor: Monitor
     tolerance_ns: int
     """An interval ends with the step that is nearest to its end."""
+    heeds: UsesNetworkKnowledge | None
+    """The arm, if it uses what is known of the network."""
     due_ns: int = 0
     looked_ns: int = 0
+    known: _Known | None = None
     batches: Batches = field(default_factory=Batches)
 
 
@@ -160,7 +174,8 @@ class LearnedArms:
             if arm in NAMES and arm not in self._running:
                 policy = self._load(NAMES[arm])
                 tolerance_ns = int(min(self._step_s, policy.interval_s) * 0.5e9)
-                self._running[arm] = _Running(arm, policy, Monitor(policy.interval_s), tolerance_ns)
+                heeds = policy if isinstance(policy, UsesNetworkKnowledge) else None
+                self._running[arm] = _Running(arm, policy, Monitor(policy.interval_s), tolerance_ns, heeds)
                 policy.resize(self._running[arm].monitor.capacity)
                 log.info("arm %s: decides every %g ms", NAMES[arm], policy.interval_s * 1e3)
 
@@ -168,25 +183,28 @@ class LearnedArms:
         """Take in a step and return what is to be sent, `CONTROL_DTYPE`, shape (m,).
 
         Args:
-            slots: shape (n,), distinct.
+            slots: shape (n,), distinct; the same object again where the flows are the same, not a copy.
             records: `RECORD_DTYPE`, shape (n,), of these slots; flows without one may be watched too.
             now_ns: when they were read, CLOCK_MONOTONIC.
         """
         active = records["arm"]
-        learned = active >= protocol.ArmId.LTP
+        learned = active >= _FIRST
         if learned.any():
             self._load_for(active[learned])
         made = [
-            controls
+            self._decide(running, now_ns)
             for running in self._running.values()
-            for controls in self._step(running, slots, records, active == running.id, now_ns)
+            if self._observe(running, slots, records, active == running.id, now_ns)
         ]
+        if len(made) == 1:
+            return made[0]
         return np.concatenate(made) if made else _NONE
 
     def close(self, slots: Ints) -> None:
         """Flows that ended; their slots may come again."""
         for running in self._running.values():
             running.monitor.leave(slots[slots < running.monitor.capacity])
+            running.known = None
 
     def _load_for(self, active: np.ndarray) -> None:
         for arm in set(active.tolist()) & (NAMES.keys() - self._running.keys() - self.failed.keys()):
@@ -196,29 +214,43 @@ class LearnedArms:
                 self.failed[arm] = str(error)
                 log.error("flows under %s are left to what the kernel does alone: %s", NAMES[arm], error)
 
-    def _step(
-        self, running: _Running, slots: Ints, records: RecordArray, ours: np.ndarray, now_ns: int
-    ) -> Sequence[ControlArray]:
+    def _observe(
+        self, running: _Running, slots: Ints, records: RecordArray, ours: Bools, now_ns: int
+    ) -> bool:
+        """Take in the records of the arm's flows; return whether an interval ends here."""
         monitor = running.monitor
         if now_ns - running.looked_ns > LOOK_AGAIN_NS:
             monitor.leave(monitor.slots)
+            running.known = None
         running.looked_ns = now_ns
         if slots.size:
-            self._make_room(running, int(slots.max()) + 1)
-            monitor.leave(slots[~ours])
-        slots, records = slots[ours], records[ours]
-        watched = monitor.watches(slots)
+            known = running.known
+            if known is not None and known.slots is slots and np.array_equal(known.ours, ours):
+                if known.mine.size:
+                    monitor.observe(known.mine, records if known.whole else records[ours], now_ns)
+            else:
+                self._sort_out(running, slots, records, ours, now_ns)
+        return now_ns >= running.due_ns - running.tolerance_ns and monitor.any
+
+    def _sort_out(
+        self, running: _Running, slots: Ints, records: RecordArray, ours: Bools, now_ns: int
+    ) -> None:
+        """Other flows than in the step before, or a flow that came to the arm or left it."""
+        monitor = running.monitor
+        self._make_room(running, int(slots.max()) + 1)
+        monitor.leave(slots[~ours])
+        whole = bool(ours.all())
+        mine = slots if whole else slots[ours]
+        running.known = _Known(slots, ours, mine, whole)
+        records = records[ours]
+        watched = monitor.watches(mine)
+        if watched.any():
+            monitor.observe(mine[watched], records[watched], now_ns)
         if not watched.all():
-            self._begin(running, slots[~watched], records[~watched], now_ns)
-            slots, records = slots[watched], records[watched]
-        if slots.size:
-            monitor.observe(slots, records, now_ns)
-        if now_ns < running.due_ns - running.tolerance_ns or not monitor.slots.size:
-            return ()
-        return (self._decide(running, now_ns),)
+            self._begin(running, mine[~watched], records[~watched], now_ns)
 
     def _begin(self, running: _Running, slots: Ints, records: RecordArray, now_ns: int) -> None:
-        if not running.monitor.slots.size:
+        if not running.monitor.any:
             running.due_ns = now_ns + int(running.arm.interval_s * 1e9)
         running.monitor.begin(slots, records, now_ns)
         running.arm.begin(slots, records["snd_cwnd"].astype(np.float64))
@@ -234,8 +266,8 @@ class LearnedArms:
         slots, interval = running.monitor.close(now_ns)
         if not slots.size:
             return _NONE
-        if isinstance(running.arm, UsesNetworkKnowledge):
-            running.arm.network_knowledge = self._network()
+        if running.heeds is not None:
+            running.heeds.network_knowledge = self._network()
         parameters = running.arm.decide(slots, interval)
         made = controls(self._cookie[slots], running.id, running.arm.law, parameters)
         running.batches.count += 1

@@ -10,11 +10,14 @@ in flight, retransmissions counted as packets of their own.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import groupby
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ltp_switcher.daemon.datapath import RecordArray
+from ltp_switcher.daemon.datapath import RecordArray, protocol
 from ltp_switcher.policies.arrays import Bools, Floats, Ints
 from ltp_switcher.policies.measurements import NOTHING, EchoTracker, Interval
 
@@ -23,11 +26,32 @@ LONGEST_RTT_S: Final = 10.0
 PAUSE_NS: Final = 1_000_000_000
 """A flow that neither has data in flight nor hears of any for so long has stopped, and begins anew."""
 _NO_RTT: Final = 2**32 - 1
-_UNPACED: Final = (2**32 - 1, 2**64 - 1)
+_UNPACED: Final = 2.0**63
 # Rows of the arrays below. What grows over a flow's life, in packets; the RTT's sum is weighted by them.
 _RESOLVED, _ACKED, _RTT_SUM, _SENT = range(4)
 # What a flow shows now.
 _WINDOW, _PACING_PPS, _IN_FLIGHT, _RTT_S, _RTT_MIN_S = range(5)
+
+
+Words = NDArray[np.uint64]
+"""Records as plain words, which numpy joins at a hundredth of the cost of fields."""
+
+
+def _columns(width: int, *names: str) -> Ints:
+    """Where fields lie when a record is read as a row of `width`-byte words: one look for all of them."""
+    fields = dict(protocol.RECORD_DTYPE.fields or {})
+    return np.array([fields[name][1] // width for name in names])
+
+
+_RTT_STAT: Final = _columns(8, "rtt_stat")[0]
+# A stat is minimum, maximum and sum.
+_WORDS: Final = np.concatenate(
+    [
+        _columns(8, "total_delivered", "total_lost", "interval_ns", "rtt_samples", "pacing_rate"),
+        [_RTT_STAT + 2, _RTT_STAT],
+    ]
+)
+_HALVES: Final = _columns(4, "snd_cwnd", "in_flight", "min_rtt_us", "mss")
 
 
 class Monitor:
@@ -47,6 +71,8 @@ class Monitor:
         self._rtt_samples: Floats = np.zeros((2, capacity))
         """Of the interval under way: sum of the RTTs in s, number."""
         self._now: Floats = np.zeros((5, capacity))
+        self._steps: list[tuple[Ints, Words, int]] = []
+        """Of the interval under way, to be worked off."""
         self._closed_ns = 0
         self._heard_ns: Ints = np.zeros(capacity, np.int64)
 
@@ -59,6 +85,11 @@ class Monitor:
     def slots(self) -> Ints:
         """The flows that are watched, shape (n,), ascending."""
         return np.flatnonzero(self._member)
+
+    @property
+    def any(self) -> bool:
+        """Whether a flow is watched."""
+        return bool(self._member.any())
 
     def watches(self, slots: Ints) -> Bools:
         """Whether each of the slots is watched, shape (n,)."""
@@ -75,9 +106,11 @@ class Monitor:
 
     def begin(self, slots: Ints, records: RecordArray, now_ns: int) -> None:
         """Watch flows from these records (`RECORD_DTYPE`, shape (n,)) on; what came before is not counted."""
+        self._work_off()
         if not self._member.any():
             self._closed_ns = now_ns
         self._member[slots] = True
+        self._heard_ns[slots] = now_ns
         delivered, lost = (records[name].astype(np.float64) for name in ("total_delivered", "total_lost"))
         total = np.zeros((4, len(slots)))
         total[_ACKED] = delivered
@@ -87,36 +120,67 @@ class Monitor:
         self._rtt_samples[:, slots] = 0.0
         self._now[_RTT_S, slots] = records["srtt_us"] * 1e-6
         self._now[_RTT_MIN_S, slots] = np.inf
-        self._look(slots, records, now_ns)
+        words, halves = _read(_words(records), 1)
+        self._look(slots, words, halves)
         self._echoes.begin(slots, total[_SENT])
 
     def leave(self, slots: Ints) -> None:
         """Watch these no more, if they were watched."""
+        self._work_off()
         self._member[slots] = False
 
     def observe(self, slots: Ints, records: RecordArray, now_ns: int) -> None:
-        """Take in a step's records of flows that are watched; a flow without one shows itself later."""
-        acked = records["total_delivered"].astype(np.float64)
-        resolved = acked + records["total_lost"]
-        samples = records["rtt_samples"].astype(np.float64)
-        rtt_sum_s = records["rtt_stat"]["sum"] * 1e-6
-        self._rtt_samples[:, slots] += (rtt_sum_s, samples)
-        rtt_s = self._now[_RTT_S, slots]
-        np.divide(rtt_sum_s, samples, out=rtt_s, where=samples > 0.0)
-        self._look(slots, records, now_ns)
+        """Take in a step's records of flows that are watched; a flow without one shows itself later.
 
-        step, rtts, tick_s = np.zeros((2, self.capacity)), np.zeros(self.capacity), np.zeros(self.capacity)
-        step[:, slots] = (resolved, acked) - self._total[: _ACKED + 1, slots]
-        rtts[slots] = rtt_s
-        tick_s[slots] = records["interval_ns"] * 1e-9
-        self._total[_RESOLVED, slots] = resolved
-        self._total[_ACKED, slots] = acked
-        self._total[_RTT_SUM] += step[1] * rtts
-        self._total[_SENT, slots] = resolved + records["in_flight"]
-        self._echoes.tick(now_ns * 1e-9, tick_s, step[0], step[1], rtts, self._total[:_SENT])
+        The arrays must stay as they are until the interval's end, when its steps are worked off together:
+        at a few flows the cost is the number of array operations. Steps of the same flows should come with
+        the same `slots`, the object, not a copy.
+        """
+        self._steps.append((slots, _words(records), now_ns))
+
+    def _work_off(self) -> None:
+        steps, self._steps = self._steps, []
+        for _, block in groupby(steps, key=lambda step: id(step[0])):
+            slots, words, times_ns = zip(*block, strict=True)
+            self._fold(slots[0], np.concatenate(words), times_ns)
+
+    def _fold(self, slots: Ints, raw: Words, times_ns: Sequence[int]) -> None:
+        """Take in S steps, step by step; `raw` has the words of S * n records."""
+        words, halves = _read(raw, len(times_ns))
+        acked, lost, interval_ns, samples, _, rtt_sum_us, _ = words.transpose(2, 0, 1)
+        resolved = acked + lost
+        heard = samples > 0.0
+        rtt_s = np.divide(rtt_sum_us * 1e-6, samples, out=np.full(samples.shape, np.nan), where=heard)
+        if not heard.all():
+            before = self._now[_RTT_S, slots]
+            for row in rtt_s:
+                np.copyto(row, before, where=np.isnan(row))
+                before = row
+        self._rtt_samples[0, slots] += rtt_sum_us.sum(axis=0) * 1e-6
+        self._rtt_samples[1, slots] += samples.sum(axis=0)
+        self._now[_RTT_S, slots] = rtt_s[-1]
+        self._heard_ns[slots] = times_ns[-1]
+        self._look(slots, words, halves)
+
+        total = np.empty((len(times_ns) + 1, 3, slots.size))
+        total[0] = self._total[:_SENT, slots]
+        total[1:, _RESOLVED] = resolved
+        total[1:, _ACKED] = acked
+        step = np.diff(total[:, : _ACKED + 1], axis=0)
+        total[1:, _RTT_SUM] = step[:, _ACKED] * rtt_s
+        np.cumsum(total[:, _RTT_SUM], axis=0, out=total[:, _RTT_SUM])
+        tick_s = interval_ns * 1e-9
+        for i, now_ns in enumerate(times_ns):
+            moved = step[i]
+            self._echoes.tick(
+                now_ns * 1e-9, tick_s[i], moved[_RESOLVED], moved[_ACKED], rtt_s[i], total[i + 1], slots
+            )
+        self._total[:_SENT, slots] = total[-1]
+        self._total[_SENT, slots] = resolved[-1] + halves[-1, :, 1]
 
     def close(self, now_ns: int) -> tuple[Ints, Interval]:
         """End the interval; return the flows that are sending and what they measured, shape (n,)."""
+        self._work_off()
         length_s = (now_ns - self._closed_ns) * 1e-9
         self._closed_ns = now_ns
         self._echoes.close(self._total[_SENT], length_s)
@@ -148,18 +212,28 @@ class Monitor:
             previous_echo=previous_echo,
         )
 
-    def _look(self, slots: Ints, records: RecordArray, now_ns: int) -> None:
-        """Keep what the flows show at the end of the step."""
-        self._heard_ns[slots] = now_ns
+    def _look(self, slots: Ints, words: Floats, halves: Floats) -> None:
+        """Keep what the flows show at the end of the last of these steps, and the least RTT of all."""
         now = self._now
-        now[_WINDOW, slots] = records["snd_cwnd"]
-        pacing_Bps = records["pacing_rate"]
-        pacing_pps = pacing_Bps / np.maximum(records["mss"], 1)
-        now[_PACING_PPS, slots] = np.where(np.isin(pacing_Bps, _UNPACED), np.inf, pacing_pps)
-        now[_IN_FLIGHT, slots] = records["in_flight"]
-        # The kernel's own minimum knows what was before; it forgets after minutes, and the step's does not.
-        kernel_us, step_us = records["min_rtt_us"], records["rtt_stat"]["min"]
-        known = (kernel_us > 0) & (kernel_us < _NO_RTT)
-        least_s = np.where(known, kernel_us * 1e-6, np.inf)
-        least_s = np.minimum(least_s, np.where(records["rtt_samples"] > 0, step_us * 1e-6, np.inf))
-        now[_RTT_MIN_S, slots] = np.minimum(now[_RTT_MIN_S, slots], least_s)
+        samples, pacing_Bps, least_us = words[:, :, 3], words[-1, :, 4], words[:, :, 6]
+        window, in_flight, kernel_us, mss = halves[-1].T
+        now[_WINDOW, slots] = window
+        pacing_pps = pacing_Bps / np.maximum(mss, 1.0)
+        now[_PACING_PPS, slots] = np.where(pacing_Bps < _UNPACED, pacing_pps, np.inf)
+        now[_IN_FLIGHT, slots] = in_flight
+        # The kernel's own minimum knows what was before; it forgets after minutes, and the steps' does not.
+        known = (kernel_us > 0.0) & (kernel_us < _NO_RTT)
+        least = np.where(samples > 0.0, least_us, np.inf).min(axis=0)
+        least = np.minimum(least, np.where(known, kernel_us, np.inf)) * 1e-6
+        now[_RTT_MIN_S, slots] = np.minimum(now[_RTT_MIN_S, slots], least)
+
+
+def _words(records: RecordArray) -> Words:
+    return np.ascontiguousarray(records).view(np.uint64)
+
+
+def _read(raw: Words, steps: int) -> tuple[Floats, Floats]:
+    """The fields of `_WORDS` and `_HALVES` of the records of S steps, shape (S, n, fields)."""
+    shape = (steps, len(raw) * 8 // (protocol.RECORD_DTYPE.itemsize * steps), -1)
+    words, halves = raw.reshape(shape), raw.view(np.uint32).reshape(shape)
+    return words[:, :, _WORDS].astype(np.float64), halves[:, :, _HALVES].astype(np.float64)
