@@ -9,6 +9,7 @@ from typing import Final
 from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.claims import (
     cpu,
+    estimator,
     five_rtts,
     friendliness,
     one_flow,
@@ -26,8 +27,8 @@ from ltp_switcher.eval.claims.claim import Claim
 CLAIMS: Final[tuple[Claim, ...]] = tuple(
     module.CLAIM
     for module in (
-        one_flow, sweeps, three_flows, five_rtts, satellite, spine_interval, spine_loss, spine_cubic,
-        owl_lte, owl_loss, friendliness, cpu,
+        estimator, one_flow, sweeps, three_flows, five_rtts, satellite, spine_interval, spine_loss,
+        spine_cubic, owl_lte, owl_loss, friendliness, cpu,
     )
 )  # fmt: skip
 

@@ -7,20 +7,22 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.policies.arrays import Float32s, Floats
+from ltp_switcher.policies.arrays import Bools, Float32s, Floats
 from ltp_switcher.policies.ltp.particles import ParticleFilter
 from ltp_switcher.policies.ltp.reward import Weights, performance_reward, probe_reward, unfairness
 from ltp_switcher.policies.ltp.signals import INTERVAL_S, WindowSignals
 from ltp_switcher.policies.measurements import NOTHING
 from ltp_switcher.policies.simulator.paths import PPS_PER_MBPS, Flows, Paths
 from ltp_switcher.policies.simulator.simulator import SimulatedInterval, Simulator
-from ltp_switcher.policies.simulator.tasks import START_BDP, Actions, SignalsTask
+from ltp_switcher.policies.simulator.tasks import Actions, SignalsTask
 
 FAIRNESS_WINDOW_S: Final = 1.0
 """avg_thr of Eq. 14 is over about so long, exponentially weighted; the paper leaves it open."""
-DISPLACED_EVERY_S: Final = 4.0
-"""While training, a flow's window is set anew, at random, about so often. Otherwise a flow that has given way
-to Cubic stays at the bottom for the rest of the episode, where no action shows, and none learns better."""
+DISPLACED_EVERY_S: Final = 3.0
+"""While training, a flow beside Cubic is given about its fair window anew, about so often. Otherwise one that
+has given way stays at the bottom for the rest of the episode, where no action shows, and learns no better."""
+DISPLACED_BY: Final = 0.7
+"""Range of the logarithm of that window over the fair one."""
 TRUTHS: Final = 8
 """Values that no flow can know, after the signals: what the critics see, and the first of them the Oracle.
 
@@ -70,6 +72,10 @@ class LtpTask(SignalsTask):
         self._base_s = rtt_ms / 1e3 + 1.0 / (paths.rate_mbps * PPS_PER_MBPS)
         self._average_pps: Floats = np.zeros(flows.start_s.shape)
         self._truth: Float32s = np.zeros((self._slots.size, TRUTHS), np.float32)
+        # Of what the link and half of its queue hold.
+        self._held_pkts: Floats = self.bdp_pkts + 0.5 * paths.buffer_pkts
+        self._fair_pkts: Floats = self._held_pkts
+        self._beside_cubic: Bools = np.zeros((self.agents, paths.count), np.bool_)
         seed = np.round(paths.rate_mbps[:4] * 1e6).astype(np.uint64).tolist()
         self._rng = np.random.default_rng(seed)
         if self._particles:
@@ -81,12 +87,11 @@ class LtpTask(SignalsTask):
         super().apply(actions)
         if not self._bounded or self.interval is None:
             return
-        due = self._rng.random(self._slots.size) < self.interval.length_s / DISPLACED_EVERY_S
-        at = np.flatnonzero(due & self.interval.active)
-        window_pkts = self.simulator.window.window.copy()
-        low, high = START_BDP
-        share = low * (high / low) ** self._rng.random(at.size)
-        window_pkts.reshape(-1)[at] = share * self.bdp_pkts.reshape(-1)[at]
+        chance = self.interval.length_s / DISPLACED_EVERY_S
+        due = (self._rng.random(self._fair_pkts.shape) < chance) & self._beside_cubic
+        spread = np.exp(self._rng.uniform(-DISPLACED_BY, DISPLACED_BY, due.shape))
+        window_pkts = np.where(due, self._fair_pkts * spread, self.simulator.window.window)
+        at = np.flatnonzero(due)
         self._window_signals.displace(at, window_pkts.reshape(-1)[at])
         self.simulator.set_window(window_pkts)
 
@@ -106,6 +111,8 @@ class LtpTask(SignalsTask):
         attained = np.minimum(1.0, own_pps / could_have_pps)
         lost, acked = interval.lost_pkts[:n], interval.acked_pkts[:n]
         loss = np.divide(lost, lost + acked, out=np.zeros_like(lost), where=lost + acked > NOTHING)
+        self._fair_pkts = self._held_pkts / flows
+        self._beside_cubic = interval.active[:n] & interval.active[n:].any(axis=0)
         uneven = unfairness(self._average_pps, interval.active)
         delay_ratio = interval.rtt_s[:n] / self._base_s[:n]
         self.performance = performance_reward(attained, loss, delay_ratio, uneven, self._weights)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ltp_switcher.policies.arrays import Floats
-from ltp_switcher.policies.measurements import Interval
+from ltp_switcher.policies.measurements import Echo, Interval
 from ltp_switcher.policies.simulator.paths import PPS_PER_MBPS, Flows, Paths
 from ltp_switcher.policies.simulator.simulator import Roster, Simulator
 
@@ -67,3 +67,69 @@ def simulate(
             delay_s[echo.index[at].astype(np.int64), at] = (echo.rtt_s - base_s)[at]
     shape = (steps, -1)
     return Trace(intervals, rate.reshape(shape), others.reshape(shape), np.maximum(0.0, delay_s))
+
+
+def from_counters(
+    delivered_pkts: Floats,
+    lost_pkts: Floats,
+    rtt_s: Floats,
+    base_rtt_s: Floats,
+    queue_pkts: Floats,
+    capacity_pps: Floats,
+    interval_s: float,
+) -> Trace:
+    """Make a trace of what a bottleneck counted in each interval, as the lab does, and of the flows' RTTs.
+
+    What stands in the queue belongs to the flows as what leaves it in the next interval does. An echo is
+    known at the end of its interval: the estimators judged here do not care when they learn it.
+
+    Args:
+        delivered_pkts: that left the bottleneck, shape (T, n).
+        lost_pkts: lost there, shape (T, n).
+        rtt_s: mean, shape (T, n); NaN where there was none.
+        base_rtt_s: without queuing, shape (n,).
+        queue_pkts: at the end of the interval, shape (T,).
+        capacity_pps: shape (T,).
+        interval_s: length of the intervals.
+    """
+    next_pkts = np.concatenate((delivered_pkts[1:], delivered_pkts[-1:]))
+    total = np.maximum(1.0, next_pkts.sum(axis=1, keepdims=True))
+    queued = queue_pkts[:, None] * next_pkts / total
+    arrived = delivered_pkts + lost_pkts + np.diff(queued, axis=0, prepend=0.0)
+    np.maximum(arrived, 0.0, out=arrived)
+    rate = arrived / (capacity_pps[:, None] * interval_s)
+    heard = (delivered_pkts > 0.0) & np.isfinite(rtt_s)
+    resolved = np.maximum(1.0, delivered_pkts + lost_pkts)
+    echo = np.stack(
+        (
+            np.where(heard, np.arange(len(rate), dtype=np.float64)[:, None], -1.0),
+            arrived / interval_s,
+            delivered_pkts / interval_s,
+            rtt_s,
+            lost_pkts / resolved,
+        )
+    )
+    rtt_min_s = np.fmin.accumulate(np.where(heard, rtt_s, np.inf), axis=0)
+    nothing = np.full((5, rate.shape[1]), np.nan)
+    nothing[0] = -1.0
+    intervals = [
+        Interval(
+            index=k,
+            end_s=(k + 1) * interval_s,
+            length_s=interval_s,
+            active=heard[k],
+            sent_pkts=arrived[k],
+            acked_pkts=delivered_pkts[k],
+            lost_pkts=lost_pkts[k],
+            rtt_s=rtt_s[k],
+            rtt_min_s=rtt_min_s[k],
+            window_pkts=np.full(rate.shape[1], np.nan),
+            pacing_pps=np.full(rate.shape[1], np.nan),
+            in_flight_pkts=np.full(rate.shape[1], np.nan),
+            echo=Echo(*echo[:, k]),
+            previous_echo=Echo(*(echo[:, k - 1] if k else nothing)),
+        )
+        for k in range(len(rate))
+    ]
+    delay_s = np.where(heard, np.maximum(0.0, rtt_s - base_rtt_s), np.nan)
+    return Trace(intervals, rate, rate.sum(axis=1, keepdims=True) - rate, delay_s)

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
+import numpy as np
 import pytest
 from rich.console import Console
 
@@ -33,10 +34,17 @@ def outcome(job: Job) -> Outcome:
     good = job.scheme not in ("cubic", "bbr", "vegas")
     totals = [SimpleNamespace(delivered_pkts=10_000, lost_pkts=10)] * len(flows)
     summary = SimpleNamespace(utilisation=0.95 if good else 0.1, jain=0.97, flows=flows)
+    bins = np.full(40, 1.0)
+    counted = {
+        "delivered_pkts": 400 * bins,
+        "lost_pkts": 0 * bins,
+        "rtt_ms": 36 * bins,
+        "queue_pkts": 50 * bins,
+    }
+    series = [SimpleNamespace(t_s=bins.cumsum() / 10, capacity_mbps=100 * bins, **counted)] * len(flows)
     guest = {"busy_instructions": 6e9 if good else 5e9, "learned": {"spine": {"controls": 20}}}
-    return cast(
-        Outcome, SimpleNamespace(job=job, summary=summary, guest=lambda: guest, totals=lambda: totals)
-    )
+    told = {"guest": lambda: guest, "totals": lambda: totals, "series": lambda: series}
+    return cast(Outcome, SimpleNamespace(job=job, summary=summary, **told))
 
 
 @pytest.fixture

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LTP's estimator on pairs of flows of one protocol, beside CCmatic's (LTP §7.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.eval.claims.claim import Claim, Figure, Paths, Results, Target
+from ltp_switcher.eval.claims.paths import bundled
+from ltp_switcher.eval.results import Outcome
+from ltp_switcher.eval.series import BIN_S, FloatArray
+from ltp_switcher.policies.ltp.ccmatic import BeliefSets
+from ltp_switcher.policies.ltp.estimation import Judgement, judge
+from ltp_switcher.policies.ltp.particles import ParticleFilter
+from ltp_switcher.policies.ltp.traces import Trace, from_counters
+from ltp_switcher.policies.simulator.paths import PPS_PER_MBPS
+
+COVERAGE: Final = 0.9
+
+
+def trace(outcome: Outcome) -> Trace:
+    """What a run's bottleneck and senders counted, in the lab's bins, which are as long as the paper's."""
+    series = outcome.series()
+    bins = max(len(flow.t_s) for flow in series)
+
+    def column(name: str, before: float = 0.0) -> FloatArray:
+        """(bins, flows); a flow that starts later has `before` until then."""
+        columns = [getattr(flow, name) for flow in series]
+        padded = [np.pad(one, (bins - len(one), 0), constant_values=before) for one in columns]
+        stacked: FloatArray = np.stack(padded, axis=1)
+        return np.where(np.isnan(stacked), before, stacked)
+
+    whole = max(series, key=lambda flow: len(flow.t_s))
+    base_rtt_ms = np.array([flow.base_rtt_ms for flow in outcome.summary.flows])
+    return from_counters(
+        column("delivered_pkts"),
+        column("lost_pkts"),
+        column("rtt_ms", np.nan) / 1e3,
+        base_rtt_ms / 1e3,
+        np.nan_to_num(whole.queue_pkts),
+        whole.capacity_mbps * PPS_PER_MBPS,
+        BIN_S,
+    )
+
+
+def _judge(results: Results) -> Iterator[Figure]:
+    for scheme in results.schemes:
+        for path in results.paths:
+            traces = [trace(outcome) for outcome in results.outcomes(path, scheme)]
+            ours = _mean([judge(ParticleFilter(BIN_S, seed=1), one) for one in traces])
+            theirs = _mean([judge(BeliefSets(BIN_S), one) for one in traces])
+            for name, (coverage, width) in ours.items():
+                other, other_width = theirs[name]
+                least = Target(low=max(COVERAGE, other))
+                yield Figure(scheme, f"coverage of {name}", coverage, least)
+                yield Figure(scheme, f"width of {name}", width, Target(high=other_width))
+                yield Figure(scheme, f"CCmatic's coverage of {name}", other)
+
+
+def _mean(judgements: list[Judgement]) -> dict[str, tuple[float, float]]:
+    """Coverage and width by quantity."""
+    return {
+        name: (
+            float(np.mean([getattr(one, field).coverage for one in judgements])),
+            float(np.mean([getattr(one, field).width for one in judgements])),
+        )
+        for name, field in (("x/c", "rate"), ("x_o/c", "others"), ("d", "delay_s"))
+    }
+
+
+def _paths(quick: bool) -> Paths:
+    return {"pair": bundled("pair", duration_s=20.0 if quick else None)}
+
+
+CLAIM: Final = Claim(
+    name="ltp-estimator",
+    text="LTP's estimator on pairs: coverage at least 0.9 and CCmatic's, and no wider",
+    schemes=("ltp", "cubic", "vegas", "bbr"),
+    paths=_paths,
+    judge=_judge,
+    every_flow=True,
+    baselines=(),
+)
