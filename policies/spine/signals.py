@@ -23,25 +23,22 @@ _INTERVALS_S: Final = (0.010, 10.0)
 
 @dataclass(frozen=True)
 class Scale:
-    """How an action within ±1 becomes a parameter: -1 is `low`, 1 is `high`, and between them all steps are
-    equal, or, where it is logarithmic, all ratios.
+    """How an action within ±1 becomes a parameter: -1 is `low`, 1 is `high`.
+
+    Between them equal steps of the action are equal ratios, of the parameter or, with `of_rest`, of what it
+    lacks to 1.
     """
 
     low: float
     high: float
-    logarithmic: bool
+    of_rest: bool = False
 
 
 SCALES: Final = {
     # Within the ranges of Eq. 3 and 4.
-    Law.AIMD: (
-        Scale(0.002, 0.5, logarithmic=True),
-        Scale(0.01, 0.5, logarithmic=True),
-        Scale(0.02, 2.0, logarithmic=True),
-        Scale(0.2, 1.0, logarithmic=False),
-    ),
+    Law.AIMD: (Scale(0.005, 0.5), Scale(0.01, 0.5), Scale(0.02, 2.0), Scale(0.2, 0.99, of_rest=True)),
     # Around Linux's 0.7 and 0.4, within what the executor takes; the paper names none.
-    Law.CUBIC: (Scale(0.3, 0.9, logarithmic=False), Scale(0.01, 4.0, logarithmic=True)),
+    Law.CUBIC: (Scale(0.3, 0.9, of_rest=True), Scale(0.01, 4.0)),
 }
 """Scales of each law's parameters, in its order."""
 
@@ -72,7 +69,7 @@ class SpineSignals:
         self.observation_size = STATISTICS + len(scales)
         self._low = np.array([scale.low for scale in scales])
         self._high = np.array([scale.high for scale in scales])
-        self._logarithmic = np.array([scale.logarithmic for scale in scales])
+        self._of_rest = np.array([scale.of_rest for scale in scales])
         self._delivered_max_pps: Floats = np.zeros(0)
         self._in_force: Floats = np.zeros((0, self.parameters))
 
@@ -119,12 +116,10 @@ class SpineSignals:
         triggered = actions[:, -1] > TRIGGERED
         chosen = np.clip(actions[:, :-1].astype(np.float64), -1.0, 1.0)
         self._in_force[slots] = np.where(triggered[:, None], chosen, self._in_force[slots])
-        share = (chosen + 1.0) / 2.0
-        parameters = np.where(
-            self._logarithmic,
-            self._low * (self._high / self._low) ** share,
-            self._low + (self._high - self._low) * share,
-        )
+        first = np.where(self._of_rest, 1.0 - self._low, self._low)
+        last = np.where(self._of_rest, 1.0 - self._high, self._high)
+        scaled = first * (last / first) ** ((chosen + 1.0) / 2.0)
+        parameters = np.where(self._of_rest, 1.0 - scaled, scaled)
         # Rounding must not leave the range, which the kernel checks.
         np.clip(parameters, self._low, self._high, out=parameters)
         return np.where(triggered[:, None], parameters, np.nan)

@@ -17,6 +17,8 @@ from ltp_switcher.policies.training.td3 import Array, Batch, Td3, Td3Config
 
 FIRST_LOGIT: Final = -2.0
 """Where the trigger starts: one interval in eight, so that a sub-policy's effects in the long run show."""
+NOISE_OF_FLOWS: Final = np.array([0.0, 0.5, 1.0, 1.0], np.float32)[:, None]
+"""Shares of the exploration noise, in turn."""
 DRAWN_AT_LEAST: Final = 0.02
 """Probability in training of either outcome of the trigger: what is never tried is never learned."""
 
@@ -157,9 +159,11 @@ class HierarchicalTd3(Td3):
         return PitStopCritic(observation_size, action_size, trunk, head, penalty=self._penalty)
 
     def _explored(self, actions: Array) -> Array:
-        triggered = actions[:, -1:] > 0.0
+        # From flow to flow more noise, from none on: the trigger has to see what needs no change too.
+        bolder = np.resize(NOISE_OF_FLOWS, (len(actions), 1))
+        explored = actions + bolder * (super()._explored(actions) - actions)
         # A sub-policy once explored stays in force until the next trigger, and the replay says so.
-        explored = np.where(triggered, super()._explored(actions), actions)
+        explored = np.where(actions[:, -1:] > 0.0, explored, actions)
         explored[:, -1:] = actions[:, -1:]
         return explored
 
@@ -178,7 +182,11 @@ class HierarchicalTd3(Td3):
             nn.functional.pad(held, (0, 1), value=-1.0),
         )
         with torch.no_grad():
-            # With noise, as the one in force had it too: else triggering would seem to pay for that alone.
-            gain = critic.value(features, self._smoothed(proposed)) - critic.value(features, kept)
+            # The generator seeks what its critic overrates, so the other one has to agree. And with noise, as
+            # the sub-policy in force had it too.
+            smoothed, other = self._smoothed(proposed), self.critics.second
+            known = ((critic, features), (other, self._features(other, batch)))
+            gains = [judge.value(seen, smoothed) - judge.value(seen, kept) for judge, seen in known]
+            gain = torch.minimum(*gains)
         value = critic.value(features, proposed) + probability[..., 0] * gain
         return value - self._action_weight * fresh.square().sum(dim=2)

@@ -62,6 +62,9 @@ class Td3Config:
     hold: int = 1
     """Frames for which a slot's exploration stays the same, on average. Where one action moves little,
     independent ones cancel out, and nothing is learned of where a persistent one would lead."""
+    critics_first: int = 0
+    """So many gradient steps are the critics' alone: an actor that follows them from the start may end in a
+    corner before they know better."""
     gradient_clip: float = 10.0
 
 
@@ -173,8 +176,9 @@ class Td3:
             losses["critic_loss"].append(self._update_critics(batch))
             self._updates += 1
             if self._updates % self.config.policy_delay == 0:
-                losses["actor_loss"].append(self._update_actor(batch))
-                self._follow(self._target_actor, self.actor)
+                if self._updates > self.config.critics_first:
+                    losses["actor_loss"].append(self._update_actor(batch))
+                    self._follow(self._target_actor, self.actor)
                 self._follow(self._target_critics, self.critics)
         return {name: float(np.mean(values)) for name, values in losses.items() if values}
 

@@ -94,10 +94,11 @@ def test_exploration_and_smoothing_move_new_sub_policies_alone() -> None:
     proposed[3:, -1] = -1.0
     explored = agent._explored(proposed)
     smoothed = agent._smoothed(torch.from_numpy(proposed)[:, None])[:, 0].numpy()
-    for noisy in (explored, smoothed):
+    for noisy, moved in ((explored, slice(1, 3)), (smoothed, slice(0, 3))):
         np.testing.assert_array_equal(noisy[:, -1], proposed[:, -1])
         np.testing.assert_array_equal(noisy[3:], proposed[3:])
-        assert (noisy[:3, :-1] != proposed[:3, :-1]).all()
+        assert (noisy[moved, :-1] != proposed[moved, :-1]).all()
+    np.testing.assert_array_equal(explored[0], proposed[0])  # every fourth flow explores nothing
 
 
 def test_what_was_recorded_for_an_interval_without_trigger_is_what_was_in_force() -> None:
