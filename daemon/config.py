@@ -58,7 +58,7 @@ class DaemonSection:
         "mutant",
         "mutant: Algorithm 1 of the paper. random: any arm at every step, a baseline. dwell-random: "
         "random arms held for 20, 40, 80 or 160 steps, for collecting data. keep: each flow stays with the "
-        "arm that it began with.",
+        "arm that it began with, and steps are as long as the learned arms in use allow.",
         choices=("mutant", "random", "dwell-random", "keep"),
     )
     step_ms: float = key(10.0, "Time between decisions, δ of the paper, ms.", minimum=1, maximum=10_000)

@@ -33,7 +33,8 @@ class StepLoop:
         pump: Callable[[float], bool],
         selector: selectors.BaseSelector,
     ) -> None:
-        self._step_s = step_s
+        self.step_s = step_s
+        """May be changed while the loop turns, from within it."""
         self._idle_s = max(idle_s, step_s)
         self._step = step
         self._busy = busy
@@ -51,12 +52,12 @@ class StepLoop:
         deadline_s = time.monotonic()
         while not self._stopped:
             idle = not self._busy()
-            deadline_s += self._idle_s if idle else self._step_s
+            deadline_s += self._idle_s if idle else self.step_s
             late_s = time.monotonic() - deadline_s
             if late_s > 0:
-                missed = int(late_s / self._step_s) + 1
+                missed = int(late_s / self.step_s) + 1
                 self.missed += missed
-                deadline_s += missed * self._step_s
+                deadline_s += missed * self.step_s
             if self._wait(deadline_s, idle):
                 deadline_s = time.monotonic()
             if not self._stopped:

@@ -170,10 +170,12 @@ class KeepPolicy:
     def step(self, slots: IntArray, records: RecordArray) -> Draw:
         """The arms that the flows had at first."""
         arms = self._arm[slots]
-        arms = np.where(arms == 0, records["want_arm"], arms)
-        self._arm[slots] = arms
-        # Not ours to choose for now; afterwards it returns to what it was.
-        arms = np.where(records["flags"] & _PINNED, records["want_arm"], arms)
+        if not arms.all():
+            self._arm[slots] = arms = np.where(arms == 0, records["want_arm"], arms)
+        pinned = records["flags"] & _PINNED
+        if pinned.any():
+            # Not ours to choose for now; afterwards it returns to what it was.
+            arms = np.where(pinned, records["want_arm"], arms)
         unknown = np.full(slots.shape, np.nan)
         return Draw(arms, unknown, unknown, np.zeros(slots.shape, np.bool_))
 

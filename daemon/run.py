@@ -201,6 +201,8 @@ class Daemon:
 
     def _step(self) -> None:
         self.engine.step()
+        if self.config.daemon.policy == "keep":
+            self._pace()
         self.engine.statistics.last_step_s = time.monotonic()
         self.engine.statistics.missed_steps = self._loop.missed
         self._manager.feed_watchdog()
@@ -210,6 +212,12 @@ class Daemon:
             self._log_statistics()
         if self._status_due.due():
             self._manager.status(f"{self.mode}: {len(self.engine.table)} flows")
+
+    def _pace(self) -> None:
+        """Where nothing is chosen, look no more often than the learned arms in use need."""
+        settings, learned = self.config.daemon, self.engine.learned
+        longest_s = min(learned.needed_step_s, max(settings.step_ms, settings.idle_step_ms) / 1000)
+        self._loop.step_s = learned.step_s = max(settings.step_ms / 1000, longest_s)
 
     def _state(self) -> dict[str, np.ndarray]:
         policy = {_POLICY + name: array for name, array in self.engine.policy.state().items()}

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from importlib import import_module
+from math import inf
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +32,8 @@ log = logging.getLogger(__name__)
 
 NAMES: Final = {arm.value: arm.name.lower() for arm in protocol.ArmId if 12 <= arm.value <= 15}
 """The learned arms by id; each is the folder of its policy too."""
+LOOKS: Final = 3
+"""Steps in an interval that tell a policy how the ACKs came within it."""
 LOOK_AGAIN_NS: Final = 1_000_000_000
 """Flows that were not asked after for this long begin anew: what a policy remembers of them is stale."""
 
@@ -133,8 +136,6 @@ class _Running:
     id: int
     arm: Arm
     monitor: Monitor
-    tolerance_ns: int
-    """An interval ends with the step that is nearest to its end."""
     heeds: UsesNetworkKnowledge | None
     """The arm, if it uses what is known of the network."""
     due_ns: int = 0
@@ -147,7 +148,7 @@ class LearnedArms:
     """Drives the flows that run a learned arm, whoever gave it to them.
 
     Args:
-        step_s: time between two calls of `step`; intervals end with a step.
+        step_s: time between two calls of `step`, which may change; an interval ends with the nearest.
         load: makes the arm of a name, raises `ArtifactError` where it cannot.
         network: what is known of the network now, for the arms that use it.
     """
@@ -157,7 +158,7 @@ class LearnedArms:
     ) -> None:
         self._load = load
         self._network = network
-        self._step_s = step_s
+        self.step_s = step_s
         self._running: dict[int, _Running] = {}
         self._cookie = np.zeros(64, np.uint64)
         self.failed: dict[int, str] = {}
@@ -168,14 +169,18 @@ class LearnedArms:
         """What each loaded arm, by id, has decided."""
         return {running.id: running.batches for running in self._running.values()}
 
+    @property
+    def needed_step_s(self) -> float:
+        """The longest step that serves the loaded arms; infinite without one."""
+        return min((running.arm.interval_s for running in self._running.values()), default=inf) / LOOKS
+
     def load(self, arms: Iterable[int]) -> None:
         """Load those of the arms that are learned. Raises `ArtifactError`."""
         for arm in arms:
             if arm in NAMES and arm not in self._running:
                 policy = self._load(NAMES[arm])
-                tolerance_ns = int(min(self._step_s, policy.interval_s) * 0.5e9)
                 heeds = policy if isinstance(policy, UsesNetworkKnowledge) else None
-                self._running[arm] = _Running(arm, policy, Monitor(policy.interval_s), tolerance_ns, heeds)
+                self._running[arm] = _Running(arm, policy, Monitor(policy.interval_s), heeds)
                 policy.resize(self._running[arm].monitor.capacity)
                 log.info("arm %s: decides every %g ms", NAMES[arm], policy.interval_s * 1e3)
 
@@ -230,7 +235,7 @@ class LearnedArms:
                     monitor.observe(known.mine, records if known.whole else records[ours], now_ns)
             else:
                 self._sort_out(running, slots, records, ours, now_ns)
-        return now_ns >= running.due_ns - running.tolerance_ns and monitor.any
+        return now_ns >= running.due_ns - self._tolerance_ns(running) and monitor.any
 
     def _sort_out(
         self, running: _Running, slots: Ints, records: RecordArray, ours: Bools, now_ns: int
@@ -261,7 +266,7 @@ class LearnedArms:
         began_ns = time.perf_counter_ns()
         interval_ns = int(running.arm.interval_s * 1e9)
         # A late step makes one interval longer, and none shorter than a policy knows it.
-        late = now_ns - running.due_ns > running.tolerance_ns
+        late = now_ns - running.due_ns > self._tolerance_ns(running)
         running.due_ns = (now_ns if late else running.due_ns) + interval_ns
         slots, interval = running.monitor.close(now_ns)
         if not slots.size:
@@ -275,6 +280,9 @@ class LearnedArms:
         running.batches.controls += made.size
         running.batches.seconds += (time.perf_counter_ns() - began_ns) * 1e-9
         return made
+
+    def _tolerance_ns(self, running: _Running) -> float:
+        return min(self.step_s, running.arm.interval_s) * 0.5e9
 
     def _make_room(self, running: _Running, capacity: int) -> None:
         if capacity > self._cookie.size:

@@ -289,3 +289,13 @@ def test_without_weights_an_arm_is_not_available(monkeypatch: pytest.MonkeyPatch
     assert not found[1].available
     assert found[1].reason == "no trained weights (jury.npz): `make train-jury`"
     assert found[2] is old
+
+
+def test_the_step_may_be_as_long_as_the_fastest_arm_allows() -> None:
+    made = {"ltp": Doubling(0.030), "spine": Doubling(0.300)}
+    arms = LearnedArms(0.010, made.__getitem__)
+    assert arms.needed_step_s == float("inf")
+    arms.load([SPINE])
+    assert arms.needed_step_s == pytest.approx(0.100)
+    arms.load([1, LTP])
+    assert arms.needed_step_s == pytest.approx(0.010)
