@@ -27,6 +27,8 @@ WINDOW_MIN: Final = 2.0
 WINDOW_MAX: Final = 1e6
 SLOW_START_BELOW: Final = 40.0
 """A flow that comes with a smaller window begins with slow start."""
+LOSS_MAX: Final = 0.3
+"""1 - δ of Owl-Loss: by Eq. 9 and 10, the loss that ever more of its senders come to."""
 LOSS_MEMORY_S: Final = 3.0
 """Time constant of the session's share of lost packets."""
 UNHEARD_RTT_S: Final = 1.0
@@ -131,12 +133,15 @@ class OwlSignals:
     def control(self, slots: Ints, interval: Interval, actions: Float32s) -> Floats:
         """Add the change with the largest value, of `actions` (n, 7) as Q values, to the window.
 
-        At most it doubles or halves. It does not grow while the flow does not fill it (RFC 7661).
+        At most it doubles or halves. It does not grow while the flow does not fill it (RFC 7661), nor at a
+        loss that not even many senders of Owl-Loss have at their equilibrium.
         """
         window = self.window_pkts[slots]
+        resolved = interval.acked_pkts + interval.lost_pkts
+        held = (interval.in_flight_pkts < 0.5 * window) | (interval.lost_pkts > LOSS_MAX * resolved)
         change = ACTIONS[actions.argmax(axis=1)]
         change = np.where(self._slow_start[slots], interval.acked_pkts, change)
-        change = np.where(interval.in_flight_pkts < 0.5 * window, np.minimum(change, 0.0), change)
+        change = np.where(held, np.minimum(change, 0.0), change)
         window = np.clip(window + change, np.maximum(WINDOW_MIN, 0.5 * window), 2.0 * window)
         window = np.minimum(window, WINDOW_MAX)
         self.window_pkts[slots] = window
