@@ -80,22 +80,27 @@ void mutant_control_keep(struct mutant_kept *kept, const struct mutant_setting *
 	smp_store_release(&kept->seq, seq + 2 ? seq + 2 : 2);
 }
 
-/* Copy a control that is newer than @seq; false if there is none or it is just being written. */
+/*
+ * Copy a control that is newer than @seq. False if there is none or it is just being written; then
+ * @setting stays as it is.
+ */
 bool mutant_control_take(const struct mutant_kept *kept, u32 *seq, struct mutant_setting *setting)
 {
 	/* What was written before the even seq is seen. */
 	u32 before = smp_load_acquire(&kept->seq), i;
+	struct mutant_setting copy;
 
 	if (before == *seq || before & 1)
 		return false;
-	setting->law = READ_ONCE(kept->setting.law);
-	setting->since = READ_ONCE(kept->setting.since);
+	copy.law = READ_ONCE(kept->setting.law);
+	copy.since = READ_ONCE(kept->setting.since);
 	for (i = 0; i < MUTANT_CONTROL_VALUES; i++)
-		setting->value[i] = READ_ONCE(kept->setting.value[i]);
+		copy.value[i] = READ_ONCE(kept->setting.value[i]);
 	/* The setting before seq again. */
 	smp_rmb();
 	if (READ_ONCE(kept->seq) != before)
 		return false;
+	*setting = copy;
 	*seq = before;
 	return true;
 }
