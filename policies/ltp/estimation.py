@@ -18,8 +18,8 @@ from ltp_switcher.policies.ltp.traces import Trace
 from ltp_switcher.policies.measurements import Interval
 
 WARM_UP: Final = 5
-TOLERANCE: Final = 1e-6
-"""A truth on the edge of a range is in it, whatever the rounding."""
+TOLERANCE: Final = (1e-6, 1e-6, 1e-3)
+"""A truth so far outside of a range is in it: rounding, and 1 ms of delay, which hosts add by themselves."""
 
 
 class Estimator(Protocol):
@@ -78,7 +78,8 @@ def judge(estimator: Estimator, trace: Trace) -> Judgement:
         truth = np.stack([values[index, at] for values in (trace.rate, trace.others, trace.delay_s)])
         ranges = estimator.ranges(at)
         bounds: Floats = np.stack((ranges.rate, ranges.others, ranges.delay_s)).astype(np.float64)
-        inside = (truth >= bounds[..., 0] - TOLERANCE) & (truth <= bounds[..., 1] + TOLERANCE)
+        slack = np.array(TOLERANCE)[:, None]
+        inside = (truth >= bounds[..., 0] - slack) & (truth <= bounds[..., 1] + slack)
         counted += len(at)
         covered += inside.sum(axis=1)
         width += np.minimum(bounds[..., 1] - bounds[..., 0], 1e3).sum(axis=1)

@@ -23,11 +23,11 @@ DISPLACED_EVERY_S: Final = 3.0
 has given way stays at the bottom for the rest of the episode, where no action shows, and learns no better."""
 DISPLACED_BY: Final = 0.7
 """Range of the logarithm of that window over the fair one."""
-TRUTHS: Final = 8
+TRUTHS: Final = 9
 """Values that no flow can know, after the signals: what the critics see, and the first of them the Oracle.
 
 Utilisation of the link, queuing delay; then RTT over base RTT, base RTT, window over the fair share of the
-bandwidth-delay product, own share of the throughput, unfairness, loss.
+bandwidth-delay product, own share of the throughput, unfairness, loss, whether Cubic is there.
 """
 ORACLE: Final = 2
 """How many of the truths the Oracle's policy sees (§2.2)."""
@@ -140,5 +140,6 @@ class LtpTask(SignalsTask):
             own * flows - 1.0,
             2.0 * uneven,
             10.0 * loss,
+            1.0 * self._beside_cubic,
         )
         self._truth = np.stack(np.broadcast_arrays(*truths), axis=2).reshape(-1, TRUTHS).astype(np.float32)

@@ -131,5 +131,6 @@ def from_counters(
         )
         for k in range(len(rate))
     ]
-    delay_s = np.where(heard, np.maximum(0.0, rtt_s - base_rtt_s), np.nan)
+    wire_s = 1.0 / capacity_pps[:, None]
+    delay_s = np.where(heard, np.maximum(0.0, rtt_s - base_rtt_s - wire_s), np.nan)
     return Trace(intervals, rate, rate.sum(axis=1, keepdims=True) - rate, delay_s)

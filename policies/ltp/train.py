@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Final
+from typing import Any, Final
 
 from ltp_switcher.policies.inference import Layer
 from ltp_switcher.policies.ltp.regions import FLOWS, REGIONS, ROSTER
@@ -23,6 +23,10 @@ PARTICLES: Final = 100
 """Of the estimation module while training; the README has what fewer than 1000 change."""
 ENVIRONMENTS: Final = 64
 DURATION_S: Final = 12.0
+_AMONG_THEMSELVES: Final[Mapping[str, Any]] = {"flows": (1, 3), "cubic_share": 0.0}
+_BESIDE_CUBIC: Final[Mapping[str, Any]] = {"flows": (2, 3), "cubic_share": 1.0, "loss": (0.0, 0.0)}
+"""Half of the links each. Under random loss Cubic leaves its share to whoever takes it, and a policy that
+knows only such Cubic flows gives way to all others."""
 LAYERS: Final = (
     Layer("dense", 128, "relu"),
     Layer("gru", 128),
@@ -44,6 +48,7 @@ CONFIG: Final = Td3Config(
     exploration=0.3,
     random_frames=600,
     hold=12,
+    critics_first=300,
 )
 TICK_S: Final = 0.002
 _EVALUATION_SEED: Final = 2_000_003
@@ -62,7 +67,8 @@ class LtpTrainer:
     def __init__(self, variant: str, region: str) -> None:
         self.name = variant
         self._variant = VARIANTS[variant]
-        self._region = replace(REGIONS[region], flows=FLOWS)
+        drawn = replace(REGIONS[region], flows=FLOWS)
+        self._regions = (replace(drawn, **_AMONG_THEMSELVES), replace(drawn, **_BESIDE_CUBIC))
         self._seen = self._variant.signals().observation_size + self._variant.truths
 
     def environment(self) -> Environment:
@@ -73,7 +79,7 @@ class LtpTrainer:
         particles = PARTICLES if self._variant.probe else 0
         task = LtpTask(self._variant.signals(), ROSTER.window, particles=particles, bounded=bounded)
         return Environment(
-            task, self._region, ROSTER, environments=environments, duration_s=DURATION_S, tick_s=TICK_S
+            task, self._regions, ROSTER, environments=environments, duration_s=DURATION_S, tick_s=TICK_S
         )
 
     def agent(self, seed: int, device: str) -> Td3:
@@ -99,7 +105,7 @@ class LtpTrainer:
         return {
             "variant": self.name,
             "td3": asdict(CONFIG),
-            "region": asdict(self._region),
+            "regions": [asdict(region) for region in self._regions],
             "roster": asdict(ROSTER),
             "reward": asdict(Weights()),
             "particles": PARTICLES if self._variant.probe else 0,
