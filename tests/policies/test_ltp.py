@@ -38,8 +38,8 @@ def one(value: float) -> np.ndarray:
 def interval(**changes: object) -> Interval:
     """One flow in its steady state: 100 packets of window, 1000 packets a second, base RTT 100 ms."""
     steady = Interval(
-        index=33, end_s=1.0, length_s=0.03, active=np.array([True]), sent_pkts=one(30.0), acked_pkts=one(30.0),
-        lost_pkts=one(0.0), rtt_s=one(0.1), rtt_min_s=one(0.1), window_pkts=one(100.0),
+        index=33, end_s=1.0, length_s=0.03, active=np.array([True]), sent_pkts=one(30.0),
+        acked_pkts=one(30.0), lost_pkts=one(0.0), rtt_s=one(0.1), rtt_min_s=one(0.1), window_pkts=one(100.0),
         pacing_pps=one(1000.0), in_flight_pkts=one(100.0), echo=echo(5, 1000.0, 0.1, 0.0),
         previous_echo=echo(4, 1000.0, 0.1, 0.0),
     )  # fmt: skip
@@ -174,6 +174,20 @@ def test_every_variant_can_be_trained(name: str) -> None:
         assert np.isfinite(seen.observations).all()
         assert np.isfinite(seen.rewards).all()
     assert seen.rewards.any()
+
+
+def test_beside_cubic_training_gives_flows_about_their_share_back() -> None:
+    task = LtpTask(LtpSignals(), 1, particles=0)
+    region = replace(REGIONS["small"], flows=(2, 2), cubic_share=1.0, start_within=0.01)
+    environment = Environment(task, region, Roster(window=1, cubic=1), environments=4, duration_s=9.0)
+    seen, down = environment.reset(1), np.full((4, 1), -1.0, np.float32)
+    largest = np.zeros(4)
+    while not seen.over:
+        seen = environment.step(down)
+        if task.simulator.now_s > 3.0:
+            largest = np.maximum(largest, task.simulator.window.window[0] / task.bdp_pkts)
+    # Three seconds of "down" leave less than a tenth of any window.
+    assert (largest > 0.2).sum() >= 3
 
 
 def still() -> Network:

@@ -11,7 +11,7 @@ import pytest
 from ltp_switcher.policies.ltp import estimation
 from ltp_switcher.policies.ltp.ccmatic import BeliefSets
 from ltp_switcher.policies.ltp.particles import FRESH, Noise, ParticleFilter
-from ltp_switcher.policies.ltp.traces import simulate
+from ltp_switcher.policies.ltp.traces import from_counters, simulate
 from ltp_switcher.policies.measurements import Echo, Interval
 from ltp_switcher.policies.simulator import Flows, Paths, Roster, SimulatedInterval, Simulator
 
@@ -148,6 +148,19 @@ def test_a_trace_holds_the_truth() -> None:
     late = slice(60, 150)
     np.testing.assert_allclose((trace.rate + trace.others)[late].mean(), 1.0, atol=0.1)
     assert np.nanmax(trace.delay_s) < 0.050  # one BDP of buffer, and the jitter
+
+
+def test_a_trace_of_counters_holds_the_truth() -> None:
+    # 1000 packets a second, half each; the queue grows by 20 packets in the second interval.
+    even = np.full((4, 2), 50.0)
+    queue_pkts = np.array([0.0, 20.0, 20.0, 20.0])
+    rtt_s = np.array([[np.nan, 0.021], [0.041, 0.041], [0.041, 0.041], [0.041, 0.041]])
+    trace = from_counters(even, 0.0 * even, rtt_s, np.full(2, 0.02), queue_pkts, np.full(4, 1e3), 0.1)
+    np.testing.assert_allclose(trace.rate[:, 0], [0.5, 0.6, 0.5, 0.5])
+    np.testing.assert_allclose(trace.others[:, 0], [0.5, 0.6, 0.5, 0.5])
+    np.testing.assert_allclose(trace.delay_s[1:], 0.02)
+    assert trace.intervals[0].echo.index.tolist() == [-1.0, 0.0]
+    assert estimation.judge(ParticleFilter(0.1, seed=1, particles=50), trace).intervals == 0  # too few yet
 
 
 def test_the_filter_covers_a_pair_of_cubics_better_than_ccmatic() -> None:
