@@ -9,6 +9,7 @@
 #define HYSTART_SAMPLES		8
 #define HYSTART_DELAY_MIN_US	4000
 #define HYSTART_DELAY_MAX_US	16000
+#define HYSTART_GAP_US		2000		/* between ACKs of one train */
 
 /* The largest number whose cube is not above @x: its bits one by one, from the highest. */
 u32 mutant_cube_root(u64 x)
@@ -104,16 +105,22 @@ u32 mutant_cubic_back_off(struct mutant_cubic *c, u32 window, const u32 *value)
 	return mutant_window_cut(window, beta);
 }
 
-/* In slow start: whether the delay of this round says that the queue begins to fill. */
-bool mutant_cubic_delayed(struct mutant_cubic *c, u32 window, const struct mutant_cubic_ack *ack)
+/* The ACKs since the round began, none of them alone, fill a round trip: so does what was sent. */
+static bool train_is_long(struct mutant_cubic *c, const struct mutant_cubic_ack *ack)
+{
+	u32 now = ack->now_us;
+
+	if (now - c->train_us > HYSTART_GAP_US)
+		return false;
+	c->train_us = now;
+	return now - c->round_us > ack->min_rtt_us;
+}
+
+/* The smallest delay among the first samples of the round is clearly above the path's. */
+static bool delay_rises(struct mutant_cubic *c, const struct mutant_cubic_ack *ack)
 {
 	u32 rise_us = ack->min_rtt_us / 8;
 
-	if ((s32)(ack->prior_delivered - c->round_end) >= 0) {
-		c->round_end = ack->delivered;
-		c->round_rtt_us = ~0U;
-		c->round_samples = 0;
-	}
 	if (ack->rtt_us < 0)
 		return false;
 	if (c->round_samples < HYSTART_SAMPLES) {
@@ -121,11 +128,28 @@ bool mutant_cubic_delayed(struct mutant_cubic *c, u32 window, const struct mutan
 		if ((u32)ack->rtt_us < c->round_rtt_us)
 			c->round_rtt_us = ack->rtt_us;
 	}
-	if (c->round_samples < HYSTART_SAMPLES || window < HYSTART_WINDOW)
+	if (c->round_samples < HYSTART_SAMPLES)
 		return false;
 	if (rise_us < HYSTART_DELAY_MIN_US)
 		rise_us = HYSTART_DELAY_MIN_US;
 	if (rise_us > HYSTART_DELAY_MAX_US)
 		rise_us = HYSTART_DELAY_MAX_US;
 	return c->round_rtt_us > ack->min_rtt_us && c->round_rtt_us - ack->min_rtt_us > rise_us;
+}
+
+/* In slow start: whether the ACKs of this round say that a queue begins to build. */
+bool mutant_cubic_queues(struct mutant_cubic *c, u32 window, const struct mutant_cubic_ack *ack)
+{
+	bool train, delay;
+
+	if ((s32)(ack->prior_delivered - c->round_end) >= 0) {
+		c->round_end = ack->delivered;
+		c->round_rtt_us = ~0U;
+		c->round_samples = 0;
+		c->round_us = ack->now_us;
+		c->train_us = ack->now_us;
+	}
+	train = train_is_long(c, ack);
+	delay = delay_rises(c, ack);
+	return window >= HYSTART_WINDOW && (train || delay);
 }

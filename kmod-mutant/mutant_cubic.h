@@ -5,7 +5,8 @@
  *
  * The rules are those of RFC 9438, with what Linux adds to them: growth of at least a packet in a
  * hundred windows, a fast start before the first loss, and leaving slow start when the delay rises
- * (HyStart, RFC 9406 section 4.2). Time without use does not count (RFC 9438, section 5.8). Pure
+ * or the ACKs of a round come in one train as long as the round trip (HyStart, for a sender that
+ * paces). Time without use does not count (RFC 9438, section 5.8). Pure
  * logic.
  */
 #ifndef _MUTANT_CUBIC_H
@@ -25,6 +26,8 @@ struct mutant_cubic {
 	u32 round_end;			/* packets delivered when the round trip ends */
 	u32 round_rtt_us;		/* smallest RTT of the round */
 	u32 round_samples;
+	u32 round_us;			/* when the round began */
+	u32 train_us;			/* the last ACK close behind the one before it */
 };
 
 /* What Cubic takes from an ACK. */
@@ -42,7 +45,7 @@ struct mutant_cubic_ack {
 u32 mutant_cubic_avoid(struct mutant_cubic *c, u32 window, u32 *fraction,
 		       const struct mutant_cubic_ack *ack, const u32 *value);
 u32 mutant_cubic_back_off(struct mutant_cubic *c, u32 window, const u32 *value);
-bool mutant_cubic_delayed(struct mutant_cubic *c, u32 window, const struct mutant_cubic_ack *ack);
+bool mutant_cubic_queues(struct mutant_cubic *c, u32 window, const struct mutant_cubic_ack *ack);
 u32 mutant_cube_root(u64 x);
 
 #endif /* _MUTANT_CUBIC_H */

@@ -143,7 +143,7 @@ static void run_cubic(struct sock *sk, struct executor *e, const struct rate_sam
 	if (tcp_in_slow_start(tp)) {
 		if (ack.used)
 			slow_start(tp, ack.acked);
-		if (mutant_cubic_delayed(&e->cubic, window, &ack))
+		if (mutant_cubic_queues(&e->cubic, window, &ack))
 			tp->snd_ssthresh = tcp_snd_cwnd(tp);
 		return;
 	}

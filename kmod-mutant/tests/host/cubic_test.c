@@ -154,29 +154,54 @@ static void test_limits(void)
 	CHECK(!wrong);
 }
 
-/* Slow start ends when a whole round was delayed, and not by one late packet. */
+/* The round in which slow start ends, of ACKs that come @gap_us apart; 0 if it does not. */
+static u32 leaves_in(u32 window, u32 gap_us, u32 late_us, u32 delayed_round)
+{
+	struct mutant_cubic_ack ack = { .acked = 1, .now_us = 1000000, .min_rtt_us = RTT_US };
+	struct mutant_cubic c = {};
+	u32 i, round;
+
+	for (round = 1; round <= 5; round++) {
+		ack.now_us += RTT_US;
+		for (i = 0; i < 20; i++) {
+			ack.delivered++;
+			ack.prior_delivered = ack.delivered > 20 ? ack.delivered - 20 : 0;
+			ack.now_us += gap_us;
+			/* One packet of every round is late, whatever the others are. */
+			ack.rtt_us = RTT_US + (i == 3 || round >= delayed_round ? late_us : 1000);
+			if (mutant_cubic_queues(&c, window, &ack))
+				return round;
+		}
+	}
+	return 0;
+}
+
+/* Slow start ends with a delayed round, not a late packet; or with a train as long as the RTT. */
 static void test_hystart(void)
 {
-	struct mutant_cubic_ack ack = { .acked = 1, .min_rtt_us = RTT_US };
-	struct mutant_cubic c = {};
-	u32 i, round, left = 0;
+	CHECK(leaves_in(20, 100, 8000, 5) == 5);
+	CHECK(leaves_in(20, 100, 8000, 6) == 0);
+	CHECK(leaves_in(20, 100, 6000, 5) == 0);
+	CHECK(leaves_in(15, 100, 8000, 1) == 0);
+	/* Close together they end before the round trip does; further apart they are no train. */
+	CHECK(leaves_in(20, 2000, 1000, 6) == 0);
+	CHECK(leaves_in(20, 2700, 1000, 6) == 0);
+}
 
-	for (round = 0; round < 6; round++)
-		for (i = 0; i < 20; i++) {
-			ack.prior_delivered = ack.delivered;
-			ack.delivered = 20 * round + i;
-			ack.prior_delivered = round ? ack.delivered - 20 : 0;
-			ack.rtt_us = RTT_US + (round == 5 || i == 3 ? 8000 : 1000);
-			if (mutant_cubic_delayed(&c, 20, &ack)) {
-				left = left ? left : 100 * round + i;
-				CHECK(round == 5);
-			}
-		}
-	CHECK(left >= 505 && left < 520);
-	memset(&c, 0, sizeof(c));
-	for (i = 0; i < 100; i++)
-		if (mutant_cubic_delayed(&c, 15, &ack))
-			CHECK(!"left slow start with a small window");
+static void test_ack_train(void)
+{
+	struct mutant_cubic_ack ack = { .acked = 1, .rtt_us = RTT_US, .min_rtt_us = RTT_US };
+	struct mutant_cubic c = {};
+	u32 i;
+
+	for (i = 1; i < 100; i++) {
+		ack.now_us += 1000;
+		ack.delivered = i;
+		ack.prior_delivered = 0;
+		if (mutant_cubic_queues(&c, 100, &ack))
+			break;
+	}
+	CHECK(i == 1 + RTT_US / 1000 + 1);
 }
 
 void test_cubic(void)
@@ -188,4 +213,5 @@ void test_cubic(void)
 	test_idle_time_does_not_count();
 	test_limits();
 	test_hystart();
+	test_ack_train();
 }
