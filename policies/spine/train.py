@@ -24,15 +24,19 @@ from ltp_switcher.policies.training.hierarchical import HierarchicalActor, Hiera
 from ltp_switcher.policies.training.loop import Schedule, evaluate
 from ltp_switcher.policies.training.td3 import Td3Config
 
-_BESIDE_CUBIC: Final = replace(SPINE, flows=(2, 3), cubic_share=1.0, loss=(0.0, 0.0))
+_BESIDE_CUBIC: Final = (
+    replace(SPINE, flows=(2, 3), cubic_share=1.0, loss=(0.0, 0.0)),
+    replace(SPINE, flows=(2, 2), cubic_share=1.0, loss=(0.0, 0.0), rtt_spread=0.0, start_within=0.0),
+)
 REGIONS: Final = {
-    Law.AIMD: (replace(SPINE, flows=(1, 1)), _BESIDE_CUBIC),
-    Law.CUBIC: (replace(SPINE, flows=(1, 1), loss=(0.0, 0.0005)), _BESIDE_CUBIC),
+    Law.AIMD: (replace(SPINE, flows=(1, 1)), *_BESIDE_CUBIC),
+    Law.CUBIC: (replace(SPINE, flows=(1, 1), loss=(0.0, 0.0005)), *_BESIDE_CUBIC),
 }
-"""Table 3 for one flow; and "a random number of Cubic flows" beside one on every other link.
+"""Table 3, a third of the links each for one flow, for Cubic flows ("a random number") that join it, and for
+one that starts with it, when a flow does not know yet how much it could have alone.
 
-Those links are without random loss: under it Cubic leaves its share to whoever takes it, and to take it is
-not unfair. Spine-Cubic meets little of it: whatever its constants, Cubic mistakes it for congestion (§7.5.2).
+Links with Cubic are without random loss: under it Cubic leaves its share to whoever takes it, and to take it
+is not unfair. Spine-Cubic meets little of it: whatever its constants, Cubic mistakes it for congestion.
 """
 INTERVALS_S: Final = (0.100, 0.200, 0.300)
 ROSTERS: Final = {
