@@ -32,6 +32,9 @@ QUEUE_S: Final = (0.004, 0.016)
 SLOW_START_LOSS: Final = 0.05
 """Slow start ends at this loss; random loss is well below."""
 SLOW_START_LOST_PKTS: Final = 3.0
+SLOW_START_GROWTH: Final = 1.5
+"""In a round trip. A queue is heard of an RTT and half an interval late: doubling fills another buffer of a
+BDP meanwhile and loses hundreds of packets, this does not."""
 SMOOTHING: Final = 0.25
 """Weight of an echo in the throughput whose largest value counts: a single one is too noisy for a maximum."""
 
@@ -151,8 +154,8 @@ class WindowSignals:
             ends = starting & _queue_is_met(interval)
             starting &= ~ends
             self._starting[slots] = starting
-            doubling = np.exp2(np.minimum(1.0, interval.length_s / np.maximum(interval.rtt_min_s, 1e-3)))
-            change = np.where(starting, doubling, change)
+            round_trips = np.minimum(1.0, interval.length_s / np.maximum(interval.rtt_min_s, 1e-3))
+            change = np.where(starting, SLOW_START_GROWTH**round_trips, change)
             # What the path just carried, without the queue that ended the slow start.
             carried_pkts = interval.delivered_pps[ends] * interval.rtt_min_s[ends]
             window_pkts[ends] = np.minimum(window_pkts[ends], carried_pkts)

@@ -18,10 +18,10 @@ from ltp_switcher.policies.simulator.tasks import Actions, SignalsTask
 
 FAIRNESS_WINDOW_S: Final = 1.0
 """avg_thr of Eq. 14 is over about so long, exponentially weighted; the paper leaves it open."""
-DISPLACED_EVERY_S: Final = 3.0
-"""While training, a flow beside Cubic is given about its fair window anew, about so often. Otherwise one that
-has given way stays at the bottom for the rest of the episode, where no action shows, and learns no better."""
-DISPLACED_BY: Final = 0.7
+DISPLACED_EVERY_S: Final = 4.0
+"""While training, a flow beside Cubic gets another window, about so often. Otherwise one that has given way
+stays at the bottom for the rest of the episode, where no action shows, and learns no better."""
+DISPLACED_BY: Final = (-2.5, 0.5)
 """Range of the logarithm of that window over the fair one."""
 TRUTHS: Final = 9
 """Values that no flow can know, after the signals: what the critics see, and the first of them the Oracle.
@@ -89,7 +89,7 @@ class LtpTask(SignalsTask):
             return
         chance = self.interval.length_s / DISPLACED_EVERY_S
         due = (self._rng.random(self._fair_pkts.shape) < chance) & self._beside_cubic
-        spread = np.exp(self._rng.uniform(-DISPLACED_BY, DISPLACED_BY, due.shape))
+        spread = np.exp(self._rng.uniform(*DISPLACED_BY, due.shape))
         window_pkts = np.where(due, self._fair_pkts * spread, self.simulator.window.window)
         at = np.flatnonzero(due)
         self._window_signals.displace(at, window_pkts.reshape(-1)[at])

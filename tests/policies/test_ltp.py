@@ -18,7 +18,7 @@ from ltp_switcher.policies.ltp import held_out, links, variants
 from ltp_switcher.policies.ltp.particles import Ranges
 from ltp_switcher.policies.ltp.regions import FLOWS, REGIONS, ROSTER
 from ltp_switcher.policies.ltp.reward import Weights, performance_reward, probe_reward, unfairness
-from ltp_switcher.policies.ltp.signals import ALPHA, LtpSignals, path_signals
+from ltp_switcher.policies.ltp.signals import ALPHA, SLOW_START_GROWTH, LtpSignals, path_signals
 from ltp_switcher.policies.ltp.task import TRUTHS, LtpTask
 from ltp_switcher.policies.measurements import Echo, Interval
 from ltp_switcher.policies.simulator import Flows, Paths, Roster, Simulator
@@ -88,14 +88,14 @@ def test_eq_8_and_its_inverse(action: float, window_pkts: float) -> None:
     np.testing.assert_allclose(back[0, 0], window_pkts, rtol=1e-6)
 
 
-def test_a_new_flow_doubles_its_window_in_a_round_trip_until_it_meets_a_queue() -> None:
+def test_a_new_flow_starts_slowly_until_it_meets_a_queue() -> None:
     made, up = signals(10.0), np.ones((1, 1), np.float32)
     windows = [10.0]
     for _ in range(10):
         seen = interval(window_pkts=one(windows[-1]), in_flight_pkts=one(windows[-1]), length_s=0.02)
         windows.append(made.control(SLOTS, seen, up)[0, 0])
-    np.testing.assert_allclose(windows[5], 20.0)
-    np.testing.assert_allclose(windows[10], 40.0)
+    np.testing.assert_allclose(windows[5], 10.0 * SLOW_START_GROWTH)
+    np.testing.assert_allclose(windows[10], 10.0 * SLOW_START_GROWTH**2)
     # The queue is met at 1000 packets a second and 100 ms: what the path carried without it is 100 packets.
     big = replace(interval(), window_pkts=one(400.0), in_flight_pkts=one(400.0))
     made = signals(10.0)
@@ -105,11 +105,11 @@ def test_a_new_flow_doubles_its_window_in_a_round_trip_until_it_meets_a_queue() 
 
 
 def test_slow_start_ends_at_losses_in_numbers_but_not_at_one() -> None:
-    for lost, doubles in ((1.0, True), (20.0, False)):
+    for lost, grows in ((1.0, True), (20.0, False)):
         made = signals(10.0)
         seen = interval(lost_pkts=one(lost), window_pkts=one(10.0), in_flight_pkts=one(10.0))
         window_pkts = made.control(SLOTS, seen, np.zeros((1, 1), np.float32))[0, 0]
-        assert bool(window_pkts > 11.0) is doubles
+        assert bool(window_pkts > 10.0) is grows
 
 
 def test_a_window_that_is_not_used_does_not_grow() -> None:
