@@ -27,6 +27,10 @@ WINDOW_MIN: Final = 2.0
 WINDOW_MAX: Final = 1e6
 SLOW_START_BELOW: Final = 40.0
 """A flow that comes with a smaller window begins with slow start."""
+RTT_MAX: Final = 2.5
+"""Over the flow's least. Beyond it the window shrinks, as fast as Eq. 6 can: in training windows end at 4
+bandwidth-delay products (`LIMIT_BDP`), and left to itself the network stays behind the longer queues that a
+cellular link makes of a window when its rate falls. A drop-tail queue of a path's own length stays below."""
 LOSS_MAX: Final = 0.3
 """1 - δ of Owl-Loss: by Eq. 9 and 10, the loss that ever more of its senders come to."""
 LOSS_MEMORY_S: Final = 3.0
@@ -134,7 +138,8 @@ class OwlSignals:
         """Add the change with the largest value, of `actions` (n, 7) as Q values, to the window.
 
         At most it doubles or halves. It does not grow while the flow does not fill it (RFC 7661), nor at a
-        loss that not even many senders of Owl-Loss have at their equilibrium.
+        loss that not even many senders of Owl-Loss have at their equilibrium. Where the RTT is beyond what
+        training covers, it shrinks.
         """
         window = self.window_pkts[slots]
         resolved = interval.acked_pkts + interval.lost_pkts
@@ -142,6 +147,7 @@ class OwlSignals:
         change = ACTIONS[actions.argmax(axis=1)]
         change = np.where(self._slow_start[slots], interval.acked_pkts, change)
         change = np.where(held, np.minimum(change, 0.0), change)
+        change = np.where(interval.rtt_s > RTT_MAX * interval.rtt_min_s, ACTIONS.min(), change)
         window = np.clip(window + change, np.maximum(WINDOW_MIN, 0.5 * window), 2.0 * window)
         window = np.minimum(window, WINDOW_MAX)
         self.window_pkts[slots] = window

@@ -23,8 +23,6 @@ KNOWN: Final = (0.1, 1.0)
 """Share of the path's nodes that is known on the others (§VII-A: 0 to 100 %)."""
 HEADROOM: Final = (1.2, 5.0)
 """Capacity of the tightest known link over the bottleneck's, where the bottleneck is not known."""
-DEEP_SHARE: Final = 0.3
-"""Of the links in training, those whose flows start behind a queue of their own."""
 CAPACITY_MEMORY_S: Final = 0.3
 CAPACITY_LEAST: Final = 0.05
 """Of a link's nominal rate: what its rate is taken for at least when a queue is turned into a delay."""
@@ -155,28 +153,9 @@ class OwlTask(SignalsTask):
     def begin(self, simulator: Simulator, paths: Paths, flows: Flows) -> None:
         """See `Task`."""
         super().begin(simulator, paths, flows)
-        if self._bounded:
-            self._fill(paths)
         rng = np.random.default_rng(np.round(paths.rate_mbps[:4] * 1e6).astype(np.uint64) + 1)
         self._agent = self._make_agent(paths.count, rng)
         self._truth = LinkTruth(simulator, paths, flows, self.agents)
-
-    def _fill(self, paths: Paths) -> None:
-        """Let windows be as large as pipe and queue, and start as large on a part of the links.
-
-        Base stations keep queues of many times the pipe, and a policy that has not seen those from within
-        does not come out of them.
-        """
-        whole_pkts = self.bdp_pkts + paths.buffer_pkts
-        self.limit_pkts = np.maximum(self.limit_pkts, whole_pkts)
-        rng = np.random.default_rng(np.round(paths.buffer_pkts[:4] * 1e6).astype(np.uint64))
-        deep = rng.random(paths.count) < DEEP_SHARE
-        start_pkts = np.where(
-            deep, whole_pkts * rng.uniform(0.2, 1.0, paths.count), self.simulator.window.window
-        )
-        self.simulator.set_window(start_pkts)
-        self._window_pkts = start_pkts.reshape(-1)
-        self.signals.begin(self._slots, self._window_pkts)
 
     def apply(self, actions: Actions) -> None:
         """See `Task`."""

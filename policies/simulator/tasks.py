@@ -84,7 +84,6 @@ class SignalsTask:
         shape = (self.agents, paths.count)
         self.simulator = simulator
         self.bdp_pkts: Floats = paths.rate_mbps * PPS_PER_MBPS * flows.rtt_ms[: self.agents] / 1e3
-        self.limit_pkts: Floats = LIMIT_BDP * self.bdp_pkts
         self._slots: Ints = np.arange(shape[0] * shape[1])
         self._was_active: Bools = np.zeros(self._slots.size, np.bool_)
         self.signals.resize(self._slots.size)
@@ -110,7 +109,7 @@ class SignalsTask:
             window_pkts = np.where(np.isnan(wanted[:, 0]), self.interval.window_pkts, wanted[:, 0])
             window_pkts = window_pkts.reshape(shape)
             if self._bounded:
-                window_pkts = np.minimum(window_pkts, self.limit_pkts)
+                window_pkts = np.minimum(window_pkts, LIMIT_BDP * self.bdp_pkts)
             self.simulator.set_window(window_pkts)
         else:
             impose(self.simulator, self.signals.law, self.agents, wanted)

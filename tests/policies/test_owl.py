@@ -112,6 +112,12 @@ def test_a_window_does_not_grow_where_a_third_is_lost() -> None:
     assert owl.control(ROW, interval(acked=25.0, lost=10.0), q_values(6))[0, 0] == 60.0
 
 
+def test_behind_a_long_queue_a_window_shrinks() -> None:
+    owl = signals(50.0)
+    assert owl.control(ROW, interval(rtt_s=0.12), q_values(6))[0, 0] == 60.0
+    assert owl.control(ROW, interval(rtt_s=0.13), q_values(6))[0, 0] == 50.0
+
+
 def test_slow_start_doubles_until_the_rtt_rises_and_is_for_small_windows() -> None:
     owl = signals(20.0, slow_start=True)
     owl.observe(ROW, interval(acked=20.0))
