@@ -65,6 +65,8 @@ CONFIG: Final = Td3Config(
 )
 ACTION_WEIGHT: Final = 0.05
 """Table 6's "action control coefficient", of which the paper says no more."""
+SETTLE_AFTER: Final = 50 * 300
+"""Gradient steps: the last ten episodes."""
 HELD_OUT_EPISODES: Final = 6
 
 
@@ -113,6 +115,7 @@ class SpineTrainer:
             trunk=(Layer("lstm", 128),),
             penalty=PIT_STOP_PENALTY,
             action_weight=ACTION_WEIGHT,
+            settle_after=SETTLE_AFTER,
             config=CONFIG,
             seed=seed,
             device=device,
@@ -141,6 +144,7 @@ class SpineTrainer:
             "loss_weight": LOSS_WEIGHT,
             "delay_tolerance": DELAY_TOLERANCE,
             "action_weight": ACTION_WEIGHT,
+            "settle_after": SETTLE_AFTER,
             "pit_stop_penalty": PIT_STOP_PENALTY,
         }
 

@@ -126,6 +126,8 @@ class HierarchicalTd3(Td3):
         penalty: what a trigger costs of the reward (α_psp).
         action_weight: of the squares of a new sub-policy in the actor's loss; it keeps tanh out of where it
             is flat.
+        settle_after: gradient steps after which only the trigger and the critics go on learning, and new
+            sub-policies are no longer explored: the trigger meets the generator that it will serve.
     """
 
     def __init__(
@@ -136,12 +138,14 @@ class HierarchicalTd3(Td3):
         trunk: Sequence[Layer],
         penalty: float,
         action_weight: float,
+        settle_after: int,
         config: Td3Config,
         seed: int,
         device: str = "cpu",
     ) -> None:
         self._penalty = penalty
         self._action_weight = action_weight
+        self._settle_after = settle_after
         self.hierarchy = actor
         super().__init__(
             actor,
@@ -158,7 +162,18 @@ class HierarchicalTd3(Td3):
     ) -> Critic:
         return PitStopCritic(observation_size, action_size, trunk, head, penalty=self._penalty)
 
+    @property
+    def _settling(self) -> bool:
+        return self._updates > self._settle_after
+
+    def _update_actor(self, batch: Batch) -> float:
+        for part in (self.hierarchy.watcher, self.hierarchy.generator):
+            part.requires_grad_(not self._settling)
+        return super()._update_actor(batch)
+
     def _explored(self, actions: Array) -> Array:
+        if self._settling:
+            return actions
         # From flow to flow more noise, from none on: the trigger has to see what needs no change too.
         bolder = np.resize(NOISE_OF_FLOWS, (len(actions), 1))
         explored = actions + bolder * (super()._explored(actions) - actions)

@@ -21,6 +21,8 @@ from ltp_switcher.policies.training.hierarchical import (  # noqa: E402
     HierarchicalTd3,
     PitStopCritic,
 )
+from ltp_switcher.policies.training.replay import Sequences  # noqa: E402
+from ltp_switcher.policies.training.td3 import Td3Config  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -113,6 +115,38 @@ def test_what_was_recorded_for_an_interval_without_trigger_is_what_was_in_force(
     held = actions[:, -1] < 0.0
     assert held.any()
     assert (actions[held, :-1] == 0.25).all()
+
+
+@pytest.mark.parametrize("settle_after", [0, 100])
+def test_at_the_end_only_the_trigger_learns(settle_after: int) -> None:
+    config = Td3Config(batch=4, steps=2, burn_in=1, replay=16)
+    agent = HierarchicalTd3(
+        actor(),
+        13,
+        trunk=(),
+        penalty=0.03,
+        action_weight=0.05,
+        settle_after=settle_after,
+        config=config,
+        seed=1,
+    )
+    rng = np.random.default_rng(1)
+    agent.replay.add(
+        Sequences(
+            rng.normal(size=(16, 4, 13)).astype(np.float32),
+            rng.uniform(-1.0, 1.0, (16, 4, 5)).astype(np.float32),
+            rng.normal(size=(16, 4)).astype(np.float32),
+            np.zeros((16, agent.actor.state_size), np.float32),
+        )
+    )
+    before = {name: weight.clone() for name, weight in agent.actor.named_parameters()}
+    agent.learn(4)
+    moved = {
+        name.split(".")[0] for name, now in agent.actor.named_parameters() if (now != before[name]).any()
+    }
+    assert moved == ({"trigger"} if settle_after == 0 else {"watcher", "trigger", "generator"})
+    proposed = np.ones((4, 5), np.float32) * 0.5
+    assert (agent._explored(proposed) == proposed).all() == (settle_after == 0)
 
 
 def test_an_arm_is_made_from_exported_weights(tmp_path: Path) -> None:
