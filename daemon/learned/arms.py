@@ -269,6 +269,9 @@ class LearnedArms:
         late = now_ns - running.due_ns > self._tolerance_ns(running)
         running.due_ns = (now_ns if late else running.due_ns) + interval_ns
         slots, interval = running.monitor.close(now_ns)
+        if running.known is not None and not running.monitor.watches(running.known.mine).all():
+            # One of them stopped; it is to begin anew when it comes back.
+            running.known = None
         if not slots.size:
             return _NONE
         if running.heeds is not None:

@@ -299,3 +299,19 @@ def test_the_step_may_be_as_long_as_the_fastest_arm_allows() -> None:
     assert arms.needed_step_s == pytest.approx(0.100)
     arms.load([1, LTP])
     assert arms.needed_step_s == pytest.approx(0.010)
+
+
+def test_a_flow_that_stopped_begins_anew_when_it_comes_back() -> None:
+    policy = Doubling()
+    arms = LearnedArms(0.010, lambda _: policy)
+    slots, nothing = np.array([0]), np.zeros(0, np.int64)
+    moving, idle = record(1, arm=LTP, in_flight=3), record(1, arm=LTP, in_flight=0)
+    for at_ms in range(0, 200, 10):
+        arms.step(slots, moving if at_ms < 100 else idle, at_ms * MS_NS)
+    for at_ms in range(200, 2000, 100):
+        arms.step(nothing, moving[:0], at_ms * MS_NS)
+    decided = len(policy.batches)
+    for at_ms in range(2000, 2100, 10):
+        arms.step(slots, moving, at_ms * MS_NS)
+    assert [begun for begun, _ in policy.begun] == [[0], [0]]
+    assert len(policy.batches) > decided
