@@ -12,6 +12,7 @@ from ltp_switcher.policies.ltp.particles import ParticleFilter
 from ltp_switcher.policies.ltp.reward import Weights, performance_reward, probe_reward, unfairness
 from ltp_switcher.policies.ltp.signals import INTERVAL_S, WindowSignals
 from ltp_switcher.policies.measurements import NOTHING
+from ltp_switcher.policies.simulator.controllers import INITIAL_WINDOW
 from ltp_switcher.policies.simulator.paths import PPS_PER_MBPS, Flows, Paths
 from ltp_switcher.policies.simulator.simulator import SimulatedInterval, Simulator
 from ltp_switcher.policies.simulator.tasks import Actions, SignalsTask
@@ -68,6 +69,9 @@ class LtpTask(SignalsTask):
     def begin(self, simulator: Simulator, paths: Paths, flows: Flows) -> None:
         """See `Task`."""
         super().begin(simulator, paths, flows)
+        if self._bounded:
+            cubics: Bools = np.isfinite(flows.start_s[self.agents :])
+            self._start_slowly(np.logical_or.reduce(cubics, axis=0))
         rtt_ms = np.where(np.isnan(flows.rtt_ms), paths.rtt_ms, flows.rtt_ms)
         self._base_s = rtt_ms / 1e3 + 1.0 / (paths.rate_mbps * PPS_PER_MBPS)
         self._average_pps: Floats = np.zeros(flows.start_s.shape)
@@ -81,6 +85,13 @@ class LtpTask(SignalsTask):
         if self._particles:
             self._filter = ParticleFilter(INTERVAL_S, seed=seed, particles=self._particles)
             self._filter.resize(self._slots.size)
+
+    def _start_slowly(self, links: Bools) -> None:
+        """On these links, shape (E,), flows start as in service: beside Cubic, thr_max is worth no more."""
+        window_pkts = np.where(links, INITIAL_WINDOW, self.simulator.window.window)
+        self.simulator.set_window(window_pkts)
+        self._window_pkts = window_pkts.reshape(-1)
+        self.signals.begin(self._slots, self._window_pkts)
 
     def apply(self, actions: Actions) -> None:
         """See `Task`."""

@@ -26,7 +26,8 @@ DURATION_S: Final = 12.0
 _AMONG_THEMSELVES: Final[Mapping[str, Any]] = {"flows": (1, 3), "cubic_share": 0.0}
 _BESIDE_CUBIC: Final[Mapping[str, Any]] = {"flows": (2, 3), "cubic_share": 1.0, "loss": (0.0, 0.0)}
 """Half of the links each. Under random loss Cubic leaves its share to whoever takes it, and a policy that
-knows only such Cubic flows gives way to all others."""
+knows only such Cubic flows gives way to all others. On half of the latter all flows start together: a policy
+that knows only itself as the first learns to hold half of what it once had."""
 LAYERS: Final = (
     Layer("dense", 128, "relu"),
     Layer("gru", 128),
@@ -68,7 +69,9 @@ class LtpTrainer:
         self.name = variant
         self._variant = VARIANTS[variant]
         drawn = replace(REGIONS[region], flows=FLOWS)
-        self._regions = (replace(drawn, **_AMONG_THEMSELVES), replace(drawn, **_BESIDE_CUBIC))
+        alone = replace(drawn, **_AMONG_THEMSELVES)
+        beside = replace(drawn, **_BESIDE_CUBIC)
+        self._regions = (alone, alone, beside, replace(beside, start_within=0.0))
         self._seen = self._variant.signals().observation_size + self._variant.truths
 
     def environment(self) -> Environment:
