@@ -32,6 +32,11 @@ QUEUE_S: Final = (0.004, 0.016)
 SLOW_START_LOSS: Final = 0.05
 """Slow start ends at this loss; random loss is well below."""
 SLOW_START_LOST_PKTS: Final = 3.0
+LOSS_LIMIT: Final = 0.02
+"""Of a flow that loses more than this, over about half a second, the window shrinks whatever the policy says:
+its signals tell of changes of the loss alone (ΔL), so it would never notice one that stays."""
+LOSS_MEMORY: Final = 1 / 16
+"""Weight of an interval in that loss."""
 SLOW_START_GROWTH: Final = 1.5
 """In a round trip. A queue is heard of an RTT and half an interval late: doubling fills another buffer of a
 BDP meanwhile and loses hundreds of packets, this does not."""
@@ -123,17 +128,21 @@ class WindowSignals:
     def __init__(self) -> None:
         self._window_pkts: Floats = np.zeros(0)
         self._starting: Bools = np.zeros(0, np.bool_)
+        # Averages of an interval's lost and resolved packets.
+        self._resolved_pkts: Floats = np.zeros((2, 0))
 
     def resize(self, slots: int) -> None:
         """See `Signals`."""
         more = max(0, slots - len(self._starting))
         self._window_pkts = np.pad(self._window_pkts, (0, more))
         self._starting = np.pad(self._starting, (0, more))
+        self._resolved_pkts = np.pad(self._resolved_pkts, ((0, 0), (0, more)))
 
     def begin(self, slots: Ints, window_pkts: Floats) -> None:
         """See `Signals`."""
         self._window_pkts[slots] = window_pkts
         self._starting[slots] = window_pkts <= NEW_FLOW_PKTS
+        self._resolved_pkts[:, slots] = 0.0
 
     def displace(self, slots: Ints, window_pkts: Floats) -> None:
         """Set the windows of flows that stay what they are: a disturbance, for training."""
@@ -146,7 +155,7 @@ class WindowSignals:
     def control(self, slots: Ints, interval: Interval, actions: Float32s) -> Floats:
         """See `Signals`."""
         window_pkts: Floats = np.minimum(self._window_pkts[slots], 1.25 * interval.window_pkts)
-        action = actions[:, 0].astype(np.float64)
+        action = np.where(self._loses(slots, interval), -1.0, actions[:, 0].astype(np.float64))
         alpha = ALPHA * np.minimum(1.0, SWIFT_RTT_S / interval.rtt_min_s)
         change = np.where(action >= 0.0, 1.0 + alpha * action, 1.0 / (1.0 - alpha * action))
         starting = self._starting[slots]
@@ -164,6 +173,15 @@ class WindowSignals:
         window_pkts = np.maximum(2.0, window_pkts * np.where(unused, np.minimum(1.0, change), change))
         self._window_pkts[slots] = window_pkts
         return window_pkts[:, None]
+
+    def _loses(self, slots: Ints, interval: Interval) -> Bools:
+        """Whether flows lose more than they should for longer than an interval."""
+        average = self._resolved_pkts[:, slots]
+        resolved = np.stack((interval.lost_pkts, interval.lost_pkts + interval.acked_pkts))
+        average += LOSS_MEMORY * (resolved - average)
+        self._resolved_pkts[:, slots] = average
+        loses: Bools = average[0] > LOSS_LIMIT * average[1]
+        return loses
 
 
 def _queue_is_met(interval: Interval) -> Bools:
