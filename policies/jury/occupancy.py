@@ -17,8 +17,8 @@ import numpy as np
 from ltp_switcher.policies.arrays import Floats, Ints
 from ltp_switcher.policies.measurements import Echo
 
-MEMORY: Final = 100.0
-"""Echoes over which the average reaches (3 s)."""
+MEMORY: Final = 400.0
+"""Echoes over which the average reaches (12 s)."""
 BOUND: Final = 1.25
 """Changes of rate or throughput beyond this factor, either way, count as this factor (§3.4)."""
 PRIOR: Final = 0.5

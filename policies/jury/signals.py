@@ -28,7 +28,7 @@ SCALES: Final = (20.0, 10.0)
 ratio are multiplied by for the network."""
 BOUND: Final = 3.0
 """Scaled signals beyond ±this count as this (§3.4)."""
-RADIUS_MIN: Final = 0.6
+RADIUS_MIN: Final = 0.7
 """Least δ. With 0 flows would keep whatever shares they have; from a half on [μ - δ, μ + δ] always holds 0:
 a flow with all of the bandwidth never takes more, and one with nearly none never gives up."""
 FEW_PKTS: Final = 8.0

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jury as a learning problem in the simulator: Eq. 9, summed over a link's flows, and critics that see more.
+"""Jury as a learning problem in the simulator: Eq. 9, summed over a link's agents, and critics that see more.
 
-Two things differ from the paper, which trains each flow on its own reward.
-
-With its own reward alone a flow gains by pushing: all of the bandwidth it wins is its own, while delay and
-loss are everyone's. Trained so (the agents' sum, Cubic's flows left out) the policy pushed without end as
-soon as there were Cubic flows to win from. The sum over all flows of the link, Cubic's too, leaves nothing
-to win that another loses more of, and its concavity (ζ) asks for equal shares.
+The paper trains each flow on its own reward. By that a flow gains by pushing: what it wins is its own, while
+delay and loss are everyone's, and the larger the number of flows the longer the queue on which none of them
+wants to give way any more. The sum over the agents of a link leaves nothing to win from one another.
+Cubic's flows are left out of it: with them in, the policy learned to leave the link to Cubic.
 
 The actor sees changes only, from which no critic can tell what the reward will be: it depends on the queue
 and on the flow's share, and what an action does hangs on the estimate of that share. The critics, which
@@ -64,10 +62,12 @@ class JuryTask(SignalsTask):
 
     def rewards(self, interval: SimulatedInterval) -> Floats:
         """See `SignalsTask`."""
-        loss = _loss(interval)
+        own = slice(self.agents)
+        loss = _loss(interval)[own]
         least = np.minimum(self._path_loss, loss)
-        flows = reward(_share(interval), _queueing_s(interval), loss, least) * interval.active
-        return np.broadcast_to(flows.sum(axis=0), (self.agents, interval.active.shape[1]))
+        flows = reward(_share(interval)[own], _queueing_s(interval)[own], loss, least)
+        flows *= interval.active[own]
+        return np.broadcast_to(flows.sum(axis=0), flows.shape)
 
     def _truths(self, interval: SimulatedInterval) -> Float32s:
         share, own = _share(interval), slice(self.agents)

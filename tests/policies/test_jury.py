@@ -29,7 +29,7 @@ RATES = np.array([500.0, 2000.0, 8000.0])
 
 
 def rival_shares(shares: Floats, seed: int, *, together: float) -> Floats:
-    """Estimates after 1000 intervals in which flows of these shares probe, and move `together` besides."""
+    """Estimates after 2500 intervals in which flows of these shares probe, and move `together` besides."""
     rng = np.random.default_rng(seed)
     occupancy = Occupancy()
     slots = np.arange(shares.size)
@@ -37,7 +37,7 @@ def rival_shares(shares: Floats, seed: int, *, together: float) -> Floats:
     occupancy.begin(slots)
     before = echo(0, shares * 1e4)
     estimates = []
-    for index in range(1, 1001):
+    for index in range(1, 2501):
         probe = rng.choice([-1.0, 1.0], shares.size)
         moved = shares * (1.0 + ALPHA * probe) * (1.0 + together * rng.uniform(-1.0, 1.0))
         last = echo(index, moved * 1e4, delivered_pps=moved / moved.sum() * 1e4)
@@ -45,10 +45,10 @@ def rival_shares(shares: Floats, seed: int, *, together: float) -> Floats:
         # The next probe starts from where the shares were, so that they stay what is to be found.
         before = echo(index, shares * 1e4)
         estimates.append(occupancy.ratio(slots))
-    return np.mean(estimates[500:], axis=0)
+    return np.mean(estimates[1500:], axis=0)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(
     st.lists(st.floats(0.05, 1.0), min_size=1, max_size=5), st.integers(0, 1000), st.sampled_from([0.0, 0.05])
 )
