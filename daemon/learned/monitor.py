@@ -43,14 +43,12 @@ def _columns(width: int, *names: str) -> Ints:
     return np.array([fields[name][1] // width for name in names])
 
 
-_RTT_STAT: Final = _columns(8, "rtt_stat")[0]
-# A stat is minimum, maximum and sum.
-_WORDS: Final = np.concatenate(
-    [
-        _columns(8, "total_delivered", "total_lost", "interval_ns", "rtt_samples", "pacing_rate"),
-        [_RTT_STAT + 2, _RTT_STAT],
-    ]
+_WORDS: Final = _columns(
+    8, "total_delivered", "total_lost", "interval_ns", "pacing_rate", "rtt_samples", "rtt_stat"
 )
+# A stat is minimum, maximum and sum.
+_WORDS[-1] += 2
+_RTTS: Final = slice(4, 6)
 _HALVES: Final = _columns(4, "snd_cwnd", "in_flight", "min_rtt_us", "mss")
 
 
@@ -69,7 +67,7 @@ class Monitor:
         self._before: Floats = np.zeros((4, capacity))
         """`_total` at the end of the last interval."""
         self._rtt_samples: Floats = np.zeros((2, capacity))
-        """Of the interval under way: sum of the RTTs in s, number."""
+        """Of the interval under way: number of RTTs, their sum in µs."""
         self._now: Floats = np.zeros((5, capacity))
         self._steps: list[tuple[Ints, Words, int]] = []
         """Of the interval under way, to be worked off."""
@@ -110,7 +108,6 @@ class Monitor:
         if not self._member.any():
             self._closed_ns = now_ns
         self._member[slots] = True
-        self._heard_ns[slots] = now_ns
         delivered, lost = (records[name].astype(np.float64) for name in ("total_delivered", "total_lost"))
         total = np.zeros((4, len(slots)))
         total[_ACKED] = delivered
@@ -118,10 +115,9 @@ class Monitor:
         total[_SENT] = total[_RESOLVED] + records["in_flight"]
         self._total[:, slots] = self._before[:, slots] = total
         self._rtt_samples[:, slots] = 0.0
-        self._now[_RTT_S, slots] = records["srtt_us"] * 1e-6
         self._now[_RTT_MIN_S, slots] = np.inf
         words, halves = _read(_words(records), 1)
-        self._look(slots, words, halves)
+        self._look(slots, words[0], halves[0], records["srtt_us"] * 1e-6, now_ns)
         self._echoes.begin(slots, total[_SENT])
 
     def leave(self, slots: Ints) -> None:
@@ -147,24 +143,22 @@ class Monitor:
     def _fold(self, slots: Ints, raw: Words, times_ns: Sequence[int]) -> None:
         """Take in S steps, step by step; `raw` has the words of S * n records."""
         words, halves = _read(raw, len(times_ns))
-        acked, lost, interval_ns, samples, _, rtt_sum_us, _ = words.transpose(2, 0, 1)
-        resolved = acked + lost
-        heard = samples > 0.0
-        rtt_s = np.divide(rtt_sum_us * 1e-6, samples, out=np.full(samples.shape, np.nan), where=heard)
-        if not heard.all():
+        acked, lost, interval_ns, _, samples, rtt_sum_us = words.transpose(2, 0, 1)
+        rtt_s = rtt_sum_us * 1e-6
+        if samples.all():
+            rtt_s /= samples
+        else:
             before = self._now[_RTT_S, slots]
-            for row in rtt_s:
-                np.copyto(row, before, where=np.isnan(row))
+            for row, count in zip(rtt_s, samples, strict=True):
+                np.divide(row, count, out=row, where=count > 0.0)
+                np.copyto(row, before, where=count == 0.0)
                 before = row
-        self._rtt_samples[0, slots] += rtt_sum_us.sum(axis=0) * 1e-6
-        self._rtt_samples[1, slots] += samples.sum(axis=0)
-        self._now[_RTT_S, slots] = rtt_s[-1]
-        self._heard_ns[slots] = times_ns[-1]
-        self._look(slots, words, halves)
+        self._rtt_samples[:, slots] += words[:, :, _RTTS].sum(axis=0).T
+        self._look(slots, words[-1], halves[-1], rtt_s[-1], times_ns[-1])
 
-        total = np.empty((len(times_ns) + 1, 3, slots.size))
-        total[0] = self._total[:_SENT, slots]
-        total[1:, _RESOLVED] = resolved
+        total = np.empty((len(times_ns) + 1, 4, slots.size))
+        total[0] = self._total[:, slots]
+        np.add(acked, lost, out=total[1:, _RESOLVED])
         total[1:, _ACKED] = acked
         step = np.diff(total[:, : _ACKED + 1], axis=0)
         total[1:, _RTT_SUM] = step[:, _ACKED] * rtt_s
@@ -173,10 +167,16 @@ class Monitor:
         for i, now_ns in enumerate(times_ns):
             moved = step[i]
             self._echoes.tick(
-                now_ns * 1e-9, tick_s[i], moved[_RESOLVED], moved[_ACKED], rtt_s[i], total[i + 1], slots
+                now_ns * 1e-9,
+                tick_s[i],
+                moved[_RESOLVED],
+                moved[_ACKED],
+                rtt_s[i],
+                total[i + 1, :_SENT],
+                slots,
             )
-        self._total[:_SENT, slots] = total[-1]
-        self._total[_SENT, slots] = resolved[-1] + halves[-1, :, 1]
+        total[-1, _SENT] = total[-1, _RESOLVED] + halves[-1, :, 1]
+        self._total[:, slots] = total[-1]
 
     def close(self, now_ns: int) -> tuple[Ints, Interval]:
         """End the interval; return the flows that are sending and what they measured, shape (n,)."""
@@ -184,8 +184,8 @@ class Monitor:
         length_s = (now_ns - self._closed_ns) * 1e-9
         self._closed_ns = now_ns
         self._echoes.close(self._total[_SENT], length_s)
-        rtt_sum_s, samples = self._rtt_samples
-        np.divide(rtt_sum_s, samples, out=self._now[_RTT_S], where=samples > 0.0)
+        samples, rtt_sum_us = self._rtt_samples
+        np.divide(rtt_sum_us * 1e-6, samples, out=self._now[_RTT_S], where=samples > 0.0)
         self._rtt_samples[:] = 0.0
         moved = self._total - self._before
         self._before[:] = self._total
@@ -212,20 +212,18 @@ class Monitor:
             previous_echo=previous_echo,
         )
 
-    def _look(self, slots: Ints, words: Floats, halves: Floats) -> None:
-        """Keep what the flows show at the end of the last of these steps, and the least RTT of all."""
-        now = self._now
-        samples, pacing_Bps, least_us = words[:, :, 3], words[-1, :, 4], words[:, :, 6]
-        window, in_flight, kernel_us, mss = halves[-1].T
-        now[_WINDOW, slots] = window
-        pacing_pps = pacing_Bps / np.maximum(mss, 1.0)
-        now[_PACING_PPS, slots] = np.where(pacing_Bps < _UNPACED, pacing_pps, np.inf)
-        now[_IN_FLIGHT, slots] = in_flight
-        # The kernel's own minimum knows what was before; it forgets after minutes, and the steps' does not.
+    def _look(self, slots: Ints, words: Floats, halves: Floats, rtt_s: Floats, now_ns: int) -> None:
+        """Keep what the flows show at the end of a step; arrays of shape (n,) or (n, fields)."""
+        self._heard_ns[slots] = now_ns
+        now = self._now[:, slots]
+        now[_WINDOW], now[_IN_FLIGHT], kernel_us, mss = halves.T
+        pacing_Bps = words[:, 3]
+        now[_PACING_PPS] = np.where(pacing_Bps < _UNPACED, pacing_Bps / np.maximum(mss, 1.0), np.inf)
+        now[_RTT_S] = rtt_s
+        # The kernel forgets its minimum after minutes, and the flow's life does not.
         known = (kernel_us > 0.0) & (kernel_us < _NO_RTT)
-        least = np.where(samples > 0.0, least_us, np.inf).min(axis=0)
-        least = np.minimum(least, np.where(known, kernel_us, np.inf)) * 1e-6
-        now[_RTT_MIN_S, slots] = np.minimum(now[_RTT_MIN_S, slots], least)
+        np.minimum(now[_RTT_MIN_S], kernel_us * 1e-6, out=now[_RTT_MIN_S], where=known)
+        self._now[:, slots] = now
 
 
 def _words(records: RecordArray) -> Words:

@@ -60,8 +60,8 @@ class Kernel:
         made["in_flight"] = sent - acked - lost
         made["rtt_samples"] = acked - before[0]
         made["rtt_stat"]["sum"] = rtt_us * made["rtt_samples"]
-        made["rtt_stat"]["min"] = rtt_us
         made["srtt_us"] = rtt_us
+        made["min_rtt_us"] = np.minimum(seen.rtt_min_s.reshape(-1) * 1e6, 2**32 - 1)
         made["snd_cwnd"] = np.minimum(seen.window_pkts, 2**31).reshape(-1)
         made["mss"] = 1448
         made["pacing_rate"] = 2**64 - 1
@@ -134,7 +134,6 @@ def test_counters_in_intervals_out(data: list[tuple[int, int, int, bool]], befor
                 snd_cwnd=9,
             )
             made["rtt_stat"]["sum"] = 25_000 * more
-            made["rtt_stat"]["min"] = 25_000 if more else 0
             monitor.observe(slot, made, now_ns)
             marks = (delivered, lost, delivered + lost + in_flight)
         sending, interval = monitor.close(now_ns)
