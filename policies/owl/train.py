@@ -41,7 +41,7 @@ HELD_OUT_EPISODES: Final = 4
 class OwlTrainer:
     """Owl or a variant, as `command.Trainer` wants it."""
 
-    schedule = Schedule(episodes=60, steps=4, updates=8)
+    schedule = Schedule(episodes=45, steps=4, updates=8)
     limits: tuple[str, ...] = (
         "Trained on 6 to 100 Mbit/s, 1 to 140 ms, 3 to 2000 packets of buffer, no random loss, and cellular "
         "traces, beside at most two other flows.",
