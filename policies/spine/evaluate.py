@@ -28,9 +28,9 @@ from ltp_switcher.policies.simulator.simulator import Roster, Simulator
 from ltp_switcher.policies.simulator.tasks import impose
 from ltp_switcher.policies.spine import INTERVAL_S, make_arm
 
-INTERVALS_S: Final = (0.020, 0.030, 0.060, 0.100, 0.200, 0.300)
+INTERVALS_S: Final = (0.020, 0.050, 0.100, 0.200, 0.300)
 SEEDS: Final = 4
-DURATION_S: Final = 60.0
+DURATION_S: Final = 40.0
 WARM_UP_S: Final = 2.0
 """Left out of the figures: slow start, which is the same at every interval."""
 BUFFER_PKTS: Final = 750e3 / PACKET_BYTES

@@ -16,7 +16,9 @@ from ltp_switcher.policies.arm import PARAMETERS, Law, NetworkArm
 from ltp_switcher.policies.inference import Network
 from ltp_switcher.policies.measurements import Interval
 from ltp_switcher.policies.simulator import Flows, Paths, Roster, Simulator
+from ltp_switcher.policies.simulator.paths import PACKET_BYTES
 from ltp_switcher.policies.simulator.tasks import impose
+from ltp_switcher.policies.spine import make_arm
 from ltp_switcher.policies.spine.hierarchical import HierarchicalNetwork, layers
 from ltp_switcher.policies.spine.signals import SCALES, STATISTICS, SpineSignals
 
@@ -223,3 +225,21 @@ def test_the_arm_runs_flows_in_the_simulator_and_is_silent_between_triggers(law:
         simulator.aimd.parameters if law is Law.AIMD else np.stack((simulator.cubic.beta, simulator.cubic.c))
     )
     assert np.isfinite(current).all()
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_the_committed_weights_fill_a_link(law: Law) -> None:
+    arm = make_arm(law, interval_s=0.1)
+    roster = Roster(aimd=1) if law is Law.AIMD else Roster(cubic=1, learned_cubic=1)
+    simulator = Simulator(
+        Paths.uniform(1, rate_mbps=50.0), Flows.forever(1, 1), roster, seed=1, interval_s=0.1, tick_s=0.002
+    )
+    slots = np.arange(1)
+    arm.resize(1)
+    arm.begin(slots, np.full(1, 10.0))
+    acked_pkts = 0.0
+    for _ in range(80):
+        interval = simulator.step()
+        impose(simulator, law, 1, arm.decide(slots, interval.flat(1)))
+        acked_pkts += float(interval.acked_pkts[0, 0]) * (simulator.now_s > 4.0)
+    assert acked_pkts * PACKET_BYTES * 8 / 4.0 > 0.85 * 50e6
