@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from ltp_switcher.errors import ArtifactError
 from ltp_switcher.policies import ltp
 from ltp_switcher.policies.arm import NetworkArm
 from ltp_switcher.policies.inference import Layer, Network
-from ltp_switcher.policies.ltp import held_out, links, variants
+from ltp_switcher.policies.ltp import evaluate, held_out, links, variants
 from ltp_switcher.policies.ltp.particles import Ranges
 from ltp_switcher.policies.ltp.regions import FLOWS, REGIONS, ROSTER
 from ltp_switcher.policies.ltp.reward import Weights, performance_reward, probe_reward, unfairness
@@ -230,3 +231,13 @@ def test_the_arm_is_the_committed_one() -> None:
         assert wanted.shape == (2, 1)
         simulator.set_window(wanted.T)
     assert simulator.window.window.min() > 100.0
+
+
+@pytest.mark.parametrize("command", ["links", "estimators", "paths"])
+def test_evaluation_says_which_weights_are_missing(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing = str(tmp_path / "none.npz")
+    arguments = [command, missing] if command == "paths" else [command, "--weights", missing]
+    assert evaluate.main(arguments) == 1
+    assert missing in capsys.readouterr().err
