@@ -175,12 +175,13 @@ class WindowSignals:
         return window_pkts[:, None]
 
     def _loses(self, slots: Ints, interval: Interval) -> Bools:
-        """Whether flows lose more than they should for longer than an interval."""
+        """Whether flows lose more than they should, in this interval and for longer."""
         average = self._resolved_pkts[:, slots]
         resolved = np.stack((interval.lost_pkts, interval.lost_pkts + interval.acked_pkts))
         average += LOSS_MEMORY * (resolved - average)
         self._resolved_pkts[:, slots] = average
-        loses: Bools = average[0] > LOSS_LIMIT * average[1]
+        # A burst that is over, as at the end of slow start, is no reason to shrink further.
+        loses: Bools = (average[0] > LOSS_LIMIT * average[1]) & (resolved[0] > LOSS_LIMIT * resolved[1])
         return loses
 
 

@@ -113,6 +113,16 @@ def test_slow_start_ends_at_losses_in_numbers_but_not_at_one() -> None:
         assert bool(window_pkts > 10.0) is grows
 
 
+def test_a_loss_that_stays_shrinks_the_window_and_one_that_is_over_does_not() -> None:
+    made, up = signals(100.0), np.ones((1, 1), np.float32)
+    lossy, window_pkts = interval(lost_pkts=one(3.0)), 100.0
+    for _ in range(20):
+        before = window_pkts
+        window_pkts = made.control(SLOTS, replace(lossy, window_pkts=one(before)), up)[0, 0]
+    assert window_pkts < before
+    assert made.control(SLOTS, interval(window_pkts=one(window_pkts)), up)[0, 0] > window_pkts
+
+
 def test_a_window_that_is_not_used_does_not_grow() -> None:
     made = signals(100.0)
     idle = interval(in_flight_pkts=one(10.0))
