@@ -98,8 +98,13 @@ static void leave_ssthresh(struct sock *sk, const struct mutant_flow *f)
 /* The application's own limit needs pacing too; sch_fq has a state of its own, which stays. */
 static void stop_pacing(struct sock *sk)
 {
-	if (READ_ONCE(sk->sk_max_pacing_rate) == ~0UL)
-		cmpxchg(&sk->sk_pacing_status, SK_PACING_NEEDED, SK_PACING_NONE);
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	if (READ_ONCE(sk->sk_max_pacing_rate) != ~0UL ||
+	    cmpxchg(&sk->sk_pacing_status, SK_PACING_NEEDED, SK_PACING_NONE) != SK_PACING_NEEDED)
+		return;
+	/* What leaves at once from now on must not bear the time at which it would have left. */
+	tp->tcp_wstamp_ns = min(tp->tcp_wstamp_ns, tp->tcp_clock_cache);
 }
 
 static void freeze(struct sock *sk, struct mutant_flow *f)

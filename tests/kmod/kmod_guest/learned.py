@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 
 from ltp_switcher.daemon.datapath import ControlResult
@@ -48,6 +50,27 @@ def a_window_is_obeyed_within_a_round_trip(context: Context) -> None:
             rate = window * PACKET_BYTES * 1e6 / int(record["srtt_us"])
             require(abs(record["pacing_rate"] / rate - 1) < 0.02, f"{record['pacing_rate']} is not {rate}")
     context.end(flow)
+
+
+def what_was_paced_leaves_no_mark_on_the_clock(context: Context) -> None:
+    """Packets that an unpaced arm sends carry the time at which they leave, so no RTT is too short."""
+    rng = random.Random(1)
+    context.link.shape(loss_percent=1)
+    flow = context.flow()
+    ltp, cubic = context.arm_id("ltp"), context.arm_id("cubic")
+    context.datapath.close_step()
+    for _ in range(100):
+        send(context, flow, "ltp", ControlLaw.WINDOW, rng.choice((4, 8, 16)))
+        context.datapath.select(commands({flow.cookie: ltp}))
+        context.traffic.pump(rng.choice((0.011, 0.016, 0.023)))
+        context.datapath.select(commands({flow.cookie: cubic}))
+        context.traffic.pump(rng.choice((0.004, 0.012)))
+    context.traffic.pump(0.1)
+    (step,) = context.datapath.close_step()
+    context.end(flow)
+    context.link.shape()
+    shortest_us = int(step["rtt_stat"]["min"])
+    require(shortest_us >= 10_000, f"an RTT of {shortest_us} µs on a link of 10 ms")
 
 
 def what_does_not_fit_is_refused_and_changes_nothing(context: Context) -> None:
@@ -287,6 +310,7 @@ def cubic_moves_by_its_constants(context: Context) -> None:
 
 CHECKS = (
     a_window_is_obeyed_within_a_round_trip,
+    what_was_paced_leaves_no_mark_on_the_clock,
     what_does_not_fit_is_refused_and_changes_nothing,
     a_flow_enters_with_the_control_that_it_has,
     a_window_holds_under_random_loss,
