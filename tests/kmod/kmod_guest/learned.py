@@ -281,10 +281,13 @@ def cubic_moves_by_its_constants(context: Context) -> None:
         to_window(context, flow, "ltp", 20)
         # A flow that has lost before goes on in congestion avoidance.
         context.link.shape(rate_mbit=100, delay_ms=80, loss_percent=5)
-        context.traffic.pump(0.5)
+
+        def lost(flow: Flow = flow) -> bool:
+            return bool(context.datapath.flow(flow.cookie).record[0]["total_lost"] > 0)
+
+        require(context.traffic.pump(5, lost), "nothing was lost")
         context.link.shape(rate_mbit=100, delay_ms=80)
         context.traffic.pump(0.5)
-        require(context.datapath.flow(flow.cookie).record[0]["total_lost"] > 0, "nothing was lost")
         to_window(context, flow, "ltp", 20)
         send(context, flow, "spine", ControlLaw.CUBIC, 0.5, c)
         switch(context.datapath, context.traffic, flow, context.arm_id("spine"), "spine")
