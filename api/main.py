@@ -19,7 +19,7 @@ import ltp_switcher
 from ltp_switcher.api.app import create_app
 from ltp_switcher.api.backend import Daemon
 from ltp_switcher.api.listen import tcp_socket, unix_socket
-from ltp_switcher.api.protocol import ProblemProtocol
+from ltp_switcher.api.protocol import server_config
 from ltp_switcher.daemon import log as logs
 from ltp_switcher.daemon.config import DEFAULT_PATH, Config, Value
 from ltp_switcher.daemon.config_load import load
@@ -72,19 +72,7 @@ def serve(config: Config, group: str | None) -> None:
     Raises `ControlError` where a socket cannot be had.
     """
     app = create_app(Daemon(Path(config.daemon.control_socket)))
-    server = _Server(
-        uvicorn.Config(
-            app,
-            http=ProblemProtocol,
-            ws="none",
-            lifespan="off",
-            access_log=False,
-            log_config=None,
-            proxy_headers=False,
-            server_header=False,
-            timeout_graceful_shutdown=GRACE_S,
-        )
-    )
+    server = _Server(server_config(app, grace_s=GRACE_S))
     # uvicorn raises the signal anew once it has shut down; by then our work is done.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)

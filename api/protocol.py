@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import h11
+import uvicorn
+from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ltp_switcher.api.problems import MEDIA_TYPE, ProblemError
@@ -27,3 +29,18 @@ class ProblemProtocol(H11Protocol):
         ):
             self.transport.write(self.conn.send(event) or b"")
         self.transport.close()
+
+
+def server_config(app: FastAPI, *, grace_s: int | None = None) -> uvicorn.Config:
+    """How our programs serve `app`; at the end, requests under way get `grace_s` (None: all they need)."""
+    return uvicorn.Config(
+        app,
+        http=ProblemProtocol,
+        ws="none",
+        lifespan="off",
+        access_log=False,
+        log_config=None,
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=grace_s,
+    )

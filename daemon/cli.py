@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final
 
 import ltp_switcher
-from ltp_switcher.daemon.config import DEFAULT_PATH, Config, Value
-from ltp_switcher.daemon.config_load import check_values, load, parse_assignment
+from ltp_switcher.daemon.config import DEFAULT_PATH, Config
+from ltp_switcher.daemon.config_load import load, parse_assignment
 from ltp_switcher.daemon.control import ControlUnavailableError
 from ltp_switcher.errors import LtpSwitcherError
 
@@ -51,9 +51,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def settings(options: argparse.Namespace) -> Config:
     """The settings under the command line's flags. Raises `ConfigError`."""
-    overrides: dict[str, Value] = {}
+    overrides: dict[str, object] = {}
     for text in getattr(options, "set", None) or []:
-        overrides.update(check_values(dict([parse_assignment(text)])))
+        overrides.update([parse_assignment(text)])
     if options.socket is not None:
         overrides["daemon.control_socket"] = options.socket
     for flag in ("mode", "policy", "state_dir"):

@@ -23,7 +23,7 @@ ENVIRONMENT_OWN: Final = frozenset({"LTP_SWITCHER_CONFIG", "LTP_SWITCHER_SOCKET"
 def load(
     path: Path | None = None,
     environment: Mapping[str, str] | None = None,
-    overrides: Mapping[str, Value] | None = None,
+    overrides: Mapping[str, object] | None = None,
 ) -> Config:
     """The settings, checked.
 

@@ -16,7 +16,7 @@ from ltp_switcher.api.listen import tcp_socket
 from ltp_switcher.api.network_agent.app import create_app
 from ltp_switcher.api.network_agent.collector import Collector
 from ltp_switcher.api.network_agent.sources import source
-from ltp_switcher.api.protocol import ProblemProtocol
+from ltp_switcher.api.protocol import server_config
 from ltp_switcher.daemon import log as logs
 from ltp_switcher.errors import ConfigError, LtpSwitcherError
 from ltp_switcher.policies.network import CounterSource
@@ -50,16 +50,7 @@ def serve(sources: Sequence[CounterSource], path_nodes: int | None, address: str
     if not len(sources) <= nodes <= PATH_NODES_MAX:
         raise ConfigError("--path-nodes", nodes, f"{len(sources)}, the number of --node, to {PATH_NODES_MAX}")
     collector = Collector(sources, nodes)
-    config = uvicorn.Config(
-        create_app(collector),
-        http=ProblemProtocol,
-        ws="none",
-        lifespan="off",
-        access_log=False,
-        log_config=None,
-        proxy_headers=False,
-        server_header=False,
-    )
+    config = server_config(create_app(collector))
     with tcp_socket(address, "--listen", loopback_only=False) as listener:
         log.info("network knowledge on %s", listener.getsockname())
         collector.start()

@@ -18,7 +18,7 @@ from ltp_switcher.policies.simulator.simulator import Roster
 from ltp_switcher.policies.simulator.tasks import Environment
 from ltp_switcher.policies.training.command import Networks, parser, run
 from ltp_switcher.policies.training.loop import Schedule, evaluate
-from ltp_switcher.policies.training.networks import PartialView, Stack
+from ltp_switcher.policies.training.networks import PartialView, Stack, stack_of
 from ltp_switcher.policies.training.td3 import Td3, Td3Config
 
 LAYERS: Final = (Layer("dense", 128, "relu"), Layer("dense", 128, "relu"), Layer("dense", 2, "tanh"))
@@ -73,10 +73,8 @@ class JuryTrainer:
 
     def networks(self, agent: Td3) -> Networks:
         """See `Trainer`."""
-        actor = agent.actor
-        if not isinstance(actor, PartialView):
-            raise TypeError(f"an agent of another trainer: {type(actor).__name__}")
-        return {"actor": (LAYERS, actor.stack.arrays())}
+        stack = stack_of(agent.actor)
+        return {"actor": (stack.layers, stack.arrays())}
 
     def settings(self) -> Mapping[str, object]:
         """See `Trainer`."""

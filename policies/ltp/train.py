@@ -16,7 +16,7 @@ from ltp_switcher.policies.ltp.variants import VARIANTS
 from ltp_switcher.policies.simulator.tasks import Environment
 from ltp_switcher.policies.training.command import Networks, parser, run
 from ltp_switcher.policies.training.loop import Schedule, evaluate
-from ltp_switcher.policies.training.networks import PartialView, Stack
+from ltp_switcher.policies.training.networks import PartialView, Stack, stack_of
 from ltp_switcher.policies.training.td3 import Td3, Td3Config
 
 PARTICLES: Final = 100
@@ -98,10 +98,8 @@ class LtpTrainer:
 
     def networks(self, agent: Td3) -> Networks:
         """See `Trainer`."""
-        actor = agent.actor
-        if not isinstance(actor, PartialView):
-            raise TypeError(f"an agent of another trainer: {type(actor).__name__}")
-        return {"actor": (LAYERS, actor.stack.arrays())}
+        stack = stack_of(agent.actor)
+        return {"actor": (stack.layers, stack.arrays())}
 
     def settings(self) -> Mapping[str, object]:
         """See `Trainer`."""

@@ -99,6 +99,17 @@ class PartialView(SequenceNetwork):
         return outputs
 
 
+def stack_of(actor: SequenceNetwork) -> Stack:
+    """The stack behind a `PartialView`: what is exported, as critics alone see more.
+
+    Raises:
+        TypeError: it is another kind of actor.
+    """
+    if not isinstance(actor, PartialView):
+        raise TypeError(f"an agent of another trainer: {type(actor).__name__}")
+    return actor.stack
+
+
 class Critic(nn.Module):
     """Q(history, action): a trunk over observations and previous actions, a head that adds the action.
 
