@@ -232,9 +232,14 @@ class MptsSection:
         live=True,
     )
     settle_rtts: float = key(
-        1.0, "Round trips that an arm runs before its pull counts.", minimum=0, maximum=1000, live=True
+        4.0,
+        "Round trips that an arm runs before its pull counts: the queue that the arm before it left is "
+        "gone by then.",
+        minimum=0,
+        maximum=1000,
+        live=True,
     )
-    measure_rtts: float = key(2.0, "Round trips that a pull counts.", minimum=0, maximum=1000, live=True)
+    measure_rtts: float = key(8.0, "Round trips that a pull counts.", minimum=0, maximum=1000, live=True)
     measure_ms: float = key(
         50.0, "A pull counts for this long at least, ms.", minimum=1, maximum=60_000, live=True
     )

@@ -3,8 +3,8 @@
 
 A path is a destination prefix. Its pulls take turns among the prefix's flows, so that no flow bears all
 the trying; flows that do not pull follow the policy. A pull gives its flow the arm, waits
-`settle_rtts` round trips (what comes back until then was sent under the arm before), and measures Eq. 1
-over the next `measure_rtts`. Between pulls the flow follows the policy, so that pulls take no more than
+`settle_rtts` round trips (what comes back until then was sent under the arm before, or stood in its
+queue), and measures Eq. 1 over the next `measure_rtts`. Between pulls the flow follows the policy, so that pulls take no more than
 `share` of a flow's time: the paper selects its team before the transfer that counts, a server has no
 such time. A team that was found is kept for the prefix's later flows.
 """
@@ -299,6 +299,8 @@ class Teams:
     def _finish(self, slot: int, value: float) -> None:
         prefix = self._prefix[slot]
         search = self.searches[prefix]
+        arm = self._pull["arm"][slot]
+        log.debug("pull of %s for %s: reward %.4g", self._names[int(arm)], prefix, value)
         search.bandit.observe(value)
         result = search.bandit.result
         if result is None:
