@@ -14,7 +14,7 @@ KERNELS := 6.1 6.12
 export LTP_CACHE ?= $(CURDIR)/.cache
 
 .PHONY: help demo test test-fast test-slow kmod lint format clean install uninstall venv \
-        lock generate train-encoder collect-dataset train-ltp train-jury train-spine train-owl \
+        lock generate train-encoder collect-dataset train-ltp train-jury train-spine train-owl compare-ltp \
         bench bench-kmod bench-daemon bench-lab bench-simulator validate-simulator claims
 
 help: ## List the targets
@@ -66,6 +66,18 @@ TRAIN = .venv-train/bin/python -m ltp_switcher.policies
 
 train-ltp: $(STAMPS)/train ## Train LTP; weights to policies/ltp/
 	@$(TRAIN).ltp.train --out .cache/train/ltp --seeds 1 2 3 --resume --export policies/ltp/ltp.npz
+
+LTP_VARIANTS = ltp ltp-no-probe oracle astraea sage orca aurora
+
+compare-ltp: $(STAMPS)/train ## LTP beside its variants, trained alike in each region, on held-out paths (hours)
+	@for region in small medium large; do \
+		out=.cache/train/ltp-variants/$$region; mkdir -p $$out; \
+		for variant in $(LTP_VARIANTS); do \
+			$(TRAIN).ltp.train --variant $$variant --region $$region --out $$out/$$variant --episodes 40 \
+				--resume --export $$out/$$variant.npz; \
+		done; \
+		$(TRAIN).ltp.evaluate paths $(LTP_VARIANTS:%=$$out/%.npz) --regions $$region; \
+	done
 
 train-jury: $(STAMPS)/train ## Train Jury
 	@$(TRAIN).jury.train --out .cache/train/jury --seeds 1 2 3 --resume --export policies/jury/jury.npz

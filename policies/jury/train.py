@@ -73,7 +73,7 @@ class JuryTrainer:
 
     def networks(self, agent: Td3) -> Networks:
         """See `Trainer`."""
-        stack = stack_of(agent.actor)
+        stack = stack_of(agent.average)
         return {"actor": (stack.layers, stack.arrays())}
 
     def settings(self) -> Mapping[str, object]:

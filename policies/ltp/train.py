@@ -59,7 +59,7 @@ _EVALUATION_PATHS: Final = 100
 class LtpTrainer:
     """See `Trainer`."""
 
-    schedule = Schedule(episodes=60, steps=20, updates=12)
+    schedule = Schedule(episodes=100, steps=20, updates=12)
     limits: tuple[str, ...] = (
         "Trained with 1 to 4 flows of one bottleneck, drop-tail, up to 600 Mbit/s and 240 ms.",
         "Never met a link whose rate changes, a policer or an AQM in training.",
@@ -98,7 +98,7 @@ class LtpTrainer:
 
     def networks(self, agent: Td3) -> Networks:
         """See `Trainer`."""
-        stack = stack_of(agent.actor)
+        stack = stack_of(agent.average)
         return {"actor": (stack.layers, stack.arrays())}
 
     def settings(self) -> Mapping[str, object]:

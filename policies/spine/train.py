@@ -65,8 +65,8 @@ CONFIG: Final = Td3Config(
 )
 ACTION_WEIGHT: Final = 0.05
 """Table 6's "action control coefficient", of which the paper says no more."""
-SETTLE_AFTER: Final = 50 * 300
-"""Gradient steps: the last ten episodes."""
+SETTLE_AFTER: Final = 88 * 300
+"""Gradient steps: the last twelve episodes."""
 HELD_OUT_EPISODES: Final = 6
 
 
@@ -74,7 +74,7 @@ class SpineTrainer:
     """Spine over a law, as `command.Trainer` wants it."""
 
     # Once an episode, so that the long intervals, with fewer steps, teach as much.
-    schedule = Schedule(episodes=60, steps=1_000_000, updates=300)
+    schedule = Schedule(episodes=100, steps=1_000_000, updates=300)
     limits: tuple[str, ...] = (
         "Trained on 40 to 200 Mbit/s, 20 to 200 ms, 0.5 to 2 BDP of buffer, beside at most two Cubic flows.",
         "Trained on up to 1 % of random loss, Spine-Cubic on up to 0.05 %.",
@@ -127,7 +127,7 @@ class SpineTrainer:
 
     def networks(self, agent: HierarchicalTd3) -> Networks:
         """See `Trainer`."""
-        actor = agent.actor
+        actor = agent.average
         assert isinstance(actor, HierarchicalActor)  # noqa: S101 (made above)
         return actor.networks()
 

@@ -65,6 +65,9 @@ class Td3Config:
     critics_first: int = 0
     """So many gradient steps are the critics' alone: an actor that follows them from the start may end in a
     corner before they know better."""
+    average: float = 0.998
+    """What an actor's step leaves of the running average of its weights, which is what acts without
+    exploration and is exported: from step to step a single actor's behaviour still jumps."""
     gradient_clip: float = 10.0
 
 
@@ -103,6 +106,7 @@ class Td3:
             self._critic(observation_size, action_size, trunk, head),
             self._critic(observation_size, action_size, trunk, head),
         ).to(self.device)
+        self.average = copy.deepcopy(self.actor)
         self._target_actor = copy.deepcopy(self.actor)
         self._target_critics = copy.deepcopy(self.critics)
         self._actor_optimiser = torch.optim.Adam(self.actor.parameters(), lr=config.actor_rate)
@@ -134,11 +138,12 @@ class Td3:
         """Record what was seen, while exploring, and choose the actions, shape (slots, action_size)."""
         if explore:
             self._record(seen)
+        actor = self.actor if explore else self.average
         # An actor that draws something itself does so in training mode only.
-        self.actor.train(explore)
+        actor.train(explore)
         with torch.no_grad():
             inputs = torch.from_numpy(seen.observations).to(self.device)
-            outputs, states = self.actor(inputs[:, None], self._states)
+            outputs, states = actor(inputs[:, None], self._states)
             # A flow that is not there yet shall start without memory.
             self._states = states * torch.from_numpy(seen.active).to(self.device)[:, None]
         actions: Array = outputs[:, 0].cpu().numpy()
@@ -178,8 +183,11 @@ class Td3:
             if self._updates % self.config.policy_delay == 0:
                 if self._updates > self.config.critics_first:
                     losses["actor_loss"].append(self._update_actor(batch))
-                    self._follow(self._target_actor, self.actor)
-                self._follow(self._target_critics, self.critics)
+                    self._follow(self._target_actor, self.actor, self.config.target_rate)
+                    # At first the plain mean: what the actor was before it learned shall not linger.
+                    done = (self._updates - self.config.critics_first) / self.config.policy_delay
+                    self._follow(self.average, self.actor, max(1.0 - self.config.average, 1.0 / (1.0 + done)))
+                self._follow(self._target_critics, self.critics, self.config.target_rate)
         return {name: float(np.mean(values)) for name, values in losses.items() if values}
 
     def _update_critics(self, batch: Batch) -> float:
@@ -258,15 +266,17 @@ class Td3:
         nn.utils.clip_grad_norm_(module.parameters(), self.config.gradient_clip)
         optimiser.step()
 
-    def _follow(self, target: nn.Module, source: nn.Module) -> None:
+    @staticmethod
+    def _follow(target: nn.Module, source: nn.Module, rate: float) -> None:
         with torch.no_grad():
             for slow, fast in zip(target.parameters(), source.parameters(), strict=True):
-                slow.lerp_(fast, self.config.target_rate)
+                slow.lerp_(fast, rate)
 
     def state_dict(self) -> dict[str, dict[str, object]]:
         """All that learning depends on but the replay; between episodes nothing else matters."""
         return {
             "actor": self.actor.state_dict(),
+            "average": self.average.state_dict(),
             "critics": self.critics.state_dict(),
             "target_actor": self._target_actor.state_dict(),
             "target_critics": self._target_critics.state_dict(),
@@ -279,6 +289,7 @@ class Td3:
         """Undo `state_dict`."""
         for name, part in (
             ("actor", self.actor),
+            ("average", self.average),
             ("critics", self.critics),
             ("target_actor", self._target_actor),
             ("target_critics", self._target_critics),

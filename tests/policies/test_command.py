@@ -41,8 +41,8 @@ class Tiny:
         return {"reward": evaluate(agent, Integrator(), seed=77)}
 
     def networks(self, agent: Td3) -> command.Networks:
-        assert isinstance(agent.actor, Stack)
-        return {"actor": (LAYERS, agent.actor.arrays())}
+        assert isinstance(agent.average, Stack)
+        return {"actor": (LAYERS, agent.average.arrays())}
 
     def settings(self) -> Mapping[str, object]:
         return {"step": 0.4}

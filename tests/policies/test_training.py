@@ -47,6 +47,7 @@ def recurrent(seed: int, cell: str = "gru") -> Td3:
         actor_rate=3e-3,
         critic_rate=3e-3,
         discount=0.5,
+        average=0.9,  # of a training this short, 0.998 would remember the beginning
         steps=6,
         burn_in=4,
         stride=3,
