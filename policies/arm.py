@@ -110,5 +110,7 @@ class NetworkArm:
     def decide(self, slots: Ints, interval: Interval) -> Floats:
         """See `Arm`."""
         observations = self._signals.observe(slots, interval)
-        self._state[slots], actions = self._network.step(self._state[slots], observations)
+        state, actions = self._network.step(self._state.take(slots, axis=0), observations)
+        if state.size:
+            self._state[slots] = state
         return self._signals.control(slots, interval, np.asarray(actions, np.float32))

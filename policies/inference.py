@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import accumulate
 from typing import Final, Literal
 
 import numpy as np
@@ -21,6 +22,7 @@ _PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = {
     "gru": Cell._fields,
     "lstm": Cell._fields,
 }
+_ZERO: Final = np.float32(0)
 
 
 @dataclass(frozen=True)
@@ -60,16 +62,19 @@ class Network:
     def __init__(self, layers: Sequence[Layer], arrays: Mapping[str, NDArray[np.generic]]) -> None:
         self.layers = tuple(layers)
         self.state_size = sum(layer.state_size for layer in layers)
+        # In this order `linear` reads the weights one after the other: half the cost for a single flow.
         self._weights: list[list[Array]] = []
         for number, layer in enumerate(layers):
             names = [f"{number}.{name}" for name in layer.parameters]
             missing = [name for name in names if name not in arrays]
             if missing:
                 raise ArtifactError(f"network weights lack {', '.join(missing)}")
-            self._weights.append([np.ascontiguousarray(arrays[name], np.float32) for name in names])
+            self._weights.append([np.asfortranarray(arrays[name], np.float32) for name in names])
         self.input_size = self._weights[0][0].shape[1]
         self.output_size = layers[-1].size
         self._check()
+        ends = list(accumulate(layer.state_size for layer in layers))
+        self._places = [slice(end - layer.state_size, end) for layer, end in zip(layers, ends, strict=True)]
 
     def _check(self) -> None:
         inputs = self.input_size
@@ -100,21 +105,19 @@ class Network:
             The new state, shape (n, state_size), and the outputs, shape (n, output_size).
         """
         after = np.empty_like(state)
-        x, place = inputs, 0
-        for layer, weights in zip(self.layers, self._weights, strict=True):
-            before = state[:, place : place + layer.state_size]
+        x = inputs
+        for layer, weights, place in zip(self.layers, self._weights, self._places, strict=True):
             if layer.kind == "dense":
                 x = linear(x, *weights)
                 if layer.activation == "relu":
-                    x = np.maximum(x, np.float32(0))
+                    x = np.maximum(x, _ZERO)
                 elif layer.activation == "tanh":
                     x = np.tanh(x)
             elif layer.kind == "gru":
-                x = gru_cell(x, before, Cell(*weights))
-                after[:, place : place + layer.size] = x
+                x = gru_cell(x, state[:, place], Cell(*weights))
+                after[:, place] = x
             else:
-                x, cell = lstm_cell(x, before[:, : layer.size], before[:, layer.size :], Cell(*weights))
-                after[:, place : place + layer.size] = x
-                after[:, place + layer.size : place + layer.state_size] = cell
-            place += layer.state_size
+                hidden, cell = np.split(state[:, place], 2, axis=1)
+                x, cell = lstm_cell(x, hidden, cell, Cell(*weights))
+                np.concatenate((x, cell), axis=1, out=after[:, place])
         return after, x

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.policies.arrays import Bools, Floats, Indices
+from ltp_switcher.policies.arrays import Bools, Floats, Indices, Ints
 
 NOTHING: Final = 1e-6
 """Packets below which a fluid's share is rounding, not data."""
@@ -35,7 +35,13 @@ class Echo:
 
     def rows(self, rows: Indices) -> Echo:
         """Those of some flows, of shape (n,)."""
-        return Echo(*(getattr(self, field.name)[rows] for field in fields(Echo)))
+        return Echo(
+            self.index[rows],
+            self.sending_pps[rows],
+            self.delivered_pps[rows],
+            self.rtt_s[rows],
+            self.loss[rows],
+        )
 
 
 @dataclass(frozen=True)
@@ -66,6 +72,17 @@ class Interval:
     def delivered_pps(self) -> Floats:
         """Rate of acknowledged packets, a second."""
         return self.acked_pkts / self.length_s
+
+    def rows(self, rows: Indices) -> Interval:
+        """Those of some flows, of shape (n,)."""
+        return Interval(
+            index=self.index,
+            end_s=self.end_s,
+            length_s=self.length_s,
+            **{name: getattr(self, name)[rows] for name in _MEASURED},
+            echo=self.echo.rows(rows),
+            previous_echo=self.previous_echo.rows(rows),
+        )
 
     def flat(self, rows: int) -> Interval:
         """The first `rows` rows of (F, E) as flows of their own, shape (rows * E,), row-major."""
@@ -103,19 +120,22 @@ class EchoTracker:
 
     def __init__(self, shape: tuple[int, int], interval_s: float, longest_rtt_s: float) -> None:
         self._interval_s = interval_s
-        self._depth = int(np.ceil(longest_rtt_s / interval_s)) + 3
+        self._reach = int(np.ceil(longest_rtt_s / interval_s)) + 3
         self._shape = shape
         size = shape[0] * shape[1]
-        self._bounds = np.full((self._depth, size), np.inf)
-        self._lengths_s = np.full(self._depth, interval_s)
+        # A ring: the ends of the last `_reach` intervals, and of the one under way, which is not known.
+        self._bounds = np.full((self._reach + 1, size), np.inf)
+        self._lengths_s = np.full(self._reach + 1, interval_s)
         self._closed = 0
         self._awaited = np.zeros(size, np.int64)
         self._next = np.full(size, np.inf)
+        # Arrays for themselves, not rows of one: a daemon of few flows gathers and scatters these at a
+        # fifth of the cost.
         # Where the last echo ended: packets resolved, packets acknowledged, RTT-weighted ones, time.
-        self._mark = np.zeros((4, size))
-        # Echo's fields; the last echo and the one before it.
-        self._echo = np.full((2, 5, size), np.nan)
-        self._echo[:, 0] = -1.0
+        self._mark = [np.zeros(size) for _ in range(4)]
+        # Echo's fields; of the last echo and of the one before it.
+        self._last, self._before = ([np.full(size, np.nan) for _ in fields(Echo)] for _ in range(2))
+        self._last[0][:] = self._before[0][:] = -1.0
 
     @property
     def last_index(self) -> int:
@@ -129,29 +149,31 @@ class EchoTracker:
         self._bounds = np.pad(self._bounds, ((0, 0), (0, more)), constant_values=np.inf)
         self._awaited = np.pad(self._awaited, (0, more))
         self._next = np.pad(self._next, (0, more), constant_values=np.inf)
-        self._mark = np.pad(self._mark, ((0, 0), (0, more)))
-        self._echo = np.pad(self._echo, ((0, 0), (0, 0), (0, more)), constant_values=np.nan)
+        for kept in (self._mark, self._last, self._before):
+            kept[:] = [np.pad(array, (0, more), constant_values=np.nan) for array in kept]
 
     def begin(self, flows: Indices, sent: Floats) -> None:
         """Flows, by flat index, begin anew having sent so much, shape (n,): earlier packets make no echo."""
         self._awaited[flows] = self._closed - 1
         self._next[flows] = sent
         # When the echo of what came before ends is known at the first cut, and its content never.
-        self._mark[:, flows] = np.nan
-        self._echo[:, :, flows] = np.nan
-        self._echo[:, 0, flows] = -1.0
+        for array in (*self._mark, *self._last, *self._before):
+            array[flows] = np.nan
+        self._last[0][flows] = self._before[0][flows] = -1.0
 
     def close(self, sent: Floats, length_s: float | None = None) -> None:
         """Note how much each flow had sent, shape (F, E), at the end of an interval of this length."""
         bound = sent.reshape(-1)
-        self._bounds[self._closed % self._depth] = bound
-        self._lengths_s[self._closed % self._depth] = self._interval_s if length_s is None else length_s
+        at = self._closed % len(self._bounds)
+        self._bounds[at] = bound
+        self._lengths_s[at] = self._interval_s if length_s is None else length_s
         np.copyto(self._next, bound, where=self._awaited == self._closed)
         self._closed += 1
+        self._bounds[self._closed % len(self._bounds)] = np.inf
 
     def tick(
         self,
-        now_s: float,
+        now_s: float | Floats,
         tick_s: float | Floats,
         step: Floats,
         acked_step: Floats,
@@ -162,8 +184,8 @@ class EchoTracker:
         """Take in one tick.
 
         Args:
-            now_s: end of the tick.
-            tick_s: its length, or shape (F, E) where it is not the same for all.
+            now_s: end of the tick, or shape (F, E) where it is not the same for all.
+            tick_s: its length, alike.
             step: packets acknowledged or found lost in it, shape (F, E).
             acked_step: of these, the acknowledged, shape (F, E).
             rtt_s: their RTT, shape (F, E).
@@ -172,19 +194,25 @@ class EchoTracker:
             flows: flat indices of the flows that the arrays are of, then of shape (n,) instead of (F, E).
         """
         total = totals.reshape(3, -1)
-        rows = np.flatnonzero(total[0] >= (self._next if flows is None else self._next[flows]))
+        (rows,) = (total[0] >= (self._next if flows is None else self._next[flows])).nonzero()
         while rows.size:
             hit = rows if flows is None else flows[rows]
-            in_tick = [array.reshape(-1)[rows] for array in (step, acked_step, rtt_s)]
-            length_s = tick_s if isinstance(tick_s, float) else tick_s.reshape(-1)[rows]
-            self._cut(hit, now_s, length_s, in_tick[0], in_tick[1], in_tick[2], total[:, rows])
+            self._cut(
+                hit,
+                now_s if isinstance(now_s, float) else now_s.reshape(-1)[rows],
+                tick_s if isinstance(tick_s, float) else tick_s.reshape(-1)[rows],
+                step.reshape(-1)[rows],
+                acked_step.reshape(-1)[rows],
+                rtt_s.reshape(-1)[rows],
+                total.take(rows, axis=1),
+            )
             # An interval in which nothing was sent ends where the one before it ended.
             rows = rows[total[0][rows] >= self._next[hit]]
 
     def _cut(
         self,
         hit: Indices,
-        now_s: float,
+        now_s: float | Floats,
         tick_s: float | Floats,
         step: Floats,
         acked_step: Floats,
@@ -194,49 +222,47 @@ class EchoTracker:
         """End the awaited interval of the flows `hit` within this tick; arguments as of `tick`, of these."""
         bound = self._next[hit]
         beyond = np.divide(total[0] - bound, step, out=np.zeros(hit.size), where=step > 0.0)
-        np.minimum(beyond, 1.0, out=beyond)
+        beyond = np.minimum(beyond, 1.0)
         acked_beyond = beyond * acked_step
-        mark = np.empty((4, hit.size))
-        mark[0] = bound
-        mark[1] = total[1] - acked_beyond
-        mark[2] = total[2] - acked_beyond * rtt_s
-        mark[3] = now_s - beyond * tick_s
-        resolved, acked, weighted, span_s = mark - self._mark[:, hit]
-        self._mark[:, hit] = mark
-        self._publish(hit, resolved, acked, weighted, span_s)
-        self._awaited[hit] += 1
-        forgotten = hit[self._awaited[hit] < self._closed - self._depth]
+        ends = (bound, total[1] - acked_beyond, total[2] - acked_beyond * rtt_s, now_s - beyond * tick_s)
+        spans = []
+        for mark, end in zip(self._mark, ends, strict=True):
+            spans.append(end - mark[hit])
+            mark[hit] = end
+        index = self._awaited[hit]
+        self._publish(hit, index, *spans)
+        index += 1
+        forgotten = hit[index < self._closed - self._reach]
         if forgotten.size:
-            self._awaited[forgotten] = self._closed - self._depth
-            self._mark[:, forgotten] = np.nan
-        slot = self._awaited[hit]
-        self._next[hit] = np.where(slot < self._closed, self._bounds[slot % self._depth, hit], np.inf)
+            np.maximum(index, self._closed - self._reach, out=index)
+            for mark in self._mark:
+                mark[forgotten] = np.nan
+        self._awaited[hit] = index
+        self._next[hit] = self._bounds[index % len(self._bounds), hit]
 
     def _publish(
-        self, hit: Indices, resolved: Floats, acked: Floats, weighted: Floats, span_s: Floats
+        self, hit: Indices, index: Ints, resolved: Floats, acked: Floats, weighted: Floats, span_s: Floats
     ) -> None:
-        heard = acked > NOTHING
-        hit, resolved, acked, weighted = hit[heard], resolved[heard], acked[heard], weighted[heard]
-        index = self._awaited[hit]
-        length_s = self._lengths_s[index % self._depth]
+        (heard,) = (acked > NOTHING).nonzero()
+        if heard.size < hit.size:
+            hit, index, resolved = hit[heard], index[heard], resolved[heard]
+            acked, weighted, span_s = acked[heard], weighted[heard], span_s[heard]
+        length_s = self._lengths_s[index % len(self._bounds)]
         # After a pause the time since the last echo says nothing about the rate.
-        gapless = self._echo[0, 0, hit] == index - 1
-        span_s = np.where(gapless & (span_s[heard] > 0.0), span_s[heard], length_s)
-        self._echo[1][:, hit] = self._echo[0][:, hit]
-        self._echo[0][:, hit] = (
-            index,
-            resolved / length_s,
-            acked / span_s,
-            weighted / acked,
-            1.0 - acked / resolved,
-        )
+        gapless = (self._last[0][hit] == index - 1) & (span_s > 0.0)
+        span_s = np.where(gapless, span_s, length_s)
+        echo = (index, resolved / length_s, acked / span_s, weighted / acked, 1.0 - acked / resolved)
+        for before, last, value in zip(self._before, self._last, echo, strict=True):
+            before[hit] = last[hit]
+            last[hit] = value
 
     def echoes(self) -> tuple[Echo, Echo]:
         """The last echo and the one before it, shape (F, E)."""
-        last, before = self._echo.reshape(2, 5, *self._shape).copy()
-        return Echo(*last), Echo(*before)
+        return (
+            Echo(*(array.reshape(self._shape).copy() for array in self._last)),
+            Echo(*(array.reshape(self._shape).copy() for array in self._before)),
+        )
 
     def echoes_of(self, flows: Indices) -> tuple[Echo, Echo]:
         """The same of some flows, by flat index, shape (n,)."""
-        last, before = self._echo[:, :, flows]
-        return Echo(*last), Echo(*before)
+        return Echo(*[array[flows] for array in self._last]), Echo(*[array[flows] for array in self._before])

@@ -25,19 +25,16 @@ from ltp_switcher.daemon.datapath import ArmInfo, ControlArray, RecordArray, pro
 from ltp_switcher.daemon.learned.monitor import Monitor
 from ltp_switcher.errors import ArtifactError
 from ltp_switcher.policies.arm import PARAMETERS, Arm, Law
-from ltp_switcher.policies.arrays import Bools, Floats, Ints
+from ltp_switcher.policies.arrays import Floats, Ints
 from ltp_switcher.policies.network import NetworkKnowledge, UsesNetworkKnowledge
 
 log = logging.getLogger(__name__)
 
 NAMES: Final = {arm.value: arm.name.lower() for arm in protocol.ArmId if 12 <= arm.value <= 15}
 """The learned arms by id; each is the folder of its policy too."""
-LOOKS: Final = 3
-"""Steps in an interval that tell a policy how the ACKs came within it."""
 LOOK_AGAIN_NS: Final = 1_000_000_000
 """Flows that were not asked after for this long begin anew: what a policy remembers of them is stale."""
 
-_FIRST: Final = int(protocol.ArmId.LTP)
 _LAWS: Final = {law: int(protocol.ControlLaw[law.name]) for law in Law}
 _UNIT: Final = {Law.WINDOW: 1, Law.AIMD: protocol.CONTROL_ONE, Law.CUBIC: protocol.CONTROL_ONE}
 _VALUE_MAX: Final = 2**32 - 1
@@ -87,7 +84,7 @@ def _with_policy(arm: ArmInfo, settings: LearnedSection) -> ArmInfo:
 
 
 def controls(cookies: np.ndarray, arm: int, law: Law, parameters: Floats) -> ControlArray:
-    """The controls (`CONTROL_DTYPE`, shape (m ≤ n,)) of n flows; rows with a NaN are left out.
+    """The controls (`CONTROL_DTYPE`, shape (m ≤ n,)) of n flows; rows of NaN are left out.
 
     Args:
         cookies: the flows', shape (n,).
@@ -95,13 +92,13 @@ def controls(cookies: np.ndarray, arm: int, law: Law, parameters: Floats) -> Con
         law: what the parameters are of.
         parameters: shape (n, PARAMETERS[law]), in the law's own units.
     """
-    told = ~np.isnan(parameters).any(axis=1)
-    made = np.zeros(int(np.count_nonzero(told)), protocol.CONTROL_DTYPE)
+    (told,) = (~np.isnan(parameters[:, 0])).nonzero()
+    made = np.zeros(told.size, protocol.CONTROL_DTYPE)
     made["cookie"] = cookies[told]
     made["arm"] = arm
     made["law"] = _LAWS[law]
-    values = np.clip(np.rint(parameters[told] * _UNIT[law]), 0, _VALUE_MAX)
-    made["value"][:, : PARAMETERS[law]] = values.astype(np.uint32)
+    values = np.rint(parameters.take(told, axis=0) * _UNIT[law])
+    made["value"][:, : PARAMETERS[law]] = values.clip(0, _VALUE_MAX)
     return made
 
 
@@ -119,19 +116,9 @@ class Batches:
     """Time spent on deciding."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """The flows of the last step, and which of them ran the arm; flows seldom come or go."""
-
-    slots: Ints
-    ours: Bools
-    mine: Ints
-    whole: bool
-
-
 @dataclass(slots=True)
 class _Running:
-    """An arm with its flows. The times are CLOCK_MONOTONIC."""
+    """An arm with its flows."""
 
     id: int
     arm: Arm
@@ -139,8 +126,10 @@ class _Running:
     heeds: UsesNetworkKnowledge | None
     """The arm, if it uses what is known of the network."""
     due_ns: int = 0
-    looked_ns: int = 0
-    known: _Known | None = None
+    """CLOCK_MONOTONIC."""
+    slots: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    """Its flows of the last step, and their rows among the step's records."""
+    rows: Ints | slice = field(default_factory=lambda: slice(None))
     batches: Batches = field(default_factory=Batches)
 
 
@@ -161,6 +150,9 @@ class LearnedArms:
         self.step_s = step_s
         self._running: dict[int, _Running] = {}
         self._cookie = np.zeros(64, np.uint64)
+        self._stepped_ns = 0
+        # The flows of the last step and their arms, which seldom change.
+        self._sorted: tuple[Ints, bytes] | None = None
         self.failed: dict[int, str] = {}
         """Arms that could not be loaded, and why."""
 
@@ -172,7 +164,7 @@ class LearnedArms:
     @property
     def needed_step_s(self) -> float:
         """The longest step that serves the loaded arms; infinite without one."""
-        return min((running.arm.interval_s for running in self._running.values()), default=inf) / LOOKS
+        return min((running.arm.interval_s for running in self._running.values()), default=inf)
 
     def load(self, arms: Iterable[int]) -> None:
         """Load those of the arms that are learned. Raises `ArtifactError`."""
@@ -192,14 +184,17 @@ class LearnedArms:
             records: `RECORD_DTYPE`, shape (n,), of these slots; flows without one may be watched too.
             now_ns: when they were read, CLOCK_MONOTONIC.
         """
-        active = records["arm"]
-        learned = active >= _FIRST
-        if learned.any():
-            self._load_for(active[learned])
+        if now_ns - self._stepped_ns > LOOK_AGAIN_NS:
+            self._sorted = None
+            for running in self._running.values():
+                running.monitor.leave(running.monitor.slots)
+        self._stepped_ns = now_ns
+        if slots.size:
+            self._observe(slots, records, now_ns)
         made = [
             self._decide(running, now_ns)
             for running in self._running.values()
-            if self._observe(running, slots, records, active == running.id, now_ns)
+            if running.monitor.slots.size and now_ns >= running.due_ns - self._tolerance_ns(running)
         ]
         if len(made) == 1:
             return made[0]
@@ -209,7 +204,7 @@ class LearnedArms:
         """Flows that ended; their slots may come again."""
         for running in self._running.values():
             running.monitor.leave(slots[slots < running.monitor.capacity])
-            running.known = None
+        self._sorted = None
 
     def _load_for(self, active: np.ndarray) -> None:
         for arm in set(active.tolist()) & (NAMES.keys() - self._running.keys() - self.failed.keys()):
@@ -219,43 +214,37 @@ class LearnedArms:
                 self.failed[arm] = str(error)
                 log.error("flows under %s are left to what the kernel does alone: %s", NAMES[arm], error)
 
-    def _observe(
-        self, running: _Running, slots: Ints, records: RecordArray, ours: Bools, now_ns: int
-    ) -> bool:
-        """Take in the records of the arm's flows; return whether an interval ends here."""
-        monitor = running.monitor
-        if now_ns - running.looked_ns > LOOK_AGAIN_NS:
-            monitor.leave(monitor.slots)
-            running.known = None
-        running.looked_ns = now_ns
-        if slots.size:
-            known = running.known
-            if known is not None and known.slots is slots and np.array_equal(known.ours, ours):
-                if known.mine.size:
-                    monitor.observe(known.mine, records if known.whole else records[ours], now_ns)
-            else:
-                self._sort_out(running, slots, records, ours, now_ns)
-        return now_ns >= running.due_ns - self._tolerance_ns(running) and monitor.any
+    def _observe(self, slots: Ints, records: RecordArray, now_ns: int) -> None:
+        active = records["arm"]
+        seen = active.tobytes()
+        if self._sorted is None or self._sorted[0] is not slots or self._sorted[1] != seen:
+            self._sort_out(slots, records, now_ns)
+            self._sorted = slots, seen
+            return
+        for running in self._running.values():
+            if running.slots.size:
+                running.monitor.observe(running.slots, records[running.rows], now_ns)
 
-    def _sort_out(
-        self, running: _Running, slots: Ints, records: RecordArray, ours: Bools, now_ns: int
-    ) -> None:
-        """Other flows than in the step before, or a flow that came to the arm or left it."""
-        monitor = running.monitor
-        self._make_room(running, int(slots.max()) + 1)
-        monitor.leave(slots[~ours])
-        whole = bool(ours.all())
-        mine = slots if whole else slots[ours]
-        running.known = _Known(slots, ours, mine, whole)
-        records = records[ours]
-        watched = monitor.watches(mine)
-        if watched.any():
-            monitor.observe(mine[watched], records[watched], now_ns)
-        if not watched.all():
-            self._begin(running, mine[~watched], records[~watched], now_ns)
+    def _sort_out(self, slots: Ints, records: RecordArray, now_ns: int) -> None:
+        """Take in other flows than in the step before, or flows that came to an arm or left it."""
+        active = records["arm"]
+        self._load_for(active)
+        for running in self._running.values():
+            monitor = running.monitor
+            ours = active == running.id
+            self._make_room(running, int(slots.max()) + 1)
+            monitor.leave(slots[~ours])
+            running.slots = mine = slots[ours]
+            running.rows = slice(None) if ours.all() else np.flatnonzero(ours)
+            found = records[running.rows]
+            watched = monitor.watches(mine)
+            if watched.any():
+                monitor.observe(mine[watched], found[watched], now_ns)
+            if not watched.all():
+                self._begin(running, mine[~watched], found[~watched], now_ns)
 
     def _begin(self, running: _Running, slots: Ints, records: RecordArray, now_ns: int) -> None:
-        if not running.monitor.any:
+        if not running.monitor.slots.size:
             running.due_ns = now_ns + int(running.arm.interval_s * 1e9)
         running.monitor.begin(slots, records, now_ns)
         running.arm.begin(slots, records["snd_cwnd"].astype(np.float64))
@@ -268,10 +257,11 @@ class LearnedArms:
         # A late step makes one interval longer, and none shorter than a policy knows it.
         late = now_ns - running.due_ns > self._tolerance_ns(running)
         running.due_ns = (now_ns if late else running.due_ns) + interval_ns
+        watched = running.monitor.slots
         slots, interval = running.monitor.close(now_ns)
-        if running.known is not None and not running.monitor.watches(running.known.mine).all():
+        if running.monitor.slots is not watched:
             # One of them stopped; it is to begin anew when it comes back.
-            running.known = None
+            self._sorted = None
         if not slots.size:
             return _NONE
         if running.heeds is not None:

@@ -10,12 +10,9 @@ in flight, retransmissions counted as packets of their own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import groupby
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ltp_switcher.daemon.datapath import RecordArray, protocol
 from ltp_switcher.policies.arrays import Bools, Floats, Ints
@@ -26,15 +23,21 @@ LONGEST_RTT_S: Final = 10.0
 PAUSE_NS: Final = 1_000_000_000
 """A flow that neither has data in flight nor hears of any for so long has stopped, and begins anew."""
 _NO_RTT: Final = 2**32 - 1
-_UNPACED: Final = 2.0**63
-# Rows of the arrays below. What grows over a flow's life, in packets; the RTT's sum is weighted by them.
-_RESOLVED, _ACKED, _RTT_SUM, _SENT = range(4)
-# What a flow shows now.
-_WINDOW, _PACING_PPS, _IN_FLIGHT, _RTT_S, _RTT_MIN_S = range(5)
-
-
-Words = NDArray[np.uint64]
-"""Records as plain words, which numpy joins at a hundredth of the cost of fields."""
+# Columns of what a flow's records say: first what adds up over an interval's records, then what the last
+# of them shows.
+_SUMMED: Final = 3
+(
+    _LENGTH_NS,
+    _RTT_SAMPLES,
+    _RTT_SUM_US,
+    _DELIVERED,
+    _LOST,
+    _PACING_BPS,
+    _WINDOW,
+    _IN_FLIGHT,
+    _MIN_RTT_US,
+    _MSS,
+) = range(10)
 
 
 def _columns(width: int, *names: str) -> Ints:
@@ -44,11 +47,10 @@ def _columns(width: int, *names: str) -> Ints:
 
 
 _WORDS: Final = _columns(
-    8, "total_delivered", "total_lost", "interval_ns", "pacing_rate", "rtt_samples", "rtt_stat"
+    8, "interval_ns", "rtt_samples", "rtt_stat", "total_delivered", "total_lost", "pacing_rate"
 )
 # A stat is minimum, maximum and sum.
-_WORDS[-1] += 2
-_RTTS: Final = slice(4, 6)
+_WORDS[_RTT_SUM_US] += 2
 _HALVES: Final = _columns(4, "snd_cwnd", "in_flight", "min_rtt_us", "mss")
 
 
@@ -63,31 +65,21 @@ class Monitor:
     def __init__(self, interval_s: float, capacity: int = 64) -> None:
         self._echoes = EchoTracker((1, capacity), interval_s, LONGEST_RTT_S)
         self._member: Bools = np.zeros(capacity, np.bool_)
-        self._total: Floats = np.zeros((4, capacity))
-        self._before: Floats = np.zeros((4, capacity))
-        """`_total` at the end of the last interval."""
-        self._rtt_samples: Floats = np.zeros((2, capacity))
-        """Of the interval under way: number of RTTs, their sum in µs."""
-        self._now: Floats = np.zeros((5, capacity))
-        self._steps: list[tuple[Ints, Words, int]] = []
-        """Of the interval under way, to be worked off."""
-        self._closed_ns = 0
+        self.slots: Ints = np.zeros(0, np.int64)
+        """The flows that are watched, shape (n,), ascending."""
+        self._seen: Floats = np.zeros((capacity, _MSS + 1))
         self._heard_ns: Ints = np.zeros(capacity, np.int64)
+        # Over the flow's life, in packets, as of the last interval's end: acknowledged or lost, acknowledged,
+        # RTT-weighted ones, sent.
+        self._total: Floats = np.zeros((4, capacity))
+        self._rtt_s: Floats = np.zeros(capacity)
+        self._rtt_min_s: Floats = np.zeros(capacity)
+        self._closed_ns = 0
 
     @property
     def capacity(self) -> int:
         """Slots that there is room for."""
         return self._member.size
-
-    @property
-    def slots(self) -> Ints:
-        """The flows that are watched, shape (n,), ascending."""
-        return np.flatnonzero(self._member)
-
-    @property
-    def any(self) -> bool:
-        """Whether a flow is watched."""
-        return bool(self._member.any())
 
     def watches(self, slots: Ints) -> Bools:
         """Whether each of the slots is watched, shape (n,)."""
@@ -97,141 +89,119 @@ class Monitor:
         """Make room for more slots."""
         more = capacity - self.capacity
         self._echoes.resize(capacity)
-        self._member = np.pad(self._member, (0, more))
-        self._heard_ns = np.pad(self._heard_ns, (0, more))
-        for name in ("_total", "_before", "_rtt_samples", "_now"):
-            setattr(self, name, np.pad(getattr(self, name), ((0, 0), (0, more))))
+        for name in ("_member", "_heard_ns", "_rtt_s", "_rtt_min_s"):
+            setattr(self, name, np.pad(getattr(self, name), (0, more)))
+        self._seen = np.pad(self._seen, ((0, more), (0, 0)))
+        self._total = np.pad(self._total, ((0, 0), (0, more)))
 
     def begin(self, slots: Ints, records: RecordArray, now_ns: int) -> None:
         """Watch flows from these records (`RECORD_DTYPE`, shape (n,)) on; what came before is not counted."""
-        self._work_off()
-        if not self._member.any():
+        if not self.slots.size:
             self._closed_ns = now_ns
-        self._member[slots] = True
-        delivered, lost = (records[name].astype(np.float64) for name in ("total_delivered", "total_lost"))
-        total = np.zeros((4, len(slots)))
-        total[_ACKED] = delivered
-        total[_RESOLVED] = delivered + lost
-        total[_SENT] = total[_RESOLVED] + records["in_flight"]
-        self._total[:, slots] = self._before[:, slots] = total
-        self._rtt_samples[:, slots] = 0.0
-        self._now[_RTT_MIN_S, slots] = np.inf
-        words, halves = _read(_words(records), 1)
-        self._look(slots, words[0], halves[0], records["srtt_us"] * 1e-6, now_ns)
-        self._echoes.begin(slots, total[_SENT])
+        seen = _read(records)
+        seen[:, :_SUMMED] = 0.0
+        self._seen[slots] = seen
+        self._heard_ns[slots] = now_ns
+        delivered, resolved = seen[:, _DELIVERED], seen[:, _DELIVERED] + seen[:, _LOST]
+        sent = resolved + seen[:, _IN_FLIGHT]
+        self._total[:, slots] = resolved, delivered, np.zeros(len(slots)), sent
+        self._rtt_s[slots] = records["srtt_us"] * 1e-6
+        self._rtt_min_s[slots] = np.inf
+        self._echoes.begin(slots, sent)
+        self._watch(slots, True)
 
     def leave(self, slots: Ints) -> None:
         """Watch these no more, if they were watched."""
-        self._work_off()
-        self._member[slots] = False
+        if self._member[slots].any():
+            self._watch(slots, False)
 
     def observe(self, slots: Ints, records: RecordArray, now_ns: int) -> None:
         """Take in a step's records of flows that are watched; a flow without one shows itself later.
 
-        The arrays must stay as they are until the interval's end, when its steps are worked off together:
-        at a few flows the cost is the number of array operations. Steps of the same flows should come with
-        the same `slots`, the object, not a copy.
+        An interval is worked off at its end as if it were one step. Where it has several, their ACKs are
+        told apart no better than by the interval: at a few flows the cost is the number of array operations.
         """
-        self._steps.append((slots, _words(records), now_ns))
-
-    def _work_off(self) -> None:
-        steps, self._steps = self._steps, []
-        for _, block in groupby(steps, key=lambda step: id(step[0])):
-            slots, words, times_ns = zip(*block, strict=True)
-            self._fold(slots[0], np.concatenate(words), times_ns)
-
-    def _fold(self, slots: Ints, raw: Words, times_ns: Sequence[int]) -> None:
-        """Take in S steps, step by step; `raw` has the words of S * n records."""
-        words, halves = _read(raw, len(times_ns))
-        acked, lost, interval_ns, _, samples, rtt_sum_us = words.transpose(2, 0, 1)
-        rtt_s = rtt_sum_us * 1e-6
-        if samples.all():
-            rtt_s /= samples
-        else:
-            before = self._now[_RTT_S, slots]
-            for row, count in zip(rtt_s, samples, strict=True):
-                np.divide(row, count, out=row, where=count > 0.0)
-                np.copyto(row, before, where=count == 0.0)
-                before = row
-        self._rtt_samples[:, slots] += words[:, :, _RTTS].sum(axis=0).T
-        self._look(slots, words[-1], halves[-1], rtt_s[-1], times_ns[-1])
-
-        total = np.empty((len(times_ns) + 1, 4, slots.size))
-        total[0] = self._total[:, slots]
-        np.add(acked, lost, out=total[1:, _RESOLVED])
-        total[1:, _ACKED] = acked
-        step = np.diff(total[:, : _ACKED + 1], axis=0)
-        total[1:, _RTT_SUM] = step[:, _ACKED] * rtt_s
-        np.cumsum(total[:, _RTT_SUM], axis=0, out=total[:, _RTT_SUM])
-        tick_s = interval_ns * 1e-9
-        for i, now_ns in enumerate(times_ns):
-            moved = step[i]
-            self._echoes.tick(
-                now_ns * 1e-9,
-                tick_s[i],
-                moved[_RESOLVED],
-                moved[_ACKED],
-                rtt_s[i],
-                total[i + 1, :_SENT],
-                slots,
-            )
-        total[-1, _SENT] = total[-1, _RESOLVED] + halves[-1, :, 1]
-        self._total[:, slots] = total[-1]
+        seen = _read(records)
+        seen[:, :_SUMMED] += self._seen.take(slots, axis=0)[:, :_SUMMED]
+        self._seen[slots] = seen
+        self._heard_ns[slots] = now_ns
 
     def close(self, now_ns: int) -> tuple[Ints, Interval]:
         """End the interval; return the flows that are sending and what they measured, shape (n,)."""
-        self._work_off()
         length_s = (now_ns - self._closed_ns) * 1e-9
         self._closed_ns = now_ns
-        self._echoes.close(self._total[_SENT], length_s)
-        samples, rtt_sum_us = self._rtt_samples
-        np.divide(rtt_sum_us * 1e-6, samples, out=self._now[_RTT_S], where=samples > 0.0)
-        self._rtt_samples[:] = 0.0
-        moved = self._total - self._before
-        self._before[:] = self._total
+        slots = self.slots
+        seen = self._seen.take(slots, axis=0).T
+        self._seen[:, :_SUMMED] = 0.0
+        in_flight = seen[_IN_FLIGHT]
+        rtt_s, rtt_min_s = self._update_rtts(slots, seen)
 
-        sending = self._member & ((self._now[_IN_FLIGHT] > 0.0) | (moved[_RESOLVED] > NOTHING))
-        self._member &= sending | (self._heard_ns > now_ns - PAUSE_NS)
-        slots = np.flatnonzero(sending)
-        moved, now = moved[:, slots], self._now[:, slots]
+        before = self._total.take(slots, axis=1)
+        resolved = seen[_DELIVERED] + seen[_LOST]
+        acked = seen[_DELIVERED] - before[1]
+        total = np.array((resolved, seen[_DELIVERED], before[2] + acked * rtt_s, resolved + in_flight))
+        self._total[:, slots] = total
+        step = resolved - before[0]
+        self._echoes.tick(
+            np.multiply(self._heard_ns[slots], 1e-9),
+            seen[_LENGTH_NS] * 1e-9,
+            step,
+            acked,
+            rtt_s,
+            total[:3],
+            slots,
+        )
+        self._echoes.close(self._total[3], length_s)
+
+        sending = (in_flight > 0.0) | (step > NOTHING)
         echo, previous_echo = self._echoes.echoes_of(slots)
-        return slots, Interval(
+        interval = Interval(
             index=self._echoes.last_index,
             end_s=now_ns * 1e-9,
             length_s=length_s,
-            active=sending[slots],
-            sent_pkts=moved[_SENT],
-            acked_pkts=moved[_ACKED],
-            lost_pkts=moved[_RESOLVED] - moved[_ACKED],
-            rtt_s=now[_RTT_S],
-            rtt_min_s=now[_RTT_MIN_S],
-            window_pkts=now[_WINDOW],
-            pacing_pps=now[_PACING_PPS],
-            in_flight_pkts=now[_IN_FLIGHT],
+            active=sending,
+            sent_pkts=total[3] - before[3],
+            acked_pkts=acked,
+            lost_pkts=step - acked,
+            rtt_s=rtt_s,
+            rtt_min_s=rtt_min_s,
+            window_pkts=seen[_WINDOW],
+            # Without pacing the kernel names a rate beyond any link's.
+            pacing_pps=seen[_PACING_BPS] / np.maximum(seen[_MSS], 1.0),
+            in_flight_pkts=in_flight,
             echo=echo,
             previous_echo=previous_echo,
         )
+        (rows,) = sending.nonzero()
+        if rows.size == slots.size:
+            return slots, interval
+        stopped = ~sending & (self._heard_ns[slots] <= now_ns - PAUSE_NS)
+        if stopped.any():
+            self._watch(slots[stopped], False)
+        return slots[rows], interval.rows(rows)
 
-    def _look(self, slots: Ints, words: Floats, halves: Floats, rtt_s: Floats, now_ns: int) -> None:
-        """Keep what the flows show at the end of a step; arrays of shape (n,) or (n, fields)."""
-        self._heard_ns[slots] = now_ns
-        now = self._now[:, slots]
-        now[_WINDOW], now[_IN_FLIGHT], kernel_us, mss = halves.T
-        pacing_Bps = words[:, 3]
-        now[_PACING_PPS] = np.where(pacing_Bps < _UNPACED, pacing_Bps / np.maximum(mss, 1.0), np.inf)
-        now[_RTT_S] = rtt_s
+    def _watch(self, slots: Ints, watched: bool) -> None:
+        self._member[slots] = watched
+        self.slots = np.flatnonzero(self._member)
+
+    def _update_rtts(self, slots: Ints, seen: Floats) -> tuple[Floats, Floats]:
+        """The flows' mean RTT of the interval and least RTT of their life, shape (n,)."""
+        samples = seen[_RTT_SAMPLES]
+        rtt_s = self._rtt_s[slots]
+        np.divide(seen[_RTT_SUM_US] * 1e-6, samples, out=rtt_s, where=samples > 0.0)
+        self._rtt_s[slots] = rtt_s
         # The kernel forgets its minimum after minutes, and the flow's life does not.
+        kernel_us = seen[_MIN_RTT_US]
+        rtt_min_s = self._rtt_min_s[slots]
         known = (kernel_us > 0.0) & (kernel_us < _NO_RTT)
-        np.minimum(now[_RTT_MIN_S], kernel_us * 1e-6, out=now[_RTT_MIN_S], where=known)
-        self._now[:, slots] = now
+        np.minimum(rtt_min_s, kernel_us * 1e-6, out=rtt_min_s, where=known)
+        self._rtt_min_s[slots] = rtt_min_s
+        return rtt_s, rtt_min_s
 
 
-def _words(records: RecordArray) -> Words:
-    return np.ascontiguousarray(records).view(np.uint64)
-
-
-def _read(raw: Words, steps: int) -> tuple[Floats, Floats]:
-    """The fields of `_WORDS` and `_HALVES` of the records of S steps, shape (S, n, fields)."""
-    shape = (steps, len(raw) * 8 // (protocol.RECORD_DTYPE.itemsize * steps), -1)
-    words, halves = raw.reshape(shape), raw.view(np.uint32).reshape(shape)
-    return words[:, :, _WORDS].astype(np.float64), halves[:, :, _HALVES].astype(np.float64)
+def _read(records: RecordArray) -> Floats:
+    """What records say, shape (n, 10)."""
+    n = len(records)
+    words = records.view(np.uint64).reshape(n, -1).take(_WORDS, axis=1)
+    halves = records.view(np.uint32).reshape(n, -1).take(_HALVES, axis=1)
+    return np.concatenate((words, halves), axis=1, dtype=np.float64)

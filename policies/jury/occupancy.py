@@ -31,19 +31,19 @@ class Occupancy:
     """Shares of flows in numbered slots."""
 
     def __init__(self) -> None:
-        # Averaged numerator and denominator.
-        self._averages = np.zeros((2, 0))
+        # Averaged.
+        self._numerator: Floats = np.zeros(0)
+        self._denominator: Floats = np.zeros(0)
 
     def resize(self, slots: int) -> None:
         """Make room for slots 0 to `slots` - 1."""
-        averages = np.zeros((2, slots))
-        kept = min(slots, self._averages.shape[1])
-        averages[:, :kept] = self._averages[:, :kept]
-        self._averages = averages
+        for name in ("_numerator", "_denominator"):
+            old = getattr(self, name)[:slots]
+            setattr(self, name, np.pad(old, (0, slots - old.size)))
 
     def begin(self, slots: Ints) -> None:
         """Forget what is known of these slots, shape (n,)."""
-        self._averages[:, slots] = 0.0
+        self._numerator[slots] = self._denominator[slots] = 0.0
 
     def update(self, slots: Ints, echo: Echo, previous: Echo, probe: Floats) -> None:
         """Take in the change from one echo to the next.
@@ -54,13 +54,19 @@ class Occupancy:
             previous: of the interval before it.
             probe: direction, within ±1, in which chance pushed the rate between the two, shape (n,).
         """
-        rate = np.clip(echo.sending_pps / previous.sending_pps, 1.0 / BOUND, BOUND)
-        throughput = np.clip(echo.delivered_pps / previous.delivered_pps, 1.0 / BOUND, BOUND)
-        sample = probe * np.stack((rate - throughput, throughput * (rate - 1.0)))
-        self._averages[:, slots] += (sample - self._averages[:, slots]) / MEMORY
+        rate = (echo.sending_pps / previous.sending_pps).clip(1.0 / BOUND, BOUND)
+        throughput = (echo.delivered_pps / previous.delivered_pps).clip(1.0 / BOUND, BOUND)
+        _average(self._numerator, slots, probe * (rate - throughput))
+        _average(self._denominator, slots, probe * (throughput * (rate - 1.0)))
 
     def ratio(self, slots: Ints) -> Floats:
         """Share of the bottleneck that each flow holds, 0 to 1, shape (n,)."""
-        numerator, denominator = self._averages[:, slots]
-        ratio: Floats = (numerator + PRIOR * PRIOR_WEIGHT) / np.maximum(denominator + PRIOR_WEIGHT, 1e-9)
-        return np.clip(ratio, 0.0, 1.0)
+        numerator = self._numerator[slots] + PRIOR * PRIOR_WEIGHT
+        denominator = np.maximum(self._denominator[slots] + PRIOR_WEIGHT, 1e-9)
+        ratio: Floats = (numerator / denominator).clip(0.0, 1.0)
+        return ratio
+
+
+def _average(averages: Floats, slots: Ints, samples: Floats) -> None:
+    average = averages[slots]
+    averages[slots] = average + (samples - average) / MEMORY

@@ -23,7 +23,7 @@ ALPHA: Final = 0.025
 """Action control coefficient α, Table 2."""
 HISTORY: Final = 10
 """Echoes whose signals the network sees."""
-SCALES: Final = (20.0, 10.0)
+SCALES: Final = np.array((20.0, 10.0))
 """What ΔRTT / Δt (Eq. 1: how far the senders exceed the link, 0.05 is much) and the change of the survival
 ratio are multiplied by for the network."""
 BOUND: Final = 3.0
@@ -92,30 +92,36 @@ class JurySignals:
 
     def observe(self, slots: Ints, interval: Interval) -> Float32s:
         """See `Signals`; scaled (ΔRTT, survival ratio - 1) of each echo, the last one at the end."""
-        news = np.flatnonzero(interval.echo.index > self._heard_index[slots])
-        self._heard_index[slots[news]] = interval.echo.index[news]
-        self._loss[slots[news]] += (interval.echo.loss[news] - self._loss[slots[news]]) / LOSS_MEMORY
+        echo, previous = interval.echo, interval.previous_echo
+        fresh = echo.index > self._heard_index[slots]
+        (rows,) = fresh.nonzero()
+        heard = slots[rows]
+        self._heard_index[heard] = echo.index[rows]
+        loss = self._loss[heard]
+        self._loss[heard] = loss + (echo.loss[rows] - loss) / LOSS_MEMORY
         # Signals are changes between neighbours; after a gap there is none.
-        known = interval.previous_echo.index[news] == interval.echo.index[news] - 1.0
-        known &= (interval.echo.sending_pps[news] > 0.0) & (interval.previous_echo.sending_pps[news] > 0.0)
-        news = news[known]
-        self._remember(slots[news], interval.echo.rows(news), interval.previous_echo.rows(news), interval)
-        return self._history[slots].reshape(len(slots), -1)
+        fresh &= previous.index == echo.index - 1.0
+        fresh &= (echo.sending_pps > 0.0) & (previous.sending_pps > 0.0)
+        (rows,) = fresh.nonzero()
+        self._remember(slots[rows], echo.rows(rows), previous.rows(rows), interval.length_s)
+        return self._history.take(slots, axis=0).reshape(len(slots), -1)
 
-    def _remember(self, slots: Ints, echo: Echo, previous: Echo, interval: Interval) -> None:
-        excess = (echo.rtt_s - previous.rtt_s) / interval.length_s
+    def _remember(self, slots: Ints, echo: Echo, previous: Echo, length_s: float) -> None:
+        excess = (echo.rtt_s - previous.rtt_s) / length_s
         survival = (1.0 - echo.loss) / (1.0 - previous.loss) - 1.0
-        signals = np.clip(np.stack((excess, survival), axis=1) * SCALES, -BOUND, BOUND)
-        self._history[slots, :-1] = self._history[slots, 1:]
-        self._history[slots, -1] = signals
+        history = self._history.take(slots, axis=0)
+        history[:, :-1] = history[:, 1:]
+        history[:, -1] = (np.array((excess, survival)).T * SCALES).clip(-BOUND, BOUND)
+        self._history[slots] = history
         probes = self._probes[slots, echo.index.astype(np.int64) % LONGEST_ECHO]
         self.occupancy.update(slots, echo, previous, probes.astype(np.float64))
 
     def control(self, slots: Ints, interval: Interval, actions: Float32s) -> Floats:
         """See `Signals`; Eq. 6, then exploration, then Eq. 7. Eq. 8 is the executor's."""
+        mean, radius = actions.T.astype(np.float64)
+        radius = RADIUS_MIN + (1.0 - RADIUS_MIN) * (radius + 1.0) / 2.0
         # μ is within ±(1 - δ), so that no action needs to be cut off.
-        radius = RADIUS_MIN + (1.0 - RADIUS_MIN) * (actions[:, 1].astype(np.float64) + 1.0) / 2.0
-        mean = (1.0 - radius) * actions[:, 0]
+        mean *= 1.0 - radius
         wanted = mean + (1.0 - 2.0 * self.occupancy.ratio(slots)) * radius
         wanted = np.where(_is_young(interval), 1.0, wanted)
         wanted = np.where(self._loss[slots] > LOSS_LIMIT, -1.0, wanted)
@@ -123,12 +129,13 @@ class JurySignals:
         held = interval.acked_pkts + interval.lost_pkts <= NOTHING
         held |= window_pkts > UNFILLED * interval.in_flight_pkts
         action = np.where(held, np.minimum(wanted, 0.0), self._explore(slots, wanted))
-        self._probes[slots, (interval.index + 1) % LONGEST_ECHO] = np.where(held, 0.0, action - wanted)
-        window_pkts = np.where(
-            action >= 0.0, window_pkts * (1.0 + ALPHA * action), window_pkts / (1.0 - ALPHA * action)
-        )
-        self._window_pkts[slots] = np.clip(window_pkts, *WINDOW_LIMITS)
-        return self._window_pkts[slots][:, None]
+        sent_so = self._probes[:, (interval.index + 1) % LONGEST_ECHO]
+        sent_so[slots] = np.where(held, 0.0, action - wanted)
+        change = ALPHA * action
+        window_pkts *= np.where(action >= 0.0, 1.0 + change, 1.0 / (1.0 - change))
+        window_pkts = window_pkts.clip(*WINDOW_LIMITS)
+        self._window_pkts[slots] = window_pkts
+        return window_pkts[:, None]
 
     def _explore(self, slots: Ints, wanted: Floats) -> Floats:
         """Replace actions by 1 or -1 at random, their mean unchanged (§3.4).

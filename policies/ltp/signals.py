@@ -71,46 +71,51 @@ class PathSignals:
 
 def path_signals(last: Echo, before: Echo, rtt_min_s: Floats, throughput_max_pps: Floats) -> PathSignals:
     """Compute the signals of two echoes, arrays of shape (n,). Where an echo is missing, nothing changes."""
-    known = (before.index >= 0) & (last.index >= 0)
-    there = last.index >= 0
-    rtt_change_s = np.where(known, last.rtt_s - before.rtt_s, 0.0)
-    throughput_ratio = np.ones(len(known))
-    np.divide(last.delivered_pps, before.delivered_pps, out=throughput_ratio, where=known)
-    kept_ratio = np.ones(len(known))
-    # An echo has at least one acknowledgement, so its loss is below 1.
-    np.divide(1.0 - last.loss, 1.0 - before.loss, out=kept_ratio, where=known)
-    throughput = np.ones(len(known))
-    np.divide(last.delivered_pps, throughput_max_pps, out=throughput, where=there)
-    np.minimum(throughput, 1.0, out=throughput)
-    rtt_s = np.where(there, last.rtt_s - rtt_min_s, 0.0)
-    return PathSignals(rtt_change_s, throughput_ratio, kept_ratio, throughput, np.maximum(0.0, rtt_s))
+    signals = np.array(
+        (
+            last.rtt_s - before.rtt_s,
+            last.delivered_pps / before.delivered_pps,
+            # An echo has at least one acknowledgement, so its loss is below 1.
+            (1.0 - last.loss) / (1.0 - before.loss),
+            np.minimum(last.delivered_pps / throughput_max_pps, 1.0),
+            np.maximum(last.rtt_s - rtt_min_s, 0.0),
+        )
+    )
+    np.copyto(signals, _UNCHANGED, where=np.isnan(signals))
+    return PathSignals(*signals)
+
+
+_UNCHANGED: Final = np.array(((0.0,), (1.0,), (1.0,), (1.0,), (0.0,)))
+"""`PathSignals` without an echo, whose fields are NaN."""
 
 
 class LargestThroughput:
     """thr_max of flows that live in numbered slots: of a smoothed throughput, 0 before the first echo."""
 
     def __init__(self) -> None:
-        # Smoothed and largest, packets a second.
-        self._pps: Floats = np.zeros((2, 0))
+        self._smooth_pps: Floats = np.zeros(0)
+        self._largest_pps: Floats = np.zeros(0)
 
     def resize(self, slots: int) -> None:
         """Make room for slots 0 to `slots` - 1."""
-        self._pps = np.pad(self._pps, ((0, 0), (0, max(0, slots - self._pps.shape[1]))))
+        more = max(0, slots - self._smooth_pps.size)
+        self._smooth_pps = np.pad(self._smooth_pps, (0, more))
+        self._largest_pps = np.pad(self._largest_pps, (0, more))
 
     def begin(self, slots: Ints) -> None:
         """New flows live in these slots."""
-        self._pps[:, slots] = 0.0
+        self._smooth_pps[slots] = self._largest_pps[slots] = 0.0
 
     def update(self, slots: Ints, delivered_pps: Floats) -> Floats:
         """Take in throughputs, shape (n,), NaN where there is none; return the largest, shape (n,)."""
-        smooth: Floats = self._pps[0, slots]
-        largest: Floats = self._pps[1, slots]
-        known = ~np.isnan(delivered_pps)
-        weight = np.where(smooth > 0.0, SMOOTHING, 1.0)
-        smooth[known] += (weight * (delivered_pps - smooth))[known]
-        np.maximum(largest, smooth, out=largest)
-        self._pps[:, slots] = smooth, largest
-        return largest
+        smooth_pps = self._smooth_pps[slots]
+        weight = np.where(smooth_pps > 0.0, SMOOTHING, 1.0)
+        change = weight * (delivered_pps - smooth_pps)
+        np.add(smooth_pps, change, out=smooth_pps, where=~np.isnan(change))
+        self._smooth_pps[slots] = smooth_pps
+        largest_pps: Floats = np.maximum(self._largest_pps[slots], smooth_pps)
+        self._largest_pps[slots] = largest_pps
+        return largest_pps
 
 
 class WindowSignals:
@@ -128,21 +133,23 @@ class WindowSignals:
     def __init__(self) -> None:
         self._window_pkts: Floats = np.zeros(0)
         self._starting: Bools = np.zeros(0, np.bool_)
-        # Averages of an interval's lost and resolved packets.
-        self._resolved_pkts: Floats = np.zeros((2, 0))
+        # Averages of an interval's packets.
+        self._lost_pkts: Floats = np.zeros(0)
+        self._resolved_pkts: Floats = np.zeros(0)
 
     def resize(self, slots: int) -> None:
         """See `Signals`."""
         more = max(0, slots - len(self._starting))
         self._window_pkts = np.pad(self._window_pkts, (0, more))
         self._starting = np.pad(self._starting, (0, more))
-        self._resolved_pkts = np.pad(self._resolved_pkts, ((0, 0), (0, more)))
+        self._lost_pkts = np.pad(self._lost_pkts, (0, more))
+        self._resolved_pkts = np.pad(self._resolved_pkts, (0, more))
 
     def begin(self, slots: Ints, window_pkts: Floats) -> None:
         """See `Signals`."""
         self._window_pkts[slots] = window_pkts
         self._starting[slots] = window_pkts <= NEW_FLOW_PKTS
-        self._resolved_pkts[:, slots] = 0.0
+        self._lost_pkts[slots] = self._resolved_pkts[slots] = 0.0
 
     def displace(self, slots: Ints, window_pkts: Floats) -> None:
         """Set the windows of flows that stay what they are: a disturbance, for training."""
@@ -157,7 +164,8 @@ class WindowSignals:
         window_pkts: Floats = np.minimum(self._window_pkts[slots], 1.25 * interval.window_pkts)
         action = np.where(self._loses(slots, interval), -1.0, actions[:, 0].astype(np.float64))
         alpha = ALPHA * np.minimum(1.0, SWIFT_RTT_S / interval.rtt_min_s)
-        change = np.where(action >= 0.0, 1.0 + alpha * action, 1.0 / (1.0 - alpha * action))
+        step = alpha * action
+        change = np.where(action >= 0.0, 1.0 + step, 1.0 / (1.0 - step))
         starting = self._starting[slots]
         if starting.any():
             ends = starting & _queue_is_met(interval)
@@ -176,13 +184,21 @@ class WindowSignals:
 
     def _loses(self, slots: Ints, interval: Interval) -> Bools:
         """Whether flows lose more than they should, in this interval and for longer."""
-        average = self._resolved_pkts[:, slots]
-        resolved = np.stack((interval.lost_pkts, interval.lost_pkts + interval.acked_pkts))
-        average += LOSS_MEMORY * (resolved - average)
-        self._resolved_pkts[:, slots] = average
+        lost_pkts, resolved_pkts = interval.lost_pkts, interval.lost_pkts + interval.acked_pkts
+        for_longer = _average(self._lost_pkts, slots, lost_pkts) > (
+            LOSS_LIMIT * _average(self._resolved_pkts, slots, resolved_pkts)
+        )
         # A burst that is over, as at the end of slow start, is no reason to shrink further.
-        loses: Bools = (average[0] > LOSS_LIMIT * average[1]) & (resolved[0] > LOSS_LIMIT * resolved[1])
+        loses: Bools = for_longer & (lost_pkts > LOSS_LIMIT * resolved_pkts)
         return loses
+
+
+def _average(averages: Floats, slots: Ints, values: Floats) -> Floats:
+    """Take in an interval's values, shape (n,); return the averages with them."""
+    average: Floats = averages[slots]
+    average += LOSS_MEMORY * (values - average)
+    averages[slots] = average
+    return average
 
 
 def _queue_is_met(interval: Interval) -> Bools:
@@ -220,14 +236,10 @@ class LtpSignals(WindowSignals):
         """See `Signals`."""
         largest = self._largest.update(slots, interval.echo.delivered_pps)
         seen = path_signals(interval.echo, interval.previous_echo, interval.rtt_min_s, largest)
-        observation = np.stack(
-            (
-                np.arcsinh(seen.rtt_change_s / 0.002),
-                4.0 * np.log(np.clip(seen.throughput_ratio, 0.25, 4.0)),
-                10.0 * np.clip(seen.kept_ratio - 1.0, -0.3, 0.3),
-                2.0 * seen.throughput - 1.0,
-                np.log1p(seen.rtt_s / 0.005),
-            ),
-            axis=1,
-        )
-        return observation.astype(np.float32)
+        observation = np.empty((len(slots), self.observation_size), np.float32)
+        observation[:, 0] = np.arcsinh(seen.rtt_change_s / 0.002)
+        observation[:, 1] = 4.0 * np.log(seen.throughput_ratio.clip(0.25, 4.0))
+        observation[:, 2] = 10.0 * (seen.kept_ratio - 1.0).clip(-0.3, 0.3)
+        observation[:, 3] = 2.0 * seen.throughput - 1.0
+        observation[:, 4] = np.log1p(seen.rtt_s / 0.005)
+        return observation

@@ -36,7 +36,9 @@ def sigmoid(x: Array) -> Array:
 
 def linear(x: Array, weight: Array, bias: Array) -> Array:
     """Fully connected layer: x (n, inputs), weight (outputs, inputs), bias (outputs,) to (n, outputs)."""
-    return x @ weight.T + bias
+    y: Array = x.dot(weight.T)
+    y += bias
+    return y
 
 
 def gru_cell(x: Array, hidden: Array, weights: Cell) -> Array:

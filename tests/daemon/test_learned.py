@@ -99,8 +99,9 @@ def test_the_monitor_measures_what_the_simulator_does() -> None:
             wish = getattr(wanted.echo, name)[at]
             errors[name] += (np.abs(getattr(got.echo, name)[rows] - wish) / np.maximum(wish, 0.01)).tolist()
     assert (compared > 50).all()
-    # What ACKs of one step have in common, their time, is known to a third of an interval.
-    for name, limit in (("sending_pps", 0.05), ("delivered_pps", 0.1), ("rtt_s", 0.01), ("loss", 0.01)):
+    # An interval counts as one step: when in it an ACK or a loss was heard of is not told, so a part of it
+    # may be found in the echo beside its own.
+    for name, limit in (("sending_pps", 0.05), ("delivered_pps", 0.17), ("rtt_s", 0.012), ("loss", 0.4)):
         assert np.quantile(errors[name], 0.5) < limit / 4
         assert np.quantile(errors[name], 0.9) < limit
 
@@ -295,9 +296,9 @@ def test_the_step_may_be_as_long_as_the_fastest_arm_allows() -> None:
     arms = LearnedArms(0.010, made.__getitem__)
     assert arms.needed_step_s == float("inf")
     arms.load([SPINE])
-    assert arms.needed_step_s == pytest.approx(0.100)
+    assert arms.needed_step_s == pytest.approx(0.300)
     arms.load([1, LTP])
-    assert arms.needed_step_s == pytest.approx(0.010)
+    assert arms.needed_step_s == pytest.approx(0.030)
 
 
 def test_a_flow_that_stopped_begins_anew_when_it_comes_back() -> None:
