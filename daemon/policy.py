@@ -176,7 +176,8 @@ class KeepPolicy:
         if pinned.any():
             # Not ours to choose for now; afterwards it returns to what it was.
             arms = np.where(pinned, records["want_arm"], arms)
-        unknown = np.full(slots.shape, np.nan)
+        unknown = np.empty(slots.shape)
+        unknown.fill(np.nan)
         return Draw(arms, unknown, unknown, np.zeros(slots.shape, np.bool_))
 
     def set_pool(self, arms: Sequence[int], slots: IntArray | None = None) -> None:

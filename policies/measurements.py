@@ -8,6 +8,7 @@ acknowledged or lost; Jury §3.1 and LTP §4 take their signals from it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Final
 
@@ -178,7 +179,7 @@ class EchoTracker:
         step: Floats,
         acked_step: Floats,
         rtt_s: Floats,
-        totals: Floats,
+        totals: Floats | Sequence[Floats],
         flows: Indices | None = None,
     ) -> None:
         """Take in one tick.
@@ -193,8 +194,8 @@ class EchoTracker:
                 shape (3, F, E).
             flows: flat indices of the flows that the arrays are of, then of shape (n,) instead of (F, E).
         """
-        total = totals.reshape(3, -1)
-        (rows,) = (total[0] >= (self._next if flows is None else self._next[flows])).nonzero()
+        resolved, acked, weighted = (total.reshape(-1) for total in totals)
+        (rows,) = (resolved >= (self._next if flows is None else self._next[flows])).nonzero()
         while rows.size:
             hit = rows if flows is None else flows[rows]
             self._cut(
@@ -204,10 +205,10 @@ class EchoTracker:
                 step.reshape(-1)[rows],
                 acked_step.reshape(-1)[rows],
                 rtt_s.reshape(-1)[rows],
-                total.take(rows, axis=1),
+                (resolved[rows], acked[rows], weighted[rows]),
             )
             # An interval in which nothing was sent ends where the one before it ended.
-            rows = rows[total[0][rows] >= self._next[hit]]
+            rows = rows[resolved[rows] >= self._next[hit]]
 
     def _cut(
         self,
@@ -217,14 +218,15 @@ class EchoTracker:
         step: Floats,
         acked_step: Floats,
         rtt_s: Floats,
-        total: Floats,
+        totals: tuple[Floats, Floats, Floats],
     ) -> None:
         """End the awaited interval of the flows `hit` within this tick; arguments as of `tick`, of these."""
         bound = self._next[hit]
-        beyond = np.divide(total[0] - bound, step, out=np.zeros(hit.size), where=step > 0.0)
+        resolved, acked, weighted = totals
+        beyond = np.divide(resolved - bound, step, out=np.zeros(hit.size), where=step > 0.0)
         beyond = np.minimum(beyond, 1.0)
         acked_beyond = beyond * acked_step
-        ends = (bound, total[1] - acked_beyond, total[2] - acked_beyond * rtt_s, now_s - beyond * tick_s)
+        ends = (bound, acked - acked_beyond, weighted - acked_beyond * rtt_s, now_s - beyond * tick_s)
         spans = []
         for mark, end in zip(self._mark, ends, strict=True):
             spans.append(end - mark[hit])

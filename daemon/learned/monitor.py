@@ -71,7 +71,7 @@ class Monitor:
         self._heard_ns: Ints = np.zeros(capacity, np.int64)
         # Over the flow's life, in packets, as of the last interval's end: acknowledged or lost, acknowledged,
         # RTT-weighted ones, sent.
-        self._total: Floats = np.zeros((4, capacity))
+        self._totals = [np.zeros(capacity) for _ in range(4)]
         self._rtt_s: Floats = np.zeros(capacity)
         self._rtt_min_s: Floats = np.zeros(capacity)
         self._closed_ns = 0
@@ -92,7 +92,7 @@ class Monitor:
         for name in ("_member", "_heard_ns", "_rtt_s", "_rtt_min_s"):
             setattr(self, name, np.pad(getattr(self, name), (0, more)))
         self._seen = np.pad(self._seen, ((0, more), (0, 0)))
-        self._total = np.pad(self._total, ((0, 0), (0, more)))
+        self._totals = [np.pad(total, (0, more)) for total in self._totals]
 
     def begin(self, slots: Ints, records: RecordArray, now_ns: int) -> None:
         """Watch flows from these records (`RECORD_DTYPE`, shape (n,)) on; what came before is not counted."""
@@ -104,7 +104,9 @@ class Monitor:
         self._heard_ns[slots] = now_ns
         delivered, resolved = seen[:, _DELIVERED], seen[:, _DELIVERED] + seen[:, _LOST]
         sent = resolved + seen[:, _IN_FLIGHT]
-        self._total[:, slots] = resolved, delivered, np.zeros(len(slots)), sent
+        nothing = np.zeros(len(slots))
+        for total, value in zip(self._totals, (resolved, delivered, nothing, sent), strict=True):
+            total[slots] = value
         self._rtt_s[slots] = records["srtt_us"] * 1e-6
         self._rtt_min_s[slots] = np.inf
         self._echoes.begin(slots, sent)
@@ -136,22 +138,17 @@ class Monitor:
         in_flight = seen[_IN_FLIGHT]
         rtt_s, rtt_min_s = self._update_rtts(slots, seen)
 
-        before = self._total.take(slots, axis=1)
-        resolved = seen[_DELIVERED] + seen[_LOST]
-        acked = seen[_DELIVERED] - before[1]
-        total = np.array((resolved, seen[_DELIVERED], before[2] + acked * rtt_s, resolved + in_flight))
-        self._total[:, slots] = total
-        step = resolved - before[0]
-        self._echoes.tick(
-            np.multiply(self._heard_ns[slots], 1e-9),
-            seen[_LENGTH_NS] * 1e-9,
-            step,
-            acked,
-            rtt_s,
-            total[:3],
-            slots,
-        )
-        self._echoes.close(self._total[3], length_s)
+        before = [total[slots] for total in self._totals]
+        delivered = seen[_DELIVERED]
+        resolved = delivered + seen[_LOST]
+        sent = resolved + in_flight
+        step, acked = resolved - before[0], delivered - before[1]
+        totals = (resolved, delivered, before[2] + acked * rtt_s, sent)
+        for total, value in zip(self._totals, totals, strict=True):
+            total[slots] = value
+        heard_s = np.multiply(self._heard_ns[slots], 1e-9)
+        self._echoes.tick(heard_s, seen[_LENGTH_NS] * 1e-9, step, acked, rtt_s, totals[:3], slots)
+        self._echoes.close(self._totals[3], length_s)
 
         sending = (in_flight > 0.0) | (step > NOTHING)
         echo, previous_echo = self._echoes.echoes_of(slots)
@@ -160,7 +157,7 @@ class Monitor:
             end_s=now_ns * 1e-9,
             length_s=length_s,
             active=sending,
-            sent_pkts=total[3] - before[3],
+            sent_pkts=sent - before[3],
             acked_pkts=acked,
             lost_pkts=step - acked,
             rtt_s=rtt_s,
