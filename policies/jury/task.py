@@ -65,7 +65,9 @@ class JuryTask(SignalsTask):
         own = slice(self.agents)
         loss = _loss(interval)[own]
         least = np.minimum(self._path_loss, loss)
-        flows = reward(_share(interval)[own], _queueing_s(interval)[own], loss, least)
+        # Who gives way to Cubic's queue has the same queue a little later, and less of the link.
+        alone = ~interval.active[self.agents :].any(axis=0)
+        flows = reward(_share(interval)[own], alone * _queueing_s(interval)[own], loss, least)
         flows *= interval.active[own]
         return np.broadcast_to(flows.sum(axis=0), flows.shape)
 
