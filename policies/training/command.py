@@ -103,7 +103,9 @@ def parser(name: str, description: str | None) -> argparse.ArgumentParser:
         metavar="N",
         help="every N episodes, and at the end, try the policy on held-out links and keep the best (5)",
     )
-    made.add_argument("--export", type=Path, metavar="FILE", help="write the best seed's weights (.npz)")
+    made.add_argument(
+        "--export", type=Path, metavar="FILE", help="write the best seed's weights, card and curve"
+    )
     made.add_argument("--device", default="cpu", help="PyTorch's device (cpu)")
     made.add_argument("--json", action="store_true", help="print the results as JSON")
     return made
@@ -130,6 +132,8 @@ def run(trainer: Trainer[A], options: argparse.Namespace) -> int:
             seeds = sorted(outcomes, key=lambda seed: -outcomes[seed].figures[CHOSEN_BY])
             card = _card(trainer, schedule, seeds, outcomes)
             save(options.export, trainer.networks(agents[seeds[0]]), card)
+            beside = options.export.with_name(f"{options.export.stem}-curve.png")
+            curves.draw(runs, beside, title=trainer.name)
     except LtpSwitcherError as error:
         print(f"train: {error}", file=sys.stderr)
         return 1

@@ -56,6 +56,7 @@ def train(*arguments: object) -> int:
 def test_two_seeds_are_trained_and_the_better_one_is_exported(tmp_path: Path) -> None:
     out, weights = tmp_path / "out", tmp_path / "tiny.npz"
     assert train("--out", out, "--seeds", 4, 5, "--validate-every", 2, "--export", weights) == 0
+    assert weights.with_name(f"{weights.stem}-curve.png").exists()
     results = json.loads((out / "results.json").read_text())
     rewards = {int(seed): outcome["figures"]["reward"] for seed, outcome in results.items()}
     networks, card = load(weights)
