@@ -99,6 +99,7 @@ class Engine:
         self.statistics = Statistics()
         self.mode = mode
         self._events = events
+        self._known = _NO_SLOTS
         self._recorder = recorder
         self._busy_until_ns = 0
         self._resync_at_ns = 0
@@ -122,11 +123,16 @@ class Engine:
             self._control(_NO_SLOTS, records, started_ns)
             return
         slots = self.table.slots_of(records["cookie"])
-        if slots.min() == UNKNOWN:
-            slots, records = self._adopt(slots, records)
+        # The same array as long as the flows are the same.
+        if slots is not self._known:
+            if slots.min() == UNKNOWN:
+                slots, records = self._adopt(slots, records)
+            self._known = slots
         self._busy_until_ns = started_ns + BUSY_NS
         self._decide(slots, records)
-        self._control(slots, records, int(records["time_ns"].max(initial=started_ns)))
+        # The kernel closes the flows' steps one after the other.
+        read_ns = int(records["time_ns"][-1]) if records.size else started_ns
+        self._control(slots, records, max(started_ns, read_ns))
         self.statistics.took((time.monotonic_ns() - started_ns) * 1e-9)
 
     def read_events(self) -> None:
@@ -175,17 +181,19 @@ class Engine:
         if self.mode == "off":
             return
         decision = self.policy.step(slots, records)
-        self.table.reward[slots] = decision.reward
         arms = self.teams.step(slots, records, decision.arms)
-        differs = arms != records["want_arm"]
         count.decisions += len(records)
+        if self._recorder is not None:
+            self._recorder.append(slots, records, arms)
+        if decision.settled and arms is decision.arms:
+            return
+        self.table.reward[slots] = decision.reward
+        differs = arms != records["want_arm"]
         changes = int(np.count_nonzero(differs))
         count.changes += changes
         count.explored += int(np.count_nonzero(decision.exploring))
         if changes:
             self.decisions.decided(self.table, slots, records, arms, differs, decision.exploring)
-        if self._recorder is not None:
-            self._recorder.append(slots, records, arms)
         if self.mode == "active":
             commands = commands_for(records, arms)
             if commands.size:

@@ -41,6 +41,11 @@ class Decision(Protocol):
         """Where the arm was not chosen for its expected reward alone."""
         ...
 
+    @property
+    def settled(self) -> bool:
+        """Whether it is known already that every flow runs its arm, so that there is nothing to send."""
+        ...
+
 
 class Policy(Protocol):
     """Chooses an arm for every flow of a step. A flow is a slot from `open` to `close`."""
@@ -83,6 +88,7 @@ class Draw:
     reward: FloatArray
     raw_reward: FloatArray
     exploring: npt.NDArray[np.bool_]
+    settled: bool = False
 
 
 class RandomPolicy:
@@ -157,9 +163,12 @@ class KeepPolicy:
     def __init__(self, pool: Sequence[int]) -> None:
         self._pool = tuple(pool)
         self._arm: ArmArray = np.zeros(64, np.uint8)
+        # The flows of a step in which all was settled, what they showed, and the decision.
+        self._settled: tuple[IntArray, bytes, Draw] | None = None
 
     def open(self, slots: IntArray, prefixes: Sequence[str]) -> None:
         """New flows; what they run shows in their first record."""
+        self._settled = None
         while self._arm.size <= slots.max(initial=-1):
             self._arm = np.concatenate([self._arm, np.zeros_like(self._arm)])
         self._arm[slots] = 0
@@ -168,7 +177,10 @@ class KeepPolicy:
         """Nothing to forget: a slot that comes again is opened anew."""
 
     def step(self, slots: IntArray, records: RecordArray) -> Draw:
-        """The arms that the flows had at first."""
+        """The arms that the flows had at first; what was found settled stays so while they show the same."""
+        shown = records["want_arm"].tobytes() + records["flags"].tobytes()
+        if self._settled is not None and self._settled[0] is slots and self._settled[1] == shown:
+            return self._settled[2]
         arms = self._arm[slots]
         if not arms.all():
             self._arm[slots] = arms = np.where(arms == 0, records["want_arm"], arms)
@@ -178,7 +190,10 @@ class KeepPolicy:
             arms = np.where(pinned, records["want_arm"], arms)
         unknown = np.empty(slots.shape)
         unknown.fill(np.nan)
-        return Draw(arms, unknown, unknown, np.zeros(slots.shape, np.bool_))
+        settled = not _due(records, arms).any()
+        draw = Draw(arms, unknown, unknown, np.zeros(slots.shape, np.bool_), settled)
+        self._settled = (slots, shown, draw) if settled else None
+        return draw
 
     def set_pool(self, arms: Sequence[int], slots: IntArray | None = None) -> None:
         """No choice, so no pool to choose from; it is only shown."""
@@ -204,17 +219,21 @@ def commands_for(records: RecordArray, arms: ArmArray) -> RecordArray:
     A flow gets one where another arm is wanted, or where the module waits to hear from a daemon
     (never steered, or fallen back). Pinned flows are left alone.
     """
-    flags = records["flags"]
-    due = arms != records["want_arm"]
-    due |= (flags & _HEARD) != _STEERED
-    due &= (flags & _PINNED) == 0
-    (chosen,) = due.nonzero()
+    (chosen,) = _due(records, arms).nonzero()
     commands = np.zeros(chosen.size, protocol.COMMAND_DTYPE)
     if not chosen.size:
         return commands
     commands["cookie"] = records["cookie"][chosen]
     commands["arm"] = arms[chosen]
     return commands
+
+
+def _due(records: RecordArray, arms: ArmArray) -> npt.NDArray[np.bool_]:
+    flags = records["flags"]
+    due: npt.NDArray[np.bool_] = arms != records["want_arm"]
+    due |= (flags & _HEARD) != _STEERED
+    due &= (flags & _PINNED) == 0
+    return due
 
 
 # As numpy scalars: an enumeration's members would be converted anew at every step.

@@ -18,6 +18,8 @@ from ltp_switcher.policies.arrays import Bools, Floats, Indices, Ints
 
 NOTHING: Final = 1e-6
 """Packets below which a fluid's share is rounding, not data."""
+_RESOLVED: Final = 5
+"""Place of the packets resolved among what `EchoTracker.tick` is told."""
 
 
 @dataclass(frozen=True)
@@ -194,21 +196,19 @@ class EchoTracker:
                 shape (3, F, E).
             flows: flat indices of the flows that the arrays are of, then of shape (n,) instead of (F, E).
         """
-        resolved, acked, weighted = (total.reshape(-1) for total in totals)
+        told = (now_s, tick_s, step, acked_step, rtt_s, *totals)
+        if flows is None:
+            told = tuple(value if isinstance(value, float) else value.reshape(-1) for value in told)
+        resolved = told[_RESOLVED]
         (rows,) = (resolved >= (self._next if flows is None else self._next[flows])).nonzero()
         while rows.size:
             hit = rows if flows is None else flows[rows]
-            self._cut(
-                hit,
-                now_s if isinstance(now_s, float) else now_s.reshape(-1)[rows],
-                tick_s if isinstance(tick_s, float) else tick_s.reshape(-1)[rows],
-                step.reshape(-1)[rows],
-                acked_step.reshape(-1)[rows],
-                rtt_s.reshape(-1)[rows],
-                (resolved[rows], acked[rows], weighted[rows]),
-            )
+            cut = told
+            if rows.size < len(resolved):
+                cut = tuple(value if isinstance(value, float) else value[rows] for value in told)
+            bound = self._cut(hit, *cut)
             # An interval in which nothing was sent ends where the one before it ended.
-            rows = rows[resolved[rows] >= self._next[hit]]
+            rows = rows[cut[_RESOLVED] >= bound]
 
     def _cut(
         self,
@@ -218,11 +218,15 @@ class EchoTracker:
         step: Floats,
         acked_step: Floats,
         rtt_s: Floats,
-        totals: tuple[Floats, Floats, Floats],
-    ) -> None:
-        """End the awaited interval of the flows `hit` within this tick; arguments as of `tick`, of these."""
+        resolved: Floats,
+        acked: Floats,
+        weighted: Floats,
+    ) -> Floats:
+        """End the awaited interval of the flows `hit` within this tick; return where the next one ends.
+
+        Arguments as of `tick`, of these flows.
+        """
         bound = self._next[hit]
-        resolved, acked, weighted = totals
         beyond = np.divide(resolved - bound, step, out=np.zeros(hit.size), where=step > 0.0)
         beyond = np.minimum(beyond, 1.0)
         acked_beyond = beyond * acked_step
@@ -233,14 +237,16 @@ class EchoTracker:
             mark[hit] = end
         index = self._awaited[hit]
         self._publish(hit, index, *spans)
-        index += 1
+        index = index + 1
         forgotten = hit[index < self._closed - self._reach]
         if forgotten.size:
-            np.maximum(index, self._closed - self._reach, out=index)
+            index = np.maximum(index, self._closed - self._reach)
             for mark in self._mark:
                 mark[forgotten] = np.nan
         self._awaited[hit] = index
-        self._next[hit] = self._bounds[index % len(self._bounds), hit]
+        following: Floats = self._bounds[index % len(self._bounds), hit]
+        self._next[hit] = following
+        return following
 
     def _publish(
         self, hit: Indices, index: Ints, resolved: Floats, acked: Floats, weighted: Floats, span_s: Floats
@@ -251,11 +257,13 @@ class EchoTracker:
             acked, weighted, span_s = acked[heard], weighted[heard], span_s[heard]
         length_s = self._lengths_s[index % len(self._bounds)]
         # After a pause the time since the last echo says nothing about the rate.
-        gapless = (self._last[0][hit] == index - 1) & (span_s > 0.0)
-        span_s = np.where(gapless, span_s, length_s)
+        was = [array[hit] for array in self._last]
+        gapless = (was[0] == index - 1) & (span_s > 0.0)
+        if np.count_nonzero(gapless) < hit.size:
+            span_s = np.where(gapless, span_s, length_s)
         echo = (index, resolved / length_s, acked / span_s, weighted / acked, 1.0 - acked / resolved)
-        for before, last, value in zip(self._before, self._last, echo, strict=True):
-            before[hit] = last[hit]
+        for before, last, earlier, value in zip(self._before, self._last, was, echo, strict=True):
+            before[hit] = earlier
             last[hit] = value
 
     def echoes(self) -> tuple[Echo, Echo]:

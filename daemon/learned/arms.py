@@ -37,7 +37,8 @@ LOOK_AGAIN_NS: Final = 1_000_000_000
 
 _LAWS: Final = {law: int(protocol.ControlLaw[law.name]) for law in Law}
 _UNIT: Final = {Law.WINDOW: 1, Law.AIMD: protocol.CONTROL_ONE, Law.CUBIC: protocol.CONTROL_ONE}
-_VALUE_MAX: Final = 2**32 - 1
+_VALUES: Final = np.zeros(1), np.full(1, 2.0**32 - 1)
+"""The least and the most that a control's value can be."""
 
 Loader = Callable[[str], Arm]
 
@@ -98,7 +99,7 @@ def controls(cookies: np.ndarray, arm: int, law: Law, parameters: Floats) -> Con
     made["arm"] = arm
     made["law"] = _LAWS[law]
     values = np.rint(parameters.take(told, axis=0) * _UNIT[law])
-    made["value"][:, : PARAMETERS[law]] = values.clip(0, _VALUE_MAX)
+    made["value"][:, : PARAMETERS[law]] = values.clip(*_VALUES)
     return made
 
 

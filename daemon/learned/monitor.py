@@ -20,24 +20,30 @@ from ltp_switcher.policies.measurements import NOTHING, EchoTracker, Interval
 
 LONGEST_RTT_S: Final = 10.0
 """What comes back later than this makes no echo."""
-PAUSE_NS: Final = 1_000_000_000
+PAUSE_S: Final = 1.0
 """A flow that neither has data in flight nor hears of any for so long has stopped, and begins anew."""
-_NO_RTT: Final = 2**32 - 1
+_NO_RTT_S: Final = (2**32 - 1) * 1e-6
 # Columns of what a flow's records say: first what adds up over an interval's records, then what the last
 # of them shows.
 _SUMMED: Final = 3
 (
-    _LENGTH_NS,
+    _LENGTH_S,
     _RTT_SAMPLES,
-    _RTT_SUM_US,
+    _RTT_SUM_S,
     _DELIVERED,
     _LOST,
     _PACING_BPS,
     _WINDOW,
     _IN_FLIGHT,
-    _MIN_RTT_US,
+    _MIN_RTT_S,
     _MSS,
 ) = range(10)
+_ADDS_UP: Final = np.array([[1.0] * _SUMMED + [0.0] * (_MSS + 1 - _SUMMED)])
+_UNITS: Final = np.ones((_MSS + 1, 1))
+"""What the kernel's numbers are multiplied by."""
+_UNITS[_LENGTH_S] = 1e-9
+_UNITS[[_RTT_SUM_S, _MIN_RTT_S]] = 1e-6
+_ROW: Final = np.dtype(f"V{8 * (_MSS + 1)}")
 
 
 def _columns(width: int, *names: str) -> Ints:
@@ -50,7 +56,7 @@ _WORDS: Final = _columns(
     8, "interval_ns", "rtt_samples", "rtt_stat", "total_delivered", "total_lost", "pacing_rate"
 )
 # A stat is minimum, maximum and sum.
-_WORDS[_RTT_SUM_US] += 2
+_WORDS[_RTT_SUM_S] += 2
 _HALVES: Final = _columns(4, "snd_cwnd", "in_flight", "min_rtt_us", "mss")
 
 
@@ -68,7 +74,7 @@ class Monitor:
         self.slots: Ints = np.zeros(0, np.int64)
         """The flows that are watched, shape (n,), ascending."""
         self._seen: Floats = np.zeros((capacity, _MSS + 1))
-        self._heard_ns: Ints = np.zeros(capacity, np.int64)
+        self._heard_s: Floats = np.zeros(capacity)
         # Over the flow's life, in packets, as of the last interval's end: acknowledged or lost, acknowledged,
         # RTT-weighted ones, sent.
         self._totals = [np.zeros(capacity) for _ in range(4)]
@@ -89,7 +95,7 @@ class Monitor:
         """Make room for more slots."""
         more = capacity - self.capacity
         self._echoes.resize(capacity)
-        for name in ("_member", "_heard_ns", "_rtt_s", "_rtt_min_s"):
+        for name in ("_member", "_heard_s", "_rtt_s", "_rtt_min_s"):
             setattr(self, name, np.pad(getattr(self, name), (0, more)))
         self._seen = np.pad(self._seen, ((0, more), (0, 0)))
         self._totals = [np.pad(total, (0, more)) for total in self._totals]
@@ -101,7 +107,7 @@ class Monitor:
         seen = _read(records)
         seen[:, :_SUMMED] = 0.0
         self._seen[slots] = seen
-        self._heard_ns[slots] = now_ns
+        self._heard_s[slots] = now_ns * 1e-9
         delivered, resolved = seen[:, _DELIVERED], seen[:, _DELIVERED] + seen[:, _LOST]
         sent = resolved + seen[:, _IN_FLIGHT]
         nothing = np.zeros(len(slots))
@@ -123,18 +129,18 @@ class Monitor:
         An interval is worked off at its end as if it were one step. Where it has several, their ACKs are
         told apart no better than by the interval: at a few flows the cost is the number of array operations.
         """
-        seen = _read(records)
-        seen[:, :_SUMMED] += self._seen.take(slots, axis=0)[:, :_SUMMED]
-        self._seen[slots] = seen
-        self._heard_ns[slots] = now_ns
+        seen = _read(records) + _ADDS_UP * self._seen.take(slots, axis=0)
+        # As opaque bytes: numpy scatters rows of numbers at three times the cost.
+        self._seen.view(_ROW).reshape(-1)[slots] = seen.view(_ROW).reshape(-1)
+        self._heard_s[slots] = now_ns * 1e-9
 
     def close(self, now_ns: int) -> tuple[Ints, Interval]:
         """End the interval; return the flows that are sending and what they measured, shape (n,)."""
         length_s = (now_ns - self._closed_ns) * 1e-9
         self._closed_ns = now_ns
         slots = self.slots
-        seen = self._seen.take(slots, axis=0).T
-        self._seen[:, :_SUMMED] = 0.0
+        seen = self._seen.take(slots, axis=0).T * _UNITS
+        self._seen[:, :_SUMMED].fill(0.0)
         in_flight = seen[_IN_FLIGHT]
         rtt_s, rtt_min_s = self._update_rtts(slots, seen)
 
@@ -146,11 +152,11 @@ class Monitor:
         totals = (resolved, delivered, before[2] + acked * rtt_s, sent)
         for total, value in zip(self._totals, totals, strict=True):
             total[slots] = value
-        heard_s = np.multiply(self._heard_ns[slots], 1e-9)
-        self._echoes.tick(heard_s, seen[_LENGTH_NS] * 1e-9, step, acked, rtt_s, totals[:3], slots)
+        heard_s = self._heard_s[slots]
+        self._echoes.tick(heard_s, seen[_LENGTH_S], step, acked, rtt_s, totals[:3], slots)
         self._echoes.close(self._totals[3], length_s)
 
-        sending = (in_flight > 0.0) | (step > NOTHING)
+        sending = np.maximum(in_flight, step) > NOTHING
         echo, previous_echo = self._echoes.echoes_of(slots)
         interval = Interval(
             index=self._echoes.last_index,
@@ -172,7 +178,7 @@ class Monitor:
         (rows,) = sending.nonzero()
         if rows.size == slots.size:
             return slots, interval
-        stopped = ~sending & (self._heard_ns[slots] <= now_ns - PAUSE_NS)
+        stopped = ~sending & (heard_s <= now_ns * 1e-9 - PAUSE_S)
         if stopped.any():
             self._watch(slots[stopped], False)
         return slots[rows], interval.rows(rows)
@@ -185,13 +191,13 @@ class Monitor:
         """The flows' mean RTT of the interval and least RTT of their life, shape (n,)."""
         samples = seen[_RTT_SAMPLES]
         rtt_s = self._rtt_s[slots]
-        np.divide(seen[_RTT_SUM_US] * 1e-6, samples, out=rtt_s, where=samples > 0.0)
+        np.divide(seen[_RTT_SUM_S], samples, out=rtt_s, where=samples > 0.0)
         self._rtt_s[slots] = rtt_s
         # The kernel forgets its minimum after minutes, and the flow's life does not.
-        kernel_us = seen[_MIN_RTT_US]
+        kernel_s = seen[_MIN_RTT_S]
         rtt_min_s = self._rtt_min_s[slots]
-        known = (kernel_us > 0.0) & (kernel_us < _NO_RTT)
-        np.minimum(rtt_min_s, kernel_us * 1e-6, out=rtt_min_s, where=known)
+        known = (kernel_s > 0.0) & (kernel_s < _NO_RTT_S)
+        np.minimum(rtt_min_s, kernel_s, out=rtt_min_s, where=known)
         self._rtt_min_s[slots] = rtt_min_s
         return rtt_s, rtt_min_s
 

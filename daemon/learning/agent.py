@@ -59,6 +59,8 @@ class StepResult:
     reward: Floats
     raw_reward: Floats
     exploring: NDArray[np.bool_]
+    settled: bool = False
+    """See `Decision`: an agent always decides."""
 
 
 def encoder_inputs(features: NDArray[np.float32], arms: NDArray[np.intp]) -> NDArray[np.float32]:

@@ -90,7 +90,10 @@ _UNCHANGED: Final = np.array(((0.0,), (1.0,), (1.0,), (1.0,), (0.0,)))
 
 
 class LargestThroughput:
-    """thr_max of flows that live in numbered slots: of a smoothed throughput, 0 before the first echo."""
+    """thr_max of flows that live in numbered slots: of a smoothed throughput, 0 before the first echo.
+
+    Before it the smoothed one is NaN.
+    """
 
     def __init__(self) -> None:
         self._smooth_pps: Floats = np.zeros(0)
@@ -99,21 +102,23 @@ class LargestThroughput:
     def resize(self, slots: int) -> None:
         """Make room for slots 0 to `slots` - 1."""
         more = max(0, slots - self._smooth_pps.size)
-        self._smooth_pps = np.pad(self._smooth_pps, (0, more))
+        self._smooth_pps = np.pad(self._smooth_pps, (0, more), constant_values=np.nan)
         self._largest_pps = np.pad(self._largest_pps, (0, more))
 
     def begin(self, slots: Ints) -> None:
         """New flows live in these slots."""
-        self._smooth_pps[slots] = self._largest_pps[slots] = 0.0
+        self._smooth_pps[slots] = np.nan
+        self._largest_pps[slots] = 0.0
 
     def update(self, slots: Ints, delivered_pps: Floats) -> Floats:
         """Take in throughputs, shape (n,), NaN where there is none; return the largest, shape (n,)."""
-        smooth_pps = self._smooth_pps[slots]
-        weight = np.where(smooth_pps > 0.0, SMOOTHING, 1.0)
-        change = weight * (delivered_pps - smooth_pps)
-        np.add(smooth_pps, change, out=smooth_pps, where=~np.isnan(change))
+        before_pps = self._smooth_pps[slots]
+        smooth_pps = before_pps + SMOOTHING * (delivered_pps - before_pps)
+        unknown = np.isnan(smooth_pps)
+        if np.count_nonzero(unknown):
+            smooth_pps = np.where(unknown, np.fmax(before_pps, delivered_pps), smooth_pps)
         self._smooth_pps[slots] = smooth_pps
-        largest_pps: Floats = np.maximum(self._largest_pps[slots], smooth_pps)
+        largest_pps: Floats = np.fmax(self._largest_pps[slots], smooth_pps)
         self._largest_pps[slots] = largest_pps
         return largest_pps
 
@@ -133,23 +138,21 @@ class WindowSignals:
     def __init__(self) -> None:
         self._window_pkts: Floats = np.zeros(0)
         self._starting: Bools = np.zeros(0, np.bool_)
-        # Averages of an interval's packets.
-        self._lost_pkts: Floats = np.zeros(0)
-        self._resolved_pkts: Floats = np.zeros(0)
+        self._excess_pkts: Floats = np.zeros(0)
+        """Lost in an interval beyond `LOSS_LIMIT` of its packets, on average; below 0 where fewer are."""
 
     def resize(self, slots: int) -> None:
         """See `Signals`."""
         more = max(0, slots - len(self._starting))
         self._window_pkts = np.pad(self._window_pkts, (0, more))
         self._starting = np.pad(self._starting, (0, more))
-        self._lost_pkts = np.pad(self._lost_pkts, (0, more))
-        self._resolved_pkts = np.pad(self._resolved_pkts, (0, more))
+        self._excess_pkts = np.pad(self._excess_pkts, (0, more))
 
     def begin(self, slots: Ints, window_pkts: Floats) -> None:
         """See `Signals`."""
         self._window_pkts[slots] = window_pkts
         self._starting[slots] = window_pkts <= NEW_FLOW_PKTS
-        self._lost_pkts[slots] = self._resolved_pkts[slots] = 0.0
+        self._excess_pkts[slots] = 0.0
 
     def displace(self, slots: Ints, window_pkts: Floats) -> None:
         """Set the windows of flows that stay what they are: a disturbance, for training."""
@@ -162,12 +165,13 @@ class WindowSignals:
     def control(self, slots: Ints, interval: Interval, actions: Float32s) -> Floats:
         """See `Signals`."""
         window_pkts: Floats = np.minimum(self._window_pkts[slots], 1.25 * interval.window_pkts)
-        action = np.where(self._loses(slots, interval), -1.0, actions[:, 0].astype(np.float64))
-        alpha = ALPHA * np.minimum(1.0, SWIFT_RTT_S / interval.rtt_min_s)
+        action = actions[:, 0].astype(np.float64)
+        action[self._loses(slots, interval)] = -1.0
+        alpha = np.minimum(ALPHA, ALPHA * SWIFT_RTT_S / interval.rtt_min_s)
         step = alpha * action
-        change = np.where(action >= 0.0, 1.0 + step, 1.0 / (1.0 - step))
+        change = (1.0 + np.abs(step)) ** np.sign(step)
         starting = self._starting[slots]
-        if starting.any():
+        if np.count_nonzero(starting):
             ends = starting & _queue_is_met(interval)
             starting &= ~ends
             self._starting[slots] = starting
@@ -178,27 +182,21 @@ class WindowSignals:
             window_pkts[ends] = np.minimum(window_pkts[ends], carried_pkts)
         # A window that the application does not fill tells nothing about the path (RFC 7661).
         unused = interval.in_flight_pkts < 0.5 * window_pkts
-        window_pkts = np.maximum(2.0, window_pkts * np.where(unused, np.minimum(1.0, change), change))
+        if np.count_nonzero(unused):
+            change = np.where(unused, np.minimum(1.0, change), change)
+        window_pkts = np.maximum(2.0, window_pkts * change)
         self._window_pkts[slots] = window_pkts
         return window_pkts[:, None]
 
     def _loses(self, slots: Ints, interval: Interval) -> Bools:
         """Whether flows lose more than they should, in this interval and for longer."""
-        lost_pkts, resolved_pkts = interval.lost_pkts, interval.lost_pkts + interval.acked_pkts
-        for_longer = _average(self._lost_pkts, slots, lost_pkts) > (
-            LOSS_LIMIT * _average(self._resolved_pkts, slots, resolved_pkts)
-        )
+        excess_pkts = interval.lost_pkts - LOSS_LIMIT * (interval.lost_pkts + interval.acked_pkts)
+        average_pkts = self._excess_pkts[slots]
+        average_pkts = average_pkts + LOSS_MEMORY * (excess_pkts - average_pkts)
+        self._excess_pkts[slots] = average_pkts
         # A burst that is over, as at the end of slow start, is no reason to shrink further.
-        loses: Bools = for_longer & (lost_pkts > LOSS_LIMIT * resolved_pkts)
+        loses: Bools = np.minimum(average_pkts, excess_pkts) > 0.0
         return loses
-
-
-def _average(averages: Floats, slots: Ints, values: Floats) -> Floats:
-    """Take in an interval's values, shape (n,); return the averages with them."""
-    average: Floats = averages[slots]
-    average += LOSS_MEMORY * (values - average)
-    averages[slots] = average
-    return average
 
 
 def _queue_is_met(interval: Interval) -> Bools:
@@ -236,10 +234,18 @@ class LtpSignals(WindowSignals):
         """See `Signals`."""
         largest = self._largest.update(slots, interval.echo.delivered_pps)
         seen = path_signals(interval.echo, interval.previous_echo, interval.rtt_min_s, largest)
-        observation = np.empty((len(slots), self.observation_size), np.float32)
-        observation[:, 0] = np.arcsinh(seen.rtt_change_s / 0.002)
-        observation[:, 1] = 4.0 * np.log(seen.throughput_ratio.clip(0.25, 4.0))
-        observation[:, 2] = 10.0 * (seen.kept_ratio - 1.0).clip(-0.3, 0.3)
-        observation[:, 3] = 2.0 * seen.throughput - 1.0
-        observation[:, 4] = np.log1p(seen.rtt_s / 0.005)
-        return observation
+        observation = np.array(
+            (
+                np.arcsinh(seen.rtt_change_s / 0.002),
+                np.log(seen.throughput_ratio),
+                seen.kept_ratio - 1.0,
+                seen.throughput - 0.5,
+                np.log1p(seen.rtt_s / 0.005),
+            )
+        )
+        scaled: Floats = observation.clip(-_LIMITS, _LIMITS) * _SCALES
+        return scaled.T.astype(np.float32, order="C")
+
+
+_LIMITS: Final = np.array(((np.inf,), (np.log(4.0),), (0.3,), (np.inf,), (np.inf,)))
+_SCALES: Final = np.array(((1.0,), (4.0,), (10.0,), (2.0,), (1.0,)))
