@@ -42,6 +42,9 @@ class Signals(Protocol):
     action_size: int
     law: Law
     interval_s: float
+    looks: int
+    """Into how many steps an interval is to be cut on the kernel, for echoes of 1 / looks of the interval's
+    error. Each costs about half of what deciding does."""
 
     def resize(self, slots: int) -> None:
         """Make room for slots 0 to `slots` - 1; what the present ones remember stays."""
@@ -64,6 +67,7 @@ class Arm(Protocol):
 
     law: Law
     interval_s: float
+    looks: int
 
     def resize(self, slots: int) -> None:
         """Make room for slots 0 to `slots` - 1."""
@@ -91,6 +95,7 @@ class NetworkArm:
     def __init__(self, signals: Signals, network: Actor) -> None:
         self.law = signals.law
         self.interval_s = signals.interval_s
+        self.looks = signals.looks
         self._signals = signals
         self._network = network
         self._state = network.initial_state(0)

@@ -165,7 +165,8 @@ class LearnedArms:
     @property
     def needed_step_s(self) -> float:
         """The longest step that serves the loaded arms; infinite without one."""
-        return min((running.arm.interval_s for running in self._running.values()), default=inf)
+        needed = (running.arm.interval_s / running.arm.looks for running in self._running.values())
+        return min(needed, default=inf)
 
     def load(self, arms: Iterable[int]) -> None:
         """Load those of the arms that are learned. Raises `ArtifactError`."""
@@ -173,8 +174,9 @@ class LearnedArms:
             if arm in NAMES and arm not in self._running:
                 policy = self._load(NAMES[arm])
                 heeds = policy if isinstance(policy, UsesNetworkKnowledge) else None
-                self._running[arm] = _Running(arm, policy, Monitor(policy.interval_s), heeds)
-                policy.resize(self._running[arm].monitor.capacity)
+                monitor = Monitor(policy.interval_s, fine=policy.looks > 1)
+                self._running[arm] = _Running(arm, policy, monitor, heeds)
+                policy.resize(monitor.capacity)
                 log.info("arm %s: decides every %g ms", NAMES[arm], policy.interval_s * 1e3)
 
     def step(self, slots: Ints, records: RecordArray, now_ns: int) -> ControlArray:

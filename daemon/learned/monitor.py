@@ -10,6 +10,7 @@ in flight, retransmissions counted as packets of their own.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -66,18 +67,22 @@ class Monitor:
     Args:
         interval_s: how long an interval is meant to be; `close` takes the time that it was.
         capacity: slots to begin with.
+        fine: echoes are cut at every step's records, not at the interval's sums of them. They come out as
+            exact as the steps are short, at the cost of as many cuts.
     """
 
-    def __init__(self, interval_s: float, capacity: int = 64) -> None:
+    def __init__(self, interval_s: float, capacity: int = 64, *, fine: bool = False) -> None:
+        self._fine = fine
         self._echoes = EchoTracker((1, capacity), interval_s, LONGEST_RTT_S)
         self._member: Bools = np.zeros(capacity, np.bool_)
         self.slots: Ints = np.zeros(0, np.int64)
         """The flows that are watched, shape (n,), ascending."""
         self._seen: Floats = np.zeros((capacity, _MSS + 1))
         self._heard_s: Floats = np.zeros(capacity)
-        # Over the flow's life, in packets, as of the last interval's end: acknowledged or lost, acknowledged,
-        # RTT-weighted ones, sent.
-        self._totals = [np.zeros(capacity) for _ in range(4)]
+        # Over the flow's life, in packets. As of the last cut: acknowledged or lost, acknowledged,
+        # RTT-weighted ones; as of the last interval's end: acknowledged or lost, acknowledged, sent.
+        self._cut = [np.zeros(capacity) for _ in range(3)]
+        self._ended = [np.zeros(capacity) for _ in range(3)]
         self._rtt_s: Floats = np.zeros(capacity)
         self._rtt_min_s: Floats = np.zeros(capacity)
         self._closed_ns = 0
@@ -98,7 +103,8 @@ class Monitor:
         for name in ("_member", "_heard_s", "_rtt_s", "_rtt_min_s"):
             setattr(self, name, np.pad(getattr(self, name), (0, more)))
         self._seen = np.pad(self._seen, ((0, more), (0, 0)))
-        self._totals = [np.pad(total, (0, more)) for total in self._totals]
+        self._cut = [np.pad(total, (0, more)) for total in self._cut]
+        self._ended = [np.pad(total, (0, more)) for total in self._ended]
 
     def begin(self, slots: Ints, records: RecordArray, now_ns: int) -> None:
         """Watch flows from these records (`RECORD_DTYPE`, shape (n,)) on; what came before is not counted."""
@@ -110,9 +116,8 @@ class Monitor:
         self._heard_s[slots] = now_ns * 1e-9
         delivered, resolved = seen[:, _DELIVERED], seen[:, _DELIVERED] + seen[:, _LOST]
         sent = resolved + seen[:, _IN_FLIGHT]
-        nothing = np.zeros(len(slots))
-        for total, value in zip(self._totals, (resolved, delivered, nothing, sent), strict=True):
-            total[slots] = value
+        _put(self._cut, slots, (resolved, delivered, np.zeros(len(slots))))
+        _put(self._ended, slots, (resolved, delivered, sent))
         self._rtt_s[slots] = records["srtt_us"] * 1e-6
         self._rtt_min_s[slots] = np.inf
         self._echoes.begin(slots, sent)
@@ -126,13 +131,17 @@ class Monitor:
     def observe(self, slots: Ints, records: RecordArray, now_ns: int) -> None:
         """Take in a step's records of flows that are watched; a flow without one shows itself later.
 
-        An interval is worked off at its end as if it were one step. Where it has several, their ACKs are
-        told apart no better than by the interval: at a few flows the cost is the number of array operations.
+        But for fine echoes, an interval is worked off at its end as if it were one step: at a few flows the
+        cost is the number of array operations.
         """
-        seen = _read(records) + _ADDS_UP * self._seen.take(slots, axis=0)
+        told = _read(records)
+        seen = told + _ADDS_UP * self._seen.take(slots, axis=0)
         # As opaque bytes: numpy scatters rows of numbers at three times the cost.
         self._seen.view(_ROW).reshape(-1)[slots] = seen.view(_ROW).reshape(-1)
         self._heard_s[slots] = now_ns * 1e-9
+        if self._fine:
+            told = told.T * _UNITS
+            self._tick(slots, told, self._mean_rtts(slots, told))
 
     def close(self, now_ns: int) -> tuple[Ints, Interval]:
         """End the interval; return the flows that are sending and what they measured, shape (n,)."""
@@ -142,19 +151,15 @@ class Monitor:
         seen = self._seen.take(slots, axis=0).T * _UNITS
         self._seen[:, :_SUMMED].fill(0.0)
         in_flight = seen[_IN_FLIGHT]
-        rtt_s, rtt_min_s = self._update_rtts(slots, seen)
+        rtt_s = self._mean_rtts(slots, seen)
+        if not self._fine:
+            self._tick(slots, seen, rtt_s)
 
-        before = [total[slots] for total in self._totals]
-        delivered = seen[_DELIVERED]
-        resolved = delivered + seen[_LOST]
-        sent = resolved + in_flight
-        step, acked = resolved - before[0], delivered - before[1]
-        totals = (resolved, delivered, before[2] + acked * rtt_s, sent)
-        for total, value in zip(self._totals, totals, strict=True):
-            total[slots] = value
-        heard_s = self._heard_s[slots]
-        self._echoes.tick(heard_s, seen[_LENGTH_S], step, acked, rtt_s, totals[:3], slots)
-        self._echoes.close(self._totals[3], length_s)
+        resolved = seen[_DELIVERED] + seen[_LOST]
+        totals = (resolved, seen[_DELIVERED], resolved + in_flight)
+        step, acked, sent = (now - then[slots] for now, then in zip(totals, self._ended, strict=True))
+        _put(self._ended, slots, totals)
+        self._echoes.close(self._ended[-1], length_s)
 
         sending = np.maximum(in_flight, step) > NOTHING
         echo, previous_echo = self._echoes.echoes_of(slots)
@@ -163,11 +168,11 @@ class Monitor:
             end_s=now_ns * 1e-9,
             length_s=length_s,
             active=sending,
-            sent_pkts=sent - before[3],
+            sent_pkts=sent,
             acked_pkts=acked,
             lost_pkts=step - acked,
             rtt_s=rtt_s,
-            rtt_min_s=rtt_min_s,
+            rtt_min_s=self._least_rtts(slots, seen),
             window_pkts=seen[_WINDOW],
             # Without pacing the kernel names a rate beyond any link's.
             pacing_pps=seen[_PACING_BPS] / np.maximum(seen[_MSS], 1.0),
@@ -178,7 +183,7 @@ class Monitor:
         (rows,) = sending.nonzero()
         if rows.size == slots.size:
             return slots, interval
-        stopped = ~sending & (heard_s <= now_ns * 1e-9 - PAUSE_S)
+        stopped = ~sending & (self._heard_s[slots] <= now_ns * 1e-9 - PAUSE_S)
         if stopped.any():
             self._watch(slots[stopped], False)
         return slots[rows], interval.rows(rows)
@@ -187,23 +192,40 @@ class Monitor:
         self._member[slots] = watched
         self.slots = np.flatnonzero(self._member)
 
-    def _update_rtts(self, slots: Ints, seen: Floats) -> tuple[Floats, Floats]:
-        """The flows' mean RTT of the interval and least RTT of their life, shape (n,)."""
-        samples = seen[_RTT_SAMPLES]
-        rtt_s = self._rtt_s[slots]
-        np.divide(seen[_RTT_SUM_S], samples, out=rtt_s, where=samples > 0.0)
+    def _tick(self, slots: Ints, seen: Floats, rtt_s: Floats) -> None:
+        """Cut echoes from what came since the last cut, columns as in `_read` with units."""
+        delivered = seen[_DELIVERED]
+        resolved = delivered + seen[_LOST]
+        before = [total[slots] for total in self._cut]
+        step, acked = resolved - before[0], delivered - before[1]
+        totals = (resolved, delivered, before[2] + acked * rtt_s)
+        _put(self._cut, slots, totals)
         self._rtt_s[slots] = rtt_s
-        # The kernel forgets its minimum after minutes, and the flow's life does not.
+        self._echoes.tick(self._heard_s[slots], seen[_LENGTH_S], step, acked, rtt_s, totals, slots)
+
+    def _mean_rtts(self, slots: Ints, seen: Floats) -> Floats:
+        """Mean RTT of the samples, of the last ones known where there is none, shape (n,)."""
+        rtt_s: Floats = self._rtt_s[slots]
+        np.divide(seen[_RTT_SUM_S], seen[_RTT_SAMPLES], out=rtt_s, where=seen[_RTT_SAMPLES] > 0.0)
+        return rtt_s
+
+    def _least_rtts(self, slots: Ints, seen: Floats) -> Floats:
+        """Least RTT of the flows' lives, shape (n,): the kernel forgets its minimum after minutes."""
         kernel_s = seen[_MIN_RTT_S]
-        rtt_min_s = self._rtt_min_s[slots]
+        rtt_min_s: Floats = self._rtt_min_s[slots]
         known = (kernel_s > 0.0) & (kernel_s < _NO_RTT_S)
         np.minimum(rtt_min_s, kernel_s, out=rtt_min_s, where=known)
         self._rtt_min_s[slots] = rtt_min_s
-        return rtt_s, rtt_min_s
+        return rtt_min_s
+
+
+def _put(totals: Sequence[Floats], slots: Ints, values: Sequence[Floats]) -> None:
+    for total, value in zip(totals, values, strict=True):
+        total[slots] = value
 
 
 def _read(records: RecordArray) -> Floats:
-    """What records say, shape (n, 10)."""
+    """What records say, shape (n, 10), in the kernel's units."""
     n = len(records)
     words = records.view(np.uint64).reshape(n, -1).take(_WORDS, axis=1)
     halves = records.view(np.uint32).reshape(n, -1).take(_HALVES, axis=1)

@@ -18,6 +18,7 @@ class OwlArm:
     def __init__(self, signals: OwlSignals, network: Actor) -> None:
         self.law = signals.law
         self.interval_s = signals.interval_s
+        self.looks = signals.looks
         self.network_knowledge: NetworkKnowledge | None = None
         self._signals = signals
         self._network = network
