@@ -71,21 +71,24 @@ class PathSignals:
 
 def path_signals(last: Echo, before: Echo, rtt_min_s: Floats, throughput_max_pps: Floats) -> PathSignals:
     """Compute the signals of two echoes, arrays of shape (n,). Where an echo is missing, nothing changes."""
-    signals = np.array(
-        (
-            last.rtt_s - before.rtt_s,
-            last.delivered_pps / before.delivered_pps,
-            # An echo has at least one acknowledgement, so its loss is below 1.
-            (1.0 - last.loss) / (1.0 - before.loss),
-            np.minimum(last.delivered_pps / throughput_max_pps, 1.0),
-            np.maximum(last.rtt_s - rtt_min_s, 0.0),
-        )
-    )
-    np.copyto(signals, _UNCHANGED, where=np.isnan(signals))
+    signals = [
+        last.rtt_s - before.rtt_s,
+        last.delivered_pps / before.delivered_pps,
+        # An echo has at least one acknowledgement, so its loss is below 1.
+        (1.0 - last.loss) / (1.0 - before.loss),
+        np.minimum(last.delivered_pps / throughput_max_pps, 1.0),
+        np.maximum(last.rtt_s - rtt_min_s, 0.0),
+    ]
+    # The first needs both echoes whole, so nothing is missing where it is known.
+    if np.count_nonzero(np.isnan(signals[0])):
+        signals = [
+            np.where(np.isnan(signal), unchanged, signal)
+            for signal, unchanged in zip(signals, _UNCHANGED, strict=True)
+        ]
     return PathSignals(*signals)
 
 
-_UNCHANGED: Final = np.array(((0.0,), (1.0,), (1.0,), (1.0,), (0.0,)))
+_UNCHANGED: Final = (0.0, 1.0, 1.0, 1.0, 0.0)
 """`PathSignals` without an echo, whose fields are NaN."""
 
 
@@ -134,7 +137,6 @@ class WindowSignals:
     action_size = 1
     law = Law.WINDOW
     interval_s = INTERVAL_S
-    looks = 1
 
     def __init__(self) -> None:
         self._window_pkts: Floats = np.zeros(0)
