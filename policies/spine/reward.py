@@ -13,29 +13,24 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.policies.arm import Law
 from ltp_switcher.policies.arrays import Bools, Floats
 from ltp_switcher.policies.simulator.simulator import SimulatedInterval
 
 LOSS_WEIGHT: Final = 5.0
 """ζ, which the paper leaves out."""
-DELAY_TOLERANCE: Final = {Law.AIMD: 1.25, Law.CUBIC: 1.5}
-"""β of Eq. 2, which the paper leaves out. Cubic needs some of the queue: at 1.25 Spine-Cubic gave up 4.6 % of
-the goodput for a fifth less RTT."""
+DELAY_TOLERANCE: Final = 1.25
+"""β of Eq. 2, which the paper leaves out."""
 PIT_STOP_PENALTY: Final = 0.03
 """α_psp, Table 6."""
 
 
-def rewards(
-    interval: SimulatedInterval, agents: int, triggered: Bools, tolerance: float = DELAY_TOLERANCE[Law.AIMD]
-) -> Floats:
+def rewards(interval: SimulatedInterval, agents: int, triggered: Bools) -> Floats:
     """Reward of the first `agents` rows, shape (agents, E), for an interval that began with `triggered`.
 
     Args:
         interval: of all flows, (F, E).
         agents: rows that Spine controls.
         triggered: the policy generator ran, shape (agents, E).
-        tolerance: β.
     """
     flows = interval.active.sum(axis=0)
     share_pps = interval.capacity_pps / np.maximum(flows, 1)
@@ -45,6 +40,6 @@ def rewards(
     useful_pps = delivered_pps - 2.0 * excess_pps - LOSS_WEIGHT * lost_pps
     rtt_s = interval.rtt_s[:agents]
     inflation = rtt_s / np.minimum(interval.rtt_min_s[:agents], rtt_s)
-    inflation = np.where(inflation <= tolerance, 1.0, inflation)
+    inflation = np.where(inflation <= DELAY_TOLERANCE, 1.0, inflation)
     power: Floats = useful_pps / share_pps / inflation
     return power - PIT_STOP_PENALTY * triggered

@@ -11,7 +11,7 @@ from ltp_switcher.policies.arrays import Bools, Floats
 from ltp_switcher.policies.simulator.paths import Flows, Paths
 from ltp_switcher.policies.simulator.simulator import SimulatedInterval, Simulator
 from ltp_switcher.policies.simulator.tasks import Actions, Environment, SignalsTask, Transition
-from ltp_switcher.policies.spine.reward import DELAY_TOLERANCE, rewards
+from ltp_switcher.policies.spine.reward import rewards
 from ltp_switcher.policies.spine.signals import TRIGGERED, SpineSignals
 
 
@@ -34,7 +34,7 @@ class SpineTask(SignalsTask):
 
     def rewards(self, interval: SimulatedInterval) -> Floats:
         """See `SignalsTask`."""
-        return rewards(interval, self.agents, self._triggered, DELAY_TOLERANCE[self.signals.law])
+        return rewards(interval, self.agents, self._triggered)
 
 
 class MixedEpisodes:

@@ -142,7 +142,7 @@ class SpineTrainer:
             "intervals_s": INTERVALS_S,
             "scales": [asdict(scale) for scale in SCALES[self._law]],
             "loss_weight": LOSS_WEIGHT,
-            "delay_tolerance": DELAY_TOLERANCE[self._law],
+            "delay_tolerance": DELAY_TOLERANCE,
             "action_weight": ACTION_WEIGHT,
             "settle_after": SETTLE_AFTER,
             "pit_stop_penalty": PIT_STOP_PENALTY,
