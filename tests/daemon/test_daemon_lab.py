@@ -22,6 +22,7 @@ enabled = false
 budget = 11
 share = 1.0
 settle_rtts = 0.5
+measure_rtts = 2.0
 """
 RESTARTED = CONFIG.replace("[mpts]", '[pool]\narms = ["bbr", "cubic"]\nk = 1\n[mpts]')
 SCRIPT = """
