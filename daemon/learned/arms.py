@@ -85,7 +85,7 @@ def _with_policy(arm: ArmInfo, settings: LearnedSection) -> ArmInfo:
 
 
 def controls(cookies: np.ndarray, arm: int, law: Law, parameters: Floats) -> ControlArray:
-    """The controls (`CONTROL_DTYPE`, shape (m ≤ n,)) of n flows; rows of NaN are left out.
+    """The controls (`CONTROL_DTYPE`, shape (m ≤ n,)) of n flows; rows with a NaN are left out.
 
     Args:
         cookies: the flows', shape (n,).
@@ -93,7 +93,7 @@ def controls(cookies: np.ndarray, arm: int, law: Law, parameters: Floats) -> Con
         law: what the parameters are of.
         parameters: shape (n, PARAMETERS[law]), in the law's own units.
     """
-    (told,) = (~np.isnan(parameters[:, 0])).nonzero()
+    told = np.flatnonzero(~np.isnan(parameters).any(axis=1))
     made = np.zeros(told.size, protocol.CONTROL_DTYPE)
     made["cookie"] = cookies[told]
     made["arm"] = arm

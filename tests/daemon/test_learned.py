@@ -188,6 +188,7 @@ def test_controls_are_fixed_point_and_leave_out_what_is_not_to_change() -> None:
     made = controls(cookies[:1], SPINE, Law.AIMD, np.array([[0.5, 0.25, 2.0, 1.0]]))
     assert made["value"].tolist() == [[32768, 16384, 131072, 65536]]
     assert (made["arm"][0], made["law"][0]) == (SPINE, protocol.ControlLaw.AIMD)
+    assert controls(cookies[:1], SPINE, Law.AIMD, np.array([[0.5, np.nan, 2.0, 1.0]])).size == 0
 
 
 @given(law=st.sampled_from(list(Law)), data=st.data())
