@@ -18,7 +18,7 @@ from torch import nn
 
 from ltp_switcher.policies.inference import Layer
 from ltp_switcher.policies.simulator.tasks import Transition
-from ltp_switcher.policies.training.networks import Stack
+from ltp_switcher.policies.training.networks import Stack, follow
 from ltp_switcher.policies.training.replay import Frame, Recorder, Replay
 
 
@@ -130,8 +130,7 @@ class Dqn:
             loss.backward()
             nn.utils.clip_grad_norm_(self.network.parameters(), self.config.gradient_clip)
             self._optimiser.step()
-            for kept, new in zip(self.average.parameters(), self.network.parameters(), strict=True):
-                kept.data.lerp_(new.data, 1.0 - self.config.average)
+            follow(self.average, self.network, 1.0 - self.config.average)
             losses.append(float(loss.detach()))
             self._updates += 1
             if self._updates % self.config.target_every == 0:

@@ -110,6 +110,13 @@ def stack_of(actor: SequenceNetwork) -> Stack:
     return actor.stack
 
 
+def follow(target: nn.Module, source: nn.Module, rate: float) -> None:
+    """Move the target's weights towards the source's by this share of what lies between."""
+    with torch.no_grad():
+        for slow, fast in zip(target.parameters(), source.parameters(), strict=True):
+            slow.lerp_(fast, rate)
+
+
 class Critic(nn.Module):
     """Q(history, action): a trunk over observations and previous actions, a head that adds the action.
 

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 from ltp_switcher.policies.inference import Layer
 from ltp_switcher.policies.simulator.tasks import Transition
-from ltp_switcher.policies.training.networks import Critic, SequenceNetwork, TwinCritic
+from ltp_switcher.policies.training.networks import Critic, SequenceNetwork, TwinCritic, follow
 from ltp_switcher.policies.training.replay import Frame, Recorder, Replay, Sequences
 
 Array = NDArray[np.float32]
@@ -183,11 +183,11 @@ class Td3:
             if self._updates % self.config.policy_delay == 0:
                 if self._updates > self.config.critics_first:
                     losses["actor_loss"].append(self._update_actor(batch))
-                    self._follow(self._target_actor, self.actor, self.config.target_rate)
+                    follow(self._target_actor, self.actor, self.config.target_rate)
                     # At first the plain mean: what the actor was before it learned shall not linger.
                     done = (self._updates - self.config.critics_first) / self.config.policy_delay
-                    self._follow(self.average, self.actor, max(1.0 - self.config.average, 1.0 / (1.0 + done)))
-                self._follow(self._target_critics, self.critics, self.config.target_rate)
+                    follow(self.average, self.actor, max(1.0 - self.config.average, 1.0 / (1.0 + done)))
+                follow(self._target_critics, self.critics, self.config.target_rate)
         return {name: float(np.mean(values)) for name, values in losses.items() if values}
 
     def _update_critics(self, batch: Batch) -> float:
@@ -265,12 +265,6 @@ class Td3:
         loss.backward()
         nn.utils.clip_grad_norm_(module.parameters(), self.config.gradient_clip)
         optimiser.step()
-
-    @staticmethod
-    def _follow(target: nn.Module, source: nn.Module, rate: float) -> None:
-        with torch.no_grad():
-            for slow, fast in zip(target.parameters(), source.parameters(), strict=True):
-                slow.lerp_(fast, rate)
 
     def state_dict(self) -> dict[str, dict[str, object]]:
         """All that learning depends on but the replay; between episodes nothing else matters."""
