@@ -43,8 +43,8 @@ class Signals(Protocol):
     law: Law
     interval_s: float
     looks: int
-    """Into how many steps an interval is to be cut on the kernel, for echoes of 1 / looks of the interval's
-    error. Each costs about half of what deciding does."""
+    """Into how many steps an interval is cut on the kernel: the shorter they are, the more exact the echoes,
+    and every one has its cost (Jury's README has both in figures)."""
 
     def resize(self, slots: int) -> None:
         """Make room for slots 0 to `slots` - 1; what the present ones remember stays."""
