@@ -11,7 +11,7 @@ struct range {
 
 /* Spine section 3.3 bounds the alphas; those of beta and C keep Cubic what it is. */
 static const struct range bounds[][MUTANT_CONTROL_VALUES] = {
-	[MUTANT_CONTROL_LAW_WINDOW] = { { 1, ~0U } },
+	[MUTANT_CONTROL_LAW_WINDOW] = { { 1, ~0U }, { 0, ~0U } },
 	[MUTANT_CONTROL_LAW_AIMD] = {
 		{ 0, PERCENT(50) }, { 0, PERCENT(50) }, { 0, PERCENT(200) }, { 0, PERCENT(100) },
 	},

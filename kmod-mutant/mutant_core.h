@@ -12,6 +12,7 @@
  *	sample	what a socket says at an ACK
  *	fold	samples into records (pure logic)
  *	step	steps that are written and closed at the same time (pure logic)
+ *	echo	what came of what was sent under each control (pure logic)
  *	control	the parameters of the learned arms: checked, kept, taken (pure logic)
  *	event	multicast of birth, death and fallback
  *	nl	the requests of the netlink family, those about flows and controls apart
@@ -26,6 +27,7 @@
 #include <net/tcp.h>
 
 #include "mutant_control.h"
+#include "mutant_echo.h"
 #include "mutant_nl_gen.h"
 #include "mutant_step.h"
 
@@ -94,7 +96,7 @@ struct mutant_slot {
 	bool refused;			/* the arm replaced itself in its init */
 };
 
-/* A flow. Members up to `epochs` are used under the socket's lock only. */
+/* A flow. Members up to `echoes` are used under the socket's lock only. */
 struct mutant_flow {
 	struct rhash_head node;
 	struct sock *sk;
@@ -109,6 +111,7 @@ struct mutant_flow {
 	u32 entry_ssthresh;		/* at entry of an arm with cong_control */
 	u32 entry_lost;
 	struct mutant_epochs epochs;
+	struct mutant_echoes echoes;
 
 	struct mutant_steps steps;
 	u64 closed_ns;			/* when the closer last closed a step */

@@ -34,6 +34,39 @@ static void executor_init(struct sock *sk)
 	cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED);
 }
 
+/* From here on, what is sent is sent under the control that was just taken. */
+static void mark(const struct tcp_sock *tp, const struct executor *e)
+{
+	const struct mutant_mark mark = {
+		.sent = tp->delivered + tp->lost + tcp_packets_in_flight(tp),
+		.number = e->setting.value[1],
+	};
+
+	mutant_echo_mark(&e->flow->echoes, e->flow->epochs.newest, &mark);
+}
+
+/* What the ACK says of what was sent under the controls before. */
+static void hear(const struct tcp_sock *tp, struct mutant_flow *f, const struct rate_sample *rs)
+{
+	const struct mutant_heard heard = {
+		.now_us = tp->tcp_mstamp,
+		.sent_us = tp->first_tx_mstamp,
+		.rtt_us = rs->rtt_us,
+		.acked = max(rs->acked_sacked, 0),
+		.delivered = tp->delivered,
+		.lost = tp->lost,
+	};
+	struct mutant_step *step;
+	struct mutant_echo echo;
+
+	if (likely(!mutant_echo_heard(&f->echoes, &heard)) ||
+	    !mutant_echo_answer(&f->echoes, f->epochs.newest, &heard, &echo))
+		return;
+	step = mutant_step_begin(&f->steps);
+	mutant_echo_put(&step->rec, &echo);
+	mutant_step_end(&f->steps);
+}
+
 /* Take over a control that has come since the last ACK. */
 static void take_control(struct sock *sk, struct executor *e)
 {
@@ -49,6 +82,8 @@ static void take_control(struct sock *sk, struct executor *e)
 					&e->setting)))
 		return;
 	e->fresh = true;
+	if (e->setting.law == MUTANT_CONTROL_LAW_WINDOW)
+		mark(tcp_sk(sk), e);
 	if (e->setting.law != law)
 		memset(&e->cubic, 0, sizeof(e->cubic));
 }
@@ -177,6 +212,7 @@ static void executor_cong_control(MUTANT_CONG_CONTROL_ARGS)
 	take_control(sk, e);
 	switch (e->setting.law) {
 	case MUTANT_CONTROL_LAW_WINDOW:
+		hear(tcp_sk(sk), e->flow, rs);
 		run_window(sk, e, rs);
 		pace(sk, 100);
 		break;

@@ -9,7 +9,8 @@
 /* The layout of the packed records is ABI. */
 static_assert(sizeof(struct mutant_stat) == 24);
 static_assert(sizeof(struct mutant_credit) == 72);
-static_assert(sizeof(struct mutant_record) == 616);
+static_assert(sizeof(struct mutant_echo) == 32);
+static_assert(sizeof(struct mutant_record) == 680);
 static_assert(sizeof(struct mutant_command) == 16);
 static_assert(sizeof(struct mutant_control) == 32);
 

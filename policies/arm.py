@@ -42,9 +42,6 @@ class Signals(Protocol):
     action_size: int
     law: Law
     interval_s: float
-    looks: int
-    """Into how many steps an interval is cut on the kernel: the shorter they are, the more exact the echoes,
-    and every one has its cost (Jury's README has both in figures)."""
 
     def resize(self, slots: int) -> None:
         """Make room for slots 0 to `slots` - 1; what the present ones remember stays."""
@@ -67,7 +64,6 @@ class Arm(Protocol):
 
     law: Law
     interval_s: float
-    looks: int
 
     def resize(self, slots: int) -> None:
         """Make room for slots 0 to `slots` - 1."""
@@ -95,7 +91,6 @@ class NetworkArm:
     def __init__(self, signals: Signals, network: Actor) -> None:
         self.law = signals.law
         self.interval_s = signals.interval_s
-        self.looks = signals.looks
         self._signals = signals
         self._network = network
         self._state = network.initial_state(0)

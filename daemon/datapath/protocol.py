@@ -14,7 +14,7 @@ import numpy as np
 
 FAMILY_NAME: Final = "mutant"
 FAMILY_VERSION: Final = 1
-RECORD_VERSION: Final = 1
+RECORD_VERSION: Final = 2
 # No arm. Ids of arms count from 1 and never change their meaning.
 ARM_NONE: Final = 0
 # Highest id of an arm. 1 to 11 are the kernel's, 12 to 15 the learned, 16 to 20 are loaded on demand.
@@ -33,6 +33,8 @@ CONTROLS_LEN_MAX: Final = 65504
 CONTROL_ONE: Final = 65536
 # Epochs that one step can credit.
 CREDITS_MAX: Final = 4
+# Echoes that a record holds.
+ECHOES_MAX: Final = 2
 # Values of a control.
 CONTROL_VALUES: Final = 4
 GROUP_EVENTS: Final = "events"
@@ -83,7 +85,7 @@ class ControlLaw(IntEnum):
     # No control yet; the arm behaves as reno.
     NONE = 0
     # ltp, jury and owl: keep the congestion window that was sent, paced at window / RTT. value[0] is that
-    # window in packets; the others are 0.
+    # window in packets, value[1] any number by which echo names what was sent so; the others are 0.
     WINDOW = 1
     # spine: Eq. 3 to 5 of its paper for every ACK. The values are alpha_thr, alpha_lat (0 to 0.5), alpha_tol
     # (0 to 2) and alpha_loss (0 to 1), each times control-one.
@@ -280,7 +282,21 @@ CREDIT_DTYPE: Final[np.dtype[np.void]] = np.dtype(
     ]
 )
 
-# 616 bytes. One flow's aggregate over one step.
+# 32 bytes. The fate of what a flow sent under one control of the law window: of the packets from the one at
+# which the control was taken up to the one at which the next was, give or take what one ACK acknowledges.
+ECHO_DTYPE: Final[np.dtype[np.void]] = np.dtype(
+    [
+        ("number", "=u4"),  # Of the control, as its sender said; see control-law.
+        ("delivered", "=u4"),  # Packets delivered.
+        ("lost", "=u4"),  # Packets marked lost.
+        ("sending_us", "=u4"),  # Time in which they were sent, µs.
+        ("acking_us", "=u4"),  # Time in which their ACKs came, µs. 0 marks an unused slot.
+        ("reserved", "=u4"),  # Always 0.
+        ("rtt_us_sum", "=u8"),  # Sum of the RTT of each packet delivered, µs.
+    ]
+)
+
+# 680 bytes. One flow's aggregate over one step.
 RECORD_DTYPE: Final[np.dtype[np.void]] = np.dtype(
     [
         ("cookie", "=u8"),  # Socket cookie.
@@ -323,6 +339,7 @@ RECORD_DTYPE: Final[np.dtype[np.void]] = np.dtype(
         ("in_flight_stat", STAT_DTYPE),  # Packets in flight.
         ("throughput_stat", STAT_DTYPE),  # Rate samples, bytes per second.
         ("credit", CREDIT_DTYPE, (CREDITS_MAX,)),  # Oldest epoch first.
+        ("echo", ECHO_DTYPE, (ECHOES_MAX,)),  # The last echoes of the flow's life, oldest first.
     ]
 )
 

@@ -84,7 +84,7 @@ def _with_policy(arm: ArmInfo, settings: LearnedSection) -> ArmInfo:
     return dataclasses.replace(arm, state=protocol.ArmState.UNAVAILABLE, reason=reason)
 
 
-def controls(cookies: np.ndarray, arm: int, law: Law, parameters: Floats) -> ControlArray:
+def controls(cookies: np.ndarray, arm: int, law: Law, parameters: Floats, number: int = 0) -> ControlArray:
     """The controls (`CONTROL_DTYPE`, shape (m ≤ n,)) of n flows; rows with a NaN are left out.
 
     Args:
@@ -92,6 +92,7 @@ def controls(cookies: np.ndarray, arm: int, law: Law, parameters: Floats) -> Con
         arm: id of the arm that executes the law.
         law: what the parameters are of.
         parameters: shape (n, PARAMETERS[law]), in the law's own units.
+        number: by which the kernel's echoes are to name what was sent under a window.
     """
     told = np.flatnonzero(~np.isnan(parameters).any(axis=1))
     made = np.zeros(told.size, protocol.CONTROL_DTYPE)
@@ -100,6 +101,8 @@ def controls(cookies: np.ndarray, arm: int, law: Law, parameters: Floats) -> Con
     made["law"] = _LAWS[law]
     values = np.rint(parameters.take(told, axis=0) * _UNIT[law])
     made["value"][:, : PARAMETERS[law]] = values.clip(*_VALUES)
+    if law is Law.WINDOW:
+        made["value"][:, PARAMETERS[law]] = number % 2**32
     return made
 
 
@@ -165,8 +168,7 @@ class LearnedArms:
     @property
     def needed_step_s(self) -> float:
         """The longest step that serves the loaded arms; infinite without one."""
-        needed = (running.arm.interval_s / running.arm.looks for running in self._running.values())
-        return min(needed, default=inf)
+        return min((running.arm.interval_s for running in self._running.values()), default=inf)
 
     def load(self, arms: Iterable[int]) -> None:
         """Load those of the arms that are learned. Raises `ArtifactError`."""
@@ -174,7 +176,7 @@ class LearnedArms:
             if arm in NAMES and arm not in self._running:
                 policy = self._load(NAMES[arm])
                 heeds = policy if isinstance(policy, UsesNetworkKnowledge) else None
-                monitor = Monitor(policy.interval_s, fine=policy.looks > 1)
+                monitor = Monitor()
                 self._running[arm] = _Running(arm, policy, monitor, heeds)
                 policy.resize(monitor.capacity)
                 log.info("arm %s: decides every %g ms", NAMES[arm], policy.interval_s * 1e3)
@@ -270,7 +272,9 @@ class LearnedArms:
         if running.heeds is not None:
             running.heeds.network_knowledge = self._network()
         parameters = running.arm.decide(slots, interval)
-        made = controls(self._cookie[slots], running.id, running.arm.law, parameters)
+        made = controls(
+            self._cookie[slots], running.id, running.arm.law, parameters, running.monitor.interval
+        )
         running.batches.count += 1
         running.batches.flows += slots.size
         running.batches.controls += made.size

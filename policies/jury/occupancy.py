@@ -24,7 +24,9 @@ BOUND: Final = 1.25
 PRIOR: Final = 0.5
 """The share that is assumed while nothing is known: the one at which Eq. 6 gives the mean."""
 PRIOR_WEIGHT: Final = 0.002
-"""Of the prior against the averaged denominator, which is 0.02 where every interval probes."""
+"""Of the prior against the averaged denominator."""
+_KNOWN_WEIGHT: Final = 0.02
+"""The averaged denominator where every interval probes."""
 
 
 class Occupancy:
@@ -44,6 +46,11 @@ class Occupancy:
     def begin(self, slots: Ints) -> None:
         """Forget what is known of these slots, shape (n,)."""
         self._numerator[slots] = self._denominator[slots] = 0.0
+
+    def assume(self, slots: Ints, ratio: Floats) -> None:
+        """As if these shares, shape (n,), had been told by `MEMORY` echoes already."""
+        self._numerator[slots] = ratio * _KNOWN_WEIGHT
+        self._denominator[slots] = _KNOWN_WEIGHT
 
     def update(self, slots: Ints, echo: Echo, previous: Echo, probe: Floats) -> None:
         """Take in the change from one echo to the next.

@@ -28,9 +28,10 @@ SCALES: Final = np.array((20.0, 10.0))
 ratio are multiplied by for the network."""
 BOUND: Final = 3.0
 """Scaled signals beyond ±this count as this (§3.4)."""
-RADIUS_MIN: Final = 0.7
-"""Least δ. With 0 flows would keep whatever shares they have; from a half on [μ - δ, μ + δ] always holds 0:
-a flow with all of the bandwidth never takes more, and one with nearly none never gives up."""
+RADIUS_MIN: Final = 0.5
+"""Least δ. From a half on [μ - δ, μ + δ] always holds 0: a flow with all of the bandwidth never takes more,
+and one with nearly none never gives up; with 0 flows would keep whatever shares they have. And at a half N
+equal flows can stand still, which takes a μ of -δ (1 - 2 / N): with 0.7 more than three always grew."""
 FEW_PKTS: Final = 8.0
 """With fewer packets an interval there is nothing to decide on: the rate grows as fast as it can (§3.4)."""
 INFLATED: Final = 2.0
@@ -43,6 +44,8 @@ LOSS_MEMORY: Final = 16.0
 UNFILLED: Final = 2.0
 """A window does not grow while it is this many times what is in flight: nothing would be learned from it,
 and an idle sender's would grow for ever (RFC 7661)."""
+SLACK_PKTS: Final = 4.0
+"""Beyond that: a kernel tells what is in flight before it answers the ACK, of two packets none."""
 WINDOW_LIMITS: Final = (2.0, 1e6)
 LONGEST_ECHO: Final = 512
 """Intervals after which what a flow tried is forgotten: 15 s."""
@@ -60,8 +63,6 @@ class JurySignals:
         self.action_size = 2
         self.law = Law.WINDOW
         self.interval_s = INTERVAL_S
-        # Eq. 5 divides changes of 2.5 %: echoes cut by the interval were off by up to 16 %.
-        self.looks = 3
         self._rng = np.random.default_rng(seed)
         self.occupancy = Occupancy()
         self._window_pkts: Floats = np.zeros(0)
@@ -69,13 +70,15 @@ class JurySignals:
         self._heard_index: Floats = np.zeros(0)
         # Sum of the actions that were wanted less those that exploration made of them.
         self._owed: Floats = np.zeros(0)
+        # Time without an ACK or a loss.
+        self._silent_s: Floats = np.zeros(0)
         self._history: Float32s = np.zeros((0, HISTORY, 2), np.float32)
         # By how much chance changed the action, by the number of the interval that was sent so.
         self._probes: Float32s = np.zeros((0, LONGEST_ECHO), np.float32)
 
     def resize(self, slots: int) -> None:
         """See `Signals`."""
-        for name in ("_window_pkts", "_loss", "_heard_index", "_owed", "_history", "_probes"):
+        for name in ("_window_pkts", "_loss", "_heard_index", "_owed", "_silent_s", "_history", "_probes"):
             old = getattr(self, name)
             new = np.zeros((slots, *old.shape[1:]), old.dtype)
             new[: len(old)] = old[:slots]
@@ -88,6 +91,7 @@ class JurySignals:
         self._loss[slots] = 0.0
         self._heard_index[slots] = -1.0
         self._owed[slots] = 0.0
+        self._silent_s[slots] = 0.0
         self._history[slots] = 0.0
         self._probes[slots] = 0.0
         self.occupancy.begin(slots)
@@ -128,8 +132,12 @@ class JurySignals:
         wanted = np.where(_is_young(interval), 1.0, wanted)
         wanted = np.where(self._loss[slots] > LOSS_LIMIT, -1.0, wanted)
         window_pkts = self._window_pkts[slots]
-        held = interval.acked_pkts + interval.lost_pkts <= NOTHING
-        held |= window_pkts > UNFILLED * interval.in_flight_pkts
+        silent = interval.acked_pkts + interval.lost_pkts <= NOTHING
+        silent_s = np.where(silent, self._silent_s[slots] + interval.length_s, 0.0)
+        self._silent_s[slots] = silent_s
+        # A small window's packets come back in few intervals of a long round trip.
+        held = silent_s > interval.rtt_s
+        held |= window_pkts > UNFILLED * interval.in_flight_pkts + SLACK_PKTS
         action = np.where(held, np.minimum(wanted, 0.0), self._explore(slots, wanted))
         sent_so = self._probes[:, (interval.index + 1) % LONGEST_ECHO]
         sent_so[slots] = np.where(held, 0.0, action - wanted)

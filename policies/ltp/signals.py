@@ -137,7 +137,6 @@ class WindowSignals:
     action_size = 1
     law = Law.WINDOW
     interval_s = INTERVAL_S
-    looks = 1
 
     def __init__(self) -> None:
         self._window_pkts: Floats = np.zeros(0)

@@ -18,7 +18,6 @@ class OwlArm:
     def __init__(self, signals: OwlSignals, network: Actor) -> None:
         self.law = signals.law
         self.interval_s = signals.interval_s
-        self.looks = signals.looks
         self.network_knowledge: NetworkKnowledge | None = None
         self._signals = signals
         self._network = network

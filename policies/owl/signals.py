@@ -55,7 +55,6 @@ class OwlSignals:
         self.action_size = len(ACTIONS)
         self.law = Law.WINDOW
         self.interval_s = INTERVAL_S
-        self.looks = 1
         self._slow_start_below = SLOW_START_BELOW if slow_start else 0.0
         self.window_pkts: Floats = np.zeros(0)
         """The window that each slot was last given."""

@@ -19,11 +19,12 @@ import numpy as np
 
 from ltp_switcher.errors import InvalidValueError
 from ltp_switcher.policies.arrays import Bools, Floats, Ints
-from ltp_switcher.policies.measurements import NOTHING, EchoTracker, Interval
+from ltp_switcher.policies.measurements import NOTHING, Interval
 from ltp_switcher.policies.simulator.bottleneck import Bottleneck, check_history
 from ltp_switcher.policies.simulator.capacity import Capacity
 from ltp_switcher.policies.simulator.controllers import Aimd, Controller, Feedback, FixedRate, Window
 from ltp_switcher.policies.simulator.cubic import Cubic
+from ltp_switcher.policies.simulator.echoes import EchoTracker
 from ltp_switcher.policies.simulator.paths import PPS_PER_MBPS, Flows, Paths
 
 JITTER_EVERY_S: Final = 0.010

@@ -64,7 +64,6 @@ class SpineSignals:
         scales = SCALES[law]
         self.law = law
         self.interval_s = interval_s
-        self.looks = 1
         self.parameters = len(scales)
         self.action_size = len(scales) + 1
         self.observation_size = STATISTICS + len(scales)

@@ -26,7 +26,6 @@ class Asking:
     """An arm that asks for the same each time."""
 
     interval_s = 0.030
-    looks = 1
 
     def __init__(self, law: Law, *parameters: float) -> None:
         self.law = law

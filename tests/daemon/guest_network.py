@@ -28,7 +28,6 @@ class Listening:
 
     law = Law.WINDOW
     interval_s = 0.030
-    looks = 1
     network_knowledge: NetworkKnowledge | None = None
 
     def resize(self, slots: int) -> None:

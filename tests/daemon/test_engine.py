@@ -68,7 +68,6 @@ class Ten:
 
     law = Law.WINDOW
     interval_s = 0.010
-    looks = 1
 
     def resize(self, slots: int) -> None:
         pass

@@ -154,7 +154,7 @@ BAD_INPUT = [
         "type: u8, count: 2",
         ["members[samples]", "offset 7", "reserved"],
     ),
-    ("records.yaml", "name: reserved, type: u32", "name: more, type: u64", ["members[more]", "offset 12"]),
+    ("records.yaml", "name: sending-us, type: u32", "name: more, type: u64", ["members[more]", "offset 12"]),
     (
         "records.yaml",
         "type: credit",

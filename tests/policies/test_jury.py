@@ -178,8 +178,15 @@ def test_flows_that_are_young_blind_idle_or_unheard() -> None:
         return made.control(FLOWS, seen, actions.astype(np.float32)) / 100.0
 
     np.testing.assert_allclose(moved(signals(), down), 1.0 + ALPHA)
-    np.testing.assert_allclose(moved(signals(), down, in_flight_pkts=49.0), 1.0)
-    np.testing.assert_allclose(moved(signals(), up, silent=True), 1.0)
+    np.testing.assert_allclose(moved(signals(), down, in_flight_pkts=47.0), 1.0)
+    # A round trip of 40 ms may bring nothing in one interval of 30, but not in two.
+    unheard = signals()
+    assert (np.abs(moved(unheard, up, silent=True) - 1.0) > 0.01).all()
+    assert (moved(unheard, up, silent=True) <= 1.0 + ALPHA).all()
+    before = unheard.control(FLOWS, interval(2, few, few, silent=True), up.astype(np.float32))
+    np.testing.assert_allclose(
+        unheard.control(FLOWS, interval(2, few, few, silent=True), up.astype(np.float32)), before
+    )
     overrun = signals()
     before = echo(0, RATES * 10)
     for index in range(1, 40):
@@ -187,6 +194,32 @@ def test_flows_that_are_young_blind_idle_or_unheard() -> None:
         overrun.observe(FLOWS, interval(index, last, before))
         before = last
     np.testing.assert_allclose(moved(overrun, up), 1.0 / (1.0 + ALPHA))
+
+
+def test_a_window_of_two_packets_is_left_again() -> None:
+    """The kernel tells of it when its ACK has come and nothing is in flight."""
+    made = signals()
+    made.begin(FLOWS, np.full(3, 2.0))
+    few, up = echo(1, np.full(3, 20.0)), np.ones((3, 2), np.float32)
+    for index in range(2, 30):
+        seen = interval(index, few, few, in_flight_pkts=0.0, silent=index % 2 == 0)
+        window_pkts = made.control(FLOWS, seen, up)
+    assert (window_pkts > 3.5).all()
+
+
+@pytest.mark.parametrize("flows", [1, 2, 3, 5, 50])
+def test_any_number_of_equal_flows_can_stand_still(flows: int) -> None:
+    made = signals()
+    made.occupancy.assume(FLOWS, np.full(3, 1.0 / flows))
+    last = echo(1, RATES * 10)
+    after = [
+        made.control(FLOWS, interval(index, last, last), np.array([[mean, -1.0]] * 3, np.float32)).ravel()
+        for mean in (-1.0, 1.0)
+        for index in range(2, 202)
+    ]
+    # Down all the time with the one, up with the other.
+    assert (after[199] < 100.0).all()
+    assert (after[399] > after[199]).all()
 
 
 def test_slots_are_forgotten_when_flows_begin_and_kept_when_more_come() -> None:

@@ -19,6 +19,7 @@ int main(void)
 {
 	test_fold();
 	test_steps();
+	test_echoes();
 	test_control();
 	test_laws();
 	test_cubic();

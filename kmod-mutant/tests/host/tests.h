@@ -23,6 +23,7 @@ u32 random_below(u32 limit);
 
 void test_control(void);
 void test_cubic(void);
+void test_echoes(void);
 void test_fold(void);
 void test_laws(void);
 void test_steps(void);

@@ -34,7 +34,8 @@ def wrap(text: str, first: str, rest: str, width: int) -> list[str]:
     """Wrap to `width` columns behind a first prefix and the prefix of the lines that follow."""
     return textwrap.wrap(
         text,
-        width,
+        # A tab is one character, and up to eight columns.
+        width - max(len(prefix.expandtabs()) - len(prefix) for prefix in (first, rest)),
         initial_indent=first,
         subsequent_indent=rest,
         break_long_words=False,

@@ -52,6 +52,41 @@ def a_window_is_obeyed_within_a_round_trip(context: Context) -> None:
     context.end(flow)
 
 
+def echoes_tell_a_window_from_one_a_packet_larger(context: Context) -> None:
+    """What was sent under each control is told apart, though bursts are of several packets."""
+    context.link.shape(rate_mbit=100, delay_ms=20)
+    flow = context.flow()
+    # By window: packets, and the times in which they were sent and came back.
+    told = {20: np.zeros(3), 21: np.zeros(3)}
+    differ: list[float] = []
+    for name in ("ltp", "jury", "owl"):
+        switch(context.datapath, context.traffic, flow, context.arm_id(name), name)
+        to_window(context, flow, name, 20)
+        last, fresh = 0, 0
+        for number in range(1000, 1060):
+            window = 20 + number // 3 % 2
+            send(context, flow, name, ControlLaw.WINDOW, window, number)
+            context.traffic.pump(0.03)
+            for echo in context.datapath.flow(flow.cookie).record[0]["echo"]:
+                if not max(last + 1, 1000) <= echo["number"] <= number:
+                    continue
+                last, fresh = int(echo["number"]), fresh + 1
+                rtt_us = int(echo["rtt_us_sum"]) / int(echo["delivered"])
+                require(40_000 < rtt_us < 42_000, f"an RTT of {rtt_us} µs")
+                seen = np.array(
+                    [echo[field] for field in ("delivered", "sending_us", "acking_us")], np.float64
+                )
+                told[20 + last // 3 % 2] += seen
+                differ.append(abs(seen[1] / seen[2] - 1))
+        require(fresh > 50, f"{name}: {fresh} echoes of 60")
+    context.end(flow)
+    context.link.shape()
+    small, large = (told[window][0] / told[window][1:] for window in (20, 21))
+    context.notes["echo_ratio"] = [round(float(value), 4) for value in large / small]
+    require(bool((np.abs(large / small - 1.05) < 0.03).all()), f"{large / small} in place of 1.05")
+    require(np.median(differ) < 0.03, f"the same packets left and came at rates {np.median(differ)} apart")
+
+
 def what_was_paced_leaves_no_mark_on_the_clock(context: Context) -> None:
     """Packets that an unpaced arm sends carry the time at which they leave, so no RTT is too short."""
     rng = random.Random(1)
@@ -81,7 +116,7 @@ def what_does_not_fit_is_refused_and_changes_nothing(context: Context) -> None:
     one = CONTROL_ONE
     unfit = [
         (ltp, ControlLaw.WINDOW, (0,)),
-        (ltp, ControlLaw.WINDOW, (20, 1)),
+        (ltp, ControlLaw.WINDOW, (20, 1, 1)),
         (ltp, ControlLaw.AIMD, (1, 1, 1, 1)),
         (ltp, ControlLaw.NONE, (20,)),
         (ltp, 99, (20,)),
@@ -313,6 +348,7 @@ def cubic_moves_by_its_constants(context: Context) -> None:
 
 CHECKS = (
     a_window_is_obeyed_within_a_round_trip,
+    echoes_tell_a_window_from_one_a_packet_larger,
     what_was_paced_leaves_no_mark_on_the_clock,
     what_does_not_fit_is_refused_and_changes_nothing,
     a_flow_enters_with_the_control_that_it_has,

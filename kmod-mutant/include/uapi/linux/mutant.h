@@ -8,7 +8,7 @@
 
 #define MUTANT_FAMILY_NAME		"mutant"
 #define MUTANT_FAMILY_VERSION	1
-#define MUTANT_RECORD_VERSION	1
+#define MUTANT_RECORD_VERSION	2
 
 /* No arm. Ids of arms count from 1 and never change their meaning. */
 #define MUTANT_ARM_NONE	0
@@ -39,6 +39,9 @@
 
 /* Epochs that one step can credit. */
 #define MUTANT_CREDITS_MAX	4
+
+/* Echoes that a record holds. */
+#define MUTANT_ECHOES_MAX	2
 
 /* Values of a control. */
 #define MUTANT_CONTROL_VALUES	4
@@ -106,15 +109,17 @@ enum mutant_arm_kind {
 };
 
 /**
- * enum mutant_control_law - What a learned arm executes between two decisions, by the values of its
- *	last control.
+ * enum mutant_control_law - What a learned arm executes between two decisions, by the values
+ *	of its last control.
  * @MUTANT_CONTROL_LAW_NONE: No control yet; the arm behaves as reno.
- * @MUTANT_CONTROL_LAW_WINDOW: ltp, jury and owl: keep the congestion window that was sent, paced at
- *	window / RTT. value[0] is that window in packets; the others are 0.
- * @MUTANT_CONTROL_LAW_AIMD: spine: Eq. 3 to 5 of its paper for every ACK. The values are alpha_thr,
- *	alpha_lat (0 to 0.5), alpha_tol (0 to 2) and alpha_loss (0 to 1), each times control-one.
- * @MUTANT_CONTROL_LAW_CUBIC: spine: Cubic with beta (0.3 to 0.95) and C (0.01 to 10) in value[0]
- *	and value[1], each times control-one; the others are 0.
+ * @MUTANT_CONTROL_LAW_WINDOW: ltp, jury and owl: keep the congestion window that was sent,
+ *	paced at window / RTT. value[0] is that window in packets, value[1] any number by which echo
+ *	names what was sent so; the others are 0.
+ * @MUTANT_CONTROL_LAW_AIMD: spine: Eq. 3 to 5 of its paper for every ACK. The values are
+ *	alpha_thr, alpha_lat (0 to 0.5), alpha_tol (0 to 2) and alpha_loss (0 to 1), each times
+ *	control-one.
+ * @MUTANT_CONTROL_LAW_CUBIC: spine: Cubic with beta (0.3 to 0.95) and C (0.01 to 10) in
+ *	value[0] and value[1], each times control-one; the others are 0.
  */
 enum mutant_control_law {
 	MUTANT_CONTROL_LAW_NONE = 0,
@@ -124,7 +129,8 @@ enum mutant_control_law {
 };
 
 /**
- * enum mutant_restore_mode - What happens to an arm's private state when the flow returns to it.
+ * enum mutant_restore_mode - What happens to an arm's private state when the flow returns to
+ *	it.
  * @MUTANT_RESTORE_MODE_AS_IS: The bytes come back as they were frozen (the paper's way).
  * @MUTANT_RESTORE_MODE_REBASE: The bytes come back, and the arm is told that the flow restarts
  *	after an idle period (CA_EVENT_TX_START), so that it may shift its epochs.
@@ -139,7 +145,8 @@ enum mutant_restore_mode {
 /**
  * enum mutant_fallback_reason - Why a flow went to the fallback arm.
  * @MUTANT_FALLBACK_REASON_NONE: none
- * @MUTANT_FALLBACK_REASON_SILENCE: The daemon was silent for longer than the watchdog's timeout.
+ * @MUTANT_FALLBACK_REASON_SILENCE: The daemon was silent for longer than the watchdog's
+ *	timeout.
  * @MUTANT_FALLBACK_REASON_INIT_REFUSED: The arm replaced itself during its own init.
  */
 enum mutant_fallback_reason {
@@ -151,8 +158,10 @@ enum mutant_fallback_reason {
 /**
  * enum mutant_flow_flags - How a flow stands.
  * @MUTANT_FLOW_FLAGS_PINNED: Commands of select leave the flow alone until it is unpinned.
- * @MUTANT_FLOW_FLAGS_STEERED: A select reached the flow and its sender has not been silent since.
- * @MUTANT_FLOW_FLAGS_FALLEN_BACK: The flow runs the fallback arm, and waits for the next select.
+ * @MUTANT_FLOW_FLAGS_STEERED: A select reached the flow and its sender has not been silent
+ *	since.
+ * @MUTANT_FLOW_FLAGS_FALLEN_BACK: The flow runs the fallback arm, and waits for the next
+ *	select.
  * @MUTANT_FLOW_FLAGS_APP_LIMITED: The last rate sample was limited by the application.
  */
 enum mutant_flow_flags {
@@ -345,8 +354,8 @@ struct mutant_stat {
 };
 
 /**
- * struct mutant_credit - What belongs to one epoch (the time between two switches): the samples
- *	whose data was sent (ACK time − RTT) while that epoch's arm was active.
+ * struct mutant_credit - What belongs to one epoch (the time between two switches): the
+ *	samples whose data was sent (ACK time − RTT) while that epoch's arm was active.
  * @epoch: The flow's switches before this epoch began.
  * @arm: Arm of the epoch. 0 marks an unused slot.
  * @reserved: Always 0.
@@ -357,8 +366,8 @@ struct mutant_stat {
  * @delivered: Packets delivered.
  * @lost: Packets marked lost.
  * @acked_bytes: Goodput: bytes newly acknowledged.
- * @time_ns: From the previous ACK of the flow to each of these, summed: the time in which this was
- *	delivered.
+ * @time_ns: From the previous ACK of the flow to each of these, summed: the time in which this
+ *	was delivered.
  */
 struct mutant_credit {
 	__u32 epoch;
@@ -372,6 +381,28 @@ struct mutant_credit {
 	__u64 lost;
 	__u64 acked_bytes;
 	__u64 time_ns;
+};
+
+/**
+ * struct mutant_echo - The fate of what a flow sent under one control of the law window: of
+ *	the packets from the one at which the control was taken up to the one at which the next was,
+ *	give or take what one ACK acknowledges.
+ * @number: Of the control, as its sender said; see control-law.
+ * @delivered: Packets delivered.
+ * @lost: Packets marked lost.
+ * @sending_us: Time in which they were sent, µs.
+ * @acking_us: Time in which their ACKs came, µs. 0 marks an unused slot.
+ * @reserved: Always 0.
+ * @rtt_us_sum: Sum of the RTT of each packet delivered, µs.
+ */
+struct mutant_echo {
+	__u32 number;
+	__u32 delivered;
+	__u32 lost;
+	__u32 sending_us;
+	__u32 acking_us;
+	__u32 reserved;
+	__u64 rtt_us_sum;
 };
 
 /**
@@ -416,6 +447,7 @@ struct mutant_credit {
  * @in_flight_stat: Packets in flight.
  * @throughput_stat: Rate samples, bytes per second.
  * @credit: Oldest epoch first.
+ * @echo: The last echoes of the flow's life, oldest first.
  */
 struct mutant_record {
 	__u64 cookie;
@@ -458,6 +490,7 @@ struct mutant_record {
 	struct mutant_stat in_flight_stat;
 	struct mutant_stat throughput_stat;
 	struct mutant_credit credit[MUTANT_CREDITS_MAX];
+	struct mutant_echo echo[MUTANT_ECHOES_MAX];
 };
 
 /**

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The parts of the echoes that run once for a control; mutant_echo.h explains the whole. */
+#include "mutant_echo.h"
+
+static struct mutant_mark *mark_of(struct mutant_echoes *e, u32 number)
+{
+	return &e->mark[number & MUTANT_MARK_MASK];
+}
+
+/* Another arm has run in between: its packets are nobody's echo. */
+static bool stale(struct mutant_echoes *e, u32 epoch)
+{
+	if (likely(e->epoch == epoch))
+		return false;
+	e->epoch = epoch;
+	e->made = 0;
+	e->answered = 0;
+	return true;
+}
+
+/* From @mark on, what is sent belongs to another control. */
+void mutant_echo_mark(struct mutant_echoes *e, u32 epoch, const struct mutant_mark *mark)
+{
+	stale(e, epoch);
+	if (e->made - e->answered == MUTANT_MARK_MASK)
+		return;
+	if (e->made == e->answered)
+		e->next = mark->sent;
+	*mark_of(e, e->made++) = *mark;
+}
+
+/*
+ * Answer every mark that the ACK resolves. True if that ends an echo, the last one if several;
+ * those that ended with it have nothing of their own.
+ */
+bool mutant_echo_answer(struct mutant_echoes *e, u32 epoch, const struct mutant_heard *heard,
+			struct mutant_echo *echo)
+{
+	u32 resolved = heard->delivered + heard->lost;
+	bool ended = false;
+
+	if (stale(e, epoch))
+		return false;
+	if (e->answered) {
+		echo->number = mark_of(e, e->answered - 1)->number;
+		echo->delivered = heard->delivered - e->delivered;
+		echo->lost = heard->lost - e->lost;
+		echo->sending_us = heard->sent_us - e->sent_us;
+		echo->acking_us = heard->now_us - e->ack_us;
+		echo->reserved = 0;
+		echo->rtt_us_sum = e->rtt_us_sum;
+		/* After losses nothing newer than before may have come back. */
+		ended = echo->delivered && heard->sent_us > e->sent_us &&
+			heard->now_us > e->ack_us;
+	}
+	do {
+		e->answered++;
+		e->next = mark_of(e, e->answered)->sent;
+	} while (e->answered != e->made && (s32)(resolved - e->next) >= 0);
+	e->delivered = heard->delivered;
+	e->lost = heard->lost;
+	e->ack_us = heard->now_us;
+	e->sent_us = heard->sent_us;
+	e->rtt_us_sum = 0;
+	return ended;
+}
+
+/* Put an echo behind those that a record holds. */
+void mutant_echo_put(struct mutant_record *rec, const struct mutant_echo *echo)
+{
+	memmove(&rec->echo[0], &rec->echo[1], sizeof(rec->echo) - sizeof(*echo));
+	rec->echo[MUTANT_ECHOES_MAX - 1] = *echo;
+}

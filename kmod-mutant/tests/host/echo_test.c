@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The echoes against what was sent and when. */
+#include <stdlib.h>
+
+#include "mutant_echo.h"
+#include "tests.h"
+
+#define PACKETS		200000
+#define CONTROLS	4000
+
+static struct mutant_echoes echoes;
+static struct mutant_record record;
+
+static void mark(u32 epoch, u32 number, u32 sent)
+{
+	const struct mutant_mark made = { .sent = sent, .number = number };
+
+	mutant_echo_mark(&echoes, epoch, &made);
+}
+
+static bool hear(u32 epoch, const struct mutant_heard *heard, struct mutant_echo *echo)
+{
+	return mutant_echo_heard(&echoes, heard) &&
+	       mutant_echo_answer(&echoes, epoch, heard, echo);
+}
+
+static void test_one_echo(void)
+{
+	struct mutant_heard heard = { .rtt_us = 50 };
+	struct mutant_echo echo;
+
+	memset(&echoes, 0, sizeof(echoes));
+	mark(0, 7, 10);
+	mark(0, 8, 30);
+	heard.now_us = 990;
+	heard.acked = heard.delivered = 9;
+	CHECK(!hear(0, &heard, &echo));
+	heard.now_us = 1000;
+	heard.sent_us = 900;
+	heard.acked = 1;
+	heard.delivered = 10;
+	CHECK(!hear(0, &heard, &echo));
+	heard.now_us = 1020;
+	heard.sent_us = 930;
+	heard.acked = 12;
+	heard.delivered = 22;
+	heard.lost = 4;
+	heard.rtt_us = 60;
+	CHECK(!hear(0, &heard, &echo));
+	heard.now_us = 1070;
+	heard.sent_us = 940;
+	heard.acked = 4;
+	heard.delivered = 26;
+	heard.rtt_us = -1;
+	CHECK(hear(0, &heard, &echo));
+	CHECK(echo.number == 7 && echo.delivered == 16 && echo.lost == 4);
+	CHECK(echo.sending_us == 40 && echo.acking_us == 70 && echo.rtt_us_sum == 16 * 60);
+}
+
+/*
+ * Packets that leave at the rate of their control come back one by one or three together; each echo
+ * tells the rate within what the ends of its ACKs leave open, and which control it was.
+ */
+static void test_against_packets(void)
+{
+	static u32 sent_us[PACKETS], control[PACKETS], gap_us[CONTROLS];
+	u32 made = 0, ended = 0, wrong = 0, sent, resolved, in_flight = 50, before = ~0U;
+	struct mutant_heard heard = { .rtt_us = 1000 };
+	struct mutant_echo echo;
+
+	memset(&echoes, 0, sizeof(echoes));
+	for (sent = 0, resolved = 0; sent < PACKETS && made < CONTROLS; sent++) {
+		if (!random_below(30)) {
+			gap_us[made] = 500 + random_below(1000);
+			mark(0, made++, sent);
+		}
+		sent_us[sent] = (sent ? sent_us[sent - 1] : 0) + (made ? gap_us[made - 1] : 700);
+		control[sent] = made - 1;
+		if (sent < in_flight + resolved + random_below(3))
+			continue;
+		heard.acked = sent - in_flight - resolved;
+		resolved = sent - in_flight;
+		if (heard.acked && !random_below(50)) {
+			heard.lost++;
+			heard.acked--;
+		}
+		heard.delivered = resolved - heard.lost;
+		heard.now_us = sent_us[sent];
+		heard.sent_us = resolved ? sent_us[resolved - 1] : 0;
+		if (!hear(0, &heard, &echo))
+			continue;
+		ended++;
+		wrong += before != ~0U && echo.number <= before;
+		/* What is counted and what is timed are the same packets. */
+		wrong += abs((int)(echo.sending_us - (echo.delivered + echo.lost) * gap_us[echo.number])) >
+			 4 * 1000;
+		wrong += echo.rtt_us_sum != echo.delivered * 1000ULL;
+		wrong += control[resolved - 1] < echo.number;
+		before = echo.number;
+	}
+	CHECK(!wrong);
+	CHECK(ended > made * 3 / 4);
+}
+
+static void test_another_arm(void)
+{
+	struct mutant_heard heard = { .rtt_us = 50, .now_us = 1000, .sent_us = 500 };
+	struct mutant_echo echo;
+
+	memset(&echoes, 0, sizeof(echoes));
+	mark(0, 1, 10);
+	mark(0, 2, 20);
+	heard.acked = heard.delivered = 10;
+	CHECK(!hear(0, &heard, &echo));
+	/* Nobody's ACK, though it resolves the second mark. */
+	heard.acked = 10;
+	heard.delivered = 20;
+	CHECK(!hear(2, &heard, &echo));
+	mark(2, 50, 30);
+	mark(2, 51, 40);
+	heard.now_us = 3000;
+	heard.sent_us = 600;
+	heard.delivered = 30;
+	CHECK(!hear(2, &heard, &echo));
+	heard.now_us = 4000;
+	heard.sent_us = 800;
+	heard.delivered = 40;
+	CHECK(hear(2, &heard, &echo));
+	CHECK(echo.number == 50 && echo.delivered == 10);
+	CHECK(echo.acking_us == 1000 && echo.sending_us == 200);
+}
+
+static void test_too_many_marks(void)
+{
+	struct mutant_heard heard = { .rtt_us = 50 };
+	struct mutant_echo echo;
+	u32 i, ended = 0;
+
+	memset(&echoes, 0, sizeof(echoes));
+	for (i = 0; i < 3 * MUTANT_MARKS; i++)
+		mark(0, i, 10 * (i + 1));
+	for (i = 0; i < 3 * MUTANT_MARKS; i++) {
+		heard.acked = 10;
+		heard.delivered += 10;
+		heard.now_us += 700;
+		heard.sent_us += 600;
+		if (!hear(0, &heard, &echo))
+			continue;
+		CHECK(echo.number == ended && echo.delivered == 10 && echo.acking_us == 700);
+		ended++;
+	}
+	CHECK(ended == MUTANT_MARK_MASK - 1);
+	/* The control before the first mark that was not made goes on until the next one. */
+	mark(0, 1000, heard.delivered);
+	heard.acked = 0;
+	CHECK(hear(0, &heard, &echo));
+	CHECK(echo.number == MUTANT_MARK_MASK - 1 && echo.delivered == 10 * (2 * MUTANT_MARKS + 1));
+}
+
+/* Several marks by one ACK, controls under which nothing was sent, and ACKs of nothing newer. */
+static void test_empty_echoes(void)
+{
+	struct mutant_heard heard = { .rtt_us = 50, .now_us = 1000, .sent_us = 500 };
+	struct mutant_echo echo;
+
+	memset(&echoes, 0, sizeof(echoes));
+	mark(0, 1, 10);
+	mark(0, 2, 10);
+	mark(0, 3, 10);
+	heard.acked = heard.delivered = 10;
+	CHECK(!hear(0, &heard, &echo));
+	mark(0, 4, 20);
+	mark(0, 5, 25);
+	heard.now_us = 9000;
+	heard.sent_us = 8000;
+	heard.acked = 20;
+	heard.delivered = 30;
+	CHECK(hear(0, &heard, &echo));
+	CHECK(echo.number == 3 && echo.delivered == 20 && echo.acking_us == 8000);
+	mark(0, 6, 35);
+	heard.now_us = 9500;
+	heard.delivered = 35;
+	CHECK(!hear(0, &heard, &echo));
+}
+
+static void test_record(void)
+{
+	struct mutant_echo echo = { .number = 1 };
+
+	memset(&record, 0, sizeof(record));
+	for (echo.number = 1; echo.number <= 5; echo.number++)
+		mutant_echo_put(&record, &echo);
+	CHECK(record.echo[0].number == 4 && record.echo[1].number == 5);
+}
+
+void test_echoes(void)
+{
+	test_one_echo();
+	test_against_packets();
+	test_another_arm();
+	test_too_many_marks();
+	test_empty_echoes();
+	test_record();
+}
