@@ -21,8 +21,8 @@ MEMORY: Final = 400.0
 """Echoes over which the average reaches (12 s)."""
 BOUND: Final = 1.25
 """Changes of rate or throughput beyond this factor, either way, count as this factor (§3.4)."""
-PRIOR: Final = 0.5
-"""The share that is assumed while nothing is known: the one at which Eq. 6 gives the mean."""
+PRIOR: Final = 0.2
+"""The share that is assumed while nothing is known: a newcomer's, which is to grow."""
 PRIOR_WEIGHT: Final = 0.002
 """Of the prior against the averaged denominator."""
 _KNOWN_WEIGHT: Final = 0.02

@@ -62,9 +62,9 @@ CONFIG: Final = Td3Config(
     trace=0.8,
     random_frames=700,
     critics_first=1_000,
+    action_weight=0.05,
 )
-ACTION_WEIGHT: Final = 0.05
-"""Table 6's "action control coefficient", of which the paper says no more."""
+"""Table 6, and what it leaves open; of its "action control coefficient", 0.05, the paper says no more."""
 SETTLE_AFTER: Final = 88 * 300
 """Gradient steps: the last twelve episodes."""
 HELD_OUT_EPISODES: Final = 6
@@ -114,7 +114,6 @@ class SpineTrainer:
             size,
             trunk=(Layer("lstm", 128),),
             penalty=PIT_STOP_PENALTY,
-            action_weight=ACTION_WEIGHT,
             settle_after=SETTLE_AFTER,
             config=CONFIG,
             seed=seed,
@@ -143,7 +142,6 @@ class SpineTrainer:
             "scales": [asdict(scale) for scale in SCALES[self._law]],
             "loss_weight": LOSS_WEIGHT,
             "delay_tolerance": DELAY_TOLERANCE,
-            "action_weight": ACTION_WEIGHT,
             "settle_after": SETTLE_AFTER,
             "pit_stop_penalty": PIT_STOP_PENALTY,
         }

@@ -124,8 +124,6 @@ class HierarchicalTd3(Td3):
 
     Args:
         penalty: what a trigger costs of the reward (α_psp).
-        action_weight: of the squares of a new sub-policy in the actor's loss; it keeps tanh out of where it
-            is flat.
         settle_after: gradient steps after which only the trigger and the critics go on learning, and new
             sub-policies are no longer explored: the trigger meets the generator that it will serve.
     """
@@ -137,14 +135,12 @@ class HierarchicalTd3(Td3):
         *,
         trunk: Sequence[Layer],
         penalty: float,
-        action_weight: float,
         settle_after: int,
         config: Td3Config,
         seed: int,
         device: str = "cpu",
     ) -> None:
         self._penalty = penalty
-        self._action_weight = action_weight
         self._settle_after = settle_after
         self.hierarchy = actor
         super().__init__(
@@ -204,4 +200,4 @@ class HierarchicalTd3(Td3):
             gains = [judge.value(seen, smoothed) - judge.value(seen, kept) for judge, seen in known]
             gain = torch.minimum(*gains)
         value = critic.value(features, proposed) + probability[..., 0] * gain
-        return value - self._action_weight * fresh.square().sum(dim=2)
+        return value - self.config.action_weight * fresh.square().sum(dim=2)

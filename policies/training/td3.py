@@ -69,6 +69,9 @@ class Td3Config:
     """What an actor's step leaves of the running average of its weights, which is what acts without
     exploration and is exported: from step to step a single actor's behaviour still jumps."""
     gradient_clip: float = 10.0
+    action_weight: float = 0.0
+    """Of the actions' squares in the actor's loss: it keeps tanh out of where it is flat, and reactions no
+    stronger than they pay."""
 
 
 class Td3:
@@ -234,7 +237,8 @@ class Td3:
 
     def _actor_value(self, batch: Batch, features: Tensor, critic: Critic) -> Tensor:
         """What the actor is to increase, shape (batch, steps + 1), given the critic's features."""
-        return critic.value(features, self._actions_of(self.actor, batch))
+        actions = self._actions_of(self.actor, batch)
+        return critic.value(features, actions) - self.config.action_weight * actions.square().sum(dim=2)
 
     def _actions_of(self, actor: SequenceNetwork, batch: Batch) -> Tensor:
         """Actions at the frames after the burn-in, shape (batch, steps + 1, action_size)."""

@@ -133,11 +133,12 @@ def test_windows_move_by_alpha_and_stay_within_bounds(
 @pytest.mark.parametrize("wanted", [-0.4, -0.1, 0.0, 0.3])
 def test_exploration_leaves_the_mean(wanted: float) -> None:
     made = signals()
+    made.occupancy.assume(FLOWS, np.full(3, 0.5))
     actions = np.full((3, 2), (wanted / (1.0 - RADIUS_MIN), -1.0), np.float32)
     moves = []
     before = np.full((3, 1), 100.0)
     for index in range(200):
-        # Unheard of, the occupancy stays at a half, where Eq. 6 gives μ.
+        # The occupancy stays at a half, where Eq. 6 gives μ, as nothing is heard of.
         seen = interval(index, echo(0, RATES * 10), echo(-1, RATES * 10))
         after = made.control(FLOWS, seen, actions)
         moves.append(np.log(after / before).ravel())

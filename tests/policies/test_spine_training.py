@@ -119,13 +119,12 @@ def test_what_was_recorded_for_an_interval_without_trigger_is_what_was_in_force(
 
 @pytest.mark.parametrize("settle_after", [0, 100])
 def test_at_the_end_only_the_trigger_learns(settle_after: int) -> None:
-    config = Td3Config(batch=4, steps=2, burn_in=1, replay=16)
+    config = Td3Config(batch=4, steps=2, burn_in=1, replay=16, action_weight=0.05)
     agent = HierarchicalTd3(
         actor(),
         13,
         trunk=(),
         penalty=0.03,
-        action_weight=0.05,
         settle_after=settle_after,
         config=config,
         seed=1,
