@@ -49,7 +49,7 @@ class Occupancy:
 
     def assume(self, slots: Ints, ratio: Floats) -> None:
         """As if these shares, shape (n,), had been told by `MEMORY` echoes already."""
-        self._numerator[slots] = ratio * _KNOWN_WEIGHT
+        self._numerator[slots] = ratio * (_KNOWN_WEIGHT + PRIOR_WEIGHT) - PRIOR * PRIOR_WEIGHT
         self._denominator[slots] = _KNOWN_WEIGHT
 
     def update(self, slots: Ints, echo: Echo, previous: Echo, probe: Floats) -> None:
