@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Echoes: the fate of what a flow sent under each of its controls (Jury section 3.1, LTP section 4).
+ * Echoes: the fate of what a flow sent under each of its controls (Jury section 3.1, LTP
+ * section 4).
  *
- * A policy that moves its window by 2.5 % learns from the answer only where what it sent is cut at
- * the packet from which the new window held. Steps are too coarse for that, and counts of what was
- * sent by then: of 16 packets one is 6 %. So a flow that takes a control only makes a mark, how much
- * it has sent. The ACK that finds all of that delivered or lost answers it, and tells when the newest
- * packet that it acknowledges was sent and when that came back. What lies between two such ACKs is an
- * echo: the rate at which some packets left, and that at which the same packets arrived.
+ * A policy that moves its window by 2.5 % learns from the answer only where what it sent is cut
+ * at the packet from which the new window held. Steps are too coarse for that, and counts of
+ * what was sent by then: of 16 packets one is 6 %. So a flow that takes a control only makes a
+ * mark, how much it has sent. The ACK that finds all of that delivered or lost answers it, and
+ * tells when the newest packet that it acknowledges was sent and when that came back. What lies
+ * between two such ACKs is an echo: the rate at which some packets left, and that at which the
+ * same packets arrived.
  *
- * "Resolved" is what was delivered or lost, and all that was sent comes to that; counts are running
- * totals that wrap, as in struct tcp_sock. Marks that would be too many are not made, and the echo
- * before them goes on. The socket's lock orders everything here. Pure logic, tested on the host.
+ * "Resolved" is what was delivered or lost, and all that was sent comes to that; counts are
+ * running totals that wrap, as in struct tcp_sock. Marks that would be too many are not made,
+ * and the echo before them goes on. The socket's lock orders everything here. Pure logic,
+ * tested on the host.
  */
 #ifndef _MUTANT_ECHO_H
 #define _MUTANT_ECHO_H

@@ -33,7 +33,8 @@ static void test_one_echo(void)
 	mark(0, 7, 10);
 	mark(0, 8, 30);
 	heard.now_us = 990;
-	heard.acked = heard.delivered = 9;
+	heard.acked = 9;
+	heard.delivered = 9;
 	CHECK(!hear(0, &heard, &echo));
 	heard.now_us = 1000;
 	heard.sent_us = 900;
@@ -110,7 +111,8 @@ static void test_another_arm(void)
 	memset(&echoes, 0, sizeof(echoes));
 	mark(0, 1, 10);
 	mark(0, 2, 20);
-	heard.acked = heard.delivered = 10;
+	heard.acked = 10;
+	heard.delivered = 10;
 	CHECK(!hear(0, &heard, &echo));
 	/* Nobody's ACK, though it resolves the second mark. */
 	heard.acked = 10;
@@ -167,7 +169,8 @@ static void test_empty_echoes(void)
 	mark(0, 1, 10);
 	mark(0, 2, 10);
 	mark(0, 3, 10);
-	heard.acked = heard.delivered = 10;
+	heard.acked = 10;
+	heard.delivered = 10;
 	CHECK(!hear(0, &heard, &echo));
 	mark(0, 4, 20);
 	mark(0, 5, 25);
