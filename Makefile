@@ -80,7 +80,8 @@ compare-ltp: $(STAMPS)/train ## LTP beside its variants, trained alike in each r
 	done
 
 train-jury: $(STAMPS)/train ## Train Jury
-	@$(TRAIN).jury.train --out .cache/train/jury --seeds 1 2 3 --resume --export policies/jury/jury.npz
+	@$(TRAIN).jury.train --out .cache/train/jury --seeds 1 2 3 --choose 1 --resume \
+		--export policies/jury/jury.npz
 
 train-spine: $(STAMPS)/train ## Train Spine, and Spine-Cubic
 	@$(TRAIN).spine.train --out .cache/train/spine --seeds 1 2 3 --resume --export policies/spine/spine.npz

@@ -32,7 +32,7 @@ class Utility:
 
     delta: float = 0.5
     beta: float = 0.5
-    scale: float = 4.5
+    scale: float = 6.0
     sending: bool = False
 
     def __call__(

@@ -106,6 +106,7 @@ def parser(name: str, description: str | None) -> argparse.ArgumentParser:
     made.add_argument(
         "--export", type=Path, metavar="FILE", help="write the best seed's weights, card and curve"
     )
+    made.add_argument("--choose", type=int, metavar="SEED", help="export this seed's weights instead")
     made.add_argument("--device", default="cpu", help="PyTorch's device (cpu)")
     made.add_argument("--json", action="store_true", help="print the results as JSON")
     return made
@@ -129,7 +130,10 @@ def run(trainer: Trainer[A], options: argparse.Namespace) -> int:
         results = {str(seed): asdict(outcome) for seed, outcome in outcomes.items()}
         (options.out / "results.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
         if options.export is not None:
-            seeds = sorted(outcomes, key=lambda seed: -outcomes[seed].figures[CHOSEN_BY])
+            # The one that is chosen first, on the card too.
+            seeds = sorted(
+                outcomes, key=lambda seed: (seed != options.choose, -outcomes[seed].figures[CHOSEN_BY])
+            )
             card = _card(trainer, schedule, seeds, outcomes)
             save(options.export, trainer.networks(agents[seeds[0]]), card)
             beside = options.export.with_name(f"{options.export.stem}-curve.png")
@@ -148,6 +152,8 @@ def _check(options: argparse.Namespace) -> None:
         raise InvalidValueError("--validate-every", options.validate_every, "1 or more")
     if len(set(options.seeds)) < len(options.seeds) or min(options.seeds) < 0:
         raise InvalidValueError("--seeds", options.seeds, "different numbers, 0 or more")
+    if options.choose is not None and options.choose not in options.seeds:
+        raise InvalidValueError("--choose", options.choose, "one of --seeds")
 
 
 def _one_seed(

@@ -69,6 +69,11 @@ def test_two_seeds_are_trained_and_the_better_one_is_exported(tmp_path: Path) ->
         1,
     )
     assert (out / "curve.png").read_bytes().startswith(b"\x89PNG")
+    worse = min(rewards, key=rewards.__getitem__)
+    again = ("--out", out, "--seeds", 4, 5, "--validate-every", 2, "--resume", "--export", weights)
+    assert train(*again, "--choose", worse) == 0
+    chosen = load(weights)[1]
+    assert (chosen["seeds"][0], chosen["results"]["reward"]) == (worse, rewards[worse])
 
 
 def test_a_resumed_command_gives_what_the_uninterrupted_one_gives(tmp_path: Path) -> None:
@@ -80,7 +85,9 @@ def test_a_resumed_command_gives_what_the_uninterrupted_one_gives(tmp_path: Path
     assert first["figures"] == second["figures"]
 
 
-@pytest.mark.parametrize("wrong", [("--episodes", 0), ("--seeds", 1, 1), ("--validate-every", 0)])
+@pytest.mark.parametrize(
+    "wrong", [("--episodes", 0), ("--seeds", 1, 1), ("--validate-every", 0), ("--choose", 2)]
+)
 def test_wrong_arguments_are_named(
     wrong: tuple[object, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
