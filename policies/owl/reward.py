@@ -56,8 +56,8 @@ class Utility:
 
 OWL = Utility()
 """δ = β = 0.5 (§VII-A)."""
-OWL_LOSS = Utility(delta=0.7, beta=0.0, sending=True)
-"""β = 0; δ = 0.7 as in §VII-D."""
+OWL_LOSS = Utility(delta=0.7, beta=0.0, scale=4.5, sending=True)
+"""β = 0; δ = 0.7 as in §VII-D. Without delay the scale is that of the rewards alone, and the learning rate's."""
 
 
 def equilibrium(capacity: float, deltas: Sequence[float]) -> Floats:
