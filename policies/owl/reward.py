@@ -57,7 +57,7 @@ class Utility:
 OWL = Utility()
 """δ = β = 0.5 (§VII-A)."""
 OWL_LOSS = Utility(delta=0.7, beta=0.0, scale=4.5, sending=True)
-"""β = 0; δ = 0.7 as in §VII-D. Without delay the scale is that of the rewards alone, and the learning rate's."""
+"""β = 0; δ = 0.7 as in §VII-D. Without delay the scale is no more than the size of the rewards."""
 
 
 def equilibrium(capacity: float, deltas: Sequence[float]) -> Floats:
