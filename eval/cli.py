@@ -14,6 +14,7 @@ from typing import Final
 from rich.console import Console
 
 import ltp_switcher
+from ltp_switcher.artifacts import revision
 from ltp_switcher.errors import ConfigError, LtpSwitcherError
 from ltp_switcher.eval import cost, demo, tables, teams
 from ltp_switcher.eval.batch import default_parallel, run_batch
@@ -110,7 +111,7 @@ def _cost(arguments: argparse.Namespace, console: Console, progress: Console) ->
 
 
 def _claims(arguments: argparse.Namespace, console: Console, progress: Console) -> None:
-    from ltp_switcher.eval.claims.report import claims_table, draw_sweep
+    from ltp_switcher.eval.claims.report import claims_page, claims_table, draw_sweep
     from ltp_switcher.eval.claims.runner import run_claims
     from ltp_switcher.eval.claims.table import find_claims
 
@@ -123,6 +124,8 @@ def _claims(arguments: argparse.Namespace, console: Console, progress: Console) 
     out.mkdir(parents=True, exist_ok=True)
     text = _json_text([one.to_dict() for one in reached])
     (out / "claims.json").write_text(text)
+    how = f"`ltp-eval claims{' --quick' * arguments.quick}`, Linux {arguments.kernel}, revision {revision()}"
+    (out / "claims.md").write_text(claims_page(reached, how))
     for one in reached:
         if one.claim.sweep is not None and one.figures:
             draw_sweep(out / f"{one.claim.name}.png", one)

@@ -23,11 +23,36 @@ def claims_table(reached: Sequence[Reached]) -> Table:
     table.add_column("")
     table.add_column("beside it")
     for one in reached:
-        rows = [_row(figure, one.figures) for figure in one.figures if figure.target is not None]
-        rows += [[scheme, "not available", "", "", "", reason] for scheme, reason in one.missing.items()]
-        for i, row in enumerate(rows):
-            table.add_row(one.claim.text if i == 0 else "", *row, end_section=i + 1 == len(rows))
+        rows = _rows(one)
+        for i, (*row, verdict, beside) in enumerate(rows):
+            coloured = {"met": "[green]met[/green]", "missed": "[red]missed[/red]"}.get(verdict, verdict)
+            first = one.claim.text if i == 0 else ""
+            table.add_row(first, *row, coloured, beside, end_section=i + 1 == len(rows))
     return table
+
+
+def claims_page(reached: Sequence[Reached], how: str) -> str:
+    """The same as a page of Markdown; `how` says what was run."""
+    lines = [
+        "# What the learned arms' papers claim, beside what is reached",
+        "",
+        how,
+        "",
+        "| claim | scheme | figure | target | reached | | beside it |",
+        "|---|---|---|---|---:|---|---|",
+    ]
+    for one in reached:
+        for i, (*row, verdict, beside) in enumerate(_rows(one)):
+            shown = "**missed**" if verdict == "missed" else verdict
+            cells = (one.claim.text if i == 0 else "", *row, shown, beside)
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _rows(one: Reached) -> list[list[str]]:
+    """A row for each figure with a target, and for each scheme that could not run."""
+    rows = [_row(figure, one.figures) for figure in one.figures if figure.target is not None]
+    return rows + [[scheme, "not available", "", "", "", reason] for scheme, reason in one.missing.items()]
 
 
 def _row(figure: Figure, figures: Iterable[Figure]) -> list[str]:
@@ -38,7 +63,7 @@ def _row(figure: Figure, figures: Iterable[Figure]) -> list[str]:
         for other in figures
         if other.target is None and _quantity(other) == _quantity(figure)
     ]
-    verdict = "[green]met[/green]" if met else "[red]missed[/red]"
+    verdict = "met" if met else "missed"
     return [figure.scheme, figure.what, str(target), f"{figure.value:.3g}", verdict, ", ".join(beside)]
 
 

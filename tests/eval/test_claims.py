@@ -143,6 +143,9 @@ def test_the_command_writes_what_it_prints(
     assert printed == json.loads((out / "claims.json").read_text())
     first: Mapping[str, object] = printed[0]["figures"][0]
     assert first == {"scheme": "ltp", "what": "utilisation", "value": 0.95, "target": "≥ 0.92", "met": True}
+    page = (out / "claims.md").read_text()
+    assert "`ltp-eval claims --quick`, Linux 6.1, revision " in page
+    assert "| ltp | utilisation | ≥ 0.92 | 0.95 | met |" in page
     assert (out / "spine-interval.png").is_file()
     assert cli.main(["claims", "ltp-one-flo"]) == 1
     assert "ltp-one-flow" in capsys.readouterr().err
