@@ -87,7 +87,8 @@ def draw_sweep(path: Path, reached: Reached) -> None:
     for label in reached.results.paths:
         factor, _, value = label.partition(" ")
         points.setdefault(factor, []).append((float(value), label))
-    canvas = Canvas(figsize=(3.4 * len(points) + 1.2, 3.6), layout="constrained")
+    width_in = 3.4 * len(points) + 1.2
+    canvas = Canvas(figsize=(width_in, 3.6), layout="constrained")
     panels = canvas.subplots(1, len(points), sharey=True, squeeze=False)[0]
     for panel, (factor, values) in zip(panels, points.items(), strict=True):
         for scheme in reached.results.schemes:
@@ -97,7 +98,8 @@ def draw_sweep(path: Path, reached: Reached) -> None:
         panel.set(xlabel=_UNITS.get(factor, factor), ylim=(0, None))
         panel.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylabel(caption)
-    canvas.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=8, frameon=False)
+    entries = panels[0].get_legend_handles_labels()
+    canvas.legend(*entries, loc="outside upper center", ncols=min(8, int(width_in / 1.1)), frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)
     canvas.savefig(path, dpi=150)
 
