@@ -24,6 +24,17 @@ static bool hear(u32 epoch, const struct mutant_heard *heard, struct mutant_echo
 	       mutant_echo_answer(&echoes, epoch, heard, echo);
 }
 
+/* The next ACK delivers @acked packets, of which the newest left at @sent_us. */
+static bool ack(u32 epoch, struct mutant_heard *heard, u64 now_us, u64 sent_us, u32 acked,
+		struct mutant_echo *echo)
+{
+	heard->now_us = now_us;
+	heard->sent_us = sent_us;
+	heard->acked = acked;
+	heard->delivered += acked;
+	return hear(epoch, heard, echo);
+}
+
 static void test_one_echo(void)
 {
 	struct mutant_heard heard = { .rtt_us = 50 };
@@ -32,28 +43,13 @@ static void test_one_echo(void)
 	memset(&echoes, 0, sizeof(echoes));
 	mark(0, 7, 10);
 	mark(0, 8, 30);
-	heard.now_us = 990;
-	heard.acked = 9;
-	heard.delivered = 9;
-	CHECK(!hear(0, &heard, &echo));
-	heard.now_us = 1000;
-	heard.sent_us = 900;
-	heard.acked = 1;
-	heard.delivered = 10;
-	CHECK(!hear(0, &heard, &echo));
-	heard.now_us = 1020;
-	heard.sent_us = 930;
-	heard.acked = 12;
-	heard.delivered = 22;
+	CHECK(!ack(0, &heard, 990, 0, 9, &echo));
+	CHECK(!ack(0, &heard, 1000, 900, 1, &echo));
 	heard.lost = 4;
 	heard.rtt_us = 60;
-	CHECK(!hear(0, &heard, &echo));
-	heard.now_us = 1070;
-	heard.sent_us = 940;
-	heard.acked = 4;
-	heard.delivered = 26;
+	CHECK(!ack(0, &heard, 1020, 930, 12, &echo));
 	heard.rtt_us = -1;
-	CHECK(hear(0, &heard, &echo));
+	CHECK(ack(0, &heard, 1070, 940, 4, &echo));
 	CHECK(echo.number == 7 && echo.delivered == 16 && echo.lost == 4);
 	CHECK(echo.sending_us == 40 && echo.acking_us == 70 && echo.rtt_us_sum == 16 * 60);
 }
@@ -105,29 +101,19 @@ static void test_against_packets(void)
 
 static void test_another_arm(void)
 {
-	struct mutant_heard heard = { .rtt_us = 50, .now_us = 1000, .sent_us = 500 };
+	struct mutant_heard heard = { .rtt_us = 50 };
 	struct mutant_echo echo;
 
 	memset(&echoes, 0, sizeof(echoes));
 	mark(0, 1, 10);
 	mark(0, 2, 20);
-	heard.acked = 10;
-	heard.delivered = 10;
-	CHECK(!hear(0, &heard, &echo));
+	CHECK(!ack(0, &heard, 1000, 500, 10, &echo));
 	/* Nobody's ACK, though it resolves the second mark. */
-	heard.acked = 10;
-	heard.delivered = 20;
-	CHECK(!hear(2, &heard, &echo));
+	CHECK(!ack(2, &heard, 1000, 500, 10, &echo));
 	mark(2, 50, 30);
 	mark(2, 51, 40);
-	heard.now_us = 3000;
-	heard.sent_us = 600;
-	heard.delivered = 30;
-	CHECK(!hear(2, &heard, &echo));
-	heard.now_us = 4000;
-	heard.sent_us = 800;
-	heard.delivered = 40;
-	CHECK(hear(2, &heard, &echo));
+	CHECK(!ack(2, &heard, 3000, 600, 10, &echo));
+	CHECK(ack(2, &heard, 4000, 800, 10, &echo));
 	CHECK(echo.number == 50 && echo.delivered == 10);
 	CHECK(echo.acking_us == 1000 && echo.sending_us == 200);
 }
@@ -141,12 +127,8 @@ static void test_too_many_marks(void)
 	memset(&echoes, 0, sizeof(echoes));
 	for (i = 0; i < 3 * MUTANT_MARKS; i++)
 		mark(0, i, 10 * (i + 1));
-	for (i = 0; i < 3 * MUTANT_MARKS; i++) {
-		heard.acked = 10;
-		heard.delivered += 10;
-		heard.now_us += 700;
-		heard.sent_us += 600;
-		if (!hear(0, &heard, &echo))
+	for (i = 1; i <= 3 * MUTANT_MARKS; i++) {
+		if (!ack(0, &heard, 700 * i, 600 * i, 10, &echo))
 			continue;
 		CHECK(echo.number == ended && echo.delivered == 10 && echo.acking_us == 700);
 		ended++;
@@ -162,28 +144,20 @@ static void test_too_many_marks(void)
 /* Several marks by one ACK, controls under which nothing was sent, and ACKs of nothing newer. */
 static void test_empty_echoes(void)
 {
-	struct mutant_heard heard = { .rtt_us = 50, .now_us = 1000, .sent_us = 500 };
+	struct mutant_heard heard = { .rtt_us = 50 };
 	struct mutant_echo echo;
 
 	memset(&echoes, 0, sizeof(echoes));
 	mark(0, 1, 10);
 	mark(0, 2, 10);
 	mark(0, 3, 10);
-	heard.acked = 10;
-	heard.delivered = 10;
-	CHECK(!hear(0, &heard, &echo));
+	CHECK(!ack(0, &heard, 1000, 500, 10, &echo));
 	mark(0, 4, 20);
 	mark(0, 5, 25);
-	heard.now_us = 9000;
-	heard.sent_us = 8000;
-	heard.acked = 20;
-	heard.delivered = 30;
-	CHECK(hear(0, &heard, &echo));
+	CHECK(ack(0, &heard, 9000, 8000, 20, &echo));
 	CHECK(echo.number == 3 && echo.delivered == 20 && echo.acking_us == 8000);
 	mark(0, 6, 35);
-	heard.now_us = 9500;
-	heard.delivered = 35;
-	CHECK(!hear(0, &heard, &echo));
+	CHECK(!ack(0, &heard, 9500, 8000, 5, &echo));
 }
 
 static void test_record(void)
