@@ -69,14 +69,18 @@ bool mutant_echo_answer(struct mutant_echoes *e, u32 epoch, const struct mutant_
 			struct mutant_echo *echo);
 void mutant_echo_put(struct mutant_record *rec, const struct mutant_echo *echo);
 
-/* Take in an ACK; true if it answers a mark. */
-static __always_inline bool mutant_echo_heard(struct mutant_echoes *e,
-					      const struct mutant_heard *heard)
+/* Take in an ACK; true if it ends an echo. */
+static __always_inline bool mutant_echo_heard(struct mutant_echoes *e, u32 epoch,
+					      const struct mutant_heard *heard,
+					      struct mutant_echo *echo)
 {
 	if (likely(heard->rtt_us >= 0))
 		e->rtt_us = heard->rtt_us;
 	e->rtt_us_sum += (u64)heard->acked * e->rtt_us;
-	return e->answered != e->made && (s32)(heard->delivered + heard->lost - e->next) >= 0;
+	if (likely(e->answered == e->made ||
+		   (s32)(heard->delivered + heard->lost - e->next) < 0))
+		return false;
+	return mutant_echo_answer(e, epoch, heard, echo);
 }
 
 #endif /* _MUTANT_ECHO_H */

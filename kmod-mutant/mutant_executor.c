@@ -59,8 +59,7 @@ static void hear(const struct tcp_sock *tp, struct mutant_flow *f, const struct 
 	struct mutant_step *step;
 	struct mutant_echo echo;
 
-	if (likely(!mutant_echo_heard(&f->echoes, &heard)) ||
-	    !mutant_echo_answer(&f->echoes, f->epochs.newest, &heard, &echo))
+	if (likely(!mutant_echo_heard(&f->echoes, f->epochs.newest, &heard, &echo)))
 		return;
 	step = mutant_step_begin(&f->steps);
 	mutant_echo_put(&step->rec, &echo);

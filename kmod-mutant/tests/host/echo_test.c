@@ -18,12 +18,6 @@ static void mark(u32 epoch, u32 number, u32 sent)
 	mutant_echo_mark(&echoes, epoch, &made);
 }
 
-static bool hear(u32 epoch, const struct mutant_heard *heard, struct mutant_echo *echo)
-{
-	return mutant_echo_heard(&echoes, heard) &&
-	       mutant_echo_answer(&echoes, epoch, heard, echo);
-}
-
 /* The next ACK delivers @acked packets, of which the newest left at @sent_us. */
 static bool ack(u32 epoch, struct mutant_heard *heard, u64 now_us, u64 sent_us, u32 acked,
 		struct mutant_echo *echo)
@@ -32,7 +26,7 @@ static bool ack(u32 epoch, struct mutant_heard *heard, u64 now_us, u64 sent_us, 
 	heard->sent_us = sent_us;
 	heard->acked = acked;
 	heard->delivered += acked;
-	return hear(epoch, heard, echo);
+	return mutant_echo_heard(&echoes, epoch, heard, echo);
 }
 
 static void test_one_echo(void)
@@ -84,7 +78,7 @@ static void test_against_packets(void)
 		heard.delivered = resolved - heard.lost;
 		heard.now_us = sent_us[sent];
 		heard.sent_us = resolved ? sent_us[resolved - 1] : 0;
-		if (!hear(0, &heard, &echo))
+		if (!mutant_echo_heard(&echoes, 0, &heard, &echo))
 			continue;
 		ended++;
 		wrong += before != ~0U && echo.number <= before;
@@ -137,7 +131,7 @@ static void test_too_many_marks(void)
 	/* The control before the first mark that was not made goes on until the next one. */
 	mark(0, 1000, heard.delivered);
 	heard.acked = 0;
-	CHECK(hear(0, &heard, &echo));
+	CHECK(mutant_echo_heard(&echoes, 0, &heard, &echo));
 	CHECK(echo.number == MUTANT_MARK_MASK - 1 && echo.delivered == 10 * (2 * MUTANT_MARKS + 1));
 }
 
