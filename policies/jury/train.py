@@ -72,6 +72,10 @@ class JuryTrainer:
         """See `Trainer`."""
         return {"reward": evaluate(agent, self.environment(), seed=_EVALUATION_SEED, episodes=2)}
 
+    def score(self, agent: Td3, reward: float) -> float:
+        """See `Trainer`."""
+        return reward
+
     def networks(self, agent: Td3) -> Networks:
         """See `Trainer`."""
         stack = stack_of(agent.average)

@@ -96,6 +96,10 @@ class LtpTrainer:
         environment = self._environment(_EVALUATION_PATHS, bounded=False)
         return {"reward": evaluate(agent, environment, seed=_EVALUATION_SEED)}
 
+    def score(self, agent: Td3, reward: float) -> float:
+        """See `Trainer`."""
+        return reward
+
     def networks(self, agent: Td3) -> Networks:
         """See `Trainer`."""
         stack = stack_of(agent.average)

@@ -19,22 +19,16 @@ from rich.console import Console
 from rich.table import Table
 
 from ltp_switcher.errors import LtpSwitcherError
-from ltp_switcher.policies.arrays import Floats
 from ltp_switcher.policies.export import load
 from ltp_switcher.policies.inference import Network
-from ltp_switcher.policies.owl.reward import OWL, OWL_LOSS, equilibrium
-from ltp_switcher.policies.owl.signals import INTERVAL_S
-from ltp_switcher.policies.owl.task import OwlTask, SimulatedAgent
+from ltp_switcher.policies.owl.play import REPEATS, beside_cubic, from_equilibrium, play
+from ltp_switcher.policies.owl.reward import OWL_LOSS, equilibrium
+from ltp_switcher.policies.owl.task import SimulatedAgent
 from ltp_switcher.policies.owl.traces import held_out_traces
-from ltp_switcher.policies.simulator.paths import NEVER, PPS_PER_MBPS, Flows, Paths
-from ltp_switcher.policies.simulator.simulator import Roster, Simulator
+from ltp_switcher.policies.simulator.paths import PPS_PER_MBPS, Flows, Paths
+from ltp_switcher.policies.simulator.simulator import Roster
 from ltp_switcher.policies.simulator.traces import mean_rate_mbps
 
-DURATION_S: Final = 45.0
-WARM_UP_S: Final = 9.0
-"""What comes before does not count."""
-REPEATS: Final = 3
-"""Of each link; of a trace, from other places on."""
 CONSTANT_MBPS: Final = 50.0
 TRACE_RTT_MS: Final = 40.0
 TRACE_BUFFER_PKTS: Final = 1000.0
@@ -43,8 +37,6 @@ POWER_TARGET: Final = 1.5
 HIDDEN_TARGET: Final = 0.95
 EQUILIBRIUM_TARGET: Final = 0.10
 FRIENDLY_TARGET: Final = (0.5, 2.0)
-
-Agents = Callable[[int, np.random.Generator], SimulatedAgent]
 
 
 @dataclass(frozen=True)
@@ -60,46 +52,6 @@ class Figure:
 def at_least(name: str, value: float, target: float) -> Figure:
     """A figure that is to reach a target."""
     return Figure(name, float(value), f"≥ {target:g}", met=bool(value >= target))
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """Means over a run without its warm-up, shape (F, E) each."""
-
-    sent_mbps: Floats
-    received_mbps: Floats
-    rtt_s: Floats
-
-    @property
-    def power(self) -> Floats:
-        """Eq. 12, Mbit/s over s."""
-        return self.received_mbps / self.rtt_s
-
-
-def play(
-    paths: Paths,
-    flows: Flows,
-    roster: Roster,
-    network: Network | None,
-    agents: Agents = SimulatedAgent.at_bottleneck,
-) -> Outcome:
-    """Run one simulation; `network` gives the Q values of the window rows."""
-    simulator = Simulator(paths, flows, roster, seed=1, interval_s=INTERVAL_S)
-    task = OwlTask(roster.window, OWL, agent=agents, bounded=False)
-    if network is not None:
-        task.begin(simulator, paths, flows)
-    totals = np.zeros((3, roster.count, paths.count))
-    while simulator.now_s < DURATION_S:
-        interval = simulator.step()
-        if network is not None:
-            observations, _ = task.observe(interval)
-            task.apply(network.step(network.initial_state(len(observations)), observations)[1].argmax(axis=1))
-        if simulator.now_s > WARM_UP_S:
-            totals += (interval.sent_pkts, interval.acked_pkts, interval.acked_pkts * interval.rtt_s)
-    sent, acked, weighted = totals
-    pkts = PPS_PER_MBPS * (DURATION_S - WARM_UP_S)
-    rtt_s = np.divide(weighted, acked, out=np.full_like(acked, np.nan), where=acked > 0.0)
-    return Outcome(sent / pkts, acked / pkts, rtt_s)
 
 
 def one_flow(network: Network) -> list[Figure]:
@@ -142,40 +94,30 @@ def one_flow(network: Network) -> list[Figure]:
 def friendliness(network: Network) -> list[Figure]:
     """Throughput beside one Cubic flow, over Cubic's; 50 Mbit/s as in §VII-D, and 100."""
     rate_mbps, rtt_ms = (axis.reshape(-1) for axis in np.meshgrid((50.0, 100.0), (30.0, 60.0, 120.0)))
-    paths = replace(
-        Paths.uniform(len(rtt_ms) * REPEATS),
-        rate_mbps=np.repeat(rate_mbps, REPEATS),
-        rtt_ms=np.repeat(rtt_ms, REPEATS),
-        buffer_pkts=np.repeat(rate_mbps * PPS_PER_MBPS * rtt_ms / 1e3, REPEATS),
-    )
-    received = play(paths, Flows.forever(2, paths.count), Roster(window=1, cubic=1), network).received_mbps
-    ours, cubic = received.reshape(2, len(rtt_ms), REPEATS).mean(axis=2)
     low, high = FRIENDLY_TARGET
     return [
         Figure(
-            f"throughput over Cubic's, {rate:g} Mbit/s, {rtt:g} ms",
+            f"throughput over Cubic's, network {what}, {rate:g} Mbit/s, {rtt:g} ms",
             float(ratio),
             f"{low:g} to {high:g}",
             met=bool(low <= ratio <= high),
         )
-        for rate, rtt, ratio in zip(rate_mbps, rtt_ms, ours / cubic, strict=True)
+        for what, agents in (("known", SimulatedAgent.at_bottleneck), ("hidden", SimulatedAgent.hidden))
+        for rate, rtt, ratio in zip(
+            rate_mbps, rtt_ms, beside_cubic(network, rate_mbps, rtt_ms, agents), strict=True
+        )
     ]
 
 
 def fairness(network: Network) -> list[Figure]:
     """Owl-Loss: largest deviation from Eq. 9 of the rates at which 2 and 3 flows send."""
-    counts = np.repeat([2, 3], REPEATS)
-    paths = Paths.uniform(len(counts), rate_mbps=100.0, rtt_ms=30.0)
-    present = np.arange(3)[:, None] < counts
-    flows = replace(Flows.forever(3, len(counts)), start_s=np.where(present, 0.0, NEVER))
-    sent_mbps = play(paths, flows, Roster(window=3), network).sent_mbps
     figures = []
     for count in (2, 3):
         expected_mbps = float(equilibrium(100.0, [OWL_LOSS.delta] * count)[0])
-        off = np.abs(sent_mbps[:count, counts == count] / expected_mbps - 1.0).max()
+        off = from_equilibrium(network, count, rate_mbps=100.0, rtt_ms=30.0)
         name = f"Owl-Loss, {count} flows: deviation from {expected_mbps:.1f} Mbit/s"
         target = f"≤ {EQUILIBRIUM_TARGET:g}"
-        figures.append(Figure(name, float(off), target, met=bool(off <= EQUILIBRIUM_TARGET)))
+        figures.append(Figure(name, off, target, met=off <= EQUILIBRIUM_TARGET))
     return figures
 
 

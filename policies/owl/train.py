@@ -4,17 +4,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Final
 
 import numpy as np
 
-from ltp_switcher.policies.inference import Layer
+from ltp_switcher.policies.inference import Layer, Network
+from ltp_switcher.policies.owl.play import beside_cubic, from_equilibrium
 from ltp_switcher.policies.owl.reward import OWL as OWL_UTILITY
 from ltp_switcher.policies.owl.reward import OWL_LOSS, Utility
 from ltp_switcher.policies.owl.signals import ACTIONS, HISTORY
-from ltp_switcher.policies.owl.task import HIDDEN_SHARE, OwlTask
+from ltp_switcher.policies.owl.task import HIDDEN_SHARE, OwlTask, SimulatedAgent
 from ltp_switcher.policies.owl.traces import training_traces
 from ltp_switcher.policies.simulator.regions import OWL as TABLE_II
 from ltp_switcher.policies.simulator.regions import Region
@@ -37,6 +38,29 @@ CONFIG: Final = DqnConfig(
 )
 HELD_OUT_EPISODES: Final = 4
 
+BESIDE_CUBIC: Final = np.array(((40.0, 25.0), (100.0, 25.0), (60.0, 75.0), (100.0, 75.0), (100.0, 130.0))).T
+"""Mbit/s and ms of the links beside Cubic on which weights are chosen; none is one of `evaluate`'s."""
+UNFRIENDLY: Final = 0.2
+"""What an e-fold of Cubic's throughput, or of its inverse, counts in that choice. From one episode to the
+next friendliness changes by a factor of 3 where the reward hardly does: Eq. 7 does not ask for it."""
+
+
+def friendliness(network: Network) -> float:
+    """0 where throughput beside Cubic is Cubic's, network known or hidden; else below."""
+    rate_mbps, rtt_ms = BESIDE_CUBIC
+    ratios = [
+        beside_cubic(network, rate_mbps, rtt_ms, agents)
+        for agents in (SimulatedAgent.at_bottleneck, SimulatedAgent.hidden)
+    ]
+    return -UNFRIENDLY * float(np.abs(np.log(ratios)).mean())
+
+
+def equilibrium(network: Network) -> float:
+    """0 where two and three flows send as Eq. 9 has it, else below; on a link that is not `evaluate`'s."""
+    return -float(
+        np.mean([from_equilibrium(network, count, rate_mbps=60.0, rtt_ms=40.0) for count in (2, 3)])
+    )
+
 
 class OwlTrainer:
     """Owl or a variant, as `command.Trainer` wants it."""
@@ -49,8 +73,16 @@ class OwlTrainer:
         "Trained in a simulator without delayed or lost ACKs, time-outs, and queues other than drop-tail.",
     )
 
-    def __init__(self, name: str, utility: Utility, region: Region, roster: Roster) -> None:
+    def __init__(
+        self,
+        name: str,
+        utility: Utility,
+        region: Region,
+        roster: Roster,
+        bonus: Callable[[Network], float],
+    ) -> None:
         self.name = name
+        self._bonus = bonus
         self._utility = utility
         self._region = region
         self._roster = roster
@@ -74,6 +106,10 @@ class OwlTrainer:
     def evaluate(self, agent: Dqn) -> Mapping[str, float]:
         """See `Trainer`."""
         return {"reward": evaluate(agent, self.environment(), seed=77, episodes=HELD_OUT_EPISODES)}
+
+    def score(self, agent: Dqn, reward: float) -> float:
+        """See `Trainer`."""
+        return reward + self._bonus(Network(agent.average.layers, agent.average.arrays()))
 
     def networks(self, agent: Dqn) -> Networks:
         """See `Trainer`."""
@@ -101,13 +137,18 @@ def trainer(variant: str) -> OwlTrainer:
     region = replace(TABLE_II, rtt_ms=RTT_MS, traces=traces)
     if variant == "owl-loss":
         return OwlTrainer(
-            variant, OWL_LOSS, replace(region, trace_share=0.1, cubic_share=0.0), Roster(window=3)
+            variant,
+            OWL_LOSS,
+            replace(region, trace_share=0.1, cubic_share=0.0),
+            Roster(window=3),
+            equilibrium,
         )
     return OwlTrainer(
         "owl",
         OWL_UTILITY,
         replace(region, trace_share=0.4, flows=(1, 2), cubic_share=0.75),
         Roster(window=2, cubic=1),
+        friendliness,
     )
 
 

@@ -124,6 +124,10 @@ class SpineTrainer:
         """See `Trainer`."""
         return {"reward": evaluate(agent, self.environment(), seed=1_000_033, episodes=HELD_OUT_EPISODES)}
 
+    def score(self, agent: HierarchicalTd3, reward: float) -> float:
+        """See `Trainer`."""
+        return reward
+
     def networks(self, agent: HierarchicalTd3) -> Networks:
         """See `Trainer`."""
         actor = agent.average

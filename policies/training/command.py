@@ -21,7 +21,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Final, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -39,8 +39,8 @@ from ltp_switcher.policies.training.loop import Agent, Episodes, Row, Schedule, 
 Networks = Mapping[str, tuple[Sequence[Layer], Mapping[str, NDArray[np.generic]]]]
 A = TypeVar("A", bound=Agent)
 
-CHOSEN_BY: Final = "reward"
-"""The figure of `Trainer.evaluate` by which the best of several seeds is chosen; larger is better."""
+CHOSEN_BY: Final = "score"
+"""The figure by which the best of several seeds is chosen; larger is better."""
 _VALIDATION_SEED: Final = 1_000_003
 """Of the links on which the best episode's weights are chosen: the same in all runs, trained on in none."""
 
@@ -68,6 +68,9 @@ class Trainer(Protocol[A]):
 
     def evaluate(self, agent: A) -> Mapping[str, float]:
         """Judge the trained agent, without exploration, on links kept for it; must have "reward"."""
+
+    def score(self, agent: A, reward: float) -> float:
+        """What the best episode and the best seed are chosen by, given the reward on held-out links."""
 
     def networks(self, agent: A) -> Networks:
         """What to export, by name: layers and arrays, as of `Stack`."""
@@ -162,14 +165,14 @@ def _one_seed(
     """Train one seed and leave the agent with the weights of its best episode."""
     out = options.out / f"seed-{seed}"
     agent = trainer.agent(seed, options.device)
-    best = _Best(agent, trainer.environment(), schedule, options.validate_every, out)
+    best = _Best(trainer, agent, schedule, options.validate_every, out)
     if options.resume:
         best.resume()
     with _Progress(f"{trainer.name} seed {seed}", schedule.episodes) as progress:
 
         def on_row(row: Row) -> None:
             best.consider(row)
-            progress.show(row, best.reward)
+            progress.show(row, best.score)
 
         rows = train(
             agent,
@@ -181,19 +184,20 @@ def _one_seed(
             on_row=on_row,
         )
     best.restore()
-    return agent, rows, Outcome(dict(trainer.evaluate(agent)), best.episode, sum(row.wall_s for row in rows))
+    figures = dict(trainer.evaluate(agent))
+    figures[CHOSEN_BY] = trainer.score(agent, figures["reward"])
+    return agent, rows, Outcome(figures, best.episode, sum(row.wall_s for row in rows))
 
 
-class _Best:
-    """The weights with the best reward on links kept for the choice, on disk as `best.pt`."""
+class _Best(Generic[A]):
+    """The weights with the best score on links kept for the choice, on disk as `best.pt`."""
 
-    def __init__(
-        self, agent: Agent, environment: Episodes, schedule: Schedule, every: int, out: Path
-    ) -> None:
-        self.reward = -np.inf
+    def __init__(self, trainer: Trainer[A], agent: A, schedule: Schedule, every: int, out: Path) -> None:
+        self.score = -np.inf
         self.episode = -1
+        self._trainer = trainer
         self._agent = agent
-        self._environment = environment
+        self._environment = trainer.environment()
         self._last = schedule.episodes - 1
         self._every = every
         self._path = out / "best.pt"
@@ -202,16 +206,17 @@ class _Best:
         """Take up the best of a run that was cut off."""
         if self._path.exists():
             kept = torch.load(self._path, weights_only=True)
-            self.reward, self.episode = kept["reward"], kept["episode"]
+            self.score, self.episode = kept["score"], kept["episode"]
 
     def consider(self, row: Row) -> None:
         """Try the agent after an episode, if it is its turn."""
         if (row.episode + 1) % self._every and row.episode != self._last:
             return
         reward = evaluate(self._agent, self._environment, seed=_VALIDATION_SEED)
-        if reward > self.reward:
-            self.reward, self.episode = reward, row.episode
-            kept = {"agent": self._agent.state_dict(), "reward": reward, "episode": row.episode}
+        score = self._trainer.score(self._agent, reward)
+        if score > self.score:
+            self.score, self.episode = score, row.episode
+            kept = {"agent": self._agent.state_dict(), "score": score, "episode": row.episode}
             partial = self._path.with_suffix(".partial")
             torch.save(kept, partial)
             partial.replace(self._path)
@@ -251,7 +256,7 @@ class _Progress:
 
     def show(self, row: Row, best: float) -> None:
         """After an episode."""
-        text = f"reward {row.reward:.3f}, best on held-out links {best:.3f}"
+        text = f"reward {row.reward:.3f}, best score on held-out links {best:.3f}"
         self._bar.update(self._task, completed=row.episode + 1, reward=text)
         if not self._console.is_terminal:
             self._shown += 1
@@ -268,14 +273,18 @@ class _Progress:
 def _card(
     trainer: Trainer[A], schedule: Schedule, seeds: Sequence[int], outcomes: Mapping[int, Outcome]
 ) -> Card:
-    """The card of the best seed's weights, with the reward of the others beside its figures."""
+    """The card of the best seed's weights, with rewards and scores of all beside its figures."""
     settings = {
         **trainer.settings(),
         "schedule": asdict(schedule),
         "best_episode": outcomes[seeds[0]].best_episode,
         "wall_s": round(outcomes[seeds[0]].wall_s, 1),
     }
-    others = {f"{CHOSEN_BY}_seed_{seed}": outcomes[seed].figures[CHOSEN_BY] for seed in sorted(seeds)}
+    others = {
+        f"{what}_seed_{seed}": outcomes[seed].figures[what]
+        for what in ("reward", CHOSEN_BY)
+        for seed in sorted(seeds)
+    }
     return Card(
         policy=trainer.name,
         command=shlex.join(["python", "-m", *_module_and_arguments()]),
