@@ -15,6 +15,7 @@ import numpy as np
 from ltp_switcher.policies.arm import Law
 from ltp_switcher.policies.arrays import Bools, Float32s, Floats, Ints
 from ltp_switcher.policies.jury.occupancy import Occupancy
+from ltp_switcher.policies.jury.standing import StandingQueues
 from ltp_switcher.policies.measurements import NOTHING, Echo, Interval
 
 INTERVAL_S: Final = 0.030
@@ -49,6 +50,10 @@ SLACK_PKTS: Final = 4.0
 WINDOW_LIMITS: Final = (2.0, 1e6)
 LONGEST_ECHO: Final = 512
 """Intervals after which what a flow tried is forgotten: 15 s."""
+_OF_SLOTS: Final = (
+    "_window_pkts", "_loss", "_heard_index", "_owed", "_silent_s", "_stands", "_yields", "_history",
+    "_probes",
+)  # fmt: skip
 
 
 class JurySignals:
@@ -56,15 +61,20 @@ class JurySignals:
 
     Args:
         seed: of the exploration.
+        compete: go by losses where a queue stands; the network is trained without.
     """
 
-    def __init__(self, seed: int = 0) -> None:
+    def __init__(self, seed: int = 0, *, compete: bool = True) -> None:
         self.observation_size = 2 * HISTORY
         self.action_size = 2
         self.law = Law.WINDOW
         self.interval_s = INTERVAL_S
         self._rng = np.random.default_rng(seed)
         self.occupancy = Occupancy()
+        self._standing = StandingQueues() if compete else None
+        # A queue stands before the flow; it yields to it.
+        self._stands: Bools = np.zeros(0, np.bool_)
+        self._yields: Bools = np.zeros(0, np.bool_)
         self._window_pkts: Floats = np.zeros(0)
         self._loss: Floats = np.zeros(0)
         self._heard_index: Floats = np.zeros(0)
@@ -78,12 +88,14 @@ class JurySignals:
 
     def resize(self, slots: int) -> None:
         """See `Signals`."""
-        for name in ("_window_pkts", "_loss", "_heard_index", "_owed", "_silent_s", "_history", "_probes"):
+        for name in _OF_SLOTS:
             old = getattr(self, name)
             new = np.zeros((slots, *old.shape[1:]), old.dtype)
             new[: len(old)] = old[:slots]
             setattr(self, name, new)
         self.occupancy.resize(slots)
+        if self._standing is not None:
+            self._standing.resize(slots)
 
     def begin(self, slots: Ints, window_pkts: Floats) -> None:
         """See `Signals`."""
@@ -94,10 +106,15 @@ class JurySignals:
         self._silent_s[slots] = 0.0
         self._history[slots] = 0.0
         self._probes[slots] = 0.0
+        self._stands[slots] = self._yields[slots] = False
         self.occupancy.begin(slots)
+        if self._standing is not None:
+            self._standing.begin(slots)
 
     def observe(self, slots: Ints, interval: Interval) -> Float32s:
         """See `Signals`; scaled (ΔRTT, survival ratio - 1) of each echo, the last one at the end."""
+        if self._standing is not None:
+            self._stands[slots], self._yields[slots] = self._standing.update(slots, interval)
         echo, previous = interval.echo, interval.previous_echo
         fresh = echo.index > self._heard_index[slots]
         (rows,) = fresh.nonzero()
@@ -113,7 +130,7 @@ class JurySignals:
         return self._history.take(slots, axis=0).reshape(len(slots), -1)
 
     def _remember(self, slots: Ints, echo: Echo, previous: Echo, length_s: float) -> None:
-        excess = (echo.rtt_s - previous.rtt_s) / length_s
+        excess = np.where(self._stands[slots], 0.0, (echo.rtt_s - previous.rtt_s) / length_s)
         survival = (1.0 - echo.loss) / (1.0 - previous.loss) - 1.0
         history = self._history.take(slots, axis=0)
         history[:, :-1] = history[:, 1:]
@@ -130,7 +147,7 @@ class JurySignals:
         mean *= 1.0 - radius
         wanted = mean + (1.0 - 2.0 * self.occupancy.ratio(slots)) * radius
         wanted = np.where(_is_young(interval), 1.0, wanted)
-        wanted = np.where(self._loss[slots] > LOSS_LIMIT, -1.0, wanted)
+        wanted = np.where((self._loss[slots] > LOSS_LIMIT) | self._yields[slots], -1.0, wanted)
         window_pkts = self._window_pkts[slots]
         silent = interval.acked_pkts + interval.lost_pkts <= NOTHING
         silent_s = np.where(silent, self._silent_s[slots] + interval.length_s, 0.0)

@@ -11,7 +11,7 @@ import pytest
 from ltp_switcher.errors import ArtifactError
 from ltp_switcher.policies import owl
 from ltp_switcher.policies.export import load
-from ltp_switcher.policies.owl import evaluate
+from ltp_switcher.policies.owl import play
 from ltp_switcher.policies.simulator.paths import Flows, Paths
 from ltp_switcher.policies.simulator.simulator import Roster
 
@@ -29,10 +29,10 @@ def test_missing_weights_say_so() -> None:
 
 
 def test_alone_owl_fills_a_link_and_keeps_its_queue_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluate, "DURATION_S", 8.0)
-    monkeypatch.setattr(evaluate, "WARM_UP_S", 4.0)
+    monkeypatch.setattr(play, "DURATION_S", 8.0)
+    monkeypatch.setattr(play, "WARM_UP_S", 4.0)
     networks, _ = load(Path(owl.__file__).parent / "owl.npz")
     paths = Paths.uniform(1, rate_mbps=50.0, rtt_ms=40.0)
-    outcome = evaluate.play(paths, Flows.forever(1, 1), Roster(window=1), networks["q"])
+    outcome = play.play(paths, Flows.forever(1, 1), Roster(window=1), networks["q"])
     assert outcome.received_mbps[0, 0] > 45.0
     assert outcome.rtt_s[0, 0] < 0.055
