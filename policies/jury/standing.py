@@ -19,13 +19,13 @@ from ltp_switcher.policies.arrays import Bools, Floats, Ints
 from ltp_switcher.policies.measurements import NOTHING, Interval
 
 HIGH: Final = 1.25
-"""RTT over its minimum beyond which there is a queue. Behind Cubic's, in a buffer of 1 BDP, it seldom is less."""
+"""RTT over its minimum beyond which there is a queue. Behind Cubic's, of 1 BDP, it seldom is less."""
 STANDS_S: Final = 3.0
 STANDS_RTTS: Final = 10.0
 """How long the RTT has to be beyond that, and for how many smallest RTTs."""
 YIELD_S: Final = 0.72
-"""24 intervals at the largest step: 0.55 times the window. With 0.7 three flows of Jury kept the queue that they
-had taken from Cubic."""
+"""24 intervals at the largest step: 0.55 times the window. With 0.7 three flows of Jury kept the queue that
+they had taken from Cubic."""
 AGAIN_S: Final = 7.5
 """Between the beginnings of two such."""
 
