@@ -38,7 +38,7 @@ LONG_BESIDE_CUBIC: Final = replace(
     flows=(2, 2),
     cubic_share=1.0,
 )
-"""A third of the links. Half of Table II's buffers have less than 80 packets, where Cubic never holds hundreds:
+"""A third of the links. Half of Table II's buffers have less than 80 packets, where Cubic never holds many:
 without these links Owl left them to it, to 0.3 of its throughput at 100 Mbit/s and 120 ms."""
 ENVIRONMENTS: Final = 64
 DURATION_S: Final = 10.0
