@@ -40,7 +40,7 @@ LONG_BESIDE_CUBIC: Final = replace(
 )
 """A third of the links. Half of Table II's buffers have less than 80 packets, where Cubic never holds many:
 without these links Owl left them to it, to 0.3 of its throughput at 100 Mbit/s and 120 ms."""
-ENVIRONMENTS: Final = 64
+ENVIRONMENTS: Final = 66
 DURATION_S: Final = 10.0
 TICK_S: Final = 0.002
 """Twice as fast as ticks of 1 ms, and hardly less true from base RTTs of 5 ms on."""
