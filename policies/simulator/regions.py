@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -121,17 +122,15 @@ def draw_mixed(
     duration_s: float,
     rng: np.random.Generator,
 ) -> tuple[Paths, Flows]:
-    """As `draw`, with as many links from each region, in their order; one with traces must be alone.
+    """As `draw`, with as many links from each region, in their order.
 
     Raises:
-        InvalidValueError: as `draw`; the links cannot be divided by the regions; one of several has traces.
+        InvalidValueError: as `draw`; the links cannot be divided by the regions.
     """
     if len(regions) == 1:
         return draw(regions[0], roster, environments, duration_s, rng)
     if environments % len(regions):
         raise InvalidValueError("environments", environments, f"a multiple of {len(regions)}, the regions")
-    if any(region.traces for region in regions):
-        raise InvalidValueError("traces", "some", "none, where there are several regions")
     drawn = [draw(region, roster, environments // len(regions), duration_s, rng) for region in regions]
     links, flows = (list(part) for part in zip(*drawn, strict=True))
 
@@ -139,14 +138,20 @@ def draw_mixed(
         whole: Floats = np.concatenate([getattr(part, name) for part in parts], axis=-1)
         return whole
 
+    # Each link's trace is numbered among its own region's.
+    before = np.cumsum([0, *(len(part.traces) for part in links)])
+    trace = [
+        np.where(part.trace < 0, -1, part.trace + first) for part, first in zip(links, before, strict=False)
+    ]
     paths = Paths(
         rate_mbps=joined(links, "rate_mbps"),
         rtt_ms=joined(links, "rtt_ms"),
         buffer_pkts=joined(links, "buffer_pkts"),
         loss=joined(links, "loss"),
         jitter_ms=joined(links, "jitter_ms"),
-        trace=np.full(environments, -1),
-        trace_start_ms=np.zeros(environments, np.int64),
+        trace=np.concatenate(trace),
+        trace_start_ms=np.concatenate([part.trace_start_ms for part in links]),
+        traces=tuple(chain.from_iterable(part.traces for part in links)),
     )
     return paths, Flows(joined(flows, "start_s"), joined(flows, "stop_s"), joined(flows, "rtt_ms"))
 

@@ -115,6 +115,16 @@ def test_mixed_links_come_from_each_region_in_turn() -> None:
     assert (paths.loss[20:] == 0.0).all()
 
 
+def test_mixed_links_play_the_traces_of_their_region() -> None:
+    slow, fast = np.arange(0, 1000, 12), np.arange(1000)
+    regions = [replace(ALONE, traces=(trace,), trace_share=0.5) for trace in (slow, fast)]
+    paths, _ = draw_mixed((regions[0], ALONE, regions[1]), TUNED, 60, 30.0, np.random.default_rng(1))
+    assert [set(part) for part in paths.trace.reshape(3, 20)] == [{-1, 0}, {-1}, {-1, 1}]
+    assert paths.traces == (slow, fast)
+    assert (paths.rate_mbps[paths.trace == 1] > 11.0).all()
+    assert paths.trace_start_ms.any()
+
+
 def test_regions_that_do_not_divide_the_links_are_refused() -> None:
     with pytest.raises(InvalidValueError, match="environments"):
         draw_mixed((ALONE, BESIDE), TUNED, 3, 30.0, np.random.default_rng(1))
