@@ -4,9 +4,9 @@
 Jury's own flows keep a queue near empty. One that has stood for long is another protocol's, and to answer its
 growth only leaves the link to that protocol: as long as it stands, ΔRTT counts as 0, and the policy goes by
 losses. But Jury's flows may hold such a queue themselves, after a competitor has left or where many came at
-once, and then none of them would ever see it empty. So at a loss a flow yields nearly half of its window, as
-those who share the queue do at the same loss; if it was theirs, it drains. Not at every loss: Cubic yields
-only once a queue is full again.
+once, and then none of them would ever see it empty. Cubic's falls at every loss and takes seconds to fill
+again; theirs stays full. So where a queue stays full, a flow yields more than half of its window and goes
+by ΔRTT again. All flows before the queue see it full, and yield together.
 """
 
 from __future__ import annotations
@@ -16,52 +16,63 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.policies.arrays import Bools, Floats, Ints
-from ltp_switcher.policies.measurements import NOTHING, Interval
+from ltp_switcher.policies.measurements import Interval
 
-HIGH: Final = 1.25
-"""RTT over its minimum beyond which there is a queue. Behind Cubic's, of 1 BDP, it seldom is less."""
-STANDS_S: Final = 3.0
+HIGH: Final = 1.3
+"""RTT over its minimum beyond which there is a queue. Behind Cubic's, of 1 BDP, it is never less than 1.4."""
+STANDS_S: Final = 5.0
 STANDS_RTTS: Final = 10.0
-"""How long the RTT has to be beyond that, and for how many smallest RTTs."""
-YIELD_S: Final = 0.72
-"""24 intervals at the largest step: 0.55 times the window. With 0.7 three flows of Jury kept the queue that
-they had taken from Cubic."""
-AGAIN_S: Final = 7.5
-"""Between the beginnings of two such."""
+"""For how long the RTT has to be beyond that, and for how many smallest RTTs: longer than Jury's flows take to
+clear what a newcomer has left."""
+FULL: Final = 0.9
+"""Of the largest RTT, within which a queue is full."""
+FULL_S: Final = 5.0
+"""For how long it has to be. After 1 s Cubic's, too, are taken for it, when Cubic nears its last maximum."""
+LARGEST_MEMORY_S: Final = 60.0
+"""Time constant with which the largest RTT is forgotten."""
+YIELD_S: Final = 0.9
+"""30 intervals at the largest step: 0.48 times the window. A queue that is 1 BDP long drains."""
 
 
 class StandingQueues:
     """What flows in numbered slots know of the queue before them."""
 
     def __init__(self) -> None:
-        # For how long the RTT has been high, and since the flow last began to yield.
+        self._largest_s: Floats = np.zeros(0)
+        # For how long the RTT has been beyond `HIGH`, and within `FULL`.
         self._high_s: Floats = np.zeros(0)
-        self._yielded_s: Floats = np.zeros(0)
+        self._full_s: Floats = np.zeros(0)
+        # How long the flow is yet to yield.
+        self._yield_s: Floats = np.zeros(0)
 
     def resize(self, slots: int) -> None:
         """Make room for slots 0 to `slots` - 1."""
-        for name in ("_high_s", "_yielded_s"):
+        for name in ("_largest_s", "_high_s", "_full_s", "_yield_s"):
             old = getattr(self, name)[:slots]
             setattr(self, name, np.pad(old, (0, slots - old.size)))
 
     def begin(self, slots: Ints) -> None:
         """Forget what is known of these slots, shape (n,)."""
-        self._high_s[slots] = 0.0
-        self._yielded_s[slots] = np.inf
+        self._largest_s[slots] = self._high_s[slots] = self._full_s[slots] = self._yield_s[slots] = 0.0
 
     def update(self, slots: Ints, interval: Interval) -> tuple[Bools, Bools]:
         """Take in an interval.
 
         Returns:
-            Whether a queue stands, and whether the flow is to yield to it, shape (n,) each.
+            Whether a queue stands that is not the flow's own, and whether it yields to one, shape (n,) each.
         """
+        length_s = interval.length_s
+        largest_s = np.maximum(interval.rtt_s, self._largest_s[slots] * (1.0 - length_s / LARGEST_MEMORY_S))
         # False before the first ACK, when the smallest RTT is infinite.
         high = interval.rtt_s > HIGH * interval.rtt_min_s
-        high_s = np.where(high, self._high_s[slots] + interval.length_s, 0.0)
-        self._high_s[slots] = high_s
-        stands = high_s > np.maximum(STANDS_S, STANDS_RTTS * interval.rtt_min_s)
-        yielded_s = self._yielded_s[slots] + interval.length_s
-        again = stands & (interval.lost_pkts > NOTHING) & (yielded_s >= AGAIN_S)
-        yielded_s = np.where(again, 0.0, yielded_s)
-        self._yielded_s[slots] = yielded_s
-        return stands, stands & (yielded_s < YIELD_S)
+        high_s = np.where(high, self._high_s[slots] + length_s, 0.0)
+        full_s = np.where(high & (interval.rtt_s > FULL * largest_s), self._full_s[slots] + length_s, 0.0)
+        least_s = STANDS_RTTS * interval.rtt_min_s
+        stands = high_s > np.maximum(STANDS_S, least_s)
+        own = stands & (full_s > np.maximum(FULL_S, least_s))
+        yield_s = np.where(own, YIELD_S, self._yield_s[slots] - length_s)
+        self._largest_s[slots] = largest_s
+        self._high_s[slots] = np.where(own, 0.0, high_s)
+        self._full_s[slots] = full_s
+        self._yield_s[slots] = yield_s
+        return stands & ~own, high & (yield_s > 0.0)
