@@ -50,9 +50,11 @@ SLACK_PKTS: Final = 4.0
 WINDOW_LIMITS: Final = (2.0, 1e6)
 LONGEST_ECHO: Final = 512
 """Intervals after which what a flow tried is forgotten: 15 s."""
+START_ENDS: Final = 1.125
+"""RTT over its minimum at which a flow's start has filled the link, as in HyStart."""
 _OF_SLOTS: Final = (
-    "_window_pkts", "_loss", "_heard_index", "_owed", "_silent_s", "_stands", "_yields", "_history",
-    "_probes",
+    "_window_pkts", "_loss", "_heard_index", "_owed", "_silent_s", "_stands", "_yields", "_starting",
+    "_held_until", "_history", "_probes",
 )  # fmt: skip
 
 
@@ -61,20 +63,24 @@ class JurySignals:
 
     Args:
         seed: of the exploration.
-        compete: go by losses where a queue stands; the network is trained without.
+        guarded: with the rules that the network is trained without: for queues that stand, and for the end of
+            a flow's start.
     """
 
-    def __init__(self, seed: int = 0, *, compete: bool = True) -> None:
+    def __init__(self, seed: int = 0, *, guarded: bool = True) -> None:
         self.observation_size = 2 * HISTORY
         self.action_size = 2
         self.law = Law.WINDOW
         self.interval_s = INTERVAL_S
         self._rng = np.random.default_rng(seed)
         self.occupancy = Occupancy()
-        self._standing = StandingQueues() if compete else None
+        self._standing = StandingQueues() if guarded else None
         # A queue stands before the flow; it yields to it.
         self._stands: Bools = np.zeros(0, np.bool_)
         self._yields: Bools = np.zeros(0, np.bool_)
+        self._starting: Bools = np.zeros(0, np.bool_)
+        # The window stays until the echo of this interval is heard.
+        self._held_until: Floats = np.zeros(0)
         self._window_pkts: Floats = np.zeros(0)
         self._loss: Floats = np.zeros(0)
         self._heard_index: Floats = np.zeros(0)
@@ -107,6 +113,8 @@ class JurySignals:
         self._history[slots] = 0.0
         self._probes[slots] = 0.0
         self._stands[slots] = self._yields[slots] = False
+        self._starting[slots] = self._standing is not None
+        self._held_until[slots] = -1.0
         self.occupancy.begin(slots)
         if self._standing is not None:
             self._standing.begin(slots)
@@ -149,6 +157,8 @@ class JurySignals:
         wanted = np.where(_is_young(interval), 1.0, wanted)
         wanted = np.where((self._loss[slots] > LOSS_LIMIT) | self._yields[slots], -1.0, wanted)
         window_pkts = self._window_pkts[slots]
+        if self._standing is not None:
+            window_pkts = self._end_start(slots, interval, window_pkts)
         silent = interval.acked_pkts + interval.lost_pkts <= NOTHING
         silent_s = np.where(silent, self._silent_s[slots] + interval.length_s, 0.0)
         self._silent_s[slots] = silent_s
@@ -156,6 +166,9 @@ class JurySignals:
         held = silent_s > interval.rtt_s
         held |= window_pkts > UNFILLED * interval.in_flight_pkts + SLACK_PKTS
         action = np.where(held, np.minimum(wanted, 0.0), self._explore(slots, wanted))
+        settling = self._held_until[slots] > interval.echo.index
+        held |= settling
+        action = np.where(settling, 0.0, action)
         sent_so = self._probes[:, (interval.index + 1) % LONGEST_ECHO]
         sent_so[slots] = np.where(held, 0.0, action - wanted)
         change = ALPHA * action
@@ -163,6 +176,23 @@ class JurySignals:
         window_pkts = window_pkts.clip(*WINDOW_LIMITS)
         self._window_pkts[slots] = window_pkts
         return window_pkts[:, None]
+
+    def _end_start(self, slots: Ints, interval: Interval, window_pkts: Floats) -> Floats:
+        """Where a flow's start has filled the link, set its window to what that holds, and wait for the echo.
+
+        A window grows 1.9 times in a satellite's RTT before the queue that it makes is heard of, and would
+        shrink as much before that is heard of in turn.
+        """
+        filled = self._starting[slots] & (interval.rtt_s > START_ENDS * interval.rtt_min_s)
+        if not filled.any():
+            return window_pkts
+        self._starting[slots] &= ~filled
+        self._held_until[slots] = np.where(filled, interval.index + 1.0, self._held_until[slots])
+        holds_pkts = np.nan_to_num(interval.echo.delivered_pps * interval.rtt_min_s, posinf=np.inf)
+        shrunk: Floats = np.where(
+            filled & (holds_pkts > 0.0), np.minimum(window_pkts, holds_pkts), window_pkts
+        )
+        return shrunk
 
     def _explore(self, slots: Ints, wanted: Floats) -> Floats:
         """Replace actions by 1 or -1 at random, their mean unchanged (§3.4).

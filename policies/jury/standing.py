@@ -22,8 +22,8 @@ HIGH: Final = 1.3
 """RTT over its minimum beyond which there is a queue. Behind Cubic's, of 1 BDP, it is never less than 1.4."""
 STANDS_S: Final = 5.0
 STANDS_RTTS: Final = 10.0
-"""For how long the RTT has to be beyond that, and for how many smallest RTTs: longer than Jury's flows take to
-clear what a newcomer has left."""
+"""For how long the RTT has to be beyond that, and for how many smallest RTTs: longer than Jury's flows take
+to clear what a newcomer has left."""
 FULL: Final = 0.9
 """Of the largest RTT, within which a queue is full."""
 FULL_S: Final = 5.0

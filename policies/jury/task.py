@@ -36,7 +36,7 @@ class JuryTask(SignalsTask):
     """See `SignalsTask`."""
 
     def __init__(self, agents: int) -> None:
-        self._jury = JurySignals(compete=False)
+        self._jury = JurySignals(guarded=False)
         super().__init__(self._jury, agents)
         self.observation_size += TRUTHS
 
@@ -44,7 +44,7 @@ class JuryTask(SignalsTask):
         """See `Task`."""
         # A generator that follows from the episode alone, so that equal seeds explore equally.
         rng = np.random.default_rng(np.round(paths.rate_mbps[:4] * 1e6).astype(np.uint64))
-        self.signals = self._jury = JurySignals(int(rng.integers(1 << 62)), compete=False)
+        self.signals = self._jury = JurySignals(int(rng.integers(1 << 62)), guarded=False)
         super().begin(simulator, paths, flows)
         agents = np.isfinite(flows.start_s[: self.agents]).sum(axis=0)
         start = np.exp(rng.uniform(np.log(START[0]), np.log(START[1]), self.bdp_pkts.shape))
