@@ -24,13 +24,16 @@ PIT_STOP_PENALTY: Final = 0.03
 """α_psp, Table 6."""
 
 
-def rewards(interval: SimulatedInterval, agents: int, triggered: Bools) -> Floats:
+def rewards(
+    interval: SimulatedInterval, agents: int, triggered: Bools, penalty: float = PIT_STOP_PENALTY
+) -> Floats:
     """Reward of the first `agents` rows, shape (agents, E), for an interval that began with `triggered`.
 
     Args:
         interval: of all flows, (F, E).
         agents: rows that Spine controls.
         triggered: the policy generator ran, shape (agents, E).
+        penalty: what that costs, α_psp.
     """
     flows = interval.active.sum(axis=0)
     share_pps = interval.capacity_pps / np.maximum(flows, 1)
@@ -42,4 +45,4 @@ def rewards(interval: SimulatedInterval, agents: int, triggered: Bools) -> Float
     inflation = rtt_s / np.minimum(interval.rtt_min_s[:agents], rtt_s)
     inflation = np.where(inflation <= DELAY_TOLERANCE, 1.0, inflation)
     power: Floats = useful_pps / share_pps / inflation
-    return power - PIT_STOP_PENALTY * triggered
+    return power - penalty * triggered

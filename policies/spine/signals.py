@@ -17,6 +17,8 @@ STATISTICS: Final = 9
 """Table 1's eight, and the interval's length."""
 TRIGGERED: Final = 0.0
 """The last action's value above which the policy generator ran."""
+BURST_S: Final = 0.1
+"""Over which throughput is averaged for the largest seen: bursts of ACKs in 20 ms are not the link's rate."""
 _LARGEST: Final = 5.0
 _INTERVALS_S: Final = (0.010, 10.0)
 
@@ -70,25 +72,31 @@ class SpineSignals:
         self._low = np.array([scale.low for scale in scales])
         self._high = np.array([scale.high for scale in scales])
         self._of_rest = np.array([scale.of_rest for scale in scales])
+        self._delivered_pps: Floats = np.zeros(0)
         self._delivered_max_pps: Floats = np.zeros(0)
         self._in_force: Floats = np.zeros((0, self.parameters))
 
     def resize(self, slots: int) -> None:
         """See `Signals`."""
         kept = min(slots, len(self._in_force))
-        delivered_max_pps, in_force = np.zeros(slots), np.zeros((slots, self.parameters))
-        delivered_max_pps[:kept], in_force[:kept] = self._delivered_max_pps[:kept], self._in_force[:kept]
-        self._delivered_max_pps, self._in_force = delivered_max_pps, in_force
+        for name in ("_delivered_pps", "_delivered_max_pps", "_in_force"):
+            old = getattr(self, name)
+            new = np.zeros((slots, *old.shape[1:]))
+            new[:kept] = old[:kept]
+            setattr(self, name, new)
 
     def begin(self, slots: Ints, window_pkts: Floats) -> None:
         """See `Signals`."""
-        self._delivered_max_pps[slots] = 0.0
+        self._delivered_pps[slots] = self._delivered_max_pps[slots] = 0.0
         self._in_force[slots] = 0.0
 
     def observe(self, slots: Ints, interval: Interval) -> Float32s:
         """See `Signals`. The last columns are the sub-policy in force, as actions within ±1."""
         delivered_pps = interval.delivered_pps
-        most_pps = np.maximum(self._delivered_max_pps[slots], delivered_pps)
+        steady_pps = self._delivered_pps[slots]
+        steady_pps += (delivered_pps - steady_pps) * min(1.0, interval.length_s / BURST_S)
+        self._delivered_pps[slots] = steady_pps
+        most_pps = np.maximum(self._delivered_max_pps[slots], steady_pps)
         self._delivered_max_pps[slots] = most_pps
         # Before the first ACK nothing is known, and both become 1.
         most_pps = np.where(most_pps > 0.0, most_pps, 1.0)

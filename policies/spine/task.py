@@ -11,15 +11,16 @@ from ltp_switcher.policies.arrays import Bools, Floats
 from ltp_switcher.policies.simulator.paths import Flows, Paths
 from ltp_switcher.policies.simulator.simulator import SimulatedInterval, Simulator
 from ltp_switcher.policies.simulator.tasks import Actions, Environment, SignalsTask, Transition
-from ltp_switcher.policies.spine.reward import rewards
+from ltp_switcher.policies.spine.reward import PIT_STOP_PENALTY, rewards
 from ltp_switcher.policies.spine.signals import TRIGGERED, SpineSignals
 
 
 class SpineTask(SignalsTask):
-    """Spine's task, for either law."""
+    """Spine's task, for either law; `penalty` is what a run of the policy generator costs."""
 
-    def __init__(self, signals: SpineSignals, agents: int) -> None:
+    def __init__(self, signals: SpineSignals, agents: int, penalty: float = PIT_STOP_PENALTY) -> None:
         super().__init__(signals, agents)
+        self._penalty = penalty
         self._triggered: Bools = np.zeros((0, 0), np.bool_)
 
     def begin(self, simulator: Simulator, paths: Paths, flows: Flows) -> None:
@@ -34,7 +35,7 @@ class SpineTask(SignalsTask):
 
     def rewards(self, interval: SimulatedInterval) -> Floats:
         """See `SignalsTask`."""
-        return rewards(interval, self.agents, self._triggered)
+        return rewards(interval, self.agents, self._triggered, self._penalty)
 
 
 class MixedEpisodes:

@@ -82,9 +82,10 @@ class SpineTrainer:
         "Fairness among Spine flows is not trained for.",
     )
 
-    def __init__(self, law: Law) -> None:
+    def __init__(self, law: Law, penalty: float = PIT_STOP_PENALTY) -> None:
         self.name = NAMES[law]
         self._law = law
+        self._penalty = penalty
 
     def environment(self) -> MixedEpisodes:
         """See `Trainer`."""
@@ -92,7 +93,7 @@ class SpineTrainer:
         return MixedEpisodes(
             [
                 Environment(
-                    SpineTask(SpineSignals(self._law, interval_s), roster.agents),
+                    SpineTask(SpineSignals(self._law, interval_s), roster.agents, self._penalty),
                     REGIONS[self._law],
                     roster,
                     environments=ENVIRONMENTS,
@@ -113,7 +114,7 @@ class SpineTrainer:
             HierarchicalActor(size, parameters, layers(parameters)),
             size,
             trunk=(Layer("lstm", 128),),
-            penalty=PIT_STOP_PENALTY,
+            penalty=self._penalty,
             settle_after=SETTLE_AFTER,
             config=CONFIG,
             seed=seed,
@@ -147,7 +148,7 @@ class SpineTrainer:
             "loss_weight": LOSS_WEIGHT,
             "delay_tolerance": DELAY_TOLERANCE,
             "settle_after": SETTLE_AFTER,
-            "pit_stop_penalty": PIT_STOP_PENALTY,
+            "pit_stop_penalty": self._penalty,
         }
 
 
@@ -161,8 +162,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         default=Law.AIMD,
         help="what executes the sub-policies (aimd)",
     )
+    options.add_argument(
+        "--pit-stop-penalty",
+        type=float,
+        default=PIT_STOP_PENALTY,
+        metavar="A",
+        help=f"what a run of the policy generator costs, α_psp ({PIT_STOP_PENALTY:g})",
+    )
     chosen = options.parse_args(arguments)
-    return run(SpineTrainer(chosen.law), chosen)
+    return run(SpineTrainer(chosen.law, chosen.pit_stop_penalty), chosen)
 
 
 if __name__ == "__main__":

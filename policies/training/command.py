@@ -198,15 +198,17 @@ class _Best(Generic[A]):
         self._trainer = trainer
         self._agent = agent
         self._environment = trainer.environment()
+        self._settings = json.dumps(trainer.settings(), sort_keys=True)
         self._last = schedule.episodes - 1
         self._every = every
         self._path = out / "best.pt"
 
     def resume(self) -> None:
-        """Take up the best of a run that was cut off."""
+        """Take up the best of a run that was cut off; scores of other settings do not compare."""
         if self._path.exists():
             kept = torch.load(self._path, weights_only=True)
-            self.score, self.episode = kept["score"], kept["episode"]
+            if kept["settings"] == self._settings:
+                self.score, self.episode = kept["score"], kept["episode"]
 
     def consider(self, row: Row) -> None:
         """Try the agent after an episode, if it is its turn."""
@@ -216,7 +218,12 @@ class _Best(Generic[A]):
         score = self._trainer.score(self._agent, reward)
         if score > self.score:
             self.score, self.episode = score, row.episode
-            kept = {"agent": self._agent.state_dict(), "score": score, "episode": row.episode}
+            kept = {
+                "agent": self._agent.state_dict(),
+                "settings": self._settings,
+                "score": score,
+                "episode": row.episode,
+            }
             partial = self._path.with_suffix(".partial")
             torch.save(kept, partial)
             partial.replace(self._path)

@@ -26,6 +26,7 @@ LAYERS = (Layer("dense", 16, "relu"), Layer("dense", 1, "tanh"))
 
 class Tiny:
     name = "tiny"
+    bonus = 0.0
     schedule = Schedule(episodes=6, steps=10, updates=5)
     limits = ("Only integrates.",)
 
@@ -41,14 +42,14 @@ class Tiny:
         return {"reward": evaluate(agent, Integrator(), seed=77)}
 
     def score(self, agent: Td3, reward: float) -> float:
-        return reward
+        return reward + self.bonus
 
     def networks(self, agent: Td3) -> command.Networks:
         assert isinstance(agent.average, Stack)
         return {"actor": (LAYERS, agent.average.arrays())}
 
     def settings(self) -> Mapping[str, object]:
-        return {"step": 0.4}
+        return {"step": 0.4, "bonus": self.bonus}
 
 
 def train(*arguments: object) -> int:
@@ -86,6 +87,14 @@ def test_a_resumed_command_gives_what_the_uninterrupted_one_gives(tmp_path: Path
     assert train("--out", cut, "--validate-every", 2, "--resume") == 0
     first, second = (json.loads((out / "results.json").read_text())["1"] for out in (whole, cut))
     assert first["figures"] == second["figures"]
+
+
+def test_scores_of_other_settings_do_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Tiny, "bonus", 1e3)
+    assert train("--out", tmp_path, "--episodes", 4) == 0
+    monkeypatch.setattr(Tiny, "bonus", 0.0)
+    assert train("--out", tmp_path, "--resume") == 0
+    assert json.loads((tmp_path / "results.json").read_text())["1"]["best_episode"] >= 4
 
 
 @pytest.mark.parametrize(
