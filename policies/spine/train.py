@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -152,6 +153,16 @@ class SpineTrainer:
         }
 
 
+def _penalty(text: str) -> float:
+    try:
+        penalty = float(text)
+    except ValueError:
+        penalty = -1.0
+    if not 0.0 <= penalty <= 1.0:
+        raise argparse.ArgumentTypeError(f"{text} is not valid; allowed: 0 to 1")
+    return penalty
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Train as the arguments say."""
     options = parser("spine", __doc__)
@@ -164,10 +175,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     options.add_argument(
         "--pit-stop-penalty",
-        type=float,
+        type=_penalty,
         default=PIT_STOP_PENALTY,
         metavar="A",
-        help=f"what a run of the policy generator costs, α_psp ({PIT_STOP_PENALTY:g})",
+        help=f"what a run of the policy generator costs, α_psp, 0 to 1 ({PIT_STOP_PENALTY:g})",
     )
     chosen = options.parse_args(arguments)
     return run(SpineTrainer(chosen.law, chosen.pit_stop_penalty), chosen)
