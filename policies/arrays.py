@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of the array types that the policies share."""
+"""Array types that the policies share, and how their arrays of slots grow."""
 
 from __future__ import annotations
+
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,3 +13,13 @@ Float32s = NDArray[np.float32]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Indices = NDArray[np.intp]
+
+_Scalar = TypeVar("_Scalar", bound=np.generic)
+
+
+def resized(array: NDArray[_Scalar], slots: int) -> NDArray[_Scalar]:
+    """Return the first `slots` rows of an array (old slots, ...), and zeros for those that it lacks."""
+    rows: NDArray[_Scalar] = np.zeros((slots, *array.shape[1:]), array.dtype)
+    kept = array[:slots]
+    rows[: len(kept)] = kept
+    return rows

@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.policies.arrays import Floats, Ints
+from ltp_switcher.policies.arrays import Floats, Ints, resized
 from ltp_switcher.policies.measurements import Echo
 
 MEMORY: Final = 400.0
@@ -40,8 +40,7 @@ class Occupancy:
     def resize(self, slots: int) -> None:
         """Make room for slots 0 to `slots` - 1."""
         for name in ("_numerator", "_denominator"):
-            old = getattr(self, name)[:slots]
-            setattr(self, name, np.pad(old, (0, slots - old.size)))
+            setattr(self, name, resized(getattr(self, name), slots))
 
     def begin(self, slots: Ints) -> None:
         """Forget what is known of these slots, shape (n,)."""

@@ -13,9 +13,9 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.policies.arm import Law
-from ltp_switcher.policies.arrays import Bools, Float32s, Floats, Ints
+from ltp_switcher.policies.arrays import Bools, Float32s, Floats, Ints, resized
+from ltp_switcher.policies.jury.guards import Guards
 from ltp_switcher.policies.jury.occupancy import Occupancy
-from ltp_switcher.policies.jury.standing import StandingQueues
 from ltp_switcher.policies.measurements import NOTHING, Echo, Interval
 
 INTERVAL_S: Final = 0.030
@@ -50,12 +50,7 @@ SLACK_PKTS: Final = 4.0
 WINDOW_LIMITS: Final = (2.0, 1e6)
 LONGEST_ECHO: Final = 512
 """Intervals after which what a flow tried is forgotten: 15 s."""
-START_ENDS: Final = 1.125
-"""RTT over its minimum at which a flow's start has filled the link, as in HyStart."""
-_OF_SLOTS: Final = (
-    "_window_pkts", "_loss", "_heard_index", "_owed", "_silent_s", "_stands", "_yields", "_starting",
-    "_held_until", "_history", "_probes",
-)  # fmt: skip
+_OF_SLOTS: Final = ("_window_pkts", "_loss", "_heard_index", "_owed", "_silent_s", "_history", "_probes")
 
 
 class JurySignals:
@@ -63,8 +58,7 @@ class JurySignals:
 
     Args:
         seed: of the exploration.
-        guarded: with the rules that the network is trained without: for queues that stand, and for the end of
-            a flow's start.
+        guarded: with the rules of `guards`, which the network is trained without.
     """
 
     def __init__(self, seed: int = 0, *, guarded: bool = True) -> None:
@@ -74,13 +68,7 @@ class JurySignals:
         self.interval_s = INTERVAL_S
         self._rng = np.random.default_rng(seed)
         self.occupancy = Occupancy()
-        self._standing = StandingQueues() if guarded else None
-        # A queue stands before the flow; it yields to it.
-        self._stands: Bools = np.zeros(0, np.bool_)
-        self._yields: Bools = np.zeros(0, np.bool_)
-        self._starting: Bools = np.zeros(0, np.bool_)
-        # The window stays until the echo of this interval is heard.
-        self._held_until: Floats = np.zeros(0)
+        self._guards = Guards(on=guarded)
         self._window_pkts: Floats = np.zeros(0)
         self._loss: Floats = np.zeros(0)
         self._heard_index: Floats = np.zeros(0)
@@ -95,13 +83,9 @@ class JurySignals:
     def resize(self, slots: int) -> None:
         """See `Signals`."""
         for name in _OF_SLOTS:
-            old = getattr(self, name)
-            new = np.zeros((slots, *old.shape[1:]), old.dtype)
-            new[: len(old)] = old[:slots]
-            setattr(self, name, new)
+            setattr(self, name, resized(getattr(self, name), slots))
         self.occupancy.resize(slots)
-        if self._standing is not None:
-            self._standing.resize(slots)
+        self._guards.resize(slots)
 
     def begin(self, slots: Ints, window_pkts: Floats) -> None:
         """See `Signals`."""
@@ -112,17 +96,12 @@ class JurySignals:
         self._silent_s[slots] = 0.0
         self._history[slots] = 0.0
         self._probes[slots] = 0.0
-        self._stands[slots] = self._yields[slots] = False
-        self._starting[slots] = self._standing is not None
-        self._held_until[slots] = -1.0
         self.occupancy.begin(slots)
-        if self._standing is not None:
-            self._standing.begin(slots)
+        self._guards.begin(slots)
 
     def observe(self, slots: Ints, interval: Interval) -> Float32s:
         """See `Signals`; scaled (ΔRTT, survival ratio - 1) of each echo, the last one at the end."""
-        if self._standing is not None:
-            self._stands[slots], self._yields[slots] = self._standing.update(slots, interval)
+        self._guards.observe(slots, interval)
         echo, previous = interval.echo, interval.previous_echo
         fresh = echo.index > self._heard_index[slots]
         (rows,) = fresh.nonzero()
@@ -138,7 +117,7 @@ class JurySignals:
         return self._history.take(slots, axis=0).reshape(len(slots), -1)
 
     def _remember(self, slots: Ints, echo: Echo, previous: Echo, length_s: float) -> None:
-        excess = np.where(self._stands[slots], 0.0, (echo.rtt_s - previous.rtt_s) / length_s)
+        excess = np.where(self._guards.stands(slots), 0.0, (echo.rtt_s - previous.rtt_s) / length_s)
         survival = (1.0 - echo.loss) / (1.0 - previous.loss) - 1.0
         history = self._history.take(slots, axis=0)
         history[:, :-1] = history[:, 1:]
@@ -155,10 +134,8 @@ class JurySignals:
         mean *= 1.0 - radius
         wanted = mean + (1.0 - 2.0 * self.occupancy.ratio(slots)) * radius
         wanted = np.where(_is_young(interval), 1.0, wanted)
-        wanted = np.where((self._loss[slots] > LOSS_LIMIT) | self._yields[slots], -1.0, wanted)
-        window_pkts = self._window_pkts[slots]
-        if self._standing is not None:
-            window_pkts = self._end_start(slots, interval, window_pkts)
+        wanted = np.where((self._loss[slots] > LOSS_LIMIT) | self._guards.yields(slots), -1.0, wanted)
+        window_pkts = self._guards.end_start(slots, interval, self._window_pkts[slots])
         silent = interval.acked_pkts + interval.lost_pkts <= NOTHING
         silent_s = np.where(silent, self._silent_s[slots] + interval.length_s, 0.0)
         self._silent_s[slots] = silent_s
@@ -166,7 +143,7 @@ class JurySignals:
         held = silent_s > interval.rtt_s
         held |= window_pkts > UNFILLED * interval.in_flight_pkts + SLACK_PKTS
         action = np.where(held, np.minimum(wanted, 0.0), self._explore(slots, wanted))
-        settling = self._held_until[slots] > interval.echo.index
+        settling = self._guards.settles(slots, interval)
         held |= settling
         action = np.where(settling, 0.0, action)
         sent_so = self._probes[:, (interval.index + 1) % LONGEST_ECHO]
@@ -176,23 +153,6 @@ class JurySignals:
         window_pkts = window_pkts.clip(*WINDOW_LIMITS)
         self._window_pkts[slots] = window_pkts
         return window_pkts[:, None]
-
-    def _end_start(self, slots: Ints, interval: Interval, window_pkts: Floats) -> Floats:
-        """Where a flow's start has filled the link, set its window to what that holds, and wait for the echo.
-
-        A window grows 1.9 times in a satellite's RTT before the queue that it makes is heard of, and would
-        shrink as much before that is heard of in turn.
-        """
-        filled = self._starting[slots] & (interval.rtt_s > START_ENDS * interval.rtt_min_s)
-        if not filled.any():
-            return window_pkts
-        self._starting[slots] &= ~filled
-        self._held_until[slots] = np.where(filled, interval.index + 1.0, self._held_until[slots])
-        holds_pkts = np.nan_to_num(interval.echo.delivered_pps * interval.rtt_min_s, posinf=np.inf)
-        shrunk: Floats = np.where(
-            filled & (holds_pkts > 0.0), np.minimum(window_pkts, holds_pkts), window_pkts
-        )
-        return shrunk
 
     def _explore(self, slots: Ints, wanted: Floats) -> Floats:
         """Replace actions by 1 or -1 at random, their mean unchanged (§3.4).

@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.policies.arrays import Bools, Floats, Ints
+from ltp_switcher.policies.arrays import Bools, Floats, Ints, resized
 from ltp_switcher.policies.measurements import Interval
 
 HIGH: Final = 1.3
@@ -48,8 +48,7 @@ class StandingQueues:
     def resize(self, slots: int) -> None:
         """Make room for slots 0 to `slots` - 1."""
         for name in ("_largest_s", "_high_s", "_full_s", "_yield_s"):
-            old = getattr(self, name)[:slots]
-            setattr(self, name, np.pad(old, (0, slots - old.size)))
+            setattr(self, name, resized(getattr(self, name), slots))
 
     def begin(self, slots: Ints) -> None:
         """Forget what is known of these slots, shape (n,)."""

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.policies.arm import Law
-from ltp_switcher.policies.arrays import Bools, Float32s, Floats, Indices, Ints
+from ltp_switcher.policies.arrays import Bools, Float32s, Floats, Indices, Ints, resized
 from ltp_switcher.policies.measurements import Echo, Interval
 
 INTERVAL_S: Final = 0.030
@@ -146,10 +146,8 @@ class WindowSignals:
 
     def resize(self, slots: int) -> None:
         """See `Signals`."""
-        more = max(0, slots - len(self._starting))
-        self._window_pkts = np.pad(self._window_pkts, (0, more))
-        self._starting = np.pad(self._starting, (0, more))
-        self._excess_pkts = np.pad(self._excess_pkts, (0, more))
+        for name in ("_window_pkts", "_starting", "_excess_pkts"):
+            setattr(self, name, resized(getattr(self, name), slots))
 
     def begin(self, slots: Ints, window_pkts: Floats) -> None:
         """See `Signals`."""

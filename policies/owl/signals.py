@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.policies.arm import Law
-from ltp_switcher.policies.arrays import Bools, Float32s, Floats, Ints
+from ltp_switcher.policies.arrays import Bools, Float32s, Floats, Ints, resized
 from ltp_switcher.policies.measurements import Interval
 
 INTERVAL_S: Final = 0.030
@@ -69,10 +69,7 @@ class OwlSignals:
     def resize(self, slots: int) -> None:
         """See `Signals`."""
         for name in ("window_pkts", "_slow_start", "_age_s", "_rtt_s", "_lost", "_resolved", "_history"):
-            old = getattr(self, name)
-            new = np.zeros((slots, *old.shape[1:]), old.dtype)
-            new[: len(old)] = old[:slots]
-            setattr(self, name, new)
+            setattr(self, name, resized(getattr(self, name), slots))
         network = np.full((3, slots), np.nan)
         network[:, : self._network.shape[1]] = self._network[:, :slots]
         self._network = network

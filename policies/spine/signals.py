@@ -10,7 +10,7 @@ import numpy as np
 
 from ltp_switcher.errors import InvalidValueError
 from ltp_switcher.policies.arm import Law
-from ltp_switcher.policies.arrays import Float32s, Floats, Ints
+from ltp_switcher.policies.arrays import Float32s, Floats, Ints, resized
 from ltp_switcher.policies.measurements import Interval
 
 STATISTICS: Final = 9
@@ -78,12 +78,8 @@ class SpineSignals:
 
     def resize(self, slots: int) -> None:
         """See `Signals`."""
-        kept = min(slots, len(self._in_force))
         for name in ("_delivered_pps", "_delivered_max_pps", "_in_force"):
-            old = getattr(self, name)
-            new = np.zeros((slots, *old.shape[1:]))
-            new[:kept] = old[:kept]
-            setattr(self, name, new)
+            setattr(self, name, resized(getattr(self, name), slots))
 
     def begin(self, slots: Ints, window_pkts: Floats) -> None:
         """See `Signals`."""

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules that Jury follows beyond the paper, and that its network is trained without.
+
+Before a queue that stands it goes by losses, or yields to it (`standing`). And where a flow's start has
+filled the link, its window becomes what that holds, and waits for the echo: it grows 1.9 times in a
+satellite's RTT before the queue that it makes is heard of, and would shrink as much before that is heard of
+in turn.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.policies.arrays import Bools, Floats, Ints, resized
+from ltp_switcher.policies.jury.standing import StandingQueues
+from ltp_switcher.policies.measurements import Interval
+
+START_ENDS: Final = 1.125
+"""RTT over its minimum at which a flow's start has filled the link, as in HyStart."""
+
+
+class Guards:
+    """What the rules say of flows in numbered slots.
+
+    Args:
+        on: whether there are any; without, all answers are no.
+    """
+
+    def __init__(self, *, on: bool) -> None:
+        self._on = on
+        self._queues = StandingQueues()
+        # A queue stands before the flow; it yields to it.
+        self._stands: Bools = np.zeros(0, np.bool_)
+        self._yields: Bools = np.zeros(0, np.bool_)
+        self._starting: Bools = np.zeros(0, np.bool_)
+        # The window stays until the echo of this interval is heard.
+        self._held_until: Floats = np.zeros(0)
+
+    def resize(self, slots: int) -> None:
+        """Make room for slots 0 to `slots` - 1."""
+        for name in ("_stands", "_yields", "_starting", "_held_until"):
+            setattr(self, name, resized(getattr(self, name), slots))
+        self._queues.resize(slots)
+
+    def begin(self, slots: Ints) -> None:
+        """New flows live in these slots, shape (n,)."""
+        self._stands[slots] = self._yields[slots] = False
+        self._starting[slots] = self._on
+        self._held_until[slots] = -1.0
+        self._queues.begin(slots)
+
+    def observe(self, slots: Ints, interval: Interval) -> None:
+        """Take in an interval, arrays of shape (n,)."""
+        if self._on:
+            self._stands[slots], self._yields[slots] = self._queues.update(slots, interval)
+
+    def stands(self, slots: Ints) -> Bools:
+        """Whether a queue stands that is not the flow's own, shape (n,)."""
+        return self._stands[slots]
+
+    def yields(self, slots: Ints) -> Bools:
+        """Whether the flow yields to a queue, shape (n,)."""
+        return self._yields[slots]
+
+    def settles(self, slots: Ints, interval: Interval) -> Bools:
+        """Whether the window waits for the echo of where it was set, shape (n,)."""
+        settles: Bools = self._held_until[slots] > interval.echo.index
+        return settles
+
+    def end_start(self, slots: Ints, interval: Interval, window_pkts: Floats) -> Floats:
+        """Return the windows, those of flows whose start has filled the link set to what that holds, (n,)."""
+        filled = self._starting[slots] & (interval.rtt_s > START_ENDS * interval.rtt_min_s)
+        if not filled.any():
+            return window_pkts
+        self._starting[slots] &= ~filled
+        self._held_until[slots] = np.where(filled, interval.index + 1.0, self._held_until[slots])
+        holds_pkts = np.nan_to_num(interval.echo.delivered_pps * interval.rtt_min_s, posinf=np.inf)
+        shrunk: Floats = np.where(
+            filled & (holds_pkts > 0.0), np.minimum(window_pkts, holds_pkts), window_pkts
+        )
+        return shrunk
