@@ -12,6 +12,7 @@ from ltp_switcher.eval.claims.claim import Claim, Figure, Paths, Results, Target
 from ltp_switcher.eval.claims.paths import bundled
 from ltp_switcher.eval.results import Outcome
 from ltp_switcher.eval.series import BIN_S, FloatArray
+from ltp_switcher.policies.ltp.balance import BalanceFilter
 from ltp_switcher.policies.ltp.ccmatic import BeliefSets
 from ltp_switcher.policies.ltp.estimation import Judgement, judge
 from ltp_switcher.policies.ltp.particles import ParticleFilter
@@ -50,14 +51,22 @@ def _judge(results: Results) -> Iterator[Figure]:
     for scheme in results.schemes:
         for path in results.paths:
             traces = [trace(outcome) for outcome in results.outcomes(path, scheme)]
-            ours = _mean([judge(ParticleFilter(BIN_S, seed=1), one) for one in traces])
-            theirs = _mean([judge(BeliefSets(BIN_S), one) for one in traces])
+            ours, printed, theirs = (
+                _mean([judge(make(), one) for one in traces])
+                for make in (
+                    lambda: BalanceFilter(BIN_S, seed=1),
+                    lambda: ParticleFilter(BIN_S, seed=1),
+                    lambda: BeliefSets(BIN_S),
+                )
+            )
             for name, (coverage, width) in ours.items():
                 other, other_width = theirs[name]
                 least = Target(low=max(COVERAGE, other))
                 yield Figure(scheme, f"coverage of {name}", coverage, least)
                 yield Figure(scheme, f"width of {name}", width, Target(high=other_width))
                 yield Figure(scheme, f"CCmatic's coverage of {name}", other)
+                yield Figure(scheme, f"coverage of {name} by the paper's filter", printed[name][0])
+                yield Figure(scheme, f"width of {name} by the paper's filter", printed[name][1])
 
 
 def _mean(judgements: list[Judgement]) -> dict[str, tuple[float, float]]:

@@ -26,6 +26,7 @@ from ltp_switcher.policies.arm import Arm, NetworkArm
 from ltp_switcher.policies.arrays import Floats
 from ltp_switcher.policies.export import load
 from ltp_switcher.policies.ltp import WEIGHTS, estimation, held_out, links
+from ltp_switcher.policies.ltp.balance import BalanceFilter
 from ltp_switcher.policies.ltp.ccmatic import BeliefSets
 from ltp_switcher.policies.ltp.particles import PARTICLES, ParticleFilter
 from ltp_switcher.policies.ltp.regions import REGIONS
@@ -84,6 +85,9 @@ def judge_estimators(options: argparse.Namespace) -> dict[str, dict[str, estimat
     """Judgements by trace and estimator."""
     return {
         name: {
+            "balance": estimation.judge(
+                BalanceFilter(INTERVAL_S, seed=1, particles=options.particles), trace
+            ),
             "particles": estimation.judge(
                 ParticleFilter(INTERVAL_S, seed=1, particles=options.particles), trace
             ),

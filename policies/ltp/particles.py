@@ -2,75 +2,52 @@
 """LTP's estimation module (§4): a particle filter over the network's state as one sender can know it.
 
 A particle is a possible state of the bottleneck: the flow's own sending rate and that of all others, both
-relative to the link's capacity, and the part of the queue that the RTT does not show. Every echo, the fate of
-the packets that were sent in one interval, moves all particles on (transition), tells what each of them would
-have let the sender see (observation), throws out those that saw otherwise (filtering), and fills the pool up
-again with altered copies of those left (resampling).
+relative to the link's capacity, the queuing delay, and whether the queue is full. Every echo, the fate of the
+packets that were sent in one interval, moves all particles on (transition), tells what each of them
+would have let the sender see (observation), throws out those that saw otherwise (filtering), and fills the
+pool up again with altered copies of those left (resampling).
 
-Each signal is made use of once. Of a queue that stands, ΔRTT tells the load (§4: Δt (x + x_o - c) / c), so
-the others' rate follows from it and the own; of a full one, the loss does (Eq. 3). The largest throughput is
-no more than the capacity (Eq. 4). And Δthr tells a flow alone: behind a queue of its own it is served at the
-same rate whatever it sends, to the packet. That the others' rate should go on as it was (O_j) is a belief for
-an empty queue only: ACK clocks make it mirror the own rate, so it says nothing of the capacity. What was
-measured with the text as printed, and where it cannot be meant so, is in the README.
+Some of the text cannot be meant as printed. What is done here, and what was measured, is in the README:
+Eq. 3 adds the loss jitter; Eq. 4 bounds the throughput, while the RTT above the smallest is compared as the
+other signals are; Eq. 5 is read so that one wrong signal is enough to be thrown out; other flows' rates
+change by ±O_j, not only upwards; and a share of each pool starts from anew, or it would settle on what it
+believed first.
 
-The filter runs where policies are trained and estimators judged, not in the daemon (§7.4).
+The filter runs where policies are trained and estimators judged, not in the daemon (§7.4). `balance` has one
+that knows more of the network, and teaches less.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ltp_switcher.policies.arrays import Bools, Float32s, Floats, Indices, Ints
-from ltp_switcher.policies.ltp.signals import LargestThroughput
+from ltp_switcher.policies.ltp.signals import LargestThroughput, PathSignals, path_signals
 from ltp_switcher.policies.measurements import Echo, Interval
 
 PARTICLES: Final = 1000
 """Table 4."""
 QUANTILES: Final = (0.1, 0.9)
 """§5: the range is between these, lest a stray particle widens it."""
+_LEAST: Final = np.float32(1e-6)
+FRESH: Final = 0.25
+"""Share of the pool that is drawn anew each time: "to restore correct estimations even if the estimation
+direction diverges" (§4), which copies altered by a few percent cannot."""
 LONGEST_GAP_S: Final = 0.5
 """After a pause as long as this the old particles say nothing: the estimation begins anew."""
-DOUBT_PER_S: Final = 0.01
-"""Share of the pool that is drawn anew: "to restore correct estimations even if the estimation direction
-diverges" (§4), as where the capacity changes."""
-WHOLE: Final = 0.4
-"""Share of new particles for which the largest throughput is the capacity; half of them are alone."""
-LEAVES_PER_S: Final = 1.0
-"""How often another flow joins one that is alone."""
-UNSEEN: Final = (0.3, 1.9)
-"""Share of particles whose whole queue the RTT shows; and what is unseen of others', at most, relative to the
-mean of what is seen. A queue that never drained since the flow began is about as deep as it swings."""
-UNSEEN_ANEW_PER_S: Final = 0.2
-MEAN_DELAY_S: Final = 1.0
-"""Time constant of that mean."""
-STANDS_PKTS: Final = 2.0
-"""A queue stands that is longer than this, of the flow's own packets."""
-FULL: Final = 0.9
-"""The queue may be full from this share of the largest delay on."""
-STEADY: Final = 0.003
-"""How much the throughput of a flow with others changes by itself, relative; and how much of a change of the
-own rate it follows is a half. The less that is in packets, the less a constant one tells."""
-GROWTH: Final = 0.01
-"""While the largest throughput grows by more than this, it is not the capacity yet: nothing is filtered."""
-NONE: Final = 0.1
-"""A pool of which fewer than this would survive, on average, knows nothing and begins anew."""
-SLACK: Final = 0.02
-"""By which a rate may lie above what the largest throughput allows."""
-LEAST: Final = 0.01
-"""Rate of others where there are any."""
 
 
 @dataclass(frozen=True)
 class Noise:
-    """How far the network may stray from the model; Table 4 but for `count_pkts`.
+    """How far the network may stray from the model; Table 4.
 
     Attributes:
-        delay_gap, loss_gap: ω, how much a second of delay and a loss of everything weigh in Eq. 5.
-        count_pkts: by how many packets a throughput is off; Table 4 has 10 % instead.
+        delay_gap, throughput_gap, loss_gap: ω, how much a second of delay, a throughput that is off by its
+            own size, and a loss of everything weigh in Eq. 5.
         others_gradient: O_j, relative change of the other flows' rate, a second.
         delay_jitter_s: D_j.
         rate_jitter: C_j, relative.
@@ -78,8 +55,8 @@ class Noise:
     """
 
     delay_gap: float = 50.0
+    throughput_gap: float = 10.0
     loss_gap: float = 10.0
-    count_pkts: float = 1.5
     others_gradient: float = 1.5
     delay_jitter_s: float = 0.02
     rate_jitter: float = 0.05
@@ -98,71 +75,19 @@ class Ranges:
     """d."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Pool:
-    """Particles, arrays of shape (n, particles) each."""
+    """Particles as flat arrays; particle k belongs to the flow in row `row[k]`."""
 
+    row: Ints
     rate: Float32s
     others: Float32s
-    unseen: Float32s
-    """Delay that the RTT does not show, relative to the mean of what it does."""
-    whole: Bools
-    """The largest throughput is the capacity."""
-    alone: Bools
-    """There are no others; only where the link is known whole."""
+    delay_s: Float32s
+    full: Bools
 
-    def take(self, picks: Indices) -> None:
-        """Keep these particles of each row, repeated or not; `picks` is of shape (n, particles)."""
-        for field in fields(self):
-            setattr(self, field.name, np.take_along_axis(getattr(self, field.name), picks, axis=1))
-
-    def put(self, where: Bools, other: _Pool) -> None:
-        """Replace particles by another pool's."""
-        for field in fields(self):
-            getattr(self, field.name)[where] = getattr(other, field.name)[where]
-
-
-@dataclass(frozen=True)
-class _Seen:
-    """What n flows saw of the interval, columns of shape (n, 1)."""
-
-    elapsed_s: Floats
-    factor: Floats
-    """a: how much they changed their sending rate."""
-    sent_pkts: Floats
-    delivered_pkts: Floats
-    delivered_before_pkts: Floats
-    largest_pkts: Floats
-    """thr_max."""
-    grows: Bools
-    """thr_max does."""
-    delay_s: Floats
-    """RTT above the smallest."""
-    delay_change_s: Floats
-    mean_delay_s: Floats
-    largest_delay_s: Floats
-    loss: Floats
-    standing_s: Floats
-    """Delay from which on a queue stands."""
-
-    def rows(self, rows: Indices) -> _Seen:
-        """Those of some flows."""
-        return _Seen(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})
-
-    @property
-    def wall(self) -> Floats:
-        """The largest x / c that Eq. 4 allows."""
-        return self.sent_pkts / self.largest_pkts
-
-    @property
-    def load(self) -> Floats:
-        """(x + x_o) / c, by the change of a queue that stands."""
-        return 1.0 + self.delay_change_s / self.elapsed_s
-
-    @property
-    def load_if_full(self) -> Floats:
-        """The same by what was lost of it (Eq. 3)."""
-        return 1.0 / (1.0 - np.minimum(self.loss, 0.9))
+    def take(self, particles: Ints) -> _Pool:
+        """Some of them, repeated or not."""
+        return _Pool(*(getattr(self, field.name)[particles] for field in fields(_Pool)))
 
 
 class ParticleFilter:
@@ -183,221 +108,191 @@ class ParticleFilter:
         self._noise = noise or Noise()
         self._rng = np.random.default_rng(seed)
         self._state: Float32s = np.zeros((3, 0, particles), np.float32)
-        self._flags: Bools = np.zeros((2, 0, particles), np.bool_)
-        # What of the particles counts for the ranges: x / c, x_o / c and d, altered (Eq. 6).
-        self._shown: Float32s = np.zeros((3, 0, particles), np.float32)
+        self._full: Bools = np.zeros((0, particles), np.bool_)
         self._echo: Floats = np.zeros((5, 0))
-        # Delay above the smallest RTT, its mean and largest; and thr_max, in packets a second.
-        self._delay_s: Floats = np.zeros((3, 0))
-        self._largest_pps: Floats = np.zeros(0)
+        # Largest delay above the smallest RTT that each slot has recorded.
+        self._delay_max_s: Floats = np.zeros(0)
         self._largest = LargestThroughput()
 
     def resize(self, slots: int) -> None:
         """Make room for slots 0 to `slots` - 1; what the present ones know stays."""
-        more = max(0, slots - self._largest_pps.size)
-        room = ((0, 0), (0, more), (0, 0))
-        self._state, self._flags = np.pad(self._state, room), np.pad(self._flags, room)
-        self._shown = np.pad(self._shown, room)
-        self._echo, self._delay_s = (np.pad(each, room[:2]) for each in (self._echo, self._delay_s))
-        self._largest_pps = np.pad(self._largest_pps, (0, more))
+        more = max(0, slots - len(self._full))
+        self._state = np.pad(self._state, ((0, 0), (0, more), (0, 0)))
+        self._full = np.pad(self._full, ((0, more), (0, 0)))
+        self._echo = np.pad(self._echo, ((0, 0), (0, more)))
+        self._delay_max_s = np.pad(self._delay_max_s, (0, more))
         self._largest.resize(slots)
-        self.begin(np.arange(self._largest_pps.size - more, self._largest_pps.size))
+        self.begin(np.arange(len(self._full) - more, len(self._full)))
 
     def begin(self, slots: Ints) -> None:
         """New flows live in these slots: forget what they held."""
         self._echo[:, slots] = np.nan
         self._echo[0, slots] = -1.0
-        self._shown[:, slots] = np.nan
-        self._delay_s[:, slots] = 0.0
-        self._largest_pps[slots] = 0.0
+        self._state[:, slots] = np.nan
+        self._delay_max_s[slots] = 0.0
         self._largest.begin(slots)
 
     def update(self, slots: Ints, interval: Interval) -> None:
         """Take in an interval, arrays of shape (n,); slots without a new echo keep their particles."""
-        rows = np.flatnonzero(interval.echo.index > self._echo[0, slots])
+        echo = interval.echo
+        rows = np.flatnonzero(echo.index > self._echo[0, slots])
         if not rows.size:
             return
         at = slots[rows]
         before = Echo(*self._echo[:, at])
-        last = interval.echo.rows(rows)
+        last = echo.rows(rows)
         rtt_min_s = np.minimum(interval.rtt_min_s[rows], last.rtt_s)
+        seen = path_signals(last, before, rtt_min_s, self._largest.update(at, last.delivered_pps))
+        delay_max_s = np.maximum(self._delay_max_s[at], seen.rtt_s)
+        self._delay_max_s[at] = delay_max_s
         elapsed_s = (last.index - before.index) * self._interval_s
         follows = (before.index >= 0) & (elapsed_s < LONGEST_GAP_S) & (before.sending_pps > 0.0)
-        seen = self._see(at, last, before, np.where(follows, elapsed_s, self._interval_s), rtt_min_s)
         self._echo[:, at] = last.index, last.sending_pps, last.delivered_pps, last.rtt_s, last.loss
-        for which, step in ((~follows, self._initialise), (follows, self._advance)):
-            chosen = np.flatnonzero(which)
-            if chosen.size:
-                step(at[chosen], seen.rows(chosen))
+        fresh = np.flatnonzero(~follows)
+        self._initialise(at[fresh], seen.rtt_s[fresh])
+        goes_on = np.flatnonzero(follows)
+        if goes_on.size:
+            factor = last.sending_pps[goes_on] / before.sending_pps[goes_on]
+            self._advance(at[goes_on], factor, elapsed_s[goes_on], seen.rows(goes_on), delay_max_s[goes_on])
 
     def ranges(self, slots: Ints) -> Ranges:
         """What is known of the flows in these slots."""
-        # Where the two quantiles lie between sorted particles; sorting all three kinds of state at once
-        # takes a fraction of np.quantile's time.
-        ordered = np.sort(self._shown[:, slots], axis=2)
-        places = np.array(QUANTILES) * (self._particles - 1)
-        low = places.astype(np.int64)
-        share = (places - low).astype(np.float32)
-        high = np.minimum(low + 1, self._particles - 1)
-        return Ranges(*(ordered[..., low] * (1 - share) + ordered[..., high] * share))
+        return ranges_of(self._state[:, slots])
 
-    def _see(self, slots: Ints, last: Echo, before: Echo, elapsed_s: Floats, rtt_min_s: Floats) -> _Seen:
-        largest_pps = self._largest.update(slots, last.delivered_pps)
-        delay_s = last.rtt_s - rtt_min_s
-        known = before.index >= 0
-        weight = np.where(known, np.minimum(1.0, elapsed_s / MEAN_DELAY_S), 1.0)
-        mean_s = self._delay_s[1, slots] + weight * (delay_s - self._delay_s[1, slots])
-        largest_s = np.maximum(self._delay_s[2, slots], delay_s)
-        grows = largest_pps > (1.0 + GROWTH) * self._largest_pps[slots]
-        self._delay_s[:, slots] = delay_s, mean_s, largest_s
-        self._largest_pps[slots] = largest_pps
-        sending_before_pps = np.where(before.sending_pps > 0.0, before.sending_pps, last.sending_pps)
+    def _initialise(self, slots: Ints, rtt_s: Floats, first: int = 0) -> None:
+        """Draw particles from the `first` on anew, knowing only the RTT above the smallest, (n,).
 
-        def column(values: Floats) -> Floats:
-            return values[:, None]
-
-        length_s = self._interval_s
-        return _Seen(
-            elapsed_s=column(elapsed_s),
-            factor=column(last.sending_pps / np.maximum(sending_before_pps, 1e-9)),
-            sent_pkts=column(last.sending_pps * length_s),
-            delivered_pkts=column(last.delivered_pps * length_s),
-            delivered_before_pkts=column(np.where(known, before.delivered_pps, 0.0) * length_s),
-            largest_pkts=column(largest_pps * length_s),
-            grows=grows[:, None],
-            delay_s=column(delay_s),
-            delay_change_s=column(np.where(known, last.rtt_s - before.rtt_s, 0.0)),
-            mean_delay_s=column(mean_s),
-            largest_delay_s=column(largest_s),
-            loss=column(last.loss),
-            standing_s=column(STANDS_PKTS / np.maximum(last.delivered_pps, 1.0)),
+        The load is about the capacity, for that is where congestion controls keep it; half of the flows have
+        the link to themselves, and half have seen the base RTT. From nothing, a rate that changes by factors
+        never comes back, so these halves must be drawn.
+        """
+        shape = (len(slots), self._particles - first)
+        share = np.minimum(1.0, self._uniform(0.0, 2.0, shape))
+        load = self._uniform(0.7, 1.3, shape)
+        hidden_s = np.maximum(
+            0.0, self._uniform(-self._noise.delay_jitter_s, self._noise.delay_jitter_s, shape)
         )
+        self._state[0, slots, first:] = share * load
+        self._state[1, slots, first:] = (1.0 - share) * load
+        self._state[2, slots, first:] = rtt_s[:, None].astype(np.float32) + hidden_s
+        self._full[slots, first:] = False
 
-    def _initialise(self, slots: Ints, seen: _Seen) -> None:
-        """Draw all particles anew, of any load."""
-        shape = (len(slots), self._particles)
-        self._keep(slots, self._draw(shape, seen, self._uniform(0.0, 1.3, shape)), seen)
+    def _advance(
+        self, slots: Ints, factor: Floats, elapsed_s: Floats, seen: PathSignals, delay_max_s: Floats
+    ) -> None:
+        """One round of the four steps.
 
-    def _draw(self, shape: tuple[int, int], seen: _Seen, load: Float32s | Floats) -> _Pool:
-        """New particles: any share of the link up to what Eq. 4 allows, which many of them have."""
-        whole = self._rng.random(shape, np.float32) < WHOLE
-        alone = whole & (self._rng.random(shape, np.float32) < 0.5)
-        rate = seen.wall * np.where(whole, 1.0, self._uniform(0.0, 1.0, shape))
-        others = np.where(alone, 0.0, np.maximum(LEAST, load - rate))
-        unseen = np.where(whole, 0.0, self._draw_unseen(shape))
-        return _Pool(_single(rate), _single(others), _single(unseen), whole, alone)
+        Args:
+            slots: the flows, (n,).
+            factor: a, the change of their sending rate.
+            elapsed_s: Δt since the particles were last moved.
+            seen: what they saw.
+            delay_max_s: the largest delay above the smallest RTT that they recorded.
+        """
+        row = np.repeat(np.arange(len(slots)), self._particles)
+        rate, others, delay_s = self._state[:, slots].reshape(3, -1)
+        before = _Pool(row, rate, others, delay_s, self._full[slots].reshape(-1))
+        after = self._transition(before, factor, elapsed_s, delay_max_s)
+        whole = np.arange(len(row))
+        # Particle division: where the queue may be full, both possibilities go on.
+        divided = np.flatnonzero(after.full)
+        parent = np.concatenate((whole, divided))
+        full = np.zeros(len(parent), np.bool_)
+        full[len(row) :] = True
+        after = replace(after.take(parent), full=full)
+        before = before.take(parent)
+        survives = self._rng.random(len(parent), np.float32) < self._survival(before, after, seen)
+        self._resample(slots, after, survives, seen)
 
-    def _draw_unseen(self, shape: tuple[int, int]) -> Float32s:
-        shown, most = UNSEEN
-        return np.maximum(0.0, self._uniform(-most * shown / (1.0 - shown), most, shape))
-
-    def _advance(self, slots: Ints, seen: _Seen) -> None:
-        """One round of the four steps."""
-        pool = _Pool(*self._state[:, slots], *self._flags[:, slots])
-        self._transition(pool, seen)
-        none = self._resample(pool, self._survival(pool, seen))
-        self._balance(pool, seen)
-        self._doubt(pool, seen)
-        self._keep(slots, pool, seen)
-        if none.size:
-            self._initialise(slots[none], seen.rows(none))
-
-    def _transition(self, pool: _Pool, seen: _Seen) -> None:
-        """Move x by the own action and x_o by its gradient; others may join a flow that is alone."""
-        shape = pool.rate.shape
-        pool.rate = _single(np.where(pool.whole, seen.wall, pool.rate * seen.factor))
-        beyond = pool.rate > seen.wall * (1.0 + SLACK)
-        pool.rate[beyond] = (seen.wall * self._uniform(0.0, 1.0, shape))[beyond]
-        pool.alone &= self._rng.random(shape, np.float32) >= LEAVES_PER_S * seen.elapsed_s
+    def _transition(self, before: _Pool, factor: Floats, elapsed_s: Floats, delay_max_s: Floats) -> _Pool:
+        """§4, transition step; `full` of the result says that the queue may be full."""
+        step_s = elapsed_s.astype(np.float32)[before.row]
+        rate = before.rate * factor.astype(np.float32)[before.row]
         bound = self._noise.others_gradient
-        grown = pool.others * (1.0 + self._uniform(-bound, bound, shape) * seen.elapsed_s)
-        pool.others = _single(np.where(pool.alone, 0.0, np.maximum(LEAST, grown)))
+        gradient = self._uniform(-bound, bound, rate.shape)
+        others = before.others * np.maximum(0.0, 1.0 + gradient * step_s)
+        delay_s = np.maximum(0.0, before.delay_s + (rate + others - 1.0) * step_s)
+        np.minimum(delay_s, before.delay_s, out=delay_s, where=before.full)
+        may_be_full = (delay_s > 0.0) & (delay_s >= delay_max_s.astype(np.float32)[before.row])
+        return _Pool(before.row, rate, others, delay_s, may_be_full)
 
-    def _survival(self, pool: _Pool, seen: _Seen) -> Float32s:
-        """Observation and filtering: the chance of each particle to stay, (n, particles).
-
-        Alone behind a queue, the flow has all of the link and what it had before; without a queue, what it
-        sends. With others its throughput changes as theirs do: the chance to see just this is that of a count
-        to be hit by what is spread further, the same for all.
-        """
-        noise = self._noise.count_pkts
-        stands = self._stands(pool, seen)
-        all_pkts = np.where(stands, seen.largest_pkts, np.minimum(seen.sent_pkts, seen.largest_pkts))
-        again_pkts = seen.delivered_before_pkts * np.where(stands, 1.0, seen.factor)
-        delivered_pkts = seen.delivered_pkts
+    def _survival(self, before: _Pool, after: _Pool, seen: PathSignals) -> Float32s:
+        """Observation and filtering: the probability with which each particle stays."""
+        noise, row = self._noise, after.row
+        observed = {name: getattr(seen, name).astype(np.float32)[row] for name in PathSignals.names()}
+        share_before, share = _throughput(before), _throughput(after)
+        kept_before, kept = self._kept(before), self._kept(after)
         gaps = (
-            0.5 * ((delivered_pkts - all_pkts) / (noise + 0.01 * delivered_pkts)) ** 2,
-            0.25 * ((delivered_pkts - again_pkts) / noise) ** 2,
+            noise.delay_gap * np.abs(observed["rtt_change_s"] - (after.delay_s - before.delay_s)),
+            noise.throughput_gap
+            * np.abs(observed["throughput_ratio"] - share / np.maximum(share_before, _LEAST)),
+            noise.loss_gap * np.abs(observed["kept_ratio"] - kept / kept_before),
+            noise.throughput_gap * np.maximum(0.0, share - observed["throughput"]),
+            noise.delay_gap * np.abs(observed["rtt_s"] - after.delay_s),
         )
-        fits = 1.0 / ((1.0 + gaps[0]) * (1.0 + gaps[1]))
-        own_change = np.abs(seen.factor - 1.0) - 2.0 * noise / np.maximum(1.0, seen.sent_pkts)
-        spread_pkts = (STEADY + 0.5 * np.maximum(0.0, own_change)) * delivered_pkts
-        chance = np.where(pool.alone, fits, noise / np.hypot(noise, spread_pkts))
-        return _single(np.where(seen.grows, 1.0, chance))
+        odds = np.ones(len(row), np.float32)
+        for gap in gaps:
+            odds *= 1.0 + gap
+        return 1.0 / odds
 
-    def _resample(self, pool: _Pool, survival: Float32s) -> Indices:
-        """Choose as many as there were, each by its chance; return rows in which none would have survived.
+    def _kept(self, pool: _Pool) -> Float32s:
+        """1 - l, the share of the flow's packets that arrives (Eq. 3)."""
+        load = np.maximum(1.0, pool.rate + pool.others)
+        arrives = np.where(pool.full, 1.0 / load, np.float32(1.0))
+        return arrives - self._uniform(0.0, self._noise.loss_jitter, load.shape)
 
-        By chance, as Eq. 5 has it, but with no more luck than one draw a row: a pool thrown at dice twice
-        loses most of what it knows to them.
+    def _resample(self, slots: Ints, pool: _Pool, survives: Bools, seen: PathSignals) -> None:
+        """Fill each slot's pool up with altered copies of its survivors, and some that start from anew.
+
+        Where none survives, all do.
         """
-        total = survival.sum(axis=1, dtype=np.float64)
-        upto = np.cumsum(survival, axis=1, dtype=np.float64) / total[:, None]
-        rows = np.arange(len(total))[:, None]
-        marks = (np.arange(self._particles) + self._rng.random(rows.shape)) / self._particles
-        picks = np.searchsorted((upto + rows).reshape(-1), (marks + rows).reshape(-1)).reshape(marks.shape)
-        picks = np.minimum(picks - rows * self._particles, self._particles - 1)
-        pool.take(np.maximum(picks, 0))
-        return np.flatnonzero(total < NONE)
-
-    def _balance(self, pool: _Pool, seen: _Seen) -> None:
-        """Particle division, and the others' rate that a queue's change or its loss leaves for them.
-
-        Where the queue may be full, each particle goes on as full or as not, by the chances of Eq. 5: a full
-        one would not have grown, one that is not would have lost nothing.
-        """
-        noise, shape = self._noise, pool.rate.shape
-        full = 1.0 / (1.0 + noise.delay_gap * np.maximum(0.0, seen.delay_change_s))
-        free = 1.0 / (1.0 + noise.loss_gap * np.maximum(0.0, seen.loss - noise.loss_jitter))
-        may_be = (seen.delay_s > 0.0) & (seen.delay_s >= FULL * seen.largest_delay_s)
-        is_full = self._rng.random(shape, np.float32) < np.where(may_be, full / (full + free), 0.0)
-        load = np.where(is_full, seen.load_if_full, seen.load)
-        left = np.where(self._stands(pool, seen), load - pool.rate, pool.others)
-        pool.others = _single(np.where(pool.alone, 0.0, np.maximum(LEAST, left)))
-
-    def _doubt(self, pool: _Pool, seen: _Seen) -> None:
-        """Draw some particles anew, and of others what of the queue is unseen (Eq. 7)."""
-        shape = pool.rate.shape
-        anew = ~pool.whole & (self._rng.random(shape, np.float32) < UNSEEN_ANEW_PER_S * seen.elapsed_s)
-        pool.unseen = np.where(anew, self._draw_unseen(shape), pool.unseen)
-        anew = self._rng.random(shape, np.float32) < DOUBT_PER_S * seen.elapsed_s
-        pool.put(anew, self._draw(shape, seen, seen.load))
-
-    def _stands(self, pool: _Pool, seen: _Seen) -> Bools:
-        return seen.delay_s + self._unseen_s(pool, seen) > seen.standing_s
-
-    def _unseen_s(self, pool: _Pool, seen: _Seen) -> Floats:
-        return np.minimum(pool.unseen * seen.mean_delay_s, self._noise.delay_jitter_s)
-
-    def _keep(self, slots: Ints, pool: _Pool, seen: _Seen) -> None:
-        """Store the pool, and what counts of it for the ranges.
-
-        Those are altered (Eq. 6), the next step's are not: a capacity does not walk at random, and the range
-        of one that is well known would by this alone.
-        """
-        jitter, shape = self._noise.rate_jitter, pool.rate.shape
-        self._state[:, slots] = pool.rate, pool.others, pool.unseen
-        self._flags[:, slots] = pool.whole, pool.alone
-        rate = pool.rate * (1.0 + self._uniform(-jitter, jitter, shape))
-        others = pool.others + (pool.rate + pool.others) * self._uniform(-jitter, jitter, shape)
-        self._shown[:, slots] = rate, np.maximum(0.0, others), seen.delay_s + self._unseen_s(pool, seen)
+        n, size = len(slots), self._particles
+        left = np.flatnonzero(survives)
+        left = left[np.argsort(pool.row[left], kind="stable")]
+        count = np.bincount(pool.row[left], minlength=n)[:, None]
+        first = np.cumsum(count)[:, None] - count
+        place = np.arange(size)[None]
+        drawn = (self._rng.random((n, size)) * count).astype(np.int64)
+        # Division may leave more than there is room for: then an even choice of them.
+        pick = np.where(count > size, place * count // size, np.where(place < count, place, drawn))
+        lives = count[:, 0] > 0
+        chosen: Indices = left[(first + pick)[lives]]
+        copy = (place >= count)[lives]
+        stays = slots[lives]
+        jitter = self._noise.rate_jitter
+        for number, state in enumerate((pool.rate, pool.others)):
+            value = state[chosen]
+            value *= 1.0 + copy * self._uniform(-jitter, jitter, copy.shape)
+            self._state[number, stays] = value
+        jitter = self._noise.delay_jitter_s
+        moved = pool.delay_s[chosen] + copy * self._uniform(-jitter, jitter, copy.shape)
+        self._state[2, stays] = np.maximum(0.0, moved)
+        self._full[stays] = pool.full[chosen]
+        self._initialise(stays, seen.rtt_s[lives], round((1.0 - FRESH) * size))
+        self._initialise(slots[~lives], seen.rtt_s[~lives])
 
     def _uniform(self, low: float, high: float, shape: tuple[int, ...]) -> Float32s:
-        drawn: Float32s = self._rng.random(shape, np.float32)
+        drawn: NDArray[np.float32] = self._rng.random(shape, np.float32)
         drawn *= np.float32(high - low)
         drawn += np.float32(low)
         return drawn
 
 
-def _single(values: Floats | Float32s) -> Float32s:
-    return values.astype(np.float32)
+def _throughput(pool: _Pool) -> Float32s:
+    """Thr / c of each particle (Eq. 2)."""
+    load = pool.rate + pool.others
+    crowded = (load > 1.0) | (pool.delay_s > 0.0)
+    return np.where(crowded, pool.rate / np.maximum(load, _LEAST), pool.rate)
+
+
+def ranges_of(states: Float32s) -> Ranges:
+    """Quantiles of particles' x / c, x_o / c and d, shape (3, n, particles)."""
+    # Where the two quantiles lie between sorted particles; sorting all three kinds of state at once
+    # takes a fraction of np.quantile's time.
+    ordered = np.sort(states, axis=2)
+    particles = states.shape[2]
+    places = np.array(QUANTILES) * (particles - 1)
+    low = places.astype(np.int64)
+    share = (places - low).astype(np.float32)
+    high = np.minimum(low + 1, particles - 1)
+    return Ranges(*(ordered[..., low] * (1 - share) + ordered[..., high] * share))

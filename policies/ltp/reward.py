@@ -34,7 +34,7 @@ class Weights:
     delay: float = 10.0
     rate: float = 0.2
     others: float = 0.2
-    offset: float = 0.75
+    offset: float = 1.2
     loss: float = 5.0
     fairness: float = 1.0
     tolerance: float = 1.15

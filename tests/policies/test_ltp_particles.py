@@ -7,41 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from ltp_echoes import DT_S, NOTHING_YET, echo, interval
 
 from ltp_switcher.policies.ltp import estimation
 from ltp_switcher.policies.ltp.ccmatic import BeliefSets
-from ltp_switcher.policies.ltp.particles import WHOLE, Noise, ParticleFilter
+from ltp_switcher.policies.ltp.particles import FRESH, Noise, ParticleFilter
 from ltp_switcher.policies.ltp.traces import from_counters, simulate
-from ltp_switcher.policies.measurements import Echo, Interval
+from ltp_switcher.policies.measurements import Echo
 from ltp_switcher.policies.simulator import Flows, Paths, Roster, SimulatedInterval, Simulator
-
-DT_S = 0.030
-
-
-def interval(echo: Echo, before: Echo, rtt_min_s: float = 0.020) -> Interval:
-    n = len(echo.index)
-    some = np.ones(n)
-    return Interval(
-        index=0, end_s=1.0, length_s=DT_S, active=np.ones(n, np.bool_), sent_pkts=some, acked_pkts=some,
-        lost_pkts=0.0 * some, rtt_s=0.020 * some, rtt_min_s=rtt_min_s * some, window_pkts=some,
-        pacing_pps=some, in_flight_pkts=some, echo=echo, previous_echo=before,
-    )  # fmt: skip
-
-
-def echo(
-    index: float,
-    sending: float = 1000.0,
-    delivered: float = 1000.0,
-    rtt_s: float = 0.02,
-    loss: float = 0.0,
-    n: int = 1,
-) -> Echo:
-    return Echo(*(np.full(n, value) for value in (index, sending, delivered, rtt_s, loss)))
-
-
-NOTHING_YET = echo(-1.0, np.nan, np.nan, np.nan, np.nan)
 
 
 def followed(states: list[Echo], particles: int = 400, **noise: float) -> ParticleFilter:
@@ -100,86 +73,28 @@ def test_an_answer_to_probing_tells_a_lone_flow_from_one_of_two() -> None:
     assert first.others.mean() < second.others.mean()
 
 
-def test_a_full_queue_tells_the_load_by_what_is_lost() -> None:
-    # Particle division: at the largest delay, a loss of 20 % is a load of 1.25 for those with a full queue.
+def test_the_queue_is_full_where_packets_are_lost_at_the_largest_delay() -> None:
+    # Particle division: a loss of 20 % is explained by particles with a full queue alone.
     states = [echo(k, 1250.0, 1000.0, 0.06) for k in range(20)]
-    quiet = followed([*states, echo(20, 1250.0, 1000.0, 0.06)], loss_gap=1e3)
-    lossy = followed([*states, echo(20, 1250.0, 1000.0, 0.06, 0.2)], loss_gap=1e3)
-    loads = [made._state[:2, 0].sum(axis=0) for made in (quiet, lossy)]
-    together = [load[~made._flags[1, 0]] for load, made in zip(loads, (quiet, lossy), strict=True)]
-    assert np.median(together[1]) > np.median(together[0]) + 0.1
+    lossy = [*states, *(echo(k, 1250.0, 1000.0, 0.06, 0.2) for k in range(20, 21))]
+    quiet = followed([*states, echo(20, 1250.0, 1000.0, 0.06)], loss_gap=100.0)
+    full = followed(lossy, loss_gap=100.0)
+    kept = round((1.0 - FRESH) * 400)
+    assert full._full[0, :kept].mean() > quiet._full[0, :kept].mean()
 
 
-def test_of_a_queue_that_stands_the_change_of_the_delay_tells_the_others_rate() -> None:
-    # The queue shrinks by 6 ms in each 30 ms: x + x_o = 0.8, whatever x is.
-    states = [echo(k, 500.0, 600.0, 0.20 - 0.006 * k) for k in range(12)]
-    made = followed(states)
-    rate, others = made._state[:2, 0]
-    shared = others > 0.01 + 1e-6
-    np.testing.assert_allclose((rate + others)[shared], 0.8, atol=1e-5)
-    assert shared.mean() > 0.3
-
-
-def test_no_rate_is_beyond_what_the_largest_throughput_allows() -> None:
-    # Eq. 4: c is at least the 1000 packets a second that were delivered.
-    states = [echo(0, 1000.0, 1000.0), *(echo(k, 250.0, 250.0) for k in range(1, 10))]
-    made = followed(states)
-    assert made._state[0, 0].max() <= 0.25 * 1.1  # thr_max is smoothed
-
-
-def test_who_was_served_alike_whatever_it_sent_has_the_link_alone() -> None:
-    swing = [1000.0 * (1.0 + 0.25 * (k % 2)) for k in range(100)]
-    made = followed([echo(k, sending, 1000.0, 0.05) for k, sending in enumerate(swing)], particles=1000)
-    assert made._flags[1, 0].mean() > 0.8
-    low, high = made.ranges(np.array([0])).rate[0]
-    assert 1.15 < low < high < 1.35  # the last interval's 1.25
-
-
-def test_while_the_largest_throughput_grows_nothing_is_held_against_a_particle() -> None:
-    # Slow start: each echo finds more room. Whether this is all of the link, nobody can tell.
-    states = [echo(k, 100.0 * 1.2**k, 100.0 * 1.2**k) for k in range(12)]
-    made = followed(states, particles=2000)
-    assert abs(made._flags[0, 0].mean() - WHOLE) < 0.1
-
-
-def test_a_pool_of_which_none_survives_begins_anew() -> None:
-    made = followed([echo(k, 1000.0, 1000.0, 0.05) for k in range(40)], particles=6)
-    made._flags[:] = True  # alone, all of them,
-    made.update(np.array([0]), interval(echo(40, 1000.0, 1.0, 0.05), echo(39)))  # and hardly served
-    assert not made._flags[1].all()
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.floats(0.0, 1e6),
-            st.floats(1.0, 1e6),
-            st.floats(1e-4, 10.0),
-            st.floats(0.0, 0.999),
-            st.integers(1, 30),
-        ),
-        min_size=1,
-        max_size=12,
-    )
-)
-def test_ranges_are_finite_and_ordered_whatever_was_seen(
-    signals: list[tuple[float, float, float, float, int]],
-) -> None:
-    states, index = [], 0
-    for sending, delivered, rtt_s, loss, step in signals:
-        index += step
-        states.append(echo(index, sending, delivered, rtt_s, loss))
-    ranges = followed(states, particles=50).ranges(np.array([0]))
-    for pair in (ranges.rate, ranges.others, ranges.delay_s):
-        assert np.isfinite(pair).all()
-        assert 0.0 <= pair[0, 0] <= pair[0, 1]
+def test_where_no_particle_survives_the_estimation_begins_anew() -> None:
+    states = [echo(0), echo(1), echo(2, delivered=1e6, rtt_s=0.9)]
+    ranges = followed(states, delay_gap=1e9, throughput_gap=1e9).ranges(np.array([0]))
+    assert np.isfinite(ranges.rate).all()
+    assert ranges.rate[0, 1] - ranges.rate[0, 0] > 0.3  # as wide as the first particles
 
 
 def test_after_a_pause_the_old_particles_are_forgotten() -> None:
     narrow = followed([echo(k, rtt_s=0.1) for k in range(20)])
-    pool = narrow._shown.copy()
+    pool = narrow._state.copy()
     narrow.update(np.array([0]), interval(echo(200, rtt_s=0.02), echo(19, rtt_s=0.1)))
-    assert not np.isin(narrow._shown[0], pool[0]).any()
+    assert not np.isin(narrow._state[2], pool[2]).any()
 
 
 def test_slots_do_not_mix() -> None:

@@ -1,0 +1,362 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LTP's estimator as it knows the network best: a particle filter that uses each signal once, beyond §4.
+
+The states and the four steps are those of `particles`, which is as the text has it, and trains the policy. It
+is wide where it knows little, and wrong where it believes that the others' rate goes on as it was (O_j): ACK
+clocks make that rate mirror the own, so those particles survive whose capacity is too small or too large.
+Here that is a belief for an empty queue only:
+
+- ΔRTT tells the load of a queue that stands (§4: Δt (x + x_o - c) / c), so the others' rate follows from it
+  and the own rate; of a full queue, the loss does (Eq. 3).
+- The largest throughput is no more than the capacity (Eq. 4).
+- Δthr tells a flow alone: behind a queue of its own it is served at the same rate, to the packet, whatever it
+  sends.
+- The RTT above the smallest is queuing delay, all of it; of a queue that never drained since the flow began,
+  as much is unseen as is seen, at most.
+
+What this comes to beside `particles` and CCmatic is in the README.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.policies.arrays import Bools, Float32s, Floats, Indices, Ints
+from ltp_switcher.policies.ltp.particles import LONGEST_GAP_S, PARTICLES, Noise, Ranges, ranges_of
+from ltp_switcher.policies.ltp.signals import LargestThroughput
+from ltp_switcher.policies.measurements import Echo, Interval
+
+DOUBT_PER_S: Final = 0.01
+"""Share of the pool that is drawn anew: "to restore correct estimations even if the estimation direction
+diverges" (§4), as where the capacity changes."""
+WHOLE: Final = 0.4
+"""Share of new particles for which the largest throughput is the capacity; half of them are alone."""
+LEAVES_PER_S: Final = 1.0
+"""How often another flow joins one that is alone."""
+UNSEEN: Final = (0.3, 2.2)
+"""Share of particles whose whole queue the RTT shows; and what is unseen of others', at most, relative to the
+mean of what is seen. A queue that never drained since the flow began is about as deep as it swings."""
+HOSTS: Final = 0.2
+"""Share of the mean delay, at most, that is the jitter of hosts and links and no queue (D_j)."""
+UNSEEN_ANEW_PER_S: Final = 0.2
+MEAN_DELAY_S: Final = 1.0
+"""Time constant of that mean."""
+STANDS_PKTS: Final = 2.0
+"""A queue stands that is longer than this, of the flow's own packets."""
+FULL: Final = 0.9
+"""The queue may be full from this share of the largest delay on."""
+COUNT_PKTS: Final = 1.5
+"""By how much a throughput is off, in packets of an interval; Table 4 has 10 % instead."""
+STEADY: Final = 0.003
+"""How much the throughput of a flow with others changes by itself, relative; and how much of a change of the
+own rate it follows is a half. The less that is in packets, the less a constant one tells."""
+GROWTH: Final = 0.01
+"""While the largest throughput grows by more than this, it is not the capacity yet: nothing is filtered."""
+NONE: Final = 0.1
+"""A pool of which fewer than this would survive, on average, knows nothing and begins anew."""
+SLACK: Final = 0.02
+"""By which a rate may lie above what the largest throughput allows."""
+LEAST: Final = 0.01
+"""Rate of others where there are any."""
+
+
+@dataclass
+class _Pool:
+    """Particles, arrays of shape (n, particles) each."""
+
+    rate: Float32s
+    others: Float32s
+    unseen: Float32s
+    """Delay that the RTT does not show, relative to the mean of what it does."""
+    whole: Bools
+    """The largest throughput is the capacity."""
+    alone: Bools
+    """There are no others; only where the link is known whole."""
+
+    def take(self, picks: Indices) -> None:
+        """Keep these particles of each row, repeated or not; `picks` is of shape (n, particles)."""
+        for field in fields(self):
+            setattr(self, field.name, np.take_along_axis(getattr(self, field.name), picks, axis=1))
+
+    def put(self, where: Bools, other: _Pool) -> None:
+        """Replace particles by another pool's."""
+        for field in fields(self):
+            getattr(self, field.name)[where] = getattr(other, field.name)[where]
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What n flows saw of the interval, columns of shape (n, 1)."""
+
+    elapsed_s: Floats
+    factor: Floats
+    """a: how much they changed their sending rate."""
+    sent_pkts: Floats
+    delivered_pkts: Floats
+    delivered_before_pkts: Floats
+    largest_pkts: Floats
+    """thr_max."""
+    grows: Bools
+    """thr_max does."""
+    delay_s: Floats
+    """RTT above the smallest."""
+    delay_change_s: Floats
+    mean_delay_s: Floats
+    largest_delay_s: Floats
+    loss: Floats
+    standing_s: Floats
+    """Delay from which on a queue stands."""
+
+    def rows(self, rows: Indices) -> _Seen:
+        """Those of some flows."""
+        return _Seen(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})
+
+    @property
+    def wall(self) -> Floats:
+        """The largest x / c that Eq. 4 allows."""
+        return self.sent_pkts / self.largest_pkts
+
+    @property
+    def load(self) -> Floats:
+        """(x + x_o) / c, by the change of a queue that stands."""
+        return 1.0 + self.delay_change_s / self.elapsed_s
+
+    @property
+    def load_if_full(self) -> Floats:
+        """The same by what was lost of it (Eq. 3)."""
+        return 1.0 / (1.0 - np.minimum(self.loss, 0.9))
+
+
+class BalanceFilter:
+    """Filters of flows that live in numbered slots; methods and arguments as of `ParticleFilter`.
+
+    Args:
+        interval_s: length of the sending intervals that the echoes tell of.
+        seed: of everything random here; equal calls after equal seeds give equal ranges.
+        particles: a slot.
+        noise: the model's.
+    """
+
+    def __init__(
+        self, interval_s: float, *, seed: int, particles: int = PARTICLES, noise: Noise | None = None
+    ) -> None:
+        self._interval_s = interval_s
+        self._particles = particles
+        self._noise = noise or Noise()
+        self._rng = np.random.default_rng(seed)
+        self._state: Float32s = np.zeros((3, 0, particles), np.float32)
+        self._flags: Bools = np.zeros((2, 0, particles), np.bool_)
+        # What of the particles counts for the ranges: x / c, x_o / c and d, altered (Eq. 6).
+        self._shown: Float32s = np.zeros((3, 0, particles), np.float32)
+        self._echo: Floats = np.zeros((5, 0))
+        # Delay above the smallest RTT, its mean and largest; and thr_max, in packets a second.
+        self._delay_s: Floats = np.zeros((3, 0))
+        self._largest_pps: Floats = np.zeros(0)
+        self._largest = LargestThroughput()
+
+    def resize(self, slots: int) -> None:
+        """Make room for slots 0 to `slots` - 1; what the present ones know stays."""
+        more = max(0, slots - self._largest_pps.size)
+        room = ((0, 0), (0, more), (0, 0))
+        self._state, self._flags = np.pad(self._state, room), np.pad(self._flags, room)
+        self._shown = np.pad(self._shown, room)
+        self._echo, self._delay_s = (np.pad(each, room[:2]) for each in (self._echo, self._delay_s))
+        self._largest_pps = np.pad(self._largest_pps, (0, more))
+        self._largest.resize(slots)
+        self.begin(np.arange(self._largest_pps.size - more, self._largest_pps.size))
+
+    def begin(self, slots: Ints) -> None:
+        """New flows live in these slots: forget what they held."""
+        self._echo[:, slots] = np.nan
+        self._echo[0, slots] = -1.0
+        self._shown[:, slots] = np.nan
+        self._delay_s[:, slots] = 0.0
+        self._largest_pps[slots] = 0.0
+        self._largest.begin(slots)
+
+    def update(self, slots: Ints, interval: Interval) -> None:
+        """Take in an interval, arrays of shape (n,); slots without a new echo keep their particles."""
+        rows = np.flatnonzero(interval.echo.index > self._echo[0, slots])
+        if not rows.size:
+            return
+        at = slots[rows]
+        before = Echo(*self._echo[:, at])
+        last = interval.echo.rows(rows)
+        rtt_min_s = np.minimum(interval.rtt_min_s[rows], last.rtt_s)
+        elapsed_s = (last.index - before.index) * self._interval_s
+        follows = (before.index >= 0) & (elapsed_s < LONGEST_GAP_S) & (before.sending_pps > 0.0)
+        seen = self._see(at, last, before, np.where(follows, elapsed_s, self._interval_s), rtt_min_s)
+        self._echo[:, at] = last.index, last.sending_pps, last.delivered_pps, last.rtt_s, last.loss
+        for which, step in ((~follows, self._initialise), (follows, self._advance)):
+            chosen = np.flatnonzero(which)
+            if chosen.size:
+                step(at[chosen], seen.rows(chosen))
+
+    def ranges(self, slots: Ints) -> Ranges:
+        """What is known of the flows in these slots."""
+        return ranges_of(self._shown[:, slots])
+
+    def _see(self, slots: Ints, last: Echo, before: Echo, elapsed_s: Floats, rtt_min_s: Floats) -> _Seen:
+        largest_pps = self._largest.update(slots, last.delivered_pps)
+        delay_s = last.rtt_s - rtt_min_s
+        known = before.index >= 0
+        weight = np.where(known, np.minimum(1.0, elapsed_s / MEAN_DELAY_S), 1.0)
+        mean_s = self._delay_s[1, slots] + weight * (delay_s - self._delay_s[1, slots])
+        largest_s = np.maximum(self._delay_s[2, slots], delay_s)
+        grows = largest_pps > (1.0 + GROWTH) * self._largest_pps[slots]
+        self._delay_s[:, slots] = delay_s, mean_s, largest_s
+        self._largest_pps[slots] = largest_pps
+        sending_before_pps = np.where(before.sending_pps > 0.0, before.sending_pps, last.sending_pps)
+
+        def column(values: Floats) -> Floats:
+            return values[:, None]
+
+        length_s = self._interval_s
+        return _Seen(
+            elapsed_s=column(elapsed_s),
+            factor=column(last.sending_pps / np.maximum(sending_before_pps, 1e-9)),
+            sent_pkts=column(last.sending_pps * length_s),
+            delivered_pkts=column(last.delivered_pps * length_s),
+            delivered_before_pkts=column(np.where(known, before.delivered_pps, 0.0) * length_s),
+            largest_pkts=column(largest_pps * length_s),
+            grows=grows[:, None],
+            delay_s=column(delay_s),
+            delay_change_s=column(np.where(known, last.rtt_s - before.rtt_s, 0.0)),
+            mean_delay_s=column(mean_s),
+            largest_delay_s=column(largest_s),
+            loss=column(last.loss),
+            standing_s=column(STANDS_PKTS / np.maximum(last.delivered_pps, 1.0)),
+        )
+
+    def _initialise(self, slots: Ints, seen: _Seen) -> None:
+        """Draw all particles anew, of any load."""
+        shape = (len(slots), self._particles)
+        self._keep(slots, self._draw(shape, seen, self._uniform(0.0, 1.3, shape)), seen)
+
+    def _draw(self, shape: tuple[int, int], seen: _Seen, load: Float32s | Floats) -> _Pool:
+        """New particles: any share of the link up to what Eq. 4 allows, which many of them have."""
+        whole = self._rng.random(shape, np.float32) < WHOLE
+        alone = whole & (self._rng.random(shape, np.float32) < 0.5)
+        rate = seen.wall * np.where(whole, 1.0, self._uniform(0.0, 1.0, shape))
+        others = np.where(alone, 0.0, np.maximum(LEAST, load - rate))
+        unseen = np.where(whole, 0.0, self._draw_unseen(shape))
+        return _Pool(_single(rate), _single(others), _single(unseen), whole, alone)
+
+    def _draw_unseen(self, shape: tuple[int, int]) -> Float32s:
+        shown, most = UNSEEN
+        return np.maximum(0.0, self._uniform(-most * shown / (1.0 - shown), most, shape))
+
+    def _advance(self, slots: Ints, seen: _Seen) -> None:
+        """One round of the four steps."""
+        pool = _Pool(*self._state[:, slots], *self._flags[:, slots])
+        self._transition(pool, seen)
+        none = self._resample(pool, self._survival(pool, seen))
+        self._balance(pool, seen)
+        self._doubt(pool, seen)
+        self._keep(slots, pool, seen)
+        if none.size:
+            self._initialise(slots[none], seen.rows(none))
+
+    def _transition(self, pool: _Pool, seen: _Seen) -> None:
+        """Move x by the own action and x_o by its gradient; others may join a flow that is alone."""
+        shape = pool.rate.shape
+        pool.rate = _single(np.where(pool.whole, seen.wall, pool.rate * seen.factor))
+        beyond = pool.rate > seen.wall * (1.0 + SLACK)
+        pool.rate[beyond] = (seen.wall * self._uniform(0.0, 1.0, shape))[beyond]
+        pool.alone &= self._rng.random(shape, np.float32) >= LEAVES_PER_S * seen.elapsed_s
+        bound = self._noise.others_gradient
+        grown = pool.others * (1.0 + self._uniform(-bound, bound, shape) * seen.elapsed_s)
+        pool.others = _single(np.where(pool.alone, 0.0, np.maximum(LEAST, grown)))
+
+    def _survival(self, pool: _Pool, seen: _Seen) -> Float32s:
+        """Observation and filtering: the chance of each particle to stay, (n, particles).
+
+        Alone behind a queue, the flow has all of the link and what it had before; without a queue, what it
+        sends. With others its throughput changes as theirs do: the chance to see just this is that of a count
+        to be hit by what is spread further, the same for all.
+        """
+        stands = self._stands(pool, seen)
+        all_pkts = np.where(stands, seen.largest_pkts, np.minimum(seen.sent_pkts, seen.largest_pkts))
+        again_pkts = seen.delivered_before_pkts * np.where(stands, 1.0, seen.factor)
+        delivered_pkts = seen.delivered_pkts
+        gaps = (
+            0.5 * ((delivered_pkts - all_pkts) / (COUNT_PKTS + 0.01 * delivered_pkts)) ** 2,
+            0.25 * ((delivered_pkts - again_pkts) / COUNT_PKTS) ** 2,
+        )
+        fits = 1.0 / ((1.0 + gaps[0]) * (1.0 + gaps[1]))
+        own_change = np.abs(seen.factor - 1.0) - 2.0 * COUNT_PKTS / np.maximum(1.0, seen.sent_pkts)
+        spread_pkts = (STEADY + 0.5 * np.maximum(0.0, own_change)) * delivered_pkts
+        chance = np.where(pool.alone, fits, COUNT_PKTS / np.hypot(COUNT_PKTS, spread_pkts))
+        return _single(np.where(seen.grows, 1.0, chance))
+
+    def _resample(self, pool: _Pool, survival: Float32s) -> Indices:
+        """Choose as many as there were, each by its chance; return rows in which none would have survived.
+
+        By chance, as Eq. 5 has it, but with no more luck than one draw a row: a pool thrown at dice twice
+        loses most of what it knows to them.
+        """
+        total = survival.sum(axis=1, dtype=np.float64)
+        upto = np.cumsum(survival, axis=1, dtype=np.float64) / total[:, None]
+        rows = np.arange(len(total))[:, None]
+        marks = (np.arange(self._particles) + self._rng.random(rows.shape)) / self._particles
+        picks = np.searchsorted((upto + rows).reshape(-1), (marks + rows).reshape(-1)).reshape(marks.shape)
+        picks = np.minimum(picks - rows * self._particles, self._particles - 1)
+        pool.take(np.maximum(picks, 0))
+        return np.flatnonzero(total < NONE)
+
+    def _balance(self, pool: _Pool, seen: _Seen) -> None:
+        """Particle division, and the others' rate that a queue's change or its loss leaves for them.
+
+        Where the queue may be full, each particle goes on as full or as not, by the chances of Eq. 5: a full
+        one would not have grown, one that is not would have lost nothing.
+        """
+        noise, shape = self._noise, pool.rate.shape
+        full = 1.0 / (1.0 + noise.delay_gap * np.maximum(0.0, seen.delay_change_s))
+        free = 1.0 / (1.0 + noise.loss_gap * np.maximum(0.0, seen.loss - noise.loss_jitter))
+        may_be = (seen.delay_s > 0.0) & (seen.delay_s >= FULL * seen.largest_delay_s)
+        is_full = self._rng.random(shape, np.float32) < np.where(may_be, full / (full + free), 0.0)
+        load = np.where(is_full, seen.load_if_full, seen.load)
+        left = np.where(self._stands(pool, seen), load - pool.rate, pool.others)
+        pool.others = _single(np.where(pool.alone, 0.0, np.maximum(LEAST, left)))
+
+    def _doubt(self, pool: _Pool, seen: _Seen) -> None:
+        """Draw some particles anew, and of others what of the queue is unseen (Eq. 7)."""
+        shape = pool.rate.shape
+        anew = ~pool.whole & (self._rng.random(shape, np.float32) < UNSEEN_ANEW_PER_S * seen.elapsed_s)
+        pool.unseen = np.where(anew, self._draw_unseen(shape), pool.unseen)
+        anew = self._rng.random(shape, np.float32) < DOUBT_PER_S * seen.elapsed_s
+        pool.put(anew, self._draw(shape, seen, seen.load))
+
+    def _stands(self, pool: _Pool, seen: _Seen) -> Bools:
+        return seen.delay_s + self._unseen_s(pool, seen) > seen.standing_s
+
+    def _unseen_s(self, pool: _Pool, seen: _Seen) -> Floats:
+        return np.minimum(pool.unseen * seen.mean_delay_s, self._noise.delay_jitter_s)
+
+    def _keep(self, slots: Ints, pool: _Pool, seen: _Seen) -> None:
+        """Store the pool, and what counts of it for the ranges.
+
+        Those are altered (Eq. 6), the next step's are not: a capacity does not walk at random, and the range
+        of one that is well known would by this alone.
+        """
+        jitter, shape = self._noise.rate_jitter, pool.rate.shape
+        self._state[:, slots] = pool.rate, pool.others, pool.unseen
+        self._flags[:, slots] = pool.whole, pool.alone
+        rate = pool.rate * (1.0 + self._uniform(-jitter, jitter, shape))
+        others = pool.others + (pool.rate + pool.others) * self._uniform(-jitter, jitter, shape)
+        hosts_s = np.minimum(HOSTS * seen.mean_delay_s, self._noise.delay_jitter_s)
+        delay_s = seen.delay_s + self._unseen_s(pool, seen) - hosts_s * self._uniform(0.0, 1.0, shape)
+        self._shown[:, slots] = rate, np.maximum(0.0, others), np.maximum(0.0, delay_s)
+
+    def _uniform(self, low: float, high: float, shape: tuple[int, ...]) -> Float32s:
+        drawn: Float32s = self._rng.random(shape, np.float32)
+        drawn *= np.float32(high - low)
+        drawn += np.float32(low)
+        return drawn
+
+
+def _single(values: Floats | Float32s) -> Float32s:
+    return values.astype(np.float32)
