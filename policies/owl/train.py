@@ -45,13 +45,19 @@ DURATION_S: Final = 10.0
 TICK_S: Final = 0.002
 """Twice as fast as ticks of 1 ms, and hardly less true from base RTTs of 5 ms on."""
 CONFIG: Final = DqnConfig(
-    rate=7e-4, discount=0.93, batch=256, replay=150_000, target_every=200, epsilon_frames=3_000
+    rate=7e-4,
+    discount=0.93,
+    batch=256,
+    replay=150_000,
+    target_every=200,
+    epsilon_frames=3_000,
+    average=0.9995,
 )
 HELD_OUT_EPISODES: Final = 4
 
 BESIDE_CUBIC: Final = np.array(((40.0, 25.0), (100.0, 25.0), (60.0, 75.0), (100.0, 75.0), (100.0, 130.0))).T
 """Mbit/s and ms of the links beside Cubic on which weights are chosen; none is one of `evaluate`'s."""
-UNFRIENDLY: Final = 0.2
+UNFRIENDLY: Final = 0.5
 """What an e-fold of Cubic's throughput, or of its inverse, counts in that choice. From one episode to the
 next friendliness changes by a factor of 3 where the reward hardly does: Eq. 7 does not ask for it."""
 
