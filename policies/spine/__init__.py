@@ -27,7 +27,7 @@ def make_arm(law: Law = Law.AIMD, *, interval_s: float = INTERVAL_S, weights: Pa
         ArtifactError: the weights are missing or corrupt.
         InvalidValueError: there is no Spine over this law, or the interval is out of range.
     """
-    signals = SpineSignals(law, interval_s, guarded=True)
+    signals = SpineSignals(law, interval_s)
     networks, _ = load(WEIGHTS[law] if weights is None else weights)
     return NetworkArm(signals, HierarchicalNetwork(networks))
 

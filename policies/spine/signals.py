@@ -10,9 +10,8 @@ import numpy as np
 
 from ltp_switcher.errors import InvalidValueError
 from ltp_switcher.policies.arm import Law
-from ltp_switcher.policies.arrays import Bools, Float32s, Floats, Ints, resized
+from ltp_switcher.policies.arrays import Float32s, Floats, Ints, resized
 from ltp_switcher.policies.measurements import Interval
-from ltp_switcher.policies.standing import StandingQueues
 
 STATISTICS: Final = 9
 """Table 1's eight, and the interval's length."""
@@ -20,8 +19,6 @@ TRIGGERED: Final = 0.0
 """The last action's value above which the policy generator ran."""
 BURST_S: Final = 0.1
 """Over which throughput is averaged for the largest seen: bursts of ACKs in 20 ms are not the link's rate."""
-_TOLERANCE: Final = 2
-"""Column of α_tol."""
 _LARGEST: Final = 5.0
 _INTERVALS_S: Final = (0.010, 10.0)
 
@@ -56,14 +53,12 @@ class SpineSignals:
     Args:
         law: `Law.AIMD`, or `Law.CUBIC` for Spine-Cubic.
         interval_s: monitor interval, a multiple of 10 ms; Spine works at 20 to 300 ms.
-        guarded: before a queue that stands, tolerate all of it (`Law.AIMD` alone). The networks are trained
-            without.
 
     Raises:
         InvalidValueError: the law takes no sub-policies, or the interval is out of range.
     """
 
-    def __init__(self, law: Law, interval_s: float, *, guarded: bool = False) -> None:
+    def __init__(self, law: Law, interval_s: float) -> None:
         if law not in SCALES:
             raise InvalidValueError("law", law, " or ".join(SCALES))
         if not _INTERVALS_S[0] <= interval_s <= _INTERVALS_S[1]:
@@ -80,26 +75,16 @@ class SpineSignals:
         self._delivered_pps: Floats = np.zeros(0)
         self._delivered_max_pps: Floats = np.zeros(0)
         self._in_force: Floats = np.zeros((0, self.parameters))
-        self._guarded = guarded and law is Law.AIMD
-        self._queues = StandingQueues()
-        # As parameters; NaN before the first.
-        self._chosen: Floats = np.zeros((0, self.parameters))
-        # A queue stands that is not the flow's own.
-        self._stands: Bools = np.zeros(0, np.bool_)
 
     def resize(self, slots: int) -> None:
         """See `Signals`."""
-        for name in ("_delivered_pps", "_delivered_max_pps", "_in_force", "_chosen", "_stands"):
+        for name in ("_delivered_pps", "_delivered_max_pps", "_in_force"):
             setattr(self, name, resized(getattr(self, name), slots))
-        self._queues.resize(slots)
 
     def begin(self, slots: Ints, window_pkts: Floats) -> None:
         """See `Signals`."""
         self._delivered_pps[slots] = self._delivered_max_pps[slots] = 0.0
         self._in_force[slots] = 0.0
-        self._chosen[slots] = np.nan
-        self._stands[slots] = False
-        self._queues.begin(slots)
 
     def observe(self, slots: Ints, interval: Interval) -> Float32s:
         """See `Signals`. The last columns are the sub-policy in force, as actions within ±1."""
@@ -131,11 +116,7 @@ class SpineSignals:
         return observations
 
     def control(self, slots: Ints, interval: Interval, actions: Float32s) -> Floats:
-        """See `Signals`. Rows of NaN where the policy generator did not run.
-
-        Before a queue that stands, the sub-policy in force is sent with all of it tolerated, and again as it
-        is once the queue has gone.
-        """
+        """See `Signals`. Rows of NaN where the policy generator did not run."""
         triggered = actions[:, -1] > TRIGGERED
         chosen = np.clip(actions[:, :-1].astype(np.float64), -1.0, 1.0)
         self._in_force[slots] = np.where(triggered[:, None], chosen, self._in_force[slots])
@@ -145,11 +126,4 @@ class SpineSignals:
         parameters = np.where(self._of_rest, 1.0 - scaled, scaled)
         # Rounding must not leave the range, which the kernel checks.
         np.clip(parameters, self._low, self._high, out=parameters)
-        if not self._guarded:
-            return np.where(triggered[:, None], parameters, np.nan)
-        self._chosen[slots] = in_force = np.where(triggered[:, None], parameters, self._chosen[slots])
-        stands, _ = self._queues.update(slots, interval)
-        anew = triggered | (stands != self._stands[slots])
-        self._stands[slots] = stands
-        in_force[stands & ~np.isnan(in_force[:, 0]), _TOLERANCE] = self._high[_TOLERANCE]
-        return np.where(anew[:, None], in_force, np.nan)
+        return np.where(triggered[:, None], parameters, np.nan)

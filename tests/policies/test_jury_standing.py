@@ -14,10 +14,10 @@ from jury_intervals import echo, interval
 from ltp_switcher.policies.arrays import Bools, Floats
 from ltp_switcher.policies.jury import evaluate, make_arm
 from ltp_switcher.policies.jury.signals import JurySignals
+from ltp_switcher.policies.jury.standing import FULL_S, STANDS_RTTS, STANDS_S, YIELD_S, StandingQueues
 from ltp_switcher.policies.simulator.controllers import INITIAL_WINDOW
 from ltp_switcher.policies.simulator.paths import NEVER, Flows
 from ltp_switcher.policies.simulator.simulator import Roster, Simulator
-from ltp_switcher.policies.standing import FULL_S, STANDS_RTTS, STANDS_S, YIELD_S, StandingQueues
 
 LENGTH_S = 0.03
 LEAST_S = 0.04

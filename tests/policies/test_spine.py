@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from ltp_switcher.errors import ArtifactError, InvalidValueError
 from ltp_switcher.policies.arm import PARAMETERS, Law, NetworkArm
-from ltp_switcher.policies.arrays import Floats
 from ltp_switcher.policies.inference import Network
 from ltp_switcher.policies.measurements import Interval
 from ltp_switcher.policies.simulator import Flows, Paths, Roster, Simulator
@@ -22,7 +21,6 @@ from ltp_switcher.policies.simulator.tasks import impose
 from ltp_switcher.policies.spine import make_arm
 from ltp_switcher.policies.spine.hierarchical import HierarchicalNetwork, layers
 from ltp_switcher.policies.spine.signals import SCALES, STATISTICS, SpineSignals
-from ltp_switcher.policies.standing import STANDS_S
 
 LAWS = (Law.AIMD, Law.CUBIC)
 
@@ -104,28 +102,6 @@ def test_without_a_trigger_nothing_changes_and_the_sub_policy_in_force_is_seen()
     )
     signals.begin(np.array([0]), np.array([10.0]))
     assert (signals.observe(slots, second)[0, -4:] == 0.0).all()
-
-
-def test_before_a_queue_that_stands_all_of_it_is_tolerated_until_it_has_gone() -> None:
-    length_s = 0.2
-    signals = SpineSignals(Law.AIMD, length_s, guarded=True)
-    signals.resize(2)
-    slots = np.arange(2)
-    signals.begin(slots, np.full(2, 10.0))
-    first = replace(intervals(1, rows=2)[0], length_s=length_s, rtt_min_s=np.full(2, 0.04))
-
-    def control(rtt_s: float, triggered: float = -1.0) -> Floats:
-        actions = np.array([[0.0, 0.0, 0.0, 0.0, triggered], [0.0, 0.0, 0.0, 0.0, -1.0]], np.float32)
-        return signals.control(slots, replace(first, rtt_s=np.full(2, rtt_s)), actions)
-
-    chosen = control(0.04, triggered=1.0)[0]
-    sent = [control(0.08 - 0.0012 * (k % 20)) for k in range(60)]  # as Cubic has it: not full for long
-    (changed,) = np.flatnonzero([np.isfinite(rows[0]).all() for rows in sent])
-    assert round(STANDS_S / length_s) - 2 <= changed <= round(STANDS_S / length_s) + 1
-    np.testing.assert_allclose(sent[changed][0], [*chosen[:2], SCALES[Law.AIMD][2].high, chosen[3]])
-    assert all(np.isnan(rows[1]).all() for rows in sent)  # no sub-policy has been chosen for it yet
-    np.testing.assert_array_equal(control(0.04)[0], chosen)
-    assert np.isnan(control(0.04)).all()
 
 
 def test_observations_are_finite_before_the_first_ack_and_in_silence() -> None:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queues that stand whatever the flow does, as Cubic's do (beyond the papers of Jury and Spine).
+"""Queues that stand whatever the flow does, as Cubic's do (beyond the paper, which leaves Cubic its share).
 
-Flows of Jury and of Spine keep a queue near empty. One that has stood for long is another protocol's, and to
-answer its growth only leaves the link to that protocol: as long as it stands, delay counts for nothing, and
-the policy goes by losses. But flows may hold such a queue themselves, after a competitor has left or where
-many came at once, and then none of them would ever see it empty. Cubic's falls at every loss and takes
-seconds to fill again; theirs stays full. So where a queue stays full, a flow yields and goes by delay again.
-All flows before the queue see it full, and yield together.
+Jury's own flows keep a queue near empty. One that has stood for long is another protocol's, and to answer its
+growth only leaves the link to that protocol: as long as it stands, ΔRTT counts as 0, and the policy goes by
+losses. But Jury's flows may hold such a queue themselves, after a competitor has left or where many came at
+once, and then none of them would ever see it empty. Cubic's falls at every loss and takes seconds to fill
+again; theirs stays full. So where a queue stays full, a flow yields more than half of its window and goes
+by ΔRTT again. All flows before the queue see it full, and yield together.
 """
 
 from __future__ import annotations
