@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Intervals of LTP's estimators' tests, by the echo that ends in them."""
+"""Intervals of LTP's estimators' tests, by the echo that ends in them, and filters that have seen them."""
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 
+from ltp_switcher.policies.ltp.balance import BalanceFilter
+from ltp_switcher.policies.ltp.particles import Noise, ParticleFilter
 from ltp_switcher.policies.measurements import Echo, Interval
 
 DT_S = 0.030
+Filter = TypeVar("Filter", ParticleFilter, BalanceFilter)
 
 
 def interval(echo: Echo, before: Echo, rtt_min_s: float = 0.020) -> Interval:
@@ -32,3 +37,12 @@ def echo(
 
 
 NOTHING_YET = echo(-1.0, np.nan, np.nan, np.nan, np.nan)
+
+
+def followed(make: type[Filter], states: list[Echo], particles: int = 400, **noise: float) -> Filter:
+    """A filter of one slot that has seen these echoes."""
+    made = make(DT_S, seed=1, particles=particles, noise=Noise(**noise))
+    made.resize(1)
+    for before, now in zip([NOTHING_YET, *states], states, strict=False):
+        made.update(np.array([0]), interval(now, before))
+    return made

@@ -6,52 +6,20 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from ltp_echoes import DT_S, NOTHING_YET, echo, interval
+from ltp_echoes import echo, followed, interval
 
 from ltp_switcher.policies.ltp.balance import WHOLE, BalanceFilter
 from ltp_switcher.policies.ltp.ccmatic import BeliefSets
 from ltp_switcher.policies.ltp.estimation import judge
-from ltp_switcher.policies.ltp.particles import Noise
 from ltp_switcher.policies.ltp.traces import simulate
-from ltp_switcher.policies.measurements import Echo
 from ltp_switcher.policies.simulator import Flows, Paths, Roster
-
-
-def followed(states: list[Echo], particles: int = 400, **noise: float) -> BalanceFilter:
-    """A filter of one slot that has seen these echoes."""
-    made = BalanceFilter(DT_S, seed=1, particles=particles, noise=Noise(**noise))
-    made.resize(1)
-    for before, now in zip([NOTHING_YET, *states], states, strict=False):
-        made.update(np.array([0]), interval(now, before))
-    return made
-
-
-def test_nothing_is_known_before_the_first_echo() -> None:
-    made = followed([])
-    assert np.isnan(made.ranges(np.array([0])).rate).all()
-
-
-def test_equal_seeds_give_equal_ranges_and_ranges_are_ordered() -> None:
-    states = [echo(k, 1000.0 + 50 * (k % 3), 990.0, 0.02 + 0.001 * (k % 4)) for k in range(30)]
-    first, second = (followed(states).ranges(np.array([0])) for _ in range(2))
-    for name in ("rate", "others", "delay_s"):
-        low, high = getattr(first, name)[0]
-        assert 0.0 <= low <= high
-        np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
-
-
-def test_an_echo_counts_once() -> None:
-    made = followed([echo(0), echo(1)])
-    before = made.ranges(np.array([0]))
-    made.update(np.array([0]), interval(echo(1), echo(0)))
-    np.testing.assert_array_equal(before.rate, made.ranges(np.array([0])).rate)
 
 
 def test_a_full_queue_tells_the_load_by_what_is_lost() -> None:
     # Particle division: at the largest delay, a loss of 20 % is a load of 1.25 for those with a full queue.
     states = [echo(k, 1250.0, 1000.0, 0.06) for k in range(20)]
-    quiet = followed([*states, echo(20, 1250.0, 1000.0, 0.06)], loss_gap=1e3)
-    lossy = followed([*states, echo(20, 1250.0, 1000.0, 0.06, 0.2)], loss_gap=1e3)
+    quiet = followed(BalanceFilter, [*states, echo(20, 1250.0, 1000.0, 0.06)], loss_gap=1e3)
+    lossy = followed(BalanceFilter, [*states, echo(20, 1250.0, 1000.0, 0.06, 0.2)], loss_gap=1e3)
     loads = [made._state[:2, 0].sum(axis=0) for made in (quiet, lossy)]
     together = [load[~made._flags[1, 0]] for load, made in zip(loads, (quiet, lossy), strict=True)]
     assert np.median(together[1]) > np.median(together[0]) + 0.1
@@ -60,7 +28,7 @@ def test_a_full_queue_tells_the_load_by_what_is_lost() -> None:
 def test_of_a_queue_that_stands_the_change_of_the_delay_tells_the_others_rate() -> None:
     # The queue shrinks by 6 ms in each 30 ms: x + x_o = 0.8, whatever x is.
     states = [echo(k, 500.0, 600.0, 0.20 - 0.006 * k) for k in range(12)]
-    made = followed(states)
+    made = followed(BalanceFilter, states)
     rate, others = made._state[:2, 0]
     shared = others > 0.01 + 1e-6
     np.testing.assert_allclose((rate + others)[shared], 0.8, atol=1e-5)
@@ -70,13 +38,15 @@ def test_of_a_queue_that_stands_the_change_of_the_delay_tells_the_others_rate() 
 def test_no_rate_is_beyond_what_the_largest_throughput_allows() -> None:
     # Eq. 4: c is at least the 1000 packets a second that were delivered.
     states = [echo(0, 1000.0, 1000.0), *(echo(k, 250.0, 250.0) for k in range(1, 10))]
-    made = followed(states)
+    made = followed(BalanceFilter, states)
     assert made._state[0, 0].max() <= 0.25 * 1.1  # thr_max is smoothed
 
 
 def test_who_was_served_alike_whatever_it_sent_has_the_link_alone() -> None:
     swing = [1000.0 * (1.0 + 0.25 * (k % 2)) for k in range(100)]
-    made = followed([echo(k, sending, 1000.0, 0.05) for k, sending in enumerate(swing)], particles=1000)
+    made = followed(
+        BalanceFilter, [echo(k, sending, 1000.0, 0.05) for k, sending in enumerate(swing)], particles=1000
+    )
     assert made._flags[1, 0].mean() > 0.8
     low, high = made.ranges(np.array([0])).rate[0]
     assert 1.15 < low < high < 1.35  # the last interval's 1.25
@@ -85,34 +55,22 @@ def test_who_was_served_alike_whatever_it_sent_has_the_link_alone() -> None:
 def test_while_the_largest_throughput_grows_nothing_is_held_against_a_particle() -> None:
     # Slow start: each echo finds more room. Whether this is all of the link, nobody can tell.
     states = [echo(k, 100.0 * 1.2**k, 100.0 * 1.2**k) for k in range(12)]
-    made = followed(states, particles=2000)
+    made = followed(BalanceFilter, states, particles=2000)
     assert abs(made._flags[0, 0].mean() - WHOLE) < 0.1
 
 
 def test_a_pool_of_which_none_survives_begins_anew() -> None:
-    made = followed([echo(k, 1000.0, 1000.0, 0.05) for k in range(40)], particles=6)
+    made = followed(BalanceFilter, [echo(k, 1000.0, 1000.0, 0.05) for k in range(40)], particles=6)
     made._flags[:] = True  # alone, all of them,
     made.update(np.array([0]), interval(echo(40, 1000.0, 1.0, 0.05), echo(39)))  # and hardly served
     assert not made._flags[1].all()
 
 
 def test_after_a_pause_the_old_particles_are_forgotten() -> None:
-    narrow = followed([echo(k, rtt_s=0.1) for k in range(20)])
+    narrow = followed(BalanceFilter, [echo(k, rtt_s=0.1) for k in range(20)])
     pool = narrow._shown.copy()
     narrow.update(np.array([0]), interval(echo(200, rtt_s=0.02), echo(19, rtt_s=0.1)))
     assert not np.isin(narrow._shown[0], pool[0]).any()
-
-
-def test_slots_do_not_mix() -> None:
-    made = BalanceFilter(DT_S, seed=1, particles=100)
-    made.resize(3)
-    made.update(np.array([2, 0]), interval(echo(0, n=2), echo(-1, n=2)))
-    known = np.isfinite(made.ranges(np.arange(3)).rate[:, 0])
-    np.testing.assert_array_equal(known, [True, False, True])
-    made.begin(np.array([2]))
-    made.resize(5)
-    known = np.isfinite(made.ranges(np.arange(5)).rate[:, 0])
-    np.testing.assert_array_equal(known, [True, False, False, False, False])
 
 
 @given(
@@ -135,7 +93,7 @@ def test_ranges_are_finite_and_ordered_whatever_was_seen(
     for sending, delivered, rtt_s, loss, step in signals:
         index += step
         states.append(echo(index, sending, delivered, rtt_s, loss))
-    ranges = followed(states, particles=50).ranges(np.array([0]))
+    ranges = followed(BalanceFilter, states, particles=50).ranges(np.array([0]))
     for pair in (ranges.rate, ranges.others, ranges.delay_s):
         assert np.isfinite(pair).all()
         assert 0.0 <= pair[0, 0] <= pair[0, 1]

@@ -7,58 +7,31 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from ltp_echoes import DT_S, NOTHING_YET, echo, interval
+from ltp_echoes import DT_S, echo, followed, interval
 
 from ltp_switcher.policies.ltp import estimation
 from ltp_switcher.policies.ltp.ccmatic import BeliefSets
-from ltp_switcher.policies.ltp.particles import FRESH, Noise, ParticleFilter
+from ltp_switcher.policies.ltp.particles import FRESH, ParticleFilter
 from ltp_switcher.policies.ltp.traces import from_counters, simulate
-from ltp_switcher.policies.measurements import Echo
 from ltp_switcher.policies.simulator import Flows, Paths, Roster, SimulatedInterval, Simulator
-
-
-def followed(states: list[Echo], particles: int = 400, **noise: float) -> ParticleFilter:
-    """A filter of one slot that has seen these echoes."""
-    made = ParticleFilter(DT_S, seed=1, particles=particles, noise=Noise(**noise))
-    made.resize(1)
-    for before, now in zip([NOTHING_YET, *states], states, strict=False):
-        made.update(np.array([0]), interval(now, before))
-    return made
-
-
-def test_nothing_is_known_before_the_first_echo() -> None:
-    made = followed([])
-    assert np.isnan(made.ranges(np.array([0])).rate).all()
-
-
-def test_equal_seeds_give_equal_ranges_and_ranges_are_ordered() -> None:
-    states = [echo(k, 1000.0 + 50 * (k % 3), 990.0, 0.02 + 0.001 * (k % 4)) for k in range(30)]
-    first, second = (followed(states).ranges(np.array([0])) for _ in range(2))
-    for name in ("rate", "others", "delay_s"):
-        low, high = getattr(first, name)[0]
-        assert 0.0 <= low <= high
-        np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
 
 
 def test_the_rate_follows_the_action() -> None:
     # Transition step: x(t2) = x(t1) a(t2). Delivery follows, as below capacity, so no particle is thrown out.
     states = [echo(0, 100.0, 100.0), echo(1, 100.0, 100.0)]
-    before = followed(states, particles=2000).ranges(np.array([0])).rate[0, 1]
-    after = followed([*states, echo(2, 200.0, 200.0)], particles=2000).ranges(np.array([0])).rate[0, 1]
+    before = followed(ParticleFilter, states, particles=2000).ranges(np.array([0])).rate[0, 1]
+    after = (
+        followed(ParticleFilter, [*states, echo(2, 200.0, 200.0)], particles=2000)
+        .ranges(np.array([0]))
+        .rate[0, 1]
+    )
     assert after > 1.2 * before
-
-
-def test_an_echo_counts_once() -> None:
-    made = followed([echo(0), echo(1)])
-    before = made.ranges(np.array([0]))
-    made.update(np.array([0]), interval(echo(1), echo(0)))
-    np.testing.assert_array_equal(before.rate, made.ranges(np.array([0])).rate)
 
 
 def test_a_delay_is_a_bound_from_below() -> None:
     # Eq. 4: what the RTT exceeds the smallest by is queuing delay.
     states = [echo(k, rtt_s=0.02 if k == 0 else 0.10) for k in range(12)]
-    low, high = followed(states).ranges(np.array([0])).delay_s[0]
+    low, high = followed(ParticleFilter, states).ranges(np.array([0])).delay_s[0]
     assert low > 0.06
     assert high < 0.20
 
@@ -68,7 +41,9 @@ def test_an_answer_to_probing_tells_a_lone_flow_from_one_of_two() -> None:
     swing = [1.0 + 0.25 * (k % 2) for k in range(60)]
     alone = [echo(k, 1000.0 * s, 1000.0, 0.05) for k, s in enumerate(swing)]
     shared = [echo(k, 500.0 * s, 1000.0 * s / (s + 1.0), 0.05) for k, s in enumerate(swing)]
-    first, second = (followed(states, particles=1000).ranges(np.array([0])) for states in (alone, shared))
+    first, second = (
+        followed(ParticleFilter, states, particles=1000).ranges(np.array([0])) for states in (alone, shared)
+    )
     assert first.rate.mean() > second.rate.mean()
     assert first.others.mean() < second.others.mean()
 
@@ -77,36 +52,24 @@ def test_the_queue_is_full_where_packets_are_lost_at_the_largest_delay() -> None
     # Particle division: a loss of 20 % is explained by particles with a full queue alone.
     states = [echo(k, 1250.0, 1000.0, 0.06) for k in range(20)]
     lossy = [*states, *(echo(k, 1250.0, 1000.0, 0.06, 0.2) for k in range(20, 21))]
-    quiet = followed([*states, echo(20, 1250.0, 1000.0, 0.06)], loss_gap=100.0)
-    full = followed(lossy, loss_gap=100.0)
+    quiet = followed(ParticleFilter, [*states, echo(20, 1250.0, 1000.0, 0.06)], loss_gap=100.0)
+    full = followed(ParticleFilter, lossy, loss_gap=100.0)
     kept = round((1.0 - FRESH) * 400)
     assert full._full[0, :kept].mean() > quiet._full[0, :kept].mean()
 
 
 def test_where_no_particle_survives_the_estimation_begins_anew() -> None:
     states = [echo(0), echo(1), echo(2, delivered=1e6, rtt_s=0.9)]
-    ranges = followed(states, delay_gap=1e9, throughput_gap=1e9).ranges(np.array([0]))
+    ranges = followed(ParticleFilter, states, delay_gap=1e9, throughput_gap=1e9).ranges(np.array([0]))
     assert np.isfinite(ranges.rate).all()
     assert ranges.rate[0, 1] - ranges.rate[0, 0] > 0.3  # as wide as the first particles
 
 
 def test_after_a_pause_the_old_particles_are_forgotten() -> None:
-    narrow = followed([echo(k, rtt_s=0.1) for k in range(20)])
+    narrow = followed(ParticleFilter, [echo(k, rtt_s=0.1) for k in range(20)])
     pool = narrow._state.copy()
     narrow.update(np.array([0]), interval(echo(200, rtt_s=0.02), echo(19, rtt_s=0.1)))
     assert not np.isin(narrow._state[2], pool[2]).any()
-
-
-def test_slots_do_not_mix() -> None:
-    made = ParticleFilter(DT_S, seed=1, particles=100)
-    made.resize(3)
-    made.update(np.array([2, 0]), interval(echo(0, n=2), echo(-1, n=2)))
-    known = np.isfinite(made.ranges(np.arange(3)).rate[:, 0])
-    np.testing.assert_array_equal(known, [True, False, True])
-    made.begin(np.array([2]))
-    made.resize(5)
-    known = np.isfinite(made.ranges(np.arange(5)).rate[:, 0])
-    np.testing.assert_array_equal(known, [True, False, False, False, False])
 
 
 def pair(environments: int = 3) -> estimation.Trace:
