@@ -14,7 +14,7 @@ change by ±O_j, not only upwards; and a share of each pool starts from anew, or
 believed first.
 
 The filter runs where policies are trained and estimators judged, not in the daemon (§7.4). `balance` has one
-that knows more of the network, and teaches less.
+that knows the network better; trained with it, a policy fills links less (README), so this one trains LTP.
 """
 
 from __future__ import annotations

@@ -207,7 +207,7 @@ class _Best(Generic[A]):
         """Take up the best of a run that was cut off; scores of other settings do not compare."""
         if self._path.exists():
             kept = torch.load(self._path, weights_only=True)
-            if kept["settings"] == self._settings:
+            if kept.get("settings") == self._settings:
                 self.score, self.episode = kept["score"], kept["episode"]
 
     def consider(self, row: Row) -> None:

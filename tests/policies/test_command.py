@@ -97,6 +97,17 @@ def test_scores_of_other_settings_do_not_count(tmp_path: Path, monkeypatch: pyte
     assert json.loads((tmp_path / "results.json").read_text())["1"]["best_episode"] >= 4
 
 
+def test_a_best_without_settings_does_not_count(tmp_path: Path) -> None:
+    """As earlier versions wrote it."""
+    assert train("--out", tmp_path, "--episodes", 4) == 0
+    best = tmp_path / "seed-1" / "best.pt"
+    kept = torch.load(best, weights_only=True)
+    del kept["settings"]
+    torch.save(kept | {"score": 1e3}, best)
+    assert train("--out", tmp_path, "--resume") == 0
+    assert json.loads((tmp_path / "results.json").read_text())["1"]["best_episode"] >= 4
+
+
 @pytest.mark.parametrize(
     "wrong", [("--episodes", 0), ("--seeds", 1, 1), ("--validate-every", 0), ("--choose", 2)]
 )
