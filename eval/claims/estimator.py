@@ -14,12 +14,14 @@ from ltp_switcher.eval.results import Outcome
 from ltp_switcher.eval.series import BIN_S, FloatArray
 from ltp_switcher.policies.ltp.balance import BalanceFilter
 from ltp_switcher.policies.ltp.ccmatic import BeliefSets
-from ltp_switcher.policies.ltp.estimation import Judgement, judge
+from ltp_switcher.policies.ltp.estimation import Judgement, judge, least_width
 from ltp_switcher.policies.ltp.particles import ParticleFilter
 from ltp_switcher.policies.ltp.traces import Trace, from_counters
 from ltp_switcher.policies.simulator.paths import PPS_PER_MBPS
 
 COVERAGE: Final = 0.9
+KNOWN_OVER_S: Final = (1.0, 3.0)
+"""Over which the mean of a rate is given away, to see what width its swings alone need."""
 
 
 def trace(outcome: Outcome) -> Trace:
@@ -67,6 +69,18 @@ def _judge(results: Results) -> Iterator[Figure]:
                 yield Figure(scheme, f"CCmatic's coverage of {name}", other)
                 yield Figure(scheme, f"coverage of {name} by the paper's filter", printed[name][0])
                 yield Figure(scheme, f"width of {name} by the paper's filter", printed[name][1])
+            for name, field in (("x/c", "rate"), ("x_o/c", "others")):
+                for over_s in KNOWN_OVER_S:
+                    bins = round(over_s / BIN_S)
+                    widths = [least_width(_judged(one, field), bins, COVERAGE) for one in traces]
+                    what = f"least width of {name} with its mean over {over_s:g} s known"
+                    yield Figure(scheme, what, float(np.mean(widths)))
+
+
+def _judged(trace: Trace, field: str) -> FloatArray:
+    """A truth, shape (T, n), NaN before a flow's first packet."""
+    truth: FloatArray = getattr(trace, field)
+    return np.where(np.maximum.accumulate(trace.rate > 0.0), truth, np.nan)
 
 
 def _mean(judgements: list[Judgement]) -> dict[str, tuple[float, float]]:

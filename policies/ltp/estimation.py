@@ -86,3 +86,27 @@ def judge(estimator: Estimator, trace: Trace) -> Judgement:
     means = np.stack((covered, width), axis=1) / max(1, counted)
     rate, others, delay_s = (Quality(float(coverage), float(mean)) for coverage, mean in means)
     return Judgement(rate, others, delay_s, counted)
+
+
+def least_width(truth: Floats, known_over: int, share: float) -> float:
+    """What an estimator needs that knows a truth's mean exactly, but not what it does meanwhile.
+
+    Args:
+        truth: of T intervals of n flows, shape (T, n); NaN where it is not judged, but not everywhere.
+        known_over: intervals around each over which the mean is known.
+        share: of the truths that the range must hold.
+
+    Returns:
+        Width of the narrowest range about that mean, one for all intervals of a flow; mean over the flows.
+    """
+    widths, weights = [], []
+    for known in (flow[np.isfinite(flow)] for flow in truth.T):
+        if not known.size:
+            continue
+        ones = np.ones(min(known_over, len(known)))
+        mean = np.convolve(known, ones, "same") / np.convolve(np.ones(len(known)), ones, "same")
+        around = np.sort(known - mean)
+        held = int(np.ceil(share * len(around)))
+        widths.append((around[held - 1 :] - around[: len(around) - held + 1]).min())
+        weights.append(len(around))
+    return float(np.average(widths, weights=weights))

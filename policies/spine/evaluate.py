@@ -23,7 +23,7 @@ from rich.progress import track
 from ltp_switcher.errors import LtpSwitcherError
 from ltp_switcher.policies.arm import Arm, Law
 from ltp_switcher.policies.arrays import Floats
-from ltp_switcher.policies.simulator.paths import NEVER, PACKET_BYTES, PPS_PER_MBPS, Flows, Paths, Steps
+from ltp_switcher.policies.simulator.paths import NEVER, PACKET_BYTES, Flows, Paths, Steps
 from ltp_switcher.policies.simulator.simulator import Roster, Simulator
 from ltp_switcher.policies.simulator.tasks import impose
 from ltp_switcher.policies.spine import INTERVAL_S, make_arm
@@ -42,10 +42,9 @@ ROSTERS: Final = {
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of link, with one BDP of buffer, and whether a Cubic flow sends beside."""
+    """A kind of link, and whether a Cubic flow sends beside."""
 
     name: str
-    rate_mbps: float = 100.0
     rtt_ms: float = 30.0
     loss: float = 0.0
     beside_cubic: bool = False
@@ -76,32 +75,31 @@ class Figures:
     """Mean time between two runs of the policy generator; None without one."""
 
 
-def links(kinds: Sequence[Kind] = KINDS) -> tuple[Paths, Flows]:
-    """`SEEDS` links of each kind, two flows; the square wave is at 100 and 50 Mbit/s."""
-    kinds = [kind for kind in kinds for _ in range(SEEDS)]
+def links() -> tuple[Paths, Flows]:
+    """`SEEDS` links of each kind at 100 Mbit/s and one BDP of buffer, but for the square wave; two flows."""
+    kinds = [kind for kind in KINDS for _ in range(SEEDS)]
     changing = np.array([kind.changing for kind in kinds])
-    rate_mbps = np.array([kind.rate_mbps for kind in kinds])
+    paths = Paths.uniform(len(kinds), rate_mbps=100.0)
     rtt_ms = np.array([kind.rtt_ms for kind in kinds])
     changes = int(DURATION_S / 10.0) - 1
     at_s = np.where(changing, 10.0 * (np.arange(changes)[:, None] + 1.0), np.inf)
-    changed_mbps = np.broadcast_to(np.where(np.arange(changes) % 2, 100.0, 50.0)[:, None], at_s.shape)
+    rate_mbps = np.broadcast_to(np.where(np.arange(changes) % 2, 100.0, 50.0)[:, None], at_s.shape)
     unchanged = np.full(at_s.shape, np.nan)
     paths = replace(
-        Paths.uniform(len(kinds)),
-        rate_mbps=rate_mbps,
+        paths,
         rtt_ms=rtt_ms,
-        buffer_pkts=np.where(changing, BUFFER_PKTS, rate_mbps * PPS_PER_MBPS * rtt_ms / 1e3),
+        buffer_pkts=np.where(changing, BUFFER_PKTS, paths.buffer_pkts * rtt_ms / 30.0),
         loss=np.array([kind.loss for kind in kinds]),
-        steps=Steps(at_s, changed_mbps, unchanged, unchanged),
+        steps=Steps(at_s, rate_mbps, unchanged, unchanged),
     )
     start_s = np.zeros((2, len(kinds)))
     start_s[1] = [0.0 if kind.beside_cubic else NEVER for kind in kinds]
     return paths, Flows(start_s, np.full(start_s.shape, NEVER), np.full(start_s.shape, np.nan))
 
 
-def play(arm: Arm | None, law: Law, interval_s: float, kinds: Sequence[Kind] = KINDS) -> dict[str, Figures]:
+def play(arm: Arm | None, law: Law, interval_s: float) -> dict[str, Figures]:
     """Run all links; without an arm, the first flow is Cubic (`law` must be `Law.CUBIC`)."""
-    paths, flows = links(kinds)
+    paths, flows = links()
     simulator = Simulator(paths, flows, ROSTERS[law], seed=7, interval_s=interval_s)
     slots = np.arange(paths.count)
     if arm is not None:
@@ -123,7 +121,7 @@ def play(arm: Arm | None, law: Law, interval_s: float, kinds: Sequence[Kind] = K
             impose(simulator, law, 1, parameters)
     return {
         kind.name: _figures(kind, sums[:, place], runs[place], has_generator=arm is not None)
-        for kind, place in zip(kinds, np.split(slots, len(kinds)), strict=True)
+        for kind, place in zip(KINDS, np.split(slots, len(KINDS)), strict=True)
     }
 
 

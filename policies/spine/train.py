@@ -9,17 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Final
 
-import numpy as np
 import torch
 
-from ltp_switcher.policies.arm import Law, NetworkArm
-from ltp_switcher.policies.inference import Layer, Network
+from ltp_switcher.policies.arm import Law
+from ltp_switcher.policies.inference import Layer
 from ltp_switcher.policies.simulator.regions import SPINE
 from ltp_switcher.policies.simulator.simulator import Roster
 from ltp_switcher.policies.simulator.tasks import Environment
-from ltp_switcher.policies.spine import INTERVAL_S
-from ltp_switcher.policies.spine.evaluate import Kind, play
-from ltp_switcher.policies.spine.hierarchical import HierarchicalNetwork, layers
+from ltp_switcher.policies.spine.hierarchical import layers
 from ltp_switcher.policies.spine.reward import DELAY_TOLERANCE, LOSS_WEIGHT, PIT_STOP_PENALTY
 from ltp_switcher.policies.spine.signals import SCALES, SpineSignals
 from ltp_switcher.policies.spine.task import MixedEpisodes, SpineTask
@@ -72,21 +69,6 @@ CONFIG: Final = Td3Config(
 SETTLE_AFTER: Final = 88 * 300
 """Gradient steps: the last twelve episodes."""
 HELD_OUT_EPISODES: Final = 6
-BESIDE_CUBIC: Final = tuple(
-    Kind(f"{rate_mbps:.0f} Mbit/s, {rtt_ms:.0f} ms", rate_mbps, rtt_ms, beside_cubic=True)
-    for rate_mbps, rtt_ms in (
-        (60.0, 30.0),
-        (100.0, 40.0),
-        (60.0, 70.0),
-        (100.0, 80.0),
-        (80.0, 100.0),
-        (120.0, 120.0),
-    )
-)
-"""Links on which weights are chosen; none is one of `evaluate`'s."""
-UNFRIENDLY: Final = 0.5
-"""What an e-fold of Cubic's throughput, or of its inverse, counts in that choice: from episode to episode
-it changes by more than the reward tells."""
 
 
 class SpineTrainer:
@@ -146,11 +128,7 @@ class SpineTrainer:
 
     def score(self, agent: HierarchicalTd3, reward: float) -> float:
         """See `Trainer`."""
-        networks = {name: Network(*part) for name, part in self.networks(agent).items()}
-        arm = NetworkArm(SpineSignals(self._law, INTERVAL_S), HierarchicalNetwork(networks))
-        figures = play(arm, self._law, INTERVAL_S, BESIDE_CUBIC).values()
-        ratios = [figure.ratio_to_cubic for figure in figures if figure.ratio_to_cubic is not None]
-        return reward - UNFRIENDLY * float(np.abs(np.log(ratios)).mean())
+        return reward
 
     def networks(self, agent: HierarchicalTd3) -> Networks:
         """See `Trainer`."""
@@ -172,7 +150,6 @@ class SpineTrainer:
             "delay_tolerance": DELAY_TOLERANCE,
             "settle_after": SETTLE_AFTER,
             "pit_stop_penalty": self._penalty,
-            "unfriendly": UNFRIENDLY,
         }
 
 

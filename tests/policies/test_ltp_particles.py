@@ -141,3 +141,16 @@ def test_estimators_take_any_interval(step: int) -> None:
         seen: SimulatedInterval = simulator.step()
         made.update(np.arange(2), seen.flat(1))
     assert np.isfinite(made.ranges(np.arange(2)).rate).all()
+
+
+def test_the_least_width_is_that_of_what_the_mean_does_not_tell() -> None:
+    steps = np.arange(200)
+    swings = np.where(steps % 2, 0.45, 0.55)
+    truth = np.stack((swings, np.full(200, 0.3), np.full(200, np.nan)), axis=1)
+    # Two flows count: one swings by a tenth, one does not.
+    assert estimation.least_width(truth, 10, 0.9) == pytest.approx(0.05, abs=0.01)
+    assert estimation.least_width(truth, 1, 0.9) == 0.0
+    # The others may lie elsewhere: one in twenty, and its two neighbours' mean.
+    rare = np.where(steps % 20 == 10, 5.0, 0.5)[:, None]
+    assert estimation.least_width(rare, 3, 0.8) == 0.0
+    assert estimation.least_width(rare, 3, 0.9) > 1.0
