@@ -73,8 +73,8 @@ compare-ltp: $(STAMPS)/train ## LTP beside its variants, trained alike in each r
 	@for region in small medium large; do \
 		out=.cache/train/ltp-variants/$$region; mkdir -p $$out; \
 		for variant in $(LTP_VARIANTS); do \
-			$(TRAIN).ltp.train --variant $$variant --region $$region --out $$out/$$variant --episodes 40 \
-				--resume --export $$out/$$variant.npz; \
+			$(TRAIN).ltp.train --variant $$variant --region $$region --out $$out/$$variant --resume \
+				--export $$out/$$variant.npz; \
 		done; \
 		$(TRAIN).ltp.evaluate paths $(LTP_VARIANTS:%=$$out/%.npz) --regions $$region; \
 	done
