@@ -20,6 +20,9 @@ from ltp_switcher.policies.ltp.traces import Trace, from_counters
 from ltp_switcher.policies.simulator.paths import PPS_PER_MBPS
 
 COVERAGE: Final = 0.9
+RATES: Final = {"x/c": "rate", "x_o/c": "others"}
+QUANTITIES: Final = {**RATES, "d": "delay_s"}
+"""Fields of a `Trace` and a `Judgement`, by the paper's names."""
 KNOWN_OVER_S: Final = (1.0, 3.0)
 """Over which the mean of a rate is given away, to see what width its swings alone need."""
 
@@ -69,10 +72,11 @@ def _judge(results: Results) -> Iterator[Figure]:
                 yield Figure(scheme, f"CCmatic's coverage of {name}", other)
                 yield Figure(scheme, f"coverage of {name} by the paper's filter", printed[name][0])
                 yield Figure(scheme, f"width of {name} by the paper's filter", printed[name][1])
-            for name, field in (("x/c", "rate"), ("x_o/c", "others")):
+            for name, field in RATES.items():
+                truths = [_judged(one, field) for one in traces]
                 for over_s in KNOWN_OVER_S:
                     bins = round(over_s / BIN_S)
-                    widths = [least_width(_judged(one, field), bins, COVERAGE) for one in traces]
+                    widths = [least_width(truth, bins, COVERAGE) for truth in truths]
                     what = f"least width of {name} with its mean over {over_s:g} s known"
                     yield Figure(scheme, what, float(np.mean(widths)))
 
@@ -90,7 +94,7 @@ def _mean(judgements: list[Judgement]) -> dict[str, tuple[float, float]]:
             float(np.mean([getattr(one, field).coverage for one in judgements])),
             float(np.mean([getattr(one, field).width for one in judgements])),
         )
-        for name, field in (("x/c", "rate"), ("x_o/c", "others"), ("d", "delay_s"))
+        for name, field in QUANTITIES.items()
     }
 
 

@@ -161,10 +161,10 @@ def three_flows(arm: Arm, links: int) -> list[Figure]:
 
 
 def five_rtts(arm: Arm, links: int) -> list[Figure]:
-    """§5.1.2: 100 Mbit/s, flows of 70 to 210 ms one after another."""
-    paths = uniform(np.full(links, 100.0), np.full(links, 70.0))
+    """§5.1.2: 100 Mbit/s, 140 ms of buffer, flows of 70 to 210 ms one after another."""
+    paths = uniform(np.full(links, 100.0), np.full(links, 140.0))
     rtt_ms = np.array([[70.0], [110.0], [150.0], [190.0], [210.0]])
-    together = play(arm, paths, one_by_one(5, links), 6 * APART_S, rtt_ms=rtt_ms).since(4 * APART_S)
+    together = play(arm, paths, one_by_one(5, links), 8 * APART_S, rtt_ms=rtt_ms).since(4 * APART_S)
     case = "5 flows, 70 to 210 ms"
     return [
         Figure(case, "Jain", float(together.jain.mean()), low=0.93),

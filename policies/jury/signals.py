@@ -142,12 +142,12 @@ class JurySignals:
         # A small window's packets come back in few intervals of a long round trip.
         held = silent_s > interval.rtt_s
         held |= window_pkts > UNFILLED * interval.in_flight_pkts + SLACK_PKTS
-        action = np.where(held, np.minimum(wanted, 0.0), self._explore(slots, wanted))
         settling = self._guards.settles(slots, interval)
-        held |= settling
-        action = np.where(settling, 0.0, action)
+        free = ~(held | settling)
+        action = np.where(settling, 0.0, np.minimum(wanted, 0.0))
+        action[free] = self._explore(slots[free], wanted[free])
         sent_so = self._probes[:, (interval.index + 1) % LONGEST_ECHO]
-        sent_so[slots] = np.where(held, 0.0, action - wanted)
+        sent_so[slots] = np.where(free, action - wanted, 0.0)
         change = ALPHA * action
         window_pkts *= np.where(action >= 0.0, 1.0 + change, 1.0 / (1.0 - change))
         window_pkts = window_pkts.clip(*WINDOW_LIMITS)

@@ -5,8 +5,9 @@ Jury's own flows keep a queue near empty. One that has stood for long is another
 growth only leaves the link to that protocol: as long as it stands, ΔRTT counts as 0, and the policy goes by
 losses. But Jury's flows may hold such a queue themselves, after a competitor has left or where many came at
 once, and then none of them would ever see it empty. Cubic's falls at every loss and takes seconds to fill
-again; theirs stays full. So where a queue stays full, a flow yields more than half of its window and goes
-by ΔRTT again. All flows before the queue see it full, and yield together.
+again; theirs loses and stays full. So where a queue does, a flow yields more than half of its window and
+goes by ΔRTT again, for as long as it takes to drain. All flows before the queue see it full, and yield
+together.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.policies.arrays import Bools, Floats, Ints, resized
-from ltp_switcher.policies.measurements import Interval
+from ltp_switcher.policies.measurements import NOTHING, Interval
 
 HIGH: Final = 1.3
 """RTT over its minimum beyond which there is a queue. Behind Cubic's, of 1 BDP, it is never less than 1.4."""
@@ -24,14 +25,20 @@ STANDS_S: Final = 5.0
 STANDS_RTTS: Final = 10.0
 """For how long the RTT has to be beyond that, and for how many smallest RTTs: longer than Jury's flows take
 to clear what a newcomer has left."""
-FULL: Final = 0.9
+FULL: Final = 0.95
 """Of the largest RTT, within which a queue is full."""
-FULL_S: Final = 5.0
-"""For how long it has to be. After 1 s Cubic's, too, are taken for it, when Cubic nears its last maximum."""
+FULL_S: Final = 4.0
+"""For how long it has to be after a loss. Of 3 s and below, Cubic's at 120 ms, too, are taken for it."""
+OWN_S: Final = 60.0
+"""For how long after that no queue is another's. Five flows whose RTTs are 30 to 110 ms need as long to drain
+theirs; after 5 s it was still high, taken for another's, and full again, for ever."""
 LARGEST_MEMORY_S: Final = 60.0
 """Time constant with which the largest RTT is forgotten."""
 YIELD_S: Final = 0.9
 """30 intervals at the largest step: 0.48 times the window. A queue that is 1 BDP long drains."""
+
+
+_OF_SLOTS: Final = ("_largest_s", "_high_s", "_full_s", "_yield_s", "_own_s")
 
 
 class StandingQueues:
@@ -39,20 +46,23 @@ class StandingQueues:
 
     def __init__(self) -> None:
         self._largest_s: Floats = np.zeros(0)
-        # For how long the RTT has been beyond `HIGH`, and within `FULL`.
+        # For how long the RTT has been beyond `HIGH`, and within `FULL` since a loss.
         self._high_s: Floats = np.zeros(0)
         self._full_s: Floats = np.zeros(0)
         # How long the flow is yet to yield.
         self._yield_s: Floats = np.zeros(0)
+        # How long queues are yet to count as the flow's own.
+        self._own_s: Floats = np.zeros(0)
 
     def resize(self, slots: int) -> None:
         """Make room for slots 0 to `slots` - 1."""
-        for name in ("_largest_s", "_high_s", "_full_s", "_yield_s"):
+        for name in _OF_SLOTS:
             setattr(self, name, resized(getattr(self, name), slots))
 
     def begin(self, slots: Ints) -> None:
         """Forget what is known of these slots, shape (n,)."""
-        self._largest_s[slots] = self._high_s[slots] = self._full_s[slots] = self._yield_s[slots] = 0.0
+        for name in _OF_SLOTS:
+            getattr(self, name)[slots] = 0.0
 
     def update(self, slots: Ints, interval: Interval) -> tuple[Bools, Bools]:
         """Take in an interval.
@@ -65,13 +75,17 @@ class StandingQueues:
         # False before the first ACK, when the smallest RTT is infinite.
         high = interval.rtt_s > HIGH * interval.rtt_min_s
         high_s = np.where(high, self._high_s[slots] + length_s, 0.0)
-        full_s = np.where(high & (interval.rtt_s > FULL * largest_s), self._full_s[slots] + length_s, 0.0)
+        full = high & (interval.rtt_s > FULL * largest_s)
+        full &= (self._full_s[slots] > 0.0) | (interval.lost_pkts > NOTHING)
+        full_s = np.where(full, self._full_s[slots] + length_s, 0.0)
         least_s = STANDS_RTTS * interval.rtt_min_s
         stands = high_s > np.maximum(STANDS_S, least_s)
         own = stands & (full_s > np.maximum(FULL_S, least_s))
         yield_s = np.where(own, YIELD_S, self._yield_s[slots] - length_s)
+        own_s = np.where(own, OWN_S, self._own_s[slots] - length_s)
         self._largest_s[slots] = largest_s
-        self._high_s[slots] = np.where(own, 0.0, high_s)
-        self._full_s[slots] = full_s
+        self._high_s[slots] = high_s
+        self._full_s[slots] = np.where(own, 0.0, full_s)
         self._yield_s[slots] = yield_s
-        return stands & ~own, high & (yield_s > 0.0)
+        self._own_s[slots] = own_s
+        return stands & (own_s <= 0.0), high & (yield_s > 0.0)

@@ -14,7 +14,14 @@ from jury_intervals import echo, interval
 from ltp_switcher.policies.arrays import Bools, Floats
 from ltp_switcher.policies.jury import evaluate, make_arm
 from ltp_switcher.policies.jury.signals import JurySignals
-from ltp_switcher.policies.jury.standing import FULL_S, STANDS_RTTS, STANDS_S, YIELD_S, StandingQueues
+from ltp_switcher.policies.jury.standing import (
+    FULL_S,
+    OWN_S,
+    STANDS_RTTS,
+    STANDS_S,
+    YIELD_S,
+    StandingQueues,
+)
 from ltp_switcher.policies.simulator.controllers import INITIAL_WINDOW
 from ltp_switcher.policies.simulator.paths import NEVER, Flows
 from ltp_switcher.policies.simulator.simulator import Roster, Simulator
@@ -23,16 +30,17 @@ LENGTH_S = 0.03
 LEAST_S = 0.04
 
 
-def watch(rtts_s: Floats, least_s: float = LEAST_S) -> tuple[Bools, Bools]:
-    """One flow with these RTTs, one an interval: whether a queue stood, and whether the flow yielded."""
+def watch(rtts_s: Floats, least_s: float = LEAST_S, lost_pkts: float = 0.0) -> tuple[Bools, Bools]:
+    """One flow with these RTTs, an interval each, and losses: whether a queue stood, whether it yielded."""
     queues, slot = StandingQueues(), np.array([0])
     queues.resize(1)
     queues.begin(slot)
     sent = echo(0, np.array([1000.0]))
     seen = interval(0, sent, sent)
     stood, yielded = [], []
+    seen = replace(seen, rtt_min_s=np.array([least_s]), lost_pkts=np.array([lost_pkts]))
     for rtt_s in rtts_s:
-        now = replace(seen, rtt_s=np.array([rtt_s]), rtt_min_s=np.array([least_s]))
+        now = replace(seen, rtt_s=np.array([rtt_s]))
         stands, yields = queues.update(slot, now)
         stood.append(stands[0])
         yielded.append(yields[0])
@@ -61,18 +69,38 @@ def test_long_round_trips_are_waited_for() -> None:
     assert stood.argmax() == pytest.approx(STANDS_RTTS * 20.0 * LEAST_S / LENGTH_S, abs=2)
 
 
-def test_a_flow_yields_to_a_queue_that_stays_full_and_then_takes_it_for_its_own() -> None:
-    stood, yielded = watch(np.full(600, 2.0 * LEAST_S))
+def test_a_flow_yields_to_a_queue_that_loses_and_stays_full() -> None:
+    stood, yielded = watch(np.full(400, 2.0 * LEAST_S), lost_pkts=1.0)
     begins = max(STANDS_S, FULL_S) / LENGTH_S
     assert yielded.argmax() == pytest.approx(begins, abs=2)
-    assert yielded[: int(2 * begins)].sum() == pytest.approx(YIELD_S / LENGTH_S, abs=1)
+    # For as long as it does.
+    again = np.flatnonzero(np.diff(yielded.astype(int)) > 0)
+    assert np.diff(again) == pytest.approx(FULL_S / LENGTH_S, abs=2)
+    assert yielded[: int(1.5 * begins)].sum() == pytest.approx(YIELD_S / LENGTH_S, abs=1)
     assert not (stood & yielded).any()
+
+
+def test_a_full_queue_without_a_loss_is_another_s() -> None:
+    # Cubic's stays near its last maximum for many seconds on long paths.
+    stood, yielded = watch(np.full(600, 2.0 * LEAST_S))
+    assert stood[-300:].all()
+    assert not yielded.any()
+
+
+def test_queues_after_one_that_was_the_flow_s_own_are_its_own_until_it_had_time_to_drain() -> None:
+    full = round(6.0 / LENGTH_S)
+    rtts_s = np.concatenate((np.full(full, 2.0 * LEAST_S), sawtooth(1.4, 1.8, 4.0, OWN_S + 10.0)))
+    stood, yielded = watch(rtts_s, lost_pkts=1.0)
+    assert yielded.any()
+    ends = yielded.argmax() + round(OWN_S / LENGTH_S)
+    assert not stood[yielded.argmax() : ends - 2].any()
+    assert stood[ends + 2 :].all()
 
 
 @given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=300), st.floats(0.001, 1.0))
 def test_a_flow_yields_only_where_the_rtt_is_high(queueing: list[float], least_s: float) -> None:
     rtts_s = least_s * (1.0 + np.array(queueing))
-    stood, yielded = watch(rtts_s, least_s)
+    stood, yielded = watch(rtts_s, least_s, lost_pkts=1.0)
     assert not (stood | yielded)[rtts_s <= 1.29 * least_s].any()
 
 
