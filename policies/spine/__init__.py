@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +14,9 @@ from ltp_switcher.policies.spine.signals import SpineSignals
 
 INTERVAL_S: Final = 0.200
 """The monitor interval of §7.2."""
+HOLD_S: Final = 1.0
+"""For how long a sub-policy stays at least (beyond the paper): one that is replaced at once never shows what
+it does, and in a row of such the window stands still while Cubic's grows."""
 WEIGHTS: Final = {
     Law.AIMD: Path(__file__).with_name("spine.npz"),
     Law.CUBIC: Path(__file__).with_name("spine-cubic.npz"),
@@ -29,7 +33,7 @@ def make_arm(law: Law = Law.AIMD, *, interval_s: float = INTERVAL_S, weights: Pa
     """
     signals = SpineSignals(law, interval_s)
     networks, _ = load(WEIGHTS[law] if weights is None else weights)
-    return NetworkArm(signals, HierarchicalNetwork(networks))
+    return NetworkArm(signals, HierarchicalNetwork(networks, hold=math.ceil(HOLD_S / interval_s)))
 
 
 __all__ = ["INTERVAL_S", "make_arm"]

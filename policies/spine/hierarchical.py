@@ -36,16 +36,18 @@ class HierarchicalNetwork:
 
     Args:
         networks: "watcher", "trigger" and "generator", as `layers` describes them.
+        hold: intervals for which a sub-policy stays, whatever the watcher says; in the paper and training 0.
 
     Raises:
         ArtifactError: one is missing, or they do not fit each other.
     """
 
-    def __init__(self, networks: Mapping[str, Network]) -> None:
+    def __init__(self, networks: Mapping[str, Network], hold: int = 0) -> None:
         missing = [name for name in _PARTS if name not in networks]
         if missing:
             raise ArtifactError(f"Spine's weights lack {', '.join(missing)}")
         self._watcher, self._trigger, self._generator = (networks[name] for name in _PARTS)
+        self._hold = hold
         self._memory = self._generator.layers[0].size
         self.input_size = self._watcher.input_size - self._memory
         self.parameters = self._generator.output_size
@@ -63,12 +65,15 @@ class HierarchicalNetwork:
         """Advance n flows by one interval; shapes as of `Network.step`."""
         ends = (self._watcher.state_size, self.state_size - 1)
         after = state.copy()
-        watcher, generator, started = np.split(after, ends, axis=1)  # views
+        # The last column: intervals since the last trigger, 0 before the first.
+        watcher, generator, since = np.split(after, ends, axis=1)  # views
         joined = np.concatenate((inputs, generator[:, : self._memory]), axis=1)
         watcher[:], report = self._watcher.step(watcher, joined)
         _, logit = self._trigger.step(state[:, :0], report)
-        rows = np.flatnonzero((logit[:, 0] >= 0.0) | (started[:, 0] == 0.0))
-        started[:] = 1.0
+        may = since[:, 0] >= self._hold
+        rows = np.flatnonzero((logit[:, 0] >= 0.0) & may | (since[:, 0] == 0.0))
+        since[rows] = 0.0
+        since += 1.0
         outputs = np.empty((len(inputs), self.output_size), np.float32)
         outputs[:, :-1] = inputs[:, -self.parameters :]
         outputs[:, -1] = -1.0

@@ -177,8 +177,23 @@ def test_the_generator_runs_at_a_flows_start_and_where_it_is_triggered() -> None
         held = outputs[:, :-1] == inputs[:, -4:]
         assert held.all() == (later < 0.0)
         # Eq. 8: without a trigger the generator's state stays; the watcher's moves on.
-        assert (before[:, 128:] == state[:, 128:]).all() == (later < 0.0)
+        assert (before[:, 128:-1] == state[:, 128:-1]).all() == (later < 0.0)
         assert (before[:, :64] != state[:, :64]).any()
+
+
+def test_a_sub_policy_stays_for_as_long_as_it_is_held() -> None:
+    model = HierarchicalNetwork(parts(Law.AIMD, trigger_bias=50.0), hold=3)
+    state = model.initial_state(2)
+    inputs = np.zeros((2, model.input_size), np.float32)
+    triggered = []
+    for step in range(10):
+        if step == 5:
+            # A flow that is new holds from its own start on.
+            state[1] = 0.0
+        state, outputs = model.step(state, inputs)
+        triggered.append(outputs[:, -1] > 0.0)
+    assert np.flatnonzero(np.array(triggered)[:, 0]).tolist() == [0, 3, 6, 9]
+    assert np.flatnonzero(np.array(triggered)[:, 1]).tolist() == [0, 3, 5, 8]
 
 
 def test_flows_do_not_disturb_each_other() -> None:
