@@ -84,9 +84,7 @@ train-jury: $(STAMPS)/train ## Train Jury
 		--export policies/jury/jury.npz
 
 train-spine: $(STAMPS)/train ## Train Spine, and Spine-Cubic
-	@$(TRAIN).spine.train --out .cache/train/spine --seeds 1 2 3 --resume
-	@$(TRAIN).spine.train --out .cache/train/spine --seeds 1 2 3 --resume --episodes 112 --pit-stop-penalty 0.06 \
-		--export policies/spine/spine.npz
+	@$(TRAIN).spine.train --out .cache/train/spine --seeds 1 2 3 --resume --export policies/spine/spine.npz
 	@$(TRAIN).spine.train --law cubic --out .cache/train/spine-cubic --seeds 1 2 3 --resume \
 		--export policies/spine/spine-cubic.npz
 
