@@ -54,7 +54,9 @@ def test_numpy_equals_pytorch_over_a_flows_life(tmp_path: Path) -> None:
     with torch.no_grad():
         expected, after = trained(torch.from_numpy(inputs), torch.zeros(40, trained.state_size))
     np.testing.assert_allclose(np.stack(steps, axis=1), expected.numpy(), atol=1e-5)
-    np.testing.assert_allclose(state, after.numpy(), atol=1e-5)
+    # The last column counts intervals where PyTorch's tells only that there was one.
+    np.testing.assert_allclose(state[:, :-1], after[:, :-1].numpy(), atol=1e-5)
+    np.testing.assert_array_equal(state[:, -1:] > 0.0, after[:, -1:].numpy() > 0.0)
     # Both outcomes of the trigger were among them.
     assert set(np.unique(np.stack(steps, axis=1)[:, 1:, -1])) == {-1.0, 1.0}
 
