@@ -36,9 +36,8 @@ def watch(rtts_s: Floats, least_s: float = LEAST_S, lost_pkts: float = 0.0) -> t
     queues.resize(1)
     queues.begin(slot)
     sent = echo(0, np.array([1000.0]))
-    seen = interval(0, sent, sent)
+    seen = replace(interval(0, sent, sent), rtt_min_s=np.array([least_s]), lost_pkts=np.array([lost_pkts]))
     stood, yielded = [], []
-    seen = replace(seen, rtt_min_s=np.array([least_s]), lost_pkts=np.array([lost_pkts]))
     for rtt_s in rtts_s:
         now = replace(seen, rtt_s=np.array([rtt_s]))
         stands, yields = queues.update(slot, now)
