@@ -8,8 +8,14 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.policies.arrays import Bools, Float32s, Floats
-from ltp_switcher.policies.ltp.particles import ParticleFilter
-from ltp_switcher.policies.ltp.reward import Weights, performance_reward, probe_reward, unfairness
+from ltp_switcher.policies.ltp.particles import ParticleFilter, Ranges
+from ltp_switcher.policies.ltp.reward import (
+    LEAST_RATE,
+    Weights,
+    performance_reward,
+    probe_reward,
+    unfairness,
+)
 from ltp_switcher.policies.ltp.signals import INTERVAL_S, WindowSignals
 from ltp_switcher.policies.measurements import NOTHING
 from ltp_switcher.policies.simulator.controllers import INITIAL_WINDOW
@@ -32,6 +38,16 @@ bandwidth-delay product, own share of the throughput, unfairness, loss, whether 
 """
 ORACLE: Final = 2
 """How many of the truths the Oracle's policy sees (§2.2)."""
+RANGES: Final = 6
+"""Values that tell the ranges which the probe reward is of, after the truths: the critics see them as well.
+
+They have no memory from which they could know how far the estimation has come.
+"""
+
+
+def critics_see(signals: WindowSignals, *, probe: bool) -> int:
+    """How many values the critics of a policy see that sees these signals."""
+    return signals.observation_size + TRUTHS + RANGES * probe
 
 
 class LtpTask(SignalsTask):
@@ -44,7 +60,7 @@ class LtpTask(SignalsTask):
     Args:
         signals: what the policy sees.
         agents: rows of the roster that it controls.
-        particles: of the estimation module; 0 leaves the probe reward out (LTP-no-probe, and the baselines).
+        particles: of the estimation module; 0 leaves the probe reward out (LTP-no-probe).
         bounded: see `SignalsTask`.
         weights: of the reward.
     """
@@ -62,7 +78,7 @@ class LtpTask(SignalsTask):
         self._window_signals = signals
         self._particles = particles
         self._weights = weights or Weights()
-        self.observation_size += TRUTHS
+        self.observation_size = critics_see(signals, probe=particles > 0)
         self.performance: Floats = np.zeros((agents, 0))
         """R_perf of the last interval, shape (agents, E)."""
 
@@ -109,7 +125,8 @@ class LtpTask(SignalsTask):
     def observe(self, interval: SimulatedInterval) -> tuple[Float32s, Float32s]:
         """See `Task`."""
         observations, rewards = super().observe(interval)
-        return np.concatenate((observations, self._truth), axis=1), rewards
+        known = [_inputs(self._ranges)] if self._particles else []
+        return np.concatenate((observations, self._truth, *known), axis=1), rewards
 
     def rewards(self, interval: SimulatedInterval) -> Floats:
         """Eq. 15."""
@@ -131,7 +148,8 @@ class LtpTask(SignalsTask):
         total = self._weights.performance * self.performance
         if self._particles:
             self._filter.update(self._slots, interval.flat(n))
-            probe = probe_reward(self._filter.ranges(self._slots), self._weights)
+            self._ranges = self._filter.ranges(self._slots)
+            probe = probe_reward(self._ranges, self._weights)
             total += self._weights.estimation * probe.reshape(total.shape)
         return total
 
@@ -154,3 +172,10 @@ class LtpTask(SignalsTask):
             1.0 * self._beside_cubic,
         )
         self._truth = np.stack(np.broadcast_arrays(*truths), axis=2).reshape(-1, TRUTHS).astype(np.float32)
+
+
+def _inputs(ranges: Ranges) -> Float32s:
+    """Ranges as inputs, shape (n, 6), in the measures of the probe reward; 0 before the first echo."""
+    logs = np.log(np.maximum(np.concatenate((ranges.rate, ranges.others), axis=1), LEAST_RATE))
+    inputs: Float32s = np.concatenate((logs, 20.0 * ranges.delay_s), axis=1).astype(np.float32)
+    return np.nan_to_num(inputs, copy=False, nan=0.0)

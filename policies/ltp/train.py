@@ -11,7 +11,7 @@ from typing import Any, Final
 from ltp_switcher.policies.inference import Layer
 from ltp_switcher.policies.ltp.regions import FLOWS, REGIONS, ROSTER
 from ltp_switcher.policies.ltp.reward import Weights
-from ltp_switcher.policies.ltp.task import TRUTHS, LtpTask
+from ltp_switcher.policies.ltp.task import LtpTask, critics_see
 from ltp_switcher.policies.ltp.variants import VARIANTS
 from ltp_switcher.policies.simulator.tasks import Environment
 from ltp_switcher.policies.training.command import Networks, parser, run
@@ -88,7 +88,7 @@ class LtpTrainer:
     def agent(self, seed: int, device: str) -> Td3:
         """See `Trainer`."""
         actor = PartialView(Stack(self._seen, LAYERS), self._seen)
-        size = self._variant.signals().observation_size + TRUTHS
+        size = critics_see(self._variant.signals(), probe=self._variant.probe)
         return Td3(actor, size, 1, head=HEAD, config=CONFIG, seed=seed, device=device)
 
     def evaluate(self, agent: Td3) -> Mapping[str, float]:

@@ -189,18 +189,19 @@ class Variant:
 
     Attributes:
         signals: makes what it sees.
-        probe: the probe reward counts.
+        probe: the probe reward counts, as for all but LTP-no-probe: §2.2 and §7.2 compare inputs "using the
+            same reward function".
         truths: how many values of the truth it sees as well.
     """
 
     signals: Callable[[], WindowSignals]
-    probe: bool = False
+    probe: bool = True
     truths: int = 0
 
 
 VARIANTS: Final[Mapping[str, Variant]] = {
-    "ltp": Variant(LtpSignals, probe=True),
-    "ltp-no-probe": Variant(LtpSignals),
+    "ltp": Variant(LtpSignals),
+    "ltp-no-probe": Variant(LtpSignals, probe=False),
     "oracle": Variant(AstraeaSignals, truths=ORACLE),
     "astraea": Variant(AstraeaSignals),
     "sage": Variant(SageSignals),

@@ -71,7 +71,7 @@ class HierarchicalNetwork:
         watcher[:], report = self._watcher.step(watcher, joined)
         _, logit = self._trigger.step(state[:, :0], report)
         may = since[:, 0] >= self._hold
-        rows = np.flatnonzero((logit[:, 0] >= 0.0) & may | (since[:, 0] == 0.0))
+        rows = np.flatnonzero(((logit[:, 0] >= 0.0) & may) | (since[:, 0] == 0.0))
         since[rows] = 0.0
         since += 1.0
         outputs = np.empty((len(inputs), self.output_size), np.float32)

@@ -20,7 +20,7 @@ from ltp_switcher.policies.ltp.particles import Ranges
 from ltp_switcher.policies.ltp.regions import FLOWS, REGIONS, ROSTER
 from ltp_switcher.policies.ltp.reward import Weights, performance_reward, probe_reward, unfairness
 from ltp_switcher.policies.ltp.signals import ALPHA, SLOW_START_GROWTH, LtpSignals, path_signals
-from ltp_switcher.policies.ltp.task import TRUTHS, LtpTask
+from ltp_switcher.policies.ltp.task import RANGES, LtpTask, critics_see
 from ltp_switcher.policies.measurements import Echo, Interval
 from ltp_switcher.policies.simulator import Flows, Paths, Roster, Simulator
 from ltp_switcher.policies.simulator.tasks import Environment
@@ -181,10 +181,42 @@ def test_every_variant_can_be_trained(name: str) -> None:
     rng = np.random.default_rng(1)
     while not seen.over:
         seen = environment.step(rng.uniform(-1, 1, (environment.slots, 1)).astype(np.float32))
-        assert seen.observations.shape == (environment.slots, made.observation_size + TRUTHS)
+        size = critics_see(made, probe=particles > 0)
+        assert seen.observations.shape == (environment.slots, size)
         assert np.isfinite(seen.observations).all()
         assert np.isfinite(seen.rewards).all()
     assert seen.rewards.any()
+
+
+def test_only_ltp_no_probe_trains_under_another_reward() -> None:
+    # §2.2 and §7.2: the inputs are compared "using the same reward function".
+    assert [name for name, made in variants.VARIANTS.items() if not made.probe] == ["ltp-no-probe"]
+
+
+def test_critics_see_the_ranges_that_the_probe_reward_is_of() -> None:
+    task, weights = LtpTask(LtpSignals(), ROSTER.window, particles=20), Weights()
+    region = replace(REGIONS["small"], flows=FLOWS)
+    environment = Environment(task, region, ROSTER, environments=3, duration_s=1.5)
+    seen = environment.reset(1)
+    known = 0
+    while not seen.over:
+        seen = environment.step(np.zeros((environment.slots, 1), np.float32))
+        low = seen.observations[:, -RANGES::2].astype(np.float64)
+        high = seen.observations[:, 1 - RANGES :: 2].astype(np.float64)
+        width = high - low
+        at = seen.active & width.any(axis=1)
+        probe = (
+            weights.offset
+            - weights.rate * width[:, 0]
+            - weights.others * width[:, 1]
+            - weights.delay * width[:, 2] / 20.0
+        )
+        rest = task.performance.reshape(-1)
+        np.testing.assert_allclose(
+            seen.rewards[at], (rest + weights.estimation * probe)[at], rtol=1e-4, atol=1e-5
+        )
+        known += np.count_nonzero(at)
+    assert known > 20
 
 
 def test_beside_cubic_training_gives_flows_about_their_share_back() -> None:
