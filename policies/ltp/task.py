@@ -175,7 +175,7 @@ class LtpTask(SignalsTask):
 
 
 def _inputs(ranges: Ranges) -> Float32s:
-    """Ranges as inputs, shape (n, 6), in the measures of the probe reward; 0 before the first echo."""
+    """Ranges as inputs, shape (n, 6): logarithms of rates, delays per 50 ms; 0 before the first echo."""
     logs = np.log(np.maximum(np.concatenate((ranges.rate, ranges.others), axis=1), LEAST_RATE))
     inputs: Float32s = np.concatenate((logs, 20.0 * ranges.delay_s), axis=1).astype(np.float32)
     return np.nan_to_num(inputs, copy=False, nan=0.0)
