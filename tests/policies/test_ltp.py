@@ -174,6 +174,7 @@ def test_absent_flows_do_not_count_for_fairness() -> None:
 def test_every_variant_can_be_trained(name: str) -> None:
     made = variants.VARIANTS[name].signals()
     particles = 20 if variants.VARIANTS[name].probe else 0
+    size = critics_see(made, probe=particles > 0)
     task = LtpTask(made, ROSTER.window, particles=particles)
     region = replace(REGIONS["small"], flows=FLOWS)
     environment = Environment(task, region, ROSTER, environments=3, duration_s=0.9)
@@ -181,7 +182,6 @@ def test_every_variant_can_be_trained(name: str) -> None:
     rng = np.random.default_rng(1)
     while not seen.over:
         seen = environment.step(rng.uniform(-1, 1, (environment.slots, 1)).astype(np.float32))
-        size = critics_see(made, probe=particles > 0)
         assert seen.observations.shape == (environment.slots, size)
         assert np.isfinite(seen.observations).all()
         assert np.isfinite(seen.rewards).all()
