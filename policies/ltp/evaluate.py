@@ -98,11 +98,22 @@ def judge_estimators(options: argparse.Namespace) -> dict[str, dict[str, estimat
 
 
 def judge_links(options: argparse.Namespace) -> dict[str, links.Figures]:
-    """Figures by link."""
+    """Figures by link, means of `links.REPEATS`."""
+    judged: dict[str, links.Figures] = {}
     with _progress() as progress:
-        task = progress.add_task("links", total=round(links.DURATION_S / INTERVAL_S))
-        figures = links.run(_arm(options.weights), seed=1, on_step=lambda: progress.advance(task))
-    return {link.name: figure for link, figure in zip(links.LINKS, figures, strict=True)}
+        task = progress.add_task("links", total=sum(round(length / INTERVAL_S) for _, length in links.RUNS))
+        for together, duration_s in links.RUNS:
+            figures = links.run(
+                _arm(options.weights),
+                [link for link in together for _ in range(links.REPEATS)],
+                seed=1,
+                duration_s=duration_s,
+                on_step=lambda: progress.advance(task),
+            )
+            for link in together:
+                repeats, figures = figures[: links.REPEATS], figures[links.REPEATS :]
+                judged[link.name] = links.Figures.mean(repeats)
+    return judged
 
 
 def judge_paths(options: argparse.Namespace) -> dict[str, dict[str, held_out.Rewards]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Final
 
 import numpy as np
@@ -16,8 +17,6 @@ import numpy as np
 from ltp_switcher.policies.arm import Arm
 from ltp_switcher.policies.simulator.paths import NEVER, PPS_PER_MBPS, Flows, Paths
 from ltp_switcher.policies.simulator.simulator import Roster, Simulator
-
-DURATION_S: Final = 30.0
 
 
 @dataclass(frozen=True)
@@ -38,9 +37,13 @@ LINKS: Final[Sequence[Link]] = (
     *(Link(f"RTT {rtt:g} ms", rtt_ms=rtt) for rtt in (15.0, 60.0, 90.0, 120.0)),
     *(Link(f"loss {100 * loss:g} %", loss=loss) for loss in (0.001, 0.0025, 0.005, 0.01)),
     *(Link(f"buffer {bdp:g} BDP", buffer_bdp=bdp) for bdp in (0.2, 0.5, 1.5, 2.2)),
-    Link("satellite", rate_mbps=42.0, rtt_ms=800.0, loss=0.0074),
     *(Link(f"beside Cubic, {rtt:g} ms", rtt_ms=rtt, cubics=1) for rtt in (30.0, 60.0, 120.0)),
 )
+SATELLITE: Final = Link("satellite", rate_mbps=42.0, rtt_ms=800.0, loss=0.0074)
+RUNS: Final[Sequence[tuple[Sequence[Link], float]]] = ((LINKS, 30.0), ((SATELLITE,), 100.0))
+"""Links that run at once, and for how many seconds: a satellite's takes 13 to fill."""
+REPEATS: Final = 8
+"""Of each link, with chances of their own: beside Cubic over 30 s, one is no measure."""
 
 
 @dataclass(frozen=True)
@@ -54,13 +57,24 @@ class Figures:
     ratio_to_cubic: float | None
     """Throughput over the Cubic flow's, where there is one."""
 
+    @classmethod
+    def mean(cls, repeats: Sequence[Figures]) -> Figures:
+        """Of runs of one link."""
+        ratios = [one.ratio_to_cubic for one in repeats if one.ratio_to_cubic is not None]
+        return cls(
+            utilisation=fmean(one.utilisation for one in repeats),
+            rtt_ratio=fmean(one.rtt_ratio for one in repeats),
+            loss=fmean(one.loss for one in repeats),
+            ratio_to_cubic=fmean(ratios) if ratios else None,
+        )
+
 
 def run(
     arm: Arm,
     links: Sequence[Link] = LINKS,
     *,
     seed: int,
-    duration_s: float = DURATION_S,
+    duration_s: float,
     on_step: Callable[[], None] = lambda: None,
 ) -> list[Figures]:
     """Run the arm on all links at once."""

@@ -246,6 +246,22 @@ def test_slow_start_alone_fills_a_link() -> None:
     assert found.rtt_ratio < 1.3
 
 
+def test_every_link_is_judged_over_a_hundred_round_trips() -> None:
+    # Over 30 s, a satellite's start alone decides how much of it is used.
+    for together, duration_s in links.RUNS:
+        for link in together:
+            assert duration_s >= 100 * link.rtt_ms / 1e3, link.name
+
+
+def test_repeats_of_a_link_are_averaged() -> None:
+    alone = links.Figures(utilisation=0.8, rtt_ratio=1.0, loss=0.02, ratio_to_cubic=None)
+    beside = links.Figures(utilisation=0.4, rtt_ratio=2.0, loss=0.0, ratio_to_cubic=0.5)
+    more = links.Figures(utilisation=0.6, rtt_ratio=1.0, loss=0.1, ratio_to_cubic=1.0)
+    assert links.Figures.mean([alone, alone]) == alone
+    found = links.Figures.mean([beside, more])
+    assert (found.utilisation, found.rtt_ratio, found.loss, found.ratio_to_cubic) == (0.5, 1.5, 0.05, 0.75)
+
+
 def test_policies_are_judged_on_the_same_paths() -> None:
     policy = held_out.Policy("ltp", variants.VARIANTS["ltp"], still())
     original = held_out.DURATION_S
