@@ -74,9 +74,9 @@ compare-ltp: $(STAMPS)/train ## LTP beside its variants, trained alike in each r
 		out=.cache/train/ltp-variants/$$region; mkdir -p $$out; \
 		for variant in $(LTP_VARIANTS); do \
 			$(TRAIN).ltp.train --variant $$variant --region $$region --out $$out/$$variant --resume \
-				--export $$out/$$variant.npz; \
+				--export $$out/$$variant.npz || exit 1; \
 		done; \
-		$(TRAIN).ltp.evaluate paths $(LTP_VARIANTS:%=$$out/%.npz) --regions $$region; \
+		$(TRAIN).ltp.evaluate paths $(LTP_VARIANTS:%=$$out/%.npz) --regions $$region || exit 1; \
 	done
 
 train-jury: $(STAMPS)/train ## Train Jury
@@ -115,7 +115,7 @@ bench-kmod: venv kmod ## Guest instructions per acknowledged packet and per swit
 bench-lab: venv kmod ## Virtual seconds a wall second, instructions a packet
 	@$(BIN)/ltp-eval speed
 
-install: $(STAMPS)/apt ## Install module (DKMS), daemon, API and units on this machine (as root)
+install: ## Install module (DKMS), daemon, API and units on this machine (as root)
 	@packaging/install.sh
 
 uninstall: ## Take them away again

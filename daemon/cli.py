@@ -22,6 +22,9 @@ from ltp_switcher.errors import LtpSwitcherError
 
 EXIT_REFUSED: Final = 1
 EXIT_UNREACHABLE: Final = 3
+COOKIE_HELP: Final = (
+    "the flow's socket cookie, as `ltp-switcher flows` shows it; or as `ss -tine` does, sk:HEX"
+)
 EPILOG: Final = """\
 exit status: 0 done; 1 refused by the daemon or the kernel, or doctor found a fault;
 2 wrong command line; 3 the daemon cannot be reached."""
@@ -111,7 +114,7 @@ def parser() -> argparse.ArgumentParser:
     flows.add_argument("--watch", action="store_true", help="keep showing, until Ctrl-C")
     flows.add_argument("--interval", type=_seconds, default=1.0, metavar="S", help="time between looks, s")
     flow = add("flow", "one flow, with everything known of it", "cli_show:flow")
-    flow.add_argument("cookie", help="the flow's socket cookie")
+    flow.add_argument("cookie", type=_cookie, help=COOKIE_HELP)
     arms = add("arms", "the arms, and why one is not available", "cli_show:arms")
     arms.add_argument("--load", metavar="NAME", help="load a congestion control of this kernel as an arm")
     pool = add("pool", "the arms chosen among, and the teams found; or set the arms", "cli_show:pool")
@@ -120,10 +123,10 @@ def parser() -> argparse.ArgumentParser:
     k = add("k", "the size of a team; or set it for the next selections", "cli_show:team_size")
     k.add_argument("k", nargs="?", type=int)
     pin = add("pin", "give a flow an arm and keep it there", "cli_show:pin")
-    pin.add_argument("cookie", help="the flow's socket cookie")
+    pin.add_argument("cookie", type=_cookie, help=COOKIE_HELP)
     pin.add_argument("arm", help="the name of an arm")
     unpin = add("unpin", "let the daemon choose for a flow again", "cli_show:unpin")
-    unpin.add_argument("cookie", help="the flow's socket cookie")
+    unpin.add_argument("cookie", type=_cookie, help=COOKIE_HELP)
     mode = add("mode", "what the daemon does with its decisions; or set it", "cli_show:mode")
     mode.add_argument("mode", nargs="?", help="active, advise or off")
     mpts = add("mpts", "team selections under way and found; or start them anew", "cli_show:mpts")
@@ -147,6 +150,21 @@ def _lazy(place: str) -> Command:
         return command(options)
 
     return call
+
+
+def _cookie(text: str) -> str:
+    """A cookie in decimal, as the daemon takes it."""
+    digits = text.removeprefix("sk:")
+    try:
+        cookie = int(digits, 10 if digits == text else 16)
+    except ValueError:
+        cookie = 0
+    if not 0 < cookie < 2**64:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no socket cookie; allowed: a decimal number from 1 to 2^64 - 1, "
+            "or sk: and a hexadecimal one, as `ss -tine` shows it"
+        )
+    return str(cookie)
 
 
 def _seconds(text: str) -> float:

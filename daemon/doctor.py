@@ -139,9 +139,7 @@ def _state(config: Config) -> Finding:
         return Finding("state", "warn", "nothing is saved", "set daemon.state_dir")
     place = Path(config.daemon.state_dir)
     if not place.is_dir():
-        return Finding(
-            "state", "warn", f"{place} does not exist", "the daemon makes it when it starts as root"
-        )
+        return Finding("state", "warn", f"{place} does not exist", "the service makes it when it starts")
     if not os.access(place, os.W_OK):
         return Finding("state", "ok", f"{place} exists; this user may not write it")
     return Finding("state", "ok", f"{place} can be written")

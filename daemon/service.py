@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ltp_switcher.daemon.run import Daemon
 
 Method = Callable[[Params], "Json | JsonList"]
-COOKIE_RULE = "a socket cookie: a whole number from 1 to 2^64 - 1, written as a text"
+COOKIE_RULE = "a socket cookie: a decimal number from 1 to 2^64 - 1, written as a text"
 
 
 class Service:

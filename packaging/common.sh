@@ -2,6 +2,9 @@
 # What install.sh and uninstall.sh share: where things go, and how they say what they do.
 # shellcheck shell=bash disable=SC2034
 
+# What is installed is for users other than root, whatever root's umask.
+umask 022
+
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 version=$(sed -n 's/^__version__ = "\(.*\)"$/\1/p' "$root/src/ltp_switcher/__init__.py")
 module=tcp_mutant
@@ -23,7 +26,7 @@ config=/etc/ltp-switcher
 state=/var/lib/ltp-switcher
 run=/run/ltp-switcher
 
-commands=(ltp-switcher ltp-switcher-api)
+commands=(ltp-switcher ltp-switcher-api ltp-owl-agent)
 services=(ltp-switcher.service ltp-switcher-api.service)
 
 say() { printf '%s\n' "$*"; }

@@ -46,6 +46,7 @@ remove_module() {
         for installed in $(dkms_versions); do
             say "module $installed: out of DKMS"
             dkms remove "$module/$installed" --all >/dev/null
+            gone "/usr/src/$module-$installed"
         done
     fi
     [ -e "/sys/module/$module" ] || return 0
@@ -53,7 +54,7 @@ remove_module() {
         say "module unloaded"
     else
         say "module still in use: it stays loaded until its flows end, or until a reboot"
-        say "  \`ss -tin | grep -B1 mutant\` shows them; then: rmmod $module"
+        say "  \`ss -tin | grep -B1 ' m/'\` shows them; then: rmmod $module"
     fi
 }
 

@@ -20,16 +20,16 @@ MODULE = f"tcp_mutant-{ltp_switcher.__version__}"
 pytestmark = pytest.mark.lab
 
 
-def run(*command: str | Path, **variables: str | Path) -> subprocess.CompletedProcess[str]:
+def run(*command: str | Path, umask: int = -1, **variables: str | Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, **{name: str(value) for name, value in variables.items()}}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(command, env=environment, umask=umask, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture(scope="module")
 def staged(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with everything installed."""
+    """A directory with everything installed, as by a root whose umask lets nobody in."""
     root = tmp_path_factory.mktemp("root")
-    done = run(PACKAGING / "install.sh", DESTDIR=root)
+    done = run(PACKAGING / "install.sh", umask=0o077, DESTDIR=root)
     assert done.returncode == 0, done.stderr
     return root
 
@@ -54,6 +54,12 @@ def test_what_lands_where(staged: Path) -> None:
     )
 
 
+def test_the_services_users_may_read_it_all(staged: Path) -> None:
+    for path in (path for path in staged.rglob("*") if not path.is_symlink()):
+        wanted = 0o555 if path.is_dir() else 0o444
+        assert path.stat().st_mode & wanted == wanted, path
+
+
 def test_nothing_tells_of_the_staging_directory(staged: Path) -> None:
     for path in (staged / "usr/lib/ltp-switcher/bin").iterdir():
         assert path.is_symlink() or str(staged) not in path.read_text(errors="replace"), path
@@ -68,7 +74,7 @@ def test_a_server_gets_no_build_tools(staged: Path) -> None:
     assert not present & {"pip", "setuptools", "hatchling", "pytest", "matplotlib", "torch"}
 
 
-@pytest.mark.parametrize("command", ["ltp-switcher", "ltp-switcher-api"])
+@pytest.mark.parametrize("command", ["ltp-switcher", "ltp-switcher-api", "ltp-owl-agent"])
 def test_commands_run(staged: Path, command: str) -> None:
     link = staged / "usr/bin" / command
     assert link.resolve() == staged / "usr/lib/ltp-switcher/bin" / command

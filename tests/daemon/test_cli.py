@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ltp_switcher.daemon.cli import main
+from ltp_switcher.daemon.cli import main, parser
 
 
 def test_without_a_daemon_the_status_is_3_with_advice(
@@ -37,6 +37,21 @@ def test_wrong_settings_are_1_and_named(tmp_path: Path, capsys: pytest.CaptureFi
     assert "section.key=value" in capsys.readouterr().err
     assert main(["run", "--set", "mpts.budgt=3"]) == 1
     assert "did you mean mpts.budget?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("text", "sent"), [("4711", "4711"), ("sk:15", "21"), ("sk:1aF", "431")])
+def test_a_cookie_is_taken_as_flows_or_ss_show_it(text: str, sent: str) -> None:
+    for command in (["flow", text], ["pin", text, "bbr"], ["unpin", text]):
+        assert parser().parse_args(command).cookie == sent
+
+
+@pytest.mark.parametrize("text", ["1a", "0", "-1", "sk:", "sk:xyz", "", "sk:10000000000000000"])
+def test_what_is_no_cookie_is_named(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["flow", "--", text])
+    said = capsys.readouterr().err
+    assert repr(text) in said
+    assert "sk:" in said
 
 
 def test_a_wrong_command_line_is_2() -> None:
