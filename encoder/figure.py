@@ -1,22 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draw the learning curve: `python -m ltp_switcher.encoder.figure`."""
+"""Draw the learning curve of the encoder's training."""
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 
 import matplotlib as mpl
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 
+from ltp_switcher.commands import program
 from ltp_switcher.encoder.artifact import WEIGHTS
 
 
-def main() -> int:
-    """Read learning_curve.json beside the weights and write learning_curve.png; returns the exit status."""
-    folder = WEIGHTS.parent
+@program("figure")
+def main(arguments: Sequence[str] | None) -> int:
+    """Read learning_curve.json and write learning_curve.png; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m ltp_switcher.encoder.figure", description=__doc__)
+    parser.add_argument(
+        "--folder", type=Path, default=WEIGHTS.parent, help="of the curve and its picture (the weights')"
+    )
+    folder = parser.parse_args(arguments).folder
     try:
         curve = json.loads((folder / "learning_curve.json").read_text())
     except (OSError, ValueError) as error:

@@ -10,22 +10,28 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
+from collections import abc
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
+try:
+    import torch
+except ModuleNotFoundError:
+    raise SystemExit(
+        "train: PyTorch is missing; `make venv-train` installs it, for .venv-train/bin/python"
+    ) from None
+
 from ltp_switcher import artifacts
+from ltp_switcher.commands import program, whole
 from ltp_switcher.encoder import artifact as files
 from ltp_switcher.encoder.baselines import Scores, fit_linear, fit_means, score
 from ltp_switcher.encoder.dataset import DATA, Sequence, digest, load_sequences, weights
 from ltp_switcher.encoder.gru import GRUEncoder
 from ltp_switcher.encoder.model_torch import TorchEncoder
-from ltp_switcher.errors import LtpSwitcherError
 
 ARMS: Final = 21
 """Arm ids 0 to 20."""
@@ -177,39 +183,36 @@ def cut_unseen_arms(model: TorchEncoder, sequences: list[Sequence], features: in
         model.gru.weight_ih_l0[:, features:] *= torch.from_numpy(seen.astype(np.float32))
 
 
-def main(arguments: list[str] | None = None) -> int:
+@program("train")
+def main(arguments: abc.Sequence[str] | None) -> int:
     """Command line; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m ltp_switcher.encoder.train", description=__doc__)
     parser.add_argument("--data", type=Path, default=DATA, help=f"folder of sequences ({DATA})")
     parser.add_argument("--out", type=Path, default=files.WEIGHTS)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=whole(0, 2**31 - 1), default=1)
     options = parser.parse_args(arguments)
     settings = Settings(seed=options.seed)
-    try:
-        data = load_sequences(options.data)
-        model, curve = fit(Batch.of(data["train"]), Batch.of(data["validation"]), settings)
-        cut_unseen_arms(model, data["train"], settings.features)
-        known = prior(model, data["train"])
-        results = judge(model, known, data)
-        exported = files.Artifact(
-            model.arrays(),
-            known["A"],
-            known["b"],
-            known["counts"],
-            {
-                "command": f"python -m ltp_switcher.encoder.train --seed {settings.seed}",
-                "revision": artifacts.revision(),
-                "data": digest(data),
-                "settings": asdict(settings),
-                "paths": {split: len(members) for split, members in data.items()},
-                "epochs": len(curve),
-                "results": {name: asdict(scores) for name, scores in results.items()},
-            },
-        )
-        checksum = files.save(options.out, exported)
-    except LtpSwitcherError as error:
-        print(f"train: {error}", file=sys.stderr)
-        return 1
+    data = load_sequences(options.data)
+    model, curve = fit(Batch.of(data["train"]), Batch.of(data["validation"]), settings)
+    cut_unseen_arms(model, data["train"], settings.features)
+    known = prior(model, data["train"])
+    results = judge(model, known, data)
+    exported = files.Artifact(
+        model.arrays(),
+        known["A"],
+        known["b"],
+        known["counts"],
+        {
+            "command": f"python -m ltp_switcher.encoder.train --seed {settings.seed}",
+            "revision": artifacts.revision(),
+            "data": digest(data),
+            "settings": asdict(settings),
+            "paths": {split: len(members) for split, members in data.items()},
+            "epochs": len(curve),
+            "results": {name: asdict(scores) for name, scores in results.items()},
+        },
+    )
+    checksum = files.save(options.out, exported)
     worst = check_numpy(model, exported, data["test"][0])
     (options.out.parent / "learning_curve.json").write_text(json.dumps(curve) + "\n")
     print(f"\n{'on the test paths':34}{'error':>10}{'R²':>8}{'within path R²':>16}")

@@ -14,17 +14,18 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
+from ltp_switcher.commands import program, seconds, whole
 from ltp_switcher.encoder.dataset import DATA
-from ltp_switcher.errors import LtpSwitcherError
 from ltp_switcher.eval.lab.run import boot_scenario
 from ltp_switcher.eval.lab.script import GuestDaemon
+from ltp_switcher.eval.results import KERNELS
 from ltp_switcher.eval.scenario import Flow, Link, LinkStep, Scenario
 
 SPLITS: Final = {"train": 24, "validation": 4, "test": 8}
@@ -118,37 +119,34 @@ def collect_path(scenario: Scenario, pool: tuple[str, ...], seed: int, kernel: s
     return result.files[_RECORDING]
 
 
-def main(arguments: list[str] | None = None) -> int:
+@program("collection")
+def main(arguments: Sequence[str] | None) -> int:
     """Command line; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m ltp_switcher.eval.collection", description=__doc__)
     parser.add_argument("--out", type=Path, default=DATA, help=f"folder of the data set ({DATA})")
-    parser.add_argument("--duration-s", type=float, default=16.0, help="length of each path's run")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--kernel", default="6.1")
+    parser.add_argument("--duration-s", type=seconds(1, 3600), default=16.0, help="length of each path's run")
+    parser.add_argument("--seed", type=whole(0, 2**31 - 1), default=1)
+    parser.add_argument("--kernel", choices=KERNELS, default="6.1")
     options = parser.parse_args(arguments)
-    try:
-        options.out.mkdir(parents=True, exist_ok=True)
-        paths = draw_paths(options.duration_s, options.seed)
-        for number, (split, scenario) in enumerate(paths):
-            target = options.out / f"{scenario.name}.npy"
-            if target.is_file():
-                continue
-            started = time.monotonic()
-            pool = draw_pool(number)
-            recording = collect_path(scenario, pool, options.seed * 1000 + number, options.kernel)
-            link = json.dumps({"split": split, "pool": pool, **dataclasses.asdict(scenario.link)})
-            target.with_suffix(".json").write_text(link + "\n")
-            partial = target.with_suffix(".partial")
-            partial.write_bytes(recording)
-            partial.replace(target)
-            print(
-                f"{number + 1}/{len(paths)} {scenario.name}: {len(recording) / 1e6:.1f} MB in "
-                f"{time.monotonic() - started:.0f} s; {link}",
-                flush=True,
-            )
-    except LtpSwitcherError as error:
-        print(f"collection: {error}", file=sys.stderr)
-        return 1
+    options.out.mkdir(parents=True, exist_ok=True)
+    paths = draw_paths(options.duration_s, options.seed)
+    for number, (split, scenario) in enumerate(paths):
+        target = options.out / f"{scenario.name}.npy"
+        if target.is_file():
+            continue
+        started = time.monotonic()
+        pool = draw_pool(number)
+        recording = collect_path(scenario, pool, options.seed * 1000 + number, options.kernel)
+        link = json.dumps({"split": split, "pool": pool, **dataclasses.asdict(scenario.link)})
+        target.with_suffix(".json").write_text(link + "\n")
+        partial = target.with_suffix(".partial")
+        partial.write_bytes(recording)
+        partial.replace(target)
+        print(
+            f"{number + 1}/{len(paths)} {scenario.name}: {len(recording) / 1e6:.1f} MB in "
+            f"{time.monotonic() - started:.0f} s; {link}",
+            flush=True,
+        )
     return 0
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import track
 
-from ltp_switcher.errors import LtpSwitcherError
+from ltp_switcher.commands import program, whole
 from ltp_switcher.policies.arm import Arm
 from ltp_switcher.policies.arrays import Floats
 from ltp_switcher.policies.jury import WEIGHTS, make_arm
@@ -228,7 +228,8 @@ def judge(weights: Path, links: int) -> list[Figure]:
     return figures
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+@program("evaluate")
+def main(arguments: Sequence[str] | None) -> int:
     """Print the table or JSON; 1 where the weights cannot be had."""
     parser = argparse.ArgumentParser(
         prog="python -m ltp_switcher.policies.jury.evaluate",
@@ -236,14 +237,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--weights", type=Path, default=WEIGHTS, metavar="FILE", help="(the committed ones)")
-    parser.add_argument("--links", type=int, default=60, help="drawn for three flows (60)")
+    parser.add_argument(
+        "--links", type=whole(1, 10_000), default=60, metavar="N", help="drawn for three flows (60)"
+    )
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     options = parser.parse_args(arguments)
-    try:
-        figures = judge(options.weights, options.links)
-    except LtpSwitcherError as error:
-        print(f"evaluate: {error}", file=sys.stderr)
-        return 1
+    figures = judge(options.weights, options.links)
     if options.json:
         print(json.dumps([{**asdict(figure), "met": figure.met} for figure in figures], indent=1))
         return 0

@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Final
 
-import torch
-
 from ltp_switcher.policies.inference import Layer
 from ltp_switcher.policies.jury import occupancy, reward, signals
 from ltp_switcher.policies.jury.task import JuryTask
@@ -60,9 +58,12 @@ class JuryTrainer:
         task = JuryTask(ROSTER.window)
         return Environment(task, REGION, ROSTER, environments=ENVIRONMENTS, duration_s=DURATION_S)
 
+    def validation(self) -> Environment:
+        """See `Trainer`."""
+        return self.environment()
+
     def agent(self, seed: int, device: str) -> Td3:
         """See `Trainer`."""
-        torch.manual_seed(seed)
         task = JuryTask(ROSTER.window)
         seen = task.signals.observation_size
         actor = PartialView(Stack(seen, LAYERS), seen)

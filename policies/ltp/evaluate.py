@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from ltp_switcher.errors import LtpSwitcherError
+from ltp_switcher.commands import program, whole
 from ltp_switcher.policies.arm import Arm, NetworkArm
 from ltp_switcher.policies.arrays import Floats
 from ltp_switcher.policies.export import load
@@ -184,7 +184,8 @@ _COMMANDS: Final[Mapping[str, tuple[Callable[[argparse.Namespace], Any], Callabl
 }
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+@program("evaluate")
+def main(arguments: Sequence[str] | None) -> int:
     """Command line; returns the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m ltp_switcher.policies.ltp.evaluate",
@@ -199,16 +200,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for command in (estimators, on_links):
         command.add_argument("--weights", type=Path, default=WEIGHTS, metavar="FILE")
     for command in (estimators, paths):
-        command.add_argument("--particles", type=int, default=PARTICLES, metavar="N")
+        command.add_argument("--particles", type=whole(2, 100_000), default=PARTICLES, metavar="N")
     paths.add_argument("files", type=Path, nargs="+", metavar="FILE", help="weights of trained variants")
     paths.add_argument("--regions", nargs="+", choices=REGIONS, default=list(REGIONS))
     options = parser.parse_args(arguments)
     judge, show = _COMMANDS[options.command]
-    try:
-        judged = judge(options)
-    except LtpSwitcherError as error:
-        print(f"evaluate: {error}", file=sys.stderr)
-        return 1
+    judged = judge(options)
     if options.json:
         print(json.dumps(judged, default=asdict))
     else:

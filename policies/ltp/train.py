@@ -85,6 +85,10 @@ class LtpTrainer:
             task, self._regions, ROSTER, environments=environments, duration_s=DURATION_S, tick_s=TICK_S
         )
 
+    def validation(self) -> Environment:
+        """See `Trainer`."""
+        return self.environment()
+
     def agent(self, seed: int, device: str) -> Td3:
         """See `Trainer`."""
         actor = PartialView(Stack(self._seen, LAYERS), self._seen)

@@ -18,7 +18,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from ltp_switcher.errors import LtpSwitcherError
+from ltp_switcher.commands import program
 from ltp_switcher.policies.export import load
 from ltp_switcher.policies.inference import Network
 from ltp_switcher.policies.owl.play import REPEATS, beside_cubic, from_equilibrium, play
@@ -121,7 +121,8 @@ def fairness(network: Network) -> list[Figure]:
     return figures
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+@program("evaluate")
+def main(arguments: Sequence[str] | None) -> int:
     """Print the figures; returns the exit status: 0 also where targets are missed."""
     here = Path(__file__).parent
     made = argparse.ArgumentParser(prog="python -m ltp_switcher.policies.owl.evaluate", description=__doc__)
@@ -135,14 +136,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         fairness: options.loss_weights,
     }
     console = Console(stderr=True)
-    try:
-        figures = []
-        for part, weights in parts.items():
-            with console.status(f"{part.__name__} of {weights.name}"):
-                figures += part(load(weights)[0]["q"])
-    except LtpSwitcherError as error:
-        print(f"evaluate: {error}", file=sys.stderr)
-        return 1
+    figures: list[Figure] = []
+    for part, weights in parts.items():
+        with console.status(f"{part.__name__} of {weights.name}"):
+            figures += part(load(weights)[0]["q"])
     if options.json:
         print(json.dumps([asdict(figure) for figure in figures]))
         return 0

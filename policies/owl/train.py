@@ -115,6 +115,10 @@ class OwlTrainer:
             tick_s=TICK_S,
         )
 
+    def validation(self) -> Environment:
+        """See `Trainer`."""
+        return self.environment()
+
     def agent(self, seed: int, device: str) -> Dqn:
         """See `Trainer`."""
         size = self.environment().task.observation_size

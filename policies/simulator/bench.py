@@ -6,11 +6,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 import time
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 
+from ltp_switcher.commands import program, seconds, whole
 from ltp_switcher.policies.simulator.paths import Flows, Paths
 from ltp_switcher.policies.simulator.simulator import Roster, Simulator
 
@@ -49,14 +52,19 @@ def flow_steps_per_s(environments: int, seconds: float, seed: int) -> tuple[floa
     return done / (time.perf_counter() - began), done / (time.process_time() - cpu_began)
 
 
-def main() -> None:
+@program("bench")
+def main(given: Sequence[str] | None) -> int:
     """Print the rate of each process and their sum."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--environments", type=int, default=1024, help="links per process (default 1024)")
-    parser.add_argument("--processes", type=int, default=min(2, os.cpu_count() or 1), help="default 2")
-    parser.add_argument("--seconds", type=float, default=5.0, help="measured time (default 5)")
+    parser.add_argument(
+        "--environments", type=whole(1, 1_000_000), default=1024, help="links per process (default 1024)"
+    )
+    parser.add_argument(
+        "--processes", type=whole(1, 1024), default=min(2, os.cpu_count() or 1), help="default 2"
+    )
+    parser.add_argument("--seconds", type=seconds(0.1, 3600), default=5.0, help="measured time (default 5)")
     parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(given)
     n = arguments.processes
     with ProcessPoolExecutor(n) as pool:
         rates = list(
@@ -66,11 +74,12 @@ def main() -> None:
     if arguments.json:
         figures = {"processes": n, "flow_steps_per_s": together, "flow_steps_per_cpu_s": together_cpu / n}
         print(json.dumps(figures))
-        return
+        return 0
     for index, (rate, cpu_rate) in enumerate(rates):
         print(f"process {index}: {rate:10,.0f} flow-steps of 30 ms a second, {cpu_rate:10,.0f} a CPU second")
     print(f"together:  {together:10,.0f}  (target 200,000 on 2 cores)")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

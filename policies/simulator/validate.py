@@ -24,7 +24,8 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.errors import ConfigError, LtpSwitcherError
+from ltp_switcher.commands import program
+from ltp_switcher.errors import ConfigError
 from ltp_switcher.policies.simulator.paths import NEVER, PACKET_BYTES, Flows, Paths, Steps
 from ltp_switcher.policies.simulator.simulator import Roster, Simulator
 from ltp_switcher.policies.simulator.traces import read_trace, traces_folder
@@ -177,7 +178,8 @@ def compare(run: str, scenario: Path, result: Path, traces: Path) -> Comparison:
     return Comparison(run, lab_utilisation, utilisation, lab_rtt_ms, rtt_ms)
 
 
-def main() -> int:
+@program("validate")
+def main(given: Sequence[str] | None) -> int:
     """Print the table; 1 where a scenario disagrees or a file is amiss."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("runs", nargs="*", default=RUNS, help=f"default: {' '.join(RUNS)}")
@@ -189,7 +191,7 @@ def main() -> int:
     )
     parser.add_argument("--commands", action="store_true", help="print how to make the lab's results")
     parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(given)
     if arguments.commands:
         for run in arguments.runs:
             name, _, rate = run.partition("@")
@@ -198,19 +200,15 @@ def main() -> int:
             print(f"ltp-eval run {scenario} --scheme {scheme} --every-flow --out {out}")
         return 0
     traces = traces_folder()
-    try:
-        rows = [
-            compare(
-                run,
-                arguments.scenarios / f"{run.partition('@')[0]}.toml",
-                arguments.results / run / "summary.json",
-                traces,
-            )
-            for run in arguments.runs
-        ]
-    except LtpSwitcherError as error:
-        print(f"validate: {error}", file=sys.stderr)
-        return 1
+    rows = [
+        compare(
+            run,
+            arguments.scenarios / f"{run.partition('@')[0]}.toml",
+            arguments.results / run / "summary.json",
+            traces,
+        )
+        for run in arguments.runs
+    ]
     if arguments.json:
         print(json.dumps([{**asdict(row), "agrees": row.agrees} for row in rows], indent=1))
     else:

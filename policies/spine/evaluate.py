@@ -20,7 +20,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import track
 
-from ltp_switcher.errors import LtpSwitcherError
+from ltp_switcher.commands import program
 from ltp_switcher.policies.arm import Arm, Law
 from ltp_switcher.policies.arrays import Floats
 from ltp_switcher.policies.simulator.paths import NEVER, PACKET_BYTES, Flows, Paths, Steps
@@ -150,7 +150,8 @@ def judge(spine: Path | None, spine_cubic: Path | None) -> dict[str, dict[str, F
     return judged
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+@program("evaluate")
+def main(arguments: Sequence[str] | None) -> int:
     """Print the table or JSON."""
     parser = argparse.ArgumentParser(
         prog="python -m ltp_switcher.policies.spine.evaluate",
@@ -161,11 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--spine-cubic", type=Path, metavar="FILE", help="weights of Spine-Cubic, likewise")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     options = parser.parse_args(arguments)
-    try:
-        judged = judge(options.spine, options.spine_cubic)
-    except LtpSwitcherError as error:
-        print(f"evaluate: {error}", file=sys.stderr)
-        return 1
+    judged = judge(options.spine, options.spine_cubic)
     if options.json:
         print(json.dumps({name: {k: asdict(f) for k, f in kinds.items()} for name, kinds in judged.items()}))
         return 0

@@ -9,13 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Final
 
-import torch
-
 from ltp_switcher.policies.arm import Law
 from ltp_switcher.policies.inference import Layer
 from ltp_switcher.policies.simulator.regions import SPINE
 from ltp_switcher.policies.simulator.simulator import Roster
 from ltp_switcher.policies.simulator.tasks import Environment
+from ltp_switcher.policies.spine import INTERVAL_S
 from ltp_switcher.policies.spine.hierarchical import layers
 from ltp_switcher.policies.spine.reward import DELAY_TOLERANCE, LOSS_WEIGHT, PIT_STOP_PENALTY
 from ltp_switcher.policies.spine.signals import SCALES, SpineSignals
@@ -90,25 +89,26 @@ class SpineTrainer:
 
     def environment(self) -> MixedEpisodes:
         """See `Trainer`."""
+        return MixedEpisodes([self._environment(interval_s) for interval_s in INTERVALS_S])
+
+    def validation(self) -> Environment:
+        """See `Trainer`."""
+        return self._environment(INTERVAL_S)
+
+    def _environment(self, interval_s: float) -> Environment:
         roster = ROSTERS[self._law]
-        return MixedEpisodes(
-            [
-                Environment(
-                    SpineTask(SpineSignals(self._law, interval_s), roster.agents, self._penalty),
-                    REGIONS[self._law],
-                    roster,
-                    environments=ENVIRONMENTS,
-                    duration_s=DURATION_S,
-                    interval_s=interval_s,
-                    tick_s=TICK_S,
-                )
-                for interval_s in INTERVALS_S
-            ]
+        return Environment(
+            SpineTask(SpineSignals(self._law, interval_s), roster.agents, self._penalty),
+            REGIONS[self._law],
+            roster,
+            environments=ENVIRONMENTS,
+            duration_s=DURATION_S,
+            interval_s=interval_s,
+            tick_s=TICK_S,
         )
 
     def agent(self, seed: int, device: str) -> HierarchicalTd3:
         """See `Trainer`."""
-        torch.manual_seed(seed)
         signals = SpineSignals(self._law, INTERVALS_S[0])
         size, parameters = signals.observation_size, signals.parameters
         return HierarchicalTd3(

@@ -8,7 +8,7 @@ A policy's `train.py` describes itself as a `Trainer` and is done:
 
 A run with `--out DIR` leaves there, for every seed, `seed-N/` with checkpoint, curve and the best weights
 so far; and, over all seeds, `curve.png` and `results.json`. With `--resume` each seed goes on where it
-stopped.
+stopped, if its settings are the same.
 """
 
 from __future__ import annotations
@@ -24,17 +24,31 @@ from pathlib import Path
 from typing import Final, Generic, Protocol, TypeVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+try:
+    import torch
+except ModuleNotFoundError:
+    raise SystemExit(
+        "train: PyTorch is missing; `make venv-train` installs it, for .venv-train/bin/python"
+    ) from None
+
 from ltp_switcher import artifacts
-from ltp_switcher.errors import InvalidValueError, LtpSwitcherError
+from ltp_switcher.errors import ArtifactError, InvalidValueError, LtpSwitcherError
 from ltp_switcher.policies.export import Card, save
 from ltp_switcher.policies.inference import Layer
 from ltp_switcher.policies.training import curves
-from ltp_switcher.policies.training.loop import Agent, Episodes, Row, Schedule, evaluate, train
+from ltp_switcher.policies.training.loop import (
+    CHECKPOINT,
+    Agent,
+    Episodes,
+    Row,
+    Schedule,
+    evaluate,
+    train,
+)
 
 Networks = Mapping[str, tuple[Sequence[Layer], Mapping[str, NDArray[np.generic]]]]
 A = TypeVar("A", bound=Agent)
@@ -63,6 +77,9 @@ class Trainer(Protocol[A]):
     def environment(self) -> Episodes:
         """Build what is trained in. Episodes differ by the seeds that the loop draws, not by this."""
 
+    def validation(self) -> Episodes:
+        """Build what the best episode's weights are chosen on."""
+
     def agent(self, seed: int, device: str) -> A:
         """Build a fresh agent."""
 
@@ -81,11 +98,15 @@ class Trainer(Protocol[A]):
 
 @dataclass(frozen=True)
 class Outcome:
-    """One seed's training: figures of the evaluation, the episode whose weights are kept, wall time."""
+    """One seed's training: figures of the evaluation, the episode whose weights are kept, wall time.
+
+    `revision` is the git revision with which the training began.
+    """
 
     figures: dict[str, float]
     best_episode: int
     wall_s: float
+    revision: str
 
 
 def parser(name: str, description: str | None) -> argparse.ArgumentParser:
@@ -144,6 +165,11 @@ def run(trainer: Trainer[A], options: argparse.Namespace) -> int:
     except LtpSwitcherError as error:
         print(f"train: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print(
+            f"train: interrupted; the same command with --resume goes on from {options.out}", file=sys.stderr
+        )
+        return 130
     _print(results, as_json=options.json)
     return 0
 
@@ -164,6 +190,9 @@ def _one_seed(
 ) -> tuple[A, list[Row], Outcome]:
     """Train one seed and leave the agent with the weights of its best episode."""
     out = options.out / f"seed-{seed}"
+    revision = _begun_with(out, trainer.settings(), resume=options.resume)
+    # Whatever ran before in this process, another seed's training included.
+    torch.manual_seed(seed)
     agent = trainer.agent(seed, options.device)
     best = _Best(trainer, agent, schedule, options.validate_every, out)
     if options.resume:
@@ -186,7 +215,31 @@ def _one_seed(
     best.restore()
     figures = dict(trainer.evaluate(agent))
     figures[CHOSEN_BY] = trainer.score(agent, figures["reward"])
-    return agent, rows, Outcome(figures, best.episode, sum(row.wall_s for row in rows))
+    return agent, rows, Outcome(figures, best.episode, sum(row.wall_s for row in rows), revision)
+
+
+def _begun_with(out: Path, settings: Mapping[str, object], *, resume: bool) -> str:
+    """The revision with which the training in `out` began, written down there if it begins now.
+
+    Raises:
+        ArtifactError: it is to go on, and began with other settings.
+    """
+    record = out / "begun.json"
+    now = {"revision": artifacts.revision(), "settings": json.loads(json.dumps(settings))}
+    if not (resume and (out / CHECKPOINT).exists()):
+        out.mkdir(parents=True, exist_ok=True)
+        record.write_text(json.dumps(now, indent=1) + "\n", encoding="utf-8")
+        return str(now["revision"])
+    try:
+        before = json.loads(record.read_text(encoding="utf-8"))
+        same, revision = before["settings"] == now["settings"], str(before["revision"])
+    except (OSError, ValueError, LookupError, TypeError):
+        same, revision = False, ""
+    if not same:
+        raise ArtifactError(
+            f"{out} was trained with other settings than today's: remove it, or choose another --out"
+        )
+    return revision
 
 
 class _Best(Generic[A]):
@@ -197,18 +250,16 @@ class _Best(Generic[A]):
         self.episode = -1
         self._trainer = trainer
         self._agent = agent
-        self._environment = trainer.environment()
-        self._settings = json.dumps(trainer.settings(), sort_keys=True)
+        self._environment = trainer.validation()
         self._last = schedule.episodes - 1
         self._every = every
         self._path = out / "best.pt"
 
     def resume(self) -> None:
-        """Take up the best of a run that was cut off; scores of other settings do not compare."""
+        """Take up the best of a run that was cut off."""
         if self._path.exists():
             kept = torch.load(self._path, weights_only=True)
-            if kept.get("settings") == self._settings:
-                self.score, self.episode = kept["score"], kept["episode"]
+            self.score, self.episode = kept["score"], kept["episode"]
 
     def consider(self, row: Row) -> None:
         """Try the agent after an episode, if it is its turn."""
@@ -218,12 +269,7 @@ class _Best(Generic[A]):
         score = self._trainer.score(self._agent, reward)
         if score > self.score:
             self.score, self.episode = score, row.episode
-            kept = {
-                "agent": self._agent.state_dict(),
-                "settings": self._settings,
-                "score": score,
-                "episode": row.episode,
-            }
+            kept = {"agent": self._agent.state_dict(), "score": score, "episode": row.episode}
             partial = self._path.with_suffix(".partial")
             torch.save(kept, partial)
             partial.replace(self._path)
@@ -295,7 +341,7 @@ def _card(
     return Card(
         policy=trainer.name,
         command=shlex.join(["python", "-m", *_module_and_arguments()]),
-        revision=artifacts.revision(),
+        revision=outcomes[seeds[0]].revision,
         seeds=tuple(seeds),
         settings=settings,
         results={**outcomes[seeds[0]].figures, **others},

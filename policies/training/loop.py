@@ -24,7 +24,8 @@ from ltp_switcher.errors import ArtifactError
 from ltp_switcher.policies.simulator.tasks import Actions, Transition
 from ltp_switcher.policies.training.replay import Replay
 
-_POINTER: Final = "checkpoint.json"
+CHECKPOINT: Final = "checkpoint.json"
+"""In a run's folder, once it has a checkpoint: names it."""
 
 
 class Agent(Protocol):
@@ -108,7 +109,7 @@ def train(
         ArtifactError: the checkpoint cannot be read.
     """
     out.mkdir(parents=True, exist_ok=True)
-    rows = _resume(agent, out) if resume and (out / _POINTER).exists() else []
+    rows = _resume(agent, out) if resume and (out / CHECKPOINT).exists() else []
     for episode in range(len(rows), schedule.episodes):
         began = time.perf_counter()
         reward, losses = _episode(agent, environment, schedule, episode_seed(seed, episode))
@@ -164,9 +165,9 @@ def _checkpoint(agent: Agent, rows: list[Row], out: Path) -> None:
     np.savez(folder / "replay.npz", allow_pickle=False, **agent.replay.dump())
     progress = {"rows": [asdict(row) for row in rows], "rng": agent.rng.bit_generator.state}
     (folder / "progress.json").write_text(json.dumps(progress), encoding="utf-8")
-    partial = out / (_POINTER + ".partial")
+    partial = out / (CHECKPOINT + ".partial")
     partial.write_text(json.dumps({"folder": folder.name}), encoding="utf-8")
-    partial.replace(out / _POINTER)
+    partial.replace(out / CHECKPOINT)
     for old in out.glob("checkpoint-*"):
         if old != folder:
             shutil.rmtree(old)
@@ -174,7 +175,7 @@ def _checkpoint(agent: Agent, rows: list[Row], out: Path) -> None:
 
 def _resume(agent: Agent, out: Path) -> list[Row]:
     try:
-        folder = out / str(json.loads((out / _POINTER).read_text(encoding="utf-8"))["folder"])
+        folder = out / str(json.loads((out / CHECKPOINT).read_text(encoding="utf-8"))["folder"])
         saved = torch.load(folder / "agent.pt", weights_only=True)
         agent.load_state_dict(saved["agent"])
         torch.set_rng_state(saved["torch_rng"])

@@ -33,8 +33,10 @@ class Tiny:
     def environment(self) -> Integrator:
         return Integrator()
 
+    def validation(self) -> Integrator:
+        return Integrator()
+
     def agent(self, seed: int, device: str) -> Td3:
-        torch.manual_seed(seed)
         config = Td3Config(exploration=0.3, random_frames=20, batch=32)
         return Td3(Stack(1, LAYERS), 1, 1, head=LAYERS[:1], config=config, seed=seed, device=device)
 
@@ -89,23 +91,49 @@ def test_a_resumed_command_gives_what_the_uninterrupted_one_gives(tmp_path: Path
     assert first["figures"] == second["figures"]
 
 
-def test_scores_of_other_settings_do_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_seeds_do_not_depend_on_each_other(tmp_path: Path) -> None:
+    assert train("--out", tmp_path / "both", "--seeds", 4, 5) == 0
+    assert train("--out", tmp_path / "one", "--seeds", 5) == 0
+    both, one = (json.loads((tmp_path / name / "results.json").read_text()) for name in ("both", "one"))
+    assert both["5"]["figures"] == one["5"]["figures"]
+
+
+def test_a_run_with_other_settings_does_not_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(Tiny, "bonus", 1e3)
     assert train("--out", tmp_path, "--episodes", 4) == 0
     monkeypatch.setattr(Tiny, "bonus", 0.0)
-    assert train("--out", tmp_path, "--resume") == 0
-    assert json.loads((tmp_path / "results.json").read_text())["1"]["best_episode"] >= 4
+    assert train("--out", tmp_path, "--resume", "--export", tmp_path / "tiny.npz") == 1
+    assert "other settings" in capsys.readouterr().err
+    assert not (tmp_path / "tiny.npz").exists()
+    assert train("--out", tmp_path, "--export", tmp_path / "tiny.npz") == 0, "a new one may"
 
 
-def test_a_best_without_settings_does_not_count(tmp_path: Path) -> None:
-    """As earlier versions wrote it."""
+def test_a_run_of_unknown_settings_does_not_go_on(tmp_path: Path) -> None:
+    """As earlier versions left it."""
     assert train("--out", tmp_path, "--episodes", 4) == 0
-    best = tmp_path / "seed-1" / "best.pt"
-    kept = torch.load(best, weights_only=True)
-    del kept["settings"]
-    torch.save(kept | {"score": 1e3}, best)
-    assert train("--out", tmp_path, "--resume") == 0
-    assert json.loads((tmp_path / "results.json").read_text())["1"]["best_episode"] >= 4
+    (tmp_path / "seed-1" / "begun.json").unlink()
+    assert train("--out", tmp_path, "--resume") == 1
+
+
+def test_the_card_names_the_revision_that_began(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command.artifacts, "revision", lambda: "first")
+    assert train("--out", tmp_path, "--episodes", 4) == 0
+    monkeypatch.setattr(command.artifacts, "revision", lambda: "second")
+    assert train("--out", tmp_path, "--resume", "--export", tmp_path / "tiny.npz") == 0
+    assert load(tmp_path / "tiny.npz")[1]["revision"] == "first"
+
+
+def test_an_interrupted_run_says_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "train", interrupted)
+    assert train("--out", tmp_path) == 130
+    assert "--resume" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
