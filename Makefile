@@ -14,7 +14,7 @@ KERNELS := 6.1 6.12
 export LTP_CACHE ?= $(CURDIR)/.cache
 
 .PHONY: help demo test test-fast test-slow kmod lint format clean install uninstall venv \
-        lock generate train-encoder collect-dataset train-ltp train-jury train-spine train-owl compare-ltp \
+        lock generate venv-train train-encoder collect-dataset train-ltp train-jury train-spine train-owl compare-ltp \
         bench bench-kmod bench-daemon bench-lab bench-simulator validate-simulator claims
 
 help: ## List the targets
@@ -61,7 +61,9 @@ train-encoder: collect-dataset $(STAMPS)/train ## Train the encoder and write it
 	@.venv-train/bin/python -m ltp_switcher.encoder.train
 	@$(BIN)/python -m ltp_switcher.encoder.figure
 
-# Settings as published: those of the policies' own defaults, three seeds. What was cut off goes on.
+venv-train: $(STAMPS)/train ## PyTorch in .venv-train (5.4 GB), to train by hand
+
+# The policies' own settings, three seeds. What was cut off goes on.
 TRAIN = .venv-train/bin/python -m ltp_switcher.policies
 
 train-ltp: $(STAMPS)/train ## Train LTP; weights to policies/ltp/

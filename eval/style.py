@@ -33,6 +33,7 @@ def colour(scheme: str) -> str:
 
 
 _MARKERS: Final = "osD^v<>PXhpd8"
+_LEARNED_MARKERS: Final = "1234"
 
 
 def marker(scheme: str) -> str:
@@ -40,5 +41,5 @@ def marker(scheme: str) -> str:
     names = ("random", *KERNEL_ARMS, "reno")
     name = scheme.removeprefix(PINNED_PREFIX)
     if name in LEARNED_ARMS:
-        return "1234"[LEARNED_ARMS.index(name)]
+        return _LEARNED_MARKERS[LEARNED_ARMS.index(name) % len(_LEARNED_MARKERS)]
     return _MARKERS[names.index(name)] if name in names else "*"

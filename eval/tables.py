@@ -112,8 +112,10 @@ def cells_table(cells: Sequence[Cell]) -> Table:
 def scenarios_table(scenarios: Mapping[str, Scenario]) -> Table:
     """The scenarios by name: link, steps, flows."""
     table = Table(box=None, pad_edge=False)
-    for name in ("scenario", "seconds", "link", "RTT ms", "buffer", "loss", "steps", "flows"):
-        table.add_column(name, no_wrap=True, justify="left" if name in ("scenario", "link") else "right")
+    # Names are there to be copied: they stay whole where the terminal is narrow.
+    table.add_column("scenario", no_wrap=True, min_width=max(map(len, scenarios), default=0))
+    for name in ("seconds", "link", "RTT ms", "buffer", "loss", "steps", "flows"):
+        table.add_column(name, overflow="fold", justify="left" if name == "link" else "right")
     for name, scenario in scenarios.items():
         link = scenario.link
         table.add_row(

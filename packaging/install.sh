@@ -129,7 +129,8 @@ install_files() {
     for unit in "${services[@]}"; do place "$root/packaging/systemd/$unit" "$units/$unit"; done
     place "$root/packaging/systemd/ltp-switcher.sysusers" "$sysusers"
     place "$root/packaging/systemd/ltp-switcher.tmpfiles" "$tmpfiles"
-    (cd "$root" && install -Dm644 -t "$DESTDIR$doc" README.md CHANGELOG.md docs/*.md LICENSES/*)
+    # What an operator reads; the rest is about the source tree, and links into it.
+    (cd "$root" && install -Dm644 -t "$DESTDIR$doc" CHANGELOG.md docs/{operations,api,netlink}.md LICENSES/*)
     say "documentation → $DESTDIR$doc"
 }
 

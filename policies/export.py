@@ -77,7 +77,12 @@ def load(path: Path) -> tuple[dict[str, Network], dict[str, object]]:
     Raises:
         ArtifactError: it is missing, corrupt, of another version, or its weights do not fit its layers.
     """
-    remedy = f"restore it from the distribution, or train it with `make train-{path.stem}`"
+    ours = path.resolve().parent.parent == Path(__file__).resolve().parent
+    remedy = (
+        f"restore it from the distribution, or train it with `make train-{path.parent.name}`"
+        if ours
+        else "check the path"
+    )
     arrays, metadata = artifacts.read(path, what="policy weights", version=VERSION, remedy=remedy)
     networks: dict[str, Network] = {}
     try:

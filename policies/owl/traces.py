@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cellular traces: their first halves to train on, their second halves to judge by (Owl §VII-A)."""
+"""Cellular traces (Owl §VII-A): a model's to train on, which everybody has, and recorded ones to judge by."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ SLOWEST_MBPS: Final = 3.0
 MODEL: Final = "model"
 
 
-def training_traces() -> dict[str, TraceArray]:
-    """First halves by name, the LTE-like model's among them; the model's alone where there is no folder.
+def training_trace() -> TraceArray:
+    """The first half of the LTE-like model's."""
+    trace = model_trace()
+    return section(trace, 0, int(trace[-1]) // 2)
+
+
+def held_out_traces() -> dict[str, TraceArray]:
+    """Second halves by name, the model's first; the model's alone where there is no folder of traces.
 
     Raises:
         ConfigError: a file of the folder is no trace.
     """
-    return {name: section(trace, 0, int(trace[-1]) // 2) for name, trace in _traces().items()}
-
-
-def held_out_traces() -> dict[str, TraceArray]:
-    """Second halves, as `training_traces`."""
     return {name: section(trace, int(trace[-1]) // 2, int(trace[-1])) for name, trace in _traces().items()}
 
 

@@ -16,7 +16,7 @@ from ltp_switcher.policies.owl.reward import OWL as OWL_UTILITY
 from ltp_switcher.policies.owl.reward import OWL_LOSS, Utility
 from ltp_switcher.policies.owl.signals import ACTIONS, HISTORY
 from ltp_switcher.policies.owl.task import HIDDEN_SHARE, OwlTask, SimulatedAgent
-from ltp_switcher.policies.owl.traces import training_traces
+from ltp_switcher.policies.owl.traces import training_trace
 from ltp_switcher.policies.simulator.regions import OWL as TABLE_II
 from ltp_switcher.policies.simulator.regions import Region
 from ltp_switcher.policies.simulator.simulator import Roster
@@ -84,8 +84,8 @@ class OwlTrainer:
 
     schedule = Schedule(episodes=45, steps=4, updates=8)
     limits: tuple[str, ...] = (
-        "Trained on 6 to 100 Mbit/s, 1 to 140 ms, 3 to 2000 packets of buffer, no random loss, and cellular "
-        "traces, beside at most two other flows.",
+        "Trained on 6 to 100 Mbit/s, 1 to 140 ms, 3 to 2000 packets of buffer, no random loss, and the trace of "
+        "an LTE-like model, beside at most two other flows.",
         "Steps of ten packets at most: on paths of thousands of packets it takes seconds to follow a change.",
         "Trained in a simulator without delayed or lost ACKs, time-outs, and queues other than drop-tail.",
     )
@@ -154,8 +154,7 @@ class OwlTrainer:
 
 def trainer(variant: str) -> OwlTrainer:
     """The trainer of "owl" or "owl-loss"."""
-    traces = tuple(trace.astype(np.int64) for trace in training_traces().values())
-    region = replace(TABLE_II, rtt_ms=RTT_MS, traces=traces)
+    region = replace(TABLE_II, rtt_ms=RTT_MS, traces=(training_trace().astype(np.int64),))
     if variant == "owl-loss":
         alike = replace(region, trace_share=0.1, cubic_share=0.0)
         return OwlTrainer(variant, OWL_LOSS, (alike,), Roster(window=3), equilibrium)

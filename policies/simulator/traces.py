@@ -25,6 +25,7 @@ _MODEL_MEMORY_MS: Final = 2_000.0
 _MODEL_OUTAGE_PER_STEP: Final = 0.0008
 _MODEL_OUTAGE_STEPS: Final = 12.0
 _OPPORTUNITIES_MAX: Final = 1 << 23
+_BESIDE_THE_REPOSITORY: Final = Path(__file__).resolve().parents[3] / "shared" / "traces"
 
 
 def read_trace(path: Path) -> TraceArray:
@@ -85,7 +86,7 @@ def mean_rate_mbps(trace: TraceArray) -> float:
 
 def traces_folder() -> Path:
     """Where traces are looked for: `LTP_TRACES`, or beside the repository."""
-    return Path(os.environ.get("LTP_TRACES") or "../shared/traces")
+    return Path(os.environ.get("LTP_TRACES") or _BESIDE_THE_REPOSITORY)
 
 
 def section(trace: TraceArray, begin_ms: int, end_ms: int) -> TraceArray:

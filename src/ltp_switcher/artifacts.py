@@ -86,8 +86,11 @@ def read(
             arrays = {name: file[name] for name in file.files}
         stored = bytes(arrays.pop("checksum")).decode()
         metadata = json.loads(bytes(arrays["metadata"]))
-    except (OSError, ValueError, KeyError, BadZipFile, EOFError) as error:
-        raise ArtifactError(f"{what} {path} cannot be read: {error}") from error
+    except OSError as error:
+        raise ArtifactError(f"{what} {path} cannot be read: {error.strerror or error}") from error
+    except (ValueError, KeyError, BadZipFile, EOFError) as error:
+        # numpy would advise to unpickle what it does not know.
+        raise ArtifactError(f"{what} {path} cannot be read: it is damaged, or no file of {what}") from error
     if digest(arrays) != stored:
         raise ArtifactError(f"{what} {path}: the checksum does not match, the file is corrupt")
     del arrays["metadata"]

@@ -38,6 +38,16 @@ rtt_ms = 90.0
 """
 
 
+def test_the_documented_file_is_one() -> None:
+    _, _, rest = (SCENARIOS.parent / "README.md").read_text().partition("```toml\n")
+    scenario = parse_scenario(tomllib.loads(rest.partition("```")[0]))
+    assert (scenario.link.rate_mbps, len(scenario.link.steps), scenario.flows[0].scheme) == (
+        12.0,
+        1,
+        "switcher",
+    )
+
+
 def document() -> dict[str, object]:
     return tomllib.loads(TEXT)
 

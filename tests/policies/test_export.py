@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ltp_switcher import artifacts
+from ltp_switcher import artifacts, policies
 from ltp_switcher.errors import ArtifactError
 from ltp_switcher.policies.export import Card, load, save
 from ltp_switcher.policies.inference import Layer, Network
@@ -91,8 +91,18 @@ def test_a_policy_comes_back_as_it_was_saved(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_says_how_to_get_it(tmp_path: Path) -> None:
-    with pytest.raises(ArtifactError, match="make train-ltp"):
+    committed = Path(policies.__path__[0]) / "spine" / "spine-of-old.npz"
+    with pytest.raises(ArtifactError, match="make train-spine"):
+        load(committed)
+    with pytest.raises(ArtifactError, match="check the path"):
         load(tmp_path / "ltp.npz")
+
+
+def test_nobody_is_told_to_unpickle_a_file(tmp_path: Path) -> None:
+    (tmp_path / "ltp.npz").write_bytes(b"no archive")
+    with pytest.raises(ArtifactError, match="no file of policy weights") as caught:
+        load(tmp_path / "ltp.npz")
+    assert "pickle" not in str(caught.value)
 
 
 def test_a_damaged_file_is_refused(tmp_path: Path) -> None:

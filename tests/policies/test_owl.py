@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,12 +18,13 @@ from ltp_switcher.policies.owl.arm import OwlArm
 from ltp_switcher.policies.owl.reward import OWL, OWL_LOSS, Utility, equilibrium
 from ltp_switcher.policies.owl.signals import ACTIONS, FEATURES, HISTORY, MASKED, OwlSignals
 from ltp_switcher.policies.owl.task import OwlTask, SimulatedAgent
+from ltp_switcher.policies.owl.traces import held_out_traces, training_trace
 from ltp_switcher.policies.simulator.paths import Flows, Paths
 from ltp_switcher.policies.simulator.regions import OWL as REGION
 from ltp_switcher.policies.simulator.regions import draw
 from ltp_switcher.policies.simulator.simulator import Roster, Simulator
 from ltp_switcher.policies.simulator.tasks import Environment
-from ltp_switcher.policies.simulator.traces import section
+from ltp_switcher.policies.simulator.traces import section, traces_folder
 
 ROW = np.arange(1)
 
@@ -161,6 +163,23 @@ def test_equation_9_of_the_papers_experiment() -> None:
 def test_a_section_of_a_trace_is_a_trace_of_its_own() -> None:
     trace = np.arange(1, 1001, dtype=np.uint32)
     np.testing.assert_array_equal(section(trace, 500, 1000), np.arange(1, 501))
+
+
+def test_recorded_traces_are_found_from_anywhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("LTP_TRACES", raising=False)
+    before = traces_folder()
+    monkeypatch.chdir(tmp_path)
+    assert traces_folder() == before
+    assert before.is_absolute()
+    assert before.parts[-2:] == ("shared", "traces")
+
+
+def test_training_needs_no_recorded_trace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    trace = training_trace()
+    (tmp_path / "other.down").write_text("".join(f"{ms}\n" for ms in range(1, 3000)))
+    monkeypatch.setenv("LTP_TRACES", str(tmp_path))
+    assert "other.down" in held_out_traces()
+    assert np.array_equal(training_trace(), trace)
 
 
 def test_links_are_of_table_ii_and_some_play_traces() -> None:
