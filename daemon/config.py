@@ -50,7 +50,8 @@ class DaemonSection:
 
     mode: str = key(
         "active",
-        "active: decide and switch. advise: decide and log, change nothing. off: only measure.",
+        "active: decide and switch. advise: decide and log, change nothing. off: only measure. "
+        "Learned arms are controlled in active alone: else their flows go to kernel.fallback_arm.",
         choices=MODES,
         live=True,
     )

@@ -7,6 +7,7 @@ pull of the team selection.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from typing import Final, Protocol
@@ -20,14 +21,15 @@ from ltp_switcher.daemon.datapath import (
     EventBatch,
     FlowInfo,
     FlowNotFoundError,
+    KernelConfig,
     RecordArray,
     SelectResult,
     protocol,
 )
-from ltp_switcher.daemon.decisions import DecisionLog
+from ltp_switcher.daemon.decisions import DecisionLog, RateLimit
 from ltp_switcher.daemon.flows import UNKNOWN, Changes, FlowTable, IntArray
-from ltp_switcher.daemon.learned import LearnedArms
-from ltp_switcher.daemon.policy import Policy, commands_for
+from ltp_switcher.daemon.learned import LEARNED, LearnedArms
+from ltp_switcher.daemon.policy import ArmArray, Policy, commands_for
 from ltp_switcher.daemon.recorder import Recorder
 from ltp_switcher.daemon.statistics import Statistics
 from ltp_switcher.daemon.teams import Teams
@@ -55,6 +57,14 @@ class StepSource(Protocol):
 
     def control(self, controls: ControlArray) -> ControlResult:
         """Send parameters of learned arms."""
+        ...
+
+    def pin(self, cookie: int, arm: int) -> None:
+        """Give a flow an arm and keep it there."""
+        ...
+
+    def config(self) -> KernelConfig:
+        """The module's settings."""
         ...
 
     def flows(self) -> list[FlowInfo]:
@@ -101,6 +111,7 @@ class Engine:
         self._events = events
         self._known = _NO_SLOTS
         self._recorder = recorder
+        self._sent_away = RateLimit(1.0)
         self._busy_until_ns = 0
         self._resync_at_ns = 0
         self._look_at_ns = 0
@@ -195,16 +206,21 @@ class Engine:
         if changes:
             self.decisions.decided(self.table, slots, records, arms, differs, decision.exploring)
         if self.mode == "active":
-            commands = commands_for(records, arms)
-            if commands.size:
-                sent = self.datapath.select(commands)
-                count.commands_applied += sent.applied
-                count.commands_unknown += sent.unknown
-                count.commands_refused += sent.refused
+            self._select(records, arms)
+
+    def _select(self, records: RecordArray, arms: ArmArray) -> None:
+        commands = commands_for(records, arms)
+        if commands.size:
+            sent = self.datapath.select(commands)
+            count = self.statistics
+            count.commands_applied += sent.applied
+            count.commands_unknown += sent.unknown
+            count.commands_refused += sent.refused
 
     def _control(self, slots: IntArray, records: RecordArray, now_ns: int) -> None:
         """Send what the learned arms decided. They see every step: what comes back late is news as well."""
         if self.mode != "active":
+            self._send_away(records[_IS_LEARNED[records["want_arm"]]])
             return
         controls = self.learned.step(slots, records, now_ns)
         if controls.size:
@@ -214,6 +230,30 @@ class Engine:
             count.controls_clamped += sent.clamped
             count.controls_unknown += sent.unknown
             count.controls_refused += sent.refused
+
+    def _send_away(self, records: RecordArray) -> None:
+        """Send these flows, which want a learned arm, to the fallback arm, pinned ones pinned.
+
+        Outside of the mode active nobody controls a learned arm, and the module's watchdog does not wake
+        either: to look at the flows is a sign of life.
+        """
+        if not records.size:
+            return
+        fallback = self.datapath.config().fallback_arm
+        name = protocol.ArmId(fallback).name.lower()
+        if self._sent_away.allows(records.size):
+            others, self._sent_away.held_back = self._sent_away.held_back, 0
+            log.info(
+                "mode %s: %d flows under learned arms go to %s, the fallback arm: nobody controls them now; "
+                "%d others since the last line",
+                self.mode, records.size, name, others,
+            )  # fmt: skip
+        self._select(records, np.full(records.size, fallback, np.uint8))
+        pinned = records[(records["flags"] & _PINNED) != 0]
+        for cookie, arm in zip(pinned["cookie"].tolist(), pinned["want_arm"].tolist(), strict=True):
+            with contextlib.suppress(FlowNotFoundError):
+                self.datapath.pin(cookie, fallback)
+                log.warning("flow %d was pinned to %s and is pinned to %s now", cookie, LEARNED[arm], name)
 
     def _adopt(self, slots: IntArray, records: RecordArray) -> tuple[IntArray, RecordArray]:
         """Open flows that a record tells of before their event does; drop those that are gone again."""
@@ -246,3 +286,6 @@ class Engine:
 
 
 _NO_SLOTS: Final = np.zeros(0, np.int64)
+_IS_LEARNED: Final = np.isin(np.arange(256), list(LEARNED))
+"""By an arm's id, whether it is learned."""
+_PINNED: Final = np.uint32(protocol.FlowFlags.PINNED)

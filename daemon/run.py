@@ -120,7 +120,7 @@ class Daemon:
         return self.engine.mode
 
     def set_mode(self, mode: str) -> None:
-        """Take another mode. In advise and off the module's watchdog brings flows to the fallback arm."""
+        """Take another mode. Outside of active, flows under learned arms go to the fallback arm."""
         before = self.engine.mode
         self.engine.mode = mode
         self.engine.decisions.mode = mode

@@ -18,6 +18,7 @@ from ltp_switcher.daemon.datapath import FlowNotFoundError, protocol
 from ltp_switcher.daemon.describe import arm_json, flow_json
 from ltp_switcher.daemon.families import families
 from ltp_switcher.daemon.flows import UNKNOWN
+from ltp_switcher.daemon.learned import LEARNED
 from ltp_switcher.daemon.metrics import to_json
 from ltp_switcher.errors import InvalidValueError
 
@@ -159,7 +160,12 @@ class Service:
         arm = params.get("arm")
         if not isinstance(arm, str):
             raise InvalidValueError("arm", arm, "the name of an arm")
-        self._daemon.datapath.pin(cookie, arm_id(self._daemon.arms, arm, "arm"))
+        number = arm_id(self._daemon.arms, arm, "arm")
+        if number in LEARNED and self._daemon.mode != "active":
+            raise InvalidValueError(
+                "arm", arm, "a learned arm only in mode active: otherwise nobody controls it"
+            )
+        self._daemon.datapath.pin(cookie, number)
         self._look_again(cookie)
         return {"cookie": str(cookie), "arm": arm}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Final
@@ -15,10 +16,10 @@ import ltp_switcher
 from ltp_switcher.api.listen import tcp_socket
 from ltp_switcher.api.network_agent.app import create_app
 from ltp_switcher.api.network_agent.collector import Collector
-from ltp_switcher.api.network_agent.sources import source
+from ltp_switcher.api.network_agent.sources import NoQueueError, source
 from ltp_switcher.api.protocol import server_config
 from ltp_switcher.daemon import log as logs
-from ltp_switcher.errors import ConfigError, LtpSwitcherError
+from ltp_switcher.errors import ConfigError, DatapathError, LtpSwitcherError
 from ltp_switcher.policies.network import CounterSource
 
 LISTEN: Final = "127.0.0.1:9481"
@@ -45,12 +46,18 @@ def serve(sources: Sequence[CounterSource], path_nodes: int | None, address: str
     Raises:
         ConfigError: an argument is out of range.
         ControlError: the address cannot be listened on.
+        NoQueueError: a node can never be known.
     """
     nodes = len(sources) if path_nodes is None else path_nodes
     if not len(sources) <= nodes <= PATH_NODES_MAX:
         raise ConfigError("--path-nodes", nodes, f"{len(sources)}, the number of --node, to {PATH_NODES_MAX}")
+    for node in sources:
+        _check(node)
     collector = Collector(sources, nodes)
     config = server_config(create_app(collector))
+    # uvicorn raises the signal anew once it has shut down; by then our work is done.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)
     with tcp_socket(address, "--listen", loopback_only=False) as listener:
         log.info("network knowledge on %s", listener.getsockname())
         collector.start()
@@ -58,6 +65,16 @@ def serve(sources: Sequence[CounterSource], path_nodes: int | None, address: str
             uvicorn.Server(config).run(sockets=[listener])
         finally:
             collector.stop()
+
+
+def _check(node: CounterSource) -> None:
+    try:
+        node.read()
+    except NoQueueError:
+        raise
+    except DatapathError:
+        # It may come yet; the collector tells.
+        return
 
 
 def _sources(texts: Sequence[str]) -> list[CounterSource]:

@@ -22,6 +22,16 @@ _ALLOWED: Final = (
 )
 
 
+class NoQueueError(DatapathError):
+    """A device whose counters stay 0 whatever passes: it would be told to be empty."""
+
+    def __init__(self, device: str) -> None:
+        super().__init__(
+            f"{device} has no queue, so nothing counts what passes; name the device below it, or give it a "
+            f"queue: tc qdisc add dev {device} root fq_codel"
+        )
+
+
 def source(text: str) -> CounterSource:
     """Make the source that an argument names. Raises `ConfigError`."""
     kind, _, rest = text.partition(":")
@@ -50,7 +60,7 @@ class QdiscSource:
     capacity_bps: float | None = None
 
     def read(self) -> Counters:
-        """See `CounterSource`."""
+        """See `CounterSource`. Raises `NoQueueError` for a bridge, a VLAN, or what else queues nothing."""
         # Not everyone who may run it has it in their path.
         tc = shutil.which("tc", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin") or "tc"
         command = [tc, "-s", "-j", "qdisc", "show", "dev", self.name, "root"]
@@ -60,6 +70,8 @@ class QdiscSource:
             ).stdout
             at_s = time.monotonic()
             root = next(entry for entry in json.loads(told) if entry.get("root"))
+            if root["kind"] == "noqueue":
+                raise NoQueueError(self.name)
             sent, dropped, queued = (int(root[key]) for key in ("packets", "drops", "qlen"))
             sent_bytes = int(root["bytes"])
         except subprocess.CalledProcessError as error:

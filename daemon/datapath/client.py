@@ -249,8 +249,8 @@ class Datapath:
         if (version, size) != (protocol.RECORD_VERSION, protocol.RECORD_DTYPE.itemsize):
             raise DatapathError(
                 f"the module speaks record version {version} of {size} bytes, this daemon version "
-                f"{protocol.RECORD_VERSION} of {protocol.RECORD_DTYPE.itemsize}: another version of it is loaded "
-                "than is installed; `rmmod tcp_mutant` once no flow uses it, or reboot"
+                f"{protocol.RECORD_VERSION} of {protocol.RECORD_DTYPE.itemsize}: another version of it is "
+                "loaded than is installed; `rmmod tcp_mutant` once no flow uses it, or reboot"
             )
 
 

@@ -30,10 +30,12 @@ from ltp_switcher.policies.network import NetworkKnowledge, UsesNetworkKnowledge
 
 log = logging.getLogger(__name__)
 
-NAMES: Final = {arm.value: arm.name.lower() for arm in protocol.ArmId if 12 <= arm.value <= 15}
-"""The learned arms by id; each is the folder of its policy too."""
+LEARNED: Final = {arm.value: arm.name.lower() for arm in protocol.ArmId if arm >= protocol.ArmId.LTP}
+"""The learned arms' names by id; each is the folder of its policy too."""
 LOOK_AGAIN_NS: Final = 1_000_000_000
-"""Flows that were not asked after for this long begin anew: what a policy remembers of them is stale."""
+"""Flows that were not asked after for this long, and for `LOOK_AGAIN_STEPS`, begin anew: what a policy
+remembers of them is stale."""
+LOOK_AGAIN_STEPS: Final = 3
 
 _LAWS: Final = {law: int(protocol.ControlLaw[law.name]) for law in Law}
 _UNIT: Final = {Law.WINDOW: 1, Law.AIMD: protocol.CONTROL_ONE, Law.CUBIC: protocol.CONTROL_ONE}
@@ -62,7 +64,7 @@ def loader(settings: LearnedSection) -> Loader:
 
 def with_policies(arms: Iterable[ArmInfo], settings: LearnedSection) -> list[ArmInfo]:
     """The kernel's arms, the learned ones unavailable where the weights that the settings ask for are not."""
-    return [_with_policy(arm, settings) if arm.id in NAMES else arm for arm in arms]
+    return [_with_policy(arm, settings) if arm.id in LEARNED else arm for arm in arms]
 
 
 def missing_weights(name: str, settings: LearnedSection) -> str | None:
@@ -173,13 +175,14 @@ class LearnedArms:
     def load(self, arms: Iterable[int]) -> None:
         """Load those of the arms that are learned. Raises `ArtifactError`."""
         for arm in arms:
-            if arm in NAMES and arm not in self._running:
-                policy = self._load(NAMES[arm])
+            if arm in LEARNED and arm not in self._running:
+                policy = self._load(LEARNED[arm])
                 heeds = policy if isinstance(policy, UsesNetworkKnowledge) else None
                 monitor = Monitor()
                 self._running[arm] = _Running(arm, policy, monitor, heeds)
                 policy.resize(monitor.capacity)
-                log.info("arm %s: decides every %g ms", NAMES[arm], policy.interval_s * 1e3)
+                interval_s = max(policy.interval_s, self.step_s)
+                log.info("arm %s: decides every %g ms", LEARNED[arm], interval_s * 1e3)
 
     def step(self, slots: Ints, records: RecordArray, now_ns: int) -> ControlArray:
         """Take in a step and return what is to be sent, `CONTROL_DTYPE`, shape (m,).
@@ -189,7 +192,7 @@ class LearnedArms:
             records: `RECORD_DTYPE`, shape (n,), of these slots; flows without one may be watched too.
             now_ns: when they were read, CLOCK_MONOTONIC.
         """
-        if now_ns - self._stepped_ns > LOOK_AGAIN_NS:
+        if now_ns - self._stepped_ns > max(LOOK_AGAIN_NS, LOOK_AGAIN_STEPS * self.step_s * 1e9):
             self._sorted = None
             for running in self._running.values():
                 running.monitor.leave(running.monitor.slots)
@@ -212,12 +215,12 @@ class LearnedArms:
         self._sorted = None
 
     def _load_for(self, active: np.ndarray) -> None:
-        for arm in set(active.tolist()) & (NAMES.keys() - self._running.keys() - self.failed.keys()):
+        for arm in set(active.tolist()) & (LEARNED.keys() - self._running.keys() - self.failed.keys()):
             try:
                 self.load([arm])
             except ArtifactError as error:
                 self.failed[arm] = str(error)
-                log.error("flows under %s are left to what the kernel does alone: %s", NAMES[arm], error)
+                log.error("flows under %s are left to what the kernel does alone: %s", LEARNED[arm], error)
 
     def _observe(self, slots: Ints, records: RecordArray, now_ns: int) -> None:
         active = records["arm"]

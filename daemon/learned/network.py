@@ -3,17 +3,22 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
+import socket
 import threading
 import time
 from collections.abc import Sequence
-from http.client import HTTPConnection, HTTPException
-from typing import Final
+from http.client import HTTPConnection, HTTPException, HTTPResponse
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from ltp_switcher.errors import ConfigError, InvalidValueError
+from ltp_switcher.errors import ConfigError
 from ltp_switcher.policies.network import WINDOW_S, NetworkKnowledge
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 log = logging.getLogger(__name__)
 
@@ -21,12 +26,16 @@ KEY: Final = "learned.owl_network_urls"
 STALE_S: Final = 3.0
 """Age at which knowledge is no knowledge any more."""
 TIMEOUT_S: Final = 1.0
+"""In which an agent is to be reached, and in which its whole answer is to come then."""
 RESOURCE: Final = "/v1/network"
-_BYTES_MAX: Final = 1 << 16
+BYTES_MAX: Final = 1 << 16
+"""Of an answer, its headers included."""
+REASON_MAX: Final = 200
+"""Characters of what went wrong that are logged."""
 
 
 class NetworkFeed:
-    """Asks agents every second, in a thread of its own. Without agents it knows nothing and runs nothing.
+    """Asks agents every second, each in a thread of its own. Without agents it knows and runs nothing.
 
     Args:
         urls: of the agents, http://HOST:PORT.
@@ -38,15 +47,18 @@ class NetworkFeed:
     def __init__(self, urls: Sequence[str]) -> None:
         self._agents = [_Agent(url) for url in urls]
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="network", daemon=True)
+        self._threads = [
+            threading.Thread(target=self._run, args=(agent,), name=f"network {url}", daemon=True)
+            for agent, url in zip(self._agents, urls, strict=True)
+        ]
 
     def start(self) -> None:
         """Begin to ask."""
-        if self._agents:
-            self._thread.start()
+        for thread in self._threads:
+            thread.start()
 
     def close(self) -> None:
-        """Stop asking. A request under way ends by itself."""
+        """Stop asking. Requests under way end by themselves."""
         self._stop.set()
 
     def latest(self) -> NetworkKnowledge | None:
@@ -58,14 +70,14 @@ class NetworkFeed:
         )
 
     def ask(self) -> None:
-        """Ask every agent once."""
+        """Ask every agent once, one after the other."""
         for agent in self._agents:
             agent.ask()
 
-    def _run(self) -> None:
+    def _run(self, agent: _Agent) -> None:
         while not self._stop.is_set():
             began_s = time.monotonic()
-            self.ask()
+            agent.ask()
             self._stop.wait(max(0.0, WINDOW_S - (time.monotonic() - began_s)))
 
 
@@ -88,17 +100,23 @@ class _Agent:
 
     def ask(self) -> None:
         connection = HTTPConnection(*self._address, timeout=TIMEOUT_S)
+        connection.response_class = _BoundedResponse
         try:
             connection.request("GET", RESOURCE)
-            response = connection.getresponse()
-            body = response.read(_BYTES_MAX)
+            with connection.getresponse() as response:
+                # Not all at once: it would make room for whatever length is told.
+                body = response.read(BYTES_MAX)
             if response.status != 200:
                 raise ValueError(f"it answered {response.status}")
             self.answer = _parse(body)
         except (OSError, HTTPException, ValueError) as error:
             # What it said before counts until it is stale.
             if self._answers:
-                log.warning("network agent %s: %s; its signals are masked until it answers", self._url, error)
+                # It may quote what the agent said.
+                reason = " ".join(str(error).split())[:REASON_MAX]
+                log.warning(
+                    "network agent %s: %s; its signals are masked until it answers", self._url, reason
+                )
             self._answers = False
         else:
             if not self._answers:
@@ -108,11 +126,48 @@ class _Agent:
             connection.close()
 
 
+class _BoundedResponse(HTTPResponse):
+    """An answer that has `TIMEOUT_S` for all its reads together, and `BYTES_MAX`."""
+
+    def __init__(
+        self, sock: socket.socket, debuglevel: int = 0, method: str | None = None, url: str | None = None
+    ) -> None:
+        super().__init__(sock, debuglevel, method, url)
+        self.fp = io.BufferedReader(_Bounded(sock, self.fp.detach()))
+
+
+class _Bounded(io.RawIOBase):
+    """What `stream` reads of `sock`. Raises `TimeoutError` and `HTTPException` beyond the bounds."""
+
+    def __init__(self, sock: socket.socket, stream: io.RawIOBase) -> None:
+        self._sock, self._stream = sock, stream
+        self._until_s = time.monotonic() + TIMEOUT_S
+        self._bytes_left = BYTES_MAX
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int | None:
+        left_s = self._until_s - time.monotonic()
+        if left_s <= 0.0:
+            raise TimeoutError("timed out")
+        self._sock.settimeout(left_s)
+        count = self._stream.readinto(buffer)
+        self._bytes_left -= count or 0
+        if self._bytes_left < 0:
+            raise HTTPException(f"its answer is longer than {BYTES_MAX} bytes")
+        return count
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
+
+
 def _parse(body: bytes) -> tuple[float, NetworkKnowledge]:
     """An answer's time and content. Raises `ValueError` where it is none."""
     try:
         told = json.loads(body)
         pnc_pkts, pna, known, age_s = (float(told[key]) for key in ("pnc_pkts", "pna", "known", "age_s"))
         return time.monotonic() - max(0.0, age_s), NetworkKnowledge(pnc_pkts, pna, known)
-    except (KeyError, TypeError, InvalidValueError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise ValueError(f"its answer cannot be understood ({error})") from error

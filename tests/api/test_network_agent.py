@@ -5,10 +5,15 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
+import socket
 import struct
 import subprocess
+import sys
+import time
 from pathlib import Path
 
+import httpx
 import pytest
 from ask import asker_of
 
@@ -59,14 +64,53 @@ def test_what_is_not_there_is_a_problem_too() -> None:
     assert ask("POST", "/v1/network").json()["allowed"] == "GET"
 
 
-@pytest.mark.skipif(shutil.which("tc") is None, reason="needs tc of iproute2")
-def test_the_loopbacks_queue_can_be_read() -> None:
-    counters = QdiscSource("lo", 1e9).read()
+def tc_tells(monkeypatch: pytest.MonkeyPatch, told: list[dict[str, object]]) -> None:
+    monkeypatch.setattr(
+        sources.subprocess, "run", lambda *_, **__: subprocess.CompletedProcess((), 0, json.dumps(told))
+    )
+
+
+def test_a_devices_queue_can_be_read() -> None:
+    """Of whichever device of this machine has one."""
+    tc = shutil.which("tc", path="/usr/sbin:/sbin:/usr/bin:/bin")
+    if tc is None:
+        pytest.skip("needs tc of iproute2")
+    told = subprocess.run([tc, "-j", "qdisc", "show"], capture_output=True, check=True).stdout
+    queues = [entry["dev"] for entry in json.loads(told) if entry.get("root") and entry["kind"] != "noqueue"]
+    if not queues:
+        pytest.skip("no device of this machine has a queue")
+    counters = QdiscSource(queues[0], 1e9).read()
     assert counters.capacity_bps == 1e9
     assert counters.received_pkts >= counters.sent_pkts >= 0
 
 
-@pytest.mark.skipif(shutil.which("tc") is None, reason="needs tc of iproute2")
+NO_QUEUE = {
+    "kind": "noqueue", "handle": "0:", "root": True, "refcnt": 2, "options": {}, "bytes": 0, "packets": 0,
+    "drops": 0, "overlimits": 0, "requeues": 0, "backlog": 0, "qlen": 0,
+}  # fmt: skip
+"""What tc tells of a bridge, a VLAN, a veth or the loopback, whatever passes."""
+
+
+def test_a_device_without_a_queue_is_no_node(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its counters stay 0, and a loaded path would be told to be empty."""
+    tc_tells(monkeypatch, [NO_QUEUE])
+    with pytest.raises(DatapathError, match="br0 has no queue"):
+        QdiscSource("br0").read()
+    monkeypatch.setattr(agent.logs, "set_up", lambda _: None)
+    monkeypatch.setattr(agent.uvicorn.Server, "run", lambda *_, **__: None)
+    assert agent.main(["--node", "qdisc:br0@100", "--listen", f"127.0.0.1:{free_port()}"]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith("ltp-owl-agent: br0 has no queue")
+    assert "tc qdisc add dev br0 root fq_codel" in told
+
+
+def test_a_device_may_come_after_the_agent(tmp_path: Path) -> None:
+    with Process(tmp_path / "later") as process:
+        assert httpx.get(process.url).status_code == 503
+
+
 def test_a_device_that_is_not_there_says_so() -> None:
     with pytest.raises(DatapathError, match="nosuchdev0"):
         QdiscSource("nosuchdev0").read()
@@ -80,9 +124,7 @@ def test_a_token_bucket_knows_its_rate(monkeypatch: pytest.MonkeyPatch) -> None:
             "drops": 5, "qlen": 7,
         },
     ]  # fmt: skip
-    monkeypatch.setattr(
-        sources.subprocess, "run", lambda *_, **__: subprocess.CompletedProcess((), 0, json.dumps(told))
-    )
+    tc_tells(monkeypatch, told)
     counters = QdiscSource("eth9").read()
     assert (counters.received_pkts, counters.sent_pkts, counters.sent_bytes) == (14, 2, 3000)
     assert counters.capacity_bps == 10e6
@@ -113,13 +155,64 @@ def test_other_names_of_nodes_are_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "field"),
     [
-        (["--node", "qdisc:lo", "--node", "qdisc:lo"], "--node"),
-        (["--node", "qdisc:lo", "--path-nodes", "0"], "--path-nodes"),
-        (["--node", "qdisc:lo", "--listen", "router:1"], "--listen"),
+        (["--node", "lablink:/no", "--node", "lablink:/no"], "--node"),
+        (["--node", "lablink:/no", "--path-nodes", "0"], "--path-nodes"),
+        (["--node", "lablink:/no", "--listen", "router:1"], "--listen"),
     ],
 )
 def test_bad_arguments_are_named(
-    arguments: list[str], field: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str],
+    field: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(agent.logs, "set_up", lambda _: None)
     assert agent.main(arguments) == 1
     assert field in capsys.readouterr().err
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return free.getsockname()[1]
+
+
+class Process:
+    """The program on a link's counters, from the first answer on."""
+
+    def __init__(self, counters: Path) -> None:
+        address = f"127.0.0.1:{free_port()}"
+        self.url = f"http://{address}/v1/network"
+        program = [sys.executable, "-m", "ltp_switcher.api.network_agent.main"]
+        self._process = subprocess.Popen(
+            [*program, "--node", f"lablink:{counters}", "--listen", address],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def __enter__(self) -> Process:
+        while self._process.poll() is None:
+            try:
+                httpx.get(self.url)
+            except httpx.ConnectError:
+                time.sleep(0.01)
+            else:
+                break
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def end(self, number: signal.Signals) -> tuple[int, str]:
+        """Its exit status after a signal, and what it said in all."""
+        self._process.send_signal(number)
+        _, said = self._process.communicate(timeout=60)
+        return self._process.returncode, said
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_ends_in_order(number: signal.Signals, tmp_path: Path) -> None:
+    with Process(tmp_path / "lablink") as process:
+        status, said = process.end(number)
+    assert status == 0
+    assert "Traceback" not in said

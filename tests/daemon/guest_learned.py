@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from ltp_switcher.daemon.control import ControlClient, Json
+from ltp_switcher.daemon.control import ControlClient, ControlInvalidError, Json
 from ltp_switcher.daemon.datapath import Datapath, protocol
 from ltp_switcher.daemon.learned import arms
 from ltp_switcher.policies.arm import Law
@@ -93,6 +93,26 @@ def driven() -> None:
     assert sent - 10 < controls["applied"] <= sent
 
 
+def advised() -> None:
+    """In the mode advise nobody controls: who runs a learned arm goes to the fallback arm, pinned or not."""
+    pinned = next(iter(flows()))
+    CLIENT.call("mode.set", mode="advise")
+    time.sleep(0.5)
+    assert {flow["arm"] for flow in flows().values()} == {"cubic"}
+    assert [cookie for cookie, flow in flows().items() if flow["pinned"]] == [pinned]
+    refusal = ""
+    try:
+        CLIENT.call("pin", cookie=pinned, arm="ltp")
+    except ControlInvalidError as error:
+        refusal = str(error)
+    assert "mode active" in refusal
+    CLIENT.call("mode.set", mode="active")
+    time.sleep(0.5)
+    assert {cookie: flow["arm"] for cookie, flow in flows().items()} == {
+        cookie: "cubic" if cookie == pinned else "ltp" for cookie in flows()
+    }
+
+
 def killed() -> None:
     """Without a daemon, flows go on with the fallback arm by themselves."""
     with Datapath() as kernel:
@@ -108,5 +128,5 @@ def killed() -> None:
 
 
 if __name__ == "__main__":
-    {"daemon": daemon, "driven": driven, "killed": killed}[sys.argv[1]]()
+    {"daemon": daemon, "driven": driven, "advised": advised, "killed": killed}[sys.argv[1]]()
     print(sys.argv[1], "ok")

@@ -63,7 +63,9 @@ def heard() -> None:
     assert known == told["known"] == 0.4
     link, loopback = told["nodes"]
     assert link["difference_pkts"] == told["pnc_pkts"]
-    assert loopback == {"name": "lo", "difference_pkts": 0, "spare": 1.0}
+    assert loopback["name"] == "lo"
+    assert loopback["difference_pkts"] == 0
+    assert loopback["spare"] > 0.99
 
 
 def masked() -> None:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Client and server of the control socket, joined by a real socket."""
 
+from __future__ import annotations
+
 import json
 import selectors
 import socket
@@ -8,6 +10,8 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -21,8 +25,14 @@ from ltp_switcher.daemon.control import (
     Json,
 )
 from ltp_switcher.daemon.control_server import ControlServer, JsonList, Params
-from ltp_switcher.daemon.datapath import FlowNotFoundError
+from ltp_switcher.daemon.datapath import ArmInfo, FlowNotFoundError
+from ltp_switcher.daemon.datapath.protocol import ArmId, ArmKind, ArmState
+from ltp_switcher.daemon.flows import FlowTable
+from ltp_switcher.daemon.service import Service
 from ltp_switcher.errors import ControlError, DatapathError, InvalidValueError
+
+if TYPE_CHECKING:
+    from ltp_switcher.daemon.run import Daemon
 
 LONG = 20_000
 
@@ -187,3 +197,27 @@ def test_a_client_outlives_a_restart_of_the_daemon(tmp_path: Path) -> None:
         server.close()
         selector.close()
     client.close()
+
+
+def test_a_learned_arm_can_be_pinned_only_where_it_is_controlled() -> None:
+    pinned: list[tuple[int, int]] = []
+    arms = [
+        ArmInfo(ArmId.BBR, "bbr", ArmState.AVAILABLE, ArmKind.KERNEL, ""),
+        ArmInfo(ArmId.LTP, "ltp", ArmState.AVAILABLE, ArmKind.LEARNED, ""),
+    ]
+    daemon = SimpleNamespace(
+        arms=arms,
+        mode="advise",
+        datapath=SimpleNamespace(pin=lambda cookie, arm: pinned.append((cookie, arm))),
+        engine=SimpleNamespace(table=FlowTable()),
+    )
+    service = Service(cast("Daemon", daemon))
+    for mode in ("advise", "off"):
+        daemon.mode = mode
+        with pytest.raises(InvalidValueError, match="nobody controls it") as caught:
+            service.handle("pin", {"cookie": "7", "arm": "ltp"})
+        assert (caught.value.field, caught.value.value) == ("arm", "ltp")
+    service.handle("pin", {"cookie": "8", "arm": "bbr"})
+    daemon.mode = "active"
+    service.handle("pin", {"cookie": "7", "arm": "ltp"})
+    assert pinned == [(8, ArmId.BBR), (7, ArmId.LTP)]

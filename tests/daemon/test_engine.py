@@ -15,9 +15,17 @@ from ltp_switcher.daemon.datapath import (
     FlowEvent,
     FlowInfo,
     FlowNotFoundError,
+    KernelConfig,
     SelectResult,
 )
-from ltp_switcher.daemon.datapath.protocol import ArmId, Cmd, ControlLaw, FallbackReason, FlowFlags
+from ltp_switcher.daemon.datapath.protocol import (
+    ArmId,
+    Cmd,
+    ControlLaw,
+    FallbackReason,
+    FlowFlags,
+    RestoreMode,
+)
 from ltp_switcher.daemon.decisions import DecisionLog
 from ltp_switcher.daemon.engine import Engine
 from ltp_switcher.daemon.flows import FlowTable
@@ -38,6 +46,7 @@ class Kernel:
         self.steps: list[np.ndarray] = []
         self.sent: list[np.ndarray] = []
         self.controls: list[np.ndarray] = []
+        self.pinned: list[tuple[int, int]] = []
         self.pending: list[EventBatch] = []
 
     def close_step(self) -> np.ndarray:
@@ -50,6 +59,13 @@ class Kernel:
     def control(self, controls: np.ndarray) -> ControlResult:
         self.controls.append(controls)
         return ControlResult(len(controls), 0, 0, 1)
+
+    def pin(self, cookie: int, arm: int) -> None:
+        self.flow(cookie)
+        self.pinned.append((cookie, arm))
+
+    def config(self) -> KernelConfig:
+        return KernelConfig(ArmId.CUBIC, ArmId.WESTWOOD, 1000, RestoreMode.AS_IS)
 
     def flows(self) -> list[FlowInfo]:
         return list(self.known.values())
@@ -194,7 +210,7 @@ def test_flows_under_a_learned_arm_are_controlled_whoever_chose_it(mode: str) ->
     engine = make(kernel, mode, KeepPolicy([]))
     for _ in range(3):
         engine.step()
-    assert all(set(batch["arm"].tolist()) <= {1, ArmId.LTP} for batch in kernel.sent)
+    assert mode != "active" or all(set(batch["arm"].tolist()) <= {1, ArmId.LTP} for batch in kernel.sent)
     assert [batch["cookie"].tolist() for batch in kernel.controls] == (
         [[7, 8]] * 2 if mode == "active" else []
     )
@@ -216,3 +232,54 @@ def test_a_learned_flow_that_hears_nothing_is_decided_for_all_the_same() -> None
     time.sleep(Ten.interval_s)
     engine.step()
     assert [batch["cookie"].tolist() for batch in kernel.controls] == [[7]]
+
+
+PINNED = FlowFlags.PINNED | FlowFlags.STEERED
+
+
+def learned_step(*, first: int, pinned: int) -> np.ndarray:
+    """Flow 7 wants `first`, flow 8 is pinned to `pinned`, flow 9 has an arm of the kernel's."""
+    return np.concatenate(
+        [
+            record(7, arm=ArmId.LTP, want_arm=first, samples=1, flags=FlowFlags.STEERED),
+            record(8, arm=ArmId.LTP, want_arm=pinned, samples=1, flags=PINNED),
+            record(9, arm=ArmId.BBR, want_arm=ArmId.BBR, samples=1, flags=FlowFlags.STEERED),
+        ]
+    )
+
+
+@pytest.mark.parametrize("mode", ["advise", "off"])
+def test_outside_of_active_flows_leave_learned_arms(mode: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Nobody controls them there: the module would keep their last controls, or run reno in their names."""
+    caplog.set_level(logging.INFO)
+    kernel = Kernel(7, 8, 9)
+    engine = make(kernel, policy=KeepPolicy([]))
+    kernel.steps = [learned_step(first=ArmId.LTP, pinned=ArmId.JURY) for _ in range(2)]
+    engine.step()
+    assert (kernel.sent, kernel.pinned) == ([], [])
+    engine.mode = mode
+    engine.step()
+    assert [batch.tolist() for batch in kernel.sent] == [[(7, ArmId.WESTWOOD, 0)]]
+    assert kernel.pinned == [(8, ArmId.WESTWOOD)]
+    assert f"mode {mode}: 2 flows under learned arms go to westwood, the fallback arm" in caplog.text
+    assert "flow 8 was pinned to jury and is pinned to westwood now" in caplog.text
+    # From now on they show it, and are left alone; back in active the policy decides for those not pinned.
+    settled = learned_step(first=ArmId.WESTWOOD, pinned=ArmId.WESTWOOD)
+    kernel.steps = [settled, settled]
+    engine.step()
+    assert (len(kernel.sent), len(kernel.pinned)) == (1, 1)
+    engine.mode = "active"
+    engine.step()
+    assert [batch["cookie"].tolist() for batch in kernel.sent] == [[7], [7]]
+    assert kernel.sent[1]["arm"].tolist() == [ArmId.LTP]
+
+
+def test_a_pinned_flow_may_end_before_it_leaves_its_learned_arm() -> None:
+    kernel = Kernel(7, 8, 9)
+    engine = make(kernel, "advise", KeepPolicy([]))
+    engine.step()
+    del kernel.known[8]
+    kernel.steps = [learned_step(first=ArmId.LTP, pinned=ArmId.LTP)]
+    engine.step()
+    assert [batch["cookie"].tolist() for batch in kernel.sent] == [[7]]
+    assert kernel.pinned == []

@@ -351,3 +351,16 @@ def test_a_flow_that_stopped_begins_anew_when_it_comes_back() -> None:
         arms.step(slots, moving, at_ms * MS_NS)
     assert [begun for begun, _ in policy.begun] == [[0], [0]]
     assert len(policy.batches) > decided
+
+
+@pytest.mark.parametrize("step_ms", [1000, 2000])
+def test_long_steps_are_no_pauses(step_ms: int) -> None:
+    """Each such step began the flows anew, so that none was ever decided for."""
+    policy = Doubling()
+    arms = LearnedArms(step_ms / 1000, lambda _: policy)
+    slots, moving = np.array([0]), record(1, arm=LTP, in_flight=3)
+    for step in range(1, 5):
+        arms.step(slots, moving, step * (step_ms + 1) * MS_NS)
+    assert policy.batches == [[0]] * 3
+    arms.step(slots, moving, 9 * step_ms * MS_NS)
+    assert [begun for begun, _ in policy.begun] == [[0], [0]]

@@ -24,9 +24,10 @@ mkdir -p /run/ltp-switcher
 python3 /lab/learned.py daemon run --config /lab/daemon.toml >/run/lab/daemon.log 2>&1 &
 daemon=$!
 while [ ! -S /run/ltp-switcher/control.sock ]; do kill -0 $daemon; sleep 0.05; done
-traffic 2 8
+traffic 2 10
 sleep 1.5
 python3 /lab/learned.py driven
+python3 /lab/learned.py advised
 kill -9 $daemon
 sleep 1
 python3 /lab/learned.py killed
@@ -44,4 +45,5 @@ def test_flows_obey_and_outlive_the_daemon(kernel: str, tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert not result.warnings
     assert "driven ok" in result.console
+    assert "advised ok" in result.console
     assert "killed ok" in result.console

@@ -22,7 +22,8 @@ owl_network_urls = ["http://127.0.0.1:9481"]
 SCRIPT = """
 mkdir -p /run/ltp-switcher
 ip link set lo up
-python3 -m ltp_switcher.api.network_agent.main --node lablink:/dev/lablink@12 --node qdisc:lo \\
+tc qdisc add dev lo root pfifo
+python3 -m ltp_switcher.api.network_agent.main --node lablink:/dev/lablink@12 --node qdisc:lo@1000 \\
     --path-nodes 5 >/run/lab/agent.log 2>&1 &
 agent=$!
 python3 /lab/checks.py daemon run --config /lab/daemon.toml >/run/lab/daemon.log 2>&1 &
