@@ -116,18 +116,24 @@ static void run_reno(struct sock *sk, const struct rate_sample *rs)
 static void run_window(struct sock *sk, struct executor *e, const struct rate_sample *rs)
 {
 	u32 target = e->setting.value[0], acked = max(rs->acked_sacked, 0);
+	bool timeout = inet_csk(sk)->icsk_ca_state == TCP_CA_Loss;
 	struct tcp_sock *tp = tcp_sk(sk);
 	u32 window = tcp_snd_cwnd(tp);
 
 	if (unlikely(expired(tp, &e->setting))) {
 		e->setting.law = MUTANT_CONTROL_LAW_NONE;
-		tp->snd_ssthresh = min(tp->snd_ssthresh, max(window, 2U));
+		/* On by congestion avoidance, unless a timeout left more to come back to. */
+		if (tcp_in_initial_slowstart(tp))
+			tp->snd_ssthresh = max(window, 2U);
 		return;
 	}
-	if (e->fresh && inet_csk(sk)->icsk_ca_state != TCP_CA_Loss)
+	if (e->fresh && !timeout)
 		window = mutant_window_jump(window, target);
 	e->fresh = false;
 	window = mutant_window_glide(window, target, acked);
+	/* Slow start brings back what a timeout took, not what the law takes. */
+	if (window < tcp_snd_cwnd(tp) && !timeout && !tcp_in_initial_slowstart(tp))
+		tp->snd_ssthresh = min(tp->snd_ssthresh, window);
 	set_window(tp, window);
 }
 

@@ -11,6 +11,8 @@
  *			100 * cwnd, of which illinois would make 1000 * cwnd packets at once
  *	pacing		bbr asks for it and never takes that back
  *	snd_ssthresh	bbr sets it to infinity: the next arm would slow-start into a full queue
+ *	reduction	after a loss the kernel lowers the window ACK by ACK, but not for arms with
+ *			cong_control: a learned arm would keep what has not been taken yet
  *	ca_state	an arm that was frozen in recovery never hears that it ended; vegas,
  *			veno, yeah and hybla would stay switched off
  */
@@ -75,10 +77,11 @@ static u32 modelled_bdp(struct sock *sk)
 }
 
 /*
- * A slow-start threshold for the arm that comes after one which has none of its own. If the flow
- * was past slow start before, or a queue or a loss was seen since, the pipe is full: the next arm
- * goes on from here. It may slow-start up to the modelled bandwidth-delay product, though, for BBR
- * may just have cut cwnd to 4 to measure the RTT.
+ * A slow-start threshold for the arm that comes after one which has none of its own: BBR, or a
+ * learned arm that is still in slow start. If the flow was past slow start before, or a queue or a
+ * loss was seen since, the pipe is full: the next arm goes on from here. It may slow-start up to
+ * the modelled bandwidth-delay product, though, for BBR may just have cut cwnd to 4 to measure the
+ * RTT.
  */
 static void leave_ssthresh(struct sock *sk, const struct mutant_flow *f)
 {
@@ -86,13 +89,26 @@ static void leave_ssthresh(struct sock *sk, const struct mutant_flow *f)
 	u32 srtt_us = tp->srtt_us >> 3, min_rtt_us = tcp_min_rtt(tp);
 	bool queue = min_rtt_us != ~0U && srtt_us > min_rtt_us + min_rtt_us / 4;
 
-	if (f->entry_ssthresh >= TCP_INFINITE_SSTHRESH && tp->lost == f->entry_lost && !queue) {
-		tp->snd_ssthresh = TCP_INFINITE_SSTHRESH;
+	if (!tcp_in_initial_slowstart(tp))
 		return;
-	}
+	if (f->entry_ssthresh >= TCP_INFINITE_SSTHRESH && tp->lost == f->entry_lost && !queue)
+		return;
 	tp->snd_ssthresh = max3(tcp_snd_cwnd(tp), modelled_bdp(sk), 2U);
 	/* Or an undo of the reduction in progress would bring infinity back. */
 	tp->prior_ssthresh = min(tp->prior_ssthresh, tp->snd_ssthresh);
+}
+
+/*
+ * Do at once what tcp_end_cwnd_reduction() would do in the end. The threshold is that of the arm
+ * that met the loss, so that more switches in the same recovery take nothing more.
+ */
+static void finish_reduction(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	if (inet_csk(sk)->icsk_ca_state == TCP_CA_CWR ||
+	    (inet_csk(sk)->icsk_ca_state == TCP_CA_Recovery && tp->undo_marker))
+		tcp_snd_cwnd_set(tp, min(tcp_snd_cwnd(tp), tp->snd_ssthresh));
 }
 
 /* The application's own limit needs pacing too; sch_fq has a state of its own, which stays. */
@@ -246,6 +262,9 @@ void mutant_switch(struct sock *sk, struct mutant_flow *f)
 		enter(sk, f, id);
 	}
 	f->arm = id;
+	if (mutant_arms[id].kind == MUTANT_ARM_KIND_LEARNED &&
+	    !mutant_arms[before].orig->cong_control)
+		finish_reduction(sk);
 	/* cong_control comes after pkts_acked: this ACK, already folded, reaches us once more. */
 	f->folded = mutant_arms[id].orig->cong_control &&
 		    !mutant_arms[before].orig->cong_control;

@@ -141,7 +141,7 @@ def a_quiet_flow_is_not_in_the_next_step(context: Context) -> None:
 
 
 def many_flows_fill_many_messages(context: Context) -> None:
-    """More records than one netlink message holds: 200 of 616 bytes."""
+    """More records than one netlink message holds: 200 of 680 bytes."""
     flows = [context.link.connect("mutant") for _ in range(200)]
     for flow in flows:
         flow.client.send(bytes(100))

@@ -76,8 +76,10 @@ def disconnect(sock: socket.socket) -> None:
 
 @dataclass(frozen=True)
 class TcpInfo:
-    """What `struct tcp_info` says of the totals."""
+    """What `struct tcp_info` says of the totals, and of the window."""
 
+    ca_state: int
+    ssthresh: int
     total_retrans: int
     bytes_acked: int
     delivered: int
@@ -88,6 +90,8 @@ class TcpInfo:
         """Read it from a socket."""
         raw = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 232)
         return cls(
+            ca_state=raw[1],
+            ssthresh=struct.unpack_from("=I", raw, 76)[0],
             total_retrans=struct.unpack_from("=I", raw, 100)[0],
             bytes_acked=struct.unpack_from("=Q", raw, 120)[0],
             delivered=struct.unpack_from("=I", raw, 192)[0],
