@@ -12,7 +12,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -170,10 +170,11 @@ def _show_links(judged: Mapping[str, links.Figures]) -> Table:
 
 
 def _show_paths(judged: Mapping[str, Mapping[str, held_out.Rewards]]) -> Table:
-    table = _table("weights", "region", "reward", "performance")
+    columns = [field.name for field in fields(held_out.Rewards)]
+    table = _table("weights", "region", *(name.replace("_", " ") for name in columns))
     for name, regions in judged.items():
         for region, found in regions.items():
-            table.add_row(name, region, f"{found.reward:.3f}", f"{found.performance:.3f}")
+            table.add_row(name, region, *(f"{getattr(found, column):.3f}" for column in columns))
     return table
 
 

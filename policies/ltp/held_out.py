@@ -32,12 +32,18 @@ SEED: Final = 3_000_017
 
 @dataclass(frozen=True)
 class Rewards:
-    """Means over the intervals of all flows on all paths."""
+    """Means over the intervals of all flows on all paths; of no interval, 0."""
 
     reward: float
     """Eq. 15."""
     performance: float
     """R_perf alone."""
+    alone: float
+    """Eq. 15 while a flow has the link for itself."""
+    among_themselves: float
+    """Eq. 15 beside other flows of the policy, and no Cubic."""
+    beside_cubic: float
+    """Eq. 15 beside Cubic."""
 
 
 @dataclass(frozen=True)
@@ -71,14 +77,18 @@ def judge(
     environment = Environment(task, drawn, ROSTER, environments=PATHS, duration_s=DURATION_S)
     seen = environment.reset(SEED)
     state = policy.network.initial_state(environment.slots)
-    totals, count = np.zeros(2), 0
+    totals, counts = np.zeros(5), np.zeros(5, np.int64)
     while not seen.over:
         inputs: Float32s = seen.observations[:, : policy.network.input_size]
         state, actions = policy.network.step(state, inputs)
         state *= seen.active[:, None]
         seen = environment.step(np.asarray(actions, np.float32))
         at = seen.active
-        totals += seen.rewards[at].sum(), task.performance.reshape(-1)[at].sum()
-        count += int(at.sum())
+        cubic = at & task.beside_cubic.reshape(-1)
+        alone = at & ~cubic & np.tile(task.alone, task.agents)
+        over = (at, alone, at & ~cubic & ~alone, cubic)
+        whole, *parts = (seen.rewards[rows].sum() for rows in over)
+        totals += whole, task.performance.reshape(-1)[at].sum(), *parts
+        counts += [np.count_nonzero(rows) for rows in (at, *over)]
         on_step()
-    return Rewards(*(totals / max(1, count)).tolist())
+    return Rewards(*(totals / np.maximum(1, counts)).tolist())

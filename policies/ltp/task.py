@@ -81,6 +81,10 @@ class LtpTask(SignalsTask):
         self.observation_size = critics_see(signals, probe=particles > 0)
         self.performance: Floats = np.zeros((agents, 0))
         """R_perf of the last interval, shape (agents, E)."""
+        self.beside_cubic: Bools = np.zeros((agents, 0), np.bool_)
+        """Which flows had a Cubic flow beside them in it, shape (agents, E)."""
+        self.alone: Bools = np.zeros(0, np.bool_)
+        """On which links no more than one flow was active in it, shape (E,)."""
 
     def begin(self, simulator: Simulator, paths: Paths, flows: Flows) -> None:
         """See `Task`."""
@@ -95,7 +99,7 @@ class LtpTask(SignalsTask):
         # Of what the link and half of its queue hold.
         self._held_pkts: Floats = self.bdp_pkts + 0.5 * paths.buffer_pkts
         self._fair_pkts: Floats = self._held_pkts
-        self._beside_cubic: Bools = np.zeros((self.agents, paths.count), np.bool_)
+        self.beside_cubic = np.zeros((self.agents, paths.count), np.bool_)
         seed = np.round(paths.rate_mbps[:4] * 1e6).astype(np.uint64).tolist()
         self._rng = np.random.default_rng(seed)
         if self._particles:
@@ -115,7 +119,7 @@ class LtpTask(SignalsTask):
         if not self._bounded or self.interval is None:
             return
         chance = self.interval.length_s / DISPLACED_EVERY_S
-        due = (self._rng.random(self._fair_pkts.shape) < chance) & self._beside_cubic
+        due = (self._rng.random(self._fair_pkts.shape) < chance) & self.beside_cubic
         spread = np.exp(self._rng.uniform(*DISPLACED_BY, due.shape))
         window_pkts = np.where(due, self._fair_pkts * spread, self.simulator.window.window)
         at = np.flatnonzero(due)
@@ -140,7 +144,8 @@ class LtpTask(SignalsTask):
         lost, acked = interval.lost_pkts[:n], interval.acked_pkts[:n]
         loss = np.divide(lost, lost + acked, out=np.zeros_like(lost), where=lost + acked > NOTHING)
         self._fair_pkts = self._held_pkts / flows
-        self._beside_cubic = interval.active[:n] & interval.active[n:].any(axis=0)
+        self.beside_cubic = interval.active[:n] & interval.active[n:].any(axis=0)
+        self.alone = flows == 1
         uneven = unfairness(self._average_pps, interval.active)
         delay_ratio = interval.rtt_s[:n] / self._base_s[:n]
         self.performance = performance_reward(attained, loss, delay_ratio, uneven, self._weights)
@@ -169,7 +174,7 @@ class LtpTask(SignalsTask):
             own * flows - 1.0,
             2.0 * uneven,
             10.0 * loss,
-            1.0 * self._beside_cubic,
+            1.0 * self.beside_cubic,
         )
         self._truth = np.stack(np.broadcast_arrays(*truths), axis=2).reshape(-1, TRUTHS).astype(np.float32)
 

@@ -272,6 +272,8 @@ def test_policies_are_judged_on_the_same_paths() -> None:
         held_out.DURATION_S = original  # type: ignore[misc]
     assert first == second
     assert first.reward <= 1.0
+    kinds = (first.alone, first.among_themselves, first.beside_cubic)
+    assert min(kinds) < first.reward < max(kinds)
 
 
 def test_the_arm_is_the_committed_one() -> None:
