@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections import abc
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -135,7 +136,12 @@ def fit(
         if curve[-1][1] < best_loss:
             best, best_loss, since = {k: v.clone() for k, v in model.state_dict().items()}, curve[-1][1], 0
         if verbose and (epoch % 10 == 0 or since == 0):
-            print(f"epoch {epoch}: train {curve[-1][0]:.5f}, validation {curve[-1][1]:.5f}", flush=True)
+            # On stderr: the epochs are how far it is, not what it comes to.
+            print(
+                f"epoch {epoch}: train {curve[-1][0]:.5f}, validation {curve[-1][1]:.5f}",
+                file=sys.stderr,
+                flush=True,
+            )
         if since >= settings.patience:
             break
     model.load_state_dict(best)
@@ -190,6 +196,7 @@ def main(arguments: abc.Sequence[str] | None) -> int:
     parser.add_argument("--data", type=Path, default=DATA, help=f"folder of sequences ({DATA})")
     parser.add_argument("--out", type=Path, default=files.WEIGHTS)
     parser.add_argument("--seed", type=whole(0, 2**31 - 1), default=1)
+    parser.add_argument("--json", action="store_true", help="print the results as JSON")
     options = parser.parse_args(arguments)
     settings = Settings(seed=options.seed)
     data = load_sequences(options.data)
@@ -215,6 +222,10 @@ def main(arguments: abc.Sequence[str] | None) -> int:
     checksum = files.save(options.out, exported)
     worst = check_numpy(model, exported, data["test"][0])
     (options.out.parent / "learning_curve.json").write_text(json.dumps(curve) + "\n")
+    if options.json:
+        figures = {name: asdict(scores) for name, scores in results.items()}
+        print(json.dumps({"results": figures, "differs_from_pytorch": float(worst), "sha256": checksum}))
+        return 0
     print(f"\n{'on the test paths':34}{'error':>10}{'R²':>8}{'within path R²':>16}")
     for name, scores in results.items():
         print(f"{name:34}{scores.error:10.5f}{scores.r2:8.3f}{scores.within_r2:16.3f}")

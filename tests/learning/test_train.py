@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training, where PyTorch is installed (extra `train`)."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -37,7 +38,9 @@ def data(tmp_path: Path) -> Path:
 def test_learns_and_is_repeatable_to_the_byte(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = [data / "out" / name for name in ("a.npz", "b.npz")]
     for file in files:
-        assert main(["--data", str(data), "--out", str(file)]) == 0
+        assert main(["--data", str(data), "--out", str(file), "--json"]) == 0
+    *_, told = capsys.readouterr().out.splitlines()
+    assert json.loads(told)["results"]["mean of each arm"]["r2"] < 0.1
     assert files[0].read_bytes() == files[1].read_bytes()
     artifact = load(files[0])
     results = artifact.metadata["results"]
