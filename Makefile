@@ -87,7 +87,7 @@ train-jury: $(STAMPS)/train ## Train Jury
 
 train-spine: $(STAMPS)/train ## Train Spine, and Spine-Cubic
 	@$(TRAIN).spine.train --out .cache/train/spine --seeds 1 2 3 --resume --export policies/spine/spine.npz
-	@$(TRAIN).spine.train --law cubic --out .cache/train/spine-cubic --seeds 1 2 3 --resume \
+	@$(TRAIN).spine.train --law cubic --out .cache/train/spine-cubic --seeds 1 2 3 --validate-every 3 --resume \
 		--export policies/spine/spine-cubic.npz
 
 train-owl: $(STAMPS)/train ## Train Owl, and Owl-Loss
