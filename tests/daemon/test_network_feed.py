@@ -178,9 +178,8 @@ def test_an_agent_that_trickles_is_given_up(
     monkeypatch.setattr(network, "TIMEOUT_S", 0.3)
     pieces = iter([head, *(b" " for _ in range(80))])
     with Talker(pieces, 0.05) as slow:
-        began_s = time.monotonic()
         NetworkFeed([slow.url]).ask()
-        assert time.monotonic() - began_s < 3.0
+    assert next(pieces, None) is not None, "it was heard to its end"
     assert "masked until it answers" in caplog.text
 
 
@@ -209,8 +208,7 @@ def test_one_that_hangs_holds_up_no_other(agent: Agent, monkeypatch: pytest.Monk
         while feed.latest() is None and time.monotonic() < deadline_s:
             time.sleep(0.005)
         assert feed.latest() == NetworkKnowledge(12.0, 0.25, 0.2)
-        began_s = time.monotonic()
         feed.close()
-        assert time.monotonic() - began_s < 0.5
+        assert feed._threads[0].is_alive(), "it waited for the one that hangs"
     for thread in feed._threads:
         thread.join()
