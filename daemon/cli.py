@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 import ltp_switcher
+from ltp_switcher.commands import seconds
 from ltp_switcher.daemon.config import DEFAULT_PATH, Config
 from ltp_switcher.daemon.config_load import load, parse_assignment
 from ltp_switcher.daemon.control import ControlUnavailableError
@@ -112,7 +113,9 @@ def parser() -> argparse.ArgumentParser:
     add("status", "how the daemon stands", "cli_show:status")
     flows = add("flows", "all flows under mutant", "cli_show:flows")
     flows.add_argument("--watch", action="store_true", help="keep showing, until Ctrl-C")
-    flows.add_argument("--interval", type=_seconds, default=1.0, metavar="S", help="time between looks, s")
+    flows.add_argument(
+        "--interval", type=seconds(0.05, 3600), default=1.0, metavar="S", help="time between looks, s"
+    )
     flow = add("flow", "one flow, with everything known of it", "cli_show:flow")
     flow.add_argument("cookie", type=_cookie, help=COOKIE_HELP)
     arms = add("arms", "the arms, and why one is not available", "cli_show:arms")
@@ -165,13 +168,6 @@ def _cookie(text: str) -> str:
             "or sk: and a hexadecimal one, as `ss -tine` shows it"
         )
     return str(cookie)
-
-
-def _seconds(text: str) -> float:
-    value = float(text)
-    if not 0.05 <= value <= 3600:
-        raise argparse.ArgumentTypeError("0.05 to 3600 s")
-    return value
 
 
 if __name__ == "__main__":

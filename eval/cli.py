@@ -15,6 +15,7 @@ from rich.console import Console
 
 import ltp_switcher
 from ltp_switcher.artifacts import revision
+from ltp_switcher.commands import whole
 from ltp_switcher.errors import ConfigError, LtpSwitcherError
 from ltp_switcher.eval import cost, demo, tables, teams
 from ltp_switcher.eval.batch import default_parallel, run_batch
@@ -29,6 +30,7 @@ from ltp_switcher.eval.summary import rounded
 EXIT_ERROR: Final = 1
 EXIT_INTERRUPTED: Final = 130
 SEEDS_MAX: Final = 1000
+_seed: Final = whole(0, 2**31 - 1)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -214,7 +216,7 @@ def _parser() -> argparse.ArgumentParser:
     versus.add_argument("--schemes", type=_names, default=list(demo.SCHEMES), metavar="A,B,...|all")
     versus.add_argument("--seeds", type=_seeds, default=[1], metavar="N|N-M|N,M,...", help="default: 1")
     versus.add_argument(
-        "--jobs", type=_jobs, default=default_parallel(), metavar="N", help="labs side by side"
+        "--jobs", type=whole(1, 64), default=default_parallel(), metavar="N", help="labs side by side"
     )
     versus.add_argument("--out", type=Path, default=Path("out/compare"), metavar="DIR")
     _run_options(versus)
@@ -239,7 +241,7 @@ def _parser() -> argparse.ArgumentParser:
         "--no-baselines", dest="baselines", action="store_false", help="without cubic, bbr and vegas beside"
     )
     claims.add_argument(
-        "--jobs", type=_jobs, default=default_parallel(), metavar="N", help="labs side by side"
+        "--jobs", type=whole(1, 64), default=default_parallel(), metavar="N", help="labs side by side"
     )
     claims.add_argument("--out", type=Path, default=Path("out/claims"), metavar="DIR")
     _cache_option(claims)
@@ -289,18 +291,6 @@ def _cache_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-cache", dest="cache", action="store_false", help="run even what is in the cache"
     )
-
-
-def _seed(text: str) -> int:
-    if not text.isdecimal() or not 0 <= int(text) < 2**31:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a seed; allowed: 0 to {2**31 - 1}")
-    return int(text)
-
-
-def _jobs(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 64:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of labs; allowed: 1 to 64")
-    return int(text)
 
 
 def _names(text: str) -> list[str]:

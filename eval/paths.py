@@ -13,8 +13,3 @@ SCENARIOS = Path(__file__).resolve().parent / "scenarios"
 def cache_dir() -> Path:
     """Folder of everything that can be computed again: `$LTP_CACHE`, else `.cache` in the repository."""
     return Path(os.environ.get("LTP_CACHE") or REPOSITORY / ".cache")
-
-
-def traces_dir() -> Path:
-    """Folder of the mahimahi traces: `$LTP_TRACES`, else `../shared/traces` beside the repository."""
-    return Path(os.environ.get("LTP_TRACES") or REPOSITORY.parent / "shared" / "traces")

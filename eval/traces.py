@@ -8,8 +8,8 @@ import hashlib
 from pathlib import Path
 
 from ltp_switcher.errors import ConfigError
-from ltp_switcher.eval.paths import traces_dir
 from ltp_switcher.eval.scenario import MODEL_TRACE, is_path
+from ltp_switcher.policies.simulator.traces import traces_folder
 
 
 def locate_trace(trace: str) -> Path | None:
@@ -23,7 +23,7 @@ def locate_trace(trace: str) -> Path | None:
     """
     if trace == MODEL_TRACE:
         return None
-    folder = traces_dir()
+    folder = traces_folder()
     file = Path(trace) if is_path(trace) else folder / trace
     if file.is_file():
         return file
