@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from ltp_switcher.policies.arm import Arm, Law, NetworkArm
 from ltp_switcher.policies.export import load
+from ltp_switcher.policies.inference import Network
 from ltp_switcher.policies.spine.hierarchical import HierarchicalNetwork
 from ltp_switcher.policies.spine.signals import SpineSignals
 
@@ -31,9 +33,18 @@ def make_arm(law: Law = Law.AIMD, *, interval_s: float = INTERVAL_S, weights: Pa
         ArtifactError: the weights are missing or corrupt.
         InvalidValueError: there is no Spine over this law, or the interval is out of range.
     """
+    return arm_of(load(WEIGHTS[law] if weights is None else weights)[0], law, interval_s)
+
+
+def arm_of(networks: Mapping[str, Network], law: Law, interval_s: float) -> Arm:
+    """`make_arm` of networks that are at hand.
+
+    Raises:
+        ArtifactError: they are not Spine's.
+        InvalidValueError: as `make_arm`.
+    """
     signals = SpineSignals(law, interval_s)
-    networks, _ = load(WEIGHTS[law] if weights is None else weights)
     return NetworkArm(signals, HierarchicalNetwork(networks, hold=math.ceil(HOLD_S / interval_s)))
 
 
-__all__ = ["INTERVAL_S", "make_arm"]
+__all__ = ["INTERVAL_S", "arm_of", "make_arm"]

@@ -22,22 +22,14 @@ from rich.progress import track
 
 from ltp_switcher.commands import program
 from ltp_switcher.policies.arm import Arm, Law
-from ltp_switcher.policies.arrays import Floats
-from ltp_switcher.policies.simulator.paths import NEVER, PACKET_BYTES, Flows, Paths, Steps
-from ltp_switcher.policies.simulator.simulator import Roster, Simulator
-from ltp_switcher.policies.simulator.tasks import impose
+from ltp_switcher.policies.arrays import Ints
+from ltp_switcher.policies.simulator.paths import PACKET_BYTES, Paths
 from ltp_switcher.policies.spine import INTERVAL_S, make_arm
+from ltp_switcher.policies.spine.play import DURATION_S, Outcome, constant, play, square_wave
 
 INTERVALS_S: Final = (0.020, 0.050, 0.100, 0.200, 0.300)
 SEEDS: Final = 4
-DURATION_S: Final = 40.0
-WARM_UP_S: Final = 2.0
-"""Left out of the figures: slow start, which is the same at every interval."""
 BUFFER_PKTS: Final = 750e3 / PACKET_BYTES
-ROSTERS: Final = {
-    Law.AIMD: Roster(aimd=1, cubic=1),
-    Law.CUBIC: Roster(cubic=2, learned_cubic=1),
-}
 
 
 @dataclass(frozen=True)
@@ -75,64 +67,44 @@ class Figures:
     """Mean time between two runs of the policy generator; None without one."""
 
 
-def links() -> tuple[Paths, Flows]:
-    """`SEEDS` links of each kind at 100 Mbit/s and one BDP of buffer, but for the square wave; two flows."""
+def links() -> Paths:
+    """`SEEDS` links of each kind at 100 Mbit/s and one BDP of buffer, but for the square wave."""
     kinds = [kind for kind in KINDS for _ in range(SEEDS)]
     changing = np.array([kind.changing for kind in kinds])
-    paths = Paths.uniform(len(kinds), rate_mbps=100.0)
-    rtt_ms = np.array([kind.rtt_ms for kind in kinds])
-    changes = int(DURATION_S / 10.0) - 1
-    at_s = np.where(changing, 10.0 * (np.arange(changes)[:, None] + 1.0), np.inf)
-    rate_mbps = np.broadcast_to(np.where(np.arange(changes) % 2, 100.0, 50.0)[:, None], at_s.shape)
-    unchanged = np.full(at_s.shape, np.nan)
-    paths = replace(
-        paths,
-        rtt_ms=rtt_ms,
-        buffer_pkts=np.where(changing, BUFFER_PKTS, paths.buffer_pkts * rtt_ms / 30.0),
-        loss=np.array([kind.loss for kind in kinds]),
-        steps=Steps(at_s, rate_mbps, unchanged, unchanged),
+    paths = constant(np.full(len(kinds), 100.0), np.array([kind.rtt_ms for kind in kinds]))
+    return square_wave(
+        replace(
+            paths,
+            buffer_pkts=np.where(changing, BUFFER_PKTS, paths.buffer_pkts),
+            loss=np.array([kind.loss for kind in kinds]),
+        ),
+        changing,
+        period_s=10.0,
+        changes=3,
     )
-    start_s = np.zeros((2, len(kinds)))
-    start_s[1] = [0.0 if kind.beside_cubic else NEVER for kind in kinds]
-    return paths, Flows(start_s, np.full(start_s.shape, NEVER), np.full(start_s.shape, np.nan))
 
 
-def play(arm: Arm | None, law: Law, interval_s: float) -> dict[str, Figures]:
+def figures_of(arm: Arm | None, law: Law, interval_s: float) -> dict[str, Figures]:
     """Run all links; without an arm, the first flow is Cubic (`law` must be `Law.CUBIC`)."""
-    paths, flows = links()
-    simulator = Simulator(paths, flows, ROSTERS[law], seed=7, interval_s=interval_s)
-    slots = np.arange(paths.count)
-    if arm is not None:
-        arm.resize(paths.count)
-        arm.begin(slots, np.full(paths.count, 10.0))
-    runs = np.zeros(paths.count)
-    # Packets that the first and the second flow had acknowledged, the link could send, the first flow
-    # lost, and its RTTs summed.
-    sums = np.zeros((5, paths.count))
-    while simulator.now_s < DURATION_S:
-        interval = simulator.step()
-        if simulator.now_s > WARM_UP_S:
-            acked = interval.acked_pkts
-            served = interval.capacity_pps * interval.length_s
-            sums += (acked[0], acked[1], served, interval.lost_pkts[0], interval.rtt_s[0] * acked[0])
-        if arm is not None:
-            parameters = arm.decide(slots, interval.flat(1))
-            runs += ~np.isnan(parameters[:, 0])
-            impose(simulator, law, 1, parameters)
+    paths = links()
+    beside_cubic = np.repeat([kind.beside_cubic for kind in KINDS], SEEDS)
+    outcome = play(arm, law, interval_s, paths, beside_cubic)
+    places = np.split(np.arange(paths.count), len(KINDS))
     return {
-        kind.name: _figures(kind, sums[:, place], runs[place], has_generator=arm is not None)
-        for kind, place in zip(KINDS, np.split(slots, len(KINDS)), strict=True)
+        kind.name: _figures(kind, outcome, place, has_generator=arm is not None)
+        for kind, place in zip(KINDS, places, strict=True)
     }
 
 
-def _figures(kind: Kind, sums: Floats, runs: Floats, *, has_generator: bool) -> Figures:
-    acked, cubic, served, lost, weighted = sums.sum(axis=1)
+def _figures(kind: Kind, outcome: Outcome, place: Ints, *, has_generator: bool) -> Figures:
+    acked, lost = outcome.acked_pkts[place].sum(), outcome.lost_pkts[place].sum()
+    runs = np.maximum(outcome.runs[place], 1.0).mean()
     return Figures(
-        utilisation=float(acked / served),
-        rtt_ms=float(1e3 * weighted / acked),
+        utilisation=float(acked / outcome.served_pkts[place].sum()),
+        rtt_ms=float(1e3 * outcome.rtt_s_sum[place].sum() / acked),
         loss=float(lost / (acked + lost)),
-        ratio_to_cubic=float(acked / cubic) if kind.beside_cubic else None,
-        generator_every_s=float(DURATION_S / np.maximum(runs, 1.0).mean()) if has_generator else None,
+        ratio_to_cubic=float(acked / outcome.cubic_pkts[place].sum()) if kind.beside_cubic else None,
+        generator_every_s=float(DURATION_S / runs) if has_generator else None,
     )
 
 
@@ -140,13 +112,13 @@ def judge(spine: Path | None, spine_cubic: Path | None) -> dict[str, dict[str, F
     """Figures by scheme and kind of link: Spine at every interval, Spine-Cubic and Cubic at the default."""
     console = Console(stderr=True)
     judged = {
-        f"spine {1e3 * interval_s:.0f} ms": play(
+        f"spine {1e3 * interval_s:.0f} ms": figures_of(
             make_arm(Law.AIMD, interval_s=interval_s, weights=spine), Law.AIMD, interval_s
         )
         for interval_s in track(INTERVALS_S, "spine at each interval", console=console)
     }
-    judged["spine-cubic"] = play(make_arm(Law.CUBIC, weights=spine_cubic), Law.CUBIC, INTERVAL_S)
-    judged["cubic"] = play(None, Law.CUBIC, INTERVAL_S)
+    judged["spine-cubic"] = figures_of(make_arm(Law.CUBIC, weights=spine_cubic), Law.CUBIC, INTERVAL_S)
+    judged["cubic"] = figures_of(None, Law.CUBIC, INTERVAL_S)
     return judged
 
 

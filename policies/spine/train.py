@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Final
 
-from ltp_switcher.policies.arm import Law
-from ltp_switcher.policies.inference import Layer
+from ltp_switcher.policies.arm import Arm, Law
+from ltp_switcher.policies.inference import Layer, Network
 from ltp_switcher.policies.simulator.regions import SPINE
 from ltp_switcher.policies.simulator.simulator import Roster
 from ltp_switcher.policies.simulator.tasks import Environment
-from ltp_switcher.policies.spine import INTERVAL_S
+from ltp_switcher.policies.spine import INTERVAL_S, arm_of
+from ltp_switcher.policies.spine.choice import friendliness, steadiness
 from ltp_switcher.policies.spine.hierarchical import layers
 from ltp_switcher.policies.spine.reward import DELAY_TOLERANCE, LOSS_WEIGHT, PIT_STOP_PENALTY
 from ltp_switcher.policies.spine.signals import SCALES, SpineSignals
@@ -130,7 +131,13 @@ class SpineTrainer:
 
     def score(self, agent: HierarchicalTd3, reward: float) -> float:
         """See `Trainer`."""
-        return reward
+        networks = {name: Network(stack, arrays) for name, (stack, arrays) in self.networks(agent).items()}
+
+        def arms(interval_s: float) -> Arm:
+            return arm_of(networks, self._law, interval_s)
+
+        score = reward + friendliness(arms)
+        return score + steadiness(arms) if self._law is Law.AIMD else score
 
     def networks(self, agent: HierarchicalTd3) -> Networks:
         """See `Trainer`."""

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""By what, beside the reward, the trainer chooses an episode's weights; on links that `evaluate` has not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.policies.arm import Arm
+from ltp_switcher.policies.spine import INTERVAL_S
+from ltp_switcher.policies.spine.play import constant, play, square_wave
+
+Arms = Callable[[float], Arm]
+"""Makes the arm for a monitor interval in seconds."""
+
+DURATION_S: Final = 26.0
+TICK_S: Final = 0.002
+REPEATS: Final = 3
+"""Of each link."""
+BESIDE_CUBIC: Final = np.array(((50.0, 25.0), (150.0, 40.0), (100.0, 75.0), (60.0, 100.0), (100.0, 140.0))).T
+"""Mbit/s and ms of the links beside Cubic."""
+CHANGING: Final = np.array(((80.0, 40.0), (160.0, 25.0))).T
+"""Likewise of the links whose rate halves and doubles every 8 s."""
+STEADY_AT_S: Final = (0.020, 0.100, 0.300)
+"""Monitor intervals at which those are to be used alike."""
+UNFRIENDLY: Final = 0.5
+"""What an e-fold of Cubic's throughput, or of its inverse, counts."""
+UNSTEADY: Final = 5.0
+"""What a difference in utilisation counts: three points, all that is allowed, as a third of an e-fold."""
+
+
+def friendliness(arms: Arms) -> float:
+    """0 where throughput beside Cubic is Cubic's, else below."""
+    rate_mbps, rtt_ms = BESIDE_CUBIC.repeat(REPEATS, axis=1)
+    here = np.ones(rtt_ms.size, np.bool_)
+    paths = constant(rate_mbps, rtt_ms)
+    arm = arms(INTERVAL_S)
+    outcome = play(arm, arm.law, INTERVAL_S, paths, here, duration_s=DURATION_S, tick_s=TICK_S)
+    acked = np.stack((outcome.acked_pkts, outcome.cubic_pkts)).reshape(2, -1, REPEATS).sum(axis=2)
+    # A flow that got nothing at all has the share of one packet.
+    ours, cubic = np.maximum(acked, 1.0)
+    return -UNFRIENDLY * float(np.abs(np.log(ours / cubic)).mean())
+
+
+def steadiness(arms: Arms) -> float:
+    """0 where a link whose rate changes is used alike at all monitor intervals, else below."""
+    rate_mbps, rtt_ms = CHANGING.repeat(REPEATS, axis=1)
+    here = np.ones(rtt_ms.size, np.bool_)
+    paths = square_wave(constant(rate_mbps, rtt_ms), here, period_s=8.0, changes=2)
+    used = []
+    for interval_s in STEADY_AT_S:
+        arm = arms(interval_s)
+        outcome = play(arm, arm.law, interval_s, paths, ~here, duration_s=DURATION_S, tick_s=TICK_S)
+        used.append((outcome.acked_pkts / outcome.served_pkts).reshape(-1, REPEATS).mean(axis=1))
+    return -UNSTEADY * float(np.ptp(used, axis=0).mean())

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Spine or Spine-Cubic on given links of the simulator, alone or beside Cubic, from slow start on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.policies.arm import Arm, Law
+from ltp_switcher.policies.arrays import Bools, Floats
+from ltp_switcher.policies.simulator.paths import NEVER, PPS_PER_MBPS, Flows, Paths, Steps
+from ltp_switcher.policies.simulator.simulator import Roster, Simulator
+from ltp_switcher.policies.simulator.tasks import impose
+
+DURATION_S: Final = 40.0
+WARM_UP_S: Final = 2.0
+"""Left out of the figures: slow start, which is the same at every interval."""
+ROSTERS: Final = {
+    Law.AIMD: Roster(aimd=1, cubic=1),
+    Law.CUBIC: Roster(cubic=2, learned_cubic=1),
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Sums over a run without its warm-up, of each of E links, shape (E,).
+
+    Attributes:
+        acked_pkts, cubic_pkts: acknowledged of the judged flow, and of the Cubic flow beside it.
+        served_pkts: what the link could send.
+        lost_pkts: of the judged flow.
+        rtt_s_sum: its RTTs, one for every acknowledged packet.
+        runs: how often its policy generator ran, warm-up included.
+    """
+
+    acked_pkts: Floats
+    cubic_pkts: Floats
+    served_pkts: Floats
+    lost_pkts: Floats
+    rtt_s_sum: Floats
+    runs: Floats
+
+
+def constant(rate_mbps: Floats, rtt_ms: Floats) -> Paths:
+    """Links of constant rate with a buffer of one bandwidth-delay product; shape (E,) each."""
+    return replace(
+        Paths.uniform(len(rtt_ms)),
+        rate_mbps=rate_mbps,
+        rtt_ms=rtt_ms,
+        buffer_pkts=rate_mbps * PPS_PER_MBPS * rtt_ms / 1e3,
+    )
+
+
+def square_wave(paths: Paths, changing: Bools, *, period_s: float, changes: int) -> Paths:
+    """Links of which those marked by `changing`, shape (E,), halve their rate and double it again in turn."""
+    numbers = np.arange(changes)[:, None]
+    at_s = np.where(changing, period_s * (numbers + 1.0), np.inf)
+    rate_mbps = np.where(numbers % 2, 1.0, 0.5) * paths.rate_mbps
+    unchanged = np.full(at_s.shape, np.nan)
+    return replace(paths, steps=Steps(at_s, rate_mbps, unchanged, unchanged))
+
+
+def play(
+    arm: Arm | None,
+    law: Law,
+    interval_s: float,
+    paths: Paths,
+    beside_cubic: Bools,
+    *,
+    duration_s: float = DURATION_S,
+    tick_s: float = 0.001,
+) -> Outcome:
+    """Run all links at once; a Cubic flow sends on those marked by `beside_cubic`, shape (E,).
+
+    Without an arm the first flow is Cubic, and `law` must be `Law.CUBIC`.
+    """
+    start_s = np.stack((np.zeros(paths.count), np.where(beside_cubic, 0.0, NEVER)))
+    flows = Flows(start_s, np.full(start_s.shape, NEVER), np.full(start_s.shape, np.nan))
+    simulator = Simulator(paths, flows, ROSTERS[law], seed=7, interval_s=interval_s, tick_s=tick_s)
+    slots = np.arange(paths.count)
+    if arm is not None:
+        arm.resize(paths.count)
+        arm.begin(slots, np.full(paths.count, 10.0))
+    runs = np.zeros(paths.count)
+    sums = np.zeros((5, paths.count))
+    while simulator.now_s < duration_s:
+        interval = simulator.step()
+        if simulator.now_s > WARM_UP_S:
+            acked = interval.acked_pkts
+            served = interval.capacity_pps * interval.length_s
+            sums += (acked[0], acked[1], served, interval.lost_pkts[0], interval.rtt_s[0] * acked[0])
+        if arm is not None:
+            parameters = arm.decide(slots, interval.flat(1))
+            runs += ~np.isnan(parameters[:, 0])
+            impose(simulator, law, 1, parameters)
+    acked_pkts, cubic_pkts, served_pkts, lost_pkts, rtt_s_sum = sums
+    return Outcome(acked_pkts, cubic_pkts, served_pkts, lost_pkts, rtt_s_sum, runs)
