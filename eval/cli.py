@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Final
@@ -53,6 +53,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: argparse.Namespace, console: Console, progress: Console) -> None:
     scenario = find_scenario(arguments.scenario)
+    if arguments.every_flow and arguments.scheme is None:
+        raise ConfigError("--every-flow", True, "with --scheme, which says what replaces all flows' schemes")
     if arguments.scheme is not None:
         scenario = scenario.with_scheme(arguments.scheme, every_flow=arguments.every_flow)
     scenario = scenario.with_settings(parse_assignments(arguments.settings))
@@ -70,7 +72,7 @@ def _run(arguments: argparse.Namespace, console: Console, progress: Console) -> 
 
 def _compare(arguments: argparse.Namespace, console: Console, progress: Console) -> None:
     settings = parse_assignments(arguments.settings)
-    scenarios = [find_scenario(name).with_settings(settings) for name in arguments.scenario]
+    scenarios = _unlike(find_scenario(name).with_settings(settings) for name in arguments.scenario)
     schemes = [check_scheme("--schemes", name) for name in arguments.schemes]
     figures = _figures()
     out: Path = arguments.out
@@ -92,6 +94,19 @@ def _compare(arguments: argparse.Namespace, console: Console, progress: Console)
         return
     console.print(tables.cells_table(cells))
     console.print(f"\n{out}: compare.json, compare.csv, throughput-delay.png, reward.png", highlight=False)
+
+
+def _unlike(scenarios: Iterable[Scenario]) -> list[Scenario]:
+    """Each scenario once.
+
+    Raises:
+        ConfigError: two that differ have one name, by which results are told apart.
+    """
+    found: dict[str, Scenario] = {}
+    for scenario in scenarios:
+        if found.setdefault(scenario.name, scenario) != scenario:
+            raise ConfigError("scenario", scenario.name, "scenarios whose `name` differs")
+    return list(found.values())
 
 
 def _demo(arguments: argparse.Namespace, console: Console, progress: Console) -> None:
@@ -118,15 +133,20 @@ def _claims(arguments: argparse.Namespace, console: Console, progress: Console) 
     from ltp_switcher.eval.claims.table import find_claims
 
     _figures()
-    reached = run_claims(
-        find_claims(arguments.claim), progress, quick=arguments.quick, baselines=arguments.baselines,
-        kernel=arguments.kernel, use_cache=arguments.cache, parallel=arguments.jobs,
-    )  # fmt: skip
+    claims = find_claims(arguments.claim)
     out: Path = arguments.out
     out.mkdir(parents=True, exist_ok=True)
+    # Of what is run, not of what a checkout has become hours later.
+    made_of = revision()
+    reached = run_claims(
+        claims, progress, quick=arguments.quick, baselines=arguments.baselines,
+        kernel=arguments.kernel, use_cache=arguments.cache, parallel=arguments.jobs,
+    )  # fmt: skip
     text = _json_text([one.to_dict() for one in reached])
     (out / "claims.json").write_text(text)
-    how = f"`ltp-eval claims{' --quick' * arguments.quick}`, Linux {arguments.kernel}, revision {revision()}"
+    options = "".join(f" {name}" for name in arguments.claim)
+    options += " --quick" * arguments.quick + " --no-baselines" * (not arguments.baselines)
+    how = f"`ltp-eval claims{options}`, Linux {arguments.kernel}, revision {made_of}"
     (out / "claims.md").write_text(claims_page(reached, how))
     for one in reached:
         if one.claim.sweep is not None and one.figures:
@@ -159,14 +179,22 @@ def _teams(arguments: argparse.Namespace, console: Console, progress: Console) -
 
 
 def _list(arguments: argparse.Namespace, console: Console, _: Console) -> None:
+    from ltp_switcher.eval.claims.table import CLAIMS
+
     scenarios = {path.stem: load_scenario(path) for path in sorted(SCENARIOS.glob("*.toml"))}
+    claims = [claim.name for claim in CLAIMS]
     if arguments.json:
-        names = {"scenarios": list(scenarios), "schemes": list(AVAILABLE), "kernels": list(KERNELS)}
+        names = {
+            "scenarios": list(scenarios),
+            "schemes": list(AVAILABLE),
+            "claims": claims,
+            "kernels": list(KERNELS),
+        }
         console.out(_json_text(names), end="", highlight=False)
         return
     console.print(tables.scenarios_table(scenarios))
     console.print(
-        f"\nschemes: {NAMES}\nkernels: {', '.join(KERNELS)}",
+        f"\nschemes: {NAMES}\nclaims: {', '.join(claims)}\nkernels: {', '.join(KERNELS)}",
         highlight=False,
     )
 
@@ -248,7 +276,7 @@ def _parser() -> argparse.ArgumentParser:
 
     _cache_option(_command(commands, "cost", _cost, "guest instructions per acknowledged packet"))
     _command(commands, "speed", _speed, "how fast the lab runs on this machine")
-    _command(commands, "list", _list, "scenarios, schemes and kernels there are")
+    _command(commands, "list", _list, "scenarios, schemes, claims and kernels there are")
     return parser
 
 

@@ -4,15 +4,17 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
+import numpy as np
 from rich.console import Console
 
 from ltp_switcher.eval import metrics
 from ltp_switcher.eval.batch import run_batch
-from ltp_switcher.eval.results import Job
-from ltp_switcher.eval.summary import FlowSummary, Summary
+from ltp_switcher.eval.results import Job, Outcome
+from ltp_switcher.eval.series import FlowSeries
+from ltp_switcher.eval.summary import Summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +57,8 @@ class Cell:
         return asdict(self)
 
 
-Solos = Mapping[tuple[str, str, int], Sequence[FlowSummary]]
-"""By scenario, first scheme and seed: the flows but the first, each as it does alone on the link."""
+Harm = tuple[float, float]
+"""Mean harm of a run's first flow to the others' throughput and RTT, 0..1 (§6.4)."""
 
 
 def compare(
@@ -76,30 +78,26 @@ def compare(
         every, progress, use_cache=use_cache, parallel=parallel,
         label=lambda job: f"{job.scenario.name} {job.scheme} #{job.seed}",
     )  # fmt: skip
-    summary_of = {outcome.job: outcome.summary for outcome in outcomes}
-    solos = {
-        (job.scenario.name, job.scheme, job.seed): [summary_of[solo].flows[0] for solo in solo_jobs[job]]
-        for job in jobs
-        if solo_jobs[job]
-    }
-    summaries = [summary_of[job] for job in jobs]
-    return summaries, fold(summaries, solos)
+    outcome_of = {outcome.job: outcome for outcome in outcomes}
+    summaries, harms = [], []
+    for job in jobs:
+        summaries.append(outcome_of[job].summary)
+        harms.append(harm(outcome_of[job], [outcome_of[solo] for solo in solo_jobs[job]]))
+    return summaries, fold(summaries, harms)
 
 
-def fold(summaries: Iterable[Summary], solos: Solos | None = None) -> list[Cell]:
-    """Group summaries by scenario, scheme and kernel, in order of first appearance; `solos` gives harm."""
-    groups: dict[tuple[str, str, str], list[Summary]] = {}
-    for summary in summaries:
-        groups.setdefault((summary.scenario, summary.scheme, summary.kernel), []).append(summary)
-    return [_cell(key, runs, solos or {}) for key, runs in groups.items()]
-
-
-def _cell(key: tuple[str, str, str], runs: Sequence[Summary], solos: Solos) -> Cell:
-    harms = [
-        _harm(run, solos[run.scenario, run.scheme, run.seed])
-        for run in runs
-        if (run.scenario, run.scheme, run.seed) in solos
+def fold(summaries: Sequence[Summary], harms: Sequence[Harm | None] | None = None) -> list[Cell]:
+    """Group summaries by scenario, scheme and kernel, in order of first appearance; `harms` are of each."""
+    groups: dict[tuple[str, str, str], list[tuple[Summary, Harm | None]]] = {}
+    for summary, harm in zip(summaries, harms or [None] * len(summaries), strict=True):
+        groups.setdefault((summary.scenario, summary.scheme, summary.kernel), []).append((summary, harm))
+    return [
+        _cell(key, [run for run, _ in rows], [harm for _, harm in rows if harm is not None])
+        for key, rows in groups.items()
     ]
+
+
+def _cell(key: tuple[str, str, str], runs: Sequence[Summary], harms: Sequence[Harm]) -> Cell:
     flows = [run.flows[0] for run in runs]
     return Cell(
         *key,
@@ -117,9 +115,33 @@ def _cell(key: tuple[str, str, str], runs: Sequence[Summary], solos: Solos) -> C
     )
 
 
-def _harm(run: Summary, alone: Sequence[FlowSummary]) -> tuple[float, float]:
-    """Mean harm of the first flow to the others' throughput and RTT, 0..1."""
-    pairs = list(zip(alone, run.flows[1:], strict=True))
-    throughput = [metrics.harm_more_is_better(a.throughput_mbps, b.throughput_mbps) for a, b in pairs]
-    rtt = [metrics.harm_less_is_better(a.rtt_mean_ms, b.rtt_mean_ms) for a, b in pairs]
-    return statistics.fmean(throughput), statistics.fmean(rtt)
+def harm(run: Outcome, solos: Sequence[Outcome]) -> Harm | None:
+    """What the first flow does to each other one while both are open; None where it meets none.
+
+    Before it comes and after it has gone it harms nobody: over the others' whole lives, a flow that
+    starves them for half of it would have half the harm.
+    """
+    first, *others = run.job.scenario.flows
+    throughput, rtt = [], []
+    for other, shared, solo in zip(others, run.series()[1:], solos, strict=True):
+        begin_s, end_s = max(first.start_s, other.start_s), min(first.stop_s, other.stop_s)
+        if not shared.life(begin_s, end_s).any():
+            continue
+        (alone,) = solo.series()
+        (alone_mbps, alone_ms), (shared_mbps, shared_ms) = (
+            _means(series, begin_s, end_s) for series in (alone, shared)
+        )
+        throughput.append(metrics.harm_more_is_better(alone_mbps, shared_mbps))
+        rtt.append(metrics.harm_less_is_better(alone_ms, shared_ms))
+    return (statistics.fmean(throughput), statistics.fmean(rtt)) if throughput else None
+
+
+def _means(flow: FlowSeries, begin_s: float, end_s: float) -> tuple[float, float]:
+    """A flow's goodput in Mbit/s and RTT in ms between two times; 0 where there is nothing."""
+    life = flow.life(begin_s, end_s)
+    goodput_mbps, rtt_ms = np.nan_to_num(flow.goodput_mbps[life]), flow.rtt_ms[life]
+    known_ms = rtt_ms[~np.isnan(rtt_ms)]
+    return (
+        float(goodput_mbps.mean()) if goodput_mbps.size else 0.0,
+        float(known_ms.mean()) if known_ms.size else 0.0,
+    )

@@ -16,8 +16,9 @@ import numpy as np
 from rich.console import Console
 
 import ltp_switcher
+from ltp_switcher.artifacts import revision
 from ltp_switcher.eval.batch import run_batch
-from ltp_switcher.eval.paths import REPOSITORY, SCENARIOS
+from ltp_switcher.eval.paths import SCENARIOS
 from ltp_switcher.eval.results import Job, Outcome
 from ltp_switcher.eval.scenario import load_scenario
 from ltp_switcher.eval.schemes import KERNEL_ARMS
@@ -37,6 +38,7 @@ def run_demo(out: Path, progress: Console, *, seed: int, kernel: str, all_arms: 
     from ltp_switcher.eval.figures import draw_timeline
 
     began = time.monotonic()
+    made_of = revision()
     scenario = load_scenario(SCENARIOS / "demo.toml")
     schemes = ALL_SCHEMES if all_arms else SCHEMES
     out.mkdir(parents=True, exist_ok=True)
@@ -44,12 +46,12 @@ def run_demo(out: Path, progress: Console, *, seed: int, kernel: str, all_arms: 
     outcomes = run_batch(jobs, progress, use_cache=False)
     shown = [outcome.series()[0] for outcome in outcomes if outcome.job.scheme in SCHEMES]
     draw_timeline(out / "demo.png", scenario, shown)
-    report = _report(outcomes, wall_s=time.monotonic() - began)
+    report = _report(outcomes, made_of, wall_s=time.monotonic() - began)
     (out / "report.json").write_text(json.dumps(rounded(report), indent=2) + "\n")
     return outcomes
 
 
-def _report(outcomes: Sequence[Outcome], *, wall_s: float) -> dict[str, object]:
+def _report(outcomes: Sequence[Outcome], made_of: str, *, wall_s: float) -> dict[str, object]:
     job = outcomes[0].job
     return {
         "scenario": asdict(job.scenario),
@@ -70,9 +72,7 @@ def _report(outcomes: Sequence[Outcome], *, wall_s: float) -> dict[str, object]:
             "python": platform.python_version(),
             "numpy": np.__version__,
         },
-        "git_revision": _output(
-            "git", "-C", str(REPOSITORY), "describe", "--always", "--dirty", "--abbrev=40"
-        ),
+        "git_revision": made_of,
         "wall_s": wall_s,
     }
 

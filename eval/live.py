@@ -12,6 +12,7 @@ from typing import Final
 
 from rich.console import Console, RenderableType
 from rich.live import Live
+from rich.markup import escape
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
@@ -106,7 +107,7 @@ class Board:
 
     def _tell(self, run: _Run, text: str) -> None:
         if self._live is None:
-            self._console.print(f"{run.label:<12} {text}", highlight=False, soft_wrap=True)
+            self._console.print(f"{run.label:<12} {text}", highlight=False, soft_wrap=True, markup=False)
 
     def _table(self) -> RenderableType:
         with self._lock:
@@ -133,9 +134,9 @@ def _row(run: _Run) -> list[RenderableType]:
     at_s = run.duration_s if ended else sample.t_s if sample else 0.0
     bar = ProgressBar(total=run.duration_s, completed=at_s, width=14)
     if sample is None:
-        return [run.label, bar, *[""] * 7, run.state]
+        return [escape(run.label), bar, *[""] * 7, run.state]
     return [
-        run.label, bar, f"{at_s:.1f}", Text(sample.arm, style=_style(sample.arm)),
+        escape(run.label), bar, f"{at_s:.1f}", Text(sample.arm, style=_style(sample.arm)),
         _number(sample.cwnd_pkts, 0), _number(sample.srtt_ms, 1), _number(sample.delivery_rate_mbps, 2),
         _number(sample.reward, 2), str(sample.switches),
         f"{run.state} {run.wall_s:.0f} s" if ended else run.state,

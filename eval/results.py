@@ -9,7 +9,6 @@ time: they cost little, and a corrected measure applies to old runs too.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import shutil
 import tempfile
@@ -25,7 +24,6 @@ from ltp_switcher.eval.paths import cache_dir
 from ltp_switcher.eval.scenario import Scenario
 from ltp_switcher.eval.series import FlowSeries, read_series
 from ltp_switcher.eval.summary import FlowTotals, Summary, read_totals, summarise
-from ltp_switcher.eval.traces import trace_digest
 
 KERNELS: Final = ("6.1", "6.12")
 RAW_FILES: Final = ("timeseries.csv", "flows.json", "guest.json")
@@ -51,15 +49,7 @@ class Job:
             ConfigError: the link's trace is not there.
             LabError: the lab's parts cannot be had.
         """
-        digest = hashlib.sha256()
-        for part in (
-            self.scenario.canonical(),
-            trace_digest(self.scenario.link.trace),
-            str(self.seed),
-            run_fingerprint(self.scenario, kernel=self.kernel),
-        ):
-            digest.update(part.encode() + b"\0")
-        return digest.hexdigest()[:32]
+        return run_fingerprint(self.scenario, seed=self.seed, kernel=self.kernel)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ from typing import Final
 
 from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.schemes import check_scheme
+from ltp_switcher.eval.series import BIN_S
 from ltp_switcher.eval.settings import Settings, merged, parse_table
 
 PACKET_BYTES: Final = 1500
@@ -54,6 +55,8 @@ LIMITS: Final[Mapping[str, tuple[float, float]]] = {
     "loss": (0.0, 0.99),
 }
 FLOWS_MAX: Final = 256
+LIFE_MIN_S: Final = BIN_S
+"""Of a flow: with less it may have no bin of its own, and so no results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,10 +170,7 @@ class Scenario:
         return total / (flow.stop_s - flow.start_s)
 
     def canonical(self) -> str:
-        """Return a JSON text that is equal for equal scenarios, for hashing.
-
-        A trace stands in it by name; who hashes adds the trace's content.
-        """
+        """Return a JSON text that is equal for equal scenarios, for hashing; a trace stands in it by name."""
         return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
@@ -261,8 +261,9 @@ def _step(table: _Table, duration_s: float) -> LinkStep:
 def _flow(table: _Table, duration_s: float) -> Flow:
     start_s = table.number("start_s", low=0.0, high=duration_s, default=0.0)
     stop_s = table.number("stop_s", low=0.0, high=duration_s, default=duration_s)
-    if stop_s <= start_s:
-        raise ConfigError(table.field("stop_s"), stop_s, f"more than start_s ({start_s:g} s)")
+    if stop_s - start_s < LIFE_MIN_S - 1e-9:
+        allowed = f"at least {LIFE_MIN_S:g} s after start_s ({start_s:g} s)"
+        raise ConfigError(table.field("stop_s"), stop_s, allowed)
     scheme = check_scheme(table.field("scheme"), table.required("scheme"))
     return Flow(scheme, start_s, stop_s, table.optional_number("rtt_ms"))
 

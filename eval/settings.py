@@ -18,7 +18,11 @@ from ltp_switcher.errors import ConfigError
 Settings = tuple[tuple[str, Value], ...]
 """Pairs of `section.key` and value, sorted."""
 
-_NOT_OURS: Final = {"daemon.policy": "no key here: the scheme says it", "daemon.seed": "no key here: --seed"}
+_NOT_OURS: Final = {
+    "daemon.policy": "no key here: the scheme says it",
+    "daemon.seed": "no key here: --seed",
+    "daemon.control_socket": "no key here: the lab waits for the default one",
+}
 
 
 def parse_table(document: Mapping[str, object]) -> Settings:

@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from rich.markup import escape
 from rich.table import Table
 
 from ltp_switcher.eval.compare import Cell, Spread
@@ -31,18 +32,18 @@ def summary_table(summary: Summary) -> Table:
     return table
 
 
-def schemes_table(title: str, summaries: Sequence[Summary], *, winner: bool = True) -> Table:
+def schemes_table(title: str, summaries: Sequence[Summary]) -> Table:
     """Runs of one scenario with one seed: a row for each, of its first flow; the best reward is bold."""
     table = _table(title)
     best = max((summary.flows[0].reward for summary in summaries), default=0.0)
     for summary in summaries:
         flow = summary.flows[0]
-        table.add_row(*_flow_cells(flow), style="bold" if winner and flow.reward == best else None)
+        table.add_row(*_flow_cells(flow), style="bold" if flow.reward == best else None)
     return table
 
 
 def _table(title: str) -> Table:
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    table = Table(title=escape(title), title_justify="left", box=None, pad_edge=False)
     table.add_column("scheme", no_wrap=True)
     for name in (*_MEASURES, "switches\n"):
         table.add_column(name, justify="right")
@@ -89,7 +90,7 @@ def cells_table(cells: Sequence[Cell]) -> Table:
         best = max(other.reward.mean for other in cells if other.scenario == cell.scenario)
         new = i == 0 or cells[i - 1].scenario != cell.scenario
         table.add_row(
-            cell.scenario if new else "",
+            escape(cell.scenario) if new else "",
             cell.scheme,
             _spread(cell.throughput_mbps, 2),
             _spread(cell.rtt_mean_ms, 1),
@@ -119,8 +120,8 @@ def scenarios_table(scenarios: Mapping[str, Scenario]) -> Table:
     for name, scenario in scenarios.items():
         link = scenario.link
         table.add_row(
-            name, f"{scenario.duration_s:g}",
-            link.trace or f"{link.rate_mbps:g} Mbit/s", f"{link.rtt_ms:g}",
+            escape(name), f"{scenario.duration_s:g}",
+            escape(link.trace) if link.trace else f"{link.rate_mbps:g} Mbit/s", f"{link.rtt_ms:g}",
             f"{link.buffer_pkts} pkt" if link.buffer_pkts is not None else f"{link.buffer_bdp:g} BDP",
             f"{100 * link.loss:g} %", str(len(link.steps)), str(len(scenario.flows)),
         )  # fmt: skip

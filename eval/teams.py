@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import Progress
 from rich.table import Table
 
@@ -91,7 +92,7 @@ def measure_agreement(
 def agreement_table(found: Agreement) -> Table:
     """The teams, one a row, with what they share on average."""
     table = Table(
-        caption=f"{found.scenario}: two teams share {found.shared:.2f} of {found.k} arms on average; "
+        caption=f"{escape(found.scenario)}: two teams share {found.shared:.2f} of {found.k} arms on average; "
         f"by chance {found.chance:.2f}"
     )
     table.add_column("seed", justify="right")

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import difflib
-import hashlib
 from pathlib import Path
 
 from ltp_switcher.errors import ConfigError
@@ -37,13 +36,3 @@ def locate_trace(trace: str) -> Path | None:
     raise ConfigError(
         "link.trace", trace, f"{', '.join(names) or 'a file'} in {folder}, or {MODEL_TRACE}{hint}"
     )
-
-
-def trace_digest(trace: str | None) -> str:
-    """Return a hash of the trace's content, empty for the model and for a link without a trace.
-
-    Raises:
-        ConfigError: as `locate_trace`.
-    """
-    file = locate_trace(trace) if trace is not None else None
-    return hashlib.sha256(file.read_bytes()).hexdigest() if file else ""

@@ -23,17 +23,20 @@ Measure = Callable[[Outcome], float]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a figure must reach: a range, its ends included."""
+    """What a figure must reach: a range, its ends included; or less than `below`."""
 
     low: float = -math.inf
     high: float = math.inf
+    below: float = math.inf
 
     def met(self, value: float) -> bool:
         """Tell whether a value reaches it; NaN does not."""
-        return self.low <= value <= self.high
+        return self.low <= value <= self.high and (value < self.below or self.below == math.inf)
 
     def __str__(self) -> str:
         """Write it as people do."""
+        if self.below != math.inf:
+            return f"< {self.below:g}"
         if self.high == math.inf:
             return f"≥ {self.low:g}"
         return f"≤ {self.high:g}" if self.low == -math.inf else f"{self.low:g} to {self.high:g}"
@@ -90,6 +93,7 @@ class Claim:
         seeds: runs of each path and scheme.
         baselines: what runs beside them, where asked for.
         against: of these, what the figures are relative to.
+        quick: what becomes of the runs where few short ones will do.
         sweep: what to draw over the paths, whose labels are "factor value": a caption and its measure.
     """
 
@@ -102,6 +106,7 @@ class Claim:
     seeds: tuple[int, ...] = SEEDS
     baselines: tuple[str, ...] = BASELINES
     against: tuple[str, ...] = ()
+    quick: str = "one seed"
     sweep: tuple[str, Measure] | None = None
 
     def jobs(self, schemes: Sequence[str], *, quick: bool, kernel: str) -> dict[tuple[str, str], list[Job]]:

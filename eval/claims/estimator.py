@@ -108,6 +108,7 @@ CLAIM: Final = Claim(
     schemes=("ltp", "cubic", "vegas", "bbr"),
     paths=_paths,
     judge=_judge,
+    quick="one seed, 20 s",
     every_flow=True,
     baselines=(),
 )

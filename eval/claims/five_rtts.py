@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ltp_switcher.eval.claims.claim import Claim, Figure, Results, Target
-from ltp_switcher.eval.claims.measures import jain
+from ltp_switcher.eval.claims.measures import jain, jain_by_second
 from ltp_switcher.eval.claims.paths import bundled
 
 
@@ -15,6 +15,7 @@ def _judge(results: Results) -> Iterator[Figure]:
     for scheme in results.schemes:
         value = results.mean(jain, "five-rtts", scheme)
         yield Figure(scheme, "Jain", value, Target(low=0.93) if scheme == "jury" else None)
+        yield Figure(scheme, "Jain by second", results.mean(jain_by_second, "five-rtts", scheme))
 
 
 CLAIM: Final = Claim(
@@ -23,5 +24,6 @@ CLAIM: Final = Claim(
     schemes=("jury",),
     paths=lambda quick: {"five-rtts": bundled("five-rtts", duration_s=120.0 if quick else None)},
     judge=_judge,
+    quick="one seed, 120 s, flows 15 s apart",
     every_flow=True,
 )

@@ -3,10 +3,22 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
+import numpy as np
+
+from ltp_switcher.eval.metrics import jain_index
 from ltp_switcher.eval.results import Outcome
 from ltp_switcher.eval.scenario import PACKET_BYTES
+from ltp_switcher.eval.series import BIN_S
+
+_BITS: Final = 8
+
+
+def over(value: float, reference: float) -> float:
+    """One figure relative to another; NaN, which meets no target, where that one is 0."""
+    return value / reference if reference else math.nan
 
 
 def utilisation(outcome: Outcome) -> float:
@@ -17,7 +29,7 @@ def utilisation(outcome: Outcome) -> float:
 def rtt_over_base(outcome: Outcome) -> float:
     """Mean RTT over the path's own."""
     flow = outcome.summary.flows[0]
-    return flow.rtt_mean_ms / flow.base_rtt_ms
+    return over(flow.rtt_mean_ms, flow.base_rtt_ms)
 
 
 def rtt_ms(outcome: Outcome) -> float:
@@ -32,18 +44,43 @@ def goodput_mbps(outcome: Outcome) -> float:
 
 def power(outcome: Outcome) -> float:
     """Throughput over delay, Mbit/s a second."""
-    return goodput_mbps(outcome) / (rtt_ms(outcome) / 1e3)
+    return over(goodput_mbps(outcome), rtt_ms(outcome) / 1e3)
 
 
 def jain(outcome: Outcome) -> float:
-    """Jain's index while all flows are open."""
-    return outcome.summary.jain
+    """Jain's index of what the flows got in all while all of them are open; NaN if nothing."""
+    stalled = all(flow.throughput_mbps == 0.0 for flow in outcome.summary.flows)
+    return math.nan if stalled else outcome.summary.jain
+
+
+def jain_by_second(outcome: Outcome) -> float:
+    """Mean of Jain's indices of each second in which two flows or more are open from begin to end.
+
+    It counts how long flows take to become fair, which `jain` does not. A second without any goodput
+    counts as unfair.
+    """
+    scenario = outcome.job.scenario
+    per_second = round(1.0 / BIN_S)
+    seconds = int(scenario.duration_s)
+    goodput_mbps = np.zeros((len(scenario.flows), seconds * per_second))
+    for row, series in zip(goodput_mbps, outcome.series(), strict=True):
+        at = np.rint(series.t_s / BIN_S).astype(np.int64)
+        inside = at < row.size
+        row[at[inside]] = np.nan_to_num(series.goodput_mbps[inside])
+    by_second = goodput_mbps.reshape(len(scenario.flows), seconds, per_second).sum(axis=2)
+    indices = []
+    for second in range(seconds):
+        is_open = [flow.start_s <= second and second + 1 <= flow.stop_s for flow in scenario.flows]
+        got = by_second[is_open, second]
+        if len(got) > 1:
+            indices.append(jain_index(got) if got.any() else 1.0 / len(got))
+    return float(np.mean(indices)) if indices else math.nan
 
 
 def goodput_ratio(outcome: Outcome) -> float:
     """Goodput of the first flow over the second's."""
     first, second = outcome.summary.flows[:2]
-    return first.throughput_mbps / second.throughput_mbps
+    return over(first.throughput_mbps, second.throughput_mbps)
 
 
 def instructions_per_s(outcome: Outcome) -> float:
@@ -57,6 +94,3 @@ def sending_mbps(outcome: Outcome) -> list[float]:
         (total.delivered_pkts + total.lost_pkts) * PACKET_BYTES * _BITS * 1e-6 / (flow.stop_s - flow.start_s)
         for total, flow in zip(outcome.totals(), outcome.job.scenario.flows, strict=True)
     ]
-
-
-_BITS: Final = 8

@@ -26,7 +26,7 @@ def claims_table(reached: Sequence[Reached]) -> Table:
         rows = _rows(one)
         for i, (*row, verdict, beside) in enumerate(rows):
             coloured = {"met": "[green]met[/green]", "missed": "[red]missed[/red]"}.get(verdict, verdict)
-            first = one.claim.text if i == 0 else ""
+            first = one.text if i == 0 else ""
             table.add_row(first, *row, coloured, beside, end_section=i + 1 == len(rows))
     return table
 
@@ -44,7 +44,7 @@ def claims_page(reached: Sequence[Reached], how: str) -> str:
     for one in reached:
         for i, (*row, verdict, beside) in enumerate(_rows(one)):
             shown = "**missed**" if verdict == "missed" else verdict
-            cells = (one.claim.text if i == 0 else "", *row, shown, beside)
+            cells = (one.text if i == 0 else "", *row, shown, beside)
             lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 

@@ -12,24 +12,30 @@ from ltp_switcher.daemon.config import LearnedSection, Value
 from ltp_switcher.daemon.learned import missing_weights
 from ltp_switcher.eval.batch import run_batch
 from ltp_switcher.eval.claims.claim import Claim, Figure, Results
-from ltp_switcher.eval.results import Job
+from ltp_switcher.eval.results import Job, Outcome
 from ltp_switcher.eval.schemes import resolve
 
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """What came of a claim. `missing` has the schemes that cannot run, and why."""
+    """What came of a claim. `missing` has the schemes that cannot run or did not, and why."""
 
     claim: Claim
     results: Results
     figures: tuple[Figure, ...]
     missing: Mapping[str, str]
+    quick: bool
+
+    @property
+    def text(self) -> str:
+        """What is claimed, and where less was run than that, what."""
+        return f"{self.claim.text} (quick: {self.claim.quick})" if self.quick else self.claim.text
 
     def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""
         return {
             "claim": self.claim.name,
-            "text": self.claim.text,
+            "text": self.text,
             "figures": [figure.to_dict() for figure in self.figures],
             "not_available": dict(self.missing),
         }
@@ -65,11 +71,33 @@ def run_claims(
     outcome_of = {outcome.job: outcome for outcome in outcomes}
     reached = []
     for claim in claims:
-        plan = plans[claim.name]
-        results = Results({at: [outcome_of[job] for job in row] for at, row in plan.items()})
-        figures = tuple(claim.judge(results)) if plan else ()
-        reached.append(Reached(claim, results, figures, missing[claim.name]))
+        ran = {at: [outcome_of[job] for job in row] for at, row in plans[claim.name].items()}
+        unfit = missing[claim.name]
+        for (path, scheme), row in ran.items():
+            reason = next((told for outcome in row if (told := _did_not_run(outcome))), None)
+            if reason is not None:
+                unfit.setdefault(scheme, f"{path}: {reason}")
+        fit = [scheme for scheme in claim.schemes if scheme not in unfit]
+        results = Results({at: row for at, row in ran.items() if fit and at[1] not in unfit})
+        figures = tuple(claim.judge(results)) if fit else ()
+        reached.append(Reached(claim, results, figures, unfit, quick))
     return reached
+
+
+def _did_not_run(outcome: Outcome) -> str | None:
+    """Why a run shows something else than the learned arms that its flows name, if it does."""
+    for flow, seen in zip(outcome.job.scenario.flows, outcome.summary.flows, strict=True):
+        scheme = resolve(flow.scheme)
+        if scheme.policy != "keep" or scheme.arm is None:
+            continue
+        others = {arm: share for arm, share in seen.arm_share.items() if arm != scheme.arm}
+        if others:
+            told = ", ".join(f"{share:.1%} under {arm}" for arm, share in others.items())
+            return f"seed {outcome.job.seed}: {told}"
+        guest = outcome.guest()
+        if guest["fallbacks"] or not guest["learned"].get(scheme.arm, {}).get("controls"):
+            return f"seed {outcome.job.seed}: {guest['fallbacks']} fallbacks, or no control was sent"
+    return None
 
 
 def _missing(claim: Claim) -> dict[str, str]:

@@ -13,7 +13,7 @@ from ltp_switcher.eval.claims.paths import bundled
 
 def _judge(results: Results) -> Iterator[Figure]:
     for what, measure, target in (
-        ("mean RTT / cubic's", rtt_ms, Target(high=1.0)),
+        ("mean RTT / cubic's", rtt_ms, Target(below=1.0)),
         ("goodput / cubic's", goodput_mbps, Target(low=0.97)),
     ):
         cubic = results.mean(measure, "one-flow", "cubic")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ltp_switcher.eval.claims.claim import Claim, Figure, Paths, Results, Target
-from ltp_switcher.eval.claims.measures import utilisation
+from ltp_switcher.eval.claims.measures import over, utilisation
 from ltp_switcher.eval.claims.paths import bundled
 from ltp_switcher.eval.results import Outcome
 
@@ -17,8 +17,7 @@ _JUDGED_AT: Final = "interval_ms 200"
 
 def generator_interval_s(outcome: Outcome) -> float:
     """Mean time between two runs of the policy generator: each sends a control."""
-    controls = outcome.guest()["learned"]["spine"]["controls"]
-    return outcome.job.scenario.duration_s / max(int(controls), 1)
+    return over(outcome.job.scenario.duration_s, int(outcome.guest()["learned"]["spine"]["controls"]))
 
 
 def _paths(quick: bool) -> Paths:
@@ -46,5 +45,6 @@ CLAIM: Final = Claim(
     judge=_judge,
     # They have no such interval.
     baselines=(),
+    quick="one seed, three intervals",
     sweep=("utilisation", utilisation),
 )

@@ -92,7 +92,8 @@ def base_layer(kernel: Kernel) -> Path:
         entries["lab/bin/lab"] = cpio.regular(agent, executable=True)
         return entries | module_entries(kernel)
 
-    return layer(f"base-{kernel.series}", [*versions, *texts, kernel.release, digest(agent)], build)
+    image = kernel.vmlinux.parent.name
+    return layer(f"base-{kernel.series}", [*versions, *texts, image, digest(agent)], build)
 
 
 def compiled(source: Path) -> Path:
@@ -115,8 +116,10 @@ def compiled(source: Path) -> Path:
     return program
 
 
-def digest(path: Path) -> str:
-    """Return the SHA-256 of a file's content, in hexadecimal."""
+def digest(path: Path | bytes) -> str:
+    """Return the SHA-256 of a file's content, or of bytes, in hexadecimal."""
+    if isinstance(path, bytes):
+        return hashlib.sha256(path).hexdigest()
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

@@ -14,6 +14,7 @@ import contextlib
 import fcntl
 import os
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,14 +25,31 @@ def own_processor() -> Iterator[int]:
     allowed = sorted(os.sched_getaffinity(0))
     for number in allowed:
         # Of the whole machine, for labs of several checkouts share its processors.
-        with (Path(tempfile.gettempdir()) / f"ltp-lab-processor-{number}").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                continue
+        path = Path(tempfile.gettempdir()) / f"ltp-lab-processor-{number}"
+        try:
+            lock = _opened(path)
+        except PermissionError:
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(lock)
+            continue
+        try:
             yield number
-            return
-    yield allowed[os.getpid() % len(allowed)]
+        finally:
+            os.close(lock)
+        return
+    # More labs than processors: threads of one process are to be spread, too.
+    yield allowed[threading.get_native_id() % len(allowed)]
+
+
+def _opened(path: Path) -> int:
+    """Open a file for its lock, which takes no more than reading it: it may be another user's."""
+    with contextlib.suppress(FileExistsError):
+        # Not O_CREAT alone: under /tmp the kernel refuses that for another user's file.
+        return os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o644)
+    return os.open(path, os.O_RDONLY)
 
 
 def settle(pid: int, processor: int) -> None:

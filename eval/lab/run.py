@@ -34,7 +34,7 @@ from ltp_switcher.eval.lab.script import (
 )
 from ltp_switcher.eval.live import Sample
 from ltp_switcher.eval.paths import REPOSITORY
-from ltp_switcher.eval.scenario import Scenario
+from ltp_switcher.eval.scenario import PACKET_BYTES, Scenario
 from ltp_switcher.eval.series import BIN_S, COLUMNS
 
 _LIVE_S: Final = 0.5
@@ -115,21 +115,10 @@ def boot_scenario(
         ConfigError: the scenario's trace is not there.
         LabError: the guest failed, or its kernel complained.
     """
-    overlay: dict[str, Path | bytes] = {
-        "lab/link.ko": link_module(kernels.kernel(kernel)),
-        "lab/schedule": encode(scenario, link_trace(scenario), seed),
-        "lab/flows": flow_table(scenario, seed),
-        "lab/bin/traffic": compiled(GUEST / "traffic"),
-        "lab/network": GUEST / "network",
-    }
-    if needs(scenario, "fixed"):
-        overlay["lab/fixed.ko"] = link_module(kernels.kernel(kernel), "labfixed")
-    if daemon is not None:
-        overlay[DAEMON_CONFIG] = daemon_config(daemon, scenario, seed)
     result = boot(
         kernel=kernel,
         script=script(scenario, daemon),
-        overlay=overlay,
+        overlay=_overlay(scenario, daemon, seed=seed, kernel=kernel),
         collect=collect,
         python="service" if asks_network(scenario) else daemon is not None,
         seed=seed,
@@ -147,27 +136,47 @@ def boot_scenario(
     return result
 
 
-def run_fingerprint(scenario: Scenario, *, kernel: str) -> str:
-    """Return a hash of the lab as `scenario` would use it, the scenario's own content and seed apart.
+def _overlay(
+    scenario: Scenario, daemon: GuestDaemon | None, *, seed: int, kernel: str
+) -> dict[str, Path | bytes]:
+    """What is particular of a run in its guest, by guest path."""
+    chosen = kernels.kernel(kernel)
+    overlay: dict[str, Path | bytes] = {
+        "lab/link.ko": link_module(chosen),
+        "lab/schedule": encode(scenario, link_trace(scenario), seed),
+        "lab/flows": flow_table(scenario, seed),
+        "lab/bin/traffic": compiled(GUEST / "traffic"),
+        "lab/network": GUEST / "network",
+    }
+    if needs(scenario, "fixed"):
+        overlay["lab/fixed.ko"] = link_module(chosen, "labfixed")
+    if daemon is not None:
+        overlay[DAEMON_CONFIG] = daemon_config(daemon, scenario, seed)
+    return overlay
 
-    It covers kernel, userland, our programs and modules, the guest's Python and the package where
-    the scenario needs them, and QEMU with its options.
+
+def run_fingerprint(scenario: Scenario, *, seed: int, kernel: str) -> str:
+    """Return a hash of all that a run and its raw results depend on.
+
+    Of what the guest gets it covers the bytes themselves, so nothing that makes them can be forgotten:
+    kernel, userland, our programs and modules, the link's schedule, the daemon's configuration, and
+    Python with the package where the scenario needs them. And QEMU with its options.
 
     Raises:
+        ConfigError: the scenario asks for what cannot be run.
         LabError: a part of the lab cannot be had.
         InvalidValueError: the lab has no such kernel.
     """
     chosen = kernels.kernel(kernel)
     daemon = daemon_of(scenario)
     parts = [
-        chosen.release, base_layer(chosen).name, compiled(GUEST / "traffic").name,
-        digest(link_module(chosen)), digest(GUEST / "network"), *qemu.MACHINE, qemu.COMMAND_LINE,
-        qemu.version(),
-        script(scenario, daemon), str(_memory_mb(scenario)),
-        *(digest(Path(__file__).with_name(name)) for name in ("run.py", "script.py")),
+        scenario.canonical(), str(seed), chosen.vmlinux.parent.name, base_layer(chosen).name,
+        *qemu.MACHINE, qemu.COMMAND_LINE, qemu.version(), script(scenario, daemon), str(_memory_mb(scenario)),
+        # These say how the raw results are read out of the guest's.
+        *(digest(Path(__file__).with_name(name)) for name in ("run.py", "schedule.py")),
     ]  # fmt: skip
-    if needs(scenario, "fixed"):
-        parts.append(digest(link_module(chosen, "labfixed")))
+    for path, content in _overlay(scenario, daemon, seed=seed, kernel=kernel).items():
+        parts += [path, digest(content)]
     if needs(scenario, "mutant"):
         parts.append(digest(mutant_module(chosen, REPOSITORY)))
     if daemon:
@@ -178,8 +187,9 @@ def run_fingerprint(scenario: Scenario, *, kernel: str) -> str:
 def _memory_mb(scenario: Scenario) -> int:
     """Return the guest's memory: room for what may be in flight twice over, and the system."""
     rtt_s = max([s.rtt_ms for s in scenario.link.states()] + [f.rtt_ms or 0.0 for f in scenario.flows]) / 1e3
-    rate_bps = max((state.rate_mbps or 100.0) for state in scenario.link.states()) * 1e6
-    in_flight_mb = rate_bps / 8 * rtt_s * (1.0 + scenario.link.buffer_bdp) / 1e6
+    rate_mbps = max((state.rate_mbps or 100.0) for state in scenario.link.states())
+    queue_bytes = scenario.link.buffer_packets(rate_mbps) * PACKET_BYTES
+    in_flight_mb = rate_mbps / 8 * rtt_s + queue_bytes / 1e6
     return min(4096, 512 * math.ceil((768 + 4 * in_flight_mb) / 512))
 
 
@@ -276,6 +286,7 @@ def _guest_json(totals: dict[str, Any], status: dict[str, Any]) -> bytes:
         "busy_instructions": totals["busy_ns"],
         "idle_ns": totals["idle_ns"],
         "daemon_instructions": totals["process_ns"],
+        "fallbacks": status.get("fallbacks", 0),
         "learned": status.get("learned", {}),
     }
     return (json.dumps(guest, indent=1) + "\n").encode()

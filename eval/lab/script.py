@@ -24,7 +24,11 @@ PAYLOAD_BYTES: Final = 1448
 _START_AGENT: Final = f"""PYTHONHASHSEED=0 PYTHONDONTWRITEBYTECODE=1 \\
 	python3 -m ltp_switcher.api.network_agent.main --node lablink:/dev/lablink \\
 	--listen {NETWORK_AGENT} >/run/lab/agent.log 2>&1 &
-until grep -q 'network knowledge on' /run/lab/agent.log; do sleep 0.05; done"""
+agent=$!
+until grep -q 'network knowledge on' /run/lab/agent.log; do
+	kill -0 $agent || {{ cat /run/lab/agent.log; exit 1; }}
+	sleep 0.05
+done"""
 _TELL: Final = f"python3 -m ltp_switcher.daemon.cli status --json >{STATUS}"
 
 

@@ -101,10 +101,14 @@ def read(
 
 
 def revision() -> str:
-    """The repository's commit, which an artifact's metadata names; "unknown" outside of one."""
-    done = subprocess.run(
-        ["git", "-C", str(Path(__file__).resolve().parent), "rev-parse", "HEAD"],
-        capture_output=True,
-        text=True,
-    )
+    """The repository's commit, which an artifact names; "unknown" outside of one.
+
+    It ends in "-dirty" where a file of the commit has been changed since.
+    """
+    folder = str(Path(__file__).resolve().parent)
+    command = ["git", "-C", folder, "describe", "--always", "--exclude=*", "--dirty", "--abbrev=40"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True)
+    except OSError:
+        return "unknown"
     return done.stdout.strip() or "unknown"

@@ -15,13 +15,14 @@ import pytest
 from rich.console import Console
 
 from ltp_switcher.eval import cli
-from ltp_switcher.eval.claims import runner
+from ltp_switcher.eval.claims import measures, runner
 from ltp_switcher.eval.claims.claim import Claim, Figure, Results, Target
 from ltp_switcher.eval.claims.paths import bundled, swept
 from ltp_switcher.eval.claims.report import claims_table, draw_sweep
 from ltp_switcher.eval.claims.runner import Reached, run_claims
 from ltp_switcher.eval.claims.table import CLAIMS
 from ltp_switcher.eval.results import Job, Outcome
+from ltp_switcher.eval.schemes import LEARNED_ARMS, resolve
 
 FLOW = {"throughput_mbps": 50.0, "rtt_mean_ms": 36.0, "base_rtt_ms": 30.0}
 
@@ -29,20 +30,26 @@ FLOW = {"throughput_mbps": 50.0, "rtt_mean_ms": 36.0, "base_rtt_ms": 30.0}
 def outcome(job: Job) -> Outcome:
     """A finished run in which the second flow gets half, and learned arms do as well as they must."""
     flows = [
-        SimpleNamespace(**{**FLOW, "throughput_mbps": 50.0 / (i + 1)}) for i in range(len(job.scenario.flows))
+        SimpleNamespace(
+            **{**FLOW, "throughput_mbps": 50.0 / (i + 1)},
+            arm_share={resolve(flow.scheme).arm or "cubic": 1.0},
+        )
+        for i, flow in enumerate(job.scenario.flows)
     ]
     good = job.scheme not in ("cubic", "bbr", "vegas")
     totals = [SimpleNamespace(delivered_pkts=10_000, lost_pkts=10)] * len(flows)
     summary = SimpleNamespace(utilisation=0.95 if good else 0.1, jain=0.97, flows=flows)
     bins = np.full(40, 1.0)
     counted = {
+        "goodput_mbps": 10 * bins,
         "delivered_pkts": 400 * bins,
         "lost_pkts": 0 * bins,
         "rtt_ms": 36 * bins,
         "queue_pkts": 50 * bins,
     }
     series = [SimpleNamespace(t_s=bins.cumsum() / 10, capacity_mbps=100 * bins, **counted)] * len(flows)
-    guest = {"busy_instructions": 6e9 if good else 5e9, "learned": {"spine": {"controls": 20}}}
+    arms = {name: {"controls": 20} for name in LEARNED_ARMS}
+    guest = {"busy_instructions": 6e9 if good else 5e9, "fallbacks": 0, "learned": arms}
     told = {"guest": lambda: guest, "totals": lambda: totals, "series": lambda: series}
     return cast(Outcome, SimpleNamespace(job=job, summary=summary, **told))
 
@@ -77,6 +84,8 @@ def test_a_target_is_met_at_its_ends_and_never_by_nothing() -> None:
     assert Target(low=0.92).met(0.92)
     assert not Target(0.5, 2.0).met(float("nan"))
     assert [str(Target(low=0.92)), str(Target(high=3)), str(Target(0.5, 2))] == ["≥ 0.92", "≤ 3", "0.5 to 2"]
+    less = Target(below=1.0)
+    assert (less.met(0.999), less.met(1.0), less.met(float("nan")), str(less)) == (True, False, False, "< 1")
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=[claim.name for claim in CLAIMS])
@@ -144,7 +153,8 @@ def test_the_command_writes_what_it_prints(
     first: Mapping[str, object] = printed[0]["figures"][0]
     assert first == {"scheme": "ltp", "what": "utilisation", "value": 0.95, "target": "≥ 0.92", "met": True}
     page = (out / "claims.md").read_text()
-    assert "`ltp-eval claims --quick`, Linux 6.1, revision " in page
+    assert "`ltp-eval claims ltp-one-flow spine-interval --quick`, Linux 6.1, revision " in page
+    assert "| LTP, one flow, 100 Mbit/s, 30 ms, 1 BDP (quick: one seed) |" in page
     assert "| ltp | utilisation | ≥ 0.92 | 0.95 | met |" in page
     assert (out / "spine-interval.png").is_file()
     assert cli.main(["claims", "ltp-one-flo"]) == 1
@@ -154,3 +164,66 @@ def test_the_command_writes_what_it_prints(
 def test_figures_without_a_target_say_so() -> None:
     assert Figure("cubic", "Jain", 0.5).to_dict()["met"] is None
     assert Results({}).paths == ()
+
+
+def spoilt(job: Job, **changes: object) -> Outcome:
+    """`outcome`, but for what the guest or the first flow tells."""
+    told = outcome(job)
+    guest = {**told.guest(), **{key: value for key, value in changes.items() if key != "arm_share"}}
+    flows = [SimpleNamespace(**{**vars(flow), **changes}) for flow in told.summary.flows]
+    summary = SimpleNamespace(**{**vars(told.summary), "flows": flows})
+    return cast(Outcome, SimpleNamespace(**{**vars(told), "summary": summary, "guest": lambda: guest}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"arm_share": {"ltp": 0.9, "cubic": 0.1}}, "10.0% under cubic"),
+        ({"fallbacks": 2}, "2 fallbacks"),
+        ({"learned": {"ltp": {"controls": 0}}}, "no control was sent"),
+    ],
+)
+def test_a_run_of_another_arm_than_its_name_is_not_judged(
+    changes: dict[str, object], reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To fall back to Cubic is the easiest way to be as fair as Cubic."""
+
+    def run_batch(jobs: list[Job], *_: object, **__: object) -> list[Outcome]:
+        return [spoilt(job, **changes) if job.scheme == "ltp" else outcome(job) for job in jobs]
+
+    monkeypatch.setattr(runner, "run_batch", run_batch)
+    monkeypatch.setattr(runner, "missing_weights", lambda *_: None)
+    (reached,) = reach(next(claim for claim in CLAIMS if claim.name == "friendliness"))
+    assert reason in reached.missing["ltp"]
+    judged = {figure.scheme for figure in reached.figures if figure.target is not None}
+    assert judged == {"jury", "spine", "owl"}
+
+
+def shares(*flows: tuple[float, float, list[float]]) -> Outcome:
+    """A run of flows from, to, and with a goodput in each second."""
+    series, lives = [], []
+    for start_s, stop_s, by_second in flows:
+        goodput_mbps = np.repeat(by_second, 10)
+        t_s = start_s + np.arange(goodput_mbps.size) / 10
+        series.append(SimpleNamespace(t_s=t_s, goodput_mbps=goodput_mbps))
+        lives.append(SimpleNamespace(start_s=start_s, stop_s=stop_s))
+    scenario = SimpleNamespace(flows=lives, duration_s=max(life.stop_s for life in lives))
+    return cast(Outcome, SimpleNamespace(job=SimpleNamespace(scenario=scenario), series=lambda: series))
+
+
+def test_who_takes_turns_is_not_fair_by_the_second() -> None:
+    turns = shares((0.0, 4.0, [9.0, 1.0, 9.0, 1.0]), (0.0, 4.0, [1.0, 9.0, 1.0, 9.0]))
+    assert measures.jain_by_second(turns) == pytest.approx(100.0 / 164.0)
+    alone_first = shares((0.0, 4.0, [9.0, 9.0, 5.0, 5.0]), (2.0, 4.0, [5.0, 5.0]))
+    assert measures.jain_by_second(alone_first) == pytest.approx(1.0)
+    stalled = shares((0.0, 1.0, [0.0]), (0.0, 1.0, [0.0]))
+    assert measures.jain_by_second(stalled) == pytest.approx(0.5)
+    assert np.isnan(measures.jain_by_second(shares((0.0, 1.0, [5.0]))))
+
+
+def test_a_figure_over_nothing_meets_no_target() -> None:
+    assert np.isnan(measures.over(5.0, 0.0))
+    assert measures.over(5.0, 2.0) == 2.5
+    idle = SimpleNamespace(throughput_mbps=0.0)
+    summary = SimpleNamespace(jain=1.0, flows=[idle, idle])
+    assert np.isnan(measures.jain(cast(Outcome, SimpleNamespace(summary=summary))))

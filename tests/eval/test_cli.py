@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from raw import raw_files
 from ltp_switcher.errors import LabError
 from ltp_switcher.eval import cli, results
 from ltp_switcher.eval.live import Sample
+from ltp_switcher.eval.paths import SCENARIOS
 from ltp_switcher.eval.scenario import Scenario
 
 
@@ -37,7 +39,11 @@ def made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, str
 
     monkeypatch.setenv("LTP_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(results, "run_scenario", run_scenario)
-    monkeypatch.setattr(results, "run_fingerprint", lambda scenario, *, kernel: kernel)
+
+    def run_fingerprint(scenario: Scenario, *, seed: int, kernel: str) -> str:
+        return hashlib.sha256(f"{scenario.canonical()} {seed} {kernel}".encode()).hexdigest()
+
+    monkeypatch.setattr(results, "run_fingerprint", run_fingerprint)
     return runs
 
 
@@ -91,6 +97,31 @@ def test_compare_runs_the_product_and_the_flows_alone(
     assert len((out / "compare.csv").read_text().splitlines()) == 1 + 3 * (2 * 1 + 2 * 2)
     assert (out / "throughput-delay.png").stat().st_size > 10_000
     assert (out / "reward.png").stat().st_size > 5_000
+
+
+def test_two_scenarios_of_one_name_are_not_thrown_together(
+    made: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (SCENARIOS / "smoke.toml").read_text()
+    other = tmp_path / "other.toml"
+    other.write_text(text.replace("rtt_ms = ", "rtt_ms = 1"))
+    out = ["--out", str(tmp_path / "out"), "--schemes", "cubic"]
+    assert cli.main(["compare", "smoke", str(other), *out]) == 1
+    assert "'smoke' is not valid; allowed: scenarios whose `name` differs" in capsys.readouterr().err
+    assert cli.main(["compare", "smoke", "smoke", *out]) == 0
+    assert made == [("smoke", "cubic", 1)]
+
+
+def test_a_scenarios_name_is_no_markup(
+    made: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "odd.toml"
+    file.write_text((SCENARIOS / "smoke.toml").read_text().replace('"smoke"', '"to [/uplink] [bold]"'))
+    out = ["--out", str(tmp_path / "out")]
+    assert cli.main(["run", str(file), "--scheme", "cubic", *out]) == 0
+    assert "to [/uplink] [bold], seed 1" in capsys.readouterr().out
+    assert cli.main(["compare", str(file), "--schemes", "cubic", *out]) == 0
+    assert "to [/uplink] [bold]" in capsys.readouterr().out
 
 
 def test_demo_writes_picture_and_report(
@@ -155,6 +186,7 @@ def test_list_names_everything(capsys: pytest.CaptureFixture[str]) -> None:
         (["run", "nothing", "--out", "o"], ["scenario", "nothing", "demo"]),
         (["run", "smoke", "--scheme", "bpftune", "--out", "o"], ["bpftune", "not available yet"]),
         (["compare", "smoke", "--schemes", "bbr,cubik"], ["--schemes", "cubik", "cubic"]),
+        (["run", "smoke", "--every-flow", "--out", "o"], ["--every-flow", "--scheme"]),
         (["run", "smoke", "--out", "/proc/nothing/here"], ["/proc/nothing"]),
     ],
 )

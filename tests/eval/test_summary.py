@@ -4,14 +4,18 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
+import numpy as np
 import pytest
 from raw import raw_files
 
 from ltp_switcher.errors import ArtifactError
-from ltp_switcher.eval.compare import fold
+from ltp_switcher.eval.compare import fold, harm
 from ltp_switcher.eval.paths import SCENARIOS
-from ltp_switcher.eval.scenario import Scenario, load_scenario
+from ltp_switcher.eval.results import Job, Outcome
+from ltp_switcher.eval.scenario import Scenario, load_scenario, parse_scenario
 from ltp_switcher.eval.series import read_series
 from ltp_switcher.eval.summary import Summary, read_totals, summarise
 
@@ -129,3 +133,23 @@ def test_fold_groups_over_seeds() -> None:
     assert bbr.rtt_mean_ms.sd > 0
     assert fold(runs[:1])[0].rtt_mean_ms.sd == 0.0
     assert vegas.reward.mean < bbr.reward.mean
+
+
+def test_harm_is_of_the_time_in_which_a_flow_has_company() -> None:
+    """A flow that comes after two thirds of the other's life and takes nearly all, harms it by 0.9."""
+    scenario = parse_scenario(
+        {
+            "name": "late", "duration_s": 6.0, "link": {"rate_mbps": 10.0, "rtt_ms": 20.0},
+            "flow": [{"scheme": "bbr", "start_s": 4.0}, {"scheme": "cubic"}],
+        }
+    )  # fmt: skip
+    files = raw_files(scenario)
+    came, stayed = read_series(files["timeseries.csv"].decode())
+    alone = replace(stayed, goodput_mbps=np.full(60, 8.0), rtt_ms=np.full(60, 20.0))
+    late = alone.t_s >= 4.0 - 1e-9
+    starved = replace(alone, goodput_mbps=np.where(late, 0.8, 8.0), rtt_ms=np.where(late, 80.0, 20.0))
+    job = Job(scenario)
+    shared = cast(Outcome, SimpleNamespace(job=job, series=lambda: [came, starved]))
+    solo = cast(Outcome, SimpleNamespace(job=Job(scenario.alone(1)), series=lambda: [alone]))
+    assert harm(shared, [solo]) == pytest.approx((0.9, 0.75))
+    assert harm(solo, []) is None

@@ -7,7 +7,7 @@ import pytest
 
 from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.scenario import MODEL_TRACE
-from ltp_switcher.eval.traces import locate_trace, trace_digest
+from ltp_switcher.eval.traces import locate_trace
 
 
 @pytest.fixture
@@ -21,7 +21,6 @@ def traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_trace_is_found_by_name_and_by_path(traces: Path) -> None:
     file = traces / "Some-LTE.down"
     assert locate_trace("Some-LTE.down") == locate_trace(str(file)) == file
-    assert len(trace_digest("Some-LTE.down")) == 64
 
 
 def test_a_misspelt_name_is_an_error_with_a_hint(traces: Path) -> None:
@@ -35,4 +34,3 @@ def test_the_model_stands_in_where_there_are_no_traces(traces: Path, monkeypatch
     assert locate_trace(MODEL_TRACE) is None
     monkeypatch.setenv("LTP_TRACES", str(traces / "gone"))
     assert locate_trace("Some-LTE.down") is None
-    assert trace_digest("Some-LTE.down") == trace_digest(None) == ""

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from ltp_switcher.errors import InvalidValueError, LabError
-from ltp_switcher.eval.lab import boot, run_fingerprint, run_scenario
+from ltp_switcher.eval import schemes
+from ltp_switcher.eval.lab import boot, run_fingerprint, run_scenario, schedule
 from ltp_switcher.eval.live import Sample
 from ltp_switcher.eval.scenario import Flow, Link, LinkStep, Scenario
 from ltp_switcher.eval.series import read_series
@@ -129,8 +130,17 @@ def test_a_full_queue_passes_what_the_trace_offers(tmp_path: Path) -> None:
     assert np.all(series.delivered_pkts[busy] <= most[busy])
 
 
-def test_the_fingerprint_covers_what_a_run_depends_on() -> None:
-    base = run_fingerprint(STEPS, kernel="6.1")
-    assert base == run_fingerprint(STEPS, kernel="6.1")
-    assert base != run_fingerprint(STEPS, kernel="6.12")
-    assert base != run_fingerprint(STEPS.with_scheme("mutant:cubic"), kernel="6.1")
+def test_the_fingerprint_covers_what_a_run_depends_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    base = run_fingerprint(STEPS, seed=1, kernel="6.1")
+    assert base == run_fingerprint(STEPS, seed=1, kernel="6.1")
+    assert base != run_fingerprint(STEPS, seed=2, kernel="6.1")
+    assert base != run_fingerprint(STEPS, seed=1, kernel="6.12")
+    assert base != run_fingerprint(STEPS.with_scheme("mutant:cubic"), seed=1, kernel="6.1")
+    # Whatever code makes what the guest gets: the link's schedule, the daemon's configuration.
+    steered = STEPS.with_scheme("owl-loss")
+    owl_loss = run_fingerprint(steered, seed=1, kernel="6.1")
+    variants = {**schemes.VARIANTS, "owl-loss": ("owl", (("learned.owl_variant", "owl"),))}
+    monkeypatch.setattr(schemes, "VARIANTS", variants)
+    assert owl_loss != run_fingerprint(steered, seed=1, kernel="6.1")
+    monkeypatch.setattr(schedule, "queue_packets", lambda *_: 7)
+    assert base != run_fingerprint(STEPS, seed=1, kernel="6.1")
