@@ -16,6 +16,11 @@ from ltp_switcher.policies.arrays import Bools, Floats, Indices
 NOTHING: Final = 1e-6
 """Packets below which a fluid's share is rounding, not data."""
 
+UNFILLED: Final = 2.0
+"""A window is not filled that is this many times what is in flight, and"""
+SLACK_PKTS: Final = 4.0
+"""so much more: a kernel tells what is in flight before it answers the ACK, of two packets none."""
+
 
 @dataclass(frozen=True)
 class Echo:
@@ -70,6 +75,15 @@ class Interval:
     def delivered_pps(self) -> Floats:
         """Rate of acknowledged packets, a second."""
         return self.acked_pkts / self.length_s
+
+    def leaves_unused(self, window_pkts: Floats) -> Bools:
+        """Whether flows fill less than half of these windows, shape as the fields'.
+
+        Such a window is not to grow: nothing would be learned from it, and an idle sender's would grow for
+        ever (RFC 7661).
+        """
+        unused: Bools = window_pkts > UNFILLED * self.in_flight_pkts + SLACK_PKTS
+        return unused
 
     def rows(self, rows: Indices) -> Interval:
         """Those of some flows, of shape (n,)."""

@@ -270,6 +270,9 @@ class LearnedArms:
         if running.monitor.slots is not watched:
             # One of them stopped; it is to begin anew when it comes back.
             self._sorted = None
+        fresh, window_pkts = running.monitor.fresh
+        if fresh.size:
+            running.arm.begin(fresh, window_pkts)
         if not slots.size:
             return _NONE
         if running.heeds is not None:

@@ -79,8 +79,10 @@ class Monitor:
         """Number of the interval under way; the control that begins an interval bears its number."""
         self._seen: Floats = np.zeros((capacity, _WIDTH))
         self._heard_s: Floats = np.zeros(capacity)
-        # The interval with which a slot's echoes begin: its first under the arm that is whole.
-        self._whole: Floats = np.zeros(capacity)
+        # The interval with which what is told of a slot begins: its first under the arm that is whole.
+        self._first: Floats = np.zeros(capacity)
+        self.fresh: tuple[Ints, Floats] = (self.slots, np.zeros(0))
+        """The flows whose first interval begins where the last one ended, and their windows in packets."""
         # As of the last interval's end, packets of the flow's life: acknowledged or lost, acknowledged, sent.
         self._ended = [np.zeros(capacity) for _ in range(3)]
         self._rtt_s: Floats = np.zeros(capacity)
@@ -99,20 +101,25 @@ class Monitor:
     def grow(self, capacity: int) -> None:
         """Make room for more slots."""
         more = capacity - self.capacity
-        for name in ("_member", "_heard_s", "_whole", "_rtt_s", "_rtt_min_s"):
+        for name in ("_member", "_heard_s", "_first", "_rtt_s", "_rtt_min_s"):
             setattr(self, name, np.pad(getattr(self, name), (0, more)))
         self._seen = np.pad(self._seen, ((0, more), (0, 0)))
         self._ended = [np.pad(total, (0, more)) for total in self._ended]
 
     def begin(self, slots: Ints, records: RecordArray, now_ns: int) -> None:
-        """Watch flows from these records (`RECORD_DTYPE`, shape (n,)) on; what came before is not counted."""
-        if not self.slots.size:
+        """Watch flows from these records (`RECORD_DTYPE`, shape (n,)) on; what came before is not counted.
+
+        Where others are watched, their interval is under way: the new ones' first is the next. A part of
+        one over the length of a whole would be a rate that they never had.
+        """
+        others = self.slots.size > 0
+        if not others:
             self._closed_ns = now_ns
         seen = _read(records)
         seen[:, :_SUMMED] = 0.0
         self._seen[slots] = seen
         self._heard_s[slots] = now_ns * 1e-9
-        self._whole[slots] = self.interval + 1
+        self._first[slots] = self.interval + others
         delivered, resolved = seen[:, _DELIVERED], seen[:, _DELIVERED] + seen[:, _LOST]
         _put(self._ended, slots, (resolved, delivered, resolved + seen[:, _IN_FLIGHT]))
         self._rtt_s[slots] = records["srtt_us"] * 1e-6
@@ -135,7 +142,10 @@ class Monitor:
         self._heard_s[slots] = now_ns * 1e-9
 
     def close(self, now_ns: int) -> tuple[Ints, Interval]:
-        """End the interval; return the flows that are sending and what they measured, shape (n,)."""
+        """End the interval; return the flows that are sending and what they measured, shape (n,).
+
+        Flows that came while it was under way are left out, and are `fresh`.
+        """
         length_s = (now_ns - self._closed_ns) * 1e-9
         self._closed_ns = now_ns
         slots = self.slots
@@ -167,8 +177,10 @@ class Monitor:
             echo=echo,
             previous_echo=previous_echo,
         )
+        whole = self._first[slots] <= self.interval
         self.interval += 1
-        (rows,) = sending.nonzero()
+        (rows,) = (sending & whole).nonzero()
+        self.fresh = (slots[~whole], seen[_WINDOW, ~whole])
         if rows.size == slots.size:
             return slots, interval
         stopped = ~sending & (self._heard_s[slots] <= now_ns * 1e-9 - PAUSE_S)
@@ -188,7 +200,7 @@ class Monitor:
         )
         resolved = delivered + lost
         # Marks that an earlier daemon made may bear any number.
-        known = (acking_s > 0.0) & (number >= self._whole[slots]) & (number <= self.interval)
+        known = (acking_s > 0.0) & (number > self._first[slots]) & (number <= self.interval)
         values = np.full((4, *known.shape), np.nan)
         np.divide(
             (resolved, delivered, rtt_sum_s, lost),

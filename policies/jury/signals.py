@@ -42,11 +42,6 @@ LOSS_LIMIT: Final = 0.1
 of lost packets the rate shrinks as fast as it can."""
 LOSS_MEMORY: Final = 16.0
 """Echoes over which that share is averaged."""
-UNFILLED: Final = 2.0
-"""A window does not grow while it is this many times what is in flight: nothing would be learned from it,
-and an idle sender's would grow for ever (RFC 7661)."""
-SLACK_PKTS: Final = 4.0
-"""Beyond that: a kernel tells what is in flight before it answers the ACK, of two packets none."""
 WINDOW_LIMITS: Final = (2.0, 1e6)
 LONGEST_ECHO: Final = 512
 """Intervals after which what a flow tried is forgotten: 15 s."""
@@ -141,7 +136,7 @@ class JurySignals:
         self._silent_s[slots] = silent_s
         # A small window's packets come back in few intervals of a long round trip.
         held = silent_s > interval.rtt_s
-        held |= window_pkts > UNFILLED * interval.in_flight_pkts + SLACK_PKTS
+        held |= interval.leaves_unused(window_pkts)
         settling = self._guards.settles(slots, interval)
         free = ~(held | settling)
         action = np.where(settling, 0.0, np.minimum(wanted, 0.0))

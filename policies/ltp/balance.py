@@ -200,7 +200,7 @@ class BalanceFilter:
         return ranges_of(self._shown[:, slots])
 
     def _see(self, slots: Ints, last: Echo, before: Echo, elapsed_s: Floats, rtt_min_s: Floats) -> _Seen:
-        largest_pps = self._largest.update(slots, last.delivered_pps)
+        largest_pps = self._largest.update(slots, last)
         delay_s = last.rtt_s - rtt_min_s
         known = before.index >= 0
         weight = np.where(known, np.minimum(1.0, elapsed_s / MEAN_DELAY_S), 1.0)

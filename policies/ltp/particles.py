@@ -142,7 +142,7 @@ class ParticleFilter:
         before = Echo(*self._echo[:, at])
         last = echo.rows(rows)
         rtt_min_s = np.minimum(interval.rtt_min_s[rows], last.rtt_s)
-        seen = path_signals(last, before, rtt_min_s, self._largest.update(at, last.delivered_pps))
+        seen = path_signals(last, before, rtt_min_s, self._largest.update(at, last))
         delay_max_s = np.maximum(self._delay_max_s[at], seen.rtt_s)
         self._delay_max_s[at] = delay_max_s
         elapsed_s = (last.index - before.index) * self._interval_s

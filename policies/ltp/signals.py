@@ -101,20 +101,26 @@ class LargestThroughput:
     def __init__(self) -> None:
         self._smooth_pps: Floats = np.zeros(0)
         self._largest_pps: Floats = np.zeros(0)
+        self._heard_index: Floats = np.zeros(0)
 
     def resize(self, slots: int) -> None:
         """Make room for slots 0 to `slots` - 1."""
         more = max(0, slots - self._smooth_pps.size)
         self._smooth_pps = np.pad(self._smooth_pps, (0, more), constant_values=np.nan)
         self._largest_pps = np.pad(self._largest_pps, (0, more))
+        self._heard_index = np.pad(self._heard_index, (0, more), constant_values=-1.0)
 
     def begin(self, slots: Ints) -> None:
         """New flows live in these slots."""
         self._smooth_pps[slots] = np.nan
         self._largest_pps[slots] = 0.0
+        self._heard_index[slots] = -1.0
 
-    def update(self, slots: Ints, delivered_pps: Floats) -> Floats:
-        """Take in throughputs, shape (n,), NaN where there is none; return the largest, shape (n,)."""
+    def update(self, slots: Ints, echo: Echo) -> Floats:
+        """Take in the last echoes, each but once; return the largest throughput, shape (n,)."""
+        fresh = echo.index > self._heard_index[slots]
+        self._heard_index[slots] = np.maximum(self._heard_index[slots], echo.index)
+        delivered_pps = np.where(fresh, echo.delivered_pps, np.nan)
         before_pps = self._smooth_pps[slots]
         smooth_pps = before_pps + SMOOTHING * (delivered_pps - before_pps)
         unknown = np.isnan(smooth_pps)
@@ -181,8 +187,7 @@ class WindowSignals:
             # What the path just carried, without the queue that ended the slow start.
             carried_pkts = interval.delivered_pps[ends] * interval.rtt_min_s[ends]
             window_pkts[ends] = np.minimum(window_pkts[ends], carried_pkts)
-        # A window that the application does not fill tells nothing about the path (RFC 7661).
-        unused = interval.in_flight_pkts < 0.5 * window_pkts
+        unused = interval.leaves_unused(window_pkts)
         if np.count_nonzero(unused):
             change = np.where(unused, np.minimum(1.0, change), change)
         window_pkts = np.maximum(2.0, window_pkts * change)
@@ -233,7 +238,7 @@ class LtpSignals(WindowSignals):
 
     def observe(self, slots: Ints, interval: Interval) -> Float32s:
         """See `Signals`."""
-        largest = self._largest.update(slots, interval.echo.delivered_pps)
+        largest = self._largest.update(slots, interval.echo)
         seen = path_signals(interval.echo, interval.previous_echo, interval.rtt_min_s, largest)
         observation = np.array(
             (

@@ -140,7 +140,7 @@ class OwlSignals:
         """
         window = self.window_pkts[slots]
         resolved = interval.acked_pkts + interval.lost_pkts
-        held = (interval.in_flight_pkts < 0.5 * window) | (interval.lost_pkts > LOSS_MAX * resolved)
+        held = interval.leaves_unused(window) | (interval.lost_pkts > LOSS_MAX * resolved)
         change = ACTIONS[actions.argmax(axis=1)]
         change = np.where(self._slow_start[slots], interval.acked_pkts, change)
         change = np.where(held, np.minimum(change, 0.0), change)

@@ -276,6 +276,30 @@ def test_each_arm_decides_for_all_its_flows_in_one_batch_at_its_own_pace() -> No
     assert arms.batches[LTP].flows == 8
 
 
+@pytest.mark.parametrize("phase", [1, 2, 3])
+def test_a_flow_that_joins_others_is_judged_by_whole_intervals(phase: int) -> None:
+    """Part of an interval over the length of a whole would be a rate of a third, or of nothing."""
+    seen: list[dict[int, float]] = []
+
+    class Watching(Doubling):
+        def decide(self, slots: np.ndarray, interval: Interval) -> np.ndarray:
+            seen.append(dict(zip(slots.tolist(), interval.delivered_pps.tolist(), strict=True)))
+            return super().decide(slots, interval)
+
+    policy = Watching()
+    arms = LearnedArms(0.010, lambda _: policy)
+    slots = np.array([0, 1])
+    for step in range(16):
+        made = [record(1, arm=LTP, in_flight=20, snd_cwnd=20, total_delivered=4 * step)]
+        joined = LTP if step >= 3 + phase else 1
+        made.append(record(2, arm=joined, in_flight=20, snd_cwnd=30 + step, total_delivered=500 + 4 * step))
+        arms.step(slots, np.concatenate(made), step * 10 * MS_NS)
+    assert [set(batch) for batch in seen] == [{0}, {0}, {0, 1}, {0, 1}, {0, 1}]
+    assert all(rate == pytest.approx(400.0) for batch in seen for rate in batch.values())
+    # It begins with the window that it has when its first interval does.
+    assert policy.begun[-1] == ([1], [36.0])
+
+
 def test_flows_that_switch_close_or_fall_silent() -> None:
     policy = Doubling()
     arms = LearnedArms(0.010, lambda _: policy)
@@ -291,10 +315,10 @@ def test_flows_that_switch_close_or_fall_silent() -> None:
     assert policy.batches == [[0, 1], [1]]
     # Nothing was heard in this step, but data is in flight: the policy decides on.
     assert arms.step(slots[:0], record(1)[:0], 90 * MS_NS).size == 1
-    # Back under the arm, a flow begins anew; so do all after a pause of the daemon.
+    # Back under the arm, a flow begins anew, and with the interval after it; after a pause all do.
     step(120, LTP)
     step(1500, LTP)
-    assert [begun for begun, _ in policy.begun] == [[0, 1], [0], [0, 1]]
+    assert [begun for begun, _ in policy.begun] == [[0, 1], [0], [0], [0, 1]]
     arms.close(np.array([1]))
     step(1530, LTP, present=0)
     assert policy.batches[-1] == [0]

@@ -19,7 +19,13 @@ from ltp_switcher.policies.ltp import evaluate, held_out, links, variants
 from ltp_switcher.policies.ltp.particles import Ranges
 from ltp_switcher.policies.ltp.regions import FLOWS, REGIONS, ROSTER
 from ltp_switcher.policies.ltp.reward import Weights, performance_reward, probe_reward, unfairness
-from ltp_switcher.policies.ltp.signals import ALPHA, SLOW_START_GROWTH, LtpSignals, path_signals
+from ltp_switcher.policies.ltp.signals import (
+    ALPHA,
+    SLOW_START_GROWTH,
+    LargestThroughput,
+    LtpSignals,
+    path_signals,
+)
 from ltp_switcher.policies.ltp.task import RANGES, LtpTask, critics_see
 from ltp_switcher.policies.measurements import Echo, Interval
 from ltp_switcher.policies.simulator import Flows, Paths, Roster, Simulator
@@ -128,6 +134,28 @@ def test_a_window_that_is_not_used_does_not_grow() -> None:
     idle = interval(in_flight_pkts=one(10.0))
     assert made.control(SLOTS, idle, np.ones((1, 1), np.float32))[0, 0] == 100.0
     assert made.control(SLOTS, idle, -np.ones((1, 1), np.float32))[0, 0] < 100.0
+
+
+def test_a_window_of_two_packets_is_left_again() -> None:
+    """The kernel tells what is in flight at an ACK, before it answers it: of two packets none."""
+    made, up, window = signals(100.0), np.ones((1, 1), np.float32), 2.0
+    made.displace(SLOTS, one(window))
+    for _ in range(60):
+        seen = interval(window_pkts=one(window), in_flight_pkts=one(max(0.0, np.floor(window) - 2.0)))
+        window = float(made.control(SLOTS, seen, up)[0, 0])
+    assert window == pytest.approx(2.0 * (1.0 + ALPHA) ** 60)
+
+
+def test_an_echo_counts_once_for_the_largest_throughput() -> None:
+    """A flow that hears nothing new looks at its last echo again at every interval."""
+    largest = LargestThroughput()
+    largest.resize(1)
+    largest.begin(SLOTS)
+    largest.update(SLOTS, echo(1.0, 1000.0, 0.03, 0.0))
+    once = largest.update(SLOTS, echo(2.0, 1150.0, 0.03, 0.0))
+    assert once == pytest.approx(1037.5)
+    for _ in range(7):
+        assert largest.update(SLOTS, echo(2.0, 1150.0, 0.03, 0.0)) == once
 
 
 def test_the_kernels_window_counts_where_it_is_much_smaller() -> None:

@@ -102,6 +102,15 @@ def test_windows_move_by_the_action_within_half_and_double(action: int, window: 
     assert after == pytest.approx(np.clip(window + ACTIONS[action], max(2.0, window / 2), 2 * window))
 
 
+def test_a_window_of_two_packets_is_left_again() -> None:
+    """The kernel tells what is in flight at an ACK, before it answers it: of two packets none."""
+    made, window = signals(2.0), 2.0
+    for _ in range(20):
+        seen = replace(interval(), in_flight_pkts=np.array([max(0.0, window - 2.0)]))
+        window = float(made.control(ROW, seen, q_values(4))[0, 0])
+    assert window == 22.0
+
+
 def test_a_window_that_is_not_used_does_not_grow() -> None:
     owl = signals(200.0)
     assert owl.control(ROW, interval(), q_values(6))[0, 0] == 200.0
