@@ -120,6 +120,12 @@ class Aimd:
         self._slow_start = np.ones(shape, np.bool_)
         self._events = LossEvents(shape)
 
+    def settle(self, which: Bools, window_pkts: Floats) -> None:
+        """Let flows, shape (rows, E), go on from these windows without slow start."""
+        self._slow_start &= ~which
+        np.copyto(self.window, window_pkts, where=which)
+        np.divide(self.window, self._srtt_s, out=self.pace)
+
     def on_feedback(self, feedback: Feedback) -> None:
         """Apply Eq. 3 once per acknowledged packet and Eq. 4 once per loss event."""
         alpha_thr, alpha_lat, alpha_tol, alpha_loss = self.parameters

@@ -4,15 +4,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
+from ltp_switcher.policies.arm import Law
 from ltp_switcher.policies.arrays import Bools, Floats
 from ltp_switcher.policies.simulator.paths import Flows, Paths
 from ltp_switcher.policies.simulator.simulator import SimulatedInterval, Simulator
-from ltp_switcher.policies.simulator.tasks import Actions, Environment, SignalsTask, Transition
+from ltp_switcher.policies.simulator.tasks import (
+    START_BDP,
+    Actions,
+    Environment,
+    SignalsTask,
+    Transition,
+)
 from ltp_switcher.policies.spine.reward import PIT_STOP_PENALTY, rewards
 from ltp_switcher.policies.spine.signals import TRIGGERED, SpineSignals
+
+SETTLED_SHARE: Final = 0.5
+"""Of the flows in training that begin as one does that is switched to Spine in the midst of its life: without
+slow start. In slow start no sub-policy shows what it does, so the first would never be learned."""
 
 
 class SpineTask(SignalsTask):
@@ -27,6 +39,12 @@ class SpineTask(SignalsTask):
         """See `Task`."""
         super().begin(simulator, paths, flows)
         self._triggered = np.zeros((self.agents, paths.count), np.bool_)
+        if self._bounded and self.signals.law is Law.AIMD:
+            # A generator that follows from the episode alone, so that equal seeds start equally.
+            rng = np.random.default_rng(np.round(paths.rate_mbps[:4] * 1e6).astype(np.uint64))
+            low, high = np.log(START_BDP)
+            window_pkts = self.bdp_pkts * np.exp(rng.uniform(low, high, self._triggered.shape))
+            simulator.aimd.settle(rng.random(window_pkts.shape) < SETTLED_SHARE, window_pkts)
 
     def apply(self, actions: Actions) -> None:
         """See `Task`."""

@@ -19,7 +19,7 @@ from ltp_switcher.policies.spine.choice import friendliness, steadiness
 from ltp_switcher.policies.spine.hierarchical import layers
 from ltp_switcher.policies.spine.reward import DELAY_TOLERANCE, LOSS_WEIGHT, PIT_STOP_PENALTY
 from ltp_switcher.policies.spine.signals import SCALES, SpineSignals
-from ltp_switcher.policies.spine.task import MixedEpisodes, SpineTask
+from ltp_switcher.policies.spine.task import SETTLED_SHARE, MixedEpisodes, SpineTask
 from ltp_switcher.policies.training.command import Networks, parser, run
 from ltp_switcher.policies.training.hierarchical import HierarchicalActor, HierarchicalTd3
 from ltp_switcher.policies.training.loop import Schedule, evaluate
@@ -63,6 +63,7 @@ CONFIG: Final = Td3Config(
     target_rate=0.02,
     exploration=0.2,
     trace=0.8,
+    starts=True,
     random_frames=700,
     critics_first=1_000,
     action_weight=0.05,
@@ -158,6 +159,7 @@ class SpineTrainer:
             "loss_weight": LOSS_WEIGHT,
             "delay_tolerance": DELAY_TOLERANCE,
             "settle_after": SETTLE_AFTER,
+            "settled_share": SETTLED_SHARE if self._law is Law.AIMD else 0.0,
             "pit_stop_penalty": self._penalty,
         }
 

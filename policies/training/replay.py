@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +19,15 @@ class Sequences:
 
     Frame k holds what was seen at time k: `observations`, the `actions` and `rewards` of the step that led
     there. So transition k is observations[k], actions[k + 1], rewards[k + 1], observations[k + 1].
-    `states`, shape (batch, state_size), is the actor's before it saw frame 0.
+    `states`, shape (batch, state_size), is the actor's before it saw frame 0. Where `starts`, shape (batch,),
+    the burn-in is empty: the frame after it is a flow's first, and nothing is remembered there.
     """
 
     observations: Array
     actions: Array
     rewards: Array
     states: Array
+    starts: NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -43,11 +46,12 @@ class Replay:
 
     def __init__(self, capacity: int, steps: int, observation: int, action: int, state: int) -> None:
         frames = steps + 1
-        self._arrays = {
+        self._arrays: dict[str, NDArray[Any]] = {
             "observations": np.zeros((capacity, frames, observation), np.float32),
             "actions": np.zeros((capacity, frames, action), np.float32),
             "rewards": np.zeros((capacity, frames), np.float32),
             "states": np.zeros((capacity, state), np.float32),
+            "starts": np.zeros(capacity, np.bool_),
         }
         self._capacity = capacity
         self._next = 0
@@ -87,19 +91,29 @@ class Recorder:
 
     A sequence in which the slot's flow was not active throughout is left out, so none crosses a flow's
     start or an episode's.
+
+    Args:
+        replay: takes the sequences.
+        steps: transitions of a sequence, the burn-in's included.
+        stride: frames from one sequence's begin to the next one's.
+        burn_in: with more than 0, each flow's first frames make a sequence of their own, whose burn-in is
+            empty. Else a flow's first decisions were always burn-in, and never learned from.
     """
 
-    def __init__(self, replay: Replay, steps: int, stride: int) -> None:
+    def __init__(self, replay: Replay, steps: int, stride: int, burn_in: int = 0) -> None:
         self._replay = replay
         self._frames = steps + 1
         self._stride = stride
+        self._burn_in = burn_in
         self._kept: list[Frame] = []
         self._seen = 0
+        self._age: NDArray[np.int64] = np.zeros(0, np.int64)
 
     def begin(self) -> None:
         """A new episode: what was kept belongs to another one."""
         self._kept.clear()
         self._seen = 0
+        self._age = np.zeros(0, np.int64)
 
     def add(self, frame: Frame) -> None:
         """Add the next frame of all slots."""
@@ -107,15 +121,33 @@ class Recorder:
         self._seen += 1
         if len(self._kept) > self._frames:
             self._kept.pop(0)
+        if self._burn_in:
+            self._add_starts(frame)
         if len(self._kept) < self._frames or (self._seen - self._frames) % self._stride:
             return
         whole = np.flatnonzero(np.all([frame.active for frame in self._kept], axis=0))
         if whole.size:
-            self._replay.add(
-                Sequences(
-                    observations=np.stack([frame.observations[whole] for frame in self._kept], axis=1),
-                    actions=np.stack([frame.actions[whole] for frame in self._kept], axis=1),
-                    rewards=np.stack([frame.rewards[whole] for frame in self._kept], axis=1),
-                    states=self._kept[0].states[whole],
-                )
-            )
+            self._replay.add(_sequences(self._kept, whole))
+
+    def _add_starts(self, frame: Frame) -> None:
+        """The sequences of flows that have just as many frames as one has after its burn-in."""
+        before = self._age if self._age.size else np.zeros(frame.active.shape, np.int64)
+        self._age = np.where(frame.active, before + 1, 0)
+        learned = self._frames - self._burn_in
+        first = np.flatnonzero(self._age == learned)
+        if first.size:
+            kept = self._kept[-learned:]
+            nothing = Frame(*(np.zeros_like(getattr(frame, field.name)) for field in fields(Frame)))
+            made = _sequences([nothing] * self._burn_in + kept, first)
+            self._replay.add(replace(made, starts=np.ones(first.size, np.bool_)))
+
+
+def _sequences(frames: Sequence[Frame], slots: NDArray[np.intp]) -> Sequences:
+    """These slots' frames as sequences."""
+    return Sequences(
+        observations=np.stack([frame.observations[slots] for frame in frames], axis=1),
+        actions=np.stack([frame.actions[slots] for frame in frames], axis=1),
+        rewards=np.stack([frame.rewards[slots] for frame in frames], axis=1),
+        states=frames[0].states[slots],
+        starts=np.zeros(slots.size, np.bool_),
+    )

@@ -48,6 +48,8 @@ class Td3Config:
     steps: int = 1
     burn_in: int = 0
     stride: int = 1
+    starts: bool = False
+    """Learn from flows' first decisions, too, as sequences of their own without a burn-in."""
     replay: int = 100_000
     target_rate: float = 0.005
     policy_delay: int = 2
@@ -117,7 +119,7 @@ class Td3:
         self._action_size = action_size
         length = config.burn_in + config.steps
         self.replay = Replay(config.replay, length, observation_size, action_size, actor.state_size)
-        self._recorder = Recorder(self.replay, length, config.stride)
+        self._recorder = Recorder(self.replay, length, config.stride, config.burn_in if config.starts else 0)
         self._states = torch.zeros(0, 0)
         self._actions = np.zeros((0, 0), np.float32)
         self._noise = np.zeros((0, 0))
@@ -251,7 +253,7 @@ class Td3:
         burn_in, state = self.config.burn_in, batch.states
         if burn_in:
             with torch.no_grad():
-                state = actor(batch.observations[:, :burn_in], state)[1]
+                state = actor(batch.observations[:, :burn_in], state)[1] * batch.remembers
         return state
 
     def _features(self, critic: Critic, batch: Batch) -> Tensor:
@@ -262,6 +264,7 @@ class Td3:
         if burn_in:
             with torch.no_grad():
                 state = critic.features(observations[:, :burn_in], previous[:, :burn_in], state)[1]
+                state = state * batch.remembers
         return critic.features(observations[:, burn_in:], previous[:, burn_in:], state)[0]
 
     def _descend(self, optimiser: torch.optim.Optimizer, loss: Tensor, module: nn.Module) -> None:
@@ -307,3 +310,5 @@ class Batch:
         self.actions = torch.from_numpy(sequences.actions).to(device)
         self.rewards = torch.from_numpy(sequences.rewards).to(device)
         self.states = torch.from_numpy(sequences.states).to(device)
+        self.remembers = torch.from_numpy(~sequences.starts[:, None]).to(device)
+        """Shape (batch, 1): whether what the burn-in leaves counts."""

@@ -101,6 +101,23 @@ def test_a_sub_policy_reaches_its_own_cubic_flow_alone() -> None:
     np.testing.assert_allclose(cubic.c, [[0.01, 0.4, 0.01, 0.4], [0.4] * 4, [0.4] * 4])
 
 
+def test_half_of_the_flows_begin_in_the_midst_of_their_lives() -> None:
+    """A flow that is switched to Spine has a window, and no slow start in which no sub-policy would show."""
+    environment = make(Law.AIMD, 0.1)
+    seen = environment.reset(3)
+    task = environment.task
+    assert isinstance(task, SpineTask)
+    still = np.tile(np.array([-1.0, -1.0, 1.0, 1.0, 1.0], np.float32), (environment.slots, 1))
+    windows = [task.simulator.aimd.window.copy()]
+    while not seen.over:
+        seen = environment.step(still)
+        windows.append(task.simulator.aimd.window.copy())
+    grown = windows[-1] / windows[0]
+    settled = np.abs(windows[0] - 10.0) > 3.0
+    assert 0 < settled.sum() < settled.size
+    assert (grown[settled] < grown[~settled].min()).all()
+
+
 def test_the_seed_says_which_interval_plays() -> None:
     episodes = MixedEpisodes([make(Law.AIMD, 0.1), make(Law.AIMD, 0.3)])
     assert [len(play(episodes, seed, 5)) for seed in (2, 3, 4)] == [15, 5, 15]

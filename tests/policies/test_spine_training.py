@@ -138,6 +138,7 @@ def test_at_the_end_only_the_trigger_learns(settle_after: int) -> None:
             rng.uniform(-1.0, 1.0, (16, 4, 5)).astype(np.float32),
             rng.normal(size=(16, 4)).astype(np.float32),
             np.zeros((16, agent.actor.state_size), np.float32),
+            np.zeros(16, np.bool_),
         )
     )
     before = {name: weight.clone() for name, weight in agent.actor.named_parameters()}

@@ -22,8 +22,8 @@ from ltp_switcher.policies.training import curves  # noqa: E402
 from ltp_switcher.policies.training.dqn import Dqn, DqnConfig  # noqa: E402
 from ltp_switcher.policies.training.loop import Agent, Episodes, Row, Schedule, evaluate, train  # noqa: E402
 from ltp_switcher.policies.training.networks import Stack  # noqa: E402
-from ltp_switcher.policies.training.replay import Replay, Sequences  # noqa: E402
-from ltp_switcher.policies.training.td3 import Td3, Td3Config  # noqa: E402
+from ltp_switcher.policies.training.replay import Frame, Recorder, Replay, Sequences  # noqa: E402
+from ltp_switcher.policies.training.td3 import Batch, Td3, Td3Config  # noqa: E402
 
 SMALL = (Layer("dense", 32, "relu"), Layer("dense", 32, "relu"))
 
@@ -155,9 +155,43 @@ def test_stored_state_and_burn_in_give_back_the_actions_that_were_taken(cell: st
     np.testing.assert_allclose(unrolled[:, :-1], batch.actions[:, agent.config.burn_in + 1 :], atol=1e-6)
 
 
-def agent_batch(batch: Sequences) -> object:
-    from ltp_switcher.policies.training.td3 import Batch
+def test_a_flows_first_decisions_are_learned_from_where_that_is_asked_for() -> None:
+    """Two slots, of which the second's flow comes at frame 4; a burn-in of 2, and 3 frames after it."""
+    for burn_in in (0, 2):
+        replay = Replay(50, 4, 1, 1, 1)
+        recorder = Recorder(replay, 4, 5, burn_in)
+        recorder.begin()
+        for time in range(1, 13):
+            column = np.full((2, 1), float(time), np.float32)
+            here = np.array([True, time > 4])
+            recorder.add(Frame(column, column, column[:, 0], column, here))
+        kept = replay.dump()
+        found = [
+            (starts, row[:, 0].tolist())
+            for starts, row in zip(kept["starts"].tolist(), kept["observations"], strict=True)
+        ]
+        later = [(False, [1.0, 2.0, 3.0, 4.0, 5.0]), *[(False, [6.0, 7.0, 8.0, 9.0, 10.0])] * 2]
+        starts = [(True, [0.0, 0.0, 1.0, 2.0, 3.0]), (True, [0.0, 0.0, 5.0, 6.0, 7.0])]
+        assert sorted(found) == sorted(later + starts * (burn_in > 0))
 
+
+def test_nothing_is_remembered_where_a_flow_starts() -> None:
+    agent = recurrent(5)
+    frames = agent.config.burn_in + agent.config.steps + 1
+    rng = np.random.default_rng(0)
+    observations = rng.normal(size=(2, frames, 2)).astype(np.float32)
+    actions = rng.uniform(-1, 1, (2, frames, 1)).astype(np.float32)
+    states = rng.normal(size=(2, agent.actor.state_size)).astype(np.float32)
+    rewards, starts = np.zeros((2, frames), np.float32), np.array([True, False])
+    batch = Batch(Sequences(observations, actions, rewards, states, starts), torch.device("cpu"))
+    after = torch.from_numpy(observations[:, agent.config.burn_in :])
+    with torch.no_grad():
+        fresh = agent.actor(after, torch.zeros(2, agent.actor.state_size))[0]
+        same = torch.isclose(agent._actions_of(agent.actor, batch), fresh).all(dim=(1, 2))
+    assert same.tolist() == [True, False]
+
+
+def agent_batch(batch: Sequences) -> object:
     return Batch(batch, torch.device("cpu"))
 
 
@@ -172,6 +206,7 @@ def test_no_gradient_flows_into_the_burn_in() -> None:
             rng.uniform(-1, 1, (4, frames, 1)).astype(np.float32),
             rng.normal(size=(4, frames)).astype(np.float32),
             np.zeros((4, agent.actor.state_size), np.float32),
+            np.zeros(4, np.bool_),
         )
     )
     batch.observations.requires_grad_(True)
@@ -185,7 +220,7 @@ def test_replay_forgets_the_oldest() -> None:
     replay = Replay(5, 1, 1, 1, 0)
     for value in range(4):
         full = np.full((2, 2, 1), value, np.float32)
-        replay.add(Sequences(full, full, full[..., 0], np.zeros((2, 0), np.float32)))
+        replay.add(Sequences(full, full, full[..., 0], np.zeros((2, 0), np.float32), np.zeros(2, np.bool_)))
     seen = set(replay.sample(200, np.random.default_rng(0)).rewards.ravel().tolist())
     assert seen == {1.0, 2.0, 3.0}
 
