@@ -65,7 +65,8 @@ class Bottleneck:
     Args:
         flows: F.
         buffer_pkts: room of each queue, shape (E,).
-        history: ticks for which the curves are kept: more than the longest RTT with a full queue.
+        history: ticks for which the curves are kept: more than the longest RTT with a queue that is over its
+            buffer by `most_over`.
         rng: draws which packets are lost.
     """
 
@@ -166,6 +167,14 @@ class Bottleneck:
         fraction = position - whole
         index = self._offered_ring.index(whole, now, self._all)
         return self._offered_ring.between(index, fraction), self._dropped_ring.between(index, fraction)
+
+
+def most_over(flows: int) -> float:
+    """Packets by which a queue that flows share is over its buffer at most, but for one loss in 10^12.
+
+    What is too much of a flow stays in the queue until its next loss: a gap drawn from Exp(1).
+    """
+    return 2.0 * flows + 30.0
 
 
 def check_history(history: int, flows: int, environments: int) -> int | None:

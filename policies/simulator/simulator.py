@@ -20,7 +20,7 @@ import numpy as np
 from ltp_switcher.errors import InvalidValueError
 from ltp_switcher.policies.arrays import Bools, Floats, Ints
 from ltp_switcher.policies.measurements import NOTHING, Interval
-from ltp_switcher.policies.simulator.bottleneck import Bottleneck, check_history
+from ltp_switcher.policies.simulator.bottleneck import Bottleneck, check_history, most_over
 from ltp_switcher.policies.simulator.capacity import Capacity
 from ltp_switcher.policies.simulator.controllers import Aimd, Controller, Feedback, FixedRate, Window
 from ltp_switcher.policies.simulator.cubic import Cubic
@@ -151,7 +151,7 @@ class Simulator:
         rtt_ms = np.where(self._own_rtt, self._flows.rtt_ms, paths.rtt_ms).max(axis=0)
         if paths.steps is not None:
             rtt_ms = np.fmax(rtt_ms, np.nan_to_num(paths.steps.rtt_ms).max(axis=0))
-        queue_s = self._capacity.longest_queue_s(paths.buffer_pkts + 2.0 * self._flows.start_s.shape[0])
+        queue_s = self._capacity.longest_queue_s(paths.buffer_pkts + most_over(len(self._flows.start_s)))
         return float(np.max((rtt_ms + paths.jitter_ms) / 1e3 + queue_s)) + 2 * self._tick_s
 
     def _assign(self, roster: Roster) -> list[tuple[slice, Controller]]:
