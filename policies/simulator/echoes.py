@@ -101,8 +101,8 @@ class EchoTracker:
         (heard,) = (acked > NOTHING).nonzero()
         hit, index, resolved = hit[heard], index[heard], resolved[heard]
         acked, weighted, span_s = acked[heard], weighted[heard], span_s[heard]
-        # After a pause the time since the last echo says nothing about the rate.
-        gapless = (self._last[0, hit] == index - 1) & (span_s > 0.0)
+        # After a pause, and before the first echo, the time since the last one says nothing about the rate.
+        gapless = (index > 0) & (self._last[0, hit] == index - 1) & (span_s > 0.0)
         span_s = np.where(gapless, span_s, self._interval_s)
         self._before[:, hit] = self._last[:, hit]
         echo = (index, resolved / self._interval_s, acked / span_s, weighted / acked, 1.0 - acked / resolved)

@@ -232,6 +232,20 @@ def test_the_echo_tells_the_fate_of_what_an_interval_sent() -> None:
     assert seen.echo.loss[0, 0] == pytest.approx(0.0, abs=1e-9)
 
 
+def test_a_first_echo_does_not_count_the_round_trip_before_it() -> None:
+    # Both flows send what their link takes; the second one starts as the eleventh interval does.
+    starts = np.array([[0.0, 0.3]])
+    flows = Flows(starts, np.full((1, 2), np.inf), np.full((1, 2), np.nan))
+    flows.rate_mbps[:] = 10.0
+    simulator = Simulator(Paths.uniform(2, rate_mbps=10.0, rtt_ms=100.0), flows, Roster(fixed=1), seed=1)
+    first_pps = np.zeros(2)
+    for _ in range(20):
+        echo = simulator.step().echo
+        heard = (echo.index[0] >= 0) & (first_pps == 0.0)
+        first_pps[heard] = echo.delivered_pps[0, heard]
+    assert first_pps == pytest.approx([10e6 / 8 / 1500] * 2, rel=0.01)
+
+
 def test_steps_change_rate_rtt_and_loss_when_they_say() -> None:
     nan = np.nan
     links = Paths.uniform(2, rate_mbps=12.0, rtt_ms=40.0)
