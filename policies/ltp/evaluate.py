@@ -23,7 +23,6 @@ from rich.table import Table
 
 from ltp_switcher.commands import program, whole
 from ltp_switcher.policies.arm import Arm, NetworkArm
-from ltp_switcher.policies.arrays import Floats
 from ltp_switcher.policies.export import load
 from ltp_switcher.policies.ltp import WEIGHTS, estimation, held_out, links
 from ltp_switcher.policies.ltp.balance import BalanceFilter
@@ -31,10 +30,9 @@ from ltp_switcher.policies.ltp.ccmatic import BeliefSets
 from ltp_switcher.policies.ltp.particles import PARTICLES, ParticleFilter
 from ltp_switcher.policies.ltp.regions import REGIONS
 from ltp_switcher.policies.ltp.signals import INTERVAL_S, LtpSignals
-from ltp_switcher.policies.ltp.traces import Control, Trace, simulate
-from ltp_switcher.policies.measurements import Interval
+from ltp_switcher.policies.ltp.traces import Control, Trace, simulate, steered
 from ltp_switcher.policies.simulator.paths import PPS_PER_MBPS, Flows, Paths
-from ltp_switcher.policies.simulator.simulator import Roster, Simulator
+from ltp_switcher.policies.simulator.simulator import Roster
 
 _TRACE_LINKS: Final = 8
 _TRACE_S: Final = 30.0
@@ -64,14 +62,7 @@ def traces(weights: Path) -> dict[str, Trace]:
     shape = (2, _TRACE_LINKS)
     start_s = np.broadcast_to(np.array([[0.0], [_JOINS_S]]), shape).copy()
     flows = Flows(start_s, np.full(shape, np.inf), np.full(shape, np.nan))
-    arm = _arm(weights)
-    slots = np.arange(2 * _TRACE_LINKS)
-    arm.resize(len(slots))
-    arm.begin(slots, np.full(len(slots), 10.0))
-
-    def control(simulator: Simulator, seen: Interval) -> None:
-        wanted: Floats = arm.decide(slots, seen.flat(2))[:, 0].reshape(shape)
-        simulator.set_window(np.where(np.isnan(wanted), seen.window_pkts, wanted))
+    control = steered(_arm(weights), *shape)
 
     def record(roster: Roster, control: Control | None = None) -> Trace:
         return simulate(

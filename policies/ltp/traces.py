@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ltp_switcher.policies.arrays import Floats
+from ltp_switcher.policies.arm import Arm
+from ltp_switcher.policies.arrays import Bools, Floats
 from ltp_switcher.policies.measurements import Echo, Interval
+from ltp_switcher.policies.simulator.controllers import INITIAL_WINDOW
 from ltp_switcher.policies.simulator.paths import PPS_PER_MBPS, Flows, Paths
 from ltp_switcher.policies.simulator.simulator import Roster, Simulator
 
@@ -67,6 +69,25 @@ def simulate(
             delay_s[echo.index[at].astype(np.int64), at] = (echo.rtt_s - base_s)[at]
     shape = (steps, -1)
     return Trace(intervals, rate.reshape(shape), others.reshape(shape), np.maximum(0.0, delay_s))
+
+
+def steered(arm: Arm, flows: int, links: int) -> Control:
+    """Let an arm set all windows; each flow is new to it when it starts, as in training and service."""
+    slots = np.arange(flows * links)
+    arm.resize(slots.size)
+    arm.begin(slots, np.full(slots.size, INITIAL_WINDOW))
+    sending: Bools = np.zeros(slots.size, np.bool_)
+
+    def control(simulator: Simulator, seen: Interval) -> None:
+        nonlocal sending
+        flat = seen.flat(flows)
+        new = np.flatnonzero(flat.active & ~sending)
+        arm.begin(new, np.full(new.size, INITIAL_WINDOW))
+        sending = flat.active
+        wanted = arm.decide(slots, flat)[:, 0].reshape(flows, links)
+        simulator.set_window(np.where(np.isnan(wanted), seen.window_pkts, wanted))
+
+    return control
 
 
 def from_counters(

@@ -321,6 +321,29 @@ def test_the_arm_is_the_committed_one() -> None:
     assert simulator.window.window.min() > 100.0
 
 
+class Counting:
+    """A network that leaves windows as they are; its state counts its steps."""
+
+    steps = np.zeros(0)
+
+    def initial_state(self, n: int) -> np.ndarray:
+        return np.zeros((n, 1), np.float32)
+
+    def step(self, state: np.ndarray, inputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        self.steps = state[:, 0] + 1.0
+        return state + 1.0, 0.0 * state
+
+
+def test_the_second_flow_of_a_pair_is_new_to_the_arm_when_it_joins(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = Counting()
+    monkeypatch.setattr(evaluate, "_arm", lambda _: NetworkArm(LtpSignals(), network))
+    monkeypatch.setattr(evaluate, "_TRACE_S", 5.4)
+    evaluate.traces(Path())
+    first, second = network.steps.reshape(2, -1)
+    assert (first == 180).all()
+    assert (second == 14).all()  # from the interval that ends at 5.01 s on
+
+
 @pytest.mark.parametrize("command", ["links", "estimators", "paths"])
 def test_evaluation_says_which_weights_are_missing(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
