@@ -244,17 +244,17 @@ class ParticleFilter:
     def _resample(self, slots: Ints, pool: _Pool, survives: Bools, seen: PathSignals) -> None:
         """Fill each slot's pool up with altered copies of its survivors, and some that start from anew.
 
-        Where none survives, all do.
+        Where none survives, all start anew.
         """
-        n, size = len(slots), self._particles
+        n, kept = len(slots), round((1.0 - FRESH) * self._particles)
         left = np.flatnonzero(survives)
         left = left[np.argsort(pool.row[left], kind="stable")]
         count = np.bincount(pool.row[left], minlength=n)[:, None]
         first = np.cumsum(count)[:, None] - count
-        place = np.arange(size)[None]
-        drawn = (self._rng.random((n, size)) * count).astype(np.int64)
-        # Division may leave more than there is room for: then an even choice of them.
-        pick = np.where(count > size, place * count // size, np.where(place < count, place, drawn))
+        place = np.arange(kept)[None]
+        drawn = (self._rng.random((n, kept)) * count).astype(np.int64)
+        # Those of a full queue come last. Where there are more than there is room for, an even choice of all.
+        pick = np.where(count > kept, place * count // kept, np.where(place < count, place, drawn))
         lives = count[:, 0] > 0
         chosen: Indices = left[(first + pick)[lives]]
         copy = (place >= count)[lives]
@@ -263,12 +263,12 @@ class ParticleFilter:
         for number, state in enumerate((pool.rate, pool.others)):
             value = state[chosen]
             value *= 1.0 + copy * self._uniform(-jitter, jitter, copy.shape)
-            self._state[number, stays] = value
+            self._state[number, stays, :kept] = value
         jitter = self._noise.delay_jitter_s
         moved = pool.delay_s[chosen] + copy * self._uniform(-jitter, jitter, copy.shape)
-        self._state[2, stays] = np.maximum(0.0, moved)
-        self._full[stays] = pool.full[chosen]
-        self._initialise(stays, seen.rtt_s[lives], round((1.0 - FRESH) * size))
+        self._state[2, stays, :kept] = np.maximum(0.0, moved)
+        self._full[stays, :kept] = pool.full[chosen]
+        self._initialise(stays, seen.rtt_s[lives], kept)
         self._initialise(slots[~lives], seen.rtt_s[~lives])
 
     def _uniform(self, low: float, high: float, shape: tuple[int, ...]) -> Float32s:

@@ -58,6 +58,15 @@ def test_the_queue_is_full_where_packets_are_lost_at_the_largest_delay() -> None
     assert full._full[0, :kept].mean() > quiet._full[0, :kept].mean()
 
 
+def test_particles_of_a_full_queue_stay_as_often_as_others_where_some_are_drawn_anew() -> None:
+    # Every particle divides, as a rate twenty times as high fills any queue, and all survive: half are full.
+    states = [echo(0, 100.0, 100.0), echo(1, 2000.0, 2000.0)]
+    made = followed(ParticleFilter, states, particles=2000, delay_gap=0.0, throughput_gap=0.0, loss_gap=0.0)
+    kept = round((1.0 - FRESH) * 2000)
+    assert made._full[0, :kept].mean() == pytest.approx(0.5, abs=0.02)
+    assert not made._full[0, kept:].any()
+
+
 def test_where_no_particle_survives_the_estimation_begins_anew() -> None:
     states = [echo(0), echo(1), echo(2, delivered=1e6, rtt_s=0.9)]
     ranges = followed(ParticleFilter, states, delay_gap=1e9, throughput_gap=1e9).ranges(np.array([0]))
