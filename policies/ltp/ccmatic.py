@@ -9,10 +9,10 @@ CCmatic reasons over the CCAC model of a path: a link of capacity C behind which
   delivered, plus what D may have held back;
 - the queuing delay is what the RTT exceeds the smallest by, less anything up to D.
 
-Beliefs that contradict each other are given up, oldest first: here the window over which they are taken ends
-there. There is no code of it in the open for estimation alone, and this is a re-implementation from the
-text. LTP's quantities follow from the beliefs: x / c from the rate and the bounds of C (§7.1), and x_o / c
-as anything from nothing to what the flow leaves of the link.
+Beliefs that contradict each other are given up, oldest first: here those older bounds that the newest one
+contradicts, while the others stay. There is no code of it in the open for estimation alone, and this is a
+re-implementation from the text. LTP's quantities follow from the beliefs: x / c from the rate and the bounds
+of C (§7.1), and x_o / c as anything from nothing to what the flow leaves of the link.
 """
 
 from __future__ import annotations

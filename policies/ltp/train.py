@@ -61,7 +61,7 @@ class LtpTrainer:
 
     schedule = Schedule(episodes=100, steps=20, updates=12)
     limits: tuple[str, ...] = (
-        "Trained with 1 to 4 flows of one bottleneck, drop-tail, up to 600 Mbit/s and 240 ms.",
+        "Trained with 1 to 3 flows of one bottleneck, drop-tail, up to 600 Mbit/s and 240 ms.",
         "Never met a link whose rate changes, a policer or an AQM in training.",
     )
 
