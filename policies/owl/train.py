@@ -85,7 +85,7 @@ class OwlTrainer:
     schedule = Schedule(episodes=45, steps=4, updates=8)
     limits: tuple[str, ...] = (
         "Trained on 6 to 100 Mbit/s, 1 to 140 ms, 3 to 2000 packets of buffer, no random loss, and an LTE-"
-        "like model's trace, beside at most two other flows.",
+        "like model's trace, beside at most one other flow (Owl-Loss: two).",
         "Steps of ten packets at most: on paths of thousands of packets it takes seconds to follow a change.",
         "Trained in a simulator without delayed or lost ACKs, time-outs, and queues other than drop-tail.",
     )
