@@ -58,7 +58,7 @@ class Occupancy:
             slots: shape (n,).
             echo: fate of an interval, shape (n,).
             previous: of the interval before it.
-            probe: direction, within ±1, in which chance pushed the rate between the two, shape (n,).
+            probe: what chance added to the action between the two, within ±2, shape (n,).
         """
         rate = (echo.sending_pps / previous.sending_pps).clip(1.0 / BOUND, BOUND)
         throughput = (echo.delivered_pps / previous.delivered_pps).clip(1.0 / BOUND, BOUND)
