@@ -171,7 +171,6 @@ class Monitor:
             rtt_s=self._mean_rtts(slots, seen),
             rtt_min_s=self._least_rtts(slots, seen),
             window_pkts=seen[_WINDOW],
-            # Without pacing the kernel names a rate beyond any link's.
             pacing_pps=seen[_PACING_BPS] / np.maximum(seen[_MSS], 1.0),
             in_flight_pkts=in_flight,
             echo=echo,
