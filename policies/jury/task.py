@@ -52,7 +52,7 @@ class JuryTask(SignalsTask):
         simulator.set_window(window_pkts)
         self._window_pkts = window_pkts.reshape(-1)
         self.signals.begin(self._slots, self._window_pkts)
-        # Flows know the share that they will have once all have come: to learn it takes as long as an episode.
+        # Flows know the share that they will have once all are there: to learn it takes an episode.
         sharing = np.isfinite(flows.start_s).sum(axis=0)
         self._jury.occupancy.assume(self._slots, np.tile(1.0 / sharing, self.agents))
         self._was_active = flows.start_s[: self.agents].reshape(-1) <= 0.0

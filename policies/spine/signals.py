@@ -116,7 +116,7 @@ class SpineSignals:
         return observations
 
     def _pacing(self, interval: Interval, most_pps: Floats) -> Floats:
-        """Of Spine, whose rate is its own; of Cubic the kernel makes it from the window, so it tells nothing."""
+        """Spine's rate is its own; Cubic's the kernel makes from the window, so that it tells nothing."""
         if self.law is Law.CUBIC:
             return np.zeros_like(most_pps)
         return np.minimum(interval.pacing_pps, 1e9) / most_pps - 1.0
