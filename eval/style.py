@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ltp_switcher.eval.schemes import KERNEL_ARMS, LEARNED_ARMS, PINNED_PREFIX
+from ltp_switcher.eval.schemes import KERNEL_ARMS, LEARNED_ARMS, PINNED_PREFIX, VARIANTS
 
 # After Okabe and Ito, and Tol: neighbours differ in lightness too.
 _ARM_COLOUR: Final[Mapping[str, str]] = dict(
@@ -33,13 +33,14 @@ def colour(scheme: str) -> str:
 
 
 _MARKERS: Final = "osD^v<>PXhpd8"
-_LEARNED_MARKERS: Final = "1234"
+_LEARNED_MARKERS: Final = "1234+x_|"
 
 
 def marker(scheme: str) -> str:
-    """Return matplotlib's marker for a scheme: a star for the switcher, its own shape for each other."""
+    """Return matplotlib's marker for a scheme: its own shape, a star for the switcher and constant rates."""
     names = ("random", *KERNEL_ARMS, "reno")
     name = scheme.removeprefix(PINNED_PREFIX)
-    if name in LEARNED_ARMS:
-        return _LEARNED_MARKERS[LEARNED_ARMS.index(name) % len(_LEARNED_MARKERS)]
+    learned = (*LEARNED_ARMS, *VARIANTS)
+    if name in learned:
+        return _LEARNED_MARKERS[learned.index(name) % len(_LEARNED_MARKERS)]
     return _MARKERS[names.index(name)] if name in names else "*"

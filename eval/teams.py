@@ -85,7 +85,12 @@ def measure_agreement(
         futures = {seed: pool.submit(select, seed) for seed in seeds}
         for future in futures.values():
             future.add_done_callback(lambda _: bar.advance(task))
-        teams = {seed: future.result() for seed, future in futures.items()}
+        try:
+            teams = {seed: future.result() for seed, future in futures.items()}
+        except BaseException:
+            # Those that have not begun are not waited for.
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
     return Agreement(scenario.name, arms, teams)
 
 

@@ -26,14 +26,13 @@ _NO_RTT_S: Final = (2**32 - 1) * 1e-6
 _ECHOES: Final = protocol.ECHOES_MAX
 # Columns of what a flow's records say: first what adds up over an interval's records, then what the last
 # of them shows. Words of 64 bits, their echoes' behind them, then words of 32 bits alike.
-_SUMMED: Final = 3
-_LENGTH_S, _RTT_SAMPLES, _RTT_SUM_S, _DELIVERED, _LOST, _PACING_BPS, _ECHO_RTTS = range(7)
+_SUMMED: Final = 2
+_RTT_SAMPLES, _RTT_SUM_S, _DELIVERED, _LOST, _PACING_BPS, _ECHO_RTTS = range(6)
 _WINDOW, _IN_FLIGHT, _MIN_RTT_S, _MSS, _ECHO_REST = range(_ECHO_RTTS + _ECHOES, _ECHO_RTTS + _ECHOES + 5)
 _WIDTH: Final = _ECHO_REST + 5 * _ECHOES
 _ADDS_UP: Final = np.array([[1.0] * _SUMMED + [0.0] * (_WIDTH - _SUMMED)])
 _UNITS: Final = np.ones((_WIDTH, 1))
 """What the kernel's numbers are multiplied by."""
-_UNITS[_LENGTH_S] = 1e-9
 _UNITS[[_RTT_SUM_S, _MIN_RTT_S]] = 1e-6
 _UNITS[_ECHO_RTTS:_WINDOW] = 1e-6
 _UNITS[_ECHO_REST:, 0] = _ECHOES * [1.0, 1.0, 1.0, 1e-6, 1e-6]
@@ -52,7 +51,7 @@ def _columns(width: int, names: Sequence[str], of_echoes: Sequence[str]) -> Ints
 
 _WORDS: Final = _columns(
     8,
-    ("interval_ns", "rtt_samples", "rtt_stat", "total_delivered", "total_lost", "pacing_rate"),
+    ("rtt_samples", "rtt_stat", "total_delivered", "total_lost", "pacing_rate"),
     ("rtt_us_sum",),
 )
 # A stat is minimum, maximum and sum.

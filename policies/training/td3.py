@@ -11,6 +11,9 @@ That uses each forward pass better, and on sequences of one transition it is pla
 a sequence's start is the stored one; the critics, which do not act and so have none stored, start from
 zeros, and the burn-in warms both.
 
+λ-returns run along what was done when a sequence was recorded, which today's actor may do otherwise; nothing
+corrects for that, as in R2D2's n-step returns.
+
 The control problems here have no end but their time limit, so every transition bootstraps.
 """
 

@@ -98,6 +98,20 @@ def test_seeds_do_not_depend_on_each_other(tmp_path: Path) -> None:
     assert both["5"]["figures"] == one["5"]["figures"]
 
 
+def test_weights_of_an_older_run_are_never_taken_for_the_best(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run whose scores are all no number keeps its last weights, whatever lies in its folder."""
+    used, fresh = tmp_path / "used", tmp_path / "fresh"
+    assert train("--out", used, "--validate-every", 2) == 0
+    monkeypatch.setattr(Tiny, "bonus", float("nan"))
+    rewards = []
+    for out in (used, fresh):
+        assert train("--out", out, "--episodes", 1) == 0
+        rewards.append(json.loads((out / "results.json").read_text())["1"]["figures"]["reward"])
+    assert rewards[0] == rewards[1]
+
+
 def test_a_run_with_other_settings_does_not_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -108,7 +108,7 @@ uint64_t idle_ns(void)
 	return idle;
 }
 
-/* Nanoseconds of processor time of all threads of a process. */
+/* Nanoseconds of processor time of a process's first thread. */
 uint64_t process_ns(const char *pid)
 {
 	unsigned long long ran = 0;
