@@ -67,9 +67,17 @@ def test_taking_all_and_leaving_all_are_unfriendly() -> None:
     assert meek < between
 
 
-def test_what_hangs_on_the_interval_is_unsteady() -> None:
+def test_what_hangs_on_the_interval_is_unsteady(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choice, "HASTY", 0.0)
     alike = choice.steadiness(lambda interval_s: Constant(interval_s, *GREEDY))
-    by_interval = {0.020: MEEK, 0.100: GREEDY, 0.300: GREEDY}
+    by_interval = {0.020: MEEK, 0.200: GREEDY, 0.300: GREEDY}
     apart = choice.steadiness(lambda interval_s: Constant(interval_s, *by_interval[interval_s]))
     assert -0.05 < alike <= 0.0
     assert apart < -0.5
+
+
+def test_to_change_the_sub_policy_at_every_interval_is_hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`Constant` says its sub-policy anew at each."""
+    monkeypatch.setattr(choice, "UNSTEADY", 0.0)
+    score = choice.steadiness(lambda interval_s: Constant(interval_s, *GREEDY))
+    assert score == pytest.approx(-choice.HASTY * np.log(choice.SELDOM_S / 0.2), rel=0.05)
