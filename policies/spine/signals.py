@@ -108,18 +108,12 @@ class SpineSignals:
             np.minimum(interval.window_pkts, 1e9) / bdp_pkts - 1.0,
             10.0 * interval.lost_pkts / resolved_pkts,
             interval.in_flight_pkts / bdp_pkts - 1.0,
-            self._pacing(interval, most_pps),
+            np.minimum(interval.pacing_pps, 1e9) / most_pps - 1.0,
             np.log10(interval.length_s / rtt_min_s),
         )
         seen = np.concatenate((np.stack(statistics, axis=1), self._in_force[slots]), axis=1)
         observations: Float32s = np.clip(seen, -_LARGEST, _LARGEST).astype(np.float32)
         return observations
-
-    def _pacing(self, interval: Interval, most_pps: Floats) -> Floats:
-        """Spine's rate is its own; Cubic's the kernel makes from the window, so that it tells nothing."""
-        if self.law is Law.CUBIC:
-            return np.zeros_like(most_pps)
-        return np.minimum(interval.pacing_pps, 1e9) / most_pps - 1.0
 
     def control(self, slots: Ints, interval: Interval, actions: Float32s) -> Floats:
         """See `Signals`. Rows of NaN where the policy generator did not run."""

@@ -144,16 +144,6 @@ def test_normalised_statistics_are_table_1s() -> None:
     np.testing.assert_allclose(seen[:STATISTICS], expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("pacing_pps", [120.0, np.inf])
-def test_of_cubic_the_pacing_rate_tells_nothing(pacing_pps: float) -> None:
-    """The simulator's Cubic is not paced, the kernel's is, by its window."""
-    made = SpineSignals(Law.CUBIC, 0.1)
-    made.resize(1)
-    made.begin(np.array([0]), np.ones(1))
-    seen = replace(INTERVAL, pacing_pps=np.full(1, pacing_pps))
-    assert made.observe(np.array([0]), seen)[0, 7] == 0.0
-
-
 def test_slots_that_stay_keep_what_they_remember() -> None:
     signals = SpineSignals(Law.CUBIC, 0.1)
     signals.resize(3)
