@@ -25,7 +25,7 @@ from ltp_switcher.policies.arm import Arm
 from ltp_switcher.policies.arrays import Floats
 from ltp_switcher.policies.jury import WEIGHTS, make_arm
 from ltp_switcher.policies.jury.signals import INTERVAL_S
-from ltp_switcher.policies.simulator.controllers import INITIAL_WINDOW
+from ltp_switcher.policies.simulator.directed import directed
 from ltp_switcher.policies.simulator.paths import NEVER, PPS_PER_MBPS, Flows, Paths
 from ltp_switcher.policies.simulator.simulator import Roster, Simulator
 
@@ -108,18 +108,8 @@ def play(
     roster = Roster(window=shape[0] - cubic, cubic=cubic)
     simulator = Simulator(paths, flows, roster, seed=SEED, interval_s=INTERVAL_S)
     base_s = np.where(np.isnan(flows.rtt_ms), paths.rtt_ms, flows.rtt_ms) / 1e3
-    slots = np.arange(roster.window * paths.count)
-    arm.resize(slots.size)
-    arm.begin(slots, np.full(slots.size, INITIAL_WINDOW))
-    sending = np.zeros(slots.size, np.bool_)
     shares, inflations = [], []
-    for _ in range(round(duration_s / INTERVAL_S)):
-        interval = simulator.step()
-        seen = interval.flat(roster.window)
-        new = np.flatnonzero(seen.active & ~sending)
-        arm.begin(new, np.full(new.size, INITIAL_WINDOW))
-        sending = seen.active
-        simulator.set_window(arm.decide(slots, seen).reshape(shape[0] - cubic, -1))
+    for interval, _ in directed(simulator, arm, duration_s=duration_s):
         shares.append(interval.delivered_pps / interval.capacity_pps)
         inflations.append(interval.rtt_s / base_s)
     return Run(np.array(shares), np.array(inflations))

@@ -23,7 +23,7 @@ from ltp_switcher.policies.jury.signals import JurySignals
 from ltp_switcher.policies.measurements import NOTHING
 from ltp_switcher.policies.simulator.paths import Flows, Paths
 from ltp_switcher.policies.simulator.simulator import SimulatedInterval, Simulator
-from ltp_switcher.policies.simulator.tasks import SignalsTask
+from ltp_switcher.policies.simulator.tasks import SignalsTask, episode_seed
 
 TRUTHS: Final = 8
 """Values that critics see behind those of `JurySignals`."""
@@ -42,8 +42,7 @@ class JuryTask(SignalsTask):
 
     def begin(self, simulator: Simulator, paths: Paths, flows: Flows) -> None:
         """See `Task`."""
-        # A generator that follows from the episode alone, so that equal seeds explore equally.
-        rng = np.random.default_rng(np.round(paths.rate_mbps[:4] * 1e6).astype(np.uint64))
+        rng = np.random.default_rng(episode_seed(paths))
         self.signals = self._jury = JurySignals(int(rng.integers(1 << 62)), guarded=False)
         super().begin(simulator, paths, flows)
         agents = np.isfinite(flows.start_s[: self.agents]).sum(axis=0)

@@ -30,7 +30,7 @@ from ltp_switcher.policies.ltp.ccmatic import BeliefSets
 from ltp_switcher.policies.ltp.particles import PARTICLES, ParticleFilter
 from ltp_switcher.policies.ltp.regions import REGIONS
 from ltp_switcher.policies.ltp.signals import INTERVAL_S, LtpSignals
-from ltp_switcher.policies.ltp.traces import Control, Trace, simulate, steered
+from ltp_switcher.policies.ltp.traces import Trace, simulate
 from ltp_switcher.policies.simulator.paths import PPS_PER_MBPS, Flows, Paths
 from ltp_switcher.policies.simulator.simulator import Roster
 
@@ -62,14 +62,11 @@ def traces(weights: Path) -> dict[str, Trace]:
     shape = (2, _TRACE_LINKS)
     start_s = np.broadcast_to(np.array([[0.0], [_JOINS_S]]), shape).copy()
     flows = Flows(start_s, np.full(shape, np.inf), np.full(shape, np.nan))
-    control = steered(_arm(weights), *shape)
 
-    def record(roster: Roster, control: Control | None = None) -> Trace:
-        return simulate(
-            paths, flows, roster, duration_s=_TRACE_S, interval_s=INTERVAL_S, seed=1, control=control
-        )
+    def record(roster: Roster, arm: Arm | None = None) -> Trace:
+        return simulate(paths, flows, roster, duration_s=_TRACE_S, interval_s=INTERVAL_S, seed=1, arm=arm)
 
-    return {"cubic pair": record(Roster(cubic=2)), "ltp pair": record(Roster(window=2), control)}
+    return {"cubic pair": record(Roster(cubic=2)), "ltp pair": record(Roster(window=2), _arm(weights))}
 
 
 def judge_estimators(options: argparse.Namespace) -> dict[str, dict[str, estimation.Judgement]]:

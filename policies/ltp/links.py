@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.policies.arm import Arm
+from ltp_switcher.policies.simulator.directed import directed
 from ltp_switcher.policies.simulator.paths import NEVER, PPS_PER_MBPS, Flows, Paths
 from ltp_switcher.policies.simulator.simulator import Roster, Simulator
 
@@ -97,14 +98,8 @@ def run(
     start_s = np.where(rows <= [link.cubics for link in links], 0.0, NEVER)
     flows = Flows(start_s, np.full(start_s.shape, NEVER), np.full(start_s.shape, np.nan))
     simulator = Simulator(paths, flows, roster, seed=seed, interval_s=arm.interval_s)
-    slots = np.arange(n)
-    arm.resize(n)
-    arm.begin(slots, simulator.window.window[0].copy())
     acked, lost, weighted, capacity = np.zeros((4, roster.count, n))
-    while simulator.now_s < duration_s - arm.interval_s / 2:
-        seen = simulator.step()
-        wanted = arm.decide(slots, seen.flat(1))[:, 0]
-        simulator.set_window(np.where(np.isnan(wanted), seen.window_pkts[0], wanted)[None])
+    for seen, _ in directed(simulator, arm, duration_s=duration_s):
         acked += seen.acked_pkts
         lost += seen.lost_pkts
         weighted += seen.acked_pkts * seen.rtt_s

@@ -21,7 +21,7 @@ from ltp_switcher.policies.measurements import NOTHING
 from ltp_switcher.policies.simulator.controllers import INITIAL_WINDOW
 from ltp_switcher.policies.simulator.paths import PPS_PER_MBPS, Flows, Paths
 from ltp_switcher.policies.simulator.simulator import SimulatedInterval, Simulator
-from ltp_switcher.policies.simulator.tasks import Actions, SignalsTask
+from ltp_switcher.policies.simulator.tasks import Actions, SignalsTask, episode_seed
 
 FAIRNESS_WINDOW_S: Final = 1.0
 """avg_thr of Eq. 14 is over about so long, exponentially weighted; the paper leaves it open."""
@@ -100,7 +100,7 @@ class LtpTask(SignalsTask):
         self._held_pkts: Floats = self.bdp_pkts + 0.5 * paths.buffer_pkts
         self._fair_pkts: Floats = self._held_pkts
         self.beside_cubic = np.zeros((self.agents, paths.count), np.bool_)
-        seed = np.round(paths.rate_mbps[:4] * 1e6).astype(np.uint64).tolist()
+        seed = episode_seed(paths).tolist()
         self._rng = np.random.default_rng(seed)
         if self._particles:
             self._filter = ParticleFilter(INTERVAL_S, seed=seed, particles=self._particles)

@@ -3,20 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ltp_switcher.policies.arm import Arm
-from ltp_switcher.policies.arrays import Bools, Floats
+from ltp_switcher.policies.arrays import Floats
 from ltp_switcher.policies.measurements import Echo, Interval
-from ltp_switcher.policies.simulator.controllers import INITIAL_WINDOW
+from ltp_switcher.policies.simulator.directed import directed
 from ltp_switcher.policies.simulator.paths import PPS_PER_MBPS, Flows, Paths
 from ltp_switcher.policies.simulator.simulator import Roster, Simulator
-
-Control = Callable[[Simulator, Interval], None]
-"""Sets windows of the simulated flows after an interval, shape (F, E)."""
 
 
 @dataclass(frozen=True)
@@ -44,19 +41,16 @@ def simulate(
     duration_s: float,
     interval_s: float,
     seed: int,
-    control: Control | None = None,
+    arm: Arm | None = None,
 ) -> Trace:
-    """Record all flows of a simulator; they become n = F * E, row-major."""
+    """Record all flows of a simulator, n = F * E, row-major; the arm directs those of the roster's agents."""
     simulator = Simulator(paths, flows, roster, seed=seed, interval_s=interval_s)
     steps = round(duration_s / interval_s)
     intervals = []
     rate, others = np.zeros((2, steps, roster.count, paths.count))
     delay_s = np.full((steps, roster.count * paths.count), np.nan)
     rtt_ms = np.where(np.isnan(flows.rtt_ms), paths.rtt_ms, flows.rtt_ms)
-    for step in range(steps):
-        seen = simulator.step()
-        if control is not None:
-            control(simulator, seen)
+    for step, (seen, _) in enumerate(directed(simulator, arm, duration_s=duration_s)):
         capacity_pkts = seen.capacity_pps * interval_s
         rate[step] = seen.sent_pkts / capacity_pkts
         others[step] = seen.sent_pkts.sum(axis=0) / capacity_pkts - rate[step]
@@ -69,25 +63,6 @@ def simulate(
             delay_s[echo.index[at].astype(np.int64), at] = (echo.rtt_s - base_s)[at]
     shape = (steps, -1)
     return Trace(intervals, rate.reshape(shape), others.reshape(shape), np.maximum(0.0, delay_s))
-
-
-def steered(arm: Arm, flows: int, links: int) -> Control:
-    """Let an arm set all windows; each flow is new to it when it starts, as in training and service."""
-    slots = np.arange(flows * links)
-    arm.resize(slots.size)
-    arm.begin(slots, np.full(slots.size, INITIAL_WINDOW))
-    sending: Bools = np.zeros(slots.size, np.bool_)
-
-    def control(simulator: Simulator, seen: Interval) -> None:
-        nonlocal sending
-        flat = seen.flat(flows)
-        new = np.flatnonzero(flat.active & ~sending)
-        arm.begin(new, np.full(new.size, INITIAL_WINDOW))
-        sending = flat.active
-        wanted = arm.decide(slots, flat)[:, 0].reshape(flows, links)
-        simulator.set_window(np.where(np.isnan(wanted), seen.window_pkts, wanted))
-
-    return control
 
 
 def from_counters(

@@ -15,7 +15,7 @@ from ltp_switcher.policies.owl.reward import Utility
 from ltp_switcher.policies.owl.signals import ACTIONS, OwlSignals
 from ltp_switcher.policies.simulator.paths import PPS_PER_MBPS, Flows, Paths
 from ltp_switcher.policies.simulator.simulator import SimulatedInterval, Simulator
-from ltp_switcher.policies.simulator.tasks import Actions, Array, SignalsTask
+from ltp_switcher.policies.simulator.tasks import Actions, Array, SignalsTask, episode_seed
 
 HIDDEN_SHARE: Final = 0.5
 """Of the links, those without network knowledge."""
@@ -153,7 +153,7 @@ class OwlTask(SignalsTask):
     def begin(self, simulator: Simulator, paths: Paths, flows: Flows) -> None:
         """See `Task`."""
         super().begin(simulator, paths, flows)
-        rng = np.random.default_rng(np.round(paths.rate_mbps[:4] * 1e6).astype(np.uint64) + 1)
+        rng = np.random.default_rng(episode_seed(paths) + 1)
         self._agent = self._make_agent(paths.count, rng)
         self._truth = LinkTruth(simulator, paths, flows, self.agents)
 

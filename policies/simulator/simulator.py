@@ -80,7 +80,8 @@ class Simulator:
 
     The rows of `Flows` are, in order, the window-controlled, the AIMD, the Cubic and the fixed-rate slots.
     `window`, `aimd` and `cubic` are these controllers; set windows with `set_window`, the parameters of the
-    others in place, between two calls of `step`. `bottleneck` holds the truth that no sender sees.
+    others in place, between two calls of `step`. `bottleneck` holds the truth that no sender sees; of
+    the rows, the first `agents` are a policy's.
 
     Args:
         paths: the links.
@@ -111,8 +112,9 @@ class Simulator:
         if self._ticks_per_interval < 1:
             raise InvalidValueError("interval_s", interval_s, f"at least one tick of {tick_s:g} s")
         self._tick_s = tick_s
-        self._interval_s = self._ticks_per_interval * tick_s
+        self.interval_s = self._ticks_per_interval * tick_s
         self.paths = paths
+        self.agents = roster.agents
         self._flows = flows
         self._rng = np.random.default_rng(seed)
         self._capacity = Capacity(paths, tick_s)
@@ -125,7 +127,7 @@ class Simulator:
             buffer_pkts = float(paths.buffer_pkts.max())
             raise InvalidValueError("buffer_pkts", buffer_pkts, f"less than needs {too_much >> 30} GiB")
         self.bottleneck = Bottleneck(roster.count, paths.buffer_pkts, history, self._rng)
-        self._echoes = EchoTracker(shape, self._interval_s, longest_s)
+        self._echoes = EchoTracker(shape, self.interval_s, longest_s)
         self._now = 0
         self._jitter = np.zeros(shape, np.int64)
         self._position = np.zeros(shape)
@@ -199,7 +201,7 @@ class Simulator:
         return SimulatedInterval(
             index=self._echoes.last_index,
             end_s=self.now_s,
-            length_s=self._interval_s,
+            length_s=self.interval_s,
             active=self._active.copy(),
             sent_pkts=self.bottleneck.offered - sent_before,
             acked_pkts=acked,
@@ -212,7 +214,7 @@ class Simulator:
             echo=echo,
             previous_echo=previous_echo,
             queued_pkts=self.bottleneck.queued.copy(),
-            capacity_pps=served / self._interval_s,
+            capacity_pps=served / self.interval_s,
         )
 
     def _tick(self) -> Floats:

@@ -14,6 +14,7 @@ from ltp_switcher.policies.arm import Law, Signals
 from ltp_switcher.policies.arrays import Bools, Floats, Ints
 from ltp_switcher.policies.measurements import Interval
 from ltp_switcher.policies.simulator.controllers import INITIAL_WINDOW
+from ltp_switcher.policies.simulator.directed import impose
 from ltp_switcher.policies.simulator.paths import PPS_PER_MBPS, Flows, Paths
 from ltp_switcher.policies.simulator.regions import Region, draw_mixed
 from ltp_switcher.policies.simulator.simulator import Roster, SimulatedInterval, Simulator
@@ -48,18 +49,10 @@ LIMIT_BDP: Final = 4.0
 """What windows are kept to while training: beyond it no action matters, and an actor saturates there."""
 
 
-def impose(simulator: Simulator, law: Law, agents: int, parameters: Floats) -> None:
-    """Give the executors of Spine's or Spine-Cubic's flows their parameters.
-
-    Args:
-        simulator: whose first `agents` rows the policy controls.
-        law: `Law.AIMD` or `Law.CUBIC`.
-        agents: rows.
-        parameters: shape (agents * E, parameters of the law); NaN leaves what there is.
-    """
-    executors = simulator.aimd.parameters if law is Law.AIMD else (simulator.cubic.beta, simulator.cubic.c)
-    for now, wanted in zip(executors, parameters.T, strict=True):
-        np.copyto(now[:agents], wanted.reshape(agents, -1), where=~np.isnan(wanted).reshape(agents, -1))
+def episode_seed(paths: Paths) -> NDArray[np.uint64]:
+    """Seed of what a task draws, from the episode's links alone: equal episodes draw equally."""
+    seed: NDArray[np.uint64] = np.round(paths.rate_mbps[:4] * 1e6).astype(np.uint64)
+    return seed
 
 
 class SignalsTask:
@@ -89,30 +82,25 @@ class SignalsTask:
         self.signals.resize(self._slots.size)
         window_pkts: Floats = np.full(shape, INITIAL_WINDOW)
         if self._bounded and self.signals.law is Law.WINDOW:
-            # A generator that follows from the episode alone, so that equal seeds start equally.
-            rng = np.random.default_rng(np.round(paths.rate_mbps[:4] * 1e6).astype(np.uint64))
-            window_pkts = self.bdp_pkts * np.exp(
-                rng.uniform(np.log(START_BDP[0]), np.log(START_BDP[1]), shape)
-            )
+            window_pkts = self._draw_windows(np.random.default_rng(episode_seed(paths)))
             simulator.set_window(window_pkts)
         self._window_pkts = window_pkts.reshape(-1)
         self.signals.begin(self._slots, self._window_pkts)
         self.interval: Interval | None = None
+
+    def _draw_windows(self, rng: np.random.Generator) -> Floats:
+        """Windows to start training from, in packets, shape (agents, E)."""
+        low, high = np.log(START_BDP)
+        return self.bdp_pkts * np.exp(rng.uniform(low, high, self.bdp_pkts.shape))
 
     def apply(self, actions: Actions) -> None:
         """See `Task`."""
         if self.interval is None:
             raise RuntimeError("observe before the first action")
         wanted = self.signals.control(self._slots, self.interval, np.asarray(actions, np.float32))
-        shape = (self.agents, -1)
-        if self.signals.law is Law.WINDOW:
-            window_pkts = np.where(np.isnan(wanted[:, 0]), self.interval.window_pkts, wanted[:, 0])
-            window_pkts = window_pkts.reshape(shape)
-            if self._bounded:
-                window_pkts = np.minimum(window_pkts, LIMIT_BDP * self.bdp_pkts)
-            self.simulator.set_window(window_pkts)
-        else:
-            impose(self.simulator, self.signals.law, self.agents, wanted)
+        if self._bounded and self.signals.law is Law.WINDOW:
+            wanted = np.minimum(wanted, LIMIT_BDP * self.bdp_pkts.reshape(-1, 1))
+        impose(self.simulator, self.signals.law, wanted)
 
     def observe(self, interval: SimulatedInterval) -> tuple[Array, Array]:
         """See `Task`."""

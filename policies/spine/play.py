@@ -10,9 +10,9 @@ import numpy as np
 
 from ltp_switcher.policies.arm import Arm, Law
 from ltp_switcher.policies.arrays import Bools, Floats
+from ltp_switcher.policies.simulator.directed import directed
 from ltp_switcher.policies.simulator.paths import NEVER, PPS_PER_MBPS, Flows, Paths, Steps
 from ltp_switcher.policies.simulator.simulator import Roster, Simulator
-from ltp_switcher.policies.simulator.tasks import impose
 
 DURATION_S: Final = 40.0
 WARM_UP_S: Final = 2.0
@@ -79,21 +79,14 @@ def play(
     start_s = np.stack((np.zeros(paths.count), np.where(beside_cubic, 0.0, NEVER)))
     flows = Flows(start_s, np.full(start_s.shape, NEVER), np.full(start_s.shape, np.nan))
     simulator = Simulator(paths, flows, ROSTERS[law], seed=7, interval_s=interval_s, tick_s=tick_s)
-    slots = np.arange(paths.count)
-    if arm is not None:
-        arm.resize(paths.count)
-        arm.begin(slots, np.full(paths.count, 10.0))
     runs = np.zeros(paths.count)
     sums = np.zeros((5, paths.count))
-    while simulator.now_s < duration_s:
-        interval = simulator.step()
-        if simulator.now_s > WARM_UP_S:
+    for interval, parameters in directed(simulator, arm, duration_s=duration_s):
+        if arm is not None:
+            runs += ~np.isnan(parameters[:, 0])
+        if interval.end_s > WARM_UP_S:
             acked = interval.acked_pkts
             served = interval.capacity_pps * interval.length_s
             sums += (acked[0], acked[1], served, interval.lost_pkts[0], interval.rtt_s[0] * acked[0])
-        if arm is not None:
-            parameters = arm.decide(slots, interval.flat(1))
-            runs += ~np.isnan(parameters[:, 0])
-            impose(simulator, law, 1, parameters)
     acked_pkts, cubic_pkts, served_pkts, lost_pkts, rtt_s_sum = sums
     return Outcome(acked_pkts, cubic_pkts, served_pkts, lost_pkts, rtt_s_sum, runs)

@@ -13,11 +13,11 @@ from ltp_switcher.policies.arrays import Bools, Floats
 from ltp_switcher.policies.simulator.paths import Flows, Paths
 from ltp_switcher.policies.simulator.simulator import SimulatedInterval, Simulator
 from ltp_switcher.policies.simulator.tasks import (
-    START_BDP,
     Actions,
     Environment,
     SignalsTask,
     Transition,
+    episode_seed,
 )
 from ltp_switcher.policies.spine.reward import PIT_STOP_PENALTY, rewards
 from ltp_switcher.policies.spine.signals import TRIGGERED, SpineSignals
@@ -40,10 +40,8 @@ class SpineTask(SignalsTask):
         super().begin(simulator, paths, flows)
         self._triggered = np.zeros((self.agents, paths.count), np.bool_)
         if self._bounded and self.signals.law is Law.AIMD:
-            # A generator that follows from the episode alone, so that equal seeds start equally.
-            rng = np.random.default_rng(np.round(paths.rate_mbps[:4] * 1e6).astype(np.uint64))
-            low, high = np.log(START_BDP)
-            window_pkts = self.bdp_pkts * np.exp(rng.uniform(low, high, self._triggered.shape))
+            rng = np.random.default_rng(episode_seed(paths))
+            window_pkts = self._draw_windows(rng)
             simulator.aimd.settle(rng.random(window_pkts.shape) < SETTLED_SHARE, window_pkts)
 
     def apply(self, actions: Actions) -> None:

@@ -16,8 +16,8 @@ from ltp_switcher.policies.arm import PARAMETERS, Law, NetworkArm
 from ltp_switcher.policies.inference import Network
 from ltp_switcher.policies.measurements import Interval
 from ltp_switcher.policies.simulator import Flows, Paths, Roster, Simulator
+from ltp_switcher.policies.simulator.directed import directed
 from ltp_switcher.policies.simulator.paths import PACKET_BYTES
-from ltp_switcher.policies.simulator.tasks import impose
 from ltp_switcher.policies.spine import make_arm
 from ltp_switcher.policies.spine.hierarchical import HierarchicalNetwork, layers
 from ltp_switcher.policies.spine.signals import SCALES, STATISTICS, SpineSignals
@@ -225,13 +225,8 @@ def test_the_arm_runs_flows_in_the_simulator_and_is_silent_between_triggers(law:
     roster = Roster(aimd=1) if law is Law.AIMD else Roster(cubic=1, learned_cubic=1)
     simulator = Simulator(Paths.uniform(6), Flows.forever(1, 6), roster, seed=1, interval_s=0.1)
     arm = NetworkArm(SpineSignals(law, 0.1), network(law, trigger_bias=-50.0))
-    slots = np.arange(6)
-    arm.resize(6)
-    arm.begin(slots, np.full(6, 10.0))
     silent = []
-    for _ in range(30):
-        parameters = arm.decide(slots, simulator.step().flat(1))
-        impose(simulator, law, 1, parameters)
+    for _, parameters in directed(simulator, arm, duration_s=3.0):
         silent.append(np.isnan(parameters).all(axis=1))
         assert (np.isnan(parameters).any(axis=1) == silent[-1]).all()
     assert not silent[0].any()
@@ -249,12 +244,7 @@ def test_the_committed_weights_fill_a_link(law: Law) -> None:
     simulator = Simulator(
         Paths.uniform(1, rate_mbps=50.0), Flows.forever(1, 1), roster, seed=1, interval_s=0.1, tick_s=0.002
     )
-    slots = np.arange(1)
-    arm.resize(1)
-    arm.begin(slots, np.full(1, 10.0))
     acked_pkts = 0.0
-    for _ in range(80):
-        interval = simulator.step()
-        impose(simulator, law, 1, arm.decide(slots, interval.flat(1)))
+    for interval, _ in directed(simulator, arm, duration_s=8.0):
         acked_pkts += float(interval.acked_pkts[0, 0]) * (simulator.now_s > 4.0)
     assert acked_pkts * PACKET_BYTES * 8 / 4.0 > 0.85 * 50e6

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An arm at work in the simulator, as the daemon puts it to work on the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ltp_switcher.policies.arm import Arm, Law
+from ltp_switcher.policies.arrays import Bools, Floats
+from ltp_switcher.policies.simulator.controllers import INITIAL_WINDOW
+from ltp_switcher.policies.simulator.simulator import SimulatedInterval, Simulator
+
+
+def impose(simulator: Simulator, law: Law, parameters: Floats) -> None:
+    """Give the flows of the rows that a policy controls their parameters.
+
+    Args:
+        simulator: whose `agents` rows run this law.
+        law: what the parameters are of.
+        parameters: shape (agents * E, parameters of the law); NaN leaves what there is.
+    """
+    agents = simulator.agents
+    if law is Law.WINDOW:
+        wanted = parameters[:, 0].reshape(agents, -1)
+        simulator.set_window(np.where(np.isnan(wanted), simulator.window.window, wanted))
+        return
+    executors = simulator.aimd.parameters if law is Law.AIMD else (simulator.cubic.beta, simulator.cubic.c)
+    for now, wanted in zip(executors, parameters.T.reshape(-1, agents, simulator.paths.count), strict=True):
+        np.copyto(now[:agents], wanted, where=~np.isnan(wanted))
+
+
+def directed(
+    simulator: Simulator, arm: Arm | None, *, duration_s: float
+) -> Iterator[tuple[SimulatedInterval, Floats]]:
+    """Run a simulation whose `agents` rows are under an arm; None leaves them to their executors.
+
+    A flow is new to the arm when it starts.
+
+    Args:
+        simulator: at its beginning; its intervals are the arm's.
+        arm: directs all links' flows in one batch.
+        duration_s: a whole number of intervals.
+
+    Yields:
+        each interval, and the parameters that the arm set upon it, shape (agents * E, parameters): NaN where
+        it left what there was, none at all without an arm.
+    """
+    parameters: Floats = np.zeros((0, 0))
+    slots = np.arange(simulator.agents * simulator.paths.count)
+    sending: Bools = np.zeros(slots.size, np.bool_)
+    if arm is not None:
+        arm.resize(slots.size)
+        # It is asked about all slots at once, those that are still empty among them.
+        arm.begin(slots, np.full(slots.size, INITIAL_WINDOW))
+    while simulator.now_s < duration_s - simulator.interval_s / 2:
+        interval = simulator.step()
+        if arm is not None:
+            seen = interval.flat(simulator.agents)
+            new = np.flatnonzero(seen.active & ~sending)
+            arm.begin(new, np.full(new.size, INITIAL_WINDOW))
+            sending = seen.active
+            parameters = arm.decide(slots, seen)
+            impose(simulator, arm.law, parameters)
+        yield interval, parameters
