@@ -86,6 +86,7 @@ def run_claims(
 
 def _did_not_run(outcome: Outcome) -> str | None:
     """Why a run shows something else than the learned arms that its flows name, if it does."""
+    guest = outcome.guest()
     for flow, seen in zip(outcome.job.scenario.flows, outcome.summary.flows, strict=True):
         scheme = resolve(flow.scheme)
         if scheme.policy != "keep" or scheme.arm is None:
@@ -94,7 +95,6 @@ def _did_not_run(outcome: Outcome) -> str | None:
         if others:
             told = ", ".join(f"{share:.1%} under {arm}" for arm, share in others.items())
             return f"seed {outcome.job.seed}: {told}"
-        guest = outcome.guest()
         if guest["fallbacks"] or not guest["learned"].get(scheme.arm, {}).get("controls"):
             return f"seed {outcome.job.seed}: {guest['fallbacks']} fallbacks, or no control was sent"
     return None

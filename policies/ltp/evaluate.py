@@ -3,6 +3,7 @@
 
 estimators  coverage and width of the particle filter's and CCmatic's ranges (§7.1)
 links       the policy on the reference link, one factor varied at a time, and beside Cubic (§7.3)
+swings      the probe reward of flows whose rate swings, on a link that is known exactly (§5)
 paths       mean normalised reward of trained variants on 100 held-out paths of each region (§7.2)
 """
 
@@ -24,7 +25,7 @@ from rich.table import Table
 from ltp_switcher.commands import program, whole
 from ltp_switcher.policies.arm import Arm, NetworkArm
 from ltp_switcher.policies.export import load
-from ltp_switcher.policies.ltp import WEIGHTS, estimation, held_out, links
+from ltp_switcher.policies.ltp import WEIGHTS, estimation, held_out, links, swings
 from ltp_switcher.policies.ltp.balance import BalanceFilter
 from ltp_switcher.policies.ltp.ccmatic import BeliefSets
 from ltp_switcher.policies.ltp.particles import PARTICLES, ParticleFilter
@@ -104,6 +105,17 @@ def judge_links(options: argparse.Namespace) -> dict[str, links.Figures]:
     return judged
 
 
+def judge_swings(options: argparse.Namespace) -> dict[str, dict[str, float]]:
+    """R_esti by filter and swing."""
+    particles: int = options.particles
+    filters: dict[str, estimation.Estimator] = {
+        "particles": ParticleFilter(INTERVAL_S, seed=1, particles=particles),
+        "particles, none drawn anew": ParticleFilter(INTERVAL_S, seed=1, particles=particles, fresh=0.0),
+        "balance": BalanceFilter(INTERVAL_S, seed=1, particles=particles),
+    }
+    return {name: swings.judge(one, INTERVAL_S) for name, one in filters.items()}
+
+
 def judge_paths(options: argparse.Namespace) -> dict[str, dict[str, held_out.Rewards]]:
     """Rewards by file and region."""
     policies = {path.stem: held_out.Policy.read(path) for path in options.files}
@@ -157,6 +169,13 @@ def _show_links(judged: Mapping[str, links.Figures]) -> Table:
     return table
 
 
+def _show_swings(judged: Mapping[str, Mapping[str, float]]) -> Table:
+    table = _table("R_esti by", *(f"{100 * swing:g} %" for swing in swings.SWINGS))
+    for name, rewards in judged.items():
+        table.add_row(name, *(f"{reward:.2f}" for reward in rewards.values()))
+    return table
+
+
 def _show_paths(judged: Mapping[str, Mapping[str, held_out.Rewards]]) -> Table:
     columns = [field.name for field in fields(held_out.Rewards)]
     table = _table("weights", "region", *(name.replace("_", " ") for name in columns))
@@ -169,6 +188,7 @@ def _show_paths(judged: Mapping[str, Mapping[str, held_out.Rewards]]) -> Table:
 _COMMANDS: Final[Mapping[str, tuple[Callable[[argparse.Namespace], Any], Callable[[Any], Table]]]] = {
     "estimators": (judge_estimators, _show_estimators),
     "links": (judge_links, _show_links),
+    "swings": (judge_swings, _show_swings),
     "paths": (judge_paths, _show_paths),
 }
 
@@ -185,10 +205,11 @@ def main(arguments: Sequence[str] | None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     estimators = commands.add_parser("estimators")
     on_links = commands.add_parser("links")
+    swinging = commands.add_parser("swings")
     paths = commands.add_parser("paths")
     for command in (estimators, on_links):
         command.add_argument("--weights", type=Path, default=WEIGHTS, metavar="FILE")
-    for command in (estimators, paths):
+    for command in (estimators, swinging, paths):
         command.add_argument("--particles", type=whole(2, 100_000), default=PARTICLES, metavar="N")
     paths.add_argument("files", type=Path, nargs="+", metavar="FILE", help="weights of trained variants")
     paths.add_argument("--regions", nargs="+", choices=REGIONS, default=list(REGIONS))

@@ -98,13 +98,21 @@ class ParticleFilter:
         seed: of everything random here; equal calls after equal seeds give equal ranges.
         particles: a slot.
         noise: the model's.
+        fresh: share of the pool that is drawn anew each time.
     """
 
     def __init__(
-        self, interval_s: float, *, seed: int, particles: int = PARTICLES, noise: Noise | None = None
+        self,
+        interval_s: float,
+        *,
+        seed: int,
+        particles: int = PARTICLES,
+        noise: Noise | None = None,
+        fresh: float = FRESH,
     ) -> None:
         self._interval_s = interval_s
         self._particles = particles
+        self._old = round((1.0 - fresh) * particles)
         self._noise = noise or Noise()
         self._rng = np.random.default_rng(seed)
         self._state: Float32s = np.zeros((3, 0, particles), np.float32)
@@ -246,7 +254,7 @@ class ParticleFilter:
 
         Where none survives, all start anew.
         """
-        n, kept = len(slots), round((1.0 - FRESH) * self._particles)
+        n, kept = len(slots), self._old
         left = np.flatnonzero(survives)
         left = left[np.argsort(pool.row[left], kind="stable")]
         count = np.bincount(pool.row[left], minlength=n)[:, None]

@@ -42,16 +42,18 @@ class Weights:
     performance: float = 1.0
 
 
+def log_rates(ranges: Ranges) -> Floats:
+    """Logarithms of the ranges' ends, x / c and x_o / c one below the other, shape (2, n, 2)."""
+    logs: Floats = np.log(np.maximum(np.stack((ranges.rate, ranges.others)), LEAST_RATE).astype(np.float64))
+    return logs
+
+
 def probe_reward(ranges: Ranges, weights: Weights) -> Floats:
     """R_esti of n flows, shape (n,) (Eq. 9 to 11); 0 where nothing is known yet."""
     delay_s = ranges.delay_s.astype(np.float64)
-    logs = [np.log(np.maximum(pair, LEAST_RATE).astype(np.float64)) for pair in (ranges.rate, ranges.others)]
-    reward = (
-        weights.offset
-        - weights.delay * (delay_s[:, 1] - delay_s[:, 0])
-        - weights.rate * (logs[0][:, 1] - logs[0][:, 0])
-        - weights.others * (logs[1][:, 1] - logs[1][:, 0])
-    )
+    rate, others = np.diff(log_rates(ranges), axis=2)[..., 0]
+    delay = delay_s[:, 1] - delay_s[:, 0]
+    reward = weights.offset - weights.delay * delay - weights.rate * rate - weights.others * others
     return np.where(np.isnan(reward), 0.0, reward)
 
 

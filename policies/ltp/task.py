@@ -10,8 +10,8 @@ import numpy as np
 from ltp_switcher.policies.arrays import Bools, Float32s, Floats
 from ltp_switcher.policies.ltp.particles import ParticleFilter, Ranges
 from ltp_switcher.policies.ltp.reward import (
-    LEAST_RATE,
     Weights,
+    log_rates,
     performance_reward,
     probe_reward,
     unfairness,
@@ -181,6 +181,5 @@ class LtpTask(SignalsTask):
 
 def _inputs(ranges: Ranges) -> Float32s:
     """Ranges as inputs, shape (n, 6): logarithms of rates, delays per 50 ms; 0 before the first echo."""
-    logs = np.log(np.maximum(np.concatenate((ranges.rate, ranges.others), axis=1), LEAST_RATE))
-    inputs: Float32s = np.concatenate((logs, 20.0 * ranges.delay_s), axis=1).astype(np.float32)
+    inputs: Float32s = np.concatenate((*log_rates(ranges), 20.0 * ranges.delay_s), axis=1).astype(np.float32)
     return np.nan_to_num(inputs, copy=False, nan=0.0)

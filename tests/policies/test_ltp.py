@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from ltp_switcher.errors import ArtifactError
 from ltp_switcher.policies import ltp
 from ltp_switcher.policies.arm import NetworkArm
 from ltp_switcher.policies.inference import Layer, Network
-from ltp_switcher.policies.ltp import evaluate, held_out, links, variants
+from ltp_switcher.policies.ltp import evaluate, held_out, links, swings, variants
 from ltp_switcher.policies.ltp.particles import Ranges
 from ltp_switcher.policies.ltp.regions import FLOWS, REGIONS, ROSTER
 from ltp_switcher.policies.ltp.reward import Weights, performance_reward, probe_reward, unfairness
@@ -352,3 +353,12 @@ def test_evaluation_says_which_weights_are_missing(
     arguments = [command, missing] if command == "paths" else [command, "--weights", missing]
     assert evaluate.main(arguments) == 1
     assert missing in capsys.readouterr().err
+
+
+def test_a_swinging_flow_is_judged_by_every_filter(capsys: pytest.CaptureFixture[str]) -> None:
+    assert evaluate.main(["--json", "swings", "--particles", "200"]) == 0
+    judged = json.loads(capsys.readouterr().out)
+    assert set(judged) == {"particles", "particles, none drawn anew", "balance"}
+    for rewards in judged.values():
+        assert list(rewards) == [f"{swing:g}" for swing in swings.SWINGS]
+        assert all(np.isfinite(list(rewards.values())))

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the probe reward pays a flow for probing: R_esti of flows whose rate swings, on a link that is known.
+
+The link is full and shared by two, and the echoes follow the model exactly. Whoever wants the ranges narrow
+would have the reward grow with the swing.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.policies.arrays import Floats
+from ltp_switcher.policies.ltp.estimation import Estimator
+from ltp_switcher.policies.ltp.reward import Weights, probe_reward
+from ltp_switcher.policies.measurements import Echo, Interval
+
+SWINGS: Final = (0.0, 0.025, 0.10, 0.25)
+"""Of the rate from one interval to the next; Eq. 8 allows 2.5 %."""
+REPEATS: Final = 32
+"""Flows of each swing, whose particles draw chances of their own."""
+INTERVALS: Final = 60
+RATE_PPS: Final = 500.0
+"""Of the flow without its swing, and of the others: half of the link's."""
+RTT_S: Final = 0.050
+RTT_MIN_S: Final = 0.020
+
+
+def judge(estimator: Estimator, interval_s: float) -> dict[str, float]:
+    """R_esti after two seconds of swinging, by swing; mean over the flows."""
+    slots = np.arange(len(SWINGS) * REPEATS)
+    estimator.resize(slots.size)
+    swings = np.repeat(SWINGS, REPEATS)
+    before = Echo(np.full(slots.size, -1.0), *np.full((4, slots.size), np.nan))
+    for index in range(INTERVALS):
+        echo = _echo(index, 1.0 + swings * (index % 2))
+        estimator.update(slots, _interval(echo, before, interval_s))
+        before = echo
+    rewards = probe_reward(estimator.ranges(slots), Weights()).reshape(-1, REPEATS).mean(axis=1)
+    return {f"{swing:g}": reward for swing, reward in zip(SWINGS, rewards.tolist(), strict=True)}
+
+
+def _echo(index: int, load: Floats) -> Echo:
+    return Echo(
+        index=np.full(load.size, float(index)),
+        sending_pps=RATE_PPS * load,
+        delivered_pps=2.0 * RATE_PPS * load / (load + 1.0),
+        rtt_s=np.full(load.size, RTT_S),
+        loss=np.zeros(load.size),
+    )
+
+
+def _interval(echo: Echo, before: Echo, interval_s: float) -> Interval:
+    n = echo.index.size
+    pkts = echo.sending_pps * interval_s
+    return Interval(
+        index=0, end_s=0.0, length_s=interval_s, active=np.ones(n, np.bool_), sent_pkts=pkts, acked_pkts=pkts,
+        lost_pkts=np.zeros(n), rtt_s=echo.rtt_s, rtt_min_s=np.full(n, RTT_MIN_S), window_pkts=pkts,
+        pacing_pps=echo.sending_pps, in_flight_pkts=pkts, echo=echo, previous_echo=before,
+    )  # fmt: skip
