@@ -92,6 +92,11 @@ def test_a_run_repeats_to_the_byte_and_another_seed_differs() -> None:
     assert cubic.t_s.size == 60
     assert bbr.t_s.size == 40
     assert set(cubic.arm) == {"cubic"}
+    # Totals are of a flow's life, without how its queue empties after that.
+    for flow, series in zip(flows, (cubic, bbr), strict=True):
+        assert flow["delivered_pkts"] == series.delivered_pkts.sum()
+        assert flow["lost_pkts"] == series.lost_pkts.sum()
+        assert flow["retransmits"] == series.retrans_pkts.sum()
     # The link's steps show in the bins that follow them at once: 100, then 200 packets in 100 ms.
     delivered_pkts = cubic.delivered_pkts.copy()
     delivered_pkts[10:50] += bbr.delivered_pkts

@@ -211,7 +211,10 @@ static void tick(int index)
 		struct flow *flow = &flows[i];
 		struct bin *bin = &flow->bins[bin_index];
 
-		measure(flow, i, bin);
+		if (flow->phase == DRAINING || flow->phase == CLOSED)
+			drain(flow);
+		else
+			measure(flow, i, bin);
 		bin->queue_pkts = counters.queue_pkts;
 		if (flow->phase == SENDING && now >= flow->stop_us) {
 			flow->stop_received_bytes = flow->received_bytes;
@@ -314,8 +317,6 @@ static void run(int samples)
 static void settle(void)
 {
 	struct timespec pause = { .tv_nsec = SAMPLE_MS * 1000000L };
-	struct tcp_info info;
-	socklen_t length;
 	bool open = true;
 
 	for (int waited = 0; open && waited < DRAIN_MS; waited += SAMPLE_MS) {
@@ -329,13 +330,7 @@ static void settle(void)
 				shutdown(flow->source, SHUT_WR);
 				flow->phase = DRAINING;
 			}
-			if (flow->phase == DRAINING) {
-				drain_sink(flow);
-				length = sizeof(info);
-				if (flow->phase == DRAINING &&
-				    !getsockopt(flow->source, IPPROTO_TCP, TCP_INFO, &info, &length))
-					flow->acked_bytes = info.tcpi_bytes_acked - 1;
-			}
+			drain(flow);
 			open |= flow->phase == DRAINING;
 		}
 	}

@@ -62,29 +62,54 @@ static void read_arm(struct flow *flow, struct bin *bin)
 	memcpy(bin->arm, flow->held_by, sizeof(bin->arm));
 }
 
-/* Folds one sample of a flow into its bin; counters of a bin are differences of running totals. */
+static bool ask(const struct flow *flow, struct tcp_info *info)
+{
+	socklen_t length = sizeof(*info);
+
+	if (flow->phase != SENDING && flow->phase != DRAINING)
+		return false;
+	if (getsockopt(flow->source, IPPROTO_TCP, TCP_INFO, info, &length))
+		die("TCP_INFO");
+	return true;
+}
+
+static void note_acked(struct flow *flow, const struct tcp_info *info)
+{
+	flow->acked_bytes = info->tcpi_bytes_acked ? info->tcpi_bytes_acked - 1 : 0; /* without the SYN */
+}
+
+/* Of a flow that has stopped, only counts what was under way: it is to arrive. */
+void drain(struct flow *flow)
+{
+	struct tcp_info info = {};
+
+	if (flow->phase != DRAINING)
+		return;
+	drain_sink(flow);
+	if (ask(flow, &info))
+		note_acked(flow, &info);
+}
+
+/* Folds one sample of a flow that has not stopped into its bin, differences of running totals. */
 void measure(struct flow *flow, int index, struct bin *bin)
 {
 	const struct lablink_flow_counters *link = &counters.flow[(index + 1) % LABLINK_FLOWS];
 	uint64_t lost = link->dropped_pkts + link->lost_pkts, received = flow->received_bytes;
 	struct tcp_info info = {};
-	socklen_t length = sizeof(info);
 
-	if (flow->phase != WAITING && flow->phase != CLOSED)
+	if (flow->phase == CONNECTING || flow->phase == SENDING)
 		drain_sink(flow);
 	bin->received_bytes += flow->received_bytes - received;
 	bin->lost_pkts += lost - flow->lost_pkts;
 	bin->delivered_pkts += link->delivered_pkts - flow->delivered_pkts;
 	flow->lost_pkts = lost;
 	flow->delivered_pkts = link->delivered_pkts;
-	if (flow->phase != SENDING && flow->phase != DRAINING)
+	if (!ask(flow, &info))
 		return;
-	if (getsockopt(flow->source, IPPROTO_TCP, TCP_INFO, &info, &length))
-		die("TCP_INFO");
 	bin->open = true;
 	bin->retrans_pkts += info.tcpi_total_retrans - flow->retrans_pkts;
 	flow->retrans_pkts = info.tcpi_total_retrans;
-	flow->acked_bytes = info.tcpi_bytes_acked ? info.tcpi_bytes_acked - 1 : 0; /* without the SYN */
+	note_acked(flow, &info);
 	bin->cwnd_pkts = info.tcpi_snd_cwnd;
 	bin->rate_Bps = info.tcpi_delivery_rate;
 	if (info.tcpi_rtt)

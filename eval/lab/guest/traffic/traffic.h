@@ -58,6 +58,7 @@ void drain_sink(struct flow *flow);
 /* measure.c */
 void measure_init(void);
 void measure(struct flow *flow, int index, struct bin *bin);
+void drain(struct flow *flow);
 uint32_t rtt_upper_us(int bin);
 uint64_t idle_ns(void);
 uint64_t process_ns(const char *pid);
