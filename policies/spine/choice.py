@@ -16,6 +16,9 @@ Arms = Callable[[float], Arm]
 """Makes the arm for a monitor interval in seconds."""
 
 DURATION_S: Final = 26.0
+"""Of the links whose rate changes."""
+BESIDE_CUBIC_S: Final = 60.0
+"""Beside Cubic half of it says the opposite: who never changes its sub-policy shares evenly at first."""
 TICK_S: Final = 0.002
 REPEATS: Final = 3
 """Of each link."""
@@ -26,7 +29,7 @@ CHANGING: Final = np.array(((80.0, 40.0), (160.0, 25.0))).T
 STEADY_AT_S: Final = (0.020, INTERVAL_S, 0.300)
 """Monitor intervals at which those are to be used alike."""
 UNFRIENDLY: Final = 0.5
-"""What an e-fold of Cubic's throughput, or of its inverse, counts."""
+"""What an e-fold of Cubic's throughput, or of its inverse, counts on the link where it is most."""
 UNSTEADY: Final = 5.0
 """What a difference in utilisation counts: three points, all that is allowed, as a third of an e-fold."""
 SELDOM_S: Final = 1.5
@@ -36,16 +39,16 @@ HASTY: Final = 0.5
 
 
 def friendliness(arms: Arms) -> float:
-    """0 where throughput beside Cubic is Cubic's, else below."""
+    """0 where throughput beside Cubic is Cubic's on all links, else below."""
     rate_mbps, rtt_ms = BESIDE_CUBIC.repeat(REPEATS, axis=1)
     here = np.ones(rtt_ms.size, np.bool_)
     paths = constant(rate_mbps, rtt_ms)
     arm = arms(INTERVAL_S)
-    outcome = play(arm, arm.law, INTERVAL_S, paths, here, duration_s=DURATION_S, tick_s=TICK_S)
+    outcome = play(arm, arm.law, INTERVAL_S, paths, here, duration_s=BESIDE_CUBIC_S, tick_s=TICK_S)
     acked = np.stack((outcome.acked_pkts, outcome.cubic_pkts)).reshape(2, -1, REPEATS).sum(axis=2)
     # A flow that got nothing at all has the share of one packet.
     ours, cubic = np.maximum(acked, 1.0)
-    return -UNFRIENDLY * float(np.abs(np.log(ours / cubic)).mean())
+    return -UNFRIENDLY * float(np.abs(np.log(ours / cubic)).max())
 
 
 def steadiness(arms: Arms) -> float:

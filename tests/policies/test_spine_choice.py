@@ -10,7 +10,7 @@ from ltp_switcher.policies.arm import Law
 from ltp_switcher.policies.arrays import Floats, Ints
 from ltp_switcher.policies.measurements import Interval
 from ltp_switcher.policies.spine import choice
-from ltp_switcher.policies.spine.play import constant, play, square_wave
+from ltp_switcher.policies.spine.play import Outcome, constant, play, square_wave
 
 
 class Constant:
@@ -39,6 +39,7 @@ MEEK = (0.005, 0.3, 0.05, 0.5)
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choice, "DURATION_S", 5.0)
+    monkeypatch.setattr(choice, "BESIDE_CUBIC_S", 5.0)
 
 
 def test_a_cubic_flow_is_where_it_is_asked_for() -> None:
@@ -65,6 +66,17 @@ def test_taking_all_and_leaving_all_are_unfriendly() -> None:
     )
     assert greedy < between < 0.0
     assert meek < between
+
+
+def test_the_least_friendly_link_is_what_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    cubic_pkts = np.full(choice.BESIDE_CUBIC.shape[1] * choice.REPEATS, 1000.0)
+    acked_pkts = cubic_pkts.copy()
+    acked_pkts[-choice.REPEATS :] *= np.e**-2
+    nothing = np.zeros_like(cubic_pkts)
+    outcome = Outcome(acked_pkts, cubic_pkts, nothing, nothing, nothing, nothing)
+    monkeypatch.setattr(choice, "play", lambda *_, **__: outcome)
+    score = choice.friendliness(lambda interval_s: Constant(interval_s, *GREEDY))
+    assert score == pytest.approx(-2.0 * choice.UNFRIENDLY)
 
 
 def test_what_hangs_on_the_interval_is_unsteady(monkeypatch: pytest.MonkeyPatch) -> None:
