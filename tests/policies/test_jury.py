@@ -28,16 +28,22 @@ FLOWS = np.arange(3)
 RATES = np.array([500.0, 2000.0, 8000.0])
 
 
-def rival_shares(shares: Floats, seed: int, *, together: float) -> Floats:
-    """Estimates after 2500 intervals in which flows of these shares probe, and move `together` besides."""
-    rng = np.random.default_rng(seed)
+def rivals(flows: int) -> Occupancy:
     occupancy = Occupancy()
+    occupancy.resize(flows)
+    occupancy.begin(np.arange(flows))
+    return occupancy
+
+
+def told_shares(
+    occupancy: Occupancy, shares: Floats, intervals: int, seed: int, *, together: float = 0.0
+) -> Floats:
+    """Estimates, by interval, while flows of these shares fill a link, probe, and move `together` besides."""
+    rng = np.random.default_rng(seed)
     slots = np.arange(shares.size)
-    occupancy.resize(shares.size)
-    occupancy.begin(slots)
     before = echo(0, shares * 1e4)
     estimates = []
-    for index in range(1, 2501):
+    for index in range(1, intervals + 1):
         probe = rng.choice([-1.0, 1.0], shares.size)
         moved = shares * (1.0 + ALPHA * probe) * (1.0 + together * rng.uniform(-1.0, 1.0))
         last = echo(index, moved * 1e4, delivered_pps=moved / moved.sum() * 1e4)
@@ -45,7 +51,7 @@ def rival_shares(shares: Floats, seed: int, *, together: float) -> Floats:
         # The next probe starts from where the shares were, so that they stay what is to be found.
         before = echo(index, shares * 1e4)
         estimates.append(occupancy.ratio(slots))
-    return np.mean(estimates[1500:], axis=0)
+    return np.array(estimates)
 
 
 @settings(max_examples=5, deadline=None)
@@ -54,7 +60,18 @@ def rival_shares(shares: Floats, seed: int, *, together: float) -> Floats:
 )
 def test_occupancy_is_the_share_of_a_full_link(parts: list[float], seed: int, together: float) -> None:
     shares = np.array(parts) / sum(parts)
-    np.testing.assert_allclose(rival_shares(shares, seed, together=together), shares, atol=0.12)
+    told = told_shares(rivals(shares.size), shares, 2500, seed, together=together)
+    np.testing.assert_allclose(told[1500:].mean(axis=0), shares, atol=0.12)
+
+
+@settings(max_examples=5, deadline=None)
+@given(st.floats(0.1, 0.9), st.floats(0.1, 0.9), st.integers(0, 1000))
+def test_occupancy_moves_with_the_flows_own_throughput(first: float, then: float, seed: int) -> None:
+    occupancy = rivals(2)
+    told_shares(occupancy, np.array([first, 1.0 - first]), 1000, seed)
+    # Two seconds, where the average reaches over six.
+    told = told_shares(occupancy, np.array([then, 1.0 - then]), 66, seed + 1)
+    np.testing.assert_allclose(told[-1], [then, 1.0 - then], atol=0.15)
 
 
 def test_a_flow_whose_throughput_follows_its_rate_holds_nothing() -> None:
