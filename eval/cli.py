@@ -133,7 +133,7 @@ def _claims(arguments: argparse.Namespace, console: Console, progress: Console) 
     from ltp_switcher.eval.claims.table import find_claims
 
     _figures()
-    claims = find_claims(arguments.claim)
+    claims = find_claims(arguments.claim, arguments.schemes)
     out: Path = arguments.out
     out.mkdir(parents=True, exist_ok=True)
     # Of what is run, not of what a checkout has become hours later.
@@ -145,6 +145,7 @@ def _claims(arguments: argparse.Namespace, console: Console, progress: Console) 
     text = _json_text([one.to_dict() for one in reached])
     (out / "claims.json").write_text(text)
     options = "".join(f" {name}" for name in arguments.claim)
+    options += f" --schemes {','.join(arguments.schemes)}" * bool(arguments.schemes)
     options += " --quick" * arguments.quick + " --no-baselines" * (not arguments.baselines)
     how = f"`ltp-eval claims{options}`, Linux {arguments.kernel}, revision {made_of}"
     (out / "claims.md").write_text(claims_page(reached, how))
@@ -264,6 +265,9 @@ def _parser() -> argparse.ArgumentParser:
         commands, "claims", _claims, "what the learned arms' papers claim, beside what is reached"
     )
     claims.add_argument("claim", nargs="*", metavar="CLAIM", help="default: all")
+    claims.add_argument(
+        "--schemes", type=_listed, default=[], metavar="A,B,...", help="what is claimed of these alone"
+    )
     claims.add_argument("--quick", action="store_true", help="fewer and shorter runs, one seed")
     claims.add_argument(
         "--no-baselines", dest="baselines", action="store_false", help="without cubic, bbr and vegas beside"
@@ -322,7 +326,11 @@ def _cache_option(parser: argparse.ArgumentParser) -> None:
 
 
 def _names(text: str) -> list[str]:
-    return list(demo.ALL_SCHEMES) if text == "all" else list(dict.fromkeys(text.split(",")))
+    return list(demo.ALL_SCHEMES) if text == "all" else _listed(text)
+
+
+def _listed(text: str) -> list[str]:
+    return list(dict.fromkeys(text.split(",")))
 
 
 def _seeds(text: str) -> list[int]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from ltp_switcher.errors import ConfigError
@@ -33,14 +34,22 @@ CLAIMS: Final[tuple[Claim, ...]] = tuple(
 )  # fmt: skip
 
 
-def find_claims(names: Sequence[str]) -> list[Claim]:
-    """Return the claims of these names, or all where there is none.
+def find_claims(names: Sequence[str], schemes: Sequence[str] = ()) -> list[Claim]:
+    """Return the claims of these names, or all; where schemes are given, what is claimed of these alone.
 
     Raises:
-        ConfigError: there is no claim of a name.
+        ConfigError: there is no claim of a name, or none that judges a scheme.
     """
     by_name = {claim.name: claim for claim in CLAIMS}
     for name in names:
         if name not in by_name:
             raise ConfigError("claim", name, ", ".join(by_name))
-    return [by_name[name] for name in dict.fromkeys(names)] if names else list(CLAIMS)
+    claims = [by_name[name] for name in dict.fromkeys(names)] if names else list(CLAIMS)
+    if not schemes:
+        return claims
+    judged = {scheme: None for claim in claims for scheme in claim.schemes}
+    for scheme in schemes:
+        if scheme not in judged:
+            raise ConfigError("--schemes", scheme, f"what these claims judge: {', '.join(judged)}")
+    kept = [tuple(scheme for scheme in claim.schemes if scheme in schemes) for claim in claims]
+    return [replace(claim, schemes=some) for claim, some in zip(claims, kept, strict=True) if some]

@@ -14,13 +14,14 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval import cli
 from ltp_switcher.eval.claims import measures, runner
 from ltp_switcher.eval.claims.claim import Claim, Figure, Results, Target
 from ltp_switcher.eval.claims.paths import bundled, swept
 from ltp_switcher.eval.claims.report import claims_table, draw_sweep
 from ltp_switcher.eval.claims.runner import Reached, run_claims
-from ltp_switcher.eval.claims.table import CLAIMS
+from ltp_switcher.eval.claims.table import CLAIMS, find_claims
 from ltp_switcher.eval.results import Job, Outcome
 from ltp_switcher.eval.schemes import LEARNED_ARMS, resolve
 
@@ -104,6 +105,22 @@ def test_the_baselines_can_be_left_out(claim: Claim, lab: list[Job]) -> None:
     (reached,) = reach(claim, baselines=False)
     assert {job.scheme for job in lab} == {*claim.schemes, *claim.against}
     assert all(figure.scheme in (*claim.schemes, *claim.against) for figure in reached.figures)
+
+
+@pytest.mark.parametrize("scheme", sorted({scheme for claim in CLAIMS for scheme in claim.schemes}))
+def test_what_is_claimed_of_one_scheme_is_judged_alone(scheme: str, lab: list[Job]) -> None:
+    claims = find_claims([], [scheme])
+    assert claims
+    for claim in claims:
+        lab.clear()
+        (reached,) = reach(claim, baselines=False)
+        assert {job.scheme for job in lab} == {scheme, *claim.against}
+        assert any(figure.scheme == scheme for figure in reached.figures)
+
+
+def test_a_scheme_of_which_nothing_is_claimed_is_told() -> None:
+    with pytest.raises(ConfigError, match=r"reno.*jury, ltp"):
+        find_claims(["satellite"], ["reno"])
 
 
 def test_what_cannot_run_is_told_with_its_reason(lab: list[Job], monkeypatch: pytest.MonkeyPatch) -> None:
