@@ -76,13 +76,14 @@ def from_counters(
 ) -> Trace:
     """Make a trace of what a bottleneck counted in each interval, as the lab does, and of the flows' RTTs.
 
-    What stands in the queue belongs to the flows as what leaves it in the next interval does. An echo is
-    known at the end of its interval: the estimators judged here do not care when they learn it.
+    What stands in the queue belongs to the flows as what leaves it in the next interval does. The RTT of what
+    was sent in an interval is told by the ACKs that come an RTT later. An echo is known at the end of its
+    interval all the same: the estimators judged here do not care when they learn it.
 
     Args:
         delivered_pkts: that left the bottleneck, shape (T, n).
         lost_pkts: lost there, shape (T, n).
-        rtt_s: mean, shape (T, n); NaN where there was none.
+        rtt_s: mean by the ACKs that came in the interval, shape (T, n); NaN where there were none.
         base_rtt_s: without queuing, shape (n,).
         queue_pkts: at the end of the interval, shape (T,).
         capacity_pps: shape (T,).
@@ -96,6 +97,8 @@ def from_counters(
     rate = arrived / (capacity_pps[:, None] * interval_s)
     heard = (delivered_pkts > 0.0) & np.isfinite(rtt_s)
     resolved = np.maximum(1.0, delivered_pkts + lost_pkts)
+    rtt_min_s = np.fmin.accumulate(np.where(heard, rtt_s, np.inf), axis=0)
+    rtt_s = _of_sent(rtt_s, interval_s)
     echo = np.stack(
         (
             np.where(heard, np.arange(len(rate), dtype=np.float64)[:, None], -1.0),
@@ -105,7 +108,6 @@ def from_counters(
             lost_pkts / resolved,
         )
     )
-    rtt_min_s = np.fmin.accumulate(np.where(heard, rtt_s, np.inf), axis=0)
     nothing = np.full((5, rate.shape[1]), np.nan)
     nothing[0] = -1.0
     intervals = [
@@ -130,3 +132,14 @@ def from_counters(
     wire_s = 1.0 / capacity_pps[:, None]
     delay_s = np.where(heard, np.maximum(0.0, rtt_s - base_rtt_s - wire_s), np.nan)
     return Trace(intervals, rate, rate.sum(axis=1, keepdims=True) - rate, delay_s)
+
+
+def _of_sent(rtt_s: Floats, interval_s: float) -> Floats:
+    """RTT of what was sent in each interval, from that of the ACKs which came in it, shape (T, n)."""
+    sent = rtt_s.copy()
+    for flow in range(rtt_s.shape[1]):
+        (known,) = np.isfinite(rtt_s[:, flow]).nonzero()
+        if known.size:
+            came = rtt_s[known, flow]
+            sent[known, flow] = np.interp(known + came / interval_s, known, came)
+    return sent

@@ -110,6 +110,25 @@ def test_a_trace_of_counters_holds_the_truth() -> None:
     assert estimation.judge(ParticleFilter(0.1, seed=1, particles=50), trace).intervals == 0  # too few yet
 
 
+def test_an_echo_of_counters_has_the_rtt_of_what_was_sent_not_of_what_came_back() -> None:
+    # Of a link of 1000 packets a second, a tenth too much comes in the intervals 20 to 29, by 1 ms each.
+    load = np.ones(40)
+    load[20:30] = 1.1
+    queue_pkts = 50.0 + 100.0 * np.cumsum(load - 1.0)
+    fine_s = np.arange(0.0, 4.0, 0.001)
+    sent_rtt_s = 0.1 + np.interp(fine_s, 0.1 * np.arange(1, 41), queue_pkts) / 1e3
+    # By the ACKs' times.
+    came = np.floor((fine_s + sent_rtt_s) / 0.1).astype(int)
+    rtt_s = np.array([sent_rtt_s[came == k].mean() if (came == k).any() else np.nan for k in range(40)])
+    even = np.full((40, 1), 100.0)
+    base_rtt_s, capacity_pps = np.full(1, 0.1), np.full(40, 1e3)
+    trace = from_counters(even, 0.0 * even, rtt_s[:, None], base_rtt_s, queue_pkts, capacity_pps, 0.1)
+    told_s = np.array([interval.echo.rtt_s[0] for interval in trace.intervals])
+    true_s = sent_rtt_s.reshape(40, 100).mean(axis=1)
+    np.testing.assert_allclose(told_s[3:36], true_s[3:36], atol=0.004)
+    np.testing.assert_allclose(1.0 + np.diff(told_s)[21:28] / 0.1, 1.1, atol=0.02)
+
+
 def test_the_filter_covers_a_pair_of_cubics_better_than_ccmatic() -> None:
     trace = pair()
     ours = estimation.judge(ParticleFilter(DT_S, seed=1, particles=300), trace)
