@@ -6,10 +6,6 @@ A flow that moves its rate by a factor a and sees its throughput move by T holds
 in noise, as a - 1 is 2.5 % at most. So the numerators and the denominators are averaged apart, each times
 the direction in which the flow was pushed by chance (`probe`, which no other flow knows of): what all flows
 do together, and what the path does by itself, then averages out, where a mean of ratios would explode.
-
-The average reaches over seconds, in which flows that converge change their shares. But a share is a
-throughput over the link's capacity, and that stays: so what is averaged moves along with the flow's own
-throughput. Where it did not, estimates came late, and flows overshot the fair share and swung about it.
 """
 
 from __future__ import annotations
@@ -22,9 +18,8 @@ from ltp_switcher.policies.arrays import Floats, Ints, resized
 from ltp_switcher.policies.measurements import Echo
 
 MEMORY: Final = 200.0
-"""Echoes over which the average reaches (6 s)."""
-THROUGHPUT_MEMORY: Final = 10.0
-"""Echoes over which the throughput is averaged that shares move with."""
+"""Echoes over which the average reaches (6 s). Over twice as many the estimate comes late: flows overshoot
+the fair share and swing about it. Over half as many it is as fast as a satellite's loop, and swings along."""
 BOUND: Final = 1.25
 """Changes of rate or throughput beyond this factor, either way, count as this factor (§3.4)."""
 PRIOR: Final = 0.2
@@ -39,19 +34,18 @@ class Occupancy:
     """Shares of flows in numbered slots."""
 
     def __init__(self) -> None:
-        # Averaged; 0 pps: none known.
+        # Averaged.
         self._numerator: Floats = np.zeros(0)
         self._denominator: Floats = np.zeros(0)
-        self._throughput_pps: Floats = np.zeros(0)
 
     def resize(self, slots: int) -> None:
         """Make room for slots 0 to `slots` - 1."""
-        for name in ("_numerator", "_denominator", "_throughput_pps"):
+        for name in ("_numerator", "_denominator"):
             setattr(self, name, resized(getattr(self, name), slots))
 
     def begin(self, slots: Ints) -> None:
         """Forget what is known of these slots, shape (n,)."""
-        self._numerator[slots] = self._denominator[slots] = self._throughput_pps[slots] = 0.0
+        self._numerator[slots] = self._denominator[slots] = 0.0
 
     def assume(self, slots: Ints, ratio: Floats) -> None:
         """As if these shares, shape (n,), had been told by `MEMORY` echoes already."""
@@ -69,19 +63,8 @@ class Occupancy:
         """
         rate = (echo.sending_pps / previous.sending_pps).clip(1.0 / BOUND, BOUND)
         throughput = (echo.delivered_pps / previous.delivered_pps).clip(1.0 / BOUND, BOUND)
-        self._follow(slots, echo.delivered_pps)
         _average(self._numerator, slots, probe * (rate - throughput))
         _average(self._denominator, slots, probe * (throughput * (rate - 1.0)))
-
-    def _follow(self, slots: Ints, delivered_pps: Floats) -> None:
-        """Move the shares averaged so far as the flows' throughput moves."""
-        before_pps = self._throughput_pps[slots]
-        before_pps = np.where(before_pps > 0.0, before_pps, delivered_pps)
-        # ACKs that come bunched tell a rate that the flow never had.
-        bounded_pps = delivered_pps.clip(before_pps / BOUND, before_pps * BOUND)
-        after_pps = before_pps + (bounded_pps - before_pps) / THROUGHPUT_MEMORY
-        self._throughput_pps[slots] = after_pps
-        self._denominator[slots] *= before_pps / after_pps
 
     def ratio(self, slots: Ints) -> Floats:
         """Share of the bottleneck that each flow holds, 0 to 1, shape (n,)."""
