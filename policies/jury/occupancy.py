@@ -18,8 +18,10 @@ from ltp_switcher.policies.arrays import Floats, Ints, resized
 from ltp_switcher.policies.measurements import Echo
 
 MEMORY: Final = 200.0
-"""Echoes over which the average reaches (6 s). Over twice as many the estimate comes late: flows overshoot
-the fair share and swing about it. Over half as many it is as fast as a satellite's loop, and swings along."""
+"""Echoes over which the average reaches (6 s) where round trips are short. Over twice as many the estimate
+comes late: flows overshoot the fair share and swing about it."""
+MEMORY_RTTS: Final = 15.0
+"""Round trips over which it reaches at least: an estimate as fast as the loop swings along with it."""
 BOUND: Final = 1.25
 """Changes of rate or throughput beyond this factor, either way, count as this factor (§3.4)."""
 PRIOR: Final = 0.2
@@ -48,11 +50,11 @@ class Occupancy:
         self._numerator[slots] = self._denominator[slots] = 0.0
 
     def assume(self, slots: Ints, ratio: Floats) -> None:
-        """As if these shares, shape (n,), had been told by `MEMORY` echoes already."""
+        """As if these shares, shape (n,), had been told by many echoes already."""
         self._numerator[slots] = ratio * (_KNOWN_WEIGHT + PRIOR_WEIGHT) - PRIOR * PRIOR_WEIGHT
         self._denominator[slots] = _KNOWN_WEIGHT
 
-    def update(self, slots: Ints, echo: Echo, previous: Echo, probe: Floats) -> None:
+    def update(self, slots: Ints, echo: Echo, previous: Echo, probe: Floats, length_s: float) -> None:
         """Take in the change from one echo to the next.
 
         Args:
@@ -60,11 +62,13 @@ class Occupancy:
             echo: fate of an interval, shape (n,).
             previous: of the interval before it.
             probe: what chance added to the action between the two, within ±2, shape (n,).
+            length_s: of an interval.
         """
+        memory = np.maximum(MEMORY, MEMORY_RTTS * echo.rtt_s / length_s)
         rate = (echo.sending_pps / previous.sending_pps).clip(1.0 / BOUND, BOUND)
         throughput = (echo.delivered_pps / previous.delivered_pps).clip(1.0 / BOUND, BOUND)
-        _average(self._numerator, slots, probe * (rate - throughput))
-        _average(self._denominator, slots, probe * (throughput * (rate - 1.0)))
+        _average(self._numerator, slots, probe * (rate - throughput), memory)
+        _average(self._denominator, slots, probe * (throughput * (rate - 1.0)), memory)
 
     def ratio(self, slots: Ints) -> Floats:
         """Share of the bottleneck that each flow holds, 0 to 1, shape (n,)."""
@@ -74,6 +78,6 @@ class Occupancy:
         return ratio
 
 
-def _average(averages: Floats, slots: Ints, samples: Floats) -> None:
+def _average(averages: Floats, slots: Ints, samples: Floats, memory: Floats) -> None:
     average = averages[slots]
-    averages[slots] = average + (samples - average) / MEMORY
+    averages[slots] = average + (samples - average) / memory

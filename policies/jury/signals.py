@@ -119,7 +119,7 @@ class JurySignals:
         history[:, -1] = (np.array((excess, survival)).T * SCALES).clip(-BOUND, BOUND)
         self._history[slots] = history
         probes = self._probes[slots, echo.index.astype(np.int64) % LONGEST_ECHO]
-        self.occupancy.update(slots, echo, previous, probes.astype(np.float64))
+        self.occupancy.update(slots, echo, previous, probes.astype(np.float64), length_s)
 
     def control(self, slots: Ints, interval: Interval, actions: Float32s) -> Floats:
         """See `Signals`; Eq. 6, then exploration, then Eq. 7. Eq. 8 is the executor's."""

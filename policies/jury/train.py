@@ -95,6 +95,7 @@ class JuryTrainer:
             "radius_min": signals.RADIUS_MIN,
             "few_pkts": signals.FEW_PKTS,
             "occupancy_memory": occupancy.MEMORY,
+            "occupancy_memory_rtts": occupancy.MEMORY_RTTS,
             "occupancy_prior": occupancy.PRIOR,
             "zeta": reward.ZETA,
             "beta_delay_per_s": reward.BETA_DELAY,

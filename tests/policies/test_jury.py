@@ -17,7 +17,15 @@ from ltp_switcher.policies.arrays import Floats
 from ltp_switcher.policies.jury import evaluate, make_arm
 from ltp_switcher.policies.jury.occupancy import PRIOR, Occupancy
 from ltp_switcher.policies.jury.reward import BETA_DELAY, BETA_LOSS, ZETA, reward
-from ltp_switcher.policies.jury.signals import ALPHA, BOUND, HISTORY, RADIUS_MIN, WINDOW_LIMITS, JurySignals
+from ltp_switcher.policies.jury.signals import (
+    ALPHA,
+    BOUND,
+    HISTORY,
+    INTERVAL_S,
+    RADIUS_MIN,
+    WINDOW_LIMITS,
+    JurySignals,
+)
 from ltp_switcher.policies.jury.task import TRUTHS, JuryTask
 from ltp_switcher.policies.simulator import Roster
 from ltp_switcher.policies.simulator.paths import Paths
@@ -41,7 +49,7 @@ def rival_shares(shares: Floats, seed: int, *, together: float) -> Floats:
         probe = rng.choice([-1.0, 1.0], shares.size)
         moved = shares * (1.0 + ALPHA * probe) * (1.0 + together * rng.uniform(-1.0, 1.0))
         last = echo(index, moved * 1e4, delivered_pps=moved / moved.sum() * 1e4)
-        occupancy.update(slots, last, before, probe)
+        occupancy.update(slots, last, before, probe, INTERVAL_S)
         # The next probe starts from where the shares were, so that they stay what is to be found.
         before = echo(index, shares * 1e4)
         estimates.append(occupancy.ratio(slots))
@@ -65,7 +73,7 @@ def test_a_flow_whose_throughput_follows_its_rate_holds_nothing() -> None:
     for index in range(300):
         probe = np.array([(-1.0) ** index])
         last = echo(index + 1, 1e3 * (1.0 + ALPHA * probe))
-        occupancy.update(np.array([0]), last, echo(index, np.array([1e3])), probe)
+        occupancy.update(np.array([0]), last, echo(index, np.array([1e3])), probe, INTERVAL_S)
     assert occupancy.ratio(np.array([0])) < 0.1
 
 
