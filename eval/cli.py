@@ -128,11 +128,13 @@ def _cost(arguments: argparse.Namespace, console: Console, progress: Console) ->
 
 
 def _claims(arguments: argparse.Namespace, console: Console, progress: Console) -> None:
-    from ltp_switcher.eval.claims.report import claims_page, claims_table, draw_sweep
+    from ltp_switcher.eval.claims.report import claims_page, claims_table
     from ltp_switcher.eval.claims.runner import run_claims
     from ltp_switcher.eval.claims.table import find_claims
 
     _figures()
+    from ltp_switcher.eval.claims.pictures import draw_claim
+
     claims = find_claims(arguments.claim, arguments.schemes)
     out: Path = arguments.out
     out.mkdir(parents=True, exist_ok=True)
@@ -150,8 +152,7 @@ def _claims(arguments: argparse.Namespace, console: Console, progress: Console) 
     how = f"`ltp-eval claims{options}`, Linux {arguments.kernel}, revision {made_of}"
     (out / "claims.md").write_text(claims_page(reached, how))
     for one in reached:
-        if one.claim.sweep is not None and one.figures:
-            draw_sweep(out / f"{one.claim.name}.png", one)
+        draw_claim(out, one)
     if arguments.json:
         console.out(text, end="", highlight=False)
     else:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Final
 
 from ltp_switcher.eval.results import Job, Outcome
@@ -95,6 +95,7 @@ class Claim:
         against: of these, what the figures are relative to.
         quick: what becomes of the runs where few short ones will do.
         sweep: what to draw over the paths, whose labels are "factor value": a caption and its measure.
+        spread: what to draw of how the paths differ: measures by their captions.
     """
 
     name: str
@@ -108,6 +109,7 @@ class Claim:
     against: tuple[str, ...] = ()
     quick: str = "one seed"
     sweep: tuple[str, Measure] | None = None
+    spread: Mapping[str, Measure] = field(default_factory=dict)
 
     def jobs(self, schemes: Sequence[str], *, quick: bool, kernel: str) -> dict[tuple[str, str], list[Job]]:
         """The runs of these schemes, by path and scheme."""

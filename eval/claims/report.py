@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Claims and what they reached, as a table and as pictures of the sweeps."""
+"""Claims and what they reached, as a table."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 from rich.table import Table
 
 from ltp_switcher.eval.claims.claim import Figure
 from ltp_switcher.eval.claims.runner import Reached
-from ltp_switcher.eval.style import colour, marker
 
 
 def claims_table(reached: Sequence[Reached]) -> Table:
@@ -70,44 +68,3 @@ def _row(figure: Figure, figures: Iterable[Figure]) -> list[str]:
 def _quantity(figure: Figure) -> str:
     """What is compared: of a worst case, the value counts, not where each scheme has it."""
     return figure.what.partition(" (")[0] if figure.what.startswith("least") else figure.what
-
-
-def draw_sweep(path: Path, reached: Reached) -> None:
-    """Draw a claim's measure over its paths, whose labels are "factor value": a panel for each factor.
-
-    Raises:
-        ImportError: there is no matplotlib.
-    """
-    from matplotlib.figure import Figure as Canvas
-
-    if reached.claim.sweep is None:
-        raise ValueError(f"{reached.claim.name} has nothing to draw")
-    caption, measure = reached.claim.sweep
-    points: dict[str, list[tuple[float, str]]] = {}
-    for label in reached.results.paths:
-        factor, _, value = label.partition(" ")
-        points.setdefault(factor, []).append((float(value), label))
-    width_in = 3.4 * len(points) + 1.2
-    canvas = Canvas(figsize=(width_in, 3.6), layout="constrained")
-    panels = canvas.subplots(1, len(points), sharey=True, squeeze=False)[0]
-    for panel, (factor, values) in zip(panels, points.items(), strict=True):
-        for scheme in reached.results.schemes:
-            y = [reached.results.mean(measure, label, scheme) for _, label in values]
-            look = {"color": colour(scheme), "marker": marker(scheme), "markersize": 5, "label": scheme}
-            panel.plot([x for x, _ in values], y, **look)
-        panel.set(xlabel=_UNITS.get(factor, factor), ylim=(0, None))
-        panel.spines[["top", "right"]].set_visible(False)
-    panels[0].set_ylabel(caption)
-    entries = panels[0].get_legend_handles_labels()
-    canvas.legend(*entries, loc="outside upper center", ncols=min(8, int(width_in / 1.1)), frameon=False)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    canvas.savefig(path, dpi=150)
-
-
-_UNITS = {
-    "rate_mbps": "rate (Mbit/s)",
-    "rtt_ms": "RTT (ms)",
-    "loss": "random loss (share)",
-    "buffer_bdp": "buffer (BDP)",
-    "interval_ms": "monitor interval (ms)",
-}

@@ -12,6 +12,7 @@ from typing import cast
 
 import numpy as np
 import pytest
+from matplotlib import image
 from rich.console import Console
 
 from ltp_switcher.errors import ConfigError
@@ -19,7 +20,8 @@ from ltp_switcher.eval import cli
 from ltp_switcher.eval.claims import measures, runner
 from ltp_switcher.eval.claims.claim import Claim, Figure, Results, Target
 from ltp_switcher.eval.claims.paths import bundled, swept
-from ltp_switcher.eval.claims.report import claims_table, draw_sweep
+from ltp_switcher.eval.claims.pictures import draw_claim
+from ltp_switcher.eval.claims.report import claims_table
 from ltp_switcher.eval.claims.runner import Reached, run_claims
 from ltp_switcher.eval.claims.table import CLAIMS, find_claims
 from ltp_switcher.eval.results import Job, Outcome
@@ -149,15 +151,21 @@ def test_a_shorter_run_keeps_its_shape() -> None:
     assert [step.at_s for step in wave.link.steps] == [5.0, 10.0, 15.0]
 
 
-def test_a_sweep_changes_one_thing_at_a_time_and_is_drawn(lab: list[Job], tmp_path: Path) -> None:
+def test_a_sweep_changes_one_thing_at_a_time() -> None:
     base = bundled("one-flow")
     paths = swept(base, {"loss": (0.0, 0.01), "rtt_ms": (15.0,)})
     assert list(paths) == ["loss 0", "loss 0.01", "rtt_ms 15"]
     assert paths["rtt_ms 15"].link.loss == base.link.loss
-    sweeps = next(claim for claim in CLAIMS if claim.name == "ltp-sweeps")
-    (reached,) = reach(sweeps)
-    draw_sweep(tmp_path / "sweep.png", reached)
-    assert (tmp_path / "sweep.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("name", "panels"), [("ltp-sweeps", 4), ("friendliness", 1), ("jury-fairness", 2), ("satellite", 0)]
+)
+def test_what_a_claim_has_to_show_is_drawn(name: str, panels: int, lab: list[Job], tmp_path: Path) -> None:
+    (reached,) = reach(*find_claims([name]))
+    draw_claim(tmp_path, reached)
+    drawn = {path.name: image.imread(path).shape[1] for path in tmp_path.iterdir()}
+    assert drawn == ({f"{name}.png": round(150 * (3.4 * panels + 1.2))} if panels else {})
 
 
 def test_the_command_writes_what_it_prints(
