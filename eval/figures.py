@@ -73,7 +73,7 @@ def draw_timeline(path: Path, scenario: Scenario, flows: Sequence[FlowSeries]) -
         [handles[i] for i in order], [labels[i] for i in order],
         loc="outside upper center", ncols=len(labels), frameon=False,
     )  # fmt: skip
-    _save(figure, path)
+    save(figure, path)
 
 
 def _legend_rank(label: str, schemes: Sequence[str]) -> int:
@@ -169,7 +169,7 @@ def draw_throughput_delay(path: Path, cells: Sequence[Cell]) -> None:
         handles=[Line2D([], [], label=scheme, **_point(scheme)) for scheme in schemes],
         loc="outside right center", frameon=False,
     )  # fmt: skip
-    _save(figure, path)
+    save(figure, path)
 
 
 def _point(scheme: str) -> dict[str, Any]:
@@ -202,9 +202,10 @@ def draw_rewards(path: Path, cells: Sequence[Cell]) -> None:
         handles=[Patch(color=colour(scheme), label=scheme) for scheme in schemes],
         loc="outside right center", frameon=False,
     )  # fmt: skip
-    _save(figure, path)
+    save(figure, path)
 
 
-def _save(figure: Figure, path: Path) -> None:
+def save(figure: Figure, path: Path) -> None:
+    """Write a picture as PNG."""
     # Without the version in the metadata the same results give the same bytes.
     figure.savefig(path, dpi=DPI, metadata={"Software": None})

@@ -13,10 +13,10 @@ from matplotlib.figure import Figure
 
 from ltp_switcher.eval.claims.claim import Measure
 from ltp_switcher.eval.claims.runner import Reached
+from ltp_switcher.eval.figures import save
 from ltp_switcher.eval.style import colour, marker
 
 _PANEL_IN: Final = 3.4
-_DPI: Final = 150
 _UNITS: Final[Mapping[str, str]] = {
     "rate_mbps": "rate (Mbit/s)",
     "rtt_ms": "RTT (ms)",
@@ -27,7 +27,7 @@ _UNITS: Final[Mapping[str, str]] = {
 
 
 def draw_claim(folder: Path, reached: Reached) -> None:
-    """Draw NAME.png of a claim that has something to show."""
+    """Draw NAME.png, in a folder that is there, of a claim that has something to show."""
     claim = reached.claim
     if not reached.figures or (claim.sweep is None and not claim.spread):
         return
@@ -35,8 +35,7 @@ def draw_claim(folder: Path, reached: Reached) -> None:
     entries = figure.axes[0].get_legend_handles_labels()
     columns = min(8, int(figure.get_figwidth() / 1.1))
     figure.legend(*entries, loc="outside upper center", ncols=columns, frameon=False)
-    folder.mkdir(parents=True, exist_ok=True)
-    figure.savefig(folder / f"{claim.name}.png", dpi=_DPI)
+    save(figure, folder / f"{claim.name}.png")
 
 
 def _sweep(reached: Reached, caption: str, measure: Measure) -> Figure:
