@@ -70,15 +70,19 @@ train-ltp: $(STAMPS)/train ## Train LTP; weights to policies/ltp/
 	@$(TRAIN).ltp.train --out .cache/train/ltp --seeds 1 2 3 --resume --export policies/ltp/ltp.npz
 
 LTP_VARIANTS = ltp ltp-no-probe oracle astraea sage orca aurora
+LTP_SEEDS ?= 1
 
-compare-ltp: $(STAMPS)/train ## LTP beside its variants, trained alike in each region, on held-out paths (hours)
+compare-ltp: $(STAMPS)/train ## LTP beside its variants, each seed of LTP_SEEDS, on held-out paths of each region (hours)
 	@for region in small medium large; do \
 		out=.cache/train/ltp-variants/$$region; mkdir -p $$out; \
-		for variant in $(LTP_VARIANTS); do \
-			$(TRAIN).ltp.train --variant $$variant --region $$region --out $$out/$$variant --resume \
-				--export $$out/$$variant.npz || exit 1; \
+		for seed in $(LTP_SEEDS); do \
+			for variant in $(LTP_VARIANTS); do \
+				$(TRAIN).ltp.train --variant $$variant --region $$region --seeds $$seed \
+					--out $$out/$$variant-$$seed --resume --export $$out/$$variant-$$seed.npz || exit 1; \
+			done; \
 		done; \
-		$(TRAIN).ltp.evaluate paths $(LTP_VARIANTS:%=$$out/%.npz) --regions $$region || exit 1; \
+		$(TRAIN).ltp.evaluate paths $(foreach seed,$(LTP_SEEDS),$(LTP_VARIANTS:%=$$out/%-$(seed).npz)) \
+			--regions $$region || exit 1; \
 	done
 
 train-jury: $(STAMPS)/train ## Train Jury
