@@ -74,15 +74,15 @@ def from_counters(
     capacity_pps: Floats,
     interval_s: float,
 ) -> Trace:
-    """Make a trace of what a bottleneck counted in each interval, as the lab does, and of the flows' RTTs.
+    """Make a trace of what the lab counted at senders and bottleneck in each interval, and of flows' RTTs.
 
     What stands in the queue belongs to the flows as what leaves it in the next interval does. The RTT of what
     was sent in an interval is told by the ACKs that come an RTT later. An echo is known at the end of its
     interval all the same: the estimators judged here do not care when they learn it.
 
     Args:
-        delivered_pkts: that left the bottleneck, shape (T, n).
-        lost_pkts: lost there, shape (T, n).
+        delivered_pkts: acknowledged to the senders, shape (T, n).
+        lost_pkts: that the senders took for lost, shape (T, n).
         rtt_s: mean by the ACKs that came in the interval, shape (T, n); NaN where there were none.
         base_rtt_s: without queuing, shape (n,).
         queue_pkts: at the end of the interval, shape (T,).
