@@ -56,9 +56,10 @@ def every_pair_of_arms_both_ways(context: Context) -> None:
         told = (int(new["arm"]), int(new["prev_arm"]), int(new["want_arm"]), int(new["switches"]))
         require(told == (ids[after], ids[before], ids[after], number), f"{before} to {after}: {told}")
         # An ACK may have come since, on which the new arm cut its window: that sets ssthresh too, and YeAH's
-        # to the smaller window, which may be more than an old ssthresh.
-        cut = new["ssthresh"] != old["ssthresh"]
-        cut &= new["ssthresh"] <= min(new["snd_cwnd"] + 2, old["snd_cwnd"])
+        # to the very window that it leaves, which may be above the old ssthresh.
+        cut = new["ssthresh"] < old["ssthresh"] and new["ssthresh"] <= new["snd_cwnd"] + 2
+        if after == "yeah" and new["ssthresh"] > old["ssthresh"]:
+            cut = abs(int(new["ssthresh"]) - int(new["snd_cwnd"])) <= 2
         if not cut:
             carried.append((before, after, int(old["snd_cwnd"]), int(new["snd_cwnd"])))
         context.traffic.pump(0.03)
