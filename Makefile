@@ -54,8 +54,8 @@ generate: venv ## Netlink header, policies, Python constants and docs from the Y
 	@$(BIN)/python kmod-mutant/tools/generate.py
 
 collect-dataset: venv kmod ## Record the encoder's data set in the lab (resumes where it stopped)
-	@$(BIN)/python -m ltp_switcher.eval.collection
-	@$(BIN)/python -m ltp_switcher.daemon.learning.replay
+	@$(BIN)/python -m ltp_switcher.eval.run.collection
+	@$(BIN)/python -m ltp_switcher.daemon.choose.bandit.replay
 
 train-encoder: collect-dataset $(STAMPS)/train ## Train the encoder and write its weights (PyTorch, 5.4 GB, in .venv-train)
 	@.venv-train/bin/python -m ltp_switcher.encoder.train
@@ -112,11 +112,11 @@ claims: venv kmod ## What the learned arms' papers claim, on the lab's kernel, b
 bench: bench-daemon bench-kmod bench-lab ## All benchmarks; they print, they do not judge
 
 bench-daemon: venv ## Steps, p50 and p99 per step, flows a core
-	@$(BIN)/python -m ltp_switcher.daemon.learning.bench
+	@$(BIN)/python -m ltp_switcher.daemon.choose.bandit.bench
 
 bench-kmod: venv kmod ## Guest instructions per acknowledged packet and per switch
 	@$(BIN)/ltp-eval cost
-	@$(BIN)/python tests/kmod/bench_switch.py
+	@PYTHONPATH=tests $(BIN)/python tests/kmod/bench_switch.py
 
 bench-lab: venv kmod ## Virtual seconds a wall second, instructions a packet
 	@$(BIN)/ltp-eval speed

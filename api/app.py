@@ -11,7 +11,7 @@ from pydantic.json_schema import models_json_schema
 
 import ltp_switcher
 from ltp_switcher.api import problems
-from ltp_switcher.api.backend import Daemon
+from ltp_switcher.api.backend import DaemonClient
 from ltp_switcher.api.limits import RequestLimits
 from ltp_switcher.api.problems import Problem
 from ltp_switcher.api.routes import flows, service, team
@@ -29,7 +29,7 @@ TAGS = [
 ]
 
 
-def create_app(daemon: Daemon) -> FastAPI:
+def create_app(daemon: DaemonClient) -> FastAPI:
     """The API in front of one daemon."""
     app = FastAPI(
         title="ltp-switcher",

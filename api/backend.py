@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ltp_switcher.api.models import Arm
 from ltp_switcher.api.problems import FieldProblem, ProblemError, invalid
-from ltp_switcher.daemon.control import (
+from ltp_switcher.daemon.control.client import (
     ControlClient,
     ControlInvalidError,
     ControlNotFoundError,
@@ -25,7 +25,7 @@ RETRY_AFTER_S = 1
 M = TypeVar("M")
 
 
-class Daemon:
+class DaemonClient:
     """A daemon behind its control socket. Every call blocks, for `timeout_s` at most.
 
     A call has a connection of its own, so that calls from many threads do not wait for one another.
@@ -86,8 +86,8 @@ def _problem(error: ControlError) -> ProblemError:
     return ProblemError(502, "daemon-failed", str(error))
 
 
-def _daemon(request: Request) -> Daemon:
-    return cast(Daemon, request.app.state.daemon)
+def _daemon(request: Request) -> DaemonClient:
+    return cast(DaemonClient, request.app.state.daemon)
 
 
-DaemonDep = Annotated[Daemon, Depends(_daemon)]
+DaemonDep = Annotated[DaemonClient, Depends(_daemon)]

@@ -17,13 +17,13 @@ import uvicorn
 
 import ltp_switcher
 from ltp_switcher.api.app import create_app
-from ltp_switcher.api.backend import Daemon
+from ltp_switcher.api.backend import DaemonClient
 from ltp_switcher.api.listen import tcp_socket, unix_socket
 from ltp_switcher.api.protocol import server_config
-from ltp_switcher.daemon import log as logs
-from ltp_switcher.daemon.config import DEFAULT_PATH, Config, Value
-from ltp_switcher.daemon.config_load import load
-from ltp_switcher.daemon.notify import ServiceManager
+from ltp_switcher.daemon.service import log as logs
+from ltp_switcher.daemon.service.systemd import ServiceManager
+from ltp_switcher.daemon.settings.load import load
+from ltp_switcher.daemon.settings.schema import DEFAULT_PATH, Config, Value
 from ltp_switcher.errors import LtpSwitcherError
 
 GRACE_S = 5
@@ -71,7 +71,7 @@ def serve(config: Config, group: str | None) -> None:
 
     Raises `ControlError` where a socket cannot be had.
     """
-    app = create_app(Daemon(Path(config.daemon.control_socket)))
+    app = create_app(DaemonClient(Path(config.daemon.control_socket)))
     server = _Server(server_config(app, grace_s=GRACE_S))
     # uvicorn raises the signal anew once it has shut down; by then our work is done.
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The encoder's training data: one sequence of steps for each path, in three splits by path.
 
-`ltp_switcher.daemon.learning.replay` writes the files from the lab's recordings.
+`ltp_switcher.daemon.choose.bandit.replay` writes the files from the lab's recordings.
 """
 
 from __future__ import annotations

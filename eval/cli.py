@@ -17,15 +17,16 @@ import ltp_switcher
 from ltp_switcher.artifacts import revision
 from ltp_switcher.commands import whole
 from ltp_switcher.errors import ConfigError, LtpSwitcherError
-from ltp_switcher.eval import cost, demo, tables, teams
-from ltp_switcher.eval.batch import default_parallel, run_batch
-from ltp_switcher.eval.compare import compare
-from ltp_switcher.eval.paths import SCENARIOS
-from ltp_switcher.eval.results import KERNELS, Job
-from ltp_switcher.eval.scenario import Scenario, load_scenario
-from ltp_switcher.eval.schemes import AVAILABLE, KERNEL_ARMS, NAMES, check_scheme
-from ltp_switcher.eval.settings import parse_assignments
-from ltp_switcher.eval.summary import rounded
+from ltp_switcher.eval.report import cost, demo, tables
+from ltp_switcher.eval.report import team_agreement as teams
+from ltp_switcher.eval.report.compare import compare
+from ltp_switcher.eval.run.batch import default_parallel, run_batch
+from ltp_switcher.eval.run.cache import SCENARIOS
+from ltp_switcher.eval.run.daemon_settings import parse_assignments
+from ltp_switcher.eval.run.results import KERNELS, Job
+from ltp_switcher.eval.run.scenario import Scenario, load_scenario
+from ltp_switcher.eval.run.schemes import AVAILABLE, KERNEL_ARMS, NAMES, check_scheme
+from ltp_switcher.eval.run.summary import rounded
 
 EXIT_ERROR: Final = 1
 EXIT_INTERRUPTED: Final = 130
@@ -128,12 +129,12 @@ def _cost(arguments: argparse.Namespace, console: Console, progress: Console) ->
 
 
 def _claims(arguments: argparse.Namespace, console: Console, progress: Console) -> None:
-    from ltp_switcher.eval.claims.report import claims_page, claims_table
-    from ltp_switcher.eval.claims.runner import run_claims
-    from ltp_switcher.eval.claims.table import find_claims
+    from ltp_switcher.eval.report.claims.catalogue import find_claims
+    from ltp_switcher.eval.report.claims.runner import run_claims
+    from ltp_switcher.eval.report.claims.tables import claims_page, claims_table
 
     _figures()
-    from ltp_switcher.eval.claims.pictures import draw_claim
+    from ltp_switcher.eval.report.claims.pictures import draw_claim
 
     claims = find_claims(arguments.claim, arguments.schemes)
     out: Path = arguments.out
@@ -181,7 +182,7 @@ def _teams(arguments: argparse.Namespace, console: Console, progress: Console) -
 
 
 def _list(arguments: argparse.Namespace, console: Console, _: Console) -> None:
-    from ltp_switcher.eval.claims.table import CLAIMS
+    from ltp_switcher.eval.report.claims.catalogue import CLAIMS
 
     scenarios = {path.stem: load_scenario(path) for path in sorted(SCENARIOS.glob("*.toml"))}
     claims = [claim.name for claim in CLAIMS]
@@ -218,7 +219,7 @@ def find_scenario(name: str) -> Scenario:
 
 def _figures() -> ModuleType:
     try:
-        from ltp_switcher.eval import figures
+        from ltp_switcher.eval.report import figures
     except ImportError as error:
         raise LtpSwitcherError("the figures need matplotlib: pip install 'ltp-switcher[eval]'") from error
     return figures

@@ -12,7 +12,7 @@ import ltp_switcher
 from ltp_switcher.api import problems
 from ltp_switcher.api.network_agent.collector import Collector
 from ltp_switcher.api.problems import ProblemError, problem_responses
-from ltp_switcher.policies.network import WINDOW_S
+from ltp_switcher.policies.runtime.path_knowledge import WINDOW_S
 
 
 class Node(BaseModel):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ltp_switcher.errors import DatapathError
-from ltp_switcher.policies.network import (
+from ltp_switcher.policies.runtime.path_knowledge import (
     WINDOW_S,
     CounterSource,
     NetworkKnowledge,

@@ -18,9 +18,9 @@ from ltp_switcher.api.network_agent.app import create_app
 from ltp_switcher.api.network_agent.collector import Collector
 from ltp_switcher.api.network_agent.sources import NoQueueError, source
 from ltp_switcher.api.protocol import server_config
-from ltp_switcher.daemon import log as logs
+from ltp_switcher.daemon.service import log as logs
 from ltp_switcher.errors import ConfigError, DatapathError, LtpSwitcherError
-from ltp_switcher.policies.network import CounterSource
+from ltp_switcher.policies.runtime.path_knowledge import CounterSource
 
 LISTEN: Final = "127.0.0.1:9481"
 PATH_NODES_MAX: Final = 255

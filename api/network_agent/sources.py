@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from ltp_switcher.errors import ConfigError, DatapathError
-from ltp_switcher.policies.network import Counters, CounterSource
+from ltp_switcher.policies.runtime.path_knowledge import Counters, CounterSource
 
 TC_TIMEOUT_S: Final = 1.0
 _ALLOWED: Final = (

@@ -9,7 +9,7 @@ from fastapi.responses import Response
 from ltp_switcher.api.backend import DaemonDep
 from ltp_switcher.api.models import Health, ModeRequest, ModeState, Status
 from ltp_switcher.api.problems import ProblemError, problem_responses
-from ltp_switcher.daemon.metrics import CONTENT_TYPE, from_json, render_openmetrics
+from ltp_switcher.daemon.control.openmetrics import CONTENT_TYPE, from_json, render_openmetrics
 
 LATE_MS = 2000.0
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from ltp_switcher.errors import LabError
-from ltp_switcher.eval import metrics
 from ltp_switcher.eval.lab import kernels, qemu
 from ltp_switcher.eval.lab.boot import BootResult, boot
 from ltp_switcher.eval.lab.layers import GUEST, base_layer, compiled, digest, link_module, mutant_module
@@ -32,10 +31,11 @@ from ltp_switcher.eval.lab.script import (
     needs,
     script,
 )
-from ltp_switcher.eval.live import Sample
-from ltp_switcher.eval.paths import REPOSITORY
-from ltp_switcher.eval.scenario import PACKET_BYTES, Scenario
-from ltp_switcher.eval.series import BIN_S, COLUMNS
+from ltp_switcher.eval.run import metrics
+from ltp_switcher.eval.run.cache import REPOSITORY
+from ltp_switcher.eval.run.live import Sample
+from ltp_switcher.eval.run.scenario import PACKET_BYTES, Scenario
+from ltp_switcher.eval.run.series import BIN_S, COLUMNS
 
 _LIVE_S: Final = 0.5
 _WALL_PER_VIRTUAL: Final = 60.0

@@ -10,10 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltp_switcher.eval.lab.packages import say
-from ltp_switcher.eval.scenario import MODEL_TRACE, PACKET_BYTES, Scenario
-from ltp_switcher.eval.series import BIN_S
-from ltp_switcher.eval.traces import locate_trace
-from ltp_switcher.policies.simulator.traces import TraceArray, mean_rate_mbps, model_trace, read_trace
+from ltp_switcher.eval.run.scenario import MODEL_TRACE, PACKET_BYTES, Scenario
+from ltp_switcher.eval.run.series import BIN_S
+from ltp_switcher.eval.run.trace_files import locate_trace
+from ltp_switcher.policies.simulator.delivery_traces import (
+    TraceArray,
+    mean_rate_mbps,
+    model_trace,
+    read_trace,
+)
 
 # The structures of link/lablink.h.
 _MAGIC: Final = 0x6B6E6C6C

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from ltp_switcher.errors import ConfigError
-from ltp_switcher.eval.scenario import PACKET_BYTES, Scenario
-from ltp_switcher.eval.schemes import LEARNED_ARMS, NETWORK_AGENT, Scheme, resolve
-from ltp_switcher.eval.settings import Settings, merged, to_config
+from ltp_switcher.eval.run.daemon_settings import Settings, merged, to_config
+from ltp_switcher.eval.run.scenario import PACKET_BYTES, Scenario
+from ltp_switcher.eval.run.schemes import LEARNED_ARMS, NETWORK_AGENT, Scheme, resolve
 
 START_JITTER_US: Final = 10_000
 """A flow starts up to this much after its `start_s`, drawn from the seed, so that seeds differ."""

@@ -6,9 +6,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from ltp_switcher.policies.arm import Arm, NetworkArm
-from ltp_switcher.policies.export import load
 from ltp_switcher.policies.jury.signals import JurySignals
+from ltp_switcher.policies.runtime.arm import Arm, NetworkArm
+from ltp_switcher.policies.runtime.export import load
 
 WEIGHTS: Final = Path(__file__).with_name("jury.npz")
 """The committed weights."""

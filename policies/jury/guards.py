@@ -13,9 +13,9 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.policies.arrays import Bools, Floats, Ints, resized
 from ltp_switcher.policies.jury.standing import StandingQueues
-from ltp_switcher.policies.measurements import Interval
+from ltp_switcher.policies.runtime.arrays import Bools, Floats, Ints, resized
+from ltp_switcher.policies.runtime.measurements import Interval
 
 START_ENDS: Final = 1.125
 """RTT over its minimum at which a flow's start has filled the link, as in HyStart."""

@@ -14,8 +14,8 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.policies.arrays import Floats, Ints, resized
-from ltp_switcher.policies.measurements import Echo
+from ltp_switcher.policies.runtime.arrays import Floats, Ints, resized
+from ltp_switcher.policies.runtime.measurements import Echo
 
 MEMORY: Final = 200.0
 """Echoes over which the average reaches (6 s) where round trips are short. Over twice as many the estimate

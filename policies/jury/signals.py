@@ -12,11 +12,11 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.policies.arm import Law
-from ltp_switcher.policies.arrays import Bools, Float32s, Floats, Ints, resized
 from ltp_switcher.policies.jury.guards import Guards
 from ltp_switcher.policies.jury.occupancy import Occupancy
-from ltp_switcher.policies.measurements import NOTHING, Echo, Interval
+from ltp_switcher.policies.runtime.arm import Law
+from ltp_switcher.policies.runtime.arrays import Bools, Float32s, Floats, Ints, resized
+from ltp_switcher.policies.runtime.measurements import NOTHING, Echo, Interval
 
 INTERVAL_S: Final = 0.030
 """Control time interval, Table 2."""

@@ -16,8 +16,8 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.policies.arrays import Bools, Floats, Ints, resized
-from ltp_switcher.policies.measurements import NOTHING, Interval
+from ltp_switcher.policies.runtime.arrays import Bools, Floats, Ints, resized
+from ltp_switcher.policies.runtime.measurements import NOTHING, Interval
 
 HIGH: Final = 1.3
 """RTT over its minimum beyond which there is a queue. Behind Cubic's, of 1 BDP, it is never less than 1.4."""

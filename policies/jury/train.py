@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Final
 
-from ltp_switcher.policies.inference import Layer
 from ltp_switcher.policies.jury import occupancy, reward, signals
 from ltp_switcher.policies.jury.task import JuryTask
+from ltp_switcher.policies.runtime.inference import Layer
 from ltp_switcher.policies.simulator.regions import JURY
 from ltp_switcher.policies.simulator.simulator import Roster
 from ltp_switcher.policies.simulator.tasks import Environment

@@ -24,10 +24,10 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.policies.arrays import Bools, Float32s, Floats, Indices, Ints
 from ltp_switcher.policies.ltp.particles import LONGEST_GAP_S, PARTICLES, Noise, Ranges, ranges_of
 from ltp_switcher.policies.ltp.signals import LargestThroughput
-from ltp_switcher.policies.measurements import Echo, Interval
+from ltp_switcher.policies.runtime.arrays import Bools, Float32s, Floats, Indices, Ints
+from ltp_switcher.policies.runtime.measurements import Echo, Interval
 
 DOUBT_PER_S: Final = 0.01
 """Share of the pool that is drawn anew: "to restore correct estimations even if the estimation direction

@@ -21,9 +21,9 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.policies.arrays import Float32s, Floats, Ints
 from ltp_switcher.policies.ltp.particles import Ranges
-from ltp_switcher.policies.measurements import Interval
+from ltp_switcher.policies.runtime.arrays import Float32s, Floats, Ints
+from ltp_switcher.policies.runtime.measurements import Interval
 
 JITTER_S: Final = 0.02
 """D: as much as LTP's own model allows for (D_j, Table 4), so that both make the same assumption."""

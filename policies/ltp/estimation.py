@@ -12,10 +12,10 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from ltp_switcher.policies.arrays import Floats, Ints
+from ltp_switcher.policies.ltp.estimator_traces import Trace
 from ltp_switcher.policies.ltp.particles import Ranges
-from ltp_switcher.policies.ltp.traces import Trace
-from ltp_switcher.policies.measurements import Interval
+from ltp_switcher.policies.runtime.arrays import Floats, Ints
+from ltp_switcher.policies.runtime.measurements import Interval
 
 WARM_UP: Final = 5
 TOLERANCE: Final = (1e-6, 1e-6, 1e-3)

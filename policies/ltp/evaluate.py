@@ -23,15 +23,15 @@ from rich.progress import Progress
 from rich.table import Table
 
 from ltp_switcher.commands import program, whole
-from ltp_switcher.policies.arm import Arm, NetworkArm
-from ltp_switcher.policies.export import load
 from ltp_switcher.policies.ltp import WEIGHTS, estimation, held_out, links, swings
 from ltp_switcher.policies.ltp.balance import BalanceFilter
 from ltp_switcher.policies.ltp.ccmatic import BeliefSets
+from ltp_switcher.policies.ltp.estimator_traces import Trace, simulate
 from ltp_switcher.policies.ltp.particles import PARTICLES, ParticleFilter
 from ltp_switcher.policies.ltp.regions import REGIONS
 from ltp_switcher.policies.ltp.signals import INTERVAL_S, LtpSignals
-from ltp_switcher.policies.ltp.traces import Trace, simulate
+from ltp_switcher.policies.runtime.arm import Arm, NetworkArm
+from ltp_switcher.policies.runtime.export import load
 from ltp_switcher.policies.simulator.paths import PPS_PER_MBPS, Flows, Paths
 from ltp_switcher.policies.simulator.simulator import Roster
 

@@ -25,9 +25,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ltp_switcher.policies.arrays import Bools, Float32s, Floats, Indices, Ints
 from ltp_switcher.policies.ltp.signals import LargestThroughput, PathSignals, path_signals
-from ltp_switcher.policies.measurements import Echo, Interval
+from ltp_switcher.policies.runtime.arrays import Bools, Float32s, Floats, Indices, Ints
+from ltp_switcher.policies.runtime.measurements import Echo, Interval
 
 PARTICLES: Final = 1000
 """Table 4."""

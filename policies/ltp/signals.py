@@ -13,9 +13,9 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.policies.arm import Law
-from ltp_switcher.policies.arrays import Bools, Float32s, Floats, Indices, Ints, resized
-from ltp_switcher.policies.measurements import Echo, Interval
+from ltp_switcher.policies.runtime.arm import Law
+from ltp_switcher.policies.runtime.arrays import Bools, Float32s, Floats, Indices, Ints, resized
+from ltp_switcher.policies.runtime.measurements import Echo, Interval
 
 INTERVAL_S: Final = 0.030
 """Table 4."""

@@ -11,10 +11,10 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.policies.arrays import Floats
 from ltp_switcher.policies.ltp.estimation import Estimator
 from ltp_switcher.policies.ltp.reward import Weights, probe_reward
-from ltp_switcher.policies.measurements import Echo, Interval
+from ltp_switcher.policies.runtime.arrays import Floats
+from ltp_switcher.policies.runtime.measurements import Echo, Interval
 
 SWINGS: Final = (0.0, 0.025, 0.10, 0.25)
 """Of the rate from one interval to the next; Eq. 8 allows 2.5 %."""

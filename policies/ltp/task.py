@@ -7,7 +7,6 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.policies.arrays import Bools, Float32s, Floats
 from ltp_switcher.policies.ltp.particles import ParticleFilter, Ranges
 from ltp_switcher.policies.ltp.reward import (
     Weights,
@@ -17,7 +16,8 @@ from ltp_switcher.policies.ltp.reward import (
     unfairness,
 )
 from ltp_switcher.policies.ltp.signals import INTERVAL_S, WindowSignals
-from ltp_switcher.policies.measurements import NOTHING
+from ltp_switcher.policies.runtime.arrays import Bools, Float32s, Floats
+from ltp_switcher.policies.runtime.measurements import NOTHING
 from ltp_switcher.policies.simulator.controllers import INITIAL_WINDOW
 from ltp_switcher.policies.simulator.paths import PPS_PER_MBPS, Flows, Paths
 from ltp_switcher.policies.simulator.simulator import SimulatedInterval, Simulator

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Final
 
-from ltp_switcher.policies.inference import Layer
 from ltp_switcher.policies.ltp.regions import FLOWS, REGIONS, ROSTER
 from ltp_switcher.policies.ltp.reward import Weights
 from ltp_switcher.policies.ltp.task import LtpTask, critics_see
 from ltp_switcher.policies.ltp.variants import VARIANTS
+from ltp_switcher.policies.runtime.inference import Layer
 from ltp_switcher.policies.simulator.tasks import Environment
 from ltp_switcher.policies.training.command import Networks, parser, run
 from ltp_switcher.policies.training.loop import Schedule, evaluate

@@ -13,10 +13,10 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.policies.arrays import Float32s, Floats, Ints
 from ltp_switcher.policies.ltp.signals import LtpSignals, WindowSignals
 from ltp_switcher.policies.ltp.task import ORACLE
-from ltp_switcher.policies.measurements import Interval
+from ltp_switcher.policies.runtime.arrays import Float32s, Floats, Ints
+from ltp_switcher.policies.runtime.measurements import Interval
 
 _PPS: Final = 100e6 / 12_000
 _SECONDS: Final = 0.1

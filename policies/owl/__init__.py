@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ltp_switcher.policies.export import load
 from ltp_switcher.policies.owl.arm import OwlArm
 from ltp_switcher.policies.owl.signals import OwlSignals
+from ltp_switcher.policies.runtime.export import load
 
 
 def make_arm(variant: str = "owl") -> OwlArm:

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ltp_switcher.policies.arm import Actor
-from ltp_switcher.policies.arrays import Floats, Ints
-from ltp_switcher.policies.measurements import Interval
-from ltp_switcher.policies.network import NetworkKnowledge
 from ltp_switcher.policies.owl.signals import OwlSignals
+from ltp_switcher.policies.runtime.arm import Actor
+from ltp_switcher.policies.runtime.arrays import Floats, Ints
+from ltp_switcher.policies.runtime.measurements import Interval
+from ltp_switcher.policies.runtime.path_knowledge import NetworkKnowledge
 
 
 class OwlArm:

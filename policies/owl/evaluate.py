@@ -19,15 +19,15 @@ from rich.console import Console
 from rich.table import Table
 
 from ltp_switcher.commands import program
-from ltp_switcher.policies.export import load
-from ltp_switcher.policies.inference import Network
+from ltp_switcher.policies.owl.cellular import held_out_traces
 from ltp_switcher.policies.owl.play import REPEATS, beside_cubic, from_equilibrium, play
 from ltp_switcher.policies.owl.reward import OWL_LOSS, equilibrium
 from ltp_switcher.policies.owl.task import SimulatedAgent
-from ltp_switcher.policies.owl.traces import held_out_traces
+from ltp_switcher.policies.runtime.export import load
+from ltp_switcher.policies.runtime.inference import Network
+from ltp_switcher.policies.simulator.delivery_traces import mean_rate_mbps
 from ltp_switcher.policies.simulator.paths import PPS_PER_MBPS, Flows, Paths
 from ltp_switcher.policies.simulator.simulator import Roster
-from ltp_switcher.policies.simulator.traces import mean_rate_mbps
 
 CONSTANT_MBPS: Final = 50.0
 TRACE_RTT_MS: Final = 40.0

@@ -7,9 +7,9 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.policies.arm import Law
-from ltp_switcher.policies.arrays import Bools, Float32s, Floats, Ints, resized
-from ltp_switcher.policies.measurements import Interval
+from ltp_switcher.policies.runtime.arm import Law
+from ltp_switcher.policies.runtime.arrays import Bools, Float32s, Floats, Ints, resized
+from ltp_switcher.policies.runtime.measurements import Interval
 
 INTERVAL_S: Final = 0.030
 ACTIONS: Final = np.array([-10.0, -3.0, -1.0, 0.0, 1.0, 3.0, 10.0])

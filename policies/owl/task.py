@@ -8,11 +8,11 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.policies.arrays import Bools, Floats
-from ltp_switcher.policies.measurements import NOTHING
-from ltp_switcher.policies.network import WINDOW_S
 from ltp_switcher.policies.owl.reward import Utility
 from ltp_switcher.policies.owl.signals import ACTIONS, OwlSignals
+from ltp_switcher.policies.runtime.arrays import Bools, Floats
+from ltp_switcher.policies.runtime.measurements import NOTHING
+from ltp_switcher.policies.runtime.path_knowledge import WINDOW_S
 from ltp_switcher.policies.simulator.paths import PPS_PER_MBPS, Flows, Paths
 from ltp_switcher.policies.simulator.simulator import SimulatedInterval, Simulator
 from ltp_switcher.policies.simulator.tasks import Actions, Array, SignalsTask, episode_seed

@@ -10,13 +10,13 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.policies.inference import Layer, Network
+from ltp_switcher.policies.owl.cellular import training_trace
 from ltp_switcher.policies.owl.play import beside_cubic, from_equilibrium
 from ltp_switcher.policies.owl.reward import OWL as OWL_UTILITY
 from ltp_switcher.policies.owl.reward import OWL_LOSS, Utility
 from ltp_switcher.policies.owl.signals import ACTIONS, HISTORY
 from ltp_switcher.policies.owl.task import HIDDEN_SHARE, OwlTask, SimulatedAgent
-from ltp_switcher.policies.owl.traces import training_trace
+from ltp_switcher.policies.runtime.inference import Layer, Network
 from ltp_switcher.policies.simulator.regions import OWL as TABLE_II
 from ltp_switcher.policies.simulator.regions import Region
 from ltp_switcher.policies.simulator.simulator import Roster

@@ -7,8 +7,8 @@ from dataclasses import fields
 
 import numpy as np
 
-from ltp_switcher.policies.arrays import Floats, Indices, Ints
-from ltp_switcher.policies.measurements import NOTHING, Echo
+from ltp_switcher.policies.runtime.arrays import Floats, Indices, Ints
+from ltp_switcher.policies.runtime.measurements import NOTHING, Echo
 
 
 class EchoTracker:

@@ -10,9 +10,9 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ltp_switcher.policies.arm import Law, Signals
-from ltp_switcher.policies.arrays import Bools, Floats, Ints
-from ltp_switcher.policies.measurements import Interval
+from ltp_switcher.policies.runtime.arm import Law, Signals
+from ltp_switcher.policies.runtime.arrays import Bools, Floats, Ints
+from ltp_switcher.policies.runtime.measurements import Interval
 from ltp_switcher.policies.simulator.controllers import INITIAL_WINDOW
 from ltp_switcher.policies.simulator.directed import impose
 from ltp_switcher.policies.simulator.paths import PPS_PER_MBPS, Flows, Paths

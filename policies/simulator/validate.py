@@ -26,9 +26,9 @@ import numpy as np
 
 from ltp_switcher.commands import program
 from ltp_switcher.errors import ConfigError
+from ltp_switcher.policies.simulator.delivery_traces import read_trace, traces_folder
 from ltp_switcher.policies.simulator.paths import NEVER, PACKET_BYTES, Flows, Paths, Steps
 from ltp_switcher.policies.simulator.simulator import Roster, Simulator
-from ltp_switcher.policies.simulator.traces import read_trace, traces_folder
 
 PAYLOAD_BYTES: Final = 1448
 """Of a full-sized TCP segment with time stamps."""

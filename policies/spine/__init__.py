@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from ltp_switcher.policies.arm import Arm, Law, NetworkArm
-from ltp_switcher.policies.export import load
-from ltp_switcher.policies.inference import Network
-from ltp_switcher.policies.spine.hierarchical import HierarchicalNetwork
+from ltp_switcher.policies.runtime.arm import Arm, Law, NetworkArm
+from ltp_switcher.policies.runtime.export import load
+from ltp_switcher.policies.runtime.inference import Network
+from ltp_switcher.policies.spine.actor import HierarchicalNetwork
 from ltp_switcher.policies.spine.signals import SpineSignals
 
 INTERVAL_S: Final = 0.200

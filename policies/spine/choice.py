@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.policies.arm import Arm
+from ltp_switcher.policies.runtime.arm import Arm
 from ltp_switcher.policies.spine import INTERVAL_S
 from ltp_switcher.policies.spine.play import constant, play, square_wave
 

@@ -9,9 +9,9 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.errors import InvalidValueError
-from ltp_switcher.policies.arm import Law
-from ltp_switcher.policies.arrays import Float32s, Floats, Ints, resized
-from ltp_switcher.policies.measurements import Interval
+from ltp_switcher.policies.runtime.arm import Law
+from ltp_switcher.policies.runtime.arrays import Float32s, Floats, Ints, resized
+from ltp_switcher.policies.runtime.measurements import Interval
 
 STATISTICS: Final = 9
 """Table 1's eight, and the interval's length."""

@@ -9,19 +9,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Final
 
-from ltp_switcher.policies.arm import Arm, Law
-from ltp_switcher.policies.inference import Layer, Network
+from ltp_switcher.policies.runtime.arm import Arm, Law
+from ltp_switcher.policies.runtime.inference import Layer, Network
 from ltp_switcher.policies.simulator.regions import SPINE
 from ltp_switcher.policies.simulator.simulator import Roster
 from ltp_switcher.policies.simulator.tasks import Environment
 from ltp_switcher.policies.spine import INTERVAL_S, arm_of
+from ltp_switcher.policies.spine.actor import layers
 from ltp_switcher.policies.spine.choice import friendliness, steadiness
-from ltp_switcher.policies.spine.hierarchical import layers
+from ltp_switcher.policies.spine.hierarchical_td3 import HierarchicalActor, HierarchicalTd3
 from ltp_switcher.policies.spine.reward import DELAY_TOLERANCE, LOSS_WEIGHT, PIT_STOP_PENALTY
 from ltp_switcher.policies.spine.signals import SCALES, SpineSignals
 from ltp_switcher.policies.spine.task import SETTLED_SHARE, MixedEpisodes, SpineTask
 from ltp_switcher.policies.training.command import Networks, parser, run
-from ltp_switcher.policies.training.hierarchical import HierarchicalActor, HierarchicalTd3
 from ltp_switcher.policies.training.loop import Schedule, evaluate
 from ltp_switcher.policies.training.td3 import Td3Config
 

@@ -37,13 +37,13 @@ except ModuleNotFoundError:
 
 from ltp_switcher import artifacts
 from ltp_switcher.errors import ArtifactError, InvalidValueError, LtpSwitcherError
-from ltp_switcher.policies.export import Card, save
-from ltp_switcher.policies.inference import Layer
+from ltp_switcher.policies.runtime.export import Card, save
+from ltp_switcher.policies.runtime.inference import Layer
 from ltp_switcher.policies.training import curves
 from ltp_switcher.policies.training.loop import (
     CHECKPOINT,
-    Agent,
     Episodes,
+    Learner,
     Row,
     Schedule,
     evaluate,
@@ -51,7 +51,7 @@ from ltp_switcher.policies.training.loop import (
 )
 
 Networks = Mapping[str, tuple[Sequence[Layer], Mapping[str, NDArray[np.generic]]]]
-A = TypeVar("A", bound=Agent)
+A = TypeVar("A", bound=Learner)
 
 CHOSEN_BY: Final = "score"
 """The figure by which the best of several seeds is chosen; larger is better."""
@@ -97,7 +97,7 @@ class Trainer(Protocol[A]):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TrainedSeed:
     """One seed's training: figures of the evaluation, the episode whose weights are kept, wall time.
 
     `revision` is the git revision with which the training began.
@@ -146,7 +146,7 @@ def run(trainer: Trainer[A], options: argparse.Namespace) -> int:
         # More threads would be no faster on networks this small, and would change the sums' last digits.
         torch.set_num_threads(1)
         runs: dict[int, list[Row]] = {}
-        outcomes: dict[int, Outcome] = {}
+        outcomes: dict[int, TrainedSeed] = {}
         agents: dict[int, A] = {}
         for seed in options.seeds:
             agents[seed], runs[seed], outcomes[seed] = _one_seed(trainer, schedule, seed, options)
@@ -187,7 +187,7 @@ def _check(options: argparse.Namespace) -> None:
 
 def _one_seed(
     trainer: Trainer[A], schedule: Schedule, seed: int, options: argparse.Namespace
-) -> tuple[A, list[Row], Outcome]:
+) -> tuple[A, list[Row], TrainedSeed]:
     """Train one seed and leave the agent with the weights of its best episode."""
     out = options.out / f"seed-{seed}"
     revision = _begun_with(out, trainer.settings(), resume=options.resume)
@@ -215,7 +215,7 @@ def _one_seed(
     best.restore()
     figures = dict(trainer.evaluate(agent))
     figures[CHOSEN_BY] = trainer.score(agent, figures["reward"])
-    return agent, rows, Outcome(figures, best.episode, sum(row.wall_s for row in rows), revision)
+    return agent, rows, TrainedSeed(figures, best.episode, sum(row.wall_s for row in rows), revision)
 
 
 def _begun_with(out: Path, settings: Mapping[str, object], *, resume: bool) -> str:
@@ -325,7 +325,7 @@ class _Progress:
 
 
 def _card(
-    trainer: Trainer[A], schedule: Schedule, seeds: Sequence[int], outcomes: Mapping[int, Outcome]
+    trainer: Trainer[A], schedule: Schedule, seeds: Sequence[int], outcomes: Mapping[int, TrainedSeed]
 ) -> Card:
     """The card of the best seed's weights, with rewards and scores of all beside its figures."""
     settings = {
@@ -363,6 +363,6 @@ def _print(results: Mapping[str, Mapping[str, object]], *, as_json: bool) -> Non
         return
     for seed, outcome in results.items():
         figures = outcome["figures"]
-        assert isinstance(figures, dict)  # noqa: S101 (an Outcome as a dictionary)
+        assert isinstance(figures, dict)  # noqa: S101 (an TrainedSeed as a dictionary)
         told = ", ".join(f"{name} {value:.4g}" for name, value in figures.items())
         print(f"seed {seed}: {told}")

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from ltp_switcher.policies.inference import Layer
+from ltp_switcher.policies.runtime.inference import Layer
 from ltp_switcher.policies.simulator.tasks import Transition
 from ltp_switcher.policies.training.networks import Stack, follow
 from ltp_switcher.policies.training.replay import Frame, Recorder, Replay

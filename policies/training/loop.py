@@ -28,7 +28,7 @@ CHECKPOINT: Final = "checkpoint.json"
 """In a run's folder, once it has a checkpoint: names it."""
 
 
-class Agent(Protocol):
+class Learner(Protocol):
     """What the loop needs of `Td3` and `Dqn`."""
 
     rng: np.random.Generator
@@ -92,7 +92,7 @@ def episode_seed(seed: int, episode: int) -> int:
 
 
 def train(
-    agent: Agent,
+    agent: Learner,
     environment: Episodes,
     schedule: Schedule,
     *,
@@ -123,7 +123,7 @@ def train(
     return rows
 
 
-def evaluate(agent: Agent, environment: Episodes, *, seed: int, episodes: int = 1) -> float:
+def evaluate(agent: Learner, environment: Episodes, *, seed: int, episodes: int = 1) -> float:
     """Mean reward per control step of an active flow, without exploration, on episodes kept for it."""
     total, count = 0.0, 0
     for episode in range(episodes):
@@ -137,7 +137,7 @@ def evaluate(agent: Agent, environment: Episodes, *, seed: int, episodes: int = 
 
 
 def _episode(
-    agent: Agent, environment: Episodes, schedule: Schedule, seed: int
+    agent: Learner, environment: Episodes, schedule: Schedule, seed: int
 ) -> tuple[float, dict[str, float]]:
     seen = environment.reset(seed)
     agent.begin(environment.slots)
@@ -156,7 +156,7 @@ def _episode(
     return total / max(1, count), {name: float(np.mean(values)) for name, values in losses.items()}
 
 
-def _checkpoint(agent: Agent, rows: list[Row], out: Path) -> None:
+def _checkpoint(agent: Learner, rows: list[Row], out: Path) -> None:
     """Write a checkpoint to a folder of its own, then point to it: a crash leaves the old or the new one."""
     folder = out / f"checkpoint-{len(rows):06d}"
     shutil.rmtree(folder, ignore_errors=True)
@@ -173,7 +173,7 @@ def _checkpoint(agent: Agent, rows: list[Row], out: Path) -> None:
             shutil.rmtree(old)
 
 
-def _resume(agent: Agent, out: Path) -> list[Row]:
+def _resume(agent: Learner, out: Path) -> list[Row]:
     try:
         folder = out / str(json.loads((out / CHECKPOINT).read_text(encoding="utf-8"))["folder"])
         saved = torch.load(folder / "agent.pt", weights_only=True)

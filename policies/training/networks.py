@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from ltp_switcher.policies.inference import Layer
+from ltp_switcher.policies.runtime.inference import Layer
 
 
 class SequenceNetwork(nn.Module):

@@ -28,7 +28,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from ltp_switcher.policies.inference import Layer
+from ltp_switcher.policies.runtime.inference import Layer
 from ltp_switcher.policies.simulator.tasks import Transition
 from ltp_switcher.policies.training.networks import Critic, SequenceNetwork, TwinCritic, follow
 from ltp_switcher.policies.training.replay import Frame, Recorder, Replay, Sequences

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import stand_in_kernel as stand_in
-from ask import Ask, asker
+from support import fake_kernel as stand_in
+from support.api_client import Ask, asker
 
-from ltp_switcher.daemon import run
-from ltp_switcher.daemon.config import Config, DaemonSection
+from ltp_switcher.daemon.service import daemon as run
+from ltp_switcher.daemon.settings.schema import Config, DaemonSection
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from ask import Ask
-from stand_in_kernel import REMOTES
+from support.api_client import Ask
+from support.fake_kernel import REMOTES
 
 from ltp_switcher.api.models import FLOW_EXAMPLE, Flow
 

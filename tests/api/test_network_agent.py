@@ -15,7 +15,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from ask import asker_of
+from support.api_client import asker_of
 
 from ltp_switcher.api.network_agent import main as agent
 from ltp_switcher.api.network_agent import sources
@@ -23,7 +23,7 @@ from ltp_switcher.api.network_agent.app import create_app
 from ltp_switcher.api.network_agent.collector import Collector
 from ltp_switcher.api.network_agent.sources import LablinkSource, QdiscSource, source
 from ltp_switcher.errors import ConfigError, DatapathError
-from ltp_switcher.policies.network import Counters
+from ltp_switcher.policies.runtime.path_knowledge import Counters
 
 
 class Scripted:

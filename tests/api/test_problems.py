@@ -12,7 +12,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from ask import Ask, asker
+from support.api_client import Ask, asker
 
 from ltp_switcher.api.limits import BODY_BYTES_MAX
 from ltp_switcher.api.problems import MEDIA_TYPE, URN
@@ -193,9 +193,9 @@ def test_bug_shows_no_traceback(control_socket: Path, monkeypatch: pytest.Monkey
 def over_tcp(control_socket: Path, method: str, path: str, host: str) -> tuple[int, dict[str, object]]:
     """Status and body of a request as it comes from a TCP listener."""
     from ltp_switcher.api.app import create_app
-    from ltp_switcher.api.backend import Daemon
+    from ltp_switcher.api.backend import DaemonClient
 
-    app = create_app(Daemon(control_socket))
+    app = create_app(DaemonClient(control_socket))
     scope = {
         "type": "http",
         "asgi": {"version": "3.0"},

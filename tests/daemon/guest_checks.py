@@ -6,14 +6,14 @@ import time
 from pathlib import Path
 from typing import TypeVar
 
-from ltp_switcher.daemon.control import (
+from ltp_switcher.daemon.control.client import (
     ControlClient,
     ControlInvalidError,
     ControlNotFoundError,
     Json,
 )
+from ltp_switcher.daemon.control.openmetrics import from_json, render_openmetrics
 from ltp_switcher.daemon.datapath import Datapath, protocol
-from ltp_switcher.daemon.metrics import from_json, render_openmetrics
 
 E = TypeVar("E", bound=Exception)
 SYSCTL = Path("/proc/sys/net/ipv4/tcp_congestion_control")

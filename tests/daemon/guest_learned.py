@@ -11,11 +11,11 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from ltp_switcher.daemon.control import ControlClient, ControlInvalidError, Json
+from ltp_switcher.daemon.control.client import ControlClient, ControlInvalidError, Json
 from ltp_switcher.daemon.datapath import Datapath, protocol
-from ltp_switcher.daemon.learned import arms
-from ltp_switcher.policies.arm import Law
-from ltp_switcher.policies.measurements import Interval
+from ltp_switcher.daemon.steer import arms
+from ltp_switcher.policies.runtime.arm import Law
+from ltp_switcher.policies.runtime.measurements import Interval
 
 WINDOW_PKTS = 23.0
 JURY_PKTS = 12.0
@@ -53,7 +53,7 @@ POLICIES = {
 def daemon() -> None:
     arms.missing_weights = lambda name, _: None if name in POLICIES else "not in this test"
     arms.import_module = lambda name: SimpleNamespace(make_arm=lambda **_: POLICIES[name.rpartition(".")[2]])
-    from ltp_switcher.daemon.cli import main
+    from ltp_switcher.daemon.cli.main import main
 
     sys.exit(main(sys.argv[2:]))
 

@@ -13,10 +13,10 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from ltp_switcher.daemon.learned import arms
-from ltp_switcher.policies.arm import Law
-from ltp_switcher.policies.measurements import Interval
-from ltp_switcher.policies.network import NetworkKnowledge
+from ltp_switcher.daemon.steer import arms
+from ltp_switcher.policies.runtime.arm import Law
+from ltp_switcher.policies.runtime.measurements import Interval
+from ltp_switcher.policies.runtime.path_knowledge import NetworkKnowledge
 
 HEARD = Path("/run/heard.json")
 WINDOW_PKTS = 200.0
@@ -45,7 +45,7 @@ class Listening:
 def daemon() -> None:
     arms.missing_weights = lambda name, _: None
     arms.import_module = lambda _: SimpleNamespace(make_arm=lambda **_: Listening())
-    from ltp_switcher.daemon.cli import main
+    from ltp_switcher.daemon.cli.main import main
 
     sys.exit(main(sys.argv[2:]))
 

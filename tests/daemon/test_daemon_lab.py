@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The real daemon on the real kernel: it steers, it may be killed, it comes back, it leaves no trace."""
 
-import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-from guest import boot_with_daemon
+from support.daemon_lab import boot_with_daemon
 
 HERE = Path(__file__).parent
 CONFIG = """

@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Network knowledge for real: counters of the bottleneck, the agent, the daemon, a learned arm."""
 
-import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-from guest import boot_with_daemon
+from support.daemon_lab import boot_with_daemon
 
 CONFIG = """
 [daemon]

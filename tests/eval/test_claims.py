@@ -17,20 +17,20 @@ from rich.console import Console
 
 from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval import cli
-from ltp_switcher.eval.claims import measures, runner
-from ltp_switcher.eval.claims.claim import Claim, Figure, Results, Target
-from ltp_switcher.eval.claims.paths import bundled, swept
-from ltp_switcher.eval.claims.pictures import draw_claim
-from ltp_switcher.eval.claims.report import claims_table
-from ltp_switcher.eval.claims.runner import Reached, run_claims
-from ltp_switcher.eval.claims.table import CLAIMS, find_claims
-from ltp_switcher.eval.results import Job, Outcome
-from ltp_switcher.eval.schemes import LEARNED_ARMS, resolve
+from ltp_switcher.eval.report.claims import measures, runner
+from ltp_switcher.eval.report.claims.catalogue import CLAIMS, find_claims
+from ltp_switcher.eval.report.claims.claim import Claim, Figure, Results, Target
+from ltp_switcher.eval.report.claims.pictures import draw_claim
+from ltp_switcher.eval.report.claims.runner import Reached, run_claims
+from ltp_switcher.eval.report.claims.scenarios import bundled, swept
+from ltp_switcher.eval.report.claims.tables import claims_table
+from ltp_switcher.eval.run.results import Job, RunResult
+from ltp_switcher.eval.run.schemes import LEARNED_ARMS, resolve
 
 FLOW = {"throughput_mbps": 50.0, "rtt_mean_ms": 36.0, "base_rtt_ms": 30.0}
 
 
-def outcome(job: Job) -> Outcome:
+def outcome(job: Job) -> RunResult:
     """A finished run in which the second flow gets half, and learned arms do as well as they must."""
     flows = [
         SimpleNamespace(
@@ -54,7 +54,7 @@ def outcome(job: Job) -> Outcome:
     arms = {name: {"controls": 20} for name in LEARNED_ARMS}
     guest = {"busy_instructions": 6e9 if good else 5e9, "fallbacks": 0, "learned": arms}
     told = {"guest": lambda: guest, "totals": lambda: totals, "series": lambda: series}
-    return cast(Outcome, SimpleNamespace(job=job, summary=summary, **told))
+    return cast(RunResult, SimpleNamespace(job=job, summary=summary, **told))
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def lab(monkeypatch: pytest.MonkeyPatch) -> list[Job]:
     """Every scheme can run, and every run is as `outcome` says."""
     made: list[Job] = []
 
-    def run_batch(jobs: list[Job], *_: object, **__: object) -> list[Outcome]:
+    def run_batch(jobs: list[Job], *_: object, **__: object) -> list[RunResult]:
         made.extend(jobs)
         return [outcome(job) for job in jobs]
 
@@ -191,13 +191,13 @@ def test_figures_without_a_target_say_so() -> None:
     assert Results({}).paths == ()
 
 
-def spoilt(job: Job, **changes: object) -> Outcome:
+def spoilt(job: Job, **changes: object) -> RunResult:
     """`outcome`, but for what the guest or the first flow tells."""
     told = outcome(job)
     guest = {**told.guest(), **{key: value for key, value in changes.items() if key != "arm_share"}}
     flows = [SimpleNamespace(**{**vars(flow), **changes}) for flow in told.summary.flows]
     summary = SimpleNamespace(**{**vars(told.summary), "flows": flows})
-    return cast(Outcome, SimpleNamespace(**{**vars(told), "summary": summary, "guest": lambda: guest}))
+    return cast(RunResult, SimpleNamespace(**{**vars(told), "summary": summary, "guest": lambda: guest}))
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_a_run_of_another_arm_than_its_name_is_not_judged(
 ) -> None:
     """To fall back to Cubic is the easiest way to be as fair as Cubic."""
 
-    def run_batch(jobs: list[Job], *_: object, **__: object) -> list[Outcome]:
+    def run_batch(jobs: list[Job], *_: object, **__: object) -> list[RunResult]:
         return [spoilt(job, **changes) if job.scheme == "ltp" else outcome(job) for job in jobs]
 
     monkeypatch.setattr(runner, "run_batch", run_batch)
@@ -224,7 +224,7 @@ def test_a_run_of_another_arm_than_its_name_is_not_judged(
     assert judged == {"jury", "spine", "owl"}
 
 
-def shares(*flows: tuple[float, float, list[float]]) -> Outcome:
+def shares(*flows: tuple[float, float, list[float]]) -> RunResult:
     """A run of flows from, to, and with a goodput in each second."""
     series, lives = [], []
     for start_s, stop_s, by_second in flows:
@@ -233,7 +233,7 @@ def shares(*flows: tuple[float, float, list[float]]) -> Outcome:
         series.append(SimpleNamespace(t_s=t_s, goodput_mbps=goodput_mbps))
         lives.append(SimpleNamespace(start_s=start_s, stop_s=stop_s))
     scenario = SimpleNamespace(flows=lives, duration_s=max(life.stop_s for life in lives))
-    return cast(Outcome, SimpleNamespace(job=SimpleNamespace(scenario=scenario), series=lambda: series))
+    return cast(RunResult, SimpleNamespace(job=SimpleNamespace(scenario=scenario), series=lambda: series))
 
 
 def test_who_takes_turns_is_not_fair_by_the_second() -> None:
@@ -251,4 +251,4 @@ def test_a_figure_over_nothing_meets_no_target() -> None:
     assert measures.over(5.0, 2.0) == 2.5
     idle = SimpleNamespace(throughput_mbps=0.0)
     summary = SimpleNamespace(jain=1.0, flows=[idle, idle])
-    assert np.isnan(measures.jain(cast(Outcome, SimpleNamespace(summary=summary))))
+    assert np.isnan(measures.jain(cast(RunResult, SimpleNamespace(summary=summary))))

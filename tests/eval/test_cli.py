@@ -10,13 +10,14 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from raw import raw_files
+from support.raw_results import raw_files
 
 from ltp_switcher.errors import LabError
-from ltp_switcher.eval import cli, results
-from ltp_switcher.eval.live import Sample
-from ltp_switcher.eval.paths import SCENARIOS
-from ltp_switcher.eval.scenario import Scenario
+from ltp_switcher.eval import cli
+from ltp_switcher.eval.run import results
+from ltp_switcher.eval.run.cache import SCENARIOS
+from ltp_switcher.eval.run.live import Sample
+from ltp_switcher.eval.run.scenario import Scenario
 
 
 @pytest.fixture

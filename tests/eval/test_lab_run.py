@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ltp_switcher.eval import cli
-from ltp_switcher.eval.schemes import KERNEL_ARMS
-from ltp_switcher.eval.series import read_series
+from ltp_switcher.eval.run.schemes import KERNEL_ARMS
+from ltp_switcher.eval.run.series import read_series
 
 
 @pytest.mark.lab

@@ -10,8 +10,8 @@ import pytest
 
 from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.lab.script import asks_network, daemon_config, daemon_of, flow_table, needs, script
-from ltp_switcher.eval.scenario import Flow, Link, Scenario
-from ltp_switcher.eval.settings import parse_assignments
+from ltp_switcher.eval.run.daemon_settings import parse_assignments
+from ltp_switcher.eval.run.scenario import Flow, Link, Scenario
 
 
 def scenario(*schemes: str) -> Scenario:

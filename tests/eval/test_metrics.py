@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ltp_switcher.eval import metrics
+from ltp_switcher.eval.run import metrics
 
 RATE = st.floats(0.0, 1e5)
 POSITIVE = st.floats(1e-3, 1e5)

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ltp_switcher.errors import ConfigError
-from ltp_switcher.eval.paths import SCENARIOS
-from ltp_switcher.eval.scenario import LinkState, Scenario, load_scenario, parse_scenario
+from ltp_switcher.eval.run.cache import SCENARIOS
+from ltp_switcher.eval.run.scenario import LinkState, Scenario, load_scenario, parse_scenario
 
 TEXT = """
 name = "step-12-24"

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from ltp_switcher.daemon import config_load
+from ltp_switcher.daemon.settings import load as config_load
 from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.cli import find_scenario
-from ltp_switcher.eval.scenario import parse_scenario
-from ltp_switcher.eval.settings import parse_assignments, to_config
+from ltp_switcher.eval.run.daemon_settings import parse_assignments, to_config
+from ltp_switcher.eval.run.scenario import parse_scenario
 
 SCENARIO = """
 name = "s"

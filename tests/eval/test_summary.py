@@ -9,15 +9,15 @@ from typing import cast
 
 import numpy as np
 import pytest
-from raw import raw_files
+from support.raw_results import raw_files
 
 from ltp_switcher.errors import ArtifactError
-from ltp_switcher.eval.compare import fold, harm
-from ltp_switcher.eval.paths import SCENARIOS
-from ltp_switcher.eval.results import Job, Outcome
-from ltp_switcher.eval.scenario import Scenario, load_scenario, parse_scenario
-from ltp_switcher.eval.series import read_series
-from ltp_switcher.eval.summary import Summary, read_totals, summarise
+from ltp_switcher.eval.report.compare import fold, harm
+from ltp_switcher.eval.run.cache import SCENARIOS
+from ltp_switcher.eval.run.results import Job, RunResult
+from ltp_switcher.eval.run.scenario import Scenario, load_scenario, parse_scenario
+from ltp_switcher.eval.run.series import read_series
+from ltp_switcher.eval.run.summary import Summary, read_totals, summarise
 
 
 def summary_of(scenario: Scenario, *, seed: int = 1, goodput_share: float = 0.9) -> Summary:
@@ -149,7 +149,7 @@ def test_harm_is_of_the_time_in_which_a_flow_has_company() -> None:
     late = alone.t_s >= 4.0 - 1e-9
     starved = replace(alone, goodput_mbps=np.where(late, 0.8, 8.0), rtt_ms=np.where(late, 80.0, 20.0))
     job = Job(scenario)
-    shared = cast(Outcome, SimpleNamespace(job=job, series=lambda: [came, starved]))
-    solo = cast(Outcome, SimpleNamespace(job=Job(scenario.alone(1)), series=lambda: [alone]))
+    shared = cast(RunResult, SimpleNamespace(job=job, series=lambda: [came, starved]))
+    solo = cast(RunResult, SimpleNamespace(job=Job(scenario.alone(1)), series=lambda: [alone]))
     assert harm(shared, [solo]) == pytest.approx((0.9, 0.75))
     assert harm(solo, []) is None

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from ltp_switcher.errors import ConfigError
-from ltp_switcher.eval.scenario import MODEL_TRACE
-from ltp_switcher.eval.traces import locate_trace
+from ltp_switcher.eval.run.scenario import MODEL_TRACE
+from ltp_switcher.eval.run.trace_files import locate_trace
 
 
 @pytest.fixture

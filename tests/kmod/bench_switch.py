@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-from kmod_lab import KERNELS, LINK, program, run
+from support.module_lab import KERNELS, LINK, program, run
 
 from ltp_switcher.errors import LtpSwitcherError
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from kmod_guest.main import GROUPS
-from kmod_lab import KERNELS, guest_files, probe_module, run, run_selected
+from support.kmod_guest.main import GROUPS
+from support.module_lab import KERNELS, guest_files, probe_module, run, run_selected
 
 from ltp_switcher.eval.lab import BootResult
 

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from kmod_lab import KERNELS, LINK, program, run, run_selected
+from support.module_lab import KERNELS, LINK, program, run, run_selected
 
 from ltp_switcher.eval.lab import BootResult
 

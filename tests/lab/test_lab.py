@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from ltp_switcher.errors import InvalidValueError, LabError
-from ltp_switcher.eval import schemes
 from ltp_switcher.eval.lab import boot, run_fingerprint, run_scenario, schedule
-from ltp_switcher.eval.live import Sample
-from ltp_switcher.eval.scenario import Flow, Link, LinkStep, Scenario
-from ltp_switcher.eval.series import read_series
+from ltp_switcher.eval.run import schemes
+from ltp_switcher.eval.run.live import Sample
+from ltp_switcher.eval.run.scenario import Flow, Link, LinkStep, Scenario
+from ltp_switcher.eval.run.series import read_series
 
 pytestmark = pytest.mark.lab
 

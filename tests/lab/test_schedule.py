@@ -12,9 +12,14 @@ import pytest
 
 from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.lab.schedule import capacity_mbps, encode, queue_packets
-from ltp_switcher.eval.paths import REPOSITORY
-from ltp_switcher.eval.scenario import Flow, Link, LinkStep, Scenario
-from ltp_switcher.policies.simulator.traces import TraceArray, mean_rate_mbps, model_trace, read_trace
+from ltp_switcher.eval.run.cache import REPOSITORY
+from ltp_switcher.eval.run.scenario import Flow, Link, LinkStep, Scenario
+from ltp_switcher.policies.simulator.delivery_traces import (
+    TraceArray,
+    mean_rate_mbps,
+    model_trace,
+    read_trace,
+)
 
 LINK = REPOSITORY / "eval" / "lab" / "link"
 

@@ -12,10 +12,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tiny_tasks import Integrator  # noqa: E402
+from support.tiny_tasks import Integrator  # noqa: E402
 
-from ltp_switcher.policies.export import load  # noqa: E402
-from ltp_switcher.policies.inference import Layer  # noqa: E402
+from ltp_switcher.policies.runtime.export import load  # noqa: E402
+from ltp_switcher.policies.runtime.inference import Layer  # noqa: E402
 from ltp_switcher.policies.training import command  # noqa: E402
 from ltp_switcher.policies.training.loop import Schedule, evaluate  # noqa: E402
 from ltp_switcher.policies.training.networks import Stack  # noqa: E402

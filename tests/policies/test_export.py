@@ -11,8 +11,8 @@ import pytest
 
 from ltp_switcher import artifacts, policies
 from ltp_switcher.errors import ArtifactError
-from ltp_switcher.policies.export import Card, load, save
-from ltp_switcher.policies.inference import Layer, Network
+from ltp_switcher.policies.runtime.export import Card, load, save
+from ltp_switcher.policies.runtime.inference import Layer, Network
 
 STACKS = {
     "mlp": (Layer("dense", 128, "relu"), Layer("dense", 128, "relu"), Layer("dense", 2, "tanh")),

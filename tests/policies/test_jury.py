@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from jury_intervals import echo, interval
+from support.jury_intervals import echo, interval
 
 from ltp_switcher.errors import ArtifactError
-from ltp_switcher.policies.arrays import Floats
 from ltp_switcher.policies.jury import evaluate, make_arm
 from ltp_switcher.policies.jury.occupancy import PRIOR, Occupancy
 from ltp_switcher.policies.jury.reward import BETA_DELAY, BETA_LOSS, ZETA, reward
@@ -27,6 +26,7 @@ from ltp_switcher.policies.jury.signals import (
     JurySignals,
 )
 from ltp_switcher.policies.jury.task import TRUTHS, JuryTask
+from ltp_switcher.policies.runtime.arrays import Floats
 from ltp_switcher.policies.simulator import Roster
 from ltp_switcher.policies.simulator.paths import Paths
 from ltp_switcher.policies.simulator.regions import JURY

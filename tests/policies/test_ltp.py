@@ -14,8 +14,6 @@ from hypothesis import strategies as st
 
 from ltp_switcher.errors import ArtifactError
 from ltp_switcher.policies import ltp
-from ltp_switcher.policies.arm import NetworkArm
-from ltp_switcher.policies.inference import Layer, Network
 from ltp_switcher.policies.ltp import evaluate, held_out, links, swings, variants
 from ltp_switcher.policies.ltp.particles import Ranges
 from ltp_switcher.policies.ltp.regions import FLOWS, REGIONS, ROSTER
@@ -28,7 +26,9 @@ from ltp_switcher.policies.ltp.signals import (
     path_signals,
 )
 from ltp_switcher.policies.ltp.task import RANGES, LtpTask, critics_see
-from ltp_switcher.policies.measurements import Echo, Interval
+from ltp_switcher.policies.runtime.arm import NetworkArm
+from ltp_switcher.policies.runtime.inference import Layer, Network
+from ltp_switcher.policies.runtime.measurements import Echo, Interval
 from ltp_switcher.policies.simulator import Flows, Paths, Roster, Simulator
 from ltp_switcher.policies.simulator.tasks import Environment
 

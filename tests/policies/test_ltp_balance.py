@@ -6,12 +6,12 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from ltp_echoes import echo, followed, interval
+from support.ltp_echoes import echo, followed, interval
 
 from ltp_switcher.policies.ltp.balance import WHOLE, BalanceFilter
 from ltp_switcher.policies.ltp.ccmatic import BeliefSets
 from ltp_switcher.policies.ltp.estimation import judge
-from ltp_switcher.policies.ltp.traces import simulate
+from ltp_switcher.policies.ltp.estimator_traces import simulate
 from ltp_switcher.policies.simulator import Flows, Paths, Roster
 
 

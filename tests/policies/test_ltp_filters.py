@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ltp_echoes import DT_S, echo, followed, interval
+from support.ltp_echoes import DT_S, echo, followed, interval
 
 from ltp_switcher.policies.ltp.balance import BalanceFilter
 from ltp_switcher.policies.ltp.particles import ParticleFilter

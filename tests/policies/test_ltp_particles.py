@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from ltp_echoes import DT_S, echo, followed, interval
+from support.ltp_echoes import DT_S, echo, followed, interval
 
 from ltp_switcher.policies.ltp import estimation
 from ltp_switcher.policies.ltp.ccmatic import BeliefSets
+from ltp_switcher.policies.ltp.estimator_traces import from_counters, simulate
 from ltp_switcher.policies.ltp.particles import FRESH, ParticleFilter
-from ltp_switcher.policies.ltp.traces import from_counters, simulate
 from ltp_switcher.policies.simulator import Flows, Paths, Roster, SimulatedInterval, Simulator
 
 

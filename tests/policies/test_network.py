@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ltp_switcher.errors import InvalidValueError
-from ltp_switcher.policies.network import Counters, NetworkKnowledge, NodeMeter, NodeReport
+from ltp_switcher.policies.runtime.path_knowledge import Counters, NetworkKnowledge, NodeMeter, NodeReport
 
 
 def test_a_meter_needs_two_readings_and_scales_to_a_second() -> None:

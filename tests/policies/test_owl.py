@@ -11,20 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ltp_switcher.policies.inference import Layer, Network
-from ltp_switcher.policies.measurements import Echo, Interval
-from ltp_switcher.policies.network import NetworkKnowledge
 from ltp_switcher.policies.owl.arm import OwlArm
+from ltp_switcher.policies.owl.cellular import held_out_traces, training_trace
 from ltp_switcher.policies.owl.reward import OWL, OWL_LOSS, Utility, equilibrium
 from ltp_switcher.policies.owl.signals import ACTIONS, FEATURES, HISTORY, MASKED, OwlSignals
 from ltp_switcher.policies.owl.task import OwlTask, SimulatedAgent
-from ltp_switcher.policies.owl.traces import held_out_traces, training_trace
+from ltp_switcher.policies.runtime.inference import Layer, Network
+from ltp_switcher.policies.runtime.measurements import Echo, Interval
+from ltp_switcher.policies.runtime.path_knowledge import NetworkKnowledge
+from ltp_switcher.policies.simulator.delivery_traces import section, traces_folder
 from ltp_switcher.policies.simulator.paths import Flows, Paths
 from ltp_switcher.policies.simulator.regions import OWL as REGION
 from ltp_switcher.policies.simulator.regions import draw
 from ltp_switcher.policies.simulator.simulator import Roster, Simulator
 from ltp_switcher.policies.simulator.tasks import Environment
-from ltp_switcher.policies.simulator.traces import section, traces_folder
 
 ROW = np.arange(1)
 

@@ -10,8 +10,8 @@ import pytest
 
 from ltp_switcher.errors import ArtifactError
 from ltp_switcher.policies import owl
-from ltp_switcher.policies.export import load
 from ltp_switcher.policies.owl import play
+from ltp_switcher.policies.runtime.export import load
 from ltp_switcher.policies.simulator.paths import Flows, Paths
 from ltp_switcher.policies.simulator.simulator import Roster
 

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ltp_switcher.errors import ArtifactError, InvalidValueError
-from ltp_switcher.policies.arm import PARAMETERS, Law, NetworkArm
-from ltp_switcher.policies.inference import Network
-from ltp_switcher.policies.measurements import Interval
+from ltp_switcher.policies.runtime.arm import PARAMETERS, Law, NetworkArm
+from ltp_switcher.policies.runtime.inference import Network
+from ltp_switcher.policies.runtime.measurements import Interval
 from ltp_switcher.policies.simulator import Flows, Paths, Roster, Simulator
 from ltp_switcher.policies.simulator.directed import directed
 from ltp_switcher.policies.simulator.paths import PACKET_BYTES
 from ltp_switcher.policies.spine import make_arm
-from ltp_switcher.policies.spine.hierarchical import HierarchicalNetwork, layers
+from ltp_switcher.policies.spine.actor import HierarchicalNetwork, layers
 from ltp_switcher.policies.spine.signals import SCALES, STATISTICS, SpineSignals
 
 LAWS = (Law.AIMD, Law.CUBIC)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ltp_switcher.errors import InvalidValueError
-from ltp_switcher.policies.arm import Law
+from ltp_switcher.policies.runtime.arm import Law
 from ltp_switcher.policies.simulator import Flows, Paths, Roster, SimulatedInterval, Simulator
 from ltp_switcher.policies.simulator.regions import SPINE, draw, draw_mixed
 from ltp_switcher.policies.simulator.tasks import Array, Environment

@@ -10,17 +10,17 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from ltp_switcher.policies.arm import Law  # noqa: E402
-from ltp_switcher.policies.export import Card, load, save  # noqa: E402
+from ltp_switcher.policies.runtime.arm import Law  # noqa: E402
+from ltp_switcher.policies.runtime.export import Card, load, save  # noqa: E402
 from ltp_switcher.policies.simulator.tasks import Transition  # noqa: E402
 from ltp_switcher.policies.spine import make_arm  # noqa: E402
-from ltp_switcher.policies.spine.hierarchical import HierarchicalNetwork, layers  # noqa: E402
-from ltp_switcher.policies.spine.train import SpineTrainer  # noqa: E402
-from ltp_switcher.policies.training.hierarchical import (  # noqa: E402
+from ltp_switcher.policies.spine.actor import HierarchicalNetwork, layers  # noqa: E402
+from ltp_switcher.policies.spine.hierarchical_td3 import (  # noqa: E402
     HierarchicalActor,
     HierarchicalTd3,
     PitStopCritic,
 )
+from ltp_switcher.policies.spine.train import SpineTrainer  # noqa: E402
 from ltp_switcher.policies.training.replay import Sequences  # noqa: E402
 from ltp_switcher.policies.training.td3 import Td3Config  # noqa: E402
 

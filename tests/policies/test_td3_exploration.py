@@ -10,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from ltp_switcher.policies.inference import Layer  # noqa: E402
+from ltp_switcher.policies.runtime.inference import Layer  # noqa: E402
 from ltp_switcher.policies.training.networks import PartialView, Stack  # noqa: E402
 from ltp_switcher.policies.training.td3 import Td3, Td3Config  # noqa: E402
 

@@ -11,16 +11,16 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tiny_tasks import Integrator, Power, Recall  # noqa: E402
+from support.tiny_tasks import Integrator, Power, Recall  # noqa: E402
 
 from ltp_switcher.errors import ArtifactError  # noqa: E402
-from ltp_switcher.policies.inference import Layer  # noqa: E402
+from ltp_switcher.policies.runtime.inference import Layer  # noqa: E402
 from ltp_switcher.policies.simulator import Roster  # noqa: E402
 from ltp_switcher.policies.simulator.regions import Region  # noqa: E402
 from ltp_switcher.policies.simulator.tasks import Environment  # noqa: E402
 from ltp_switcher.policies.training import curves  # noqa: E402
 from ltp_switcher.policies.training.dqn import Dqn, DqnConfig  # noqa: E402
-from ltp_switcher.policies.training.loop import Agent, Episodes, Row, Schedule, evaluate, train  # noqa: E402
+from ltp_switcher.policies.training.loop import Episodes, Learner, Row, Schedule, evaluate, train  # noqa: E402
 from ltp_switcher.policies.training.networks import Stack  # noqa: E402
 from ltp_switcher.policies.training.replay import Frame, Recorder, Replay, Sequences  # noqa: E402
 from ltp_switcher.policies.training.td3 import Batch, Td3, Td3Config  # noqa: E402
@@ -65,7 +65,9 @@ def dqn(seed: int) -> Dqn:
     return Dqn(1, 3, hidden=SMALL, config=config, seed=seed)
 
 
-def learned(agent: Agent, environment: Episodes, episodes: int, updates: int, seed: int, out: Path) -> float:
+def learned(
+    agent: Learner, environment: Episodes, episodes: int, updates: int, seed: int, out: Path
+) -> float:
     train(agent, environment, Schedule(episodes, 20, updates), seed=seed, out=out)
     return evaluate(agent, environment, seed=seed)
 

@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Features, reward, change detection, contextual bandit: which arm each flow runs next."""
+
+from ltp_switcher.daemon.choose.bandit.agent import MutantAgent, StepResult
+from ltp_switcher.daemon.choose.bandit.config import AgentConfig, ArmTable
+
+__all__ = ["AgentConfig", "ArmTable", "MutantAgent", "StepResult"]

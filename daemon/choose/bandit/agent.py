@@ -1,0 +1,347 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Algorithm 1 of Mutant for all flows of a step at once.
+
+A step: features (line 10), encoder (11, 12), R_max (13), credit and learning (16 to 18), and, for the
+flows whose decision has run its time, UCB and the next arm (14, 15, 7, 8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltp_switcher.daemon.choose.bandit.config import AgentConfig, ArmTable
+from ltp_switcher.daemon.choose.bandit.credit import (
+    DELIVERED,
+    LOST,
+    RTT_SAMPLES,
+    RTT_SUM_US,
+    TIME_NS,
+    Decisions,
+    Earned,
+)
+from ltp_switcher.daemon.choose.bandit.features import N_FEATURES, FeatureWindows
+from ltp_switcher.daemon.choose.bandit.knowledge import Knowledge, Sums
+from ltp_switcher.daemon.choose.bandit.linucb import LinUCB
+from ltp_switcher.daemon.choose.bandit.reward import RewardNormaliser, reward
+from ltp_switcher.daemon.datapath.measurements import measure
+from ltp_switcher.daemon.datapath.protocol import ARMS_MAX, FlowFlags
+from ltp_switcher.daemon.datapath.types import RecordArray
+from ltp_switcher.encoder import GRUEncoder
+from ltp_switcher.errors import ArtifactError, InvalidValueError
+
+Slots = NDArray[np.intp]
+Floats = NDArray[np.float64]
+
+STATE_VERSION: Final = 1
+INPUT_SIZE: Final = N_FEATURES + ARMS_MAX
+# Decisions of a flow that can be under way at once. A decision that lasts an RTT needs three places; one
+# that lasts a step needs one for every step of a long RTT.
+_DEPTH_LONG: Final = 4
+_DEPTH_SHORT: Final = 64
+_PINNED: Final = int(FlowFlags.PINNED)
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """What came of a step, for each of its n flows.
+
+    arms: uint8, the arm to run, by id. reward: float64, Eq. 1 over the step, normalised to 0..1.
+    raw_reward: float64, Eq. 1 with Mbit/s and ms. exploring: bool, the arm is not the one with the best
+    expected reward.
+    """
+
+    arms: NDArray[np.uint8]
+    reward: Floats
+    raw_reward: Floats
+    exploring: NDArray[np.bool_]
+    settled: bool = False
+    """See `Decision`: an agent always decides."""
+
+
+def encoder_inputs(features: NDArray[np.float32], arms: NDArray[np.intp]) -> NDArray[np.float32]:
+    """Features, shape (n, 55), with the active arm one-hot behind them, shape (n, 55 + ARMS_MAX)."""
+    n = len(features)
+    inputs = np.zeros((n, INPUT_SIZE), np.float32)
+    inputs[:, :N_FEATURES] = features
+    known = np.flatnonzero((arms >= 1) & (arms <= ARMS_MAX))
+    inputs[known, N_FEATURES - 1 + arms[known]] = 1.0
+    return inputs
+
+
+class MutantAgent:
+    """The decision for all flows. A flow is a slot, a small number that the caller gives it.
+
+    Args:
+        config: settings.
+        arms: the arms that this machine offers; all of them are in the pool at first.
+        encoder: f_enc.
+        seed: of everything random.
+
+    Raises:
+        ArtifactError: the encoder was made for other inputs.
+    """
+
+    def __init__(self, config: AgentConfig, arms: ArmTable, encoder: GRUEncoder, seed: int) -> None:
+        if encoder.input_size != INPUT_SIZE:
+            raise ArtifactError(
+                f"encoder weights take {encoder.input_size} inputs; this release feeds {INPUT_SIZE}"
+            )
+        self.config = config
+        self.arms = arms
+        self._encoder = encoder
+        self._rng = np.random.default_rng(seed)
+        self._ids = np.array(arms.ids, np.intp)
+        self._column = np.full(256, -1, np.intp)
+        self._column[self._ids] = np.arange(len(arms))
+        self._pool = np.ones(len(arms), np.bool_)
+        dim = encoder.output_size + 1
+        prior = encoder.artifact
+        trained = Sums(prior.prior_A[self._ids], prior.prior_b[self._ids], prior.prior_counts[self._ids])
+        self.knowledge = Knowledge(trained, config.trained_cap, config.global_cap, config.prefix_cap)
+        capacity = 16
+        self._features = FeatureWindows(capacity)
+        self._normaliser = RewardNormaliser(
+            capacity, delta=config.adwin_delta, clock=config.adwin_clock, stale_s=config.stale_s
+        )
+        self._bandit = LinUCB(capacity, len(arms), dim, config.ridge, config.discount)
+        depth = _DEPTH_LONG if config.hold_rtts >= 1 else _DEPTH_SHORT
+        self._decisions = Decisions(capacity, dim, config.credit, depth)
+        self._hidden = encoder.initial_state(capacity)
+        self._prefix = np.zeros(capacity, np.intp)
+        self._due_ns = np.zeros(capacity, np.int64)
+        self._in_pool = np.ones((capacity, len(arms)), np.bool_)
+        self._reward = np.zeros((capacity, 2))
+        self._exploring = np.zeros(capacity, np.bool_)
+
+    @property
+    def pool(self) -> tuple[int, ...]:
+        """Ids of the arms that may be chosen for a new flow."""
+        return tuple(int(arm) for arm in self._ids[self._pool])
+
+    def set_pool(self, arms: Sequence[int], slots: Slots | None = None) -> None:
+        """Choose among these arms only, from each flow's next decision on.
+
+        Args:
+            arms: ids.
+            slots: the open flows that it is for; None for all of them and those to come.
+
+        Raises:
+            InvalidValueError: no arm, or one that this machine does not offer.
+        """
+        unknown = sorted(set(arms) - set(self.arms.ids))
+        if unknown or not arms:
+            raise InvalidValueError("arms", list(arms), f"one or more of {sorted(self.arms.ids)}")
+        pool = np.isin(self._ids, list(arms))
+        if slots is None:
+            self._pool = pool
+            self._in_pool[:] = pool
+        else:
+            self._in_pool[slots] = pool
+
+    def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
+        """Begin new flows, each with what is known of its destination prefix."""
+        if not len(slots):
+            return
+        self._make_room(int(slots.max()) + 1)
+        self._features.reset(slots)
+        self._normaliser.reset(slots)
+        self._decisions.reset(slots)
+        self._hidden[slots] = 0.0
+        self._due_ns[slots] = 0
+        self._in_pool[slots] = self._pool
+        self._reward[slots] = 0.0
+        rows = [self.knowledge.open(prefix) for prefix in prefixes]
+        self._prefix[slots] = rows
+        starts = [self.knowledge.start(row) for row in rows]
+        self._bandit.start(
+            slots,
+            np.stack([start.A for start in starts]),
+            np.stack([start.b for start in starts]),
+            np.stack([start.counts for start in starts]),
+        )
+
+    def close(self, slots: Slots) -> None:
+        """End flows; their slots may be opened anew."""
+        self._normaliser.reset(slots)
+        self.knowledge.close(self._prefix[slots])
+
+    def step(self, slots: Slots, records: RecordArray) -> StepResult:
+        """Take one step's records and say what every flow is to run.
+
+        Args:
+            slots: open slots, shape (n,), each at most once.
+            records: `RECORD_DTYPE`, shape (n,), one for each slot.
+        """
+        config = self.config
+        n = len(slots)
+        if n == 0:
+            nothing = np.zeros(0)
+            return StepResult(np.zeros(0, np.uint8), nothing, nothing, np.zeros(0, np.bool_))
+        time_ns = records["time_ns"].astype(np.int64)
+        srtt_us = records["srtt_us"].astype(np.float64)
+        active = records["arm"].astype(np.intp)
+        features = self._features.push(slots, records)
+        state, z = self._encoder.step(self._hidden[slots], encoder_inputs(features, active))
+        self._hidden[slots] = state
+        context = np.ones((n, self._bandit.dim))
+        context[:, :-1] = z
+
+        changed = self._measure(slots, records, time_ns)
+        self._decisions.fold(slots, records, time_ns)
+        self._learn(slots, records, self._decisions.ripe(slots, time_ns, srtt_us), srtt_us)
+
+        due = time_ns >= self._due_ns[slots]
+        if changed.any():
+            self._bandit.widen(slots[changed], config.keep_on_change)
+            if config.decide_on_change:
+                # A decision that has not lasted an RTT has not shown anything yet.
+                lasted = time_ns - self._decisions.start_ns(slots) >= srtt_us * 1e3
+                due |= changed & lasted
+        at = np.flatnonzero(due)
+        if at.size:
+            self._decide(slots[at], records[at], context[at], time_ns[at], srtt_us[at])
+        return StepResult(
+            self._decisions.arm(slots).astype(np.uint8),
+            self._reward[slots, 0],
+            self._reward[slots, 1],
+            self._exploring[slots],
+        )
+
+    def state(self) -> dict[str, NDArray[np.generic]]:
+        """What has been learnt beyond single flows, as arrays for one .npz."""
+        return {
+            "version": np.array(STATE_VERSION),
+            "arms": self._ids.copy(),
+            "encoder": np.array(self._encoder_digest()),
+            **self.knowledge.state(),
+        }
+
+    def restore(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
+        """Take over what `state` returned, before any flow is open.
+
+        Raises:
+            ArtifactError: another version, other arms, another encoder, or arrays that do not fit.
+        """
+        try:
+            if int(arrays["version"]) != STATE_VERSION:
+                raise ArtifactError(f"learnt state: version {arrays['version']}, expected {STATE_VERSION}")
+            if str(arrays["encoder"]) != self._encoder_digest():
+                raise ArtifactError("learnt state: it was learnt with another encoder")
+            if arrays["arms"].tolist() != self._ids.tolist():
+                raise ArtifactError(f"learnt state: it is for the arms {arrays['arms'].tolist()}")
+            self.knowledge.restore(arrays)
+        except (KeyError, ValueError, TypeError) as error:
+            raise ArtifactError(f"learnt state does not fit: {error}") from error
+
+    def _encoder_digest(self) -> str:
+        return self._encoder.artifact.digest
+
+    def _make_room(self, capacity: int) -> None:
+        have = len(self._due_ns)
+        if capacity <= have:
+            return
+        capacity = max(capacity, 2 * have)
+        self._features.grow(capacity)
+        self._normaliser.grow(capacity)
+        self._bandit.grow(capacity)
+        self._decisions.grow(capacity)
+        more = capacity - have
+        self._hidden = np.pad(self._hidden, ((0, more), (0, 0)))
+        self._prefix = np.pad(self._prefix, (0, more))
+        self._due_ns = np.pad(self._due_ns, (0, more))
+        self._in_pool = np.pad(self._in_pool, ((0, more), (0, 0)))
+        self._reward = np.pad(self._reward, ((0, more), (0, 0)))
+        self._exploring = np.pad(self._exploring, (0, more))
+
+    def _measure(self, slots: Slots, records: RecordArray, time_ns: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Update R_max and the steps' own rewards; return where the path changed."""
+        config = self.config
+        seen = measure(records, config.credit)
+        changed = np.zeros(len(slots), np.bool_)
+        told = np.flatnonzero(seen.valid)
+        if told.size:
+            changed[told] = self._normaliser.update(
+                slots[told],
+                seen.sender[told],
+                seen.rate_Bps[told],
+                seen.rtt_us[told],
+                time_ns[told],
+                seen.least_rtt_us[told] if config.min_rtt == "kernel" else None,
+            )
+        at = np.flatnonzero(seen.heard)
+        step = seen.throughput_Bps[at], seen.loss_rate[at], seen.rtt_us[at], config.zeta, config.kappa
+        self._reward[slots[at], 0] = self._normaliser.normalise(slots[at], *step)
+        self._reward[slots[at], 1] = reward(*step)
+        return changed
+
+    def _learn(self, slots: Slots, records: RecordArray, earned: Earned, srtt_us: Floats) -> None:
+        """Turn ripe decisions into rewards and hand these to the flow's model and the shared ones."""
+        columns = self._column[earned.arms]
+        mine = columns >= 0
+        if not mine.any():
+            return
+        at, columns, sums = earned.at[mine], columns[mine], earned.sums[mine]
+        delivered, lost = sums[:, DELIVERED], sums[:, LOST]
+        rtt_us = np.where(
+            sums[:, RTT_SAMPLES] > 0, sums[:, RTT_SUM_US] / np.maximum(sums[:, RTT_SAMPLES], 1), srtt_us[at]
+        )
+        rewards = self._normaliser.normalise(
+            slots[at],
+            delivered * records["mss"][at] / (sums[:, TIME_NS] * 1e-9),
+            lost / np.maximum(delivered + lost, 1.0),
+            rtt_us,
+            self.config.zeta,
+            self.config.kappa,
+        )
+        z = earned.z[mine]
+        self._bandit.update(slots[at], columns, z, rewards)
+        self.knowledge.add(self._prefix[slots[at]], columns, z, rewards)
+
+    def _decide(
+        self,
+        slots: Slots,
+        records: RecordArray,
+        z: Floats,
+        time_ns: NDArray[np.int64],
+        srtt_us: Floats,
+    ) -> None:
+        config = self.config
+        n = len(slots)
+        mean = self._bandit.means(slots, z)
+        in_pool = self._in_pool[slots]
+        mean[~in_pool] = -np.inf
+        if config.ucb == "linucb":
+            bonus = config.alpha * self._bandit.widths(slots, z)
+        else:
+            counts = self._bandit.counts(slots)
+            tried = counts > 0
+            t = np.maximum((counts * in_pool).sum(axis=1, keepdims=True), 1.0)
+            bonus = config.alpha * np.sqrt(2.0 * np.log(t) / np.where(tried, counts, 1.0))
+            bonus[~tried] = np.inf
+        score = np.where(in_pool, mean + bonus, -np.inf)
+        active = self._column[self._decisions.arm(slots)]
+        stay = np.flatnonzero(active >= 0)
+        score[stay, active[stay]] += config.switch_margin
+        # Equal scores (all infinite, at the beginning) are drawn by lot.
+        lot = np.where(score == score.max(axis=1, keepdims=True), self._rng.random(score.shape), -1.0)
+        choice = lot.argmax(axis=1)
+        if config.epsilon > 0:
+            chance = config.epsilon / (1.0 + self._decisions.made[slots] / config.epsilon_decay)
+            forced = self._rng.random(n) < chance
+            drawn = np.where(in_pool, self._rng.random(in_pool.shape), -1.0).argmax(axis=1)
+            choice = np.where(forced, drawn, choice)
+        self._exploring[slots] = choice != mean.argmax(axis=1)
+        arms = self._ids[choice]
+        # The arm of a pinned flow is not ours to choose, but there is something to learn from it.
+        arms = np.where(records["flags"] & _PINNED, records["arm"], arms).astype(np.intp)
+        self._decisions.make(slots, arms, z, time_ns)
+        hold_ns = np.maximum(
+            max(config.hold_steps * config.step_ms, config.hold_ms) * 1e6, config.hold_rtts * srtt_us * 1e3
+        )
+        # Half a step early, lest a step that comes a little early cost a whole one.
+        self._due_ns[slots] = time_ns + (hold_ns - config.step_ms * 0.5e6).astype(np.int64)

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long a step takes: `python -m ltp_switcher.daemon.choose.bandit.bench --flows 1000`.
+
+Synthetic records through the whole decision: features, encoder, R_max, credit, learning, choice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from typing import Final
+
+# One core is what is being measured: before numpy, which reads it when it is loaded.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltp_switcher.daemon.choose.bandit.agent import MutantAgent
+from ltp_switcher.daemon.choose.bandit.config import AgentConfig, ArmTable
+from ltp_switcher.daemon.datapath.protocol import RECORD_DTYPE, ArmId
+from ltp_switcher.daemon.datapath.types import RecordArray
+from ltp_switcher.encoder import GRUEncoder
+from ltp_switcher.errors import LtpSwitcherError
+
+_KERNEL_ARMS: Final = tuple(arm for arm in ArmId if 1 <= arm <= 11)
+_MSS: Final = 1448
+_JOIN_STEPS: Final = 200
+_STATS: Final = {
+    "srtt_stat": "srtt_us",
+    "mdev_stat": "mdev_us",
+    "lost_out_stat": "lost_out",
+    "in_flight_stat": "in_flight",
+    "throughput_stat": "delivery_rate",
+    "rtt_stat": "rtt_us",
+}
+
+
+class SyntheticFlows:
+    """Flows on paths drawn from 10 to 100 Mbit/s and 10 to 120 ms, each with noise of its own."""
+
+    def __init__(self, n: int, seed: int, step_ns: int = 10_000_000) -> None:
+        self._rng = np.random.default_rng(seed)
+        self._rate_Bps = np.exp(self._rng.uniform(np.log(1.2e6), np.log(1.2e7), n))
+        self._rtt_us = self._rng.uniform(1e4, 1.2e5, n)
+        self._step_ns = step_ns
+        self._time_ns = 10**9
+        self._epoch = np.zeros(n, np.int64)
+        self._arm = np.full(n, int(ArmId.CUBIC))
+
+    def step(self, arms: NDArray[np.uint8]) -> RecordArray:
+        """Records of the next step, under the arms given."""
+        n = len(self._rtt_us)
+        self._time_ns += self._step_ns
+        self._epoch += arms != self._arm
+        self._arm = arms.astype(np.int64)
+        noise = self._rng.uniform(0.7, 1.0, n)
+        queue = self._rng.uniform(1.0, 1.6, n)
+        records = np.zeros(n, RECORD_DTYPE)
+        records["cookie"] = np.arange(1, n + 1)
+        records["time_ns"] = self._time_ns
+        records["interval_ns"] = self._step_ns
+        records["delivered"] = np.maximum(noise * self._rate_Bps * self._step_ns / 1e9 / _MSS, 1)
+        records["samples"] = records["rtt_samples"] = records["delivered"] // 2 + 1
+        records["lost"] = self._rng.random(n) < 0.02
+        records["delivery_rate"] = noise * self._rate_Bps
+        records["rtt_us"] = records["srtt_us"] = queue * self._rtt_us
+        records["min_rtt_us"] = self._rtt_us
+        records["mdev_us"] = 0.05 * self._rtt_us
+        records["mss"] = records["advmss"] = _MSS
+        records["snd_cwnd"] = records["in_flight"] = queue * self._rate_Bps * self._rtt_us / 1e6 / _MSS + 1
+        records["arm"] = records["prev_arm"] = records["want_arm"] = self._arm
+        records["epoch"] = self._epoch
+        for stat, current in _STATS.items():
+            records[stat]["min"] = records[stat]["max"] = records[current]
+            records[stat]["sum"] = records[current] * records["samples"]
+        credit = records["credit"][:, 0]
+        credit["arm"] = self._arm
+        credit["epoch"] = self._epoch
+        credit["time_ns"] = self._step_ns
+        for name in ("samples", "rtt_samples", "delivered", "lost"):
+            credit[name] = records[name]
+        credit["rtt_us_sum"] = records["rtt_stat"]["sum"]
+        return records
+
+
+def measure(flows: int, steps: int, preset: str, seed: int = 1) -> dict[str, float | int | str]:
+    """Run `steps` steps of `flows` flows and return the CPU time of one, in ms."""
+    config = AgentConfig.preset(preset)
+    arms = ArmTable(tuple(int(arm) for arm in _KERNEL_ARMS), tuple(arm.name.lower() for arm in _KERNEL_ARMS))
+    agent = MutantAgent(config, arms, GRUEncoder.from_file(), seed)
+    source = SyntheticFlows(flows, seed)
+    chosen = np.full(flows, int(ArmId.CUBIC), np.uint8)
+    spent_s = np.empty(steps)
+    # Flows come one after the other, else all of them would close their windows in the same step.
+    opened = 0
+    for i in range(-_JOIN_STEPS, steps):
+        wanted = min(flows, -(-flows * (i + _JOIN_STEPS + 1) // _JOIN_STEPS))
+        new = np.arange(opened, wanted, dtype=np.intp)
+        agent.open(new, [f"198.51.{slot % 100}.0/24" for slot in new])
+        opened = wanted
+        slots = np.arange(opened, dtype=np.intp)
+        records = source.step(chosen)[:opened]
+        start = time.thread_time()
+        chosen[:opened] = agent.step(slots, records).arms
+        if i >= 0:
+            spent_s[i] = time.thread_time() - start
+    p50, p99 = np.percentile(spent_s, (50, 99)) * 1e3
+    return {
+        "preset": preset,
+        "flows": flows,
+        "steps": steps,
+        "step_ms": config.step_ms,
+        "p50_ms": round(float(p50), 3),
+        "p99_ms": round(float(p99), 3),
+        "max_ms": round(float(spent_s.max() * 1e3), 3),
+        # What fits a core when the 99th percentile must stay within a step.
+        "flows_a_core": int(flows * config.step_ms / p99),
+    }
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Command line; returns the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m ltp_switcher.daemon.choose.bandit.bench", description=__doc__
+    )
+    parser.add_argument("--flows", type=int, default=1000)
+    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--preset", choices=("default", "paper"), default="default")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(arguments)
+    if options.flows < 1 or options.steps < 10:
+        parser.error("--flows must be 1 or more and --steps 10 or more")
+    try:
+        result = measure(options.flows, options.steps, options.preset)
+    except LtpSwitcherError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 1
+    if options.json:
+        print(json.dumps(result))
+    else:
+        print(
+            f"{result['flows']} flows, {result['steps']} steps of {result['step_ms']} ms "
+            f"({result['preset']}): p50 {result['p50_ms']} ms, p99 {result['p99_ms']} ms, "
+            f"max {result['max_ms']} ms of CPU time; {result['flows_a_core']} flows a core"
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which decision earned what: credit for data goes to the decision under which it was sent.
+
+An ACK tells about data that left one RTT ago, perhaps under another arm. The module sorts a step's
+samples by the epoch (the time between two switches) in which their data was sent; here they are sorted
+further into decisions, since a flow may keep its arm over many. A decision is judged as a whole, by Eq. 1
+over all its samples, once the data sent under it has come back. The paper credits the arm that is active
+when the ACK arrives (`credit = "acked"`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltp_switcher.daemon.choose.bandit.config import Credit
+from ltp_switcher.daemon.datapath.types import RecordArray
+
+Slots = NDArray[np.intp]
+Floats = NDArray[np.float64]
+Times = NDArray[np.int64]
+
+# What is summed for a decision.
+TIME_NS, DELIVERED, LOST, RTT_SUM_US, RTT_SAMPLES = range(5)
+_SUMS: Final = 5
+_CREDIT_FIELDS: Final = ("time_ns", "delivered", "lost", "rtt_us_sum", "rtt_samples")
+# Data sent at the very end of a decision may meet a longer RTT than the smoothed one.
+_LAG: Final = 1.25
+
+
+@dataclass(frozen=True)
+class Earned:
+    """Decisions that are ready to be learnt from, one for each of m flows.
+
+    at: positions in the step's slots, shape (m,). arms: ids, shape (m,). z: contexts, shape (m, dim).
+    sums: shape (m, 5), columns `TIME_NS` to `RTT_SAMPLES`.
+    """
+
+    at: NDArray[np.intp]
+    arms: NDArray[np.intp]
+    z: Floats
+    sums: Floats
+
+
+class Decisions:
+    """The last decisions of every flow, a ring of `depth` for each slot.
+
+    Args:
+        capacity: slots to begin with.
+        dim: length of a context.
+        credit: see `AgentConfig`.
+        depth: decisions of a flow whose data can be under way at once, and one more.
+    """
+
+    def __init__(self, capacity: int, dim: int, credit: Credit, depth: int) -> None:
+        self.credit = credit
+        self.depth = depth
+        self._z = np.zeros((capacity, depth, dim))
+        self._arm = np.zeros((capacity, depth), np.intp)
+        self._start_ns = np.zeros((capacity, depth), np.int64)
+        self._sums = np.zeros((capacity, depth, _SUMS))
+        self.made = np.zeros(capacity, np.int64)
+        self._learnt = np.zeros(capacity, np.int64)
+
+    def grow(self, capacity: int) -> None:
+        """Make room for more slots."""
+        more = capacity - len(self.made)
+        for name in ("_z", "_arm", "_start_ns", "_sums", "made", "_learnt"):
+            array = getattr(self, name)
+            setattr(self, name, np.concatenate([array, np.zeros((more, *array.shape[1:]), array.dtype)]))
+
+    def reset(self, slots: Slots) -> None:
+        """Start the slots anew."""
+        self._arm[slots] = 0
+        self.made[slots] = 0
+        self._learnt[slots] = 0
+
+    def arm(self, slots: Slots) -> NDArray[np.intp]:
+        """The arm of the decision in force, shape (n,); 0 before the first."""
+        return self._arm[slots, (self.made[slots] - 1) % self.depth]
+
+    def start_ns(self, slots: Slots) -> Times:
+        """When the decision in force was made, shape (n,)."""
+        return self._start_ns[slots, (self.made[slots] - 1) % self.depth]
+
+    def make(self, slots: Slots, arms: NDArray[np.intp], z: Floats, time_ns: Times) -> None:
+        """Write down one new decision for each slot."""
+        made = self.made[slots]
+        at = made % self.depth
+        self._z[slots, at] = z
+        self._arm[slots, at] = arms
+        self._start_ns[slots, at] = time_ns
+        self._sums[slots, at] = 0.0
+        self.made[slots] = made + 1
+        # A ring that is full forgets the oldest decision unlearnt.
+        self._learnt[slots] = np.maximum(self._learnt[slots], made + 1 - self.depth)
+
+    def fold(self, slots: Slots, records: RecordArray, time_ns: Times) -> None:
+        """Add one step's samples to the decisions that earned them."""
+        if self.credit == "acked":
+            at = (self.made[slots] - 1) % self.depth
+            step = np.stack(
+                [
+                    records["interval_ns"],
+                    records["delivered"],
+                    records["lost"],
+                    records["rtt_stat"]["sum"],
+                    records["rtt_samples"],
+                ],
+                axis=1,
+            )
+            self._sums[slots, at] += step
+            return
+        credits = records["credit"]
+        arms = credits["arm"]
+        values = np.stack([credits[name] for name in _CREDIT_FIELDS], axis=2).astype(np.float64)
+        # Age of each place in the ring: 0 is the decision in force.
+        age = (self.made[slots, None] - 1 - np.arange(self.depth)) % self.depth
+        exists = age < self.made[slots, None]
+        sent_ns = time_ns - records["srtt_us"].astype(np.int64) * 1000
+        begun = exists & (self._start_ns[slots] <= sent_ns[:, None])
+        # The newest decision for this arm that had begun when the data left; failing that, any for the arm.
+        worth = np.where(begun, 2 * self.depth, self.depth) - age
+        same = (arms[:, :, None] == self._arm[slots][:, None, :]) & exists[:, None, :]
+        worth = np.where(same, worth[:, None, :], 0)
+        best = worth.argmax(axis=2)
+        ours = (best[:, :, None] == np.arange(self.depth)) & same
+        self._sums[slots] += ours.transpose(0, 2, 1).astype(np.float64) @ values
+
+    def ripe(self, slots: Slots, time_ns: Times, srtt_us: Floats) -> Earned:
+        """Take the oldest decision of each flow whose data has come back."""
+        learnt = self._learnt[slots]
+        replaced = learnt < self.made[slots] - 1
+        if self.credit == "sent":
+            end = self._start_ns[slots, (learnt + 1) % self.depth]
+            replaced &= time_ns >= end + (_LAG * 1e3 * srtt_us).astype(np.int64)
+        at = np.flatnonzero(replaced)
+        self._learnt[slots[at]] += 1
+        place = slots[at], learnt[at] % self.depth
+        sums = self._sums[place]
+        seen = (sums[:, TIME_NS] > 0) & (sums[:, DELIVERED] > 0)
+        place = place[0][seen], place[1][seen]
+        return Earned(at[seen], self._arm[place], self._z[place], sums[seen])

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From recordings to the encoder's training data: `python -m ltp_switcher.daemon.choose.bandit.replay`.
+
+A recording goes through the same features, credit and normaliser as live flows do. At every step t the
+question is what the bandit will ask: with the state of step t, how well does the arm chosen now do until
+the decision ends? The answer is Eq. 1, normalised, over the samples whose data was sent under that arm in
+the time that a decision stands (`AgentConfig`: the longest of hold_ms and hold_rtts).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltp_switcher.daemon.choose.bandit.agent import encoder_inputs
+from ltp_switcher.daemon.choose.bandit.config import AgentConfig
+from ltp_switcher.daemon.choose.bandit.features import FeatureWindows
+from ltp_switcher.daemon.choose.bandit.reward import RewardNormaliser
+from ltp_switcher.daemon.datapath.measurements import measure
+from ltp_switcher.daemon.step.recorder import read_recording
+from ltp_switcher.encoder.dataset import DATA, Sequence, save_sequence
+from ltp_switcher.errors import ArtifactError, LtpSwitcherError
+
+# A decision cut short by the next is an answer only if it showed this much of its time.
+_SHOWN: Final = 0.4
+
+
+def replay(
+    records: NDArray[np.void], chosen: NDArray[np.uint8], config: AgentConfig
+) -> dict[str, np.ndarray]:
+    """Training arrays of one flow's steps.
+
+    Args:
+        records: `RECORD_DTYPE`, shape (steps,), of one flow in the order of time.
+        chosen: the arm chosen after each step, shape (steps,).
+        config: how long a decision stands, zeta, kappa, ADWIN.
+
+    Returns:
+        inputs: float32, shape (steps, 75), what the encoder sees. arm: uint8, shape (steps,), the arm
+        whose reward is asked for. reward: float32, shape (steps,), NaN where there is no answer.
+        fresh: bool, shape (steps,), where the arm was chosen anew in this step.
+    """
+    steps = len(records)
+    windows = FeatureWindows(1)
+    normaliser = RewardNormaliser(
+        1, delta=config.adwin_delta, clock=config.adwin_clock, stale_s=config.stale_s
+    )
+    slot = np.zeros(1, np.intp)
+    features = np.empty((steps, 55), np.float32)
+    peak = np.empty((steps, 2))
+    for t in range(steps):
+        record = records[t : t + 1]
+        features[t] = windows.push(slot, record)[0]
+        seen = measure(record, config.credit)
+        if seen.valid[0]:
+            normaliser.update(
+                slot,
+                seen.sender,
+                seen.rate_Bps,
+                seen.rtt_us,
+                record["time_ns"].astype(np.int64),
+                seen.least_rtt_us if config.min_rtt == "kernel" else None,
+            )
+        peak[t] = normaliser.throughput_max_Bps[0], normaliser.rtt_min_us[0]
+    arms = records["arm"].astype(np.intp)
+    fresh = np.ones(steps, np.bool_)
+    fresh[1:] = chosen[1:] != chosen[:-1]
+    return {
+        "inputs": encoder_inputs(features, arms),
+        "arm": chosen,
+        "reward": _answers(records, chosen, peak, config).astype(np.float32),
+        "fresh": fresh,
+    }
+
+
+def _answers(
+    records: NDArray[np.void], chosen: NDArray[np.uint8], peak: NDArray[np.float64], config: AgentConfig
+) -> NDArray[np.float64]:
+    """Normalised reward of the decision in force from each step on, shape (steps,)."""
+    steps = len(records)
+    time_ns = records["time_ns"].astype(np.int64)
+    srtt_ns = records["srtt_us"].astype(np.int64) * 1000
+    credit = records["credit"]
+    out = np.full(steps, np.nan)
+    # Where the arm chosen at step t ends: the next step with another choice.
+    change = np.flatnonzero(chosen[1:] != chosen[:-1]) + 1
+    end_at = np.append(change, steps - 1)[np.searchsorted(change, np.arange(steps), side="right")]
+    sent_ns = time_ns - srtt_ns
+    for t in range(steps):
+        hold_ns = max(config.hold_ms * 1e6, config.hold_rtts * float(srtt_ns[t]))
+        until_ns = min(time_ns[t] + hold_ns, float(time_ns[end_at[t]]))
+        if until_ns - time_ns[t] < _SHOWN * hold_ns:
+            continue
+        # The switch itself takes effect at the next ACK.
+        first = int(np.searchsorted(time_ns, time_ns[t], side="right"))
+        inside = first + np.flatnonzero((sent_ns[first:] >= time_ns[t]) & (sent_ns[first:] < until_ns))
+        if not inside.size or sent_ns[-1] < until_ns:
+            continue
+        mine = credit[inside]["arm"] == chosen[t]
+        total = {
+            name: float(credit[inside][name][mine].sum())
+            for name in ("time_ns", "delivered", "lost", "rtt_us_sum", "rtt_samples")
+        }
+        if total["time_ns"] <= 0 or total["delivered"] <= 0 or total["rtt_samples"] <= 0:
+            continue
+        throughput_Bps = total["delivered"] * float(records["mss"][t]) / (total["time_ns"] * 1e-9)
+        loss_rate = total["lost"] / (total["delivered"] + total["lost"])
+        rtt_us = total["rtt_us_sum"] / total["rtt_samples"]
+        top_Bps, least_us = peak[inside[-1]]
+        share = max(1.0 - config.zeta * loss_rate, 0.0) * throughput_Bps / top_Bps
+        out[t] = min(share**config.kappa * least_us / rtt_us, 1.0)
+    return out
+
+
+def replay_file(path: Path, config: AgentConfig) -> dict[str, np.ndarray]:
+    """`replay` of a recording's one flow.
+
+    Raises:
+        ArtifactError: no recording, or one of several flows.
+    """
+    rows = read_recording(path)
+    records = rows["record"]
+    if len(np.unique(records["cookie"])) != 1:
+        raise ArtifactError(f"{path} must hold one flow, not {len(np.unique(records['cookie']))}")
+    return replay(records, rows["chosen"], config)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Turn every recording of a folder into NAME.npz beside it; returns the exit status."""
+    parser = argparse.ArgumentParser(
+        "python -m ltp_switcher.daemon.choose.bandit.replay", description=__doc__
+    )
+    parser.add_argument(
+        "folder",
+        type=Path,
+        nargs="?",
+        default=DATA,
+        help=f"recordings NAME.npy, each with NAME.json ({DATA})",
+    )
+    options = parser.parse_args(arguments)
+    try:
+        recordings = sorted(options.folder.glob("*.npy"))
+        if not recordings:
+            raise ArtifactError(f"{options.folder} holds no recording")
+        for path in recordings:
+            arrays = replay_file(path, AgentConfig())
+            split = json.loads(path.with_suffix(".json").read_text())["split"]
+            save_sequence(path.with_suffix(".npz"), Sequence(split=split, **arrays))
+            answered = np.isfinite(arrays["reward"])
+            print(
+                f"{path.stem}: {len(answered)} steps, {int(answered.sum())} with an answer, "
+                f"mean reward {float(arrays['reward'][answered].mean()):.3f}",
+                flush=True,
+            )
+    except (OSError, LtpSwitcherError) as error:
+        print(f"replay: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

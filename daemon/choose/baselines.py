@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Choosers that learn nothing: by chance, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ltp_switcher.daemon.datapath import RecordArray
+from ltp_switcher.daemon.datapath.commands import PINNED, ArmArray, due
+from ltp_switcher.daemon.step.flow_table import FloatArray, IntArray
+
+DWELLS: Final = (20, 40, 80, 160)
+"""Steps that an arm is held for in data sets: from the shortest decision to much of the long window."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """A `Decision` that knows of no reward."""
+
+    arms: ArmArray
+    reward: FloatArray
+    raw_reward: FloatArray
+    exploring: npt.NDArray[np.bool_]
+    settled: bool = False
+
+
+class RandomChooser:
+    """Any arm of the pool, held for a random one of `dwells` steps.
+
+    With `dwells` (1,) it is the baseline "random"; with `DWELLS` it explores for data sets, where every
+    arm must be seen both settling and settled.
+    """
+
+    def __init__(self, pool: Sequence[int], *, dwells: Sequence[int] = (1,), seed: int = 1) -> None:
+        self._rng = np.random.default_rng(seed)
+        self._dwells = np.array(dwells, np.int64)
+        self._pool = np.array(pool, np.uint8)
+        self._pools: dict[int, npt.NDArray[np.uint8]] = {}
+        self._arm: ArmArray = np.zeros(64, np.uint8)
+        self._left: IntArray = np.zeros(64, np.int64)
+
+    def open(self, slots: IntArray, prefixes: Sequence[str]) -> None:
+        """New flows; each draws an arm at its first step."""
+        while self._left.size <= slots.max(initial=-1):
+            self._arm = np.concatenate([self._arm, np.zeros_like(self._arm)])
+            self._left = np.concatenate([self._left, np.zeros_like(self._left)])
+        self._left[slots] = 0
+
+    def close(self, slots: IntArray) -> None:
+        """Forget the flows' own pools."""
+        for slot in slots.tolist():
+            self._pools.pop(slot, None)
+
+    def step(self, slots: IntArray, records: RecordArray) -> Draw:
+        """Draw for the flows whose dwell is over; the others stay."""
+        left = self._left[slots]
+        over = left <= 0
+        ending = slots[over]
+        if ending.size:
+            self._arm[ending] = self._pool[self._rng.integers(self._pool.size, size=ending.size)]
+            for slot in self._pools.keys() & set(ending.tolist()):
+                self._arm[slot] = self._rng.choice(self._pools[slot])
+            left[over] = self._dwells[self._rng.integers(self._dwells.size, size=ending.size)]
+        self._left[slots] = left - 1
+        unknown = np.empty(slots.shape)
+        unknown.fill(np.nan)
+        return Draw(self._arm[slots], unknown, unknown, over)
+
+    def set_pool(self, arms: Sequence[int], slots: IntArray | None = None) -> None:
+        """Draw from these arms from the next draw on, which comes at once."""
+        if slots is None:
+            self._pool = np.array(arms, np.uint8)
+            self._pools.clear()
+            self._left[:] = 0
+        else:
+            for slot in slots.tolist():
+                self._pools[slot] = np.array(arms, np.uint8)
+            self._left[slots] = 0
+
+    @property
+    def pool(self) -> tuple[int, ...]:
+        """The arms drawn from."""
+        return tuple(int(arm) for arm in self._pool)
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Nothing: chance learns nothing."""
+        return {}
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Nothing to take up."""
+
+
+class KeepChooser:
+    """Every flow keeps the arm that it began with, and gets it back after a fallback."""
+
+    def __init__(self, pool: Sequence[int]) -> None:
+        self._pool = tuple(pool)
+        self._arm: ArmArray = np.zeros(64, np.uint8)
+        # The flows of a step in which all was settled, what they showed, and the decision.
+        self._settled: tuple[IntArray, bytes, Draw] | None = None
+
+    def open(self, slots: IntArray, prefixes: Sequence[str]) -> None:
+        """New flows; what they run shows in their first record."""
+        self._settled = None
+        while self._arm.size <= slots.max(initial=-1):
+            self._arm = np.concatenate([self._arm, np.zeros_like(self._arm)])
+        self._arm[slots] = 0
+
+    def close(self, slots: IntArray) -> None:
+        """Nothing to forget: a slot that comes again is opened anew."""
+
+    def step(self, slots: IntArray, records: RecordArray) -> Draw:
+        """The arms that the flows had at first; what was found settled stays so while they show the same."""
+        shown = records["want_arm"].tobytes() + records["flags"].tobytes()
+        if self._settled is not None and self._settled[0] is slots and self._settled[1] == shown:
+            return self._settled[2]
+        arms = self._arm[slots]
+        if not arms.all():
+            self._arm[slots] = arms = np.where(arms == 0, records["want_arm"], arms)
+        pinned = records["flags"] & PINNED
+        if pinned.any():
+            # Not ours to choose for now; afterwards it returns to what it was.
+            arms = np.where(pinned, records["want_arm"], arms)
+        unknown = np.empty(slots.shape)
+        unknown.fill(np.nan)
+        settled = not due(records, arms).any()
+        draw = Draw(arms, unknown, unknown, np.zeros(slots.shape, np.bool_), settled)
+        self._settled = (slots, shown, draw) if settled else None
+        return draw
+
+    def set_pool(self, arms: Sequence[int], slots: IntArray | None = None) -> None:
+        """No choice, so no pool to choose from; it is only shown."""
+        if slots is None:
+            self._pool = tuple(arms)
+
+    @property
+    def pool(self) -> tuple[int, ...]:
+        """The arms of the settings."""
+        return self._pool
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Nothing: nothing is learned."""
+        return {}
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Nothing to take up."""

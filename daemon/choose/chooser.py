@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The interface of everything that chooses arms for flows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ltp_switcher.daemon.datapath import RecordArray
+from ltp_switcher.daemon.datapath.commands import ArmArray
+from ltp_switcher.daemon.step.flow_table import FloatArray, IntArray
+
+
+class Decision(Protocol):
+    """What a policy decided for n flows; each array has the shape (n,)."""
+
+    @property
+    def arms(self) -> ArmArray:
+        """The arm of the coming step."""
+        ...
+
+    @property
+    def reward(self) -> FloatArray:
+        """Normalised reward of the step that was; NaN where unknown."""
+        ...
+
+    @property
+    def raw_reward(self) -> FloatArray:
+        """Eq. 1, Mbit/s and ms; NaN where unknown."""
+        ...
+
+    @property
+    def exploring(self) -> npt.NDArray[np.bool_]:
+        """Where the arm was not chosen for its expected reward alone."""
+        ...
+
+    @property
+    def settled(self) -> bool:
+        """Whether it is known already that every flow runs its arm, so that there is nothing to send."""
+        ...
+
+
+class Chooser(Protocol):
+    """Chooses an arm for every flow of a step. A flow is a slot from `open` to `close`."""
+
+    def open(self, slots: IntArray, prefixes: Sequence[str]) -> None:
+        """New flows, with the destination prefix over which knowledge is shared."""
+        ...
+
+    def close(self, slots: IntArray) -> None:
+        """Flows that ended; their slots may come again."""
+        ...
+
+    def step(self, slots: IntArray, records: RecordArray) -> Decision:
+        """Decide: `records[i]` (`RECORD_DTYPE`) is the step of slot `slots[i]`; slots are distinct."""
+        ...
+
+    def set_pool(self, arms: Sequence[int], slots: IntArray | None = None) -> None:
+        """Choose among these arms from now on: for these flows, or for all and those to come."""
+        ...
+
+    @property
+    def pool(self) -> tuple[int, ...]:
+        """The arms chosen among for a new flow."""
+        ...
+
+    def state(self) -> dict[str, np.ndarray]:
+        """What was learned, as arrays that the caller may keep."""
+        ...
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Take up what `state` gave. Raises `ArtifactError` where it does not fit."""
+        ...

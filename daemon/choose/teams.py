@@ -1,0 +1,323 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Team selection on live flows: which k arms are worth choosing among on each path (Mutant §5.2).
+
+A path is a destination prefix. Its pulls take turns among the prefix's flows, so that no flow bears all
+the trying; flows that do not pull follow the policy. A pull gives its flow the arm, waits `settle_rtts`
+round trips (what comes back until then was sent under the arm before, or stood in its queue), and
+measures Eq. 1 over the next `measure_rtts`. Between pulls the flow follows the policy, so that pulls
+take no more than `share` of a flow's time: the paper selects its team before the transfer that counts,
+a server has no such time. A team that was found is kept for the prefix's later flows.
+"""
+
+from __future__ import annotations
+
+import logging
+import zlib
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.daemon.choose.bandit.reward import reward
+from ltp_switcher.daemon.datapath import RecordArray, protocol
+from ltp_switcher.daemon.datapath.commands import ArmArray
+from ltp_switcher.daemon.settings.schema import MptsSection
+from ltp_switcher.daemon.step.flow_table import IntArray
+from ltp_switcher.errors import ArtifactError, ConfigError
+from ltp_switcher.mpts import SuccessiveAcceptsRejects
+
+log = logging.getLogger(__name__)
+
+TEAMS_MAX: Final = 4096
+"""Prefixes remembered; the one unused for longest makes room."""
+STALLED_NS: Final = 2_000_000_000
+"""A pull whose flow shows nothing for this long goes to another flow."""
+
+_PULL_DTYPE: Final = np.dtype(
+    [
+        ("arm", "u1"),  # 0: the flow is not pulling.
+        ("seen_ns", "i8"),
+        ("count_from_ns", "i8"),  # 0: the arm does not run yet.
+        ("until_ns", "i8"),
+        ("time_ns", "i8"),
+        ("acked_bytes", "i8"),
+        ("delivered", "i8"),
+        ("lost", "i8"),
+        ("rtt_samples", "i8"),
+        ("rtt_us_sum", "i8"),
+    ]
+)
+_SUMMED: Final = ("delivered", "lost", "acked_bytes", "rtt_samples")
+
+SetPool = Callable[[Sequence[int], "IntArray | None"], None]
+"""`Chooser.set_pool`."""
+
+
+@dataclass(slots=True)
+class Search:
+    """A selection under way on a prefix. `arms[i]` is the id of the search's arm i."""
+
+    arms: tuple[int, ...]
+    bandit: SuccessiveAcceptsRejects
+    started_ns: int
+    members: list[int] = field(default_factory=list)
+    slot: int | None = None
+    assigned_ns: int = 0
+    rest_until_ns: int = 0
+
+
+class Teams:
+    """Selections under way, and the teams found.
+
+    `candidates` are the arms to pick from, `set_pool` the policy's. A new prefix is searched by itself
+    while `automatic`. Raises `ConfigError` where the budget cannot pull every candidate.
+    """
+
+    def __init__(
+        self,
+        settings: MptsSection,
+        candidates: Sequence[int],
+        k: int,
+        set_pool: SetPool,
+        *,
+        names: Mapping[int, str],
+        automatic: bool = True,
+        zeta: float = 5.0,
+        kappa: float = 2.0,
+        seed: int = 1,
+    ) -> None:
+        self._set_pool = set_pool
+        self._names = names
+        self._zeta, self._kappa, self._seed = zeta, kappa, seed
+        self._pull = np.zeros(64, _PULL_DTYPE)
+        self._prefix: dict[int, str] = {}
+        self._pulling = 0
+        self._now_ns = 0
+        self._look_at_ns = 0
+        self.automatic = automatic
+        self.active = True
+        """Whether flows may be given arms; false while the daemon only advises."""
+        self.searches: dict[str, Search] = {}
+        self.known: OrderedDict[str, tuple[int, ...]] = OrderedDict()
+        self.candidates = tuple(candidates)
+        self.configure(settings, k)
+
+    @property
+    def prefixes(self) -> set[str]:
+        """The prefixes of open flows."""
+        return set(self._prefix.values())
+
+    def configure(self, settings: MptsSection, k: int) -> None:
+        """Take other settings, from the next search on."""
+        if k < len(self.candidates) and settings.budget < len(self.candidates):
+            raise ConfigError(
+                "mpts.budget", settings.budget, f"{len(self.candidates)} or more: every arm is pulled once"
+            )
+        self.settings, self.k = settings, k
+
+    def set_candidates(self, arms: Sequence[int]) -> None:
+        """Choose among exactly these arms: teams are forgotten, and none is sought until `restart`."""
+        self.automatic = False
+        self.candidates = tuple(arms)
+        self._forget(None)
+        self._set_pool(self.candidates, None)
+
+    def restart(self, prefix: str | None = None) -> None:
+        """Forget the team of a prefix, or of all, and seek it anew among the candidates."""
+        self.automatic = True
+        self._forget(prefix)
+        slots = [slot for slot, of in self._prefix.items() if prefix in (None, of)]
+        if slots:
+            self._set_pool(self.candidates, np.array(slots, np.int64))
+            self.open(np.array(slots, np.int64), [self._prefix[slot] for slot in slots])
+
+    def open(self, slots: IntArray, prefixes: Sequence[str]) -> None:
+        """New flows: they get the team of their prefix, or take part in the search for it."""
+        while self._pull.size <= slots.max(initial=-1):
+            self._pull = np.concatenate([self._pull, np.zeros_like(self._pull)])
+        for slot, prefix in zip(slots.tolist(), prefixes, strict=True):
+            self._pull[slot] = 0
+            self._prefix[slot] = prefix
+            team = self.known.get(prefix)
+            if team is not None:
+                self.known.move_to_end(prefix)
+                self._set_pool(team, np.array([slot], np.int64))
+            elif self.automatic and self.k < len(self.candidates):
+                search = self.searches.get(prefix) or self._start(prefix)
+                search.members.append(slot)
+
+    def close(self, slots: IntArray) -> None:
+        """Flows that ended; another flow takes over the pull of one."""
+        for slot in slots.tolist():
+            prefix = self._prefix.pop(slot, "")
+            search = self.searches.get(prefix)
+            if search is None:
+                continue
+            search.members.remove(slot)
+            if search.slot == slot:
+                self._release(search)
+            if not search.members:
+                # What was pulled so far belongs to a path that nobody uses now.
+                self._stop(prefix)
+
+    def step(self, slots: IntArray, records: RecordArray, arms: ArmArray) -> ArmArray:
+        """The policy's `arms`, with the pulling flows' arms in their places. All of shape (n,)."""
+        if not self.searches or not self.active:
+            return arms
+        now_ns = int(records["time_ns"].max())
+        self._now_ns = now_ns
+        self._pull["seen_ns"][slots] = now_ns
+        if now_ns >= self._look_at_ns:
+            self._look_at_ns = now_ns + STALLED_NS // 8
+            for search in self.searches.values():
+                if search.slot is None:
+                    if now_ns >= search.rest_until_ns:
+                        self._assign(search)
+                    else:
+                        self._look_at_ns = min(self._look_at_ns, search.rest_until_ns)
+                elif now_ns - int(self._pull["seen_ns"][search.slot]) > STALLED_NS:
+                    self._assign(search)
+        if self._pulling:
+            self._measure(slots, records)
+            pulled = self._pull["arm"][slots]
+            arms = np.where(pulled != 0, pulled, arms)
+        return arms
+
+    def state(self) -> dict[str, np.ndarray]:
+        """The teams found, for `restore`."""
+        teams = np.zeros((len(self.known), protocol.ARMS_MAX), np.uint8)
+        for row, team in zip(teams, self.known.values(), strict=True):
+            row[: len(team)] = team
+        return {
+            "prefixes": np.array(list(self.known), np.str_),
+            "teams": teams,
+            "candidates": np.array(self.candidates, np.uint8),
+            "k": np.array(self.k),
+        }
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Take up the teams of `state`, if they were picked from the same arms with the same k."""
+        try:
+            same = tuple(arrays["candidates"].tolist()) == self.candidates and int(arrays["k"]) == self.k
+            pairs = list(zip(arrays["prefixes"].tolist(), arrays["teams"].tolist(), strict=True))
+        except (KeyError, TypeError, ValueError) as error:
+            raise ArtifactError(f"saved teams cannot be read: {error!r}") from error
+        if same:
+            self.known = OrderedDict((str(p), tuple(arm for arm in team if arm)) for p, team in pairs)
+
+    def _start(self, prefix: str) -> Search:
+        rng = np.random.default_rng([self._seed, zlib.crc32(prefix.encode())])
+        bandit = SuccessiveAcceptsRejects(len(self.candidates), self.k, self.settings.budget, rng)
+        search = Search(self.candidates, bandit, self._now_ns)
+        self.searches[prefix] = search
+        self._look_at_ns = 0
+        log.info(
+            "team selection started for %s: %d pulls among %d arms, k=%d",
+            prefix, self.settings.budget, len(self.candidates), self.k,
+        )  # fmt: skip
+        return search
+
+    def _forget(self, prefix: str | None) -> None:
+        for name in [*self.known, *self.searches] if prefix is None else [prefix]:
+            self.known.pop(name, None)
+            self._stop(name)
+
+    def _stop(self, prefix: str) -> None:
+        search = self.searches.pop(prefix, None)
+        if search is not None:
+            self._release(search)
+
+    def _release(self, search: Search) -> None:
+        if search.slot is not None:
+            self._pull["arm"][search.slot] = 0
+            self._pulling -= 1
+            search.slot = None
+
+    def _assign(self, search: Search) -> None:
+        """Give the pull that is due to the member whose turn it is."""
+        self._release(search)
+        arm = search.bandit.next_arm()
+        if arm is None:
+            return
+        live = [s for s in search.members if self._now_ns - int(self._pull["seen_ns"][s]) <= STALLED_NS]
+        if not live:
+            return
+        slot = live[0]
+        search.members.remove(slot)
+        search.members.append(slot)
+        seen_ns = self._pull["seen_ns"][slot]
+        self._pull[slot] = 0
+        self._pull["seen_ns"][slot] = seen_ns
+        self._pull["arm"][slot] = search.arms[arm]
+        search.slot = slot
+        search.assigned_ns = self._now_ns
+        self._pulling += 1
+
+    def _rest(self, search: Search) -> None:
+        """Let the flows follow the policy until the next pull is due."""
+        took_ns = self._now_ns - search.assigned_ns
+        rest_ns = int(took_ns * (1.0 / (self.settings.share * len(search.members)) - 1.0))
+        if rest_ns <= 0:
+            self._assign(search)
+            return
+        self._release(search)
+        search.rest_until_ns = self._now_ns + rest_ns
+        self._look_at_ns = min(self._look_at_ns, search.rest_until_ns)
+
+    def _measure(self, slots: IntArray, records: RecordArray) -> None:
+        at = np.flatnonzero(self._pull["arm"][slots])
+        slots, records = slots[at], records[at]
+        pull = self._pull[slots]
+        now_ns = records["time_ns"].astype(np.int64)
+        begins = (pull["count_from_ns"] == 0) & (records["arm"] == pull["arm"])
+        if begins.any():
+            rtt_ns = records["srtt_us"] * 1000.0
+            from_ns = now_ns + (self.settings.settle_rtts * rtt_ns).astype(np.int64)
+            lasts_ns = np.maximum(self.settings.measure_rtts * rtt_ns, self.settings.measure_ms * 1e6)
+            pull["count_from_ns"] = np.where(begins, from_ns, pull["count_from_ns"])
+            pull["until_ns"] = np.where(begins, from_ns + lasts_ns.astype(np.int64), pull["until_ns"])
+        interval_ns = records["interval_ns"].astype(np.int64)
+        counts = (pull["count_from_ns"] > 0) & (now_ns - interval_ns >= pull["count_from_ns"])
+        pull["time_ns"] += interval_ns * counts
+        pull["rtt_us_sum"] += records["rtt_stat"]["sum"].astype(np.int64) * counts
+        for name in _SUMMED:
+            pull[name] += records[name].astype(np.int64) * counts
+        self._pull[slots] = pull
+        done = counts & (now_ns >= pull["until_ns"]) & (pull["rtt_samples"] > 0)
+        for slot, value in zip(slots[done].tolist(), self._rewards(pull[done]).tolist(), strict=True):
+            self._finish(slot, value)
+
+    def _rewards(self, pull: RecordArray) -> np.ndarray:
+        """Eq. 1 over each pull, un-normalised: ADWIN's normaliser moves between pulls."""
+        seconds = np.maximum(pull["time_ns"], 1) * 1e-9
+        packets = np.maximum(pull["lost"] + pull["delivered"], 1)
+        rtt_us = pull["rtt_us_sum"] / np.maximum(pull["rtt_samples"], 1)
+        return reward(pull["acked_bytes"] / seconds, pull["lost"] / packets, rtt_us, self._zeta, self._kappa)
+
+    def _finish(self, slot: int, value: float) -> None:
+        prefix = self._prefix[slot]
+        search = self.searches[prefix]
+        arm = self._pull["arm"][slot]
+        log.debug("pull of %s for %s: reward %.4g", self._names[int(arm)], prefix, value)
+        search.bandit.observe(value)
+        result = search.bandit.result
+        if result is None:
+            self._rest(search)
+            return
+        team = tuple(search.arms[arm] for arm in result)
+        means = search.bandit.means
+        ranked = sorted(range(len(search.arms)), key=lambda arm: -means[arm])
+        log.info(
+            "team for %s after %d pulls in %.1f s: %s (mean reward of all: %s)",
+            prefix, search.bandit.budget, (self._now_ns - search.started_ns) * 1e-9,
+            ", ".join(self._names[arm] for arm in team),
+            ", ".join(f"{self._names[search.arms[arm]]} {means[arm]:.3g}" for arm in ranked),
+        )  # fmt: skip
+        members = np.array(search.members, np.int64)
+        self._stop(prefix)
+        self.known[prefix] = team
+        if len(self.known) > TEAMS_MAX:
+            self.known.popitem(last=False)
+        self._set_pool(team, members)

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What works on this machine, and what to do about what does not."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, cast
+
+from ltp_switcher.daemon.control.client import ControlClient, ControlUnavailableError, Json
+from ltp_switcher.daemon.datapath import ArmInfo, Datapath, ModuleMissingError, protocol
+from ltp_switcher.daemon.settings.schema import Config
+from ltp_switcher.daemon.steer import with_policies
+from ltp_switcher.errors import ArtifactError, ControlError, DatapathError
+
+Verdict = Literal["ok", "warn", "fail"]
+
+KERNEL_TESTED: Final = ((6, 1), (6, 12))
+CAP_NET_ADMIN: Final = 12
+_SYSCTL: Final = Path("/proc/sys")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at; `advice` is empty where nothing needs to be done."""
+
+    subject: str
+    verdict: Verdict
+    detail: str
+    advice: str = ""
+
+
+def examine(config: Config) -> Iterator[Finding]:
+    """Look at everything that the switcher needs, the most basic first."""
+    yield _kernel()
+    yield from _module(config)
+    yield _capability()
+    yield from _sysctls()
+    yield _encoder()
+    yield _state(config)
+    yield _daemon(config)
+
+
+def _kernel() -> Finding:
+    release = platform.release()
+    numbers = release.split("-")[0].split(".")[:2]
+    version = tuple(int(part) for part in numbers if part.isdigit())
+    oldest, newest = (".".join(map(str, v)) for v in KERNEL_TESTED)
+    if version < KERNEL_TESTED[0]:
+        return Finding("kernel", "fail", release, f"the module needs Linux {oldest} or later")
+    if version > KERNEL_TESTED[1]:
+        return Finding("kernel", "warn", release, f"tested on {oldest} to {newest}; report what you find")
+    return Finding("kernel", "ok", release)
+
+
+def _module(config: Config) -> Iterator[Finding]:
+    try:
+        with Datapath() as datapath:
+            arms = with_policies(datapath.arms(), config.learned)
+            settings = datapath.config()
+    except ModuleMissingError:
+        yield _missing_module()
+        return
+    except DatapathError as error:
+        yield Finding("module", "fail", str(error), "see `dmesg`")
+        return
+    names = {arm.id: arm.name for arm in arms}
+    yield Finding(
+        "module", "ok",
+        f"tcp_mutant is loaded; default {names.get(settings.default_arm)}, fallback "
+        f"{names.get(settings.fallback_arm)} after {settings.watchdog_ms} ms",
+    )  # fmt: skip
+    yield from (_arm(arm) for arm in arms)
+
+
+def _missing_module() -> Finding:
+    release = platform.release()
+    modules = Path("/lib/modules") / release
+    if any(modules.rglob("tcp_mutant.ko*")):
+        return Finding("module", "fail", "tcp_mutant is installed, not loaded", "run `modprobe tcp_mutant`")
+    if not (modules / "build").exists():
+        advice = f"install the kernel's headers (`apt install linux-headers-{release}`), then `make install`"
+        return Finding("module", "fail", "tcp_mutant is not installed, and cannot be built", advice)
+    return Finding("module", "fail", "tcp_mutant is not installed", "run `make install`")
+
+
+def _arm(arm: ArmInfo) -> Finding:
+    if arm.available:
+        return Finding(f"arm {arm.name}", "ok", "available")
+    advice = ""
+    if arm.kind == protocol.ArmKind.KERNEL:
+        advice = f"`modprobe tcp_{arm.name}`, then load tcp_mutant anew; or do without"
+    return Finding(f"arm {arm.name}", "warn", arm.reason or arm.state.name.lower(), advice)
+
+
+def _capability() -> Finding:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("CapEff:") and int(line.split()[1], 16) >> CAP_NET_ADMIN & 1:
+            return Finding("permission", "ok", "this user has CAP_NET_ADMIN")
+    return Finding(
+        "permission", "warn", "this user lacks CAP_NET_ADMIN", "only `run` needs it: use the service, or root"
+    )
+
+
+def _sysctls() -> Iterator[Finding]:
+    default = _read("net/ipv4/tcp_congestion_control")
+    detail = f"new connections use {default}"
+    advice = "" if default == "mutant" else "to change it: kernel.take_default = true, or `sysctl`"
+    yield Finding("default", "ok", detail, advice)
+    allowed = _read("net/ipv4/tcp_allowed_congestion_control").split()
+    if default != "mutant" and "mutant" not in allowed:
+        yield Finding(
+            "applications", "warn", "only root may choose mutant by setsockopt",
+            'to let all: sysctl net.ipv4.tcp_allowed_congestion_control="… mutant"',
+        )  # fmt: skip
+    qdisc = _read("net/core/default_qdisc")
+    if qdisc in ("fq", "fq_codel", "unknown"):
+        yield Finding("pacing", "ok", f"default qdisc {qdisc}")
+    else:
+        advice = "bbr then paces by timers, at more processor time; better: sysctl net.core.default_qdisc=fq"
+        yield Finding("pacing", "warn", f"default qdisc {qdisc}", advice)
+
+
+def _encoder() -> Finding:
+    from ltp_switcher.encoder import GRUEncoder
+
+    try:
+        GRUEncoder.from_file()
+    except ArtifactError as error:
+        return Finding("encoder", "fail", str(error), "install anew, or `make train-encoder`")
+    return Finding("encoder", "ok", "weights are there, their checksum is right")
+
+
+def _state(config: Config) -> Finding:
+    if not config.daemon.state_dir:
+        return Finding("state", "warn", "nothing is saved", "set daemon.state_dir")
+    place = Path(config.daemon.state_dir)
+    if not place.is_dir():
+        return Finding("state", "warn", f"{place} does not exist", "the service makes it when it starts")
+    if not os.access(place, os.W_OK):
+        return Finding("state", "ok", f"{place} exists; this user may not write it")
+    return Finding("state", "ok", f"{place} can be written")
+
+
+def _daemon(config: Config) -> Finding:
+    path = config.daemon.control_socket
+    try:
+        with ControlClient(path) as client:
+            status = cast("dict[str, Json]", client.call("status"))
+    except ControlUnavailableError as error:
+        return Finding("daemon", "fail", str(error), "`systemctl enable --now ltp-switcher`")
+    except ControlError as error:
+        return Finding("daemon", "fail", str(error), "see `journalctl -u ltp-switcher`")
+    return Finding("daemon", "ok", f"mode {status['mode']}, {status['flows']} flows, at {path}")
+
+
+def _read(name: str) -> str:
+    try:
+        return (_SYSCTL / name).read_text().strip()
+    except OSError:
+        return "unknown"

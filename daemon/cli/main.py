@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ltp-switcher`: run the daemon, look at its flows, tell it what to do.
+
+Exit status: 0 done; 1 the daemon or the kernel refused, or `doctor` found something that does not work;
+2 the command line is wrong; 3 the daemon cannot be reached.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+import ltp_switcher
+from ltp_switcher.commands import seconds
+from ltp_switcher.daemon.control.client import ControlUnavailableError
+from ltp_switcher.daemon.settings.load import load, parse_assignment
+from ltp_switcher.daemon.settings.schema import DEFAULT_PATH, Config
+from ltp_switcher.errors import LtpSwitcherError
+
+EXIT_REFUSED: Final = 1
+EXIT_UNREACHABLE: Final = 3
+COOKIE_HELP: Final = (
+    "the flow's socket cookie, as `ltp-switcher flows` shows it; or as `ss -tine` does, sk:HEX"
+)
+EPILOG: Final = """\
+exit status: 0 done; 1 refused by the daemon or the kernel, or doctor found a fault;
+2 wrong command line; 3 the daemon cannot be reached."""
+
+Command = Callable[[argparse.Namespace], int]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program; returns its exit status."""
+    options = parser().parse_args(arguments)
+    command: Command = options.command
+    try:
+        return command(options)
+    except ControlUnavailableError as error:
+        print(f"ltp-switcher: {error}", file=sys.stderr)
+        return EXIT_UNREACHABLE
+    except LtpSwitcherError as error:
+        print(f"ltp-switcher: {error}", file=sys.stderr)
+        return EXIT_REFUSED
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # The reader has seen enough; without this, Python would complain once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def settings(options: argparse.Namespace) -> Config:
+    """The settings under the command line's flags. Raises `ConfigError`."""
+    overrides: dict[str, object] = {}
+    for text in getattr(options, "set", None) or []:
+        overrides.update([parse_assignment(text)])
+    if options.socket is not None:
+        overrides["daemon.control_socket"] = options.socket
+    for flag in ("mode", "policy", "state_dir"):
+        given = getattr(options, f"run_{flag}", None)
+        if given is not None:
+            overrides[f"daemon.{flag}"] = given
+    return load(options.config, os.environ, overrides)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--config", type=Path, metavar="FILE", help=f"settings (default {DEFAULT_PATH})")
+    common.add_argument("--socket", metavar="PATH", help="the daemon's socket (daemon.control_socket)")
+    printing = argparse.ArgumentParser(add_help=False, parents=[common])
+    printing.add_argument("--json", action="store_true", help="print JSON")
+
+    top = argparse.ArgumentParser(
+        prog="ltp-switcher",
+        description="Live-switches every TCP flow between congestion controls.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    top.add_argument("--version", action="version", version=f"%(prog)s {ltp_switcher.__version__}")
+    commands = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    def add(
+        name: str, text: str, run: str, parent: argparse.ArgumentParser = printing
+    ) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=text, description=text, parents=[parent])
+        made.set_defaults(command=_lazy(run))
+        return made
+
+    run = add("run", "run the daemon in the foreground", "run:run", common)
+    run.add_argument("--mode", dest="run_mode", help="active, advise or off (daemon.mode)")
+    run.add_argument(
+        "--policy", dest="run_policy", help="mutant, random, dwell-random or keep (daemon.policy)"
+    )
+    run.add_argument(
+        "--state-dir", dest="run_state_dir", metavar="DIR", help="learned state (daemon.state_dir)"
+    )
+    run.add_argument("--record", type=Path, metavar="FILE", help="record every aggregate and decision")
+    run.add_argument(
+        "--set", action="append", metavar="SECTION.KEY=VALUE", help="override any setting; may be repeated"
+    )
+
+    add(
+        "give-back",
+        "put back the default congestion control that a daemon replaced which is gone",
+        "run:give_back",
+        common,
+    )
+    add("status", "how the daemon stands", "show:status")
+    flows = add("flows", "all flows under mutant", "show:flows")
+    flows.add_argument("--watch", action="store_true", help="keep showing, until Ctrl-C")
+    flows.add_argument(
+        "--interval", type=seconds(0.05, 3600), default=1.0, metavar="S", help="time between looks, s"
+    )
+    flow = add("flow", "one flow, with everything known of it", "show:flow")
+    flow.add_argument("cookie", type=_cookie, help=COOKIE_HELP)
+    arms = add("arms", "the arms, and why one is not available", "show:arms")
+    arms.add_argument("--load", metavar="NAME", help="load a congestion control of this kernel as an arm")
+    pool = add("pool", "the arms chosen among, and the teams found; or set the arms", "show:pool")
+    pool.add_argument("action", nargs="?", choices=["set"], help="choose among ARM... from now on")
+    pool.add_argument("arms", nargs="*", metavar="ARM")
+    k = add("k", "the size of a team; or set it for the next selections", "show:team_size")
+    k.add_argument("k", nargs="?", type=int)
+    pin = add("pin", "give a flow an arm and keep it there", "show:pin")
+    pin.add_argument("cookie", type=_cookie, help=COOKIE_HELP)
+    pin.add_argument("arm", help="the name of an arm")
+    unpin = add("unpin", "let the daemon choose for a flow again", "show:unpin")
+    unpin.add_argument("cookie", type=_cookie, help=COOKIE_HELP)
+    mode = add("mode", "what the daemon does with its decisions; or set it", "show:mode")
+    mode.add_argument("mode", nargs="?", help="active, advise or off")
+    mpts = add("mpts", "team selections under way and found; or start them anew", "show:mpts")
+    mpts.add_argument("action", nargs="?", choices=["start"], help="forget teams and seek them anew")
+    mpts.add_argument("prefix", nargs="?", help="only for this destination prefix")
+    add("doctor", "what works on this machine, and what to do about what does not", "doctor:doctor")
+    config = add("config", "the settings in force; or a documented example file", "run:config")
+    config.add_argument("--example", action="store_true", help="print a file with every key and its default")
+    add("version", "the versions of program and daemon", "show:version")
+    return top
+
+
+def _lazy(place: str) -> Command:
+    """A command by `module:function`, imported when it runs: the help must not wait for numpy."""
+
+    def call(options: argparse.Namespace) -> int:
+        from importlib import import_module
+
+        module, _, name = place.partition(":")
+        command: Command = getattr(import_module(f"ltp_switcher.daemon.cli.{module}"), name)
+        return command(options)
+
+    return call
+
+
+def _cookie(text: str) -> str:
+    """A cookie in decimal, as the daemon takes it."""
+    digits = text.removeprefix("sk:")
+    try:
+        cookie = int(digits, 10 if digits == text else 16)
+    except ValueError:
+        cookie = 0
+    if not 0 < cookie < 2**64:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no socket cookie; allowed: a decimal number from 1 to 2^64 - 1, "
+            "or sk: and a hexadecimal one, as `ss -tine` shows it"
+        )
+    return str(cookie)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Flows and arms in the words and units that people, the command line and the API read."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.daemon.control.client import Json
+from ltp_switcher.daemon.datapath import ArmInfo, protocol
+from ltp_switcher.daemon.step.decision_log import endpoint
+from ltp_switcher.daemon.step.flow_table import FlowTable
+
+BYTES_TO_MBIT: Final = 8e-6
+INFINITE_SSTHRESH: Final = 0x7FFFFFFF
+UNLIMITED_PACING: Final = 2**64 - 1
+UNLIMITED_PACING_32: Final = 2**32 - 1
+
+Names = Mapping[int, str]
+
+
+def flow_json(table: FlowTable, slot: int, names: Names) -> dict[str, Json]:
+    """A flow as of its last step. Raises `KeyError` where the slot is free."""
+    flow = table.info[slot]
+    if flow is None:
+        raise KeyError(slot)
+    record = table.record[slot]
+    fields = protocol.RECORD_DTYPE.names or ()
+    now: dict[str, int] = {name: int(record[name]) for name in fields[:_SCALARS]}
+    flags = now["flags"]
+    reward = float(table.reward[slot])
+    shares = table.arm_time_ns()[slot]
+    total_ns = max(int(shares.sum()), 1)
+    pacing_Bps = now["pacing_rate"]
+    return {
+        "cookie": str(flow.cookie),
+        "netns": flow.netns,
+        "local": endpoint(flow.local_address, flow.local_port),
+        "remote": endpoint(flow.remote_address, flow.remote_port),
+        "family": "ipv4" if flow.family == socket.AF_INET else "ipv6",
+        "arm": names.get(now["arm"]),
+        "want_arm": names.get(now["want_arm"]),
+        "prev_arm": names.get(now["prev_arm"]),
+        "pinned": bool(flags & protocol.FlowFlags.PINNED),
+        "fallen_back": bool(flags & protocol.FlowFlags.FALLEN_BACK),
+        "age_s": round((time.monotonic_ns() - int(table.born_ns[slot])) * 1e-9, 3),
+        "cwnd_pkts": now["snd_cwnd"],
+        "ssthresh_pkts": now["ssthresh"] if now["ssthresh"] < INFINITE_SSTHRESH else None,
+        "srtt_ms": now["srtt_us"] / 1000,
+        "rtt_ms": now["rtt_us"] / 1000,
+        "min_rtt_ms": now["min_rtt_us"] / 1000,
+        "delivery_rate_mbps": now["delivery_rate"] * BYTES_TO_MBIT,
+        "pacing_rate_mbps": None
+        if pacing_Bps in (UNLIMITED_PACING, UNLIMITED_PACING_32)
+        else pacing_Bps * BYTES_TO_MBIT,
+        "goodput_mbps": float(table.goodput_Bps[slot]) * BYTES_TO_MBIT,
+        "in_flight_pkts": now["in_flight"],
+        "lost_pkts": now["total_lost"],
+        "retrans_pkts": now["total_retrans"],
+        "delivered_pkts": now["total_delivered"],
+        "acked_bytes": now["total_acked_bytes"],
+        "switches": now["switches"],
+        "reward": None if np.isnan(reward) else reward,
+        "arm_share": {
+            names.get(int(arm), str(arm)): round(int(shares[arm]) / total_ns, 6)
+            for arm in np.flatnonzero(shares)
+        },
+    }
+
+
+def arm_json(arm: ArmInfo) -> dict[str, Json]:
+    """An arm, and why it is not available if it is not."""
+    return {
+        "id": arm.id,
+        "name": arm.name,
+        "state": arm.state.name.lower(),
+        "kind": arm.kind.name.lower(),
+        "reason": arm.reason or None,
+    }
+
+
+_SCALARS: Final = (protocol.RECORD_DTYPE.names or ()).index("rtt_stat")

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands: which flows need one, and what it says."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ltp_switcher.daemon.datapath import RecordArray, protocol
+
+ArmArray = npt.NDArray[np.uint8]
+
+
+def commands_for(records: RecordArray, arms: ArmArray) -> RecordArray:
+    """The commands (`COMMAND_DTYPE`, shape (m ≤ n,)) that bring n flows to their `arms`.
+
+    A flow gets one where another arm is wanted, or where the module waits to hear from a daemon
+    (never steered, or fallen back). Pinned flows are left alone.
+    """
+    (chosen,) = due(records, arms).nonzero()
+    commands = np.zeros(chosen.size, protocol.COMMAND_DTYPE)
+    if not chosen.size:
+        return commands
+    commands["cookie"] = records["cookie"][chosen]
+    commands["arm"] = arms[chosen]
+    return commands
+
+
+def due(records: RecordArray, arms: ArmArray) -> npt.NDArray[np.bool_]:
+    """Where a flow needs a command to come to its arm. Shape (n,)."""
+    flags = records["flags"]
+    due: npt.NDArray[np.bool_] = arms != records["want_arm"]
+    due |= (flags & _HEARD) != _STEERED
+    due &= (flags & PINNED) == 0
+    return due
+
+
+# As numpy scalars: an enumeration's members would be converted anew at every step.
+_HEARD: Final = np.uint32(protocol.FlowFlags.STEERED | protocol.FlowFlags.FALLEN_BACK)
+_STEERED: Final = np.uint32(protocol.FlowFlags.STEERED)
+PINNED: Final = np.uint32(protocol.FlowFlags.PINNED)

@@ -1,7 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""The learned arms at run time: what their flows measure, what they decide, what the kernel gets."""
-
-from ltp_switcher.daemon.learned.arms import LEARNED, LearnedArms, loader, missing_weights, with_policies
-from ltp_switcher.daemon.learned.network import NetworkFeed
-
-__all__ = ["LEARNED", "LearnedArms", "NetworkFeed", "loader", "missing_weights", "with_policies"]

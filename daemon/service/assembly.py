@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From settings and what the kernel offers to the parts of the daemon."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from ltp_switcher.daemon.choose.bandit import AgentConfig, ArmTable, MutantAgent
+from ltp_switcher.daemon.choose.baselines import DWELLS, KeepChooser, RandomChooser
+from ltp_switcher.daemon.choose.chooser import Chooser
+from ltp_switcher.daemon.choose.teams import Teams
+from ltp_switcher.daemon.datapath import ArmInfo, Datapath, protocol
+from ltp_switcher.daemon.settings.load import did_you_mean
+from ltp_switcher.daemon.settings.schema import Config, KernelSection, LearnedSection, LearningSection
+from ltp_switcher.daemon.steer import with_policies
+from ltp_switcher.encoder import GRUEncoder
+from ltp_switcher.errors import ConfigError
+
+
+def load_arms(datapath: Datapath, extra: Sequence[str], learned: LearnedSection) -> list[ArmInfo]:
+    """Every arm, the extra ones loaded. Raises `ConfigError` where one of these cannot be an arm.
+
+    A learned arm is available where the kernel executes it and its policy has weights.
+    """
+    for name in extra:
+        arm = datapath.load_arm(name)
+        if not arm.available:
+            raise ConfigError("pool.extra", name, f"congestion controls of this kernel ({arm.reason})")
+    return with_policies(datapath.arms(), learned)
+
+
+def arm_id(arms: Sequence[ArmInfo], name: str, field: str) -> int:
+    """The id of an available arm. Raises `ConfigError` naming `field`."""
+    for arm in arms:
+        if arm.name == name and arm.available:
+            return arm.id
+        if arm.name == name:
+            raise ConfigError(
+                field, name, f"an available arm; this one is {arm.state.name.lower()}: {arm.reason}"
+            )
+    names = [arm.name for arm in arms if arm.available]
+    raise ConfigError(field, name, f"one of {', '.join(names)}{did_you_mean(name, names)}")
+
+
+def candidate_ids(arms: Sequence[ArmInfo], names: Sequence[str], field: str = "pool.arms") -> tuple[int, ...]:
+    """The ids of the named arms, or of every available one of the kernel's own. Raises `ConfigError`."""
+    if not names:
+        learned = protocol.ArmKind.LEARNED
+        return tuple(arm.id for arm in arms if arm.available and arm.kind != learned)
+    if len(set(names)) != len(names):
+        raise ConfigError(field, list(names), "each arm once")
+    return tuple(arm_id(arms, name, field) for name in names)
+
+
+def agent_config(section: LearningSection, step_ms: float) -> AgentConfig:
+    """The agent's settings from the section of the same keys."""
+    if section.preset == "paper":
+        return dataclasses.replace(AgentConfig.preset("paper"), step_ms=step_ms)
+    values = dataclasses.asdict(section)
+    del values["preset"]
+    return AgentConfig(step_ms=step_ms, **values)
+
+
+def make_chooser(config: Config, arms: Sequence[ArmInfo], pool: Sequence[int]) -> Chooser:
+    """The policy that the settings ask for. Raises `ArtifactError` where the encoder cannot be loaded."""
+    seed = config.daemon.seed
+    if config.daemon.policy == "keep":
+        return KeepChooser(pool)
+    if config.daemon.policy != "mutant":
+        dwells = DWELLS if config.daemon.policy == "dwell-random" else (1,)
+        return RandomChooser(pool, dwells=dwells, seed=seed)
+    available = [arm for arm in arms if arm.available]
+    table = ArmTable(tuple(arm.id for arm in available), tuple(arm.name for arm in available))
+    agent = MutantAgent(
+        agent_config(config.learning, config.daemon.step_ms), table, GRUEncoder.from_file(), seed
+    )
+    agent.set_pool(pool)
+    return agent
+
+
+def make_teams(config: Config, arms: Sequence[ArmInfo], pool: Sequence[int], chooser: Chooser) -> Teams:
+    """Team selection; by itself only for the policy that learns, not for a baseline."""
+    return Teams(
+        config.mpts,
+        pool,
+        config.pool.k,
+        chooser.set_pool,
+        names={arm.id: arm.name for arm in arms},
+        automatic=config.mpts.enabled and config.daemon.policy == "mutant",
+        zeta=config.learning.zeta,
+        kappa=config.learning.kappa,
+        seed=config.daemon.seed,
+    )
+
+
+def configure_kernel(datapath: Datapath, section: KernelSection, arms: Sequence[ArmInfo]) -> None:
+    """Tell the module its settings. Raises `ConfigError` for an arm that is not there."""
+    datapath.set_config(
+        default_arm=arm_id(arms, section.default_arm, "kernel.default_arm"),
+        fallback_arm=arm_id(arms, section.fallback_arm, "kernel.fallback_arm"),
+        watchdog_ms=section.watchdog_ms,
+        restore=protocol.RestoreMode[section.restore.upper().replace("-", "_")],
+    )

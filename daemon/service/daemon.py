@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The daemon: its parts put together, its life from start to stop."""
+
+from __future__ import annotations
+
+import logging
+import selectors
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+import ltp_switcher
+from ltp_switcher.daemon.control.methods import Service
+from ltp_switcher.daemon.control.server import ControlServer
+from ltp_switcher.daemon.datapath import ArmInfo, Datapath
+from ltp_switcher.daemon.service import log as logs
+from ltp_switcher.daemon.service.assembly import (
+    candidate_ids,
+    configure_kernel,
+    load_arms,
+    make_chooser,
+    make_teams,
+)
+from ltp_switcher.daemon.service.default_congestion_control import Takeover
+from ltp_switcher.daemon.service.loop import Signals, StepLoop
+from ltp_switcher.daemon.service.state import FILE_NAME, Saver, read_state, set_aside
+from ltp_switcher.daemon.service.systemd import ServiceManager
+from ltp_switcher.daemon.settings.load import changed
+from ltp_switcher.daemon.settings.schema import Config
+from ltp_switcher.daemon.steer import LearnedArms, NetworkFeed, loader, with_policies
+from ltp_switcher.daemon.step.decision_log import DecisionLog
+from ltp_switcher.daemon.step.engine import Engine
+from ltp_switcher.daemon.step.flow_table import FlowTable
+from ltp_switcher.daemon.step.recorder import Recorder
+from ltp_switcher.errors import ArtifactError, LtpSwitcherError
+
+log = logging.getLogger(__name__)
+
+STATUS_INTERVAL_S: Final = 10.0
+_POLICY, _TEAMS = "policy.", "teams."
+
+
+class Every:
+    """Is due once in an interval; 0 means never."""
+
+    def __init__(self, interval_s: float) -> None:
+        self.interval_s = interval_s
+        self._next_s = time.monotonic() + interval_s
+
+    def due(self) -> bool:
+        """Whether it is time; the next time is an interval later."""
+        now_s = time.monotonic()
+        if not self.interval_s or now_s < self._next_s:
+            return False
+        self._next_s = now_s + self.interval_s
+        return True
+
+
+class Daemon:
+    """Everything that runs between `ltp-switcher run` and SIGTERM.
+
+    `reload` reads the settings anew. Raises `LtpSwitcherError` where the daemon cannot start.
+    """
+
+    def __init__(self, config: Config, reload: Callable[[], Config], *, record: Path | None = None) -> None:
+        self.config = config
+        self._reload = reload
+        self._manager = ServiceManager()
+        self._selector = selectors.SelectSelector()
+        state_dir = Path(config.daemon.state_dir) if config.daemon.state_dir else None
+        self._takeover = Takeover(state_dir)
+        self._state_path = state_dir / FILE_NAME if state_dir is not None else None
+        self._saver = Saver(self._state_path) if self._state_path is not None else None
+
+        self.datapath = Datapath()
+        self.arms = load_arms(self.datapath, config.pool.extra, config.learned)
+        self.names = {arm.id: arm.name for arm in self.arms}
+        configure_kernel(self.datapath, config.kernel, self.arms)
+        pool = candidate_ids(self.arms, config.pool.arms)
+        chooser = make_chooser(config, self.arms, pool)
+        teams = make_teams(config, self.arms, pool, chooser)
+        self._network = NetworkFeed(config.learned.owl_network_urls)
+        learned = LearnedArms(config.daemon.step_ms / 1000, loader(config.learned), self._network.latest)
+        learned.load(pool)
+        # Before the flows are looked at, so that no birth falls in between.
+        self._events = self.datapath.events()
+        self.engine = Engine(
+            self.datapath,
+            self._events,
+            FlowTable(home_netns=Path("/proc/self/ns/net").stat().st_ino),
+            chooser,
+            teams,
+            DecisionLog(self.names, config.daemon.decisions_per_s, config.daemon.mode),
+            learned,
+            recorder=Recorder(record) if record is not None else None,
+        )
+        self.set_mode(config.daemon.mode)
+        self._restore()
+        self._selector.register(self._events, selectors.EVENT_READ, lambda _: self.engine.read_events())
+        self._server = ControlServer(Path(config.daemon.control_socket), Service(self).handle, self._selector)
+        self._loop = StepLoop(
+            step_s=config.daemon.step_ms / 1000,
+            idle_s=config.daemon.idle_step_ms / 1000,
+            step=self._step,
+            busy=lambda: self.engine.busy,
+            pump=self._server.pump,
+            selector=self._selector,
+        )
+        self._save_due = Every(config.daemon.save_interval_s if self._saver is not None else 0)
+        self._statistics_due = Every(config.daemon.statistics_interval_s)
+        self._status_due = Every(STATUS_INTERVAL_S)
+
+    @property
+    def mode(self) -> str:
+        """active, advise or off."""
+        return self.engine.mode
+
+    def set_mode(self, mode: str) -> None:
+        """Take another mode. Outside of active, flows under learned arms go to the fallback arm."""
+        before = self.engine.mode
+        self.engine.mode = mode
+        self.engine.decisions.mode = mode
+        self.engine.teams.active = mode == "active"
+        if mode != before:
+            log.info("mode is %s now, was %s", mode, before)
+
+    def load_arm(self, name: str) -> ArmInfo:
+        """Load an arm. It can be pinned at once, and chosen once the daemon starts with it."""
+        arm = self.datapath.load_arm(name)
+        self.arms = with_policies(self.datapath.arms(), self.config.learned)
+        self.names.update({known.id: known.name for known in self.arms})
+        return arm
+
+    def run(self) -> None:
+        """Decide until SIGTERM or SIGINT; then save, and put back what was found."""
+        handlers = {
+            signal.SIGTERM: self._loop.stop,
+            signal.SIGINT: self._loop.stop,
+            signal.SIGHUP: self.reload,
+        }
+        signals = Signals(self._selector, handlers)
+        if self.config.kernel.take_default:
+            self._takeover.take()
+        else:
+            self._takeover.recover()
+        log.info(
+            "ltp-switcher %s: mode %s, policy %s, step %g ms, pool %s",
+            ltp_switcher.__version__, self.mode, self.config.daemon.policy, self.config.daemon.step_ms,
+            ", ".join(self.names[arm] for arm in self.engine.chooser.pool),
+        )  # fmt: skip
+        self._network.start()
+        self._manager.ready()
+        try:
+            self._loop.run()
+        finally:
+            self._manager.stopping()
+            self._takeover.give_back()
+            self._log_statistics()
+            if self._saver is not None:
+                self._saver.finish(self._state())
+            self._server.close()
+            self._network.close()
+            self.engine.close()
+            signals.close()
+            self._manager.close()
+            self._events.close()
+            self.datapath.close()
+
+    def reload(self) -> None:
+        """Read the settings anew and apply what can be applied to a running daemon."""
+        self._manager.reloading()
+        try:
+            self._apply(self._reload())
+        except LtpSwitcherError as error:
+            log.error("the settings stay as they were: %s", error)
+        self._manager.ready()
+
+    def _apply(self, new: Config) -> None:
+        keys = changed(self.config, new)
+        sections = {key.section for key in keys if key.rule.live}
+        for key in keys:
+            if not key.rule.live:
+                log.warning("%s has changed; that needs a restart", key.path)
+        if "kernel" in sections:
+            configure_kernel(self.datapath, new.kernel, self.arms)
+        if new.pool.arms != self.config.pool.arms:
+            self.engine.teams.set_candidates(candidate_ids(self.arms, new.pool.arms))
+        if sections & {"mpts", "pool"}:
+            self.engine.teams.configure(new.mpts, new.pool.k)
+        if new.daemon.mode != self.config.daemon.mode:
+            self.set_mode(new.daemon.mode)
+        logs.set_level(new.daemon.log_level)
+        self.engine.decisions.set_rate(new.daemon.decisions_per_s)
+        self._statistics_due = Every(new.daemon.statistics_interval_s)
+        self.config = new
+        log.info("settings read anew: %s", ", ".join(key.path for key in keys) or "nothing changed")
+
+    def _step(self) -> None:
+        self.engine.step()
+        if self.config.daemon.policy == "keep":
+            self._pace()
+        self.engine.statistics.last_step_s = time.monotonic()
+        self.engine.statistics.missed_steps = self._loop.missed
+        self._manager.feed_watchdog()
+        if self._save_due.due() and self._saver is not None:
+            self._saver.start(self._state())
+        if self._statistics_due.due():
+            self._log_statistics()
+        if self._status_due.due():
+            self._manager.status(f"{self.mode}: {len(self.engine.table)} flows")
+
+    def _pace(self) -> None:
+        """Where nothing is chosen, look no more often than the learned arms in use need."""
+        settings, learned = self.config.daemon, self.engine.learned
+        longest_s = min(learned.needed_step_s, max(settings.step_ms, settings.idle_step_ms) / 1000)
+        self._loop.step_s = learned.step_s = max(settings.step_ms / 1000, longest_s)
+
+    def _state(self) -> dict[str, np.ndarray]:
+        policy = {_POLICY + name: array for name, array in self.engine.chooser.state().items()}
+        return {**policy, **{_TEAMS + name: array for name, array in self.engine.teams.state().items()}}
+
+    def _restore(self) -> None:
+        """Take up what an earlier daemon learned; what cannot be used is set aside, never fatal."""
+        if self._state_path is None:
+            return
+        try:
+            arrays = read_state(self._state_path)
+            if arrays is None:
+                return
+            parts = {
+                prefix: {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
+                for prefix in (_POLICY, _TEAMS)
+            }
+            if parts[_POLICY]:
+                self.engine.chooser.restore(parts[_POLICY])
+            if parts[_TEAMS]:
+                self.engine.teams.restore(parts[_TEAMS])
+        except ArtifactError as error:
+            log.warning("starting afresh: %s; set aside as %s", error, set_aside(self._state_path))
+        else:
+            log.info("restored what was learned, from %s", self._state_path)
+
+    def _log_statistics(self) -> None:
+        count = self.engine.statistics
+        arm_time_s = self.engine.table.total_arm_time_s()
+        total_s = max(float(arm_time_s.sum()), 1e-9)
+        shares = sorted(((float(t), arm) for arm, t in enumerate(arm_time_s) if t > 0), reverse=True)
+        log.info(
+            "%d flows open; since the start %d steps (%d missed, p99 %.2f ms), %d decisions, %d changes, "
+            "%d fallbacks; arms by time: %s",
+            len(self.engine.table), count.steps, count.missed_steps, count.step_quantile_s(0.99) * 1e3,
+            count.decisions, count.changes, count.fallbacks,
+            ", ".join(f"{self.names.get(arm, arm)} {t / total_s:.0%}" for t, arm in shares) or "none",
+        )  # fmt: skip

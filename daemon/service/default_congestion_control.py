@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`mutant` as the congestion control of new connections: taken while the daemon runs, then given back.
+
+What was replaced is remembered on disk, so that a daemon that starts after a crash still knows what to
+put back. Where an administrator has set something else meanwhile, that stands.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Final
+
+from ltp_switcher.daemon.service.state import write_atomically
+from ltp_switcher.errors import ArtifactError
+
+log = logging.getLogger(__name__)
+
+SYSCTL: Final = Path("/proc/sys/net/ipv4/tcp_congestion_control")
+OURS: Final = "mutant"
+FILE_NAME: Final = "replaced-congestion-control"
+
+
+class Takeover:
+    """The default congestion control of new connections. Nothing here is fatal: failures are logged."""
+
+    def __init__(self, state_dir: Path | None, *, sysctl: Path = SYSCTL) -> None:
+        self._sysctl = sysctl
+        self._memory = state_dir / FILE_NAME if state_dir is not None else None
+        self._replaced: str | None = None
+
+    def take(self) -> None:
+        """Make `mutant` the default, and remember what was."""
+        found = self._read()
+        if found is None:
+            return
+        remembered = self._remembered()
+        if found == OURS:
+            if remembered:
+                log.info(
+                    "new connections already use %s; a daemon that crashed replaced %s", OURS, remembered
+                )
+                self._replaced = remembered
+            else:
+                log.info("new connections already use %s: an administrator's choice, left alone", OURS)
+            return
+        self._remember(found)
+        if self._write(OURS):
+            self._replaced = found
+            log.info("new connections use %s from now on, instead of %s", OURS, found)
+        else:
+            self._forget()
+
+    def recover(self) -> None:
+        """Put back what a daemon that crashed had replaced."""
+        self._replaced = self._remembered()
+        self.give_back()
+
+    def give_back(self) -> None:
+        """Put back what `take` replaced, unless somebody has set something else."""
+        if self._replaced is None:
+            return
+        found = self._read()
+        if found == OURS:
+            if self._write(self._replaced):
+                log.info("new connections use %s again, as before the daemon", self._replaced)
+        else:
+            log.info("new connections use %s, set by somebody else meanwhile: left alone", found)
+        self._replaced = None
+        self._forget()
+
+    def _read(self) -> str | None:
+        try:
+            return self._sysctl.read_text().strip()
+        except OSError as error:
+            log.warning("cannot read %s: %s", self._sysctl, error.strerror)
+            return None
+
+    def _write(self, name: str) -> bool:
+        try:
+            self._sysctl.write_text(name)
+        except OSError as error:
+            log.warning("cannot make %s the default congestion control: %s", name, error.strerror)
+            return False
+        return True
+
+    def _remembered(self) -> str | None:
+        if self._memory is None:
+            return None
+        try:
+            return self._memory.read_text().strip() or None
+        except OSError:
+            return None
+
+    def _remember(self, name: str) -> None:
+        if self._memory is not None:
+            try:
+                write_atomically(self._memory, name.encode())
+            except ArtifactError as error:
+                log.warning("after a crash %s would stay the default: %s", OURS, error)
+
+    def _forget(self) -> None:
+        if self._memory is not None:
+            self._memory.unlink(missing_ok=True)

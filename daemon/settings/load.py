@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read the settings from file, environment and flags; write the documented example."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import textwrap
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from ltp_switcher.daemon.settings.schema import DEFAULT_PATH, Config, Key, Value, schema, section_doc
+from ltp_switcher.errors import ConfigError
+
+ENVIRONMENT_PREFIX: Final = "LTP_SWITCHER_"
+# Variables of the same prefix that are no keys: read before the settings are.
+ENVIRONMENT_OWN: Final = frozenset({"LTP_SWITCHER_CONFIG", "LTP_SWITCHER_SOCKET"})
+
+
+def load(
+    path: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    overrides: Mapping[str, object] | None = None,
+) -> Config:
+    """The settings, checked.
+
+    `path` None reads the default file where it exists; `overrides` are flags by key path.
+    Raises `ConfigError` naming the key, its value and what is allowed.
+    """
+    keys = schema()
+    values = check_values(_read_file(path))
+    for variable, text in (environment or {}).items():
+        if variable.startswith(ENVIRONMENT_PREFIX) and variable not in ENVIRONMENT_OWN:
+            found = _of_variable(variable, text, keys)
+            values[found.path] = check(found, parse_text(found, text), variable)
+    return _build({**values, **check_values(overrides or {})})
+
+
+def check_values(values: Mapping[str, object]) -> dict[str, Value]:
+    """Values by key path, checked. Raises `ConfigError`."""
+    keys = schema()
+    return {name: check(_known(name, raw, keys), raw) for name, raw in values.items()}
+
+
+def flatten(document: Mapping[str, object]) -> dict[str, object]:
+    """Tables of sections as values by key path."""
+    flat: dict[str, object] = {}
+    for section, entries in document.items():
+        if isinstance(entries, Mapping):
+            flat.update({f"{section}.{name}": value for name, value in entries.items()})
+        else:
+            flat[section] = entries
+    return flat
+
+
+def parse_assignment(text: str) -> tuple[str, object]:
+    """Key path and value of `section.key=value`. Raises `ConfigError` where there is no such key."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise ConfigError("setting", text, "section.key=value")
+    return name, parse_text(_known(name, value, schema()), value)
+
+
+def check(key: Key, raw: object, source: str = "") -> Value:
+    """`raw` as a value of the key. Raises `ConfigError`, naming `source` or else the key's path."""
+    name = source or key.path
+    wanted = type(key.default)
+    value: Value
+    if wanted is float and isinstance(raw, int) and not isinstance(raw, bool):
+        value = float(raw)
+    elif wanted is tuple and isinstance(raw, list | tuple) and all(isinstance(item, str) for item in raw):
+        value = tuple(raw)
+    elif type(raw) is wanted:
+        value = raw
+    else:
+        raise ConfigError(name, raw, allowed(key))
+    rule = key.rule
+    if rule.choices and value not in rule.choices:
+        raise ConfigError(name, raw, allowed(key) + did_you_mean(str(value), rule.choices))
+    if isinstance(value, int | float) and not (
+        (rule.minimum is None or value >= rule.minimum) and (rule.maximum is None or value <= rule.maximum)
+    ):
+        raise ConfigError(name, raw, allowed(key))
+    return value
+
+
+def parse_text(key: Key, text: str) -> object:
+    """A value written in an environment variable or flag. Lists are separated by commas."""
+    wanted = type(key.default)
+    if wanted is bool:
+        return {"true": True, "false": False, "1": True, "0": False}.get(text.lower(), text)
+    if wanted is tuple:
+        return [part.strip() for part in text.split(",") if part.strip()]
+    try:
+        return wanted(text) if wanted in (int, float) else text
+    except ValueError:
+        return text
+
+
+def allowed(key: Key) -> str:
+    """What a key takes, in words."""
+    rule = key.rule
+    if rule.choices:
+        return "one of " + ", ".join(rule.choices)
+    words = {
+        bool: "true or false",
+        int: "a whole number",
+        float: "a number",
+        str: "a text",
+        tuple: "a list of texts",
+    }
+    bounds = ""
+    if rule.minimum is not None and rule.maximum is not None:
+        bounds = f" from {_plain(rule.minimum)} to {_plain(rule.maximum)}"
+    elif rule.minimum is not None:
+        bounds = f" of at least {_plain(rule.minimum)}"
+    return words[type(key.default)] + bounds
+
+
+def _plain(number: float) -> str:
+    return str(int(number)) if number == int(number) else str(number)
+
+
+def did_you_mean(text: str, candidates: tuple[str, ...] | list[str]) -> str:
+    """A hint at the nearest candidate, or nothing."""
+    near = difflib.get_close_matches(text, candidates, n=1)
+    return f" (did you mean {near[0]}?)" if near else ""
+
+
+def example() -> str:
+    """A configuration file with every key, its meaning, its range and its default."""
+    lines = [
+        "# ltp-switcher: settings. Every key stands here with its default, commented out.",
+        f"# Place: {DEFAULT_PATH}. Each key can be overridden by the environment variable",
+        f"# {ENVIRONMENT_PREFIX}<SECTION>_<KEY> and by a flag of `ltp-switcher run`.",
+        "# `systemctl reload ltp-switcher` applies the keys marked [live]; the others need a restart.",
+    ]
+    section = ""
+    for key in schema().values():
+        if key.section != section:
+            section = key.section
+            lines += ["", f"# {section_doc(section)}", f"[{section}]"]
+        mark = " [live]" if key.rule.live else ""
+        text = f"{key.rule.doc} Takes {allowed(key)}.{mark}"
+        lines += textwrap.wrap(text, 100, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
+        lines.append(f"#{key.name} = {to_toml(key.default)}")
+    return "\n".join(lines) + "\n"
+
+
+def to_toml(value: Value) -> str:
+    """A value as TOML writes it."""
+    return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)
+
+
+def as_dict(config: Config) -> dict[str, dict[str, Value]]:
+    """The settings by section and key."""
+    return dataclasses.asdict(config)
+
+
+def changed(old: Config, new: Config) -> list[Key]:
+    """The keys whose values differ."""
+    before, after = as_dict(old), as_dict(new)
+    return [k for k in schema().values() if before[k.section][k.name] != after[k.section][k.name]]
+
+
+def _read_file(path: Path | None) -> dict[str, object]:
+    file = path or Path(DEFAULT_PATH)
+    if path is None and not file.exists():
+        return {}
+    try:
+        content = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError("config", str(file), f"a file that can be read ({error.strerror})") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError("config", str(file), f"a TOML file ({error})") from error
+    return flatten(content)
+
+
+def _known(name: str, value: object, keys: Mapping[str, Key]) -> Key:
+    if name in keys:
+        return keys[name]
+    section = name.split(".")[0]
+    names = [k.name for k in keys.values() if k.section == section]
+    if names:
+        hint = did_you_mean(name, list(keys))
+        raise ConfigError(name, value, f"no such key; section {section} has {', '.join(names)}{hint}")
+    sections = list(dict.fromkeys(k.section for k in keys.values()))
+    hint = did_you_mean(section, sections)
+    raise ConfigError(name, value, f"no such section; there are {', '.join(sections)}{hint}")
+
+
+def _of_variable(variable: str, text: str, keys: Mapping[str, Key]) -> Key:
+    variables = {k.environment: k for k in keys.values()}
+    if variable not in variables:
+        raise ConfigError(variable, text, f"no such key{did_you_mean(variable, list(variables))}")
+    return variables[variable]
+
+
+def _build(values: Mapping[str, Value]) -> Config:
+    config = Config()
+    sections = {}
+    for section in dataclasses.fields(Config):
+        given = {
+            name.split(".", 1)[1]: v for name, v in values.items() if name.startswith(section.name + ".")
+        }
+        sections[section.name] = dataclasses.replace(getattr(config, section.name), **given)
+    return Config(**sections)

@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The learned arms of the pool: their policies, which flows run them, and what these are sent.
+
+A policy is imported when the first flow needs it, or at the start where the settings name it: a daemon
+that runs the kernel's protocols alone pays nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from importlib import import_module
+from math import inf
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher import policies
+from ltp_switcher.daemon.datapath import ArmInfo, ControlArray, RecordArray, protocol
+from ltp_switcher.daemon.settings.schema import LearnedSection
+from ltp_switcher.daemon.steer.monitor import Monitor
+from ltp_switcher.errors import ArtifactError
+from ltp_switcher.policies.runtime.arm import PARAMETERS, Arm, Law
+from ltp_switcher.policies.runtime.arrays import Floats, Ints
+from ltp_switcher.policies.runtime.path_knowledge import NetworkKnowledge, UsesNetworkKnowledge
+
+log = logging.getLogger(__name__)
+
+LEARNED: Final = {arm.value: arm.name.lower() for arm in protocol.ArmId if arm >= protocol.ArmId.LTP}
+"""The learned arms' names by id; each is the folder of its policy too."""
+LOOK_AGAIN_NS: Final = 1_000_000_000
+"""Flows that were not asked after for this long, and for `LOOK_AGAIN_STEPS`, begin anew: what a policy
+remembers of them is stale."""
+LOOK_AGAIN_STEPS: Final = 3
+
+_LAWS: Final = {law: int(protocol.ControlLaw[law.name]) for law in Law}
+_UNIT: Final = {Law.WINDOW: 1, Law.AIMD: protocol.CONTROL_ONE, Law.CUBIC: protocol.CONTROL_ONE}
+_VALUES: Final = np.zeros(1), np.full(1, 2.0**32 - 1)
+"""The least and the most that a control's value can be."""
+
+Loader = Callable[[str], Arm]
+
+
+def loader(settings: LearnedSection) -> Loader:
+    """What imports a policy by name and makes its arm as the settings say.
+
+    It raises `ArtifactError` where the policy's weights cannot be had.
+    """
+    options: dict[str, dict[str, object]] = {
+        "spine": {"law": Law(settings.spine_law), "interval_s": settings.spine_interval_ms / 1e3},
+        "owl": {"variant": settings.owl_variant},
+    }
+
+    def load(name: str) -> Arm:
+        make: Callable[..., Arm] = import_module(f"ltp_switcher.policies.{name}").make_arm
+        return make(**options.get(name, {}))
+
+    return load
+
+
+def with_policies(arms: Iterable[ArmInfo], settings: LearnedSection) -> list[ArmInfo]:
+    """The kernel's arms, the learned ones unavailable where the weights that the settings ask for are not."""
+    return [_with_policy(arm, settings) if arm.id in LEARNED else arm for arm in arms]
+
+
+def missing_weights(name: str, settings: LearnedSection) -> str | None:
+    """Why the policy `name` has not the weights that the settings ask for; None where it has."""
+    variants = {
+        "spine": "spine-cubic" if settings.spine_law == "cubic" else "spine",
+        "owl": settings.owl_variant,
+    }
+    variant = variants.get(name, name)
+    if (Path(policies.__path__[0]) / name / f"{variant}.npz").exists():
+        return None
+    return f"no trained weights ({variant}.npz): `make train-{name}`"
+
+
+def _with_policy(arm: ArmInfo, settings: LearnedSection) -> ArmInfo:
+    reason = missing_weights(arm.name, settings) if arm.available else None
+    if reason is None:
+        return arm
+    return dataclasses.replace(arm, state=protocol.ArmState.UNAVAILABLE, reason=reason)
+
+
+def controls(cookies: np.ndarray, arm: int, law: Law, parameters: Floats, number: int = 0) -> ControlArray:
+    """The controls (`CONTROL_DTYPE`, shape (m ≤ n,)) of n flows; rows with a NaN are left out.
+
+    Args:
+        cookies: the flows', shape (n,).
+        arm: id of the arm that executes the law.
+        law: what the parameters are of.
+        parameters: shape (n, PARAMETERS[law]), in the law's own units.
+        number: by which the kernel's echoes are to name what was sent under a window.
+    """
+    told = np.flatnonzero(~np.isnan(parameters).any(axis=1))
+    made = np.zeros(told.size, protocol.CONTROL_DTYPE)
+    made["cookie"] = cookies[told]
+    made["arm"] = arm
+    made["law"] = _LAWS[law]
+    values = np.rint(parameters.take(told, axis=0) * _UNIT[law])
+    made["value"][:, : PARAMETERS[law]] = values.clip(*_VALUES)
+    if law is Law.WINDOW:
+        made["value"][:, PARAMETERS[law]] = number % 2**32
+    return made
+
+
+@dataclass(slots=True)
+class Batches:
+    """What an arm's decisions came to since the start."""
+
+    count: int = 0
+    """Intervals in which flows were decided for."""
+    flows: int = 0
+    """Decisions: intervals times flows."""
+    controls: int = 0
+    """Of these, the ones that changed something."""
+    seconds: float = 0.0
+    """Time spent on deciding."""
+
+
+@dataclass(slots=True)
+class _Running:
+    """An arm with its flows."""
+
+    id: int
+    arm: Arm
+    monitor: Monitor
+    heeds: UsesNetworkKnowledge | None
+    """The arm, if it uses what is known of the network."""
+    due_ns: int = 0
+    """CLOCK_MONOTONIC."""
+    slots: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    """Its flows of the last step, and their rows among the step's records."""
+    rows: Ints | slice = field(default_factory=lambda: slice(None))
+    batches: Batches = field(default_factory=Batches)
+
+
+class LearnedArms:
+    """Drives the flows that run a learned arm, whoever gave it to them.
+
+    Args:
+        step_s: time between two calls of `step`, which may change; an interval ends with the nearest.
+        load: makes the arm of a name, raises `ArtifactError` where it cannot.
+        network: what is known of the network now, for the arms that use it.
+    """
+
+    def __init__(
+        self, step_s: float, load: Loader, network: Callable[[], NetworkKnowledge | None] = lambda: None
+    ) -> None:
+        self._load = load
+        self._network = network
+        self.step_s = step_s
+        self._running: dict[int, _Running] = {}
+        self._cookie = np.zeros(64, np.uint64)
+        self._stepped_ns = 0
+        # The flows of the last step and their arms, which seldom change.
+        self._sorted: tuple[Ints, bytes] | None = None
+        self.failed: dict[int, str] = {}
+        """Arms that could not be loaded, and why."""
+
+    @property
+    def batches(self) -> dict[int, Batches]:
+        """What each loaded arm, by id, has decided."""
+        return {running.id: running.batches for running in self._running.values()}
+
+    @property
+    def needed_step_s(self) -> float:
+        """The longest step that serves the loaded arms; infinite without one."""
+        return min((running.arm.interval_s for running in self._running.values()), default=inf)
+
+    def load(self, arms: Iterable[int]) -> None:
+        """Load those of the arms that are learned. Raises `ArtifactError`."""
+        for arm in arms:
+            if arm in LEARNED and arm not in self._running:
+                policy = self._load(LEARNED[arm])
+                heeds = policy if isinstance(policy, UsesNetworkKnowledge) else None
+                monitor = Monitor()
+                self._running[arm] = _Running(arm, policy, monitor, heeds)
+                policy.resize(monitor.capacity)
+                interval_s = max(policy.interval_s, self.step_s)
+                log.info("arm %s: decides every %g ms", LEARNED[arm], interval_s * 1e3)
+
+    def step(self, slots: Ints, records: RecordArray, now_ns: int) -> ControlArray:
+        """Take in a step and return what is to be sent, `CONTROL_DTYPE`, shape (m,).
+
+        Args:
+            slots: shape (n,), distinct; the same object again where the flows are the same, not a copy.
+            records: `RECORD_DTYPE`, shape (n,), of these slots; flows without one may be watched too.
+            now_ns: when they were read, CLOCK_MONOTONIC.
+        """
+        if now_ns - self._stepped_ns > max(LOOK_AGAIN_NS, LOOK_AGAIN_STEPS * self.step_s * 1e9):
+            self._sorted = None
+            for running in self._running.values():
+                running.monitor.leave(running.monitor.slots)
+        self._stepped_ns = now_ns
+        if slots.size:
+            self._observe(slots, records, now_ns)
+        made = [
+            self._decide(running, now_ns)
+            for running in self._running.values()
+            if running.monitor.slots.size and now_ns >= running.due_ns - self._tolerance_ns(running)
+        ]
+        if len(made) == 1:
+            return made[0]
+        return np.concatenate(made) if made else _NONE
+
+    def close(self, slots: Ints) -> None:
+        """Flows that ended; their slots may come again."""
+        for running in self._running.values():
+            running.monitor.leave(slots[slots < running.monitor.capacity])
+        self._sorted = None
+
+    def _load_for(self, active: np.ndarray) -> None:
+        for arm in set(active.tolist()) & (LEARNED.keys() - self._running.keys() - self.failed.keys()):
+            try:
+                self.load([arm])
+            except ArtifactError as error:
+                self.failed[arm] = str(error)
+                log.error("flows under %s are left to what the kernel does alone: %s", LEARNED[arm], error)
+
+    def _observe(self, slots: Ints, records: RecordArray, now_ns: int) -> None:
+        active = records["arm"]
+        seen = active.tobytes()
+        if self._sorted is None or self._sorted[0] is not slots or self._sorted[1] != seen:
+            self._sort_out(slots, records, now_ns)
+            self._sorted = slots, seen
+            return
+        for running in self._running.values():
+            if running.slots.size:
+                running.monitor.observe(running.slots, records[running.rows], now_ns)
+
+    def _sort_out(self, slots: Ints, records: RecordArray, now_ns: int) -> None:
+        """Take in other flows than in the step before, or flows that came to an arm or left it."""
+        active = records["arm"]
+        self._load_for(active)
+        for running in self._running.values():
+            monitor = running.monitor
+            ours = active == running.id
+            self._make_room(running, int(slots.max()) + 1)
+            monitor.leave(slots[~ours])
+            running.slots = mine = slots[ours]
+            running.rows = slice(None) if ours.all() else np.flatnonzero(ours)
+            found = records[running.rows]
+            watched = monitor.watches(mine)
+            if watched.any():
+                monitor.observe(mine[watched], found[watched], now_ns)
+            if not watched.all():
+                self._begin(running, mine[~watched], found[~watched], now_ns)
+
+    def _begin(self, running: _Running, slots: Ints, records: RecordArray, now_ns: int) -> None:
+        if not running.monitor.slots.size:
+            running.due_ns = now_ns + int(running.arm.interval_s * 1e9)
+        running.monitor.begin(slots, records, now_ns)
+        running.arm.begin(slots, records["snd_cwnd"].astype(np.float64))
+        self._cookie[slots] = records["cookie"]
+
+    def _decide(self, running: _Running, now_ns: int) -> ControlArray:
+        """End the interval of all the arm's flows with one batch."""
+        began_ns = time.perf_counter_ns()
+        interval_ns = int(running.arm.interval_s * 1e9)
+        # A late step makes one interval longer, and none shorter than a policy knows it.
+        late = now_ns - running.due_ns > self._tolerance_ns(running)
+        running.due_ns = (now_ns if late else running.due_ns) + interval_ns
+        watched = running.monitor.slots
+        slots, interval = running.monitor.close(now_ns)
+        if running.monitor.slots is not watched:
+            # One of them stopped; it is to begin anew when it comes back.
+            self._sorted = None
+        fresh, window_pkts = running.monitor.fresh
+        if fresh.size:
+            running.arm.begin(fresh, window_pkts)
+        if not slots.size:
+            return _NONE
+        if running.heeds is not None:
+            running.heeds.network_knowledge = self._network()
+        parameters = running.arm.decide(slots, interval)
+        made = controls(
+            self._cookie[slots], running.id, running.arm.law, parameters, running.monitor.interval
+        )
+        running.batches.count += 1
+        running.batches.flows += slots.size
+        running.batches.controls += made.size
+        running.batches.seconds += (time.perf_counter_ns() - began_ns) * 1e-9
+        return made
+
+    def _tolerance_ns(self, running: _Running) -> float:
+        return min(self.step_s, running.arm.interval_s) * 0.5e9
+
+    def _make_room(self, running: _Running, capacity: int) -> None:
+        if capacity > self._cookie.size:
+            self._cookie = np.pad(self._cookie, (0, max(capacity, 2 * self._cookie.size) - self._cookie.size))
+        if capacity > running.monitor.capacity:
+            running.monitor.grow(self._cookie.size)
+            running.arm.resize(self._cookie.size)
+
+
+_NONE: Final = np.zeros(0, protocol.CONTROL_DTYPE)

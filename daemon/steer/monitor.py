@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the kernel's step records to the intervals that a policy sees, for all flows of one arm.
+
+The intervals of all flows end together. The kernel counts packets where the simulator's fluid flows, and
+that apart a policy meets here what it met in training: `Interval` and `Echo`, of the same meaning. Echoes are
+cut by the kernel, where it took up the controls, which bear the number of the interval that they begin.
+
+Sent is not among the kernel's counters, but follows from them: whatever left was delivered, was lost, or is
+in flight, retransmissions counted as packets of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.daemon.datapath import RecordArray, protocol
+from ltp_switcher.policies.runtime.arrays import Bools, Floats, Ints
+from ltp_switcher.policies.runtime.measurements import NOTHING, Echo, Interval
+
+PAUSE_S: Final = 1.0
+"""A flow that neither has data in flight nor hears of any for so long has stopped, and begins anew."""
+_NO_RTT_S: Final = (2**32 - 1) * 1e-6
+_ECHOES: Final = protocol.ECHOES_MAX
+# Columns of what a flow's records say: first what adds up over an interval's records, then what the last
+# of them shows. Words of 64 bits, their echoes' behind them, then words of 32 bits alike.
+_SUMMED: Final = 2
+_RTT_SAMPLES, _RTT_SUM_S, _DELIVERED, _LOST, _PACING_BPS, _ECHO_RTTS = range(6)
+_WINDOW, _IN_FLIGHT, _MIN_RTT_S, _MSS, _ECHO_REST = range(_ECHO_RTTS + _ECHOES, _ECHO_RTTS + _ECHOES + 5)
+_WIDTH: Final = _ECHO_REST + 5 * _ECHOES
+_ADDS_UP: Final = np.array([[1.0] * _SUMMED + [0.0] * (_WIDTH - _SUMMED)])
+_UNITS: Final = np.ones((_WIDTH, 1))
+"""What the kernel's numbers are multiplied by."""
+_UNITS[[_RTT_SUM_S, _MIN_RTT_S]] = 1e-6
+_UNITS[_ECHO_RTTS:_WINDOW] = 1e-6
+_UNITS[_ECHO_REST:, 0] = _ECHOES * [1.0, 1.0, 1.0, 1e-6, 1e-6]
+_ROW: Final = np.dtype(f"V{8 * _WIDTH}")
+
+
+def _columns(width: int, names: Sequence[str], of_echoes: Sequence[str]) -> Ints:
+    """Where fields lie when a record is read as a row of `width`-byte words: one look for all of them."""
+    fields, echo = dict(protocol.RECORD_DTYPE.fields or {}), dict(protocol.ECHO_DTYPE.fields or {})
+    places = [fields[name][1] for name in names]
+    for slot in range(_ECHOES):
+        begins = fields["echo"][1] + slot * protocol.ECHO_DTYPE.itemsize
+        places += [begins + echo[name][1] for name in of_echoes]
+    return np.array(places) // width
+
+
+_WORDS: Final = _columns(
+    8,
+    ("rtt_samples", "rtt_stat", "total_delivered", "total_lost", "pacing_rate"),
+    ("rtt_us_sum",),
+)
+# A stat is minimum, maximum and sum.
+_WORDS[_RTT_SUM_S] += 2
+_HALVES: Final = _columns(
+    4,
+    ("snd_cwnd", "in_flight", "min_rtt_us", "mss"),
+    ("number", "delivered", "lost", "sending_us", "acking_us"),
+)
+
+
+class Monitor:
+    """Flows by slot, from `begin` to `leave`. `slots` are distinct, and row i of a record array is of slot i.
+
+    Args:
+        capacity: slots to begin with.
+    """
+
+    def __init__(self, capacity: int = 64) -> None:
+        self._member: Bools = np.zeros(capacity, np.bool_)
+        self.slots: Ints = np.zeros(0, np.int64)
+        """The flows that are watched, shape (n,), ascending."""
+        self.interval = 0
+        """Number of the interval under way; the control that begins an interval bears its number."""
+        self._seen: Floats = np.zeros((capacity, _WIDTH))
+        self._heard_s: Floats = np.zeros(capacity)
+        # The interval with which what is told of a slot begins: its first under the arm that is whole.
+        self._first: Floats = np.zeros(capacity)
+        self.fresh: tuple[Ints, Floats] = (self.slots, np.zeros(0))
+        """The flows whose first interval begins where the last one ended, and their windows in packets."""
+        # As of the last interval's end, packets of the flow's life: acknowledged or lost, acknowledged, sent.
+        self._ended = [np.zeros(capacity) for _ in range(3)]
+        self._rtt_s: Floats = np.zeros(capacity)
+        self._rtt_min_s: Floats = np.zeros(capacity)
+        self._closed_ns = 0
+
+    @property
+    def capacity(self) -> int:
+        """Slots that there is room for."""
+        return self._member.size
+
+    def watches(self, slots: Ints) -> Bools:
+        """Whether each of the slots is watched, shape (n,)."""
+        return self._member[slots]
+
+    def grow(self, capacity: int) -> None:
+        """Make room for more slots."""
+        more = capacity - self.capacity
+        for name in ("_member", "_heard_s", "_first", "_rtt_s", "_rtt_min_s"):
+            setattr(self, name, np.pad(getattr(self, name), (0, more)))
+        self._seen = np.pad(self._seen, ((0, more), (0, 0)))
+        self._ended = [np.pad(total, (0, more)) for total in self._ended]
+
+    def begin(self, slots: Ints, records: RecordArray, now_ns: int) -> None:
+        """Watch flows from these records (`RECORD_DTYPE`, shape (n,)) on; what came before is not counted.
+
+        Where others are watched, their interval is under way: the new ones' first is the next. A part of
+        one over the length of a whole would be a rate that they never had.
+        """
+        others = self.slots.size > 0
+        if not others:
+            self._closed_ns = now_ns
+        seen = _read(records)
+        seen[:, :_SUMMED] = 0.0
+        self._seen[slots] = seen
+        self._heard_s[slots] = now_ns * 1e-9
+        self._first[slots] = self.interval + others
+        delivered, resolved = seen[:, _DELIVERED], seen[:, _DELIVERED] + seen[:, _LOST]
+        _put(self._ended, slots, (resolved, delivered, resolved + seen[:, _IN_FLIGHT]))
+        self._rtt_s[slots] = records["srtt_us"] * 1e-6
+        self._rtt_min_s[slots] = np.inf
+        self._watch(slots, True)
+
+    def leave(self, slots: Ints) -> None:
+        """Watch these no more, if they were watched."""
+        if self._member[slots].any():
+            self._watch(slots, False)
+
+    def observe(self, slots: Ints, records: RecordArray, now_ns: int) -> None:
+        """Take in a step's records of flows that are watched; a flow without one shows itself later.
+
+        All else waits for the interval's end: at a few flows the cost is the number of array operations.
+        """
+        seen = _read(records) + _ADDS_UP * self._seen.take(slots, axis=0)
+        # As opaque bytes: numpy scatters rows of numbers at three times the cost.
+        self._seen.view(_ROW).reshape(-1)[slots] = seen.view(_ROW).reshape(-1)
+        self._heard_s[slots] = now_ns * 1e-9
+
+    def close(self, now_ns: int) -> tuple[Ints, Interval]:
+        """End the interval; return the flows that are sending and what they measured, shape (n,).
+
+        Flows that came while it was under way are left out, and are `fresh`.
+        """
+        length_s = (now_ns - self._closed_ns) * 1e-9
+        self._closed_ns = now_ns
+        slots = self.slots
+        seen = self._seen.take(slots, axis=0).T * _UNITS
+        self._seen[:, :_SUMMED].fill(0.0)
+        in_flight = seen[_IN_FLIGHT]
+
+        resolved = seen[_DELIVERED] + seen[_LOST]
+        totals = (resolved, seen[_DELIVERED], resolved + in_flight)
+        step, acked, sent = (now - then[slots] for now, then in zip(totals, self._ended, strict=True))
+        _put(self._ended, slots, totals)
+
+        sending = np.maximum(in_flight, step) > NOTHING
+        previous_echo, echo = self._echoes(slots, seen)
+        interval = Interval(
+            index=self.interval,
+            end_s=now_ns * 1e-9,
+            length_s=length_s,
+            active=sending,
+            sent_pkts=sent,
+            acked_pkts=acked,
+            lost_pkts=step - acked,
+            rtt_s=self._mean_rtts(slots, seen),
+            rtt_min_s=self._least_rtts(slots, seen),
+            window_pkts=seen[_WINDOW],
+            pacing_pps=seen[_PACING_BPS] / np.maximum(seen[_MSS], 1.0),
+            in_flight_pkts=in_flight,
+            echo=echo,
+            previous_echo=previous_echo,
+        )
+        whole = self._first[slots] <= self.interval
+        self.interval += 1
+        (rows,) = (sending & whole).nonzero()
+        self.fresh = (slots[~whole], seen[_WINDOW, ~whole])
+        if rows.size == slots.size:
+            return slots, interval
+        stopped = ~sending & (self._heard_s[slots] <= now_ns * 1e-9 - PAUSE_S)
+        if stopped.any():
+            self._watch(slots[stopped], False)
+        return slots[rows], interval.rows(rows)
+
+    def _watch(self, slots: Ints, watched: bool) -> None:
+        self._member[slots] = watched
+        self.slots = np.flatnonzero(self._member)
+
+    def _echoes(self, slots: Ints, seen: Floats) -> tuple[Echo, Echo]:
+        """The last two echoes, the earlier one first; columns as in `_read` with units."""
+        rtt_sum_s = seen[_ECHO_RTTS:_WINDOW]
+        number, delivered, lost, sending_s, acking_s = (
+            seen[_ECHO_REST:].reshape(_ECHOES, 5, -1).swapaxes(0, 1)
+        )
+        resolved = delivered + lost
+        # Marks that an earlier daemon made may bear any number.
+        known = (acking_s > 0.0) & (number > self._first[slots]) & (number <= self.interval)
+        values = np.full((4, *known.shape), np.nan)
+        np.divide(
+            (resolved, delivered, rtt_sum_s, lost),
+            (sending_s, acking_s, delivered, resolved),
+            out=values,
+            where=known,
+        )
+        index = np.where(known, number, -1.0)
+        before, last = (Echo(index[at], *values[:, at]) for at in range(_ECHOES))
+        return before, last
+
+    def _mean_rtts(self, slots: Ints, seen: Floats) -> Floats:
+        """Mean RTT of the samples, of the last ones known where there is none, shape (n,)."""
+        rtt_s: Floats = self._rtt_s[slots]
+        np.divide(seen[_RTT_SUM_S], seen[_RTT_SAMPLES], out=rtt_s, where=seen[_RTT_SAMPLES] > 0.0)
+        self._rtt_s[slots] = rtt_s
+        return rtt_s
+
+    def _least_rtts(self, slots: Ints, seen: Floats) -> Floats:
+        """Least RTT of the flows' lives, shape (n,): the kernel forgets its minimum after minutes."""
+        kernel_s = seen[_MIN_RTT_S]
+        rtt_min_s: Floats = self._rtt_min_s[slots]
+        known = (kernel_s > 0.0) & (kernel_s < _NO_RTT_S)
+        np.minimum(rtt_min_s, kernel_s, out=rtt_min_s, where=known)
+        self._rtt_min_s[slots] = rtt_min_s
+        return rtt_min_s
+
+
+def _put(totals: Sequence[Floats], slots: Ints, values: Sequence[Floats]) -> None:
+    for total, value in zip(totals, values, strict=True):
+        total[slots] = value
+
+
+def _read(records: RecordArray) -> Floats:
+    """What records say, shape (n, columns), in the kernel's units."""
+    n = len(records)
+    words = records.view(np.uint64).reshape(n, -1).take(_WORDS, axis=1)
+    halves = records.view(np.uint32).reshape(n, -1).take(_HALVES, axis=1)
+    return np.concatenate((words, halves), axis=1, dtype=np.float64)

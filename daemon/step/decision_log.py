@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Log sentences that say what changed and why, never more of them than a person can read."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from ltp_switcher.daemon.datapath import FlowInfo, RecordArray
+from ltp_switcher.daemon.datapath.commands import ArmArray
+from ltp_switcher.daemon.step.flow_table import FlowTable, IntArray
+
+log = logging.getLogger(__name__)
+
+
+class RateLimit:
+    """At most `per_s` events a second, evenly spaced; counts those that it held back."""
+
+    def __init__(self, per_s: float) -> None:
+        self.per_s = per_s
+        self.held_back = 0
+        self._next_s = 0.0
+
+    def allows(self, more: int = 1) -> bool:
+        """Whether the event may pass; else `more` events are counted as held back."""
+        now_s = time.monotonic()
+        if self.per_s <= 0 or now_s < self._next_s:
+            self.held_back += more
+            return False
+        self._next_s = now_s + 1 / self.per_s
+        return True
+
+
+class DecisionLog:
+    """Tells of decisions and fallbacks. `names` are the arms' by id."""
+
+    def __init__(self, names: Mapping[int, str], per_s: float, mode: str) -> None:
+        self._names = names
+        self._decisions = RateLimit(per_s)
+        self._fallbacks = RateLimit(1.0)
+        self.mode = mode
+
+    def set_rate(self, per_s: float) -> None:
+        """Take another limit."""
+        self._decisions.per_s = per_s
+
+    def decided(
+        self,
+        table: FlowTable,
+        slots: IntArray,
+        records: RecordArray,
+        arms: ArmArray,
+        differs: npt.NDArray[np.bool_],
+        exploring: npt.NDArray[np.bool_],
+    ) -> None:
+        """Tell of one of the flows that are to change, if it is time for one. Arrays of shape (n,)."""
+        n_changed = int(np.count_nonzero(differs))
+        if not self._decisions.allows(n_changed):
+            return
+        i = int(differs.argmax())
+        record, slot = records[i], int(slots[i])
+        flow = table.info[slot]
+        if flow is None:
+            return
+        verb = "switches" if self.mode == "active" else "would switch"
+        reason = "to learn what the arm is worth" if exploring[i] else "expects more reward of it"
+        others, self._decisions.held_back = self._decisions.held_back, 0
+        log.info(
+            "flow %d to %s %s %s -> %s: %s (last reward %.3f, %.2f Mbit/s, srtt %.1f ms, lost %d); "
+            "%d other changes since the last line",
+            flow.cookie, describe_peer(flow), verb,
+            self._names.get(int(record["want_arm"]), "none"), self._names.get(int(arms[i]), "none"), reason,
+            table.reward[slot], table.goodput_Bps[slot] * 8e-6, record["srtt_us"] / 1000, record["lost"],
+            others + n_changed - 1,
+        )  # fmt: skip
+
+    def fell_back(self, flow: FlowInfo) -> None:
+        """Tell that the module sent a flow to the fallback arm."""
+        if self._fallbacks.allows():
+            arm = self._names.get(int(flow.record["arm"][0]), "none")
+            log.warning(
+                "flow %d to %s fell back to %s: %s; %d other fallbacks since the last line",
+                flow.cookie, describe_peer(flow), arm,
+                {1: "the daemon was silent for too long", 2: "the arm refused to start"}.get(
+                    int(flow.reason), "no reason given"),
+                self._fallbacks.held_back,
+            )  # fmt: skip
+            self._fallbacks.held_back = 0
+
+
+def describe_peer(flow: FlowInfo) -> str:
+    """The remote end as people write it."""
+    return endpoint(flow.remote_address, flow.remote_port)
+
+
+def endpoint(address: str, port: int) -> str:
+    """`address:port`, with brackets around IPv6."""
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"

@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One step: read every flow's aggregate, decide, send one batch of commands (Mutant Algorithm 1).
+
+All flows of a step are arrays. Python looks at single flows only where one came, went, or finished a
+pull of the team selection.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from typing import Final, Protocol
+
+import numpy as np
+
+from ltp_switcher.daemon.choose.chooser import Chooser
+from ltp_switcher.daemon.choose.teams import Teams
+from ltp_switcher.daemon.datapath import (
+    CommandArray,
+    ControlArray,
+    ControlResult,
+    EventBatch,
+    FlowInfo,
+    FlowNotFoundError,
+    KernelConfig,
+    RecordArray,
+    SelectResult,
+    protocol,
+)
+from ltp_switcher.daemon.datapath.commands import ArmArray, commands_for
+from ltp_switcher.daemon.steer import LEARNED, LearnedArms
+from ltp_switcher.daemon.step.counters import Statistics
+from ltp_switcher.daemon.step.decision_log import DecisionLog, RateLimit
+from ltp_switcher.daemon.step.flow_table import UNKNOWN, Changes, FlowTable, IntArray
+from ltp_switcher.daemon.step.recorder import Recorder
+
+log = logging.getLogger(__name__)
+
+BUSY_NS: Final = 1_000_000_000
+"""Flows that moved no data for this long count as idle."""
+LOOK_NS: Final = 1_000_000_000
+"""Time between marks of the flows' goodput."""
+RESYNC_NS: Final = 10_000_000_000
+"""Time between looks at all flows that find what events did not tell."""
+
+
+class StepSource(Protocol):
+    """What a step needs of the kernel half; see `Datapath`."""
+
+    def close_step(self) -> RecordArray:
+        """Aggregates since the last call."""
+        ...
+
+    def select(self, commands: CommandArray) -> SelectResult:
+        """Send commands."""
+        ...
+
+    def control(self, controls: ControlArray) -> ControlResult:
+        """Send parameters of learned arms."""
+        ...
+
+    def pin(self, cookie: int, arm: int) -> None:
+        """Give a flow an arm and keep it there."""
+        ...
+
+    def config(self) -> KernelConfig:
+        """The module's settings."""
+        ...
+
+    def flows(self) -> list[FlowInfo]:
+        """All flows."""
+        ...
+
+    def flow(self, cookie: int) -> FlowInfo:
+        """One flow."""
+        ...
+
+
+class EventSource(Protocol):
+    """What tells of births and deaths; see `EventStream`."""
+
+    def read(self) -> EventBatch:
+        """What has happened since the last call."""
+        ...
+
+
+class Engine:
+    """The flows, the policy that decides for them, the learned arms, and the step that joins them."""
+
+    def __init__(
+        self,
+        datapath: StepSource,
+        events: EventSource,
+        table: FlowTable,
+        chooser: Chooser,
+        teams: Teams,
+        decisions: DecisionLog,
+        learned: LearnedArms,
+        *,
+        mode: str = "active",
+        recorder: Recorder | None = None,
+    ) -> None:
+        self.datapath = datapath
+        self.table = table
+        self.chooser = chooser
+        self.teams = teams
+        self.decisions = decisions
+        self.learned = learned
+        self.statistics = Statistics()
+        self.mode = mode
+        self._events = events
+        self._known = _NO_SLOTS
+        self._recorder = recorder
+        self._sent_away = RateLimit(1.0)
+        self._busy_until_ns = 0
+        self._resync_at_ns = 0
+        self._look_at_ns = 0
+
+    @property
+    def busy(self) -> bool:
+        """Whether a flow moved data lately."""
+        return time.monotonic_ns() < self._busy_until_ns
+
+    def step(self) -> None:
+        """Poll, decide, command."""
+        started_ns = time.monotonic_ns()
+        if started_ns >= self._look_at_ns:
+            self._look_at_ns = started_ns + LOOK_NS
+            self.table.mark(started_ns)
+            if started_ns >= self._resync_at_ns:
+                self.resync()
+        records = self.datapath.close_step()
+        if not records.size:
+            self._control(_NO_SLOTS, records, started_ns)
+            return
+        slots = self.table.slots_of(records["cookie"])
+        # The same array as long as the flows are the same.
+        if slots is not self._known:
+            if slots.min() == UNKNOWN:
+                slots, records = self._adopt(slots, records)
+            self._known = slots
+        self._busy_until_ns = started_ns + BUSY_NS
+        self._decide(slots, records)
+        # The kernel closes the flows' steps one after the other.
+        read_ns = int(records["time_ns"][-1]) if records.size else started_ns
+        self._control(slots, records, max(started_ns, read_ns))
+        self.statistics.took((time.monotonic_ns() - started_ns) * 1e-9)
+
+    def read_events(self) -> None:
+        """Take in births, deaths and fallbacks."""
+        batch = self._events.read()
+        if batch.lost:
+            self.statistics.events_lost += 1
+            self.resync()
+            return
+        now_ns = time.monotonic_ns()
+        changes = Changes()
+        for event in batch.events:
+            flow = event.flow
+            if event.kind == protocol.Cmd.FLOW_BIRTH:
+                slot = self.table.add(flow, now_ns)
+                if slot is not None:
+                    changes.opened.append(slot)
+                self._busy_until_ns = now_ns + BUSY_NS
+            elif event.kind == protocol.Cmd.FLOW_DEATH:
+                slot = self.table.remove(flow.cookie)
+                if slot in changes.opened:
+                    # Born and gone within the batch: nobody has heard of it.
+                    changes.opened.remove(slot)
+                elif slot is not None:
+                    changes.closed.append(slot)
+            elif event.kind == protocol.Cmd.FLOW_FALLBACK:
+                self.statistics.fallbacks += 1
+                self.decisions.fell_back(flow)
+        self._apply(changes)
+
+    def resync(self) -> None:
+        """Look at all flows anew."""
+        now_ns = time.monotonic_ns()
+        self._resync_at_ns = now_ns + RESYNC_NS
+        self._apply(self.table.resync(self.datapath.flows(), now_ns))
+
+    def close(self) -> None:
+        """Finish the recording."""
+        if self._recorder is not None:
+            self._recorder.close()
+
+    def _decide(self, slots: IntArray, records: RecordArray) -> None:
+        count = self.statistics
+        count.records += len(records)
+        self.table.observe(slots, records)
+        if self.mode == "off":
+            return
+        decision = self.chooser.step(slots, records)
+        arms = self.teams.step(slots, records, decision.arms)
+        count.decisions += len(records)
+        if self._recorder is not None:
+            self._recorder.append(slots, records, arms)
+        if decision.settled and arms is decision.arms:
+            return
+        self.table.reward[slots] = decision.reward
+        differs = arms != records["want_arm"]
+        changes = int(np.count_nonzero(differs))
+        count.changes += changes
+        count.explored += int(np.count_nonzero(decision.exploring))
+        if changes:
+            self.decisions.decided(self.table, slots, records, arms, differs, decision.exploring)
+        if self.mode == "active":
+            self._select(records, arms)
+
+    def _select(self, records: RecordArray, arms: ArmArray) -> None:
+        commands = commands_for(records, arms)
+        if commands.size:
+            sent = self.datapath.select(commands)
+            count = self.statistics
+            count.commands_applied += sent.applied
+            count.commands_unknown += sent.unknown
+            count.commands_refused += sent.refused
+
+    def _control(self, slots: IntArray, records: RecordArray, now_ns: int) -> None:
+        """Send what the learned arms decided. They see every step: what comes back late is news as well."""
+        if self.mode != "active":
+            self._send_away(records[_IS_LEARNED[records["want_arm"]]])
+            return
+        controls = self.learned.step(slots, records, now_ns)
+        if controls.size:
+            sent = self.datapath.control(controls)
+            count = self.statistics
+            count.controls_applied += sent.applied
+            count.controls_clamped += sent.clamped
+            count.controls_unknown += sent.unknown
+            count.controls_refused += sent.refused
+
+    def _send_away(self, records: RecordArray) -> None:
+        """Send these flows, which want a learned arm, to the fallback arm, pinned ones pinned.
+
+        Outside of the mode active nobody controls a learned arm, and the module's watchdog does not wake
+        either: to look at the flows is a sign of life.
+        """
+        if not records.size:
+            return
+        fallback = self.datapath.config().fallback_arm
+        name = protocol.ArmId(fallback).name.lower()
+        if self._sent_away.allows(records.size):
+            others, self._sent_away.held_back = self._sent_away.held_back, 0
+            log.info(
+                "mode %s: %d flows under learned arms go to %s, the fallback arm: nobody controls them now; "
+                "%d others since the last line",
+                self.mode, records.size, name, others,
+            )  # fmt: skip
+        self._select(records, np.full(records.size, fallback, np.uint8))
+        pinned = records[(records["flags"] & _PINNED) != 0]
+        for cookie, arm in zip(pinned["cookie"].tolist(), pinned["want_arm"].tolist(), strict=True):
+            with contextlib.suppress(FlowNotFoundError):
+                self.datapath.pin(cookie, fallback)
+                log.warning("flow %d was pinned to %s and is pinned to %s now", cookie, LEARNED[arm], name)
+
+    def _adopt(self, slots: IntArray, records: RecordArray) -> tuple[IntArray, RecordArray]:
+        """Open flows that a record tells of before their event does; drop those that are gone again."""
+        opened = []
+        for cookie in records["cookie"][slots == UNKNOWN].tolist():
+            try:
+                slot = self.table.add(self.datapath.flow(cookie), time.monotonic_ns())
+            except FlowNotFoundError:
+                continue
+            if slot is not None:
+                opened.append(slot)
+        self._apply(Changes(opened=opened))
+        slots = self.table.slots_of(records["cookie"])
+        known = slots != UNKNOWN
+        return slots[known], records[known]
+
+    def _apply(self, changes: Changes) -> None:
+        if changes.closed:
+            closed = np.array(changes.closed, np.int64)
+            self.teams.close(closed)
+            self.chooser.close(closed)
+            self.learned.close(closed)
+            self.statistics.flows_closed += len(changes.closed)
+        if changes.opened:
+            opened = np.array(changes.opened, np.int64)
+            prefixes = [self.table.prefix[slot] for slot in changes.opened]
+            self.chooser.open(opened, prefixes)
+            self.teams.open(opened, prefixes)
+            self.statistics.flows_opened += len(changes.opened)
+
+
+_NO_SLOTS: Final = np.zeros(0, np.int64)
+_IS_LEARNED: Final = np.isin(np.arange(256), list(LEARNED))
+"""By an arm's id, whether it is learned."""
+_PINNED: Final = np.uint32(protocol.FlowFlags.PINNED)

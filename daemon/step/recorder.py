@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recordings: every aggregate and the arm chosen after it, as one growing .npy file.
+
+The format is numpy's own (`numpy.load` reads a finished file). A header with the number of rows still at
+0 marks a recording that was cut off; `read_recording` reads both.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import BinaryIO, Final, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from ltp_switcher.daemon.datapath import RecordArray, protocol
+from ltp_switcher.daemon.datapath.commands import ArmArray
+from ltp_switcher.daemon.step.flow_table import IntArray
+from ltp_switcher.errors import ArtifactError
+
+ROW_DTYPE: Final[np.dtype[np.void]] = np.dtype(
+    [
+        ("step", "=u4"),  # Steps of the daemon before this one.
+        ("slot", "=u2"),  # The flow's slot; a slot comes again with another cookie after a flow's end.
+        ("chosen", "=u1"),  # Arm chosen for the coming step.
+        ("reserved", "=u1"),
+        ("record", protocol.RECORD_DTYPE),
+    ]
+)
+
+
+class Recorder:
+    """Writes a recording. Raises `ArtifactError` where the file cannot be written."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._rows = 0
+        self._step = 0
+        try:
+            self._file: BinaryIO = path.open("wb", buffering=1 << 20)
+        except OSError as error:
+            raise ArtifactError(f"cannot write the recording {path}: {error.strerror}") from error
+        self._write_header()
+
+    def append(self, slots: IntArray, records: RecordArray, arms: ArmArray) -> None:
+        """Add one step's n flows: shape (n,) each."""
+        rows = np.zeros(len(records), ROW_DTYPE)
+        rows["step"] = self._step
+        rows["slot"] = slots
+        rows["chosen"] = arms
+        rows["record"] = records
+        try:
+            self._file.write(rows.tobytes())
+        except OSError as error:
+            raise ArtifactError(f"cannot write the recording {self._path}: {error.strerror}") from error
+        self._rows += len(rows)
+        self._step += 1
+
+    def close(self) -> None:
+        """Write the number of rows, and close the file."""
+        self._file.seek(0)
+        self._write_header()
+        self._file.close()
+
+    def _write_header(self) -> None:
+        # numpy pads a header so that the first axis may grow to any length in place.
+        header = {"descr": np.lib.format.dtype_to_descr(ROW_DTYPE), "fortran_order": False}
+        np.lib.format.write_array_header_2_0(self._file, {**header, "shape": (self._rows,)})
+
+
+def read_recording(path: Path) -> npt.NDArray[np.void]:
+    """The rows (`ROW_DTYPE`, shape (rows,)) of a finished or cut-off recording.
+
+    Raises `ArtifactError` where the file is no recording of this version.
+    """
+    try:
+        with path.open("rb") as file:
+            if np.lib.format.read_magic(file) != (2, 0):
+                raise ValueError("not a .npy file of version 2.0")
+            _, _, dtype = np.lib.format.read_array_header_2_0(file)
+            if dtype != ROW_DTYPE:
+                raise ValueError("recorded by another version of this program")
+            data = file.read()
+    except (OSError, ValueError) as error:
+        raise ArtifactError(f"cannot read the recording {path}: {error}") from error
+    whole = len(data) // ROW_DTYPE.itemsize * ROW_DTYPE.itemsize
+    return cast("npt.NDArray[np.void]", np.frombuffer(data[:whole], ROW_DTYPE))

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fairness of Jury flows of different RTTs (Jury §5.1.2, Fig. 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from ltp_switcher.eval.report.claims.claim import Claim, Figure, Results, Target
+from ltp_switcher.eval.report.claims.measures import jain, jain_by_second
+from ltp_switcher.eval.report.claims.scenarios import bundled
+
+
+def _judge(results: Results) -> Iterator[Figure]:
+    for scheme in results.schemes:
+        value = results.mean(jain, "five-rtts", scheme)
+        yield Figure(scheme, "Jain", value, Target(low=0.93) if scheme == "jury" else None)
+        yield Figure(scheme, "Jain by second", results.mean(jain_by_second, "five-rtts", scheme))
+
+
+CLAIM: Final = Claim(
+    name="jury-rtts",
+    text="Jury, five flows of 70 to 210 ms RTT",
+    schemes=("jury",),
+    paths=lambda quick: {"five-rtts": bundled("five-rtts", duration_s=120.0 if quick else None)},
+    judge=_judge,
+    quick="one seed, 120 s, flows 15 s apart",
+    every_flow=True,
+)

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each learned arm beside one Cubic flow (LTP §7.3.2, Jury §5.1.4, Spine §7.4, Owl §VII-D)."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator
+from typing import Final
+
+from ltp_switcher.eval.report.claims.claim import Claim, Figure, Paths, Results, Target
+from ltp_switcher.eval.report.claims.measures import goodput_ratio
+from ltp_switcher.eval.report.claims.scenarios import bundled, swept
+from ltp_switcher.eval.run.schemes import LEARNED_ARMS
+
+RTTS_MS: Final = (30.0, 60.0, 120.0)
+
+
+def _paths(quick: bool) -> Paths:
+    return swept(bundled("beside-cubic", duration_s=30.0 if quick else None), {"rtt_ms": RTTS_MS})
+
+
+def _judge(results: Results) -> Iterator[Figure]:
+    for scheme in results.schemes:
+        target = Target(0.5, 2.0) if scheme in LEARNED_ARMS else None
+        for path in results.paths:
+            ratios = [goodput_ratio(outcome) for outcome in results.outcomes(path, scheme)]
+            # Half and twice are equally far from fair.
+            mean = statistics.geometric_mean(ratios) if all(ratio > 0.0 for ratio in ratios) else math.nan
+            yield Figure(scheme, f"goodput / cubic's ({path})", mean, target)
+
+
+CLAIM: Final = Claim(
+    name="friendliness",
+    text="each beside one Cubic flow at 30, 60 and 120 ms",
+    schemes=LEARNED_ARMS,
+    paths=_paths,
+    judge=_judge,
+    quick="one seed, 30 s",
+    sweep=("goodput / cubic's", goodput_ratio),
+)

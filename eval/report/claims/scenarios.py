@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Paths of the claims: the bundled ones, and what is varied of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ltp_switcher.eval.report.claims.claim import Paths
+from ltp_switcher.eval.run.cache import SCENARIOS
+from ltp_switcher.eval.run.scenario import Scenario, load_scenario
+
+
+def bundled(name: str, *, duration_s: float | None = None) -> Scenario:
+    """Load `scenarios/claims/<name>.toml`; a shorter run ends all its flows with it.
+
+    Raises:
+        ConfigError: there is no such file, or it is not valid.
+    """
+    scenario = load_scenario(SCENARIOS / "claims" / f"{name}.toml")
+    return scenario if duration_s is None else shortened(scenario, duration_s)
+
+
+def shortened(scenario: Scenario, duration_s: float) -> Scenario:
+    """Return the scenario with all its times scaled so that it lasts this long."""
+    by = duration_s / scenario.duration_s
+    flows = tuple(
+        replace(flow, start_s=flow.start_s * by, stop_s=flow.stop_s * by) for flow in scenario.flows
+    )
+    steps = tuple(replace(step, at_s=step.at_s * by) for step in scenario.link.steps)
+    return replace(scenario, duration_s=duration_s, flows=flows, link=replace(scenario.link, steps=steps))
+
+
+def with_link(scenario: Scenario, **changes: float | None) -> Scenario:
+    """Return the scenario with properties of its link replaced."""
+    return replace(scenario, link=replace(scenario.link, **changes))  # type: ignore[arg-type]
+
+
+def swept(scenario: Scenario, factors: Mapping[str, tuple[float, ...]]) -> Paths:
+    """Return the scenario with one property of its link changed at a time, by "property value"."""
+    return {
+        f"{factor} {value:g}": with_link(scenario, **{factor: value})
+        for factor, values in factors.items()
+        for value in values
+    }

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LTP over links that differ in one thing at a time (LTP §7.3.1, Fig. 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from ltp_switcher.eval.report.claims.claim import Claim, Figure, Paths, Results, Target
+from ltp_switcher.eval.report.claims.measures import over, utilisation
+from ltp_switcher.eval.report.claims.scenarios import bundled, swept
+
+FACTORS: Final = {
+    "rate_mbps": (10.0, 20.0, 50.0, 100.0, 200.0),
+    "rtt_ms": (15.0, 30.0, 60.0, 120.0),
+    "loss": (0.0, 0.001, 0.003, 0.01),
+    "buffer_bdp": (0.2, 0.5, 1.0, 1.5, 2.2),
+}
+LOSSY: Final = "loss 0.01"
+
+
+def _paths(quick: bool) -> Paths:
+    # The ends of each factor's range are where it breaks, if it does.
+    factors = {factor: (values[0], values[-1]) if quick else values for factor, values in FACTORS.items()}
+    return swept(bundled("one-flow", duration_s=15.0 if quick else None), factors)
+
+
+def _judge(results: Results) -> Iterator[Figure]:
+    for scheme in results.schemes:
+        used = results.over_paths(utilisation, scheme)
+        worst = min(used, key=used.__getitem__)
+        judged = scheme == "ltp"
+        yield Figure(
+            scheme, f"least utilisation ({worst})", used[worst], Target(low=0.85) if judged else None
+        )
+        if scheme != "cubic":
+            ratio = over(used[LOSSY], results.mean(utilisation, LOSSY, "cubic"))
+            yield Figure(
+                scheme, "utilisation / cubic's at 1 % loss", ratio, Target(low=5.0) if judged else None
+            )
+
+
+CLAIM: Final = Claim(
+    name="ltp-sweeps",
+    text="LTP, one factor at a time: 10-200 Mbit/s, 15-120 ms, 0-1 % loss, 0.2-2.2 BDP",
+    schemes=("ltp",),
+    paths=_paths,
+    judge=_judge,
+    against=("cubic",),
+    quick="one seed, 15 s, the ends of each range",
+    sweep=("utilisation", utilisation),
+)

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Claims and what they reached, as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.table import Table
+
+from ltp_switcher.eval.report.claims.claim import Figure
+from ltp_switcher.eval.report.claims.runner import Reached
+
+
+def claims_table(reached: Sequence[Reached]) -> Table:
+    """A row for each figure that has a target; those of the others stand behind it."""
+    table = Table(box=None, pad_edge=False)
+    for name in ("claim", "scheme", "figure"):
+        table.add_column(name)
+    for name in ("target", "reached"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("")
+    table.add_column("beside it")
+    for one in reached:
+        rows = _rows(one)
+        for i, (*row, verdict, beside) in enumerate(rows):
+            coloured = {"met": "[green]met[/green]", "missed": "[red]missed[/red]"}.get(verdict, verdict)
+            first = one.text if i == 0 else ""
+            table.add_row(first, *row, coloured, beside, end_section=i + 1 == len(rows))
+    return table
+
+
+def claims_page(reached: Sequence[Reached], how: str) -> str:
+    """The same as a page of Markdown; `how` says what was run."""
+    lines = [
+        "# What the learned arms' papers claim, beside what is reached",
+        "",
+        how,
+        "",
+        "| claim | scheme | figure | target | reached | | beside it |",
+        "|---|---|---|---|---:|---|---|",
+    ]
+    for one in reached:
+        for i, (*row, verdict, beside) in enumerate(_rows(one)):
+            shown = "**missed**" if verdict == "missed" else verdict
+            cells = (one.text if i == 0 else "", *row, shown, beside)
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _rows(one: Reached) -> list[list[str]]:
+    """A row for each figure with a target, and for each scheme that could not run."""
+    rows = [_row(figure, one.figures) for figure in one.figures if figure.target is not None]
+    return rows + [[scheme, "not available", "", "", "", reason] for scheme, reason in one.missing.items()]
+
+
+def _row(figure: Figure, figures: Iterable[Figure]) -> list[str]:
+    target = figure.target
+    met = target is not None and target.met(figure.value)
+    beside = [
+        f"{other.scheme} {other.value:.3g}"
+        for other in figures
+        if other.target is None and _quantity(other) == _quantity(figure)
+    ]
+    verdict = "met" if met else "missed"
+    return [figure.scheme, figure.what, str(target), f"{figure.value:.3g}", verdict, ", ".join(beside)]
+
+
+def _quantity(figure: Figure) -> str:
+    """What is compared: of a worst case, the value counts, not where each scheme has it."""
+    return figure.what.partition(" (")[0] if figure.what.startswith("least") else figure.what

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `mutant` costs: guest instructions per acknowledged packet, beside the bare protocol's.
+
+In the lab virtual time is counted in instructions, so the counts are exact and repeat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from rich.console import Console
+from rich.table import Table
+
+from ltp_switcher.errors import ArtifactError
+from ltp_switcher.eval.run.batch import run_batch
+from ltp_switcher.eval.run.cache import SCENARIOS
+from ltp_switcher.eval.run.results import Job, RunResult
+from ltp_switcher.eval.run.scenario import load_scenario
+from ltp_switcher.eval.run.schemes import PINNED_PREFIX
+
+ARMS: Final = ("cubic", "bbr")
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Guest instructions per acknowledged packet of a protocol, bare and as an arm of `mutant`."""
+
+    arm: str
+    kernel: str
+    bare: float
+    mutant: float
+
+    @property
+    def overhead(self) -> float:
+        """Share by which `mutant` costs more."""
+        return self.mutant / self.bare - 1.0
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain values for JSON."""
+        return {**asdict(self), "overhead": self.overhead}
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """How fast the lab ran one scenario, the guest's boot included, beside another lab."""
+
+    scenario: str
+    scheme: str
+    kernel: str
+    virtual_s: float
+    wall_s: float
+    instructions_per_packet: float
+
+    @property
+    def ratio(self) -> float:
+        """Virtual seconds per wall second."""
+        return self.virtual_s / self.wall_s
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain values for JSON."""
+        return {**asdict(self), "ratio": self.ratio}
+
+
+def measure_costs(progress: Console, *, kernel: str, use_cache: bool) -> list[Cost]:
+    """Measure each of `ARMS` on the scenario `cost`.
+
+    Raises:
+        LabError: the lab failed.
+    """
+    scenario = load_scenario(SCENARIOS / "cost.toml")
+    schemes = [scheme for arm in ARMS for scheme in (arm, f"{PINNED_PREFIX}{arm}")]
+    jobs = [Job(scenario.with_scheme(scheme), 1, kernel) for scheme in schemes]
+    outcomes = run_batch(jobs, progress, use_cache=use_cache)
+    per_packet = [instructions_per_packet(outcome) for outcome in outcomes]
+    return [Cost(arm, kernel, per_packet[2 * i], per_packet[2 * i + 1]) for i, arm in enumerate(ARMS)]
+
+
+def measure_speed(progress: Console, *, kernel: str) -> list[Speed]:
+    """Run the scenario `cost` under `ARMS` and under the switcher, never from the cache.
+
+    Raises:
+        LabError: the lab failed.
+    """
+    scenario = load_scenario(SCENARIOS / "cost.toml")
+    jobs = [Job(scenario.with_scheme(scheme), 1, kernel) for scheme in (*ARMS, "switcher")]
+    return [
+        Speed(
+            scenario.name, outcome.job.scheme, kernel, outcome.virtual_s, outcome.summary.wall_s,
+            instructions_per_packet(outcome),
+        )
+        for outcome in run_batch(jobs, progress, use_cache=False)
+    ]  # fmt: skip
+
+
+def instructions_per_packet(outcome: RunResult) -> float:
+    """Busy guest instructions per acknowledged packet; the guest is both ends and the link.
+
+    Raises:
+        ArtifactError: the run delivered nothing.
+    """
+    delivered = sum(total.delivered_pkts for total in outcome.totals())
+    if delivered == 0:
+        raise ArtifactError(f"{outcome.job.scheme}: no packet was acknowledged")
+    return float(outcome.guest()["busy_instructions"]) / delivered
+
+
+def costs_table(costs: Sequence[Cost]) -> Table:
+    """A row for each protocol."""
+    table = Table(
+        title="guest instructions per acknowledged packet", title_justify="left", box=None, pad_edge=False
+    )
+    table.add_column("protocol")
+    for name in ("bare", "under mutant", "difference"):
+        table.add_column(name, justify="right")
+    for cost in costs:
+        table.add_row(cost.arm, f"{cost.bare:,.0f}", f"{cost.mutant:,.0f}", f"{cost.overhead:+.2%}")
+    return table
+
+
+def speed_table(speeds: Sequence[Speed]) -> Table:
+    """A row for each run."""
+    table = Table(title="the lab's speed", title_justify="left", box=None, pad_edge=False)
+    table.add_column("scheme")
+    for name in ("virtual s", "wall s", "virtual s\nper wall s", "instructions\nper packet"):
+        table.add_column(name, justify="right")
+    for speed in speeds:
+        table.add_row(
+            speed.scheme, f"{speed.virtual_s:.1f}", f"{speed.wall_s:.1f}", f"{speed.ratio:.2f}",
+            f"{speed.instructions_per_packet:,.0f}",
+        )  # fmt: skip
+    return table

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ltp-eval demo`: the switcher on a path that changes under it, beside single protocols on the same path."""
+
+from __future__ import annotations
+
+import json
+import platform
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from rich.console import Console
+
+import ltp_switcher
+from ltp_switcher.artifacts import revision
+from ltp_switcher.eval.report.tables import schemes_table
+from ltp_switcher.eval.run.batch import run_batch
+from ltp_switcher.eval.run.cache import SCENARIOS
+from ltp_switcher.eval.run.results import Job, RunResult
+from ltp_switcher.eval.run.scenario import load_scenario
+from ltp_switcher.eval.run.schemes import KERNEL_ARMS
+from ltp_switcher.eval.run.summary import rounded
+
+SCHEMES: Final = ("switcher", "cubic", "bbr", "vegas")
+ALL_SCHEMES: Final = ("switcher", "random", *KERNEL_ARMS)
+
+
+def run_demo(out: Path, progress: Console, *, seed: int, kernel: str, all_arms: bool) -> list[RunResult]:
+    """Run the demo's schemes and write `demo.png` and `report.json` into `out`; outcomes in their order.
+
+    Raises:
+        LabError: the lab failed.
+    """
+    from ltp_switcher.eval.report.figures import draw_timeline
+
+    began = time.monotonic()
+    made_of = revision()
+    scenario = load_scenario(SCENARIOS / "demo.toml")
+    schemes = ALL_SCHEMES if all_arms else SCHEMES
+    out.mkdir(parents=True, exist_ok=True)
+    jobs = [Job(scenario.with_scheme(scheme), seed, kernel) for scheme in schemes]
+    outcomes = run_batch(jobs, progress, use_cache=False)
+    shown = [outcome.series()[0] for outcome in outcomes if outcome.job.scheme in SCHEMES]
+    draw_timeline(out / "demo.png", scenario, shown)
+    report = _report(outcomes, made_of, wall_s=time.monotonic() - began)
+    (out / "report.json").write_text(json.dumps(rounded(report), indent=2) + "\n")
+    return outcomes
+
+
+def _report(outcomes: Sequence[RunResult], made_of: str, *, wall_s: float) -> dict[str, object]:
+    job = outcomes[0].job
+    return {
+        "scenario": asdict(job.scenario),
+        "seed": job.seed,
+        "schemes": {
+            outcome.job.scheme: {
+                **asdict(outcome.summary.flows[0]),
+                "utilisation": outcome.summary.utilisation,
+                "wall_s": outcome.summary.wall_s,
+                "virtual_s": outcome.virtual_s,
+            }
+            for outcome in outcomes
+        },
+        "versions": {
+            "ltp_switcher": ltp_switcher.__version__,
+            "kernel": outcomes[0].release,
+            "qemu": _output("qemu-system-x86_64", "--version"),
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+        },
+        "git_revision": made_of,
+        "wall_s": wall_s,
+    }
+
+
+def _output(*command: str) -> str | None:
+    """First line that a command prints, or `None` where it cannot be run."""
+    try:
+        text = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return text.partition("\n")[0]
+
+
+def print_demo(outcomes: Sequence[RunResult], console: Console, out: Path) -> None:
+    """Print the comparison, and where picture and report are."""
+    summaries = [outcome.summary for outcome in outcomes]
+    console.print()
+    console.print(schemes_table(f"{summaries[0].scenario}: the same path under each scheme", summaries))
+    console.print(
+        f"\npicture: {out / 'demo.png'}\nreport:  {out / 'report.json'}", highlight=False, soft_wrap=True
+    )

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One colour and one marker for each scheme, on paper and terminal, told apart by colour-blind readers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from ltp_switcher.eval.run.schemes import KERNEL_ARMS, LEARNED_ARMS, PINNED_PREFIX, VARIANTS
+
+# After Okabe and Ito, and Tol: neighbours differ in lightness too.
+_ARM_COLOUR: Final[Mapping[str, str]] = dict(
+    zip(
+        KERNEL_ARMS,
+        (
+            "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00",
+            "#7F7F00", "#332288", "#882255", "#DDCC77", "#44AA99",
+        ),
+        strict=True,
+    )
+)  # fmt: skip
+_SCHEME_COLOUR: Final[Mapping[str, str]] = {
+    "switcher": "#000000", "random": "#777777", "reno": "#AA4499",
+    "ltp": "#B2182B", "jury": "#1B7837", "spine": "#762A83", "spine-cubic": "#9970AB", "owl": "#8C510A",
+    "owl-loss": "#BF812D", "owl-network": "#543005",
+}  # fmt: skip
+
+
+def colour(scheme: str) -> str:
+    """Return the colour, `#RRGGBB`, that stands for a scheme or an arm."""
+    name = scheme.removeprefix(PINNED_PREFIX)
+    return _SCHEME_COLOUR.get(name) or _ARM_COLOUR.get(name, "#666666")
+
+
+_MARKERS: Final = "osD^v<>PXhpd8"
+_LEARNED_MARKERS: Final = "1234+x_|"
+
+
+def marker(scheme: str) -> str:
+    """Return matplotlib's marker for a scheme: its own shape, a star for the switcher and constant rates."""
+    names = ("random", *KERNEL_ARMS, "reno")
+    name = scheme.removeprefix(PINNED_PREFIX)
+    learned = (*LEARNED_ARMS, *VARIANTS)
+    if name in learned:
+        return _LEARNED_MARKERS[learned.index(name) % len(_LEARNED_MARKERS)]
+    return _MARKERS[names.index(name)] if name in names else "*"

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The same results as a table for people, JSON for programs, and CSV for spreadsheets."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from rich.markup import escape
+from rich.table import Table
+
+from ltp_switcher.eval.report.compare import Cell, Spread
+from ltp_switcher.eval.run.scenario import Scenario
+from ltp_switcher.eval.run.summary import FlowSummary, Summary
+
+_MEASURES: Final = ("goodput\nMbit/s", "mean RTT\nms", "p95 RTT\nms", "loss\n%", "reward\nEq. 1")
+
+_ARMS_SHOWN: Final = 3
+
+
+def summary_table(summary: Summary) -> Table:
+    """One run: a row for each flow."""
+    table = _table(
+        f"{summary.scenario}, seed {summary.seed}, Linux {summary.kernel}: "
+        f"utilisation {summary.utilisation:.1%}, Jain {summary.jain:.3f}, {summary.wall_s:.0f} s"
+    )
+    for flow in summary.flows:
+        table.add_row(*_flow_cells(flow))
+    return table
+
+
+def schemes_table(title: str, summaries: Sequence[Summary]) -> Table:
+    """Runs of one scenario with one seed: a row for each, of its first flow; the best reward is bold."""
+    table = _table(title)
+    best = max((summary.flows[0].reward for summary in summaries), default=0.0)
+    for summary in summaries:
+        flow = summary.flows[0]
+        table.add_row(*_flow_cells(flow), style="bold" if flow.reward == best else None)
+    return table
+
+
+def _table(title: str) -> Table:
+    table = Table(title=escape(title), title_justify="left", box=None, pad_edge=False)
+    table.add_column("scheme", no_wrap=True)
+    for name in (*_MEASURES, "switches\n"):
+        table.add_column(name, justify="right")
+    table.add_column("arms\nshare of time")
+    return table
+
+
+def _flow_cells(flow: FlowSummary) -> list[str]:
+    return [
+        flow.scheme,
+        f"{flow.throughput_mbps:.2f}",
+        number(flow.rtt_mean_ms, 1),
+        number(flow.rtt_p95_ms, 1),
+        f"{100 * flow.loss:.2f}",
+        f"{flow.reward:.3f}",
+        str(flow.switches),
+        _arms(flow),
+    ]
+
+
+def _arms(flow: FlowSummary) -> str:
+    """The most used arms and how many more, nothing for a single protocol."""
+    if len(flow.arm_share) < 2:
+        return ""
+    first = [f"{arm} {share:.0%}" for arm, share in list(flow.arm_share.items())[:_ARMS_SHOWN]]
+    more = len(flow.arm_share) - len(first)
+    return ", ".join(first) + (f", {more} more" if more else "")
+
+
+def number(value: float, decimals: int) -> str:
+    """Return a number as text, and nothing for a value that there is not."""
+    return "" if math.isnan(value) else f"{value:.{decimals}f}"
+
+
+def cells_table(cells: Sequence[Cell]) -> Table:
+    """Schemes on scenarios over seeds: mean and standard deviation; each scenario's best reward is bold."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("scenario", no_wrap=True)
+    table.add_column("scheme", no_wrap=True)
+    harm = ("harm to\nthroughput", "harm to\nRTT") if any(cell.harm_throughput for cell in cells) else ()
+    for name in (*_MEASURES, "utilisation\n%", "Jain\n", *harm):
+        table.add_column(name, justify="right")
+    for i, cell in enumerate(cells):
+        best = max(other.reward.mean for other in cells if other.scenario == cell.scenario)
+        new = i == 0 or cells[i - 1].scenario != cell.scenario
+        table.add_row(
+            escape(cell.scenario) if new else "",
+            cell.scheme,
+            _spread(cell.throughput_mbps, 2),
+            _spread(cell.rtt_mean_ms, 1),
+            _spread(cell.rtt_p95_ms, 1),
+            _spread(cell.loss, 2, factor=100),
+            _spread(cell.reward, 3),
+            _spread(cell.utilisation, 1, factor=100),
+            _spread(cell.jain, 3),
+            *(
+                _spread(spread, 3) if spread else ""
+                for spread in (cell.harm_throughput, cell.harm_rtt)
+                if harm
+            ),
+            style="bold" if cell.reward.mean == best else None,
+            end_section=i + 1 < len(cells) and cells[i + 1].scenario != cell.scenario,
+        )
+    return table
+
+
+def scenarios_table(scenarios: Mapping[str, Scenario]) -> Table:
+    """The scenarios by name: link, steps, flows."""
+    table = Table(box=None, pad_edge=False)
+    # Names are there to be copied: they stay whole where the terminal is narrow.
+    table.add_column("scenario", no_wrap=True, min_width=max(map(len, scenarios), default=0))
+    for name in ("seconds", "link", "RTT ms", "buffer", "loss", "steps", "flows"):
+        table.add_column(name, overflow="fold", justify="left" if name == "link" else "right")
+    for name, scenario in scenarios.items():
+        link = scenario.link
+        table.add_row(
+            escape(name), f"{scenario.duration_s:g}",
+            escape(link.trace) if link.trace else f"{link.rate_mbps:g} Mbit/s", f"{link.rtt_ms:g}",
+            f"{link.buffer_pkts} pkt" if link.buffer_pkts is not None else f"{link.buffer_bdp:g} BDP",
+            f"{100 * link.loss:g} %", str(len(link.steps)), str(len(scenario.flows)),
+        )  # fmt: skip
+    return table
+
+
+def _spread(spread: Spread | None, decimals: int, factor: float = 1.0) -> str:
+    if spread is None:
+        return ""
+    text = number(factor * spread.mean, decimals)
+    return f"{text} ±{factor * spread.sd:.{decimals}f}" if spread.sd > 0 else text
+
+
+def summaries_csv(summaries: Sequence[Summary]) -> str:
+    """A row for each flow of each run."""
+    text = io.StringIO()
+    columns = (
+        "scenario", "kernel", "seed", "flow", "scheme", "throughput_mbps", "rtt_mean_ms", "rtt_p95_ms",
+        "base_rtt_ms", "loss", "retransmits", "reward", "switches", "utilisation", "jain", "wall_s",
+    )  # fmt: skip
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    for run in summaries:
+        for i, flow in enumerate(run.flows):
+            values = (
+                run.scenario, run.kernel, run.seed, i, flow.scheme, flow.throughput_mbps, flow.rtt_mean_ms,
+                flow.rtt_p95_ms, flow.base_rtt_ms, flow.loss, flow.retransmits, flow.reward, flow.switches,
+                run.utilisation, run.jain, run.wall_s,
+            )  # fmt: skip
+            writer.writerow([f"{value:.6g}" if isinstance(value, float) else value for value in values])
+    return text.getvalue()

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Collect the encoder's data in the lab: `python -m ltp_switcher.eval.run.collection --out DIR`.
+
+Every path is one run of a single flow whose arm is drawn anew every 20 to 160 steps (policy
+"dwell-random"), recorded by the daemon itself. A path's pool is bbr, vegas and three
+others: with all 11 arms in turn the queue would stand full on every path, and the data would lack the
+states in which careful arms live. Paths are drawn from the paper's ranges (Mutant §6.1:
+12-96 Mbit/s, 10-120 ms, 1-20 BDP); a third lose packets at random, half change under the flow. A
+collection that was cut off goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.commands import program, seconds, whole
+from ltp_switcher.encoder.dataset import DATA
+from ltp_switcher.eval.lab.run import boot_scenario
+from ltp_switcher.eval.lab.script import GuestDaemon
+from ltp_switcher.eval.run.results import KERNELS
+from ltp_switcher.eval.run.scenario import Flow, Link, LinkStep, Scenario
+
+SPLITS: Final = {"train": 24, "validation": 4, "test": 8}
+"""Paths of each split. The encoder is fitted to the first, stopped by the second, judged by the third."""
+
+CAREFUL: Final = ("bbr", "vegas")
+OTHERS: Final = ("cubic", "westwood", "hybla", "htcp", "veno", "yeah", "bic", "highspeed", "illinois")
+
+RATE_MBPS: Final = (12.0, 96.0)
+RTT_MS: Final = (10.0, 120.0)
+BUFFER_BDP: Final = (1.0, 20.0)
+LOSS: Final = (0.001, 0.02)
+
+_RECORDING: Final = "/run/lab/recording.npy"
+_DAEMON: Final = GuestDaemon(
+    "dwell-random",
+    options=f"--record {_RECORDING}",
+    after=('kill -TERM "$daemon"', 'wait "$daemon" || { cat /run/lab/daemon.log; exit 1; }'),
+)
+
+
+def _log_uniform(rng: np.random.Generator, low: float, high: float) -> float:
+    return float(np.exp(rng.uniform(np.log(low), np.log(high))))
+
+
+def draw_path(name: str, seed: int, duration_s: float) -> Scenario:
+    """A path drawn from the paper's ranges, with one flow under `mutant`."""
+    rng = np.random.default_rng(seed)
+
+    def rate_mbps() -> float:
+        return round(_log_uniform(rng, *RATE_MBPS), 1)
+
+    def rtt_ms() -> float:
+        return round(_log_uniform(rng, *RTT_MS), 1)
+
+    def loss() -> float:
+        return round(_log_uniform(rng, *LOSS), 4) if rng.random() < 1 / 3 else 0.0
+
+    steps: tuple[LinkStep, ...] = ()
+    start = LinkStep(0.0, rate_mbps(), rtt_ms(), loss())
+    if rng.random() < 0.5:
+        # One thing changes at a time, twice, as on the roads and radio links that the paper's steps mimic.
+        kinds = rng.choice(["rate", "rtt", "loss"], 2, replace=False)
+        steps = tuple(
+            LinkStep(
+                round(duration_s * share, 1),
+                rate_mbps=rate_mbps() if kind == "rate" else None,
+                rtt_ms=rtt_ms() if kind == "rtt" else None,
+                loss=loss() if kind == "loss" else None,
+            )
+            for share, kind in zip((1 / 3, 2 / 3), kinds, strict=True)
+        )
+    link = Link(
+        rate_mbps=start.rate_mbps,
+        rtt_ms=start.rtt_ms or RTT_MS[0],
+        buffer_bdp=round(_log_uniform(rng, *BUFFER_BDP), 2),
+        loss=start.loss or 0.0,
+        steps=steps,
+    )
+    return Scenario(name, duration_s, link, (Flow("random", 0.0, duration_s),))
+
+
+def draw_pool(number: int) -> tuple[str, ...]:
+    """The arms of the path of this number; over the paths, every arm gets its turn equally often."""
+    turn = np.random.default_rng(number // 3).permutation(OTHERS)
+    return (*CAREFUL, *(str(arm) for arm in turn[3 * (number % 3) : 3 * (number % 3) + 3]))
+
+
+def draw_paths(duration_s: float, seed: int) -> list[tuple[str, Scenario]]:
+    """All paths with their split, in the order in which they are collected: the splits grow together."""
+    order = sorted(((i + 0.5) / count, split, i) for split, count in SPLITS.items() for i in range(count))
+    return [
+        (split, draw_path(f"{split}-{index:02d}", seed * 1000 + number, duration_s))
+        for number, (_, split, index) in enumerate(order)
+    ]
+
+
+def collect_path(scenario: Scenario, pool: tuple[str, ...], seed: int, kernel: str) -> bytes:
+    """Run one path under the arms of `pool` and return the daemon's recording.
+
+    Raises:
+        LabError: the guest failed, or its kernel complained.
+    """
+    result = boot_scenario(
+        scenario.with_settings((("daemon.state_dir", ""), ("pool.arms", pool))),
+        seed=seed,
+        kernel=kernel,
+        daemon=_DAEMON,
+        collect=[_RECORDING],
+    )
+    return result.files[_RECORDING]
+
+
+@program("collection")
+def main(arguments: Sequence[str] | None) -> int:
+    """Command line; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m ltp_switcher.eval.run.collection", description=__doc__)
+    parser.add_argument("--out", type=Path, default=DATA, help=f"folder of the data set ({DATA})")
+    parser.add_argument("--duration-s", type=seconds(1, 3600), default=16.0, help="length of each path's run")
+    parser.add_argument("--seed", type=whole(0, 2**31 - 1), default=1)
+    parser.add_argument("--kernel", choices=KERNELS, default="6.1")
+    options = parser.parse_args(arguments)
+    options.out.mkdir(parents=True, exist_ok=True)
+    paths = draw_paths(options.duration_s, options.seed)
+    for number, (split, scenario) in enumerate(paths):
+        target = options.out / f"{scenario.name}.npy"
+        if target.is_file():
+            continue
+        started = time.monotonic()
+        pool = draw_pool(number)
+        recording = collect_path(scenario, pool, options.seed * 1000 + number, options.kernel)
+        link = json.dumps({"split": split, "pool": pool, **dataclasses.asdict(scenario.link)})
+        target.with_suffix(".json").write_text(link + "\n")
+        partial = target.with_suffix(".partial")
+        partial.write_bytes(recording)
+        partial.replace(target)
+        print(
+            f"{number + 1}/{len(paths)} {scenario.name}: {len(recording) / 1e6:.1f} MB in "
+            f"{time.monotonic() - started:.0f} s; {link}",
+            flush=True,
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

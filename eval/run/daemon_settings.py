@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The daemon's settings in a scenario: those of its configuration file that are not the defaults.
+
+The scheme says which policy the daemon runs, and the run's seed is the daemon's, so these two are no
+settings of a scenario.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from ltp_switcher.daemon.settings.load import check_values, flatten, parse_assignment, to_toml
+from ltp_switcher.daemon.settings.schema import Value
+from ltp_switcher.errors import ConfigError
+
+Settings = tuple[tuple[str, Value], ...]
+"""Pairs of `section.key` and value, sorted."""
+
+_NOT_OURS: Final = {
+    "daemon.policy": "no key here: the scheme says it",
+    "daemon.seed": "no key here: --seed",
+    "daemon.control_socket": "no key here: the lab waits for the default one",
+}
+
+
+def parse_table(document: Mapping[str, object]) -> Settings:
+    """Settings from tables as the daemon's configuration file has them.
+
+    Raises:
+        ConfigError: naming the key, its value and what is allowed.
+    """
+    return _checked(flatten(document))
+
+
+def parse_assignments(texts: Sequence[str]) -> Settings:
+    """Settings from texts `section.key=value`; lists are separated by commas.
+
+    Raises:
+        ConfigError: as `parse_table`.
+    """
+    return _checked(dict(parse_assignment(text) for text in texts))
+
+
+def merged(settings: Settings, over: Settings) -> Settings:
+    """`settings` with those of `over` in place of theirs."""
+    return tuple(sorted({**dict(settings), **dict(over)}.items()))
+
+
+def to_config(settings: Settings) -> str:
+    """The text of a configuration file with these settings."""
+    lines = []
+    for section, entries in itertools.groupby(settings, key=lambda item: item[0].partition(".")[0]):
+        lines.append(f"[{section}]")
+        lines += [f"{name.partition('.')[2]} = {to_toml(value)}" for name, value in entries]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _checked(values: Mapping[str, object]) -> Settings:
+    for name, allowed in _NOT_OURS.items():
+        if name in values:
+            raise ConfigError(f"settings.{name}", values[name], allowed)
+    return tuple(sorted(check_values(values).items()))

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a person sees while labs run: a live table on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rich.console import Console, RenderableType
+from rich.live import Live
+from rich.markup import escape
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from ltp_switcher.eval.report.style import colour
+
+TABLE_MAX: Final = 16
+"""More runs than this, and only those under way are shown, and no lines between start and end."""
+ENDED: Final = ("done", "cached", "stopped", "failed")
+_LINE_EVERY: Final = 0.125
+"""Share of a run between two plain lines about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A run's first flow as it stands `t_s` virtual seconds into the run; NaN where nothing is known.
+
+    `arm` holds the flow at this moment; `reward` is Eq. 1 over the sample's own interval.
+    """
+
+    t_s: float
+    arm: str
+    cwnd_pkts: float
+    srtt_ms: float
+    delivery_rate_mbps: float
+    reward: float
+    switches: int
+
+
+@dataclass(slots=True)
+class _Run:
+    label: str
+    duration_s: float
+    state: str = "waiting"
+    sample: Sample | None = None
+    started: float = 0.0
+    wall_s: float = 0.0
+    told: float = 0.0
+
+
+class Board:
+    """Progress of several runs, kept by their index; safe to update from several threads.
+
+    Use it as a context manager. On a terminal it redraws a table a few times a second; elsewhere it
+    writes a line when a run starts and ends, and, unless there are many, at every eighth of it.
+    """
+
+    def __init__(self, console: Console, runs: Sequence[tuple[str, float]]) -> None:
+        """Take for each run its label and its duration in virtual seconds."""
+        self._console = console
+        self._runs = [_Run(label, duration_s) for label, duration_s in runs]
+        self._lock = threading.Lock()
+        self._began = time.monotonic()
+        self._live = (
+            Live(get_renderable=self._table, console=console, refresh_per_second=4)
+            if console.is_terminal
+            else None
+        )
+
+    def __enter__(self) -> Board:
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live:
+            self._live.stop()
+
+    def start(self, index: int) -> None:
+        """Mark a run as begun: its lab boots."""
+        with self._lock:
+            run = self._runs[index]
+            run.state, run.started = "booting", time.monotonic()
+            self._tell(run, "booting the lab")
+
+    def update(self, index: int, sample: Sample) -> None:
+        """Show a run's newest sample."""
+        with self._lock:
+            run = self._runs[index]
+            run.state, run.sample = "running", sample
+            if sample.t_s >= run.told and len(self._runs) <= TABLE_MAX:
+                run.told = sample.t_s + _LINE_EVERY * run.duration_s
+                self._tell(run, _sentence(run, sample))
+
+    def finish(self, index: int, state: str) -> None:
+        """Mark a run as ended; `state` is one word: done, cached, stopped, failed."""
+        with self._lock:
+            run = self._runs[index]
+            run.state = state
+            run.wall_s = time.monotonic() - run.started if run.started else 0.0
+            self._tell(run, f"{state}, {run.wall_s:.0f} s")
+
+    def _tell(self, run: _Run, text: str) -> None:
+        if self._live is None:
+            self._console.print(f"{run.label:<12} {text}", highlight=False, soft_wrap=True, markup=False)
+
+    def _table(self) -> RenderableType:
+        with self._lock:
+            ended = [run for run in self._runs if run.state in ENDED]
+            elapsed_s = time.monotonic() - self._began
+            table = Table(
+                title=f"{len(ended)} of {len(self._runs)} runs, {elapsed_s:.0f} s",
+                title_justify="left", box=None, pad_edge=False,
+            )  # fmt: skip
+            table.add_column("run", no_wrap=True)
+            table.add_column("", no_wrap=True, width=14)
+            for name in ("time s", "arm", "cwnd pkt", "srtt ms", "rate Mbit/s", "reward", "switches"):
+                table.add_column(name, justify="left" if name == "arm" else "right", no_wrap=True)
+            table.add_column("state", no_wrap=True)
+            for run in self._runs:
+                if len(self._runs) <= TABLE_MAX or run.state in ("booting", "running"):
+                    table.add_row(*_row(run))
+            return table
+
+
+def _row(run: _Run) -> list[RenderableType]:
+    sample = run.sample
+    ended = run.state in ("done", "cached")
+    at_s = run.duration_s if ended else sample.t_s if sample else 0.0
+    bar = ProgressBar(total=run.duration_s, completed=at_s, width=14)
+    if sample is None:
+        return [escape(run.label), bar, *[""] * 7, run.state]
+    return [
+        escape(run.label), bar, f"{at_s:.1f}", Text(sample.arm, style=_style(sample.arm)),
+        _number(sample.cwnd_pkts, 0), _number(sample.srtt_ms, 1), _number(sample.delivery_rate_mbps, 2),
+        _number(sample.reward, 2), str(sample.switches),
+        f"{run.state} {run.wall_s:.0f} s" if ended else run.state,
+    ]  # fmt: skip
+
+
+def _style(arm: str) -> str:
+    # Dark colours of the pictures' white ground cannot be read on a dark terminal.
+    return f"bold {colour(arm)}" if sum(bytes.fromhex(colour(arm)[1:])) > 250 else "bold"
+
+
+def _number(value: float, decimals: int) -> str:
+    return "" if math.isnan(value) else f"{value:.{decimals}f}"
+
+
+def _sentence(run: _Run, sample: Sample) -> str:
+    return (
+        f"{sample.t_s:5.1f}/{run.duration_s:g} s  arm={sample.arm} cwnd={_number(sample.cwnd_pkts, 0)} "
+        f"srtt={_number(sample.srtt_ms, 1)} ms rate={_number(sample.delivery_rate_mbps, 2)} Mbit/s "
+        f"reward={_number(sample.reward, 2)} switches={sample.switches}"
+    )

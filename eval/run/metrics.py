@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The measures by which schemes are compared. Pure functions of arrays."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ltp_switcher.eval.run.series import FloatArray
+
+ZETA: Final = 5.0
+"""Weight of loss against throughput in Eq. 1."""
+KAPPA: Final = 2.0
+"""Weight of throughput against delay in Eq. 1."""
+
+
+def loss_rate(lost_pkts: ArrayLike, delivered_pkts: ArrayLike) -> FloatArray:
+    """Packets that the link lost as a share, 0..1, of those lost or delivered; 0 where there were none."""
+    lost, delivered = np.asarray(lost_pkts, np.float64), np.asarray(delivered_pkts, np.float64)
+    total = lost + delivered
+    return np.divide(lost, total, out=np.zeros_like(total), where=total > 0)
+
+
+def reward(
+    throughput_mbps: ArrayLike,
+    rtt_ms: ArrayLike,
+    loss: ArrayLike,
+    *,
+    zeta: float = ZETA,
+    kappa: float = KAPPA,
+) -> FloatArray:
+    """Eq. 1 of the Mutant paper, not normalised: ((thr - zeta * loss * thr)_+)^kappa / d.
+
+    Loss enters as a share of the throughput, so that its weight does not depend on the link's
+    rate, and a difference below zero counts as zero: squaring it would reward heavy loss.
+
+    Args:
+        throughput_mbps: goodput per bin in Mbit/s, any shape.
+        rtt_ms: mean RTT per bin in ms, of the same shape. A bin without an RTT sample (NaN) takes
+            that of the last bin before it that has one; before the first sample the reward is 0.
+        loss: loss rate per bin, 0..1.
+        zeta: weight of loss.
+        kappa: weight of throughput against delay.
+
+    Returns:
+        The reward of each bin, (Mbit/s)^kappa per ms, never negative.
+    """
+    throughput = np.asarray(throughput_mbps, np.float64)
+    rtt = _fill_forward(np.asarray(rtt_ms, np.float64))
+    useful = np.maximum(0.0, throughput * (1.0 - zeta * np.asarray(loss, np.float64)))
+    return np.divide(useful**kappa, rtt, out=np.zeros_like(useful), where=rtt > 0)
+
+
+def _fill_forward(values: FloatArray) -> FloatArray:
+    """Replace each NaN by the last number before it; leading NaNs stay."""
+    index = np.where(np.isnan(values), 0, np.arange(values.size))
+    return values[np.maximum.accumulate(index)]
+
+
+def utilisation(goodput_mbps: ArrayLike, capacity_mbps: ArrayLike) -> float:
+    """Share of the link's capacity that came out as goodput, over bins of equal length.
+
+    Both arguments are of shape (bins,): the goodput summed over the flows, and what the link could
+    have carried then. Headers are capacity too: full-sized segments can reach about 0.96.
+    """
+    capacity = float(np.sum(np.asarray(capacity_mbps, np.float64)))
+    return float(np.sum(np.asarray(goodput_mbps, np.float64))) / capacity if capacity > 0 else 0.0
+
+
+def jain_index(throughputs: ArrayLike) -> float:
+    """Jain's fairness index of non-negative throughputs, 1/n (one flow has all) to 1 (all equal).
+
+    (sum x)^2 / (n sum x^2); flows that all stand still count as equal.
+    """
+    x = np.asarray(throughputs, np.float64)
+    peak = float(x.max(initial=0.0))
+    if peak <= 0.0:
+        return 1.0
+    x = x / peak
+    return float(x.sum() ** 2 / (x.size * np.square(x).sum()))
+
+
+def harm_more_is_better(solo: float, shared: float) -> float:
+    """Harm to a metric such as throughput, §6.4: (x - y) / x, at least 0.
+
+    `solo` is the flow's performance x alone, `shared` its performance y beside the other flow.
+    """
+    return max(0.0, (solo - shared) / solo) if solo > 0 else 0.0
+
+
+def harm_less_is_better(solo: float, shared: float) -> float:
+    """Harm to a metric such as delay or loss, §6.4: (y - x) / y, at least 0; arguments as above."""
+    return max(0.0, (shared - solo) / shared) if shared > 0 else 0.0
+
+
+def histogram_quantile(upper_edges: ArrayLike, counts: ArrayLike, quantile: float) -> float:
+    """Quantile of samples that were counted in bins, linear within the bin; NaN without samples.
+
+    Args:
+        upper_edges: each bin's upper edge, ascending, shape (bins,); the first bin begins at 0.
+        counts: samples in each bin, shape (bins,).
+        quantile: 0..1.
+    """
+    edges, count = np.asarray(upper_edges, np.float64), np.asarray(counts, np.float64)
+    cumulative = np.concatenate(([0.0], np.cumsum(count)))
+    if cumulative[-1] <= 0:
+        return float("nan")
+    rank = quantile * cumulative[-1]
+    i = int(np.searchsorted(cumulative[1:], rank, side="left"))
+    while count[i] == 0:
+        i += 1
+    low = edges[i - 1] if i else 0.0
+    return float(low + (edges[i] - low) * (rank - cumulative[i]) / count[i])
+
+
+def arm_share(arms: Sequence[str]) -> dict[str, float]:
+    """Fraction of the bins that each arm held, the largest first; sums to 1 where there are bins."""
+    return {
+        arm: n / len(arms) for arm, n in sorted(Counter(arms).items(), key=lambda item: (-item[1], item[0]))
+    }

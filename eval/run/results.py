@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs and their results: a run is a pure function of its inputs, so its raw results are kept by their hash.
+
+`$LTP_CACHE/results/<fingerprint>/` holds the lab's raw files and `run.json`. A folder appears there
+whole or not at all, so an interrupted run leaves nothing behind. Summaries are computed anew each
+time: they cost little, and a corrected measure applies to old runs too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from ltp_switcher.errors import ArtifactError
+from ltp_switcher.eval.lab.run import RunFiles, run_fingerprint, run_scenario
+from ltp_switcher.eval.run.cache import cache_dir
+from ltp_switcher.eval.run.live import Sample
+from ltp_switcher.eval.run.scenario import Scenario
+from ltp_switcher.eval.run.series import FlowSeries, read_series
+from ltp_switcher.eval.run.summary import FlowTotals, Summary, read_totals, summarise
+
+KERNELS: Final = ("6.1", "6.12")
+RAW_FILES: Final = ("timeseries.csv", "flows.json", "guest.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One run to make: the schemes are those of `scenario`."""
+
+    scenario: Scenario
+    seed: int = 1
+    kernel: str = "6.1"
+
+    @property
+    def scheme(self) -> str:
+        """Scheme of the first flow, by which runs of a scenario are told apart."""
+        return self.scenario.flows[0].scheme
+
+    def fingerprint(self) -> str:
+        """Return a hash of everything that the run depends on.
+
+        Raises:
+            ConfigError: the link's trace is not there.
+            LabError: the lab's parts cannot be had.
+        """
+        return run_fingerprint(self.scenario, seed=self.seed, kernel=self.kernel)
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """A finished run: its summary, the folder of its raw files, and whether it came from the cache.
+
+    `virtual_s` counts from the guest's power-on, `release` is the kernel's full name.
+    """
+
+    job: Job
+    summary: Summary
+    folder: Path
+    cached: bool
+    virtual_s: float
+    release: str
+
+    def series(self) -> list[FlowSeries]:
+        """Read the time series, one entry a flow."""
+        return read_series((self.folder / "timeseries.csv").read_text())
+
+    def guest(self) -> dict[str, Any]:
+        """Read the guest's own counts (`guest.json`)."""
+        document: dict[str, Any] = json.loads((self.folder / "guest.json").read_text())
+        return document
+
+    def totals(self) -> list[FlowTotals]:
+        """Read the flows' totals, in order of the flows."""
+        return read_totals((self.folder / "flows.json").read_text())
+
+    def export(self, out: Path) -> None:
+        """Write `summary.json` and the raw files into the folder `out`, made if need be."""
+        out.mkdir(parents=True, exist_ok=True)
+        (out / "summary.json").write_text(self.summary.to_json())
+        for name in RAW_FILES:
+            shutil.copyfile(self.folder / name, out / name)
+
+
+def run_job(job: Job, *, use_cache: bool, on_sample: Callable[[Sample], None] | None = None) -> RunResult:
+    """Make a run, or take its results from the cache; what was made is kept there either way.
+
+    Raises:
+        ConfigError: the scenario asks for what is not there.
+        LabError: the lab failed.
+        ArtifactError: the lab's results cannot be read.
+    """
+    folder = cache_dir() / "results" / job.fingerprint()
+    if use_cache and folder.is_dir():
+        return _read(job, folder, cached=True)
+    files = run_scenario(job.scenario, seed=job.seed, kernel=job.kernel, on_progress=on_sample)
+    _keep(job, files, folder)
+    return _read(job, folder, cached=False)
+
+
+def _keep(job: Job, files: RunFiles, folder: Path) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix=".run-", dir=folder.parent))
+    try:
+        whole = scratch / "whole"
+        whole.mkdir()
+        for name in RAW_FILES:
+            (whole / name).write_bytes(files.files[name])
+        record = {
+            "scenario": asdict(job.scenario), "seed": job.seed, "kernel": job.kernel,
+            "release": files.kernel, "wall_s": files.wall_s, "virtual_s": files.virtual_s,
+        }  # fmt: skip
+        (whole / "run.json").write_text(json.dumps(record, indent=2) + "\n")
+        # Another process may have put the same results there meanwhile; then theirs stay.
+        with contextlib.suppress(FileNotFoundError):
+            folder.rename(scratch / "replaced")
+        with contextlib.suppress(OSError):
+            whole.rename(folder)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _read(job: Job, folder: Path, *, cached: bool) -> RunResult:
+    try:
+        record = json.loads((folder / "run.json").read_text())
+        summary = summarise(
+            job.scenario,
+            read_series((folder / "timeseries.csv").read_text()),
+            read_totals((folder / "flows.json").read_text()),
+            seed=job.seed,
+            kernel=job.kernel,
+            wall_s=float(record["wall_s"]),
+        )
+        return RunResult(job, summary, folder, cached, float(record["virtual_s"]), str(record["release"]))
+    except (OSError, ValueError, KeyError, ArtifactError) as error:
+        raise ArtifactError(f"cannot read the results in {folder} ({error}). Remove that folder.") from error

@@ -1,0 +1,343 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The scenario: one link, what happens to it over time, and the flows that share it.
+
+A scenario file is TOML and the one input of every runner:
+
+    name = "step-12-24"
+    duration_s = 60
+    [link]
+    rate_mbps = 12.0          # or: trace = "TMobile-LTE-short.down"
+    rtt_ms = 40.0
+    buffer_bdp = 1.0          # or: buffer_pkts = 80
+    loss = 0.0                # random, 0..1, data direction
+    [[link.step]]             # optional, any number, in order of time
+    at_s = 20.0
+    rate_mbps = 24.0          # and/or rtt_ms, loss
+    [[flow]]
+    scheme = "switcher"
+    start_s = 0.0             # optional, default 0
+    stop_s = 60.0             # optional, default the scenario's end
+    rtt_ms = 40.0             # optional, overrides the link's base RTT for this flow at all times
+    [settings.kernel]         # optional: sections and keys of the daemon's configuration file
+    restore = "reinit"
+
+Rates are of the bottleneck's wire, in Mbit/s (10^6 bit/s); the RTT is the path's without queueing.
+"""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import json
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from ltp_switcher.errors import ConfigError
+from ltp_switcher.eval.run.daemon_settings import Settings, merged, parse_table
+from ltp_switcher.eval.run.schemes import check_scheme
+from ltp_switcher.eval.run.series import BIN_S
+
+PACKET_BYTES: Final = 1500
+"""Size in which buffers are counted: one full Ethernet payload."""
+
+MODEL_TRACE: Final = "model:lte"
+"""Trace name that always means the seeded LTE-like model, whatever trace files there are."""
+
+LIMITS: Final[Mapping[str, tuple[float, float]]] = {
+    "duration_s": (0.5, 3600.0),
+    "rate_mbps": (0.1, 1000.0),
+    "rtt_ms": (1.0, 2000.0),
+    "buffer_bdp": (0.01, 100.0),
+    "buffer_pkts": (1, 1_000_000),
+    "loss": (0.0, 0.99),
+}
+FLOWS_MAX: Final = 256
+LIFE_MIN_S: Final = BIN_S
+"""Of a flow: with less it may have no bin of its own, and so no results."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkStep:
+    """A change of the link at `at_s` seconds; `None` leaves a property as it was."""
+
+    at_s: float
+    rate_mbps: float | None = None
+    rtt_ms: float | None = None
+    loss: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LinkState:
+    """The link's properties from `at_s` seconds on; `rate_mbps` is `None` where a trace gives the rate."""
+
+    at_s: float
+    rate_mbps: float | None
+    rtt_ms: float
+    loss: float
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """The bottleneck, with exactly one of `rate_mbps` and `trace`.
+
+    `trace` is the name of a mahimahi trace under the trace folder, a path, or `MODEL_TRACE`.
+    The buffer is fixed for the whole run: `buffer_pkts` packets where given, else `buffer_bdp`
+    bandwidth-delay products of the link as it starts (of a trace: of its mean rate).
+    """
+
+    rtt_ms: float
+    rate_mbps: float | None = None
+    trace: str | None = None
+    buffer_bdp: float = 1.0
+    buffer_pkts: int | None = None
+    loss: float = 0.0
+    steps: tuple[LinkStep, ...] = ()
+
+    def buffer_packets(self, rate_mbps: float) -> int:
+        """Length of the queue in packets of `PACKET_BYTES`, at least 1, for a link of `rate_mbps`."""
+        if self.buffer_pkts is not None:
+            return self.buffer_pkts
+        bdp_bytes = rate_mbps * 1e6 / 8 * self.rtt_ms / 1e3
+        return max(1, round(self.buffer_bdp * bdp_bytes / PACKET_BYTES))
+
+    def states(self) -> Iterator[LinkState]:
+        """Yield the link's state at 0 s and after each step."""
+        state = LinkState(0.0, self.rate_mbps, self.rtt_ms, self.loss)
+        yield state
+        for step in self.steps:
+            state = LinkState(
+                step.at_s,
+                state.rate_mbps if step.rate_mbps is None else step.rate_mbps,
+                state.rtt_ms if step.rtt_ms is None else step.rtt_ms,
+                state.loss if step.loss is None else step.loss,
+            )
+            yield state
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """A bulk transfer from `start_s` to `stop_s`; `rtt_ms` overrides the link's base RTT."""
+
+    scheme: str
+    start_s: float
+    stop_s: float
+    rtt_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One experiment, without seed and kernel."""
+
+    name: str
+    duration_s: float
+    link: Link
+    flows: tuple[Flow, ...]
+    settings: Settings = ()
+    """Of the daemon, where the scheme needs one."""
+
+    def with_settings(self, settings: Settings) -> Scenario:
+        """Return the scenario with these settings of the daemon over its own."""
+        return replace(self, settings=merged(self.settings, settings))
+
+    def with_scheme(self, scheme: str, *, every_flow: bool = False) -> Scenario:
+        """Return the scenario with `scheme` on its first flow, or on all.
+
+        Raises:
+            ConfigError: `scheme` is not one that can be run.
+        """
+        check_scheme("scheme", scheme)
+        changed = len(self.flows) if every_flow else 1
+        flows = (replace(flow, scheme=scheme) for flow in self.flows[:changed])
+        return replace(self, flows=(*flows, *self.flows[changed:]))
+
+    def alone(self, index: int) -> Scenario:
+        """Return the scenario with one of its flows alone on the link, for what others do to it."""
+        return replace(self, name=f"{self.name}/alone", flows=(self.flows[index],))
+
+    def base_rtt_ms(self, flow: Flow) -> float:
+        """Base RTT of `flow` in ms, averaged over its life where the link's RTT changes."""
+        if flow.rtt_ms is not None:
+            return flow.rtt_ms
+        states = list(self.link.states())
+        ends = [state.at_s for state in states[1:]] + [self.duration_s]
+        total = 0.0
+        for state, end_s in zip(states, ends, strict=True):
+            overlap_s = min(end_s, flow.stop_s) - max(state.at_s, flow.start_s)
+            total += state.rtt_ms * max(0.0, overlap_s)
+        return total / (flow.stop_s - flow.start_s)
+
+    def canonical(self) -> str:
+        """Return a JSON text that is equal for equal scenarios, for hashing; a trace stands in it by name."""
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def load_scenario(path: Path) -> Scenario:
+    """Read and check a scenario file. A relative `link.trace` path counts from the file's folder.
+
+    Raises:
+        ConfigError: the file cannot be read, is not TOML, or breaks a rule of this module.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError("scenario", str(path), f"a readable TOML file ({error})") from error
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError("scenario", str(path), f"valid TOML ({error})") from error
+    scenario = parse_scenario(document)
+    trace = scenario.link.trace
+    if trace is not None and is_path(trace) and not Path(trace).is_absolute():
+        return replace(scenario, link=replace(scenario.link, trace=str((path.parent / trace).resolve())))
+    return scenario
+
+
+def is_path(trace: str) -> bool:
+    """Tell a trace given as a path (it has a slash) from one given by name."""
+    return "/" in trace
+
+
+def parse_scenario(document: Mapping[str, object]) -> Scenario:
+    """Check a parsed TOML document and build the scenario.
+
+    Raises:
+        ConfigError: naming the field's path, its value and what is allowed.
+    """
+    root = _Table("", document, ("name", "duration_s", "link", "flow", "settings"))
+    duration_s = root.number("duration_s")
+    link = _link(root.table("link"), duration_s)
+    flows = tuple(_flow(table, duration_s) for table in root.tables("flow", _FLOW_KEYS))
+    if not 1 <= len(flows) <= FLOWS_MAX:
+        raise ConfigError("flow", len(flows), f"1 to {FLOWS_MAX} tables [[flow]]")
+    settings = parse_table(root.mapping("settings")) if "settings" in root else ()
+    return Scenario(root.text("name"), duration_s, link, flows, settings)
+
+
+_LINK_KEYS: Final = ("rate_mbps", "trace", "rtt_ms", "buffer_bdp", "buffer_pkts", "loss", "step")
+_STEP_KEYS: Final = ("at_s", "rate_mbps", "rtt_ms", "loss")
+_FLOW_KEYS: Final = ("scheme", "start_s", "stop_s", "rtt_ms")
+
+
+def _link(table: _Table, duration_s: float) -> Link:
+    table.exactly_one("rate_mbps", "trace")
+    if "buffer_bdp" in table and "buffer_pkts" in table:
+        table.exactly_one("buffer_bdp", "buffer_pkts")
+    steps = tuple(_step(step, duration_s) for step in table.tables("step", _STEP_KEYS))
+    for i, (before, after) in enumerate(itertools.pairwise(steps), start=1):
+        if after.at_s <= before.at_s:
+            raise ConfigError(
+                f"link.step[{i}].at_s", after.at_s, f"later than {before.at_s:g} s, the step before"
+            )
+    if "trace" in table:
+        for i, step in enumerate(steps):
+            if step.rate_mbps is not None:
+                raise ConfigError(
+                    f"link.step[{i}].rate_mbps", step.rate_mbps, "no key: a trace gives the rate"
+                )
+    return Link(
+        rtt_ms=table.number("rtt_ms"),
+        rate_mbps=table.optional_number("rate_mbps"),
+        trace=table.text("trace") if "trace" in table else None,
+        buffer_bdp=table.number("buffer_bdp", default=1.0),
+        buffer_pkts=table.integer("buffer_pkts") if "buffer_pkts" in table else None,
+        loss=table.number("loss", default=0.0),
+        steps=steps,
+    )
+
+
+def _step(table: _Table, duration_s: float) -> LinkStep:
+    at_s = table.number("at_s", low=0.0, high=duration_s)
+    step = LinkStep(at_s, *(table.optional_number(key) for key in _STEP_KEYS[1:]))
+    if not 0.0 < at_s < duration_s:
+        raise ConfigError(table.field("at_s"), at_s, f"more than 0 and less than {duration_s:g} s")
+    if step.rate_mbps is step.rtt_ms is step.loss is None:
+        raise ConfigError(table.field("at_s"), at_s, "a step that changes rate_mbps, rtt_ms or loss")
+    return step
+
+
+def _flow(table: _Table, duration_s: float) -> Flow:
+    start_s = table.number("start_s", low=0.0, high=duration_s, default=0.0)
+    stop_s = table.number("stop_s", low=0.0, high=duration_s, default=duration_s)
+    if stop_s - start_s < LIFE_MIN_S - 1e-9:
+        allowed = f"at least {LIFE_MIN_S:g} s after start_s ({start_s:g} s)"
+        raise ConfigError(table.field("stop_s"), stop_s, allowed)
+    scheme = check_scheme(table.field("scheme"), table.required("scheme"))
+    return Flow(scheme, start_s, stop_s, table.optional_number("rtt_ms"))
+
+
+class _Table:
+    """A TOML table under a path, whose keys are known; reads values with checks that name the field."""
+
+    def __init__(self, path: str, values: object, keys: Sequence[str]) -> None:
+        if not isinstance(values, dict):
+            raise ConfigError(path, values, f"a table with the keys {', '.join(keys)}")
+        self._path = path
+        self._values: dict[str, object] = values
+        for key, value in self._values.items():
+            if key not in keys:
+                close = difflib.get_close_matches(key, keys, n=1)
+                hint = f" (did you mean {close[0]}?)" if close else ""
+                raise ConfigError(self.field(key), value, f"the keys {', '.join(keys)}{hint}")
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._values
+
+    def field(self, key: str) -> str:
+        return f"{self._path}.{key}" if self._path else key
+
+    def required(self, key: str) -> object:
+        if key not in self._values:
+            raise ConfigError(self.field(key), None, "a value: the key is required")
+        return self._values[key]
+
+    def exactly_one(self, *keys: str) -> None:
+        given = [key for key in keys if key in self._values]
+        if len(given) != 1:
+            raise ConfigError(self._path, given or None, f"exactly one of {' and '.join(keys)}")
+
+    def number(
+        self, key: str, *, low: float | None = None, high: float | None = None, default: float | None = None
+    ) -> float:
+        if default is not None and key not in self._values:
+            return default
+        value = self.required(key)
+        if low is None or high is None:
+            low, high = LIMITS[key]
+        # NaN compares false with everything, so it fails here too.
+        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+            raise ConfigError(self.field(key), value, f"a number from {low:g} to {high:g}")
+        return float(value)
+
+    def optional_number(self, key: str) -> float | None:
+        return self.number(key) if key in self._values else None
+
+    def integer(self, key: str) -> int:
+        value = self.required(key)
+        low, high = LIMITS[key]
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise ConfigError(self.field(key), value, f"a whole number from {low:g} to {high:g}")
+        return value
+
+    def text(self, key: str) -> str:
+        value = self.required(key)
+        if not isinstance(value, str) or not value.strip():
+            raise ConfigError(self.field(key), value, "a text that is not empty")
+        return value
+
+    def mapping(self, key: str) -> dict[str, object]:
+        value = self.required(key)
+        if not isinstance(value, dict):
+            raise ConfigError(self.field(key), value, f"tables [{self.field(key)}.SECTION]")
+        return value
+
+    def table(self, key: str) -> _Table:
+        return _Table(self.field(key), self.required(key), _LINK_KEYS)
+
+    def tables(self, key: str, keys: Sequence[str]) -> list[_Table]:
+        values = self._values.get(key, [])
+        if not isinstance(values, list):
+            raise ConfigError(self.field(key), values, f"tables [[{self.field(key)}]]")
+        return [_Table(f"{self.field(key)}[{i}]", value, keys) for i, value in enumerate(values)]

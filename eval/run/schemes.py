@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The names that a flow's `scheme` may take, and what each of them runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from ltp_switcher.errors import ConfigError
+from ltp_switcher.eval.run.daemon_settings import Settings
+
+KERNEL_ARMS: Final = (
+    "cubic", "bbr", "vegas", "westwood", "hybla", "htcp", "veno", "yeah", "bic", "highspeed", "illinois",
+)  # fmt: skip
+"""The 11 protocols of the paper's pool (§3.2, Actions), in the order of the netlink ids."""
+
+LEARNED_ARMS: Final = ("ltp", "jury", "spine", "owl")
+"""The flow runs this arm of `mutant` throughout, and the daemon decides for it as the arm's policy says."""
+
+DAEMON_SCHEMES: Final = ("switcher", "random")
+"""Schemes in which the daemon drives a `mutant` flow: by its agent, or by uniform choice."""
+
+NETWORK_AGENT: Final = "127.0.0.1:9481"
+"""Where the measurement agent of the lab's link listens, if a scheme asks one."""
+VARIANTS: Final[Mapping[str, tuple[str, Settings]]] = {
+    "spine-cubic": ("spine", (("learned.spine_law", "cubic"),)),
+    "owl-loss": ("owl", (("learned.owl_variant", "owl-loss"),)),
+    "owl-network": ("owl", (("learned.owl_network_urls", (f"http://{NETWORK_AGENT}",)),)),
+}
+"""A learned arm with settings of the daemon of its own, by the variant's name: Spine over Cubic, Owl without
+regard to delay, Owl with the network's signals (without, they are hidden from it)."""
+
+PINNED_PREFIX: Final = "mutant:"
+"""`mutant:<arm>` runs a flow under `mutant` that never leaves the arm."""
+
+FIXED_PREFIX: Final = "fixed:"
+"""`fixed:<rate>` sends at a constant rate in Mbit/s of IP packets, whatever comes back."""
+FIXED_MBPS: Final = (0.1, 1000.0)
+
+NOT_YET: Final = ("bpftune",)
+_NAMED: Final = (*KERNEL_ARMS, "reno", *LEARNED_ARMS, *VARIANTS, *DAEMON_SCHEMES)
+AVAILABLE: Final = (*_NAMED, *(f"{PINNED_PREFIX}{arm}" for arm in KERNEL_ARMS))
+"""All but the constant rates, which are without number."""
+NAMES: Final = f"{', '.join(_NAMED)}, {PINNED_PREFIX}<one of the first 11>, {FIXED_PREFIX}<Mbit/s>"
+"""The schemes in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scheme:
+    """What a flow of a scheme runs."""
+
+    protocol: str
+    """Congestion control of its socket."""
+    arm: str | None = None
+    """Where that is `mutant`: the arm that the flow starts with, None for the module's own choice."""
+    policy: str | None = None
+    """The daemon's policy, None where the flow needs no daemon."""
+    settings: Settings = ()
+    """That it needs of the daemon."""
+    rate_mbps: float | None = None
+    """Of a constant rate."""
+
+
+def resolve(name: str) -> Scheme:
+    """Return what the scheme `name` runs; it must have passed `check_scheme`."""
+    if name.startswith(FIXED_PREFIX):
+        return Scheme("fixed", rate_mbps=float(name.removeprefix(FIXED_PREFIX)))
+    if name.startswith(PINNED_PREFIX):
+        return Scheme("mutant", arm=name.removeprefix(PINNED_PREFIX))
+    if name in LEARNED_ARMS:
+        return Scheme("mutant", arm=name, policy="keep")
+    if name in VARIANTS:
+        arm, settings = VARIANTS[name]
+        return Scheme("mutant", arm=arm, policy="keep", settings=settings)
+    if name in DAEMON_SCHEMES:
+        return Scheme("mutant", policy="mutant" if name == "switcher" else name)
+    return Scheme(name)
+
+
+def check_scheme(field: str, name: object) -> str:
+    """Return `name` if this version can run it.
+
+    Raises:
+        ConfigError: `name` is unknown, or not available yet; the error carries `field`.
+    """
+    if isinstance(name, str):
+        if name in AVAILABLE:
+            return name
+        if name.startswith(FIXED_PREFIX):
+            return _check_rate(field, name)
+    if name in NOT_YET:
+        raise ConfigError(field, name, f"{NAMES} ({name} is planned and not available yet)")
+    raise ConfigError(field, name, NAMES)
+
+
+def _check_rate(field: str, name: str) -> str:
+    low, high = FIXED_MBPS
+    try:
+        rate_mbps = float(name.removeprefix(FIXED_PREFIX))
+    except ValueError:
+        rate_mbps = float("nan")
+    # NaN compares false with everything, so it fails here too.
+    if not low <= rate_mbps <= high:
+        raise ConfigError(field, name, f"{FIXED_PREFIX}<{low:g} to {high:g} Mbit/s>")
+    return name

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A learned arm at run time: signals in, a network, parameters for the kernel's executor out.
+
+What a policy sees and how its actions become parameters is its `Signals`, which training in the simulator
+and the daemon on the kernel share; so the network meets in service what it was trained on.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final, Protocol
+
+import numpy as np
+
+from ltp_switcher.policies.runtime.arrays import Float32s, Floats, Ints
+from ltp_switcher.policies.runtime.measurements import Interval
+
+
+class Law(StrEnum):
+    """What executes in the kernel between two decisions, by the parameters that it is sent."""
+
+    WINDOW = "window"
+    """A congestion window in packets, paced at window / RTT: (window_pkts,)."""
+    AIMD = "aimd"
+    """Spine Eq. 3 to 5 for every ACK: (alpha_thr, alpha_lat, alpha_tol, alpha_loss)."""
+    CUBIC = "cubic"
+    """Cubic with its two constants set (Spine-X): (beta, c)."""
+
+
+PARAMETERS: Final = {Law.WINDOW: 1, Law.AIMD: 4, Law.CUBIC: 2}
+"""How many parameters each law takes."""
+
+
+class Signals(Protocol):
+    """One policy's measurements and actions, for flows that live in numbered slots.
+
+    It keeps what it must remember of each slot from interval to interval. `slots` has shape (n,), its
+    members are distinct, and row i of every other array belongs to `slots[i]`.
+    """
+
+    observation_size: int
+    action_size: int
+    law: Law
+    interval_s: float
+
+    def resize(self, slots: int) -> None:
+        """Make room for slots 0 to `slots` - 1; what the present ones remember stays."""
+
+    def begin(self, slots: Ints, window_pkts: Floats) -> None:
+        """Flows come under the policy with these windows, shape (n,): forget what the slots remember."""
+
+    def observe(self, slots: Ints, interval: Interval) -> Float32s:
+        """Take in an interval, arrays of shape (n,); return observations, (n, observation_size)."""
+
+    def control(self, slots: Ints, interval: Interval, actions: Float32s) -> Floats:
+        """Turn actions within ±1, (n, action_size), into the law's parameters, (n, parameters).
+
+        A row of NaN leaves the flow with what it has.
+        """
+
+
+class Arm(Protocol):
+    """What the daemon asks of a learned arm; methods as of `Signals`."""
+
+    law: Law
+    interval_s: float
+
+    def resize(self, slots: int) -> None:
+        """Make room for slots 0 to `slots` - 1."""
+
+    def begin(self, slots: Ints, window_pkts: Floats) -> None:
+        """Flows come under the arm."""
+
+    def decide(self, slots: Ints, interval: Interval) -> Floats:
+        """All flows of an interval at once: the law's parameters, (n, parameters); NaN: no change."""
+
+
+class Actor(Protocol):
+    """What an arm needs of its network: `inference.Network`, or several of them put together."""
+
+    def initial_state(self, n: int) -> Float32s:
+        """State of n flows that have seen nothing, shape (n, state_size)."""
+
+    def step(self, state: Float32s, inputs: Float32s) -> tuple[Float32s, Float32s]:
+        """Advance n flows by one step: the new state, and the actions within ±1."""
+
+
+class NetworkArm:
+    """The arm of a deterministic actor, whose outputs within ±1 are the actions."""
+
+    def __init__(self, signals: Signals, network: Actor) -> None:
+        self.law = signals.law
+        self.interval_s = signals.interval_s
+        self._signals = signals
+        self._network = network
+        self._state = network.initial_state(0)
+
+    def resize(self, slots: int) -> None:
+        """See `Arm`."""
+        self._signals.resize(slots)
+        state = self._network.initial_state(slots)
+        state[: len(self._state)] = self._state[:slots]
+        self._state = state
+
+    def begin(self, slots: Ints, window_pkts: Floats) -> None:
+        """See `Arm`."""
+        self._signals.begin(slots, window_pkts)
+        self._state[slots] = self._network.initial_state(len(slots))
+
+    def decide(self, slots: Ints, interval: Interval) -> Floats:
+        """See `Arm`."""
+        observations = self._signals.observe(slots, interval)
+        state, actions = self._network.step(self._state.take(slots, axis=0), observations)
+        if state.size:
+            self._state[slots] = state
+        return self._signals.control(slots, interval, np.asarray(actions, np.float32))

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Team selection on flows whose arms have known worth."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from support.records import record
+
+from ltp_switcher.daemon.choose.teams import STALLED_NS, Teams
+from ltp_switcher.daemon.settings.schema import MptsSection
+from ltp_switcher.errors import ArtifactError, ConfigError
+
+STEP_NS = 10_000_000
+ARMS = tuple(range(1, 12))
+NAMES = {arm: f"arm{arm}" for arm in ARMS}
+SETTINGS = MptsSection(budget=60, share=1.0, settle_rtts=1.0, measure_rtts=2.0, measure_ms=20.0)
+
+
+class Path:
+    """Flows on one path of 30 ms: arm a delivers a x 10 kB a step, one step after it was given."""
+
+    def __init__(self, k: int = 3, settings: MptsSection = SETTINGS) -> None:
+        self.pools: dict[int | None, tuple[int, ...]] = {}
+        self.teams = Teams(settings, ARMS, k, self.set_pool, names=NAMES)
+        self.now_ns = 1_000_000_000
+        self.arm: dict[int, int] = {}
+        self.pulled: dict[int, set[int]] = {}
+
+    def set_pool(self, arms, slots) -> None:  # noqa: ANN001
+        for slot in [None] if slots is None else slots.tolist():
+            self.pools[slot] = tuple(arms)
+
+    def open(self, *slots: int, prefix: str = "192.0.2.0/24") -> None:
+        self.arm |= dict.fromkeys(slots, 1)
+        self.teams.open(np.array(slots), [prefix] * len(slots))
+
+    def close(self, *slots: int) -> None:
+        for slot in slots:
+            del self.arm[slot]
+        self.teams.close(np.array(slots))
+
+    def step(self, *silent: int) -> None:
+        self.now_ns += STEP_NS
+        slots = np.array([slot for slot in self.arm if slot not in silent])
+        records = np.concatenate([record(int(slot) + 1) for slot in slots])
+        arms = np.array([self.arm[int(slot)] for slot in slots])
+        records["arm"] = arms
+        records["time_ns"] = self.now_ns
+        records["srtt_us"] = 30_000
+        records["acked_bytes"] = arms * 10_000
+        records["delivered"] = 10
+        records["rtt_samples"] = 1
+        records["rtt_stat"]["sum"] = 30_000
+        policy = np.zeros(len(slots), np.uint8)
+        for slot, arm in zip(slots.tolist(), self.teams.step(slots, records, policy).tolist(), strict=True):
+            if arm:
+                self.pulled.setdefault(slot, set()).add(arm)
+            self.arm[slot] = arm or 1
+
+    def run(self, steps: int = 3000, until_found: bool = True) -> int:
+        for taken in range(steps):
+            self.step()
+            if until_found and not self.teams.searches:
+                return taken + 1
+        return steps
+
+
+def test_the_best_arms_become_the_team_of_the_prefix() -> None:
+    path = Path()
+    path.open(0, 1)
+    steps = path.run()
+    assert set(path.teams.known["192.0.2.0/24"]) == {9, 10, 11}
+    assert set(path.pools[0]) == set(path.pools[1]) == {9, 10, 11}
+    # 60 pulls of an RTT to settle and two to measure, and no more than a few steps beside.
+    assert 60 * 9 <= steps <= 60 * 12
+
+
+def test_pulls_take_their_share_of_the_flows_time() -> None:
+    for flows in (1, 2, 8):
+        path = Path(settings=dataclasses.replace(SETTINGS, share=0.25))
+        path.open(*range(flows))
+        steps = path.run(steps=20_000)
+        assert len(path.teams.known) == 1
+        pulls = 60 * 10
+        assert pulls * max(4 / flows, 1) * 0.9 <= steps <= pulls * max(4 / flows, 1) * 1.2
+
+
+def test_pulls_take_turns_among_the_flows() -> None:
+    path = Path()
+    path.open(0, 1, 2)
+    path.run()
+    assert all(len(path.pulled[slot]) > 5 for slot in (0, 1, 2))
+
+
+def test_one_flow_pulls_at_a_time_and_the_others_follow_the_policy() -> None:
+    path = Path()
+    path.open(0, 1, 2)
+    for _ in range(200):
+        path.step()
+        assert np.count_nonzero(path.teams._pull["arm"]) <= 1
+
+
+def test_a_later_flow_gets_the_team_at_once() -> None:
+    path = Path()
+    path.open(0)
+    path.run()
+    path.open(5)
+    assert set(path.pools[5]) == {9, 10, 11}
+    assert not path.teams.searches
+
+
+def test_prefixes_are_searched_apart() -> None:
+    path = Path()
+    path.open(0)
+    path.open(1, prefix="198.51.100.0/24")
+    path.run()
+    assert path.teams.known.keys() == {"192.0.2.0/24", "198.51.100.0/24"}
+
+
+def test_another_flow_takes_over_where_one_ends_or_falls_silent() -> None:
+    path = Path()
+    path.open(0, 1)
+    for _ in range(20):
+        path.step()
+    search = path.teams.searches["192.0.2.0/24"]
+    first = search.slot
+    assert first is not None
+    path.close(first)
+    for _ in range(40):
+        path.step()
+    assert search.slot == 1 - first
+    path.open(first)
+    busy = search.slot
+    for _ in range(2 * STALLED_NS // STEP_NS):
+        path.step(busy)
+    assert search.slot == first
+    assert path.run() < 3000
+
+
+def test_a_search_ends_with_its_last_flow() -> None:
+    path = Path()
+    path.open(0)
+    path.step()
+    path.close(0)
+    assert not path.teams.searches
+    assert not path.teams.known
+
+
+def test_nothing_to_choose_needs_no_search() -> None:
+    path = Path(k=11)
+    path.open(0)
+    assert not path.teams.searches
+
+
+def test_an_operators_pool_ends_the_search_until_it_is_asked_for() -> None:
+    path = Path()
+    path.open(0)
+    path.step()
+    path.teams.set_candidates((2, 3, 4, 5))
+    assert path.pools[None] == (2, 3, 4, 5)
+    assert not path.teams.searches
+    path.open(1)
+    assert not path.teams.searches
+    path.teams.restart()
+    path.run()
+    assert set(path.teams.known["192.0.2.0/24"]) == {3, 4, 5}
+
+
+def test_no_arm_is_given_while_the_daemon_only_advises() -> None:
+    path = Path()
+    path.teams.active = False
+    path.open(0)
+    path.run(300)
+    assert not path.pulled
+
+
+def test_teams_survive_a_restart_only_for_the_same_choice() -> None:
+    path = Path()
+    path.open(0)
+    path.run()
+    saved = path.teams.state()
+    again = Path()
+    again.teams.restore(saved)
+    assert again.teams.known == path.teams.known
+    other = Path(k=4)
+    other.teams.restore(saved)
+    assert not other.teams.known
+    with pytest.raises(ArtifactError):
+        again.teams.restore({"prefixes": np.array(["x"])})
+
+
+def test_a_budget_too_small_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"mpts.budget: 5 .* 11 or more"):
+        Path(settings=MptsSection(budget=5))

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Client and server of the control socket, joined by a real socket."""
+
+from __future__ import annotations
+
+import json
+import selectors
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from ltp_switcher.daemon.control.client import (
+    LINE_MAX_BYTES,
+    ControlClient,
+    ControlInternalError,
+    ControlInvalidError,
+    ControlNotFoundError,
+    ControlUnavailableError,
+    Json,
+)
+from ltp_switcher.daemon.control.methods import Service
+from ltp_switcher.daemon.control.server import ControlServer, JsonList, Params
+from ltp_switcher.daemon.datapath import ArmInfo, FlowNotFoundError
+from ltp_switcher.daemon.datapath.protocol import ArmId, ArmKind, ArmState
+from ltp_switcher.daemon.step.flow_table import FlowTable
+from ltp_switcher.errors import ControlError, DatapathError, InvalidValueError
+
+if TYPE_CHECKING:
+    from ltp_switcher.daemon.service.daemon import Daemon
+
+LONG = 20_000
+
+
+def handle(method: str, params: Params) -> Json | JsonList:
+    if method == "echo":
+        return params
+    if method == "long":
+        return JsonList(iter([{"number": i} for i in range(LONG)]))
+    if method == "invalid":
+        raise InvalidValueError("arm", "vegass", "one of bbr, vegas")
+    if method == "missing":
+        raise FlowNotFoundError(7)
+    if method == "kernel":
+        raise DatapathError("no module")
+    raise RuntimeError("a fault")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Iterator[Path]:
+    """A server whose loop has 5 ms between two steps."""
+    selector = selectors.SelectSelector()
+    server = ControlServer(tmp_path / "control.sock", handle, selector)
+    stop = threading.Event()
+
+    def turn() -> None:
+        while not stop.is_set():
+            more = server.pump(time.monotonic() + 0.005)
+            for key, _ in selector.select(0 if more else 0.005):
+                key.data(key.fd)
+
+    thread = threading.Thread(target=turn)
+    thread.start()
+    yield tmp_path / "control.sock"
+    stop.set()
+    thread.join()
+    server.close()
+    selector.close()
+    assert not (tmp_path / "control.sock").exists()
+
+
+def test_calls_are_answered_in_order(path: Path) -> None:
+    with ControlClient(path) as client:
+        for i in range(50):
+            assert client.call("echo", number=i) == {"number": i}
+
+
+def test_a_long_list_comes_whole(path: Path) -> None:
+    with ControlClient(path) as client:
+        found = client.call("long")
+        assert isinstance(found, list)
+        assert len(found) == LONG
+        assert found[-1] == {"number": LONG - 1}
+        assert client.call("echo") == {}
+
+
+def test_refusals_are_exceptions_of_their_kind(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with ControlClient(path) as client:
+        with pytest.raises(ControlInvalidError, match="vegass") as caught:
+            client.call("invalid")
+        assert (caught.value.field, caught.value.value, caught.value.allowed) == (
+            "arm",
+            "vegass",
+            "one of bbr, vegas",
+        )
+        with pytest.raises(ControlNotFoundError, match="cookie 7"):
+            client.call("missing")
+        with pytest.raises(ControlUnavailableError, match="no module"):
+            client.call("kernel")
+        with pytest.raises(ControlInternalError, match="its log says why"):
+            client.call("fault")
+        assert "a fault" in caplog.text
+        assert client.call("echo") == {}
+
+
+@pytest.mark.parametrize(
+    "line", [b"junk", b"[1]", b'{"method":3}', b'{"method":"echo","params":[1]}', b"\xff\xfe", b'{"id":1}']
+)
+def test_what_is_no_request_is_refused_and_the_next_is_served(path: Path, line: bytes) -> None:
+    with socket.socket(socket.AF_UNIX) as raw:
+        raw.settimeout(5)
+        raw.connect(str(path))
+        raw.sendall(line + b'\n{"id":2,"method":"echo"}\n')
+        answers = [json.loads(text) for text in raw.makefile("rb").__iter__().__next__().splitlines()]
+        assert answers[0]["error"]["code"] == "invalid"
+
+
+def test_a_request_in_pieces_and_several_at_once(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as raw, raw.makefile("rb") as answers:
+        raw.settimeout(5)
+        raw.connect(str(path))
+        raw.sendall(b'{"id":1,"method":"ec')
+        time.sleep(0.02)
+        raw.sendall(b'ho"}\n{"id":2,"method":"long"}\n{"id":3,"method":"echo"}\n')
+        assert [json.loads(answers.readline())["id"] for _ in range(3)] == [1, 2, 3]
+
+
+def test_a_request_without_end_is_cut_off(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as raw, raw.makefile("rb") as answers:
+        raw.settimeout(5)
+        raw.connect(str(path))
+        raw.sendall(b"x" * (LINE_MAX_BYTES + 10))
+        assert json.loads(answers.readline())["error"]["code"] == "invalid"
+        assert answers.readline() == b""
+
+
+def test_a_reader_that_does_not_read_holds_up_nobody(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as deaf, ControlClient(path) as client:
+        deaf.connect(str(path))
+        deaf.sendall(b'{"id":1,"method":"long"}\n' * 20)
+        for _ in range(20):
+            assert client.call("echo") == {}
+
+
+def test_many_clients(path: Path) -> None:
+    clients = [ControlClient(path) for _ in range(40)]
+    assert [client.call("echo", number=i) for i, client in enumerate(clients)] == [
+        {"number": i} for i in range(40)
+    ]
+    for client in clients:
+        client.close()
+
+
+def test_the_socket_is_closed_to_others_and_has_one_server(path: Path) -> None:
+    assert path.stat().st_mode & 0o777 == 0o660
+    with pytest.raises(ControlError, match="another daemon"):
+        ControlServer(path, handle, selectors.SelectSelector())
+
+
+def test_a_socket_that_a_crash_left_is_replaced(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(tmp_path / "control.sock"))
+    selector = selectors.SelectSelector()
+    ControlServer(tmp_path / "control.sock", handle, selector).close()
+    selector.close()
+
+
+def test_no_daemon_is_said_with_advice(tmp_path: Path) -> None:
+    with pytest.raises(ControlUnavailableError, match="is it running"):
+        ControlClient(tmp_path / "none.sock").call("status")
+
+
+def test_a_client_outlives_a_restart_of_the_daemon(tmp_path: Path) -> None:
+    place = tmp_path / "control.sock"
+    client = ControlClient(place)
+    for _ in range(2):
+        selector = selectors.SelectSelector()
+        server = ControlServer(place, handle, selector)
+        stop = threading.Event()
+
+        def turn(server: ControlServer = server, selector: selectors.BaseSelector = selector) -> None:
+            while not stop.is_set():  # noqa: B023 # the thread ends before the next turn
+                server.pump(time.monotonic() + 0.01)
+                for key, _ in selector.select(0.01):
+                    key.data(key.fd)
+
+        thread = threading.Thread(target=turn)
+        thread.start()
+        assert client.call("echo") == {}
+        stop.set()
+        thread.join()
+        server.close()
+        selector.close()
+    client.close()
+
+
+def test_a_learned_arm_can_be_pinned_only_where_it_is_controlled() -> None:
+    pinned: list[tuple[int, int]] = []
+    arms = [
+        ArmInfo(ArmId.BBR, "bbr", ArmState.AVAILABLE, ArmKind.KERNEL, ""),
+        ArmInfo(ArmId.LTP, "ltp", ArmState.AVAILABLE, ArmKind.LEARNED, ""),
+    ]
+    daemon = SimpleNamespace(
+        arms=arms,
+        mode="advise",
+        datapath=SimpleNamespace(pin=lambda cookie, arm: pinned.append((cookie, arm))),
+        engine=SimpleNamespace(table=FlowTable()),
+    )
+    service = Service(cast("Daemon", daemon))
+    for mode in ("advise", "off"):
+        daemon.mode = mode
+        with pytest.raises(InvalidValueError, match="nobody controls it") as caught:
+            service.handle("pin", {"cookie": "7", "arm": "ltp"})
+        assert (caught.value.field, caught.value.value) == ("arm", "ltp")
+    service.handle("pin", {"cookie": "8", "arm": "bbr"})
+    daemon.mode = "active"
+    service.handle("pin", {"cookie": "7", "arm": "ltp"})
+    assert pinned == [(8, ArmId.BBR), (7, ArmId.LTP)]

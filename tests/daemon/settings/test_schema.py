@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+import dataclasses
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from ltp_switcher.daemon.choose.bandit import AgentConfig
+from ltp_switcher.daemon.service.assembly import agent_config
+from ltp_switcher.daemon.settings.load import as_dict, changed, check, example, load, parse_text
+from ltp_switcher.daemon.settings.schema import Config, LearningSection, schema
+from ltp_switcher.errors import ConfigError
+
+REPOSITORY = Path(__file__).parents[3]
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    file = tmp_path / "config.toml"
+    file.write_text(text)
+    return file
+
+
+def test_flag_over_environment_over_file_over_default(tmp_path: Path) -> None:
+    file = write(tmp_path, '[daemon]\nmode = "advise"\nstep_ms = 20\nseed = 2\n')
+    environment = {"LTP_SWITCHER_DAEMON_STEP_MS": "30", "LTP_SWITCHER_DAEMON_SEED": "3", "PATH": "/bin"}
+    config = load(file, environment, {"daemon.seed": 4})
+    assert (config.daemon.mode, config.daemon.step_ms, config.daemon.seed) == ("advise", 30.0, 4)
+    assert config.daemon.idle_step_ms == Config().daemon.idle_step_ms
+
+
+def test_lists_and_switches_from_the_environment() -> None:
+    environment = {"LTP_SWITCHER_POOL_ARMS": "bbr, cubic", "LTP_SWITCHER_MPTS_ENABLED": "false"}
+    config = load(None, environment)
+    assert config.pool.arms == ("bbr", "cubic")
+    assert config.mpts.enabled is False
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ('[daemon]\nmoed = "off"', ["daemon.moed", "'off'", "did you mean daemon.mode?"]),
+        ('[demon]\nmode = "off"', ["demon.mode", "no such section", "did you mean daemon?"]),
+        ('mode = "off"', ["mode", "no such section"]),
+        (
+            '[daemon]\nmode = "activ"',
+            ["daemon.mode", "'activ'", "active, advise, off", "did you mean active?"],
+        ),
+        ("[daemon]\nstep_ms = 0.5", ["daemon.step_ms", "0.5", "from 1 to 10000"]),
+        ('[daemon]\nstep_ms = "10"', ["daemon.step_ms", "'10'", "a number"]),
+        ("[daemon]\nseed = 1.5", ["daemon.seed", "1.5", "a whole number"]),
+        ("[daemon]\nseed = true", ["daemon.seed", "True", "a whole number"]),
+        ('[pool]\narms = "bbr"', ["pool.arms", "'bbr'", "a list of texts"]),
+        ("[mpts]\nenabled = 1", ["mpts.enabled", "1", "true or false"]),
+        ("[daemon\n", ["config.toml", "a TOML file"]),
+    ],
+)
+def test_what_is_wrong_names_key_value_and_what_is_allowed(
+    tmp_path: Path, text: str, names: list[str]
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(write(tmp_path, text))
+    for name in names:
+        assert name in str(caught.value)
+
+
+def test_wrong_variables_are_named() -> None:
+    with pytest.raises(
+        ConfigError, match=r"LTP_SWITCHER_DAEMON_STEPMS.*did you mean LTP_SWITCHER_DAEMON_STEP_MS"
+    ):
+        load(None, {"LTP_SWITCHER_DAEMON_STEPMS": "10"})
+    with pytest.raises(ConfigError, match="LTP_SWITCHER_DAEMON_SEED: 'x'"):
+        load(None, {"LTP_SWITCHER_DAEMON_SEED": "x"})
+
+
+def test_a_file_that_was_named_must_exist(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="a file that can be read"):
+        load(tmp_path / "none.toml")
+
+
+def test_the_example_documents_every_key_with_its_default() -> None:
+    text = example()
+    uncommented = "\n".join(
+        line.removeprefix("#") if line.startswith("#") and not line.startswith("# ") else line
+        for line in text.splitlines()
+    )
+    values = tomllib.loads(uncommented)
+    expected = {
+        s: {k: list(v) if isinstance(v, tuple) else v for k, v in d.items()}
+        for s, d in as_dict(Config()).items()
+    }
+    assert values == expected
+    assert tomllib.loads(text) == {section: {} for section in expected}
+
+
+def test_the_packaged_file_is_the_example() -> None:
+    packaged = (REPOSITORY / "packaging" / "config.toml").read_text()
+    assert packaged == example(), "run: ltp-switcher config --example > packaging/config.toml"
+
+
+def test_every_default_keeps_its_own_rule() -> None:
+    for key in schema().values():
+        assert check(key, key.default) == key.default
+        if not isinstance(key.default, tuple):
+            assert check(key, parse_text(key, str(key.default))) == key.default
+
+
+def test_the_learning_section_is_the_agents_settings() -> None:
+    """Same keys, same defaults; the step is the daemon's."""
+    assert agent_config(LearningSection(), 10.0) == AgentConfig()
+    ours = {field.name for field in dataclasses.fields(LearningSection)} - {"preset"}
+    assert ours == {field.name for field in dataclasses.fields(AgentConfig)} - {"step_ms"}
+    assert agent_config(LearningSection(preset="paper"), 10.0) == AgentConfig.paper()
+
+
+def test_a_change_is_found_by_key() -> None:
+    new = load(None, {}, {"daemon.mode": "off", "pool.k": 3})
+    assert [key.path for key in changed(Config(), new)] == ["daemon.mode", "pool.k"]

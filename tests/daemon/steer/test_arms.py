@@ -1,0 +1,390 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The run time of the learned arms: records to intervals, intervals to decisions, decisions to controls."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.records import record
+
+from ltp_switcher.daemon.datapath import ArmInfo, protocol
+from ltp_switcher.daemon.settings.schema import LearnedSection
+from ltp_switcher.daemon.steer import arms as learned
+from ltp_switcher.daemon.steer.arms import LearnedArms, controls, with_policies
+from ltp_switcher.daemon.steer.monitor import Monitor
+from ltp_switcher.errors import ArtifactError
+from ltp_switcher.policies.runtime.arm import PARAMETERS, Law
+from ltp_switcher.policies.runtime.measurements import Interval
+from ltp_switcher.policies.simulator import Flows, Paths, Roster, SimulatedInterval, Simulator
+
+MS_NS = 1_000_000
+LTP, JURY, SPINE = (int(arm) for arm in (protocol.ArmId.LTP, protocol.ArmId.JURY, protocol.ArmId.SPINE))
+
+
+def simulator(interval_s: float) -> Simulator:
+    """Cubic and constant rates on a short and a long path, with losses, flows that start late, and stop."""
+    paths = Paths.uniform(2, rate_mbps=40, rtt_ms=40, loss=0.002)
+    flows = Flows(
+        start_s=np.array([[0.0, 0.0], [0.42, 0.3], [0.0, 0.66]]),
+        stop_s=np.array([[4.0, 4.0], [4.0, 2.0], [4.0, 4.0]]),
+        rtt_ms=np.array([[np.nan, 15.0], [90.0, np.nan], [np.nan, 130.0]]),
+        rate_mbps=np.array([[np.nan, np.nan], [np.nan, np.nan], [8.0, 30.0]]),
+    )
+    return Simulator(paths, flows, Roster(cubic=2, fixed=1), seed=3, interval_s=interval_s)
+
+
+class Kernel:
+    """What the kernel would tell of the simulator's flows: whole packets, counted since the start."""
+
+    def __init__(self, flows: int) -> None:
+        self._totals = np.zeros((3, flows))
+
+    def records(self, seen: SimulatedInterval) -> np.ndarray:
+        flat = {
+            name: getattr(seen, name).reshape(-1) for name in ("acked_pkts", "lost_pkts", "in_flight_pkts")
+        }
+        before = np.rint(self._totals)
+        self._totals[:2] += (flat["acked_pkts"], flat["lost_pkts"])
+        self._totals[2] = self._totals[:2].sum(axis=0) + flat["in_flight_pkts"]
+        acked, lost, sent = np.rint(self._totals)
+        rtt_us = np.rint(seen.rtt_s.reshape(-1) * 1e6)
+        made = np.zeros(acked.size, protocol.RECORD_DTYPE)
+        made["cookie"] = np.arange(acked.size) + 1
+        made["interval_ns"] = round(seen.length_s * 1e9)
+        made["total_delivered"], made["total_lost"] = acked, lost
+        made["in_flight"] = sent - acked - lost
+        made["rtt_samples"] = acked - before[0]
+        made["rtt_stat"]["sum"] = rtt_us * made["rtt_samples"]
+        made["srtt_us"] = rtt_us
+        made["min_rtt_us"] = np.minimum(seen.rtt_min_s.reshape(-1) * 1e6, 2**32 - 1)
+        made["snd_cwnd"] = np.minimum(seen.window_pkts, 2**31).reshape(-1)
+        made["mss"] = 1448
+        made["pacing_rate"] = 2**64 - 1
+        return made
+
+
+def put_echoes(records: np.ndarray, seen: SimulatedInterval) -> None:
+    """Into records, `RECORD_DTYPE`, shape (n,): what the kernel would say of the simulator's echoes."""
+    for slot, echo in enumerate((seen.previous_echo, seen.echo)):
+        known = echo.index.reshape(-1) >= 0
+        sending_pps, delivered_pps, rtt_s, loss = (
+            np.where(known, getattr(echo, name).reshape(-1), 0.0)
+            for name in ("sending_pps", "delivered_pps", "rtt_s", "loss")
+        )
+        told = records["echo"][:, slot]
+        told["number"] = np.where(known, echo.index.reshape(-1), 0)
+        told["delivered"] = np.rint((1.0 - loss) * 100_000) * known
+        told["lost"] = np.rint(loss * 100_000) * known
+        told["sending_us"] = np.rint(1e11 / np.maximum(sending_pps, 30.0)) * known
+        told["acking_us"] = np.rint(told["delivered"] * 1e6 / np.maximum(delivered_pps, 30.0)) * known
+        told["rtt_us_sum"] = np.rint(rtt_s * 1e6 * told["delivered"])
+        records["echo"][:, slot] = told
+
+
+def test_the_monitor_measures_what_the_simulator_does() -> None:
+    fine, coarse = simulator(0.010), simulator(0.030)
+    kernel, monitor = Kernel(6), Monitor(capacity=2)
+    monitor.grow(6)
+    slots = np.arange(6)
+    monitor.begin(slots, np.zeros(6, protocol.RECORD_DTYPE), 0)
+    compared = np.zeros(6)
+    for n in range(130):
+        seen = coarse.step()
+        wanted = seen.flat(3)
+        for step in range(3):
+            made = kernel.records(fine.step())
+            put_echoes(made, seen)
+            # No ACK, no record; what leaves before the first ACK is known only then, so it is told here.
+            told = (made["rtt_samples"] > 0) | (made["total_delivered"] == 0)
+            monitor.observe(slots[told], made[told], (3 * n + step + 1) * 10 * MS_NS)
+        sending, got = monitor.close((n + 1) * 30 * MS_NS)
+        assert got.length_s == pytest.approx(wanted.length_s)
+        heard = wanted.acked_pkts[sending] > 3.0
+        rows, at = np.flatnonzero(heard), sending[heard]
+        for name in ("sent_pkts", "acked_pkts", "lost_pkts", "in_flight_pkts"):
+            # A packet is whole here and a fluid there, at both ends of the interval.
+            assert getattr(got, name)[rows] == pytest.approx(getattr(wanted, name)[at], abs=2.01)
+        assert got.rtt_s[rows] == pytest.approx(wanted.rtt_s[at], rel=0.05)
+        assert got.rtt_min_s[rows] == pytest.approx(wanted.rtt_min_s[at], rel=0.05)
+        # The interval in which the flow came under the arm had begun before, and makes no echo.
+        same = (wanted.echo.index[at] >= 1) & (wanted.echo.sending_pps[at] > 30.0)
+        rows, at = rows[same], at[same]
+        compared[at] += 1
+        assert (got.echo.index[rows] == wanted.echo.index[at]).all()
+        for name in ("sending_pps", "delivered_pps", "rtt_s", "loss"):
+            wish = getattr(wanted.echo, name)[at]
+            assert getattr(got.echo, name)[rows] == pytest.approx(wish, rel=1e-3, abs=1e-5)
+        after = wanted.previous_echo.index[at] >= 1
+        assert got.previous_echo.rtt_s[rows[after]] == pytest.approx(
+            wanted.previous_echo.rtt_s[at[after]], rel=1e-3
+        )
+    assert (compared > 50).all()
+
+
+@given(
+    data=st.lists(
+        st.tuples(st.integers(0, 200), st.integers(0, 20), st.integers(0, 300), st.booleans()),
+        min_size=1,
+        max_size=40,
+    ),
+    before=st.integers(0, 10_000),
+)
+def test_counters_in_intervals_out(data: list[tuple[int, int, int, bool]], before: int) -> None:
+    """Whatever the steps, an interval's numbers are the counters' differences over it, and sums close."""
+    monitor = Monitor()
+    slot = np.array([7])
+    delivered, lost = before, before // 50
+    began = record(1, total_delivered=delivered, total_lost=lost, in_flight=10, srtt_us=20_000)
+    monitor.begin(slot, began, 0)
+    now_ns, acked, gone, sent, marks = 0, 0.0, 0.0, 0.0, (delivered, lost, delivered + lost + 10)
+    for more, missing, in_flight, silent in data:
+        now_ns += 10 * MS_NS
+        if not silent:
+            delivered, lost = delivered + more, lost + missing
+            made = record(
+                1,
+                total_delivered=delivered,
+                total_lost=lost,
+                in_flight=in_flight,
+                rtt_samples=more,
+                snd_cwnd=9,
+            )
+            made["rtt_stat"]["sum"] = 25_000 * more
+            monitor.observe(slot, made, now_ns)
+            marks = (delivered, lost, delivered + lost + in_flight)
+        sending, interval = monitor.close(now_ns)
+        if sending.size:
+            acked += interval.acked_pkts[0]
+            gone += interval.lost_pkts[0]
+            sent += interval.sent_pkts[0]
+            assert interval.rtt_s[0] == pytest.approx(25e-3 if acked else 20e-3)
+            assert interval.length_s == pytest.approx(0.010)
+    assert acked == marks[0] - before
+    assert gone == marks[1] - before // 50
+    assert sent <= marks[2] - before - before // 50 - 10 + 300
+
+
+def echoing(number: int) -> np.ndarray:
+    made = record(1, in_flight=60, rtt_samples=50)
+    told = made["echo"]
+    told["number"][0] = number - 1, number
+    told["delivered"], told["rtt_us_sum"] = 60, 60 * 25_000
+    told["sending_us"], told["acking_us"] = 30_000, 40_000
+    return made
+
+
+def test_echoes_of_another_time_are_not_the_arm_s() -> None:
+    """The flow's life before it came under the arm, and marks that an earlier daemon made."""
+    monitor = Monitor()
+    slot = np.array([0])
+    for n in range(3):
+        monitor.close(n * 30 * MS_NS)
+    monitor.begin(slot, echoing(2), 90 * MS_NS)
+    heard = []
+    for number in (2, 3, 70, 4, 5):
+        monitor.observe(slot, echoing(number), (monitor.interval + 1) * 30 * MS_NS)
+        _, interval = monitor.close((monitor.interval + 1) * 30 * MS_NS)
+        heard.append((interval.previous_echo.index[0], interval.echo.index[0]))
+    assert heard == [(-1, -1), (-1, -1), (-1, -1), (-1, 4), (4, 5)]
+    assert interval.echo.sending_pps[0] == pytest.approx(60 / 0.030)
+    assert interval.echo.delivered_pps[0] == pytest.approx(60 / 0.040)
+    assert interval.echo.rtt_s[0] == pytest.approx(0.025)
+    assert interval.echo.loss[0] == 0.0
+
+
+def test_a_flow_that_stopped_is_left_and_one_that_waits_is_not() -> None:
+    monitor = Monitor()
+    monitor.begin(np.array([0, 1]), np.concatenate([record(1, in_flight=0), record(2, in_flight=5)]), 0)
+    assert monitor.close(30 * MS_NS)[0].tolist() == [1]
+    assert monitor.slots.tolist() == [0, 1]
+    monitor.close(1500 * MS_NS)
+    assert monitor.slots.tolist() == [1]
+
+
+def test_controls_are_fixed_point_and_leave_out_what_is_not_to_change() -> None:
+    cookies = np.array([5, 6, 7], np.uint64)
+    made = controls(cookies, LTP, Law.WINDOW, np.array([[12.4], [np.nan], [np.inf]]))
+    assert made["cookie"].tolist() == [5, 7]
+    assert made["law"].tolist() == [protocol.ControlLaw.WINDOW] * 2
+    assert made["value"].tolist() == [[12, 0, 0, 0], [2**32 - 1, 0, 0, 0]]
+    assert controls(cookies, LTP, Law.WINDOW, np.ones((3, 1)), 2**32 + 9)["value"][:, 1].tolist() == [9] * 3
+    made = controls(cookies[:1], SPINE, Law.AIMD, np.array([[0.5, 0.25, 2.0, 1.0]]))
+    assert made["value"].tolist() == [[32768, 16384, 131072, 65536]]
+    assert (made["arm"][0], made["law"][0]) == (SPINE, protocol.ControlLaw.AIMD)
+    assert controls(cookies[:1], SPINE, Law.AIMD, np.array([[0.5, np.nan, 2.0, 1.0]])).size == 0
+
+
+@given(law=st.sampled_from(list(Law)), data=st.data())
+def test_a_control_tells_the_law_s_parameters_to_a_65536th(law: Law, data: st.DataObject) -> None:
+    row = data.draw(st.lists(st.floats(0, 1000), min_size=PARAMETERS[law], max_size=PARAMETERS[law]))
+    (made,) = controls(np.array([1], np.uint64), SPINE, law, np.array([row]))["value"].astype(np.float64)
+    scale = 1.0 if law is Law.WINDOW else 65536.0
+    assert made[: len(row)] / scale == pytest.approx(row, abs=0.51 / scale)
+    assert not made[len(row) :].any()
+
+
+class Doubling:
+    """An arm that doubles every window, and remembers what it was asked."""
+
+    def __init__(self, interval_s: float = 0.030) -> None:
+        self.law = Law.WINDOW
+        self.interval_s = interval_s
+        self.capacity = 0
+        self.begun: list[tuple[list[int], list[float]]] = []
+        self.batches: list[list[int]] = []
+
+    def resize(self, slots: int) -> None:
+        self.capacity = slots
+
+    def begin(self, slots: np.ndarray, window_pkts: np.ndarray) -> None:
+        assert slots.max() < self.capacity
+        self.begun.append((slots.tolist(), window_pkts.tolist()))
+
+    def decide(self, slots: np.ndarray, interval: Interval) -> np.ndarray:
+        assert interval.window_pkts.shape == slots.shape
+        self.batches.append(slots.tolist())
+        return 2.0 * interval.window_pkts[:, None]
+
+
+def test_each_arm_decides_for_all_its_flows_in_one_batch_at_its_own_pace() -> None:
+    made = {"ltp": Doubling(), "jury": Doubling(0.060)}
+    arms = LearnedArms(0.010, made.__getitem__)
+    slots = np.array([3, 100, 5])
+    sent = []
+    for step in range(13):
+        records = np.concatenate(
+            [
+                record(30, arm=LTP, snd_cwnd=10, in_flight=4),
+                record(1000, arm=LTP, snd_cwnd=20, in_flight=4),
+                record(50, arm=JURY if step >= 6 else 1, snd_cwnd=30, in_flight=4),
+            ]
+        )
+        sent.append(arms.step(slots, records, step * 10 * MS_NS))
+    assert made["ltp"].begun == [([3, 100], [10.0, 20.0])]
+    assert made["jury"].begun == [([5], [30.0])]
+    assert made["ltp"].batches == [[3, 100]] * 4
+    assert [batch.size for batch in sent] == [0, 0, 0, 2, 0, 0, 2, 0, 0, 2, 0, 0, 3]
+    assert sorted(sent[12]["cookie"].tolist()) == [30, 50, 1000]
+    assert dict(zip(sent[12]["cookie"].tolist(), sent[12]["value"][:, 0].tolist(), strict=True)) == {
+        30: 20, 1000: 40, 50: 60,
+    }  # fmt: skip
+    assert arms.batches[LTP].count == 4
+    assert arms.batches[LTP].flows == 8
+
+
+@pytest.mark.parametrize("phase", [1, 2, 3])
+def test_a_flow_that_joins_others_is_judged_by_whole_intervals(phase: int) -> None:
+    """Part of an interval over the length of a whole would be a rate of a third, or of nothing."""
+    seen: list[dict[int, float]] = []
+
+    class Watching(Doubling):
+        def decide(self, slots: np.ndarray, interval: Interval) -> np.ndarray:
+            seen.append(dict(zip(slots.tolist(), interval.delivered_pps.tolist(), strict=True)))
+            return super().decide(slots, interval)
+
+    policy = Watching()
+    arms = LearnedArms(0.010, lambda _: policy)
+    slots = np.array([0, 1])
+    for step in range(16):
+        made = [record(1, arm=LTP, in_flight=20, snd_cwnd=20, total_delivered=4 * step)]
+        joined = LTP if step >= 3 + phase else 1
+        made.append(record(2, arm=joined, in_flight=20, snd_cwnd=30 + step, total_delivered=500 + 4 * step))
+        arms.step(slots, np.concatenate(made), step * 10 * MS_NS)
+    assert [set(batch) for batch in seen] == [{0}, {0}, {0, 1}, {0, 1}, {0, 1}]
+    assert all(rate == pytest.approx(400.0) for batch in seen for rate in batch.values())
+    # It begins with the window that it has when its first interval does.
+    assert policy.begun[-1] == ([1], [36.0])
+
+
+def test_flows_that_switch_close_or_fall_silent() -> None:
+    policy = Doubling()
+    arms = LearnedArms(0.010, lambda _: policy)
+    slots = np.array([0, 1])
+
+    def step(at_ms: int, first_arm: int, *, present: int = 2) -> np.ndarray:
+        records = np.concatenate([record(1, arm=first_arm, in_flight=3), record(2, arm=LTP, in_flight=3)])
+        return arms.step(slots[2 - present :], records[2 - present :], at_ms * MS_NS)
+
+    step(0, LTP)
+    step(30, LTP)
+    step(60, 1)
+    assert policy.batches == [[0, 1], [1]]
+    # Nothing was heard in this step, but data is in flight: the policy decides on.
+    assert arms.step(slots[:0], record(1)[:0], 90 * MS_NS).size == 1
+    # Back under the arm, a flow begins anew, and with the interval after it; after a pause all do.
+    step(120, LTP)
+    step(1500, LTP)
+    assert [begun for begun, _ in policy.begun] == [[0, 1], [0], [0], [0, 1]]
+    arms.close(np.array([1]))
+    step(1530, LTP, present=0)
+    assert policy.batches[-1] == [0]
+
+
+def test_an_arm_that_cannot_be_loaded_is_left_to_the_kernel(caplog: pytest.LogCaptureFixture) -> None:
+    def load(name: str) -> Doubling:
+        raise ArtifactError(f"{name}.npz is corrupt")
+
+    arms = LearnedArms(0.010, load)
+    for step in range(5):
+        assert arms.step(np.array([0]), record(1, arm=JURY, in_flight=3), step * 30 * MS_NS).size == 0
+    assert arms.failed == {JURY: "jury.npz is corrupt"}
+    assert caplog.text.count("jury.npz is corrupt") == 1
+    with pytest.raises(ArtifactError):
+        arms.load([1, JURY])
+
+
+def test_without_weights_an_arm_is_not_available(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
+    monkeypatch.setattr(learned.policies, "__path__", [str(tmp_path)])
+    cubic = ArmInfo(1, "cubic", protocol.ArmState.AVAILABLE, protocol.ArmKind.KERNEL, "")
+    jury = ArmInfo(JURY, "jury", protocol.ArmState.AVAILABLE, protocol.ArmKind.LEARNED, "")
+    old = dataclasses.replace(jury, state=protocol.ArmState.UNAVAILABLE, reason="not in this kernel")
+    found = with_policies([cubic, jury, old], LearnedSection())
+    assert found[0] is cubic
+    assert not found[1].available
+    assert found[1].reason == "no trained weights (jury.npz): `make train-jury`"
+    assert found[2] is old
+
+
+def test_the_step_may_be_as_long_as_the_fastest_arm_allows() -> None:
+    made = {"ltp": Doubling(0.030), "spine": Doubling(0.300), "jury": Doubling(0.020)}
+    arms = LearnedArms(0.010, made.__getitem__)
+    assert arms.needed_step_s == float("inf")
+    arms.load([SPINE])
+    assert arms.needed_step_s == pytest.approx(0.300)
+    arms.load([1, LTP])
+    assert arms.needed_step_s == pytest.approx(0.030)
+    arms.load([JURY])
+    assert arms.needed_step_s == pytest.approx(0.020)
+
+
+def test_a_flow_that_stopped_begins_anew_when_it_comes_back() -> None:
+    policy = Doubling()
+    arms = LearnedArms(0.010, lambda _: policy)
+    slots, nothing = np.array([0]), np.zeros(0, np.int64)
+    moving, idle = record(1, arm=LTP, in_flight=3), record(1, arm=LTP, in_flight=0)
+    for at_ms in range(0, 200, 10):
+        arms.step(slots, moving if at_ms < 100 else idle, at_ms * MS_NS)
+    for at_ms in range(200, 2000, 100):
+        arms.step(nothing, moving[:0], at_ms * MS_NS)
+    decided = len(policy.batches)
+    for at_ms in range(2000, 2100, 10):
+        arms.step(slots, moving, at_ms * MS_NS)
+    assert [begun for begun, _ in policy.begun] == [[0], [0]]
+    assert len(policy.batches) > decided
+
+
+@pytest.mark.parametrize("step_ms", [1000, 2000])
+def test_long_steps_are_no_pauses(step_ms: int) -> None:
+    """Each such step began the flows anew, so that none was ever decided for."""
+    policy = Doubling()
+    arms = LearnedArms(step_ms / 1000, lambda _: policy)
+    slots, moving = np.array([0]), record(1, arm=LTP, in_flight=3)
+    for step in range(1, 5):
+        arms.step(slots, moving, step * (step_ms + 1) * MS_NS)
+    assert policy.batches == [[0]] * 3
+    arms.step(slots, moving, 9 * step_ms * MS_NS)
+    assert [begun for begun, _ in policy.begun] == [[0], [0]]

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the module's lab tests share: building the guest's programs and booting with them."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from ltp_switcher.eval.lab import BootResult, boot
+from ltp_switcher.eval.lab.kernels import kernel as lab_kernel
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+GUEST = REPOSITORY / "tests/support/kmod_guest"
+PROBE = REPOSITORY / "tests/kmod/probe_cc"
+KERNELS = ("6.1", "6.12")
+LEFT = ("report.json", "trace", "stress.json", "fuzz.json", "slab")
+PREPARE = "mkdir -p /var && ln -sfn /run /var/run && export PATH PYTHONPATH=/opt/tests\n"
+
+LINK = """
+ip netns add sink
+ip link add va type veth peer name vb netns sink
+ip address add 10.2.0.1/24 dev va && ip link set va up
+ip -n sink address add 10.2.0.2/24 dev vb && ip -n sink link set vb up
+ethtool -K va tso off gso off gro off >/dev/null
+ip netns exec sink ethtool -K vb tso off gso off gro off >/dev/null
+tc qdisc add dev va root netem rate 20mbit delay 5ms limit 300 loss 0.3%
+"""
+"""To `sink`, for the C programs: a bottleneck that also loses packets, so that arms meet losses."""
+
+
+def program(name: str, folder: Path) -> Path:
+    """Build one of the guest's C programs."""
+    built = folder / name
+    include = REPOSITORY / "kmod-mutant/include/uapi"
+    flags = ("-O2", "-static", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-Wno-sign-compare")
+    sources = sorted(str(path) for path in GUEST.glob(f"{name}*.c"))
+    subprocess.run(["gcc", *flags, f"-I{include}", "-o", str(built), *sources], check=True)
+    return built
+
+
+def probe_module(series: str, folder: Path) -> Path:
+    """Build the congestion control that checks its own private bytes."""
+    release = lab_kernel(series).release
+    build = folder / f"probe-{release}"
+    build.mkdir()
+    for source in ("tcp_probecc.c", "Kbuild"):
+        (build / source).write_bytes((PROBE / source).read_bytes())
+    headers = f"/lib/modules/{release}/build"
+    subprocess.run(["make", "-s", "-C", headers, f"M={build}", "W=1", "modules"], check=True)
+    return build / "tcp_probecc.ko"
+
+
+def guest_files() -> dict[str, Path | bytes]:
+    """The guest's Python package, as an overlay."""
+    return {f"opt/tests/kmod_guest/{path.name}": path for path in GUEST.glob("*.py")}
+
+
+def run(series: str, script: str, overlay: Mapping[str, Path | bytes], *, python: bool) -> BootResult:
+    """Boot the kernel and run a script; the files that its checks leave come back."""
+    return boot(
+        kernel=series,
+        script=PREPARE + script,
+        overlay=dict(overlay),
+        collect=[f"/tmp/{name}" for name in LEFT],  # noqa: S108
+        python=python,
+        modules=("veth", "sch_netem"),
+    )
+
+
+def run_selected(
+    request: pytest.FixtureRequest, names: Sequence[str], boot_one: Callable[..., BootResult]
+) -> dict[tuple[str, ...], BootResult]:
+    """Boot once for each combination of the parameters `names` that a selected test of the module has.
+
+    Two guests at a time: each takes one core.
+    """
+    tests = [item for item in request.session.items if item.path == request.path]
+    wanted = dict.fromkeys(
+        tuple(str(item.callspec.params[name]) for name in names)
+        for item in tests
+        if isinstance(item, pytest.Function)
+    )
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        return dict(zip(wanted, pool.map(lambda values: boot_one(*values), wanted), strict=True))
