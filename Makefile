@@ -15,7 +15,7 @@ export LTP_CACHE ?= $(CURDIR)/.cache
 
 .PHONY: help demo test test-fast test-slow kmod lint format clean install uninstall venv \
         lock generate venv-train train-encoder collect-dataset train-ltp train-jury train-spine train-owl compare-ltp \
-        bench bench-kmod bench-daemon bench-lab bench-simulator validate-simulator claims
+        bench bench-kmod bench-daemon bench-lab bench-simulator validate-simulator traces claims
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -102,11 +102,14 @@ train-owl: $(STAMPS)/train ## Train Owl, and Owl-Loss
 bench-simulator: venv ## Flow-steps a second of the simulator that the policies train in
 	@$(BIN)/python -m ltp_switcher.policies.simulator.bench
 
-validate-simulator: venv ## The simulator beside the lab: cubic and constant rates on the same scenarios
+traces: venv ## Recorded cellular traces into .cache/traces (GPL-3, from Debian; LTP_TRACES names another folder)
+	@$(BIN)/ltp-eval traces
+
+validate-simulator: traces ## The simulator beside the lab: cubic and constant rates on the same scenarios
 	@PATH=$(CURDIR)/$(BIN):$$PATH; $(BIN)/python -m ltp_switcher.policies.simulator.validate --commands | sh
 	@$(BIN)/python -m ltp_switcher.policies.simulator.validate
 
-claims: venv kmod ## What the learned arms' papers claim, on the lab's kernel, beside its targets
+claims: kmod traces ## What the learned arms' papers claim, on the lab's kernel, beside its targets
 	@$(BIN)/ltp-eval claims
 
 bench: bench-daemon bench-kmod bench-lab ## All benchmarks; they print, they do not judge

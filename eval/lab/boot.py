@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from ltp_switcher.cache import REPOSITORY
 from ltp_switcher.eval.lab import cpio, kernels, qemu
 from ltp_switcher.eval.lab.layers import MERGED, base_layer, mutant_module
 from ltp_switcher.eval.lab.python import python_layers
-from ltp_switcher.eval.run.cache import REPOSITORY
 
 # What the kernel says when something is wrong with it, whatever the log level.
 _KERNEL_TROUBLE: Final = re.compile(

@@ -13,8 +13,8 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from ltp_switcher.cache import cache_dir
 from ltp_switcher.errors import LabError
-from ltp_switcher.eval.run.cache import cache_dir
 
 
 def lab_cache() -> Path:

@@ -16,11 +16,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from ltp_switcher.cache import REPOSITORY
 from ltp_switcher.errors import LabError
 from ltp_switcher.eval.lab import cpio
 from ltp_switcher.eval.lab.layers import layer, package_entries
 from ltp_switcher.eval.lab.packages import candidates, run, say
-from ltp_switcher.eval.run.cache import REPOSITORY
 
 PACKAGES: Final = (
     "python3.11-minimal", "libpython3.11-minimal", "libpython3.11-stdlib", "libexpat1", "libffi8",

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from ltp_switcher.cache import REPOSITORY
 from ltp_switcher.errors import LabError
 from ltp_switcher.eval.lab import kernels, qemu
 from ltp_switcher.eval.lab.boot import BootResult, boot
@@ -32,7 +33,6 @@ from ltp_switcher.eval.lab.script import (
     script,
 )
 from ltp_switcher.eval.run import metrics
-from ltp_switcher.eval.run.cache import REPOSITORY
 from ltp_switcher.eval.run.live import Sample
 from ltp_switcher.eval.run.scenario import PACKET_BYTES, Scenario
 from ltp_switcher.eval.run.series import BIN_S, COLUMNS

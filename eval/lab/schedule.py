@@ -38,7 +38,10 @@ def link_trace(scenario: Scenario) -> TraceArray | None:
     file = locate_trace(scenario.link.trace)
     if file is None:
         if scenario.link.trace != MODEL_TRACE:
-            say(f"lab: no trace folder, so an LTE-like model stands in for {scenario.link.trace}")
+            say(
+                f"lab: no recorded traces here, so an LTE-like model replaces {scenario.link.trace}; "
+                "`make traces` fetches them"
+            )
         return model_trace()
     return read_trace(file)
 

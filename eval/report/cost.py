@@ -15,7 +15,7 @@ from rich.table import Table
 
 from ltp_switcher.errors import ArtifactError
 from ltp_switcher.eval.run.batch import run_batch
-from ltp_switcher.eval.run.cache import SCENARIOS
+from ltp_switcher.eval.run.bundled import SCENARIOS
 from ltp_switcher.eval.run.results import Job, RunResult
 from ltp_switcher.eval.run.scenario import load_scenario
 from ltp_switcher.eval.run.schemes import PINNED_PREFIX

@@ -19,7 +19,7 @@ import ltp_switcher
 from ltp_switcher.artifacts import revision
 from ltp_switcher.eval.report.tables import schemes_table
 from ltp_switcher.eval.run.batch import run_batch
-from ltp_switcher.eval.run.cache import SCENARIOS
+from ltp_switcher.eval.run.bundled import SCENARIOS
 from ltp_switcher.eval.run.results import Job, RunResult
 from ltp_switcher.eval.run.scenario import load_scenario
 from ltp_switcher.eval.run.schemes import KERNEL_ARMS

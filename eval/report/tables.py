@@ -7,6 +7,7 @@ import csv
 import io
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 from rich.markup import escape
@@ -15,6 +16,7 @@ from rich.table import Table
 from ltp_switcher.eval.report.compare import Cell, Spread
 from ltp_switcher.eval.run.scenario import Scenario
 from ltp_switcher.eval.run.summary import FlowSummary, Summary
+from ltp_switcher.eval.run.trace_files import RecordedTrace
 
 _MEASURES: Final = ("goodput\nMbit/s", "mean RTT\nms", "p95 RTT\nms", "loss\n%", "reward\nEq. 1")
 
@@ -125,6 +127,17 @@ def scenarios_table(scenarios: Mapping[str, Scenario]) -> Table:
             f"{link.buffer_pkts} pkt" if link.buffer_pkts is not None else f"{link.buffer_bdp:g} BDP",
             f"{100 * link.loss:g} %", str(len(link.steps)), str(len(scenario.flows)),
         )  # fmt: skip
+    return table
+
+
+def traces_table(folder: Path, traces: Sequence[RecordedTrace]) -> Table:
+    """The recorded traces of a folder: length and mean rate."""
+    table = Table(title=escape(str(folder)), title_justify="left", box=None, pad_edge=False)
+    table.add_column("trace", no_wrap=True)
+    for name in ("seconds", "Mbit/s"):
+        table.add_column(name, justify="right")
+    for trace in traces:
+        table.add_row(escape(trace.name), f"{trace.duration_s:.0f}", f"{trace.mean_mbps:.1f}")
     return table
 
 

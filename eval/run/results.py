@@ -17,9 +17,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from ltp_switcher.cache import cache_dir
 from ltp_switcher.errors import ArtifactError
 from ltp_switcher.eval.lab.run import RunFiles, run_fingerprint, run_scenario
-from ltp_switcher.eval.run.cache import cache_dir
 from ltp_switcher.eval.run.live import Sample
 from ltp_switcher.eval.run.scenario import Scenario
 from ltp_switcher.eval.run.series import FlowSeries, read_series

@@ -4,18 +4,35 @@
 from __future__ import annotations
 
 import difflib
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Final
 
 from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.run.scenario import MODEL_TRACE, is_path
-from ltp_switcher.policies.simulator.delivery_traces import traces_folder
+from ltp_switcher.policies.simulator.delivery_traces import mean_rate_mbps, read_trace, traces_folder
+
+_SUFFIXES: Final = (".up", ".down")
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedTrace:
+    """A trace of the folder: how long it is before it repeats, and its mean rate."""
+
+    name: str
+    duration_s: float
+    mean_mbps: float
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain values for JSON."""
+        return asdict(self)
 
 
 def locate_trace(trace: str) -> Path | None:
-    """Return the file of a trace, or `None` where the seeded LTE-like model stands in for it.
+    """Return the file of a trace, or `None` where the seeded LTE-like model replaces it.
 
-    A path must exist. A name is looked up in the trace folder; where there is no such folder at
-    all, the model stands in, and who runs the scenario says so.
+    A path must exist. A name is looked up in the trace folder. Where there is no such folder, the
+    model replaces the trace; whoever runs the scenario says so.
 
     Raises:
         ConfigError: there is no such file, or no such name in the trace folder.
@@ -30,9 +47,23 @@ def locate_trace(trace: str) -> Path | None:
         raise ConfigError("link.trace", trace, "the path of a file that exists")
     if not folder.is_dir():
         return None
-    names = sorted(path.name for path in folder.iterdir() if path.suffix in (".up", ".down"))
+    names = [path.name for path in _files(folder)]
     close = difflib.get_close_matches(trace, names, n=1)
     hint = f" (did you mean {close[0]}?)" if close else ""
     raise ConfigError(
         "link.trace", trace, f"{', '.join(names) or 'a file'} in {folder}, or {MODEL_TRACE}{hint}"
     )
+
+
+def list_traces(folder: Path) -> list[RecordedTrace]:
+    """Read every trace of a folder, in order of their names.
+
+    Raises:
+        ConfigError: a file is no trace.
+    """
+    traces = [(path.name, read_trace(path)) for path in _files(folder)]
+    return [RecordedTrace(name, float(trace[-1]) / 1e3, mean_rate_mbps(trace)) for name, trace in traces]
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.suffix in _SUFFIXES)

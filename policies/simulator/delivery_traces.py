@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Delivery-opportunity traces: mahimahi's files, and a model that stands in where there are none."""
+"""Delivery-opportunity traces: mahimahi's files, and a model for where there are none."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ltp_switcher.cache import cache_dir
 from ltp_switcher.errors import ConfigError
 from ltp_switcher.policies.simulator.paths import PACKET_BYTES
 
@@ -25,7 +26,6 @@ _MODEL_MEMORY_MS: Final = 2_000.0
 _MODEL_OUTAGE_PER_STEP: Final = 0.0008
 _MODEL_OUTAGE_STEPS: Final = 12.0
 _OPPORTUNITIES_MAX: Final = 1 << 23
-_BESIDE_THE_REPOSITORY: Final = Path(__file__).resolve().parents[3] / "shared" / "traces"
 
 
 def read_trace(path: Path) -> TraceArray:
@@ -85,8 +85,8 @@ def mean_rate_mbps(trace: TraceArray) -> float:
 
 
 def traces_folder() -> Path:
-    """Where traces are looked for: `LTP_TRACES`, or beside the repository."""
-    return Path(os.environ.get("LTP_TRACES") or _BESIDE_THE_REPOSITORY)
+    """Folder of recorded traces: `$LTP_TRACES`, else the one in the cache that `make traces` fills."""
+    return Path(os.environ.get("LTP_TRACES") or cache_dir() / "traces")
 
 
 def section(trace: TraceArray, begin_ms: int, end_ms: int) -> TraceArray:

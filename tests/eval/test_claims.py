@@ -16,7 +16,7 @@ from matplotlib import image
 from rich.console import Console
 
 from ltp_switcher.errors import ConfigError
-from ltp_switcher.eval import cli
+from ltp_switcher.eval.cli import main as cli
 from ltp_switcher.eval.report.claims import measures, runner
 from ltp_switcher.eval.report.claims.catalogue import CLAIMS, find_claims
 from ltp_switcher.eval.report.claims.claim import Claim, Figure, Results, Target

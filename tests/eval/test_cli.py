@@ -13,9 +13,9 @@ import pytest
 from support.raw_results import raw_files
 
 from ltp_switcher.errors import LabError
-from ltp_switcher.eval import cli
+from ltp_switcher.eval.cli import main as cli
 from ltp_switcher.eval.run import results
-from ltp_switcher.eval.run.cache import SCENARIOS
+from ltp_switcher.eval.run.bundled import SCENARIOS
 from ltp_switcher.eval.run.live import Sample
 from ltp_switcher.eval.run.scenario import Scenario
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ltp_switcher.eval import cli
+from ltp_switcher.eval.cli import main as cli
 from ltp_switcher.eval.run.schemes import KERNEL_ARMS
 from ltp_switcher.eval.run.series import read_series
 

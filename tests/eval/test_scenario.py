@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ltp_switcher.errors import ConfigError
-from ltp_switcher.eval.run.cache import SCENARIOS
+from ltp_switcher.eval.run.bundled import SCENARIOS
 from ltp_switcher.eval.run.scenario import LinkState, Scenario, load_scenario, parse_scenario
 
 TEXT = """

@@ -10,7 +10,7 @@ import pytest
 
 from ltp_switcher.daemon.settings import load as config_load
 from ltp_switcher.errors import ConfigError
-from ltp_switcher.eval.cli import find_scenario
+from ltp_switcher.eval.run.bundled import find_scenario
 from ltp_switcher.eval.run.daemon_settings import parse_assignments, to_config
 from ltp_switcher.eval.run.scenario import parse_scenario
 

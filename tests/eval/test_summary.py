@@ -13,7 +13,7 @@ from support.raw_results import raw_files
 
 from ltp_switcher.errors import ArtifactError
 from ltp_switcher.eval.report.compare import fold, harm
-from ltp_switcher.eval.run.cache import SCENARIOS
+from ltp_switcher.eval.run.bundled import SCENARIOS
 from ltp_switcher.eval.run.results import Job, RunResult
 from ltp_switcher.eval.run.scenario import Scenario, load_scenario, parse_scenario
 from ltp_switcher.eval.run.series import read_series

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ltp_switcher.cache import REPOSITORY
 from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.lab.schedule import capacity_mbps, encode, queue_packets
-from ltp_switcher.eval.run.cache import REPOSITORY
 from ltp_switcher.eval.run.scenario import Flow, Link, LinkStep, Scenario
 from ltp_switcher.policies.simulator.delivery_traces import (
     TraceArray,

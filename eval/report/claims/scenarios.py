@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ltp_switcher.eval.report.claims.claim import Paths
-from ltp_switcher.eval.run.cache import SCENARIOS
+from ltp_switcher.eval.run.bundled import SCENARIOS
 from ltp_switcher.eval.run.scenario import Scenario, load_scenario
 
 

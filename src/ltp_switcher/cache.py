@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the evaluation looks for files and keeps what it has computed."""
+"""The cache: everything that is fetched or computed and can be had again."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import os
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-SCENARIOS = Path(__file__).resolve().parents[1] / "scenarios"
 
 
 def cache_dir() -> Path:
-    """Folder of everything that can be computed again: `$LTP_CACHE`, else `.cache` in the repository."""
+    """Folder of the cache: `$LTP_CACHE`, else `.cache` in the checkout."""
     return Path(os.environ.get("LTP_CACHE") or REPOSITORY / ".cache")

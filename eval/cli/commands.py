@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands: what each runs, what it writes, and what it prints."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from pathlib import Path
+
+from rich.console import Console
+
+from ltp_switcher.errors import ConfigError
+from ltp_switcher.eval.cli.output import json_text, need_figures, show
+from ltp_switcher.eval.lab.recorded_traces import fetch_traces
+from ltp_switcher.eval.report import cost as costs
+from ltp_switcher.eval.report import demo, tables
+from ltp_switcher.eval.report import team_agreement as agreement
+from ltp_switcher.eval.report.claims.catalogue import CLAIMS
+from ltp_switcher.eval.report.compare import compare as run_and_compare
+from ltp_switcher.eval.run.batch import run_batch
+from ltp_switcher.eval.run.bundled import bundled_scenarios, find_scenario
+from ltp_switcher.eval.run.daemon_settings import parse_assignments
+from ltp_switcher.eval.run.results import KERNELS, Job
+from ltp_switcher.eval.run.scenario import Scenario
+from ltp_switcher.eval.run.schemes import AVAILABLE, KERNEL_ARMS, NAMES, check_scheme
+from ltp_switcher.eval.run.trace_files import list_traces
+
+
+def run(options: argparse.Namespace, console: Console, progress: Console) -> None:
+    """`ltp-eval run`: one scenario; writes the run's files and `timeline.png`."""
+    scenario = find_scenario(options.scenario)
+    if options.every_flow and options.scheme is None:
+        raise ConfigError("--every-flow", True, "with --scheme, which names the scheme of all flows")
+    if options.scheme is not None:
+        scenario = scenario.with_scheme(options.scheme, every_flow=options.every_flow)
+    scenario = scenario.with_settings(parse_assignments(options.settings))
+    figures = need_figures()
+    options.out.mkdir(parents=True, exist_ok=True)
+    job = Job(scenario, options.seed, options.kernel)
+    (outcome,) = run_batch([job], progress, use_cache=options.cache)
+    outcome.export(options.out)
+    figures.draw_timeline(options.out / "timeline.png", scenario, outcome.series())
+    if options.json:
+        console.out(outcome.summary.to_json(), end="", highlight=False)
+    else:
+        console.print(tables.summary_table(outcome.summary))
+
+
+def compare(options: argparse.Namespace, console: Console, progress: Console) -> None:
+    """`ltp-eval compare`: schemes x scenarios x seeds; writes JSON, CSV and two pictures."""
+    settings = parse_assignments(options.settings)
+    scenarios = _unlike(find_scenario(name).with_settings(settings) for name in options.scenario)
+    schemes = [check_scheme("--schemes", name) for name in options.schemes]
+    figures = need_figures()
+    out: Path = options.out
+    out.mkdir(parents=True, exist_ok=True)
+    jobs = [
+        Job(scenario.with_scheme(scheme, every_flow=options.every_flow), seed, options.kernel)
+        for scenario in scenarios
+        for scheme in schemes
+        for seed in options.seeds
+    ]
+    summaries, cells = run_and_compare(jobs, progress, use_cache=options.cache, parallel=options.jobs)
+    text = json_text([cell.to_dict() for cell in cells])
+    (out / "compare.json").write_text(text)
+    (out / "compare.csv").write_text(tables.summaries_csv(summaries))
+    figures.draw_throughput_delay(out / "throughput-delay.png", cells)
+    figures.draw_rewards(out / "reward.png", cells)
+    if options.json:
+        console.out(text, end="", highlight=False)
+        return
+    console.print(tables.cells_table(cells))
+    console.print(f"\n{out}: compare.json, compare.csv, throughput-delay.png, reward.png", highlight=False)
+
+
+def _unlike(scenarios: Iterable[Scenario]) -> list[Scenario]:
+    """Each scenario once.
+
+    Raises:
+        ConfigError: two different scenarios have the same name; results are told apart by it.
+    """
+    found: dict[str, Scenario] = {}
+    for scenario in scenarios:
+        if found.setdefault(scenario.name, scenario) != scenario:
+            raise ConfigError("scenario", scenario.name, "scenarios whose `name` differs")
+    return list(found.values())
+
+
+def demonstrate(options: argparse.Namespace, console: Console, progress: Console) -> None:
+    """`ltp-eval demo`: the switcher beside single protocols; writes `demo.png` and `report.json`."""
+    need_figures()
+    outcomes = demo.run_demo(
+        options.out, progress, seed=options.seed, kernel=options.kernel, all_arms=options.all_arms
+    )
+    if options.json:
+        console.out((options.out / "report.json").read_text(), end="", highlight=False)
+    else:
+        demo.print_demo(outcomes, console, options.out)
+
+
+def cost(options: argparse.Namespace, console: Console, progress: Console) -> None:
+    """`ltp-eval cost`: what the module costs per acknowledged packet."""
+    measured = costs.measure_costs(progress, kernel=options.kernel, use_cache=options.cache)
+    show(options, console, [one.to_dict() for one in measured], lambda: costs.costs_table(measured))
+
+
+def speed(options: argparse.Namespace, console: Console, progress: Console) -> None:
+    """`ltp-eval speed`: virtual seconds per second of this machine's time."""
+    measured = costs.measure_speed(progress, kernel=options.kernel)
+    show(options, console, [one.to_dict() for one in measured], lambda: costs.speed_table(measured))
+
+
+def teams(options: argparse.Namespace, console: Console, progress: Console) -> None:
+    """`ltp-eval teams`: one team selection for each seed, and what the teams share."""
+    scenario = find_scenario(options.scenario).with_settings(parse_assignments(options.settings))
+    if len(options.seeds) < 2:
+        raise ConfigError("--seeds", options.seeds, "two or more: teams are compared with each other")
+    found = agreement.measure_agreement(
+        scenario, options.seeds, len(KERNEL_ARMS), progress, kernel=options.kernel
+    )
+    show(options, console, found.to_dict(), lambda: agreement.agreement_table(found))
+
+
+def traces(options: argparse.Namespace, console: Console, _: Console) -> None:
+    """`ltp-eval traces`: fetch the recorded cellular traces where they are missing, and list them."""
+    folder = fetch_traces()
+    found = list_traces(folder)
+    show(
+        options, console, {"folder": str(folder), "traces": [trace.to_dict() for trace in found]},
+        lambda: tables.traces_table(folder, found),
+    )  # fmt: skip
+
+
+def list_names(options: argparse.Namespace, console: Console, _: Console) -> None:
+    """`ltp-eval list`: scenarios, schemes, claims and kernels."""
+    scenarios = bundled_scenarios()
+    claims = [claim.name for claim in CLAIMS]
+    names = {
+        "scenarios": list(scenarios),
+        "schemes": list(AVAILABLE),
+        "claims": claims,
+        "kernels": list(KERNELS),
+    }
+    show(options, console, names, lambda: tables.scenarios_table(scenarios))
+    if not options.json:
+        console.print(
+            f"\nschemes: {NAMES}\nclaims: {', '.join(claims)}\nkernels: {', '.join(KERNELS)}",
+            highlight=False,
+        )

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ltp-eval`: run scenarios in the lab and compare schemes. Results go to stdout, progress to stderr.
+
+Exit status: 0 done; 1 something failed; 2 the command line is wrong; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from rich.console import Console
+
+import ltp_switcher
+from ltp_switcher.commands import whole
+from ltp_switcher.errors import LtpSwitcherError
+from ltp_switcher.eval.cli import claims, commands
+from ltp_switcher.eval.report import demo
+from ltp_switcher.eval.run.batch import default_parallel
+from ltp_switcher.eval.run.results import KERNELS
+
+EXIT_ERROR: Final = 1
+EXIT_INTERRUPTED: Final = 130
+SEEDS_MAX: Final = 1000
+_seed: Final = whole(0, 2**31 - 1)
+
+Command = Callable[[argparse.Namespace, Console, Console], None]
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; return its exit status."""
+    options = parser().parse_args(argv)
+    command: Command = options.command
+    try:
+        command(options, Console(), Console(stderr=True))
+    except LtpSwitcherError as error:
+        print(f"ltp-eval: {error}", file=sys.stderr)
+        return EXIT_ERROR
+    except OSError as error:
+        print(f"ltp-eval: {error.filename or 'system'}: {error.strerror or error}", file=sys.stderr)
+        return EXIT_ERROR
+    except KeyboardInterrupt:
+        print("ltp-eval: interrupted; finished runs are kept", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """Make the parser of all commands."""
+    made = argparse.ArgumentParser(
+        prog="ltp-eval", description="Run scenarios in the lab, and compare schemes."
+    )
+    made.add_argument("--version", action="version", version=ltp_switcher.__version__)
+    add = made.add_subparsers(required=True, metavar="COMMAND")
+    _add_runs(add)
+    _add_claims(add)
+    cost = _command(
+        add, "cost", commands.cost, "count the guest's instructions per acknowledged packet", kernel=True
+    )
+    _cache_option(cost)
+    _command(add, "speed", commands.speed, "measure how fast the lab runs on this machine", kernel=True)
+    _command(add, "traces", commands.traces, "fetch the recorded cellular traces, and list them")
+    _command(add, "list", commands.list_names, "list scenarios, schemes, claims and kernels")
+    return made
+
+
+def _add_runs(add: Commands) -> None:
+    run = _command(
+        add, "run", commands.run, "run one scenario, and write its results and a picture", kernel=True
+    )
+    run.add_argument("scenario", metavar="SCENARIO", help="a TOML file, or the name of a bundled scenario")
+    run.add_argument("--scheme", help="replace the scheme of the first flow")
+    run.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the results")
+    run.add_argument("--seed", type=_seed, default=1, metavar="N", help="default: 1")
+    _run_options(run)
+
+    compare = _command(
+        add, "compare", commands.compare, "run schemes x scenarios x seeds, and compare them", kernel=True
+    )
+    compare.add_argument(
+        "scenario", nargs="+", metavar="SCENARIO", help="TOML files, or names of bundled scenarios"
+    )
+    compare.add_argument(
+        "--schemes", type=_schemes, default=list(demo.SCHEMES), metavar="A,B,...|all",
+        help=f"default: {','.join(demo.SCHEMES)}",
+    )  # fmt: skip
+    compare.add_argument("--seeds", type=_seeds, default=[1], metavar="N|N-M|N,M,...", help="default: 1")
+    _jobs_option(compare)
+    _out_option(compare, "out/compare")
+    _run_options(compare)
+
+    show = _command(
+        add, "demo", commands.demonstrate,
+        "run the switcher on a changing path, and cubic, bbr and vegas on the same path", kernel=True,
+    )  # fmt: skip
+    show.add_argument("--all-arms", action="store_true", help="add all 11 arms and random choice")
+    show.add_argument("--seed", type=_seed, default=1, metavar="N", help="default: 1")
+    _out_option(show, "out/demo")
+
+    teams = _command(
+        add, "teams", commands.teams, "test whether team selection finds the same team again", kernel=True
+    )
+    teams.add_argument("scenario", metavar="SCENARIO", help="a TOML file, or the name of a bundled scenario")
+    teams.add_argument(
+        "--seeds", type=_seeds, default=[1, 2, 3, 4], metavar="N-M|N,M,...", help="default: 1-4"
+    )
+    _settings_option(teams)
+
+
+def _add_claims(add: Commands) -> None:
+    judge = _command(
+        add, "claims", claims.judge, "test what the papers of the learned arms claim", kernel=True
+    )
+    judge.add_argument("claim", nargs="*", metavar="CLAIM", help="default: all claims")
+    judge.add_argument(
+        "--schemes", type=_listed, default=[], metavar="A,B,...", help="only what is claimed of these schemes"
+    )
+    judge.add_argument("--quick", action="store_true", help="fewer and shorter runs, with one seed")
+    judge.add_argument(
+        "--no-baselines", dest="baselines", action="store_false", help="do not run cubic, bbr and vegas too"
+    )
+    _jobs_option(judge)
+    _out_option(judge, "out/claims")
+    _cache_option(judge)
+
+
+def _command(
+    add: Commands, name: str, function: Command, text: str, *, kernel: bool = False
+) -> argparse.ArgumentParser:
+    made = add.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+    made.set_defaults(command=function)
+    made.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    if kernel:
+        made.add_argument("--kernel", choices=KERNELS, default=KERNELS[0], help=f"default: {KERNELS[0]}")
+    return made
+
+
+def _run_options(made: argparse.ArgumentParser) -> None:
+    made.add_argument(
+        "--every-flow", action="store_true", help="replace the scheme of every flow, not of the first only"
+    )
+    _settings_option(made)
+    _cache_option(made)
+
+
+def _settings_option(made: argparse.ArgumentParser) -> None:
+    made.add_argument(
+        "--set",
+        dest="settings",
+        action="append",
+        default=[],
+        metavar="SECTION.KEY=VALUE",
+        help="a setting of the daemon, for schemes that run one; may be repeated",
+    )
+
+
+def _cache_option(made: argparse.ArgumentParser) -> None:
+    made.add_argument("--no-cache", dest="cache", action="store_false", help="run again what is in the cache")
+
+
+def _jobs_option(made: argparse.ArgumentParser) -> None:
+    made.add_argument(
+        "--jobs", type=whole(1, 64), default=default_parallel(), metavar="N",
+        help="labs to run side by side; default: one for each CPU",
+    )  # fmt: skip
+
+
+def _out_option(made: argparse.ArgumentParser, default: str) -> None:
+    made.add_argument("--out", type=Path, default=Path(default), metavar="DIR", help=f"default: {default}")
+
+
+def _schemes(text: str) -> list[str]:
+    return list(demo.ALL_SCHEMES) if text == "all" else _listed(text)
+
+
+def _listed(text: str) -> list[str]:
+    return list(dict.fromkeys(text.split(",")))
+
+
+def _seeds(text: str) -> list[int]:
+    """Parse `3`, `1-5` and `1,2,7-9`."""
+    seeds: list[int] = []
+    for part in text.split(","):
+        low, dash, high = part.partition("-")
+        block = range(_seed(low), _seed(high if dash else low) + 1)
+        if not block or len(seeds) + len(block) > SEEDS_MAX:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a list of 1 to {SEEDS_MAX} seeds")
+        seeds += block
+    return list(dict.fromkeys(seeds))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

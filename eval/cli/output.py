@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all commands print: a table for people, or JSON for programs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from types import ModuleType
+
+from rich.console import Console
+from rich.table import Table
+
+from ltp_switcher.errors import LtpSwitcherError
+from ltp_switcher.eval.run.summary import rounded
+
+
+def show(options: argparse.Namespace, console: Console, value: object, table: Callable[[], Table]) -> None:
+    """Print the value as JSON under `--json`, else the table."""
+    if options.json:
+        console.out(json_text(value), end="", highlight=False)
+    else:
+        console.print(table())
+
+
+def json_text(value: object) -> str:
+    """Return the value as JSON with few decimals, a line break at its end."""
+    return json.dumps(rounded(value), indent=2) + "\n"
+
+
+def need_figures() -> ModuleType:
+    """Import the pictures' module before hours of runs, not after them.
+
+    Raises:
+        LtpSwitcherError: matplotlib is not installed.
+    """
+    try:
+        from ltp_switcher.eval.report import figures
+    except ImportError as error:
+        raise LtpSwitcherError("the pictures need matplotlib: pip install 'ltp-switcher[eval]'") from error
+    return figures
