@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Check a page in Markdown: its sentences are plain, and the files and commands that it names exist."""
+
+from __future__ import annotations
+
+import argparse
+import posixpath
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import PurePosixPath
+from typing import Final
+
+from support.house import PACKAGE, House
+from support.pages import Page, Piece, parse, sentences, slug, words
+
+WORDS_MAX: Final = 32
+README_LINES_MAX: Final = 120
+
+PHRASES: Final = {
+    "what, other than in a question": re.compile(r"\bwhat\b(?!.*\?$)", re.IGNORECASE),
+    "that of": re.compile(r"\b(that|those) of\b", re.IGNORECASE),
+    "stands in": re.compile(r"\b(stand|stands|stood) in\b", re.IGNORECASE),
+    "is of": re.compile(r"\b(is|are|was|were) of\b", re.IGNORECASE),
+    "by no command": re.compile(r"\bby no command\b", re.IGNORECASE),
+    "lest": re.compile(r"\blest\b", re.IGNORECASE),
+}
+WRITTEN: Final = frozenset(
+    (
+        "summary.json", "timeseries.csv", "timeline.png", "flows.json", "guest.json", "report.json",
+        "claims.json", "claims.md", "compare.json", "compare.csv", "curve.json", "begun.json", "config.toml",
+    )
+)  # fmt: skip
+"""Files that programs write: pages name them, the repository does not hold them."""
+
+_SYSTEM: Final = frozenset(
+    ("etc", "usr", "var", "run", "proc", "sys", "lib", "dev", "boot", "v1", "health", "metrics")
+)
+"""First parts of absolute paths that are the same on every machine, and of the API's URLs."""
+_ABSOLUTE: Final = re.compile(r"(?<![\w.~$}\])>*:/@-])/([a-z][\w.-]*)")
+_SUFFIX: Final = re.compile(r"\.(py|c|h|\[ch\]|md|toml|yaml|sh|npz|json|png|csv|lock|conf)$")
+_PATH: Final = re.compile(r"^[\w.\-/*?\[\]{},]+$")
+_START: Final = r"(?:^|sudo +|&& *|; *|\| *|\$\(|bin/|[A-Z_]+=\S+ +)"
+"""The text before the name of a program in a command."""
+_MAKE: Final = re.compile(_START + r"make((?: +[^\s#|&;)`]+)+)")
+_MODULE: Final = re.compile(r"-m (" + PACKAGE + r"[\w.]*)")
+_DOTTED: Final = re.compile(r"^" + PACKAGE + r"(\.[a-z_]\w*)*$")
+_KEY: Final = re.compile(r"^([a-z]+)\.[a-z_0-9]+$")
+_TARGET: Final = re.compile(r"^[a-z][a-z-]*$")
+
+
+def faults(name: str, text: str, house: House, pages: Mapping[str, str]) -> list[str]:
+    """Check a page.
+
+    Args:
+        name: its path from the root.
+        text: its content.
+        house: the names that exist.
+        pages: the content of all pages by path; links to headings are looked up there.
+
+    Returns:
+        One line for each fault: `path:line: fault`.
+    """
+    page = parse(text)
+    found = [
+        *_plainness(page),
+        *_links(name, page, house, pages),
+        *_absolute(text),
+        *(fault for span in page.spans for fault in _named(name, span, house)),
+        *(fault for line in (*page.code, *page.spans) for fault in _commands(name, line, house)),
+    ]
+    lines = len(text.splitlines())
+    if PurePosixPath(name).name == "README.md" and lines > README_LINES_MAX:
+        found.append(Piece(1, f"{lines} lines; a README has {README_LINES_MAX} at most"))
+    return [f"{name}:{fault.line}: {fault.text}" for fault in sorted(found, key=lambda f: f.line)]
+
+
+def _plainness(page: Page) -> Iterator[Piece]:
+    for block in page.blocks:
+        for sentence in sentences(block.text):
+            count = words(sentence)
+            if count > WORDS_MAX:
+                yield Piece(block.line, f"{count} words in a sentence: {sentence[:60]}…")
+            for name, phrase in PHRASES.items():
+                if phrase.search(sentence):
+                    yield Piece(block.line, f"“{name}”: {sentence[:60]}…")
+
+
+def _links(name: str, page: Page, house: House, pages: Mapping[str, str]) -> Iterator[Piece]:
+    for link in page.links:
+        target, _, anchor = link.text.partition("#")
+        if re.match(r"[a-z]+:", target):
+            continue
+        path = _join(PurePosixPath(name).parent, target) if target else name
+        if path not in house.paths:
+            yield Piece(link.line, f"link to nothing: {link.text}")
+        elif anchor and anchor not in {slug(heading) for heading in parse(pages.get(path, "")).headings}:
+            yield Piece(link.line, f"link to no heading: {link.text}")
+
+
+def _absolute(text: str) -> Iterator[Piece]:
+    for number, line in enumerate(text.splitlines(), 1):
+        for found in _ABSOLUTE.finditer(line):
+            if found[1] not in _SYSTEM:
+                yield Piece(number, f"absolute path: {found[0]}")
+
+
+def _named(name: str, span: Piece, house: House) -> Iterator[Piece]:
+    text = span.text.strip()
+    key = _KEY.match(text)
+    if _DOTTED.match(text):
+        module = text if house.has_module(text) else text.rpartition(".")[0]
+        if not house.has_module(module):
+            yield Piece(span.line, f"no such module: {text}")
+    elif _names_path(text):
+        if text not in WRITTEN and not _exists(name, text, house):
+            yield Piece(span.line, f"no such file: {text}")
+    elif key and text not in house.settings and any(name.startswith(f"{key[1]}.") for name in house.settings):
+        yield Piece(span.line, f"no such setting: {text}")
+
+
+def _names_path(text: str) -> bool:
+    """Whether a code span is a path of the repository. `.json` alone is a suffix, `out/` is written."""
+    if not _PATH.match(text) or text.startswith(("/", "-", "out/", ".cache/", ".venv")):
+        return False
+    if text.startswith(".") and "/" not in text:
+        return False
+    return bool(_SUFFIX.search(text)) or text.endswith("/")
+
+
+def _exists(name: str, text: str, house: House) -> bool:
+    """Whether a path is there: from the page's folder or from the root.
+
+    A bare name may also be below the page's folder; in docs/ it may be anywhere, if it is there only once.
+    """
+    folder = PurePosixPath(name).parent
+    once = sum(PurePosixPath(path).name == text for path in house.files) == 1
+    if name.startswith("docs/") and once:
+        return True
+    below = "" if str(folder) == "." else f"{folder}/"
+    wanted = {_join(folder, text), posixpath.normpath(text)}
+    if "/" not in text and below:
+        wanted.add(f"{below}*/{text}")
+    return any(
+        fnmatchcase(path, pattern)
+        for pattern in wanted
+        for path in (house.paths if any(c in pattern for c in "*?[") else house.paths & {pattern})
+    )
+
+
+def _join(folder: PurePosixPath, path: str) -> str:
+    return posixpath.normpath(posixpath.join(str(folder), path))
+
+
+def _commands(name: str, line: Piece, house: House) -> Iterator[Piece]:
+    for call in _MAKE.finditer(line.text):
+        yield from _make(name, Piece(line.line, call[1]), house)
+    for call in _MODULE.finditer(line.text):
+        if not house.has_module(call[1]):
+            yield Piece(line.line, f"no such module: {call[1]}")
+    for program, parser in house.programs.items():
+        for call in re.finditer(rf"{_START}{program}(?= |$)([^|#;&]*)", line.text):
+            yield from _program(Piece(line.line, call[1]), program, parser)
+
+
+def _make(name: str, call: Piece, house: House) -> Iterator[Piece]:
+    words_ = call.text.split()
+    folder = ""
+    if words_[0] == "-C":
+        folder, words_ = words_[1], words_[2:]
+    known = house.makefiles.get(folder, frozenset())
+    if not folder:
+        known |= house.makefiles.get(str(PurePosixPath(name).parent), frozenset())
+    for word in words_:
+        if not _TARGET.match(word):
+            continue
+        if word not in known:
+            yield Piece(call.line, f"no such make target: {word}")
+
+
+def _program(call: Piece, program: str, parser: argparse.ArgumentParser) -> Iterator[Piece]:
+    try:
+        given = shlex.split(call.text)
+    except ValueError:
+        given = call.text.split()
+    choices = _subcommands(parser)
+    if choices and given and _TARGET.match(given[0]):
+        if given[0] not in choices:
+            yield Piece(call.line, f"no such command: {program} {given[0]}")
+            return
+        parser = choices[given[0]]
+    for word in given:
+        option = word.partition("=")[0]
+        if option.startswith("--") and option not in parser._option_string_actions:
+            yield Piece(call.line, f"no such option: {program} … {option}")
+
+
+def _subcommands(parser: argparse.ArgumentParser) -> Mapping[str, argparse.ArgumentParser]:
+    found: Sequence[argparse.Action] = parser._actions
+    for action in found:
+        if isinstance(action, argparse._SubParsersAction):
+            return dict(action.choices)
+    return {}

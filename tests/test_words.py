@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every page is plain English, and names nothing that does not exist. The rules are in `support/words.py`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import pytest
+from support.house import House
+from support.pages import parse, sentences, slug, words
+from support.words import faults
+
+ROOT = Path(__file__).parent.parent
+HOUSE = House.at(ROOT)
+LATER = {"CHANGELOG.md", "docs/claims.md", "docs/netlink.md"}
+"""Pages that are still to be rewritten."""
+PAGES = {name: (ROOT / name).read_text() for name in sorted(HOUSE.files) if name.endswith(".md")}
+
+
+@pytest.mark.parametrize("name", sorted(set(PAGES) - LATER))
+def test_page_keeps_the_rules(name: str) -> None:
+    assert faults(name, PAGES[name], HOUSE, PAGES) == []
+
+
+def _small_house() -> House:
+    run = argparse.ArgumentParser()
+    commands = run.add_subparsers()
+    commands.add_parser("flows").add_argument("--watch", action="store_true")
+    files = {
+        "README.md",
+        "docs/a.md",
+        "docs/b.md",
+        "tool/README.md",
+        "tool/main.py",
+        "tool/deep/load.py",
+        "Makefile",
+    }
+    return House(
+        frozenset(files),
+        {"": frozenset({"demo", "test-slow"}), "tool": frozenset({"check"})},
+        {"switch": run},
+        frozenset({"kernel.watchdog_ms"}),
+    )
+
+
+LONG = " ".join(["word"] * 32)
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        (f"One {LONG}.", "33 words"),
+        (f"- Short.\n- An item of {LONG}.", "words"),
+        (f"| a | b |\n|---|---|\n| c | two {LONG} |", "words"),
+        ("It tells what it does.", "what"),
+        ("The file holds what\nthe daemon learned.", "what"),
+        ("Its share is that of Cubic.", "that of"),
+        ("The figure stands in the table.", "stands in"),
+        ("It is of no use.", "is of"),
+        ("This is made by no command.", "by no command"),
+        ("A claim beside what is reached.", "what"),
+        ("See [there](docs/c.md).", "link to nothing: docs/c.md"),
+        ("See [there](docs/a.md#gone).", "link to no heading: docs/a.md#gone"),
+        ("See [here](#gone).", "link to no heading: #gone"),
+        ("![picture](docs/img.png)", "link to nothing: docs/img.png"),
+        ("Look in /work/main for it.", "absolute path: /work"),
+        ("```sh\ncat /home/user/notes\n```", "absolute path: /home"),
+        ("Read `tool/gone.py`.", "no such file: tool/gone.py"),
+        ("Read `gone/`.", "no such file: gone/"),
+        ("Read `main.py`.", "no such file: main.py"),
+        ("Run `make deom`.", "no such make target: deom"),
+        ("```sh\nmake demo test-fats   # all\n```", "no such make target: test-fats"),
+        ("```sh\nmake -C tool demo\n```", "no such make target: demo"),
+        ("```sh\npython -m ltp_switcher.daemon.gone\n```", "no such module: ltp_switcher.daemon.gone"),
+        ("See `ltp_switcher.gone.away`.", "no such module: ltp_switcher.gone.away"),
+        ("```sh\nsudo switch flwos\n```", "no such command: switch flwos"),
+        ("```sh\nswitch flows --wathc\n```", "no such option: switch … --wathc"),
+        ("Set `kernel.watchdog`.", "no such setting: kernel.watchdog"),
+        ("line\n\n" * 61, "122 lines"),
+    ],
+)
+def test_fault_is_found_once_and_named(text: str, fault: str) -> None:
+    (found,) = faults("README.md", text, _small_house(), {"docs/a.md": "# Here\n"})
+    assert fault in found
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("README.md", f"One {LONG[5:]}."),
+        ("README.md", "What does it do? It runs one flow, e.g. cubic. See Eq. 3 of the paper."),
+        ("README.md", "See [there](docs/a.md#here-it-is), [b](docs/b.md) and [web](https://example.org/x)."),
+        ("README.md", "Read `tool/main.py`, `tool/*.py`, `tool/`, `docs/a.md` and `summary.json`."),
+        ("README.md", "Half and/or 3 Mbit/s, in `/etc/x`, at `GET /v1/flows`, below /proc/sys."),
+        ("README.md", "Run `make demo`. Then `switch flows --watch`. Set `kernel.watchdog_ms`."),
+        (
+            "README.md",
+            "```sh\napt install git make\nmake demo test-slow X=1 # or not\nswitch flows | less\n```",
+        ),
+        ("tool/README.md", "Read `load.py` and `../docs/a.md`; run `make check`."),
+        ("docs/a.md", "Read `main.py`, and [b](b.md). `make -C tool check` does it."),
+        ("docs/a.md", "line\n\n" * 61),
+    ],
+)
+def test_good_text_passes(name: str, text: str) -> None:
+    assert faults(name, text, _small_house(), {"docs/a.md": "# Here it is\n"}) == []
+
+
+def test_fault_has_its_line() -> None:
+    (found,) = faults("docs/a.md", "# Good\n\nGood.\n\nIt is of no use.\n", _small_house(), {})
+    assert found.startswith("docs/a.md:5: ")
+
+
+def test_sentences_end_where_readers_end_them() -> None:
+    text = "It costs 0.5 ms (Eq. 3). `Span` begins here! Does it? α is small, e.g. 0.1."
+    (block,) = parse(text).blocks
+    assert [words(sentence) for sentence in sentences(block.text)] == [6, 3, 2, 5]
+
+
+def test_anchor_of_a_heading() -> None:
+    assert slug("Does `mutant` pay? (R_max)") == "does-mutant-pay-r_max"
+
+
+def test_house_knows_this_repository() -> None:
+    assert {"README.md", "kmod-mutant/mutant.yaml"} <= HOUSE.files
+    assert "demo" in HOUSE.makefiles[""]
+    assert "host-test" in HOUSE.makefiles["kmod-mutant"]
+    assert {"ltp-switcher", "ltp-eval"} <= set(HOUSE.programs)
+    assert HOUSE.has_module("ltp_switcher.policies.runtime.arm")
+    assert HOUSE.has_module("ltp_switcher.layers")
+    assert not HOUSE.has_module("ltp_switcher.policies.gone")
