@@ -101,7 +101,7 @@ def parse_text(key: Key, text: str) -> object:
 
 
 def allowed(key: Key) -> str:
-    """What a key takes, in words."""
+    """The values that a key takes, in words."""
     rule = key.rule
     if rule.choices:
         return "one of " + ", ".join(rule.choices)
@@ -133,10 +133,10 @@ def did_you_mean(text: str, candidates: tuple[str, ...] | list[str]) -> str:
 def example() -> str:
     """A configuration file with every key, its meaning, its range and its default."""
     lines = [
-        "# ltp-switcher: settings. Every key stands here with its default, commented out.",
-        f"# Place: {DEFAULT_PATH}. Each key can be overridden by the environment variable",
-        f"# {ENVIRONMENT_PREFIX}<SECTION>_<KEY> and by a flag of `ltp-switcher run`.",
-        "# `systemctl reload ltp-switcher` applies the keys marked [live]; the others need a restart.",
+        "# Settings of ltp-switcher. The file lists every key with its default, commented out.",
+        f"# Its place is {DEFAULT_PATH}. The environment variable",
+        f"# {ENVIRONMENT_PREFIX}<SECTION>_<KEY> overrides a key, and a flag of `ltp-switcher run` both.",
+        "# `systemctl reload ltp-switcher` applies the keys marked [live]. The others need a restart.",
     ]
     section = ""
     for key in schema().values():
