@@ -13,7 +13,8 @@
 struct mutant_config mutant_config = {
 	.default_arm = MUTANT_ARM_ID_CUBIC,
 	.fallback_arm = MUTANT_ARM_ID_CUBIC,
-	.restore = MUTANT_RESTORE_MODE_AS_IS,
+	.restore = MUTANT_RESTORE_MODE_REBASE,
+	.handover = MUTANT_HANDOVER_MODE_BDP,
 	.watchdog_ms = 1000,
 	.watchdog_jiffies = HZ,
 };
@@ -27,6 +28,12 @@ static const char * const restore_names[] = {
 	[MUTANT_RESTORE_MODE_AS_IS] = "as-is",
 	[MUTANT_RESTORE_MODE_REBASE] = "rebase",
 	[MUTANT_RESTORE_MODE_REINIT] = "reinit",
+};
+
+static const char * const handover_names[] = {
+	[MUTANT_HANDOVER_MODE_AS_IS] = "as-is",
+	[MUTANT_HANDOVER_MODE_BDP] = "bdp",
+	[MUTANT_HANDOVER_MODE_DRAIN] = "drain",
 };
 
 /* 0 if the arm may be the default (or the @fallback), else an error and @why. */
@@ -132,30 +139,52 @@ static const struct kernel_param_ops watchdog_param_ops = {
 module_param_cb(watchdog_ms, &watchdog_param_ops, NULL, 0644);
 MODULE_PARM_DESC(watchdog_ms, "silence after which a steered flow falls back, ms; 0 never (default 1000)");
 
-static int param_set_restore(const char *val, const struct kernel_param *kp)
-{
-	int mode = __sysfs_match_string(restore_names, ARRAY_SIZE(restore_names), val);
-
-	if (mode < 0) {
-		pr_err("%s: one of as-is, rebase, reinit\n", kp->name);
-		return mode;
-	}
-	WRITE_ONCE(mutant_config.restore, mode);
-	return 0;
-}
-
-static int param_get_restore(char *buffer, const struct kernel_param *kp)
-{
-	return sysfs_emit(buffer, "%s\n", restore_names[READ_ONCE(mutant_config.restore)]);
-}
-
-static const struct kernel_param_ops restore_param_ops = {
-	.set = param_set_restore,
-	.get = param_get_restore,
+/* A setting that is one of @names. */
+struct mutant_mode_param {
+	u8 *setting;
+	const char * const *names;
+	size_t count;
 };
 
-module_param_cb(restore, &restore_param_ops, NULL, 0644);
-MODULE_PARM_DESC(restore, "state of an arm that a flow returns to: as-is, rebase or reinit (default as-is)");
+static int param_set_mode(const char *val, const struct kernel_param *kp)
+{
+	const struct mutant_mode_param *param = kp->arg;
+	size_t i;
+
+	for (i = 0; i < param->count; i++)
+		if (param->names[i] && sysfs_streq(param->names[i], val)) {
+			WRITE_ONCE(*param->setting, i);
+			return 0;
+		}
+	pr_err("%s: see modinfo for the modes\n", kp->name);
+	return -EINVAL;
+}
+
+static int param_get_mode(char *buffer, const struct kernel_param *kp)
+{
+	const struct mutant_mode_param *param = kp->arg;
+
+	return sysfs_emit(buffer, "%s\n", param->names[READ_ONCE(*param->setting)]);
+}
+
+static const struct kernel_param_ops mode_param_ops = {
+	.set = param_set_mode,
+	.get = param_get_mode,
+};
+
+static struct mutant_mode_param restore_param = {
+	&mutant_config.restore, restore_names, ARRAY_SIZE(restore_names),
+};
+
+module_param_cb(restore, &mode_param_ops, &restore_param, 0644);
+MODULE_PARM_DESC(restore, "state of an arm that a flow returns to: as-is, rebase (default) or reinit");
+
+static struct mutant_mode_param handover_param = {
+	&mutant_config.handover, handover_names, ARRAY_SIZE(handover_names),
+};
+
+module_param_cb(handover, &mode_param_ops, &handover_param, 0644);
+MODULE_PARM_DESC(handover, "window that a flow takes to its next arm: as-is, bdp (default) or drain");
 
 /* Check what was given at load, once the arms are known. */
 int mutant_config_init(void)

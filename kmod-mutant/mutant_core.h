@@ -10,6 +10,8 @@
  *	switch	freezing an arm, restoring another
  *	executor what the learned arms run, by their laws (pure logic): window, aimd, cubic
  *	sample	what a socket says at an ACK
+ *	path	RTT floor, rate and bandwidth-delay product, handover (pure logic)
+ *	bbr	what is known of BBR's own state
  *	fold	samples into records (pure logic)
  *	step	steps that are written and closed at the same time (pure logic)
  *	echo	what came of what was sent under each control (pure logic)
@@ -29,6 +31,7 @@
 #include "mutant_control.h"
 #include "mutant_echo.h"
 #include "mutant_nl_gen.h"
+#include "mutant_path.h"
 #include "mutant_step.h"
 
 struct socket;
@@ -38,6 +41,7 @@ struct mutant_config {
 	u8 default_arm;
 	u8 fallback_arm;
 	u8 restore;			/* enum mutant_restore_mode */
+	u8 handover;			/* enum mutant_handover_mode, never "configured" */
 	u32 watchdog_ms;		/* 0: no watchdog */
 	u32 watchdog_jiffies;
 };
@@ -110,6 +114,8 @@ struct mutant_flow {
 	u32 snd_cwnd_clamp;		/* the flow's own, whatever the active arm made of it */
 	u32 entry_ssthresh;		/* at entry of an arm with cong_control */
 	u32 entry_lost;
+	bool draining;			/* the active arm empties the queue, as of this step */
+	struct mutant_path path;
 	struct mutant_epochs epochs;
 	struct mutant_echoes echoes;
 
@@ -119,6 +125,8 @@ struct mutant_flow {
 	/* What commands say. */
 	spinlock_t lock;		/* orders the writers of these; no ordinary ACK takes it */
 	u8 want;			/* arm to run */
+	u8 handover;			/* how to get there: enum mutant_handover_mode */
+	u8 restore;			/* 0: as configured; else 1 + enum mutant_restore_mode */
 	u8 reason;			/* enum mutant_fallback_reason */
 	u32 flags;			/* enum mutant_flow_flags, less app-limited */
 	u32 heard;			/* jiffies of the last request that a daemon would send */
@@ -154,6 +162,7 @@ extern struct mutex mutant_step_mutex;
 
 u8 mutant_start_first(struct sock *sk, u8 id);
 void mutant_switch(struct sock *sk, struct mutant_flow *f);
+void mutant_leave_arm(struct sock *sk, struct mutant_flow *f);
 void mutant_release_slots(struct sock *sk, struct mutant_flow *f);
 
 extern const struct tcp_congestion_ops mutant_executor_ops;

@@ -143,6 +143,7 @@ static void set_up_steps(struct mutant_flow *f, const struct sock *sk)
 	mutant_sample_read(sk, f, -1, &s);
 	f->last.acked_bytes = s.acked_bytes;
 	f->last.delivered = s.delivered;
+	f->last.delivered_ce = s.delivered_ce;
 	f->last.lost = s.lost;
 	f->last.retrans = s.retrans;
 	mutant_fold_state(rec, &s);
@@ -151,6 +152,7 @@ static void set_up_steps(struct mutant_flow *f, const struct sock *sk)
 	f->steps.number = 1;
 	f->closed_ns = f->born_ns;
 	mutant_epochs_init(&f->epochs, f->arm);
+	mutant_path_init(&f->path, s.now_us, s.delivered);
 }
 
 static void free_flow(struct rcu_head *rcu)
@@ -213,6 +215,8 @@ void mutant_flow_release(struct sock *sk)
 	struct mutant_step *step;
 	struct mutant_sample s;
 
+	if (f)
+		mutant_leave_arm(sk, f);
 	if (orig && orig->release)
 		orig->release(sk);
 	/* A socket that is no flow runs `mutant`: after a disconnect it may become one again. */

@@ -76,6 +76,8 @@ void mutant_step_open(struct mutant_step *step, const struct mutant_step *previo
 	rec->lost = 0;
 	rec->acked_bytes = 0;
 	rec->retrans = 0;
+	rec->delivered_ce = 0;
+	rec->lost_without_queue = 0;
 	mutant_stat_clear(&rec->rtt_stat);
 	mutant_stat_clear(&rec->srtt_stat);
 	mutant_stat_clear(&rec->mdev_stat);

@@ -51,8 +51,10 @@ struct mutant_sample {
 	u64 rate;			/* last delivery rate sample, bytes per second */
 	u64 pacing_rate;
 	u32 delivered;
+	u32 delivered_ce;
 	u32 lost;
 	u32 retrans;
+	u32 floor_us;			/* RTT floor, MUTANT_RTT_UNKNOWN before the first sample */
 	u32 snd_cwnd;
 	u32 ssthresh;
 	u32 srtt_us;
@@ -71,6 +73,7 @@ struct mutant_sample {
 struct mutant_counters {
 	u64 acked_bytes;
 	u32 delivered;
+	u32 delivered_ce;
 	u32 lost;
 	u32 retrans;
 };
@@ -164,6 +167,11 @@ static __always_inline void mutant_fold_counters(struct mutant_record *rec,
 	rec->total_lost += lost;
 	rec->total_acked_bytes += acked;
 	rec->total_retrans += retrans;
+	if (unlikely(s->delivered_ce != last->delivered_ce)) {
+		rec->delivered_ce += s->delivered_ce - last->delivered_ce;
+		rec->total_delivered_ce += s->delivered_ce - last->delivered_ce;
+		last->delivered_ce = s->delivered_ce;
+	}
 	if (likely(credit)) {
 		credit->delivered += delivered;
 		credit->lost += lost;
@@ -180,6 +188,8 @@ static __always_inline void mutant_fold(struct mutant_step *step, struct mutant_
 	u32 rtt_us = s->rtt_us < 0 ? s->srtt_us : (u32)s->rtt_us;
 	struct mutant_credit *credit = mutant_credit_find(step, e, s->now_us - rtt_us);
 
+	if (unlikely(s->lost != last->lost) && rtt_us <= s->floor_us + s->floor_us / 8)
+		rec->lost_without_queue += s->lost - last->lost;
 	mutant_fold_counters(rec, credit, last, s);
 	mutant_fold_state(rec, s);
 	rec->samples++;

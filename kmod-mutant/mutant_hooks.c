@@ -8,6 +8,7 @@
  * that this ACK is about to reveal are then counted at the next one.
  */
 #include "compat.h"
+#include "mutant_bbr.h"
 #include "mutant_core.h"
 #include "mutant_sample.h"
 
@@ -21,6 +22,8 @@ static noinline bool fall_back(struct mutant_flow *f)
 	due = mutant_flow_silent(f);
 	if (due) {
 		WRITE_ONCE(f->want, READ_ONCE(mutant_config.fallback_arm));
+		f->handover = MUTANT_HANDOVER_MODE_CONFIGURED;
+		f->restore = 0;
 		WRITE_ONCE(f->flags, (f->flags & ~MUTANT_FLOW_FLAGS_STEERED) |
 			   MUTANT_FLOW_FLAGS_FALLEN_BACK);
 		f->reason = MUTANT_FALLBACK_REASON_SILENCE;
@@ -29,10 +32,22 @@ static noinline bool fall_back(struct mutant_flow *f)
 	return due;
 }
 
+/* A new round trip, and what it says of the path. */
+static noinline void round_began(struct mutant_flow *f, struct mutant_record *rec)
+{
+	u32 floor_us = mutant_path_floor_us(&f->path);
+
+	rec->rtt_floor_us = floor_us == MUTANT_RTT_UNKNOWN ? 0 : floor_us;
+	rec->bdp = mutant_path_bdp(&f->path);
+	rec->round_trips = f->path.rounds;
+}
+
 static __always_inline void acked(struct sock *sk, s64 rtt_us)
 {
 	struct mutant_flow *f = mutant_flow_find(sk);
 	struct mutant_sample sample;
+	struct mutant_path_ack ack;
+	struct mutant_step *step;
 	bool fell_back = false;
 
 	if (unlikely(!f))
@@ -42,7 +57,20 @@ static __always_inline void acked(struct sock *sk, s64 rtt_us)
 		return;
 	}
 	mutant_sample_read(sk, f, rtt_us, &sample);
-	mutant_fold(mutant_step_begin(&f->steps), &f->epochs, &f->last, &sample);
+	step = mutant_step_begin(&f->steps);
+	if (!step->rec.samples)
+		f->draining = mutant_bbr_draining(sk, mutant_arm_of(sk)->orig);
+	if (f->draining)
+		sample.flags |= MUTANT_FLOW_FLAGS_DRAINING;
+	ack.now_us = sample.now_us;
+	ack.rtt_us = rtt_us;
+	ack.delivered = sample.delivered;
+	ack.in_flight = sample.in_flight;
+	ack.held_back = sample.flags;
+	if (mutant_path_heard(&f->path, &ack))
+		round_began(f, &step->rec);
+	sample.floor_us = mutant_path_floor_us(&f->path);
+	mutant_fold(step, &f->epochs, &f->last, &sample);
 	mutant_step_end(&f->steps);
 
 	if ((READ_ONCE(f->flags) & (MUTANT_FLOW_FLAGS_STEERED | MUTANT_FLOW_FLAGS_PINNED)) ==

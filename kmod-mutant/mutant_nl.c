@@ -148,7 +148,8 @@ int mutant_nl_config_get_doit(struct sk_buff *skb, struct genl_info *info)
 			  READ_ONCE(mutant_config.fallback_arm)) ?:
 	      nla_put_u32(msg, MUTANT_A_CONFIG_WATCHDOG_MS,
 			  READ_ONCE(mutant_config.watchdog_ms)) ?:
-	      nla_put_u32(msg, MUTANT_A_CONFIG_RESTORE, READ_ONCE(mutant_config.restore));
+	      nla_put_u32(msg, MUTANT_A_CONFIG_RESTORE, READ_ONCE(mutant_config.restore)) ?:
+	      nla_put_u32(msg, MUTANT_A_CONFIG_HANDOVER, READ_ONCE(mutant_config.handover));
 	return mutant_reply_send(msg, header, err, info);
 }
 
@@ -187,5 +188,8 @@ int mutant_nl_config_set_doit(struct sk_buff *skb, struct genl_info *info)
 		mutant_config_set_watchdog(nla_get_u32(attrs[MUTANT_A_CONFIG_WATCHDOG_MS]));
 	if (attrs[MUTANT_A_CONFIG_RESTORE])
 		WRITE_ONCE(mutant_config.restore, nla_get_u32(attrs[MUTANT_A_CONFIG_RESTORE]));
+	if (attrs[MUTANT_A_CONFIG_HANDOVER])
+		WRITE_ONCE(mutant_config.handover,
+			   nla_get_u32(attrs[MUTANT_A_CONFIG_HANDOVER]));
 	return 0;
 }

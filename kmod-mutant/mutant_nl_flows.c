@@ -168,6 +168,8 @@ static enum outcome command(struct sk_buff *skb, const struct mutant_command *cm
 	if (!(f->flags & MUTANT_FLOW_FLAGS_PINNED) && mutant_arm_available(cmd->arm) &&
 	    !READ_ONCE(f->slot[cmd->arm].refused)) {
 		WRITE_ONCE(f->want, cmd->arm);
+		f->handover = cmd->handover;
+		f->restore = cmd->restore;
 		WRITE_ONCE(f->flags, (f->flags & ~MUTANT_FLOW_FLAGS_FALLEN_BACK) |
 			   MUTANT_FLOW_FLAGS_STEERED);
 		outcome = APPLIED;
@@ -195,6 +197,11 @@ int mutant_nl_select_doit(struct sk_buff *skb, struct genl_info *info)
 		memcpy(&cmd, &commands[i], sizeof(cmd));
 		if (cmd.reserved) {
 			NL_SET_ERR_MSG_ATTR(info->extack, attr, "reserved must be 0");
+			return -EINVAL;
+		}
+		if (cmd.handover > MUTANT_HANDOVER_MODE_DRAIN ||
+		    cmd.restore > MUTANT_RESTORE_MODE_REINIT + 1) {
+			NL_SET_ERR_MSG_ATTR(info->extack, attr, "no such handover or restore mode");
 			return -EINVAL;
 		}
 	}
@@ -235,6 +242,8 @@ static struct mutant_flow *flow_to_change(struct sk_buff *skb, struct genl_info 
 int mutant_nl_pin_doit(struct sk_buff *skb, struct genl_info *info)
 {
 	struct nlattr *attr = info->attrs[MUTANT_A_PIN_ARM];
+	struct nlattr *handover = info->attrs[MUTANT_A_PIN_HANDOVER];
+	struct nlattr *restore = info->attrs[MUTANT_A_PIN_RESTORE];
 	struct mutant_flow *f;
 	int err = 0;
 	u32 arm;
@@ -261,6 +270,8 @@ int mutant_nl_pin_doit(struct sk_buff *skb, struct genl_info *info)
 		err = -EOPNOTSUPP;
 	} else {
 		WRITE_ONCE(f->want, arm);
+		f->handover = handover ? nla_get_u32(handover) : MUTANT_HANDOVER_MODE_CONFIGURED;
+		f->restore = restore ? nla_get_u32(restore) : 0;
 		WRITE_ONCE(f->flags, (f->flags & ~MUTANT_FLOW_FLAGS_FALLEN_BACK) |
 			   MUTANT_FLOW_FLAGS_PINNED);
 	}

@@ -10,7 +10,7 @@
 static_assert(sizeof(struct mutant_stat) == 24);
 static_assert(sizeof(struct mutant_credit) == 72);
 static_assert(sizeof(struct mutant_echo) == 32);
-static_assert(sizeof(struct mutant_record) == 680);
+static_assert(sizeof(struct mutant_record) == 720);
 static_assert(sizeof(struct mutant_command) == 16);
 static_assert(sizeof(struct mutant_control) == 32);
 
@@ -33,6 +33,8 @@ static const struct nla_policy mutant_select_nl_policy[] = {
 static const struct nla_policy mutant_pin_nl_policy[] = {
 	[MUTANT_A_PIN_COOKIE] = { .type = NLA_U64 },
 	[MUTANT_A_PIN_ARM] = NLA_POLICY_RANGE(NLA_U32, 1, 20),
+	[MUTANT_A_PIN_HANDOVER] = NLA_POLICY_MAX(NLA_U32, 3),
+	[MUTANT_A_PIN_RESTORE] = NLA_POLICY_MAX(NLA_U32, 3),
 };
 
 static const struct nla_policy mutant_unpin_nl_policy[] = {
@@ -49,6 +51,7 @@ static const struct nla_policy mutant_config_set_nl_policy[] = {
 	[MUTANT_A_CONFIG_WATCHDOG_MS] =
 		NLA_POLICY_FULL_RANGE(NLA_U32, &mutant_config_set_watchdog_ms_range),
 	[MUTANT_A_CONFIG_RESTORE] = NLA_POLICY_MAX(NLA_U32, 2),
+	[MUTANT_A_CONFIG_HANDOVER] = NLA_POLICY_RANGE(NLA_U32, 1, 3),
 };
 
 static const struct nla_policy mutant_control_nl_policy[] = {

@@ -26,6 +26,7 @@ static __always_inline void mutant_sample_read(const struct sock *sk, struct mut
 	s->rate = f->rate;
 	s->pacing_rate = READ_ONCE(sk->sk_pacing_rate);
 	s->delivered = tp->delivered;
+	s->delivered_ce = tp->delivered_ce;
 	s->lost = tp->lost;
 	s->retrans = tp->total_retrans;
 	s->snd_cwnd = tcp_snd_cwnd(tp);

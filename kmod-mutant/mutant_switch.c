@@ -5,7 +5,8 @@
  * An arm's own state is the private area of the socket: 104 bytes that are copied out and in. But
  * protocols also leave things in the socket itself, and some of them would hurt the next arm:
  *
- *	snd_cwnd	carries over, whatever an init makes of it (hybla's sets it to its rho)
+ *	snd_cwnd	carries over, as the handover mode says, whatever an init makes of it
+ *			(hybla's sets it to its rho)
  *	snd_cwnd_clamp	hybla sets 65535, yeah and highspeed 2^25: goes and comes with the arm
  *	snd_cwnd_cnt	a fraction of a packet in the arm's own unit: cubic lets it grow to
  *			100 * cwnd, of which illinois would make 1000 * cwnd packets at once
@@ -17,9 +18,9 @@
  *			veno, yeah and hybla would stay switched off
  */
 #include <linux/bits.h>
-#include <linux/inet_diag.h>
 
 #include "compat.h"
+#include "mutant_bbr.h"
 #include "mutant_core.h"
 
 /*
@@ -43,8 +44,11 @@ static bool start(struct sock *sk, u8 id)
 	memset(icsk->icsk_ca_priv, 0, sizeof(icsk->icsk_ca_priv));
 	if (arm->orig->init)
 		arm->orig->init(sk);
-	if (icsk->icsk_ca_ops == &arm->ops)
+	if (icsk->icsk_ca_ops == &arm->ops) {
+		if (id == MUTANT_ARM_ID_BBR)
+			mutant_bbr_started(sk);
 		return true;
+	}
 	WRITE_ONCE(icsk->icsk_ca_ops, &mutant_arms[MUTANT_ARM_NONE].ops);
 	return false;
 }
@@ -57,23 +61,6 @@ u8 mutant_start_first(struct sock *sk, u8 id)
 	id = READ_ONCE(mutant_config.fallback_arm);
 	start(sk, id);
 	return id;
-}
-
-/* The path's bandwidth-delay product as the active arm models it, packets; 0 if it does not. */
-static u32 modelled_bdp(struct sock *sk)
-{
-	const struct tcp_congestion_ops *orig = mutant_arm_of(sk)->orig;
-	union tcp_cc_info info;
-	int attr = 0;
-	u64 bdp;
-
-	if (!orig->get_info ||
-	    !orig->get_info(sk, 1 << (INET_DIAG_BBRINFO - 1), &attr, &info) ||
-	    attr != INET_DIAG_BBRINFO || info.bbr.bbr_min_rtt == ~0U)
-		return 0;
-	bdp = ((u64)info.bbr.bbr_bw_hi << 32 | info.bbr.bbr_bw_lo) * info.bbr.bbr_min_rtt;
-	bdp = div_u64(bdp, USEC_PER_SEC) / tcp_sk(sk)->mss_cache;
-	return min_t(u64, bdp, TCP_INFINITE_SSTHRESH - 1);
 }
 
 /*
@@ -93,7 +80,8 @@ static void leave_ssthresh(struct sock *sk, const struct mutant_flow *f)
 		return;
 	if (f->entry_ssthresh >= TCP_INFINITE_SSTHRESH && tp->lost == f->entry_lost && !queue)
 		return;
-	tp->snd_ssthresh = max3(tcp_snd_cwnd(tp), modelled_bdp(sk), 2U);
+	tp->snd_ssthresh = max3(tcp_snd_cwnd(tp),
+				mutant_bbr_bdp(sk, mutant_arm_of(sk)->orig), 2U);
 	/* Or an undo of the reduction in progress would bring infinity back. */
 	tp->prior_ssthresh = min(tp->prior_ssthresh, tp->snd_ssthresh);
 }
@@ -123,6 +111,19 @@ static void stop_pacing(struct sock *sk)
 	tp->tcp_wstamp_ns = min(tp->tcp_wstamp_ns, tp->tcp_clock_cache);
 }
 
+/* Take back what the active arm has set in the socket, before it is frozen or released. */
+void mutant_leave_arm(struct sock *sk, struct mutant_flow *f)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	tp->snd_cwnd_clamp = f->snd_cwnd_clamp;
+	tp->snd_cwnd_cnt = 0;
+	if (f->slot[f->arm].paces)
+		stop_pacing(sk);
+	if (mutant_arm_of(sk)->orig->cong_control)
+		leave_ssthresh(sk, f);
+}
+
 static void freeze(struct sock *sk, struct mutant_flow *f)
 {
 	struct inet_connection_sock *icsk = inet_csk(sk);
@@ -138,13 +139,7 @@ static void freeze(struct sock *sk, struct mutant_flow *f)
 	slot->ssthresh = tp->snd_ssthresh;
 	slot->ca_state = icsk->icsk_ca_state;
 	slot->used = true;
-
-	tp->snd_cwnd_clamp = f->snd_cwnd_clamp;
-	tp->snd_cwnd_cnt = 0;
-	if (slot->paces)
-		stop_pacing(sk);
-	if (mutant_arm_of(sk)->orig->cong_control)
-		leave_ssthresh(sk, f);
+	mutant_leave_arm(sk, f);
 }
 
 /* Let go of a frozen arm's state, and of what that owns. */
@@ -177,8 +172,10 @@ static bool can_restore(const struct sock *sk, const struct mutant_slot *slot, u
 	       tp->bytes_acked - slot->frozen_bytes < MISSED_MAX;
 }
 
-static void restore(struct sock *sk, const struct mutant_slot *slot, u8 id, u8 mode)
+static void restore(struct sock *sk, const struct mutant_flow *f, u8 id, u8 mode)
 {
+	const struct mutant_slot *slot = &f->slot[id];
+	u32 floor_us = mutant_path_floor_us(&f->path);
 	const struct mutant_arm *arm = &mutant_arms[id];
 	struct inet_connection_sock *icsk = inet_csk(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -193,7 +190,10 @@ static void restore(struct sock *sk, const struct mutant_slot *slot, u8 id, u8 m
 		tp->snd_ssthresh = slot->ssthresh;
 	if (slot->paces)
 		cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED);
-	if (mode == MUTANT_RESTORE_MODE_REBASE) {
+	if (mode == MUTANT_RESTORE_MODE_REBASE && id == MUTANT_ARM_ID_BBR &&
+	    floor_us != MUTANT_RTT_UNKNOWN) {
+		mutant_bbr_rebase(sk, arm->orig, floor_us);
+	} else if (mode == MUTANT_RESTORE_MODE_REBASE) {
 		/* As after an idle period, which began when the arm was frozen. */
 		lsndtime = tp->lsndtime;
 		tp->lsndtime = slot->frozen_jiffies;
@@ -202,22 +202,44 @@ static void restore(struct sock *sk, const struct mutant_slot *slot, u8 id, u8 m
 	}
 }
 
+/* Whether the arm sets its window by a model of its own, as BBR does. */
+static bool own_model(const struct mutant_arm *arm)
+{
+	return arm->orig->cong_control && arm->kind != MUTANT_ARM_KIND_LEARNED;
+}
+
+/* The window with which the next arm begins, of the @window that the last one left. */
+static u32 hand_over(struct sock *sk, struct mutant_flow *f, u8 id, u8 mode, u32 window)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	u32 next, ssthresh = tp->snd_ssthresh;
+
+	/* A window that the application does not fill builds no queue; a timeout has left none. */
+	if (tp->rate_app_limited || inet_csk(sk)->icsk_ca_state == TCP_CA_Loss)
+		return window;
+	next = mutant_handover_window(&f->path, mode, window, tcp_packets_in_flight(tp),
+				      own_model(&mutant_arms[id]), &ssthresh);
+	if (next < window)
+		mutant_path_cut(&f->path);
+	tp->snd_ssthresh = ssthresh;
+	tp->prior_ssthresh = min(tp->prior_ssthresh, ssthresh);
+	return next;
+}
+
 /* Make @id the active arm. False if it refused; then no arm is active. */
-static bool enter(struct sock *sk, struct mutant_flow *f, u8 id)
+static bool enter(struct sock *sk, struct mutant_flow *f, u8 id, u8 mode, u32 window)
 {
 	const struct tcp_congestion_ops *orig = mutant_arms[id].orig;
 	struct inet_connection_sock *icsk = inet_csk(sk);
-	u8 mode = READ_ONCE(mutant_config.restore);
 	struct mutant_slot *slot = &f->slot[id];
 	struct tcp_sock *tp = tcp_sk(sk);
 	u8 known_state = TCP_CA_Open;
-	u32 cwnd = tcp_snd_cwnd(tp);
 	bool paced;
 
 	f->entry_ssthresh = tp->snd_ssthresh;
 	f->entry_lost = tp->lost;
 	if (can_restore(sk, slot, id, mode)) {
-		restore(sk, slot, id, mode);
+		restore(sk, f, id, mode);
 		known_state = slot->ca_state;
 	} else {
 		discard(sk, f, id);
@@ -231,7 +253,7 @@ static bool enter(struct sock *sk, struct mutant_flow *f, u8 id)
 	}
 	if (known_state != icsk->icsk_ca_state && orig->set_state)
 		orig->set_state(sk, icsk->icsk_ca_state);
-	tcp_snd_cwnd_set(tp, min(cwnd, tp->snd_cwnd_clamp));
+	tcp_snd_cwnd_set(tp, min(window, tp->snd_cwnd_clamp));
 	return true;
 }
 
@@ -241,6 +263,8 @@ static void refuse(struct mutant_flow *f, u8 id)
 	spin_lock_bh(&f->lock);
 	if (f->want == id)
 		WRITE_ONCE(f->want, READ_ONCE(mutant_config.fallback_arm));
+	f->handover = MUTANT_HANDOVER_MODE_CONFIGURED;
+	f->restore = 0;
 	WRITE_ONCE(f->flags, (f->flags & ~MUTANT_FLOW_FLAGS_STEERED) |
 		   MUTANT_FLOW_FLAGS_FALLEN_BACK);
 	f->reason = MUTANT_FALLBACK_REASON_INIT_REFUSED;
@@ -250,18 +274,29 @@ static void refuse(struct mutant_flow *f, u8 id)
 /* Let the flow run the arm that it should. */
 void mutant_switch(struct sock *sk, struct mutant_flow *f)
 {
-	u8 id = READ_ONCE(f->want), before = f->arm;
+	u8 id, handover, restore, before = f->arm;
+	struct tcp_sock *tp = tcp_sk(sk);
 	struct mutant_step *step;
 	bool refused;
+	u32 window;
+
+	spin_lock_bh(&f->lock);
+	id = f->want;
+	handover = f->handover ?: READ_ONCE(mutant_config.handover);
+	restore = f->restore ? f->restore - 1 : READ_ONCE(mutant_config.restore);
+	spin_unlock_bh(&f->lock);
 
 	freeze(sk, f);
-	refused = !enter(sk, f, id);
+	/* By what the path is: an arm that comes may change the threshold, and BBR the window. */
+	window = hand_over(sk, f, id, handover, tcp_snd_cwnd(tp));
+	refused = !enter(sk, f, id, restore, window);
 	if (refused) {
 		refuse(f, id);
 		id = READ_ONCE(mutant_config.fallback_arm);
-		enter(sk, f, id);
+		enter(sk, f, id, restore, window);
 	}
 	f->arm = id;
+	f->path.rounds = 0;
 	if (mutant_arms[id].kind == MUTANT_ARM_KIND_LEARNED &&
 	    !mutant_arms[before].orig->cong_control)
 		finish_reduction(sk);
@@ -276,6 +311,7 @@ void mutant_switch(struct sock *sk, struct mutant_flow *f)
 		step->rec.prev_arm = before;
 		step->rec.epoch = f->epochs.newest;
 		step->rec.switches = f->epochs.newest;
+		step->rec.round_trips = 0;
 		step->rec.snd_cwnd = tcp_snd_cwnd(tcp_sk(sk));
 		step->rec.ssthresh = tcp_sk(sk)->snd_ssthresh;
 		mutant_step_end(&f->steps);

@@ -167,10 +167,14 @@ class Datapath:
         )
         return ControlResult(*counts)
 
-    def pin(self, cookie: int, arm: int) -> None:
+    def pin(
+        self, cookie: int, arm: int, handover: protocol.HandoverMode = protocol.HandoverMode.CONFIGURED
+    ) -> None:
         """Give a flow an arm and keep it there. Raises `FlowNotFoundError`."""
         payload = attribute(protocol.PinAttr.COOKIE, _U64.pack(cookie))
-        self._order("pin", Cmd.PIN, payload + attribute(protocol.PinAttr.ARM, _U32.pack(arm)), cookie)
+        payload += attribute(protocol.PinAttr.ARM, _U32.pack(arm))
+        payload += attribute(protocol.PinAttr.HANDOVER, _U32.pack(handover))
+        self._order("pin", Cmd.PIN, payload, cookie)
 
     def unpin(self, cookie: int) -> None:
         """Let `select` direct a flow again. Raises `FlowNotFoundError`."""
@@ -187,6 +191,7 @@ class Datapath:
         fallback_arm: int | None = None,
         watchdog_ms: int | None = None,
         restore: protocol.RestoreMode | None = None,
+        handover: protocol.HandoverMode | None = None,
     ) -> None:
         """Change those of the module's settings that are given."""
         given = {
@@ -194,6 +199,7 @@ class Datapath:
             protocol.ConfigAttr.FALLBACK_ARM: fallback_arm,
             protocol.ConfigAttr.WATCHDOG_MS: watchdog_ms,
             protocol.ConfigAttr.RESTORE: restore,
+            protocol.ConfigAttr.HANDOVER: handover,
         }
         payload = b"".join(attribute(k, _U32.pack(v)) for k, v in given.items() if v is not None)
         self._order("config-set", Cmd.CONFIG_SET, payload)

@@ -14,7 +14,7 @@ import numpy as np
 
 FAMILY_NAME: Final = "mutant"
 FAMILY_VERSION: Final = 1
-RECORD_VERSION: Final = 2
+RECORD_VERSION: Final = 3
 # No arm. Ids of arms count from 1 and never change their meaning.
 ARM_NONE: Final = 0
 # Highest id of an arm. 1 to 11 are the kernel's, 12 to 15 the learned, 16 to 20 are loaded on demand.
@@ -107,6 +107,21 @@ class RestoreMode(IntEnum):
     REINIT = 2
 
 
+class HandoverMode(IntEnum):
+    """The window that a flow takes from one arm to the next."""
+
+    # As the settings say; not a setting itself.
+    CONFIGURED = 0
+    # The window of the arm that is left (the paper's way).
+    AS_IS = 1
+    # At most delivery rate × RTT floor + 4 packets, with a slow-start threshold to match. BBR, which has a
+    # model of its own, gets 2 × that product − what is in flight where a queue stands.
+    BDP = 2
+    # As bdp; and where a queue stands, every arm begins with the window that empties it within a round trip,
+    # and slow-starts back to the product.
+    DRAIN = 3
+
+
 class FallbackReason(IntEnum):
     """Why a flow went to the fallback arm."""
 
@@ -128,6 +143,8 @@ class FlowFlags(IntFlag):
     FALLEN_BACK = 4
     # The last rate sample was limited by the application.
     APP_LIMITED = 8
+    # The arm holds the flow back to empty the queue, as BBR does in ProbeRTT and Drain.
+    DRAINING = 16
 
 
 class Cmd(IntEnum):
@@ -241,6 +258,9 @@ class PinAttr(IntEnum):
 
     COOKIE = 1
     ARM = 2
+    HANDOVER = 3
+    # 0: as the settings say; otherwise 1 + restore-mode.
+    RESTORE = 4
 
 
 class ConfigAttr(IntEnum):
@@ -252,6 +272,7 @@ class ConfigAttr(IntEnum):
     # Silence after which a steered flow falls back; 0 turns the watchdog off.
     WATCHDOG_MS = 3
     RESTORE = 4
+    HANDOVER = 5
 
 
 # 24 bytes. Minimum, maximum and sum of a quantity over a step's samples. Mean is sum / samples. All 0 without
@@ -296,7 +317,7 @@ ECHO_DTYPE: Final[np.dtype[np.void]] = np.dtype(
     ]
 )
 
-# 680 bytes. One flow's aggregate over one step.
+# 720 bytes. One flow's aggregate over one step.
 RECORD_DTYPE: Final[np.dtype[np.void]] = np.dtype(
     [
         ("cookie", "=u8"),  # Socket cookie.
@@ -340,6 +361,13 @@ RECORD_DTYPE: Final[np.dtype[np.void]] = np.dtype(
         ("throughput_stat", STAT_DTYPE),  # Rate samples, bytes per second.
         ("credit", CREDIT_DTYPE, (CREDITS_MAX,)),  # Oldest epoch first.
         ("echo", ECHO_DTYPE, (ECHOES_MAX,)),  # The last echoes of the flow's life, oldest first.
+        ("delivered_ce", "=u8"),  # Packets delivered in this step whose receiver saw a congestion mark (CE).
+        ("total_delivered_ce", "=u8"),  # The same over the flow's life.
+        ("lost_without_queue", "=u8"),
+        ("rtt_floor_us", "=u4"),  # Least RTT of the last 5 to 10 s, µs; 0 before the first.
+        ("bdp", "=u4"),  # Delivery rate times rtt-floor-us, packets; 0 where it is not known.
+        ("round_trips", "=u4"),  # Whole round trips since the last switch.
+        ("siblings", "=u4"),  # Measured flows to the same destination address, this one among them.
     ]
 )
 
@@ -348,7 +376,9 @@ COMMAND_DTYPE: Final[np.dtype[np.void]] = np.dtype(
     [
         ("cookie", "=u8"),  # Socket cookie.
         ("arm", "=u4"),  # Arm to run from the flow's next ACK on.
-        ("reserved", "=u4"),  # Must be 0.
+        ("handover", "=u1"),  # One of handover-mode.
+        ("restore", "=u1"),  # 0: as the settings say; otherwise 1 + restore-mode.
+        ("reserved", "=u2"),  # Must be 0.
     ]
 )
 

@@ -100,6 +100,7 @@ class KernelConfig:
     fallback_arm: int
     watchdog_ms: int
     restore: protocol.RestoreMode
+    handover: protocol.HandoverMode
 
 
 def decode_arm(parts: Attributes) -> ArmInfo:
@@ -137,6 +138,7 @@ def decode_config(parts: Attributes) -> KernelConfig:
         read_uint(parts[ConfigAttr.FALLBACK_ARM]),
         read_uint(parts[ConfigAttr.WATCHDOG_MS]),
         protocol.RestoreMode(read_uint(parts[ConfigAttr.RESTORE])),
+        protocol.HandoverMode(read_uint(parts[ConfigAttr.HANDOVER])),
     )
 
 

@@ -101,4 +101,5 @@ def configure_kernel(datapath: Datapath, section: KernelSection, arms: Sequence[
         fallback_arm=arm_id(arms, section.fallback_arm, "kernel.fallback_arm"),
         watchdog_ms=section.watchdog_ms,
         restore=protocol.RestoreMode[section.restore.upper().replace("-", "_")],
+        handover=protocol.HandoverMode[section.handover.upper().replace("-", "_")],
     )

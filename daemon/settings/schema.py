@@ -111,10 +111,17 @@ class KernelSection:
         live=True,
     )
     restore: str = key(
-        "as-is",
-        "State of an arm that a flow returns to. as-is: as the flow left it (the paper's way). rebase: "
-        "the same, but the arm is told that time has passed. reinit: a new start.",
+        "rebase",
+        "The state of an arm to which a flow returns. as-is: as the flow left it (the paper's way). "
+        "rebase: the same, and the arm is told that time has passed. reinit: the arm starts anew.",
         choices=("as-is", "rebase", "reinit"),
+        live=True,
+    )
+    handover: str = key(
+        "bdp",
+        "The window that a flow takes from one arm to the next. as-is: the whole window (the paper's way). "
+        "bdp: at most the path's bandwidth-delay product. drain: less, until the queue is empty.",
+        choices=("as-is", "bdp", "drain"),
         live=True,
     )
 

@@ -23,6 +23,7 @@ int main(void)
 	test_control();
 	test_laws();
 	test_cubic();
+	test_path();
 	printf("%u passed, %u failed\n", passed, failed);
 	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

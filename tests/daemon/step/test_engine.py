@@ -26,6 +26,7 @@ from ltp_switcher.daemon.datapath.protocol import (
     ControlLaw,
     FallbackReason,
     FlowFlags,
+    HandoverMode,
     RestoreMode,
 )
 from ltp_switcher.daemon.settings.schema import MptsSection
@@ -66,7 +67,7 @@ class Kernel:
         self.pinned.append((cookie, arm))
 
     def config(self) -> KernelConfig:
-        return KernelConfig(ArmId.CUBIC, ArmId.WESTWOOD, 1000, RestoreMode.AS_IS)
+        return KernelConfig(ArmId.CUBIC, ArmId.WESTWOOD, 1000, RestoreMode.AS_IS, HandoverMode.AS_IS)
 
     def flows(self) -> list[FlowInfo]:
         return list(self.known.values())

@@ -60,6 +60,10 @@ static ulong init_pacing;
 module_param(init_pacing, ulong, 0444);
 MODULE_PARM_DESC(init_pacing, "sk_pacing_status at the last init or restart");
 
+static ulong init_clamp;
+module_param(init_clamp, ulong, 0444);
+MODULE_PARM_DESC(init_clamp, "snd_cwnd_clamp at the last init or restart");
+
 static ulong init_ssthresh;
 module_param(init_ssthresh, ulong, 0444);
 MODULE_PARM_DESC(init_ssthresh, "snd_ssthresh at the last init or restart");
@@ -105,6 +109,7 @@ static void probe_touch(struct sock *sk)
 static void probe_note(const struct sock *sk)
 {
 	init_pacing = sk->sk_pacing_status;
+	init_clamp = tcp_sk(sk)->snd_cwnd_clamp;
 	init_ssthresh = tcp_sk(sk)->snd_ssthresh;
 }
 

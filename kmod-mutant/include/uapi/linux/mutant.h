@@ -8,7 +8,7 @@
 
 #define MUTANT_FAMILY_NAME		"mutant"
 #define MUTANT_FAMILY_VERSION	1
-#define MUTANT_RECORD_VERSION	2
+#define MUTANT_RECORD_VERSION	3
 
 /* No arm. Ids of arms count from 1 and never change their meaning. */
 #define MUTANT_ARM_NONE	0
@@ -143,6 +143,23 @@ enum mutant_restore_mode {
 };
 
 /**
+ * enum mutant_handover_mode - The window that a flow takes from one arm to the next.
+ * @MUTANT_HANDOVER_MODE_CONFIGURED: As the settings say; not a setting itself.
+ * @MUTANT_HANDOVER_MODE_AS_IS: The window of the arm that is left (the paper's way).
+ * @MUTANT_HANDOVER_MODE_BDP: At most delivery rate × RTT floor + 4 packets, with a slow-start
+ *	threshold to match. BBR, which has a model of its own, gets 2 × that product − what is in
+ *	flight where a queue stands.
+ * @MUTANT_HANDOVER_MODE_DRAIN: As bdp; and where a queue stands, every arm begins with the
+ *	window that empties it within a round trip, and slow-starts back to the product.
+ */
+enum mutant_handover_mode {
+	MUTANT_HANDOVER_MODE_CONFIGURED = 0,
+	MUTANT_HANDOVER_MODE_AS_IS = 1,
+	MUTANT_HANDOVER_MODE_BDP = 2,
+	MUTANT_HANDOVER_MODE_DRAIN = 3,
+};
+
+/**
  * enum mutant_fallback_reason - Why a flow went to the fallback arm.
  * @MUTANT_FALLBACK_REASON_NONE: none
  * @MUTANT_FALLBACK_REASON_SILENCE: The daemon was silent for longer than the watchdog's
@@ -163,12 +180,15 @@ enum mutant_fallback_reason {
  * @MUTANT_FLOW_FLAGS_FALLEN_BACK: The flow runs the fallback arm, and waits for the next
  *	select.
  * @MUTANT_FLOW_FLAGS_APP_LIMITED: The last rate sample was limited by the application.
+ * @MUTANT_FLOW_FLAGS_DRAINING: The arm holds the flow back to empty the queue, as BBR does in
+ *	ProbeRTT and Drain.
  */
 enum mutant_flow_flags {
 	MUTANT_FLOW_FLAGS_PINNED = 1,
 	MUTANT_FLOW_FLAGS_STEERED = 2,
 	MUTANT_FLOW_FLAGS_FALLEN_BACK = 4,
 	MUTANT_FLOW_FLAGS_APP_LIMITED = 8,
+	MUTANT_FLOW_FLAGS_DRAINING = 16,
 };
 
 /*
@@ -272,10 +292,16 @@ enum {
 	MUTANT_A_CONTROL_MAX = (__MUTANT_A_CONTROL_MAX - 1)
 };
 
-/* Attributes of the set pin. */
+/*
+ * Attributes of the set pin.
+ *
+ * MUTANT_A_PIN_RESTORE: 0: as the settings say; otherwise 1 + restore-mode.
+ */
 enum {
 	MUTANT_A_PIN_COOKIE = 1,
 	MUTANT_A_PIN_ARM,
+	MUTANT_A_PIN_HANDOVER,
+	MUTANT_A_PIN_RESTORE,
 
 	__MUTANT_A_PIN_MAX,
 	MUTANT_A_PIN_MAX = (__MUTANT_A_PIN_MAX - 1)
@@ -293,6 +319,7 @@ enum {
 	MUTANT_A_CONFIG_FALLBACK_ARM,
 	MUTANT_A_CONFIG_WATCHDOG_MS,
 	MUTANT_A_CONFIG_RESTORE,
+	MUTANT_A_CONFIG_HANDOVER,
 
 	__MUTANT_A_CONFIG_MAX,
 	MUTANT_A_CONFIG_MAX = (__MUTANT_A_CONFIG_MAX - 1)
@@ -448,6 +475,14 @@ struct mutant_echo {
  * @throughput_stat: Rate samples, bytes per second.
  * @credit: Oldest epoch first.
  * @echo: The last echoes of the flow's life, oldest first.
+ * @delivered_ce: Packets delivered in this step whose receiver saw a congestion mark (CE).
+ * @total_delivered_ce: The same over the flow's life.
+ * @lost_without_queue: Of lost, packets marked lost while the RTT was within an eighth of
+ *	rtt-floor-us.
+ * @rtt_floor_us: Least RTT of the last 5 to 10 s, µs; 0 before the first.
+ * @bdp: Delivery rate times rtt-floor-us, packets; 0 where it is not known.
+ * @round_trips: Whole round trips since the last switch.
+ * @siblings: Measured flows to the same destination address, this one among them.
  */
 struct mutant_record {
 	__u64 cookie;
@@ -491,18 +526,29 @@ struct mutant_record {
 	struct mutant_stat throughput_stat;
 	struct mutant_credit credit[MUTANT_CREDITS_MAX];
 	struct mutant_echo echo[MUTANT_ECHOES_MAX];
+	__u64 delivered_ce;
+	__u64 total_delivered_ce;
+	__u64 lost_without_queue;
+	__u32 rtt_floor_us;
+	__u32 bdp;
+	__u32 round_trips;
+	__u32 siblings;
 };
 
 /**
  * struct mutant_command - One flow, one arm.
  * @cookie: Socket cookie.
  * @arm: Arm to run from the flow's next ACK on.
+ * @handover: One of handover-mode.
+ * @restore: 0: as the settings say; otherwise 1 + restore-mode.
  * @reserved: Must be 0.
  */
 struct mutant_command {
 	__u64 cookie;
 	__u32 arm;
-	__u32 reserved;
+	__u8 handover;
+	__u8 restore;
+	__u16 reserved;
 };
 
 /**

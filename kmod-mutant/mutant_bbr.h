@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What is known of BBR's own state: from its get_info, and of the first members of `struct bbr`,
+ * which tcp_bbr.c keeps to itself. Their places are checked on BBR's first init, and nothing is
+ * written where they are not as expected.
+ */
+#ifndef _MUTANT_BBR_H
+#define _MUTANT_BBR_H
+
+#include <linux/inet_diag.h>
+#include <net/tcp.h>
+
+struct sock;
+
+#define MUTANT_BBR_UNIT		256	/* a gain of 1 */
+
+bool mutant_bbr_info(struct sock *sk, const struct tcp_congestion_ops *ops,
+		     struct tcp_bbr_info *info);
+bool mutant_bbr_draining(struct sock *sk, const struct tcp_congestion_ops *ops);
+u32 mutant_bbr_bdp(struct sock *sk, const struct tcp_congestion_ops *ops);
+void mutant_bbr_started(struct sock *sk);
+void mutant_bbr_rebase(struct sock *sk, const struct tcp_congestion_ops *ops, u32 floor_us);
+
+#endif /* _MUTANT_BBR_H */

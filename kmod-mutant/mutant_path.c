@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The parts of a flow's path that do not run for every ACK; mutant_path.h explains the whole. */
+#include "mutant_path.h"
+
+#define HALF_US		5000000U	/* half of the floor's window */
+#define ROUND_US_MAX	(~0U)
+/* Round trips until a cut shows: one until its first ACK, and one under the new window. */
+#define CUT_ROUNDS	2
+
+void mutant_path_init(struct mutant_path *path, u64 now_us, u32 delivered)
+{
+	*path = (struct mutant_path){
+		.half_us = now_us,
+		.round_us = now_us,
+		.older_us = MUTANT_RTT_UNKNOWN,
+		.newer_us = MUTANT_RTT_UNKNOWN,
+		.round_min_us = MUTANT_RTT_UNKNOWN,
+		.round_begin = delivered,
+		.round_end = delivered + 1,
+	};
+}
+
+static void mutant_path_floor_anew(struct mutant_path *path, u64 now_us, u32 rtt_us)
+{
+	path->half_us = now_us;
+	path->older_us = MUTANT_RTT_UNKNOWN;
+	path->newer_us = rtt_us;
+}
+
+/*
+ * The window was cut to what the floor says that the path holds. If the RTT has hardly come down,
+ * nothing of it was a queue: the path is longer than it was, and a window by the old floor would
+ * starve the flow.
+ */
+static void mutant_path_judge_cut(struct mutant_path *path, u64 now_us)
+{
+	u32 floor_us = mutant_path_floor_us(path), rtt_us = path->round_min_us;
+
+	if (!path->cut_rounds || rtt_us == MUTANT_RTT_UNKNOWN || --path->cut_rounds)
+		return;
+	if (path->cut_rtt_us > floor_us + floor_us / 4 &&
+	    rtt_us > floor_us + (path->cut_rtt_us - floor_us) / 4 * 3)
+		mutant_path_floor_anew(path, now_us, rtt_us);
+}
+
+/* The ACK that ends a round trip: note what it was, and begin the next. */
+void mutant_path_round_ends(struct mutant_path *path, const struct mutant_path_ack *ack)
+{
+	u64 us = ack->now_us - path->round_us;
+
+	if (path->round_min_us < path->newer_us)
+		path->newer_us = path->round_min_us;
+	if (ack->now_us - path->half_us > HALF_US) {
+		path->older_us = path->newer_us;
+		path->newer_us = path->round_min_us;
+		path->half_us = ack->now_us;
+	}
+	mutant_path_judge_cut(path, ack->now_us);
+
+	if (!path->held_back && us && us < ROUND_US_MAX) {
+		path->round[1] = path->round[0];
+		path->round[0].pkts = ack->delivered - path->round_begin;
+		path->round[0].us = us;
+	}
+	path->rounds++;
+	path->round_us = ack->now_us;
+	path->round_begin = ack->delivered;
+	path->round_end = ack->delivered + (ack->in_flight ?: 1);
+	path->round_min_us = MUTANT_RTT_UNKNOWN;
+	path->held_back = false;
+}
+
+/* The window was just cut to the path's bandwidth-delay product: see what comes of it. */
+void mutant_path_cut(struct mutant_path *path)
+{
+	if (path->cut_rounds)
+		return;
+	path->cut_rtt_us = path->round_min_us;
+	if (path->cut_rtt_us == MUTANT_RTT_UNKNOWN)
+		path->cut_rtt_us = mutant_path_floor_us(path);
+	path->cut_rounds = CUT_ROUNDS;
+}
+
+/* The bandwidth-delay product, packets; 0 where it is not known. */
+u32 mutant_path_bdp(const struct mutant_path *path)
+{
+	u64 floor_us = mutant_path_floor_us(path), most = 0, pkts;
+	u32 i;
+
+	if (floor_us == MUTANT_RTT_UNKNOWN)
+		return 0;
+	for (i = 0; i < 2; i++) {
+		if (!path->round[i].us)
+			continue;
+		pkts = path->round[i].pkts * floor_us;
+		pkts = (pkts + path->round[i].us - 1) / path->round[i].us;
+		if (pkts > most)
+			most = pkts;
+	}
+	return most < ~0U ? most : ~0U;
+}
+
+/*
+ * The window with which the next arm begins, and in @ssthresh its threshold where that changes;
+ * @own_model: the arm sets its window by a model of its own (BBR's), and only has to let the queue
+ * go. What is not known changes nothing.
+ */
+u32 mutant_handover_window(const struct mutant_path *path, u32 mode, u32 window, u32 in_flight,
+			   bool own_model, u32 *ssthresh)
+{
+	u32 bdp = mutant_path_bdp(path), drained;
+
+	if (!bdp || mode == MUTANT_HANDOVER_MODE_AS_IS)
+		return window;
+	drained = 2ULL * bdp > (u64)in_flight + MUTANT_HANDOVER_MIN ?
+		  2ULL * bdp - in_flight : MUTANT_HANDOVER_MIN;
+	if ((own_model || mode == MUTANT_HANDOVER_MODE_DRAIN) && in_flight > bdp) {
+		if (!own_model && *ssthresh > bdp)
+			*ssthresh = bdp > 2 ? bdp : 2;
+		return window < drained ? window : drained;
+	}
+	if (own_model || window <= bdp + MUTANT_HANDOVER_MIN)
+		return window;
+	window = bdp + MUTANT_HANDOVER_MIN;
+	if (*ssthresh > window)
+		*ssthresh = window;
+	return window;
+}

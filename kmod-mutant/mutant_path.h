@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What a flow knows of its path, whichever arm runs: the RTT floor, the delivery rate, and the
+ * bandwidth-delay product that follows; and the window that a flow takes along to its next arm.
+ *
+ * The floor is the least RTT of the last 5 to 10 s. The kernel's own minimum looks back over five
+ * minutes: after a rise of the RTT it would call the longer path a queue. The floor starts anew,
+ * too, when a cut of the window shows that no queue was there (mutant_path_cut()).
+ *
+ * A round trip ends when what was in flight at its beginning has been delivered. The rate is that
+ * of the faster of the last two round trips; round trips in which the application or an arm that
+ * drains the queue (BBR's ProbeRTT) held the flow back tell nothing of the path.
+ *
+ * Pure logic, tested on the host.
+ */
+#ifndef _MUTANT_PATH_H
+#define _MUTANT_PATH_H
+
+#ifdef __KERNEL__
+#include <linux/compiler.h>
+#include <linux/math64.h>
+#include <linux/minmax.h>
+#include <linux/types.h>
+
+#include <uapi/linux/mutant.h>
+#else
+#include "kernel.h"
+#endif
+
+#define MUTANT_RTT_UNKNOWN	(~0U)
+#define MUTANT_HANDOVER_MIN	4U	/* packets; as BBR's least window */
+
+/* One round trip: packets delivered in it, and how long it took. */
+struct mutant_round {
+	u32 pkts;
+	u32 us;
+};
+
+struct mutant_path {
+	u64 half_us;			/* when the newer half of the floor's window began, µs */
+	u64 round_us;			/* when the round trip in progress began, µs */
+	u32 older_us;			/* least RTT of the older half, µs */
+	u32 newer_us;			/* least RTT of the newer half, µs */
+	u32 round_min_us;		/* least RTT of the round trip in progress, µs */
+	u32 round_end;			/* `delivered` at which the round trip ends, packets */
+	u32 round_begin;		/* `delivered` at which it began, packets */
+	u32 rounds;			/* whole round trips since the last switch */
+	u32 cut_rtt_us;			/* least RTT of the round trip before the last cut, µs */
+	u8 cut_rounds;			/* round trips until the cut is judged; 0: none is open */
+	bool held_back;			/* the round trip in progress tells nothing of the rate */
+	struct mutant_round round[2];	/* the last two that do, the newer one first */
+};
+
+/* What an ACK says of the path. */
+struct mutant_path_ack {
+	u64 now_us;
+	s64 rtt_us;			/* negative: none */
+	u32 delivered;			/* packets so far; may wrap */
+	u32 in_flight;			/* packets */
+	bool held_back;			/* by the application, or by an arm that drains */
+};
+
+void mutant_path_init(struct mutant_path *path, u64 now_us, u32 delivered);
+void mutant_path_round_ends(struct mutant_path *path, const struct mutant_path_ack *ack);
+void mutant_path_cut(struct mutant_path *path);
+u32 mutant_path_bdp(const struct mutant_path *path);
+u32 mutant_handover_window(const struct mutant_path *path, u32 mode, u32 window, u32 in_flight,
+			   bool own_model, u32 *ssthresh);
+
+/* The least RTT of the last 5 to 10 s, µs; MUTANT_RTT_UNKNOWN before the first. */
+static __always_inline u32 mutant_path_floor_us(const struct mutant_path *path)
+{
+	return path->older_us < path->newer_us ? path->older_us : path->newer_us;
+}
+
+/* Take in an ACK; whether it ended a round trip. */
+static __always_inline bool mutant_path_heard(struct mutant_path *path,
+					      const struct mutant_path_ack *ack)
+{
+	if (likely(ack->rtt_us >= 0) && (u32)ack->rtt_us < path->round_min_us)
+		path->round_min_us = ack->rtt_us;
+	path->held_back |= ack->held_back;
+	if (likely((s32)(ack->delivered - path->round_end) < 0))
+		return false;
+	mutant_path_round_ends(path, ack);
+	return true;
+}
+
+#endif /* _MUTANT_PATH_H */

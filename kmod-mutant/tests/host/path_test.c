@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The RTT floor, the rate, the bandwidth-delay product, and the window of a handover. */
+#include "mutant_path.h"
+#include "tests.h"
+
+#define MS	1000U
+#define S	1000000U
+
+/* A path that delivers @rate_pps packets a second, @rtt_us after they were sent. */
+struct road {
+	struct mutant_path path;
+	u64 now_us;
+	u32 delivered;
+};
+
+static void start(struct road *road)
+{
+	road->now_us = 100 * S;
+	road->delivered = 4000000000U;	/* the counter wraps on the way */
+	mutant_path_init(&road->path, road->now_us, road->delivered);
+}
+
+/* Run for @us with a full path: an ACK a packet, @window packets in flight. */
+static u32 run(struct road *road, u32 us, u32 rate_pps, u32 rtt_us, u32 window, bool held_back)
+{
+	struct mutant_path_ack ack = {
+		.rtt_us = rtt_us, .in_flight = window, .held_back = held_back,
+	};
+	u64 end = road->now_us + us;
+	u32 rounds = 0;
+
+	while (road->now_us < end) {
+		road->now_us += S / rate_pps;
+		ack.now_us = road->now_us;
+		ack.delivered = ++road->delivered;
+		rounds += mutant_path_heard(&road->path, &ack);
+	}
+	return rounds;
+}
+
+static void test_floor_and_bdp(void)
+{
+	struct road road;
+	u32 rounds;
+
+	start(&road);
+	CHECK(mutant_path_floor_us(&road.path) == MUTANT_RTT_UNKNOWN);
+	CHECK(mutant_path_bdp(&road.path) == 0);
+
+	/* 1000 packets/s, floor 40 ms, a queue that doubles the RTT: 80 packets in flight. */
+	run(&road, S, 1000, 40 * MS, 40, false);
+	rounds = run(&road, 4 * S, 1000, 80 * MS, 80, false);
+	CHECK(rounds >= 48 && rounds <= 51);
+	CHECK(mutant_path_floor_us(&road.path) == 40 * MS);
+	CHECK(mutant_path_bdp(&road.path) >= 40 && mutant_path_bdp(&road.path) <= 42);
+
+	/* What the application holds back tells nothing of the rate. */
+	run(&road, S, 100, 40 * MS, 4, true);
+	CHECK(mutant_path_bdp(&road.path) >= 40);
+	/* What nobody holds back does. */
+	run(&road, S, 500, 80 * MS, 40, false);
+	CHECK(mutant_path_bdp(&road.path) >= 19 && mutant_path_bdp(&road.path) <= 21);
+
+	/* After 10 s, what lasts is no queue any more. */
+	run(&road, 11 * S, 500, 80 * MS, 40, false);
+	CHECK(mutant_path_floor_us(&road.path) == 80 * MS);
+	/* A shorter path is known after a round trip. */
+	run(&road, 200 * MS, 500, 20 * MS, 10, false);
+	CHECK(mutant_path_floor_us(&road.path) == 20 * MS);
+}
+
+static void test_cuts(void)
+{
+	struct road road;
+
+	/* The path grew from 40 to 120 ms; a cut to a third brings no shorter RTT. */
+	start(&road);
+	run(&road, 2 * S, 1000, 40 * MS, 40, false);
+	run(&road, S, 333, 120 * MS, 40, false);
+	mutant_path_cut(&road.path);
+	run(&road, 400 * MS, 111, 120 * MS, 13, false);
+	CHECK(mutant_path_floor_us(&road.path) == 120 * MS);
+
+	/* The same RTT, but it was a queue: the floor stays. */
+	start(&road);
+	run(&road, 2 * S, 1000, 40 * MS, 40, false);
+	run(&road, S, 1000, 120 * MS, 120, false);
+	mutant_path_cut(&road.path);
+	run(&road, 400 * MS, 1000, 44 * MS, 44, false);
+	CHECK(mutant_path_floor_us(&road.path) == 40 * MS);
+
+	/* No cut: a standing queue is a queue until the window of 10 s is over. */
+	run(&road, S, 1000, 120 * MS, 120, false);
+	CHECK(mutant_path_floor_us(&road.path) == 40 * MS);
+}
+
+static u32 handed_over(struct road *road, u32 mode, u32 window, u32 in_flight, bool own_model,
+		       u32 *ssthresh)
+{
+	return mutant_handover_window(&road->path, mode, window, in_flight, own_model, ssthresh);
+}
+
+static void test_handover(void)
+{
+	u32 ssthresh = 0x7fffffff, bdp;
+	struct road road;
+
+	start(&road);
+	/* Nothing is known yet: nothing changes. */
+	CHECK(handed_over(&road, MUTANT_HANDOVER_MODE_BDP, 500, 500, false, &ssthresh) == 500);
+	CHECK(ssthresh == 0x7fffffff);
+	run(&road, 2 * S, 1000, 40 * MS, 40, false);
+	run(&road, S, 1000, 120 * MS, 120, false);
+	bdp = mutant_path_bdp(&road.path);
+	CHECK(bdp >= 40 && bdp <= 42);
+
+	CHECK(handed_over(&road, MUTANT_HANDOVER_MODE_AS_IS, 120, 120, false, &ssthresh) == 120);
+	CHECK(ssthresh == 0x7fffffff);
+	/* A window arm goes on from the product, in congestion avoidance. */
+	CHECK(handed_over(&road, MUTANT_HANDOVER_MODE_BDP, 120, 120, false, &ssthresh) == bdp + 4);
+	CHECK(ssthresh == bdp + 4);
+	/* It never gets more than the last arm had, and a lower threshold stays. */
+	ssthresh = 10;
+	CHECK(handed_over(&road, MUTANT_HANDOVER_MODE_BDP, 20, 20, false, &ssthresh) == 20);
+	CHECK(handed_over(&road, MUTANT_HANDOVER_MODE_BDP, 120, 120, false, &ssthresh) == bdp + 4);
+	CHECK(ssthresh == 10);
+	/* BBR lets the queue go: 2 BDP - in flight, 4 at least; its threshold is its own. */
+	ssthresh = 0x7fffffff;
+	CHECK(handed_over(&road, MUTANT_HANDOVER_MODE_BDP, 120, 60, true, &ssthresh) == 2 * bdp - 60);
+	CHECK(handed_over(&road, MUTANT_HANDOVER_MODE_BDP, 120, 120, true, &ssthresh) == 4);
+	CHECK(handed_over(&road, MUTANT_HANDOVER_MODE_BDP, 120, 30, true, &ssthresh) == 120);
+	CHECK(ssthresh == 0x7fffffff);
+	/* Draining does that for every arm, and slow start brings the product back. */
+	CHECK(handed_over(&road, MUTANT_HANDOVER_MODE_DRAIN, 120, 60, false, &ssthresh) ==
+	      2 * bdp - 60);
+	CHECK(ssthresh == bdp);
+	CHECK(handed_over(&road, MUTANT_HANDOVER_MODE_DRAIN, 120, 4000000000U, false,
+			  &ssthresh) == 4);
+	CHECK(handed_over(&road, MUTANT_HANDOVER_MODE_DRAIN, 120, 20, false, &ssthresh) == bdp + 4);
+}
+
+void test_path(void)
+{
+	test_floor_and_bdp();
+	test_cuts();
+	test_handover();
+}
