@@ -16,6 +16,7 @@
  *	step	steps that are written and closed at the same time (pure logic)
  *	echo	what came of what was sent under each control (pure logic)
  *	control	the parameters of the learned arms: checked, kept, taken (pure logic)
+ *	session	who may change what, and who steers
  *	event	multicast of birth, death and fallback
  *	nl	the requests of the netlink family, those about flows and controls apart
  */
@@ -130,6 +131,12 @@ struct mutant_flow {
 	u8 reason;			/* enum mutant_fallback_reason */
 	u32 flags;			/* enum mutant_flow_flags, less app-limited */
 	u32 heard;			/* jiffies of the last request that a daemon would send */
+	bool abandoned;			/* the session that steered the flow has ended */
+	struct {
+		u32 since;		/* jiffies */
+		u32 low;		/* packets */
+		u32 high;		/* packets; 0: none yet */
+	} bound;			/* of the windows that controls ask for */
 	struct mutant_kept kept[MUTANT_ARM_ID_OWL - MUTANT_ARM_ID_LTP + 1];	/* by learned arm */
 
 	/* Who the flow is; constant. */
@@ -184,12 +191,13 @@ static inline struct mutant_arm *mutant_arm_of(const struct sock *sk)
 	return container_of(inet_csk(sk)->icsk_ca_ops, struct mutant_arm, ops);
 }
 
-/* Whether whoever steered the flow has not been heard of for too long. */
+/* Whether whoever steered the flow is gone, or has not been heard of for too long. */
 static inline bool mutant_flow_silent(const struct mutant_flow *f)
 {
 	u32 limit = READ_ONCE(mutant_config.watchdog_jiffies);
 
-	return limit && (s32)(tcp_jiffies32 - READ_ONCE(f->heard)) > (s32)limit;
+	return READ_ONCE(f->abandoned) ||
+	       (limit && (s32)(tcp_jiffies32 - READ_ONCE(f->heard)) > (s32)limit);
 }
 
 #endif /* _MUTANT_CORE_H */

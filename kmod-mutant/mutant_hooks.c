@@ -26,7 +26,9 @@ static noinline bool fall_back(struct mutant_flow *f)
 		f->restore = 0;
 		WRITE_ONCE(f->flags, (f->flags & ~MUTANT_FLOW_FLAGS_STEERED) |
 			   MUTANT_FLOW_FLAGS_FALLEN_BACK);
-		f->reason = MUTANT_FALLBACK_REASON_SILENCE;
+		f->reason = f->abandoned ? MUTANT_FALLBACK_REASON_SESSION_ENDED :
+			    MUTANT_FALLBACK_REASON_SILENCE;
+		WRITE_ONCE(f->abandoned, false);
 	}
 	spin_unlock_bh(&f->lock);
 	return due;

@@ -7,7 +7,7 @@
  * Reinforcement Learning" (section 3.1, Protocol Manager): every protocol of a pool keeps its own
  * state for a flow; on a switch the active one's state is frozen, the other's is restored, and the
  * congestion window carries over. Who runs when is decided in user space, over generic netlink.
- * Without anybody to decide, a flow runs the default arm, and costs no more than that.
+ * Without anybody to decide, a flow runs the default arm; its ACKs are measured all the same.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -15,6 +15,7 @@
 #include <net/tcp.h>
 
 #include "mutant_core.h"
+#include "mutant_session.h"
 
 /* What a socket runs between choosing `mutant` and being established; then init picks an arm. */
 static void mutant_self_init(void)
@@ -44,9 +45,12 @@ static int __init mutant_init(void)
 	err = mutant_flows_init();
 	if (err)
 		goto arms;
-	err = genl_register_family(&mutant_nl_family);
+	err = mutant_sessions_init();
 	if (err)
 		goto flows;
+	err = genl_register_family(&mutant_nl_family);
+	if (err)
+		goto sessions;
 	err = tcp_register_congestion_control(&mutant_arms[MUTANT_ARM_NONE].ops);
 	if (err)
 		goto family;
@@ -54,6 +58,8 @@ static int __init mutant_init(void)
 
 family:
 	genl_unregister_family(&mutant_nl_family);
+sessions:
+	mutant_sessions_exit();
 flows:
 	mutant_flows_exit();
 arms:
@@ -66,6 +72,7 @@ static void __exit mutant_exit(void)
 {
 	tcp_unregister_congestion_control(&mutant_arms[MUTANT_ARM_NONE].ops);
 	genl_unregister_family(&mutant_nl_family);
+	mutant_sessions_exit();
 	mutant_flows_exit();
 	mutant_arms_exit();
 }
@@ -76,4 +83,3 @@ module_exit(mutant_exit);
 MODULE_AUTHOR("The ltp-switcher authors");
 MODULE_DESCRIPTION("TCP congestion control that live-switches flows between protocols");
 MODULE_LICENSE("GPL");
-MODULE_ALIAS_GENL_FAMILY(MUTANT_FAMILY_NAME);

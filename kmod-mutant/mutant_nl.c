@@ -8,6 +8,7 @@
  * steps takes mutant_step_mutex, and arms have a mutex of their own.
  */
 #include "mutant_nl.h"
+#include "mutant_session.h"
 
 /* A reply to a request, begun; NULL without memory. */
 struct sk_buff *mutant_reply_new(struct genl_info *info, u8 cmd, void **header)
@@ -114,6 +115,10 @@ int mutant_nl_arm_load_doit(struct sk_buff *skb, struct genl_info *info)
 	struct mutant_arm arm;
 	int err;
 
+	if (!mutant_in_initial_namespaces(skb)) {
+		GENL_SET_ERR_MSG(info, "arms are loaded from the initial network namespace alone");
+		return -EPERM;
+	}
 	if (GENL_REQ_ATTR_CHECK(info, MUTANT_A_ARM_NAME)) {
 		GENL_SET_ERR_MSG(info, "name is missing");
 		return -EINVAL;
@@ -174,6 +179,10 @@ int mutant_nl_config_set_doit(struct sk_buff *skb, struct genl_info *info)
 	struct nlattr **attrs = info->attrs;
 	int err;
 
+	if (!mutant_in_initial_namespaces(skb)) {
+		GENL_SET_ERR_MSG(info, "settings change from the initial network namespace alone");
+		return -EPERM;
+	}
 	err = check_arm(info, attrs[MUTANT_A_CONFIG_DEFAULT_ARM], false) ?:
 	      check_arm(info, attrs[MUTANT_A_CONFIG_FALLBACK_ARM], true);
 	if (err)

@@ -7,7 +7,6 @@
 
 struct sk_buff *mutant_reply_new(struct genl_info *info, u8 cmd, void **header);
 int mutant_batch_count(struct genl_info *info, const struct nlattr *attr, size_t size);
-bool mutant_may_change(struct sk_buff *skb, const struct mutant_flow *f);
 int mutant_reply_send(struct sk_buff *msg, void *header, int err, struct genl_info *info);
 
 #endif /* _MUTANT_NL_H */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The netlink request that gives the learned arms their parameters. */
 #include "mutant_nl.h"
+#include "mutant_session.h"
 
 struct outcomes {
 	u32 applied;
@@ -9,20 +10,29 @@ struct outcomes {
 	u32 clamped;
 };
 
+/* For so long the bounds of a window stay, however many controls come: the shortest step. */
+#define BOUND_MS	10
+
 /*
  * What the flow may have of a window that was sent for @arm. Where it runs the arm, and its window
  * is still on its way to the one sent before, what lies between the two is its own. Under f->lock.
  */
 static u32 permitted_window(struct mutant_flow *f, u32 arm, u32 wanted)
 {
+	u32 now = tcp_jiffies32;
 	/* Sockets' memory stays sockets' memory under RCU; the worst is a window just gone by. */
 	u32 window = READ_ONCE(tcp_sk(f->sk)->snd_cwnd), target = window;
 	const struct mutant_kept *kept = mutant_flow_kept(f, arm);
 
 	if (f->want == arm && kept->seq)
 		target = kept->setting.value[0];
-	return mutant_control_window(wanted, min(window, target), max(window, target),
-				     f->snd_cwnd_clamp);
+	/* A batch may name a flow more than once: its window doubles once all the same. */
+	if (!f->bound.high || now - f->bound.since >= msecs_to_jiffies(BOUND_MS)) {
+		f->bound.since = now;
+		f->bound.low = min(window, target);
+		f->bound.high = max(window, target);
+	}
+	return mutant_control_window(wanted, f->bound.low, f->bound.high, f->snd_cwnd_clamp);
 }
 
 static void control(struct sk_buff *skb, const struct mutant_control *c, struct outcomes *count)
@@ -31,7 +41,7 @@ static void control(struct sk_buff *skb, const struct mutant_control *c, struct 
 	struct mutant_flow *f;
 
 	f = mutant_flow_by_cookie(c->cookie);
-	if (!f || !mutant_may_change(skb, f)) {
+	if (!f || !mutant_steers(skb, f)) {
 		count->unknown++;
 		return;
 	}
@@ -53,12 +63,15 @@ static void control(struct sk_buff *skb, const struct mutant_control *c, struct 
 int mutant_nl_control_doit(struct sk_buff *skb, struct genl_info *info)
 {
 	struct nlattr *attr = info->attrs[MUTANT_A_CONTROL_CONTROLS];
-	int i, n = mutant_batch_count(info, attr, sizeof(struct mutant_control)), err;
+	int i, n, err = mutant_session_check(skb, info->extack);
 	struct outcomes count = {};
 	struct mutant_control c;
 	struct sk_buff *msg;
 	void *header;
 
+	if (err)
+		return err;
+	n = mutant_batch_count(info, attr, sizeof(struct mutant_control));
 	if (n < 0)
 		return n;
 	msg = mutant_reply_new(info, MUTANT_CMD_CONTROL, &header);

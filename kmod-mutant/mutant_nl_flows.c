@@ -4,20 +4,11 @@
 #include <net/sock.h>
 
 #include "mutant_nl.h"
-
-bool mutant_may_change(struct sk_buff *skb, const struct mutant_flow *f)
-{
-	return netlink_ns_capable(skb, f->net->user_ns, CAP_NET_ADMIN);
-}
-
-static bool may_see(struct sk_buff *skb, const struct mutant_flow *f)
-{
-	return net_eq(f->net, sock_net(skb->sk)) || mutant_may_change(skb, f);
-}
+#include "mutant_session.h"
 
 /* A dump meets many flows of one namespace in a row: ask once. */
 struct viewer {
-	bool (*may)(struct sk_buff *skb, const struct mutant_flow *f);
+	bool (*may)(const struct sk_buff *skb, const struct mutant_flow *f);
 	const struct net *net;
 	bool answer;
 };
@@ -49,7 +40,7 @@ int mutant_nl_flow_get_doit(struct sk_buff *skb, struct genl_info *info)
 	mutex_lock(&mutant_step_mutex);
 	rcu_read_lock();
 	f = mutant_flow_by_cookie(nla_get_u64(info->attrs[MUTANT_A_FLOW_COOKIE]));
-	if (f && may_see(skb, f)) {
+	if (f && mutant_may_see(skb, f)) {
 		mutant_flow_peek(f, &rec);
 		err = mutant_put_flow(msg, f, &rec);
 	}
@@ -63,7 +54,7 @@ int mutant_nl_flow_get_doit(struct sk_buff *skb, struct genl_info *info)
 
 int mutant_nl_flow_get_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
 {
-	struct viewer viewer = { .may = may_see };
+	struct viewer viewer = { .may = mutant_may_see };
 	struct mutant_record rec;
 	struct mutant_flow *f;
 	u64 cookie;
@@ -100,7 +91,7 @@ int mutant_nl_flow_get_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
 static u64 put_steps(struct sk_buff *skb, struct netlink_callback *cb, struct nlattr *attr,
 		     u64 cookie)
 {
-	struct viewer viewer = { .may = mutant_may_change };
+	struct viewer viewer = { .may = mutant_steers };
 	struct mutant_record rec;
 	struct mutant_flow *f;
 
@@ -127,7 +118,11 @@ int mutant_nl_step_get_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
 {
 	struct nlattr *attr;
 	void *header;
+	int err;
 
+	err = mutant_session_check(cb->skb, cb->extack);
+	if (err)
+		return err;
 	header = genlmsg_put(skb, NETLINK_CB(cb->skb).portid, cb->nlh->nlmsg_seq,
 			     &mutant_nl_family, NLM_F_MULTI, MUTANT_CMD_STEP_GET);
 	if (!header)
@@ -161,10 +156,11 @@ static enum outcome command(struct sk_buff *skb, const struct mutant_command *cm
 	struct mutant_flow *f;
 
 	f = mutant_flow_by_cookie(cmd->cookie);
-	if (!f || !mutant_may_change(skb, f))
+	if (!f || !mutant_steers(skb, f))
 		return UNKNOWN;
 	spin_lock_bh(&f->lock);
 	WRITE_ONCE(f->heard, tcp_jiffies32);
+	WRITE_ONCE(f->abandoned, false);
 	if (!(f->flags & MUTANT_FLOW_FLAGS_PINNED) && mutant_arm_available(cmd->arm) &&
 	    !READ_ONCE(f->slot[cmd->arm].refused)) {
 		WRITE_ONCE(f->want, cmd->arm);
@@ -188,6 +184,9 @@ int mutant_nl_select_doit(struct sk_buff *skb, struct genl_info *info)
 	void *header;
 	int i, n, err;
 
+	err = mutant_session_check(skb, info->extack);
+	if (err)
+		return err;
 	n = mutant_batch_count(info, attr, sizeof(cmd));
 	if (n < 0)
 		return n;
@@ -227,13 +226,13 @@ static struct mutant_flow *flow_to_change(struct sk_buff *skb, struct genl_info 
 	struct nlattr *attr = info->attrs[MUTANT_A_PIN_COOKIE];
 	struct mutant_flow *f = mutant_flow_by_cookie(nla_get_u64(attr));
 
-	if (!f || !may_see(skb, f)) {
+	if (!f || !mutant_may_see(skb, f)) {
 		NL_SET_ERR_MSG_ATTR(info->extack, attr, "no flow has this cookie");
 		return ERR_PTR(-ENOENT);
 	}
 	if (!mutant_may_change(skb, f)) {
 		NL_SET_ERR_MSG_ATTR(info->extack, attr,
-				    "needs CAP_NET_ADMIN in the flow's user namespace");
+				    "needs CAP_NET_ADMIN in the flow's user namespace, from its network namespace or the initial one");
 		return ERR_PTR(-EPERM);
 	}
 	return f;

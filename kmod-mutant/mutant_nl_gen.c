@@ -58,6 +58,15 @@ static const struct nla_policy mutant_control_nl_policy[] = {
 	[MUTANT_A_CONTROL_CONTROLS] = { .type = NLA_BINARY, .len = 65504 },
 };
 
+static struct netlink_range_validation mutant_session_close_grace_ms_range = {
+	.max	= 600000ULL,
+};
+
+static const struct nla_policy mutant_session_close_nl_policy[] = {
+	[MUTANT_A_SESSION_GRACE_MS] =
+		NLA_POLICY_FULL_RANGE(NLA_U32, &mutant_session_close_grace_ms_range),
+};
+
 static const struct genl_ops mutant_nl_ops[] = {
 	{
 		.cmd		= MUTANT_CMD_ARM_GET,
@@ -122,6 +131,18 @@ static const struct genl_ops mutant_nl_ops[] = {
 		.doit		= mutant_nl_control_doit,
 		.policy		= mutant_control_nl_policy,
 		.maxattr	= ARRAY_SIZE(mutant_control_nl_policy) - 1,
+		.flags		= GENL_UNS_ADMIN_PERM,
+	},
+	{
+		.cmd		= MUTANT_CMD_SESSION_OPEN,
+		.doit		= mutant_nl_session_open_doit,
+		.flags		= GENL_UNS_ADMIN_PERM,
+	},
+	{
+		.cmd		= MUTANT_CMD_SESSION_CLOSE,
+		.doit		= mutant_nl_session_close_doit,
+		.policy		= mutant_session_close_nl_policy,
+		.maxattr	= ARRAY_SIZE(mutant_session_close_nl_policy) - 1,
 		.flags		= GENL_UNS_ADMIN_PERM,
 	},
 };

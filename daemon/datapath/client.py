@@ -89,8 +89,20 @@ class Datapath:
         self.close()
 
     def close(self) -> None:
-        """Close the socket. The flows stay as they are until the module's watchdog wakes."""
+        """Close the socket. If it steers still, its flows go to the fallback arm."""
         self._netlink.close()
+
+    def open_session(self) -> None:
+        """Steer the flows of this network namespace from now on, until `close_session` or the socket's end.
+
+        Raises `RequestRefusedError` while another socket does.
+        """
+        self._order("session-open", Cmd.SESSION_OPEN, b"")
+
+    def close_session(self, grace_ms: int) -> None:
+        """Stop steering. The flows keep their arms for so long, for the next one to take over."""
+        payload = attribute(protocol.SessionAttr.GRACE_MS, _U32.pack(grace_ms))
+        self._order("session-close", Cmd.SESSION_CLOSE, payload)
 
     def arms(self) -> list[ArmInfo]:
         """Every arm, available or not, by id."""
@@ -122,7 +134,7 @@ class Datapath:
         return decode_flow(parse_attributes(self._request("flow-get", Cmd.FLOW_GET, payload, cookie)))
 
     def close_step(self) -> RecordArray:
-        """Close the step of every flow with a sample or a switch since the last call.
+        """Close the step of every flow with a sample or a switch since the last call. Needs the session.
 
         Returns the aggregates: `RECORD_DTYPE`, shape (flows,), read-only, its memory the caller's own.
         """

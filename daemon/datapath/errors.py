@@ -24,8 +24,8 @@ class PermissionDeniedError(DatapathError):
 
     def __init__(self, operation: str) -> None:
         super().__init__(
-            f"{operation}: not permitted; it needs CAP_NET_ADMIN in the flow's user namespace "
-            "(run as root, or let ltp-switcher.service run it)"
+            f"{operation}: not permitted; it needs CAP_NET_ADMIN in the flow's user namespace, "
+            "from its network namespace or the initial one (run as root, or let ltp-switcher.service run it)"
         )
 
 

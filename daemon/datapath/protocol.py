@@ -130,6 +130,8 @@ class FallbackReason(IntEnum):
     SILENCE = 1
     # The arm replaced itself during its own init.
     INIT_REFUSED = 2
+    # The session that steered the flow ended without a time of grace.
+    SESSION_ENDED = 3
 
 
 class FlowFlags(IntFlag):
@@ -178,6 +180,12 @@ class Cmd(IntEnum):
     # A batch of parameters for what the learned arms execute. A flow keeps its last control of each arm,
     # whether it runs the arm or not.
     CONTROL = 13
+    # Steer the flows of the caller's network namespace, and from the initial one those of every namespace
+    # without a session. Ends with the socket, whose flows then go to the fallback arm. -EBUSY while another
+    # socket has the session.
+    SESSION_OPEN = 14
+    # End the session in order, with a time of grace in which another one may take its flows over.
+    SESSION_CLOSE = 15
 
 
 class ArmAttr(IntEnum):
@@ -261,6 +269,14 @@ class PinAttr(IntEnum):
     HANDOVER = 3
     # 0: as the settings say; otherwise 1 + restore-mode.
     RESTORE = 4
+
+
+class SessionAttr(IntEnum):
+    """Attributes of the set `session`."""
+
+    # How long the session's flows stay as they are before the watchdog sends them to the fallback arm. 0:
+    # they go there at once.
+    GRACE_MS = 1
 
 
 class ConfigAttr(IntEnum):

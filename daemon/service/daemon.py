@@ -77,6 +77,7 @@ class Daemon:
         self._saver = Saver(self._state_path) if self._state_path is not None else None
 
         self.datapath = Datapath()
+        self.datapath.open_session()
         self.arms = load_arms(self.datapath, config.pool.extra, config.learned)
         self.names = {arm.id: arm.name for arm in self.arms}
         configure_kernel(self.datapath, config.kernel, self.arms)
@@ -168,6 +169,7 @@ class Daemon:
             signals.close()
             self._manager.close()
             self._events.close()
+            self.datapath.close_session(self.config.kernel.restart_grace_ms)
             self.datapath.close()
 
     def reload(self) -> None:

@@ -110,6 +110,13 @@ class KernelSection:
         maximum=3_600_000,
         live=True,
     )
+    restart_grace_ms: int = key(
+        5000,
+        "After a clean stop, how long flows keep their arms for the next daemon to take over, ms. "
+        "A daemon that dies grants no such time.",
+        minimum=0,
+        maximum=600_000,
+    )
     restore: str = key(
         "rebase",
         "The state of an arm to which a flow returns. as-is: as the flow left it (the paper's way). "

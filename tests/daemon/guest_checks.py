@@ -114,7 +114,7 @@ def killed() -> None:
         for flow in flows:
             assert flow.record["flags"][0] & protocol.FlowFlags.FALLEN_BACK, flow
             assert flow.record["arm"][0] == fallback
-            assert flow.reason == protocol.FallbackReason.SILENCE
+            assert flow.reason == protocol.FallbackReason.SESSION_ENDED
         time.sleep(0.5)
         for flow in flows:
             later = kernel.flow(flow.cookie).record["total_acked_bytes"][0]

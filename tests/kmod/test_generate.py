@@ -141,7 +141,12 @@ BAD_INPUT = [
     ("mutant.yaml", "type: u64\n", "type: u128\n", ["attributes[cookie].type", "'u128'", "u64"]),
     ("mutant.yaml", "max-len: 15", "max: 15", ["attributes[name].checks.max", "max-len"]),
     ("mutant.yaml", "max: arms-max", "max: arms-mx", ["checks.max", "'arms-mx'", "arms-max"]),
-    ("mutant.yaml", "[cookie, arm]", "[cookie, army]", ["list[pin].do.request", "'army'", "cookie, arm"]),
+    (
+        "mutant.yaml",
+        "[cookie, arm, handover, restore]",
+        "[cookie, army]",
+        ["list[pin].do.request", "'army'", "cookie, arm"],
+    ),
     ("mutant.yaml", "flags: [admin-perm]", "flags: [root]", ["list[arm-load].flags", "'root'", "admin-perm"]),
     ("mutant.yaml", "      mcgrp: events\n", "", ["list[flow-birth].mcgrp", "a group with an event"]),
     ("mutant.yaml", "name: unpin", "name: pin", ["operations.list", "'pin'", "each name once"]),

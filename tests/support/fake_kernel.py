@@ -128,6 +128,12 @@ class Kernel:
     def read(self) -> EventBatch:
         return EventBatch([], lost=False)
 
+    def open_session(self) -> None:
+        """Nobody else steers."""
+
+    def close_session(self, grace_ms: int) -> None:
+        """Nothing falls back here."""
+
     def close(self) -> None:
         for end in self._events:
             end.close()

@@ -159,4 +159,18 @@ static inline __u32 rnd_below(__u64 *state, __u32 n)
 	return (rnd(state) >> 32) * n >> 32;
 }
 
+/* Become the one socket that steers. */
+static inline void session_open(int socket, __u16 family, __u8 cmd)
+{
+	static struct request r;
+	__u8 reply[4096];
+
+	request_start(&r, family, cmd, NLM_F_ACK);
+	if (send(socket, r.data, r.len, 0) < 0 || recv(socket, reply, sizeof(reply), 0) < 0)
+		die("session-open");
+	errno = -((const struct nlmsgerr *)NLMSG_DATA((struct nlmsghdr *)reply))->error;
+	if (errno)
+		die("session-open");
+}
+
 #endif

@@ -23,6 +23,7 @@ def loaded(**parameters: object) -> Iterator[Datapath]:
     """Have the module loaded for a while."""
     insmod(**parameters)
     datapath = Datapath()
+    datapath.open_session()
     try:
         yield datapath
     finally:

@@ -252,6 +252,7 @@ int main(int argc, char **argv)
 	seed = strtoull(argv[2], NULL, 0) * 0x9e3779b97f4a7c15ULL + 1;
 	control = genl_open(8 << 20);
 	family = genl_family(control, MUTANT_FAMILY_NAME, NULL, NULL);
+	session_open(control, family, MUTANT_CMD_SESSION_OPEN);
 	listener = socket(AF_INET, SOCK_STREAM, 0);
 	if (bind(listener, (struct sockaddr *)&to, sizeof(to)) || listen(listener, FLOWS) ||
 	    getsockname(listener, (struct sockaddr *)&to, &len))

@@ -44,6 +44,7 @@ def main(arguments: Sequence[str]) -> None:
     """Give every flow the arms in turn, every 10 ms, until killed."""
     arms = [int(argument) for argument in arguments]
     datapath = Datapath()
+    datapath.open_session()
     turn = 0
     while True:
         datapath.close_step()

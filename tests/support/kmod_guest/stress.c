@@ -231,6 +231,7 @@ int main(int argc, char **argv)
 	control = genl_open(8 << 20);
 	events = genl_open(32 << 20);
 	family = genl_family(control, MUTANT_FAMILY_NAME, MUTANT_MCGRP_EVENTS, &group);
+	session_open(control, family, MUTANT_CMD_SESSION_OPEN);
 	if (setsockopt(events, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &group, sizeof(group)))
 		die("join events");
 	traffic_start(flows, argv[4]);

@@ -165,11 +165,14 @@ enum mutant_handover_mode {
  * @MUTANT_FALLBACK_REASON_SILENCE: The daemon was silent for longer than the watchdog's
  *	timeout.
  * @MUTANT_FALLBACK_REASON_INIT_REFUSED: The arm replaced itself during its own init.
+ * @MUTANT_FALLBACK_REASON_SESSION_ENDED: The session that steered the flow ended without a
+ *	time of grace.
  */
 enum mutant_fallback_reason {
 	MUTANT_FALLBACK_REASON_NONE = 0,
 	MUTANT_FALLBACK_REASON_SILENCE = 1,
 	MUTANT_FALLBACK_REASON_INIT_REFUSED = 2,
+	MUTANT_FALLBACK_REASON_SESSION_ENDED = 3,
 };
 
 /**
@@ -308,6 +311,19 @@ enum {
 };
 
 /*
+ * Attributes of the set session.
+ *
+ * MUTANT_A_SESSION_GRACE_MS: How long the session's flows stay as they are before the watchdog
+ * sends them to the fallback arm. 0: they go there at once.
+ */
+enum {
+	MUTANT_A_SESSION_GRACE_MS = 1,
+
+	__MUTANT_A_SESSION_MAX,
+	MUTANT_A_SESSION_MAX = (__MUTANT_A_SESSION_MAX - 1)
+};
+
+/*
  * Attributes of the set config.
  *
  * MUTANT_A_CONFIG_DEFAULT_ARM: The arm that a new flow starts with.
@@ -344,6 +360,11 @@ enum {
  * MUTANT_CMD_FLOW_FALLBACK: A flow went to the fallback arm.
  * MUTANT_CMD_CONTROL: A batch of parameters for what the learned arms execute. A flow keeps its
  * last control of each arm, whether it runs the arm or not.
+ * MUTANT_CMD_SESSION_OPEN: Steer the flows of the caller's network namespace, and from the initial
+ * one those of every namespace without a session. Ends with the socket, whose flows then go to the
+ * fallback arm. -EBUSY while another socket has the session.
+ * MUTANT_CMD_SESSION_CLOSE: End the session in order, with a time of grace in which another one may
+ * take its flows over.
  */
 enum {
 	MUTANT_CMD_ARM_GET = 1,
@@ -359,6 +380,8 @@ enum {
 	MUTANT_CMD_FLOW_DEATH,
 	MUTANT_CMD_FLOW_FALLBACK,
 	MUTANT_CMD_CONTROL,
+	MUTANT_CMD_SESSION_OPEN,
+	MUTANT_CMD_SESSION_CLOSE,
 
 	__MUTANT_CMD_MAX,
 	MUTANT_CMD_MAX = (__MUTANT_CMD_MAX - 1)

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Authority and steering sessions; mutant_session.h explains the whole. */
+#include <linux/netlink.h>
+#include <linux/sched.h>
+#include <net/net_namespace.h>
+#include <net/netns/generic.h>
+#include <net/sock.h>
+
+#include "mutant_nl.h"
+#include "mutant_session.h"
+
+static unsigned int mutant_net_id;
+
+/* Orders those who open and close sessions. */
+static DEFINE_MUTEX(session_mutex);
+
+static struct mutant_net *mutant_net_of(const struct net *net)
+{
+	return net_generic(net, mutant_net_id);
+}
+
+bool mutant_may_change(const struct sk_buff *skb, const struct mutant_flow *f)
+{
+	const struct net *net = sock_net(skb->sk);
+
+	return (net_eq(net, f->net) || net_eq(net, &init_net)) &&
+	       netlink_ns_capable(skb, f->net->user_ns, CAP_NET_ADMIN);
+}
+
+bool mutant_may_see(const struct sk_buff *skb, const struct mutant_flow *f)
+{
+	return net_eq(f->net, sock_net(skb->sk)) || mutant_may_change(skb, f);
+}
+
+/* Settings and arms are the whole machine's. */
+bool mutant_in_initial_namespaces(const struct sk_buff *skb)
+{
+	return net_eq(sock_net(skb->sk), &init_net) && netlink_capable(skb, CAP_NET_ADMIN);
+}
+
+/* The namespace whose session steers the flows of @net. */
+static const struct net *mutant_session_net(const struct net *net)
+{
+	return READ_ONCE(mutant_net_of(net)->portid) ? net : &init_net;
+}
+
+bool mutant_steers(const struct sk_buff *skb, const struct mutant_flow *f)
+{
+	return net_eq(sock_net(skb->sk), mutant_session_net(f->net)) && mutant_may_change(skb, f);
+}
+
+/* 0 if the caller's socket has its namespace's session, else an error, with its text. */
+int mutant_session_check(const struct sk_buff *skb, struct netlink_ext_ack *extack)
+{
+	u32 portid = READ_ONCE(mutant_net_of(sock_net(skb->sk))->portid);
+
+	if (portid == NETLINK_CB(skb).portid)
+		return 0;
+	if (portid) {
+		NL_SET_ERR_MSG(extack, "another socket steers this network namespace");
+		return -EBUSY;
+	}
+	NL_SET_ERR_MSG(extack, "this socket does not steer: open a session first");
+	return -ENOTCONN;
+}
+
+/* What becomes of a session's flows when it begins or ends. */
+struct mutant_turn {
+	bool abandon;			/* to the fallback arm */
+	u32 heard;			/* jiffies; else the last sign of life is this */
+};
+
+static void mutant_turn_flow(struct mutant_flow *f, const struct mutant_turn *turn)
+{
+	spin_lock_bh(&f->lock);
+	if (!turn->abandon) {
+		WRITE_ONCE(f->abandoned, false);
+		WRITE_ONCE(f->heard, turn->heard);
+	} else if (f->flags & MUTANT_FLOW_FLAGS_STEERED) {
+		WRITE_ONCE(f->abandoned, true);
+	}
+	spin_unlock_bh(&f->lock);
+}
+
+/* Tell all flows that the session of @net steers, or did. */
+static void mutant_turn_flows(const struct net *net, const struct mutant_turn *turn)
+{
+	struct mutant_flow *f;
+	u64 cookie;
+
+	rcu_read_lock();
+	for (cookie = 0; (f = mutant_flow_next(&cookie)); cookie++) {
+		if (net_eq(net, f->net) || net_eq(net, mutant_session_net(f->net)))
+			mutant_turn_flow(f, turn);
+		if (need_resched()) {
+			rcu_read_unlock();
+			cond_resched();
+			rcu_read_lock();
+		}
+	}
+	rcu_read_unlock();
+}
+
+int mutant_nl_session_open_doit(struct sk_buff *skb, struct genl_info *info)
+{
+	struct mutant_turn turn = { .heard = tcp_jiffies32 };
+	struct net *net = genl_info_net(info);
+	struct mutant_net *mn = mutant_net_of(net);
+	int err = 0;
+
+	mutex_lock(&session_mutex);
+	if (mn->portid && mn->portid != info->snd_portid) {
+		GENL_SET_ERR_MSG(info, "another socket steers this network namespace");
+		err = -EBUSY;
+	} else {
+		WRITE_ONCE(mn->portid, info->snd_portid);
+		mutant_turn_flows(net, &turn);
+	}
+	mutex_unlock(&session_mutex);
+	return err;
+}
+
+int mutant_nl_session_close_doit(struct sk_buff *skb, struct genl_info *info)
+{
+	struct nlattr *grace = info->attrs[MUTANT_A_SESSION_GRACE_MS];
+	struct net *net = genl_info_net(info);
+	struct mutant_net *mn = mutant_net_of(net);
+	struct mutant_turn turn = {};
+	int err;
+
+	mutex_lock(&session_mutex);
+	err = mutant_session_check(skb, info->extack);
+	if (err)
+		goto unlock;
+	/* The watchdog ends the grace, as if the last sign of life had come that much later. */
+	turn.abandon = !grace || !nla_get_u32(grace);
+	if (!turn.abandon)
+		turn.heard = tcp_jiffies32 + msecs_to_jiffies(nla_get_u32(grace)) -
+			     READ_ONCE(mutant_config.watchdog_jiffies);
+	mutant_turn_flows(net, &turn);
+	WRITE_ONCE(mn->portid, 0);
+unlock:
+	mutex_unlock(&session_mutex);
+	return err;
+}
+
+/* A socket is gone: if it steered, its flows go to the fallback arm. */
+static int mutant_netlink_event(struct notifier_block *block, unsigned long event, void *data)
+{
+	const struct mutant_turn turn = { .abandon = true };
+	const struct netlink_notify *notify = data;
+	struct mutant_net *mn;
+
+	if (event != NETLINK_URELEASE || notify->protocol != NETLINK_GENERIC)
+		return NOTIFY_DONE;
+	mn = mutant_net_of(notify->net);
+	if (READ_ONCE(mn->portid) != notify->portid)
+		return NOTIFY_DONE;
+	mutex_lock(&session_mutex);
+	if (mn->portid == notify->portid) {
+		mutant_turn_flows(notify->net, &turn);
+		WRITE_ONCE(mn->portid, 0);
+	}
+	mutex_unlock(&session_mutex);
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block mutant_netlink_notifier = {
+	.notifier_call = mutant_netlink_event,
+};
+
+static struct pernet_operations mutant_net_ops = {
+	.id = &mutant_net_id,
+	.size = sizeof(struct mutant_net),
+};
+
+int mutant_sessions_init(void)
+{
+	int err = register_pernet_subsys(&mutant_net_ops);
+
+	if (err)
+		return err;
+	err = netlink_register_notifier(&mutant_netlink_notifier);
+	if (err)
+		unregister_pernet_subsys(&mutant_net_ops);
+	return err;
+}
+
+void mutant_sessions_exit(void)
+{
+	netlink_unregister_notifier(&mutant_netlink_notifier);
+	unregister_pernet_subsys(&mutant_net_ops);
+}

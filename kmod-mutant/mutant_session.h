@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Who may do what, and who steers.
+ *
+ * Authority: a flow is changed by a caller with CAP_NET_ADMIN in the flow's user namespace, from
+ * the flow's network namespace or from the initial one. So a container that has CAP_NET_ADMIN in
+ * the initial user namespace rules over its own flows alone.
+ *
+ * Steering: one socket of a network namespace at a time steers its flows: it closes their steps,
+ * selects their arms, and controls the learned ones. The session of the initial namespace steers
+ * the flows of all namespaces that have none of their own. A session ends with its socket: its
+ * flows go to the fallback arm at their next ACK. One that is closed in order leaves them as they
+ * are for a time of grace, in which the next one may take over.
+ */
+#ifndef _MUTANT_SESSION_H
+#define _MUTANT_SESSION_H
+
+#include <net/genetlink.h>
+
+#include "mutant_core.h"
+
+/* What the module keeps of a network namespace. */
+struct mutant_net {
+	u32 portid;			/* of the socket that steers; 0: nobody does */
+};
+
+int mutant_sessions_init(void);
+void mutant_sessions_exit(void);
+
+bool mutant_may_change(const struct sk_buff *skb, const struct mutant_flow *f);
+bool mutant_may_see(const struct sk_buff *skb, const struct mutant_flow *f);
+bool mutant_in_initial_namespaces(const struct sk_buff *skb);
+bool mutant_steers(const struct sk_buff *skb, const struct mutant_flow *f);
+int mutant_session_check(const struct sk_buff *skb, struct netlink_ext_ack *extack);
+
+#endif /* _MUTANT_SESSION_H */
