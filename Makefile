@@ -42,6 +42,7 @@ lint: venv ## ruff, mypy, import-linter, checkpatch, generated files up to date
 	@$(BIN)/mypy -p ltp_switcher
 	@.ci/lint-imports
 	@$(BIN)/python kmod-mutant/tools/generate.py --check
+	@$(BIN)/ltp-eval claims-page --check
 	@.ci/checkpatch
 
 format: venv ## Let ruff format the Python code

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ltp-eval claims`: run what the papers claim, and judge it."""
+"""`ltp-eval claims` and `claims-page`: run what the papers claim, judge it, and write it down."""
 
 from __future__ import annotations
 
@@ -9,14 +9,19 @@ from pathlib import Path
 from rich.console import Console
 
 from ltp_switcher.artifacts import revision
+from ltp_switcher.errors import ArtifactError, ConfigError
 from ltp_switcher.eval.cli.output import json_text, need_figures
 from ltp_switcher.eval.report.claims.catalogue import find_claims
+from ltp_switcher.eval.report.claims.page import PAGE, PICTURES, picture_name, render
+from ltp_switcher.eval.report.claims.record import RECORD, read_record
 from ltp_switcher.eval.report.claims.runner import run_claims
 from ltp_switcher.eval.report.claims.tables import claims_page, claims_table
 
 
 def judge(options: argparse.Namespace, console: Console, progress: Console) -> None:
-    """Run the claims; write `claims.json`, `claims.md` and pictures."""
+    """Run the claims; write `claims.json`, `claims.md` and pictures, and with `--update` those of docs/."""
+    if options.update and options.quick:
+        raise ConfigError("--update", True, "without --quick: the record is of full runs")
     need_figures()
     from ltp_switcher.eval.report.claims.pictures import draw_claim
 
@@ -37,8 +42,34 @@ def judge(options: argparse.Namespace, console: Console, progress: Console) -> N
     how = f"`ltp-eval claims{given}`, Linux {options.kernel}, revision {made_of}"
     (out / "claims.md").write_text(claims_page(reached, how))
     for one in reached:
-        draw_claim(out, one)
+        draw_claim(out / f"{one.claim.name}.png", one)
+    if options.update:
+        record = read_record().updated(reached, options.kernel, made_of)
+        RECORD.write_text(record.to_json(), encoding="utf-8")
+        PAGE.write_text(render(record), encoding="utf-8")
+        for one in reached:
+            draw_claim(PICTURES / picture_name(one.claim.name), one)
     if options.json:
         console.out(text, end="", highlight=False)
     else:
         console.print(claims_table(reached))
+
+
+def page(options: argparse.Namespace, console: Console, _: Console) -> None:
+    """`ltp-eval claims-page`: make docs/claims.md from docs/claims.json, or tell whether it is up to date."""
+    record = read_record()
+    made = {RECORD: record.to_json(), PAGE: render(record)}
+    stale = [file.name for file, text in made.items() if _text(file) != text]
+    if not options.check:
+        for file, text in made.items():
+            file.write_text(text, encoding="utf-8")
+    elif stale:
+        raise ArtifactError(f"{' and '.join(stale)} in docs/ are stale. Run `ltp-eval claims-page`.")
+    if options.json:
+        console.out(json_text({"page": str(PAGE), "changed": stale}), end="", highlight=False)
+    else:
+        console.print(f"{PAGE}: {'made' if stale else 'up to date'}", highlight=False, soft_wrap=True)
+
+
+def _text(file: Path) -> str:
+    return file.read_text(encoding="utf-8") if file.is_file() else ""

@@ -123,9 +123,15 @@ def _add_claims(add: Commands) -> None:
     judge.add_argument(
         "--no-baselines", dest="baselines", action="store_false", help="do not run cubic, bbr and vegas too"
     )
+    judge.add_argument(
+        "--update", action="store_true", help="write the figures into docs/claims.json, and the page anew"
+    )
     _jobs_option(judge)
     _out_option(judge, "out/claims")
     _cache_option(judge)
+
+    page = _command(add, "claims-page", claims.page, "make docs/claims.md from docs/claims.json")
+    page.add_argument("--check", action="store_true", help="change nothing; fail if the page is stale")
 
 
 def _command(

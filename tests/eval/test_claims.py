@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from matplotlib import image
 from rich.console import Console
+from support.claim_runs import answer, outcome, reach
 
 from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.cli import main as cli
@@ -21,66 +22,15 @@ from ltp_switcher.eval.report.claims import measures, runner
 from ltp_switcher.eval.report.claims.catalogue import CLAIMS, find_claims
 from ltp_switcher.eval.report.claims.claim import Claim, Figure, Results, Target
 from ltp_switcher.eval.report.claims.pictures import draw_claim
-from ltp_switcher.eval.report.claims.runner import Reached, run_claims
 from ltp_switcher.eval.report.claims.scenarios import bundled, swept
 from ltp_switcher.eval.report.claims.tables import claims_table
 from ltp_switcher.eval.run.results import Job, RunResult
-from ltp_switcher.eval.run.schemes import LEARNED_ARMS, resolve
-
-FLOW = {"throughput_mbps": 50.0, "rtt_mean_ms": 36.0, "base_rtt_ms": 30.0}
-
-
-def outcome(job: Job) -> RunResult:
-    """A finished run in which the second flow gets half, and learned arms do as well as they must."""
-    flows = [
-        SimpleNamespace(
-            **{**FLOW, "throughput_mbps": 50.0 / (i + 1)},
-            arm_share={resolve(flow.scheme).arm or "cubic": 1.0},
-        )
-        for i, flow in enumerate(job.scenario.flows)
-    ]
-    good = job.scheme not in ("cubic", "bbr", "vegas")
-    totals = [SimpleNamespace(delivered_pkts=10_000, lost_pkts=10)] * len(flows)
-    summary = SimpleNamespace(utilisation=0.95 if good else 0.1, jain=0.97, flows=flows)
-    bins = np.full(40, 1.0)
-    counted = {
-        "goodput_mbps": 10 * bins,
-        "delivered_pkts": 400 * bins,
-        "lost_pkts": 0 * bins,
-        "rtt_ms": 36 * bins,
-        "queue_pkts": 50 * bins,
-    }
-    series = [SimpleNamespace(t_s=bins.cumsum() / 10, capacity_mbps=100 * bins, **counted)] * len(flows)
-    arms = {name: {"controls": 20} for name in LEARNED_ARMS}
-    guest = {"busy_instructions": 6e9 if good else 5e9, "fallbacks": 0, "learned": arms}
-    told = {"guest": lambda: guest, "totals": lambda: totals, "series": lambda: series}
-    return cast(RunResult, SimpleNamespace(job=job, summary=summary, **told))
 
 
 @pytest.fixture
 def lab(monkeypatch: pytest.MonkeyPatch) -> list[Job]:
-    """Every scheme can run, and every run is as `outcome` says."""
-    made: list[Job] = []
-
-    def run_batch(jobs: list[Job], *_: object, **__: object) -> list[RunResult]:
-        made.extend(jobs)
-        return [outcome(job) for job in jobs]
-
-    monkeypatch.setattr(runner, "run_batch", run_batch)
-    monkeypatch.setattr(runner, "missing_weights", lambda *_: None)
-    return made
-
-
-def reach(*claims: Claim, quick: bool = True, baselines: bool = True) -> list[Reached]:
-    return run_claims(
-        claims,
-        Console(quiet=True),
-        quick=quick,
-        baselines=baselines,
-        kernel="6.1",
-        use_cache=True,
-        parallel=1,
-    )
+    """A lab that answers at once; the jobs that it was given."""
+    return answer(monkeypatch)
 
 
 def test_a_target_is_met_at_its_ends_and_never_by_nothing() -> None:
@@ -163,9 +113,9 @@ def test_a_sweep_changes_one_thing_at_a_time() -> None:
 )
 def test_what_a_claim_has_to_show_is_drawn(name: str, panels: int, lab: list[Job], tmp_path: Path) -> None:
     (reached,) = reach(*find_claims([name]))
-    draw_claim(tmp_path, reached)
+    draw_claim(tmp_path / "drawn.png", reached)
     drawn = {path.name: image.imread(path).shape[1] for path in tmp_path.iterdir()}
-    assert drawn == ({f"{name}.png": round(150 * (3.4 * panels + 1.2))} if panels else {})
+    assert drawn == ({"drawn.png": round(150 * (3.4 * panels + 1.2))} if panels else {})
 
 
 def test_the_command_writes_what_it_prints(
@@ -176,7 +126,10 @@ def test_the_command_writes_what_it_prints(
     printed = json.loads(capsys.readouterr().out)
     assert printed == json.loads((out / "claims.json").read_text())
     first: Mapping[str, object] = printed[0]["figures"][0]
-    assert first == {"scheme": "ltp", "what": "utilisation", "value": 0.95, "target": "≥ 0.92", "met": True}
+    assert first == {
+        "scheme": "ltp", "what": "utilisation", "value": 0.95, "target": "≥ 0.92", "spread": None,
+        "met": True,
+    }  # fmt: skip
     page = (out / "claims.md").read_text()
     assert "`ltp-eval claims ltp-one-flow spine-interval --quick`, Linux 6.1, revision " in page
     assert "| LTP, one flow, 100 Mbit/s, 30 ms, 1 BDP (quick: one seed) |" in page
@@ -184,6 +137,23 @@ def test_the_command_writes_what_it_prints(
     assert (out / "spine-interval.png").is_file()
     assert cli.main(["claims", "ltp-one-flo"]) == 1
     assert "ltp-one-flow" in capsys.readouterr().err
+
+
+def test_a_figures_spread_is_that_of_its_seeds(lab: list[Job], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three seeds, of which the last fills less of the link."""
+
+    def run_batch(jobs: list[Job], *_: object, **__: object) -> list[RunResult]:
+        runs = [outcome(job) for job in jobs]
+        for run in runs:
+            run.summary.utilisation -= 0.3 * (run.job.seed == 3)  # type: ignore[misc]
+        return runs
+
+    monkeypatch.setattr(runner, "run_batch", run_batch)
+    (reached,) = reach(*find_claims(["ltp-one-flow"]), quick=False, baselines=False)
+    used, delay = reached.figures
+    assert used.value == pytest.approx(0.85)
+    assert used.spread == pytest.approx((0.65, 0.95))
+    assert delay.spread == pytest.approx((1.2, 1.2))
 
 
 def test_figures_without_a_target_say_so() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All claims, in the order of the table that they are printed as."""
+"""All claims, in the order in which the table prints them."""
 
 from __future__ import annotations
 
@@ -8,37 +8,38 @@ from dataclasses import replace
 from typing import Final
 
 from ltp_switcher.errors import ConfigError
-from ltp_switcher.eval.report.claims import (
+from ltp_switcher.eval.report.claims.cases import (
     cpu,
-    estimator,
-    five_rtts,
     friendliness,
-    one_flow,
+    jury_fairness,
+    jury_rtts,
+    ltp_estimator,
+    ltp_one_flow,
+    ltp_sweeps,
+    owl_friendliness,
     owl_loss,
     owl_lte,
     satellite,
     spine_cubic,
     spine_interval,
     spine_loss,
-    sweeps,
-    three_flows,
 )
 from ltp_switcher.eval.report.claims.claim import Claim
 
 CLAIMS: Final[tuple[Claim, ...]] = tuple(
     module.CLAIM
     for module in (
-        estimator, one_flow, sweeps, three_flows, five_rtts, satellite, spine_interval, spine_loss,
-        spine_cubic, owl_lte, owl_loss, friendliness, cpu,
+        ltp_estimator, ltp_one_flow, ltp_sweeps, jury_fairness, jury_rtts, satellite, spine_interval,
+        spine_loss, spine_cubic, owl_lte, owl_loss, friendliness, owl_friendliness, cpu,
     )
 )  # fmt: skip
 
 
 def find_claims(names: Sequence[str], schemes: Sequence[str] = ()) -> list[Claim]:
-    """Return the claims of these names, or all; where schemes are given, what is claimed of these alone.
+    """Return the claims of these names, or all; with `schemes`, only what is claimed of these.
 
     Raises:
-        ConfigError: there is no claim of a name, or none that judges a scheme.
+        ConfigError: no claim has such a name, or none of the claims judges such a scheme.
     """
     by_name = {claim.name: claim for claim in CLAIMS}
     for name in names:
@@ -50,6 +51,6 @@ def find_claims(names: Sequence[str], schemes: Sequence[str] = ()) -> list[Claim
     judged = {scheme: None for claim in claims for scheme in claim.schemes}
     for scheme in schemes:
         if scheme not in judged:
-            raise ConfigError("--schemes", scheme, f"what these claims judge: {', '.join(judged)}")
+            raise ConfigError("--schemes", scheme, f"one that these claims judge: {', '.join(judged)}")
     kept = [tuple(scheme for scheme in claim.schemes if scheme in schemes) for claim in claims]
     return [replace(claim, schemes=some) for claim, some in zip(claims, kept, strict=True) if some]

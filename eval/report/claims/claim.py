@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A claim: the paths that it speaks of, the schemes that run on them, and what their results must reach."""
+"""A claim: the paths it speaks of, the schemes that run on them, and the figures they must reach."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from ltp_switcher.eval.run.results import Job, RunResult
 from ltp_switcher.eval.run.scenario import Scenario
 
 BASELINES: Final = ("cubic", "bbr", "vegas")
-"""Run beside every scheme that is judged."""
+"""Schemes that run on the same paths, to compare."""
 SEEDS: Final = (1, 2, 3)
 
 Paths = Mapping[str, Scenario]
-"""Scenarios by a label that tells what is particular of each; the scheme replaces the flows'."""
+"""Scenarios by a label that says what is particular about each. The scheme replaces the flows' own."""
 Measure = Callable[[RunResult], float]
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a figure must reach: a range, its ends included; or less than `below`."""
+    """What a figure must reach: a range that includes its ends, or any value less than `below`."""
 
     low: float = -math.inf
     high: float = math.inf
     below: float = math.inf
 
     def met(self, value: float) -> bool:
-        """Tell whether a value reaches it; NaN does not."""
+        """Tell whether a value reaches the target. NaN never does."""
         return self.low <= value <= self.high and (value < self.below or self.below == math.inf)
 
     def __str__(self) -> str:
@@ -44,12 +44,21 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One number that a scheme came to. Without a target it is there to compare."""
+    """One number that a scheme reached. A figure without a target is there to compare.
+
+    `spread` holds the least and the largest value that single seeds reach; None with one seed.
+    """
 
     scheme: str
     what: str
     value: float
     target: Target | None = None
+    spread: tuple[float, float] | None = None
+
+    @property
+    def quantity(self) -> str:
+        """What is compared. Of a worst case that is the value, not the place where each scheme has it."""
+        return self.what.partition(" (")[0] if self.what.startswith("least") else self.what
 
     def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""
@@ -58,7 +67,7 @@ class Figure:
 
 
 class Results:
-    """The outcomes of a claim's runs, by path and scheme, one a seed."""
+    """The outcomes of a claim's runs, by path and scheme, one for each seed."""
 
     def __init__(self, outcomes: Mapping[tuple[str, str], Sequence[RunResult]]) -> None:
         self._outcomes = outcomes
@@ -74,26 +83,31 @@ class Results:
         return statistics.fmean(measure(outcome) for outcome in self._outcomes[path, scheme])
 
     def over_paths(self, measure: Measure, scheme: str) -> dict[str, float]:
-        """The same on every path, by its label."""
+        """A measure's mean over the seeds on every path, by the path's label."""
         return {path: self.mean(measure, path, scheme) for path in self.paths}
+
+    def by_seed(self) -> list[Results]:
+        """The results of each seed alone."""
+        seeds = min(map(len, self._outcomes.values()), default=0)
+        return [Results({at: [row[seed]] for at, row in self._outcomes.items()}) for seed in range(seeds)]
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A row of the table of claims.
+    """What a paper claims, and how to test it.
 
     Attributes:
-        name: by which it is asked for.
+        name: the name on the command line.
         text: what is claimed.
-        schemes: those that are judged.
-        paths: where they run; told whether few short runs will do.
-        judge: from the results to the figures, of the judged schemes and of the others. `Results.schemes`
-            lacks schemes that cannot be run.
-        every_flow: the scheme runs on all flows of a path, not on the first alone.
-        seeds: runs of each path and scheme.
-        baselines: what runs beside them, where asked for.
-        against: of these, what the figures are relative to.
-        quick: what becomes of the runs where few short ones will do.
+        schemes: the schemes that are judged.
+        paths: makes the paths; its argument asks for few and short ones.
+        judge: makes the figures from the results, for the judged schemes and the others. `Results.schemes`
+            lacks schemes that cannot run.
+        every_flow: the scheme runs on all flows of a path, not on the first only.
+        seeds: one run of each path and scheme for each seed.
+        baselines: schemes that run too, unless they are turned off.
+        against: the baselines that figures are relative to; they always run.
+        quick: what is shorter in a quick run.
         sweep: what to draw over the paths, whose labels are "factor value": a caption and its measure.
         spread: what to draw of how the paths differ: measures by their captions.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the claims speak of, from one run each; of the first flow where they are of a flow."""
+"""The measures that claims are judged by, each of one run. Measures of a flow are of the first one."""
 
 from __future__ import annotations
 
@@ -30,6 +30,11 @@ def rtt_over_base(outcome: RunResult) -> float:
     """Mean RTT over the path's own."""
     flow = outcome.summary.flows[0]
     return over(flow.rtt_mean_ms, flow.base_rtt_ms)
+
+
+def queueing_over_one_way(outcome: RunResult) -> float:
+    """Mean queueing delay over half the base RTT: Jury's "latency inflation of the base one-way delay"."""
+    return 2.0 * (rtt_over_base(outcome) - 1.0)
 
 
 def rtt_ms(outcome: RunResult) -> float:

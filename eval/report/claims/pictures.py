@@ -26,8 +26,8 @@ _UNITS: Final[Mapping[str, str]] = {
 }
 
 
-def draw_claim(folder: Path, reached: Reached) -> None:
-    """Draw NAME.png, in a folder that is there, of a claim that has something to show."""
+def draw_claim(path: Path, reached: Reached) -> None:
+    """Draw the picture of a claim, if the claim has something to show."""
     claim = reached.claim
     if not reached.figures or (claim.sweep is None and not claim.spread):
         return
@@ -35,7 +35,7 @@ def draw_claim(folder: Path, reached: Reached) -> None:
     entries = figure.axes[0].get_legend_handles_labels()
     columns = min(8, int(figure.get_figwidth() / 1.1))
     figure.legend(*entries, loc="outside upper center", ncols=columns, frameon=False)
-    save(figure, folder / f"{claim.name}.png")
+    save(figure, path)
 
 
 def _sweep(reached: Reached, caption: str, measure: Measure) -> Figure:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs what claims need, each run once and through the cache, and judges what they reach."""
+"""Makes the runs that claims need, each once and through the cache, and judges them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ltp_switcher.eval.run.schemes import resolve
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """What came of a claim. `missing` has the schemes that cannot run or did not, and why."""
+    """A claim that was tested. `missing` names the schemes that could not run or did not, and why."""
 
     claim: Claim
     results: Results
@@ -28,7 +28,7 @@ class Reached:
 
     @property
     def text(self) -> str:
-        """What is claimed, and where less was run than that, what."""
+        """What is claimed, and what a quick run leaves out of it."""
         return f"{self.claim.text} (quick: {self.claim.quick})" if self.quick else self.claim.text
 
     def to_dict(self) -> dict[str, object]:
@@ -51,7 +51,7 @@ def run_claims(
     use_cache: bool,
     parallel: int,
 ) -> list[Reached]:
-    """Make the runs of all claims as one batch, and judge them.
+    """Make the runs of all claims as one batch, and judge each claim.
 
     Raises:
         LabError, ConfigError, ArtifactError: as `run_batch`.
@@ -79,13 +79,26 @@ def run_claims(
                 unfit.setdefault(scheme, f"{path}: {reason}")
         fit = [scheme for scheme in claim.schemes if scheme not in unfit]
         results = Results({at: row for at, row in ran.items() if fit and at[1] not in unfit})
-        figures = tuple(claim.judge(results)) if fit else ()
-        reached.append(Reached(claim, results, figures, unfit, quick))
+        progress.print(f"judging {claim.name}", highlight=False)
+        reached.append(Reached(claim, results, _judged(claim, results) if fit else (), unfit, quick))
     return reached
 
 
+def _judged(claim: Claim, results: Results) -> tuple[Figure, ...]:
+    """The figures of all seeds together, each with the spread of the single seeds."""
+    figures = tuple(claim.judge(results))
+    seeds = results.by_seed()
+    if len(seeds) < 2:
+        return figures
+    alone = zip(*(claim.judge(one) for one in seeds), strict=True)
+    return tuple(
+        replace(figure, spread=(min(one.value for one in same), max(one.value for one in same)))
+        for figure, same in zip(figures, alone, strict=True)
+    )
+
+
 def _did_not_run(outcome: RunResult) -> str | None:
-    """Why a run shows something else than the learned arms that its flows name, if it does."""
+    """Say why a run does not show the learned arms that its flows name; None if it does."""
     guest = outcome.guest()
     for flow, seen in zip(outcome.job.scenario.flows, outcome.summary.flows, strict=True):
         scheme = resolve(flow.scheme)
@@ -101,7 +114,7 @@ def _did_not_run(outcome: RunResult) -> str | None:
 
 
 def _missing(claim: Claim) -> dict[str, str]:
-    """The schemes of a claim that cannot run, and why."""
+    """The schemes of a claim that cannot run, and the reasons."""
     found = {}
     for name in claim.schemes:
         scheme = resolve(name)

@@ -59,12 +59,7 @@ def _row(figure: Figure, figures: Iterable[Figure]) -> list[str]:
     beside = [
         f"{other.scheme} {other.value:.3g}"
         for other in figures
-        if other.target is None and _quantity(other) == _quantity(figure)
+        if other.target is None and other.quantity == figure.quantity
     ]
     verdict = "met" if met else "missed"
     return [figure.scheme, figure.what, str(target), f"{figure.value:.3g}", verdict, ", ".join(beside)]
-
-
-def _quantity(figure: Figure) -> str:
-    """What is compared: of a worst case, the value counts, not where each scheme has it."""
-    return figure.what.partition(" (")[0] if figure.what.startswith("least") else figure.what

@@ -5,29 +5,35 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from ltp_switcher.eval.report.claims.claim import Claim, Figure, Paths, Results, Target
 from ltp_switcher.eval.report.claims.measures import goodput_ratio
 from ltp_switcher.eval.report.claims.scenarios import bundled, swept
+from ltp_switcher.eval.run.results import RunResult
 from ltp_switcher.eval.run.schemes import LEARNED_ARMS
 
 RTTS_MS: Final = (30.0, 60.0, 120.0)
+TARGET: Final = Target(0.5, 2.0)
 
 
 def _paths(quick: bool) -> Paths:
     return swept(bundled("beside-cubic", duration_s=30.0 if quick else None), {"rtt_ms": RTTS_MS})
 
 
+def mean_ratio(outcomes: Sequence[RunResult]) -> float:
+    """Mean over runs of the first flow's goodput over the second's: geometric, as half is as far as twice."""
+    ratios = [goodput_ratio(outcome) for outcome in outcomes]
+    return statistics.geometric_mean(ratios) if all(ratio > 0.0 for ratio in ratios) else math.nan
+
+
 def _judge(results: Results) -> Iterator[Figure]:
     for scheme in results.schemes:
-        target = Target(0.5, 2.0) if scheme in LEARNED_ARMS else None
+        target = TARGET if scheme in LEARNED_ARMS else None
         for path in results.paths:
-            ratios = [goodput_ratio(outcome) for outcome in results.outcomes(path, scheme)]
-            # Half and twice are equally far from fair.
-            mean = statistics.geometric_mean(ratios) if all(ratio > 0.0 for ratio in ratios) else math.nan
-            yield Figure(scheme, f"goodput / cubic's ({path})", mean, target)
+            value = mean_ratio(results.outcomes(path, scheme))
+            yield Figure(scheme, f"goodput / cubic's ({path})", value, target)
 
 
 CLAIM: Final = Claim(

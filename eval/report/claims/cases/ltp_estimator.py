@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LTP's estimator on pairs of flows of one protocol, beside CCmatic's (LTP §7.1)."""
+"""LTP's estimator on pairs of flows of one protocol, against CCmatic's (LTP §7.1).
+
+Two estimators are judged alike: the paper's particle filter, and `balance.py`, which is ours.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 import numpy as np
@@ -14,7 +17,7 @@ from ltp_switcher.eval.run.results import RunResult
 from ltp_switcher.eval.run.series import BIN_S, FloatArray
 from ltp_switcher.policies.ltp.balance import BalanceFilter
 from ltp_switcher.policies.ltp.ccmatic import BeliefSets
-from ltp_switcher.policies.ltp.estimation import Judgement, judge, least_width
+from ltp_switcher.policies.ltp.estimation import Estimator, Judgement, judge, least_width
 from ltp_switcher.policies.ltp.estimator_traces import Trace, from_counters
 from ltp_switcher.policies.ltp.particles import ParticleFilter
 from ltp_switcher.policies.simulator.paths import PPS_PER_MBPS
@@ -23,12 +26,17 @@ COVERAGE: Final = 0.9
 RATES: Final = {"x/c": "rate", "x_o/c": "others"}
 QUANTITIES: Final = {**RATES, "d": "delay_s"}
 """Fields of a `Trace` and a `Judgement`, by the paper's names."""
+ESTIMATORS: Final[Mapping[str, Callable[[], Estimator]]] = {
+    "": lambda: BalanceFilter(BIN_S, seed=1),
+    " by the paper's filter": lambda: ParticleFilter(BIN_S, seed=1),
+}
+"""What is judged, by the ending of its figures' names."""
 KNOWN_OVER_S: Final = (1.0, 3.0)
-"""Over which the mean of a rate is given away, to see what width its swings alone need."""
+"""Times over which an imagined estimator is told a rate's mean; the width left to it is the rate's swings."""
 
 
 def trace(outcome: RunResult) -> Trace:
-    """What a run's bottleneck and senders counted, in the lab's bins, which are as long as the paper's."""
+    """What a run's bottleneck and senders counted, in the lab's bins of 0.1 s, the paper's interval."""
     series = outcome.series()
     bins = max(len(flow.t_s) for flow in series)
 
@@ -56,22 +64,16 @@ def _judge(results: Results) -> Iterator[Figure]:
     for scheme in results.schemes:
         for path in results.paths:
             traces = [trace(outcome) for outcome in results.outcomes(path, scheme)]
-            ours, printed, theirs = (
-                _mean([judge(make(), one) for one in traces])
-                for make in (
-                    lambda: BalanceFilter(BIN_S, seed=1),
-                    lambda: ParticleFilter(BIN_S, seed=1),
-                    lambda: BeliefSets(BIN_S),
-                )
-            )
-            for name, (coverage, width) in ours.items():
-                other, other_width = theirs[name]
-                least = Target(low=max(COVERAGE, other))
-                yield Figure(scheme, f"coverage of {name}", coverage, least)
-                yield Figure(scheme, f"width of {name}", width, Target(high=other_width))
-                yield Figure(scheme, f"CCmatic's coverage of {name}", other)
-                yield Figure(scheme, f"coverage of {name} by the paper's filter", printed[name][0])
-                yield Figure(scheme, f"width of {name} by the paper's filter", printed[name][1])
+            theirs = _mean([judge(BeliefSets(BIN_S), one) for one in traces])
+            for ending, make in ESTIMATORS.items():
+                ours = _mean([judge(make(), one) for one in traces])
+                for name, (coverage, width) in ours.items():
+                    other, other_width = theirs[name]
+                    least = Target(low=max(COVERAGE, other))
+                    yield Figure(scheme, f"coverage of {name}{ending}", coverage, least)
+                    yield Figure(scheme, f"width of {name}{ending}", width, Target(high=other_width))
+            for name, (coverage, _) in theirs.items():
+                yield Figure(scheme, f"CCmatic's coverage of {name}", coverage)
             for name, field in RATES.items():
                 truths = [_judged(one, field) for one in traces]
                 for over_s in KNOWN_OVER_S:
@@ -82,7 +84,7 @@ def _judge(results: Results) -> Iterator[Figure]:
 
 
 def _judged(trace: Trace, field: str) -> FloatArray:
-    """A truth, shape (T, n), NaN before a flow's first packet."""
+    """A true rate, shape (bins, flows); NaN before a flow's first packet."""
     truth: FloatArray = getattr(trace, field)
     return np.where(np.maximum.accumulate(trace.rate > 0.0), truth, np.nan)
 

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from ltp_switcher.eval.report.claims.claim import Claim, Figure, Results, Target
-from ltp_switcher.eval.report.claims.measures import rtt_over_base, utilisation
+from ltp_switcher.eval.report.claims.measures import queueing_over_one_way, rtt_over_base, utilisation
 from ltp_switcher.eval.report.claims.scenarios import bundled
 
 _TARGETS: Final = (
     ("utilisation", utilisation, Target(low=0.75)),
+    ("queueing delay / base one-way delay", queueing_over_one_way, Target(high=0.05)),
     ("mean RTT / base", rtt_over_base, Target(high=1.05)),
 )
 _SCHEMES: Final = ("jury", "ltp")

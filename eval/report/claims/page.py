@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/claims.md, made from docs/claims.json."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from ltp_switcher.eval.report.claims.catalogue import CLAIMS
+from ltp_switcher.eval.report.claims.record import (
+    RECORD,
+    Baselines,
+    Judged,
+    Measured,
+    Record,
+    Row,
+    Verdict,
+)
+
+PAGE: Final = RECORD.with_suffix(".md")
+PICTURES: Final = RECORD.parent / "img"
+
+_NOT_KNOWN: Final = "not known"
+_FIGURE_HEAD: Final = (
+    "scheme", "figure", "target", "value", "single seeds", "seeds", "ran on", "revision", "verdict",
+)  # fmt: skip
+_MEANING: Final[Mapping[Verdict, str]] = {
+    Verdict.MET: "The paper's figure is reached, over the paper's range and by the paper's definition.",
+    Verdict.NARROWER: "The target is reached, but on a narrower range than the paper's, or by another "
+    "definition. The column *difference* says how.",
+    Verdict.OWN: "The paper gives no figure. A target of this project is reached.",
+    Verdict.MISSED: "The target is not reached.",
+    Verdict.UNKNOWN: "Nobody wrote the value down.",
+}
+_HEAD: Final = """\
+<!-- Made by `ltp-eval claims-page` from claims.json. Edit that file instead. -->
+# What the learned arms' papers claim, and what is measured here
+LTP, Jury, Spine and Owl are re-implementations. This page puts what their papers measured beside what is
+measured here. `ltp-eval claims --update` runs the claims again and writes [`claims.json`](claims.json).
+`ltp-eval claims-page` makes this page from that file. The READMEs of [`policies/`](../policies/README.md)
+say why a target is missed.
+"""
+
+
+def picture_name(claim: str) -> str:
+    """Name of a claim's picture in `PICTURES`."""
+    return f"claims-{claim}.png"
+
+
+def render(record: Record) -> str:
+    """Return the page's text, in Markdown."""
+    parts = [
+        _HEAD,
+        _verdicts(record),
+        "## Row by row\n",
+        _table(
+            ("claim", "in the paper", "here", "difference", "figures"),
+            ((row.text, row.paper, row.here, row.difference, _outcome(row)) for row in record.rows),
+        ),
+        *_figures(record.rows),
+        "## Constants that were chosen on the links that judge them\n"
+        "These figures are no blind test of the constants.\n",
+        _table(
+            ("constant", "in", "chosen on", "judges"),
+            ((one.constant, f"`{one.file}`", one.chosen_on, one.judges) for one in record.constants),
+        ),
+        *_baselines(record.baselines),
+        *_pictures(PICTURES),
+    ]
+    return "\n".join(parts)
+
+
+def _verdicts(record: Record) -> str:
+    count = Counter(figure.verdict for row in record.rows for figure in row.figures)
+    rows = ((verdict, _MEANING[verdict], str(count[verdict])) for verdict in Verdict if count[verdict])
+    return _table(("verdict", "meaning", "figures"), rows)
+
+
+def _outcome(row: Row) -> str:
+    """How many of a row's figures have which verdict."""
+    count = Counter(figure.verdict for figure in row.figures)
+    return "; ".join(f"{count[verdict]} {_shown(verdict)}" for verdict in Verdict if count[verdict])
+
+
+def _shown(verdict: Verdict) -> str:
+    return f"**{verdict}**" if verdict is Verdict.MISSED else str(verdict)
+
+
+def _figures(rows: Sequence[Row]) -> Iterator[str]:
+    yield (
+        "## Figures\n"
+        "*Single seeds* has the least and the largest value of one seed. *Seeds* has the seeds themselves.\n"
+    )
+    for row in rows:
+        yield f"### {row.text}\n`{row.command}`\n"
+        yield _table(_FIGURE_HEAD, map(_figure_cells, row.figures))
+        if row.notes:
+            yield "".join(f"- {note}\n" for note in row.notes)
+
+
+def _figure_cells(figure: Judged) -> Sequence[str]:
+    spread = figure.spread
+    return (
+        figure.scheme,
+        figure.figure,
+        str(figure.target),
+        _number(figure.value),
+        _NOT_KNOWN if spread is None else f"{_number(spread[0])} to {_number(spread[1])}",
+        _seeds(figure.seeds),
+        figure.ran_on or _NOT_KNOWN,
+        _short(figure.revision),
+        _shown(figure.verdict),
+    )
+
+
+def _seeds(seeds: Sequence[int] | None) -> str:
+    return _NOT_KNOWN if seeds is None else ", ".join(map(str, seeds))
+
+
+def _short(revision: str | None) -> str:
+    return _NOT_KNOWN if revision is None else f"`{revision[:7]}`"
+
+
+def _number(value: float | None) -> str:
+    return _NOT_KNOWN if value is None else f"{value:.4g}"
+
+
+def _baselines(parts: Sequence[Baselines]) -> Iterator[str]:
+    yield "## What the kernel's own protocols do on the same paths\n"
+    for part in parts:
+        schemes = tuple(dict.fromkeys(figure.scheme for figure in part.figures))
+        values: dict[str, dict[str, str]] = {}
+        for figure in part.figures:
+            values.setdefault(figure.figure, {})[figure.scheme] = _number(figure.value)
+        yield f"### {part.text}\n{'; '.join(dict.fromkeys(map(_how, part.figures)))}.\n"
+        rows = ((what, *(row.get(scheme, "") for scheme in schemes)) for what, row in values.items())
+        yield _table(("figure", *schemes), rows)
+
+
+def _how(figure: Measured) -> str:
+    """How a figure was measured, in words."""
+    seeds = f"seeds {_seeds(figure.seeds)}" if figure.seeds is None or len(figure.seeds) > 1 else "one seed"
+    short = "full length" if figure.shortened is None else f"shortened ({figure.shortened})"
+    return f"{figure.ran_on or 'kernel not known'}, {seeds}, {short}, revision {_short(figure.revision)}"
+
+
+def _pictures(folder: Path) -> Iterator[str]:
+    shown = [claim for claim in CLAIMS if (folder / picture_name(claim.name)).is_file()]
+    if shown:
+        yield "## Pictures\n"
+        yield "".join(f"![{claim.text}]({folder.name}/{picture_name(claim.name)})\n" for claim in shown)
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(cell.replace('|', '∣') for cell in line)} |\n" for line in lines)
