@@ -10,7 +10,7 @@ from rich.console import Console
 
 from ltp_switcher.artifacts import revision
 from ltp_switcher.errors import ArtifactError, ConfigError
-from ltp_switcher.eval.cli.output import json_text, need_figures
+from ltp_switcher.eval.cli.output import json_text, need_pictures
 from ltp_switcher.eval.report.claims.catalogue import find_claims
 from ltp_switcher.eval.report.claims.page import PAGE, PICTURES, picture_name, render
 from ltp_switcher.eval.report.claims.record import RECORD, read_record
@@ -22,7 +22,7 @@ def judge(options: argparse.Namespace, console: Console, progress: Console) -> N
     """Run the claims; write `claims.json`, `claims.md` and pictures, and with `--update` those of docs/."""
     if options.update and options.quick:
         raise ConfigError("--update", True, "without --quick: the record is of full runs")
-    need_figures()
+    need_pictures()
     from ltp_switcher.eval.report.claims.pictures import draw_claim
 
     claims = find_claims(options.claim, options.schemes)

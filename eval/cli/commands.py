@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from ltp_switcher.errors import ConfigError
-from ltp_switcher.eval.cli.output import json_text, need_figures, show
+from ltp_switcher.eval.cli.output import json_text, need_pictures, show
 from ltp_switcher.eval.lab.recorded_traces import fetch_traces
 from ltp_switcher.eval.report import cost as costs
 from ltp_switcher.eval.report import demo, tables
@@ -20,7 +20,7 @@ from ltp_switcher.eval.report.compare import compare as run_and_compare
 from ltp_switcher.eval.run.batch import run_batch
 from ltp_switcher.eval.run.bundled import bundled_scenarios, find_scenario
 from ltp_switcher.eval.run.daemon_settings import parse_assignments
-from ltp_switcher.eval.run.results import KERNELS, Job
+from ltp_switcher.eval.run.results import KERNELS, Job, RunResult
 from ltp_switcher.eval.run.scenario import Scenario
 from ltp_switcher.eval.run.schemes import AVAILABLE, KERNEL_ARMS, NAMES, check_scheme
 from ltp_switcher.eval.run.trace_files import list_traces
@@ -34,16 +34,31 @@ def run(options: argparse.Namespace, console: Console, progress: Console) -> Non
     if options.scheme is not None:
         scenario = scenario.with_scheme(options.scheme, every_flow=options.every_flow)
     scenario = scenario.with_settings(parse_assignments(options.settings))
-    figures = need_figures()
+    need_pictures()
     options.out.mkdir(parents=True, exist_ok=True)
     job = Job(scenario, options.seed, options.kernel)
     (outcome,) = run_batch([job], progress, use_cache=options.cache)
     outcome.export(options.out)
-    figures.draw_timeline(options.out / "timeline.png", scenario, outcome.series())
+    _draw_run(options.out / "timeline.png", outcome)
     if options.json:
         console.out(outcome.summary.to_json(), end="", highlight=False)
     else:
         console.print(tables.summary_table(outcome.summary))
+
+
+def _draw_run(path: Path, outcome: RunResult) -> None:
+    from ltp_switcher.eval.report.timeline import draw_timeline
+
+    job, summary = outcome.job, outcome.summary
+    flow = summary.flows[0]
+    what = f"{flow.throughput_mbps:.1f} Mbit/s at {flow.rtt_mean_ms:.0f} ms"
+    of = "" if len(summary.flows) == 1 else f" (first of {len(summary.flows)} flows)"
+    draw_timeline(
+        path, job.scenario, outcome.series(),
+        title=f"{job.scheme} on {job.scenario.name}: {what}{of}",
+        explanation=f"Goodput and mean RTT of one run: seed {job.seed}, Linux {job.kernel}. "
+        f"All flows use {summary.utilisation:.0%} of the link.",
+    )  # fmt: skip
 
 
 def compare(options: argparse.Namespace, console: Console, progress: Console) -> None:
@@ -51,7 +66,9 @@ def compare(options: argparse.Namespace, console: Console, progress: Console) ->
     settings = parse_assignments(options.settings)
     scenarios = _unlike(find_scenario(name).with_settings(settings) for name in options.scenario)
     schemes = [check_scheme("--schemes", name) for name in options.schemes]
-    figures = need_figures()
+    need_pictures()
+    from ltp_switcher.eval.report.comparison_pictures import draw_rewards, draw_throughput_delay
+
     out: Path = options.out
     out.mkdir(parents=True, exist_ok=True)
     jobs = [
@@ -64,8 +81,8 @@ def compare(options: argparse.Namespace, console: Console, progress: Console) ->
     text = json_text([cell.to_dict() for cell in cells])
     (out / "compare.json").write_text(text)
     (out / "compare.csv").write_text(tables.summaries_csv(summaries))
-    figures.draw_throughput_delay(out / "throughput-delay.png", cells)
-    figures.draw_rewards(out / "reward.png", cells)
+    draw_throughput_delay(out / "throughput-delay.png", cells)
+    draw_rewards(out / "reward.png", cells)
     if options.json:
         console.out(text, end="", highlight=False)
         return
@@ -88,7 +105,7 @@ def _unlike(scenarios: Iterable[Scenario]) -> list[Scenario]:
 
 def demonstrate(options: argparse.Namespace, console: Console, progress: Console) -> None:
     """`ltp-eval demo`: the switcher beside single protocols; writes `demo.png` and `report.json`."""
-    need_figures()
+    need_pictures()
     outcomes = demo.run_demo(
         options.out, progress, seed=options.seed, kernel=options.kernel, all_arms=options.all_arms
     )

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable
-from types import ModuleType
+from importlib.util import find_spec
 
 from rich.console import Console
 from rich.table import Table
@@ -28,14 +28,11 @@ def json_text(value: object) -> str:
     return json.dumps(rounded(value), indent=2) + "\n"
 
 
-def need_figures() -> ModuleType:
-    """Import the pictures' module before hours of runs, not after them.
+def need_pictures() -> None:
+    """Fail before hours of runs, not after them, if pictures cannot be drawn.
 
     Raises:
         LtpSwitcherError: matplotlib is not installed.
     """
-    try:
-        from ltp_switcher.eval.report import figures
-    except ImportError as error:
-        raise LtpSwitcherError("the pictures need matplotlib: pip install 'ltp-switcher[eval]'") from error
-    return figures
+    if find_spec("matplotlib") is None:
+        raise LtpSwitcherError("the pictures need matplotlib: pip install 'ltp-switcher[eval]'")

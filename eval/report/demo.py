@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ltp-eval demo`: the switcher on a path that changes under it, beside single protocols on the same path."""
+"""`ltp-eval demo`: the switcher on a path that changes, and single protocols on the same path."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import platform
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final
@@ -27,6 +27,7 @@ from ltp_switcher.eval.run.summary import rounded
 
 SCHEMES: Final = ("switcher", "cubic", "bbr", "vegas")
 ALL_SCHEMES: Final = ("switcher", "random", *KERNEL_ARMS)
+_PLACES: Final = {1: "second", 2: "third"}
 
 
 def run_demo(out: Path, progress: Console, *, seed: int, kernel: str, all_arms: bool) -> list[RunResult]:
@@ -35,7 +36,8 @@ def run_demo(out: Path, progress: Console, *, seed: int, kernel: str, all_arms: 
     Raises:
         LabError: the lab failed.
     """
-    from ltp_switcher.eval.report.figures import draw_timeline
+    # matplotlib is an extra, and `ltp-eval list` needs none.
+    from ltp_switcher.eval.report.timeline import draw_timeline
 
     began = time.monotonic()
     made_of = revision()
@@ -44,11 +46,32 @@ def run_demo(out: Path, progress: Console, *, seed: int, kernel: str, all_arms: 
     out.mkdir(parents=True, exist_ok=True)
     jobs = [Job(scenario.with_scheme(scheme), seed, kernel) for scheme in schemes]
     outcomes = run_batch(jobs, progress, use_cache=False)
-    shown = [outcome.series()[0] for outcome in outcomes if outcome.job.scheme in SCHEMES]
-    draw_timeline(out / "demo.png", scenario, shown)
+    shown = [outcome for outcome in outcomes if outcome.job.scheme in SCHEMES]
+    scores = {outcome.job.scheme: outcome.summary.flows[0].reward for outcome in shown}
+    draw_timeline(
+        out / "demo.png", scenario, [outcome.series()[0] for outcome in shown],
+        title=who_won(scores, "switcher"),
+        explanation="The same changing link under each scheme, one flow at a time. "
+        f"One run each: seed {seed}, Linux {kernel}.",
+        scores=scores,
+    )  # fmt: skip
     report = _report(outcomes, made_of, wall_s=time.monotonic() - began)
     (out / "report.json").write_text(json.dumps(rounded(report), indent=2) + "\n")
     return outcomes
+
+
+def who_won(scores: Mapping[str, float], us: str) -> str:
+    """Say in a line which scheme has the highest score, and how far `us` is ahead or behind."""
+    ranking = sorted(scores, key=lambda scheme: -scores[scheme])
+    first, second = ranking[:2]
+    if scores[first] == 0.0:
+        return "No scheme has a score"
+    if first == us:
+        if scores[second] == 0.0:
+            return f"The {us} wins. No other scheme has a score"
+        return f"The {us} wins, {100.0 * (scores[us] / scores[second] - 1.0):.0f} % ahead of {second}"
+    place = "last" if ranking[-1] == us else _PLACES.get(ranking.index(us), f"number {ranking.index(us) + 1}")
+    return f"{first} wins. The {us} is {place}, {100.0 * (1.0 - scores[us] / scores[first]):.0f} % behind"
 
 
 def _report(outcomes: Sequence[RunResult], made_of: str, *, wall_s: float) -> dict[str, object]:
@@ -78,7 +101,7 @@ def _report(outcomes: Sequence[RunResult], made_of: str, *, wall_s: float) -> di
 
 
 def _output(*command: str) -> str | None:
-    """First line that a command prints, or `None` where it cannot be run."""
+    """First line that a command prints; `None` if it cannot run."""
     try:
         text = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout
     except (OSError, subprocess.SubprocessError):
@@ -87,7 +110,7 @@ def _output(*command: str) -> str | None:
 
 
 def print_demo(outcomes: Sequence[RunResult], console: Console, out: Path) -> None:
-    """Print the comparison, and where picture and report are."""
+    """Print the comparison, and where the picture and the report are."""
     summaries = [outcome.summary for outcome in outcomes]
     console.print()
     console.print(schemes_table(f"{summaries[0].scenario}: the same path under each scheme", summaries))

@@ -62,16 +62,16 @@ def _flow_cells(flow: FlowSummary) -> list[str]:
         f"{100 * flow.loss:.2f}",
         f"{flow.reward:.3f}",
         str(flow.switches),
-        _arms(flow),
+        arms_text(flow.arm_share),
     ]
 
 
-def _arms(flow: FlowSummary) -> str:
-    """The most used arms and how many more, nothing for a single protocol."""
-    if len(flow.arm_share) < 2:
+def arms_text(arm_share: Mapping[str, float]) -> str:
+    """The arms that held a flow longest, with their shares of the time; nothing for a single protocol."""
+    if len(arm_share) < 2:
         return ""
-    first = [f"{arm} {share:.0%}" for arm, share in list(flow.arm_share.items())[:_ARMS_SHOWN]]
-    more = len(flow.arm_share) - len(first)
+    first = [f"{arm} {share:.0%}" for arm, share in list(arm_share.items())[:_ARMS_SHOWN]]
+    more = len(arm_share) - len(first)
     return ", ".join(first) + (f", {more} more" if more else "")
 
 

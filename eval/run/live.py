@@ -17,7 +17,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from ltp_switcher.eval.report.style import colour
+from ltp_switcher.eval.run.style import colour
 
 TABLE_MAX: Final = 16
 """More runs than this, and only those under way are shown, and no lines between start and end."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of claims: a measure over what is varied, or how measures are spread over the paths."""
+"""Pictures of claims: a measure over what is varied, or how measures differ between the links."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 
 from ltp_switcher.eval.report.claims.claim import Measure
 from ltp_switcher.eval.report.claims.runner import Reached
-from ltp_switcher.eval.report.figures import save
-from ltp_switcher.eval.report.style import colour, marker
+from ltp_switcher.eval.report.drawing import headline, picture
+from ltp_switcher.eval.run.style import colour, marker
 
 _PANEL_IN: Final = 3.4
 _UNITS: Final[Mapping[str, str]] = {
@@ -31,48 +31,52 @@ def draw_claim(path: Path, reached: Reached) -> None:
     claim = reached.claim
     if not reached.figures or (claim.sweep is None and not claim.spread):
         return
-    figure = _spread(reached, claim.spread) if claim.sweep is None else _sweep(reached, *claim.sweep)
-    entries = figure.axes[0].get_legend_handles_labels()
-    columns = min(8, int(figure.get_figwidth() / 1.1))
-    figure.legend(*entries, loc="outside upper center", ncols=columns, frameon=False)
-    save(figure, path)
+    panels = claim.spread or dict.fromkeys(_factor(label) for label in reached.results.paths)
+    with picture(path, _PANEL_IN * max(2, len(panels)) + 1.2, 4.2) as figure:
+        if claim.sweep is None:
+            _draw_spread(figure, reached, claim.spread)
+        else:
+            _draw_sweep(figure, reached, *claim.sweep)
+        seeds = 1 if reached.quick else len(claim.seeds)
+        headline(figure, reached.text, f"mean of {seeds} seeds" if seeds > 1 else "one seed")
+        entries = figure.axes[0].get_legend_handles_labels()
+        figure.legend(*entries, loc="outside lower center", ncols=len(entries[1]))
 
 
-def _sweep(reached: Reached, caption: str, measure: Measure) -> Figure:
+def _factor(label: str) -> str:
+    return label.partition(" ")[0]
+
+
+def _draw_sweep(figure: Figure, reached: Reached, caption: str, measure: Measure) -> None:
     """A panel for each factor of the labels, which are "factor value"."""
     points: dict[str, list[tuple[float, str]]] = {}
     for label in reached.results.paths:
-        factor, _, value = label.partition(" ")
-        points.setdefault(factor, []).append((float(value), label))
-    figure, panels = _panels([_UNITS.get(factor, factor) for factor in points])
+        points.setdefault(_factor(label), []).append((float(label.partition(" ")[2]), label))
+    panels = _panels(figure, [_UNITS.get(factor, factor) for factor in points])
     for panel, values in zip(panels, points.values(), strict=True):
         for scheme in reached.results.schemes:
             y = [reached.results.mean(measure, label, scheme) for _, label in values]
             x = [x for x, _ in values]
-            panel.plot(x, y, color=colour(scheme), marker=marker(scheme), markersize=5, label=scheme)
+            panel.plot(x, y, color=colour(scheme), marker=marker(scheme), markersize=6, label=scheme)
         panel.set(ylim=(0, None))
     panels[0].set_ylabel(caption)
-    return figure
 
 
-def _spread(reached: Reached, measures: Mapping[str, Measure]) -> Figure:
-    """A panel for each measure: on which share of the paths it is at most so much."""
-    figure, panels = _panels(measures)
+def _draw_spread(figure: Figure, reached: Reached, measures: Mapping[str, Measure]) -> None:
+    """A panel for each measure: the share of the links on which it is at most so much."""
+    panels = _panels(figure, measures)
     for panel, measure in zip(panels, measures.values(), strict=True):
         for scheme in reached.results.schemes:
             values = list(reached.results.over_paths(measure, scheme).values())
             panel.ecdf(values, color=colour(scheme), label=scheme)
-            panel.axvline(float(np.mean(values)), color=colour(scheme), linewidth=0.8, linestyle=":")
+            panel.axvline(float(np.mean(values)), color=colour(scheme), linewidth=1.0, linestyle=":")
     panels[0].set_ylabel("share of the links (dotted: mean)")
-    return figure
 
 
-def _panels(captions: Iterable[str]) -> tuple[Figure, list[Axes]]:
-    """Panels side by side, each with the caption of what its abscissa shows."""
+def _panels(figure: Figure, captions: Iterable[str]) -> list[Axes]:
+    """Panels side by side; each caption says what the abscissa shows."""
     captions = list(captions)
-    figure = Figure(figsize=(_PANEL_IN * len(captions) + 1.2, 3.6), layout="constrained")
     panels = list(figure.subplots(1, len(captions), sharey=True, squeeze=False)[0])
     for panel, caption in zip(panels, captions, strict=True):
         panel.set_xlabel(caption)
-        panel.spines[["top", "right"]].set_visible(False)
-    return figure, panels
+    return panels

@@ -22,7 +22,7 @@ def _judge(results: Results) -> Iterator[Figure]:
 
 CLAIM: Final = Claim(
     name="cpu",
-    text="guest instructions a second of one 100 Mbit/s flow, daemon included",
+    text="Guest instructions a second of one 100 Mbit/s flow, daemon included",
     schemes=("ltp", "jury", "spine", "owl"),
     paths=lambda quick: {"one-flow": bundled("one-flow")},
     judge=_judge,

@@ -38,7 +38,7 @@ def _judge(results: Results) -> Iterator[Figure]:
 
 CLAIM: Final = Claim(
     name="friendliness",
-    text="each beside one Cubic flow at 30, 60 and 120 ms",
+    text="Each learned arm beside one Cubic flow at 30, 60 and 120 ms",
     schemes=LEARNED_ARMS,
     paths=_paths,
     judge=_judge,
