@@ -36,11 +36,10 @@ _MEANING: Final[Mapping[Verdict, str]] = {
 }
 _HEAD: Final = """\
 <!-- Made by `ltp-eval claims-page` from claims.json. Edit that file instead. -->
-# What the learned arms' papers claim, and what is measured here
-LTP, Jury, Spine and Owl are re-implementations. This page puts what their papers measured beside what is
-measured here. `ltp-eval claims --update` runs the claims again and writes [`claims.json`](claims.json).
-`ltp-eval claims-page` makes this page from that file. The READMEs of [`policies/`](../policies/README.md)
-say why a target is missed.
+# The learned arms: claims of their papers, and our figures
+LTP, Jury, Spine and Owl are re-implementations. This page sets the papers' experiments against ours.
+`ltp-eval claims --update` runs ours again and writes [`claims.json`](claims.json). `ltp-eval claims-page` makes
+this page from that file. The [lab notes](lab-notes/README.md) explain missed targets.
 """
 
 
@@ -128,7 +127,7 @@ def _number(value: float | None) -> str:
 
 
 def _baselines(parts: Sequence[Baselines]) -> Iterator[str]:
-    yield "## What the kernel's own protocols do on the same paths\n"
+    yield "## The kernel's own protocols on the same paths\n"
     for part in parts:
         schemes = tuple(dict.fromkeys(figure.scheme for figure in part.figures))
         values: dict[str, dict[str, str]] = {}
@@ -150,7 +149,7 @@ def _pictures(folder: Path) -> Iterator[str]:
     shown = [claim for claim in CLAIMS if (folder / picture_name(claim.name)).is_file()]
     if shown:
         yield "## Pictures\n"
-        yield "".join(f"![{claim.text}]({folder.name}/{picture_name(claim.name)})\n" for claim in shown)
+        yield "\n".join(f"![{claim.text}]({folder.name}/{picture_name(claim.name)})\n" for claim in shown)
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

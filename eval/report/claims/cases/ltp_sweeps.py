@@ -42,7 +42,7 @@ def _judge(results: Results) -> Iterator[Figure]:
 
 CLAIM: Final = Claim(
     name="ltp-sweeps",
-    text="LTP, one factor at a time: 10-200 Mbit/s, 15-120 ms, 0-1 % loss, 0.2-2.2 BDP",
+    text="LTP, one property of the link at a time",
     schemes=("ltp",),
     paths=_paths,
     judge=_judge,
