@@ -38,8 +38,8 @@ _HEAD: Final = """\
 <!-- Made by `ltp-eval claims-page` from claims.json. Edit that file instead. -->
 # The learned arms: claims of their papers, and our figures
 LTP, Jury, Spine and Owl are re-implementations. This page sets the papers' experiments against ours.
-`ltp-eval claims --update` runs ours again and writes [`claims.json`](claims.json). `ltp-eval claims-page` makes
-this page from that file. The [lab notes](lab-notes/README.md) explain missed targets.
+`ltp-eval claims --update` runs ours again and writes [`claims.json`](claims.json). `ltp-eval claims-page`
+makes this page from that file. The [lab notes](lab-notes/README.md) explain missed targets.
 """
 
 
