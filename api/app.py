@@ -19,8 +19,8 @@ from ltp_switcher.api.routes import flows, service, team
 DESCRIPTION = """\
 Watch and direct the flows of a server that runs under the congestion control `mutant`.
 
-Every error is a problem details object (RFC 9457, `application/problem+json`). What comes from
-input names the `field`, its `value`, and what is `allowed`.
+Every error is a problem details object (RFC 9457, `application/problem+json`). An error in the
+input names the `field`, its `value`, and the `allowed` values.
 """
 TAGS = [
     {"name": "flows", "description": "TCP flows, and holding one at an arm"},

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the API takes and gives, typed; the OpenAPI document is made of these.
+"""The types of the API's requests and answers; the OpenAPI document is made from them.
 
 Rates are in Mbit/s, times of the network in ms, counts of packets in `_pkts`.
 """
@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.config import JsonDict
 
 COOKIE_PATTERN = r"^[1-9][0-9]{0,19}$"
-ARM_NAME_MAX = 15  # what a name of the kernel's congestion control may have
+ARM_NAME_MAX = 15  # characters, as in the kernel
 
 ArmName = Annotated[str, StringConstraints(min_length=1, max_length=ARM_NAME_MAX)]
 Mode = Literal["active", "advise", "off"]
@@ -50,13 +50,13 @@ FLOW_EXAMPLE: Final[JsonDict] = {
 
 
 class Answer(BaseModel):
-    """Base of what the API gives. The daemon may know more fields than this version of the API."""
+    """Base of the answers. The daemon may know more fields than this version of the API."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
 class Request(BaseModel):
-    """Base of what the API takes. Anything unknown is an error."""
+    """Base of the requests. An unknown field is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -107,9 +107,9 @@ class FlowPage(Answer):
 
 
 class Arm(Answer):
-    """One protocol that `mutant` knows, and whether a flow can have it here."""
+    """One protocol that `mutant` knows, and whether it is available here."""
 
-    id: int = Field(description="The kernel half's id")
+    id: int = Field(description="The kernel module's id")
     name: str = Field(examples=["bbr"])
     state: Literal["unavailable", "available", "refused"]
     kind: Literal["kernel", "learned", "extra"]
@@ -143,13 +143,13 @@ class PoolRequest(Request):
 
 
 class TeamSize(Answer):
-    """How many arms MPTS picks for a team."""
+    """The size of the teams that MPTS picks."""
 
     k: int = Field(examples=[6])
 
 
 class TeamSizeRequest(Request):
-    """How many arms MPTS is to pick."""
+    """The size to set."""
 
     k: Annotated[int, Field(ge=1, le=20)] = Field(description="Size of the team", examples=[6])
 
@@ -199,34 +199,34 @@ class TeamSearchRequest(Request):
 
 
 class ModeState(Answer):
-    """What the daemon does with its decisions."""
+    """The daemon's mode."""
 
     mode: Mode = Field(description="active: carry out; advise: log them only; off: make none")
 
 
 class ModeRequest(Request):
-    """What the daemon is to do with its decisions."""
+    """The mode to set."""
 
     mode: Mode = Field(description="active: carry out; advise: log them only; off: make none")
 
 
 class LearnedStatus(Answer):
-    """What a learned arm has done since the daemon's start."""
+    """Counters of a learned arm since the daemon's start."""
 
-    intervals: int = Field(description="Times that it decided, for all its flows at once")
-    decisions: int = Field(description="The same times the flows")
-    controls: int = Field(description="Decisions that changed what the kernel executes")
+    intervals: int = Field(description="Batches of decisions, each for all flows of the arm")
+    decisions: int = Field(description="Decisions: batches times flows")
+    controls: int = Field(description="Decisions that changed the kernel's parameters")
     seconds: float = Field(description="Time spent on deciding")
 
 
 class Status(Answer):
-    """How the daemon stands. Counts are since its start."""
+    """The daemon's state. Counts are since its start."""
 
     version: str
     pid: int
     uptime_s: float
     mode: Mode
-    policy: str = Field(description="What decides; `mutant` is Algorithm 1 of the paper")
+    policy: str = Field(description="The chooser; `mutant` is Algorithm 1 of the paper")
     step_ms: float = Field(description="Time between decisions")
     idle_step_ms: float = Field(description="The same while no flow moves data")
     flows: int = Field(description="Flows under `mutant`")

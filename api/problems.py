@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every error of the API as problem details (RFC 9457), and nothing else.
+"""Every error of the API as problem details (RFC 9457).
 
-A problem always has `type`, `title`, `status`, `detail` and `instance`. One that comes from
-input names it too: `field`, `value`, and what is `allowed`.
+A problem always has `type`, `title`, `status`, `detail` and `instance`. An error in the input also
+has `field`, `value` and `allowed`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ URN = "urn:ltp-switcher:problem:"
 VALUE_CHARS_MAX = 200
 
 _INT = "a whole number"
-# What pydantic's error types allow, in words; {…} come from the error's context.
+# The allowed values by pydantic's error type, in words; {…} come from the error's context.
 _ALLOWED = {
     "missing": "this field is required",
     "extra_forbidden": "no such field",
@@ -55,8 +55,8 @@ class FieldProblem(BaseModel):
     """One field that was refused."""
 
     field: str = Field(description="Where: a parameter's name, or a path into the body", examples=["arms[1]"])
-    value: JsonValue = Field(default=None, description="What was given", examples=["cubik"])
-    allowed: str = Field(description="What may stand there", examples=["one of: bbr, cubic, vegas"])
+    value: JsonValue = Field(default=None, description="The given value", examples=["cubik"])
+    allowed: str = Field(description="The allowed values", examples=["one of: bbr, cubic, vegas"])
 
 
 class Problem(BaseModel):
@@ -81,11 +81,11 @@ class Problem(BaseModel):
     type: str = Field(description="URN of the kind of problem")
     title: str = Field(description="The kind of problem in words; the same for every problem of a type")
     status: int = Field(description="The HTTP status code")
-    detail: str = Field(description="What happened here, and what to do about it")
+    detail: str = Field(description="The cause of this problem, and its remedy")
     instance: str = Field(description="Path of the request")
     field: str | None = Field(default=None, description="The field that was refused")
-    value: JsonValue = Field(default=None, description="The value that it had")
-    allowed: str | None = Field(default=None, description="What the field may hold")
+    value: JsonValue = Field(default=None, description="The refused value")
+    allowed: str | None = Field(default=None, description="The allowed values of the field")
     errors: list[FieldProblem] | None = Field(
         default=None, description="All fields, when several were refused"
     )
@@ -204,7 +204,7 @@ def _from_http(error: HTTPException, request: Request) -> ProblemError:
         return ProblemError(
             404,
             "unknown-path",
-            f"nothing is at {request.url.path}; /v1/openapi.json lists what is",
+            f"no resource at {request.url.path}; /v1/openapi.json lists all",
             headers=error.headers,
         )
     if error.status_code == 405:
@@ -236,7 +236,9 @@ def install(app: FastAPI) -> None:
 
     async def on_bug(request: Request, _error: Exception) -> JSONResponse:
         # The server logs the traceback; the client gets none of it.
-        problem = ProblemError(500, "internal", "an unexpected error; the log of ltp-switcher-api has more")
+        problem = ProblemError(
+            500, "internal", "an unexpected error; the log of ltp-switcher-api has the details"
+        )
         return problem.response(request.url.path)
 
     app.add_exception_handler(Exception, on_bug)

@@ -27,7 +27,7 @@ class NoQueueError(DatapathError):
 
     def __init__(self, device: str) -> None:
         super().__init__(
-            f"{device} has no queue, so nothing counts what passes; name the device below it, or give it a "
+            f"{device} has no queue, so no counter sees its packets; name the device below it, or give it a "
             f"queue: tc qdisc add dev {device} root fq_codel"
         )
 

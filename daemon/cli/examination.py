@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What works on this machine, and what to do about what does not."""
+"""Check this machine, and name the remedy for each fault."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _kernel() -> Finding:
     if version < KERNEL_TESTED[0]:
         return Finding("kernel", "fail", release, f"the module needs Linux {oldest} or later")
     if version > KERNEL_TESTED[1]:
-        return Finding("kernel", "warn", release, f"tested on {oldest} to {newest}; report what you find")
+        return Finding("kernel", "warn", release, f"tested on {oldest} to {newest}; please report problems")
     return Finding("kernel", "ok", release)
 
 
@@ -92,7 +92,7 @@ def _arm(arm: ArmInfo) -> Finding:
         return Finding(f"arm {arm.name}", "ok", "available")
     advice = ""
     if arm.kind == protocol.ArmKind.KERNEL:
-        advice = f"`modprobe tcp_{arm.name}`, then load tcp_mutant anew; or do without"
+        advice = f"`modprobe tcp_{arm.name}`, then reload tcp_mutant; or do without"
     return Finding(f"arm {arm.name}", "warn", arm.reason or arm.state.name.lower(), advice)
 
 
@@ -130,7 +130,7 @@ def _encoder() -> Finding:
     try:
         GRUEncoder.from_file()
     except ArtifactError as error:
-        return Finding("encoder", "fail", str(error), "install anew, or `make train-encoder`")
+        return Finding("encoder", "fail", str(error), "reinstall, or `make train-encoder`")
     return Finding("encoder", "ok", "weights are there, their checksum is right")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ltp-switcher`: run the daemon, look at its flows, tell it what to do.
+"""`ltp-switcher`: run the daemon, show its flows, and give it commands.
 
 Exit status: 0 done; 1 the daemon or the kernel refused, or `doctor` found something that does not work;
 2 the command line is wrong; 3 the daemon cannot be reached.
@@ -24,7 +24,7 @@ from ltp_switcher.errors import LtpSwitcherError
 EXIT_REFUSED: Final = 1
 EXIT_UNREACHABLE: Final = 3
 COOKIE_HELP: Final = (
-    "the flow's socket cookie, as `ltp-switcher flows` shows it; or as `ss -tine` does, sk:HEX"
+    "the flow's socket cookie as `ltp-switcher flows` shows it, or sk:HEX as `ss -tine` shows it"
 )
 EPILOG: Final = """\
 exit status: 0 done; 1 refused by the daemon or the kernel, or doctor found a fault;
@@ -77,7 +77,7 @@ def parser() -> argparse.ArgumentParser:
 
     top = argparse.ArgumentParser(
         prog="ltp-switcher",
-        description="Live-switches every TCP flow between congestion controls.",
+        description="Switch every TCP flow between congestion controls while it runs.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -101,44 +101,44 @@ def parser() -> argparse.ArgumentParser:
     )
     run.add_argument("--record", type=Path, metavar="FILE", help="record every aggregate and decision")
     run.add_argument(
-        "--set", action="append", metavar="SECTION.KEY=VALUE", help="override any setting; may be repeated"
+        "--set", action="append", metavar="SECTION.KEY=VALUE", help="override a setting; may be repeated"
     )
 
     add(
         "give-back",
-        "put back the default congestion control that a daemon replaced which is gone",
+        "restore the default congestion control that a crashed daemon replaced",
         "run:give_back",
         common,
     )
-    add("status", "how the daemon stands", "show:status")
-    flows = add("flows", "all flows under mutant", "show:flows")
-    flows.add_argument("--watch", action="store_true", help="keep showing, until Ctrl-C")
+    add("status", "show the daemon's state and counters", "show:status")
+    flows = add("flows", "show all flows under mutant", "show:flows")
+    flows.add_argument("--watch", action="store_true", help="repeat until Ctrl-C")
     flows.add_argument(
-        "--interval", type=seconds(0.05, 3600), default=1.0, metavar="S", help="time between looks, s"
+        "--interval", type=seconds(0.05, 3600), default=1.0, metavar="S", help="time between repeats, s"
     )
-    flow = add("flow", "one flow, with everything known of it", "show:flow")
+    flow = add("flow", "show everything about one flow", "show:flow")
     flow.add_argument("cookie", type=_cookie, help=COOKIE_HELP)
-    arms = add("arms", "the arms, and why one is not available", "show:arms")
+    arms = add("arms", "show the arms, and why one is unavailable; or load one", "show:arms")
     arms.add_argument("--load", metavar="NAME", help="load a congestion control of this kernel as an arm")
-    pool = add("pool", "the arms chosen among, and the teams found; or set the arms", "show:pool")
+    pool = add("pool", "show the arms to choose among and the found teams; or set the arms", "show:pool")
     pool.add_argument("action", nargs="?", choices=["set"], help="choose among ARM... from now on")
     pool.add_argument("arms", nargs="*", metavar="ARM")
-    k = add("k", "the size of a team; or set it for the next selections", "show:team_size")
+    k = add("k", "show the size of a team; or set it for the next selections", "show:team_size")
     k.add_argument("k", nargs="?", type=int)
-    pin = add("pin", "give a flow an arm and keep it there", "show:pin")
+    pin = add("pin", "switch a flow to an arm and hold it there", "show:pin")
     pin.add_argument("cookie", type=_cookie, help=COOKIE_HELP)
     pin.add_argument("arm", help="the name of an arm")
     unpin = add("unpin", "let the daemon choose for a flow again", "show:unpin")
     unpin.add_argument("cookie", type=_cookie, help=COOKIE_HELP)
-    mode = add("mode", "what the daemon does with its decisions; or set it", "show:mode")
+    mode = add("mode", "show the mode; or set it until the next restart", "show:mode")
     mode.add_argument("mode", nargs="?", help="active, advise or off")
-    mpts = add("mpts", "team selections under way and found; or start them anew", "show:mpts")
-    mpts.add_argument("action", nargs="?", choices=["start"], help="forget teams and seek them anew")
+    mpts = add("mpts", "show current team selections and found teams; or select anew", "show:mpts")
+    mpts.add_argument("action", nargs="?", choices=["start"], help="forget the teams and select them anew")
     mpts.add_argument("prefix", nargs="?", help="only for this destination prefix")
-    add("doctor", "what works on this machine, and what to do about what does not", "doctor:doctor")
-    config = add("config", "the settings in force; or a documented example file", "run:config")
+    add("doctor", "check this machine, and name the remedy for each fault", "doctor:doctor")
+    config = add("config", "show the settings in force; or a documented example file", "run:config")
     config.add_argument("--example", action="store_true", help="print a file with every key and its default")
-    add("version", "the versions of program and daemon", "show:version")
+    add("version", "show the versions of program and daemon", "show:version")
     return top
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The control methods: what the command line and the API may ask of the running daemon."""
+"""The control methods: the requests of the command line and the API to the running daemon."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The daemon's metrics: the one list of what is exported."""
+"""The daemon's metrics: the one list of all that it exports."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def families(engine: Engine, names: Mapping[int, str]) -> list[Family]:
         counter(PREFIX + "decisions_changing", "Decisions for another arm than the flow's.", count.changes),
         counter(PREFIX + "decisions_exploring", "Decisions made to learn.", count.explored),
         labelled(
-            PREFIX + "commands", "counter", "Commands sent to the kernel, by what came of them.", "result",
+            PREFIX + "commands", "counter", "Commands sent to the kernel, by result.", "result",
             {
                 "applied": count.commands_applied,
                 "unknown": count.commands_unknown,
@@ -79,7 +79,7 @@ def families(engine: Engine, names: Mapping[int, str]) -> list[Family]:
         ),
         labelled(
             PREFIX + "controls", "counter",
-            "Parameters sent to learned arms, by what came of them; clamped ones are applied.", "result",
+            "Controls sent to learned arms, by result; clamped ones are applied too.", "result",
             {
                 "applied": count.controls_applied,
                 "clamped": count.controls_clamped,
@@ -96,7 +96,7 @@ def families(engine: Engine, names: Mapping[int, str]) -> list[Family]:
 
 
 def _learned(engine: Engine, names: Mapping[int, str]) -> list[Family]:
-    """What the learned arms in use decide, and what it takes."""
+    """The decisions of the learned arms in use, and the time that they take."""
     batches = {names[arm]: batches for arm, batches in engine.learned.batches.items()}
     took = [
         sample

@@ -178,7 +178,7 @@ class Daemon:
         try:
             self._apply(self._reload())
         except LtpSwitcherError as error:
-            log.error("the settings stay as they were: %s", error)
+            log.error("the new settings are refused, the old ones stay: %s", error)
         self._manager.ready()
 
     def _apply(self, new: Config) -> None:
@@ -186,7 +186,7 @@ class Daemon:
         sections = {key.section for key in keys if key.rule.live}
         for key in keys:
             if not key.rule.live:
-                log.warning("%s has changed; that needs a restart", key.path)
+                log.warning("%s has changed; restart the service to apply it", key.path)
         if "kernel" in sections:
             configure_kernel(self.datapath, new.kernel, self.arms)
         if new.pool.arms != self.config.pool.arms:
@@ -199,7 +199,7 @@ class Daemon:
         self.engine.decisions.set_rate(new.daemon.decisions_per_s)
         self._statistics_due = Every(new.daemon.statistics_interval_s)
         self.config = new
-        log.info("settings read anew: %s", ", ".join(key.path for key in keys) or "nothing changed")
+        log.info("settings reloaded: %s", ", ".join(key.path for key in keys) or "nothing changed")
 
     def _step(self) -> None:
         self.engine.step()
@@ -242,9 +242,11 @@ class Daemon:
             if parts[_TEAMS]:
                 self.engine.teams.restore(parts[_TEAMS])
         except ArtifactError as error:
-            log.warning("starting afresh: %s; set aside as %s", error, set_aside(self._state_path))
+            log.warning(
+                "starting afresh: %s; the old state is kept as %s", error, set_aside(self._state_path)
+            )
         else:
-            log.info("restored what was learned, from %s", self._state_path)
+            log.info("restored the learned state from %s", self._state_path)
 
     def _log_statistics(self) -> None:
         count = self.engine.statistics

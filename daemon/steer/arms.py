@@ -220,7 +220,9 @@ class LearnedArms:
                 self.load([arm])
             except ArtifactError as error:
                 self.failed[arm] = str(error)
-                log.error("flows under %s are left to what the kernel does alone: %s", LEARNED[arm], error)
+                log.error(
+                    "arm %s has no policy, so the kernel alone controls its flows: %s", LEARNED[arm], error
+                )
 
     def _observe(self, slots: Ints, records: RecordArray, now_ns: int) -> None:
         active = records["arm"]

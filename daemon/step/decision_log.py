@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Log sentences that say what changed and why, never more of them than a person can read."""
+"""Log each decision with its reason, but no more lines than a person can read."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class DecisionLog:
         if flow is None:
             return
         verb = "switches" if self.mode == "active" else "would switch"
-        reason = "to learn what the arm is worth" if exploring[i] else "expects more reward of it"
+        reason = "to learn the arm's reward" if exploring[i] else "expects more reward from it"
         others, self._decisions.held_back = self._decisions.held_back, 0
         log.info(
             "flow %d to %s %s %s -> %s: %s (last reward %.3f, %.2f Mbit/s, srtt %.1f ms, lost %d); "

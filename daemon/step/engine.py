@@ -245,8 +245,8 @@ class Engine:
         if self._sent_away.allows(records.size):
             others, self._sent_away.held_back = self._sent_away.held_back, 0
             log.info(
-                "mode %s: %d flows under learned arms go to %s, the fallback arm: nobody controls them now; "
-                "%d others since the last line",
+                "mode %s: %d flows move from learned arms to %s, the fallback arm, because only mode active "
+                "controls learned arms; %d others since the last line",
                 self.mode, records.size, name, others,
             )  # fmt: skip
         self._select(records, np.full(records.size, fallback, np.uint8))

@@ -182,14 +182,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         type=Law,
         choices=tuple(NAMES),
         default=Law.AIMD,
-        help="what executes the sub-policies (aimd)",
+        help="the law that executes the sub-policies (aimd)",
     )
     options.add_argument(
         "--pit-stop-penalty",
         type=_penalty,
         default=PIT_STOP_PENALTY,
         metavar="A",
-        help=f"what a run of the policy generator costs, α_psp, 0 to 1 ({PIT_STOP_PENALTY:g})",
+        help=f"the cost of a run of the policy generator, α_psp, 0 to 1 ({PIT_STOP_PENALTY:g})",
     )
     chosen = options.parse_args(arguments)
     return run(SpineTrainer(chosen.law, chosen.pit_stop_penalty), chosen)

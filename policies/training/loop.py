@@ -186,5 +186,5 @@ def _resume(agent: Learner, out: Path) -> list[Row]:
         return [Row(**row) for row in progress["rows"]]
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, UnpicklingError) as error:
         raise ArtifactError(
-            f"checkpoint in {out} cannot be resumed; remove it to start anew: {str(error).splitlines()[0]}"
+            f"checkpoint in {out} cannot be resumed; remove it to start again: {str(error).splitlines()[0]}"
         ) from error

@@ -96,7 +96,7 @@ def read(
     del arrays["metadata"]
     if not isinstance(metadata, dict) or metadata.get("version") != version:
         found = metadata.get("version") if isinstance(metadata, dict) else None
-        raise ArtifactError(f"{what} {path} is of version {found}; this release reads {version}")
+        raise ArtifactError(f"{what} {path} has version {found}; this release reads {version}")
     return arrays, metadata
 
 

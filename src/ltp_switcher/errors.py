@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one exception tree: everything the project raises on purpose descends from `LtpSwitcherError`.
+"""The exceptions. Each one that the project raises on purpose descends from `LtpSwitcherError`.
 
-A message is written for the person who reads it: what is wrong, and what to do next.
+A message tells its reader the fault and the remedy.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class ConfigError(InvalidValueError):
 
 
 class DatapathError(LtpSwitcherError):
-    """The kernel half cannot be reached, or refused a request."""
+    """The kernel module cannot be reached, or refused a request."""
 
 
 class ArtifactError(LtpSwitcherError):
-    """A weight, state or data file is missing, corrupt, or of another version."""
+    """A weight, state or data file is missing, corrupt, or has another version."""
 
 
 class ControlError(LtpSwitcherError):

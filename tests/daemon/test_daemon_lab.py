@@ -43,7 +43,7 @@ test "$(cat $state/replaced-congestion-control)" = reno
 start_daemon /lab/restarted.toml
 sleep 0.5
 python3 /lab/checks.py restarted
-grep "restored what was learned" /run/lab/daemon.log
+grep "restored the learned state" /run/lab/daemon.log
 cp $state/state.npz /run/good
 kill -TERM $daemon
 wait $daemon

@@ -263,7 +263,7 @@ def test_outside_of_active_flows_leave_learned_arms(mode: str, caplog: pytest.Lo
     engine.step()
     assert [batch.tolist() for batch in kernel.sent] == [[(7, ArmId.WESTWOOD, 0, 0, 0)]]
     assert kernel.pinned == [(8, ArmId.WESTWOOD)]
-    assert f"mode {mode}: 2 flows under learned arms go to westwood, the fallback arm" in caplog.text
+    assert f"mode {mode}: 2 flows move from learned arms to westwood, the fallback arm" in caplog.text
     assert "flow 8 was pinned to jury and is pinned to westwood now" in caplog.text
     # From now on they show it, and are left alone; back in active the policy decides for those not pinned.
     settled = learned_step(first=ArmId.WESTWOOD, pinned=ArmId.WESTWOOD)
