@@ -21,9 +21,9 @@
 
 struct mutant_arm mutant_arms[MUTANT_ARMS_MAX + 1];
 
-static DEFINE_MUTEX(arms_mutex);
+static DEFINE_MUTEX(mutant_arms_mutex);
 
-static const char * const fixed_names[FIRST_EXTRA] = {
+static const char * const mutant_arm_names[FIRST_EXTRA] = {
 	[MUTANT_ARM_ID_CUBIC]		= "cubic",
 	[MUTANT_ARM_ID_BBR]		= "bbr",
 	[MUTANT_ARM_ID_VEGAS]		= "vegas",
@@ -41,13 +41,13 @@ static const char * const fixed_names[FIRST_EXTRA] = {
 	[MUTANT_ARM_ID_OWL]		= "owl",
 };
 
-static const struct tcp_congestion_ops *sock_ops(const struct socket *sock)
+static const struct tcp_congestion_ops *mutant_sock_ops(const struct socket *sock)
 {
 	return READ_ONCE(inet_csk(sock->sk)->icsk_ca_ops);
 }
 
 /* A socket that runs the protocol @name, or NULL. */
-static struct socket *pin_protocol(const char *name)
+static struct socket *mutant_arm_pin(const char *name)
 {
 	struct socket *sock;
 	struct sock *sk;
@@ -57,7 +57,7 @@ static struct socket *pin_protocol(const char *name)
 	sk = sock->sk;
 	if (sk->sk_prot->setsockopt(sk, SOL_TCP, TCP_CONGESTION, KERNEL_SOCKPTR((void *)name),
 				    strlen(name)) < 0 ||
-	    strcmp(sock_ops(sock)->name, name)) {
+	    strcmp(mutant_sock_ops(sock)->name, name)) {
 		sock_release(sock);
 		return NULL;
 	}
@@ -65,8 +65,8 @@ static struct socket *pin_protocol(const char *name)
 }
 
 /* Make @arm run @orig, and offer it to flows. */
-static void open_arm(struct mutant_arm *arm, const struct tcp_congestion_ops *orig,
-		     struct socket *pin)
+static void mutant_arm_open(struct mutant_arm *arm, const struct tcp_congestion_ops *orig,
+			    struct socket *pin)
 {
 	arm->orig = orig;
 	arm->pin = pin;
@@ -82,7 +82,7 @@ static void open_arm(struct mutant_arm *arm, const struct tcp_congestion_ops *or
 }
 
 /* Why a protocol that exists cannot be an arm, or NULL. */
-static const char *unfit(const struct tcp_congestion_ops *ops)
+static const char *mutant_arm_unfit(const struct tcp_congestion_ops *ops)
 {
 	if (ops == &mutant_arms[MUTANT_ARM_NONE].ops)
 		return "mutant cannot be an arm of itself";
@@ -92,7 +92,7 @@ static const char *unfit(const struct tcp_congestion_ops *ops)
 }
 
 /* Try to open @arm, whose name is set. Says in it what came of it. */
-static void find_arm(struct mutant_arm *arm)
+static void mutant_arm_find(struct mutant_arm *arm)
 {
 	struct socket *pin;
 	const char *why;
@@ -100,22 +100,22 @@ static void find_arm(struct mutant_arm *arm)
 	if (arm->state == MUTANT_ARM_STATE_AVAILABLE)
 		return;
 	if (arm->kind == MUTANT_ARM_KIND_LEARNED) {
-		open_arm(arm, &mutant_executor_ops, NULL);
+		mutant_arm_open(arm, &mutant_executor_ops, NULL);
 		return;
 	}
-	pin = pin_protocol(arm->name);
+	pin = mutant_arm_pin(arm->name);
 	if (!pin) {
 		arm->reason = "no such protocol in this kernel or its modules";
 		return;
 	}
-	why = unfit(sock_ops(pin));
+	why = mutant_arm_unfit(mutant_sock_ops(pin));
 	if (why) {
 		sock_release(pin);
 		arm->state = MUTANT_ARM_STATE_REFUSED;
 		arm->reason = why;
 		return;
 	}
-	open_arm(arm, sock_ops(pin), pin);
+	mutant_arm_open(arm, mutant_sock_ops(pin), pin);
 }
 
 /* Look again for a fixed arm that was missing; true if it can be used. */
@@ -125,9 +125,9 @@ bool mutant_arm_retry(u8 id)
 		return true;
 	if (!id || id >= FIRST_EXTRA)
 		return false;
-	mutex_lock(&arms_mutex);
-	find_arm(&mutant_arms[id]);
-	mutex_unlock(&arms_mutex);
+	mutex_lock(&mutant_arms_mutex);
+	mutant_arm_find(&mutant_arms[id]);
+	mutex_unlock(&mutant_arms_mutex);
 	return mutant_arm_available(id);
 }
 
@@ -153,17 +153,17 @@ int mutant_arm_load(const char *name, struct mutant_arm *result)
 	int err = 0;
 	u8 id;
 
-	mutex_lock(&arms_mutex);
+	mutex_lock(&mutant_arms_mutex);
 	id = mutant_arm_by_name(name);
 	if (id) {
-		find_arm(&mutant_arms[id]);
+		mutant_arm_find(&mutant_arms[id]);
 		*result = mutant_arms[id];
 		goto out;
 	}
 	memset(result, 0, sizeof(*result));
 	result->kind = MUTANT_ARM_KIND_EXTRA;
 	strscpy(result->name, name, sizeof(result->name));
-	find_arm(result);
+	mutant_arm_find(result);
 	if (result->state != MUTANT_ARM_STATE_AVAILABLE)
 		goto out;
 	for (id = FIRST_EXTRA; id <= MUTANT_ARMS_MAX; id++)
@@ -176,11 +176,11 @@ int mutant_arm_load(const char *name, struct mutant_arm *result)
 	}
 	arm = &mutant_arms[id];
 	strscpy(arm->name, name, sizeof(arm->name));
-	open_arm(arm, result->orig, result->pin);
+	mutant_arm_open(arm, result->orig, result->pin);
 	result->id = id;
 	pr_info("arm %u is %s\n", id, name);
 out:
-	mutex_unlock(&arms_mutex);
+	mutex_unlock(&mutant_arms_mutex);
 	return err;
 }
 
@@ -198,8 +198,8 @@ void mutant_arms_init(void)
 			continue;
 		}
 		arm->kind = id < FIRST_LEARNED ? MUTANT_ARM_KIND_KERNEL : MUTANT_ARM_KIND_LEARNED;
-		strscpy(arm->name, fixed_names[id], sizeof(arm->name));
-		find_arm(arm);
+		strscpy(arm->name, mutant_arm_names[id], sizeof(arm->name));
+		mutant_arm_find(arm);
 		if (arm->state != MUTANT_ARM_STATE_AVAILABLE)
 			pr_notice("arm %s: %s\n", arm->name, arm->reason);
 		else if (arm->kind == MUTANT_ARM_KIND_KERNEL)

@@ -62,9 +62,9 @@ void mutant_bbr_started(struct sock *sk)
 }
 
 /*
- * BBR comes back after a time under other arms, in which the flow has measured the RTT floor. That
- * is what ProbeRTT looks for, so BBR needs none now. A ProbeRTT in which BBR was frozen is over: BBR
- * leaves it by itself when it hears that the application was idle.
+ * BBR comes back after a time under other arms. The flow has measured the RTT floor meanwhile: that
+ * is what ProbeRTT looks for, so BBR needs none now. If BBR was frozen in a ProbeRTT, it leaves it
+ * when it hears that the application was idle.
  */
 void mutant_bbr_rebase(struct sock *sk, const struct tcp_congestion_ops *ops, u32 floor_us)
 {

@@ -20,17 +20,17 @@ struct mutant_config mutant_config = {
 };
 
 /* Parameters given at load wait here until the arms are known. */
-static char load_default[MUTANT_ARM_NAME_MAX] = "cubic";
-static char load_fallback[MUTANT_ARM_NAME_MAX] = "cubic";
-static bool ready;
+static char mutant_load_default[MUTANT_ARM_NAME_MAX] = "cubic";
+static char mutant_load_fallback[MUTANT_ARM_NAME_MAX] = "cubic";
+static bool mutant_config_ready;
 
-static const char * const restore_names[] = {
+static const char * const mutant_restore_names[] = {
 	[MUTANT_RESTORE_MODE_AS_IS] = "as-is",
 	[MUTANT_RESTORE_MODE_REBASE] = "rebase",
 	[MUTANT_RESTORE_MODE_REINIT] = "reinit",
 };
 
-static const char * const handover_names[] = {
+static const char * const mutant_handover_names[] = {
 	[MUTANT_HANDOVER_MODE_AS_IS] = "as-is",
 	[MUTANT_HANDOVER_MODE_BDP] = "bdp",
 	[MUTANT_HANDOVER_MODE_DRAIN] = "drain",
@@ -62,7 +62,7 @@ void mutant_config_set_watchdog(u32 ms)
 	WRITE_ONCE(mutant_config.watchdog_jiffies, msecs_to_jiffies(ms));
 }
 
-static int set_arm(const char *name, const char *param, u8 *setting)
+static int mutant_config_set_arm(const char *name, const char *param, u8 *setting)
 {
 	const char *why = "no such arm";
 	u8 id = mutant_arm_by_name(name);
@@ -78,7 +78,7 @@ static int set_arm(const char *name, const char *param, u8 *setting)
 	return 0;
 }
 
-static int param_set_arm(const char *val, const struct kernel_param *kp)
+static int mutant_param_set_arm(const char *val, const struct kernel_param *kp)
 {
 	u8 *setting = kp->arg;
 	bool fallback = setting == &mutant_config.fallback_arm;
@@ -90,28 +90,29 @@ static int param_set_arm(const char *val, const struct kernel_param *kp)
 	trimmed = strim(name);
 	if (strlen(trimmed) >= MUTANT_ARM_NAME_MAX)
 		return -EINVAL;
-	if (ready)
-		return set_arm(trimmed, kp->name, setting);
-	strscpy(fallback ? load_fallback : load_default, trimmed, MUTANT_ARM_NAME_MAX);
+	if (mutant_config_ready)
+		return mutant_config_set_arm(trimmed, kp->name, setting);
+	strscpy(fallback ? mutant_load_fallback : mutant_load_default, trimmed,
+		MUTANT_ARM_NAME_MAX);
 	return 0;
 }
 
-static int param_get_arm(char *buffer, const struct kernel_param *kp)
+static int mutant_param_get_arm(char *buffer, const struct kernel_param *kp)
 {
 	return sysfs_emit(buffer, "%s\n", mutant_arms[READ_ONCE(*(u8 *)kp->arg)].name);
 }
 
-static const struct kernel_param_ops arm_param_ops = {
-	.set = param_set_arm,
-	.get = param_get_arm,
+static const struct kernel_param_ops mutant_arm_param_ops = {
+	.set = mutant_param_set_arm,
+	.get = mutant_param_get_arm,
 };
 
-module_param_cb(default_arm, &arm_param_ops, &mutant_config.default_arm, 0644);
+module_param_cb(default_arm, &mutant_arm_param_ops, &mutant_config.default_arm, 0644);
 MODULE_PARM_DESC(default_arm, "arm that a new flow starts with (default cubic)");
-module_param_cb(fallback_arm, &arm_param_ops, &mutant_config.fallback_arm, 0644);
+module_param_cb(fallback_arm, &mutant_arm_param_ops, &mutant_config.fallback_arm, 0644);
 MODULE_PARM_DESC(fallback_arm, "arm of a flow whose daemon is silent (default cubic)");
 
-static int param_set_watchdog(const char *val, const struct kernel_param *kp)
+static int mutant_param_set_watchdog(const char *val, const struct kernel_param *kp)
 {
 	unsigned int ms;
 	int err = kstrtouint(val, 0, &ms);
@@ -126,17 +127,17 @@ static int param_set_watchdog(const char *val, const struct kernel_param *kp)
 	return 0;
 }
 
-static int param_get_watchdog(char *buffer, const struct kernel_param *kp)
+static int mutant_param_get_watchdog(char *buffer, const struct kernel_param *kp)
 {
 	return sysfs_emit(buffer, "%u\n", READ_ONCE(mutant_config.watchdog_ms));
 }
 
-static const struct kernel_param_ops watchdog_param_ops = {
-	.set = param_set_watchdog,
-	.get = param_get_watchdog,
+static const struct kernel_param_ops mutant_watchdog_param_ops = {
+	.set = mutant_param_set_watchdog,
+	.get = mutant_param_get_watchdog,
 };
 
-module_param_cb(watchdog_ms, &watchdog_param_ops, NULL, 0644);
+module_param_cb(watchdog_ms, &mutant_watchdog_param_ops, NULL, 0644);
 MODULE_PARM_DESC(watchdog_ms, "silence after which a steered flow falls back, ms; 0 never (default 1000)");
 
 /* A setting that is one of @names. */
@@ -146,7 +147,7 @@ struct mutant_mode_param {
 	size_t count;
 };
 
-static int param_set_mode(const char *val, const struct kernel_param *kp)
+static int mutant_param_set_mode(const char *val, const struct kernel_param *kp)
 {
 	const struct mutant_mode_param *param = kp->arg;
 	size_t i;
@@ -160,30 +161,30 @@ static int param_set_mode(const char *val, const struct kernel_param *kp)
 	return -EINVAL;
 }
 
-static int param_get_mode(char *buffer, const struct kernel_param *kp)
+static int mutant_param_get_mode(char *buffer, const struct kernel_param *kp)
 {
 	const struct mutant_mode_param *param = kp->arg;
 
 	return sysfs_emit(buffer, "%s\n", param->names[READ_ONCE(*param->setting)]);
 }
 
-static const struct kernel_param_ops mode_param_ops = {
-	.set = param_set_mode,
-	.get = param_get_mode,
+static const struct kernel_param_ops mutant_mode_param_ops = {
+	.set = mutant_param_set_mode,
+	.get = mutant_param_get_mode,
 };
 
-static struct mutant_mode_param restore_param = {
-	&mutant_config.restore, restore_names, ARRAY_SIZE(restore_names),
+static struct mutant_mode_param mutant_restore_param = {
+	&mutant_config.restore, mutant_restore_names, ARRAY_SIZE(mutant_restore_names),
 };
 
-module_param_cb(restore, &mode_param_ops, &restore_param, 0644);
+module_param_cb(restore, &mutant_mode_param_ops, &mutant_restore_param, 0644);
 MODULE_PARM_DESC(restore, "state of an arm that a flow returns to: as-is, rebase (default) or reinit");
 
-static struct mutant_mode_param handover_param = {
-	&mutant_config.handover, handover_names, ARRAY_SIZE(handover_names),
+static struct mutant_mode_param mutant_handover_param = {
+	&mutant_config.handover, mutant_handover_names, ARRAY_SIZE(mutant_handover_names),
 };
 
-module_param_cb(handover, &mode_param_ops, &handover_param, 0644);
+module_param_cb(handover, &mutant_mode_param_ops, &mutant_handover_param, 0644);
 MODULE_PARM_DESC(handover, "window that a flow takes to its next arm: as-is, bdp (default) or drain");
 
 /* Check what was given at load, once the arms are known. */
@@ -191,12 +192,13 @@ int mutant_config_init(void)
 {
 	int err;
 
-	err = set_arm(load_default, "default_arm", &mutant_config.default_arm);
+	err = mutant_config_set_arm(mutant_load_default, "default_arm", &mutant_config.default_arm);
 	if (err)
 		return err;
-	err = set_arm(load_fallback, "fallback_arm", &mutant_config.fallback_arm);
+	err = mutant_config_set_arm(mutant_load_fallback, "fallback_arm",
+				    &mutant_config.fallback_arm);
 	if (err)
 		return err;
-	ready = true;
+	mutant_config_ready = true;
 	return 0;
 }

@@ -9,8 +9,8 @@ struct range {
 	u32 max;
 };
 
-/* Spine section 3.3 bounds the alphas; those of beta and C keep Cubic what it is. */
-static const struct range bounds[][MUTANT_CONTROL_VALUES] = {
+/* Spine section 3.3 mutant_control_bounds the alphas; those of beta and C keep Cubic what it is. */
+static const struct range mutant_control_bounds[][MUTANT_CONTROL_VALUES] = {
 	[MUTANT_CONTROL_LAW_WINDOW] = { { 1, ~0U }, { 0, ~0U } },
 	[MUTANT_CONTROL_LAW_AIMD] = {
 		{ 0, PERCENT(50) }, { 0, PERCENT(50) }, { 0, PERCENT(200) }, { 0, PERCENT(100) },
@@ -20,7 +20,7 @@ static const struct range bounds[][MUTANT_CONTROL_VALUES] = {
 	},
 };
 
-static bool executes(u32 arm, u32 law)
+static bool mutant_arm_executes(u32 arm, u32 law)
 {
 	switch (arm) {
 	case MUTANT_ARM_ID_LTP:
@@ -34,15 +34,16 @@ static bool executes(u32 arm, u32 law)
 	}
 }
 
-/* Whether @arm executes @law, and every one of its values is in its bounds. */
+/* Whether @arm executes @law, and every one of its values is in its mutant_control_bounds. */
 bool mutant_control_fits(u32 arm, u32 law, const u32 *value)
 {
 	u32 i;
 
-	if (!executes(arm, law))
+	if (!mutant_arm_executes(arm, law))
 		return false;
 	for (i = 0; i < MUTANT_CONTROL_VALUES; i++)
-		if (value[i] < bounds[law][i].min || value[i] > bounds[law][i].max)
+		if (value[i] < mutant_control_bounds[law][i].min ||
+		    value[i] > mutant_control_bounds[law][i].max)
 			return false;
 	return true;
 }

@@ -6,19 +6,22 @@
  *	config	the module's parameters
  *	arms	finding protocols, pinning them, cloning their ops
  *	flow	the object of a flow: birth, death, look-up, its steps
+ *	event	multicast of birth, death and fallback
  *	hooks	what runs for every ACK
- *	switch	freezing an arm, restoring another
- *	executor what the learned arms run, by their laws (pure logic): window, aimd, cubic
  *	sample	what a socket says at an ACK
- *	path	RTT floor, rate and bandwidth-delay product, handover (pure logic)
- *	bbr	what is known of BBR's own state
  *	fold	samples into records (pure logic)
  *	step	steps that are written and closed at the same time (pure logic)
  *	echo	what came of what was sent under each control (pure logic)
+ *	path	RTT floor, rate, bandwidth-delay product, the window of a handover (pure logic)
+ *	switch	leaving one arm and entering another
+ *	freeze	an arm's state: started, frozen, restored, left behind
+ *	bbr	what is known of BBR's own state
+ *	executor what the learned arms run for every ACK
+ *	law	the laws that they run, a table of ops each; window, aimd, cubic are pure logic
  *	control	the parameters of the learned arms: checked, kept, taken (pure logic)
  *	session	who may change what, and who steers
- *	event	multicast of birth, death and fallback
- *	nl	the requests of the netlink family, those about flows and controls apart
+ *	nl	the requests of the netlink family; flow, step, command and control have files of
+ *		their own
  */
 #ifndef _MUTANT_CORE_H
 #define _MUTANT_CORE_H
@@ -39,12 +42,12 @@ struct socket;
 
 /* Settings of the module, each read and written on its own. */
 struct mutant_config {
-	u8 default_arm;
-	u8 fallback_arm;
+	u8 default_arm;			/* id */
+	u8 fallback_arm;		/* id */
 	u8 restore;			/* enum mutant_restore_mode */
 	u8 handover;			/* enum mutant_handover_mode, never "configured" */
 	u32 watchdog_ms;		/* 0: no watchdog */
-	u32 watchdog_jiffies;
+	u32 watchdog_jiffies;		/* the same */
 };
 
 extern struct mutant_config mutant_config;
@@ -59,14 +62,14 @@ void mutant_config_set_watchdog(u32 ms);
  * when its icsk_ca_ops points at the clone. Callbacks that are not hooked cost nothing.
  */
 struct mutant_arm {
-	struct tcp_congestion_ops ops;
-	const struct tcp_congestion_ops *orig;
+	struct tcp_congestion_ops ops;	/* the clone */
+	const struct tcp_congestion_ops *orig;	/* what it was cloned from */
 	struct socket *pin;		/* a socket that runs `orig`, to hold its module; or NULL */
 	u8 id;
 	u8 kind;			/* enum mutant_arm_kind */
 	u8 state;			/* enum mutant_arm_state; last to become valid */
 	char name[MUTANT_ARM_NAME_MAX];
-	const char *reason;
+	const char *reason;		/* why the arm is not available, or NULL */
 };
 
 /* Indexed by id. Number 0 is `mutant` itself: the ops of a socket that is not a flow yet. */
@@ -82,76 +85,78 @@ static inline bool mutant_arm_available(u32 id)
 {
 	if (!id || id > MUTANT_ARMS_MAX)
 		return false;
-	/* Pairs with open_arm(). */
+	/* Pairs with mutant_arm_open(). */
 	return smp_load_acquire(&mutant_arms[id].state) == MUTANT_ARM_STATE_AVAILABLE;
 }
 
 /* A flow's frozen arm, with what it had set in the socket outside its own state. */
 struct mutant_slot {
-	u64 priv[ICSK_CA_PRIV_SIZE / sizeof(u64)];
-	u64 frozen_us;
-	u64 frozen_bytes;
-	u32 frozen_jiffies;
-	u32 snd_cwnd_clamp;
-	u32 snd_cwnd_cnt;
-	u32 ssthresh;
-	u8 ca_state;
+	u64 priv[ICSK_CA_PRIV_SIZE / sizeof(u64)];	/* the arm's private bytes */
+	u64 frozen_us;			/* tcp_mstamp when it was frozen, µs */
+	u64 frozen_bytes;		/* bytes acknowledged when it was frozen */
+	u32 frozen_jiffies;		/* when it was frozen, jiffies */
+	u32 snd_cwnd_clamp;		/* packets */
+	u32 snd_cwnd_cnt;		/* a fraction of a packet, in the arm's own unit */
+	u32 ssthresh;			/* packets */
+	u8 ca_state;			/* TCP_CA_* that the arm last heard of */
 	bool used;			/* the arm's init has run */
 	bool paces;			/* the arm asked the stack to pace */
 	bool refused;			/* the arm replaced itself in its init */
 };
 
+/* Within this time of the first, later controls have the bounds of the first. */
+struct mutant_bound {
+	u32 since;			/* jiffies */
+	u32 low;			/* packets */
+	u32 high;			/* packets; 0: none yet */
+};
+
 /* A flow. Members up to `echoes` are used under the socket's lock only. */
 struct mutant_flow {
-	struct rhash_head node;
+	struct rhash_head node;		/* in the table of flows by socket */
 	struct sock *sk;
-	u8 arm;
-	u8 prev_arm;
+	u8 arm;				/* id of the active arm */
 	bool folded;			/* the ACK being processed has been folded already */
-	u32 rate_delivered;		/* the rate sample that `rate` was computed from */
-	u32 rate_interval_us;
-	u64 rate;
-	struct mutant_counters last;
-	u32 snd_cwnd_clamp;		/* the flow's own, whatever the active arm made of it */
-	u32 entry_ssthresh;		/* at entry of an arm with cong_control */
-	u32 entry_lost;
 	bool draining;			/* the active arm empties the queue, as of this step */
+	u32 rate_delivered;		/* the rate sample that `rate` was computed from, packets */
+	u32 rate_interval_us;		/* and its time */
+	u64 rate;			/* last delivery rate sample, bytes per second */
+	struct mutant_counters last;	/* the socket's counters at the previous ACK */
+	u32 snd_cwnd_clamp;		/* the flow's own, whatever an arm made of it, packets */
+	u32 entry_ssthresh;		/* when the active arm was entered, packets */
+	u32 entry_lost;			/* packets lost by then */
 	struct mutant_path path;
 	struct mutant_epochs epochs;
 	struct mutant_echoes echoes;
 
 	struct mutant_steps steps;
-	u64 closed_ns;			/* when the closer last closed a step */
+	u64 closed_ns;			/* when the closer last closed a step, CLOCK_MONOTONIC */
 
 	/* What commands say. */
 	spinlock_t lock;		/* orders the writers of these; no ordinary ACK takes it */
-	u8 want;			/* arm to run */
+	u8 want;			/* id of the arm to run */
 	u8 handover;			/* how to get there: enum mutant_handover_mode */
 	u8 restore;			/* 0: as configured; else 1 + enum mutant_restore_mode */
 	u8 reason;			/* enum mutant_fallback_reason */
-	u32 flags;			/* enum mutant_flow_flags, less app-limited */
-	u32 heard;			/* jiffies of the last request that a daemon would send */
+	u32 flags;			/* enum mutant_flow_flags, those that commands change */
+	u32 heard;			/* last request that a daemon would send, jiffies */
 	bool abandoned;			/* the session that steered the flow has ended */
-	struct {
-		u32 since;		/* jiffies */
-		u32 low;		/* packets */
-		u32 high;		/* packets; 0: none yet */
-	} bound;			/* of the windows that controls ask for */
+	struct mutant_bound bound;	/* of the windows that controls ask for */
 	struct mutant_kept kept[MUTANT_ARM_ID_OWL - MUTANT_ARM_ID_LTP + 1];	/* by learned arm */
 
 	/* Who the flow is; constant. */
-	u64 cookie;
-	struct net *net;
-	u64 born_ns;
-	u64 netns;
-	u16 family;
-	u16 sport;
-	u16 dport;
-	u8 saddr[16];
+	u64 cookie;			/* of the socket */
+	struct net *net;		/* held by the socket */
+	u64 born_ns;			/* CLOCK_MONOTONIC */
+	u64 netns;			/* inode of the network namespace */
+	u16 family;			/* AF_INET, also for v4-mapped addresses, or AF_INET6 */
+	u16 sport;			/* host order */
+	u16 dport;			/* host order */
+	u8 saddr[16];			/* network order; 4 bytes of it for AF_INET */
 	u8 daddr[16];
 	struct rcu_head rcu;
 
-	struct mutant_slot slot[MUTANT_ARMS_MAX + 1];
+	struct mutant_slot slot[MUTANT_ARMS_MAX + 1];	/* frozen arms, by id */
 };
 
 int mutant_flows_init(void);

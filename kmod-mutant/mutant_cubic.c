@@ -27,13 +27,13 @@ u32 mutant_cube_root(u64 x)
 }
 
 /* 1024ths of a second. */
-static u32 ticks(u64 us)
+static u32 mutant_cubic_ticks(u64 us)
 {
 	return (us < EPOCH_US_MAX ? us : EPOCH_US_MAX) * 1024 / US_PER_S;
 }
 
 /* A new curve from @window: K is the time that it takes back to w_max (RFC 9438, Eq. 2). */
-static void begin_epoch(struct mutant_cubic *c, u32 window, u64 now_us, u32 constant)
+static void mutant_cubic_begin_epoch(struct mutant_cubic *c, u32 window, u64 now_us, u32 constant)
 {
 	u32 rise = c->w_max > window ? c->w_max - window : 0;
 
@@ -46,7 +46,7 @@ static void begin_epoch(struct mutant_cubic *c, u32 window, u64 now_us, u32 cons
 }
 
 /* W_cubic (RFC 9438, Eq. 1) at @now ticks of the epoch, times MUTANT_ONE. */
-static s64 curve(const struct mutant_cubic *c, u32 now, u32 constant)
+static s64 mutant_cubic_curve(const struct mutant_cubic *c, u32 now, u32 constant)
 {
 	u64 away = now > c->k ? now - c->k : c->k - now;
 	s64 height = ((away * away >> 10) * away >> 10) * constant >> 10;
@@ -56,13 +56,14 @@ static s64 curve(const struct mutant_cubic *c, u32 now, u32 constant)
 }
 
 /* What one acknowledged packet adds, times MUTANT_ONE. */
-static s64 gain(struct mutant_cubic *c, u32 window, u32 fraction,
-		const struct mutant_cubic_ack *ack, const u32 *value)
+static s64 mutant_cubic_gain(struct mutant_cubic *c, u32 window, u32 fraction,
+			     const struct mutant_cubic_ack *ack, const u32 *value)
 {
-	u32 beta = value[CUBIC_BETA], now = ticks(ack->now_us - c->epoch_us + ack->min_rtt_us);
+	u32 now = mutant_cubic_ticks(ack->now_us - c->epoch_us + ack->min_rtt_us);
+	u32 beta = value[CUBIC_BETA];
 	s64 have = (s64)window * MUTANT_ONE + fraction, wanted, least, rise;
 
-	wanted = curve(c, now, value[CUBIC_C]);
+	wanted = mutant_cubic_curve(c, now, value[CUBIC_C]);
 	/* Section 4.3: not less than Reno with this beta would have. */
 	c->reno += (u64)ack->acked * 3 * (MUTANT_ONE - beta) * MUTANT_ONE /
 		   (MUTANT_ONE + beta) / window;
@@ -83,13 +84,13 @@ u32 mutant_cubic_avoid(struct mutant_cubic *c, u32 window, u32 *fraction,
 
 	c->ack_us = ack->now_us;
 	if (!c->epoch_us)
-		begin_epoch(c, window, ack->now_us, value[CUBIC_C]);
+		mutant_cubic_begin_epoch(c, window, ack->now_us, value[CUBIC_C]);
 	else if (!ack->used || gap_us > ack->srtt_us)
 		c->epoch_us += gap_us;
 	if (!ack->used)
 		return window;
 	return mutant_window_add(window, fraction,
-				 ack->acked * gain(c, window, *fraction, ack, value));
+				 ack->acked * mutant_cubic_gain(c, window, *fraction, ack, value));
 }
 
 /* A loss: the window that it leaves (section 4.6), and fast convergence (section 4.7). */
@@ -106,7 +107,7 @@ u32 mutant_cubic_back_off(struct mutant_cubic *c, u32 window, const u32 *value)
 }
 
 /* The ACKs since the round began, none of them alone, fill a round trip: so does what was sent. */
-static bool train_is_long(struct mutant_cubic *c, const struct mutant_cubic_ack *ack)
+static bool mutant_cubic_train_is_long(struct mutant_cubic *c, const struct mutant_cubic_ack *ack)
 {
 	u32 now = ack->now_us;
 
@@ -117,7 +118,7 @@ static bool train_is_long(struct mutant_cubic *c, const struct mutant_cubic_ack 
 }
 
 /* The smallest delay among the first samples of the round is clearly above the path's. */
-static bool delay_rises(struct mutant_cubic *c, const struct mutant_cubic_ack *ack)
+static bool mutant_cubic_delay_rises(struct mutant_cubic *c, const struct mutant_cubic_ack *ack)
 {
 	u32 rise_us = ack->min_rtt_us / 8;
 
@@ -149,7 +150,7 @@ bool mutant_cubic_queues(struct mutant_cubic *c, u32 window, const struct mutant
 		c->round_us = ack->now_us;
 		c->train_us = ack->now_us;
 	}
-	train = train_is_long(c, ack);
-	delay = delay_rises(c, ack);
+	train = mutant_cubic_train_is_long(c, ack);
+	delay = mutant_cubic_delay_rises(c, ack);
 	return window >= HYSTART_WINDOW && (train || delay);
 }

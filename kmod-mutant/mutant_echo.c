@@ -2,13 +2,13 @@
 /* The parts of the echoes that run once for a control; mutant_echo.h explains the whole. */
 #include "mutant_echo.h"
 
-static struct mutant_mark *mark_of(struct mutant_echoes *e, u32 number)
+static struct mutant_mark *mutant_echo_mark_of(struct mutant_echoes *e, u32 number)
 {
 	return &e->mark[number & MUTANT_MARK_MASK];
 }
 
 /* Another arm has run in between: its packets are nobody's echo. */
-static bool stale(struct mutant_echoes *e, u32 epoch)
+static bool mutant_echo_stale(struct mutant_echoes *e, u32 epoch)
 {
 	if (likely(e->epoch == epoch))
 		return false;
@@ -21,12 +21,12 @@ static bool stale(struct mutant_echoes *e, u32 epoch)
 /* From @mark on, what is sent belongs to another control. */
 void mutant_echo_mark(struct mutant_echoes *e, u32 epoch, const struct mutant_mark *mark)
 {
-	stale(e, epoch);
+	mutant_echo_stale(e, epoch);
 	if (e->made - e->answered == MUTANT_MARK_MASK)
 		return;
 	if (e->made == e->answered)
 		e->next = mark->sent;
-	*mark_of(e, e->made++) = *mark;
+	*mutant_echo_mark_of(e, e->made++) = *mark;
 }
 
 /*
@@ -39,10 +39,10 @@ bool mutant_echo_answer(struct mutant_echoes *e, u32 epoch, const struct mutant_
 	u32 resolved = heard->delivered + heard->lost;
 	bool ended = false;
 
-	if (stale(e, epoch))
+	if (mutant_echo_stale(e, epoch))
 		return false;
 	if (e->answered) {
-		echo->number = mark_of(e, e->answered - 1)->number;
+		echo->number = mutant_echo_mark_of(e, e->answered - 1)->number;
 		echo->delivered = heard->delivered - e->delivered;
 		echo->lost = heard->lost - e->lost;
 		echo->sending_us = heard->sent_us - e->sent_us;
@@ -55,7 +55,7 @@ bool mutant_echo_answer(struct mutant_echoes *e, u32 epoch, const struct mutant_
 	}
 	do {
 		e->answered++;
-		e->next = mark_of(e, e->answered)->sent;
+		e->next = mutant_echo_mark_of(e, e->answered)->sent;
 	} while (e->answered != e->made && (s32)(resolved - e->next) >= 0);
 	e->delivered = heard->delivered;
 	e->lost = heard->lost;

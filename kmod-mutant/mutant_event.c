@@ -5,7 +5,7 @@
 
 #include "mutant_core.h"
 
-static unsigned int address_size(const struct mutant_flow *f)
+static unsigned int mutant_address_size(const struct mutant_flow *f)
 {
 	return f->family == AF_INET6 ? sizeof(struct in6_addr) : sizeof(struct in_addr);
 }
@@ -17,8 +17,8 @@ int mutant_put_flow(struct sk_buff *skb, const struct mutant_flow *f,
 	if (nla_put_u64_64bit(skb, MUTANT_A_FLOW_COOKIE, f->cookie, MUTANT_A_FLOW_PAD) ||
 	    nla_put_u64_64bit(skb, MUTANT_A_FLOW_NETNS, f->netns, MUTANT_A_FLOW_PAD) ||
 	    nla_put_u16(skb, MUTANT_A_FLOW_FAMILY, f->family) ||
-	    nla_put(skb, MUTANT_A_FLOW_SADDR, address_size(f), f->saddr) ||
-	    nla_put(skb, MUTANT_A_FLOW_DADDR, address_size(f), f->daddr) ||
+	    nla_put(skb, MUTANT_A_FLOW_SADDR, mutant_address_size(f), f->saddr) ||
+	    nla_put(skb, MUTANT_A_FLOW_DADDR, mutant_address_size(f), f->daddr) ||
 	    nla_put_u16(skb, MUTANT_A_FLOW_SPORT, f->sport) ||
 	    nla_put_u16(skb, MUTANT_A_FLOW_DPORT, f->dport) ||
 	    nla_put_u64_64bit(skb, MUTANT_A_FLOW_AGE_NS, rec->time_ns - f->born_ns,
@@ -29,8 +29,8 @@ int mutant_put_flow(struct sk_buff *skb, const struct mutant_flow *f,
 	return 0;
 }
 
-static void multicast(struct net *net, struct mutant_flow *f, u8 cmd,
-		      const struct mutant_record *rec)
+static void mutant_multicast(struct net *net, struct mutant_flow *f, u8 cmd,
+			     const struct mutant_record *rec)
 {
 	struct sk_buff *skb;
 	void *header;
@@ -62,7 +62,7 @@ void mutant_event(struct mutant_flow *f, u8 cmd)
 	    !genl_has_listeners(&mutant_nl_family, &init_net, MUTANT_NLGRP_EVENTS))
 		return;
 	mutant_flow_own_record(f, &rec);
-	multicast(f->net, f, cmd, &rec);
+	mutant_multicast(f->net, f, cmd, &rec);
 	if (!net_eq(f->net, &init_net))
-		multicast(&init_net, f, cmd, &rec);
+		mutant_multicast(&init_net, f, cmd, &rec);
 }

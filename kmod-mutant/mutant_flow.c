@@ -18,58 +18,59 @@
 /* Held while steps are closed or looked at. */
 DEFINE_MUTEX(mutant_step_mutex);
 
-static struct kmem_cache *flow_cache;
-static struct rhashtable flow_table;
+static struct kmem_cache *mutant_flow_cache;
+static struct rhashtable mutant_flow_table;
 
 #if BITS_PER_LONG < 64
 #error "a socket cookie is the index of an xarray here, and needs 64 bits"
 #endif
-static DEFINE_XARRAY_FLAGS(flow_index, XA_FLAGS_LOCK_BH);
+static DEFINE_XARRAY_FLAGS(mutant_flow_index, XA_FLAGS_LOCK_BH);
 
 /* Sockets come from slabs: their low bits say little, and a multiplication spreads the others. */
-static u32 sock_hash(const void *data, u32 len, u32 seed)
+static u32 mutant_sock_hash(const void *data, u32 len, u32 seed)
 {
 	return (*(const unsigned long *)data * GOLDEN_RATIO_64) >> 32;
 }
 
-static int sock_differs(struct rhashtable_compare_arg *arg, const void *flow)
+static int mutant_sock_differs(struct rhashtable_compare_arg *arg, const void *flow)
 {
 	return ((const struct mutant_flow *)flow)->sk != *(struct sock * const *)arg->key;
 }
 
-static const struct rhashtable_params flow_table_params = {
+static const struct rhashtable_params mutant_flow_table_params = {
 	.key_len = sizeof(struct sock *),
 	.key_offset = offsetof(struct mutant_flow, sk),
 	.head_offset = offsetof(struct mutant_flow, node),
-	.hashfn = sock_hash,
-	.obj_cmpfn = sock_differs,
+	.hashfn = mutant_sock_hash,
+	.obj_cmpfn = mutant_sock_differs,
 	.automatic_shrinking = true,
 };
 
 /* The flow of a socket whose lock the caller holds. */
 struct mutant_flow *mutant_flow_find(struct sock *sk)
 {
-	return rhashtable_lookup_fast(&flow_table, &sk, flow_table_params);
+	return rhashtable_lookup_fast(&mutant_flow_table, &sk, mutant_flow_table_params);
 }
 
 /* Under RCU. */
 struct mutant_flow *mutant_flow_by_cookie(u64 cookie)
 {
-	return xa_load(&flow_index, cookie);
+	return xa_load(&mutant_flow_index, cookie);
 }
 
 /* The flow with the lowest cookie from @cookie on, which becomes that flow's. Under RCU. */
 struct mutant_flow *mutant_flow_next(u64 *cookie)
 {
 	unsigned long index = *cookie;
-	struct mutant_flow *f = xa_find(&flow_index, &index, ULONG_MAX, XA_PRESENT);
+	struct mutant_flow *f = xa_find(&mutant_flow_index, &index, ULONG_MAX, XA_PRESENT);
 
 	*cookie = index;
 	return f;
 }
 
 /* Fill in what lies outside of the step: identity, time, commands. */
-static void complete_record(const struct mutant_flow *f, struct mutant_record *rec, u64 since_ns)
+static void mutant_record_complete(const struct mutant_flow *f, struct mutant_record *rec,
+				   u64 since_ns)
 {
 	u32 flags = READ_ONCE(f->flags);
 
@@ -91,7 +92,7 @@ bool mutant_flow_close(struct mutant_flow *f, struct mutant_record *rec)
 {
 	if (!mutant_steps_close(&f->steps, rec))
 		return false;
-	complete_record(f, rec, f->closed_ns);
+	mutant_record_complete(f, rec, f->closed_ns);
 	WRITE_ONCE(f->closed_ns, rec->time_ns);
 	return true;
 }
@@ -100,17 +101,17 @@ bool mutant_flow_close(struct mutant_flow *f, struct mutant_record *rec)
 void mutant_flow_peek(struct mutant_flow *f, struct mutant_record *rec)
 {
 	mutant_steps_peek(&f->steps, rec);
-	complete_record(f, rec, f->closed_ns);
+	mutant_record_complete(f, rec, f->closed_ns);
 }
 
 /* The same for the one who writes the steps, that is, under the socket's lock. */
 void mutant_flow_own_record(struct mutant_flow *f, struct mutant_record *rec)
 {
 	mutant_steps_current(&f->steps, rec);
-	complete_record(f, rec, READ_ONCE(f->closed_ns));
+	mutant_record_complete(f, rec, READ_ONCE(f->closed_ns));
 }
 
-static void identify(struct mutant_flow *f, struct sock *sk)
+static void mutant_flow_identify(struct mutant_flow *f, struct sock *sk)
 {
 	const struct inet_sock *inet = inet_sk(sk);
 	u32 cookie[2];
@@ -135,7 +136,7 @@ static void identify(struct mutant_flow *f, struct sock *sk)
 	memcpy(f->daddr, &inet->inet_daddr, sizeof(inet->inet_daddr));
 }
 
-static void set_up_steps(struct mutant_flow *f, const struct sock *sk)
+static void mutant_flow_set_up_steps(struct mutant_flow *f, const struct sock *sk)
 {
 	struct mutant_record *rec = &f->steps.step[0].rec;
 	struct mutant_sample s;
@@ -155,9 +156,9 @@ static void set_up_steps(struct mutant_flow *f, const struct sock *sk)
 	mutant_path_init(&f->path, s.now_us, s.delivered);
 }
 
-static void free_flow(struct rcu_head *rcu)
+static void mutant_flow_free(struct rcu_head *rcu)
 {
-	kmem_cache_free(flow_cache, container_of(rcu, struct mutant_flow, rcu));
+	kmem_cache_free(mutant_flow_cache, container_of(rcu, struct mutant_flow, rcu));
 }
 
 /* The init of `mutant` and of its arms: a socket becomes a flow. */
@@ -170,7 +171,7 @@ void mutant_flow_init(struct sock *sk)
 
 	arm = mutant_start_first(sk, want);
 	/* Without memory the flow runs its first arm, and cannot be steered. */
-	f = kmem_cache_zalloc(flow_cache, GFP_ATOMIC | __GFP_NOWARN);
+	f = kmem_cache_zalloc(mutant_flow_cache, GFP_ATOMIC | __GFP_NOWARN);
 	if (!f)
 		return;
 	f->sk = sk;
@@ -186,12 +187,12 @@ void mutant_flow_init(struct sock *sk)
 		f->flags = MUTANT_FLOW_FLAGS_FALLEN_BACK;
 		f->reason = MUTANT_FALLBACK_REASON_INIT_REFUSED;
 	}
-	identify(f, sk);
-	set_up_steps(f, sk);
+	mutant_flow_identify(f, sk);
+	mutant_flow_set_up_steps(f, sk);
 
-	if (xa_insert_bh(&flow_index, f->cookie, f, GFP_ATOMIC | __GFP_NOWARN))
+	if (xa_insert_bh(&mutant_flow_index, f->cookie, f, GFP_ATOMIC | __GFP_NOWARN))
 		goto free;
-	if (rhashtable_lookup_insert_fast(&flow_table, &f->node, flow_table_params))
+	if (rhashtable_lookup_insert_fast(&mutant_flow_table, &f->node, mutant_flow_table_params))
 		goto erase;
 	mutant_event(f, MUTANT_CMD_FLOW_BIRTH);
 	if (arm != want)
@@ -199,12 +200,12 @@ void mutant_flow_init(struct sock *sk)
 	return;
 
 erase:
-	xa_erase_bh(&flow_index, f->cookie);
+	xa_erase_bh(&mutant_flow_index, f->cookie);
 	/* Somebody may have found it by its cookie already. */
-	call_rcu(&f->rcu, free_flow);
+	call_rcu(&f->rcu, mutant_flow_free);
 	return;
 free:
-	kmem_cache_free(flow_cache, f);
+	kmem_cache_free(mutant_flow_cache, f);
 }
 
 /* The release of `mutant` and of its arms: the flow ends, or moves to another protocol. */
@@ -233,30 +234,30 @@ void mutant_flow_release(struct sock *sk)
 		mutant_step_end(&f->steps);
 	}
 
-	rhashtable_remove_fast(&flow_table, &f->node, flow_table_params);
-	xa_erase_bh(&flow_index, f->cookie);
+	rhashtable_remove_fast(&mutant_flow_table, &f->node, mutant_flow_table_params);
+	xa_erase_bh(&mutant_flow_index, f->cookie);
 	mutant_event(f, MUTANT_CMD_FLOW_DEATH);
-	call_rcu(&f->rcu, free_flow);
+	call_rcu(&f->rcu, mutant_flow_free);
 }
 
 int mutant_flows_init(void)
 {
 	int err;
 
-	flow_cache = kmem_cache_create("mutant_flow", sizeof(struct mutant_flow), 0,
-				       SLAB_HWCACHE_ALIGN | SLAB_ACCOUNT, NULL);
-	if (!flow_cache)
+	mutant_flow_cache = kmem_cache_create("mutant_flow", sizeof(struct mutant_flow), 0,
+					      SLAB_HWCACHE_ALIGN | SLAB_ACCOUNT, NULL);
+	if (!mutant_flow_cache)
 		return -ENOMEM;
-	err = rhashtable_init(&flow_table, &flow_table_params);
+	err = rhashtable_init(&mutant_flow_table, &mutant_flow_table_params);
 	if (err)
-		kmem_cache_destroy(flow_cache);
+		kmem_cache_destroy(mutant_flow_cache);
 	return err;
 }
 
 void mutant_flows_exit(void)
 {
 	rcu_barrier();
-	rhashtable_destroy(&flow_table);
-	xa_destroy(&flow_index);
-	kmem_cache_destroy(flow_cache);
+	rhashtable_destroy(&mutant_flow_table);
+	xa_destroy(&mutant_flow_index);
+	kmem_cache_destroy(mutant_flow_cache);
 }

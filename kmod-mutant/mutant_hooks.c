@@ -13,7 +13,7 @@
 #include "mutant_sample.h"
 
 /* Nobody has steered the flow for too long: true if it falls back now. */
-static noinline bool fall_back(struct mutant_flow *f)
+static noinline bool mutant_fall_back(struct mutant_flow *f)
 {
 	bool due;
 
@@ -35,7 +35,7 @@ static noinline bool fall_back(struct mutant_flow *f)
 }
 
 /* A new round trip, and what it says of the path. */
-static noinline void round_began(struct mutant_flow *f, struct mutant_record *rec)
+static noinline void mutant_round_began(struct mutant_flow *f, struct mutant_record *rec)
 {
 	u32 floor_us = mutant_path_floor_us(&f->path);
 
@@ -44,7 +44,7 @@ static noinline void round_began(struct mutant_flow *f, struct mutant_record *re
 	rec->round_trips = f->path.rounds;
 }
 
-static __always_inline void acked(struct sock *sk, s64 rtt_us)
+static __always_inline void mutant_acked(struct sock *sk, s64 rtt_us)
 {
 	struct mutant_flow *f = mutant_flow_find(sk);
 	struct mutant_sample sample;
@@ -70,33 +70,33 @@ static __always_inline void acked(struct sock *sk, s64 rtt_us)
 	ack.in_flight = sample.in_flight;
 	ack.held_back = sample.flags;
 	if (mutant_path_heard(&f->path, &ack))
-		round_began(f, &step->rec);
+		mutant_round_began(f, &step->rec);
 	sample.floor_us = mutant_path_floor_us(&f->path);
 	mutant_fold(step, &f->epochs, &f->last, &sample);
 	mutant_step_end(&f->steps);
 
 	if ((READ_ONCE(f->flags) & (MUTANT_FLOW_FLAGS_STEERED | MUTANT_FLOW_FLAGS_PINNED)) ==
 	    MUTANT_FLOW_FLAGS_STEERED && unlikely(mutant_flow_silent(f)))
-		fell_back = fall_back(f);
+		fell_back = mutant_fall_back(f);
 	if (unlikely(READ_ONCE(f->want) != f->arm))
 		mutant_switch(sk, f);
 	if (unlikely(fell_back))
 		mutant_event(f, MUTANT_CMD_FLOW_FALLBACK);
 }
 
-static void hook_pkts_acked(struct sock *sk, const struct ack_sample *sample)
+static void mutant_hook_pkts_acked(struct sock *sk, const struct ack_sample *sample)
 {
 	const struct tcp_congestion_ops *orig = mutant_arm_of(sk)->orig;
 
 	if (orig->pkts_acked)
 		orig->pkts_acked(sk, sample);
-	acked(sk, sample->rtt_us);
+	mutant_acked(sk, sample->rtt_us);
 }
 
-static void hook_cong_control(MUTANT_CONG_CONTROL_ARGS)
+static void mutant_hook_cong_control(MUTANT_CONG_CONTROL_ARGS)
 {
 	mutant_call_cong_control(mutant_arm_of(sk)->orig);
-	acked(sk, rs->rtt_us);
+	mutant_acked(sk, rs->rtt_us);
 }
 
 /* Put our hooks into a copy of a protocol's ops. */
@@ -105,7 +105,7 @@ void mutant_hook(struct tcp_congestion_ops *clone)
 	clone->init = mutant_flow_init;
 	clone->release = mutant_flow_release;
 	if (clone->cong_control)
-		clone->cong_control = hook_cong_control;
+		clone->cong_control = mutant_hook_cong_control;
 	else
-		clone->pkts_acked = hook_pkts_acked;
+		clone->pkts_acked = mutant_hook_pkts_acked;
 }

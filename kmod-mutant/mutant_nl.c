@@ -48,7 +48,7 @@ int mutant_batch_count(struct genl_info *info, const struct nlattr *attr, size_t
 
 /* Arms */
 
-static int put_arm(struct sk_buff *skb, const struct mutant_arm *arm)
+static int mutant_put_arm(struct sk_buff *skb, const struct mutant_arm *arm)
 {
 	const char *reason = READ_ONCE(arm->reason);
 
@@ -61,14 +61,14 @@ static int put_arm(struct sk_buff *skb, const struct mutant_arm *arm)
 	return 0;
 }
 
-static int reply_arm(struct genl_info *info, u8 cmd, const struct mutant_arm *arm)
+static int mutant_reply_arm(struct genl_info *info, u8 cmd, const struct mutant_arm *arm)
 {
 	void *header;
 	struct sk_buff *msg = mutant_reply_new(info, cmd, &header);
 
 	if (!msg)
 		return -ENOMEM;
-	return mutant_reply_send(msg, header, put_arm(msg, arm), info);
+	return mutant_reply_send(msg, header, mutant_put_arm(msg, arm), info);
 }
 
 int mutant_nl_arm_get_doit(struct sk_buff *skb, struct genl_info *info)
@@ -85,7 +85,7 @@ int mutant_nl_arm_get_doit(struct sk_buff *skb, struct genl_info *info)
 				    "no arm has this id");
 		return -ENOENT;
 	}
-	return reply_arm(info, MUTANT_CMD_ARM_GET, &mutant_arms[id]);
+	return mutant_reply_arm(info, MUTANT_CMD_ARM_GET, &mutant_arms[id]);
 }
 
 int mutant_nl_arm_get_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
@@ -100,7 +100,7 @@ int mutant_nl_arm_get_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
 				     &mutant_nl_family, NLM_F_MULTI, MUTANT_CMD_ARM_GET);
 		if (!header)
 			break;
-		if (put_arm(skb, &mutant_arms[id])) {
+		if (mutant_put_arm(skb, &mutant_arms[id])) {
 			genlmsg_cancel(skb, header);
 			break;
 		}
@@ -134,7 +134,7 @@ int mutant_nl_arm_load_doit(struct sk_buff *skb, struct genl_info *info)
 		GENL_SET_ERR_MSG(info, "no id is left for another arm");
 		return err;
 	}
-	return reply_arm(info, MUTANT_CMD_ARM_LOAD, &arm);
+	return mutant_reply_arm(info, MUTANT_CMD_ARM_LOAD, &arm);
 }
 
 /* Settings */
@@ -159,7 +159,7 @@ int mutant_nl_config_get_doit(struct sk_buff *skb, struct genl_info *info)
 }
 
 /* 0 if @attr is absent or names an arm that may be the default (or the @fallback). */
-static int check_arm(struct genl_info *info, struct nlattr *attr, bool fallback)
+static int mutant_nl_check_arm(struct genl_info *info, struct nlattr *attr, bool fallback)
 {
 	const char *why;
 	int err;
@@ -183,8 +183,8 @@ int mutant_nl_config_set_doit(struct sk_buff *skb, struct genl_info *info)
 		GENL_SET_ERR_MSG(info, "settings change from the initial network namespace alone");
 		return -EPERM;
 	}
-	err = check_arm(info, attrs[MUTANT_A_CONFIG_DEFAULT_ARM], false) ?:
-	      check_arm(info, attrs[MUTANT_A_CONFIG_FALLBACK_ARM], true);
+	err = mutant_nl_check_arm(info, attrs[MUTANT_A_CONFIG_DEFAULT_ARM], false) ?:
+	      mutant_nl_check_arm(info, attrs[MUTANT_A_CONFIG_FALLBACK_ARM], true);
 	if (err)
 		return err;
 	if (attrs[MUTANT_A_CONFIG_DEFAULT_ARM])

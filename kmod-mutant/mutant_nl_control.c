@@ -17,7 +17,7 @@ struct outcomes {
  * What the flow may have of a window that was sent for @arm. Where it runs the arm, and its window
  * is still on its way to the one sent before, what lies between the two is its own. Under f->lock.
  */
-static u32 permitted_window(struct mutant_flow *f, u32 arm, u32 wanted)
+static u32 mutant_permitted_window(struct mutant_flow *f, u32 arm, u32 wanted)
 {
 	u32 now = tcp_jiffies32;
 	/* Sockets' memory stays sockets' memory under RCU; the worst is a window just gone by. */
@@ -35,7 +35,8 @@ static u32 permitted_window(struct mutant_flow *f, u32 arm, u32 wanted)
 	return mutant_control_window(wanted, f->bound.low, f->bound.high, f->snd_cwnd_clamp);
 }
 
-static void control(struct sk_buff *skb, const struct mutant_control *c, struct outcomes *count)
+static void mutant_nl_control_one(struct sk_buff *skb, const struct mutant_control *c,
+				  struct outcomes *count)
 {
 	struct mutant_setting setting = { .law = c->law, .since = tcp_jiffies32 };
 	struct mutant_flow *f;
@@ -53,7 +54,7 @@ static void control(struct sk_buff *skb, const struct mutant_control *c, struct 
 	memcpy(setting.value, c->value, sizeof(setting.value));
 	spin_lock_bh(&f->lock);
 	if (c->law == MUTANT_CONTROL_LAW_WINDOW)
-		setting.value[0] = permitted_window(f, c->arm, c->value[0]);
+		setting.value[0] = mutant_permitted_window(f, c->arm, c->value[0]);
 	mutant_control_keep(mutant_flow_kept(f, c->arm), &setting);
 	spin_unlock_bh(&f->lock);
 	count->applied++;
@@ -81,7 +82,7 @@ int mutant_nl_control_doit(struct sk_buff *skb, struct genl_info *info)
 	for (i = 0; i < n; i++) {
 		/* An attribute is aligned to 4 bytes only. */
 		memcpy(&c, nla_data(attr) + i * sizeof(c), sizeof(c));
-		control(skb, &c, &count);
+		mutant_nl_control_one(skb, &c, &count);
 	}
 	rcu_read_unlock();
 	err = nla_put_u32(msg, MUTANT_A_CONTROL_APPLIED, count.applied) ?:

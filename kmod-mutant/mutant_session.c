@@ -12,7 +12,7 @@
 static unsigned int mutant_net_id;
 
 /* Orders those who open and close sessions. */
-static DEFINE_MUTEX(session_mutex);
+static DEFINE_MUTEX(mutant_session_mutex);
 
 static struct mutant_net *mutant_net_of(const struct net *net)
 {
@@ -30,6 +30,16 @@ bool mutant_may_change(const struct sk_buff *skb, const struct mutant_flow *f)
 bool mutant_may_see(const struct sk_buff *skb, const struct mutant_flow *f)
 {
 	return net_eq(f->net, sock_net(skb->sk)) || mutant_may_change(skb, f);
+}
+
+bool mutant_viewer_permits(struct mutant_viewer *viewer, struct sk_buff *skb,
+			   const struct mutant_flow *f)
+{
+	if (viewer->net != f->net) {
+		viewer->net = f->net;
+		viewer->answer = viewer->may(skb, f);
+	}
+	return viewer->answer;
 }
 
 /* Settings and arms are the whole machine's. */
@@ -108,7 +118,7 @@ int mutant_nl_session_open_doit(struct sk_buff *skb, struct genl_info *info)
 	struct mutant_net *mn = mutant_net_of(net);
 	int err = 0;
 
-	mutex_lock(&session_mutex);
+	mutex_lock(&mutant_session_mutex);
 	if (mn->portid && mn->portid != info->snd_portid) {
 		GENL_SET_ERR_MSG(info, "another socket steers this network namespace");
 		err = -EBUSY;
@@ -116,7 +126,7 @@ int mutant_nl_session_open_doit(struct sk_buff *skb, struct genl_info *info)
 		WRITE_ONCE(mn->portid, info->snd_portid);
 		mutant_turn_flows(net, &turn);
 	}
-	mutex_unlock(&session_mutex);
+	mutex_unlock(&mutant_session_mutex);
 	return err;
 }
 
@@ -128,7 +138,7 @@ int mutant_nl_session_close_doit(struct sk_buff *skb, struct genl_info *info)
 	struct mutant_turn turn = {};
 	int err;
 
-	mutex_lock(&session_mutex);
+	mutex_lock(&mutant_session_mutex);
 	err = mutant_session_check(skb, info->extack);
 	if (err)
 		goto unlock;
@@ -140,7 +150,7 @@ int mutant_nl_session_close_doit(struct sk_buff *skb, struct genl_info *info)
 	mutant_turn_flows(net, &turn);
 	WRITE_ONCE(mn->portid, 0);
 unlock:
-	mutex_unlock(&session_mutex);
+	mutex_unlock(&mutant_session_mutex);
 	return err;
 }
 
@@ -156,12 +166,12 @@ static int mutant_netlink_event(struct notifier_block *block, unsigned long even
 	mn = mutant_net_of(notify->net);
 	if (READ_ONCE(mn->portid) != notify->portid)
 		return NOTIFY_DONE;
-	mutex_lock(&session_mutex);
+	mutex_lock(&mutant_session_mutex);
 	if (mn->portid == notify->portid) {
 		mutant_turn_flows(notify->net, &turn);
 		WRITE_ONCE(mn->portid, 0);
 	}
-	mutex_unlock(&session_mutex);
+	mutex_unlock(&mutant_session_mutex);
 	return NOTIFY_DONE;
 }
 

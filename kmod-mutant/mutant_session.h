@@ -29,6 +29,15 @@ void mutant_sessions_exit(void);
 
 bool mutant_may_change(const struct sk_buff *skb, const struct mutant_flow *f);
 bool mutant_may_see(const struct sk_buff *skb, const struct mutant_flow *f);
+/* A dump meets many flows of one namespace in a row: ask once. */
+struct mutant_viewer {
+	bool (*may)(const struct sk_buff *skb, const struct mutant_flow *f);
+	const struct net *net;
+	bool answer;
+};
+
+bool mutant_viewer_permits(struct mutant_viewer *viewer, struct sk_buff *skb,
+			   const struct mutant_flow *f);
 bool mutant_in_initial_namespaces(const struct sk_buff *skb);
 bool mutant_steers(const struct sk_buff *skb, const struct mutant_flow *f);
 int mutant_session_check(const struct sk_buff *skb, struct netlink_ext_ack *extack);

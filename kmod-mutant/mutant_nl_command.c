@@ -1,156 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Netlink requests about flows: who they are, their steps, and commands to them. */
+/* Netlink requests that give flows their arms: batches of commands, pins. */
 #include <net/net_namespace.h>
 #include <net/sock.h>
 
 #include "mutant_nl.h"
 #include "mutant_session.h"
 
-/* A dump meets many flows of one namespace in a row: ask once. */
-struct viewer {
-	bool (*may)(const struct sk_buff *skb, const struct mutant_flow *f);
-	const struct net *net;
-	bool answer;
-};
-
-static bool permitted(struct viewer *viewer, struct sk_buff *skb, const struct mutant_flow *f)
-{
-	if (viewer->net != f->net) {
-		viewer->net = f->net;
-		viewer->answer = viewer->may(skb, f);
-	}
-	return viewer->answer;
-}
-
-int mutant_nl_flow_get_doit(struct sk_buff *skb, struct genl_info *info)
-{
-	struct mutant_record rec;
-	struct mutant_flow *f;
-	struct sk_buff *msg;
-	int err = -ENOENT;
-	void *header;
-
-	if (GENL_REQ_ATTR_CHECK(info, MUTANT_A_FLOW_COOKIE)) {
-		GENL_SET_ERR_MSG(info, "cookie is missing");
-		return -EINVAL;
-	}
-	msg = mutant_reply_new(info, MUTANT_CMD_FLOW_GET, &header);
-	if (!msg)
-		return -ENOMEM;
-	mutex_lock(&mutant_step_mutex);
-	rcu_read_lock();
-	f = mutant_flow_by_cookie(nla_get_u64(info->attrs[MUTANT_A_FLOW_COOKIE]));
-	if (f && mutant_may_see(skb, f)) {
-		mutant_flow_peek(f, &rec);
-		err = mutant_put_flow(msg, f, &rec);
-	}
-	rcu_read_unlock();
-	mutex_unlock(&mutant_step_mutex);
-	if (err == -ENOENT)
-		NL_SET_ERR_MSG_ATTR(info->extack, info->attrs[MUTANT_A_FLOW_COOKIE],
-				    "no flow has this cookie");
-	return mutant_reply_send(msg, header, err, info);
-}
-
-int mutant_nl_flow_get_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
-{
-	struct viewer viewer = { .may = mutant_may_see };
-	struct mutant_record rec;
-	struct mutant_flow *f;
-	u64 cookie;
-	void *header;
-
-	mutex_lock(&mutant_step_mutex);
-	rcu_read_lock();
-	for (cookie = cb->args[0]; (f = mutant_flow_next(&cookie)); cookie++) {
-		if (!permitted(&viewer, cb->skb, f))
-			continue;
-		header = genlmsg_put(skb, NETLINK_CB(cb->skb).portid, cb->nlh->nlmsg_seq,
-				     &mutant_nl_family, NLM_F_MULTI, MUTANT_CMD_FLOW_GET);
-		if (!header)
-			break;
-		mutant_flow_peek(f, &rec);
-		if (mutant_put_flow(skb, f, &rec)) {
-			genlmsg_cancel(skb, header);
-			break;
-		}
-		genlmsg_end(skb, header);
-	}
-	rcu_read_unlock();
-	mutex_unlock(&mutant_step_mutex);
-	cb->args[0] = cookie;
-	return skb->len;
-}
-
-/* Steps */
-
-/*
- * Append the records of as many flows as fit, from @cookie on; returns the cookie to go on with. A
- * step is closed only when there is room for its record.
- */
-static u64 put_steps(struct sk_buff *skb, struct netlink_callback *cb, struct nlattr *attr,
-		     u64 cookie)
-{
-	struct viewer viewer = { .may = mutant_steers };
-	struct mutant_record rec;
-	struct mutant_flow *f;
-
-	mutex_lock(&mutant_step_mutex);
-	rcu_read_lock();
-	for (; (f = mutant_flow_next(&cookie)); cookie++) {
-		if (skb_tailroom(skb) < sizeof(rec) ||
-		    attr->nla_len + sizeof(rec) > U16_MAX)
-			break;
-		if (!permitted(&viewer, cb->skb, f))
-			continue;
-		WRITE_ONCE(f->heard, tcp_jiffies32);
-		if (!mutant_flow_close(f, &rec))
-			continue;
-		skb_put_data(skb, &rec, sizeof(rec));
-		attr->nla_len += sizeof(rec);
-	}
-	rcu_read_unlock();
-	mutex_unlock(&mutant_step_mutex);
-	return cookie;
-}
-
-int mutant_nl_step_get_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
-{
-	struct nlattr *attr;
-	void *header;
-	int err;
-
-	err = mutant_session_check(cb->skb, cb->extack);
-	if (err)
-		return err;
-	header = genlmsg_put(skb, NETLINK_CB(cb->skb).portid, cb->nlh->nlmsg_seq,
-			     &mutant_nl_family, NLM_F_MULTI, MUTANT_CMD_STEP_GET);
-	if (!header)
-		return -EMSGSIZE;
-	if (nla_put_u32(skb, MUTANT_A_STEP_RECORD_SIZE, sizeof(struct mutant_record)) ||
-	    nla_put_u32(skb, MUTANT_A_STEP_RECORD_VERSION, MUTANT_RECORD_VERSION))
-		goto cancel;
-	attr = nla_reserve(skb, MUTANT_A_STEP_RECORDS, 0);
-	if (!attr)
-		goto cancel;
-	cb->args[0] = put_steps(skb, cb, attr, cb->args[0]);
-	if (!nla_len(attr)) {
-		genlmsg_cancel(skb, header);
-		return 0;
-	}
-	genlmsg_end(skb, header);
-	return skb->len;
-
-cancel:
-	genlmsg_cancel(skb, header);
-	return -EMSGSIZE;
-}
-
-/* Commands */
-
 enum outcome { APPLIED, UNKNOWN, REFUSED, OUTCOMES };
 
-static enum outcome command(struct sk_buff *skb, const struct mutant_command *cmd)
+static enum outcome mutant_nl_command(struct sk_buff *skb, const struct mutant_command *cmd)
 {
 	enum outcome outcome = REFUSED;
 	struct mutant_flow *f;
@@ -211,7 +69,7 @@ int mutant_nl_select_doit(struct sk_buff *skb, struct genl_info *info)
 	for (i = 0; i < n; i++) {
 		/* An attribute is aligned to 4 bytes only. */
 		memcpy(&cmd, &commands[i], sizeof(cmd));
-		count[command(skb, &cmd)]++;
+		count[mutant_nl_command(skb, &cmd)]++;
 	}
 	rcu_read_unlock();
 	err = nla_put_u32(msg, MUTANT_A_COMMAND_APPLIED, count[APPLIED]) ?:
@@ -221,7 +79,7 @@ int mutant_nl_select_doit(struct sk_buff *skb, struct genl_info *info)
 }
 
 /* The flow of a pin or unpin, under RCU; else an error, with its text. */
-static struct mutant_flow *flow_to_change(struct sk_buff *skb, struct genl_info *info)
+static struct mutant_flow *mutant_nl_flow_to_change(struct sk_buff *skb, struct genl_info *info)
 {
 	struct nlattr *attr = info->attrs[MUTANT_A_PIN_COOKIE];
 	struct mutant_flow *f = mutant_flow_by_cookie(nla_get_u64(attr));
@@ -258,7 +116,7 @@ int mutant_nl_pin_doit(struct sk_buff *skb, struct genl_info *info)
 		return -EOPNOTSUPP;
 	}
 	rcu_read_lock();
-	f = flow_to_change(skb, info);
+	f = mutant_nl_flow_to_change(skb, info);
 	if (IS_ERR(f)) {
 		err = PTR_ERR(f);
 		goto out;
@@ -290,7 +148,7 @@ int mutant_nl_unpin_doit(struct sk_buff *skb, struct genl_info *info)
 		return -EINVAL;
 	}
 	rcu_read_lock();
-	f = flow_to_change(skb, info);
+	f = mutant_nl_flow_to_change(skb, info);
 	if (IS_ERR(f)) {
 		err = PTR_ERR(f);
 		goto out;

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Netlink requests that look at flows. */
+#include <net/net_namespace.h>
+#include <net/sock.h>
+
+#include "mutant_nl.h"
+#include "mutant_session.h"
+
+int mutant_nl_flow_get_doit(struct sk_buff *skb, struct genl_info *info)
+{
+	struct mutant_record rec;
+	struct mutant_flow *f;
+	struct sk_buff *msg;
+	int err = -ENOENT;
+	void *header;
+
+	if (GENL_REQ_ATTR_CHECK(info, MUTANT_A_FLOW_COOKIE)) {
+		GENL_SET_ERR_MSG(info, "cookie is missing");
+		return -EINVAL;
+	}
+	msg = mutant_reply_new(info, MUTANT_CMD_FLOW_GET, &header);
+	if (!msg)
+		return -ENOMEM;
+	mutex_lock(&mutant_step_mutex);
+	rcu_read_lock();
+	f = mutant_flow_by_cookie(nla_get_u64(info->attrs[MUTANT_A_FLOW_COOKIE]));
+	if (f && mutant_may_see(skb, f)) {
+		mutant_flow_peek(f, &rec);
+		err = mutant_put_flow(msg, f, &rec);
+	}
+	rcu_read_unlock();
+	mutex_unlock(&mutant_step_mutex);
+	if (err == -ENOENT)
+		NL_SET_ERR_MSG_ATTR(info->extack, info->attrs[MUTANT_A_FLOW_COOKIE],
+				    "no flow has this cookie");
+	return mutant_reply_send(msg, header, err, info);
+}
+
+int mutant_nl_flow_get_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
+{
+	struct mutant_viewer viewer = { .may = mutant_may_see };
+	struct mutant_record rec;
+	struct mutant_flow *f;
+	u64 cookie;
+	void *header;
+
+	mutex_lock(&mutant_step_mutex);
+	rcu_read_lock();
+	for (cookie = cb->args[0]; (f = mutant_flow_next(&cookie)); cookie++) {
+		if (!mutant_viewer_permits(&viewer, cb->skb, f))
+			continue;
+		header = genlmsg_put(skb, NETLINK_CB(cb->skb).portid, cb->nlh->nlmsg_seq,
+				     &mutant_nl_family, NLM_F_MULTI, MUTANT_CMD_FLOW_GET);
+		if (!header)
+			break;
+		mutant_flow_peek(f, &rec);
+		if (mutant_put_flow(skb, f, &rec)) {
+			genlmsg_cancel(skb, header);
+			break;
+		}
+		genlmsg_end(skb, header);
+	}
+	rcu_read_unlock();
+	mutex_unlock(&mutant_step_mutex);
+	cb->args[0] = cookie;
+	return skb->len;
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The netlink request that closes steps and hands their records over. */
+#include <net/net_namespace.h>
+#include <net/sock.h>
+
+#include "mutant_nl.h"
+#include "mutant_session.h"
+
+/*
+ * Append the records of as many flows as fit, from @cookie on; returns the cookie to go on with. A
+ * step is closed only when there is room for its record.
+ */
+static u64 mutant_put_steps(struct sk_buff *skb, struct netlink_callback *cb, struct nlattr *attr,
+			    u64 cookie)
+{
+	struct mutant_viewer viewer = { .may = mutant_steers };
+	struct mutant_record rec;
+	struct mutant_flow *f;
+
+	mutex_lock(&mutant_step_mutex);
+	rcu_read_lock();
+	for (; (f = mutant_flow_next(&cookie)); cookie++) {
+		if (skb_tailroom(skb) < sizeof(rec) ||
+		    attr->nla_len + sizeof(rec) > U16_MAX)
+			break;
+		if (!mutant_viewer_permits(&viewer, cb->skb, f))
+			continue;
+		WRITE_ONCE(f->heard, tcp_jiffies32);
+		if (!mutant_flow_close(f, &rec))
+			continue;
+		skb_put_data(skb, &rec, sizeof(rec));
+		attr->nla_len += sizeof(rec);
+	}
+	rcu_read_unlock();
+	mutex_unlock(&mutant_step_mutex);
+	return cookie;
+}
+
+int mutant_nl_step_get_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
+{
+	struct nlattr *attr;
+	void *header;
+	int err;
+
+	err = mutant_session_check(cb->skb, cb->extack);
+	if (err)
+		return err;
+	header = genlmsg_put(skb, NETLINK_CB(cb->skb).portid, cb->nlh->nlmsg_seq,
+			     &mutant_nl_family, NLM_F_MULTI, MUTANT_CMD_STEP_GET);
+	if (!header)
+		return -EMSGSIZE;
+	if (nla_put_u32(skb, MUTANT_A_STEP_RECORD_SIZE, sizeof(struct mutant_record)) ||
+	    nla_put_u32(skb, MUTANT_A_STEP_RECORD_VERSION, MUTANT_RECORD_VERSION))
+		goto cancel;
+	attr = nla_reserve(skb, MUTANT_A_STEP_RECORDS, 0);
+	if (!attr)
+		goto cancel;
+	cb->args[0] = mutant_put_steps(skb, cb, attr, cb->args[0]);
+	if (!nla_len(attr)) {
+		genlmsg_cancel(skb, header);
+		return 0;
+	}
+	genlmsg_end(skb, header);
+	return skb->len;
+
+cancel:
+	genlmsg_cancel(skb, header);
+	return -EMSGSIZE;
+}
