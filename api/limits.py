@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a request must keep to before the app sees it: size, time, type and, on TCP, reading only."""
+"""Checks of a request before the app sees it: size, time, type, and read-only over TCP."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HTTP as uvicorn speaks it, with our own answer to what is no HTTP."""
+"""HTTP by uvicorn. A request that is not HTTP gets an answer of our own."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The encoder's file: its weights, and what LinUCB starts from; see `ltp_switcher.artifacts`.
+"""The encoder's file: its weights and LinUCB's start; see `ltp_switcher.artifacts`.
 
-Arrays: those of `WEIGHT_NAMES` in PyTorch's layout (float32), and `prior_A`, `prior_b`, `prior_counts`
+Its arrays are the `WEIGHT_NAMES` in PyTorch's layout (float32), and `prior_A`, `prior_b`, `prior_counts`
 (float64, one row for each arm id).
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The encoder in PyTorch, for training only; `GRUEncoder` is what runs."""
+"""The encoder in PyTorch, for training only. `GRUEncoder` serves at run time."""
 
 from __future__ import annotations
 

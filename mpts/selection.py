@@ -3,16 +3,14 @@
 
 Two places of Algorithm 2 need a reading:
 
-- The paper sums log-bar to T. Its sources (Audibert, Bubeck & Munos 2010; Bubeck, Wang & Viswanathan
-  2013) sum to n, the number of arms, and only that sum makes the phases add up to the budget: with
-  n = 11 and T = 100 the paper's sum would spend 42 pulls, theirs 83 of the T - n = 89 that the floors
-  may spend. We sum to n.
-- The floors leave T - n or fewer pulls spent, so at least n are left over. They are spent in whole
-  rounds, so that every phase still pulls its active arms equally often: one round in phase 1 (hence no
-  arm is ever judged unseen), then rounds in the earliest phases that the rest still pays for. One
-  single pull can remain over; the last phase gives it to one of its two arms.
+- The paper sums log-bar to T. Its sources sum to n, the number of arms (Audibert, Bubeck & Munos 2010;
+  Bubeck, Wang & Viswanathan 2013). Only the latter makes the phases add up to the budget. With n = 11 and
+  T = 100 the floors may spend T - n = 89 pulls: the paper's sum spends 42, the sources' 83. We sum to n.
+- The floors leave at least n pulls over. They are spent in whole rounds, so that every phase pulls its
+  active arms equally often. The first round goes to phase 1, so that no arm is judged unseen. The others go
+  to the earliest phases that the rest pays for. If one pull remains, one of the last two arms gets it.
 
-Every arm has then been pulled at least n_j times when phase j ends, which is what Theorem 5.1 needs.
+So every arm has at least n_j pulls when phase j ends, as Theorem 5.1 requires.
 """
 
 from __future__ import annotations

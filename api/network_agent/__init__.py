@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The measurement agent of a router: what its queues count, as partial network knowledge, over REST."""
+"""The measurement agent of a router: it serves the state of its queues over REST."""

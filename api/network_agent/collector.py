@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the nodes every second, and keeps what follows from it."""
+"""Read the nodes every second, and keep the result."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ltp-owl-agent`: read this router's queues every second, and serve what they tell until told to stop."""
+"""`ltp-owl-agent`: read this router's queues every second, and serve the result until told to stop."""
 
 from __future__ import annotations
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The endpoints, by what they are about."""
+"""The endpoints, by subject."""

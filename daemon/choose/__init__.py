@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What chooses an arm for each flow."""
+"""The choosers: each picks an arm for every flow."""

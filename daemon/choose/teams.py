@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Team selection on live flows: which k arms are worth choosing among on each path (Mutant §5.2).
 
-A path is a destination prefix. Its pulls take turns among the prefix's flows, so that no flow bears all
-the trying; flows that do not pull follow the policy. A pull gives its flow the arm, waits `settle_rtts`
-round trips (what comes back until then was sent under the arm before, or stood in its queue), and
-measures Eq. 1 over the next `measure_rtts`. Between pulls the flow follows the policy, so that pulls
-take no more than `share` of a flow's time: the paper selects its team before the transfer that counts,
-a server has no such time. A team that was found is kept for the prefix's later flows.
+A path is a destination prefix. Its pulls take turns among the prefix's flows, so that no flow bears all of
+them. A pull gives its flow the arm and waits `settle_rtts` round trips, in which the previous arm's packets
+and queue drain. Then it measures Eq. 1 over `measure_rtts`.
+
+Between pulls all flows follow the policy, so that pulls take at most `share` of a flow's time. The paper
+selects its team before the transfer; a server has no such time. A found team stays for the prefix's later
+flows.
 """
 
 from __future__ import annotations

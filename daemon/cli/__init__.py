@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: run the daemon, look at its flows, tell it what to do."""
+"""The command line: run the daemon, show its flows, and give it commands."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands that ask the running daemon and print what it answers."""
+"""The commands that ask the running daemon and print its answer."""
 
 from __future__ import annotations
 

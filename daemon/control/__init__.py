@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The control socket: its protocol, its methods, and what they show."""
+"""The control socket: its protocol, its methods and its answers."""

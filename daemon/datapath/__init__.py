@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel half over generic netlink: `Datapath`, and what it returns and raises."""
+"""The kernel module over generic netlink: `Datapath`, its results and its exceptions."""
 
 from ltp_switcher.daemon.datapath.client import Datapath, EventStream
 from ltp_switcher.daemon.datapath.errors import (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands: which flows need one, and what it says."""
+"""Commands: the flows that need one, and its content."""
 
 from __future__ import annotations
 

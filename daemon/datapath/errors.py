@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernel half can refuse, as exceptions that say what to do about it."""
+"""The kernel module's refusals, as exceptions that name the remedy."""
 
 from __future__ import annotations
 

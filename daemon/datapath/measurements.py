@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a step's record says of throughput, RTT and loss, and of the arm that showed them."""
+"""Throughput, RTT, loss and arm of a step's record."""
 
 from __future__ import annotations
 

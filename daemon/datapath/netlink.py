@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Generic netlink over a plain socket: families, requests, dumps, multicast, extended errors.
 
-Only what the datapath needs, and nothing that knows of `mutant`. Formats: `linux/netlink.h`,
+It has only the parts that the datapath needs, and does not know `mutant`. Formats: `linux/netlink.h`,
 `linux/genetlink.h`.
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the datapath's operations carry, decoded from netlink attributes."""
+"""The content of the datapath's operations, decoded from netlink attributes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From settings and what the kernel offers to the parts of the daemon."""
+"""Make the parts of the daemon from its settings and the kernel's arms."""
 
 from __future__ import annotations
 

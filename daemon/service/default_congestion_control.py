@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mutant` as the congestion control of new connections: taken while the daemon runs, then given back.
+"""`mutant` as the congestion control of new connections while the daemon runs.
 
-What was replaced is remembered on disk, so that a daemon that starts after a crash still knows what to
-put back. Where an administrator has set something else meanwhile, that stands.
+The earlier congestion control is remembered on disk, so that a daemon that starts after a crash can restore
+it. If an administrator has set another one meanwhile, it stays.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the service manager is told (sd_notify(3)): one datagram a message, nothing where none listens."""
+"""Notifications to the service manager (sd_notify(3)): one datagram each, none without a listener."""
 
 from __future__ import annotations
 

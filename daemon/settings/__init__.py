@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The daemon's settings: one schema, and what reads it."""
+"""The daemon's settings: their schema and their sources."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The learned arms at run time: what their flows measure, what they decide, what the kernel gets."""
+"""The learned arms at run time: measurements in, decisions, controls out."""
 
 from ltp_switcher.daemon.steer.arms import LEARNED, LearnedArms, loader, missing_weights, with_policies
 from ltp_switcher.daemon.steer.path_signals import NetworkFeed

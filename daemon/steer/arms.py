@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The learned arms of the pool: their policies, which flows run them, and what these are sent.
+"""The learned arms in use: their policies, their flows and their controls.
 
-A policy is imported when the first flow needs it, or at the start where the settings name it: a daemon
-that runs the kernel's protocols alone pays nothing.
+A policy is imported when its first flow comes, or at the start if the settings name it. A daemon that runs
+the kernel's protocols alone pays nothing.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """From the kernel's step records to the intervals that a policy sees, for all flows of one arm.
 
-The intervals of all flows end together. The kernel counts packets where the simulator's fluid flows, and
-that apart a policy meets here what it met in training: `Interval` and `Echo`, of the same meaning. Echoes are
-cut by the kernel, where it took up the controls, which bear the number of the interval that they begin.
+The intervals of all flows end together. `Interval` and `Echo` mean the same as in training; only the kernel
+counts packets, where the simulator's fluid flows. The kernel cuts the echoes where it took up a control, and
+each control carries the number of the interval that it begins.
 
-Sent is not among the kernel's counters, but follows from them: whatever left was delivered, was lost, or is
-in flight, retransmissions counted as packets of their own.
+The kernel does not count sent packets, but they follow from its counters: a sent packet was delivered, was
+lost, or is in flight. A retransmission counts as a packet of its own.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What measurement agents tell of the network (Owl §VI), fetched beside the steps, never within one."""
+"""The reports of measurement agents about the network (Owl §VI). Threads fetch them; no step waits."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the daemon counts about itself."""
+"""The daemon's counters about itself."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The flow table: every flow has a slot, and what is known of it lies in arrays indexed by slot.
+"""The flow table: every flow has a slot, and all arrays about flows are indexed by slot.
 
-A slot is used anew after its flow has ended, so arrays stay as small as the largest number of
-flows that were ever open together.
+A slot is used again after its flow has ended. So arrays stay as small as the largest number of flows that
+were ever open together.
 """
 
 from __future__ import annotations

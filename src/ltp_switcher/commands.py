@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the small programs (`python -m …`) share: numbers within limits, and errors in one line."""
+"""Parts of the small programs (`python -m …`): numbers within limits, and errors in one line."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Neural network layers in numpy, for a batch of flows: what inference needs without PyTorch.
+"""Neural network layers in numpy, for a batch of flows; inference needs no PyTorch.
 
 Weights are in PyTorch's layout and gate order, float32. A batch is the first axis of every array.
 """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Algorithm 1 of Mutant for all flows of a step at once.
 
-A step: features (line 10), encoder (11, 12), R_max (13), credit and learning (16 to 18), and, for the
-flows whose decision has run its time, UCB and the next arm (14, 15, 7, 8).
+A step computes features (line 10), encoder (11, 12) and R_max (13), and learns from credited rewards (16 to
+18). For flows whose decision has run its time it then picks the next arm by UCB (14, 15, 7, 8).
 """
 
 from __future__ import annotations

@@ -2,14 +2,14 @@
 """ADWIN2 (Bifet & Gavaldà 2007, Mutant reference [11]) for many streams at once.
 
 A stream keeps a window of its recent values as an exponential histogram: at most `MAX_BUCKETS` buckets
-of 1, 2, 4, … values each. Where two parts of the window differ in mean by more than their lengths
-excuse, the older part is dropped: a change. Beside sum and variance every bucket keeps its maximum, so
-that the largest value of the window is known at any time (Mutant §5.1, Dynamic Reward Normalization).
+of 1, 2, 4, … values each. If two parts of the window differ in mean by more than their lengths excuse, that
+is a change, and the older part is dropped. Every bucket keeps sum, variance and maximum. So the largest
+value of the window is known at any time (Mutant §5.1, Dynamic Reward Normalization).
 
-Detects at the same updates as river's `AdaptiveWindowing`, which is the reference in the tests. Three
-differences: river's wrapper `river.drift.ADWIN` throws the whole window away after a change, we keep the
-newer part as the paper [11] does; with `shed`, we keep no more than that; and a window ends at `LEVELS`
-levels (98,000 values), where river's grows without limit.
+It detects changes at the same updates as river's `AdaptiveWindowing`, the reference in the tests. Three
+things differ. After a change, river's wrapper `river.drift.ADWIN` drops the whole window; this one keeps the
+newer part, as the paper [11] does. With `shed` it keeps nothing more. A window ends at `LEVELS` levels
+(98,000 values); river's grows without limit.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be set in the decision, and two presets: the paper's and ours."""
+"""The settings of the decision, with two presets: the paper's and ours."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which decision earned what: credit for data goes to the decision under which it was sent.
+"""Credit: the decision under which data was sent earns its reward.
 
-An ACK tells about data that left one RTT ago, perhaps under another arm. The module sorts a step's
-samples by the epoch (the time between two switches) in which their data was sent; here they are sorted
-further into decisions, since a flow may keep its arm over many. A decision is judged as a whole, by Eq. 1
-over all its samples, once the data sent under it has come back. The paper credits the arm that is active
-when the ACK arrives (`credit = "acked"`).
+An ACK reports on data that left one RTT ago, perhaps under another arm. The module sorts a step's samples
+by the epoch in which their data was sent; an epoch is the time between two switches. A flow may keep its arm
+over many decisions, so this module sorts the samples further, by decision. Once the data sent under a
+decision has come back, the decision is judged by Eq. 1 over all its samples. The paper credits the arm that
+is active when the ACK arrives (`credit = "acked"`).
 """
 
 from __future__ import annotations

@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The 55 features of a flow's state (Mutant Table 1), for all flows of a step at once.
 
-Ten current values, and the mean, minimum and maximum of five signals (bold in Table 1) over three
+They are ten current values, and the mean, minimum and maximum of five signals (bold in Table 1) over three
 windows of 10, 200 and 1000 steps: 10 + 5 x 3 x 3 = 55. A step without a record (no ACK) does not exist
-for the windows, as in the paper, whose samples are those that arrive.
+for the windows, as in the paper.
 
 A window is a ring of blocks that advances block by block: 10 blocks of 1 step, 20 of 10, 20 of 50. The
-block in progress counts, so a window spans exactly its size once in every block and up to one block
-less in between (191 to 200 steps, 951 to 1000). That keeps the state of a flow at 750 numbers and a
-step at a few array operations.
+current block counts. So a window spans its full size once in every block, and up to one block less in
+between (191 to 200 steps, 951 to 1000). A flow's state is 750 numbers, and a step is a few array operations.
 
-The encoder wants inputs of order 1 on every path from 0.1 Mbit/s to 10 Gbit/s. `FEATURES` gives each
-feature a reference of its own flow (its minimum RTT, its highest throughput in the long window, their
-product) and the scaled value is gain * (log2(value / (reference * unit) + floor) + offset), cut at ±4.
+The encoder needs inputs of order 1 on every path from 0.1 Mbit/s to 10 Gbit/s. So `FEATURES` gives each
+feature a reference from its own flow: its minimum RTT, its highest throughput in the long window, or their
+product. The scaled value is gain * (log2(value / (reference * unit) + floor) + offset), cut at ±4.
 """
 
 from __future__ import annotations

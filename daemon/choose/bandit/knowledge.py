@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What flows have learnt and hand on: LinUCB's A and b are sums, so they can be pooled.
+"""The knowledge that flows share. LinUCB's A and b are sums, so they can be pooled.
 
-Three levels, each a sum over more flows than the one before: the destination prefix, all flows, and the
-data the encoder was trained on. A new flow starts from the sum of the levels, each weighted down to at
-most a cap of updates, so that the flow's own experience can outvote it.
+There are three levels: the destination prefix, all flows, and the encoder's training data. A new flow starts
+from the sum of the levels. Each level is weighted down to a cap of updates, so that the flow's own
+experience can outvote it.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Disjoint LinUCB for all flows and arms at once (Li et al. 2010; Mutant §5.1, Algorithm 1).
 
-Per flow and arm: A = sum z z' (with what the flow began with), b = sum r z, theta = A^-1 b. A rank-1 update
-keeps A^-1 by Sherman and Morrison. Rounding adds up over millions of updates, so a pair is inverted
-afresh from A every `REINVERT_EVERY` of its updates; pairs start at different points of that cycle, so
-that the inversions spread over the steps.
+Per flow and arm: A = sum z z', including the flow's start, b = sum r z, theta = A^-1 b. A rank-1 update
+keeps A^-1 by Sherman and Morrison. Rounding errors add up over millions of updates, so each pair is inverted
+afresh every `REINVERT_EVERY` of its updates. Pairs start at different points of that cycle, so that the
+inversions spread over the steps.
 
-With discount < 1 the past of all arms of a flow fades whenever the flow learns something (D-LinUCB, Russac
-et al. 2019): an arm that was not tried for long becomes uncertain again, and worth another look. A and
-b then shrink by the factor. For the arms that were not tried this is a scalar, `_faded`, that is folded
-in when their turn comes; the ridge that fades along is put back when half of it has gone.
+With discount < 1 the past of all arms of a flow fades whenever the flow learns (D-LinUCB, Russac et al.
+2019). An arm that was not tried for long becomes uncertain again, and worth another look. A and b then
+shrink by the factor. For the arms that were not tried, the factor is kept as a scalar, `_faded`, until their
+turn comes. The ridge fades along, and is restored when half of it has gone.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """From recordings to the encoder's training data: `python -m ltp_switcher.daemon.choose.bandit.replay`.
 
-A recording goes through the same features, credit and normaliser as live flows do. At every step t the
-question is what the bandit will ask: with the state of step t, how well does the arm chosen now do until
-the decision ends? The answer is Eq. 1, normalised, over the samples whose data was sent under that arm in
-the time that a decision stands (`AgentConfig`: the longest of hold_ms and hold_rtts).
+A recording passes the same features, credit and normaliser as live flows. The target of step t is the
+bandit's own question: how well does the arm chosen now do until the decision ends? It is Eq. 1, normalised,
+over the samples that were sent under that arm while the decision stands. `AgentConfig` gives that time: the
+longest of hold_ms and hold_rtts.
 """
 
 from __future__ import annotations

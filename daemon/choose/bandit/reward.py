@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reward of Mutant Eq. 1 and its dynamic normalisation (§5.1).
 
-Eq. 1 reads (thr - zeta * l)^kappa / d with l a loss *rate*, a bare fraction beside a throughput: on any
-fast path the term would vanish. As signed here the loss costs its share of the throughput, and a
-negative base is 0, never its absolute value:
+Eq. 1 reads (thr - zeta * l)^kappa / d. There l is a loss *rate*, a bare fraction beside a throughput, so on
+any fast path the term would vanish. Here the loss costs its share of the throughput. A negative base counts
+as 0, never as its absolute value.
 
     R = max(thr - zeta * l * thr, 0)^kappa / d
 
-R_max is the same form without loss, thr_max^kappa / d_min (the paper's text; line 17 of Algorithm 1
-drops kappa, which would leave a unit behind). So R / R_max is free of units, lies in 0..1, and orders a
-path of 0.1 Mbit/s and one of 10 Gbit/s alike.
+R_max is the same form without loss, thr_max^kappa / d_min. That is the paper's text; line 17 of Algorithm 1
+drops kappa, which would leave a unit behind. So R / R_max has no unit, lies in 0..1, and orders paths of
+0.1 Mbit/s and of 10 Gbit/s alike.
 """
 
 from __future__ import annotations
