@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ltp-eval claims` and `claims-page`: run what the papers claim, judge it, and write it down."""
+"""`ltp-eval claims` and `claims-page`: test the claims of the papers, and keep the figures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ltp_switcher.eval.report.claims.tables import claims_page, claims_table
 
 
 def judge(options: argparse.Namespace, console: Console, progress: Console) -> None:
-    """Run the claims; write `claims.json`, `claims.md` and pictures, and with `--update` those of docs/."""
+    """Run the claims; write `claims.json`, `claims.md` and pictures, with `--update` in docs/, too."""
     if options.update and options.quick:
         raise ConfigError("--update", True, "without --quick: the record is of full runs")
     need_pictures()
@@ -28,7 +28,7 @@ def judge(options: argparse.Namespace, console: Console, progress: Console) -> N
     claims = find_claims(options.claim, options.schemes)
     out: Path = options.out
     out.mkdir(parents=True, exist_ok=True)
-    # The runs are of this revision. Hours later the checkout may have another.
+    # The runs have this revision. Hours later the checkout may have another.
     made_of = revision()
     reached = run_claims(
         claims, progress, quick=options.quick, baselines=options.baselines,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands: what each runs, what it writes, and what it prints."""
+"""The commands: each makes its runs, writes its files, and prints its table."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def demonstrate(options: argparse.Namespace, console: Console, progress: Console
 
 
 def cost(options: argparse.Namespace, console: Console, progress: Console) -> None:
-    """`ltp-eval cost`: what the module costs per acknowledged packet."""
+    """`ltp-eval cost`: the cost of the module per acknowledged packet."""
     measured = costs.measure_costs(progress, kernel=options.kernel, use_cache=options.cache)
     show(options, console, [one.to_dict() for one in measured], lambda: costs.costs_table(measured))
 
@@ -128,7 +128,7 @@ def speed(options: argparse.Namespace, console: Console, progress: Console) -> N
 
 
 def teams(options: argparse.Namespace, console: Console, progress: Console) -> None:
-    """`ltp-eval teams`: one team selection for each seed, and what the teams share."""
+    """`ltp-eval teams`: one team selection for each seed, and the arms that the teams share."""
     scenario = find_scenario(options.scenario).with_settings(parse_assignments(options.settings))
     if len(options.seeds) < 2:
         raise ConfigError("--seeds", options.seeds, "two or more: teams are compared with each other")

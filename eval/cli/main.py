@@ -112,19 +112,23 @@ def _add_runs(add: Commands) -> None:
 
 
 def _add_claims(add: Commands) -> None:
-    judge = _command(
-        add, "claims", claims.judge, "test what the papers of the learned arms claim", kernel=True
-    )
+    judge = _command(add, "claims", claims.judge, "test the claims of the learned arms' papers", kernel=True)
     judge.add_argument("claim", nargs="*", metavar="CLAIM", help="default: all claims")
     judge.add_argument(
-        "--schemes", type=_listed, default=[], metavar="A,B,...", help="only what is claimed of these schemes"
+        "--schemes",
+        type=_listed,
+        default=[],
+        metavar="A,B,...",
+        help="test only the claims about these schemes",
     )
     judge.add_argument("--quick", action="store_true", help="fewer and shorter runs, with one seed")
     judge.add_argument(
         "--no-baselines", dest="baselines", action="store_false", help="do not run cubic, bbr and vegas too"
     )
     judge.add_argument(
-        "--update", action="store_true", help="write the figures into docs/claims.json, and the page anew"
+        "--update",
+        action="store_true",
+        help="also write the figures into docs/claims.json, and make its page",
     )
     _jobs_option(judge)
     _out_option(judge, "out/claims")
@@ -165,7 +169,9 @@ def _settings_option(made: argparse.ArgumentParser) -> None:
 
 
 def _cache_option(made: argparse.ArgumentParser) -> None:
-    made.add_argument("--no-cache", dest="cache", action="store_false", help="run again what is in the cache")
+    made.add_argument(
+        "--no-cache", dest="cache", action="store_false", help="run even if the result is in the cache"
+    )
 
 
 def _jobs_option(made: argparse.ArgumentParser) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all commands print: a table for people, or JSON for programs."""
+"""Output of all commands: a table for people, or JSON for programs."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from ltp_switcher.eval.lab import cpio, kernels, qemu
 from ltp_switcher.eval.lab.layers import MERGED, base_layer, mutant_module
 from ltp_switcher.eval.lab.python import python_layers
 
-# What the kernel says when something is wrong with it, whatever the log level.
+# The kernel's words for a fault of its own, at any log level.
 _KERNEL_TROUBLE: Final = re.compile(
     r"WARNING: |BUG: |Oops|Kernel panic|general protection|INFO: (?:task|rcu)|suspicious RCU|Call Trace"
     r"|unregister_netdevice: waiting|refcount_t:|list_(?:add|del) corruption|KASAN|UBSAN"
@@ -28,10 +28,16 @@ _KERNEL_TROUBLE: Final = re.compile(
 class BootResult:
     """The outcome of one boot.
 
-    `exit_code` is the script's; it is 255 where the guest died before the script ended. `console` is
-    what the script printed, followed by the kernel's console where the guest died. `kernel_log` is
-    the whole of `dmesg`, and `warnings` its lines that speak of a fault. `files` holds the collected
-    files by guest path; one that did not exist is missing in it. `virtual_s` counts from power-on.
+    Attributes:
+        ok: the script ended with status 0.
+        exit_code: of the script; 255 if the guest died before the script ended.
+        console: the script's output. If the guest died, the kernel's console follows.
+        files: the collected files by guest path; a file that did not exist is missing.
+        virtual_s: virtual seconds since power-on.
+        wall_s: seconds of the host's time.
+        kernel: full release.
+        kernel_log: all of `dmesg`.
+        warnings: the lines of `kernel_log` that report a fault.
     """
 
     ok: bool
@@ -73,7 +79,7 @@ def boot(
         timeout_s: seconds of wall time after which the guest is killed.
         on_line: called with each line written to /run/lab/live (or with `lab-say`) while it runs.
         modules: modules to load before the script, by name.
-        mutant: put tcp_mutant.ko at /lib/mutant/tcp_mutant.ko, built if need be.
+        mutant: put tcp_mutant.ko at /lib/mutant/tcp_mutant.ko, built first if it is missing.
 
     Raises:
         LabError: the guest could not be built or started, or did not end in time.

@@ -2,7 +2,7 @@
 """Write cpio archives in the `newc` format that Linux unpacks as its initramfs.
 
 The bytes depend on the entries alone: names sorted, times and owners zero, inodes counted from 1.
-The format is that of the kernel's Documentation/driver-api/early-userspace/buffer-format.rst.
+The kernel describes it in Documentation/driver-api/early-userspace/buffer-format.rst.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _TRAILER: Final = "TRAILER!!!"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One file of an archive: its type and permission bits, and what it holds.
+    """One file of an archive: its type and permission bits, and its content.
 
-    `data` is the content of a regular file, as bytes or as the path to copy it from, or the target
-    of a symbolic link. `device` is the (major, minor) number of a character device.
+    `data` is the content of a regular file, or the path to copy it from. Of a symbolic link it is the
+    target. `device` is the (major, minor) number of a character device.
     """
 
     mode: int

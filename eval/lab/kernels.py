@@ -19,7 +19,7 @@ from ltp_switcher.eval.lab.packages import building, lab_cache, locked, run, unp
 META_PACKAGES: Final = {"6.1": "linux-image-amd64", "6.12": "linux-image-6.12-amd64"}
 """The series that the lab boots, and the package whose dependency names the series' current release."""
 
-# What a guest may load, as folders and files below `kernel/` in the modules' tree; dependencies follow.
+# Modules that a guest may load, below `kernel/` in the modules' tree; dependencies follow.
 MODULE_GLOBS: Final = (
     "net/ipv4/tcp_*.ko*", "net/ipv4/*_diag.ko*", "net/sched/*.ko*", "drivers/net/veth.ko*",
     "drivers/net/dummy.ko*", "drivers/net/ifb.ko*", "drivers/net/tun.ko*",
@@ -40,7 +40,7 @@ class Kernel:
 
 
 def kernel(series: str) -> Kernel:
-    """Return the kernel of a series, fetched and unpacked if need be.
+    """Return the kernel of a series; fetch and unpack it first if it is missing.
 
     Where headers of the series are installed, theirs is the release, because our modules are built
     against them; else it is the one that the series' meta-package depends on.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The guest's file system in layers: uncompressed cpio archives, kept by the hash of what they are made of.
+"""The guest's file system in layers: uncompressed cpio archives, kept by the hash of their ingredients.
 
 QEMU gets them one after the other as one initramfs; a later layer's file replaces an earlier one's.
 """
@@ -153,7 +153,7 @@ def link_module(kernel: Kernel, name: str = "lablink") -> Path:
 
 
 def _strip(module: Path) -> None:
-    # What is left does not tell where it was built.
+    # The rest of the file does not depend on the folder it was built in.
     run(["objcopy", "--strip-debug", "--remove-section=.note.gnu.build-id", str(module)])
 
 

@@ -93,7 +93,7 @@ def candidates(packages: tuple[str, ...]) -> Mapping[str, str]:
 
 
 def unpacked(package: str) -> Path:
-    """Return the folder into which the candidate version of `package` is unpacked, fetching it if need be.
+    """Return the folder of the unpacked candidate version of `package`; fetch it first if it is missing.
 
     Raises:
         LabError: the package cannot be had.

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """One processor for each virtual machine, and its threads in an order that keeps runs identical.
 
-When the guest idles, QEMU's main thread moves virtual time on to the next timer. Between the guest's
-halt and the moment its last instructions are counted there is a window in which the main thread,
-if it happens to be awake, moves time too far by those instructions: some 50 ns, once in a
-million halts. With both threads on one processor and the main thread ahead of the guest's, the main
-thread is never awake then.
+When the guest idles, QEMU's main thread moves virtual time on to the next timer. There is a short window
+between the guest's halt and the moment at which its last instructions are counted. If the main thread is
+awake in it, it moves time too far by those instructions: some 50 ns, once in a million halts. With both
+threads on one processor, and the main thread first, the main thread is never awake then.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ SERVICE_WHEELS: Final = (
     "idna", "opentelemetry-api", "pydantic", "pydantic-core", "starlette", "typing-extensions",
     "typing-inspection", "uvicorn",
 )  # fmt: skip
-"""What the API and its clients import, closed under dependency."""
+"""Imports of the API and its clients, closed under dependency."""
 
 PROJECT_FOLDERS: Final = ("daemon", "encoder", "mpts", "policies", "api")
 
@@ -44,7 +44,7 @@ _PIP: Final = (
 )  # fmt: skip
 _SITE: Final = "usr/lib/python3/dist-packages"
 _LOCK: Final = REPOSITORY / "requirements.lock"
-# Never imported by what runs in the guest; together a third of the layer.
+# No program of the guest imports these; they are a third of the layer.
 _UNWANTED: Final = re.compile(
     r"/(tests?|idlelib|lib2to3|ensurepip|pydoc_data|turtledemo|include|__pycache__)/|\.(pyi|pyx|pxd|a|exe)$"
     r"|/(RECORD|INSTALLER|WHEEL|REQUESTED|direct_url\.json)$"

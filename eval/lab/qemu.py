@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run one virtual machine whose time is counted in its own instructions, and read what it reports.
+"""Run one virtual machine whose time is counted in its own instructions, and read its reports.
 
 The processor executes one instruction per virtual nanosecond (`-icount shift=0`), and idle time is
 skipped (`sleep=off`), so a run's course does not depend on the host's speed or load.
@@ -51,7 +51,7 @@ _POLL_S: Final = 0.02
 
 @dataclass
 class Report:
-    """What a guest sent: `status` is None as long as the script has not ended."""
+    """Everything that a guest sent; `status` is None until the script ends."""
 
     output: bytearray = field(default_factory=bytearray)
     files: dict[str, bytes] = field(default_factory=dict)
@@ -138,7 +138,7 @@ def execute(
     timeout_s: float,
     on_line: Callable[[str], None] | None,
 ) -> Report:
-    """Boot `vmlinux` with the concatenated `layers`, follow it to its end, and return what it sent.
+    """Boot `vmlinux` with the concatenated `layers`, follow it to its end, and return its report.
 
     Raises:
         LabError: QEMU cannot run, or the guest needs longer than `timeout_s` seconds of wall time.

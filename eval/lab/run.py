@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a scenario in the lab and bring back what was measured."""
+"""Run a scenario in the lab, and return the measurements."""
 
 from __future__ import annotations
 
@@ -68,12 +68,12 @@ def run_scenario(
     Args:
         scenario: what to run.
         scheme: replaces the scheme of the first flow.
-        seed: of losses, start times, and all that is random in the guest.
+        seed: seed of losses, start times, and everything else that is random in the guest.
         kernel: series, "6.1" or "6.12".
-        on_progress: told how the first flow stands, each 0.5 virtual seconds.
+        on_progress: gets the state of the first flow, every 0.5 virtual seconds.
 
     Raises:
-        ConfigError: the scenario asks for what cannot be run.
+        ConfigError: the scenario cannot run.
         LabError: the guest failed, or bytes received are not those sent.
     """
     if scheme is not None:
@@ -139,7 +139,7 @@ def boot_scenario(
 def _overlay(
     scenario: Scenario, daemon: GuestDaemon | None, *, seed: int, kernel: str
 ) -> dict[str, Path | bytes]:
-    """What is particular of a run in its guest, by guest path."""
+    """The files that only this run has in its guest, by guest path."""
     chosen = kernels.kernel(kernel)
     overlay: dict[str, Path | bytes] = {
         "lab/link.ko": link_module(chosen),
@@ -158,12 +158,12 @@ def _overlay(
 def run_fingerprint(scenario: Scenario, *, seed: int, kernel: str) -> str:
     """Return a hash of all that a run and its raw results depend on.
 
-    Of what the guest gets it covers the bytes themselves, so nothing that makes them can be forgotten:
-    kernel, userland, our programs and modules, the link's schedule, the daemon's configuration, and
-    Python with the package where the scenario needs them. And QEMU with its options.
+    It covers the bytes that the guest gets, so that nothing that makes them can be forgotten: kernel,
+    userland, our programs and modules, the link's schedule, and the daemon's configuration. If the scenario
+    needs Python, it covers Python and the package. It also covers QEMU with its options.
 
     Raises:
-        ConfigError: the scenario asks for what cannot be run.
+        ConfigError: the scenario cannot run.
         LabError: a part of the lab cannot be had.
         InvalidValueError: the lab has no such kernel.
     """
@@ -185,7 +185,7 @@ def run_fingerprint(scenario: Scenario, *, seed: int, kernel: str) -> str:
 
 
 def _memory_mb(scenario: Scenario) -> int:
-    """Return the guest's memory: room for what may be in flight twice over, and the system."""
+    """Return the guest's memory: room for the system, and for twice the data in flight."""
     rtt_s = max([s.rtt_ms for s in scenario.link.states()] + [f.rtt_ms or 0.0 for f in scenario.flows]) / 1e3
     rate_mbps = max((state.rate_mbps or 100.0) for state in scenario.link.states())
     queue_bytes = scenario.link.buffer_packets(rate_mbps) * PACKET_BYTES

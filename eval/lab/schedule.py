@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A scenario's link as the schedule that the link module takes, and what capacity it offers."""
+"""A scenario's link as the schedule that the link module takes, and its capacity over time."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def encode(scenario: Scenario, trace: TraceArray | None, seed: int) -> bytes:
 
 
 def capacity_mbps(scenario: Scenario, trace: TraceArray | None) -> NDArray[np.float64]:
-    """Return what the link offers in each bin of `BIN_S`: shape (bins,), Mbit/s."""
+    """Return the link's capacity in each bin of `BIN_S`: shape (bins,), Mbit/s."""
     bins = int(np.ceil(scenario.duration_s / BIN_S - 1e-9))
     edges_s = np.arange(bins + 1) * BIN_S
     if trace is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the guest runs for a scenario: modules, the daemon where the schemes need it, and the flows."""
+"""The guest's script for a scenario: modules, the daemon if a scheme needs it, and the flows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STATUS: Final = "/run/lab/status.json"
 """How the daemon stood at the end, where learned arms ran."""
 DAEMON_CONFIG: Final = "/lab/daemon.toml"
 PAYLOAD_BYTES: Final = 1448
-"""Of a packet of `PACKET_BYTES`: what TCP paces by."""
+"""Payload of a packet of `PACKET_BYTES`; TCP paces by it."""
 
 _START_AGENT: Final = f"""PYTHONHASHSEED=0 PYTHONDONTWRITEBYTECODE=1 \\
 	python3 -m ltp_switcher.api.network_agent.main --node lablink:/dev/lablink \\

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs come to: comparisons, tables, figures, claims."""
+"""Comparisons, tables, pictures and claims, made from runs."""

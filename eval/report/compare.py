@@ -33,8 +33,8 @@ class Spread:
 class Cell:
     """A scheme on a scenario, over its seeds.
 
-    All but the last four are of the first flow. Harm is what it does to the other flows, averaged
-    over them (§6.4); `None` where it is alone.
+    All but the last four describe the first flow. Harm is its effect on the other flows,
+    averaged over them (§6.4); `None` if it is alone.
     """
 
     scenario: str
@@ -87,7 +87,7 @@ def compare(
 
 
 def fold(summaries: Sequence[Summary], harms: Sequence[Harm | None] | None = None) -> list[Cell]:
-    """Group summaries by scenario, scheme and kernel, in order of first appearance; `harms` are of each."""
+    """Group summaries, each with its harm, by scenario, scheme and kernel, in order of first appearance."""
     groups: dict[tuple[str, str, str], list[tuple[Summary, Harm | None]]] = {}
     for summary, harm in zip(summaries, harms or [None] * len(summaries), strict=True):
         groups.setdefault((summary.scenario, summary.scheme, summary.kernel), []).append((summary, harm))
@@ -116,7 +116,7 @@ def _cell(key: tuple[str, str, str], runs: Sequence[Summary], harms: Sequence[Ha
 
 
 def harm(run: RunResult, solos: Sequence[RunResult]) -> Harm | None:
-    """What the first flow does to each other one while both are open; None where it meets none.
+    """The first flow's harm to each other flow while both are open; None if it meets none.
 
     Before it comes and after it has gone it harms nobody: over the others' whole lives, a flow that
     starves them for half of it would have half the harm.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `mutant` costs: guest instructions per acknowledged packet, beside the bare protocol's.
+"""The cost of `mutant`: guest instructions per acknowledged packet, with it and without it.
 
 In the lab virtual time is counted in instructions, so the counts are exact and repeat.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all pictures share: the style, the file, and names that stand on the lines."""
+"""Parts that all pictures share: the style, the file, and the names of lines."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def headline(figure: Figure, title: str, explanation: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class NamedLine:
-    """A line to name; `x` and `y` are of shape (points,) and in data units, `y` may hold NaN.
+    """A line to name; `x` and `y` have shape (points,) and data units; `y` may hold NaN.
 
     A line with an empty name gets none, but the other names keep off it.
     """

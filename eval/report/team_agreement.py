@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether team selection finds the same team again on the same path (Mutant §5.2), with pull on pull.
+"""Test whether team selection finds the same team again on the same path (Mutant §5.2).
 
-Two teams of k drawn at random from n arms share k²/n on average; the agreement is told beside that.
+Two teams of k drawn at random from n arms share k²/n on average; the table shows both numbers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PULL_ON_PULL: Final = (("mpts.share", 1.0),)
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Teams found on one path, one a seed, and how much they have in common."""
+    """Teams found on one path, one for each seed, and the number of arms they share."""
 
     scenario: str
     arms: int
@@ -51,7 +51,7 @@ class Agreement:
 
     @property
     def chance(self) -> float:
-        """What `shared` would be of teams drawn at random."""
+        """The value of `shared` for teams drawn at random."""
         return self.k**2 / self.arms
 
     def to_dict(self) -> dict[str, object]:
@@ -95,7 +95,7 @@ def measure_agreement(
 
 
 def agreement_table(found: Agreement) -> Table:
-    """The teams, one a row, with what they share on average."""
+    """The teams, and the number of arms that two of them share on average."""
     table = Table(
         caption=f"{escape(found.scenario)}: two teams share {found.shared:.2f} of {found.k} arms on average; "
         f"by chance {found.chance:.2f}"

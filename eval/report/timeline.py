@@ -38,10 +38,10 @@ def draw_timeline(
 
     Args:
         path: the PNG to write.
-        scenario: what ran.
+        scenario: the scenario of the runs.
         flows: of one run, or the first flows of several runs on the same link.
-        title: what the picture shows, in one line.
-        explanation: what the reader has to know, in one or two lines.
+        title: the picture's message, in one line.
+        explanation: one or two lines below the title.
         scores: mean rewards by scheme, to draw beside the lines as bars.
     """
     first = flows[0]
@@ -66,7 +66,7 @@ def draw_timeline(
         for axes in (rate, rtt):
             axes.tick_params(labelbottom=False)
         _write_events(rate, scenario)
-        _explain(rate, 0.02, "grey: what the link can carry")
+        _explain(rate, 0.02, "grey: capacity of the link")
         _explain(rtt, 0.02, "grey line: RTT without a queue")
         if scores:
             _draw_scores(figure.add_subplot(grid[0, 1]), scores)
@@ -162,7 +162,7 @@ def _explain(axes: Axes, y: float, text: str) -> None:
 
 
 def _write_events(axes: Axes, scenario: Scenario) -> None:
-    """Write over the panel how the link begins, and in words what happens to it."""
+    """Write the events over the panel."""
     for state, text in zip(scenario.link.states(), event_texts(scenario.link), strict=True):
         axes.annotate(
             text, (state.at_s, 0.99), xycoords=("data", "axes fraction"), xytext=(5, 0),
@@ -171,7 +171,7 @@ def _write_events(axes: Axes, scenario: Scenario) -> None:
 
 
 def event_texts(link: Link) -> list[str]:
-    """Say how the link begins, and what each step changes."""
+    """Describe the link at its start, and the change of each step."""
     states = list(link.states())
     return [_beginning(states[0])] + [_change(*pair) for pair in itertools.pairwise(states)]
 
@@ -184,7 +184,7 @@ def _beginning(state: LinkState) -> str:
 
 
 def _change(before: LinkState, after: LinkState) -> str:
-    """What changes from one state to the next, a line each."""
+    """The changes from one state to the next, two lines each."""
     parts = []
     if before.rate_mbps != after.rate_mbps:
         parts.append(_moves("rate", before.rate_mbps or 0.0, after.rate_mbps or 0.0, "Mbit/s"))

@@ -16,7 +16,7 @@ from ltp_switcher.eval.run.results import Job, RunResult, run_job
 
 
 def default_parallel() -> int:
-    """Return how many labs to run side by side: one a CPU that this process may use."""
+    """Return the number of labs to run side by side: one for each CPU that this process may use."""
     return max(1, len(os.sched_getaffinity(0)))
 
 
@@ -30,7 +30,7 @@ def run_batch(
 ) -> list[RunResult]:
     """Make the runs, `parallel` at a time, with progress on `console`; outcomes in order of `jobs`.
 
-    The first error, or an interrupt, stops what is under way; finished runs stay in the cache.
+    The first error, or an interrupt, stops all runs; finished runs stay in the cache.
 
     Raises:
         LabError, ConfigError, ArtifactError: as `run_job`.

@@ -13,7 +13,7 @@ SCENARIOS: Final = Path(__file__).resolve().parents[1] / "scenarios"
 
 
 def bundled_scenarios() -> dict[str, Scenario]:
-    """Load the bundled scenarios, by name; those of the claims are not among them."""
+    """Load the bundled scenarios, by name, without the claims' scenarios."""
     return {path.stem: load_scenario(path) for path in sorted(SCENARIOS.glob("*.toml"))}
 
 

@@ -3,7 +3,7 @@
 
 Every path is one run of a single flow whose arm is drawn anew every 20 to 160 steps (policy
 "dwell-random"), recorded by the daemon itself. A path's pool is bbr, vegas and three
-others: with all 11 arms in turn the queue would stand full on every path, and the data would lack the
+others. With all 11 arms in turn the queue would be full on every path, and the data would lack the
 states in which careful arms live. Paths are drawn from the paper's ranges (Mutant §6.1:
 12-96 Mbit/s, 10-120 ms, 1-20 BDP); a third lose packets at random, half change under the flow. A
 collection that was cut off goes on where it stopped.

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The daemon's settings in a scenario: those of its configuration file that are not the defaults.
+"""The daemon's settings in a scenario: sections and keys of its configuration file.
 
-The scheme says which policy the daemon runs, and the run's seed is the daemon's, so these two are no
-settings of a scenario.
+The policy and the seed are no settings of a scenario: the scheme and the run have them.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ def parse_table(document: Mapping[str, object]) -> Settings:
     """Settings from tables as the daemon's configuration file has them.
 
     Raises:
-        ConfigError: naming the key, its value and what is allowed.
+        ConfigError: it names the key, its value and the allowed values.
     """
     return _checked(flatten(document))
 
@@ -44,7 +43,7 @@ def parse_assignments(texts: Sequence[str]) -> Settings:
 
 
 def merged(settings: Settings, over: Settings) -> Settings:
-    """`settings` with those of `over` in place of theirs."""
+    """`settings`, overridden by `over`."""
     return tuple(sorted({**dict(settings), **dict(over)}.items()))
 
 

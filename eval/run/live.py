@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a person sees while labs run: a live table on a terminal, plain lines elsewhere."""
+"""Progress of labs: a live table on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ class _Run:
 class Board:
     """Progress of several runs, kept by their index; safe to update from several threads.
 
-    Use it as a context manager. On a terminal it redraws a table a few times a second; elsewhere it
-    writes a line when a run starts and ends, and, unless there are many, at every eighth of it.
+    Use it as a context manager. On a terminal it redraws a table a few times a second. Elsewhere it
+    writes a line when a run starts and ends. With few runs it also writes one at every eighth of a run.
     """
 
     def __init__(self, console: Console, runs: Sequence[tuple[str, float]]) -> None:

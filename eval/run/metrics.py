@@ -36,12 +36,12 @@ def reward(
     """Eq. 1 of the Mutant paper, not normalised: ((thr - zeta * loss * thr)_+)^kappa / d.
 
     Loss enters as a share of the throughput, so that its weight does not depend on the link's
-    rate, and a difference below zero counts as zero: squaring it would reward heavy loss.
+    rate. A difference below zero counts as zero: squaring it would reward heavy loss.
 
     Args:
         throughput_mbps: goodput per bin in Mbit/s, any shape.
         rtt_ms: mean RTT per bin in ms, of the same shape. A bin without an RTT sample (NaN) takes
-            that of the last bin before it that has one; before the first sample the reward is 0.
+            the last sample before it; before the first sample the reward is 0.
         loss: loss rate per bin, 0..1.
         zeta: weight of loss.
         kappa: weight of throughput against delay.
@@ -64,8 +64,8 @@ def _fill_forward(values: FloatArray) -> FloatArray:
 def utilisation(goodput_mbps: ArrayLike, capacity_mbps: ArrayLike) -> float:
     """Share of the link's capacity that came out as goodput, over bins of equal length.
 
-    Both arguments are of shape (bins,): the goodput summed over the flows, and what the link could
-    have carried then. Headers are capacity too: full-sized segments can reach about 0.96.
+    Both arguments have shape (bins,): the goodput summed over the flows, and the link's capacity.
+    Headers use capacity too, so full-sized segments reach about 0.96 at most.
     """
     capacity = float(np.sum(np.asarray(capacity_mbps, np.float64)))
     return float(np.sum(np.asarray(goodput_mbps, np.float64))) / capacity if capacity > 0 else 0.0

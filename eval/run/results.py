@@ -31,7 +31,7 @@ RAW_FILES: Final = ("timeseries.csv", "flows.json", "guest.json")
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One run to make: the schemes are those of `scenario`."""
+    """One run to make; `scenario` has the schemes."""
 
     scenario: Scenario
     seed: int = 1
@@ -80,7 +80,7 @@ class RunResult:
         return read_totals((self.folder / "flows.json").read_text())
 
     def export(self, out: Path) -> None:
-        """Write `summary.json` and the raw files into the folder `out`, made if need be."""
+        """Write `summary.json` and the raw files into the folder `out`; make it if it is missing."""
         out.mkdir(parents=True, exist_ok=True)
         (out / "summary.json").write_text(self.summary.to_json())
         for name in RAW_FILES:
@@ -88,10 +88,10 @@ class RunResult:
 
 
 def run_job(job: Job, *, use_cache: bool, on_sample: Callable[[Sample], None] | None = None) -> RunResult:
-    """Make a run, or take its results from the cache; what was made is kept there either way.
+    """Make a run, or take its results from the cache; a new result is always kept there.
 
     Raises:
-        ConfigError: the scenario asks for what is not there.
+        ConfigError: the scenario cannot run.
         LabError: the lab failed.
         ArtifactError: the lab's results cannot be read.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scenario: one link, what happens to it over time, and the flows that share it.
+"""The scenario: one link, its changes over time, and the flows that share it.
 
 A scenario file is TOML and the one input of every runner:
 
@@ -21,7 +21,7 @@ A scenario file is TOML and the one input of every runner:
     [settings.kernel]         # optional: sections and keys of the daemon's configuration file
     restore = "reinit"
 
-Rates are of the bottleneck's wire, in Mbit/s (10^6 bit/s); the RTT is the path's without queueing.
+Rates count IP packets at the bottleneck, in Mbit/s (10^6 bit/s). The RTT is the path's without queueing.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class Scenario:
     link: Link
     flows: tuple[Flow, ...]
     settings: Settings = ()
-    """Of the daemon, where the scheme needs one."""
+    """Settings of the daemon, if the scheme needs one."""
 
     def with_settings(self, settings: Settings) -> Scenario:
         """Return the scenario with these settings of the daemon over its own."""
@@ -154,7 +154,7 @@ class Scenario:
         return replace(self, flows=(*flows, *self.flows[changed:]))
 
     def alone(self, index: int) -> Scenario:
-        """Return the scenario with one of its flows alone on the link, for what others do to it."""
+        """Return the scenario with one of its flows alone on the link."""
         return replace(self, name=f"{self.name}/alone", flows=(self.flows[index],))
 
     def base_rtt_ms(self, flow: Flow) -> float:
@@ -170,7 +170,7 @@ class Scenario:
         return total / (flow.stop_s - flow.start_s)
 
     def canonical(self) -> str:
-        """Return a JSON text that is equal for equal scenarios, for hashing; a trace stands in it by name."""
+        """Return a JSON text for hashing: equal for equal scenarios, with a trace by its name."""
         return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
@@ -204,7 +204,7 @@ def parse_scenario(document: Mapping[str, object]) -> Scenario:
     """Check a parsed TOML document and build the scenario.
 
     Raises:
-        ConfigError: naming the field's path, its value and what is allowed.
+        ConfigError: it names the field's path, its value and the allowed values.
     """
     root = _Table("", document, ("name", "duration_s", "link", "flow", "settings"))
     duration_s = root.number("duration_s")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one run comes to: `summary.json`, computed from the lab's raw results.
+"""The summary of one run, `summary.json`, computed from the lab's raw results.
 
 Everything in it but `wall_s` is a pure function of (scenario, scheme, seed, kernel).
 """
@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,20 +76,6 @@ class Summary:
     def to_json(self) -> str:
         """Return the text of `summary.json`: fixed order of keys, 6 decimals, `null` for no value."""
         return json.dumps(rounded(asdict(self)), indent=2) + "\n"
-
-    @classmethod
-    def from_json(cls, text: str) -> Summary:
-        """Read back what `to_json` wrote.
-
-        Raises:
-            ArtifactError: the text is not a summary of this version.
-        """
-        try:
-            document = json.loads(text)
-            flows = tuple(FlowSummary(**_numbers(flow)) for flow in document.pop("flows"))
-            return cls(**_numbers(document), flows=flows)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise ArtifactError(f"summary.json is not one of this version: {error}") from error
 
 
 def read_totals(text: str) -> list[FlowTotals]:
@@ -209,8 +195,3 @@ def rounded(value: object) -> object:
     if isinstance(value, list | tuple):
         return [rounded(item) for item in value]
     return value
-
-
-def _numbers(fields: dict[str, Any]) -> dict[str, Any]:
-    """Undo `rounded`'s `null` for a missing number."""
-    return {key: math.nan if value is None else value for key, value in fields.items()}

@@ -71,10 +71,8 @@ def test_jain_without_a_common_time_is_over_the_lives() -> None:
     assert summary_of(apart).jain == pytest.approx(1.0)
 
 
-def test_equal_results_give_equal_bytes_and_survive_the_round_trip() -> None:
-    text = summary_of(bundled("multi-flow")).to_json()
-    assert summary_of(bundled("multi-flow")).to_json() == text
-    assert Summary.from_json(text).to_json() == text
+def test_equal_results_give_equal_bytes() -> None:
+    assert summary_of(bundled("multi-flow")).to_json() == summary_of(bundled("multi-flow")).to_json()
 
 
 def test_a_flow_that_never_got_a_packet_through() -> None:
@@ -92,16 +90,12 @@ def test_a_flow_that_never_got_a_packet_through() -> None:
     document = json.loads(summary.to_json())
     assert document["flows"][0]["rtt_mean_ms"] is None
     assert document["flows"][0]["reward"] == document["utilisation"] == 0.0
-    assert Summary.from_json(summary.to_json()).to_json() == summary.to_json()
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"flows": [{}]}', '{"flows": [], "scenario": "x"}'])
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"flows": [{}]}'])
 def test_foreign_files_are_refused(text: str) -> None:
     with pytest.raises(ArtifactError):
-        Summary.from_json(text)
-    if text != '{"flows": [], "scenario": "x"}':
-        with pytest.raises(ArtifactError):
-            read_totals(text)
+        read_totals(text)
 
 
 def test_foreign_time_series_are_refused(tmp_path: Path) -> None:

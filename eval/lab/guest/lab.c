@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The guest's end of the lab: runs the script and tells the host what happens.
+ * The guest's end of the lab: runs the script and reports to the host.
  *
  * Everything leaves through memory that guest and host share (QEMU's ivshmem device), so the guest
- * never waits for the host, and what was written before a crash is not lost. The memory holds a
+ * never waits for the host, and a crash loses nothing that was written before. The memory holds a
  * header and then records, appended; `tail` is moved only after a record is complete.
  */
 #define _GNU_SOURCE
@@ -165,7 +165,7 @@ static void put_file(const char *path)
 	if (!payload)
 		goto out;
 	memcpy(payload, path, name);
-	/* Files of /proc and /sys claim a size of their own; only what was read counts. */
+	/* Files of /proc and /sys claim a size of their own; only the bytes read count. */
 	while (done < (size_t)info.st_size) {
 		got = read(fd, payload + name + done, info.st_size - done);
 		if (got <= 0)
@@ -257,7 +257,7 @@ static int run_script(char *const argv[])
 	while (!ended) {
 		if (poll(events, 3, -1) < 0 && errno != EINTR)
 			die("poll");
-		/* Being process 1, we reap what the script left behind as well. */
+		/* As process 1 we also reap processes that the script left behind. */
 		while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
 			if (pid == child) {
 				ended = true;

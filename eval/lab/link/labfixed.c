@@ -2,8 +2,8 @@
 /*
  * The congestion control `fixed`: a constant rate, whatever comes back.
  *
- * The window never binds, so the kernel's pacing alone says when a packet leaves; what is sent
- * again takes its turn in the same rate. Flow i of a scenario (its addresses: lablink.h) sends
+ * The window never binds, so the kernel's pacing alone says when a packet leaves. Retransmissions
+ * take their turn in the same rate. Flow i of a scenario (its addresses: lablink.h) sends
  * rates[i] bytes of payload a second.
  */
 #include <linux/module.h>

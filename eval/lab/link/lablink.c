@@ -2,17 +2,17 @@
 /*
  * A network path of one bottleneck, as a pair of devices.
  *
- * What enters `lab-client` passes the bottleneck: a drop-tail queue in packets, served at a rate or
- * at a trace's delivery opportunities, and leaves at `lab-server`. What enters `lab-server` takes
- * the whole propagation delay and leaves at `lab-client`; the way back has no queue. A round trip
- * is the same as if both ways had half of the delay.
+ * A packet that enters `lab-client` passes the bottleneck and leaves at `lab-server`. The bottleneck
+ * is a drop-tail queue in packets, served at a rate or at a trace's delivery opportunities. A packet
+ * that enters `lab-server` takes the whole propagation delay and leaves at `lab-client`; the way back
+ * has no queue. A round trip is the same as if both ways had half of the delay.
  *
- * The schedule of the link is known from the start, so the moment a packet leaves the bottleneck is
- * computed when it enters, to the nanosecond, and each packet costs one timer a direction. A packet
- * that changes of the rate catch in service is served at each rate for its part.
+ * The schedule of the link is known from the start. So the moment at which a packet leaves the
+ * bottleneck is computed when it enters, to the nanosecond, and each packet costs one timer per
+ * direction. If the rate changes while a packet is in service, each rate serves its part.
  *
- * Opportunities follow mahimahi's mm-link: small packets share one, a large packet takes several,
- * what finds no packet waiting is wasted, and the trace repeats after its last timestamp.
+ * Opportunities follow mahimahi's mm-link: small packets share one, a large packet takes several, an
+ * opportunity without a packet is wasted, and the trace repeats after its last timestamp.
  *
  * A device's sender is told at once that its packet is gone (skb_orphan), as by a network card of
  * unlimited speed before the bottleneck.
@@ -53,7 +53,7 @@ static struct {
 	struct net_device *client;
 	struct net_device *server;
 	struct schedule schedule;
-	void *blob; /* what the schedule points into; NULL: none yet, and nothing is delayed */
+	void *blob; /* the schedule's memory; NULL: no schedule yet, and no delay */
 	struct rnd_state random;
 	struct line forward;
 	struct line backward[LABLINK_FLOWS];
@@ -198,7 +198,7 @@ static bool lines_idle(void)
 	return skb_queue_empty(&link_state.forward.queue);
 }
 
-/* The clock starts anew, so the lines must be empty, and what they remember of time is void. */
+/* The clock starts anew, so the lines must be empty, and their times are void. */
 static void lines_rewind(void)
 {
 	int i;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note */
 /*
- * What passes through /dev/lablink, in the byte order of the machine.
+ * The data of /dev/lablink, in the byte order of the machine.
  *
  * Writing one schedule, whole, starts the link's clock at zero. Reading gives the clock's zero and
  * the counters as they stand.
@@ -33,7 +33,7 @@ struct lablink_step {
 	__u64 loss; /* probability of losing a data packet, times 2^32 */
 };
 
-/* Flow i is that of the addresses 10.1.0.0 + i and 10.2.0.0 + i; a delay of 0 means the link's. */
+/* Flow i has the addresses 10.1.0.0 + i and 10.2.0.0 + i; a delay of 0 means the link's. */
 struct lablink_delay {
 	__u64 delay_ns;
 };

@@ -30,12 +30,12 @@ struct schedule {
 	const struct lablink_delay *delays;
 	const struct lablink_opportunity *opportunities;
 	u64 start_ns;
-	u32 forward_step; /* that of the packet served last */
+	u32 forward_step; /* step of the packet served last */
 	u32 now_step;
 	u32 next_opportunity;
 	u64 cycle_ns; /* start of the running repetition of the trace */
 	u64 credit_ns; /* time of the opportunity used last */
-	u32 credit_bytes; /* what is left of it */
+	u32 credit_bytes; /* bytes left of that opportunity */
 };
 
 static inline void advance_step(const struct schedule *s, u32 *step, u64 t_ns)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the papers of the learned arms claim, as runs in the lab and the figures that these must reach."""
+"""The claims of the learned arms' papers: runs in the lab, and the figures that they must reach."""

@@ -36,7 +36,7 @@ CLAIMS: Final[tuple[Claim, ...]] = tuple(
 
 
 def find_claims(names: Sequence[str], schemes: Sequence[str] = ()) -> list[Claim]:
-    """Return the claims of these names, or all; with `schemes`, only what is claimed of these.
+    """Return the claims of these names, or all; with `schemes`, only the claims about these.
 
     Raises:
         ConfigError: no claim has such a name, or none of the claims judges such a scheme.

@@ -17,13 +17,13 @@ BASELINES: Final = ("cubic", "bbr", "vegas")
 SEEDS: Final = (1, 2, 3)
 
 Paths = Mapping[str, Scenario]
-"""Scenarios by a label that says what is particular about each. The scheme replaces the flows' own."""
+"""Scenarios by a label that tells them apart. The scheme replaces the flows' own."""
 Measure = Callable[[RunResult], float]
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a figure must reach: a range that includes its ends, or any value less than `below`."""
+    """The range that a figure must reach: its ends included, or any value less than `below`."""
 
     low: float = -math.inf
     high: float = math.inf
@@ -57,7 +57,7 @@ class Figure:
 
     @property
     def quantity(self) -> str:
-        """What is compared. Of a worst case that is the value, not the place where each scheme has it."""
+        """The quantity to compare. A worst case has it without the place where a scheme is worst."""
         return self.what.partition(" (")[0] if self.what.startswith("least") else self.what
 
     def to_dict(self) -> dict[str, object]:
@@ -94,11 +94,11 @@ class Results:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a paper claims, and how to test it.
+    """A paper's claim, and the way to test it.
 
     Attributes:
         name: the name on the command line.
-        text: what is claimed.
+        text: the claim in words.
         schemes: the schemes that are judged.
         paths: makes the paths; its argument asks for few and short ones.
         judge: makes the figures from the results, for the judged schemes and the others. `Results.schemes`
@@ -107,9 +107,9 @@ class Claim:
         seeds: one run of each path and scheme for each seed.
         baselines: schemes that run too, unless they are turned off.
         against: the baselines that figures are relative to; they always run.
-        quick: what is shorter in a quick run.
-        sweep: what to draw over the paths, whose labels are "factor value": a caption and its measure.
-        spread: what to draw of how the paths differ: measures by their captions.
+        quick: the part that is shorter in a quick run.
+        sweep: a caption and a measure to draw over the paths, whose labels are "factor value".
+        spread: measures by their captions, to draw how the paths differ.
     """
 
     name: str

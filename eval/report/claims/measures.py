@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The measures that claims are judged by, each of one run. Measures of a flow are of the first one."""
+"""The measures that claims are judged by, each of one run. A measure of one flow takes the first one."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def power(outcome: RunResult) -> float:
 
 
 def jain(outcome: RunResult) -> float:
-    """Jain's index of what the flows got in all while all of them are open; NaN if nothing."""
+    """Jain's index of the flows' goodput while all of them are open; NaN if there is none."""
     stalled = all(flow.throughput_mbps == 0.0 for flow in outcome.summary.flows)
     return math.nan if stalled else outcome.summary.jain
 
@@ -94,7 +94,7 @@ def instructions_per_s(outcome: RunResult) -> float:
 
 
 def sending_mbps(outcome: RunResult) -> list[float]:
-    """What each flow put into the link, lost packets included, in Mbit/s of IP packets."""
+    """The rate of each flow into the link, lost packets included, in Mbit/s of IP packets."""
     return [
         (total.delivered_pkts + total.lost_pkts) * PACKET_BYTES * _BITS * 1e-6 / (flow.stop_s - flow.start_s)
         for total, flow in zip(outcome.totals(), outcome.job.scenario.flows, strict=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of claims: a measure over what is varied, or how measures differ between the links."""
+"""Pictures of claims: a measure over a property of the link, or its spread over many links."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _draw_spread(figure: Figure, reached: Reached, measures: Mapping[str, Measur
 
 
 def _panels(figure: Figure, captions: Iterable[str]) -> list[Axes]:
-    """Panels side by side; each caption says what the abscissa shows."""
+    """Panels side by side; the captions name the abscissas."""
     captions = list(captions)
     panels = list(figure.subplots(1, len(captions), sharey=True, squeeze=False)[0])
     for panel, caption in zip(panels, captions, strict=True):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/claims.json: what each claim's paper measured, what is measured here, and the figures.
+"""docs/claims.json: each claim's experiment in the paper and here, their difference, and the figures.
 
 People write the texts. `ltp-eval claims --update` replaces the figures of the claims that it ran.
 A value that nobody wrote down is null.
@@ -39,7 +39,7 @@ class Terms(StrEnum):
 
 
 class Verdict(StrEnum):
-    """What a figure says about the claim."""
+    """The meaning of a figure for the claim."""
 
     MET = "met"
     NARROWER = "reached, narrower"
@@ -80,7 +80,7 @@ class Measured(_Part):
         spread: the least and the largest value that single seeds reached.
         ran_on: the kernel of the lab, or "simulator".
         revision: the full hash of the commit that ran.
-        shortened: what was shorter than in a full run; None after a full run.
+        shortened: the part that was shorter than in a full run; None after a full run.
     """
 
     scheme: str
@@ -94,7 +94,7 @@ class Measured(_Part):
 
     @property
     def key(self) -> tuple[str, str]:
-        """What tells the figures of a claim apart."""
+        """The key that tells the figures of a claim apart."""
         return self.scheme, Figure(self.scheme, self.figure, math.nan).quantity
 
 
@@ -107,7 +107,7 @@ class Judged(Measured):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def verdict(self) -> Verdict:
-        """What the figure says about the claim."""
+        """The meaning of the figure for the claim."""
         if self.value is None:
             return Verdict.UNKNOWN
         return _REACHED[self.terms] if self.target.met(self.value) else Verdict.MISSED
@@ -130,7 +130,7 @@ class Row(_Part):
 
 
 class Baselines(_Part):
-    """What the kernel's own protocols reach on the paths of a claim."""
+    """Figures of the kernel's own protocols on the paths of a claim."""
 
     claim: str
     text: str
@@ -154,10 +154,10 @@ class Record(_Part):
     baselines: tuple[Baselines, ...]
 
     def updated(self, reached: Iterable[Reached], kernel: str, revision: str) -> Record:
-        """Return the record with the figures of these claims replaced by what they reached.
+        """Return the record with new figures for these claims.
 
         Raises:
-            ArtifactError: a judged figure has no row, so nobody wrote what its paper measured.
+            ArtifactError: a judged figure has no row, so its paper's experiment is not described.
         """
         rows, baselines = self.rows, self.baselines
         for one in reached:
@@ -167,7 +167,7 @@ class Record(_Part):
                 if figure.target is not None and (figure.scheme, figure.quantity) not in known:
                     raise ArtifactError(
                         f"{RECORD.name} has no row for {figure.what!r} of {figure.scheme} ({name}). "
-                        "Add a row that says what the paper measured."
+                        "Add a row that describes the paper's experiment."
                     )
             new = {
                 (figure.scheme, figure.quantity): _values(one, figure, kernel, revision)

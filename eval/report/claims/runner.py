@@ -28,7 +28,7 @@ class Reached:
 
     @property
     def text(self) -> str:
-        """What is claimed, and what a quick run leaves out of it."""
+        """The claim in words, and the part that a quick run shortens."""
         return f"{self.claim.text} (quick: {self.claim.quick})" if self.quick else self.claim.text
 
     def to_dict(self) -> dict[str, object]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paths of the claims: the bundled ones, and what is varied of them."""
+"""Paths of the claims: the bundled ones, and their variations."""
 
 from __future__ import annotations
 

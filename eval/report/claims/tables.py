@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Claims and what they reached, as a table."""
+"""Claims and their figures, as a table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ltp_switcher.eval.report.claims.runner import Reached
 
 
 def claims_table(reached: Sequence[Reached]) -> Table:
-    """A row for each figure that has a target; those of the others stand behind it."""
+    """A row for each figure with a target; the other schemes' figures follow in its last cell."""
     table = Table(box=None, pad_edge=False)
     for name in ("claim", "scheme", "figure"):
         table.add_column(name)
@@ -30,9 +30,9 @@ def claims_table(reached: Sequence[Reached]) -> Table:
 
 
 def claims_page(reached: Sequence[Reached], how: str) -> str:
-    """The same as a page of Markdown; `how` says what was run."""
+    """The same as a page of Markdown; `how` names the command and its revision."""
     lines = [
-        "# What the learned arms' papers claim, beside what is reached",
+        "# Claims of the learned arms' papers, and the figures reached",
         "",
         how,
         "",

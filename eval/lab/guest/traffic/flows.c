@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Source and sink of a scenario's flows in one process, and what is measured of them.
+ * Source and sink of a scenario's flows in one process, with their measurements.
  *
  *   traffic SCHEDULE FLOWS END_MS OUT [PID]
  *
- * SCHEDULE is what /dev/lablink takes; writing it is time 0. FLOWS has one line a flow:
+ * SCHEDULE is the input of /dev/lablink; writing it is time 0. FLOWS has one line a flow:
  * "congestion-control default-arm start-us stop-us", default-arm "-" where it does not matter. The
  * samples, one line a flow and 100 ms, go to OUT.csv, the totals to OUT.json, and a line of JSON each
  * 500 ms to the live channel. PID is a process whose processor time is reported.
  *
- * It spends little of the guest's time: the sink discards in the kernel (MSG_TRUNC) once in 10 ms,
- * and is never woken by a packet (SO_RCVLOWAT; it also makes the receiver acknowledge as one that
- * reads at once), and the source is woken once in half of TCP_NOTSENT_LOWAT.
+ * It spends little of the guest's time. The sink discards in the kernel (MSG_TRUNC) once in 10 ms,
+ * and no packet wakes it (SO_RCVLOWAT, which also makes the receiver acknowledge as one that reads
+ * at once). The source wakes once in half of TCP_NOTSENT_LOWAT.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -313,7 +313,7 @@ static void run(int samples)
 	close(clock);
 }
 
-/* After the end, what is on its way arrives, so that sent and received can be compared. */
+/* After the end, data in flight arrives, so that sent and received bytes can be compared. */
 static void settle(void)
 {
 	struct timespec pause = { .tv_nsec = SAMPLE_MS * 1000000L };

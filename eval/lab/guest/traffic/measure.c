@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What one sample of a flow tells, and what processor time was spent. */
+/* One sample of a flow, and the processor time spent. */
 #define _GNU_SOURCE
 #include <linux/tcp.h>
 #include <netinet/in.h>
@@ -78,7 +78,7 @@ static void note_acked(struct flow *flow, const struct tcp_info *info)
 	flow->acked_bytes = info->tcpi_bytes_acked ? info->tcpi_bytes_acked - 1 : 0; /* without the SYN */
 }
 
-/* Of a flow that has stopped, only counts what was under way: it is to arrive. */
+/* A flow has stopped: only count the data that is still in flight. */
 void drain(struct flow *flow)
 {
 	struct tcp_info info = {};

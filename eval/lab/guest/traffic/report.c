@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What goes out: live lines on the way, bins and totals at the end. */
+/* Output: live lines on the way, bins and totals at the end. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

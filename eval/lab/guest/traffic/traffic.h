@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of `traffic` share: the flows and what was measured of them. */
+/* Shared by the parts of `traffic`: the flows and their measurements. */
 #ifndef TRAFFIC_H
 #define TRAFFIC_H
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a learned arm costs (LTP §7.4, Spine §7.1): guest instructions, which the lab counts exactly."""
+"""The cost of a learned arm (LTP §7.4, Spine §7.1): guest instructions, which the lab counts exactly."""
 
 from __future__ import annotations
 

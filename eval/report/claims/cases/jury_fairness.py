@@ -20,7 +20,7 @@ RATE_MBPS: Final = (20.0, 100.0)
 ONE_WAY_MS: Final = (10.0, 75.0)
 LOSS: Final = (0.0, 0.003)
 _SEED: Final = 60
-# The paper does not say over what its index is taken; 1 is "equal bandwidth immediately".
+# The paper does not define the period of its index; 1 is "equal bandwidth immediately".
 _MEASURES: Final = {"while all are open": jain, "by second": jain_by_second}
 
 

@@ -10,7 +10,7 @@ from ltp_switcher.eval.report.claims.claim import Claim, Figure, Results, Target
 from ltp_switcher.eval.report.claims.measures import jain, jain_by_second
 from ltp_switcher.eval.report.claims.scenarios import bundled
 
-# The paper does not say over what its index is taken; 1 is "equal bandwidth immediately".
+# The paper does not define the period of its index; 1 is "equal bandwidth immediately".
 _MEASURES: Final = {"Jain while all are open": jain, "Jain by second": jain_by_second}
 _LEAST: Final = Target(low=0.93)
 

@@ -30,13 +30,13 @@ ESTIMATORS: Final[Mapping[str, Callable[[], Estimator]]] = {
     "": lambda: BalanceFilter(BIN_S, seed=1),
     " by the paper's filter": lambda: ParticleFilter(BIN_S, seed=1),
 }
-"""What is judged, by the ending of its figures' names."""
+"""The estimators to judge, by the ending of their figures' names."""
 KNOWN_OVER_S: Final = (1.0, 3.0)
 """Times over which an imagined estimator is told a rate's mean; the width left to it is the rate's swings."""
 
 
 def trace(outcome: RunResult) -> Trace:
-    """What a run's bottleneck and senders counted, in the lab's bins of 0.1 s, the paper's interval."""
+    """The counters of a run's bottleneck and senders, in the lab's bins of 0.1 s, the paper's interval."""
     series = outcome.series()
     bins = max(len(flow.t_s) for flow in series)
 

@@ -23,7 +23,7 @@ def _paths(quick: bool) -> Paths:
 
 
 def _over_theory(outcome: RunResult, pick: Callable[[list[float]], float]) -> float:
-    """The rate of one sender, which `pick` takes out of all, over that of Eq. 9."""
+    """The rate of the sender that `pick` takes, over the rate of Eq. 9."""
     rates_mbps = sending_mbps(outcome)
     deltas = [OWL_LOSS.delta] * len(rates_mbps)
     return pick(rates_mbps) / float(equilibrium(outcome.job.scenario.link.rate_mbps or 0.0, deltas)[0])

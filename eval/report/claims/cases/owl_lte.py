@@ -22,7 +22,7 @@ def _paths(quick: bool) -> Paths:
 
 
 def _trace(path: str) -> str:
-    """The trace of a path, in whose place the LTE-like model may stand where there are no traces."""
+    """The trace of a path. Without recorded traces the LTE-like model replaces it."""
     return bundled(path).link.trace or MODEL_TRACE
 
 
