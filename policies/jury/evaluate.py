@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Judge Jury in the simulator: python -m ltp_switcher.policies.jury.evaluate [--json].
 
-Runs are shorter than the paper's where nothing depends on it: three flows start 30 s apart instead of 60,
-five flows likewise, and what is measured is the time in which all of them send. Jain's index is of the
-flows' throughputs over that time, as `ltp-eval` has it, and, stricter, the mean of the index of each second.
+Flows start 30 s apart; the paper has 60 s. The figures cover the time in which all flows send. Jain's index
+is taken twice: over the throughputs of that time, and as the mean of the index of each second. The second
+is stricter.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules that Jury follows beyond the paper, and that its network is trained without.
+"""Two rules that Jury follows beyond the paper. Its network is trained without them.
 
-Before a queue that stands it goes by losses, or yields to it (`standing`). And where a flow's start has
-filled the link, its window becomes what that holds, and waits for the echo: it grows 1.9 times in a
-satellite's RTT before the queue that it makes is heard of, and would shrink as much before that is heard of
-in turn.
+Before a standing queue it goes by losses, or yields to the queue (`standing`). When a flow's start has filled
+the link, its window becomes the amount that the link holds, and waits for the echo. Otherwise the window of a
+satellite's flow grows 1.9 times before the flow hears of its queue, and then shrinks as much.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much of the bottleneck's bandwidth a flow holds, told from what its own probing does (Jury Eq. 5).
+"""A flow's share of the bottleneck's bandwidth, estimated from its own probing (Jury Eq. 5).
 
-A flow that moves its rate by a factor a and sees its throughput move by T holds the share
-(a - T) / (T (a - 1)): all of the link where T stays 1, nearly nothing where T follows a. One sample drowns
-in noise, as a - 1 is 2.5 % at most. So the numerators and the denominators are averaged apart, each times
-the direction in which the flow was pushed by chance (`probe`, which no other flow knows of): what all flows
-do together, and what the path does by itself, then averages out, where a mean of ratios would explode.
+A flow moves its rate by a factor a and sees its throughput move by T. Then it holds the share (a - T) / (T (a
+- 1)): all of the link if T stays 1, nearly nothing if T follows a. One sample drowns in noise, because a - 1
+is 2.5 % at most. So numerators and denominators are averaged apart, since a mean of ratios would explode.
+Each is multiplied by the random direction of the flow's exploration (`probe`), which no other flow knows. So
+common moves of all flows, and changes of the path, average out.
 """
 
 from __future__ import annotations

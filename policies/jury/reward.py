@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jury's reward, Eq. 9, with the sign that the text asks for.
 
-Eq. 9 prints r^ζ - r (β1 (RTT - RTT_min) - β2 (1 - L) / (1 - L_min)): more survival is rewarded, as it should
-be, but as a bonus of up to β2 r = 5 r beside which r^ζ hardly counts, and no "penalty term" that smaller
-flows "incur less" of (§3.3). Here the loss term is the penalty β2 (1 - (1 - L) / (1 - L_min)): the same
-slope in L, and 0 where nothing is lost beyond the path's own loss.
+Eq. 9 prints r^ζ - r (β1 (RTT - RTT_min) - β2 (1 - L) / (1 - L_min)). That rewards survival, but as a bonus of
+up to β2 r = 5 r, beside which r^ζ hardly counts. It is no "penalty term" of which smaller flows "incur less"
+(§3.3). Here the loss term is the penalty β2 (1 - (1 - L) / (1 - L_min)). It has the same slope in L, and is 0
+where nothing is lost beyond the path's own loss.
 """
 
 from __future__ import annotations

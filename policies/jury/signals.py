@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Jury sees, and what its (μ, δ) does to the window (Jury §3.1, 3.2 and 3.4).
+"""Jury's observations, and the effect of its (μ, δ) on the window (Jury §3.1, 3.2 and 3.4).
 
-The network sees nothing that tells how much bandwidth the flow has: only by how much RTT and survival of
-packets changed from one sending interval to the next, which is the same for all flows of a bottleneck. So
-these agree on (μ, δ), and Eq. 6 alone, by the flow's occupancy, tells a large flow from a small one.
+The network sees nothing that tells a flow's bandwidth. It sees changes of RTT and of survival from one
+sending interval to the next, which are the same for all flows of a bottleneck. So these agree on (μ, δ). Only
+Eq. 6, by the flow's occupancy, tells a large flow from a small one.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queues that stand whatever the flow does, as Cubic's do (beyond the paper, which leaves Cubic its share).
+"""Queues that stand regardless of the flow, as Cubic's do. The paper has no rule for them.
 
-Jury's own flows keep a queue near empty. One that has stood for long is another protocol's, and to answer its
-growth only leaves the link to that protocol: as long as it stands, ΔRTT counts as 0, and the policy goes by
-losses. But Jury's flows may hold such a queue themselves, after a competitor has left or where many came at
-once, and then none of them would ever see it empty. Cubic's falls at every loss and takes seconds to fill
-again; theirs loses and stays full. So where a queue does, a flow yields more than half of its window and
-goes by ΔRTT again, for as long as it takes to drain. All flows before the queue see it full, and yield
-together.
+Jury's own flows keep a queue near empty. A queue that has stood for long belongs to another protocol, and an
+answer to its growth only leaves the link to that protocol. As long as it stands, ΔRTT counts as 0, and the
+policy goes by losses.
+
+But Jury's flows may hold such a queue themselves, after a competitor has left or where many came at once.
+Then none of them would ever see it empty. Cubic's queue falls at every loss and takes seconds to fill again;
+theirs loses and stays full. In that case a flow yields more than half of its window and goes by ΔRTT again,
+until the queue has drained. All flows before the queue see it full, so they yield together.
 """
 
 from __future__ import annotations

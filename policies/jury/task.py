@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jury as a learning problem in the simulator: Eq. 9, summed over a link's agents, and critics that see more.
 
-The paper trains each flow on its own reward. By that a flow gains by pushing: what it wins is its own, while
-delay and loss are everyone's, and the larger the number of flows the longer the queue on which none of them
-wants to give way any more. The sum over the agents of a link leaves nothing to win from one another.
-Cubic's flows are left out of it: with them in, the policy learned to leave the link to Cubic.
+The paper trains each flow on its own reward. Then a flow gains by pushing: its gain is its own, while delay
+and loss are everyone's. The more flows there are, the longer the queue on which none wants to give way. The
+sum over the agents of a link leaves nothing to win from one another. Cubic's flows do not count: with them
+the policy learned to leave the link to Cubic.
 
-The actor sees changes only, from which no critic can tell what the reward will be: it depends on the queue
-and on the flow's share, and what an action does hangs on the estimate of that share. The critics, which
-only training needs, are told these.
+The actor sees changes only, and no critic can predict the reward from these. The reward depends on the queue
+and on the flow's share, and an action's effect depends on the estimate of that share. So the critics see them
+too; only training needs critics.
 """
 
 from __future__ import annotations

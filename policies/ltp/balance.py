@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LTP's estimator as it knows the network best: a particle filter that uses each signal once, beyond §4.
+"""LTP's more accurate estimator: a particle filter that uses each signal once, beyond §4.
 
-The states and the four steps are those of `particles`, which is as the text has it, and trains the policy. It
-is wide where it knows little, and wrong where it believes that the others' rate goes on as it was (O_j): ACK
-clocks make that rate mirror the own, so those particles survive whose capacity is too small or too large.
-Here that is a belief for an empty queue only:
+States and steps are the ones of `particles`, which follows the text and trains the policy. That filter is
+wide where it knows little. It is wrong where it believes that the others' rate stays the same (O_j). ACK
+clocks make that rate mirror the own rate, so particles with a wrong capacity survive. Here that belief holds
+for an empty queue only. Each signal has one use:
 
-- ΔRTT tells the load of a queue that stands (§4: Δt (x + x_o - c) / c), so the others' rate follows from it
-  and the own rate; of a full queue, the loss does (Eq. 3).
-- The largest throughput is no more than the capacity (Eq. 4).
-- Δthr tells a flow alone: behind a queue of its own it is served at the same rate, to the packet, whatever it
-  sends.
-- The RTT above the smallest is queuing delay, all of it; of a queue that never drained since the flow began,
-  as much is unseen as is seen, at most.
+- ΔRTT tells the load of a standing queue (§4: Δt (x + x_o - c) / c). The others' rate follows from it and the
+  own rate. Of a full queue, the loss tells the same (Eq. 3).
+- The largest throughput is at most the capacity (Eq. 4).
+- Δthr tells a flow that is alone: behind its own queue it is served at the same rate, to the packet, for
+  every sending rate.
+- The RTT above the smallest is queuing delay. If the queue never drained since the flow began, at most as
+  much is unseen as is seen.
 
-What this comes to beside `particles` and CCmatic is in the README.
+docs/lab-notes/ltp.md compares it with `particles` and CCmatic.
 """
 
 from __future__ import annotations

@@ -2,17 +2,17 @@
 """The baseline estimator: CCmatic's belief set (Agarwal et al., NSDI 2024), which LTP §7.1 compares with.
 
 CCmatic reasons over the CCAC model of a path: a link of capacity C behind which delays jitter by up to D
-(Arun et al., SIGCOMM 2021), used by one flow. Its beliefs are what the flow's history leaves possible:
+(Arun et al., SIGCOMM 2021), used by one flow. Its beliefs are the values that the flow's history allows:
 
-- C is at least what was delivered in any interval, less what D may have squeezed into it;
-- where the delay cannot have been jitter alone, the link was busy all along, and C is at most what was
-  delivered, plus what D may have held back;
-- the queuing delay is what the RTT exceeds the smallest by, less anything up to D.
+- C is at least the amount delivered in any interval, less the amount that D may have squeezed into it.
+- If jitter alone cannot explain the delay, the link was busy all along. Then C is at most the delivered
+  amount, plus the amount that D may have held back.
+- The queuing delay is the RTT above the smallest, less anything up to D.
 
-Beliefs that contradict each other are given up, oldest first: here those older bounds that the newest one
-contradicts, while the others stay. There is no code of it in the open for estimation alone, and this is a
-re-implementation from the text. LTP's quantities follow from the beliefs: x / c from the rate and the bounds
-of C (§7.1), and x_o / c as anything from nothing to what the flow leaves of the link.
+If beliefs contradict each other, the oldest are given up: here the older bounds that the newest one
+contradicts. There is no open code of it for estimation alone; this is a re-implementation from the text.
+LTP's quantities follow from the beliefs: x / c from the rate and the bounds of C (§7.1). x_o / c is anything
+from nothing to the part of the link that the flow leaves.
 """
 
 from __future__ import annotations

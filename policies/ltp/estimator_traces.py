@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What estimators are judged on: what senders saw of a path, and what was true of it meanwhile."""
+"""Traces that judge estimators: the senders' view of a path, and the truth about it."""
 
 from __future__ import annotations
 

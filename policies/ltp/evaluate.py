@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Judge LTP in the simulator.
+"""Judge LTP in the simulator. The commands:
 
 estimators  coverage and width of the particle filter's and CCmatic's ranges (§7.1)
 links       the policy on the reference link, one factor varied at a time, and beside Cubic (§7.3)

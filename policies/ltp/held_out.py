@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Policies on 100 held-out paths of a training region: the mean normalised reward of LTP §7.2.
 
-Normalised is the reward of Eq. 15 by the largest that there is: a full link of its own with no queue and no
-loss, 1, and the probe reward of a network that is known as well as on average, 0. It is the same
-for all, whether they were trained with the probe reward or not.
+The reward of Eq. 15 is divided by the largest that there is. That is 1 for a full link without queue and
+loss, and 0 for the probe reward of a network that is known as well as on average. The divisor is the same
+for all policies, trained with the probe reward or without.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An arm on the links of LTP's evaluation (§7.3) in the simulator: one factor varied at a time.
 
-It says in half a minute what a run of the lab says in hours, and proves nothing: what is claimed is
-measured on the kernel.
+It takes half a minute, where the lab takes hours. It proves nothing: claims are measured on the kernel.
 """
 
 from __future__ import annotations

@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """LTP's estimation module (§4): a particle filter over the network's state as one sender can know it.
 
-A particle is a possible state of the bottleneck: the flow's own sending rate and that of all others, both
-relative to the link's capacity, the queuing delay, and whether the queue is full. Every echo, the fate of the
-packets that were sent in one interval, moves all particles on (transition), tells what each of them
-would have let the sender see (observation), throws out those that saw otherwise (filtering), and fills the
-pool up again with altered copies of those left (resampling).
+A particle is a possible state of the bottleneck. It holds the flow's own sending rate and the others' rate,
+both relative to the link's capacity, the queuing delay, and whether the queue is full. Every echo (the fate
+of the packets sent in one interval) does four things. Transition moves all particles on. Observation computes
+the signals that each particle would have caused. Filtering removes the particles with other signals.
+Resampling fills the pool up with altered copies of the survivors.
 
-Some of the text cannot be meant as printed. What is done here, and what was measured, is in the README:
-Eq. 3 adds the loss jitter; Eq. 4 bounds the throughput, while the RTT above the smallest is compared as the
-other signals are; Eq. 5 is read so that one wrong signal is enough to be thrown out; other flows' rates
-change by ±O_j, not only upwards; and a share of each pool starts from anew, or it would settle on what it
-believed first.
+Some of the text cannot be meant as printed, so five things differ. Eq. 3 adds the loss jitter. Eq. 4 bounds
+the throughput, while the RTT above the smallest is compared like the other signals. By Eq. 5 one wrong signal
+removes a particle. Other flows' rates change by ±O_j, not only upwards. A share of each pool is drawn anew,
+or the pool would keep its first belief. docs/lab-notes/ltp.md has the measurements.
 
-The filter runs where policies are trained and estimators judged, not in the daemon (§7.4). `balance` has one
-that knows the network better; trained with it, a policy fills links less (README), so this one trains LTP.
+The filter runs in training and in evaluations, not in the daemon (§7.4). `balance` is more accurate, but a
+policy trained with it fills links less. So this one trains LTP.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What LTP sees and does: five normalised signals of an echo (§4, §5), and the window they lead to (Eq. 8).
+"""LTP's observations and its action: five normalised signals of an echo (§4, §5), and the window (Eq. 8).
 
-The signals tell of the packets that were *sent* in an interval, so they line up with what happened at the
-bottleneck. None of them holds a rate or a base RTT of its own: a flow on another link sees alike what it
-should treat alike.
+The signals describe the packets that were *sent* in an interval, so they line up with the events at the
+bottleneck. None of them shows a rate or a base RTT. So a flow sees the same on two links that call for the
+same action.
 """
 
 from __future__ import annotations

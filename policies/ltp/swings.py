@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the probe reward pays a flow for probing: R_esti of flows whose rate swings, on a link that is known.
+"""The probe reward of a flow whose rate swings (R_esti), on a link that is known.
 
-The link is full and shared by two, and the echoes follow the model exactly. Whoever wants the ranges narrow
-would have the reward grow with the swing.
+Two flows share a full link, and the echoes follow the model exactly. If the reward paid for probing, it would
+grow with the swing.
 """
 
 from __future__ import annotations

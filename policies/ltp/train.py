@@ -20,7 +20,7 @@ from ltp_switcher.policies.training.networks import PartialView, Stack, stack_of
 from ltp_switcher.policies.training.td3 import Td3, Td3Config
 
 PARTICLES: Final = 100
-"""Of the estimation module while training; the README has what fewer than 1000 change."""
+"""Particles of the estimation module in training; docs/lab-notes/ltp.md has the effect of fewer than 1000."""
 ENVIRONMENTS: Final = 64
 DURATION_S: Final = 12.0
 _AMONG_THEMSELVES: Final[Mapping[str, Any]] = {"flows": (1, 3), "cubic_share": 0.0}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Owl at run time: Q values in, the best action out, with what the daemon knows of the network."""
+"""Owl at run time: the action with the best Q value, and the daemon's reports of the network."""
 
 from __future__ import annotations
 

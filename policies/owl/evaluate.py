@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Judge Owl and Owl-Loss in the simulator against what the paper claims of them, beside Cubic.
+"""Judge Owl and Owl-Loss in the simulator by the paper's claims, beside Cubic.
 
 python -m ltp_switcher.policies.owl.evaluate [--weights FILE] [--loss-weights FILE] [--json]
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Owl sees, and what its seven actions do to the window (Owl Table I, Eq. 6)."""
+"""Owl's observations, and the effect of its seven actions on the window (Owl Table I, Eq. 6)."""
 
 from __future__ import annotations
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a learned arm is at run time, in the daemon as in the simulator."""
+"""A learned arm at run time, in the daemon and in the simulator."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A learned arm at run time: signals in, a network, parameters for the kernel's executor out.
 
-What a policy sees and how its actions become parameters is its `Signals`, which training in the simulator
-and the daemon on the kernel share; so the network meets in service what it was trained on.
+A policy's `Signals` make its observations, and turn its actions into parameters. The simulator and the daemon
+share them, so a network meets the same inputs in training and in service.
 """
 
 from __future__ import annotations

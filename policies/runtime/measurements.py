@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a policy sees, in the simulator and on the kernel: an interval's measurements, and its echo.
+"""The measurements that a policy sees, in the simulator and on the kernel: an interval and its echo.
 
-Two views of the same feedback. `Interval` holds what arrived during the interval, as a kernel counts it.
-`Echo` holds the fate of the packets *sent* in an interval, known one RTT later, when the last of them is
-acknowledged or lost; Jury §3.1 and LTP §4 take their signals from it.
+They are two views of the same feedback. `Interval` holds the packets that arrived during the interval, as a
+kernel counts them. `Echo` holds the fate of the packets *sent* in an interval. It is known one RTT later,
+when the last of them is acknowledged or lost. Jury §3.1 and LTP §4 take their signals from it.
 """
 
 from __future__ import annotations

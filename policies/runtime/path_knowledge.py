@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Partial network knowledge: what the nodes of a path count, and what a sender makes of it (Owl §IV-A).
+"""Partial network knowledge: the counters of a path's nodes, and a sender's values from them (Owl §IV-A).
 
-Shared by the agent that reads a node's counters, the daemon that asks agents, and Owl.
+The agent that reads a node's counters, the daemon that asks agents, and Owl share it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The bottleneck: a drop-tail FIFO in front of a link of varying rate, for all environments at once.
 
-Packets are a fluid, but a loss is always a whole packet. What was offered, dropped and served is kept
-as cumulative curves over ticks. The fluid that leaves the queue now came in where the curve of arrivals
-had the height that the curve of departures has now: that position in time gives each flow's share of the
-departures, their losses and their RTT, exactly, whatever the rate did meanwhile.
+Packets are a fluid, but a loss is always a whole packet. The offered, dropped and served amounts are kept as
+cumulative curves over ticks. Fluid that leaves the queue now came in when the curve of arrivals had the
+height that the curve of departures has now. That position in time gives each flow's share of the departures,
+their losses and their RTT. It is exact for every course of the rate in between.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each link can send in each tick, its base RTT and its loss: constants, steps, mahimahi traces."""
+"""Each link's capacity per tick, its base RTT and its loss: constants, steps, mahimahi traces."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flow controllers: what sets window and pacing rate from the feedback of each tick.
+"""Flow controllers: they set window and pacing rate from the feedback of each tick.
 
 A controller owns a block of flow rows. It keeps its state as arrays of that block's shape and writes
 `window` (packets) and `pace` (packets a second, infinite: not paced), which the simulator obeys.

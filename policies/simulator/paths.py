@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is simulated: E independent links, and up to F flows on each.
+"""The simulated paths: E independent links, and up to F flows on each.
 
-Arrays are indexed [flow, environment], or [environment] for what belongs to a link: with the
-environments innermost, a sum over a link's flows adds contiguous rows.
+Arrays are indexed [flow, environment], or [environment] if they belong to a link. Environments are innermost,
+so that a sum over a link's flows adds contiguous rows.
 """
 
 from __future__ import annotations

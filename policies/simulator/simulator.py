@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The simulator: senders, bottlenecks and the way back, tick by tick, for all environments at once.
 
-Time is cut into ticks of 1 ms. In each, a sender hears of the fluid that left the queue one propagation
-delay ago, its controller moves window and pacing rate, it sends what these allow, and the link queues,
-drops and serves. All of a path's propagation delay lies behind the queue; for a closed loop it makes no
-difference where. An action is thus at the queue at once and in the sender's ears an RTT later.
+Time is cut into ticks of 1 ms. In each tick a sender hears of the fluid that left the queue one propagation
+delay ago. Its controller moves window and pacing rate, and the sender sends as much as these allow. Then the
+link queues, drops and serves. All propagation delay lies behind the queue; for a closed loop its place makes
+no difference. So an action is at the queue at once, and the sender hears of it one RTT later.
 
 Base RTTs are whole ticks (rounded). A measured RTT is propagation, queueing and the time that the link
-takes to put one packet on the wire; the loop itself is without that last part.
+takes to put one packet on the wire; the loop itself leaves out that last part.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an arm adds to the simulator to make it a learning problem: observation, action, reward."""
+"""A task makes a learning problem from the simulator: observation, action, reward."""
 
 from __future__ import annotations
 

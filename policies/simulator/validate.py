@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The simulator beside the lab: the same scenarios in both, printed as one table.
 
-The lab's results are the `summary.json` files of `ltp-eval`; `--commands` prints how to make them. A run is
-named by its scenario, with Cubic on all flows, or `SCENARIO@RATE`, with that constant rate on all (Mbit/s):
+The lab's results are the `summary.json` files of `ltp-eval`; `--commands` prints the commands that make them.
+A run is named by its scenario, with Cubic on all flows. `SCENARIO@RATE` has that constant rate (Mbit/s) on
+all flows instead.
 
     python -m ltp_switcher.policies.simulator.validate --commands | sh
     python -m ltp_switcher.policies.simulator.validate [--json]
 
-The lab counts goodput in payload bytes and the link in IP packets, which is taken into account. Its mean
+The lab counts goodput in payload bytes and the link in IP packets; the comparison accounts for that. Its mean
 RTT is over bins of 100 ms, and so is the simulator's here.
 """
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gymnasium's vector interface over `Environment`; needs the extra `[train]`.
 
-One of Gymnasium's sub-environments is one flow slot of the policy. All episodes end together, truncated
-by the time limit; the step after that starts the next one (Gymnasium's next-step autoreset) and ignores
-the actions. `info["active"]` tells which slots hold a flow that is sending.
+One of Gymnasium's sub-environments is one flow slot of the policy. All episodes end together, truncated by
+the time limit. The step after that starts the next one and ignores the actions (Gymnasium's next-step
+autoreset). `info["active"]` tells which slots hold a flow that is sending.
 """
 
 from __future__ import annotations

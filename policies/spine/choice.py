@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""By what, beside the reward, the trainer chooses an episode's weights; on links that `evaluate` has not."""
+"""The score, beside the reward, that chooses an episode's weights. Its links differ from `evaluate`'s."""
 
 from __future__ import annotations
 

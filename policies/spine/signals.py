@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Spine sees of an interval, and what its actions mean to the executor (Spine §3.2, §3.3, §7.5.2)."""
+"""Spine's observations, and the parameters that its actions set (Spine §3.2, §3.3, §7.5.2)."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the trainers of all policies share: arguments, runs over several seeds, choice of weights, export.
+"""The common part of all trainers: arguments, runs over several seeds, choice of weights, export.
 
-A policy's `train.py` describes itself as a `Trainer` and is done:
+A policy's `train.py` only describes itself as a `Trainer`:
 
     def main(arguments: Sequence[str] | None = None) -> int:
         return run(JuryTrainer(), parser("jury", __doc__).parse_args(arguments))
 
-A run with `--out DIR` leaves there, for every seed, `seed-N/` with checkpoint, curve and the best weights
-so far; and, over all seeds, `curve.png` and `results.json`. With `--resume` each seed goes on where it
-stopped, if its settings are the same.
+A run with `--out DIR` writes `seed-N/` for every seed, with checkpoint, curve and the best weights so far.
+Over all seeds it writes `curve.png` and `results.json`. With `--resume` each seed goes on where it stopped,
+if its settings are the same.
 """
 
 from __future__ import annotations

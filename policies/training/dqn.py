@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """DQN (Mnih et al. 2015) for Owl: experience replay, a target network, ε-greedy (Owl §III, Table II).
 
-No double or dueling variant: Owl saw no difference (§III-B). Every transition bootstraps, as in `td3`.
-What is exported, and acts without exploration, is a running average of the weights: single ones still move.
+There is no double or dueling variant, because Owl saw no difference (§III-B). Every transition bootstraps, as
+in `td3`. A running average of the weights is exported, and acts without exploration: single weights still
+move.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """DDPG with TD3's three techniques, feed-forward or recurrent, for many flows that share one policy.
 
-Lillicrap et al. 2016 (DDPG); Fujimoto et al. 2018 (TD3: clipped double Q, delayed policy updates, target
-policy smoothing); Kapturowski et al. 2019 (R2D2: stored state, burn-in). Equations: LTP 24 to 26, Jury 10
-to 12, Spine 16 to 18, read with the sign that lets the critic fit r + γ Q' (the papers' parentheses subtract
-it the wrong way).
+Sources: Lillicrap et al. 2016 (DDPG); Fujimoto et al. 2018 (TD3: clipped double Q, delayed policy updates,
+target policy smoothing); Kapturowski et al. 2019 (R2D2: stored state, burn-in). The equations are LTP 24 to
+26, Jury 10 to 12, Spine 16 to 18. They are read with the sign that lets the critic fit r + γ Q'; the papers'
+parentheses subtract it the wrong way.
 
 LTP and Spine train on the last transition of a sequence; here every transition after the burn-in counts.
-That uses each forward pass better, and on sequences of one transition it is plain TD3. The actor's state at
-a sequence's start is the stored one; the critics, which do not act and so have none stored, start from
+That uses each forward pass better. On sequences of one transition it is plain TD3. The actor's state at a
+sequence's start is the stored one. The critics do not act, so they have no stored state: they start from
 zeros, and the burn-in warms both.
 
-λ-returns run along what was done when a sequence was recorded, which today's actor may do otherwise; nothing
-corrects for that, as in R2D2's n-step returns.
+λ-returns run along the recorded actions, which today's actor may no longer take. Nothing corrects for that,
+as in R2D2's n-step returns.
 
 The control problems here have no end but their time limit, so every transition bootstraps.
 """

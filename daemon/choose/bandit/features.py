@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The 55 features of a flow's state (Mutant Table 1), for all flows of a step at once.
 
-They are ten current values, and the mean, minimum and maximum of five signals (bold in Table 1) over three
-windows of 10, 200 and 1000 steps: 10 + 5 x 3 x 3 = 55. A step without a record (no ACK) does not exist
-for the windows, as in the paper.
+They are ten current values, and 45 statistics: the mean, minimum and maximum of five signals (bold in
+Table 1) over three windows of 10, 200 and 1000 steps. A step without a record (no ACK) does not exist for
+the windows, as in the paper.
 
 A window is a ring of blocks that advances block by block: 10 blocks of 1 step, 20 of 10, 20 of 50. The
 current block counts. So a window spans its full size once in every block, and up to one block less in
