@@ -9,9 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ltp_switcher.arrays import Floats
 from ltp_switcher.encoder.dataset import Sequence, weights
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

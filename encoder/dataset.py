@@ -13,8 +13,8 @@ from typing import Final
 from zipfile import BadZipFile
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ltp_switcher.arrays import ArmIds, Bools, Float32s
 from ltp_switcher.errors import ArtifactError
 
 DATA: Final = Path(".cache/encoder-data")
@@ -30,10 +30,10 @@ class Sequence:
     is not known. fresh: bool, shape (steps,), where the arm was chosen anew.
     """
 
-    inputs: NDArray[np.float32]
-    arm: NDArray[np.uint8]
-    reward: NDArray[np.float32]
-    fresh: NDArray[np.bool_]
+    inputs: Float32s
+    arm: ArmIds
+    reward: Float32s
+    fresh: Bools
     split: str
 
 
@@ -83,7 +83,7 @@ def digest(sequences: dict[str, list[Sequence]]) -> str:
     return running.hexdigest()
 
 
-def weights(sequence: Sequence, near: int = 4) -> NDArray[np.float32]:
+def weights(sequence: Sequence, near: int = 4) -> Float32s:
     """How much each step's answer counts, shape (steps,); 0 where there is none.
 
     The bandit asks about arms that it could change to as often as about the one that runs, but only the

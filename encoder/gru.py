@@ -10,13 +10,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ltp_switcher.arrays import Float32s
 from ltp_switcher.encoder.artifact import WEIGHTS, Artifact, load
 from ltp_switcher.errors import ArtifactError
 from ltp_switcher.layers import Cell, gru_cell, linear
 
-Array = NDArray[np.float32]
+Array = Float32s
 
 
 class GRUEncoder:

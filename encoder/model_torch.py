@@ -7,8 +7,9 @@ from typing import Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
+
+from ltp_switcher.arrays import Float32s
 
 HIDDEN: Final = 32
 BETWEEN: Final = 32
@@ -39,7 +40,7 @@ class TorchEncoder(nn.Module):  # type: ignore[misc] # PyTorch is not installed 
         out: Tensor = self.head(z)
         return out
 
-    def arrays(self) -> dict[str, NDArray[np.float32]]:
+    def arrays(self) -> dict[str, Float32s]:
         """The encoder's weights under the names of the artifact; the head is not part of it."""
         names = {
             "gru_weight_ih": self.gru.weight_ih_l0,

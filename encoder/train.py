@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
+
+from ltp_switcher.arrays import Floats
 
 try:
     import torch
@@ -148,7 +149,7 @@ def fit(
     return model, curve
 
 
-def contexts(model: TorchEncoder, sequence: Sequence) -> NDArray[np.float64]:
+def contexts(model: TorchEncoder, sequence: Sequence) -> Floats:
     """Contexts with their constant 1, shape (steps, 17)."""
     model.eval()
     with torch.no_grad():
@@ -156,7 +157,7 @@ def contexts(model: TorchEncoder, sequence: Sequence) -> NDArray[np.float64]:
     return np.concatenate([z[0].numpy(), np.ones((len(sequence.arm), 1))], axis=1).astype(np.float64)
 
 
-def prior(model: TorchEncoder, sequences: list[Sequence]) -> dict[str, NDArray[np.float64]]:
+def prior(model: TorchEncoder, sequences: list[Sequence]) -> dict[str, Floats]:
     """Sums of z z', r z and 1 for each arm id over the training paths: what LinUCB starts from."""
     pairs = [(contexts(model, s), s, weights(s).astype(np.float64)) for s in sequences]
     dim = pairs[0][0].shape[1]
@@ -234,7 +235,7 @@ def main(arguments: abc.Sequence[str] | None) -> int:
 
 
 def judge(
-    model: TorchEncoder, known: dict[str, NDArray[np.float64]], data: dict[str, list[Sequence]]
+    model: TorchEncoder, known: dict[str, Floats], data: dict[str, list[Sequence]]
 ) -> dict[str, Scores]:
     """Errors on the test paths: the encoder under LinUCB's own linear model, and simpler predictors."""
     train, test = data["train"], data["test"]

@@ -16,12 +16,12 @@ So every arm has at least n_j pulls when phase j ends, as Theorem 5.1 requires.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ltp_switcher.arrays import Floats, Ints
 from ltp_switcher.errors import InvalidValueError
 
 
-def phase_pulls(n_arms: int, budget: int) -> tuple[NDArray[np.int64], int]:
+def phase_pulls(n_arms: int, budget: int) -> tuple[Ints, int]:
     """Return the pulls per active arm in each phase, and the pulls left for one arm at the end.
 
     Args:
@@ -87,7 +87,7 @@ class SuccessiveAcceptsRejects:
             self._fill()
 
     @property
-    def means(self) -> NDArray[np.float64]:
+    def means(self) -> Floats:
         """Empirical mean reward of each arm, shape (n_arms,); 0 where never pulled."""
         return self.sums / np.maximum(self.pulls, 1)
 

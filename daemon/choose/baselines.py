@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
+from ltp_switcher.arrays import ArmIds, Bools, Floats, Ints, Slots
 from ltp_switcher.daemon.datapath import RecordArray
-from ltp_switcher.daemon.datapath.commands import PINNED, ArmArray, due
-from ltp_switcher.daemon.step.flow_table import FloatArray, IntArray
+from ltp_switcher.daemon.datapath.commands import PINNED, due
 
 DWELLS: Final = (20, 40, 80, 160)
 """Steps that an arm is held for in data sets: from the shortest decision to much of the long window."""
@@ -22,10 +21,10 @@ DWELLS: Final = (20, 40, 80, 160)
 class Draw:
     """A `Decision` that knows of no reward."""
 
-    arms: ArmArray
-    reward: FloatArray
-    raw_reward: FloatArray
-    exploring: npt.NDArray[np.bool_]
+    arms: ArmIds
+    reward: Floats
+    raw_reward: Floats
+    exploring: Bools
     settled: bool = False
 
 
@@ -40,23 +39,23 @@ class RandomChooser:
         self._rng = np.random.default_rng(seed)
         self._dwells = np.array(dwells, np.int64)
         self._pool = np.array(pool, np.uint8)
-        self._pools: dict[int, npt.NDArray[np.uint8]] = {}
-        self._arm: ArmArray = np.zeros(64, np.uint8)
-        self._left: IntArray = np.zeros(64, np.int64)
+        self._pools: dict[int, ArmIds] = {}
+        self._arm: ArmIds = np.zeros(64, np.uint8)
+        self._left: Ints = np.zeros(64, np.int64)
 
-    def open(self, slots: IntArray, prefixes: Sequence[str]) -> None:
+    def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
         """New flows; each draws an arm at its first step."""
         while self._left.size <= slots.max(initial=-1):
             self._arm = np.concatenate([self._arm, np.zeros_like(self._arm)])
             self._left = np.concatenate([self._left, np.zeros_like(self._left)])
         self._left[slots] = 0
 
-    def close(self, slots: IntArray) -> None:
+    def close(self, slots: Slots) -> None:
         """Forget the flows' own pools."""
         for slot in slots.tolist():
             self._pools.pop(slot, None)
 
-    def step(self, slots: IntArray, records: RecordArray) -> Draw:
+    def step(self, slots: Slots, records: RecordArray) -> Draw:
         """Draw for the flows whose dwell is over; the others stay."""
         left = self._left[slots]
         over = left <= 0
@@ -71,7 +70,7 @@ class RandomChooser:
         unknown.fill(np.nan)
         return Draw(self._arm[slots], unknown, unknown, over)
 
-    def set_pool(self, arms: Sequence[int], slots: IntArray | None = None) -> None:
+    def set_pool(self, arms: Sequence[int], slots: Slots | None = None) -> None:
         """Draw from these arms from the next draw on, which comes at once."""
         if slots is None:
             self._pool = np.array(arms, np.uint8)
@@ -100,21 +99,21 @@ class KeepChooser:
 
     def __init__(self, pool: Sequence[int]) -> None:
         self._pool = tuple(pool)
-        self._arm: ArmArray = np.zeros(64, np.uint8)
+        self._arm: ArmIds = np.zeros(64, np.uint8)
         # The flows of a step in which all was settled, what they showed, and the decision.
-        self._settled: tuple[IntArray, bytes, Draw] | None = None
+        self._settled: tuple[Ints, bytes, Draw] | None = None
 
-    def open(self, slots: IntArray, prefixes: Sequence[str]) -> None:
+    def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
         """New flows; what they run shows in their first record."""
         self._settled = None
         while self._arm.size <= slots.max(initial=-1):
             self._arm = np.concatenate([self._arm, np.zeros_like(self._arm)])
         self._arm[slots] = 0
 
-    def close(self, slots: IntArray) -> None:
+    def close(self, slots: Slots) -> None:
         """Nothing to forget: a slot that comes again is opened anew."""
 
-    def step(self, slots: IntArray, records: RecordArray) -> Draw:
+    def step(self, slots: Slots, records: RecordArray) -> Draw:
         """The arms that the flows had at first; what was found settled stays so while they show the same."""
         shown = records["want_arm"].tobytes() + records["flags"].tobytes()
         if self._settled is not None and self._settled[0] is slots and self._settled[1] == shown:
@@ -133,7 +132,7 @@ class KeepChooser:
         self._settled = (slots, shown, draw) if settled else None
         return draw
 
-    def set_pool(self, arms: Sequence[int], slots: IntArray | None = None) -> None:
+    def set_pool(self, arms: Sequence[int], slots: Slots | None = None) -> None:
         """No choice, so no pool to choose from; it is only shown."""
         if slots is None:
             self._pool = tuple(arms)

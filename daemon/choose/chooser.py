@@ -7,33 +7,31 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from ltp_switcher.arrays import ArmIds, Bools, Floats, Slots
 from ltp_switcher.daemon.datapath import RecordArray
-from ltp_switcher.daemon.datapath.commands import ArmArray
-from ltp_switcher.daemon.step.flow_table import FloatArray, IntArray
 
 
 class Decision(Protocol):
     """What a policy decided for n flows; each array has the shape (n,)."""
 
     @property
-    def arms(self) -> ArmArray:
+    def arms(self) -> ArmIds:
         """The arm of the coming step."""
         ...
 
     @property
-    def reward(self) -> FloatArray:
+    def reward(self) -> Floats:
         """Normalised reward of the step that was; NaN where unknown."""
         ...
 
     @property
-    def raw_reward(self) -> FloatArray:
+    def raw_reward(self) -> Floats:
         """Eq. 1, Mbit/s and ms; NaN where unknown."""
         ...
 
     @property
-    def exploring(self) -> npt.NDArray[np.bool_]:
+    def exploring(self) -> Bools:
         """Where the arm was not chosen for its expected reward alone."""
         ...
 
@@ -46,19 +44,19 @@ class Decision(Protocol):
 class Chooser(Protocol):
     """Chooses an arm for every flow of a step. A flow is a slot from `open` to `close`."""
 
-    def open(self, slots: IntArray, prefixes: Sequence[str]) -> None:
+    def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
         """New flows, with the destination prefix over which knowledge is shared."""
         ...
 
-    def close(self, slots: IntArray) -> None:
+    def close(self, slots: Slots) -> None:
         """Flows that ended; their slots may come again."""
         ...
 
-    def step(self, slots: IntArray, records: RecordArray) -> Decision:
+    def step(self, slots: Slots, records: RecordArray) -> Decision:
         """Decide: `records[i]` (`RECORD_DTYPE`) is the step of slot `slots[i]`; slots are distinct."""
         ...
 
-    def set_pool(self, arms: Sequence[int], slots: IntArray | None = None) -> None:
+    def set_pool(self, arms: Sequence[int], slots: Slots | None = None) -> None:
         """Choose among these arms from now on: for these flows, or for all and those to come."""
         ...
 

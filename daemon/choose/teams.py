@@ -21,11 +21,10 @@ from typing import Final
 
 import numpy as np
 
+from ltp_switcher.arrays import ArmIds, Ints, Slots
 from ltp_switcher.daemon.choose.bandit.reward import reward
 from ltp_switcher.daemon.datapath import RecordArray, protocol
-from ltp_switcher.daemon.datapath.commands import ArmArray
 from ltp_switcher.daemon.settings.schema import MptsSection
-from ltp_switcher.daemon.step.flow_table import IntArray
 from ltp_switcher.errors import ArtifactError, ConfigError
 from ltp_switcher.mpts import SuccessiveAcceptsRejects
 
@@ -52,7 +51,7 @@ _PULL_DTYPE: Final = np.dtype(
 )
 _SUMMED: Final = ("delivered", "lost", "acked_bytes", "rtt_samples")
 
-SetPool = Callable[[Sequence[int], "IntArray | None"], None]
+SetPool = Callable[[Sequence[int], "Ints | None"], None]
 """`Chooser.set_pool`."""
 
 
@@ -134,7 +133,7 @@ class Teams:
             self._set_pool(self.candidates, np.array(slots, np.int64))
             self.open(np.array(slots, np.int64), [self._prefix[slot] for slot in slots])
 
-    def open(self, slots: IntArray, prefixes: Sequence[str]) -> None:
+    def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
         """New flows: they get the team of their prefix, or take part in the search for it."""
         while self._pull.size <= slots.max(initial=-1):
             self._pull = np.concatenate([self._pull, np.zeros_like(self._pull)])
@@ -149,7 +148,7 @@ class Teams:
                 search = self.searches.get(prefix) or self._start(prefix)
                 search.members.append(slot)
 
-    def close(self, slots: IntArray) -> None:
+    def close(self, slots: Slots) -> None:
         """Flows that ended; another flow takes over the pull of one."""
         for slot in slots.tolist():
             prefix = self._prefix.pop(slot, "")
@@ -163,7 +162,7 @@ class Teams:
                 # What was pulled so far belongs to a path that nobody uses now.
                 self._stop(prefix)
 
-    def step(self, slots: IntArray, records: RecordArray, arms: ArmArray) -> ArmArray:
+    def step(self, slots: Slots, records: RecordArray, arms: ArmIds) -> ArmIds:
         """The policy's `arms`, with the pulling flows' arms in their places. All of shape (n,)."""
         if not self.searches or not self.active:
             return arms
@@ -267,7 +266,7 @@ class Teams:
         search.rest_until_ns = self._now_ns + rest_ns
         self._look_at_ns = min(self._look_at_ns, search.rest_until_ns)
 
-    def _measure(self, slots: IntArray, records: RecordArray) -> None:
+    def _measure(self, slots: Slots, records: RecordArray) -> None:
         at = np.flatnonzero(self._pull["arm"][slots])
         slots, records = slots[at], records[at]
         pull = self._pull[slots]

@@ -6,14 +6,12 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
+from ltp_switcher.arrays import ArmIds, Bools
 from ltp_switcher.daemon.datapath import RecordArray, protocol
 
-ArmArray = npt.NDArray[np.uint8]
 
-
-def commands_for(records: RecordArray, arms: ArmArray) -> RecordArray:
+def commands_for(records: RecordArray, arms: ArmIds) -> RecordArray:
     """The commands (`COMMAND_DTYPE`, shape (m ≤ n,)) that bring n flows to their `arms`.
 
     A flow gets one where another arm is wanted, or where the module waits to hear from a daemon
@@ -28,10 +26,10 @@ def commands_for(records: RecordArray, arms: ArmArray) -> RecordArray:
     return commands
 
 
-def due(records: RecordArray, arms: ArmArray) -> npt.NDArray[np.bool_]:
+def due(records: RecordArray, arms: ArmIds) -> Bools:
     """Where a flow needs a command to come to its arm. Shape (n,)."""
     flags = records["flags"]
-    due: npt.NDArray[np.bool_] = arms != records["want_arm"]
+    due: Bools = arms != records["want_arm"]
     due |= (flags & _HEARD) != _STEERED
     due &= (flags & PINNED) == 0
     return due

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ltp_switcher.arrays import Bools, Floats, Indices
 from ltp_switcher.daemon.choose.bandit.config import Credit
 from ltp_switcher.daemon.datapath.protocol import ARMS_MAX
 from ltp_switcher.daemon.datapath.types import RecordArray
 
-Floats = NDArray[np.float64]
 # The kernel's minimum before the first sample.
 _NO_RTT: Final = 2**32 - 1
 
@@ -32,10 +31,10 @@ class Measurement:
     throughput_Bps: Floats  # noqa: N815
     loss_rate: Floats
     rtt_us: Floats
-    sender: NDArray[np.intp]
+    sender: Indices
     least_rtt_us: Floats
-    heard: NDArray[np.bool_]
-    valid: NDArray[np.bool_]
+    heard: Bools
+    valid: Bools
 
 
 def measure(records: RecordArray, credit: Credit) -> Measurement:
@@ -63,7 +62,7 @@ def measure(records: RecordArray, credit: Credit) -> Measurement:
     )
 
 
-def _main_sender(records: RecordArray, active: NDArray[np.intp]) -> NDArray[np.intp]:
+def _main_sender(records: RecordArray, active: Indices) -> Indices:
     """Arm that sent most of each step's samples, an RTT ago; `active` where there is none."""
     credits = records["credit"]
     samples = credits["samples"]

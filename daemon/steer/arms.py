@@ -20,12 +20,12 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher import policies
+from ltp_switcher.arrays import Floats, Ints, Slots
 from ltp_switcher.daemon.datapath import ArmInfo, ControlArray, RecordArray, protocol
 from ltp_switcher.daemon.settings.schema import LearnedSection
 from ltp_switcher.daemon.steer.monitor import Monitor
 from ltp_switcher.errors import ArtifactError
 from ltp_switcher.policies.runtime.arm import PARAMETERS, Arm, Law
-from ltp_switcher.policies.runtime.arrays import Floats, Ints
 from ltp_switcher.policies.runtime.path_knowledge import NetworkKnowledge, UsesNetworkKnowledge
 
 log = logging.getLogger(__name__)
@@ -133,7 +133,7 @@ class _Running:
     """The arm, if it uses what is known of the network."""
     due_ns: int = 0
     """CLOCK_MONOTONIC."""
-    slots: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    slots: Slots = field(default_factory=lambda: np.zeros(0, np.int64))
     """Its flows of the last step, and their rows among the step's records."""
     rows: Ints | slice = field(default_factory=lambda: slice(None))
     batches: Batches = field(default_factory=Batches)
@@ -184,7 +184,7 @@ class LearnedArms:
                 interval_s = max(policy.interval_s, self.step_s)
                 log.info("arm %s: decides every %g ms", LEARNED[arm], interval_s * 1e3)
 
-    def step(self, slots: Ints, records: RecordArray, now_ns: int) -> ControlArray:
+    def step(self, slots: Slots, records: RecordArray, now_ns: int) -> ControlArray:
         """Take in a step and return what is to be sent, `CONTROL_DTYPE`, shape (m,).
 
         Args:
@@ -208,7 +208,7 @@ class LearnedArms:
             return made[0]
         return np.concatenate(made) if made else _NONE
 
-    def close(self, slots: Ints) -> None:
+    def close(self, slots: Slots) -> None:
         """Flows that ended; their slots may come again."""
         for running in self._running.values():
             running.monitor.leave(slots[slots < running.monitor.capacity])
@@ -224,7 +224,7 @@ class LearnedArms:
                     "arm %s has no policy, so the kernel alone controls its flows: %s", LEARNED[arm], error
                 )
 
-    def _observe(self, slots: Ints, records: RecordArray, now_ns: int) -> None:
+    def _observe(self, slots: Slots, records: RecordArray, now_ns: int) -> None:
         active = records["arm"]
         seen = active.tobytes()
         if self._sorted is None or self._sorted[0] is not slots or self._sorted[1] != seen:
@@ -235,7 +235,7 @@ class LearnedArms:
             if running.slots.size:
                 running.monitor.observe(running.slots, records[running.rows], now_ns)
 
-    def _sort_out(self, slots: Ints, records: RecordArray, now_ns: int) -> None:
+    def _sort_out(self, slots: Slots, records: RecordArray, now_ns: int) -> None:
         """Take in other flows than in the step before, or flows that came to an arm or left it."""
         active = records["arm"]
         self._load_for(active)
@@ -253,7 +253,7 @@ class LearnedArms:
             if not watched.all():
                 self._begin(running, mine[~watched], found[~watched], now_ns)
 
-    def _begin(self, running: _Running, slots: Ints, records: RecordArray, now_ns: int) -> None:
+    def _begin(self, running: _Running, slots: Slots, records: RecordArray, now_ns: int) -> None:
         if not running.monitor.slots.size:
             running.due_ns = now_ns + int(running.arm.interval_s * 1e9)
         running.monitor.begin(slots, records, now_ns)

@@ -16,8 +16,8 @@ from typing import Final
 
 import numpy as np
 
+from ltp_switcher.arrays import Bools, Floats, Ints, Slots
 from ltp_switcher.daemon.datapath import RecordArray, protocol
-from ltp_switcher.policies.runtime.arrays import Bools, Floats, Ints
 from ltp_switcher.policies.runtime.measurements import NOTHING, Echo, Interval
 
 PAUSE_S: Final = 1.0
@@ -72,7 +72,7 @@ class Monitor:
 
     def __init__(self, capacity: int = 64) -> None:
         self._member: Bools = np.zeros(capacity, np.bool_)
-        self.slots: Ints = np.zeros(0, np.int64)
+        self.slots: Slots = np.zeros(0, np.int64)
         """The flows that are watched, shape (n,), ascending."""
         self.interval = 0
         """Number of the interval under way; the control that begins an interval bears its number."""
@@ -93,7 +93,7 @@ class Monitor:
         """Slots that there is room for."""
         return self._member.size
 
-    def watches(self, slots: Ints) -> Bools:
+    def watches(self, slots: Slots) -> Bools:
         """Whether each of the slots is watched, shape (n,)."""
         return self._member[slots]
 
@@ -105,7 +105,7 @@ class Monitor:
         self._seen = np.pad(self._seen, ((0, more), (0, 0)))
         self._ended = [np.pad(total, (0, more)) for total in self._ended]
 
-    def begin(self, slots: Ints, records: RecordArray, now_ns: int) -> None:
+    def begin(self, slots: Slots, records: RecordArray, now_ns: int) -> None:
         """Watch flows from these records (`RECORD_DTYPE`, shape (n,)) on; what came before is not counted.
 
         Where others are watched, their interval is under way: the new ones' first is the next. A part of
@@ -125,12 +125,12 @@ class Monitor:
         self._rtt_min_s[slots] = np.inf
         self._watch(slots, True)
 
-    def leave(self, slots: Ints) -> None:
+    def leave(self, slots: Slots) -> None:
         """Watch these no more, if they were watched."""
         if self._member[slots].any():
             self._watch(slots, False)
 
-    def observe(self, slots: Ints, records: RecordArray, now_ns: int) -> None:
+    def observe(self, slots: Slots, records: RecordArray, now_ns: int) -> None:
         """Take in a step's records of flows that are watched; a flow without one shows itself later.
 
         All else waits for the interval's end: at a few flows the cost is the number of array operations.
@@ -186,11 +186,11 @@ class Monitor:
             self._watch(slots[stopped], False)
         return slots[rows], interval.rows(rows)
 
-    def _watch(self, slots: Ints, watched: bool) -> None:
+    def _watch(self, slots: Slots, watched: bool) -> None:
         self._member[slots] = watched
         self.slots = np.flatnonzero(self._member)
 
-    def _echoes(self, slots: Ints, seen: Floats) -> tuple[Echo, Echo]:
+    def _echoes(self, slots: Slots, seen: Floats) -> tuple[Echo, Echo]:
         """The last two echoes, the earlier one first; columns as in `_read` with units."""
         rtt_sum_s = seen[_ECHO_RTTS:_WINDOW]
         number, delivered, lost, sending_s, acking_s = (
@@ -210,14 +210,14 @@ class Monitor:
         before, last = (Echo(index[at], *values[:, at]) for at in range(_ECHOES))
         return before, last
 
-    def _mean_rtts(self, slots: Ints, seen: Floats) -> Floats:
+    def _mean_rtts(self, slots: Slots, seen: Floats) -> Floats:
         """Mean RTT of the samples, of the last ones known where there is none, shape (n,)."""
         rtt_s: Floats = self._rtt_s[slots]
         np.divide(seen[_RTT_SUM_S], seen[_RTT_SAMPLES], out=rtt_s, where=seen[_RTT_SAMPLES] > 0.0)
         self._rtt_s[slots] = rtt_s
         return rtt_s
 
-    def _least_rtts(self, slots: Ints, seen: Floats) -> Floats:
+    def _least_rtts(self, slots: Slots, seen: Floats) -> Floats:
         """Least RTT of the flows' lives, shape (n,): the kernel forgets its minimum after minutes."""
         kernel_s = seen[_MIN_RTT_S]
         rtt_min_s: Floats = self._rtt_min_s[slots]
@@ -227,7 +227,7 @@ class Monitor:
         return rtt_min_s
 
 
-def _put(totals: Sequence[Floats], slots: Ints, values: Sequence[Floats]) -> None:
+def _put(totals: Sequence[Floats], slots: Slots, values: Sequence[Floats]) -> None:
     for total, value in zip(totals, values, strict=True):
         total[slots] = value
 

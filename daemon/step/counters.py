@@ -6,7 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
+
+from ltp_switcher.arrays import Floats
 
 DURATIONS_KEPT = 1024
 
@@ -42,7 +43,7 @@ class Statistics:
     step_s_sum: float = 0.0
     last_step_s: float = 0.0
     """End of the last step, one without data included (`time.monotonic`)."""
-    _step_s: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(DURATIONS_KEPT))
+    _step_s: Floats = field(default_factory=lambda: np.zeros(DURATIONS_KEPT))
 
     def took(self, duration_s: float) -> None:
         """Count a step that moved data."""

@@ -8,11 +8,10 @@ import time
 from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 
+from ltp_switcher.arrays import ArmIds, Bools, Slots
 from ltp_switcher.daemon.datapath import FlowInfo, RecordArray
-from ltp_switcher.daemon.datapath.commands import ArmArray
-from ltp_switcher.daemon.step.flow_table import FlowTable, IntArray
+from ltp_switcher.daemon.step.flow_table import FlowTable
 
 log = logging.getLogger(__name__)
 
@@ -51,11 +50,11 @@ class DecisionLog:
     def decided(
         self,
         table: FlowTable,
-        slots: IntArray,
+        slots: Slots,
         records: RecordArray,
-        arms: ArmArray,
-        differs: npt.NDArray[np.bool_],
-        exploring: npt.NDArray[np.bool_],
+        arms: ArmIds,
+        differs: Bools,
+        exploring: Bools,
     ) -> None:
         """Tell of one of the flows that are to change, if it is time for one. Arrays of shape (n,)."""
         n_changed = int(np.count_nonzero(differs))

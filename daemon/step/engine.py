@@ -14,6 +14,7 @@ from typing import Final, Protocol
 
 import numpy as np
 
+from ltp_switcher.arrays import ArmIds, Ints, Slots
 from ltp_switcher.daemon.choose.chooser import Chooser
 from ltp_switcher.daemon.choose.teams import Teams
 from ltp_switcher.daemon.datapath import (
@@ -28,11 +29,11 @@ from ltp_switcher.daemon.datapath import (
     SelectResult,
     protocol,
 )
-from ltp_switcher.daemon.datapath.commands import ArmArray, commands_for
+from ltp_switcher.daemon.datapath.commands import commands_for
 from ltp_switcher.daemon.steer import LEARNED, LearnedArms
 from ltp_switcher.daemon.step.counters import Statistics
 from ltp_switcher.daemon.step.decision_log import DecisionLog, RateLimit
-from ltp_switcher.daemon.step.flow_table import UNKNOWN, Changes, FlowTable, IntArray
+from ltp_switcher.daemon.step.flow_table import UNKNOWN, Changes, FlowTable
 from ltp_switcher.daemon.step.recorder import Recorder
 
 log = logging.getLogger(__name__)
@@ -186,7 +187,7 @@ class Engine:
         if self._recorder is not None:
             self._recorder.close()
 
-    def _decide(self, slots: IntArray, records: RecordArray) -> None:
+    def _decide(self, slots: Slots, records: RecordArray) -> None:
         count = self.statistics
         count.records += len(records)
         self.table.observe(slots, records)
@@ -209,7 +210,7 @@ class Engine:
         if self.mode == "active":
             self._select(records, arms)
 
-    def _select(self, records: RecordArray, arms: ArmArray) -> None:
+    def _select(self, records: RecordArray, arms: ArmIds) -> None:
         commands = commands_for(records, arms)
         if commands.size:
             sent = self.datapath.select(commands)
@@ -218,7 +219,7 @@ class Engine:
             count.commands_unknown += sent.unknown
             count.commands_refused += sent.refused
 
-    def _control(self, slots: IntArray, records: RecordArray, now_ns: int) -> None:
+    def _control(self, slots: Slots, records: RecordArray, now_ns: int) -> None:
         """Send what the learned arms decided. They see every step: what comes back late is news as well."""
         if self.mode != "active":
             self._send_away(records[_IS_LEARNED[records["want_arm"]]])
@@ -256,7 +257,7 @@ class Engine:
                 self.datapath.pin(cookie, fallback)
                 log.warning("flow %d was pinned to %s and is pinned to %s now", cookie, LEARNED[arm], name)
 
-    def _adopt(self, slots: IntArray, records: RecordArray) -> tuple[IntArray, RecordArray]:
+    def _adopt(self, slots: Slots, records: RecordArray) -> tuple[Ints, RecordArray]:
         """Open flows that a record tells of before their event does; drop those that are gone again."""
         opened = []
         for cookie in records["cookie"][slots == UNKNOWN].tolist():

@@ -14,13 +14,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
+from ltp_switcher.arrays import Floats, Ints, Slots, UInt64s
 from ltp_switcher.daemon.datapath import FlowInfo, RecordArray, protocol
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
-U64Array = npt.NDArray[np.uint64]
 
 UNKNOWN: Final = -1
 PENDING_MAX: Final = 4096
@@ -50,24 +46,24 @@ class FlowTable:
         self._free = list(range(capacity - 1, -1, -1))
         self.info: list[FlowInfo | None] = [None] * capacity
         self.prefix: list[str] = [""] * capacity
-        self.cookie: U64Array = np.zeros(capacity, np.uint64)
+        self.cookie: UInt64s = np.zeros(capacity, np.uint64)
         self.record: RecordArray = np.zeros(capacity, protocol.RECORD_DTYPE)
         """The latest aggregate."""
-        self.born_ns: IntArray = np.zeros(capacity, np.int64)
+        self.born_ns: Ints = np.zeros(capacity, np.int64)
         """CLOCK_MONOTONIC."""
-        self.reward: FloatArray = np.full(capacity, np.nan)
+        self.reward: Floats = np.full(capacity, np.nan)
         """The latest normalised reward; NaN before the first."""
-        self.goodput_Bps: FloatArray = np.zeros(capacity)
+        self.goodput_Bps: Floats = np.zeros(capacity)
         """Bytes newly acknowledged per second, over the second before the last `fold`."""
-        self._arm_time_ns: U64Array = np.zeros((capacity, protocol.ARMS_MAX + 1), np.uint64)
-        self._closed_arm_time_ns: U64Array = np.zeros(protocol.ARMS_MAX + 1, np.uint64)
-        self._mark_bytes: U64Array = np.zeros(capacity, np.uint64)
+        self._arm_time_ns: UInt64s = np.zeros((capacity, protocol.ARMS_MAX + 1), np.uint64)
+        self._closed_arm_time_ns: UInt64s = np.zeros(protocol.ARMS_MAX + 1, np.uint64)
+        self._mark_bytes: UInt64s = np.zeros(capacity, np.uint64)
         self._mark_ns = 0
-        self._pending: list[tuple[IntArray, RecordArray]] = []
+        self._pending: list[tuple[Ints, RecordArray]] = []
         self._pending_rows = 0
-        self._memo: tuple[bytes, IntArray] = (b"", np.empty(0, np.int64))
-        self._sorted_cookies: U64Array = np.empty(0, np.uint64)
-        self._sorted_slots: IntArray = np.empty(0, np.int64)
+        self._memo: tuple[bytes, Ints] = (b"", np.empty(0, np.int64))
+        self._sorted_cookies: UInt64s = np.empty(0, np.uint64)
+        self._sorted_slots: Slots = np.empty(0, np.int64)
         self._sorted = True
 
     def __len__(self) -> int:
@@ -89,7 +85,7 @@ class FlowTable:
         """The slot of a flow, or `UNKNOWN`."""
         return self._slot_of.get(cookie, UNKNOWN)
 
-    def slots_of(self, cookies: U64Array) -> IntArray:
+    def slots_of(self, cookies: UInt64s) -> Slots:
         """The slots of flows, `UNKNOWN` where the table has none. Shape as given; not to be changed."""
         key = cookies.tobytes()
         if self._sorted and key == self._memo[0]:
@@ -98,7 +94,7 @@ class FlowTable:
         self._memo = key, slots
         return slots
 
-    def _search(self, cookies: U64Array) -> IntArray:
+    def _search(self, cookies: UInt64s) -> Slots:
         if not self._sorted:
             self._sort()
         if self._sorted_cookies.size == 0:
@@ -154,7 +150,7 @@ class FlowTable:
                 changes.opened.append(slot)
         return changes
 
-    def observe(self, slots: IntArray, records: RecordArray) -> None:
+    def observe(self, slots: Slots, records: RecordArray) -> None:
         """Keep a step's aggregates: `records[i]` belongs to slot `slots[i]`; slots are distinct."""
         # As opaque bytes: numpy copies records with fields field by field, at 50 times the cost.
         self.record.view(_OPAQUE)[slots] = records.view(_OPAQUE)
@@ -163,14 +159,14 @@ class FlowTable:
         if self._pending_rows >= PENDING_MAX:
             self._sum_up()
 
-    def arm_time_ns(self) -> U64Array:
+    def arm_time_ns(self) -> UInt64s:
         """How long each arm (second axis) has been the flow's: shape (capacity, ARMS_MAX + 1)."""
         self._sum_up()
         return self._arm_time_ns
 
-    def total_arm_time_s(self) -> FloatArray:
+    def total_arm_time_s(self) -> Floats:
         """Flow time under each arm, of all flows that ever were: shape (ARMS_MAX + 1,)."""
-        total_ns: U64Array = self.arm_time_ns().sum(axis=0) + self._closed_arm_time_ns
+        total_ns: UInt64s = self.arm_time_ns().sum(axis=0) + self._closed_arm_time_ns
         return total_ns.astype(np.float64) * 1e-9
 
     def mark(self, now_ns: int) -> None:

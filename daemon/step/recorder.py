@@ -13,9 +13,8 @@ from typing import BinaryIO, Final, cast
 import numpy as np
 import numpy.typing as npt
 
+from ltp_switcher.arrays import ArmIds, Slots
 from ltp_switcher.daemon.datapath import RecordArray, protocol
-from ltp_switcher.daemon.datapath.commands import ArmArray
-from ltp_switcher.daemon.step.flow_table import IntArray
 from ltp_switcher.errors import ArtifactError
 
 ROW_DTYPE: Final[np.dtype[np.void]] = np.dtype(
@@ -42,7 +41,7 @@ class Recorder:
             raise ArtifactError(f"cannot write the recording {path}: {error.strerror}") from error
         self._write_header()
 
-    def append(self, slots: IntArray, records: RecordArray, arms: ArmArray) -> None:
+    def append(self, slots: Slots, records: RecordArray, arms: ArmIds) -> None:
         """Add one step's n flows: shape (n,) each."""
         rows = np.zeros(len(records), ROW_DTYPE)
         rows["step"] = self._step

@@ -7,8 +7,8 @@ import struct
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ltp_switcher.arrays import Floats
 from ltp_switcher.eval.lab.packages import say
 from ltp_switcher.eval.run.scenario import MODEL_TRACE, PACKET_BYTES, Scenario
 from ltp_switcher.eval.run.series import BIN_S
@@ -79,7 +79,7 @@ def encode(scenario: Scenario, trace: TraceArray | None, seed: int) -> bytes:
     return header + b"".join(steps) + b"".join(delays) + opportunities
 
 
-def capacity_mbps(scenario: Scenario, trace: TraceArray | None) -> NDArray[np.float64]:
+def capacity_mbps(scenario: Scenario, trace: TraceArray | None) -> Floats:
     """Return the link's capacity in each bin of `BIN_S`: shape (bins,), Mbit/s."""
     bins = int(np.ceil(scenario.duration_s / BIN_S - 1e-9))
     edges_s = np.arange(bins + 1) * BIN_S

@@ -15,7 +15,7 @@ from matplotlib import patheffects
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ltp_switcher.eval.run.series import FloatArray
+from ltp_switcher.arrays import Floats
 
 GREY: Final = "#555555"
 PALE: Final = "#E4E4E4"
@@ -66,8 +66,8 @@ class NamedLine:
 
     name: str
     colour: str
-    x: FloatArray
-    y: FloatArray
+    x: Floats
+    y: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ def name_lines(figure: Figure, axes: Axes, lines: Sequence[NamedLine], *, ceilin
         )  # fmt: skip
 
 
-def _boxes(own: FloatArray, others: FloatArray, wide: float, tall: float) -> Iterator[_Box]:
+def _boxes(own: Floats, others: Floats, wide: float, tall: float) -> Iterator[_Box]:
     """Places above and below a line, shape (places,), beside other lines, shape (lines, places)."""
     span = max(1, round(wide * _PLACES))
     for start in range(2, _PLACES - span - 2):

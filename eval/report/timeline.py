@@ -14,11 +14,12 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
+from ltp_switcher.arrays import Floats
 from ltp_switcher.eval.report.drawing import GREY, PALE, NamedLine, headline, name_lines, picture
 from ltp_switcher.eval.report.tables import arms_text
 from ltp_switcher.eval.run.metrics import arm_share
 from ltp_switcher.eval.run.scenario import Link, LinkState, Scenario
-from ltp_switcher.eval.run.series import BIN_S, FloatArray, FlowSeries
+from ltp_switcher.eval.run.series import BIN_S, FlowSeries
 from ltp_switcher.eval.run.style import colour
 
 NAMED_MAX: Final = 8
@@ -75,7 +76,7 @@ def draw_timeline(
             name_lines(figure, rtt, [*delay, base])
 
 
-def _draw_flows(axes: Axes, flows: Sequence[FlowSeries], values: Sequence[FloatArray]) -> Iterator[NamedLine]:
+def _draw_flows(axes: Axes, flows: Sequence[FlowSeries], values: Sequence[Floats]) -> Iterator[NamedLine]:
     """Draw the values of the flows, the first on top, and give the lines in the flows' order."""
     count = Counter(flow.scheme for flow in flows)
     seen: Counter[str] = Counter()
@@ -91,17 +92,17 @@ def _draw_flows(axes: Axes, flows: Sequence[FlowSeries], values: Sequence[FloatA
         yield NamedLine(name, colour(flow.scheme), flow.t_s, y)
 
 
-def _smooth(values: FloatArray) -> FloatArray:
+def _smooth(values: Floats) -> Floats:
     """Centred mean over `_SMOOTH_BINS` bins that skips NaN: a queue's sawtooth stays, jitter goes."""
     valid = ~np.isnan(values)
     kernel = np.ones(_SMOOTH_BINS)
     count = np.convolve(valid, kernel, "same")
     total = np.convolve(np.where(valid, values, 0.0), kernel, "same")
-    mean: FloatArray = np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0)
+    mean: Floats = np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0)
     return mean
 
 
-def _base_rtt_ms(scenario: Scenario, flow: FlowSeries) -> FloatArray:
+def _base_rtt_ms(scenario: Scenario, flow: FlowSeries) -> Floats:
     own_ms = scenario.flows[0].rtt_ms
     base = np.empty_like(flow.t_s)
     for state in scenario.link.states():

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ltp_switcher.eval.run.series import FloatArray
+from ltp_switcher.arrays import Floats
 
 ZETA: Final = 5.0
 """Weight of loss against throughput in Eq. 1."""
@@ -18,7 +18,7 @@ KAPPA: Final = 2.0
 """Weight of throughput against delay in Eq. 1."""
 
 
-def loss_rate(lost_pkts: ArrayLike, delivered_pkts: ArrayLike) -> FloatArray:
+def loss_rate(lost_pkts: ArrayLike, delivered_pkts: ArrayLike) -> Floats:
     """Packets that the link lost as a share, 0..1, of those lost or delivered; 0 where there were none."""
     lost, delivered = np.asarray(lost_pkts, np.float64), np.asarray(delivered_pkts, np.float64)
     total = lost + delivered
@@ -32,7 +32,7 @@ def reward(
     *,
     zeta: float = ZETA,
     kappa: float = KAPPA,
-) -> FloatArray:
+) -> Floats:
     """Eq. 1 of the Mutant paper, not normalised: ((thr - zeta * loss * thr)_+)^kappa / d.
 
     Loss enters as a share of the throughput, so that its weight does not depend on the link's
@@ -55,7 +55,7 @@ def reward(
     return np.divide(useful**kappa, rtt, out=np.zeros_like(useful), where=rtt > 0)
 
 
-def _fill_forward(values: FloatArray) -> FloatArray:
+def _fill_forward(values: Floats) -> Floats:
     """Replace each NaN by the last number before it; leading NaNs stay."""
     index = np.where(np.isnan(values), 0, np.arange(values.size))
     return values[np.maximum.accumulate(index)]

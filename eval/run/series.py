@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ltp_switcher.arrays import Bools, Floats
 from ltp_switcher.errors import ArtifactError
 
-FloatArray = NDArray[np.float64]
 BIN_S: Final = 0.1
 
 NUMBERS: Final = (
@@ -40,24 +39,24 @@ class FlowSeries:
 
     flow: int
     scheme: str
-    t_s: FloatArray
-    goodput_mbps: FloatArray
-    rtt_ms: FloatArray
-    rtt_min_ms: FloatArray
-    rtt_max_ms: FloatArray
-    cwnd_pkts: FloatArray
-    delivery_rate_mbps: FloatArray
-    lost_pkts: FloatArray
-    delivered_pkts: FloatArray
-    retrans_pkts: FloatArray
-    capacity_mbps: FloatArray
-    queue_pkts: FloatArray
+    t_s: Floats
+    goodput_mbps: Floats
+    rtt_ms: Floats
+    rtt_min_ms: Floats
+    rtt_max_ms: Floats
+    cwnd_pkts: Floats
+    delivery_rate_mbps: Floats
+    lost_pkts: Floats
+    delivered_pkts: Floats
+    retrans_pkts: Floats
+    capacity_mbps: Floats
+    queue_pkts: Floats
     arm: tuple[str, ...]
 
-    def life(self, start_s: float, stop_s: float) -> NDArray[np.bool_]:
+    def life(self, start_s: float, stop_s: float) -> Bools:
         """Mask, shape (bins,), of the bins that begin in [start_s, stop_s), to a tenth of a bin."""
         slack_s = BIN_S / 10
-        mask: NDArray[np.bool_] = (self.t_s >= start_s - slack_s) & (self.t_s < stop_s - slack_s)
+        mask: Bools = (self.t_s >= start_s - slack_s) & (self.t_s < stop_s - slack_s)
         return mask
 
 

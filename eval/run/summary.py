@@ -13,12 +13,12 @@ from dataclasses import asdict, dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ltp_switcher.arrays import Bools, Floats, Ints
 from ltp_switcher.errors import ArtifactError
 from ltp_switcher.eval.run import metrics
 from ltp_switcher.eval.run.scenario import Flow, Scenario
-from ltp_switcher.eval.run.series import BIN_S, FloatArray, FlowSeries
+from ltp_switcher.eval.run.series import BIN_S, FlowSeries
 
 DECIMALS: Final = 6
 
@@ -157,7 +157,7 @@ def _flow(scenario: Scenario, flow: Flow, bins: FlowSeries, total: FlowTotals) -
     )
 
 
-def _lives(scenario: Scenario, series: Sequence[FlowSeries]) -> list[NDArray[np.bool_]]:
+def _lives(scenario: Scenario, series: Sequence[FlowSeries]) -> list[Bools]:
     return [bins.life(flow.start_s, flow.stop_s) for flow, bins in zip(scenario.flows, series, strict=True)]
 
 
@@ -183,7 +183,7 @@ def _jain(scenario: Scenario, series: Sequence[FlowSeries], flows: Sequence[Flow
     )
 
 
-def _bin_index(t_s: FloatArray) -> NDArray[np.int64]:
+def _bin_index(t_s: Floats) -> Ints:
     return np.rint(t_s / BIN_S).astype(np.int64)
 
 

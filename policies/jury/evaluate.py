@@ -20,11 +20,11 @@ import numpy as np
 from rich.console import Console
 from rich.progress import track
 
+from ltp_switcher.arrays import Floats
 from ltp_switcher.commands import program, whole
 from ltp_switcher.policies.jury import WEIGHTS, make_arm
 from ltp_switcher.policies.jury.signals import INTERVAL_S
 from ltp_switcher.policies.runtime.arm import Arm
-from ltp_switcher.policies.runtime.arrays import Floats
 from ltp_switcher.policies.simulator.directed import directed
 from ltp_switcher.policies.simulator.paths import NEVER, PPS_PER_MBPS, Flows, Paths
 from ltp_switcher.policies.simulator.simulator import Roster, Simulator

@@ -12,8 +12,8 @@ from typing import Final
 
 import numpy as np
 
+from ltp_switcher.arrays import Bools, Floats, Slots, resized
 from ltp_switcher.policies.jury.standing import StandingQueues
-from ltp_switcher.policies.runtime.arrays import Bools, Floats, Ints, resized
 from ltp_switcher.policies.runtime.measurements import Interval
 
 START_ENDS: Final = 1.125
@@ -43,32 +43,32 @@ class Guards:
             setattr(self, name, resized(getattr(self, name), slots))
         self._queues.resize(slots)
 
-    def begin(self, slots: Ints) -> None:
+    def begin(self, slots: Slots) -> None:
         """New flows live in these slots, shape (n,)."""
         self._stands[slots] = self._yields[slots] = False
         self._starting[slots] = self._on
         self._held_until[slots] = -1.0
         self._queues.begin(slots)
 
-    def observe(self, slots: Ints, interval: Interval) -> None:
+    def observe(self, slots: Slots, interval: Interval) -> None:
         """Take in an interval, arrays of shape (n,)."""
         if self._on:
             self._stands[slots], self._yields[slots] = self._queues.update(slots, interval)
 
-    def stands(self, slots: Ints) -> Bools:
+    def stands(self, slots: Slots) -> Bools:
         """Whether a queue stands that is not the flow's own, shape (n,)."""
         return self._stands[slots]
 
-    def yields(self, slots: Ints) -> Bools:
+    def yields(self, slots: Slots) -> Bools:
         """Whether the flow yields to a queue, shape (n,)."""
         return self._yields[slots]
 
-    def settles(self, slots: Ints, interval: Interval) -> Bools:
+    def settles(self, slots: Slots, interval: Interval) -> Bools:
         """Whether the window waits for the echo of where it was set, shape (n,)."""
         settles: Bools = self._held_until[slots] > interval.echo.index
         return settles
 
-    def end_start(self, slots: Ints, interval: Interval, window_pkts: Floats) -> Floats:
+    def end_start(self, slots: Slots, interval: Interval, window_pkts: Floats) -> Floats:
         """Return the windows, those of flows whose start has filled the link set to what that holds, (n,)."""
         filled = self._starting[slots] & (interval.rtt_s > START_ENDS * interval.rtt_min_s)
         if not filled.any():

@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.policies.runtime.arrays import Floats, Ints, resized
+from ltp_switcher.arrays import Floats, Slots, resized
 from ltp_switcher.policies.runtime.measurements import Echo
 
 MEMORY: Final = 200.0
@@ -45,16 +45,16 @@ class Occupancy:
         for name in ("_numerator", "_denominator"):
             setattr(self, name, resized(getattr(self, name), slots))
 
-    def begin(self, slots: Ints) -> None:
+    def begin(self, slots: Slots) -> None:
         """Forget what is known of these slots, shape (n,)."""
         self._numerator[slots] = self._denominator[slots] = 0.0
 
-    def assume(self, slots: Ints, ratio: Floats) -> None:
+    def assume(self, slots: Slots, ratio: Floats) -> None:
         """As if these shares, shape (n,), had been told by many echoes already."""
         self._numerator[slots] = ratio * (_KNOWN_WEIGHT + PRIOR_WEIGHT) - PRIOR * PRIOR_WEIGHT
         self._denominator[slots] = _KNOWN_WEIGHT
 
-    def update(self, slots: Ints, echo: Echo, previous: Echo, probe: Floats, length_s: float) -> None:
+    def update(self, slots: Slots, echo: Echo, previous: Echo, probe: Floats, length_s: float) -> None:
         """Take in the change from one echo to the next.
 
         Args:
@@ -70,7 +70,7 @@ class Occupancy:
         _average(self._numerator, slots, probe * (rate - throughput), memory)
         _average(self._denominator, slots, probe * (throughput * (rate - 1.0)), memory)
 
-    def ratio(self, slots: Ints) -> Floats:
+    def ratio(self, slots: Slots) -> Floats:
         """Share of the bottleneck that each flow holds, 0 to 1, shape (n,)."""
         numerator = self._numerator[slots] + PRIOR * PRIOR_WEIGHT
         denominator = np.maximum(self._denominator[slots] + PRIOR_WEIGHT, 1e-9)
@@ -78,6 +78,6 @@ class Occupancy:
         return ratio
 
 
-def _average(averages: Floats, slots: Ints, samples: Floats, memory: Floats) -> None:
+def _average(averages: Floats, slots: Slots, samples: Floats, memory: Floats) -> None:
     average = averages[slots]
     averages[slots] = average + (samples - average) / memory

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.policies.runtime.arrays import Floats
+from ltp_switcher.arrays import Floats
 
 ZETA: Final = 0.9
 """Vivace's exponent; the paper says only that it lies between 0 and 1."""

@@ -12,10 +12,10 @@ from typing import Final
 
 import numpy as np
 
+from ltp_switcher.arrays import Bools, Float32s, Floats, Slots, resized
 from ltp_switcher.policies.jury.guards import Guards
 from ltp_switcher.policies.jury.occupancy import Occupancy
 from ltp_switcher.policies.runtime.arm import Law
-from ltp_switcher.policies.runtime.arrays import Bools, Float32s, Floats, Ints, resized
 from ltp_switcher.policies.runtime.measurements import NOTHING, Echo, Interval
 
 INTERVAL_S: Final = 0.030
@@ -82,7 +82,7 @@ class JurySignals:
         self.occupancy.resize(slots)
         self._guards.resize(slots)
 
-    def begin(self, slots: Ints, window_pkts: Floats) -> None:
+    def begin(self, slots: Slots, window_pkts: Floats) -> None:
         """See `Signals`."""
         self._window_pkts[slots] = window_pkts
         self._loss[slots] = 0.0
@@ -94,7 +94,7 @@ class JurySignals:
         self.occupancy.begin(slots)
         self._guards.begin(slots)
 
-    def observe(self, slots: Ints, interval: Interval) -> Float32s:
+    def observe(self, slots: Slots, interval: Interval) -> Float32s:
         """See `Signals`; scaled (ΔRTT, survival ratio - 1) of each echo, the last one at the end."""
         self._guards.observe(slots, interval)
         echo, previous = interval.echo, interval.previous_echo
@@ -111,7 +111,7 @@ class JurySignals:
         self._remember(slots[rows], echo.rows(rows), previous.rows(rows), interval.length_s)
         return self._history.take(slots, axis=0).reshape(len(slots), -1)
 
-    def _remember(self, slots: Ints, echo: Echo, previous: Echo, length_s: float) -> None:
+    def _remember(self, slots: Slots, echo: Echo, previous: Echo, length_s: float) -> None:
         excess = np.where(self._guards.stands(slots), 0.0, (echo.rtt_s - previous.rtt_s) / length_s)
         survival = (1.0 - echo.loss) / (1.0 - previous.loss) - 1.0
         history = self._history.take(slots, axis=0)
@@ -121,7 +121,7 @@ class JurySignals:
         probes = self._probes[slots, echo.index.astype(np.int64) % LONGEST_ECHO]
         self.occupancy.update(slots, echo, previous, probes.astype(np.float64), length_s)
 
-    def control(self, slots: Ints, interval: Interval, actions: Float32s) -> Floats:
+    def control(self, slots: Slots, interval: Interval, actions: Float32s) -> Floats:
         """See `Signals`; Eq. 6, then exploration, then Eq. 7. Eq. 8 is the executor's."""
         mean, radius = actions.T.astype(np.float64)
         radius = RADIUS_MIN + (1.0 - RADIUS_MIN) * (radius + 1.0) / 2.0
@@ -149,7 +149,7 @@ class JurySignals:
         self._window_pkts[slots] = window_pkts
         return window_pkts[:, None]
 
-    def _explore(self, slots: Ints, wanted: Floats) -> Floats:
+    def _explore(self, slots: Slots, wanted: Floats) -> Floats:
         """Replace actions by 1 or -1 at random, their mean unchanged (§3.4).
 
         The paper does so near 0 alone, where both are equally likely. Here it is done everywhere, as a flow

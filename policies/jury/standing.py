@@ -17,7 +17,7 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.policies.runtime.arrays import Bools, Floats, Ints, resized
+from ltp_switcher.arrays import Bools, Floats, Slots, resized
 from ltp_switcher.policies.runtime.measurements import NOTHING, Interval
 
 HIGH: Final = 1.3
@@ -60,12 +60,12 @@ class StandingQueues:
         for name in _OF_SLOTS:
             setattr(self, name, resized(getattr(self, name), slots))
 
-    def begin(self, slots: Ints) -> None:
+    def begin(self, slots: Slots) -> None:
         """Forget what is known of these slots, shape (n,)."""
         for name in _OF_SLOTS:
             getattr(self, name)[slots] = 0.0
 
-    def update(self, slots: Ints, interval: Interval) -> tuple[Bools, Bools]:
+    def update(self, slots: Slots, interval: Interval) -> tuple[Bools, Bools]:
         """Take in an interval.
 
         Returns:

@@ -17,9 +17,9 @@ from typing import Final
 
 import numpy as np
 
+from ltp_switcher.arrays import Float32s, Floats
 from ltp_switcher.policies.jury.reward import reward
 from ltp_switcher.policies.jury.signals import JurySignals
-from ltp_switcher.policies.runtime.arrays import Float32s, Floats
 from ltp_switcher.policies.runtime.measurements import NOTHING
 from ltp_switcher.policies.simulator.paths import Flows, Paths
 from ltp_switcher.policies.simulator.simulator import SimulatedInterval, Simulator

@@ -24,9 +24,9 @@ from typing import Final
 
 import numpy as np
 
+from ltp_switcher.arrays import Bools, Float32s, Floats, Indices, Slots
 from ltp_switcher.policies.ltp.particles import LONGEST_GAP_S, PARTICLES, Noise, Ranges, ranges_of
 from ltp_switcher.policies.ltp.signals import LargestThroughput
-from ltp_switcher.policies.runtime.arrays import Bools, Float32s, Floats, Indices, Ints
 from ltp_switcher.policies.runtime.measurements import Echo, Interval
 
 DOUBT_PER_S: Final = 0.01
@@ -168,7 +168,7 @@ class BalanceFilter:
         self._largest.resize(slots)
         self.begin(np.arange(self._largest_pps.size - more, self._largest_pps.size))
 
-    def begin(self, slots: Ints) -> None:
+    def begin(self, slots: Slots) -> None:
         """New flows live in these slots: forget what they held."""
         self._echo[:, slots] = np.nan
         self._echo[0, slots] = -1.0
@@ -177,7 +177,7 @@ class BalanceFilter:
         self._largest_pps[slots] = 0.0
         self._largest.begin(slots)
 
-    def update(self, slots: Ints, interval: Interval) -> None:
+    def update(self, slots: Slots, interval: Interval) -> None:
         """Take in an interval, arrays of shape (n,); slots without a new echo keep their particles."""
         rows = np.flatnonzero(interval.echo.index > self._echo[0, slots])
         if not rows.size:
@@ -195,11 +195,11 @@ class BalanceFilter:
             if chosen.size:
                 step(at[chosen], seen.rows(chosen))
 
-    def ranges(self, slots: Ints) -> Ranges:
+    def ranges(self, slots: Slots) -> Ranges:
         """What is known of the flows in these slots."""
         return ranges_of(self._shown[:, slots])
 
-    def _see(self, slots: Ints, last: Echo, before: Echo, elapsed_s: Floats, rtt_min_s: Floats) -> _Seen:
+    def _see(self, slots: Slots, last: Echo, before: Echo, elapsed_s: Floats, rtt_min_s: Floats) -> _Seen:
         largest_pps = self._largest.update(slots, last)
         delay_s = last.rtt_s - rtt_min_s
         known = before.index >= 0
@@ -231,7 +231,7 @@ class BalanceFilter:
             standing_s=column(STANDS_PKTS / np.maximum(last.delivered_pps, 1.0)),
         )
 
-    def _initialise(self, slots: Ints, seen: _Seen) -> None:
+    def _initialise(self, slots: Slots, seen: _Seen) -> None:
         """Draw all particles anew, of any load."""
         shape = (len(slots), self._particles)
         self._keep(slots, self._draw(shape, seen, self._uniform(0.0, 1.3, shape)), seen)
@@ -249,7 +249,7 @@ class BalanceFilter:
         shown, most = UNSEEN
         return np.maximum(0.0, self._uniform(-most * shown / (1.0 - shown), most, shape))
 
-    def _advance(self, slots: Ints, seen: _Seen) -> None:
+    def _advance(self, slots: Slots, seen: _Seen) -> None:
         """One round of the four steps."""
         pool = _Pool(*self._state[:, slots], *self._flags[:, slots])
         self._transition(pool, seen)
@@ -336,7 +336,7 @@ class BalanceFilter:
     def _unseen_s(self, pool: _Pool, seen: _Seen) -> Floats:
         return np.minimum(pool.unseen * seen.mean_delay_s, self._noise.delay_jitter_s)
 
-    def _keep(self, slots: Ints, pool: _Pool, seen: _Seen) -> None:
+    def _keep(self, slots: Slots, pool: _Pool, seen: _Seen) -> None:
         """Store the pool, and what counts of it for the ranges.
 
         Those are altered (Eq. 6), the next step's are not: a capacity does not walk at random, and the range

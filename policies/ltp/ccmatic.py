@@ -21,8 +21,8 @@ from typing import Final
 
 import numpy as np
 
+from ltp_switcher.arrays import Float32s, Floats, Ints, Slots
 from ltp_switcher.policies.ltp.particles import Ranges
-from ltp_switcher.policies.runtime.arrays import Float32s, Floats, Ints
 from ltp_switcher.policies.runtime.measurements import Interval
 
 JITTER_S: Final = 0.02
@@ -52,7 +52,7 @@ class BeliefSets:
         self._last = np.pad(self._last, ((0, 0), (0, more)))
         self.begin(np.arange(len(self._index) - more, len(self._index)))
 
-    def begin(self, slots: Ints) -> None:
+    def begin(self, slots: Slots) -> None:
         """New flows live in these slots."""
         self._bounds[0][:, slots] = 0.0
         self._bounds[1][:, slots] = np.inf
@@ -60,7 +60,7 @@ class BeliefSets:
         self._count[slots] = 0
         self._last[:, slots] = np.nan
 
-    def update(self, slots: Ints, interval: Interval) -> None:
+    def update(self, slots: Slots, interval: Interval) -> None:
         """Take in an interval, arrays of shape (n,)."""
         rows = np.flatnonzero(interval.echo.index > self._index[slots])
         if not rows.size:
@@ -81,7 +81,7 @@ class BeliefSets:
         self._index[at] = echo.index
         self._last[:, at] = echo.sending_pps, np.maximum(0.0, rtt_s - self._jitter_s), rtt_s
 
-    def ranges(self, slots: Ints) -> Ranges:
+    def ranges(self, slots: Slots) -> Ranges:
         """What is believed of the flows in these slots."""
         sending, delay_low, delay_high = self._last[:, slots]
         low = sending / self._bounds[1][:, slots].min(axis=0)

@@ -12,9 +12,9 @@ from typing import Final, Protocol
 
 import numpy as np
 
+from ltp_switcher.arrays import Floats, Slots
 from ltp_switcher.policies.ltp.estimator_traces import Trace
 from ltp_switcher.policies.ltp.particles import Ranges
-from ltp_switcher.policies.runtime.arrays import Floats, Ints
 from ltp_switcher.policies.runtime.measurements import Interval
 
 WARM_UP: Final = 5
@@ -28,10 +28,10 @@ class Estimator(Protocol):
     def resize(self, slots: int) -> None:
         """Make room."""
 
-    def update(self, slots: Ints, interval: Interval) -> None:
+    def update(self, slots: Slots, interval: Interval) -> None:
         """Take in an interval."""
 
-    def ranges(self, slots: Ints) -> Ranges:
+    def ranges(self, slots: Slots) -> Ranges:
         """What is known."""
 
 

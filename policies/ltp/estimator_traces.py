@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ltp_switcher.arrays import Floats
 from ltp_switcher.policies.runtime.arm import Arm
-from ltp_switcher.policies.runtime.arrays import Floats
 from ltp_switcher.policies.runtime.measurements import Echo, Interval
 from ltp_switcher.policies.simulator.directed import directed
 from ltp_switcher.policies.simulator.paths import PPS_PER_MBPS, Flows, Paths

@@ -22,10 +22,9 @@ from dataclasses import dataclass, fields, replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ltp_switcher.arrays import Bools, Float32s, Floats, Indices, Ints, Slots
 from ltp_switcher.policies.ltp.signals import LargestThroughput, PathSignals, path_signals
-from ltp_switcher.policies.runtime.arrays import Bools, Float32s, Floats, Indices, Ints
 from ltp_switcher.policies.runtime.measurements import Echo, Interval
 
 PARTICLES: Final = 1000
@@ -131,7 +130,7 @@ class ParticleFilter:
         self._largest.resize(slots)
         self.begin(np.arange(len(self._full) - more, len(self._full)))
 
-    def begin(self, slots: Ints) -> None:
+    def begin(self, slots: Slots) -> None:
         """New flows live in these slots: forget what they held."""
         self._echo[:, slots] = np.nan
         self._echo[0, slots] = -1.0
@@ -139,7 +138,7 @@ class ParticleFilter:
         self._delay_max_s[slots] = 0.0
         self._largest.begin(slots)
 
-    def update(self, slots: Ints, interval: Interval) -> None:
+    def update(self, slots: Slots, interval: Interval) -> None:
         """Take in an interval, arrays of shape (n,); slots without a new echo keep their particles."""
         echo = interval.echo
         rows = np.flatnonzero(echo.index > self._echo[0, slots])
@@ -162,11 +161,11 @@ class ParticleFilter:
             factor = last.sending_pps[goes_on] / before.sending_pps[goes_on]
             self._advance(at[goes_on], factor, elapsed_s[goes_on], seen.rows(goes_on), delay_max_s[goes_on])
 
-    def ranges(self, slots: Ints) -> Ranges:
+    def ranges(self, slots: Slots) -> Ranges:
         """What is known of the flows in these slots."""
         return ranges_of(self._state[:, slots])
 
-    def _initialise(self, slots: Ints, rtt_s: Floats, first: int = 0) -> None:
+    def _initialise(self, slots: Slots, rtt_s: Floats, first: int = 0) -> None:
         """Draw particles from the `first` on anew, knowing only the RTT above the smallest, (n,).
 
         The load is about the capacity, for that is where congestion controls keep it; half of the flows have
@@ -185,7 +184,7 @@ class ParticleFilter:
         self._full[slots, first:] = False
 
     def _advance(
-        self, slots: Ints, factor: Floats, elapsed_s: Floats, seen: PathSignals, delay_max_s: Floats
+        self, slots: Slots, factor: Floats, elapsed_s: Floats, seen: PathSignals, delay_max_s: Floats
     ) -> None:
         """One round of the four steps.
 
@@ -248,7 +247,7 @@ class ParticleFilter:
         arrives = np.where(pool.full, 1.0 / load, np.float32(1.0))
         return arrives - self._uniform(0.0, self._noise.loss_jitter, load.shape)
 
-    def _resample(self, slots: Ints, pool: _Pool, survives: Bools, seen: PathSignals) -> None:
+    def _resample(self, slots: Slots, pool: _Pool, survives: Bools, seen: PathSignals) -> None:
         """Fill each slot's pool up with altered copies of its survivors, and some that start from anew.
 
         Where none survives, all start anew.
@@ -279,7 +278,7 @@ class ParticleFilter:
         self._initialise(slots[~lives], seen.rtt_s[~lives])
 
     def _uniform(self, low: float, high: float, shape: tuple[int, ...]) -> Float32s:
-        drawn: NDArray[np.float32] = self._rng.random(shape, np.float32)
+        drawn: Float32s = self._rng.random(shape, np.float32)
         drawn *= np.float32(high - low)
         drawn += np.float32(low)
         return drawn

@@ -8,8 +8,8 @@ from typing import Final
 
 import numpy as np
 
+from ltp_switcher.arrays import Bools, Floats
 from ltp_switcher.policies.ltp.particles import Ranges
-from ltp_switcher.policies.runtime.arrays import Bools, Floats
 
 LEAST_RATE: Final = 0.05
 """Ratios of quantiles are taken above this: the other flows' rate may be 0."""

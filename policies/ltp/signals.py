@@ -13,8 +13,8 @@ from typing import Final
 
 import numpy as np
 
+from ltp_switcher.arrays import Bools, Float32s, Floats, Indices, Slots, resized
 from ltp_switcher.policies.runtime.arm import Law
-from ltp_switcher.policies.runtime.arrays import Bools, Float32s, Floats, Indices, Ints, resized
 from ltp_switcher.policies.runtime.measurements import Echo, Interval
 
 INTERVAL_S: Final = 0.030
@@ -110,13 +110,13 @@ class LargestThroughput:
         self._largest_pps = np.pad(self._largest_pps, (0, more))
         self._heard_index = np.pad(self._heard_index, (0, more), constant_values=-1.0)
 
-    def begin(self, slots: Ints) -> None:
+    def begin(self, slots: Slots) -> None:
         """New flows live in these slots."""
         self._smooth_pps[slots] = np.nan
         self._largest_pps[slots] = 0.0
         self._heard_index[slots] = -1.0
 
-    def update(self, slots: Ints, echo: Echo) -> Floats:
+    def update(self, slots: Slots, echo: Echo) -> Floats:
         """Take in the last echoes, each but once; return the largest throughput, shape (n,)."""
         fresh = echo.index > self._heard_index[slots]
         self._heard_index[slots] = np.maximum(self._heard_index[slots], echo.index)
@@ -155,21 +155,21 @@ class WindowSignals:
         for name in ("_window_pkts", "_starting", "_excess_pkts"):
             setattr(self, name, resized(getattr(self, name), slots))
 
-    def begin(self, slots: Ints, window_pkts: Floats) -> None:
+    def begin(self, slots: Slots, window_pkts: Floats) -> None:
         """See `Signals`."""
         self._window_pkts[slots] = window_pkts
         self._starting[slots] = window_pkts <= NEW_FLOW_PKTS
         self._excess_pkts[slots] = 0.0
 
-    def displace(self, slots: Ints, window_pkts: Floats) -> None:
+    def displace(self, slots: Slots, window_pkts: Floats) -> None:
         """Set the windows of flows that stay what they are: a disturbance, for training."""
         self._window_pkts[slots] = window_pkts
 
-    def observe(self, slots: Ints, interval: Interval) -> Float32s:
+    def observe(self, slots: Slots, interval: Interval) -> Float32s:
         """See `Signals`."""
         raise NotImplementedError
 
-    def control(self, slots: Ints, interval: Interval, actions: Float32s) -> Floats:
+    def control(self, slots: Slots, interval: Interval, actions: Float32s) -> Floats:
         """See `Signals`."""
         window_pkts: Floats = np.minimum(self._window_pkts[slots], 1.25 * interval.window_pkts)
         action = actions[:, 0].astype(np.float64)
@@ -194,7 +194,7 @@ class WindowSignals:
         self._window_pkts[slots] = window_pkts
         return window_pkts[:, None]
 
-    def _loses(self, slots: Ints, interval: Interval) -> Bools:
+    def _loses(self, slots: Slots, interval: Interval) -> Bools:
         """Whether flows lose more than they should, in this interval and for longer."""
         excess_pkts = interval.lost_pkts - LOSS_LIMIT * (interval.lost_pkts + interval.acked_pkts)
         average_pkts = self._excess_pkts[slots]
@@ -231,12 +231,12 @@ class LtpSignals(WindowSignals):
         super().resize(slots)
         self._largest.resize(slots)
 
-    def begin(self, slots: Ints, window_pkts: Floats) -> None:
+    def begin(self, slots: Slots, window_pkts: Floats) -> None:
         """See `Signals`."""
         super().begin(slots, window_pkts)
         self._largest.begin(slots)
 
-    def observe(self, slots: Ints, interval: Interval) -> Float32s:
+    def observe(self, slots: Slots, interval: Interval) -> Float32s:
         """See `Signals`."""
         largest = self._largest.update(slots, interval.echo)
         seen = path_signals(interval.echo, interval.previous_echo, interval.rtt_min_s, largest)

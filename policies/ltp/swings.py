@@ -11,9 +11,9 @@ from typing import Final
 
 import numpy as np
 
+from ltp_switcher.arrays import Floats
 from ltp_switcher.policies.ltp.estimation import Estimator
 from ltp_switcher.policies.ltp.reward import Weights, probe_reward
-from ltp_switcher.policies.runtime.arrays import Floats
 from ltp_switcher.policies.runtime.measurements import Echo, Interval
 
 SWINGS: Final = (0.0, 0.025, 0.10, 0.25)

@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from ltp_switcher.arrays import Bools, Float32s, Floats
 from ltp_switcher.policies.ltp.particles import ParticleFilter, Ranges
 from ltp_switcher.policies.ltp.reward import (
     Weights,
@@ -16,7 +17,6 @@ from ltp_switcher.policies.ltp.reward import (
     unfairness,
 )
 from ltp_switcher.policies.ltp.signals import INTERVAL_S, WindowSignals
-from ltp_switcher.policies.runtime.arrays import Bools, Float32s, Floats
 from ltp_switcher.policies.runtime.measurements import NOTHING
 from ltp_switcher.policies.simulator.controllers import INITIAL_WINDOW
 from ltp_switcher.policies.simulator.paths import PPS_PER_MBPS, Flows, Paths

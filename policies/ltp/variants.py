@@ -13,9 +13,9 @@ from typing import Final
 
 import numpy as np
 
+from ltp_switcher.arrays import Float32s, Floats, Slots
 from ltp_switcher.policies.ltp.signals import LtpSignals, WindowSignals
 from ltp_switcher.policies.ltp.task import ORACLE
-from ltp_switcher.policies.runtime.arrays import Float32s, Floats, Ints
 from ltp_switcher.policies.runtime.measurements import Interval
 
 _PPS: Final = 100e6 / 12_000
@@ -62,12 +62,12 @@ class _Baseline(WindowSignals):
         super().resize(slots)
         self._kept = np.pad(self._kept, ((0, 0), (0, max(0, slots - self._kept.shape[1]))))
 
-    def begin(self, slots: Ints, window_pkts: Floats) -> None:
+    def begin(self, slots: Slots, window_pkts: Floats) -> None:
         """See `Signals`."""
         super().begin(slots, window_pkts)
         self._kept[:, slots] = 0.0
 
-    def observe(self, slots: Ints, interval: Interval) -> Float32s:
+    def observe(self, slots: Slots, interval: Interval) -> Float32s:
         """See `Signals`."""
         seen = _measured(interval)
         largest_pps = np.maximum(self._kept[0, slots], seen.delivered_pps)
@@ -77,7 +77,7 @@ class _Baseline(WindowSignals):
         return np.clip(np.stack(columns, axis=1), -_LIMIT, _LIMIT).astype(np.float32)
 
     def columns(
-        self, slots: Ints, seen: _Measured, largest_pps: Floats, last_rtt_s: Floats
+        self, slots: Slots, seen: _Measured, largest_pps: Floats, last_rtt_s: Floats
     ) -> tuple[Floats, ...]:
         """The observation's columns, shape (n,) each."""
         raise NotImplementedError
@@ -89,7 +89,7 @@ class AuroraSignals(_Baseline):
     observation_size = 3
 
     def columns(
-        self, slots: Ints, seen: _Measured, largest_pps: Floats, last_rtt_s: Floats
+        self, slots: Slots, seen: _Measured, largest_pps: Floats, last_rtt_s: Floats
     ) -> tuple[Floats, ...]:
         """See `_Baseline`."""
         sending_ratio = seen.sent_pps / np.maximum(seen.delivered_pps, 1.0)
@@ -103,7 +103,7 @@ class OrcaSignals(_Baseline):
     observation_size = 5
 
     def columns(
-        self, slots: Ints, seen: _Measured, largest_pps: Floats, last_rtt_s: Floats
+        self, slots: Slots, seen: _Measured, largest_pps: Floats, last_rtt_s: Floats
     ) -> tuple[Floats, ...]:
         """See `_Baseline`."""
         return (
@@ -121,7 +121,7 @@ class AstraeaSignals(OrcaSignals):
     observation_size = 7
 
     def columns(
-        self, slots: Ints, seen: _Measured, largest_pps: Floats, last_rtt_s: Floats
+        self, slots: Slots, seen: _Measured, largest_pps: Floats, last_rtt_s: Floats
     ) -> tuple[Floats, ...]:
         """See `_Baseline`."""
         ratios = super().columns(slots, seen, largest_pps, last_rtt_s)
@@ -149,13 +149,13 @@ class SageSignals(_Baseline):
         more = max(0, slots - self._history.shape[2])
         self._history = np.pad(self._history, ((0, 0), (0, 0), (0, more)))
 
-    def begin(self, slots: Ints, window_pkts: Floats) -> None:
+    def begin(self, slots: Slots, window_pkts: Floats) -> None:
         """See `Signals`."""
         super().begin(slots, window_pkts)
         self._history[:, :, slots] = np.nan
 
     def columns(
-        self, slots: Ints, seen: _Measured, largest_pps: Floats, last_rtt_s: Floats
+        self, slots: Slots, seen: _Measured, largest_pps: Floats, last_rtt_s: Floats
     ) -> tuple[Floats, ...]:
         """See `_Baseline`."""
         now = np.stack(

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ltp_switcher.arrays import Floats, Slots
 from ltp_switcher.policies.owl.signals import OwlSignals
 from ltp_switcher.policies.runtime.arm import Actor
-from ltp_switcher.policies.runtime.arrays import Floats, Ints
 from ltp_switcher.policies.runtime.measurements import Interval
 from ltp_switcher.policies.runtime.path_knowledge import NetworkKnowledge
 
@@ -26,11 +26,11 @@ class OwlArm:
         """See `Arm`."""
         self._signals.resize(slots)
 
-    def begin(self, slots: Ints, window_pkts: Floats) -> None:
+    def begin(self, slots: Slots, window_pkts: Floats) -> None:
         """See `Arm`."""
         self._signals.begin(slots, window_pkts)
 
-    def decide(self, slots: Ints, interval: Interval) -> Floats:
+    def decide(self, slots: Slots, interval: Interval) -> Floats:
         """See `Arm`."""
         known = self.network_knowledge
         heard = (np.nan,) * 3 if known is None else (known.pnc_pkts, known.pna, known.known)

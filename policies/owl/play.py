@@ -9,10 +9,10 @@ from typing import Final
 
 import numpy as np
 
+from ltp_switcher.arrays import Floats
 from ltp_switcher.policies.owl.reward import OWL, OWL_LOSS, equilibrium
 from ltp_switcher.policies.owl.signals import INTERVAL_S
 from ltp_switcher.policies.owl.task import OwlTask, SimulatedAgent
-from ltp_switcher.policies.runtime.arrays import Floats
 from ltp_switcher.policies.runtime.inference import Network
 from ltp_switcher.policies.simulator.paths import NEVER, PPS_PER_MBPS, Flows, Paths
 from ltp_switcher.policies.simulator.simulator import Roster, Simulator

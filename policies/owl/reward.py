@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ltp_switcher.policies.runtime.arrays import Floats
+from ltp_switcher.arrays import Floats
 
 LOSS_MAX = 0.99
 """Eq. 7 is for p below 1."""

@@ -7,8 +7,8 @@ from typing import Final
 
 import numpy as np
 
+from ltp_switcher.arrays import Bools, Float32s, Floats, Slots, resized
 from ltp_switcher.policies.runtime.arm import Law
-from ltp_switcher.policies.runtime.arrays import Bools, Float32s, Floats, Ints, resized
 from ltp_switcher.policies.runtime.measurements import Interval
 
 INTERVAL_S: Final = 0.030
@@ -74,7 +74,7 @@ class OwlSignals:
         network[:, : self._network.shape[1]] = self._network[:, :slots]
         self._network = network
 
-    def begin(self, slots: Ints, window_pkts: Floats) -> None:
+    def begin(self, slots: Slots, window_pkts: Floats) -> None:
         """See `Signals`."""
         self.window_pkts[slots] = window_pkts
         self._slow_start[slots] = window_pkts < self._slow_start_below
@@ -86,13 +86,13 @@ class OwlSignals:
         self._history[slots, :, FEATURES.index("pnc")] = MASKED
         self._history[slots, :, FEATURES.index("pna")] = MASKED
 
-    def hear(self, slots: Ints, pnc_pkts: Floats, pna: Floats, known: Floats) -> None:
+    def hear(self, slots: Slots, pnc_pkts: Floats, pna: Floats, known: Floats) -> None:
         """Set what is known of the slots' paths, broadcast to shape (n,); NaN masks it."""
         self._network[0, slots] = pnc_pkts
         self._network[1, slots] = pna
         self._network[2, slots] = known
 
-    def observe(self, slots: Ints, interval: Interval) -> Float32s:
+    def observe(self, slots: Slots, interval: Interval) -> Float32s:
         """See `Signals`."""
         # A flow that has not heard anything yet has no RTT, and none of its features say anything.
         rtt_s = np.where(interval.rtt_s > 0.0, interval.rtt_s, UNHEARD_RTT_S)
@@ -126,12 +126,12 @@ class OwlSignals:
         self._history[slots] = history
         return history.reshape(len(slots), -1)
 
-    def _end_slow_start(self, slots: Ints, interval: Interval, least_s: Floats) -> None:
+    def _end_slow_start(self, slots: Slots, interval: Interval, least_s: Floats) -> None:
         """Loss ends it, and a rise of the RTT as in Linux' HyStart (an eighth, 4 to 16 ms)."""
         rise_s = np.clip(least_s / 8.0, 0.004, 0.016)
         self._slow_start[slots] &= (interval.lost_pkts < 0.5) & (interval.rtt_s < least_s + rise_s)
 
-    def control(self, slots: Ints, interval: Interval, actions: Float32s) -> Floats:
+    def control(self, slots: Slots, interval: Interval, actions: Float32s) -> Floats:
         """Add the change with the largest value, of `actions` (n, 7) as Q values, to the window.
 
         At most it doubles or halves. It does not grow while the flow does not fill it (RFC 7661), nor at a

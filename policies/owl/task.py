@@ -8,9 +8,9 @@ from typing import Final
 
 import numpy as np
 
+from ltp_switcher.arrays import Bools, Floats
 from ltp_switcher.policies.owl.reward import Utility
 from ltp_switcher.policies.owl.signals import ACTIONS, OwlSignals
-from ltp_switcher.policies.runtime.arrays import Bools, Floats
 from ltp_switcher.policies.runtime.measurements import NOTHING
 from ltp_switcher.policies.runtime.path_knowledge import WINDOW_S
 from ltp_switcher.policies.simulator.paths import PPS_PER_MBPS, Flows, Paths

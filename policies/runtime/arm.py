@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from ltp_switcher.policies.runtime.arrays import Float32s, Floats, Ints
+from ltp_switcher.arrays import Float32s, Floats, Slots
 from ltp_switcher.policies.runtime.measurements import Interval
 
 
@@ -46,13 +46,13 @@ class Signals(Protocol):
     def resize(self, slots: int) -> None:
         """Make room for slots 0 to `slots` - 1; what the present ones remember stays."""
 
-    def begin(self, slots: Ints, window_pkts: Floats) -> None:
+    def begin(self, slots: Slots, window_pkts: Floats) -> None:
         """Flows come under the policy with these windows, shape (n,): forget what the slots remember."""
 
-    def observe(self, slots: Ints, interval: Interval) -> Float32s:
+    def observe(self, slots: Slots, interval: Interval) -> Float32s:
         """Take in an interval, arrays of shape (n,); return observations, (n, observation_size)."""
 
-    def control(self, slots: Ints, interval: Interval, actions: Float32s) -> Floats:
+    def control(self, slots: Slots, interval: Interval, actions: Float32s) -> Floats:
         """Turn actions within ±1, (n, action_size), into the law's parameters, (n, parameters).
 
         A row of NaN leaves the flow with what it has.
@@ -68,10 +68,10 @@ class Arm(Protocol):
     def resize(self, slots: int) -> None:
         """Make room for slots 0 to `slots` - 1."""
 
-    def begin(self, slots: Ints, window_pkts: Floats) -> None:
+    def begin(self, slots: Slots, window_pkts: Floats) -> None:
         """Flows come under the arm."""
 
-    def decide(self, slots: Ints, interval: Interval) -> Floats:
+    def decide(self, slots: Slots, interval: Interval) -> Floats:
         """All flows of an interval at once: the law's parameters, (n, parameters); NaN: no change."""
 
 
@@ -102,12 +102,12 @@ class NetworkArm:
         state[: len(self._state)] = self._state[:slots]
         self._state = state
 
-    def begin(self, slots: Ints, window_pkts: Floats) -> None:
+    def begin(self, slots: Slots, window_pkts: Floats) -> None:
         """See `Arm`."""
         self._signals.begin(slots, window_pkts)
         self._state[slots] = self._network.initial_state(len(slots))
 
-    def decide(self, slots: Ints, interval: Interval) -> Floats:
+    def decide(self, slots: Slots, interval: Interval) -> Floats:
         """See `Arm`."""
         observations = self._signals.observe(slots, interval)
         state, actions = self._network.step(self._state.take(slots, axis=0), observations)

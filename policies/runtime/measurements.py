@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Final
 
-from ltp_switcher.policies.runtime.arrays import Bools, Floats, Indices
+from ltp_switcher.arrays import Bools, Floats, Indices
 
 NOTHING: Final = 1e-6
 """Packets below which a fluid's share is rounding, not data."""

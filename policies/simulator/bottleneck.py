@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.policies.runtime.arrays import Floats, Indices, Ints
+from ltp_switcher.arrays import Floats, Indices, Ints
 
 _HISTORY_LIMIT_BYTES: Final = 8 << 30
 

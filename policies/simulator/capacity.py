@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ltp_switcher.policies.runtime.arrays import Floats, Ints
+from ltp_switcher.arrays import Floats, Ints
 from ltp_switcher.policies.simulator.paths import PPS_PER_MBPS, Paths
 
 

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from ltp_switcher.policies.runtime.arrays import Bools, Floats, Indices
+from ltp_switcher.arrays import Bools, Floats, Indices
 
 INITIAL_WINDOW: Final = 10.0
 """Packets (RFC 6928); the papers' kernels start so too."""

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.policies.runtime.arrays import Bools, Floats, Indices
+from ltp_switcher.arrays import Bools, Floats, Indices
 from ltp_switcher.policies.simulator.controllers import INITIAL_WINDOW, Feedback, LossEvents
 
 BETA: Final = 0.7

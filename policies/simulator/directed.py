@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ltp_switcher.arrays import Bools, Floats
 from ltp_switcher.policies.runtime.arm import Arm, Law
-from ltp_switcher.policies.runtime.arrays import Bools, Floats
 from ltp_switcher.policies.simulator.controllers import INITIAL_WINDOW
 from ltp_switcher.policies.simulator.simulator import SimulatedInterval, Simulator
 

@@ -7,7 +7,7 @@ from dataclasses import fields
 
 import numpy as np
 
-from ltp_switcher.policies.runtime.arrays import Floats, Indices, Ints
+from ltp_switcher.arrays import Floats, Indices, Ints
 from ltp_switcher.policies.runtime.measurements import NOTHING, Echo
 
 

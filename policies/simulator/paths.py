@@ -13,8 +13,8 @@ from typing import Final
 
 import numpy as np
 
+from ltp_switcher.arrays import Floats, Ints
 from ltp_switcher.errors import InvalidValueError
-from ltp_switcher.policies.runtime.arrays import Floats, Ints
 
 PACKET_BYTES: Final = 1500
 """A packet on the wire; rates in Mbit/s (10^6 bit/s) turn into packets with it."""

@@ -10,8 +10,8 @@ from typing import Final
 
 import numpy as np
 
+from ltp_switcher.arrays import Floats, Ints
 from ltp_switcher.errors import InvalidValueError
-from ltp_switcher.policies.runtime.arrays import Floats, Ints
 from ltp_switcher.policies.simulator.paths import NEVER, PPS_PER_MBPS, Flows, Paths
 from ltp_switcher.policies.simulator.simulator import Roster
 

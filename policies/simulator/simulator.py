@@ -17,8 +17,8 @@ from typing import Final
 
 import numpy as np
 
+from ltp_switcher.arrays import Bools, Floats, Ints
 from ltp_switcher.errors import InvalidValueError
-from ltp_switcher.policies.runtime.arrays import Bools, Floats, Ints
 from ltp_switcher.policies.runtime.measurements import NOTHING, Interval
 from ltp_switcher.policies.simulator.bottleneck import Bottleneck, check_history, most_over
 from ltp_switcher.policies.simulator.capacity import Capacity

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ltp_switcher.arrays import Bools, Float32s, Floats, Ints, UInt64s
 from ltp_switcher.policies.runtime.arm import Law, Signals
-from ltp_switcher.policies.runtime.arrays import Bools, Floats, Ints
 from ltp_switcher.policies.runtime.measurements import Interval
 from ltp_switcher.policies.simulator.controllers import INITIAL_WINDOW
 from ltp_switcher.policies.simulator.directed import impose
@@ -19,8 +18,8 @@ from ltp_switcher.policies.simulator.paths import PPS_PER_MBPS, Flows, Paths
 from ltp_switcher.policies.simulator.regions import Region, draw_mixed
 from ltp_switcher.policies.simulator.simulator import Roster, SimulatedInterval, Simulator
 
-Array = NDArray[np.float32]
-Actions = NDArray[np.float32] | NDArray[np.int64]
+Array = Float32s
+Actions = Float32s | Ints
 
 
 class Task(Protocol):
@@ -49,9 +48,9 @@ LIMIT_BDP: Final = 4.0
 """What windows are kept to while training: beyond it no action matters, and an actor saturates there."""
 
 
-def episode_seed(paths: Paths) -> NDArray[np.uint64]:
+def episode_seed(paths: Paths) -> UInt64s:
     """Seed of what a task draws, from the episode's links alone: equal episodes draw equally."""
-    seed: NDArray[np.uint64] = np.round(paths.rate_mbps[:4] * 1e6).astype(np.uint64)
+    seed: UInt64s = np.round(paths.rate_mbps[:4] * 1e6).astype(np.uint64)
     return seed
 
 
@@ -124,7 +123,7 @@ class Transition:
 
     observations: Array
     rewards: Array
-    active: NDArray[np.bool_]
+    active: Bools
     """The slot's flow was sending, so that its observation and reward mean something."""
     over: bool
     """The episode ended here, of all slots at once, by its time limit."""

@@ -17,7 +17,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from ltp_switcher.policies.simulator.tasks import Array, Environment
 
 if TYPE_CHECKING:
-    from ltp_switcher.policies.runtime.arrays import Bools
+    from ltp_switcher.arrays import Bools
 
 Info = dict[str, "Bools"]
 

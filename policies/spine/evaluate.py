@@ -20,9 +20,9 @@ import numpy as np
 from rich.console import Console
 from rich.progress import track
 
+from ltp_switcher.arrays import Ints
 from ltp_switcher.commands import program
 from ltp_switcher.policies.runtime.arm import Arm, Law
-from ltp_switcher.policies.runtime.arrays import Ints
 from ltp_switcher.policies.simulator.paths import PACKET_BYTES, Paths
 from ltp_switcher.policies.spine import INTERVAL_S, make_arm
 from ltp_switcher.policies.spine.play import DURATION_S, Outcome, constant, play, square_wave

@@ -8,8 +8,8 @@ from typing import Final
 
 import numpy as np
 
+from ltp_switcher.arrays import Bools, Floats
 from ltp_switcher.policies.runtime.arm import Arm, Law
-from ltp_switcher.policies.runtime.arrays import Bools, Floats
 from ltp_switcher.policies.simulator.directed import directed
 from ltp_switcher.policies.simulator.paths import NEVER, PPS_PER_MBPS, Flows, Paths, Steps
 from ltp_switcher.policies.simulator.simulator import Roster, Simulator

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.policies.runtime.arrays import Bools, Floats
+from ltp_switcher.arrays import Bools, Floats
 from ltp_switcher.policies.simulator.simulator import SimulatedInterval
 
 LOSS_WEIGHT: Final = 5.0

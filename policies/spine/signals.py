@@ -8,9 +8,9 @@ from typing import Final
 
 import numpy as np
 
+from ltp_switcher.arrays import Float32s, Floats, Slots, resized
 from ltp_switcher.errors import InvalidValueError
 from ltp_switcher.policies.runtime.arm import Law
-from ltp_switcher.policies.runtime.arrays import Float32s, Floats, Ints, resized
 from ltp_switcher.policies.runtime.measurements import Interval
 
 STATISTICS: Final = 9
@@ -81,12 +81,12 @@ class SpineSignals:
         for name in ("_delivered_pps", "_delivered_max_pps", "_in_force"):
             setattr(self, name, resized(getattr(self, name), slots))
 
-    def begin(self, slots: Ints, window_pkts: Floats) -> None:
+    def begin(self, slots: Slots, window_pkts: Floats) -> None:
         """See `Signals`."""
         self._delivered_pps[slots] = self._delivered_max_pps[slots] = 0.0
         self._in_force[slots] = 0.0
 
-    def observe(self, slots: Ints, interval: Interval) -> Float32s:
+    def observe(self, slots: Slots, interval: Interval) -> Float32s:
         """See `Signals`. The last columns are the sub-policy in force, as actions within ±1."""
         delivered_pps = interval.delivered_pps
         steady_pps = self._delivered_pps[slots]
@@ -115,7 +115,7 @@ class SpineSignals:
         observations: Float32s = np.clip(seen, -_LARGEST, _LARGEST).astype(np.float32)
         return observations
 
-    def control(self, slots: Ints, interval: Interval, actions: Float32s) -> Floats:
+    def control(self, slots: Slots, interval: Interval, actions: Float32s) -> Floats:
         """See `Signals`. Rows of NaN where the policy generator did not run."""
         triggered = actions[:, -1] > TRIGGERED
         chosen = np.clip(actions[:, :-1].astype(np.float64), -1.0, 1.0)

@@ -8,8 +8,8 @@ from typing import Final
 
 import numpy as np
 
+from ltp_switcher.arrays import Bools, Floats
 from ltp_switcher.policies.runtime.arm import Law
-from ltp_switcher.policies.runtime.arrays import Bools, Floats
 from ltp_switcher.policies.simulator.paths import Flows, Paths
 from ltp_switcher.policies.simulator.simulator import SimulatedInterval, Simulator
 from ltp_switcher.policies.simulator.tasks import (

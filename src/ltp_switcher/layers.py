@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float32]
+from ltp_switcher.arrays import Float32s
+
+Array = Float32s
 _HALF = np.float32(0.5)
 
 

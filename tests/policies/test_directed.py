@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ltp_switcher.arrays import Floats, Ints
 from ltp_switcher.policies.runtime.arm import PARAMETERS, Law
-from ltp_switcher.policies.runtime.arrays import Floats, Ints
 from ltp_switcher.policies.runtime.measurements import Interval
 from ltp_switcher.policies.simulator import Flows, Paths, Roster, Simulator
 from ltp_switcher.policies.simulator.directed import directed, impose

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.jury_intervals import echo, interval
 
+from ltp_switcher.arrays import Floats
 from ltp_switcher.errors import ArtifactError
 from ltp_switcher.policies.jury import evaluate, make_arm
 from ltp_switcher.policies.jury.occupancy import PRIOR, Occupancy
@@ -26,7 +27,6 @@ from ltp_switcher.policies.jury.signals import (
     JurySignals,
 )
 from ltp_switcher.policies.jury.task import TRUTHS, JuryTask
-from ltp_switcher.policies.runtime.arrays import Floats
 from ltp_switcher.policies.simulator import Roster
 from ltp_switcher.policies.simulator.paths import Paths
 from ltp_switcher.policies.simulator.regions import JURY

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.jury_intervals import echo, interval
 
+from ltp_switcher.arrays import Bools, Floats
 from ltp_switcher.policies.jury import evaluate, make_arm
 from ltp_switcher.policies.jury.signals import JurySignals
 from ltp_switcher.policies.jury.standing import (
@@ -21,7 +22,6 @@ from ltp_switcher.policies.jury.standing import (
     YIELD_S,
     StandingQueues,
 )
-from ltp_switcher.policies.runtime.arrays import Bools, Floats
 from ltp_switcher.policies.simulator.controllers import INITIAL_WINDOW
 from ltp_switcher.policies.simulator.paths import NEVER, Flows
 from ltp_switcher.policies.simulator.simulator import Roster, Simulator

@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ltp_switcher.arrays import Floats, Ints
 from ltp_switcher.policies.runtime.arm import Law
-from ltp_switcher.policies.runtime.arrays import Floats, Ints
 from ltp_switcher.policies.runtime.measurements import Interval
 from ltp_switcher.policies.spine import choice
 from ltp_switcher.policies.spine.play import Outcome, constant, play, square_wave

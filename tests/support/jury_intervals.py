@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ltp_switcher.policies.runtime.arrays import Floats
+from ltp_switcher.arrays import Floats
 from ltp_switcher.policies.runtime.measurements import Echo, Interval
 
 Values = Floats | float

@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ltp_switcher.arrays import ArmIds, Bools, Float32s, Floats, Indices, Ints, Slots
 from ltp_switcher.daemon.choose.bandit.config import AgentConfig, ArmTable
 from ltp_switcher.daemon.choose.bandit.credit import (
     DELIVERED,
@@ -34,9 +35,6 @@ from ltp_switcher.daemon.datapath.types import RecordArray
 from ltp_switcher.encoder import GRUEncoder
 from ltp_switcher.errors import ArtifactError, InvalidValueError
 
-Slots = NDArray[np.intp]
-Floats = NDArray[np.float64]
-
 STATE_VERSION: Final = 1
 INPUT_SIZE: Final = N_FEATURES + ARMS_MAX
 # Decisions of a flow that can be under way at once. A decision that lasts an RTT needs three places; one
@@ -55,15 +53,15 @@ class StepResult:
     expected reward.
     """
 
-    arms: NDArray[np.uint8]
+    arms: ArmIds
     reward: Floats
     raw_reward: Floats
-    exploring: NDArray[np.bool_]
+    exploring: Bools
     settled: bool = False
     """See `Decision`: an agent always decides."""
 
 
-def encoder_inputs(features: NDArray[np.float32], arms: NDArray[np.intp]) -> NDArray[np.float32]:
+def encoder_inputs(features: Float32s, arms: Indices) -> Float32s:
     """Features, shape (n, 55), with the active arm one-hot behind them, shape (n, 55 + ARMS_MAX)."""
     n = len(features)
     inputs = np.zeros((n, INPUT_SIZE), np.float32)
@@ -258,7 +256,7 @@ class MutantAgent:
         self._reward = np.pad(self._reward, ((0, more), (0, 0)))
         self._exploring = np.pad(self._exploring, (0, more))
 
-    def _measure(self, slots: Slots, records: RecordArray, time_ns: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def _measure(self, slots: Slots, records: RecordArray, time_ns: Ints) -> Bools:
         """Update R_max and the steps' own rewards; return where the path changed."""
         config = self.config
         seen = measure(records, config.credit)
@@ -307,7 +305,7 @@ class MutantAgent:
         slots: Slots,
         records: RecordArray,
         z: Floats,
-        time_ns: NDArray[np.int64],
+        time_ns: Ints,
         srtt_us: Floats,
     ) -> None:
         config = self.config

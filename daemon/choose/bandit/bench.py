@@ -17,8 +17,8 @@ from typing import Final
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ltp_switcher.arrays import ArmIds
 from ltp_switcher.daemon.choose.bandit.agent import MutantAgent
 from ltp_switcher.daemon.choose.bandit.config import AgentConfig, ArmTable
 from ltp_switcher.daemon.datapath.protocol import RECORD_DTYPE, ArmId
@@ -51,7 +51,7 @@ class SyntheticFlows:
         self._epoch = np.zeros(n, np.int64)
         self._arm = np.full(n, int(ArmId.CUBIC))
 
-    def step(self, arms: NDArray[np.uint8]) -> RecordArray:
+    def step(self, arms: ArmIds) -> RecordArray:
         """Records of the next step, under the arms given."""
         n = len(self._rtt_us)
         self._time_ns += self._step_ns

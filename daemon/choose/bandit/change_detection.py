@@ -17,7 +17,8 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
+
+from ltp_switcher.arrays import Bools, Floats, Indices, Slots
 
 MAX_BUCKETS: Final = 5
 LEVELS: Final = 14
@@ -27,8 +28,6 @@ _TOTAL, _VARIANCE, _MAXIMUM = range(3)
 _SIZES: Final = 2.0 ** np.arange(LEVELS)
 # Buckets in the order of time, oldest first: from the highest level down.
 _OLDEST_FIRST: Final = np.repeat(_SIZES[::-1], MAX_BUCKETS + 1)
-
-Rows = NDArray[np.intp]
 
 
 class AdwinBank:
@@ -71,7 +70,7 @@ class AdwinBank:
         self.total = np.pad(self.total, (0, more))
         self._variance = np.pad(self._variance, (0, more))
 
-    def reset(self, rows: Rows) -> None:
+    def reset(self, rows: Slots) -> None:
         """Empty the rows' windows."""
         self._used[rows] = 0
         self._ticks[rows] = 0
@@ -79,13 +78,13 @@ class AdwinBank:
         self.total[rows] = 0.0
         self._variance[rows] = 0.0
 
-    def maximum(self, rows: Rows) -> NDArray[np.float64]:
+    def maximum(self, rows: Slots) -> Floats:
         """Largest value in each row's window, shape (n,); -inf where the window is empty."""
         valid = np.arange(MAX_BUCKETS + 1) < self._used[rows][:, :, None]
-        values: NDArray[np.float64] = np.where(valid, self._buckets[rows][..., _MAXIMUM], -np.inf)
+        values: Floats = np.where(valid, self._buckets[rows][..., _MAXIMUM], -np.inf)
         return np.asarray(values.max(axis=(1, 2)))
 
-    def update(self, rows: Rows, values: NDArray[np.float64]) -> NDArray[np.bool_]:
+    def update(self, rows: Slots, values: Floats) -> Bools:
         """Add one value to each row.
 
         Args:
@@ -123,7 +122,7 @@ class AdwinBank:
             self._shed(at, (total[changed] + values[changed] - self.total[at]) / gone)
         return changed
 
-    def _shed(self, rows: Rows, old_mean: NDArray[np.float64]) -> None:
+    def _shed(self, rows: Slots, old_mean: Floats) -> None:
         while rows.size:
             top, oldest = self._oldest(rows)
             mean = oldest[:, _TOTAL] / _SIZES[top]
@@ -133,7 +132,7 @@ class AdwinBank:
             self._drop_oldest(rows[droppable])
             rows, old_mean = rows[alike & droppable], old_mean[alike & droppable]
 
-    def _compress(self, rows: Rows) -> None:
+    def _compress(self, rows: Slots) -> None:
         """Merge the two oldest of six buckets into one of the next level, level by level."""
         for level in range(LEVELS - 1):
             if not rows.size:
@@ -152,7 +151,7 @@ class AdwinBank:
             rows = rows[at == MAX_BUCKETS]
         self._drop_oldest(rows)
 
-    def _has_cut(self, rows: Rows) -> NDArray[np.bool_]:
+    def _has_cut(self, rows: Slots) -> Bools:
         """Whether any split of the window into an older and a newer part shows two means."""
         n = len(rows)
         used = self._used[rows][:, ::-1, None]
@@ -174,7 +173,7 @@ class AdwinBank:
         cut = split & (np.abs(u0 / n0 - u1 / n1) > epsilon)
         return np.asarray(cut.any(axis=1))
 
-    def _drop_oldest(self, rows: Rows) -> None:
+    def _drop_oldest(self, rows: Slots) -> None:
         """Remove the oldest bucket of each row."""
         if not rows.size:
             return
@@ -189,7 +188,7 @@ class AdwinBank:
         self._buckets[rows, top, :-1] = self._buckets[rows, top, 1:]
         self._used[rows, top] -= 1
 
-    def _oldest(self, rows: Rows) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    def _oldest(self, rows: Slots) -> tuple[Indices, Floats]:
         """Level, shape (n,), and contents, shape (n, 3), of the oldest bucket of each row."""
         top = LEVELS - 1 - np.argmax(self._used[rows][:, ::-1] > 0, axis=1)
         return top, self._buckets[rows, top, 0]

@@ -14,14 +14,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ltp_switcher.arrays import Floats, Indices, Ints, Slots
 from ltp_switcher.daemon.choose.bandit.config import Credit
 from ltp_switcher.daemon.datapath.types import RecordArray
-
-Slots = NDArray[np.intp]
-Floats = NDArray[np.float64]
-Times = NDArray[np.int64]
 
 # What is summed for a decision.
 TIME_NS, DELIVERED, LOST, RTT_SUM_US, RTT_SAMPLES = range(5)
@@ -39,8 +35,8 @@ class Earned:
     sums: shape (m, 5), columns `TIME_NS` to `RTT_SAMPLES`.
     """
 
-    at: NDArray[np.intp]
-    arms: NDArray[np.intp]
+    at: Indices
+    arms: Indices
     z: Floats
     sums: Floats
 
@@ -78,15 +74,15 @@ class Decisions:
         self.made[slots] = 0
         self._learnt[slots] = 0
 
-    def arm(self, slots: Slots) -> NDArray[np.intp]:
+    def arm(self, slots: Slots) -> Indices:
         """The arm of the decision in force, shape (n,); 0 before the first."""
         return self._arm[slots, (self.made[slots] - 1) % self.depth]
 
-    def start_ns(self, slots: Slots) -> Times:
+    def start_ns(self, slots: Slots) -> Ints:
         """When the decision in force was made, shape (n,)."""
         return self._start_ns[slots, (self.made[slots] - 1) % self.depth]
 
-    def make(self, slots: Slots, arms: NDArray[np.intp], z: Floats, time_ns: Times) -> None:
+    def make(self, slots: Slots, arms: Indices, z: Floats, time_ns: Ints) -> None:
         """Write down one new decision for each slot."""
         made = self.made[slots]
         at = made % self.depth
@@ -98,7 +94,7 @@ class Decisions:
         # A ring that is full forgets the oldest decision unlearnt.
         self._learnt[slots] = np.maximum(self._learnt[slots], made + 1 - self.depth)
 
-    def fold(self, slots: Slots, records: RecordArray, time_ns: Times) -> None:
+    def fold(self, slots: Slots, records: RecordArray, time_ns: Ints) -> None:
         """Add one step's samples to the decisions that earned them."""
         if self.credit == "acked":
             at = (self.made[slots] - 1) % self.depth
@@ -130,7 +126,7 @@ class Decisions:
         ours = (best[:, :, None] == np.arange(self.depth)) & same
         self._sums[slots] += ours.transpose(0, 2, 1).astype(np.float64) @ values
 
-    def ripe(self, slots: Slots, time_ns: Times, srtt_us: Floats) -> Earned:
+    def ripe(self, slots: Slots, time_ns: Ints, srtt_us: Floats) -> Earned:
         """Take the oldest decision of each flow whose data has come back."""
         learnt = self._learnt[slots]
         replaced = learnt < self.made[slots] - 1

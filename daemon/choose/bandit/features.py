@@ -20,13 +20,10 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ltp_switcher.arrays import Float32s, Floats, Indices, Ints, Slots
 from ltp_switcher.daemon.datapath.protocol import ARMS_MAX, RECORD_DTYPE
 from ltp_switcher.daemon.datapath.types import RecordArray
-
-Slots = NDArray[np.intp]
-Floats = NDArray[np.float64]
 
 SIGNALS: Final = ("srtt_us", "mdev_us", "lost_out", "in_flight", "throughput")
 WINDOWS: Final = (("short", 10, 1), ("medium", 20, 10), ("long", 20, 50))
@@ -91,7 +88,7 @@ _GAIN: Final = np.array([f.gain for f in FEATURES])
 _OFFSET: Final = np.array([f.offset for f in FEATURES])
 
 
-def _columns(names: tuple[str, ...], width: int) -> NDArray[np.intp]:
+def _columns(names: tuple[str, ...], width: int) -> Indices:
     """Where the fields lie when a record is read as a row of `width`-byte words."""
     fields = dict(RECORD_DTYPE.fields or {})
     return np.array([fields[name][1] // width for name in names], np.intp)
@@ -153,9 +150,7 @@ class BlockWindows:
         self._extreme[:, slots] = np.inf
         self._sum[:, slots] = 0.0
 
-    def push(
-        self, slots: Slots, steps: NDArray[np.int64], extreme: Floats, mean: Floats, out: Floats
-    ) -> None:
+    def push(self, slots: Slots, steps: Ints, extreme: Floats, mean: Floats, out: Floats) -> None:
         """Add one step and write the windows' statistics.
 
         Args:
@@ -185,9 +180,7 @@ class BlockWindows:
         self._extreme[1, slots] = running
         self._sum[1, slots] = total
 
-    def _close(
-        self, window: int, slots: Slots, at: NDArray[np.int64], extreme: Floats, total: Floats
-    ) -> None:
+    def _close(self, window: int, slots: Slots, at: Ints, extreme: Floats, total: Floats) -> None:
         extremes, sums = self._ring_extreme[window], self._ring_sum[window]
         extremes[slots, at] = extreme
         sums[slots, at] = total
@@ -217,7 +210,7 @@ class FeatureWindows:
         self._steps[slots] = 0
         self._windows.reset(slots)
 
-    def push(self, slots: Slots, records: RecordArray) -> NDArray[np.float32]:
+    def push(self, slots: Slots, records: RecordArray) -> Float32s:
         """Add one step's records and return the scaled features, shape (n, 55), each within ±4."""
         return scale(*self.push_raw(slots, records))
 
@@ -277,7 +270,7 @@ class FeatureWindows:
         return raw, references
 
 
-def scale(raw: Floats, references: Floats) -> NDArray[np.float32]:
+def scale(raw: Floats, references: Floats) -> Float32s:
     """Bring raw features, shape (n, 55), to order 1 as `FEATURES` says."""
     ratio = raw / (references[:, _REFERENCE_OF] * _UNIT) + _FLOOR
     scaled = (np.log2(ratio) + _OFFSET) * _GAIN

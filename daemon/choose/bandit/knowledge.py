@@ -16,9 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Columns = NDArray[np.intp]
-Rows = NDArray[np.intp]
+from ltp_switcher.arrays import Floats, Indices, Slots
 
 _EVERYONE: Final = 0
 
@@ -82,7 +80,7 @@ class Knowledge:
         self._open[row] += 1
         return row
 
-    def close(self, rows: Rows) -> None:
+    def close(self, rows: Slots) -> None:
         """Count one flow of each row out."""
         np.subtract.at(self._open, rows, 1)
 
@@ -90,7 +88,7 @@ class Knowledge:
         """What a new flow to the prefix of `row` starts with."""
         return self._trained + self._level(_EVERYONE, self._caps[0]) + self._level(row, self._caps[1])
 
-    def add(self, rows: Rows, columns: Columns, z: Floats, rewards: Floats) -> None:
+    def add(self, rows: Slots, columns: Indices, z: Floats, rewards: Floats) -> None:
         """Pool one update of each of n flows.
 
         Args:
@@ -162,7 +160,7 @@ class Knowledge:
         self._rows[prefix] = row
         return row
 
-    def _fade(self, rows: Rows) -> None:
+    def _fade(self, rows: Slots) -> None:
         """Halve what has grown far past its weight: the sums stay finite and follow the path."""
         cap = np.where(rows == _EVERYONE, *self._caps)
         heavy_row, heavy_column = np.nonzero(self._counts[rows] > 8.0 * np.maximum(cap, 1.0)[:, None])

@@ -17,11 +17,8 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-Slots = NDArray[np.intp]
-Columns = NDArray[np.intp]
-Floats = NDArray[np.float64]
+from ltp_switcher.arrays import Floats, Indices, Ints, Slots
 
 REINVERT_EVERY: Final = 128
 
@@ -106,7 +103,7 @@ class LinUCB:
         nothing = (z * z).sum(axis=1, keepdims=True) / self.ridge
         return np.sqrt(np.clip(squared, 0.0, nothing))
 
-    def update(self, slots: Slots, columns: Columns, z: Floats, rewards: Floats) -> None:
+    def update(self, slots: Slots, columns: Indices, z: Floats, rewards: Floats) -> None:
         """Learn one reward for each row; a row may not appear twice.
 
         Args:
@@ -141,7 +138,7 @@ class LinUCB:
         """Keep the estimates but only a share `keep` of the certainty, in (0, 1]: the path has changed."""
         self._faded[slots] *= keep
 
-    def _reinvert(self, slots: Slots, columns: Columns) -> None:
+    def _reinvert(self, slots: Slots, columns: Indices) -> None:
         missing = self.ridge * (1.0 - self._ridge_left[slots, columns])
         A = self._A[slots, columns] + missing[:, None, None] * np.eye(self.dim)
         A = 0.5 * (A + A.transpose(0, 2, 1))
@@ -152,5 +149,5 @@ class LinUCB:
         self._ridge_left[slots, columns] = 1.0
         self._since[slots, columns] = 0
 
-    def _staggered(self, slots: Slots) -> NDArray[np.int64]:
+    def _staggered(self, slots: Slots) -> Ints:
         return (slots[:, None] * 37 + np.arange(self.n_arms) * 11) % REINVERT_EVERY

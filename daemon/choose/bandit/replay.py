@@ -18,6 +18,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ltp_switcher.arrays import ArmIds, Floats
 from ltp_switcher.daemon.choose.bandit.agent import encoder_inputs
 from ltp_switcher.daemon.choose.bandit.config import AgentConfig
 from ltp_switcher.daemon.choose.bandit.features import FeatureWindows
@@ -31,9 +32,7 @@ from ltp_switcher.errors import ArtifactError, LtpSwitcherError
 _SHOWN: Final = 0.4
 
 
-def replay(
-    records: NDArray[np.void], chosen: NDArray[np.uint8], config: AgentConfig
-) -> dict[str, np.ndarray]:
+def replay(records: NDArray[np.void], chosen: ArmIds, config: AgentConfig) -> dict[str, np.ndarray]:
     """Training arrays of one flow's steps.
 
     Args:
@@ -79,9 +78,7 @@ def replay(
     }
 
 
-def _answers(
-    records: NDArray[np.void], chosen: NDArray[np.uint8], peak: NDArray[np.float64], config: AgentConfig
-) -> NDArray[np.float64]:
+def _answers(records: NDArray[np.void], chosen: ArmIds, peak: Floats, config: AgentConfig) -> Floats:
     """Normalised reward of the decision in force from each step on, shape (steps,)."""
     steps = len(records)
     time_ns = records["time_ns"].astype(np.int64)

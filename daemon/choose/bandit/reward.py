@@ -17,13 +17,10 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ltp_switcher.arrays import Bools, Floats, Indices, Ints, Slots
 from ltp_switcher.daemon.choose.bandit.change_detection import AdwinBank
 from ltp_switcher.daemon.datapath.protocol import ARMS_MAX
-
-Slots = NDArray[np.intp]
-Floats = NDArray[np.float64]
 
 _BPS_TO_MBPS: Final = 8e-6
 
@@ -91,12 +88,12 @@ class RewardNormaliser:
     def update(
         self,
         slots: Slots,
-        arms: NDArray[np.intp],
+        arms: Indices,
         throughput_Bps: Floats,
         rtt_us: Floats,
-        time_ns: NDArray[np.int64],
+        time_ns: Ints,
         least_rtt_us: Floats | None = None,
-    ) -> NDArray[np.bool_]:
+    ) -> Bools:
         """Add one step's measurements.
 
         Args:
@@ -142,7 +139,7 @@ class RewardNormaliser:
         share = effective**kappa * self.rtt_min_us[slots] / np.where(known, rtt_us, 1.0)
         return np.where(known, np.clip(share, 0.0, 1.0), 0.0)
 
-    def _pairs(self, slots: Slots, arms: NDArray[np.intp]) -> NDArray[np.intp]:
+    def _pairs(self, slots: Slots, arms: Indices) -> Indices:
         pairs = self._pair[slots, arms]
         new = np.flatnonzero(pairs < 0)
         if not new.size:
@@ -159,7 +156,7 @@ class RewardNormaliser:
         pairs[new] = given
         return pairs
 
-    def _refresh(self, slots: Slots, time_ns: NDArray[np.int64]) -> None:
+    def _refresh(self, slots: Slots, time_ns: Ints) -> None:
         pairs = self._pair[slots]
         fresh = time_ns[:, None] - self._used_ns[pairs] <= self.stale_s * 1e9
         at, arm = np.nonzero((pairs >= 0) & fresh)

@@ -11,10 +11,11 @@ from typing import Final
 
 import numpy as np
 
+from ltp_switcher.arrays import Floats
 from ltp_switcher.eval.report.claims.claim import Claim, Figure, Paths, Results, Target
 from ltp_switcher.eval.report.claims.scenarios import bundled
 from ltp_switcher.eval.run.results import RunResult
-from ltp_switcher.eval.run.series import BIN_S, FloatArray
+from ltp_switcher.eval.run.series import BIN_S
 from ltp_switcher.policies.ltp.balance import BalanceFilter
 from ltp_switcher.policies.ltp.ccmatic import BeliefSets
 from ltp_switcher.policies.ltp.estimation import Estimator, Judgement, judge, least_width
@@ -40,11 +41,11 @@ def trace(outcome: RunResult) -> Trace:
     series = outcome.series()
     bins = max(len(flow.t_s) for flow in series)
 
-    def column(name: str, before: float = 0.0) -> FloatArray:
+    def column(name: str, before: float = 0.0) -> Floats:
         """(bins, flows); a flow that starts later has `before` until then."""
         columns = [getattr(flow, name) for flow in series]
         padded = [np.pad(one, (bins - len(one), 0), constant_values=before) for one in columns]
-        stacked: FloatArray = np.stack(padded, axis=1)
+        stacked: Floats = np.stack(padded, axis=1)
         return np.where(np.isnan(stacked), before, stacked)
 
     whole = max(series, key=lambda flow: len(flow.t_s))
@@ -83,9 +84,9 @@ def _judge(results: Results) -> Iterator[Figure]:
                     yield Figure(scheme, what, float(np.mean(widths)))
 
 
-def _judged(trace: Trace, field: str) -> FloatArray:
+def _judged(trace: Trace, field: str) -> Floats:
     """A true rate, shape (bins, flows); NaN before a flow's first packet."""
-    truth: FloatArray = getattr(trace, field)
+    truth: Floats = getattr(trace, field)
     return np.where(np.maximum.accumulate(trace.rate > 0.0), truth, np.nan)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Array types that the policies share, and how their arrays of slots grow."""
+"""The types of arrays that the whole package uses."""
 
 from __future__ import annotations
 
@@ -11,8 +11,14 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Float32s = NDArray[np.float32]
 Ints = NDArray[np.int64]
+UInt64s = NDArray[np.uint64]
 Bools = NDArray[np.bool_]
 Indices = NDArray[np.intp]
+"""Positions in another array."""
+Slots = NDArray[np.int64]
+"""Numbers of flows; see `slots`."""
+ArmIds = NDArray[np.uint8]
+"""The kernel's numbers of arms, 1 and up; 0 is none."""
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
