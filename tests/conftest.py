@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What holds for all tests: drawn examples repeat, and nothing is judged by how long it took."""
+"""Rules for all tests: drawn examples repeat, and no test judges how long something took."""
 
 from hypothesis import settings
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the small programs share: limits of numbers, and how errors end."""
+"""The small programs' common parts: limits of numbers, and the end of an error."""
 
 from __future__ import annotations
 

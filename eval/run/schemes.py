@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names that a flow's `scheme` may take, and what each of them runs."""
+"""The names that a flow's `scheme` may take, and the protocol and settings of each."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every endpoint answers when all is well."""
+"""The answers of every endpoint when all is well."""
 
 from __future__ import annotations
 

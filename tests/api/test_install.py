@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make install` into a directory: what lands where, that systemd takes it, that it all goes again."""
+"""`make install` into a directory: every file lands, systemd accepts the units, and all of it can be removed."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The measurement agent: counters of real and of described queues, what follows from them, and its API."""
+"""The measurement agent: counters of real and of described queues, its values from them, and its API."""
 
 from __future__ import annotations
 

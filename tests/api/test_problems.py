@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever goes wrong, the answer is problem details that name the field, its value and what is allowed."""
+"""Every failure gets problem details that name the field, its value and the allowed values."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs inside the guest: the real daemon with policies made for this test, and a look at what they do.
+"""Runs inside the guest: the real daemon with policies made for this test, and checks of their effect.
 
-`daemon ARGUMENTS` is the daemon's command line, with a policy in each learned arm's place that asks for what
-its flows are to show; the other words are checks.
+`daemon ARGUMENTS` is the daemon's command line. A test policy takes the place of each learned arm, and asks
+for the effect that its flows are to show. The other words are checks.
 """
 
 import sys

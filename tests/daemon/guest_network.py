@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs inside the guest: the real daemon with an arm that notes what it hears of the network, and checks.
+"""Runs inside the guest: the real daemon with an arm that notes the reports of the network, and checks.
 
 `daemon ARGUMENTS` is the daemon's command line; the other words are checks.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Learned arms on the real kernel: flows do what the daemon sends, and are safe without it."""
+"""Learned arms on the real kernel: flows obey the daemon, and are safe without it."""
 
 from pathlib import Path
 

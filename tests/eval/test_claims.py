@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Claims: what they run, how they judge, what is printed."""
+"""Claims: their runs, their judgement, their printed page."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ltp-eval run`, whole: a real kernel, a real flow, the daemon, and what is written of it."""
+"""`ltp-eval run`, whole: a real kernel, a real flow, the daemon, and the written results."""
 
 from __future__ import annotations
 

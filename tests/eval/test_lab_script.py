@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the guest is told to run for the schemes of a scenario."""
+"""The guest's script for the schemes of a scenario."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What pictures say in words: who won, what happens to the link, and which line is which."""
+"""The words in pictures: who won, the events on the link, and the name of each line."""
 
 from __future__ import annotations
 

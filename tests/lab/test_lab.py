@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lab itself: what a boot hands back, and that a run is a pure function of its input."""
+"""The lab itself: the result of a boot, and that a run is a pure function of its input."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes into a guest says nothing of the checkout or the machine that packed it."""
+"""The guest's files do not depend on the checkout or the machine that packed them."""
 
 import sys
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An arm at work in the simulator: which flows it is asked about, and what its answers do."""
+"""An arm at work in the simulator: the flows that it is asked about, and the effect of its answers."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jury before queues that stand: whose they are, and what becomes of them in the simulator."""
+"""Jury before standing queues: whose they are, and their end in the simulator."""
 
 from __future__ import annotations
 

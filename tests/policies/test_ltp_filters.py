@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What both of LTP's particle filters do."""
+"""Both of LTP's particle filters."""
 
 from __future__ import annotations
 

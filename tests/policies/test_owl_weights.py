@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The committed weights of Owl: they load, fit what Owl sees, and do what they are judged by, in short."""
+"""The committed weights of Owl: they load, fit Owl's observations, and pass short versions of its claims."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spine at run time: what it sees, what its actions mean, and the two-level network in numpy."""
+"""Spine at run time: its observations, the meaning of its actions, and the two-level network in numpy."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""By what Spine's weights are chosen, on arms whose sub-policy never changes."""
+"""The score that chooses Spine's weights, on arms whose sub-policy never changes."""
 
 from __future__ import annotations
 

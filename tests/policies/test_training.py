@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The trainer learns what is known, resumes exactly, and warms its memory right."""
+"""The trainer solves a known problem, resumes exactly, and warms its memory right."""
 
 from __future__ import annotations
 

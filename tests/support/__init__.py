@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What several test folders share: a fake kernel, builders, guests."""
+"""Shared parts of several test folders: a fake kernel, builders, guests."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the module's lab tests share: building the guest's programs and booting with them."""
+"""Shared parts of the module's lab tests: building the guest's programs and booting with them."""
 
 from __future__ import annotations
 

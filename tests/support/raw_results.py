@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Raw results in the lab's form, made up from the scenario alone, to test what reads them."""
+"""Raw results in the lab's form, made up from the scenario alone, to test their readers."""
 
 from __future__ import annotations
 

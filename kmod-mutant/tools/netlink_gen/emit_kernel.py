@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """mutant_nl_gen.h and .c: policies, operations, groups and family, for `genl_register_family`.
 
-`struct genl_ops` with a policy per operation is what both 6.1 and 6.12 understand.
+It uses `struct genl_ops` with a policy per operation, which both 6.1 and 6.12 understand.
 """
 
 from __future__ import annotations

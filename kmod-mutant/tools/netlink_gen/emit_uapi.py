@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""include/uapi/linux/mutant.h: what the kernel and a program agree on."""
+"""include/uapi/linux/mutant.h: the contract between the kernel and a program."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The netlink contract as data: what `load` reads and every emitter writes from."""
+"""The netlink contract as data: `load` makes it, and every emitter writes from it."""
 
 from __future__ import annotations
 

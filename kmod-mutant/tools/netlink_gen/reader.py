@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Typed reading of parsed YAML: every error names the field, the value and what is allowed."""
+"""Typed reading of parsed YAML: every error names the field, the value and the allowed values."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client of the API: makes every request once, and writes down what came back."""
+"""A client of the API: it makes every request once, and writes down the answers."""
 
 from __future__ import annotations
 

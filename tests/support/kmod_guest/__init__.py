@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs inside the lab's guest: checks of the module on a real kernel, and their tools."""
+"""Runs inside the lab's guest: checks of the module on a real kernel, and their tools."""

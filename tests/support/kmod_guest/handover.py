@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The window that a flow takes from arm to arm, and what an arm leaves behind at its end."""
+"""The window that a flow takes from arm to arm, and an arm's leftovers at its end."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a list of checks one after the other and writes down what came of each."""
+"""Runs a list of checks one after the other and writes down the result of each."""
 
 from __future__ import annotations
 

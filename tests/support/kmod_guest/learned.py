@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The learned arms' executors: what they are sent is checked, kept, obeyed, and survived."""
+"""The learned arms' executors: their controls are checked, kept, obeyed, and survived."""
 
 from __future__ import annotations
 

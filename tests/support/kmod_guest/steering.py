@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Telling the module what to run; as a program (`python3 -m kmod_guest.steering`), a steerer to be killed."""
+"""Commands to the module; as a program (`python3 -m kmod_guest.steering`), a steerer to be killed."""
 
 from __future__ import annotations
 

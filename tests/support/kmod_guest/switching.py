@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Switching live flows: every pair of arms, frozen state, what is carried over and what is not."""
+"""Switching live flows: every pair of arms, frozen state, and the parts of it that carry over."""
 
 from __future__ import annotations
 
