@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make install` into a directory: every file lands, systemd accepts the units, and all of it can be removed."""
+"""`make install` into a directory: the files land, systemd accepts the units, all of it can be removed."""
 
 from __future__ import annotations
 
