@@ -48,7 +48,7 @@ def fit_linear(sequences: list[Sequence], arms: int, ridge: float = 10.0) -> Flo
 
 
 def score(sequences: list[Sequence], predict: Callable[[Sequence], NDArray[np.floating]]) -> Scores:
-    """Compare predictions, shape (steps,) of each path, with what the arms that ran have earned."""
+    """Compare predictions, shape (steps,) of each path, with the rewards of the arms that ran."""
     rewards = [np.nan_to_num(s.reward).astype(np.float64) for s in sequences]
     told = [np.asarray(predict(s), np.float64) for s in sequences]
     weight = [weights(s).astype(np.float64) for s in sequences]

@@ -25,7 +25,7 @@ SPLITS: Final = ("train", "validation", "test")
 class Sequence:
     """One path.
 
-    inputs: float32, shape (steps, inputs), what the encoder sees. arm: uint8, shape (steps,), id of the
+    inputs: float32, shape (steps, inputs), the encoder's inputs. arm: uint8, shape (steps,), id of the
     arm that was chosen. reward: float32, shape (steps,), normalised reward of that choice, NaN where it
     is not known. fresh: bool, shape (steps,), where the arm was chosen anew.
     """

@@ -52,7 +52,7 @@ class GRUEncoder:
 
     @classmethod
     def from_file(cls, path: Path = WEIGHTS) -> GRUEncoder:
-        """Load the encoder; ArtifactError says what is wrong with the file."""
+        """Load the encoder. Raises `ArtifactError` with the file's fault."""
         return cls(load(path))
 
     def initial_state(self, n: int) -> Array:

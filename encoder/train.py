@@ -158,7 +158,7 @@ def contexts(model: TorchEncoder, sequence: Sequence) -> Floats:
 
 
 def prior(model: TorchEncoder, sequences: list[Sequence]) -> dict[str, Floats]:
-    """Sums of z z', r z and 1 for each arm id over the training paths: what LinUCB starts from."""
+    """Sums of z z', r z and 1 for each arm id over the training paths: LinUCB's start."""
     pairs = [(contexts(model, s), s, weights(s).astype(np.float64)) for s in sequences]
     dim = pairs[0][0].shape[1]
     A, b, counts = np.zeros((ARMS, dim, dim)), np.zeros((ARMS, dim)), np.zeros(ARMS)

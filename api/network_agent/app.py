@@ -35,7 +35,7 @@ class Network(BaseModel):
 
 
 def create_app(collector: Collector) -> FastAPI:
-    """The agent's API over what a collector has read."""
+    """The agent's API over a collector's readings."""
     app = FastAPI(
         title="ltp-owl-agent",
         version=ltp_switcher.__version__,

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The nodes over the last window: reports by name, what they come to, and when that was."""
+    """The nodes over the last window: reports by name, their combination, and its time."""
 
     at_s: float
     nodes: dict[str, NodeReport]

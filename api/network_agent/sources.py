@@ -51,16 +51,16 @@ def source(text: str) -> CounterSource:
 
 @dataclass(frozen=True)
 class QdiscSource:
-    """The root queue discipline of a device of this machine, as `tc -s -j qdisc show` tells it.
+    """The root queue discipline of a device of this machine, as `tc -s -j qdisc show` prints it.
 
-    The capacity is what is given, else the rate of the queue discipline (tbf), else the device's speed.
+    The capacity is the given one, else the rate of the queue discipline (tbf), else the device's speed.
     """
 
     name: str
     capacity_bps: float | None = None
 
     def read(self) -> Counters:
-        """See `CounterSource`. Raises `NoQueueError` for a bridge, a VLAN, or what else queues nothing."""
+        """See `CounterSource`. Raises `NoQueueError` for a device without a queue, such as a bridge."""
         # Not everyone who may run it has it in their path.
         tc = shutil.which("tc", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin") or "tc"
         command = [tc, "-s", "-j", "qdisc", "show", "dev", self.name, "root"]

@@ -37,7 +37,7 @@ def set_mode(daemon: DaemonDep, request: ModeRequest) -> ModeState:
 
 @router.get("/v1/status", summary="Show the status", responses=problem_responses(503))
 def get_status(daemon: DaemonDep) -> Status:
-    """What the daemon is doing, and what it has done since its start."""
+    """The daemon's state, and its counters since its start."""
     return daemon.ask(Status, "status")
 
 

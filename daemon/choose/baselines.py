@@ -104,7 +104,7 @@ class KeepChooser:
         self._settled: tuple[Ints, bytes, Draw] | None = None
 
     def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
-        """New flows; what they run shows in their first record."""
+        """New flows. Their first record shows their arms."""
         self._settled = None
         while self._arm.size <= slots.max(initial=-1):
             self._arm = np.concatenate([self._arm, np.zeros_like(self._arm)])
@@ -114,7 +114,7 @@ class KeepChooser:
         """Nothing to forget: a slot that comes again is opened anew."""
 
     def step(self, slots: Slots, records: RecordArray) -> Draw:
-        """The arms that the flows had at first; what was found settled stays so while they show the same."""
+        """The flows' first arms. A settled result stays while the flows show the same."""
         shown = records["want_arm"].tobytes() + records["flags"].tobytes()
         if self._settled is not None and self._settled[0] is slots and self._settled[1] == shown:
             return self._settled[2]

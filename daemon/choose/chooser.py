@@ -13,7 +13,7 @@ from ltp_switcher.daemon.datapath import RecordArray
 
 
 class Decision(Protocol):
-    """What a policy decided for n flows; each array has the shape (n,)."""
+    """A chooser's decision for n flows; each array has the shape (n,)."""
 
     @property
     def arms(self) -> ArmIds:
@@ -66,9 +66,9 @@ class Chooser(Protocol):
         ...
 
     def state(self) -> dict[str, np.ndarray]:
-        """What was learned, as arrays that the caller may keep."""
+        """The learned state, as arrays that the caller may keep."""
         ...
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Take up what `state` gave. Raises `ArtifactError` where it does not fit."""
+        """Take over the result of `state`. Raises `ArtifactError` where it does not fit."""
         ...

@@ -15,7 +15,7 @@ _COLOURS: Final = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 
 def doctor(options: argparse.Namespace) -> int:
-    """Print what was found; the exit status is 1 where something does not work."""
+    """Print the findings; the exit status is 1 if something does not work."""
     findings = list(examine(settings(options)))
     failed = any(finding.verdict == "fail" for finding in findings)
     if options.json:

@@ -23,7 +23,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def give_back(options: argparse.Namespace) -> int:
-    """Put back what a daemon that is gone had replaced; does nothing after one that stopped in order."""
+    """Restore the default that a crashed daemon replaced; does nothing after a clean stop."""
     from ltp_switcher.daemon.service import log
     from ltp_switcher.daemon.service.default_congestion_control import Takeover
 

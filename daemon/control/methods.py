@@ -176,7 +176,7 @@ class Service:
         return {"cookie": str(cookie)}
 
     def _look_again(self, cookie: int) -> None:
-        """Show at once what was changed, not after the flow's next step."""
+        """Show the change at once, not after the flow's next step."""
         table = self._daemon.engine.table
         slot = table.slot(cookie)
         if slot != UNKNOWN:

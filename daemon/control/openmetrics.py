@@ -18,7 +18,7 @@ CONTENT_TYPE: Final = "application/openmetrics-text; version=1.0.0; charset=utf-
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One value. `suffix` is what OpenMetrics adds to the family's name (`_total`, `_sum`, …)."""
+    """One value. `suffix` is OpenMetrics' addition to the family's name (`_total`, `_sum`, …)."""
 
     value: float
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -72,7 +72,7 @@ def to_json(families: Iterable[Family]) -> list[Json]:
 
 
 def from_json(value: Json) -> list[Family]:
-    """What `to_json` gave, as families again. Raises `ValueError` where it is something else."""
+    """The result of `to_json` as families again. Raises `ValueError` for anything else."""
     try:
         return [_family(entry) for entry in _list(value)]
     except (KeyError, TypeError) as error:

@@ -63,7 +63,7 @@ class ControlServer:
         selector.register(self._listener, selectors.EVENT_READ, self._accept)
 
     def close(self) -> None:
-        """Send what can be sent at once, hang up, and remove the socket."""
+        """Send as much as possible at once, hang up, and remove the socket."""
         for client in list(self._clients.values()):
             self._flush(client)
             self._drop(client)

@@ -167,7 +167,7 @@ class Datapath:
         """Send parameters to learned arms (`CONTROL_DTYPE`, shape (n,)).
 
         A flow keeps the last control of each arm and obeys it from its next ACK on where it runs that arm.
-        What the kernel does not take is counted in the result, and changes nothing.
+        A refused control is counted in the result, and changes nothing.
         """
         counts = self._batches(
             "control",
@@ -205,7 +205,7 @@ class Datapath:
         restore: protocol.RestoreMode | None = None,
         handover: protocol.HandoverMode | None = None,
     ) -> None:
-        """Change those of the module's settings that are given."""
+        """Change the given settings of the module."""
         given = {
             protocol.ConfigAttr.DEFAULT_ARM: default_arm,
             protocol.ConfigAttr.FALLBACK_ARM: fallback_arm,
@@ -232,7 +232,7 @@ class Datapath:
         most: int,
         counted: Sequence[int],
     ) -> list[int]:
-        """Send a batch, `most` records a request; sum what the replies count."""
+        """Send a batch, `most` records a request; add up the replies' counts."""
         totals = [0] * len(counted)
         for start in range(0, len(batch), most):
             payload = attribute(kind, batch[start : start + most].tobytes())
@@ -293,7 +293,7 @@ class EventStream:
         self._netlink.close()
 
     def read(self) -> EventBatch:
-        """What has arrived. `lost` means that the reader must look at all flows anew."""
+        """The events that have arrived. `lost` means that the reader must look at all flows anew."""
         messages, lost = self._netlink.read()
         return EventBatch(
             [FlowEvent(Cmd(m.command), decode_flow(parse_attributes(m.payload))) for m in messages], lost

@@ -83,7 +83,7 @@ class SelectResult:
 class ControlResult:
     """How many controls were taken, named no flow, or were refused (law or value not fit for the arm).
 
-    `clamped`, of those taken: windows moved to what the flow may have now.
+    `clamped`, of those taken: windows moved into the flow's bounds.
     """
 
     applied: int

@@ -137,7 +137,7 @@ class Daemon:
         return arm
 
     def run(self) -> None:
-        """Decide until SIGTERM or SIGINT; then save, and put back what was found."""
+        """Decide until SIGTERM or SIGINT; then save, and restore the default congestion control."""
         handlers = {
             signal.SIGTERM: self._loop.stop,
             signal.SIGINT: self._loop.stop,
@@ -173,7 +173,7 @@ class Daemon:
             self.datapath.close()
 
     def reload(self) -> None:
-        """Read the settings anew and apply what can be applied to a running daemon."""
+        """Reload the settings, and apply the ones that a running daemon can change."""
         self._manager.reloading()
         try:
             self._apply(self._reload())
@@ -226,7 +226,7 @@ class Daemon:
         return {**policy, **{_TEAMS + name: array for name, array in self.engine.teams.state().items()}}
 
     def _restore(self) -> None:
-        """Take up what an earlier daemon learned; what cannot be used is set aside, never fatal."""
+        """Take over an earlier daemon's state. An unusable file is set aside, and never fatal."""
         if self._state_path is None:
             return
         try:

@@ -30,7 +30,7 @@ class Takeover:
         self._replaced: str | None = None
 
     def take(self) -> None:
-        """Make `mutant` the default, and remember what was."""
+        """Make `mutant` the default, and remember the earlier one."""
         found = self._read()
         if found is None:
             return
@@ -52,12 +52,12 @@ class Takeover:
             self._forget()
 
     def recover(self) -> None:
-        """Put back what a daemon that crashed had replaced."""
+        """Restore the default that a crashed daemon replaced."""
         self._replaced = self._remembered()
         self.give_back()
 
     def give_back(self) -> None:
-        """Put back what `take` replaced, unless somebody has set something else."""
+        """Restore the default that `take` replaced, unless somebody has set another one."""
         if self._replaced is None:
             return
         found = self._read()

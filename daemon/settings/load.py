@@ -28,7 +28,7 @@ def load(
     """The settings, checked.
 
     `path` None reads the default file where it exists; `overrides` are flags by key path.
-    Raises `ConfigError` naming the key, its value and what is allowed.
+    Raises `ConfigError` naming the key, its value and the allowed values.
     """
     keys = schema()
     values = check_values(_read_file(path))

@@ -33,8 +33,8 @@ log = logging.getLogger(__name__)
 LEARNED: Final = {arm.value: arm.name.lower() for arm in protocol.ArmId if arm >= protocol.ArmId.LTP}
 """The learned arms' names by id; each is the folder of its policy too."""
 LOOK_AGAIN_NS: Final = 1_000_000_000
-"""Flows that were not asked after for this long, and for `LOOK_AGAIN_STEPS`, begin anew: what a policy
-remembers of them is stale."""
+"""Flows without a step for this long, and for `LOOK_AGAIN_STEPS`, begin anew: a policy's memory of them is
+stale."""
 LOOK_AGAIN_STEPS: Final = 3
 
 _LAWS: Final = {law: int(protocol.ControlLaw[law.name]) for law in Law}
@@ -46,7 +46,7 @@ Loader = Callable[[str], Arm]
 
 
 def loader(settings: LearnedSection) -> Loader:
-    """What imports a policy by name and makes its arm as the settings say.
+    """A function that imports a policy by name and makes its arm as the settings say.
 
     It raises `ArtifactError` where the policy's weights cannot be had.
     """
@@ -92,7 +92,7 @@ def controls(cookies: np.ndarray, arm: int, law: Law, parameters: Floats, number
     Args:
         cookies: the flows', shape (n,).
         arm: id of the arm that executes the law.
-        law: what the parameters are of.
+        law: the law of the parameters.
         parameters: shape (n, PARAMETERS[law]), in the law's own units.
         number: by which the kernel's echoes are to name what was sent under a window.
     """
@@ -110,7 +110,7 @@ def controls(cookies: np.ndarray, arm: int, law: Law, parameters: Floats, number
 
 @dataclass(slots=True)
 class Batches:
-    """What an arm's decisions came to since the start."""
+    """Counters of an arm's decisions since the start."""
 
     count: int = 0
     """Intervals in which flows were decided for."""
@@ -130,7 +130,7 @@ class _Running:
     arm: Arm
     monitor: Monitor
     heeds: UsesNetworkKnowledge | None
-    """The arm, if it uses what is known of the network."""
+    """The arm, if it uses reports of the network."""
     due_ns: int = 0
     """CLOCK_MONOTONIC."""
     slots: Slots = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -140,12 +140,12 @@ class _Running:
 
 
 class LearnedArms:
-    """Drives the flows that run a learned arm, whoever gave it to them.
+    """Drives all flows that run a learned arm.
 
     Args:
         step_s: time between two calls of `step`, which may change; an interval ends with the nearest.
         load: makes the arm of a name, raises `ArtifactError` where it cannot.
-        network: what is known of the network now, for the arms that use it.
+        network: the current reports of the network, for the arms that use them.
     """
 
     def __init__(
@@ -164,7 +164,7 @@ class LearnedArms:
 
     @property
     def batches(self) -> dict[int, Batches]:
-        """What each loaded arm, by id, has decided."""
+        """The counters of each loaded arm, by id."""
         return {running.id: running.batches for running in self._running.values()}
 
     @property
@@ -173,7 +173,7 @@ class LearnedArms:
         return min((running.arm.interval_s for running in self._running.values()), default=inf)
 
     def load(self, arms: Iterable[int]) -> None:
-        """Load those of the arms that are learned. Raises `ArtifactError`."""
+        """Load the learned ones of these arms. Raises `ArtifactError`."""
         for arm in arms:
             if arm in LEARNED and arm not in self._running:
                 policy = self._load(LEARNED[arm])
@@ -185,7 +185,7 @@ class LearnedArms:
                 log.info("arm %s: decides every %g ms", LEARNED[arm], interval_s * 1e3)
 
     def step(self, slots: Slots, records: RecordArray, now_ns: int) -> ControlArray:
-        """Take in a step and return what is to be sent, `CONTROL_DTYPE`, shape (m,).
+        """Take in a step and return the controls to send, `CONTROL_DTYPE`, shape (m,).
 
         Args:
             slots: shape (n,), distinct; the same object again where the flows are the same, not a copy.

@@ -32,7 +32,7 @@ _WINDOW, _IN_FLIGHT, _MIN_RTT_S, _MSS, _ECHO_REST = range(_ECHO_RTTS + _ECHOES, 
 _WIDTH: Final = _ECHO_REST + 5 * _ECHOES
 _ADDS_UP: Final = np.array([[1.0] * _SUMMED + [0.0] * (_WIDTH - _SUMMED)])
 _UNITS: Final = np.ones((_WIDTH, 1))
-"""What the kernel's numbers are multiplied by."""
+"""Factors on the kernel's numbers."""
 _UNITS[[_RTT_SUM_S, _MIN_RTT_S]] = 1e-6
 _UNITS[_ECHO_RTTS:_WINDOW] = 1e-6
 _UNITS[_ECHO_REST:, 0] = _ECHOES * [1.0, 1.0, 1.0, 1e-6, 1e-6]
@@ -64,7 +64,7 @@ _HALVES: Final = _columns(
 
 
 class Monitor:
-    """Flows by slot, from `begin` to `leave`. `slots` are distinct, and row i of a record array is of slot i.
+    """Flows by slot, from `begin` to `leave`. `slots` are distinct; row i of a record array is slot i's.
 
     Args:
         capacity: slots to begin with.
@@ -106,7 +106,7 @@ class Monitor:
         self._ended = [np.pad(total, (0, more)) for total in self._ended]
 
     def begin(self, slots: Slots, records: RecordArray, now_ns: int) -> None:
-        """Watch flows from these records (`RECORD_DTYPE`, shape (n,)) on; what came before is not counted.
+        """Watch flows from these records (`RECORD_DTYPE`, shape (n,)) on; earlier counts are left out.
 
         Where others are watched, their interval is under way: the new ones' first is the next. A part of
         one over the length of a whole would be a rate that they never had.
@@ -141,7 +141,7 @@ class Monitor:
         self._heard_s[slots] = now_ns * 1e-9
 
     def close(self, now_ns: int) -> tuple[Ints, Interval]:
-        """End the interval; return the flows that are sending and what they measured, shape (n,).
+        """End the interval; return the sending flows and their measurements, shape (n,).
 
         Flows that came while it was under way are left out, and are `fresh`.
         """
@@ -233,7 +233,7 @@ def _put(totals: Sequence[Floats], slots: Slots, values: Sequence[Floats]) -> No
 
 
 def _read(records: RecordArray) -> Floats:
-    """What records say, shape (n, columns), in the kernel's units."""
+    """The columns of records, shape (n, columns), in the kernel's units."""
     n = len(records)
     words = records.view(np.uint64).reshape(n, -1).take(_WORDS, axis=1)
     halves = records.view(np.uint32).reshape(n, -1).take(_HALVES, axis=1)

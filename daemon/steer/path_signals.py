@@ -31,7 +31,7 @@ RESOURCE: Final = "/v1/network"
 BYTES_MAX: Final = 1 << 16
 """Of an answer, its headers included."""
 REASON_MAX: Final = 200
-"""Characters of what went wrong that are logged."""
+"""Most characters of a failure's reason that are logged."""
 
 
 class NetworkFeed:
@@ -62,7 +62,7 @@ class NetworkFeed:
         self._stop.set()
 
     def latest(self) -> NetworkKnowledge | None:
-        """What all agents know that answered in the last `STALE_S`, taken together."""
+        """The knowledge of all agents that answered in the last `STALE_S`, combined."""
         now_s = time.monotonic()
         answers = [agent.answer for agent in self._agents]
         return NetworkKnowledge.joined(
@@ -137,7 +137,7 @@ class _BoundedResponse(HTTPResponse):
 
 
 class _Bounded(io.RawIOBase):
-    """What `stream` reads of `sock`. Raises `TimeoutError` and `HTTPException` beyond the bounds."""
+    """The stream of `sock` with bounds. Raises `TimeoutError` and `HTTPException` beyond them."""
 
     def __init__(self, sock: socket.socket, stream: io.RawIOBase) -> None:
         self._sock, self._stream = sock, stream

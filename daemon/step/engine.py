@@ -43,11 +43,11 @@ BUSY_NS: Final = 1_000_000_000
 LOOK_NS: Final = 1_000_000_000
 """Time between marks of the flows' goodput."""
 RESYNC_NS: Final = 10_000_000_000
-"""Time between looks at all flows that find what events did not tell."""
+"""Time between looks at all flows. They find flows whose events were lost."""
 
 
 class StepSource(Protocol):
-    """What a step needs of the kernel half; see `Datapath`."""
+    """A step's view of the kernel module; see `Datapath`."""
 
     def close_step(self) -> RecordArray:
         """Aggregates since the last call."""
@@ -79,10 +79,10 @@ class StepSource(Protocol):
 
 
 class EventSource(Protocol):
-    """What tells of births and deaths; see `EventStream`."""
+    """A source of births and deaths; see `EventStream`."""
 
     def read(self) -> EventBatch:
-        """What has happened since the last call."""
+        """The events since the last call."""
         ...
 
 
@@ -220,7 +220,7 @@ class Engine:
             count.commands_refused += sent.refused
 
     def _control(self, slots: Slots, records: RecordArray, now_ns: int) -> None:
-        """Send what the learned arms decided. They see every step: what comes back late is news as well."""
+        """Send the learned arms' controls. They see every step, even one without records."""
         if self.mode != "active":
             self._send_away(records[_IS_LEARNED[records["want_arm"]]])
             return

@@ -178,7 +178,7 @@ class FlowTable:
         self._mark_ns = now_ns
 
     def _sum_up(self) -> None:
-        """Add up what single steps only noted: sums are cheap by the hundred and dear by the step."""
+        """Add up the single steps' notes: sums are cheap by the hundred and dear by the step."""
         if self._pending:
             slots = np.concatenate([slots for slots, _ in self._pending])
             arms = np.concatenate([records["arm"] for _, records in self._pending])
@@ -205,7 +205,7 @@ class FlowTable:
 
 
 def destination_prefix(flow: FlowInfo, home_netns: int) -> str:
-    """The network that a flow goes to, over which what was learned is shared.
+    """The network that a flow goes to. Its flows share their knowledge.
 
     /24 for IPv4 and /48 for IPv6, as routes are announced no finer. Flows of another network
     namespace than the daemon's take other paths to the same address, so theirs is another prefix.

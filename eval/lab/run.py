@@ -66,7 +66,7 @@ def run_scenario(
     """Run `scenario` on a stock kernel and return its raw results.
 
     Args:
-        scenario: what to run.
+        scenario: the link and the flows.
         scheme: replaces the scheme of the first flow.
         seed: seed of losses, start times, and everything else that is random in the guest.
         kernel: series, "6.1" or "6.12".

@@ -48,7 +48,7 @@ NAMES: Final = f"{', '.join(_NAMED)}, {PINNED_PREFIX}<one of the first 11>, {FIX
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """What a flow of a scheme runs."""
+    """The protocol and settings of a flow's scheme."""
 
     protocol: str
     """Congestion control of its socket."""
@@ -63,7 +63,7 @@ class Scheme:
 
 
 def resolve(name: str) -> Scheme:
-    """Return what the scheme `name` runs; it must have passed `check_scheme`."""
+    """Return the scheme `name`; it must have passed `check_scheme`."""
     if name.startswith(FIXED_PREFIX):
         return Scheme("fixed", rate_mbps=float(name.removeprefix(FIXED_PREFIX)))
     if name.startswith(PINNED_PREFIX):

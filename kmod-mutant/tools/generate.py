@@ -38,7 +38,7 @@ def outputs(spec: Path, records: Path) -> Mapping[str, str]:
 
 
 def drift(root: Path, wanted: Mapping[str, str]) -> str:
-    """Return a unified diff from the files under `root` to what they should be; empty when equal."""
+    """Return a unified diff from the files under `root` to the right ones; empty when equal."""
     found: list[str] = []
     for name, text in wanted.items():
         path = root / name

@@ -68,9 +68,9 @@ def read(
 
     Args:
         path: the file.
-        what: what it holds, as an error message calls it ("encoder weights").
+        what: its content, as an error message calls it ("encoder weights").
         version: the only version of the content that the caller reads.
-        remedy: what to do when it is not there ("train it with `make train-ltp`").
+        remedy: the advice when it is missing ("train it with `make train-ltp`").
 
     Returns:
         The arrays by name, and the metadata with its `version`.

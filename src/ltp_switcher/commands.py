@@ -45,7 +45,7 @@ def seconds(low: float, high: float) -> Callable[[str], float]:
 
 
 def program(name: str) -> Callable[[Main], Program]:
-    """Decorate a `main`: what goes wrong is a line on stderr and status 1, Ctrl-C is status 130."""
+    """Decorate a `main`: a failure becomes a line on stderr and status 1, Ctrl-C status 130."""
 
     def decorate(main: Main) -> Program:
         @functools.wraps(main)

@@ -46,7 +46,7 @@ _PINNED: Final = int(FlowFlags.PINNED)
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """What came of a step, for each of its n flows.
+    """The result of a step, for each of its n flows.
 
     arms: uint8, the arm to run, by id. reward: float64, Eq. 1 over the step, normalised to 0..1.
     raw_reward: float64, Eq. 1 with Mbit/s and ms. exploring: bool, the arm is not the one with the best
@@ -142,7 +142,7 @@ class MutantAgent:
             self._in_pool[slots] = pool
 
     def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
-        """Begin new flows, each with what is known of its destination prefix."""
+        """Begin new flows, each with the knowledge about its destination prefix."""
         if not len(slots):
             return
         self._make_room(int(slots.max()) + 1)
@@ -169,7 +169,7 @@ class MutantAgent:
         self.knowledge.close(self._prefix[slots])
 
     def step(self, slots: Slots, records: RecordArray) -> StepResult:
-        """Take one step's records and say what every flow is to run.
+        """Take one step's records, and choose the arm of every flow.
 
         Args:
             slots: open slots, shape (n,), each at most once.
@@ -211,7 +211,7 @@ class MutantAgent:
         )
 
     def state(self) -> dict[str, NDArray[np.generic]]:
-        """What has been learnt beyond single flows, as arrays for one .npz."""
+        """The knowledge beyond single flows, as arrays for one .npz."""
         return {
             "version": np.array(STATE_VERSION),
             "arms": self._ids.copy(),
@@ -220,7 +220,7 @@ class MutantAgent:
         }
 
     def restore(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
-        """Take over what `state` returned, before any flow is open.
+        """Take over the result of `state`, before any flow is open.
 
         Raises:
             ArtifactError: another version, other arms, another encoder, or arrays that do not fit.

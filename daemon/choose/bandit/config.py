@@ -17,13 +17,13 @@ MinRtt = Literal["kernel", "adwin"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentConfig:
-    """Settings of Algorithm 1. The defaults are ours, by measurement (README); `paper()` is the paper's.
+    """Settings of Algorithm 1. The README gives the reasons of the defaults; `paper()` is the paper's way.
 
     zeta, kappa: Eq. 1.
     ucb: "algorithm1" adds alpha * sqrt(2 log t / n_a), "linucb" alpha * sqrt(z' A^-1 z).
     alpha: weight of that bonus.
     ridge: lambda of LinUCB.
-    discount: factor on what a flow knows of all its arms, each time it learns something.
+    discount: factor on a flow's knowledge of all its arms, each time it learns something.
     step_ms: delta, the length of a step.
     hold_steps, hold_rtts, hold_ms: a decision stands for the longest of the three.
     credit: "sent" gives a sample to the decision under which its data left, "acked" to the decision in
@@ -97,7 +97,7 @@ class AgentConfig:
         """Check every value.
 
         Raises:
-            ConfigError: naming the field, its value and what is allowed.
+            ConfigError: naming the field, its value and the allowed values.
         """
         for name, choices in (("ucb", Ucb), ("credit", Credit), ("min_rtt", MinRtt)):
             values = get_args(choices)

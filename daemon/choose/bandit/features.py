@@ -38,9 +38,9 @@ _REFERENCES: Final[tuple[Reference, ...]] = ("unit", "min_rtt", "bdp", "max_thro
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """How one feature is brought to order 1.
+    """The scale that brings one feature to order 1.
 
-    `reference`: what of the flow the value is measured against. min_rtt: the kernel's minimum RTT, µs.
+    `reference`: the flow's own value that the feature is divided by. min_rtt: the kernel's minimum RTT, µs.
     max_throughput: highest rate sample in the long window, bytes/s. bdp: their product, packets.
     max_delivered: packets that max_throughput would deliver in the step. unit: 1.
     `unit`: a constant factor on the reference. `floor`: keeps the logarithm finite at 0.
@@ -143,7 +143,7 @@ class BlockWindows:
         self._sum = np.pad(self._sum, (none, more, none, none))
 
     def reset(self, slots: Slots) -> None:
-        """Forget what the slots have seen."""
+        """Forget the slots' past."""
         for extremes, sums in zip(self._ring_extreme, self._ring_sum, strict=True):
             extremes[slots] = np.inf
             sums[slots] = 0.0

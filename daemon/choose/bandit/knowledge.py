@@ -85,7 +85,7 @@ class Knowledge:
         np.subtract.at(self._open, rows, 1)
 
     def start(self, row: int) -> Sums:
-        """What a new flow to the prefix of `row` starts with."""
+        """The start of a new flow to the prefix of `row`."""
         return self._trained + self._level(_EVERYONE, self._caps[0]) + self._level(row, self._caps[1])
 
     def add(self, rows: Slots, columns: Indices, z: Floats, rewards: Floats) -> None:
@@ -125,7 +125,7 @@ class Knowledge:
         }
 
     def restore(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
-        """Take over what `state` returned, before any flow is open.
+        """Take over the result of `state`, before any flow is open.
 
         Raises:
             ValueError: arrays that do not fit.
@@ -161,7 +161,7 @@ class Knowledge:
         return row
 
     def _fade(self, rows: Slots) -> None:
-        """Halve what has grown far past its weight: the sums stay finite and follow the path."""
+        """Halve sums that have grown far past their weight, so that they stay finite and follow the path."""
         cap = np.where(rows == _EVERYONE, *self._caps)
         heavy_row, heavy_column = np.nonzero(self._counts[rows] > 8.0 * np.maximum(cap, 1.0)[:, None])
         if heavy_row.size:

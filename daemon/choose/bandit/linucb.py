@@ -70,13 +70,13 @@ class LinUCB:
         self._since = np.concatenate([self._since, self._staggered(np.arange(old, capacity))])
 
     def start(self, slots: Slots, A: Floats, b: Floats, counts: Floats) -> None:
-        """Begin rows with what is known already.
+        """Begin rows with existing knowledge.
 
         Args:
             slots: shape (n,).
             A: shape (n, arms, dim, dim), without the ridge.
             b: shape (n, arms, dim).
-            counts: updates that A stands for, shape (n, arms).
+            counts: updates in A, shape (n, arms).
         """
         self._A[slots] = A + self.ridge * np.eye(self.dim)
         self._b[slots] = b

@@ -63,7 +63,7 @@ class Reader:
         return value
 
     def number(self, key: str, names: Mapping[str, int] | None = None, default: int | None = None) -> int:
-        """Return a non-negative integer, or what a constant's name stands for."""
+        """Return a non-negative integer, or the value of a constant's name."""
         value = default if key not in self._value and default is not None else self.raw(key)
         if isinstance(value, str) and names and value in names:
             return names[value]
