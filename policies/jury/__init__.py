@@ -15,7 +15,7 @@ WEIGHTS: Final = Path(__file__).with_name("jury.npz")
 
 
 def make_arm(*, weights: Path = WEIGHTS, seed: int = 0) -> Arm:
-    """Jury with the committed weights or those given; the seed is of its exploration.
+    """Jury with the committed or the given weights; `seed` draws its exploration.
 
     Raises:
         ArtifactError: the weights are missing or corrupt.

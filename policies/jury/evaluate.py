@@ -55,7 +55,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Run:
-    """What happened, by interval, flow and link: (T, F, E); the policy's flows come first."""
+    """A run by interval, flow and link: (T, F, E); the policy's flows come first."""
 
     share: Floats
     """Of the link's capacity, delivered."""

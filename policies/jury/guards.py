@@ -21,7 +21,7 @@ START_ENDS: Final = 1.125
 
 
 class Guards:
-    """What the rules say of flows in numbered slots.
+    """The two rules, for flows in numbered slots.
 
     Args:
         on: whether there are any; without, all answers are no.
@@ -69,7 +69,7 @@ class Guards:
         return settles
 
     def end_start(self, slots: Slots, interval: Interval, window_pkts: Floats) -> Floats:
-        """Return the windows, those of flows whose start has filled the link set to what that holds, (n,)."""
+        """Return the windows, (n,): the amount that the link holds, where a flow's start has filled it."""
         filled = self._starting[slots] & (interval.rtt_s > START_ENDS * interval.rtt_min_s)
         if not filled.any():
             return window_pkts

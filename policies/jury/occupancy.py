@@ -46,7 +46,7 @@ class Occupancy:
             setattr(self, name, resized(getattr(self, name), slots))
 
     def begin(self, slots: Slots) -> None:
-        """Forget what is known of these slots, shape (n,)."""
+        """Forget these slots, shape (n,)."""
         self._numerator[slots] = self._denominator[slots] = 0.0
 
     def assume(self, slots: Slots, ratio: Floats) -> None:
@@ -61,7 +61,7 @@ class Occupancy:
             slots: shape (n,).
             echo: fate of an interval, shape (n,).
             previous: of the interval before it.
-            probe: what chance added to the action between the two, within ±2, shape (n,).
+            probe: the random part of the action between the two, within ±2, shape (n,).
             length_s: of an interval.
         """
         memory = np.maximum(MEMORY, MEMORY_RTTS * echo.rtt_s / length_s)

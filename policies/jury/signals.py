@@ -44,7 +44,7 @@ LOSS_MEMORY: Final = 16.0
 """Echoes over which that share is averaged."""
 WINDOW_LIMITS: Final = (2.0, 1e6)
 LONGEST_ECHO: Final = 512
-"""Intervals after which what a flow tried is forgotten: 15 s."""
+"""Intervals after which a flow's exploration is forgotten: 15 s."""
 _OF_SLOTS: Final = ("_window_pkts", "_loss", "_heard_index", "_owed", "_silent_s", "_history", "_probes")
 
 

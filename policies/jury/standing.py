@@ -25,7 +25,7 @@ HIGH: Final = 1.3
 STANDS_S: Final = 5.0
 STANDS_RTTS: Final = 10.0
 """For how long the RTT has to be beyond that, and for how many smallest RTTs: longer than Jury's flows take
-to clear what a newcomer has left."""
+to clear a newcomer's queue."""
 FULL: Final = 0.95
 """Of the largest RTT, within which a queue is full."""
 FULL_S: Final = 4.0
@@ -43,7 +43,7 @@ _OF_SLOTS: Final = ("_largest_s", "_high_s", "_full_s", "_yield_s", "_own_s")
 
 
 class StandingQueues:
-    """What flows in numbered slots know of the queue before them."""
+    """The queue before each flow, as the flow in its slot knows it."""
 
     def __init__(self) -> None:
         self._largest_s: Floats = np.zeros(0)
@@ -61,7 +61,7 @@ class StandingQueues:
             setattr(self, name, resized(getattr(self, name), slots))
 
     def begin(self, slots: Slots) -> None:
-        """Forget what is known of these slots, shape (n,)."""
+        """Forget these slots, shape (n,)."""
         for name in _OF_SLOTS:
             getattr(self, name)[slots] = 0.0
 

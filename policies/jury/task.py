@@ -59,7 +59,7 @@ class JuryTask(SignalsTask):
         self._base_rtt_s = flows.rtt_ms[: self.agents] / 1e3
 
     def observe(self, interval: SimulatedInterval) -> tuple[Float32s, Float32s]:
-        """See `Task`; the truths follow what the flow itself sees."""
+        """See `Task`; the truths follow the flow's own observations."""
         observations, rewards = super().observe(interval)
         return np.concatenate((observations, self._truths(interval)), axis=1), rewards
 

@@ -37,8 +37,8 @@ CONFIG: Final = Td3Config(
     hold=8,
     action_weight=0.02,
 )
-"""Table 2, and what it leaves open. Without a weight on its actions the policy is all or nothing, and on a
-satellite's link swings the window by a third; with 0.1 it lets the queue stand."""
+"""Table 2, and the values that it leaves open. Without a weight on its actions the policy is all or nothing,
+and on a satellite's link it swings the window by a third; with 0.1 it lets the queue stand."""
 _EVALUATION_SEED: Final = 2_000_003
 
 

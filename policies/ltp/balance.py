@@ -37,8 +37,9 @@ WHOLE: Final = 0.4
 LEAVES_PER_S: Final = 1.0
 """How often another flow joins one that is alone."""
 UNSEEN: Final = (0.3, 2.2)
-"""Share of particles whose whole queue the RTT shows; and what is unseen of others', at most, relative to the
-mean of what is seen. A queue that never drained since the flow began is about as deep as it swings."""
+"""Share of particles whose whole queue the RTT shows; and the largest unseen part of the others' queue,
+relative to the mean of the seen part. A queue that never drained since the flow began is about as deep as it
+swings."""
 HOSTS: Final = 0.2
 """Share of the mean delay, at most, that is the jitter of hosts and links and no queue (D_j)."""
 UNSEEN_ANEW_PER_S: Final = 0.2
@@ -58,7 +59,7 @@ GROWTH: Final = 0.01
 NONE: Final = 0.1
 """A pool of which fewer than this would survive, on average, knows nothing and begins anew."""
 SLACK: Final = 0.02
-"""By which a rate may lie above what the largest throughput allows."""
+"""By which a rate may exceed the bound of the largest throughput."""
 LEAST: Final = 0.01
 """Rate of others where there are any."""
 
@@ -70,14 +71,14 @@ class _Pool:
     rate: Float32s
     others: Float32s
     unseen: Float32s
-    """Delay that the RTT does not show, relative to the mean of what it does."""
+    """Delay that the RTT does not show, relative to the mean of the delay that it shows."""
     whole: Bools
     """The largest throughput is the capacity."""
     alone: Bools
     """There are no others; only where the link is known whole."""
 
     def take(self, picks: Indices) -> None:
-        """Keep these particles of each row, repeated or not; `picks` is of shape (n, particles)."""
+        """Keep these particles of each row, repeated or not; `picks` has the shape (n, particles)."""
         for field in fields(self):
             setattr(self, field.name, np.take_along_axis(getattr(self, field.name), picks, axis=1))
 
@@ -89,7 +90,7 @@ class _Pool:
 
 @dataclass(frozen=True)
 class _Seen:
-    """What n flows saw of the interval, columns of shape (n, 1)."""
+    """The interval as n flows saw it, columns of shape (n, 1)."""
 
     elapsed_s: Floats
     factor: Floats
@@ -126,7 +127,7 @@ class _Seen:
 
     @property
     def load_if_full(self) -> Floats:
-        """The same by what was lost of it (Eq. 3)."""
+        """The same by its loss (Eq. 3)."""
         return 1.0 / (1.0 - np.minimum(self.loss, 0.9))
 
 
@@ -158,7 +159,7 @@ class BalanceFilter:
         self._largest = LargestThroughput()
 
     def resize(self, slots: int) -> None:
-        """Make room for slots 0 to `slots` - 1; what the present ones know stays."""
+        """Make room for slots 0 to `slots` - 1; the present ones keep their particles."""
         more = max(0, slots - self._largest_pps.size)
         room = ((0, 0), (0, more), (0, 0))
         self._state, self._flags = np.pad(self._state, room), np.pad(self._flags, room)
@@ -169,7 +170,7 @@ class BalanceFilter:
         self.begin(np.arange(self._largest_pps.size - more, self._largest_pps.size))
 
     def begin(self, slots: Slots) -> None:
-        """New flows live in these slots: forget what they held."""
+        """New flows live in these slots: forget their past."""
         self._echo[:, slots] = np.nan
         self._echo[0, slots] = -1.0
         self._shown[:, slots] = np.nan
@@ -196,7 +197,7 @@ class BalanceFilter:
                 step(at[chosen], seen.rows(chosen))
 
     def ranges(self, slots: Slots) -> Ranges:
-        """What is known of the flows in these slots."""
+        """The ranges of the flows in these slots."""
         return ranges_of(self._shown[:, slots])
 
     def _see(self, slots: Slots, last: Echo, before: Echo, elapsed_s: Floats, rtt_min_s: Floats) -> _Seen:
@@ -237,7 +238,7 @@ class BalanceFilter:
         self._keep(slots, self._draw(shape, seen, self._uniform(0.0, 1.3, shape)), seen)
 
     def _draw(self, shape: tuple[int, int], seen: _Seen, load: Float32s | Floats) -> _Pool:
-        """New particles: any share of the link up to what Eq. 4 allows, which many of them have."""
+        """New particles: any share of the link up to Eq. 4's bound, which many of them have."""
         whole = self._rng.random(shape, np.float32) < WHOLE
         alone = whole & (self._rng.random(shape, np.float32) < 0.5)
         rate = seen.wall * np.where(whole, 1.0, self._uniform(0.0, 1.0, shape))
@@ -323,7 +324,7 @@ class BalanceFilter:
         pool.others = _single(np.where(pool.alone, 0.0, np.maximum(LEAST, left)))
 
     def _doubt(self, pool: _Pool, seen: _Seen) -> None:
-        """Draw some particles anew, and of others what of the queue is unseen (Eq. 7)."""
+        """Draw some particles anew, and the unseen part of the queue of others (Eq. 7)."""
         shape = pool.rate.shape
         anew = ~pool.whole & (self._rng.random(shape, np.float32) < UNSEEN_ANEW_PER_S * seen.elapsed_s)
         pool.unseen = np.where(anew, self._draw_unseen(shape), pool.unseen)
@@ -337,7 +338,7 @@ class BalanceFilter:
         return np.minimum(pool.unseen * seen.mean_delay_s, self._noise.delay_jitter_s)
 
     def _keep(self, slots: Slots, pool: _Pool, seen: _Seen) -> None:
-        """Store the pool, and what counts of it for the ranges.
+        """Store the pool, and its part that counts for the ranges.
 
         Those are altered (Eq. 6), the next step's are not: a capacity does not walk at random, and the range
         of one that is well known would by this alone.

@@ -32,7 +32,7 @@ MEMORY: Final = 10
 
 
 class BeliefSets:
-    """Beliefs of flows that live in numbered slots; the methods are those of `ParticleFilter`."""
+    """Beliefs of flows that live in numbered slots; it has `ParticleFilter`'s methods."""
 
     def __init__(self, interval_s: float, *, jitter_s: float = JITTER_S, memory: int = MEMORY) -> None:
         self._interval_s = interval_s
@@ -82,7 +82,7 @@ class BeliefSets:
         self._last[:, at] = echo.sending_pps, np.maximum(0.0, rtt_s - self._jitter_s), rtt_s
 
     def ranges(self, slots: Slots) -> Ranges:
-        """What is believed of the flows in these slots."""
+        """The ranges of the flows in these slots."""
         sending, delay_low, delay_high = self._last[:, slots]
         low = sending / self._bounds[1][:, slots].min(axis=0)
         high = sending / np.maximum(self._bounds[0][:, slots].max(axis=0), 1e-9)

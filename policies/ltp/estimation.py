@@ -23,7 +23,7 @@ TOLERANCE: Final = (1e-6, 1e-6, 1e-3)
 
 
 class Estimator(Protocol):
-    """What is judged; methods as of `ParticleFilter`."""
+    """An estimator that is judged; its methods are `ParticleFilter`'s."""
 
     def resize(self, slots: int) -> None:
         """Make room."""
@@ -32,7 +32,7 @@ class Estimator(Protocol):
         """Take in an interval."""
 
     def ranges(self, slots: Slots) -> Ranges:
-        """What is known."""
+        """The ranges of these slots."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def judge(estimator: Estimator, trace: Trace) -> Judgement:
 
 
 def least_width(truth: Floats, known_over: int, share: float) -> float:
-    """What an estimator needs that knows a truth's mean exactly, but not what it does meanwhile.
+    """The width that an estimator needs if it knows a truth's mean exactly, but not its course.
 
     Args:
         truth: of T intervals of n flows, shape (T, n); NaN where it is not judged, but not everywhere.

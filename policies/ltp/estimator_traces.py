@@ -21,7 +21,7 @@ class Trace:
     """T intervals of n flows.
 
     Attributes:
-        intervals: what the senders saw, arrays of shape (n,).
+        intervals: the senders' view, arrays of shape (n,).
         rate: the truth of each *sending* interval, x / c, shape (T, n): row k belongs to echo k.
         others: x_o / c.
         delay_s: d, the queuing delay of the packets sent in it; NaN where none came back.
@@ -43,7 +43,7 @@ def simulate(
     seed: int,
     arm: Arm | None = None,
 ) -> Trace:
-    """Record all flows of a simulator, n = F * E, row-major; the arm directs those of the roster's agents."""
+    """Record all flows of a simulator, n = F * E, row-major; the arm directs the roster's agents."""
     simulator = Simulator(paths, flows, roster, seed=seed, interval_s=interval_s)
     steps = round(duration_s / interval_s)
     intervals = []
@@ -74,7 +74,7 @@ def from_counters(
     capacity_pps: Floats,
     interval_s: float,
 ) -> Trace:
-    """Make a trace of what the lab counted at senders and bottleneck in each interval, and of flows' RTTs.
+    """Make a trace of the lab's counts at senders and bottleneck in each interval, and of flows' RTTs.
 
     What stands in the queue belongs to the flows as what leaves it in the next interval does. The RTT of what
     was sent in an interval is told by the ACKs that come an RTT later. An echo is known at the end of its
@@ -135,7 +135,7 @@ def from_counters(
 
 
 def _of_sent(rtt_s: Floats, interval_s: float) -> Floats:
-    """RTT of what was sent in each interval, from that of the ACKs which came in it, shape (T, n)."""
+    """RTT of the packets sent in each interval, from the RTT of the ACKs that came in it, shape (T, n)."""
     sent = rtt_s.copy()
     for flow in range(rtt_s.shape[1]):
         (known,) = np.isfinite(rtt_s[:, flow]).nonzero()

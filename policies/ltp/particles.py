@@ -30,7 +30,7 @@ from ltp_switcher.policies.runtime.measurements import Echo, Interval
 PARTICLES: Final = 1000
 """Table 4."""
 QUANTILES: Final = (0.1, 0.9)
-"""§5: the range is between these, lest a stray particle widens it."""
+"""§5: the range is between these, so that a stray particle does not widen it."""
 _LEAST: Final = np.float32(1e-6)
 FRESH: Final = 0.25
 """Share of the pool that is drawn anew each time: "to restore correct estimations even if the estimation
@@ -121,7 +121,7 @@ class ParticleFilter:
         self._largest = LargestThroughput()
 
     def resize(self, slots: int) -> None:
-        """Make room for slots 0 to `slots` - 1; what the present ones know stays."""
+        """Make room for slots 0 to `slots` - 1; the present ones keep their particles."""
         more = max(0, slots - len(self._full))
         self._state = np.pad(self._state, ((0, 0), (0, more), (0, 0)))
         self._full = np.pad(self._full, ((0, more), (0, 0)))
@@ -131,7 +131,7 @@ class ParticleFilter:
         self.begin(np.arange(len(self._full) - more, len(self._full)))
 
     def begin(self, slots: Slots) -> None:
-        """New flows live in these slots: forget what they held."""
+        """New flows live in these slots: forget their past."""
         self._echo[:, slots] = np.nan
         self._echo[0, slots] = -1.0
         self._state[:, slots] = np.nan
@@ -162,7 +162,7 @@ class ParticleFilter:
             self._advance(at[goes_on], factor, elapsed_s[goes_on], seen.rows(goes_on), delay_max_s[goes_on])
 
     def ranges(self, slots: Slots) -> Ranges:
-        """What is known of the flows in these slots."""
+        """The ranges of the flows in these slots."""
         return ranges_of(self._state[:, slots])
 
     def _initialise(self, slots: Slots, rtt_s: Floats, first: int = 0) -> None:
@@ -192,7 +192,7 @@ class ParticleFilter:
             slots: the flows, (n,).
             factor: a, the change of their sending rate.
             elapsed_s: Δt since the particles were last moved.
-            seen: what they saw.
+            seen: their observations.
             delay_max_s: the largest delay above the smallest RTT that they recorded.
         """
         row = np.repeat(np.arange(len(slots)), self._particles)

@@ -12,4 +12,4 @@ from ltp_switcher.policies.simulator.simulator import Roster
 REGIONS: Final[Mapping[str, Region]] = {"small": LTP_SMALL, "medium": LTP_MEDIUM, "large": LTP_LARGE}
 ROSTER: Final = Roster(window=3, cubic=2)
 FLOWS: Final = (1, 4)
-"""Of a link. The paper has 2 to 10; one flow is what most of its figures are about, and ten cost too much."""
+"""Flows of a link. The paper has 2 to 10. Most of its figures are about one flow, and ten cost too much."""

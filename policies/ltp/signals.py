@@ -133,7 +133,7 @@ class LargestThroughput:
 
 
 class WindowSignals:
-    """Eq. 8 and the slow start before it; what is observed, a subclass adds.
+    """Eq. 8 and the slow start before it. A subclass adds the observations.
 
     The window is kept here with its fraction. Where the kernel's is much smaller (after a time-out, or
     because it was clamped), that one counts.

@@ -31,7 +31,7 @@ stays at the bottom for the rest of the episode, where no action shows, and lear
 DISPLACED_BY: Final = (-2.5, 0.5)
 """Range of the logarithm of that window over the fair one."""
 TRUTHS: Final = 9
-"""Values that no flow can know, after the signals: what the critics see, and the first of them the Oracle.
+"""Values that no flow can know, after the signals. The critics see them all, the Oracle the first of them.
 
 Utilisation of the link, queuing delay; then RTT over base RTT, base RTT, window over the fair share of the
 bandwidth-delay product, own share of the throughput, unfairness, loss, whether Cubic is there.
@@ -39,7 +39,7 @@ bandwidth-delay product, own share of the throughput, unfairness, loss, whether 
 ORACLE: Final = 2
 """How many of the truths the Oracle's policy sees (§2.2)."""
 RANGES: Final = 6
-"""Values that tell the ranges which the probe reward is of, after the truths: the critics see them as well.
+"""Values of the probe reward's ranges, after the truths: the critics see them as well.
 
 They have no memory from which they could know how far the estimation has come.
 """

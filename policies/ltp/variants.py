@@ -26,7 +26,7 @@ _LIMIT: Final = 10.0
 
 @dataclass(frozen=True)
 class _Measured:
-    """What the other policies build their inputs from, shape (n,) each."""
+    """The measurements from which the other policies build their inputs, shape (n,) each."""
 
     delivered_pps: Floats
     sent_pps: Floats
@@ -188,7 +188,7 @@ class Variant:
     """A policy to train.
 
     Attributes:
-        signals: makes what it sees.
+        signals: makes its observations.
         probe: the probe reward counts, as for all but LTP-no-probe: §2.2 and §7.2 compare inputs "using the
             same reward function".
         truths: how many values of the truth it sees as well.

@@ -19,7 +19,7 @@ from ltp_switcher.policies.simulator.simulator import Roster, Simulator
 
 DURATION_S: Final = 45.0
 WARM_UP_S: Final = 9.0
-"""What comes before does not count."""
+"""The time before does not count."""
 REPEATS: Final = 3
 """Of each link; of a trace, from other places on."""
 

@@ -42,7 +42,7 @@ class Utility:
 
         Args:
             sent: rate of sending over the link's capacity.
-            delivered: rate of what arrives over the link's capacity.
+            delivered: rate of arrival over the link's capacity.
             loss: share of packets lost, p, 0 to 1.
             rtt_s: mean RTT.
             least_rtt_s: RTT_min.

@@ -22,7 +22,7 @@ FEATURES: Final = (
 HISTORY: Final = 5
 """Intervals that the network sees, k (§VII-H)."""
 MASKED: Final = -1.0
-"""What stands for a feature that is to be ignored: outside of what PNC and PNA can be."""
+"""The value of a feature that is to be ignored: PNC and PNA are never negative."""
 WINDOW_MIN: Final = 2.0
 WINDOW_MAX: Final = 1e6
 SLOW_START_BELOW: Final = 40.0
@@ -87,7 +87,7 @@ class OwlSignals:
         self._history[slots, :, FEATURES.index("pna")] = MASKED
 
     def hear(self, slots: Slots, pnc_pkts: Floats, pna: Floats, known: Floats) -> None:
-        """Set what is known of the slots' paths, broadcast to shape (n,); NaN masks it."""
+        """Set the reports about the slots' paths, broadcast to shape (n,); NaN masks one."""
         self._network[0, slots] = pnc_pkts
         self._network[1, slots] = pna
         self._network[2, slots] = known

@@ -25,7 +25,7 @@ HEADROOM: Final = (1.2, 5.0)
 """Capacity of the tightest known link over the bottleneck's, where the bottleneck is not known."""
 CAPACITY_MEMORY_S: Final = 0.3
 CAPACITY_LEAST: Final = 0.05
-"""Of a link's nominal rate: what its rate is taken for at least when a queue is turned into a delay."""
+"""Share of a link's nominal rate: its rate counts as at least this when a queue is turned into a delay."""
 
 
 class SimulatedAgent:
@@ -54,7 +54,7 @@ class SimulatedAgent:
 
     @classmethod
     def drawn(cls, environments: int, rng: np.random.Generator) -> SimulatedAgent:
-        """Draw what is known of each link."""
+        """Draw the known nodes of each link."""
         known = rng.uniform(*KNOWN, environments)
         bottleneck = rng.random(environments) < known
         known[rng.random(environments) < HIDDEN_SHARE] = np.nan

@@ -58,7 +58,7 @@ HELD_OUT_EPISODES: Final = 4
 BESIDE_CUBIC: Final = np.array(((40.0, 25.0), (100.0, 25.0), (60.0, 75.0), (100.0, 75.0), (100.0, 130.0))).T
 """Mbit/s and ms of the links beside Cubic on which weights are chosen; none is one of `evaluate`'s."""
 UNFRIENDLY: Final = 0.5
-"""What an e-fold of Cubic's throughput, or of its inverse, counts in that choice. From one episode to the
+"""Weight of an e-fold of Cubic's throughput, or of its inverse, in that choice. From one episode to the
 next friendliness changes by a factor of 3 where the reward hardly does: Eq. 7 does not ask for it."""
 
 

@@ -17,7 +17,7 @@ from ltp_switcher.policies.runtime.measurements import Interval
 
 
 class Law(StrEnum):
-    """What executes in the kernel between two decisions, by the parameters that it is sent."""
+    """The law that the kernel executes between two decisions, with the parameters that it was sent."""
 
     WINDOW = "window"
     """A congestion window in packets, paced at window / RTT: (window_pkts,)."""
@@ -34,7 +34,7 @@ PARAMETERS: Final = {Law.WINDOW: 1, Law.AIMD: 4, Law.CUBIC: 2}
 class Signals(Protocol):
     """One policy's measurements and actions, for flows that live in numbered slots.
 
-    It keeps what it must remember of each slot from interval to interval. `slots` has shape (n,), its
+    It keeps its memory of each slot from interval to interval. `slots` has shape (n,), its
     members are distinct, and row i of every other array belongs to `slots[i]`.
     """
 
@@ -44,10 +44,10 @@ class Signals(Protocol):
     interval_s: float
 
     def resize(self, slots: int) -> None:
-        """Make room for slots 0 to `slots` - 1; what the present ones remember stays."""
+        """Make room for slots 0 to `slots` - 1; the present ones keep their memory."""
 
     def begin(self, slots: Slots, window_pkts: Floats) -> None:
-        """Flows come under the policy with these windows, shape (n,): forget what the slots remember."""
+        """Flows come under the policy with these windows, shape (n,): forget the slots' past."""
 
     def observe(self, slots: Slots, interval: Interval) -> Float32s:
         """Take in an interval, arrays of shape (n,); return observations, (n, observation_size)."""
@@ -60,7 +60,7 @@ class Signals(Protocol):
 
 
 class Arm(Protocol):
-    """What the daemon asks of a learned arm; methods as of `Signals`."""
+    """A learned arm as the daemon uses it; its methods are `Signals`'."""
 
     law: Law
     interval_s: float
@@ -76,7 +76,7 @@ class Arm(Protocol):
 
 
 class Actor(Protocol):
-    """What an arm needs of its network: `inference.Network`, or several of them put together."""
+    """An arm's network: `inference.Network`, or several of them put together."""
 
     def initial_state(self, n: int) -> Float32s:
         """State of n flows that have seen nothing, shape (n, state_size)."""

@@ -24,11 +24,11 @@ VERSION: Final = 1
 
 @dataclass(frozen=True)
 class Card:
-    """How a policy was made and what it is good for.
+    """How a policy was made, and its limits.
 
     Attributes:
         policy: "ltp", "jury", "spine", "owl" or a variant's name.
-        command: what trains it again.
+        command: the command that trains it again.
         revision: git revision of the code.
         seeds: all seeds trained with the same settings; the first is the one whose weights these are.
         settings: hyperparameters, region and roster.

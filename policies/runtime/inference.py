@@ -27,7 +27,7 @@ _ZERO: Final = np.float32(0)
 
 @dataclass(frozen=True)
 class Layer:
-    """One layer of a stack. `activation` is of dense layers; a recurrent one has its own."""
+    """One layer of a stack. `activation` belongs to dense layers; a recurrent one has its own."""
 
     kind: Kind
     size: int

@@ -17,9 +17,9 @@ NOTHING: Final = 1e-6
 """Packets below which a fluid's share is rounding, not data."""
 
 UNFILLED: Final = 2.0
-"""A window is not filled that is this many times what is in flight, and"""
+"""A window is not filled if it is this many times the packets in flight, and"""
 SLACK_PKTS: Final = 4.0
-"""so much more: a kernel tells what is in flight before it answers the ACK, of two packets none."""
+"""so many packets more: a kernel counts the packets in flight before it answers the ACK."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ WINDOW_S: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """What one node's link has counted since it came up. All grow, unless the node was restarted.
+    """The counters of one node's link since it came up. All grow, unless the node was restarted.
 
     Attributes:
         at_s: when they were read, on a clock that only moves forward.
@@ -57,7 +57,7 @@ class NodeReport:
 
 @dataclass(frozen=True, slots=True)
 class NetworkKnowledge:
-    """What a sender knows of its path.
+    """A sender's knowledge of its path.
 
     Attributes:
         pnc_pkts: Partial Network Congestion, Eq. 4: packets of a window that came to the most congested
@@ -95,7 +95,7 @@ class NetworkKnowledge:
 
     @classmethod
     def joined(cls, parts: Iterable[NetworkKnowledge]) -> NetworkKnowledge | None:
-        """What several agents know of different nodes of one path; None where there is no agent."""
+        """The knowledge of several agents about different nodes of one path; None without an agent."""
         found = list(parts)
         if not found:
             return None
@@ -108,7 +108,7 @@ class NetworkKnowledge:
 
 @runtime_checkable
 class UsesNetworkKnowledge(Protocol):
-    """An arm that takes in what is known of the network, None where nothing is."""
+    """An arm that uses knowledge of the network; None where nothing is known."""
 
     network_knowledge: NetworkKnowledge | None
 

@@ -20,7 +20,7 @@ INITIAL_WINDOW: Final = 10.0
 
 @dataclass(frozen=True)
 class Feedback:
-    """What a sender learns in one tick, shape (rows, E) each, in packets and seconds."""
+    """A sender's feedback of one tick, shape (rows, E) each, in packets and seconds."""
 
     now_s: float
     tick_s: float

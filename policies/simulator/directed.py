@@ -18,7 +18,7 @@ def impose(simulator: Simulator, law: Law, parameters: Floats) -> None:
 
     Args:
         simulator: whose `agents` rows run this law.
-        law: what the parameters are of.
+        law: the law of the parameters.
         parameters: shape (agents * E, parameters of the law); NaN leaves what there is.
     """
     agents = simulator.agents

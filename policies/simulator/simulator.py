@@ -29,12 +29,12 @@ from ltp_switcher.policies.simulator.paths import PPS_PER_MBPS, Flows, Paths
 
 JITTER_EVERY_S: Final = 0.010
 WINDOW_LIMITS: Final = (2.0, 1e6)
-"""Packets; what `set_window` clips to."""
+"""Packets; the bounds of `set_window`."""
 
 
 @dataclass(frozen=True)
 class SimulatedInterval(Interval):
-    """An interval with what no sender sees of it; shape (E,) each."""
+    """An interval with the truths that no sender sees; shape (E,) each."""
 
     queued_pkts: Floats
     """In the bottleneck's queue at the end."""
@@ -186,7 +186,7 @@ class Simulator:
         self.window.act(window_pkts, self._rtt_s[self.window_rows], WINDOW_LIMITS)
 
     def step(self) -> SimulatedInterval:
-        """Advance one interval and return what was measured in it."""
+        """Advance one interval and return its measurements."""
         sent_before = self.bottleneck.offered.copy()
         totals_before = self._totals.copy()
         lost_before = self._lost.copy()
@@ -218,7 +218,7 @@ class Simulator:
         )
 
     def _tick(self) -> Floats:
-        """Advance one tick; returns what the links could send in it."""
+        """Advance one tick; returns the links' capacity in it."""
         now, tick_s = self._now, self._tick_s
         if self._capacity.advance(now):
             self._propagation = self._propagation_ticks()

@@ -45,17 +45,17 @@ class Task(Protocol):
 START_BDP: Final = (0.2, 2.7)
 """Where a flow's window starts while training, in bandwidth-delay products; the logarithm is uniform."""
 LIMIT_BDP: Final = 4.0
-"""What windows are kept to while training: beyond it no action matters, and an actor saturates there."""
+"""Bound of windows in training: beyond it no action matters, and an actor saturates there."""
 
 
 def episode_seed(paths: Paths) -> UInt64s:
-    """Seed of what a task draws, from the episode's links alone: equal episodes draw equally."""
+    """Seed of a task's draws, from the episode's links alone: equal episodes draw equally."""
     seed: UInt64s = np.round(paths.rate_mbps[:4] * 1e6).astype(np.uint64)
     return seed
 
 
 class SignalsTask:
-    """A task whose observations and actions are those of a policy's `Signals`; a subclass adds the reward.
+    """A task with the observations and actions of a policy's `Signals`; a subclass adds the reward.
 
     Args:
         signals: of the policy; reset at every episode and where a flow starts.
@@ -119,7 +119,7 @@ class SignalsTask:
 
 @dataclass(frozen=True)
 class Transition:
-    """What one step gives back, one entry an agent slot: n = agents * E."""
+    """The result of a step, one entry an agent slot: n = agents * E."""
 
     observations: Array
     rewards: Array

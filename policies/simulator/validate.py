@@ -160,7 +160,7 @@ def _steps(steps: Sequence[Mapping[str, float]]) -> Steps:
 
 
 def compare(run: str, scenario: Path, result: Path, traces: Path) -> Comparison:
-    """Simulate what the lab ran, and put both side by side, under the name `run`.
+    """Simulate the lab's run, and put both side by side, under the name `run`.
 
     Raises:
         ConfigError: a file cannot be read or is not of ltp-eval.

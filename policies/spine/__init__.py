@@ -17,8 +17,8 @@ from ltp_switcher.policies.spine.signals import SpineSignals
 INTERVAL_S: Final = 0.200
 """The monitor interval of §7.2."""
 HOLD_S: Final = 1.0
-"""For how long a sub-policy stays at least (beyond the paper): one that is replaced at once never shows what
-it does, and in a row of such the window stands still while Cubic's grows."""
+"""Least time that a sub-policy stays (beyond the paper). One that is replaced at once never shows its effect,
+and in a row of such the window stands still while Cubic's grows."""
 WEIGHTS: Final = {
     Law.AIMD: Path(__file__).with_name("spine.npz"),
     Law.CUBIC: Path(__file__).with_name("spine-cubic.npz"),

@@ -29,13 +29,13 @@ CHANGING: Final = np.array(((80.0, 40.0), (160.0, 25.0))).T
 STEADY_AT_S: Final = (0.020, INTERVAL_S, 0.300)
 """Monitor intervals at which those are to be used alike."""
 UNFRIENDLY: Final = 0.5
-"""What an e-fold of Cubic's throughput, or of its inverse, counts on the link where it is most."""
+"""Weight of an e-fold of Cubic's throughput, or of its inverse, on the link where it is largest."""
 UNSTEADY: Final = 5.0
-"""What a difference in utilisation counts: three points, all that is allowed, as a third of an e-fold."""
+"""Weight of a difference in utilisation: the allowed three points count as a third of an e-fold."""
 SELDOM_S: Final = 1.5
 """No more is asked of the time between two runs of the policy generator on such a link; §7.5.1 has 1.2 s."""
 HASTY: Final = 0.5
-"""What an e-fold less than that counts. Until the trigger settles it is up at every other interval."""
+"""Weight of an e-fold less than that. Until the trigger settles it is up at every other interval."""
 
 
 def friendliness(arms: Arms) -> float:

@@ -62,7 +62,7 @@ class Figures:
     rtt_ms: float
     loss: float
     ratio_to_cubic: float | None
-    """Throughput over that of the Cubic flow beside it."""
+    """Throughput over the throughput of the Cubic flow beside it."""
     generator_every_s: float | None
     """Mean time between two runs of the policy generator; None without one."""
 

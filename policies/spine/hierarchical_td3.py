@@ -20,7 +20,7 @@ FIRST_LOGIT: Final = -2.0
 NOISE_OF_FLOWS: Final = np.array([0.0, 0.5, 1.0, 1.0], np.float32)[:, None]
 """Shares of the exploration noise, in turn."""
 DRAWN_AT_LEAST: Final = 0.02
-"""Probability in training of either outcome of the trigger: what is never tried is never learned."""
+"""Least probability of either outcome of the trigger in training: an untried one is never learned."""
 
 
 class HierarchicalActor(SequenceNetwork):
@@ -91,7 +91,7 @@ class HierarchicalActor(SequenceNetwork):
 
 
 class PitStopCritic(Critic):
-    """Q of a sub-policy from now on, less what triggering costs.
+    """Q of a sub-policy from now on, less the cost of a trigger.
 
     What follows depends on the sub-policy alone, not on whether it was triggered: so the cost, which is
     small beside everything else, need not be learned.

@@ -28,7 +28,7 @@ slow start. In slow start no sub-policy shows what it does, so the first would n
 
 
 class SpineTask(SignalsTask):
-    """Spine's task, for either law; `penalty` is what a run of the policy generator costs."""
+    """Spine's task, for either law; `penalty` is the cost of a run of the policy generator."""
 
     def __init__(self, signals: SpineSignals, agents: int, penalty: float = PIT_STOP_PENALTY) -> None:
         super().__init__(signals, agents)

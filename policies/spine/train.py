@@ -68,7 +68,7 @@ CONFIG: Final = Td3Config(
     critics_first=1_000,
     action_weight=0.05,
 )
-"""Table 6, and what it leaves open; of its "action control coefficient", 0.05, the paper says no more."""
+"""Table 6, and the values that it leaves open. The paper does not explain its action control coefficient."""
 SETTLE_AFTER: Final = 70 * 300
 """Gradient steps: the last thirty episodes. Before, the trigger is up too often for weights to be chosen."""
 HELD_OUT_EPISODES: Final = 6

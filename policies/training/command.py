@@ -60,7 +60,7 @@ _VALIDATION_SEED: Final = 1_000_003
 
 
 class Trainer(Protocol[A]):
-    """What a policy tells the trainer of itself. `A` is its kind of agent, `Td3` or `Dqn`."""
+    """A policy's description of itself for the trainer. `A` is its kind of agent, `Td3` or `Dqn`."""
 
     @property
     def name(self) -> str:
@@ -75,10 +75,10 @@ class Trainer(Protocol[A]):
         """For the card: where the policy has not been trained or is known to fail, one sentence each."""
 
     def environment(self) -> Episodes:
-        """Build what is trained in. Episodes differ by the seeds that the loop draws, not by this."""
+        """Build the training environment. Episodes differ by the seeds that the loop draws, not by this."""
 
     def validation(self) -> Episodes:
-        """Build what the best episode's weights are chosen on."""
+        """Build the environment on which the best episode's weights are chosen."""
 
     def agent(self, seed: int, device: str) -> A:
         """Build a fresh agent."""
@@ -87,10 +87,10 @@ class Trainer(Protocol[A]):
         """Judge the trained agent, without exploration, on links kept for it; must have "reward"."""
 
     def score(self, agent: A, reward: float) -> float:
-        """What the best episode and the best seed are chosen by, given the reward on held-out links."""
+        """The score that chooses the best episode and the best seed, given the reward on held-out links."""
 
     def networks(self, agent: A) -> Networks:
-        """What to export, by name: layers and arrays, as of `Stack`."""
+        """The networks to export, by name: layers and arrays, as `Stack` has them."""
 
     def settings(self) -> Mapping[str, object]:
         """Hyperparameters, region and roster, for the card."""

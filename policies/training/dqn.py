@@ -39,7 +39,7 @@ class DqnConfig:
     """Frames over which ε falls, linearly."""
     gradient_clip: float = 10.0
     average: float = 0.998
-    """What a gradient step leaves of the running average of the weights."""
+    """Share of the running average of the weights that a gradient step keeps."""
 
 
 class Dqn:
@@ -93,7 +93,7 @@ class Dqn:
         return self.config.epsilon_first + done * (self.config.epsilon_last - self.config.epsilon_first)
 
     def act(self, seen: Transition, *, explore: bool = True) -> NDArray[np.int64]:
-        """Record what was seen, while exploring, and choose the actions."""
+        """Record the observations, while exploring, and choose the actions."""
         if explore:
             self.finish(seen)
         with torch.no_grad():

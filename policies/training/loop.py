@@ -29,7 +29,7 @@ CHECKPOINT: Final = "checkpoint.json"
 
 
 class Learner(Protocol):
-    """What the loop needs of `Td3` and `Dqn`."""
+    """The loop's view of `Td3` and `Dqn`."""
 
     rng: np.random.Generator
     replay: Replay
@@ -54,7 +54,7 @@ class Learner(Protocol):
 
 
 class Episodes(Protocol):
-    """What the loop needs of `simulator.tasks.Environment`."""
+    """The loop's view of `simulator.tasks.Environment`."""
 
     @property
     def slots(self) -> int:

@@ -82,7 +82,7 @@ class Stack(SequenceNetwork):
 
 
 class PartialView(SequenceNetwork):
-    """An actor that sees the first `seen` values of an observation: what a flow can know.
+    """An actor that sees the first `seen` values of an observation: the ones that a flow can know.
 
     Critics, which only training needs, may then be shown the truth behind it.
     """
@@ -100,7 +100,7 @@ class PartialView(SequenceNetwork):
 
 
 def stack_of(actor: SequenceNetwork) -> Stack:
-    """The stack behind a `PartialView`: what is exported, as critics alone see more.
+    """The stack behind a `PartialView`, which is exported: critics alone see more.
 
     Raises:
         TypeError: it is another kind of actor.
@@ -111,7 +111,7 @@ def stack_of(actor: SequenceNetwork) -> Stack:
 
 
 def follow(target: nn.Module, source: nn.Module, rate: float) -> None:
-    """Move the target's weights towards the source's by this share of what lies between."""
+    """Move the target's weights towards the source's by this share of the difference."""
     with torch.no_grad():
         for slow, fast in zip(target.parameters(), source.parameters(), strict=True):
             slow.lerp_(fast, rate)

@@ -17,7 +17,7 @@ Array = NDArray[np.float32]
 class Sequences:
     """A batch of sequences of T transitions, which have T + 1 frames; (batch, T + 1, …) each.
 
-    Frame k holds what was seen at time k: `observations`, the `actions` and `rewards` of the step that led
+    Frame k holds the view at time k: `observations`, the `actions` and `rewards` of the step that led
     there. So transition k is observations[k], actions[k + 1], rewards[k + 1], observations[k + 1].
     `states`, shape (batch, state_size), is the actor's before it saw frame 0. Where `starts`, shape (batch,),
     the burn-in is empty: the frame after it is a flow's first, and nothing is remembered there.
@@ -32,7 +32,7 @@ class Sequences:
 
 @dataclass(frozen=True)
 class Frame:
-    """What n slots saw at one time, (n, …) each; see `Sequences`. `active`: the slot's flow was there."""
+    """The view of n slots at one time, (n, …) each; see `Sequences`. `active`: the slot's flow was there."""
 
     observations: Array
     actions: Array
@@ -110,7 +110,7 @@ class Recorder:
         self._age: NDArray[np.int64] = np.zeros(0, np.int64)
 
     def begin(self) -> None:
-        """A new episode: what was kept belongs to another one."""
+        """A new episode begins: forget the frames of the last one."""
         self._kept.clear()
         self._seen = 0
         self._age = np.zeros(0, np.int64)

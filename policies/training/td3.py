@@ -71,7 +71,7 @@ class Td3Config:
     """So many gradient steps are the critics' alone: an actor that follows them from the start may end in a
     corner before they know better."""
     average: float = 0.998
-    """What an actor's step leaves of the running average of its weights, which is what acts without
+    """Share of the running average of the actor's weights that a step keeps. The average acts without
     exploration and is exported: from step to step a single actor's behaviour still jumps."""
     gradient_clip: float = 10.0
     action_weight: float = 0.0
@@ -143,7 +143,7 @@ class Td3:
         self._recorder.begin()
 
     def act(self, seen: Transition, *, explore: bool = True) -> Array:
-        """Record what was seen, while exploring, and choose the actions, shape (slots, action_size)."""
+        """Record the observations, while exploring, and choose the actions, shape (slots, action_size)."""
         if explore:
             self._record(seen)
         actor = self.actor if explore else self.average
@@ -159,7 +159,7 @@ class Td3:
         return self._actions
 
     def _explored(self, actions: Array) -> Array:
-        """What to do instead of the actor's actions, to gain experience; `_actions` holds what was done."""
+        """Actions in place of the actor's, to gain experience; `_actions` holds the last ones."""
         config, shape = self.config, actions.shape
         random = self._frames <= config.random_frames
         drawn = (
@@ -241,7 +241,7 @@ class Td3:
         return float(loss.detach())
 
     def _actor_value(self, batch: Batch, features: Tensor, critic: Critic) -> Tensor:
-        """What the actor is to increase, shape (batch, steps + 1), given the critic's features."""
+        """The actor's objective, shape (batch, steps + 1), given the critic's features."""
         actions = self._actions_of(self.actor, batch)
         return critic.value(features, actions) - self.config.action_weight * actions.square().sum(dim=2)
 
@@ -314,4 +314,4 @@ class Batch:
         self.rewards = torch.from_numpy(sequences.rewards).to(device)
         self.states = torch.from_numpy(sequences.states).to(device)
         self.remembers = torch.from_numpy(~sequences.starts[:, None]).to(device)
-        """Shape (batch, 1): whether what the burn-in leaves counts."""
+        """Shape (batch, 1): whether the state that the burn-in leaves counts."""
