@@ -25,8 +25,8 @@ ALPHA: Final = 0.025
 HISTORY: Final = 10
 """Echoes whose signals the network sees."""
 SCALES: Final = np.array((20.0, 10.0))
-"""What ΔRTT / Δt (Eq. 1: how far the senders exceed the link, 0.05 is much) and the change of the survival
-ratio are multiplied by for the network."""
+"""Factors that bring ΔRTT / Δt and the change of the survival ratio to order 1. By Eq. 1, ΔRTT / Δt is the
+senders' excess over the link; 0.05 is much."""
 BOUND: Final = 3.0
 """Scaled signals beyond ±this count as this (§3.4)."""
 RADIUS_MIN: Final = 0.5
@@ -152,9 +152,9 @@ class JurySignals:
     def _explore(self, slots: Slots, wanted: Floats) -> Floats:
         """Replace actions by 1 or -1 at random, their mean unchanged (§3.4).
 
-        The paper does so near 0 alone, where both are equally likely. Here it is done everywhere, as a flow
-        that wants ±0.5 for long would else learn nothing of its occupancy. What chance has given beyond what
-        was wanted it owes: without that, windows would wander by 13 % within a satellite's RTT.
+        The paper does so near 0 alone, where both are equally likely. Here it is done everywhere, because a
+        flow that wants ±0.5 for long would otherwise learn nothing of its occupancy. Later draws take back
+        the difference to the wanted action. Without that, windows wander by 13 % within a satellite's RTT.
         """
         owed = self._owed[slots] + wanted
         action = np.where(self._rng.random(wanted.size) < (1.0 + owed) / 2.0, 1.0, -1.0)

@@ -112,7 +112,7 @@ class _Seen:
     """Delay from which on a queue stands."""
 
     def rows(self, rows: Indices) -> _Seen:
-        """Those of some flows."""
+        """The same for some flows."""
         return _Seen(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})
 
     @property
@@ -275,9 +275,9 @@ class BalanceFilter:
     def _survival(self, pool: _Pool, seen: _Seen) -> Float32s:
         """Observation and filtering: the chance of each particle to stay, (n, particles).
 
-        Alone behind a queue, the flow has all of the link and what it had before; without a queue, what it
-        sends. With others its throughput changes as theirs do: the chance to see just this is that of a count
-        to be hit by what is spread further, the same for all.
+        Alone behind a queue, the flow has all of the link, as before; without a queue, its sending rate. With
+        others its throughput changes as theirs do. The chance to see just this count then falls with the
+        spread of their changes, equally for all particles.
         """
         stands = self._stands(pool, seen)
         all_pkts = np.where(stands, seen.largest_pkts, np.minimum(seen.sent_pkts, seen.largest_pkts))
@@ -296,8 +296,8 @@ class BalanceFilter:
     def _resample(self, pool: _Pool, survival: Float32s) -> Indices:
         """Choose as many as there were, each by its chance; return rows in which none would have survived.
 
-        By chance, as Eq. 5 has it, but with no more luck than one draw a row: a pool thrown at dice twice
-        loses most of what it knows to them.
+        Eq. 5 draws each particle by itself; here one draw a row decides. Two independent draws in a row would
+        lose most of a pool's knowledge to chance.
         """
         total = survival.sum(axis=1, dtype=np.float64)
         upto = np.cumsum(survival, axis=1, dtype=np.float64) / total[:, None]

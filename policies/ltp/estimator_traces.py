@@ -76,9 +76,9 @@ def from_counters(
 ) -> Trace:
     """Make a trace of the lab's counts at senders and bottleneck in each interval, and of flows' RTTs.
 
-    What stands in the queue belongs to the flows as what leaves it in the next interval does. The RTT of what
-    was sent in an interval is told by the ACKs that come an RTT later. An echo is known at the end of its
-    interval all the same: the estimators judged here do not care when they learn it.
+    The queue belongs to the flows in the shares of its departures in the next interval. The RTT of an
+    interval's packets comes with the ACKs one RTT later. Still, an echo counts as known at the end of its
+    interval: the estimators judged here do not care when they learn it.
 
     Args:
         delivered_pkts: acknowledged to the senders, shape (T, n).

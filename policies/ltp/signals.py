@@ -22,8 +22,8 @@ INTERVAL_S: Final = 0.030
 ALPHA: Final = 0.025
 """Largest relative change of the window in an interval (Eq. 8); the value of Astraea, whose rule it is."""
 SWIFT_RTT_S: Final = 0.1
-"""Beyond it α shrinks with the RTT, so that the window changes by no more than 9 % in a round trip. An action
-is heard of an RTT later; the more of them in between, the wider a window swings about what fits."""
+"""Beyond it α shrinks with the RTT, so that the window changes by no more than 9 % in a round trip. The
+echo of an action comes an RTT later; the more actions in between, the wider a window swings."""
 NEW_FLOW_PKTS: Final = 64.0
 """A flow that comes with no more than this starts slowly first. A new one has 10 (RFC 6928), and several
 times that by its first interval: the kernel has begun without us. A queue that is there ends it at once."""
@@ -65,7 +65,7 @@ class PathSignals:
         return tuple(field.name for field in fields(cls))
 
     def rows(self, rows: Indices) -> PathSignals:
-        """Those of some flows."""
+        """The same for some flows."""
         return PathSignals(*(getattr(self, name)[rows] for name in self.names()))
 
 
@@ -162,7 +162,7 @@ class WindowSignals:
         self._excess_pkts[slots] = 0.0
 
     def displace(self, slots: Slots, window_pkts: Floats) -> None:
-        """Set the windows of flows that stay what they are: a disturbance, for training."""
+        """Set the windows of flows that keep their past: a disturbance, for training."""
         self._window_pkts[slots] = window_pkts
 
     def observe(self, slots: Slots, interval: Interval) -> Float32s:

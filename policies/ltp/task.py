@@ -54,11 +54,11 @@ class LtpTask(SignalsTask):
     """See the module's text.
 
     thr_max of Eq. 12 is the throughput that a flow could have: all that the others leave, and its fair share
-    if they leave less; what goes beyond counts for nothing. Relative to the capacity, giving way to Cubic
+    if they leave less. Throughput beyond it does not count. Relative to the capacity, giving way to Cubic
     would pay better than standing up to it, and taking from others nearly as well as being fair.
 
     Args:
-        signals: what the policy sees.
+        signals: the policy's observations.
         agents: rows of the roster that it controls.
         particles: of the estimation module; 0 leaves the probe reward out (LTP-no-probe).
         bounded: see `SignalsTask`.

@@ -135,8 +135,8 @@ class OwlSignals:
         """Add the change with the largest value, of `actions` (n, 7) as Q values, to the window.
 
         At most it doubles or halves. It does not grow while the flow does not fill it (RFC 7661), nor at a
-        loss that not even many senders of Owl-Loss have at their equilibrium. Where the RTT is beyond what
-        training covers, it shrinks.
+        loss that not even many senders of Owl-Loss have at their equilibrium. Beyond the RTTs of
+        training, it shrinks.
         """
         window = self.window_pkts[slots]
         resolved = interval.acked_pkts + interval.lost_pkts

@@ -91,11 +91,11 @@ class SimulatedAgent:
 
 
 class LinkTruth:
-    """Eq. 7's quantities as they are at the bottleneck, not as they are heard of a round trip later.
+    """Eq. 7's quantities at the bottleneck, at the time of the action, not one round trip later.
 
-    Behind a queue of half a second a sender hears of what it did after more than the 14 intervals that a
-    discount of 0.93 looks ahead (Table II): trained on what it hears, Owl stays behind the queues that it
-    has built. What it learns from is the same utility, at the time at which its actions cause it.
+    A discount of 0.93 looks 14 intervals ahead (Table II). Behind a queue of half a second a sender hears of
+    its action later than that. Trained on this feedback, Owl stays behind the queues that it has built. So it
+    learns from the same utility at the time at which its actions cause it.
 
     Args:
         simulator: an episode's, at its start.

@@ -55,7 +55,7 @@ class Signals(Protocol):
     def control(self, slots: Slots, interval: Interval, actions: Float32s) -> Floats:
         """Turn actions within ±1, (n, action_size), into the law's parameters, (n, parameters).
 
-        A row of NaN leaves the flow with what it has.
+        A row of NaN changes nothing for the flow.
         """
 
 

@@ -37,7 +37,7 @@ class Echo:
     """Share of the packets that was lost, 0 to 1."""
 
     def rows(self, rows: Indices) -> Echo:
-        """Those of some flows, of shape (n,)."""
+        """The same for some flows, shape (n,)."""
         return Echo(
             self.index[rows],
             self.sending_pps[rows],
@@ -86,7 +86,7 @@ class Interval:
         return unused
 
     def rows(self, rows: Indices) -> Interval:
-        """Those of some flows, of shape (n,)."""
+        """The same for some flows, shape (n,)."""
         return Interval(
             index=self.index,
             end_s=self.end_s,

@@ -76,7 +76,7 @@ def simulate(scenario: Mapping[str, object], schemes: Sequence[str], traces: Pat
     """Run a scenario document with a scheme for each flow; return utilisation and mean RTT in ms.
 
     Raises:
-        ConfigError: the document lacks a key, or has what the simulator does not model.
+        ConfigError: the document lacks a key, or has one that the simulator does not model.
     """
     paths, flows, roster, duration_s = _build(scenario, schemes, traces)
     simulator = Simulator(paths, flows, roster, seed=1, interval_s=BIN_S)

@@ -57,7 +57,7 @@ class HierarchicalActor(SequenceNetwork):
         """Run over sequences as `forward`.
 
         Returns:
-            What the generator says at each step, triggered or not, shape (batch, steps, action_size); the
+            The generator's output at each step, triggered or not, shape (batch, steps, action_size); the
             probability of the trigger and the trigger itself, 0 or 1, shape (batch, steps, 1); the state.
         """
         watcher, generator, started = state.split(self._sizes, dim=1)
@@ -93,8 +93,8 @@ class HierarchicalActor(SequenceNetwork):
 class PitStopCritic(Critic):
     """Q of a sub-policy from now on, less the cost of a trigger.
 
-    What follows depends on the sub-policy alone, not on whether it was triggered: so the cost, which is
-    small beside everything else, need not be learned.
+    The future depends on the sub-policy alone, not on whether it was triggered. So the cost, which is small
+    beside everything else, need not be learned.
     """
 
     def __init__(
@@ -118,12 +118,12 @@ class PitStopCritic(Critic):
 class HierarchicalTd3(Td3):
     """TD3 for a `HierarchicalActor`.
 
-    Noise, of exploration and of target smoothing, is on new sub-policies only; the trigger brings its own.
-    The trigger's own gradient is exact, as it has two outcomes only: what the generator's sub-policy is
-    worth more than the one in force, less the cost. Other arguments as of `Td3`.
+    Noise of exploration and of target smoothing is on new sub-policies only; the trigger brings its own. The
+    trigger has two outcomes, so its own gradient is exact: the value of the generator's sub-policy over the
+    one in force, less the cost. Other arguments are `Td3`'s.
 
     Args:
-        penalty: what a trigger costs of the reward (α_psp).
+        penalty: the cost of a trigger, in reward (α_psp).
         settle_after: gradient steps after which only the trigger and the critics go on learning, and new
             sub-policies are no longer explored: the trigger meets the generator that it will serve.
     """

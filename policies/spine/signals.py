@@ -27,8 +27,8 @@ _INTERVALS_S: Final = (0.010, 10.0)
 class Scale:
     """How an action within ±1 becomes a parameter: -1 is `low`, 1 is `high`.
 
-    Between them equal steps of the action are equal ratios, of the parameter or, with `of_rest`, of what it
-    lacks to 1.
+    Between them equal steps of the action are equal ratios of the parameter or, with `of_rest`, of its
+    difference to 1.
     """
 
     low: float
