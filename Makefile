@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# `make help` lists the targets. Everything a target needs, it installs itself.
+# `make help` lists the targets. Each target installs the tools that it needs.
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
@@ -9,7 +9,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := .cache/stamps
-# The two kernels that everything is built for and tested on.
+# The module is built for these kernels and tested on them.
 KERNELS := 6.1 6.12
 export LTP_CACHE ?= $(CURDIR)/.cache
 
@@ -20,23 +20,23 @@ export LTP_CACHE ?= $(CURDIR)/.cache
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: venv kmod ## Build, boot the lab, run the switcher beside cubic, bbr and vegas; results in out/demo/
+demo: venv kmod ## Run the switcher, cubic, bbr and vegas in the lab, and write out/demo/
 	@$(BIN)/ltp-eval demo --out out/demo
 
-test: venv kmod ## Every test that fits in 20 minutes, the module's in the lab included
+test: venv kmod ## Run every test that fits in 20 minutes, the module's lab tests included
 	@$(MAKE) --no-print-directory -C kmod-mutant host-test
 	@$(BIN)/pytest -m "not slow"
 
-test-fast: venv ## Only what needs no kernel: seconds
+test-fast: venv ## Run the tests that need no kernel
 	@$(BIN)/pytest -q -m "not slow and not lab"
 
-test-slow: venv kmod ## The long suites
+test-slow: venv kmod ## Run the long tests
 	@$(BIN)/pytest -m slow
 
 kmod: $(STAMPS)/apt ## Build tcp_mutant.ko for both kernels
 	@for kernel in $(KERNELS); do $(MAKE) --no-print-directory -C kmod-mutant KVER=$$(.ci/kernel-release $$kernel); done
 
-lint: venv ## ruff, mypy, import-linter, checkpatch, generated files up to date
+lint: venv ## Run ruff, mypy, import-linter and checkpatch, and check the generated files
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy -p ltp_switcher
@@ -45,16 +45,16 @@ lint: venv ## ruff, mypy, import-linter, checkpatch, generated files up to date
 	@$(BIN)/ltp-eval claims-page --check
 	@.ci/checkpatch
 
-format: venv ## Let ruff format the Python code
+format: venv ## Format the Python code with ruff
 	@$(BIN)/ruff check --fix . && $(BIN)/ruff format .
 
-lock: ## Pin the Python packages anew from pyproject.toml
+lock: ## Pin the Python packages of pyproject.toml again
 	@.ci/lock
 
-generate: venv ## Netlink header, policies, Python constants and docs from the YAML spec
+generate: venv ## Generate netlink header, policies, Python constants and docs from the YAML spec
 	@$(BIN)/python kmod-mutant/tools/generate.py
 
-collect-dataset: venv kmod ## Record the encoder's data set in the lab (resumes where it stopped)
+collect-dataset: venv kmod ## Record the encoder's data set in the lab (resumable)
 	@$(BIN)/python -m ltp_switcher.eval.run.collection
 	@$(BIN)/python -m ltp_switcher.daemon.choose.bandit.replay
 
@@ -62,18 +62,18 @@ train-encoder: collect-dataset $(STAMPS)/train ## Train the encoder and write it
 	@.venv-train/bin/python -m ltp_switcher.encoder.train
 	@$(BIN)/python -m ltp_switcher.encoder.figure
 
-venv-train: $(STAMPS)/train ## PyTorch in .venv-train (5.4 GB), to train by hand
+venv-train: $(STAMPS)/train ## Install PyTorch in .venv-train (5.4 GB)
 
-# The policies' own settings, three seeds. What was cut off goes on.
+# The trainings use the policies' own settings and three seeds, and resume.
 TRAIN = .venv-train/bin/python -m ltp_switcher.policies
 
-train-ltp: $(STAMPS)/train ## Train LTP; weights to policies/ltp/
+train-ltp: $(STAMPS)/train ## Train LTP and write its weights
 	@$(TRAIN).ltp.train --out .cache/train/ltp --seeds 1 2 3 --resume --export policies/ltp/ltp.npz
 
 LTP_VARIANTS = ltp ltp-no-probe oracle astraea sage orca aurora
 LTP_SEEDS ?= 1
 
-compare-ltp: $(STAMPS)/train ## LTP beside its variants, each seed of LTP_SEEDS, on held-out paths of each region (hours)
+compare-ltp: $(STAMPS)/train ## Train LTP and its variants with each seed of LTP_SEEDS, and compare them (hours)
 	@for region in small medium large; do \
 		out=.cache/train/ltp-variants/$$region; mkdir -p $$out; \
 		for seed in $(LTP_SEEDS); do \
@@ -86,52 +86,52 @@ compare-ltp: $(STAMPS)/train ## LTP beside its variants, each seed of LTP_SEEDS,
 			--regions $$region || exit 1; \
 	done
 
-train-jury: $(STAMPS)/train ## Train Jury
+train-jury: $(STAMPS)/train ## Train Jury and write its weights
 	@$(TRAIN).jury.train --out .cache/train/jury --seeds 1 2 3 --choose 1 --resume \
 		--export policies/jury/jury.npz
 
-train-spine: $(STAMPS)/train ## Train Spine, and Spine-Cubic
+train-spine: $(STAMPS)/train ## Train Spine and Spine-Cubic, and write their weights
 	@$(TRAIN).spine.train --out .cache/train/spine --seeds 1 2 3 --resume --export policies/spine/spine.npz
 	@$(TRAIN).spine.train --law cubic --out .cache/train/spine-cubic --seeds 1 2 3 --validate-every 3 --resume \
 		--export policies/spine/spine-cubic.npz
 
-train-owl: $(STAMPS)/train ## Train Owl, and Owl-Loss
+train-owl: $(STAMPS)/train ## Train Owl and Owl-Loss, and write their weights
 	@$(TRAIN).owl.train --out .cache/train/owl --seeds 1 2 3 --resume --export policies/owl/owl.npz
 	@$(TRAIN).owl.train --variant owl-loss --out .cache/train/owl-loss --seeds 1 2 3 --resume \
 		--export policies/owl/owl-loss.npz
 
-bench-simulator: venv ## Flow-steps a second of the simulator that the policies train in
+bench-simulator: venv ## Measure the simulator: flow-steps per second
 	@$(BIN)/python -m ltp_switcher.policies.simulator.bench
 
-traces: venv ## Recorded cellular traces into .cache/traces (GPL-3, from Debian; LTP_TRACES names another folder)
+traces: venv ## Fetch recorded cellular traces into .cache/traces (GPL-3, from Debian)
 	@$(BIN)/ltp-eval traces
 
-validate-simulator: traces ## The simulator beside the lab: cubic and constant rates on the same scenarios
+validate-simulator: traces ## Compare the simulator with the lab on the same scenarios
 	@PATH=$(CURDIR)/$(BIN):$$PATH; $(BIN)/python -m ltp_switcher.policies.simulator.validate --commands | sh
 	@$(BIN)/python -m ltp_switcher.policies.simulator.validate
 
-claims: kmod traces ## What the learned arms' papers claim, on the lab's kernel, beside its targets
+claims: kmod traces ## Test the claims of the learned arms' papers in the lab
 	@$(BIN)/ltp-eval claims
 
-bench: bench-daemon bench-kmod bench-lab ## All benchmarks; they print, they do not judge
+bench: bench-daemon bench-kmod bench-lab ## Run all benchmarks
 
-bench-daemon: venv ## Steps, p50 and p99 per step, flows a core
+bench-daemon: venv ## Measure the daemon: steps, p50 and p99 per step, flows per core
 	@$(BIN)/python -m ltp_switcher.daemon.choose.bandit.bench
 
-bench-kmod: venv kmod ## Guest instructions per acknowledged packet and per switch
+bench-kmod: venv kmod ## Measure the module: guest instructions per acknowledged packet and per switch
 	@$(BIN)/ltp-eval cost
 	@PYTHONPATH=tests $(BIN)/python tests/kmod/bench_switch.py
 
-bench-lab: venv kmod ## Virtual seconds a wall second, instructions a packet
+bench-lab: venv kmod ## Measure the lab: virtual seconds per wall second, instructions per packet
 	@$(BIN)/ltp-eval speed
 
 install: ## Install module (DKMS), daemon, API and units on this machine (as root)
 	@packaging/install.sh
 
-uninstall: ## Take them away again
+uninstall: ## Remove them
 	@packaging/uninstall.sh
 
-clean: ## Remove what was built (the download cache stays; `rm -r .cache` removes it too)
+clean: ## Remove all build results (the download cache .cache/ stays)
 	@rm -rf out build dist $(VENV) .venv-train $(STAMPS)
 	@find . -name __pycache__ -prune -not -path './.cache/*' -exec rm -rf {} +
 	@$(MAKE) --no-print-directory -C kmod-mutant clean

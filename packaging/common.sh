@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# What install.sh and uninstall.sh share: where things go, and how they say what they do.
+# Common parts of install.sh and uninstall.sh: the places of all files, and their messages.
 # shellcheck shell=bash disable=SC2034
 
-# What is installed is for users other than root, whatever root's umask.
+# Other users than root need the installed files, regardless of root's umask.
 umask 022
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

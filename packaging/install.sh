@@ -70,7 +70,7 @@ install_module() {
 }
 
 # Wheels are fetched once, against the hashes of the lock file; the build tools among them stay in a
-# throw-away environment, and what is installed has neither them nor pip.
+# throw-away environment, and the installed one has neither them nor pip.
 install_python() {
     local work
     work=$(mktemp -d)
@@ -104,7 +104,7 @@ install_python() {
     done
 }
 
-# A configuration that is there is the administrator's; what is new stands in the example.
+# An existing configuration is the administrator's. The example shows new keys.
 install_config() {
     mkdir -p "$DESTDIR$doc" "$DESTDIR$config"
     "$DESTDIR$lib/bin/python3" -m ltp_switcher.daemon.cli config --example >"$DESTDIR$doc/config.example.toml"
@@ -129,7 +129,7 @@ install_files() {
     for unit in "${services[@]}"; do place "$root/packaging/systemd/$unit" "$units/$unit"; done
     place "$root/packaging/systemd/ltp-switcher.sysusers" "$sysusers"
     place "$root/packaging/systemd/ltp-switcher.tmpfiles" "$tmpfiles"
-    # What an operator reads; the rest is about the source tree, and links into it.
+    # Only the operator's pages: the others link into the source tree.
     (cd "$root" && install -Dm644 -t "$DESTDIR$doc" CHANGELOG.md docs/{operations,api,netlink}.md LICENSES/*)
     say "documentation → $DESTDIR$doc"
 }
@@ -154,4 +154,4 @@ install_python
 install_config
 install_files
 start
-say "done; \`ltp-switcher doctor\` tells how things stand"
+say "done; \`ltp-switcher doctor\` checks this machine"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Takes away what install.sh put in place. Configuration and learned state stay, unless --purge.
+# Removes everything that install.sh installed. Configuration and learned state stay, unless --purge.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=common.sh
 . "$(dirname "$0")/common.sh"
@@ -30,7 +30,7 @@ stop() {
     systemctl disable --now --quiet "${services[@]}" 2>/dev/null || true
 }
 
-# The daemon puts back the default when it stops; this is for one that was killed and did not come back.
+# A stopping daemon restores the default itself; this is for one that was killed and did not come back.
 put_back_default() {
     local file=$state/replaced-congestion-control sysctl=/proc/sys/net/ipv4/tcp_congestion_control
     [ ! "$staged" ] && [ -e "$file" ] && [ "$(cat $sysctl)" = mutant ] || return 0
