@@ -23,8 +23,8 @@ from ltp_switcher.policies.spine.reward import PIT_STOP_PENALTY, rewards
 from ltp_switcher.policies.spine.signals import TRIGGERED, SpineSignals
 
 SETTLED_SHARE: Final = 0.5
-"""Share of the flows in training that begin without slow start, like a flow that is switched to Spine later. In
-slow start no sub-policy shows its effect, so the first would never be learned."""
+"""Share of the flows in training that begin without slow start, like a flow that is switched to Spine later.
+In slow start no sub-policy shows its effect, so the first would never be learned."""
 
 
 class SpineTask(SignalsTask):
