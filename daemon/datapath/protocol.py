@@ -29,7 +29,7 @@ COMMANDS_LEN_MAX: Final = 65520
 CONTROLS_MAX: Final = 2047
 # Bytes of controls-max controls.
 CONTROLS_LEN_MAX: Final = 65504
-# What stands for 1 where a control's values are fractions.
+# The value of 1 where a control's values are fractions.
 CONTROL_ONE: Final = 65536
 # Epochs that one step can credit.
 CREDITS_MAX: Final = 4
@@ -80,12 +80,13 @@ class ArmKind(IntEnum):
 
 
 class ControlLaw(IntEnum):
-    """What a learned arm executes between two decisions, by the values of its last control."""
+    """The law that a learned arm executes between two decisions, with the values of its last control."""
 
     # No control yet; the arm behaves as reno.
     NONE = 0
-    # ltp, jury and owl: keep the congestion window that was sent, paced at window / RTT. value[0] is that
-    # window in packets, value[1] any number by which echo names what was sent so; the others are 0.
+    # ltp, jury and owl: keep the congestion window of the control, paced at window / RTT. The first value is
+    # the window in packets. The second is any number; an echo of the packets sent under it carries it. The
+    # others are 0.
     WINDOW = 1
     # spine: Eq. 3 to 5 of its paper for every ACK. The values are alpha_thr, alpha_lat (0 to 0.5), alpha_tol
     # (0 to 2) and alpha_loss (0 to 1), each times control-one.
@@ -96,7 +97,7 @@ class ControlLaw(IntEnum):
 
 
 class RestoreMode(IntEnum):
-    """What happens to an arm's private state when the flow returns to it."""
+    """The private state of an arm to which a flow returns."""
 
     # The bytes come back as they were frozen (the paper's way).
     AS_IS = 0
@@ -115,7 +116,7 @@ class HandoverMode(IntEnum):
     # The window of the arm that is left (the paper's way).
     AS_IS = 1
     # At most delivery rate × RTT floor + 4 packets, with a slow-start threshold to match. BBR, which has a
-    # model of its own, gets 2 × that product − what is in flight where a queue stands.
+    # model of its own, gets 2 × that product less the packets in flight where a queue stands.
     BDP = 2
     # As bdp; and where a queue stands, every arm begins with the window that empties it within a round trip,
     # and slow-starts back to the product.
@@ -177,12 +178,12 @@ class Cmd(IntEnum):
     FLOW_DEATH = 11
     # A flow went to the fallback arm.
     FLOW_FALLBACK = 12
-    # A batch of parameters for what the learned arms execute. A flow keeps its last control of each arm,
+    # A batch of parameters for the laws of the learned arms. A flow keeps its last control of each arm,
     # whether it runs the arm or not.
     CONTROL = 13
-    # Steer the flows of the caller's network namespace, and from the initial one those of every namespace
-    # without a session. Ends with the socket, whose flows then go to the fallback arm. -EBUSY while another
-    # socket has the session.
+    # Steer the flows of the caller's network namespace. From the initial one, also steer the flows of every
+    # namespace without a session. Ends with the socket, whose flows then go to the fallback arm. -EBUSY while
+    # another socket has the session.
     SESSION_OPEN = 14
     # End the session in order, with a time of grace in which another one may take its flows over.
     SESSION_CLOSE = 15
@@ -256,8 +257,8 @@ class ControlAttr(IntEnum):
     UNKNOWN = 3
     # Controls for an arm that does not execute their law, or with a value out of its bounds.
     REFUSED = 4
-    # Of the applied, windows that were moved to what the flow may have (from 2 to its clamp, and from half
-    # its present window to twice that).
+    # Applied controls whose window was moved into the flow's bounds: from 2 to its clamp, and from half to
+    # twice its present window.
     CLAMPED = 5
 
 
@@ -301,8 +302,8 @@ STAT_DTYPE: Final[np.dtype[np.void]] = np.dtype(
     ]
 )
 
-# 72 bytes. What belongs to one epoch (the time between two switches): the samples whose data was sent (ACK
-# time − RTT) while that epoch's arm was active.
+# 72 bytes. The samples of one epoch, the time between two switches. Their data was sent (ACK time − RTT)
+# while that epoch's arm was active.
 CREDIT_DTYPE: Final[np.dtype[np.void]] = np.dtype(
     [
         ("epoch", "=u4"),  # The flow's switches before this epoch began.
@@ -319,8 +320,8 @@ CREDIT_DTYPE: Final[np.dtype[np.void]] = np.dtype(
     ]
 )
 
-# 32 bytes. The fate of what a flow sent under one control of the law window: of the packets from the one at
-# which the control was taken up to the one at which the next was, give or take what one ACK acknowledges.
+# 32 bytes. The fate of the packets that a flow sent under one control of the law window. They begin with the
+# packet at which the control was taken, and end before the next control. The error is the packets of one ACK.
 ECHO_DTYPE: Final[np.dtype[np.void]] = np.dtype(
     [
         ("number", "=u4"),  # Of the control, as its sender said; see control-law.
@@ -398,7 +399,7 @@ COMMAND_DTYPE: Final[np.dtype[np.void]] = np.dtype(
     ]
 )
 
-# 32 bytes. One flow, one learned arm, and the parameters of what that executes.
+# 32 bytes. One flow, one learned arm, and the parameters of its law.
 CONTROL_DTYPE: Final[np.dtype[np.void]] = np.dtype(
     [
         ("cookie", "=u8"),  # Socket cookie.

@@ -27,7 +27,7 @@ def emit_docs(contract: Contract) -> str:
         "",
         "## Operations",
         "",
-        "| Id | Name | Kind | May be called by | What it does |",
+        "| Id | Name | Kind | May be called by | Effect |",
         "|---:|---|---|---|---|",
     ]
     lines += [_operation_row(operation) for operation in contract.operations]

@@ -34,7 +34,7 @@
 /* Bytes of controls-max controls. */
 #define MUTANT_CONTROLS_LEN_MAX	65504
 
-/* What stands for 1 where a control's values are fractions. */
+/* The value of 1 where a control's values are fractions. */
 #define MUTANT_CONTROL_ONE	65536
 
 /* Epochs that one step can credit. */
@@ -109,12 +109,12 @@ enum mutant_arm_kind {
 };
 
 /**
- * enum mutant_control_law - What a learned arm executes between two decisions, by the values
- *	of its last control.
+ * enum mutant_control_law - The law that a learned arm executes between two decisions, with
+ *	the values of its last control.
  * @MUTANT_CONTROL_LAW_NONE: No control yet; the arm behaves as reno.
- * @MUTANT_CONTROL_LAW_WINDOW: ltp, jury and owl: keep the congestion window that was sent,
- *	paced at window / RTT. value[0] is that window in packets, value[1] any number by which echo
- *	names what was sent so; the others are 0.
+ * @MUTANT_CONTROL_LAW_WINDOW: ltp, jury and owl: keep the congestion window of the control,
+ *	paced at window / RTT. The first value is the window in packets. The second is any number;
+ *	an echo of the packets sent under it carries it. The others are 0.
  * @MUTANT_CONTROL_LAW_AIMD: spine: Eq. 3 to 5 of its paper for every ACK. The values are
  *	alpha_thr, alpha_lat (0 to 0.5), alpha_tol (0 to 2) and alpha_loss (0 to 1), each times
  *	control-one.
@@ -129,8 +129,7 @@ enum mutant_control_law {
 };
 
 /**
- * enum mutant_restore_mode - What happens to an arm's private state when the flow returns to
- *	it.
+ * enum mutant_restore_mode - The private state of an arm to which a flow returns.
  * @MUTANT_RESTORE_MODE_AS_IS: The bytes come back as they were frozen (the paper's way).
  * @MUTANT_RESTORE_MODE_REBASE: The bytes come back, and the arm is told that the flow restarts
  *	after an idle period (CA_EVENT_TX_START), so that it may shift its epochs.
@@ -147,8 +146,8 @@ enum mutant_restore_mode {
  * @MUTANT_HANDOVER_MODE_CONFIGURED: As the settings say; not a setting itself.
  * @MUTANT_HANDOVER_MODE_AS_IS: The window of the arm that is left (the paper's way).
  * @MUTANT_HANDOVER_MODE_BDP: At most delivery rate × RTT floor + 4 packets, with a slow-start
- *	threshold to match. BBR, which has a model of its own, gets 2 × that product − what is in
- *	flight where a queue stands.
+ *	threshold to match. BBR, which has a model of its own, gets 2 × that product less the
+ *	packets in flight where a queue stands.
  * @MUTANT_HANDOVER_MODE_DRAIN: As bdp; and where a queue stands, every arm begins with the
  *	window that empties it within a round trip, and slow-starts back to the product.
  */
@@ -281,8 +280,8 @@ enum {
  * MUTANT_A_CONTROL_UNKNOWN: Cookies that name no flow, or none that the caller may change.
  * MUTANT_A_CONTROL_REFUSED: Controls for an arm that does not execute their law, or with a value
  * out of its bounds.
- * MUTANT_A_CONTROL_CLAMPED: Of the applied, windows that were moved to what the flow may have (from
- * 2 to its clamp, and from half its present window to twice that).
+ * MUTANT_A_CONTROL_CLAMPED: Applied controls whose window was moved into the flow's bounds: from 2
+ * to its clamp, and from half to twice its present window.
  */
 enum {
 	MUTANT_A_CONTROL_CONTROLS = 1,
@@ -358,11 +357,11 @@ enum {
  * MUTANT_CMD_FLOW_BIRTH: A flow came under mutant.
  * MUTANT_CMD_FLOW_DEATH: A flow ended; its record carries the totals.
  * MUTANT_CMD_FLOW_FALLBACK: A flow went to the fallback arm.
- * MUTANT_CMD_CONTROL: A batch of parameters for what the learned arms execute. A flow keeps its
- * last control of each arm, whether it runs the arm or not.
- * MUTANT_CMD_SESSION_OPEN: Steer the flows of the caller's network namespace, and from the initial
- * one those of every namespace without a session. Ends with the socket, whose flows then go to the
- * fallback arm. -EBUSY while another socket has the session.
+ * MUTANT_CMD_CONTROL: A batch of parameters for the laws of the learned arms. A flow keeps its last
+ * control of each arm, whether it runs the arm or not.
+ * MUTANT_CMD_SESSION_OPEN: Steer the flows of the caller's network namespace. From the initial one,
+ * also steer the flows of every namespace without a session. Ends with the socket, whose flows then
+ * go to the fallback arm. -EBUSY while another socket has the session.
  * MUTANT_CMD_SESSION_CLOSE: End the session in order, with a time of grace in which another one may
  * take its flows over.
  */
@@ -404,8 +403,7 @@ struct mutant_stat {
 };
 
 /**
- * struct mutant_credit - What belongs to one epoch (the time between two switches): the
- *	samples whose data was sent (ACK time − RTT) while that epoch's arm was active.
+ * struct mutant_credit - The samples of one epoch, the time between two switches.
  * @epoch: The flow's switches before this epoch began.
  * @arm: Arm of the epoch. 0 marks an unused slot.
  * @reserved: Always 0.
@@ -418,6 +416,8 @@ struct mutant_stat {
  * @acked_bytes: Goodput: bytes newly acknowledged.
  * @time_ns: From the previous ACK of the flow to each of these, summed: the time in which this
  *	was delivered.
+ *
+ * Their data was sent (ACK time − RTT) while that epoch's arm was active.
  */
 struct mutant_credit {
 	__u32 epoch;
@@ -434,9 +434,8 @@ struct mutant_credit {
 };
 
 /**
- * struct mutant_echo - The fate of what a flow sent under one control of the law window: of
- *	the packets from the one at which the control was taken up to the one at which the next was,
- *	give or take what one ACK acknowledges.
+ * struct mutant_echo - The fate of the packets that a flow sent under one control of the law
+ *	window.
  * @number: Of the control, as its sender said; see control-law.
  * @delivered: Packets delivered.
  * @lost: Packets marked lost.
@@ -444,6 +443,9 @@ struct mutant_credit {
  * @acking_us: Time in which their ACKs came, µs. 0 marks an unused slot.
  * @reserved: Always 0.
  * @rtt_us_sum: Sum of the RTT of each packet delivered, µs.
+ *
+ * They begin with the packet at which the control was taken, and end before the next control. The
+ * error is the packets of one ACK.
  */
 struct mutant_echo {
 	__u32 number;
@@ -575,7 +577,7 @@ struct mutant_command {
 };
 
 /**
- * struct mutant_control - One flow, one learned arm, and the parameters of what that executes.
+ * struct mutant_control - One flow, one learned arm, and the parameters of its law.
  * @cookie: Socket cookie.
  * @arm: Arm that the control is for.
  * @law: One of control-law.
