@@ -6,7 +6,13 @@
 #ifndef _MUTANT_COMPAT_H
 #define _MUTANT_COMPAT_H
 
+#include <linux/bpf.h>
 #include <net/tcp.h>
+
+/* 7.0 knows protocols that need accurate ECN. */
+#ifndef TCP_CONG_NEEDS_ACCECN
+#define TCP_CONG_NEEDS_ACCECN	0
+#endif
 
 /* 6.10 gave cong_control the ACK's sequence number and flags. */
 #ifdef MUTANT_CONG_CONTROL_HAS_ACK
@@ -28,6 +34,16 @@ static inline void mutant_call_tx_start(const struct tcp_congestion_ops *ops, st
 #else
 	if (ops->cwnd_event)
 		ops->cwnd_event(sk, CA_EVENT_TX_START);
+#endif
+}
+
+/* Kernels without BPF programs have no owner of them. */
+static inline bool mutant_is_bpf(const struct tcp_congestion_ops *ops)
+{
+#ifdef BPF_MODULE_OWNER
+	return ops->owner == BPF_MODULE_OWNER;
+#else
+	return false;
 #endif
 }
 

@@ -14,6 +14,7 @@
 #include <net/net_namespace.h>
 #include <net/sock.h>
 
+#include "compat.h"
 #include "mutant_core.h"
 
 #define FIRST_LEARNED	MUTANT_ARM_ID_LTP
@@ -86,8 +87,11 @@ static const char *mutant_arm_unfit(const struct tcp_congestion_ops *ops)
 {
 	if (ops == &mutant_arms[MUTANT_ARM_NONE].ops)
 		return "mutant cannot be an arm of itself";
-	if (ops->flags & TCP_CONG_NEEDS_ECN)
+	if (ops->flags & (TCP_CONG_NEEDS_ECN | TCP_CONG_NEEDS_ACCECN))
 		return "needs ECN, which a running connection cannot negotiate";
+	/* Its init may set another congestion control, and so release the flow in use. */
+	if (mutant_is_bpf(ops))
+		return "is a BPF program, which may change the congestion control by itself";
 	return NULL;
 }
 

@@ -18,6 +18,7 @@
  *	bbr	what is known of BBR's own state
  *	executor what the learned arms run for every ACK
  *	law	the laws that they run, a table of ops each; window, aimd, cubic are pure logic
+ *	marks	the learned arms under congestion marks (pure logic)
  *	control	the parameters of the learned arms: checked, kept, taken (pure logic)
  *	session	who may change what, and who steers
  *	nl	the requests of the netlink family; flow, step, command and control have files of
@@ -34,6 +35,7 @@
 
 #include "mutant_control.h"
 #include "mutant_echo.h"
+#include "mutant_marks.h"
 #include "mutant_nl_gen.h"
 #include "mutant_path.h"
 #include "mutant_step.h"
@@ -111,7 +113,7 @@ struct mutant_bound {
 	u32 high;			/* packets; 0: none yet */
 };
 
-/* A flow. Members up to `echoes` are used under the socket's lock only. */
+/* A flow. Members up to `marks` are used under the socket's lock only. */
 struct mutant_flow {
 	struct rhash_head node;		/* in the table of flows by socket */
 	struct sock *sk;
@@ -128,6 +130,7 @@ struct mutant_flow {
 	struct mutant_path path;
 	struct mutant_epochs epochs;
 	struct mutant_echoes echoes;
+	struct mutant_marks marks;	/* congestion marks, as the learned arms answer them */
 
 	struct mutant_steps steps;
 	u64 closed_ns;			/* when the closer last closed a step, CLOCK_MONOTONIC */

@@ -89,6 +89,13 @@ static void mutant_pace(struct sock *sk, u32 percent)
 	WRITE_ONCE(sk->sk_pacing_rate, min_t(u64, rate, READ_ONCE(sk->sk_max_pacing_rate)));
 }
 
+/* Whatever the law wants: congestion marks count. */
+static noinline void mutant_cap_window(struct tcp_sock *tp, struct mutant_marks *marks)
+{
+	tcp_snd_cwnd_set(tp, mutant_marks_capped(marks, tcp_snd_cwnd(tp), tp->delivered,
+						 tcp_packets_in_flight(tp)));
+}
+
 static void mutant_executor_cong_control(MUTANT_CONG_CONTROL_ARGS)
 {
 	struct mutant_executor *e = mutant_executor_of(sk);
@@ -99,6 +106,8 @@ static void mutant_executor_cong_control(MUTANT_CONG_CONTROL_ARGS)
 	if (law->echoes)
 		mutant_hear(tcp_sk(sk), e->flow, rs);
 	law->run(sk, e, rs);
+	if (e->flow && unlikely(e->flow->marks.cap))
+		mutant_cap_window(tcp_sk(sk), &e->flow->marks);
 	mutant_pace(sk, mutant_laws[e->setting.law].pace(tcp_sk(sk)));
 }
 
@@ -112,14 +121,25 @@ static u32 mutant_executor_ssthresh(struct sock *sk)
 /* A loss event cuts the window at once to the threshold that it left. */
 static void mutant_executor_set_state(struct sock *sk, u8 state)
 {
+	struct mutant_executor *e = mutant_executor_of(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
+	u32 window;
 
 	/* A timeout: what was known of the path is worth nothing. */
 	if (state == TCP_CA_Loss)
-		memset(&mutant_executor_of(sk)->cubic, 0, sizeof(struct mutant_cubic));
-	if ((state == TCP_CA_CWR || state == TCP_CA_Recovery) &&
-	    inet_csk(sk)->icsk_ca_state < TCP_CA_CWR)
-		tcp_snd_cwnd_set(tp, min(tcp_snd_cwnd(tp), tp->snd_ssthresh));
+		memset(&e->cubic, 0, sizeof(e->cubic));
+	if (state < TCP_CA_CWR || state > TCP_CA_Recovery ||
+	    inet_csk(sk)->icsk_ca_state >= TCP_CA_CWR)
+		return;
+	window = min(tcp_snd_cwnd(tp), tp->snd_ssthresh);
+	if (state == TCP_CA_CWR) {
+		/* Marks: a parameter may say that losses do not count, marks always do. */
+		window = min(window, max_t(u32, tcp_snd_cwnd(tp) / 5 * 4, MUTANT_WINDOW_MIN));
+		if (e->flow)
+			mutant_marks_heard(&e->flow->marks, tcp_snd_cwnd(tp), tp->delivered,
+					   tcp_packets_in_flight(tp));
+	}
+	tcp_snd_cwnd_set(tp, window);
 }
 
 /* In windows: the one in flight, and what waits behind a hole while the window is kept. */

@@ -16,7 +16,6 @@ struct mutant_executor {
 	bool fresh;			/* it has not been acted upon yet */
 	struct mutant_setting setting;
 	u32 fraction;			/* of a packet, above snd_cwnd; MUTANT_ONE is a packet */
-	u32 ce_delivered;		/* `delivered` at the last response to a mark, packets */
 	struct mutant_cubic cubic;
 };
 

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from support.kmod_guest.main import GROUPS
-from support.module_lab import KERNELS, guest_files, probe_module, run, run_selected
+from support.module_lab import KERNELS, bpf_congestion_control, guest_files, probe_module, run, run_selected
 
 from ltp_switcher.eval.lab import BootResult
 
@@ -23,6 +23,7 @@ def boot_group(kernel: str, group: str) -> BootResult:
     overlay = guest_files()
     with TemporaryDirectory() as folder:
         overlay["lib/mutant/tcp_probecc.ko"] = probe_module(kernel, Path(folder)).read_bytes()
+        overlay.update(bpf_congestion_control(Path(folder)))
     return run(kernel, f"python3 -m kmod_guest.main {group}", overlay, python=True)
 
 

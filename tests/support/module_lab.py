@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import subprocess
+import sysconfig
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,6 +18,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 GUEST = REPOSITORY / "tests/support/kmod_guest"
 PROBE = REPOSITORY / "tests/kmod/probe_cc"
 KERNELS = ("6.1", "6.12")
+FILTERS = ("cls_matchall", "act_mirred")
 LEFT = ("report.json", "trace", "stress.json", "fuzz.json", "slab")
 PREPARE = "mkdir -p /var && ln -sfn /run /var/run && export PATH PYTHONPATH=/opt/tests\n"
 
@@ -54,6 +56,17 @@ def probe_module(series: str, folder: Path) -> Path:
     return build / "tcp_probecc.ko"
 
 
+def bpf_congestion_control(folder: Path) -> dict[str, Path | bytes]:
+    """A congestion control in BPF and what registers it, for the guest's /opt/bpf."""
+    source = REPOSITORY / "tests/kmod/bpf_cc"
+    headers = f"-I/usr/include/{sysconfig.get_config_var('MULTIARCH') or 'x86_64-linux-gnu'}"
+    clang = ["clang", "-O2", "-g", "-target", "bpf", headers, "-Wall", "-Werror"]
+    subprocess.run([*clang, "-c", str(source / "bpfcc.bpf.c"), "-o", str(folder / "bpfcc.o")], check=True)
+    gcc = ["gcc", "-O2", "-static", "-Wall", "-Wextra", "-Werror", "-o", str(folder / "load")]
+    subprocess.run([*gcc, str(source / "load.c"), "-lbpf", "-lelf", "-lz"], check=True)
+    return {f"opt/bpf/{name}": (folder / name).read_bytes() for name in ("bpfcc.o", "load")}
+
+
 def guest_files() -> dict[str, Path | bytes]:
     """The guest's Python package, as an overlay."""
     return {f"opt/tests/kmod_guest/{path.name}": path for path in GUEST.glob("*.py")}
@@ -67,7 +80,12 @@ def run(series: str, script: str, overlay: Mapping[str, Path | bytes], *, python
         overlay=dict(overlay),
         collect=[f"/tmp/{name}" for name in LEFT],  # noqa: S108
         python=python,
-        modules=("veth", "sch_netem"),
+        modules=(
+            "veth",
+            "ifb",
+            *(f"sch_{name}" for name in ("netem", "tbf", "fq_codel", "ingress")),
+            *FILTERS,
+        ),
     )
 
 

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "mutant_aimd.h"
+#include "mutant_marks.h"
 #include "tests.h"
 
 static void test_jump_and_glide(void)
@@ -80,8 +81,40 @@ static void test_aimd(void)
 	CHECK(window == 110);
 }
 
+static void test_marks(void)
+{
+	struct mutant_marks marks = {};
+	u32 delivered = 0, i;
+
+	CHECK(mutant_marks_capped(&marks, 500, 0, 100) == 500);
+	/* A mark takes a fifth, of the cap or of a smaller window. */
+	mutant_marks_heard(&marks, 100, delivered, 100);
+	CHECK(mutant_marks_capped(&marks, 500, delivered, 100) == 80);
+	mutant_marks_heard(&marks, 80, delivered, 80);
+	CHECK(mutant_marks_capped(&marks, 500, delivered, 80) == 64);
+	mutant_marks_heard(&marks, 40, delivered, 40);
+	CHECK(mutant_marks_capped(&marks, 500, delivered, 40) == 32);
+	/* A round trip without any gives a sixteenth back, once. */
+	delivered += 39;
+	CHECK(mutant_marks_capped(&marks, 500, delivered, 32) == 32);
+	delivered++;
+	CHECK(mutant_marks_capped(&marks, 500, delivered, 32) == 34);
+	CHECK(mutant_marks_capped(&marks, 500, delivered, 34) == 34);
+	/* No window below 2, and small ones grow too. */
+	for (i = 0; i < 20; i++)
+		mutant_marks_heard(&marks, 2, delivered, 2);
+	CHECK(mutant_marks_capped(&marks, 500, delivered, 2) == 2);
+	delivered += 2;
+	CHECK(mutant_marks_capped(&marks, 500, delivered, 2) == 3);
+	/* At twice what is wanted the cap is gone. */
+	for (i = 0; i < 100 && marks.cap; i++)
+		mutant_marks_capped(&marks, 10, delivered += 20, 10);
+	CHECK(!marks.cap && mutant_marks_capped(&marks, 500, delivered, 10) == 500);
+}
+
 void test_laws(void)
 {
+	test_marks();
 	test_jump_and_glide();
 	test_fractions_add_up();
 	test_aimd();

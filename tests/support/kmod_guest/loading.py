@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -59,6 +61,27 @@ def an_arm_that_cannot_be_one_is_refused_with_a_reason(_: Context) -> None:
         require(mutant.state == ArmState.REFUSED and bool(mutant.reason), str(mutant))
         require(missing.state == ArmState.UNAVAILABLE and bool(missing.reason), str(missing))
         require(datapath.arms() == before, "a refused protocol became an arm")
+
+
+def a_bpf_program_is_refused_as_an_arm(_: Context) -> None:
+    """This one sets `reno` in its own init, which would release the flow in use."""
+    program = subprocess.Popen(["/opt/bpf/load", "/opt/bpf/bpfcc.o", "bpfcc"], stdout=subprocess.PIPE)
+    ready = program.stdout.readline() if program.stdout else b""
+    require(ready == b"ready\n", f"the program is not registered: {ready!r}")
+    with loaded() as datapath:
+        arm = datapath.load_arm("bpfcc")
+        require(arm.state == ArmState.REFUSED and "BPF" in arm.reason, str(arm))
+        client, server = loopback()
+        flow = datapath.flows()[0]
+        if arm.id:
+            datapath.select(commands({flow.cookie: arm.id}))
+        client.send(bytes(3000))
+        time.sleep(0.1)
+        require(congestion(client) == "m/cubic", congestion(client))
+        client.close()
+        server.close()
+    program.kill()
+    program.wait()
 
 
 def a_missing_arm_is_unavailable_and_never_selected(_: Context) -> None:
@@ -157,6 +180,7 @@ def unloading_lets_go_of_every_protocol(_: Context) -> None:
 CHECKS = (
     every_arm_is_found,
     an_arm_that_cannot_be_one_is_refused_with_a_reason,
+    a_bpf_program_is_refused_as_an_arm,
     a_missing_arm_is_unavailable_and_never_selected,
     parameters_are_checked_and_obeyed,
     unloading_with_flows_open_is_refused_then_clean,

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Congestion marks (ECN): they are counted, and no learned arm ignores them."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from ltp_switcher.daemon.datapath.protocol import ControlLaw
+
+from .harness import Context, require, sh
+from .learned import send
+from .net import Flow, ip, tc
+from .steering import switch
+
+RATE_MBIT, RTT_MS = 20, 40
+BDP_PKTS = round(RATE_MBIT * 1e6 * RTT_MS * 1e-3 / 8 / 1500)
+
+
+@contextmanager
+def marking_link(context: Context) -> Iterator[None]:
+    """A bottleneck under fq_codel, which marks instead of dropping; ECN is negotiated."""
+    name = context.link.name
+    for side in "ab":
+        sh(f"ip netns exec {name}{side} sysctl -qw net.ipv4.tcp_ecn=1")
+    # Behind netem, which lets go of the sender's memory: else TCP small queues would bound the queue.
+    ip(f"-n {name}b link add bottleneck type ifb")
+    ip(f"-n {name}b link set bottleneck up")
+    # `replace` would keep the rate.
+    tc(f"-n {name}a qdisc del dev {name}va root")
+    tc(f"-n {name}a qdisc add dev {name}va root netem delay {RTT_MS // 2}ms limit 10000")
+    tc(f"-n {name}b qdisc add dev {name}vb ingress")
+    to_bottleneck = "matchall action mirred egress redirect dev bottleneck"
+    tc(f"-n {name}b filter add dev {name}vb parent ffff: {to_bottleneck}")
+    shaper = f"tbf rate {RATE_MBIT}mbit burst 3100 limit 15mb"
+    tc(f"-n {name}b qdisc add dev bottleneck root handle 1: {shaper}")
+    tc(f"-n {name}b qdisc add dev bottleneck parent 1:1 fq_codel limit 10000 ecn")
+    tc(f"-n {name}b qdisc replace dev {name}vb root netem delay {RTT_MS // 2}ms limit 10000")
+    try:
+        yield
+    finally:
+        tc(f"-n {name}b qdisc del dev {name}vb ingress")
+        ip(f"-n {name}b link del bottleneck")
+        for side in "ab":
+            sh(f"ip netns exec {name}{side} sysctl -qw net.ipv4.tcp_ecn=2")
+        context.link.shape()
+
+
+def _long_flow(context: Context) -> Flow:
+    flow = context.link.connect("mutant")
+    flow.client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8 << 20)
+    context.traffic.add(flow)
+    return flow
+
+
+def learned_arms_answer_congestion_marks(context: Context) -> None:
+    """Told to keep eight times what the path holds, or to grow whatever is lost, they bound the queue."""
+    with marking_link(context):
+        for name, law, values in (
+            ("ltp", ControlLaw.WINDOW, (8 * BDP_PKTS,)),
+            ("spine", ControlLaw.AIMD, (0.5, 0, 2, 1)),
+            ("spine", ControlLaw.CUBIC, (0.95, 10)),
+        ):
+            flow = _long_flow(context)
+            switch(context.datapath, context.traffic, flow, context.arm_id(name), name)
+            rtts_us = []
+            for step in range(200):
+                send(context, flow, name, law, *values)
+                context.traffic.pump(0.04)
+                if step >= 100:
+                    rtts_us.append(int(context.datapath.flow(flow.cookie).record[0]["srtt_us"]))
+            record = context.datapath.flow(flow.cookie).record[0]
+            marked, delivered = int(record["total_delivered_ce"]), int(record["total_delivered"])
+            mean_ms = float(np.mean(rtts_us)) / 1e3
+            context.notes[f"marks under {name}, {law.name}"] = [marked, delivered, round(mean_ms, 1)]
+            require(0 < marked < delivered, f"{name}: {marked} marks of {delivered} packets")
+            require(mean_ms < 2 * RTT_MS, f"{name}, {law.name}: mean RTT {mean_ms:.0f} ms of {RTT_MS}")
+            rate_mbps = 8e-6 * flow.received / 8
+            require(rate_mbps > 0.7 * RATE_MBIT, f"{name}, {law.name}: {rate_mbps:.1f} Mbit/s")
+            context.end(flow)
+
+
+CHECKS = (learned_arms_answer_congestion_marks,)
