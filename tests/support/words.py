@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import posixpath
 import re
 import shlex
@@ -76,15 +77,26 @@ def faults(name: str, text: str, house: House, pages: Mapping[str, str]) -> list
     return [f"{name}:{fault.line}: {fault.text}" for fault in sorted(found, key=lambda f: f.line)]
 
 
+def docstring_faults(name: str, source: str) -> list[str]:
+    """Check the docstring of a Python module for unclear phrases; one line for each, as in `faults`."""
+    text = ast.get_docstring(ast.parse(source)) or ""
+    return [f"{name}:2: {fault.text}" for block in parse(text).blocks for fault in _unclear(block)]
+
+
 def _plainness(page: Page) -> Iterator[Piece]:
     for block in page.blocks:
         for sentence in sentences(block.text):
             count = words(sentence)
             if count > WORDS_MAX:
                 yield Piece(block.line, f"{count} words in a sentence: {sentence[:60]}…")
-            for name, phrase in PHRASES.items():
-                if phrase.search(sentence):
-                    yield Piece(block.line, f"“{name}”: {sentence[:60]}…")
+        yield from _unclear(block)
+
+
+def _unclear(block: Piece) -> Iterator[Piece]:
+    for sentence in sentences(block.text):
+        for name, phrase in PHRASES.items():
+            if phrase.search(sentence):
+                yield Piece(block.line, f"“{name}”: {sentence[:60]}…")
 
 
 def _links(name: str, page: Page, house: House, pages: Mapping[str, str]) -> Iterator[Piece]:
