@@ -23,7 +23,8 @@ from ltp_switcher.api.protocol import server_config
 from ltp_switcher.daemon.service import log as logs
 from ltp_switcher.daemon.service.systemd import ServiceManager
 from ltp_switcher.daemon.settings.load import load
-from ltp_switcher.daemon.settings.schema import DEFAULT_PATH, Config, Value
+from ltp_switcher.daemon.settings.rules import Value
+from ltp_switcher.daemon.settings.schema import DEFAULT_PATH, Config
 from ltp_switcher.errors import LtpSwitcherError
 
 GRACE_S = 5

@@ -16,7 +16,7 @@ from ltp_switcher.daemon.control.openmetrics import to_json
 from ltp_switcher.daemon.control.server import JsonList, Params
 from ltp_switcher.daemon.datapath import FlowNotFoundError, protocol
 from ltp_switcher.daemon.service.assembly import arm_id, candidate_ids
-from ltp_switcher.daemon.settings.load import did_you_mean
+from ltp_switcher.daemon.settings.rules import did_you_mean
 from ltp_switcher.daemon.settings.schema import MODES
 from ltp_switcher.daemon.steer import LEARNED
 from ltp_switcher.daemon.step.flow_table import UNKNOWN

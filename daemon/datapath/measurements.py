@@ -9,9 +9,9 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.arrays import Bools, Floats, Indices
-from ltp_switcher.daemon.choose.bandit.config import Credit
 from ltp_switcher.daemon.datapath.protocol import ARMS_MAX
 from ltp_switcher.daemon.datapath.types import RecordArray
+from ltp_switcher.daemon.settings.schema import Credit
 
 # The kernel's minimum before the first sample.
 _NO_RTT: Final = 2**32 - 1

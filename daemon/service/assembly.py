@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 
-from ltp_switcher.daemon.choose.bandit import AgentConfig, ArmTable, MutantAgent
+from ltp_switcher.daemon.choose.bandit import ArmTable, MutantAgent
 from ltp_switcher.daemon.choose.baselines import DWELLS, KeepChooser, RandomChooser
 from ltp_switcher.daemon.choose.chooser import Chooser
 from ltp_switcher.daemon.choose.teams import Teams
 from ltp_switcher.daemon.datapath import ArmInfo, Datapath, protocol
-from ltp_switcher.daemon.settings.load import did_you_mean
-from ltp_switcher.daemon.settings.schema import Config, KernelSection, LearnedSection, LearningSection
+from ltp_switcher.daemon.settings.rules import did_you_mean
+from ltp_switcher.daemon.settings.schema import Config, KernelSection, LearnedSection
 from ltp_switcher.daemon.steer import with_policies
 from ltp_switcher.encoder import GRUEncoder
 from ltp_switcher.errors import ConfigError
@@ -53,15 +52,6 @@ def candidate_ids(arms: Sequence[ArmInfo], names: Sequence[str], field: str = "p
     return tuple(arm_id(arms, name, field) for name in names)
 
 
-def agent_config(section: LearningSection, step_ms: float) -> AgentConfig:
-    """The agent's settings from the section of the same keys."""
-    if section.preset == "paper":
-        return dataclasses.replace(AgentConfig.preset("paper"), step_ms=step_ms)
-    values = dataclasses.asdict(section)
-    del values["preset"]
-    return AgentConfig(step_ms=step_ms, **values)
-
-
 def make_chooser(config: Config, arms: Sequence[ArmInfo], pool: Sequence[int]) -> Chooser:
     """The policy that the settings ask for. Raises `ArtifactError` where the encoder cannot be loaded."""
     seed = config.daemon.seed
@@ -72,9 +62,7 @@ def make_chooser(config: Config, arms: Sequence[ArmInfo], pool: Sequence[int]) -
         return RandomChooser(pool, dwells=dwells, seed=seed)
     available = [arm for arm in arms if arm.available]
     table = ArmTable(tuple(arm.id for arm in available), tuple(arm.name for arm in available))
-    agent = MutantAgent(
-        agent_config(config.learning, config.daemon.step_ms), table, GRUEncoder.from_file(), seed
-    )
+    agent = MutantAgent(config.learning, config.daemon.step_ms, table, GRUEncoder.from_file(), seed)
     agent.set_pool(pool)
     return agent
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import json
 import textwrap
 import tomllib
@@ -12,7 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from ltp_switcher.daemon.settings.schema import DEFAULT_PATH, Config, Key, Value, schema, section_doc
+from ltp_switcher.daemon.settings.rules import Key, Value, allowed, check, did_you_mean
+from ltp_switcher.daemon.settings.schema import DEFAULT_PATH, Config, schema, section_doc
 from ltp_switcher.errors import ConfigError
 
 ENVIRONMENT_PREFIX: Final = "LTP_SWITCHER_"
@@ -25,10 +25,10 @@ def load(
     environment: Mapping[str, str] | None = None,
     overrides: Mapping[str, object] | None = None,
 ) -> Config:
-    """The settings, checked.
+    """The settings, checked, with the values of the preset.
 
-    `path` None reads the default file where it exists; `overrides` are flags by key path.
-    Raises `ConfigError` naming the key, its value and the allowed values.
+    `path` None reads the default file if it exists. `overrides` are flags by key path.
+    Raises `ConfigError`, which names the key, its value and the allowed values.
     """
     keys = schema()
     values = check_values(_read_file(path))
@@ -64,29 +64,6 @@ def parse_assignment(text: str) -> tuple[str, object]:
     return name, parse_text(_known(name, value, schema()), value)
 
 
-def check(key: Key, raw: object, source: str = "") -> Value:
-    """`raw` as a value of the key. Raises `ConfigError`, naming `source` or else the key's path."""
-    name = source or key.path
-    wanted = type(key.default)
-    value: Value
-    if wanted is float and isinstance(raw, int) and not isinstance(raw, bool):
-        value = float(raw)
-    elif wanted is tuple and isinstance(raw, list | tuple) and all(isinstance(item, str) for item in raw):
-        value = tuple(raw)
-    elif type(raw) is wanted:
-        value = raw
-    else:
-        raise ConfigError(name, raw, allowed(key))
-    rule = key.rule
-    if rule.choices and value not in rule.choices:
-        raise ConfigError(name, raw, allowed(key) + did_you_mean(str(value), rule.choices))
-    if isinstance(value, int | float) and not (
-        (rule.minimum is None or value >= rule.minimum) and (rule.maximum is None or value <= rule.maximum)
-    ):
-        raise ConfigError(name, raw, allowed(key))
-    return value
-
-
 def parse_text(key: Key, text: str) -> object:
     """A value written in an environment variable or flag. Lists are separated by commas."""
     wanted = type(key.default)
@@ -98,36 +75,6 @@ def parse_text(key: Key, text: str) -> object:
         return wanted(text) if wanted in (int, float) else text
     except ValueError:
         return text
-
-
-def allowed(key: Key) -> str:
-    """The values that a key takes, in words."""
-    rule = key.rule
-    if rule.choices:
-        return "one of " + ", ".join(rule.choices)
-    words = {
-        bool: "true or false",
-        int: "a whole number",
-        float: "a number",
-        str: "a text",
-        tuple: "a list of texts",
-    }
-    bounds = ""
-    if rule.minimum is not None and rule.maximum is not None:
-        bounds = f" from {_plain(rule.minimum)} to {_plain(rule.maximum)}"
-    elif rule.minimum is not None:
-        bounds = f" of at least {_plain(rule.minimum)}"
-    return words[type(key.default)] + bounds
-
-
-def _plain(number: float) -> str:
-    return str(int(number)) if number == int(number) else str(number)
-
-
-def did_you_mean(text: str, candidates: tuple[str, ...] | list[str]) -> str:
-    """A hint at the nearest candidate, or nothing."""
-    near = difflib.get_close_matches(text, candidates, n=1)
-    return f" (did you mean {near[0]}?)" if near else ""
 
 
 def example() -> str:
@@ -200,11 +147,12 @@ def _of_variable(variable: str, text: str, keys: Mapping[str, Key]) -> Key:
 
 
 def _build(values: Mapping[str, Value]) -> Config:
-    config = Config()
+    defaults = Config()
     sections = {}
     for section in dataclasses.fields(Config):
         given = {
             name.split(".", 1)[1]: v for name, v in values.items() if name.startswith(section.name + ".")
         }
-        sections[section.name] = dataclasses.replace(getattr(config, section.name), **given)
-    return Config(**sections)
+        sections[section.name] = dataclasses.replace(getattr(defaults, section.name), **given)
+    config = Config(**sections)
+    return dataclasses.replace(config, learning=config.learning.in_force())

@@ -9,43 +9,23 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Final, Literal, get_args
 
-Value = bool | int | float | str | tuple[str, ...]
+from ltp_switcher.daemon.settings.rules import Key, Section, key, keys_of, plain
+from ltp_switcher.errors import ConfigError
+
 DEFAULT_PATH: Final = "/etc/ltp-switcher/config.toml"
 MODES: Final = ("active", "advise", "off")
-T = TypeVar("T", bound=Value)
+STEP_MAX_MS: Final = 2000.0
+"""The service manager gets a sign of life after a step, and kills a service that is silent for 10 s."""
+Ucb = Literal["linucb", "algorithm1"]
+Credit = Literal["sent", "acked"]
+MinRtt = Literal["kernel", "adwin"]
+Preset = Literal["default", "paper"]
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """The meaning of a key and the values that it takes."""
-
-    doc: str
-    minimum: float | None = None
-    maximum: float | None = None
-    choices: tuple[str, ...] = ()
-    live: bool = False
-    """Whether a reload applies a new value to the running daemon."""
-
-
-def key(
-    default: T,
-    doc: str,
-    *,
-    minimum: float | None = None,
-    maximum: float | None = None,
-    choices: tuple[str, ...] = (),
-    live: bool = False,
-) -> T:
-    """A dataclass field with its rule. Typed as its value, as `dataclasses.field` itself is."""
-    rule = Rule(doc, minimum, maximum, choices, live)
-    made: T = field(default=default, metadata={"rule": rule})
-    return made
-
-
-@dataclass(frozen=True, slots=True)
-class DaemonSection:
+class DaemonSection(Section):
     """How the daemon runs."""
 
     mode: str = key(
@@ -62,12 +42,17 @@ class DaemonSection:
         "flow keeps its first arm, and steps are as long as the learned arms in use allow.",
         choices=("mutant", "random", "dwell-random", "keep"),
     )
-    step_ms: float = key(10.0, "Time between decisions, δ of the paper, ms.", minimum=1, maximum=10_000)
+    step_ms: float = key(
+        10.0,
+        "Time between decisions, δ of the paper, ms. At most half of kernel.watchdog_ms.",
+        minimum=1,
+        maximum=STEP_MAX_MS,
+    )
     idle_step_ms: float = key(
         100.0,
-        "Time between steps while no flow moves data, ms. Must be well under kernel.watchdog_ms.",
+        "Time between steps while no flow moves data, ms. At most half of kernel.watchdog_ms.",
         minimum=1,
-        maximum=10_000,
+        maximum=STEP_MAX_MS,
     )
     seed: int = key(1, "Seed of all random choices.", minimum=0, maximum=2**32 - 1)
     control_socket: str = key(
@@ -93,7 +78,7 @@ class DaemonSection:
 
 
 @dataclass(frozen=True, slots=True)
-class KernelSection:
+class KernelSection(Section):
     """Settings of the kernel module and of the system."""
 
     take_default: bool = key(
@@ -134,7 +119,7 @@ class KernelSection:
 
 
 @dataclass(frozen=True, slots=True)
-class PoolSection:
+class PoolSection(Section):
     """The arms to choose among."""
 
     arms: tuple[str, ...] = key(
@@ -145,33 +130,36 @@ class PoolSection:
 
 
 @dataclass(frozen=True, slots=True)
-class LearningSection:
+class LearningSection(Section):
     """The decision (Mutant Algorithm 1); see daemon/choose/bandit/README.md."""
 
-    preset: str = key(
+    preset: Preset = key(
         "default",
         "default: use the keys below. paper: use the paper's values and ignore the keys below.",
-        choices=("default", "paper"),
+        choices=get_args(Preset),
     )
     zeta: float = key(5.0, "Weight of loss in the reward, Eq. 1.", minimum=0, maximum=1000)
     kappa: float = key(2.0, "Weight of throughput over delay in the reward, Eq. 1.", minimum=0.1, maximum=10)
-    ucb: str = key(
+    ucb: Ucb = key(
         "linucb",
         "Bonus for little-known arms. linucb: the width of the estimate. algorithm1: by counts, line 15.",
-        choices=("linucb", "algorithm1"),
+        choices=get_args(Ucb),
     )
     alpha: float = key(0.05, "Weight of that bonus.", minimum=0, maximum=100)
     ridge: float = key(1.0, "Ridge of the linear model, λ.", minimum=1e-6, maximum=1e6)
     discount: float = key(
-        0.98, "Factor on a flow's past, of all its arms, at each of its updates.", minimum=0.5, maximum=1
+        0.98,
+        "Factor on the weight of all earlier rewards of a flow, of any arm, at each new reward.",
+        minimum=0.5,
+        maximum=1,
     )
     hold_steps: int = key(1, "A decision stands for this many steps at least.", minimum=1, maximum=10_000)
     hold_rtts: float = key(4.0, "It stands for at least this many round trips, too.", minimum=0, maximum=1000)
     hold_ms: float = key(200.0, "It stands for at least this long, too, ms.", minimum=0, maximum=60_000)
-    credit: str = key(
+    credit: Credit = key(
         "sent",
         "Arm that a sample is credited to. sent: the arm that sent the data. acked: the arm at the ACK.",
-        choices=("sent", "acked"),
+        choices=get_args(Credit),
     )
     switch_margin: float = key(
         0.1,
@@ -194,19 +182,43 @@ class LearningSection:
     decide_on_change: bool = key(True, "End the decision in force when the path changes.")
     adwin_delta: float = key(0.002, "Probability of a false change, ADWIN's δ.", minimum=1e-9, maximum=0.5)
     adwin_clock: int = key(32, "Samples between ADWIN's tests.", minimum=1, maximum=10_000)
-    min_rtt: str = key(
+    min_rtt: MinRtt = key(
         "kernel",
         "Least RTT of the path in R_max. adwin: from ADWIN's windows (the paper's way). kernel: also from "
         "the kernel's minimum over five minutes, so that a flow's own queue does not count as the path.",
-        choices=("kernel", "adwin"),
+        choices=get_args(MinRtt),
     )
     stale_s: float = key(
         10.0, "Age at which an arm's measurements no longer count for R_max, s.", minimum=0.1, maximum=3600
     )
 
+    @classmethod
+    def paper(cls) -> LearningSection:
+        """Mutant as published: a decision each step, UCB of line 15, nothing inherited, no credit."""
+        return cls(
+            preset="paper",
+            ucb="algorithm1",
+            alpha=1.0,
+            discount=1.0,
+            hold_rtts=0.0,
+            hold_ms=0.0,
+            credit="acked",
+            switch_margin=0.0,
+            trained_cap=0.0,
+            global_cap=0.0,
+            prefix_cap=0.0,
+            keep_on_change=1.0,
+            decide_on_change=False,
+            min_rtt="adwin",
+        )
+
+    def in_force(self) -> LearningSection:
+        """The settings that the preset leaves in force."""
+        return LearningSection.paper() if self.preset == "paper" else self
+
 
 @dataclass(frozen=True, slots=True)
-class LearnedSection:
+class LearnedSection(Section):
     """The learned arms; see daemon/steer/README.md."""
 
     spine_law: str = key(
@@ -228,7 +240,7 @@ class LearnedSection:
 
 
 @dataclass(frozen=True, slots=True)
-class MptsSection:
+class MptsSection(Section):
     """Team selection (Mutant §5.2, Algorithm 2)."""
 
     enabled: bool = key(
@@ -259,7 +271,7 @@ class MptsSection:
 
 
 @dataclass(frozen=True, slots=True)
-class ApiSection:
+class ApiSection(Section):
     """The REST API, a separate process (`ltp-switcher-api`)."""
 
     socket: str = key("/run/ltp-switcher/api.sock", "UNIX socket of the API.")
@@ -268,7 +280,7 @@ class ApiSection:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """All settings, by section."""
+    """All settings, by section. Raises `ConfigError` where two values do not fit together."""
 
     daemon: DaemonSection = field(default_factory=DaemonSection)
     kernel: KernelSection = field(default_factory=KernelSection)
@@ -278,38 +290,35 @@ class Config:
     mpts: MptsSection = field(default_factory=MptsSection)
     api: ApiSection = field(default_factory=ApiSection)
 
+    def __post_init__(self) -> None:
+        """Check the rules across keys."""
+        self._check_watchdog()
 
-@dataclass(frozen=True, slots=True)
-class Key:
-    """A key of the schema: where it stands, its default and its rule."""
-
-    section: str
-    name: str
-    default: Value
-    rule: Rule
-
-    @property
-    def path(self) -> str:
-        """`section.name`, as messages name it."""
-        return f"{self.section}.{self.name}"
-
-    @property
-    def environment(self) -> str:
-        """The environment variable that overrides the file."""
-        return f"LTP_SWITCHER_{self.section}_{self.name}".upper()
+    def _check_watchdog(self) -> None:
+        """Refuse steps so long that one late step lets the kernel's watchdog bite."""
+        watchdog_ms = self.kernel.watchdog_ms
+        longest_ms = watchdog_ms / 2
+        for name in ("step_ms", "idle_step_ms"):
+            step_ms = getattr(self.daemon, name)
+            if watchdog_ms and step_ms > longest_ms:
+                raise ConfigError(
+                    f"daemon.{name}",
+                    step_ms,
+                    f"at most {plain(longest_ms)}, half of kernel.watchdog_ms = {watchdog_ms}; "
+                    f"or kernel.watchdog_ms = 0, or at least {plain(2 * step_ms)}",
+                )
 
 
 def schema() -> dict[str, Key]:
     """Every key by its path, in the order of the example file."""
-    found = {}
-    for section in dataclasses.fields(Config):
-        defaults = getattr(Config(), section.name)
-        for entry in dataclasses.fields(defaults):
-            made = Key(section.name, entry.name, getattr(defaults, entry.name), entry.metadata["rule"])
-            found[made.path] = made
-    return found
+    return {key.path: key for section in _sections().values() for key in keys_of(section)}
 
 
 def section_doc(section: str) -> str:
     """The sentence that introduces a section."""
-    return str(type(getattr(Config(), section)).__doc__)
+    return str(_sections()[section].__doc__)
+
+
+def _sections() -> dict[str, type[Section]]:
+    config = Config()
+    return {entry.name: type(getattr(config, entry.name)) for entry in dataclasses.fields(config)}

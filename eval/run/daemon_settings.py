@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from ltp_switcher.daemon.settings.load import check_values, flatten, parse_assignment, to_toml
-from ltp_switcher.daemon.settings.schema import Value
+from ltp_switcher.daemon.settings.rules import Value
 from ltp_switcher.errors import ConfigError
 
 Settings = tuple[tuple[str, Value], ...]

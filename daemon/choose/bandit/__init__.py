@@ -2,6 +2,6 @@
 """Features, reward, change detection, contextual bandit: which arm each flow runs next."""
 
 from ltp_switcher.daemon.choose.bandit.agent import MutantAgent, StepResult
-from ltp_switcher.daemon.choose.bandit.config import AgentConfig, ArmTable
+from ltp_switcher.daemon.choose.bandit.arm_table import ArmTable
 
-__all__ = ["AgentConfig", "ArmTable", "MutantAgent", "StepResult"]
+__all__ = ["ArmTable", "MutantAgent", "StepResult"]

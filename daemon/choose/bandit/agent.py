@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltp_switcher.arrays import ArmIds, Bools, Float32s, Floats, Indices, Ints, Slots
-from ltp_switcher.daemon.choose.bandit.config import AgentConfig, ArmTable
+from ltp_switcher.daemon.choose.bandit.arm_table import ArmTable
 from ltp_switcher.daemon.choose.bandit.credit import (
     DELIVERED,
     LOST,
@@ -32,6 +32,7 @@ from ltp_switcher.daemon.choose.bandit.reward import RewardNormaliser, reward
 from ltp_switcher.daemon.datapath.measurements import measure
 from ltp_switcher.daemon.datapath.protocol import ARMS_MAX, FlowFlags
 from ltp_switcher.daemon.datapath.types import RecordArray
+from ltp_switcher.daemon.settings.schema import LearningSection
 from ltp_switcher.encoder import GRUEncoder
 from ltp_switcher.errors import ArtifactError, InvalidValueError
 
@@ -75,7 +76,8 @@ class MutantAgent:
     """The decision for all flows. A flow is a slot, a small number that the caller gives it.
 
     Args:
-        config: settings.
+        config: settings of the decision.
+        step_ms: time between two calls of `step`.
         arms: the arms that this machine offers; all of them are in the pool at first.
         encoder: f_enc.
         seed: of everything random.
@@ -84,12 +86,15 @@ class MutantAgent:
         ArtifactError: the encoder was made for other inputs.
     """
 
-    def __init__(self, config: AgentConfig, arms: ArmTable, encoder: GRUEncoder, seed: int) -> None:
+    def __init__(
+        self, config: LearningSection, step_ms: float, arms: ArmTable, encoder: GRUEncoder, seed: int
+    ) -> None:
         if encoder.input_size != INPUT_SIZE:
             raise ArtifactError(
                 f"encoder weights take {encoder.input_size} inputs; this release feeds {INPUT_SIZE}"
             )
         self.config = config
+        self.step_ms = step_ms
         self.arms = arms
         self._encoder = encoder
         self._rng = np.random.default_rng(seed)
@@ -339,7 +344,8 @@ class MutantAgent:
         arms = np.where(records["flags"] & _PINNED, records["arm"], arms).astype(np.intp)
         self._decisions.make(slots, arms, z, time_ns)
         hold_ns = np.maximum(
-            max(config.hold_steps * config.step_ms, config.hold_ms) * 1e6, config.hold_rtts * srtt_us * 1e3
+            max(config.hold_steps * self.step_ms, config.hold_ms) * 1e6,
+            config.hold_rtts * srtt_us * 1e3,
         )
         # Half a step early, lest a step that comes a little early cost a whole one.
-        self._due_ns[slots] = time_ns + (hold_ns - config.step_ms * 0.5e6).astype(np.int64)
+        self._due_ns[slots] = time_ns + (hold_ns - self.step_ms * 0.5e6).astype(np.int64)

@@ -11,7 +11,7 @@ import json
 import os
 import sys
 import time
-from typing import Final
+from typing import Final, get_args
 
 # One core is what is being measured: before numpy, which reads it when it is loaded.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -20,9 +20,10 @@ import numpy as np
 
 from ltp_switcher.arrays import ArmIds
 from ltp_switcher.daemon.choose.bandit.agent import MutantAgent
-from ltp_switcher.daemon.choose.bandit.config import AgentConfig, ArmTable
+from ltp_switcher.daemon.choose.bandit.arm_table import ArmTable
 from ltp_switcher.daemon.datapath.protocol import RECORD_DTYPE, ArmId
 from ltp_switcher.daemon.datapath.types import RecordArray
+from ltp_switcher.daemon.settings.schema import DaemonSection, LearningSection, Preset
 from ltp_switcher.encoder import GRUEncoder
 from ltp_switcher.errors import LtpSwitcherError
 
@@ -42,7 +43,7 @@ _STATS: Final = {
 class SyntheticFlows:
     """Flows on paths drawn from 10 to 100 Mbit/s and 10 to 120 ms, each with noise of its own."""
 
-    def __init__(self, n: int, seed: int, step_ns: int = 10_000_000) -> None:
+    def __init__(self, n: int, seed: int, step_ns: int) -> None:
         self._rng = np.random.default_rng(seed)
         self._rate_Bps = np.exp(self._rng.uniform(np.log(1.2e6), np.log(1.2e7), n))
         self._rtt_us = self._rng.uniform(1e4, 1.2e5, n)
@@ -87,12 +88,12 @@ class SyntheticFlows:
         return records
 
 
-def measure(flows: int, steps: int, preset: str, seed: int = 1) -> dict[str, float | int | str]:
+def measure(flows: int, steps: int, preset: Preset, seed: int = 1) -> dict[str, float | int | str]:
     """Run `steps` steps of `flows` flows and return the CPU time of one, in ms."""
-    config = AgentConfig.preset(preset)
+    settings, step_ms = LearningSection(preset=preset).in_force(), DaemonSection().step_ms
     arms = ArmTable(tuple(int(arm) for arm in _KERNEL_ARMS), tuple(arm.name.lower() for arm in _KERNEL_ARMS))
-    agent = MutantAgent(config, arms, GRUEncoder.from_file(), seed)
-    source = SyntheticFlows(flows, seed)
+    agent = MutantAgent(settings, step_ms, arms, GRUEncoder.from_file(), seed)
+    source = SyntheticFlows(flows, seed, int(step_ms * 1e6))
     chosen = np.full(flows, int(ArmId.CUBIC), np.uint8)
     spent_s = np.empty(steps)
     # Flows come one after the other, else all of them would close their windows in the same step.
@@ -113,12 +114,12 @@ def measure(flows: int, steps: int, preset: str, seed: int = 1) -> dict[str, flo
         "preset": preset,
         "flows": flows,
         "steps": steps,
-        "step_ms": config.step_ms,
+        "step_ms": step_ms,
         "p50_ms": round(float(p50), 3),
         "p99_ms": round(float(p99), 3),
         "max_ms": round(float(spent_s.max() * 1e3), 3),
         # What fits a core when the 99th percentile must stay within a step.
-        "flows_a_core": int(flows * config.step_ms / p99),
+        "flows_a_core": int(flows * step_ms / p99),
     }
 
 
@@ -129,7 +130,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--flows", type=int, default=1000)
     parser.add_argument("--steps", type=int, default=1000)
-    parser.add_argument("--preset", choices=("default", "paper"), default="default")
+    parser.add_argument("--preset", choices=get_args(Preset), default="default")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     if options.flows < 1 or options.steps < 10:

@@ -16,8 +16,8 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.arrays import Floats, Indices, Ints, Slots
-from ltp_switcher.daemon.choose.bandit.config import Credit
 from ltp_switcher.daemon.datapath.types import RecordArray
+from ltp_switcher.daemon.settings.schema import Credit
 
 # What is summed for a decision.
 TIME_NS, DELIVERED, LOST, RTT_SUM_US, RTT_SAMPLES = range(5)
@@ -47,7 +47,7 @@ class Decisions:
     Args:
         capacity: slots to begin with.
         dim: length of a context.
-        credit: see `AgentConfig`.
+        credit: see `learning.credit`.
         depth: decisions of a flow whose data can be under way at once, and one more.
     """
 

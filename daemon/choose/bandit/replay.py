@@ -3,7 +3,7 @@
 
 A recording passes the same features, credit and normaliser as live flows. The target of step t is the
 bandit's own question: how well does the arm chosen now do until the decision ends? It is Eq. 1, normalised,
-over the samples that were sent under that arm while the decision stands. `AgentConfig` gives that time: the
+over the samples that were sent under that arm while the decision stands. The settings give that time: the
 longest of hold_ms and hold_rtts.
 """
 
@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from ltp_switcher.arrays import ArmIds, Floats
 from ltp_switcher.daemon.choose.bandit.agent import encoder_inputs
-from ltp_switcher.daemon.choose.bandit.config import AgentConfig
 from ltp_switcher.daemon.choose.bandit.features import FeatureWindows
 from ltp_switcher.daemon.choose.bandit.reward import RewardNormaliser
 from ltp_switcher.daemon.datapath.measurements import measure
+from ltp_switcher.daemon.settings.schema import LearningSection
 from ltp_switcher.daemon.step.recorder import read_recording
 from ltp_switcher.encoder.dataset import DATA, Sequence, save_sequence
 from ltp_switcher.errors import ArtifactError, LtpSwitcherError
@@ -32,7 +32,7 @@ from ltp_switcher.errors import ArtifactError, LtpSwitcherError
 _SHOWN: Final = 0.4
 
 
-def replay(records: NDArray[np.void], chosen: ArmIds, config: AgentConfig) -> dict[str, np.ndarray]:
+def replay(records: NDArray[np.void], chosen: ArmIds, config: LearningSection) -> dict[str, np.ndarray]:
     """Training arrays of one flow's steps.
 
     Args:
@@ -78,7 +78,7 @@ def replay(records: NDArray[np.void], chosen: ArmIds, config: AgentConfig) -> di
     }
 
 
-def _answers(records: NDArray[np.void], chosen: ArmIds, peak: Floats, config: AgentConfig) -> Floats:
+def _answers(records: NDArray[np.void], chosen: ArmIds, peak: Floats, config: LearningSection) -> Floats:
     """Normalised reward of the decision in force from each step on, shape (steps,)."""
     steps = len(records)
     time_ns = records["time_ns"].astype(np.int64)
@@ -115,7 +115,7 @@ def _answers(records: NDArray[np.void], chosen: ArmIds, peak: Floats, config: Ag
     return out
 
 
-def replay_file(path: Path, config: AgentConfig) -> dict[str, np.ndarray]:
+def replay_file(path: Path, config: LearningSection) -> dict[str, np.ndarray]:
     """`replay` of a recording's one flow.
 
     Raises:
@@ -146,7 +146,7 @@ def main(arguments: list[str] | None = None) -> int:
         if not recordings:
             raise ArtifactError(f"{options.folder} holds no recording")
         for path in recordings:
-            arrays = replay_file(path, AgentConfig())
+            arrays = replay_file(path, LearningSection())
             split = json.loads(path.with_suffix(".json").read_text())["split"]
             save_sequence(path.with_suffix(".npz"), Sequence(split=split, **arrays))
             answered = np.isfinite(arrays["reward"])

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 from rich.console import Console
 
-from ltp_switcher.daemon.settings.schema import LearnedSection, Value
+from ltp_switcher.daemon.settings.rules import Value
+from ltp_switcher.daemon.settings.schema import LearnedSection
 from ltp_switcher.daemon.steer import missing_weights
 from ltp_switcher.eval.report.claims.claim import Claim, Figure, Results
 from ltp_switcher.eval.run.batch import run_batch

@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-import dataclasses
-
 import numpy as np
 import pytest
 from support.bandit_world import STEP_NS, World, random_artifact, random_encoder
 
-from ltp_switcher.daemon.choose.bandit import AgentConfig, ArmTable, MutantAgent
+from ltp_switcher.daemon.choose.bandit import ArmTable, MutantAgent
 from ltp_switcher.daemon.choose.bandit.credit import DELIVERED, Decisions
 from ltp_switcher.daemon.datapath.protocol import RECORD_DTYPE, FlowFlags
 from ltp_switcher.daemon.settings.schema import LearningSection
 from ltp_switcher.encoder import GRUEncoder
-from ltp_switcher.errors import ArtifactError, ConfigError, InvalidValueError
+from ltp_switcher.errors import ArtifactError, InvalidValueError
 
 ARMS = ArmTable((1, 2, 3, 5), ("cubic", "bbr", "vegas", "hybla"))
+STEP_MS = STEP_NS / 1e6
 # Arm 3 is best: full rate without a queue.
 SHARES = {1: (1.0, 2.0), 2: (0.8, 1.2), 3: (1.0, 1.05), 5: (0.5, 1.5)}
 
@@ -30,12 +29,12 @@ def run(agent: MutantAgent, world: World, steps: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("config", [
-    AgentConfig(alpha=0.8, trained_cap=0),
-    AgentConfig(alpha=0.2, trained_cap=0, ucb="algorithm1"),
+    LearningSection(alpha=0.8, trained_cap=0),
+    LearningSection(alpha=0.2, trained_cap=0, ucb="algorithm1"),
 ])  # fmt: skip
 @pytest.mark.parametrize(("rate", "rtt"), [(1.25e4 * 4, 5e4), (3e6, 4e4), (1.25e9, 1e3)])
-def test_finds_the_best_arm_at_any_scale(config: AgentConfig, rate: float, rtt: float) -> None:
-    agent = MutantAgent(config, ARMS, random_encoder(), seed=1)
+def test_finds_the_best_arm_at_any_scale(config: LearningSection, rate: float, rtt: float) -> None:
+    agent = MutantAgent(config, STEP_MS, ARMS, random_encoder(), seed=1)
     agent.open(np.arange(4), ["192.0.2.0/24"] * 4)
     arms = run(agent, World(4, SHARES, rate, rtt), 2500)
     share = (arms[-1000:] == 3).mean()
@@ -44,7 +43,7 @@ def test_finds_the_best_arm_at_any_scale(config: AgentConfig, rate: float, rtt: 
 
 def test_the_paper_preset_learns_too() -> None:
     """On a path short enough that the ACK tells about the arm in force."""
-    agent = MutantAgent(AgentConfig.paper(), ARMS, random_encoder(), seed=1)
+    agent = MutantAgent(LearningSection.paper(), STEP_MS, ARMS, random_encoder(), seed=1)
     agent.open(np.arange(3), [""] * 3)
     world = World(3, SHARES, 3e6, 5e3)
     arms = run(agent, world, 3000)
@@ -54,8 +53,8 @@ def test_the_paper_preset_learns_too() -> None:
 
 
 def test_follows_a_path_that_changes() -> None:
-    config = AgentConfig(alpha=0.5, trained_cap=0, discount=0.95)
-    agent = MutantAgent(config, ARMS, random_encoder(), seed=2)
+    config = LearningSection(alpha=0.5, trained_cap=0, discount=0.95)
+    agent = MutantAgent(config, STEP_MS, ARMS, random_encoder(), seed=2)
     agent.open(np.arange(4), [""] * 4)
     world = World(4, SHARES, 3e6, 2e4)
     run(agent, world, 1500)
@@ -68,9 +67,9 @@ def test_credit_goes_to_the_arm_that_sent() -> None:
     """With an RTT of 200 ms and decisions shorter than that, the ACK's own arm is the wrong one."""
     means = {}
     for credit in ("sent", "acked"):
-        config = AgentConfig(alpha=0.0, epsilon=1.0, epsilon_decay=1e9, hold_rtts=0.0, hold_ms=50,
+        config = LearningSection(alpha=0.0, epsilon=1.0, epsilon_decay=1e9, hold_rtts=0.0, hold_ms=50,
                              credit=credit, trained_cap=0, discount=1.0, keep_on_change=1.0)  # fmt: skip
-        agent = MutantAgent(config, ARMS, random_encoder(), seed=3)
+        agent = MutantAgent(config, STEP_MS, ARMS, random_encoder(), seed=3)
         agent.open(np.arange(2), [""] * 2)
         run(agent, World(2, SHARES, 3e6, 2e5), 3000)
         rows = agent.knowledge
@@ -83,8 +82,8 @@ def test_credit_goes_to_the_arm_that_sent() -> None:
 
 
 def test_new_flows_start_from_what_the_path_has_taught() -> None:
-    config = AgentConfig(alpha=0.3, trained_cap=0)
-    agent = MutantAgent(config, ARMS, random_encoder(), seed=4)
+    config = LearningSection(alpha=0.3, trained_cap=0)
+    agent = MutantAgent(config, STEP_MS, ARMS, random_encoder(), seed=4)
     agent.open(np.arange(3), ["192.0.2.0/24"] * 3)
     world = World(3, SHARES, 3e6, 4e4)
     run(agent, world, 2000)
@@ -95,10 +94,10 @@ def test_new_flows_start_from_what_the_path_has_taught() -> None:
 
 
 def test_a_decision_lasts_as_long_as_it_must() -> None:
-    config = AgentConfig(
+    config = LearningSection(
         alpha=0.0, epsilon=1.0, epsilon_decay=1e9, hold_rtts=2, hold_ms=50, decide_on_change=False
     )
-    agent = MutantAgent(config, ARMS, random_encoder(), seed=5)
+    agent = MutantAgent(config, STEP_MS, ARMS, random_encoder(), seed=5)
     agent.open(np.arange(1), [""])
     arms = run(agent, World(1, dict.fromkeys(ARMS.ids, (1.0, 1.0)), 3e6, 1e5), 2000)[:, 0]
     changes = np.flatnonzero(np.diff(arms)) + 1
@@ -109,7 +108,7 @@ def test_a_decision_lasts_as_long_as_it_must() -> None:
 def test_pool_pin_and_repeatability() -> None:
     runs = []
     for _ in range(2):
-        agent = MutantAgent(AgentConfig(alpha=1.0), ARMS, random_encoder(), seed=6)
+        agent = MutantAgent(LearningSection(alpha=1.0), STEP_MS, ARMS, random_encoder(), seed=6)
         agent.set_pool([1, 5])
         assert agent.pool == (1, 5)
         agent.open(np.arange(5), [""] * 5)
@@ -124,7 +123,7 @@ def test_pool_pin_and_repeatability() -> None:
 
 
 def test_step_reports_reward_of_the_step() -> None:
-    agent = MutantAgent(AgentConfig(), ARMS, random_encoder(), seed=7)
+    agent = MutantAgent(LearningSection(), STEP_MS, ARMS, random_encoder(), seed=7)
     agent.open(np.arange(2), ["", ""])
     world = World(2, {1: (1.0, 1.0), 2: (1.0, 1.0), 3: (1.0, 1.0), 5: (1.0, 1.0)}, 6e6, 3e4)
     for _ in range(50):
@@ -141,7 +140,7 @@ def test_step_reports_reward_of_the_step() -> None:
 
 def test_flows_come_and_go() -> None:
     rng = np.random.default_rng(8)
-    agent = MutantAgent(AgentConfig(), ARMS, random_encoder(), seed=8)
+    agent = MutantAgent(LearningSection(), STEP_MS, ARMS, random_encoder(), seed=8)
     alive: set[int] = set()
     worlds = World(300, SHARES, 3e6, 4e4)
     for _ in range(150):
@@ -158,18 +157,20 @@ def test_flows_come_and_go() -> None:
 
 
 def test_state_is_restored_and_refused() -> None:
-    agent = MutantAgent(AgentConfig(alpha=0.3), ARMS, random_encoder(), seed=9)
+    agent = MutantAgent(LearningSection(alpha=0.3), STEP_MS, ARMS, random_encoder(), seed=9)
     agent.open(np.arange(2), ["192.0.2.0/24"] * 2)
     run(agent, World(2, SHARES, 3e6, 4e4), 2000)
     state = agent.state()
-    other = MutantAgent(AgentConfig(alpha=0.3), ARMS, random_encoder(), seed=9)
+    other = MutantAgent(LearningSection(alpha=0.3), STEP_MS, ARMS, random_encoder(), seed=9)
     other.restore(state)
     for name, array in other.state().items():
         np.testing.assert_array_equal(array, state[name])
     with pytest.raises(ArtifactError, match="another encoder"):
-        MutantAgent(AgentConfig(), ARMS, random_encoder(1), seed=9).restore(state)
+        MutantAgent(LearningSection(), STEP_MS, ARMS, random_encoder(1), seed=9).restore(state)
     with pytest.raises(ArtifactError, match="for the arms"):
-        MutantAgent(AgentConfig(), ArmTable((1, 2), ("a", "b")), random_encoder(), seed=9).restore(state)
+        MutantAgent(
+            LearningSection(), STEP_MS, ArmTable((1, 2), ("a", "b")), random_encoder(), seed=9
+        ).restore(state)
     with pytest.raises(ArtifactError, match="version"):
         other.restore({**state, "version": np.array(99)})
     with pytest.raises(ArtifactError, match="fit"):
@@ -178,29 +179,13 @@ def test_state_is_restored_and_refused() -> None:
 
 def test_an_encoder_for_other_inputs_is_refused() -> None:
     with pytest.raises(ArtifactError, match="inputs"):
-        MutantAgent(AgentConfig(), ARMS, GRUEncoder(random_artifact(inputs=12)), seed=1)
+        MutantAgent(LearningSection(), STEP_MS, ARMS, GRUEncoder(random_artifact(inputs=12)), seed=1)
 
 
 @pytest.mark.parametrize("pool", [[], [4], [1, 99]])
 def test_bad_pool(pool: list[int]) -> None:
     with pytest.raises(InvalidValueError, match="arms"):
-        MutantAgent(AgentConfig(), ARMS, random_encoder(), seed=1).set_pool(pool)
-
-
-@pytest.mark.parametrize(("field", "value"), [
-    ("ucb", "ucb1"), ("credit", "now"), ("discount", 1.5), ("hold_steps", 0), ("hold_steps", 2.5),
-    ("zeta", float("nan")), ("decide_on_change", 3), ("alpha", "much"),
-])  # fmt: skip
-def test_bad_config_names_the_field(field: str, value: object) -> None:
-    with pytest.raises(ConfigError, match=f"^{field}: "):
-        AgentConfig(**{field: value})  # type: ignore[arg-type]
-
-
-def test_presets() -> None:
-    assert AgentConfig.preset("default") == AgentConfig()
-    assert AgentConfig.preset("paper").hold_rtts == 0
-    with pytest.raises(ConfigError, match="preset"):
-        AgentConfig.preset("fast")
+        MutantAgent(LearningSection(), STEP_MS, ARMS, random_encoder(), seed=1).set_pool(pool)
 
 
 def test_arm_table_is_checked() -> None:
@@ -227,11 +212,3 @@ def test_a_full_ring_forgets_the_oldest_decision() -> None:
     outcome = ring.ripe(slot, np.array([50 * STEP_NS]), np.array([25_000.0]))
     assert outcome.arms.tolist() == [1]
     assert outcome.sums[0, DELIVERED] == 7
-
-
-def test_the_daemons_settings_have_the_same_defaults() -> None:
-    section = dataclasses.asdict(LearningSection())
-    del section["preset"]
-    ours = dataclasses.asdict(AgentConfig())
-    del ours["step_ms"]
-    assert section == ours

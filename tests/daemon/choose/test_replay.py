@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from support.bandit_world import World
 
-from ltp_switcher.daemon.choose.bandit.config import AgentConfig
 from ltp_switcher.daemon.choose.bandit.replay import main, replay
+from ltp_switcher.daemon.settings.schema import LearningSection
 from ltp_switcher.daemon.step.recorder import Recorder
 from ltp_switcher.encoder.baselines import fit_linear, fit_means, score
 from ltp_switcher.encoder.dataset import Sequence, digest, load_sequences, save_sequence, weights
@@ -31,7 +31,7 @@ def record(seed: int, steps: int = 900) -> tuple[np.ndarray, np.ndarray]:
 
 def test_answers_are_the_rewards_of_the_arm_that_was_chosen() -> None:
     records, chosen = record(1)
-    out = replay(records, chosen, AgentConfig())
+    out = replay(records, chosen, LearningSection())
     known = np.isfinite(out["reward"])
     assert out["inputs"].shape == (900, 75)
     assert 0.5 < known[100:-100].mean() < 1

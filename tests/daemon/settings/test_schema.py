@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-import dataclasses
+import re
 import tomllib
 from pathlib import Path
 
 import pytest
 
-from ltp_switcher.daemon.choose.bandit import AgentConfig
-from ltp_switcher.daemon.service.assembly import agent_config
-from ltp_switcher.daemon.settings.load import as_dict, changed, check, example, load, parse_text
+from ltp_switcher.daemon.settings.load import as_dict, changed, example, load, parse_text
+from ltp_switcher.daemon.settings.rules import check
 from ltp_switcher.daemon.settings.schema import Config, LearningSection, schema
 from ltp_switcher.errors import ConfigError
 
@@ -45,7 +44,7 @@ def test_lists_and_switches_from_the_environment() -> None:
             '[daemon]\nmode = "activ"',
             ["daemon.mode", "'activ'", "active, advise, off", "did you mean active?"],
         ),
-        ("[daemon]\nstep_ms = 0.5", ["daemon.step_ms", "0.5", "from 1 to 10000"]),
+        ("[daemon]\nstep_ms = 0.5", ["daemon.step_ms", "0.5", "from 1 to 2000"]),
         ('[daemon]\nstep_ms = "10"', ["daemon.step_ms", "'10'", "a number"]),
         ("[daemon]\nseed = 1.5", ["daemon.seed", "1.5", "a whole number"]),
         ("[daemon]\nseed = true", ["daemon.seed", "True", "a whole number"]),
@@ -104,12 +103,53 @@ def test_every_default_keeps_its_own_rule() -> None:
             assert check(key, parse_text(key, str(key.default))) == key.default
 
 
-def test_the_learning_section_is_the_agents_settings() -> None:
-    """Same keys, same defaults; the step is the daemon's."""
-    assert agent_config(LearningSection(), 10.0) == AgentConfig()
-    ours = {field.name for field in dataclasses.fields(LearningSection)} - {"preset"}
-    assert ours == {field.name for field in dataclasses.fields(AgentConfig)} - {"step_ms"}
-    assert agent_config(LearningSection(preset="paper"), 10.0) == AgentConfig.paper()
+@pytest.mark.parametrize(("field", "value"), [
+    ("ucb", "ucb1"), ("credit", "now"), ("discount", 1.5), ("hold_steps", 0), ("hold_steps", 2.5),
+    ("zeta", float("nan")), ("decide_on_change", 3), ("alpha", "much"), ("preset", "fast"),
+])  # fmt: skip
+def test_a_section_made_in_code_keeps_its_rules_too(field: str, value: object) -> None:
+    with pytest.raises(ConfigError, match=rf"^learning\.{field}: "):
+        LearningSection(**{field: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("values", "names"),
+    [
+        ({"daemon.step_ms": 2000}, ["daemon.step_ms: 2000", "at most 500", "kernel.watchdog_ms = 1000"]),
+        ({"daemon.idle_step_ms": 501}, ["daemon.idle_step_ms: 501", "at most 500", "at least 1002"]),
+        ({"kernel.watchdog_ms": 150}, ["daemon.idle_step_ms: 100", "at most 75", "kernel.watchdog_ms = 150"]),
+    ],
+)
+def test_a_step_leaves_the_watchdog_asleep(values: dict[str, object], names: list[str]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(None, {}, values)
+    for name in names:
+        assert name in str(caught.value)
+
+
+@pytest.mark.parametrize("watchdog_ms", [0, 4000])
+def test_a_long_step_needs_a_patient_watchdog(watchdog_ms: int) -> None:
+    config = load(None, {}, {"daemon.step_ms": 2000, "kernel.watchdog_ms": watchdog_ms})
+    assert config.daemon.step_ms == 2000
+
+
+def test_the_service_manager_waits_for_the_longest_step() -> None:
+    """It is told after a step, at most every half of `WatchdogSec`: the gap is up to that half and a step."""
+    unit = (REPOSITORY / "packaging/systemd/ltp-switcher.service").read_text()
+    (watchdog_s,) = map(float, re.findall(r"^WatchdogSec=(\d+)$", unit, re.MULTILINE))
+    for name in ("step_ms", "idle_step_ms"):
+        longest_ms = schema()[f"daemon.{name}"].rule.maximum
+        assert longest_ms is not None
+        assert watchdog_s / 2 + longest_ms / 1000 < watchdog_s
+
+
+def test_the_preset_paper_is_in_force_whatever_else_is_set() -> None:
+    learning = load(
+        None, {}, {"learning.preset": "paper", "learning.zeta": 9, "learning.alpha": 0.3}
+    ).learning
+    assert (learning.zeta, learning.alpha, learning.ucb) == (5.0, 1.0, "algorithm1")
+    assert (learning.credit, learning.hold_rtts, learning.min_rtt) == ("acked", 0.0, "adwin")
+    assert load(None, {}, {"learning.zeta": 9}).learning.zeta == 9
 
 
 def test_a_change_is_found_by_key() -> None:
