@@ -2,7 +2,7 @@
 """The control protocol and its client: newline-delimited JSON over a UNIX socket.
 
 Request `{"id":1,"method":"flows.list","params":{}}`, answer `{"id":1,"result":…}` or
-`{"id":1,"error":{"code":…,"message":…,"field":…,"value":…,"allowed":…}}`. Methods: `service.Service`.
+`{"id":1,"error":{"code":…,"message":…,"field":…,"value":…,"allowed":…}}`. Methods: `methods.Methods`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, cast
+from typing import Protocol, cast
 
 import ltp_switcher
 from ltp_switcher.daemon.control.client import Json
@@ -14,25 +14,65 @@ from ltp_switcher.daemon.control.describe import arm_json, flow_json
 from ltp_switcher.daemon.control.metrics import families
 from ltp_switcher.daemon.control.openmetrics import to_json
 from ltp_switcher.daemon.control.server import JsonList, Params
-from ltp_switcher.daemon.datapath import FlowNotFoundError, protocol
-from ltp_switcher.daemon.service.assembly import arm_id, candidate_ids
+from ltp_switcher.daemon.datapath import ArmInfo, Datapath, FlowNotFoundError, protocol
+from ltp_switcher.daemon.datapath.arms import arm_id, candidate_ids
 from ltp_switcher.daemon.settings.rules import did_you_mean
-from ltp_switcher.daemon.settings.schema import MODES
+from ltp_switcher.daemon.settings.schema import MODES, Config
 from ltp_switcher.daemon.steer import LEARNED
+from ltp_switcher.daemon.step.engine import Engine
 from ltp_switcher.daemon.step.flow_table import UNKNOWN
 from ltp_switcher.errors import InvalidValueError
-
-if TYPE_CHECKING:
-    from ltp_switcher.daemon.service.daemon import Daemon
 
 Method = Callable[[Params], "Json | JsonList"]
 COOKIE_RULE = "a socket cookie: a decimal number from 1 to 2^64 - 1, written as a text"
 
 
-class Service:
+class Controlled(Protocol):
+    """The daemon as the methods need it."""
+
+    @property
+    def config(self) -> Config:
+        """The settings in force."""
+        ...
+
+    @property
+    def engine(self) -> Engine:
+        """Flows, chooser and counters."""
+        ...
+
+    @property
+    def datapath(self) -> Datapath:
+        """The kernel module."""
+        ...
+
+    @property
+    def arms(self) -> list[ArmInfo]:
+        """Every arm, available or not."""
+        ...
+
+    @property
+    def names(self) -> dict[int, str]:
+        """The arms' names by id."""
+        ...
+
+    @property
+    def mode(self) -> str:
+        """active, advise or off."""
+        ...
+
+    def set_mode(self, mode: str) -> None:
+        """Change the mode."""
+        ...
+
+    def load_arm(self, name: str) -> ArmInfo:
+        """Load a congestion control of this kernel as an arm."""
+        ...
+
+
+class Methods:
     """Answers control requests for a daemon. Every method runs between two steps."""
 
-    def __init__(self, daemon: Daemon) -> None:
+    def __init__(self, daemon: Controlled) -> None:
         self._daemon = daemon
         self._started_s = time.monotonic()
         self._methods: dict[str, tuple[Method, frozenset[str]]] = {

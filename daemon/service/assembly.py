@@ -10,7 +10,7 @@ from ltp_switcher.daemon.choose.baselines import DWELLS, KeepChooser, RandomChoo
 from ltp_switcher.daemon.choose.chooser import Chooser
 from ltp_switcher.daemon.choose.teams import Teams
 from ltp_switcher.daemon.datapath import ArmInfo, Datapath, protocol
-from ltp_switcher.daemon.settings.rules import did_you_mean
+from ltp_switcher.daemon.datapath.arms import arm_id
 from ltp_switcher.daemon.settings.schema import Config, KernelSection, LearnedSection
 from ltp_switcher.daemon.steer import with_policies
 from ltp_switcher.encoder import GRUEncoder
@@ -27,29 +27,6 @@ def load_arms(datapath: Datapath, extra: Sequence[str], learned: LearnedSection)
         if not arm.available:
             raise ConfigError("pool.extra", name, f"congestion controls of this kernel ({arm.reason})")
     return with_policies(datapath.arms(), learned)
-
-
-def arm_id(arms: Sequence[ArmInfo], name: str, field: str) -> int:
-    """The id of an available arm. Raises `ConfigError` naming `field`."""
-    for arm in arms:
-        if arm.name == name and arm.available:
-            return arm.id
-        if arm.name == name:
-            raise ConfigError(
-                field, name, f"an available arm; this one is {arm.state.name.lower()}: {arm.reason}"
-            )
-    names = [arm.name for arm in arms if arm.available]
-    raise ConfigError(field, name, f"one of {', '.join(names)}{did_you_mean(name, names)}")
-
-
-def candidate_ids(arms: Sequence[ArmInfo], names: Sequence[str], field: str = "pool.arms") -> tuple[int, ...]:
-    """The ids of the named arms, or of every available one of the kernel's own. Raises `ConfigError`."""
-    if not names:
-        learned = protocol.ArmKind.LEARNED
-        return tuple(arm.id for arm in arms if arm.available and arm.kind != learned)
-    if len(set(names)) != len(names):
-        raise ConfigError(field, list(names), "each arm once")
-    return tuple(arm_id(arms, name, field) for name in names)
 
 
 def make_chooser(config: Config, arms: Sequence[ArmInfo], pool: Sequence[int]) -> Chooser:

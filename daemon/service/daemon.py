@@ -14,17 +14,13 @@ from typing import Final
 import numpy as np
 
 import ltp_switcher
-from ltp_switcher.daemon.control.methods import Service
+from ltp_switcher.daemon.control.methods import Methods
 from ltp_switcher.daemon.control.server import ControlServer
 from ltp_switcher.daemon.datapath import ArmInfo, Datapath
+from ltp_switcher.daemon.datapath.arms import candidate_ids
+from ltp_switcher.daemon.datapath.recording import Recorder
 from ltp_switcher.daemon.service import log as logs
-from ltp_switcher.daemon.service.assembly import (
-    candidate_ids,
-    configure_kernel,
-    load_arms,
-    make_chooser,
-    make_teams,
-)
+from ltp_switcher.daemon.service.assembly import configure_kernel, load_arms, make_chooser, make_teams
 from ltp_switcher.daemon.service.default_congestion_control import Takeover
 from ltp_switcher.daemon.service.loop import Signals, StepLoop
 from ltp_switcher.daemon.service.state import FILE_NAME, Saver, read_state, set_aside
@@ -35,7 +31,6 @@ from ltp_switcher.daemon.steer import LearnedArms, NetworkFeed, loader, with_pol
 from ltp_switcher.daemon.step.decision_log import DecisionLog
 from ltp_switcher.daemon.step.engine import Engine
 from ltp_switcher.daemon.step.flow_table import FlowTable
-from ltp_switcher.daemon.step.recorder import Recorder
 from ltp_switcher.errors import ArtifactError, LtpSwitcherError
 
 log = logging.getLogger(__name__)
@@ -102,7 +97,7 @@ class Daemon:
         self.set_mode(config.daemon.mode)
         self._restore()
         self._selector.register(self._events, selectors.EVENT_READ, lambda _: self.engine.read_events())
-        self._server = ControlServer(Path(config.daemon.control_socket), Service(self).handle, self._selector)
+        self._server = ControlServer(Path(config.daemon.control_socket), Methods(self).handle, self._selector)
         self._loop = StepLoop(
             step_s=config.daemon.step_ms / 1000,
             idle_s=config.daemon.idle_step_ms / 1000,

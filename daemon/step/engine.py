@@ -30,11 +30,11 @@ from ltp_switcher.daemon.datapath import (
     protocol,
 )
 from ltp_switcher.daemon.datapath.commands import commands_for
+from ltp_switcher.daemon.datapath.recording import Recorder
 from ltp_switcher.daemon.steer import LEARNED, LearnedArms
 from ltp_switcher.daemon.step.counters import Statistics
 from ltp_switcher.daemon.step.decision_log import DecisionLog, RateLimit
 from ltp_switcher.daemon.step.flow_table import UNKNOWN, Changes, FlowTable
-from ltp_switcher.daemon.step.recorder import Recorder
 
 log = logging.getLogger(__name__)
 

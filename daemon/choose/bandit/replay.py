@@ -23,8 +23,8 @@ from ltp_switcher.daemon.choose.bandit.agent import encoder_inputs
 from ltp_switcher.daemon.choose.bandit.features import FeatureWindows
 from ltp_switcher.daemon.choose.bandit.reward import RewardNormaliser
 from ltp_switcher.daemon.datapath.measurements import measure
+from ltp_switcher.daemon.datapath.recording import read_recording
 from ltp_switcher.daemon.settings.schema import LearningSection
-from ltp_switcher.daemon.step.recorder import read_recording
 from ltp_switcher.encoder.dataset import DATA, Sequence, save_sequence
 from ltp_switcher.errors import ArtifactError, LtpSwitcherError
 

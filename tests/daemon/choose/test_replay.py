@@ -6,8 +6,8 @@ import pytest
 from support.bandit_world import World
 
 from ltp_switcher.daemon.choose.bandit.replay import main, replay
+from ltp_switcher.daemon.datapath.recording import Recorder
 from ltp_switcher.daemon.settings.schema import LearningSection
-from ltp_switcher.daemon.step.recorder import Recorder
 from ltp_switcher.encoder.baselines import fit_linear, fit_means, score
 from ltp_switcher.encoder.dataset import Sequence, digest, load_sequences, save_sequence, weights
 from ltp_switcher.errors import ArtifactError

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import pytest
 
@@ -24,15 +24,12 @@ from ltp_switcher.daemon.control.client import (
     ControlUnavailableError,
     Json,
 )
-from ltp_switcher.daemon.control.methods import Service
+from ltp_switcher.daemon.control.methods import Controlled, Methods
 from ltp_switcher.daemon.control.server import ControlServer, JsonList, Params
 from ltp_switcher.daemon.datapath import ArmInfo, FlowNotFoundError
 from ltp_switcher.daemon.datapath.protocol import ArmId, ArmKind, ArmState
 from ltp_switcher.daemon.step.flow_table import FlowTable
 from ltp_switcher.errors import ControlError, DatapathError, InvalidValueError
-
-if TYPE_CHECKING:
-    from ltp_switcher.daemon.service.daemon import Daemon
 
 LONG = 20_000
 
@@ -211,7 +208,7 @@ def test_a_learned_arm_can_be_pinned_only_where_it_is_controlled() -> None:
         datapath=SimpleNamespace(pin=lambda cookie, arm: pinned.append((cookie, arm))),
         engine=SimpleNamespace(table=FlowTable()),
     )
-    service = Service(cast("Daemon", daemon))
+    service = Methods(cast("Controlled", daemon))
     for mode in ("advise", "off"):
         daemon.mode = mode
         with pytest.raises(InvalidValueError, match="nobody controls it") as caught:

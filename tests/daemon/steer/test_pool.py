@@ -11,8 +11,9 @@ from support.records import record
 
 from ltp_switcher.daemon.choose.bandit.features import N_FEATURES
 from ltp_switcher.daemon.datapath import ArmInfo, protocol
+from ltp_switcher.daemon.datapath.arms import candidate_ids
 from ltp_switcher.daemon.datapath.protocol import ArmId, ArmKind, ArmState
-from ltp_switcher.daemon.service.assembly import candidate_ids, make_chooser, make_teams
+from ltp_switcher.daemon.service.assembly import make_chooser, make_teams
 from ltp_switcher.daemon.settings.schema import Config
 from ltp_switcher.encoder import GRUEncoder
 from ltp_switcher.errors import ConfigError

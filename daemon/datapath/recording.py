@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ltp_switcher.arrays import ArmIds, Slots
-from ltp_switcher.daemon.datapath import RecordArray, protocol
+from ltp_switcher.daemon.datapath import protocol
+from ltp_switcher.daemon.datapath.types import RecordArray
 from ltp_switcher.errors import ArtifactError
 
 ROW_DTYPE: Final[np.dtype[np.void]] = np.dtype(

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from support.records import record
 
-from ltp_switcher.daemon.step.recorder import ROW_DTYPE, Recorder, read_recording
+from ltp_switcher.daemon.datapath.recording import ROW_DTYPE, Recorder, read_recording
 from ltp_switcher.errors import ArtifactError
 
 

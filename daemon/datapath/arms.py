@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arms by name: the ids of the arms that settings and requests name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ltp_switcher.daemon.datapath.protocol import ArmKind
+from ltp_switcher.daemon.datapath.types import ArmInfo
+from ltp_switcher.daemon.settings.rules import did_you_mean
+from ltp_switcher.errors import ConfigError
+
+
+def arm_id(arms: Sequence[ArmInfo], name: str, field: str) -> int:
+    """The id of an available arm. Raises `ConfigError` naming `field`."""
+    for arm in arms:
+        if arm.name == name and arm.available:
+            return arm.id
+        if arm.name == name:
+            state = arm.state.name.lower()
+            raise ConfigError(field, name, f"an available arm; this one is {state}: {arm.reason}")
+    names = [arm.name for arm in arms if arm.available]
+    raise ConfigError(field, name, f"one of {', '.join(names)}{did_you_mean(name, names)}")
+
+
+def candidate_ids(arms: Sequence[ArmInfo], names: Sequence[str], field: str = "pool.arms") -> tuple[int, ...]:
+    """The ids of the named arms; without names, of every available protocol of the kernel.
+
+    Raises `ConfigError` naming `field` for an arm that is not available or named twice.
+    """
+    if not names:
+        return tuple(arm.id for arm in arms if arm.available and arm.kind != ArmKind.LEARNED)
+    if len(set(names)) != len(names):
+        raise ConfigError(field, list(names), "each arm once")
+    return tuple(arm_id(arms, name, field) for name in names)
