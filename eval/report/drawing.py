@@ -28,7 +28,7 @@ _PLACES: Final = 240
 _NEAR: Final = 0.012
 """Distance of a name from its line, as a share of the axes' height."""
 _CLEAR: Final = 0.12
-"""Space between a name or its line and the other lines that is enough, as a share of the axes' height."""
+"""Space between a name and the other lines that is enough, as a share of the axes' height."""
 
 
 @contextlib.contextmanager
@@ -136,6 +136,7 @@ def _boxes(own: Floats, others: Floats, wide: float, tall: float) -> Iterator[_B
         here, beside = own[inside], others[:, inside]
         if np.isnan(here).any():
             continue
+        # Of lines that run together, nobody could say which one a name means.
         apart = float(np.median(np.abs(beside - here).min(axis=0, initial=_CLEAR)))
         swing = float(np.ptp(here))
         for bottom in (float(here.max()) + _NEAR, float(here.min()) - _NEAR - tall):
@@ -144,6 +145,5 @@ def _boxes(own: Floats, others: Floats, wide: float, tall: float) -> Iterator[_B
             away = np.maximum(beside - (bottom + tall), bottom - beside)
             clear = float(np.min(away, initial=_CLEAR))
             left = start / _PLACES
-            yield _Box(
-                left, left + wide, bottom, bottom + tall, min(clear, apart) + 0.5 * clear - 0.5 * swing
-            )
+            worth = min(clear, apart) + 0.5 * (clear - swing)
+            yield _Box(left, left + wide, bottom, bottom + tall, worth)

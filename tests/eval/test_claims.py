@@ -216,6 +216,13 @@ def test_who_takes_turns_is_not_fair_by_the_second() -> None:
     assert np.isnan(measures.jain_by_second(shares((0.0, 1.0, [5.0]))))
 
 
+def test_queueing_is_measured_against_the_way_there_alone() -> None:
+    """Jury's satellite: 18.2 ms over 400 ms one way, which is 818.2 ms of RTT over 800 ms (§5.2.2)."""
+    summary = SimpleNamespace(flows=[SimpleNamespace(rtt_mean_ms=818.2, base_rtt_ms=800.0)])
+    run = cast(RunResult, SimpleNamespace(summary=summary))
+    assert measures.queueing_over_one_way(run) == pytest.approx(18.2 / 400.0)
+
+
 def test_a_figure_over_nothing_meets_no_target() -> None:
     assert np.isnan(measures.over(5.0, 0.0))
     assert measures.over(5.0, 2.0) == 2.5

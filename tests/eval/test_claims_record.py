@@ -142,7 +142,10 @@ def test_a_full_run_updates_record_page_and_picture(
     assert main(["claims-page", "--check"]) == 0
 
 
-def test_a_quick_run_is_not_for_the_record(docs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_quick_run_is_not_for_the_record(
+    docs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer(monkeypatch)
     before = (docs / "claims.json").read_bytes()
     assert main(["claims", "spine-interval", "--quick", "--update"]) == 1
     assert "without --quick" in capsys.readouterr().err

@@ -66,6 +66,20 @@ def test_a_name_stands_by_its_own_line_where_the_others_are_far() -> None:
     assert texts["level"].get_color() == "#0072B2"
 
 
+def test_a_name_stands_where_its_line_is_told_from_the_next() -> None:
+    """Over the step at 6 there is more space, but the lines run together up to there."""
+    x = np.linspace(0, 10, 101)
+    line = NamedLine("line", "#000000", x, np.where(x < 6, 0.2, 0.3))
+    other = NamedLine("", "#000000", x, np.where(x < 6.2, 0.2, np.where(x < 8, 0.3, 0.27)))
+    assert named([line, other])["line"].get_position()[0] > 0.8
+
+
+def test_a_name_stands_where_its_line_is_level() -> None:
+    x = np.linspace(0, 10, 101)
+    line = NamedLine("line", "#000000", x, np.where(x < 7, x / 10, 0.7))
+    assert named([line])["line"].get_position()[0] > 0.7
+
+
 def test_a_name_keeps_below_the_ceiling_and_off_other_names() -> None:
     x = np.linspace(0, 10, 101)
     lines = [NamedLine(name, "#000000", x, np.full(101, 0.85)) for name in ("one", "two")]

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from pathlib import Path
 
 import pytest
 
 from ltp_switcher.errors import LabError
+from ltp_switcher.eval.cli.main import main
 from ltp_switcher.eval.lab.recorded_traces import fetch_traces
 
 APT_GET = """#!/bin/sh
@@ -83,6 +85,22 @@ def test_a_named_folder_is_taken_as_it_is(
     with pytest.raises(LabError, match=r"gone, which is no folder"):
         fetch_traces()
     assert apt_log.read_text() == ""
+
+
+def test_the_command_lists_length_and_mean_rate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Three packets of 1500 bytes in 2 s are 18 kbit/s."""
+    (tmp_path / "slow.up").write_text("10\n900\n2000\n")
+    (tmp_path / "README").write_text("no trace")
+    monkeypatch.setenv("LTP_TRACES", str(tmp_path))
+    assert main(["traces", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "folder": str(tmp_path),
+        "traces": [{"name": "slow.up", "duration_s": 2.0, "mean_mbps": 0.018}],
+    }
+    assert main(["traces"]) == 0
+    assert "slow.up" in capsys.readouterr().out
 
 
 @pytest.mark.slow
