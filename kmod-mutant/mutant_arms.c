@@ -24,6 +24,9 @@ struct mutant_arm mutant_arms[MUTANT_ARMS_MAX + 1];
 
 static DEFINE_MUTEX(mutant_arms_mutex);
 
+/* Arms that are found from now on are registered at once. */
+static bool mutant_arms_open;
+
 static const char * const mutant_arm_names[FIRST_EXTRA] = {
 	[MUTANT_ARM_ID_CUBIC]		= "cubic",
 	[MUTANT_ARM_ID_BBR]		= "bbr",
@@ -122,6 +125,19 @@ static void mutant_arm_find(struct mutant_arm *arm)
 	mutant_arm_open(arm, mutant_sock_ops(pin), pin);
 }
 
+/* Once flows can be: whoever finds a clone by its name may use it at once. */
+static void mutant_arm_register(struct mutant_arm *arm)
+{
+	int err;
+
+	if (arm->registered || arm->state != MUTANT_ARM_STATE_AVAILABLE)
+		return;
+	err = tcp_register_congestion_control(&arm->ops);
+	if (err)
+		pr_notice("arm %s: applications cannot ask for it: %d\n", arm->name, err);
+	arm->registered = !err;
+}
+
 /* Look again for a fixed arm that was missing; true if it can be used. */
 bool mutant_arm_retry(u8 id)
 {
@@ -131,6 +147,8 @@ bool mutant_arm_retry(u8 id)
 		return false;
 	mutex_lock(&mutant_arms_mutex);
 	mutant_arm_find(&mutant_arms[id]);
+	if (mutant_arms_open)
+		mutant_arm_register(&mutant_arms[id]);
 	mutex_unlock(&mutant_arms_mutex);
 	return mutant_arm_available(id);
 }
@@ -161,6 +179,7 @@ int mutant_arm_load(const char *name, struct mutant_arm *result)
 	id = mutant_arm_by_name(name);
 	if (id) {
 		mutant_arm_find(&mutant_arms[id]);
+		mutant_arm_register(&mutant_arms[id]);
 		*result = mutant_arms[id];
 		goto out;
 	}
@@ -181,6 +200,7 @@ int mutant_arm_load(const char *name, struct mutant_arm *result)
 	arm = &mutant_arms[id];
 	strscpy(arm->name, name, sizeof(arm->name));
 	mutant_arm_open(arm, result->orig, result->pin);
+	mutant_arm_register(arm);
 	result->id = id;
 	pr_info("arm %u is %s\n", id, name);
 out:
@@ -210,6 +230,26 @@ void mutant_arms_init(void)
 			found++;
 	}
 	pr_info("%u of %u kernel arms available\n", found, FIRST_LEARNED - 1);
+}
+
+void mutant_arms_register(void)
+{
+	u8 id;
+
+	mutex_lock(&mutant_arms_mutex);
+	mutant_arms_open = true;
+	for (id = 1; id <= MUTANT_ARMS_MAX; id++)
+		mutant_arm_register(&mutant_arms[id]);
+	mutex_unlock(&mutant_arms_mutex);
+}
+
+void mutant_arms_unregister(void)
+{
+	u8 id;
+
+	for (id = 1; id <= MUTANT_ARMS_MAX; id++)
+		if (mutant_arms[id].registered)
+			tcp_unregister_congestion_control(&mutant_arms[id].ops);
 }
 
 void mutant_arms_exit(void)

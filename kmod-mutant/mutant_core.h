@@ -61,7 +61,9 @@ void mutant_config_set_watchdog(u32 ms);
 /*
  * An arm: a congestion control that a flow can run. `ops` is a clone of the protocol's own, with
  * our hooks over init, release and the one callback that runs for every ACK; a flow runs the arm
- * when its icsk_ca_ops points at the clone. Callbacks that are not hooked cost nothing.
+ * when its icsk_ca_ops points at the clone. Callbacks that are not hooked cost nothing. The clones
+ * are registered: getsockopt() shows their names, and a program that sets what it was shown must
+ * not be refused. An application that asks for a clone pins its flow to the arm.
  */
 struct mutant_arm {
 	struct tcp_congestion_ops ops;	/* the clone */
@@ -70,6 +72,7 @@ struct mutant_arm {
 	u8 id;
 	u8 kind;			/* enum mutant_arm_kind */
 	u8 state;			/* enum mutant_arm_state; last to become valid */
+	bool registered;		/* applications can ask for it by its name, m/… */
 	char name[MUTANT_ARM_NAME_MAX];
 	const char *reason;		/* why the arm is not available, or NULL */
 };
@@ -78,6 +81,8 @@ struct mutant_arm {
 extern struct mutant_arm mutant_arms[MUTANT_ARMS_MAX + 1];
 
 void mutant_arms_init(void);
+void mutant_arms_register(void);
+void mutant_arms_unregister(void);
 void mutant_arms_exit(void);
 int mutant_arm_load(const char *name, struct mutant_arm *result);
 bool mutant_arm_retry(u8 id);

@@ -165,7 +165,9 @@ static void mutant_flow_free(struct rcu_head *rcu)
 void mutant_flow_init(struct sock *sk)
 {
 	bool paced = READ_ONCE(sk->sk_pacing_status) != SK_PACING_NONE;
-	u8 want = READ_ONCE(mutant_config.default_arm), arm;
+	/* An application may have asked for an arm by its name. */
+	u8 asked = mutant_arm_of(sk)->id;
+	u8 want = asked ?: READ_ONCE(mutant_config.default_arm), arm;
 	u32 clamp = tcp_sk(sk)->snd_cwnd_clamp;
 	struct mutant_flow *f;
 
@@ -182,6 +184,8 @@ void mutant_flow_init(struct sock *sk)
 	f->slot[arm].used = true;
 	f->slot[arm].paces = !paced && READ_ONCE(sk->sk_pacing_status) == SK_PACING_NEEDED;
 	spin_lock_init(&f->lock);
+	if (asked)
+		f->flags = MUTANT_FLOW_FLAGS_PINNED;
 	if (arm != want) {
 		f->slot[want].refused = true;
 		f->flags = MUTANT_FLOW_FLAGS_FALLEN_BACK;

@@ -54,6 +54,7 @@ static int __init mutant_init(void)
 	err = tcp_register_congestion_control(&mutant_arms[MUTANT_ARM_NONE].ops);
 	if (err)
 		goto family;
+	mutant_arms_register();
 	return 0;
 
 family:
@@ -70,6 +71,7 @@ arms:
 /* Every socket that runs an arm holds this module, so there is no flow left here. */
 static void __exit mutant_exit(void)
 {
+	mutant_arms_unregister();
 	tcp_unregister_congestion_control(&mutant_arms[MUTANT_ARM_NONE].ops);
 	genl_unregister_family(&mutant_nl_family);
 	mutant_sessions_exit();

@@ -64,6 +64,37 @@ def the_applications_own_choice_wins(context: Context) -> None:
     context.end(flow)
 
 
+def what_an_application_is_shown_it_may_set(context: Context) -> None:
+    """A program that saves and restores the name, or sets and verifies it, keeps its connection's arm."""
+    flow = context.flow()
+    switch(context.datapath, context.traffic, flow, context.arm_id("vegas"), "vegas")
+    shown = flow.congestion
+    choose(flow.client, shown)
+    require(flow.congestion == shown == "m/vegas", flow.congestion)
+    context.traffic.pump(0.1)
+    result = context.datapath.select(commands({flow.cookie: context.arm_id("bic")}))
+    # The same name changes nothing, as for any congestion control.
+    require(result.applied == 1, str(result))
+    choose(flow.client, "reno")
+    choose(flow.client, "m/vegas")
+    context.traffic.pump(0.1)
+    require(flow.congestion == "m/vegas", flow.congestion)
+    flags = context.datapath.flow(flow.cookie).record[0]["flags"]
+    require(bool(flags & FlowFlags.PINNED), "the application's choice does not pin")
+    result = context.datapath.select(commands({flow.cookie: context.arm_id("bic")}))
+    require(result.refused == 1, str(result))
+    asked = context.flow("m/westwood")
+    require(asked.congestion == "m/westwood", asked.congestion)
+    listener = context.link.listen("m/htcp")
+    client = context.link.client()
+    client.connect(listener.getsockname())
+    child, _ = listener.accept()
+    require(congestion(child) == "m/htcp", congestion(child))
+    for sock in (child, client, listener):
+        sock.close()
+    context.end(flow, asked)
+
+
 def an_unprivileged_application_may_choose_mutant(context: Context) -> None:
     allowed = sh("cat /proc/sys/net/ipv4/tcp_allowed_congestion_control").stdout.split()
     require("mutant" in allowed, f"only {allowed} are allowed to everybody")
@@ -176,6 +207,7 @@ CHECKS = (
     chosen_by_sysctl,
     chosen_by_route,
     the_applications_own_choice_wins,
+    what_an_application_is_shown_it_may_set,
     an_unprivileged_application_may_choose_mutant,
     a_pinned_flow_is_left_alone,
     a_batch_counts_what_it_cannot_do,
