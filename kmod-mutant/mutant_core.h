@@ -21,6 +21,7 @@
  *	marks	the learned arms under congestion marks (pure logic)
  *	control	the parameters of the learned arms: checked, kept, taken (pure logic)
  *	session	who may change what, and who steers
+ *	start	the arms that flows begin on, by destination
  *	nl	the requests of the netlink family; flow, step, command and control have files of
  *		their own
  */

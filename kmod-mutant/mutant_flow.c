@@ -14,6 +14,7 @@
 
 #include "mutant_core.h"
 #include "mutant_sample.h"
+#include "mutant_start.h"
 
 /* Held while steps are closed or looked at. */
 DEFINE_MUTEX(mutant_step_mutex);
@@ -167,7 +168,7 @@ void mutant_flow_init(struct sock *sk)
 	bool paced = READ_ONCE(sk->sk_pacing_status) != SK_PACING_NONE;
 	/* An application may have asked for an arm by its name. */
 	u8 asked = mutant_arm_of(sk)->id;
-	u8 want = asked ?: READ_ONCE(mutant_config.default_arm), arm;
+	u8 want = asked ?: mutant_starting_arm(sk) ?: READ_ONCE(mutant_config.default_arm), arm;
 	u32 clamp = tcp_sk(sk)->snd_cwnd_clamp;
 	struct mutant_flow *f;
 

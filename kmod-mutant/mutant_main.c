@@ -16,6 +16,7 @@
 
 #include "mutant_core.h"
 #include "mutant_session.h"
+#include "mutant_start.h"
 
 /* What a socket runs between choosing `mutant` and being established; then init picks an arm. */
 static void mutant_self_init(void)
@@ -45,9 +46,12 @@ static int __init mutant_init(void)
 	err = mutant_flows_init();
 	if (err)
 		goto arms;
-	err = mutant_sessions_init();
+	err = mutant_starts_init();
 	if (err)
 		goto flows;
+	err = mutant_sessions_init();
+	if (err)
+		goto starts;
 	err = genl_register_family(&mutant_nl_family);
 	if (err)
 		goto sessions;
@@ -61,6 +65,8 @@ family:
 	genl_unregister_family(&mutant_nl_family);
 sessions:
 	mutant_sessions_exit();
+starts:
+	mutant_starts_exit();
 flows:
 	mutant_flows_exit();
 arms:
@@ -75,6 +81,7 @@ static void __exit mutant_exit(void)
 	tcp_unregister_congestion_control(&mutant_arms[MUTANT_ARM_NONE].ops);
 	genl_unregister_family(&mutant_nl_family);
 	mutant_sessions_exit();
+	mutant_starts_exit();
 	mutant_flows_exit();
 	mutant_arms_exit();
 }

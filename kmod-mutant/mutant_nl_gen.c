@@ -13,6 +13,7 @@ static_assert(sizeof(struct mutant_echo) == 32);
 static_assert(sizeof(struct mutant_record) == 720);
 static_assert(sizeof(struct mutant_command) == 16);
 static_assert(sizeof(struct mutant_control) == 32);
+static_assert(sizeof(struct mutant_start) == 32);
 
 static const struct nla_policy mutant_arm_get_nl_policy[] = {
 	[MUTANT_A_ARM_ID] = NLA_POLICY_RANGE(NLA_U32, 1, 20),
@@ -58,6 +59,10 @@ static const struct nla_policy mutant_control_nl_policy[] = {
 	[MUTANT_A_CONTROL_CONTROLS] = { .type = NLA_BINARY, .len = 65504 },
 };
 
+static const struct nla_policy mutant_session_open_nl_policy[] = {
+	[MUTANT_A_SESSION_START_ARMS] = NLA_POLICY_MAX(NLA_U8, 1),
+};
+
 static struct netlink_range_validation mutant_session_close_grace_ms_range = {
 	.max	= 600000ULL,
 };
@@ -65,6 +70,10 @@ static struct netlink_range_validation mutant_session_close_grace_ms_range = {
 static const struct nla_policy mutant_session_close_nl_policy[] = {
 	[MUTANT_A_SESSION_GRACE_MS] =
 		NLA_POLICY_FULL_RANGE(NLA_U32, &mutant_session_close_grace_ms_range),
+};
+
+static const struct nla_policy mutant_start_set_nl_policy[] = {
+	[MUTANT_A_START_STARTS] = { .type = NLA_BINARY, .len = 65504 },
 };
 
 static const struct genl_ops mutant_nl_ops[] = {
@@ -136,6 +145,8 @@ static const struct genl_ops mutant_nl_ops[] = {
 	{
 		.cmd		= MUTANT_CMD_SESSION_OPEN,
 		.doit		= mutant_nl_session_open_doit,
+		.policy		= mutant_session_open_nl_policy,
+		.maxattr	= ARRAY_SIZE(mutant_session_open_nl_policy) - 1,
 		.flags		= GENL_UNS_ADMIN_PERM,
 	},
 	{
@@ -144,6 +155,17 @@ static const struct genl_ops mutant_nl_ops[] = {
 		.policy		= mutant_session_close_nl_policy,
 		.maxattr	= ARRAY_SIZE(mutant_session_close_nl_policy) - 1,
 		.flags		= GENL_UNS_ADMIN_PERM,
+	},
+	{
+		.cmd		= MUTANT_CMD_START_SET,
+		.doit		= mutant_nl_start_set_doit,
+		.policy		= mutant_start_set_nl_policy,
+		.maxattr	= ARRAY_SIZE(mutant_start_set_nl_policy) - 1,
+		.flags		= GENL_UNS_ADMIN_PERM,
+	},
+	{
+		.cmd		= MUTANT_CMD_START_GET,
+		.dumpit		= mutant_nl_start_get_dumpit,
 	},
 };
 

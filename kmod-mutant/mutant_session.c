@@ -74,6 +74,19 @@ int mutant_session_check(const struct sk_buff *skb, struct netlink_ext_ack *exta
 	return -ENOTCONN;
 }
 
+struct mutant_starts *mutant_net_starts(const struct net *net)
+{
+	return &mutant_net_of(net)->starts;
+}
+
+/* The table by which flows of @net start; NULL while no session wants it. */
+const struct mutant_starts *mutant_session_starts(const struct net *net)
+{
+	const struct mutant_net *mn = mutant_net_of(net);
+
+	return READ_ONCE(mn->portid) && READ_ONCE(mn->starts.wanted) ? &mn->starts : NULL;
+}
+
 /* What becomes of a session's flows when it begins or ends. */
 struct mutant_turn {
 	bool abandon;			/* to the fallback arm */
@@ -113,6 +126,7 @@ static void mutant_turn_flows(const struct net *net, const struct mutant_turn *t
 
 int mutant_nl_session_open_doit(struct sk_buff *skb, struct genl_info *info)
 {
+	struct nlattr *start_arms = info->attrs[MUTANT_A_SESSION_START_ARMS];
 	struct mutant_turn turn = { .heard = tcp_jiffies32 };
 	struct net *net = genl_info_net(info);
 	struct mutant_net *mn = mutant_net_of(net);
@@ -123,6 +137,7 @@ int mutant_nl_session_open_doit(struct sk_buff *skb, struct genl_info *info)
 		GENL_SET_ERR_MSG(info, "another socket steers this network namespace");
 		err = -EBUSY;
 	} else {
+		WRITE_ONCE(mn->starts.wanted, start_arms && nla_get_u8(start_arms));
 		WRITE_ONCE(mn->portid, info->snd_portid);
 		mutant_turn_flows(net, &turn);
 	}
@@ -179,7 +194,13 @@ static struct notifier_block mutant_netlink_notifier = {
 	.notifier_call = mutant_netlink_event,
 };
 
+static void __net_exit mutant_net_exit(struct net *net)
+{
+	mutant_starts_forget(net);
+}
+
 static struct pernet_operations mutant_net_ops = {
+	.exit = mutant_net_exit,
 	.id = &mutant_net_id,
 	.size = sizeof(struct mutant_net),
 };

@@ -18,10 +18,12 @@
 #include <net/genetlink.h>
 
 #include "mutant_core.h"
+#include "mutant_start.h"
 
 /* What the module keeps of a network namespace. */
 struct mutant_net {
 	u32 portid;			/* of the socket that steers; 0: nobody does */
+	struct mutant_starts starts;	/* the arms that flows begin on, by destination */
 };
 
 int mutant_sessions_init(void);
@@ -40,6 +42,8 @@ bool mutant_viewer_permits(struct mutant_viewer *viewer, struct sk_buff *skb,
 			   const struct mutant_flow *f);
 bool mutant_in_initial_namespaces(const struct sk_buff *skb);
 bool mutant_steers(const struct sk_buff *skb, const struct mutant_flow *f);
+struct mutant_starts *mutant_net_starts(const struct net *net);
+const struct mutant_starts *mutant_session_starts(const struct net *net);
 int mutant_session_check(const struct sk_buff *skb, struct netlink_ext_ack *extack);
 
 #endif /* _MUTANT_SESSION_H */

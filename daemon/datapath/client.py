@@ -92,12 +92,32 @@ class Datapath:
         """Close the socket. If it steers still, its flows go to the fallback arm."""
         self._netlink.close()
 
-    def open_session(self) -> None:
+    def open_session(self, *, start_arms: bool = False) -> None:
         """Steer the flows of this network namespace from now on, until `close_session` or the socket's end.
 
-        Raises `RequestRefusedError` while another socket does.
+        With `start_arms`, new flows begin on the arms of the table (`set_starts`). A socket that steers
+        already may call this again to change that.
+        Raises `RequestRefusedError` while another socket steers.
         """
-        self._order("session-open", Cmd.SESSION_OPEN, b"")
+        payload = attribute(protocol.SessionAttr.START_ARMS, struct.pack("=B", start_arms))
+        self._order("session-open", Cmd.SESSION_OPEN, payload)
+
+    def set_starts(self, starts: npt.NDArray[np.void]) -> None:
+        """Put prefixes (`START_DTYPE`, shape (n,)) into the table of starting arms; arm 0 takes one out.
+
+        Raises `RequestRefusedError` for an arm that is learned or not available, or a full table.
+        """
+        for first in range(0, len(starts), protocol.STARTS_MAX):
+            batch = starts[first : first + protocol.STARTS_MAX]
+            self._order("start-set", Cmd.START_SET, attribute(protocol.StartAttr.STARTS, batch.tobytes()))
+
+    def starts(self) -> npt.NDArray[np.void]:
+        """The table of starting arms: `START_DTYPE`, shape (n,), in no order."""
+        pages = [
+            bytes(parse_attributes(m.payload)[protocol.StartAttr.STARTS])
+            for m in self._dump("start-get", Cmd.START_GET)
+        ]
+        return np.frombuffer(b"".join(pages), dtype=protocol.START_DTYPE)
 
     def close_session(self, grace_ms: int) -> None:
         """Stop steering. The flows keep their arms for so long, for the next one to take over."""

@@ -29,6 +29,10 @@ COMMANDS_LEN_MAX: Final = 65520
 CONTROLS_MAX: Final = 2047
 # Bytes of controls-max controls.
 CONTROLS_LEN_MAX: Final = 65504
+# Prefixes that one start-set may carry; one more would not fit an attribute's 16-bit length.
+STARTS_MAX: Final = 2047
+# Bytes of starts-max prefixes.
+STARTS_LEN_MAX: Final = 65504
 # The value of 1 where a control's values are fractions.
 CONTROL_ONE: Final = 65536
 # Epochs that one step can credit.
@@ -187,6 +191,11 @@ class Cmd(IntEnum):
     SESSION_OPEN = 14
     # End the session in order, with a time of grace in which another one may take its flows over.
     SESSION_CLOSE = 15
+    # Put prefixes of destinations into the table of starting arms of the caller's network namespace, or take
+    # out those that name no arm. Needs the session. Kernel arms only.
+    START_SET = 16
+    # The table of starting arms of the caller's network namespace.
+    START_GET = 17
 
 
 class ArmAttr(IntEnum):
@@ -272,12 +281,21 @@ class PinAttr(IntEnum):
     RESTORE = 4
 
 
+class StartAttr(IntEnum):
+    """Attributes of the set `start`."""
+
+    # Packed array of mutant_start, at most starts-max in a request.
+    STARTS = 1
+
+
 class SessionAttr(IntEnum):
     """Attributes of the set `session`."""
 
     # How long the session's flows stay as they are before the watchdog sends them to the fallback arm. 0:
     # they go there at once.
     GRACE_MS = 1
+    # 1: new flows of the namespace begin on the arms of its table. 0: on the default arm.
+    START_ARMS = 2
 
 
 class ConfigAttr(IntEnum):
@@ -406,5 +424,18 @@ CONTROL_DTYPE: Final[np.dtype[np.void]] = np.dtype(
         ("arm", "=u4"),  # Arm that the control is for.
         ("law", "=u4"),  # One of control-law.
         ("value", "=u4", (CONTROL_VALUES,)),  # As the law says.
+    ]
+)
+
+# 32 bytes. A prefix of destinations, and the arm on which flows to it begin.
+START_DTYPE: Final[np.dtype[np.void]] = np.dtype(
+    [
+        ("addr", "=u1", (16,)),
+        ("family", "=u2"),  # AF_INET or AF_INET6.
+        ("bits", "=u1"),  # Length of the prefix.
+        ("arm", "=u1"),  # Arm of the kernel's; 0 takes the prefix out of the table.
+        ("lifetime_s", "=u4"),  # The entry counts for so long, s; 0: for ever.
+        ("age_ms", "=u4"),  # Since the entry was set, ms; ignored in requests.
+        ("reserved", "=u4"),  # Ignored.
     ]
 )

@@ -34,6 +34,12 @@
 /* Bytes of controls-max controls. */
 #define MUTANT_CONTROLS_LEN_MAX	65504
 
+/* Prefixes that one start-set may carry; one more would not fit an attribute's 16-bit length. */
+#define MUTANT_STARTS_MAX	2047
+
+/* Bytes of starts-max prefixes. */
+#define MUTANT_STARTS_LEN_MAX	65504
+
 /* The value of 1 where a control's values are fractions. */
 #define MUTANT_CONTROL_ONE	65536
 
@@ -310,13 +316,28 @@ enum {
 };
 
 /*
+ * Attributes of the set start.
+ *
+ * MUTANT_A_START_STARTS: Packed array of mutant_start, at most starts-max in a request.
+ */
+enum {
+	MUTANT_A_START_STARTS = 1,
+
+	__MUTANT_A_START_MAX,
+	MUTANT_A_START_MAX = (__MUTANT_A_START_MAX - 1)
+};
+
+/*
  * Attributes of the set session.
  *
  * MUTANT_A_SESSION_GRACE_MS: How long the session's flows stay as they are before the watchdog
  * sends them to the fallback arm. 0: they go there at once.
+ * MUTANT_A_SESSION_START_ARMS: 1: new flows of the namespace begin on the arms of its table. 0: on
+ * the default arm.
  */
 enum {
 	MUTANT_A_SESSION_GRACE_MS = 1,
+	MUTANT_A_SESSION_START_ARMS,
 
 	__MUTANT_A_SESSION_MAX,
 	MUTANT_A_SESSION_MAX = (__MUTANT_A_SESSION_MAX - 1)
@@ -364,6 +385,10 @@ enum {
  * go to the fallback arm. -EBUSY while another socket has the session.
  * MUTANT_CMD_SESSION_CLOSE: End the session in order, with a time of grace in which another one may
  * take its flows over.
+ * MUTANT_CMD_START_SET: Put prefixes of destinations into the table of starting arms of the
+ * caller's network namespace, or take out those that name no arm. Needs the session. Kernel arms
+ * only.
+ * MUTANT_CMD_START_GET: The table of starting arms of the caller's network namespace.
  */
 enum {
 	MUTANT_CMD_ARM_GET = 1,
@@ -381,6 +406,8 @@ enum {
 	MUTANT_CMD_CONTROL,
 	MUTANT_CMD_SESSION_OPEN,
 	MUTANT_CMD_SESSION_CLOSE,
+	MUTANT_CMD_START_SET,
+	MUTANT_CMD_START_GET,
 
 	__MUTANT_CMD_MAX,
 	MUTANT_CMD_MAX = (__MUTANT_CMD_MAX - 1)
@@ -588,6 +615,26 @@ struct mutant_control {
 	__u32 arm;
 	__u32 law;
 	__u32 value[MUTANT_CONTROL_VALUES];
+};
+
+/**
+ * struct mutant_start - A prefix of destinations, and the arm on which flows to it begin.
+ * @addr: In network order; 4 bytes of it for AF_INET. Bits beyond the prefix are ignored.
+ * @family: AF_INET or AF_INET6.
+ * @bits: Length of the prefix.
+ * @arm: Arm of the kernel's; 0 takes the prefix out of the table.
+ * @lifetime_s: The entry counts for so long, s; 0: for ever.
+ * @age_ms: Since the entry was set, ms; ignored in requests.
+ * @reserved: Ignored.
+ */
+struct mutant_start {
+	__u8 addr[16];
+	__u16 family;
+	__u8 bits;
+	__u8 arm;
+	__u32 lifetime_s;
+	__u32 age_ms;
+	__u32 reserved;
 };
 
 #endif /* _UAPI_LINUX_MUTANT_H */

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Starting arms: most connections end before any daemon can act, so a flow begins on the arm that
+ * its destination's prefix has in a table. Each network namespace has its own, filled by its
+ * session; the longest prefix wins. Without a live session that wants it the table is ignored, as
+ * is an entry past its lifetime. One look-up a flow, none on later ACKs.
+ *
+ * All entries are in one hash table, by namespace, prefix length and masked address; a namespace
+ * counts its entries of each length, so that only lengths that occur are looked up.
+ */
+#ifndef _MUTANT_START_H
+#define _MUTANT_START_H
+
+#include <linux/bitmap.h>
+#include <linux/types.h>
+
+struct net;
+struct sk_buff;
+struct sock;
+
+/* What a namespace keeps of its entries. */
+struct mutant_starts {
+	bool wanted;			/* the live session wants flows to start by the table */
+	u32 entries;
+	u32 count4[33];			/* entries by prefix length */
+	u32 count6[129];
+	DECLARE_BITMAP(lengths4, 33);	/* lengths that occur */
+	DECLARE_BITMAP(lengths6, 129);
+};
+
+int mutant_starts_init(void);
+void mutant_starts_exit(void);
+void mutant_starts_forget(const struct net *net);
+u8 mutant_starting_arm(const struct sock *sk);
+
+#endif /* _MUTANT_START_H */

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starting arms: a new flow begins on the arm of its destination's longest prefix."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from math import nan
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from ltp_switcher.daemon.datapath import Datapath, RequestRefusedError
+from ltp_switcher.daemon.datapath.protocol import START_DTYPE, ControlLaw
+
+from .harness import Context, require, sh
+from .net import choose, congestion, namespace
+from .steering import control, switch
+
+
+def table(context: Context, arms: Mapping[str, str], lifetime_s: int = 0) -> npt.NDArray[np.void]:
+    """Entries from arms' names by prefix; an empty name takes a prefix out."""
+    made = np.zeros(len(arms), START_DTYPE)
+    for entry, (prefix, name) in zip(made, arms.items(), strict=True):
+        network = ipaddress.ip_network(prefix)
+        packed = np.frombuffer(network.network_address.packed, np.uint8)
+        entry["addr"][: packed.size] = packed
+        entry["family"] = socket.AF_INET if network.version == 4 else socket.AF_INET6
+        entry["bits"] = network.prefixlen
+        entry["arm"] = context.arm_id(name) if name else 0
+        entry["lifetime_s"] = lifetime_s
+    return made
+
+
+@contextmanager
+def session_inside(context: Context, *, start_arms: bool = True) -> Iterator[Datapath]:
+    """A session in the namespace from which the flows come."""
+    with namespace("la"):
+        datapath = Datapath()
+    datapath.open_session(start_arms=start_arms)
+    try:
+        yield datapath
+    finally:
+        datapath.close()
+
+
+def started(context: Context) -> str:
+    """The arm on which a new flow to the link's other end begins."""
+    flow = context.link.connect("mutant")
+    name = flow.congestion
+    flow.client.close()
+    flow.server.close()
+    return name
+
+
+def the_longest_prefix_says_where_a_flow_starts(context: Context) -> None:
+    with session_inside(context) as datapath:
+        require(started(context) == "m/cubic", "without an entry")
+        datapath.set_starts(table(context, {"10.1.0.0/16": "bbr", "0.0.0.0/0": "veno", "10.2.0.0/24": "bic"}))
+        require(started(context) == "m/bbr", started(context))
+        datapath.set_starts(table(context, {"10.1.0.2/32": "vegas", "10.1.0.0/24": "htcp"}))
+        require(started(context) == "m/vegas", started(context))
+        datapath.set_starts(table(context, {"10.1.0.2/32": ""}))
+        require(started(context) == "m/htcp", started(context))
+        datapath.set_starts(table(context, {"10.1.0.0/24": "hybla"}))
+        require(started(context) == "m/hybla", "an entry is not replaced")
+        datapath.set_starts(table(context, {"10.1.0.0/24": "", "10.1.0.0/16": ""}))
+        require(started(context) == "m/veno", "the default route of the table")
+        # The other namespace has a table of its own.
+        require(context.datapath.starts().size == 0, "another namespace's entries are shown")
+        shown = {(int(e["bits"]), int(e["arm"])) for e in datapath.starts()}
+        require(shown == {(0, context.arm_id("veno")), (24, context.arm_id("bic"))}, f"{shown}")
+        datapath.set_starts(table(context, {"0.0.0.0/0": "", "10.2.0.0/24": ""}))
+        require(datapath.starts().size == 0, f"{datapath.starts()}")
+
+
+def ipv6_destinations_have_prefixes_too(context: Context) -> None:
+    context.datapath.open_session(start_arms=True)
+    context.datapath.set_starts(table(context, {"::/0": "bbr", "::1/128": "illinois", "127.0.0.0/8": "bic"}))
+    for family, address, name in ((socket.AF_INET6, "::1", "illinois"), (socket.AF_INET, "127.0.0.1", "bic")):
+        with socket.socket(family) as listener, socket.socket(family) as client:
+            listener.bind((address, 0))
+            listener.listen()
+            choose(client, "mutant")
+            client.connect(listener.getsockname())
+            require(congestion(client) == f"m/{name}", congestion(client))
+    context.datapath.set_starts(table(context, {"::/0": "", "::1/128": "", "127.0.0.0/8": ""}))
+    context.datapath.open_session()
+
+
+def the_table_counts_while_a_session_wants_it(context: Context) -> None:
+    with session_inside(context) as datapath:
+        datapath.set_starts(table(context, {"10.1.0.0/24": "vegas"}))
+        require(started(context) == "m/vegas", "not obeyed")
+        datapath.open_session(start_arms=False)
+        require(started(context) == "m/cubic", "obeyed in advise mode")
+        datapath.open_session(start_arms=True)
+        require(started(context) == "m/vegas", "not obeyed again")
+    require(started(context) == "m/cubic", "obeyed without a session")
+    with session_inside(context) as datapath:
+        require(started(context) == "m/vegas", "the next session has not found the table")
+        datapath.set_starts(table(context, {"10.1.0.0/24": "bbr"}, lifetime_s=1))
+        require(started(context) == "m/bbr", "a young entry does not count")
+        time.sleep(1.1)
+        require(started(context) == "m/cubic", "an old entry counts")
+        require(1100 <= int(datapath.starts()["age_ms"][0]) < 2000, f"{datapath.starts()}")
+        datapath.set_starts(table(context, {"10.1.0.0/24": ""}))
+
+
+def entries_that_cannot_be_are_refused(context: Context) -> None:
+    with session_inside(context) as datapath:
+        good = table(context, {"10.1.0.0/24": "vegas", "10.3.0.0/24": "vegas"})
+        for field, value, text in (
+            ("family", 1, "family"),
+            ("bits", 33, "bits"),
+            ("arm", context.arm_id("ltp"), "learned"),
+            ("arm", 20, "not available"),
+        ):
+            bad = good.copy()
+            bad[field][1] = value
+            try:
+                datapath.set_starts(bad)
+            except RequestRefusedError as error:
+                require(text in error.reason, f"{field}={value}: {error}")
+            else:
+                raise AssertionError(f"{field}={value} is taken")
+            require(datapath.starts().size == 0, f"{field}={value}: half of the batch is taken")
+        with namespace("la"):
+            other = Datapath()
+        try:
+            other.set_starts(good)
+        except RequestRefusedError as error:
+            require("another socket steers" in error.reason, str(error))
+        else:
+            raise AssertionError("a socket without the session fills the table")
+        other.close()
+
+
+def look_up_cost(context: Context, datapath: Datapath) -> list[float]:
+    """Mean of 100 look-ups by the kernel's function graph tracer: in the lab a nanosecond is an instruction.
+
+    The second figure is of an empty function of the module, for the tracer's own part.
+    """
+    sh("mount -t tracefs tracefs /sys/kernel/tracing", check=False)
+    tracing = Path("/sys/kernel/tracing")
+    found = []
+    for name in ("mutant_starting_arm", "mutant_even_pace"):
+        (tracing / "trace").write_text("")
+        (tracing / "set_ftrace_filter").write_text(name)
+        (tracing / "current_tracer").write_text("function_graph")
+        if name == "mutant_starting_arm":
+            for _ in range(100):
+                require(started(context) == "m/vegas", "not found")
+        else:
+            flow = context.flow()
+            switch(datapath, context.traffic, flow, context.arm_id("ltp"), "ltp")
+            datapath.control(control(flow.cookie, context.arm_id("ltp"), ControlLaw.WINDOW, (20,)))
+            context.traffic.pump(0.3)
+            context.end(flow)
+        (tracing / "current_tracer").write_text("nop")
+        (tracing / "set_ftrace_filter").write_text("")
+        times_us = re.findall(rf"([\d.]+) us\s*\|\s*{name}", (tracing / "trace").read_text())
+        found.append(round(1000 * float(np.mean([float(us) for us in times_us])), 1) if times_us else nan)
+    return found
+
+
+def ten_thousand_prefixes_are_kept_and_shown(context: Context) -> None:
+    with session_inside(context) as datapath:
+        many = table(context, {"10.1.0.0/24": "vegas"}).repeat(10_000)
+        numbers = np.arange(10_000)
+        many["addr"][:, 0] = 11 + numbers // 65_536
+        many["addr"][:, 1] = numbers // 256
+        many["addr"][:, 2] = numbers % 256
+        datapath.set_starts(many)
+        require(datapath.starts().size == 10_000, f"{datapath.starts().size} of 10000 are shown")
+        require(np.unique(datapath.starts()["addr"], axis=0).shape[0] == 10_000, "some come twice")
+        require(started(context) == "m/cubic", started(context))
+        many["addr"][0] = table(context, {"10.1.0.0/24": "vegas"})["addr"][0]
+        datapath.set_starts(many[:1])
+        context.notes["instructions of a look-up among 10,000 prefixes, tracer included"] = look_up_cost(
+            context
+        )
+        many["arm"] = 0
+        datapath.set_starts(many)
+        datapath.set_starts(table(context, {"11.0.0.0/24": ""}))
+        require(datapath.starts().size == 0, f"{datapath.starts().size} are left")
+
+
+CHECKS = (
+    the_longest_prefix_says_where_a_flow_starts,
+    ipv6_destinations_have_prefixes_too,
+    the_table_counts_while_a_session_wants_it,
+    entries_that_cannot_be_are_refused,
+    ten_thousand_prefixes_are_kept_and_shown,
+)
