@@ -4,13 +4,13 @@
 
 #define PERCENT(n)	((n) * MUTANT_ONE / 100)
 
-struct range {
+struct mutant_range {
 	u32 min;
 	u32 max;
 };
 
-/* Spine section 3.3 mutant_control_bounds the alphas; those of beta and C keep Cubic what it is. */
-static const struct range mutant_control_bounds[][MUTANT_CONTROL_VALUES] = {
+/* Spine section 3.3 bounds the alphas; the bounds of beta and C keep Cubic what it is. */
+static const struct mutant_range mutant_control_bounds[][MUTANT_CONTROL_VALUES] = {
 	[MUTANT_CONTROL_LAW_WINDOW] = { { 1, ~0U }, { 0, ~0U } },
 	[MUTANT_CONTROL_LAW_AIMD] = {
 		{ 0, PERCENT(50) }, { 0, PERCENT(50) }, { 0, PERCENT(200) }, { 0, PERCENT(100) },
@@ -20,21 +20,23 @@ static const struct range mutant_control_bounds[][MUTANT_CONTROL_VALUES] = {
 	},
 };
 
+#define LAW(name)	(1U << MUTANT_CONTROL_LAW_##name)
+
+/* The laws that a learned arm executes, a bit each. */
+static const u32 mutant_arm_laws[] = {
+	[MUTANT_ARM_ID_LTP]	= LAW(WINDOW),
+	[MUTANT_ARM_ID_JURY]	= LAW(WINDOW),
+	[MUTANT_ARM_ID_SPINE]	= LAW(AIMD) | LAW(CUBIC),
+	[MUTANT_ARM_ID_OWL]	= LAW(WINDOW),
+};
+
 static bool mutant_arm_executes(u32 arm, u32 law)
 {
-	switch (arm) {
-	case MUTANT_ARM_ID_LTP:
-	case MUTANT_ARM_ID_JURY:
-	case MUTANT_ARM_ID_OWL:
-		return law == MUTANT_CONTROL_LAW_WINDOW;
-	case MUTANT_ARM_ID_SPINE:
-		return law == MUTANT_CONTROL_LAW_AIMD || law == MUTANT_CONTROL_LAW_CUBIC;
-	default:
-		return false;
-	}
+	return arm < ARRAY_SIZE(mutant_arm_laws) && law < ARRAY_SIZE(mutant_control_bounds) &&
+	       mutant_arm_laws[arm] & 1U << law;
 }
 
-/* Whether @arm executes @law, and every one of its values is in its mutant_control_bounds. */
+/* Whether @arm executes @law, and every value is within the bounds of that law. */
 bool mutant_control_fits(u32 arm, u32 law, const u32 *value)
 {
 	u32 i;

@@ -12,6 +12,7 @@
 
 #ifdef __KERNEL__
 #include <linux/compiler.h>
+#include <linux/kernel.h>
 #include <linux/types.h>
 #include <asm/barrier.h>
 

@@ -50,7 +50,7 @@ struct mutant_config {
 	u8 restore;			/* enum mutant_restore_mode */
 	u8 handover;			/* enum mutant_handover_mode, never "configured" */
 	u32 watchdog_ms;		/* 0: no watchdog */
-	u32 watchdog_jiffies;		/* the same */
+	u32 watchdog_jiffies;		/* the same, jiffies */
 };
 
 extern struct mutant_config mutant_config;
@@ -112,11 +112,11 @@ struct mutant_slot {
 	bool refused;			/* the arm replaced itself in its init */
 };
 
-/* Within this time of the first, later controls have the bounds of the first. */
+/* The windows that controls may ask for; they stay for a shortest step (mutant_nl_control.c). */
 struct mutant_bound {
-	u32 since;			/* jiffies */
-	u32 low;			/* packets */
-	u32 high;			/* packets; 0: none yet */
+	u32 since;			/* when they were set, jiffies */
+	u32 low;			/* of the flow's own windows, packets */
+	u32 high;			/* packets; 0: not set yet */
 };
 
 /* A flow. Members up to `marks` are used under the socket's lock only. */
@@ -127,7 +127,7 @@ struct mutant_flow {
 	bool folded;			/* the ACK being processed has been folded already */
 	bool draining;			/* the active arm empties the queue, as of this step */
 	u32 rate_delivered;		/* the rate sample that `rate` was computed from, packets */
-	u32 rate_interval_us;		/* and its time */
+	u32 rate_interval_us;		/* its time, µs */
 	u64 rate;			/* last delivery rate sample, bytes per second */
 	struct mutant_counters last;	/* the socket's counters at the previous ACK */
 	u32 snd_cwnd_clamp;		/* the flow's own, whatever an arm made of it, packets */
@@ -150,7 +150,7 @@ struct mutant_flow {
 	u32 flags;			/* enum mutant_flow_flags, those that commands change */
 	u32 heard;			/* last request that a daemon would send, jiffies */
 	bool abandoned;			/* the session that steered the flow has ended */
-	struct mutant_bound bound;	/* of the windows that controls ask for */
+	struct mutant_bound bound;
 	struct mutant_kept kept[MUTANT_ARM_ID_OWL - MUTANT_ARM_ID_LTP + 1];	/* by learned arm */
 
 	/* Who the flow is; constant. */
@@ -181,9 +181,7 @@ void mutant_flow_own_record(struct mutant_flow *f, struct mutant_record *rec);
 
 extern struct mutex mutant_step_mutex;
 
-u8 mutant_start_first(struct sock *sk, u8 id);
 void mutant_switch(struct sock *sk, struct mutant_flow *f);
-void mutant_leave_arm(struct sock *sk, struct mutant_flow *f);
 void mutant_release_slots(struct sock *sk, struct mutant_flow *f);
 
 extern const struct tcp_congestion_ops mutant_executor_ops;

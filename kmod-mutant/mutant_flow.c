@@ -12,7 +12,7 @@
 #include <net/inet_sock.h>
 #include <net/ipv6.h>
 
-#include "mutant_core.h"
+#include "mutant_freeze.h"
 #include "mutant_sample.h"
 #include "mutant_start.h"
 

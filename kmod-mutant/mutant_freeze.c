@@ -21,7 +21,6 @@
 
 #include "compat.h"
 #include "mutant_bbr.h"
-#include "mutant_core.h"
 #include "mutant_freeze.h"
 
 /*

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The requests of the netlink family, as mutant.yaml describes them: arms and settings here, flows
- * in mutant_nl_flows.c,
- * and the learned arms' parameters in mutant_nl_control.c.
+ * The requests of the netlink family that concern arms and settings, as mutant.yaml describes them,
+ * and what all requests share. Flows, steps, commands and controls have files of their own.
  *
  * Requests run in parallel: what they read is under RCU, commands take the flow's own lock, closing
  * steps takes mutant_step_mutex, and arms have a mutex of their own.

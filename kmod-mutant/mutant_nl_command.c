@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Netlink requests that give flows their arms: batches of commands, pins. */
-#include <net/net_namespace.h>
-#include <net/sock.h>
-
 #include "mutant_nl.h"
 #include "mutant_session.h"
 
-enum outcome { APPLIED, UNKNOWN, REFUSED, OUTCOMES };
+enum mutant_outcome { APPLIED, UNKNOWN, REFUSED, OUTCOMES };
 
-static enum outcome mutant_nl_command(struct sk_buff *skb, const struct mutant_command *cmd)
+static enum mutant_outcome mutant_nl_command(struct sk_buff *skb, const struct mutant_command *cmd)
 {
-	enum outcome outcome = REFUSED;
+	enum mutant_outcome outcome = REFUSED;
 	struct mutant_flow *f;
 
 	f = mutant_flow_by_cookie(cmd->cookie);

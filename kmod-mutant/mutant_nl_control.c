@@ -3,7 +3,7 @@
 #include "mutant_nl.h"
 #include "mutant_session.h"
 
-struct outcomes {
+struct mutant_outcomes {
 	u32 applied;
 	u32 unknown;
 	u32 refused;
@@ -36,7 +36,7 @@ static u32 mutant_permitted_window(struct mutant_flow *f, u32 arm, u32 wanted)
 }
 
 static void mutant_nl_control_one(struct sk_buff *skb, const struct mutant_control *c,
-				  struct outcomes *count)
+				  struct mutant_outcomes *count)
 {
 	struct mutant_setting setting = { .law = c->law, .since = tcp_jiffies32 };
 	struct mutant_flow *f;
@@ -65,7 +65,7 @@ int mutant_nl_control_doit(struct sk_buff *skb, struct genl_info *info)
 {
 	struct nlattr *attr = info->attrs[MUTANT_A_CONTROL_CONTROLS];
 	int i, n, err = mutant_session_check(skb, info->extack);
-	struct outcomes count = {};
+	struct mutant_outcomes count = {};
 	struct mutant_control c;
 	struct sk_buff *msg;
 	void *header;

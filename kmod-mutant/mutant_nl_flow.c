@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Netlink requests that look at flows. */
-#include <net/net_namespace.h>
-#include <net/sock.h>
-
 #include "mutant_nl.h"
 #include "mutant_session.h"
 

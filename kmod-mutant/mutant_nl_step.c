@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The netlink request that closes steps and hands their records over. */
-#include <net/net_namespace.h>
-#include <net/sock.h>
-
 #include "mutant_nl.h"
 #include "mutant_session.h"
 

@@ -26,18 +26,18 @@ struct mutant_net {
 	struct mutant_starts starts;	/* the arms that flows begin on, by destination */
 };
 
+/* A dump meets many flows of one namespace in a row: ask once. */
+struct mutant_viewer {
+	bool (*may)(const struct sk_buff *skb, const struct mutant_flow *f);
+	const struct net *net;		/* that was asked about last */
+	bool answer;			/* for it */
+};
+
 int mutant_sessions_init(void);
 void mutant_sessions_exit(void);
 
 bool mutant_may_change(const struct sk_buff *skb, const struct mutant_flow *f);
 bool mutant_may_see(const struct sk_buff *skb, const struct mutant_flow *f);
-/* A dump meets many flows of one namespace in a row: ask once. */
-struct mutant_viewer {
-	bool (*may)(const struct sk_buff *skb, const struct mutant_flow *f);
-	const struct net *net;
-	bool answer;
-};
-
 bool mutant_viewer_permits(struct mutant_viewer *viewer, struct sk_buff *skb,
 			   const struct mutant_flow *f);
 bool mutant_in_initial_namespaces(const struct sk_buff *skb);

@@ -15,6 +15,7 @@ typedef __s32 s32;
 typedef __s64 s64;
 typedef __u64 u64;
 
+#define ARRAY_SIZE(array)	(sizeof(array) / sizeof((array)[0]))
 #define likely(x)		__builtin_expect(!!(x), 1)
 #define unlikely(x)		__builtin_expect(!!(x), 0)
 
