@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 import time
+from itertools import pairwise
 
 import numpy as np
 
@@ -83,9 +84,49 @@ def _credits(records: np.ndarray) -> None:
         require(bool((summed <= told).all()), f"more {name} credited than there were")
         wrong = (summed != told) & ~full
         require(not wrong.any(), f"{name}: {int(wrong.sum())} steps lost credit with slots to spare")
+    require(bool(full.any()), "no step filled all slots: this shows nothing")
+    arms = dict(zip(records["epoch"].tolist(), records["arm"].tolist(), strict=True))
     for row, used in zip(credit, credit["arm"] != 0, strict=True):
         epochs = row["epoch"][used].astype(np.int64)
         require(bool((np.diff(epochs) > 0).all()), f"epochs {epochs} are not in order")
+        require(bool((row["samples"][used] > 0).all()), f"a slot without a sample among {epochs}")
+        for epoch, arm in zip(epochs.tolist(), row["arm"][used].tolist(), strict=True):
+            require(arms.get(epoch, arm) == arm, f"epoch {epoch} of arm {arms.get(epoch)} credited to {arm}")
+
+
+def a_full_step_credits_its_last_epochs(context: Context) -> None:
+    """Six epochs in one step, and no data in flight at a switch: the last four have all of theirs."""
+    flow = context.flow()
+    flow.talking = False
+    context.traffic.pump(0.5)
+    context.datapath.close_step()
+    looks = [context.datapath.flow(flow.cookie).record[0]]
+    for number, name in enumerate(("vegas", "bic", "bbr", "htcp", "veno"), start=1):
+        for _ in range(number):
+            context.traffic.send(flow, 20_000 * number)
+            context.traffic.pump(0.1)
+        context.datapath.select(commands({flow.cookie: context.arm_id(name)}))
+        # The one ACK for this makes the switch, and is the last of the epoch before.
+        context.traffic.send(flow, 100)
+        context.traffic.pump(0.2)
+        require(flow.congestion == f"m/{name}", f"{flow.congestion} instead of {name}")
+        looks.append(context.datapath.flow(flow.cookie).record[0])
+    context.traffic.send(flow, 30_000)
+    context.traffic.pump(0.2)
+    step = context.datapath.close_step()[0]
+    looks.append(step)
+    context.end(flow)
+    require(int(step["lost"]) == 0, "something was lost")
+    require(step["switches"] == looks[0]["switches"] + 5, f"{step['switches']} switches")
+    told = [tuple(int(slot[name]) for name in ("epoch", "arm", *CREDITED)) for slot in step["credit"]]
+    expected = [
+        tuple(
+            int(x)
+            for x in (before["epoch"], before["arm"], *(after[name] - before[name] for name in CREDITED))
+        )
+        for before, after in pairwise(looks)
+    ]
+    require(told == expected[-CREDITS_MAX:], f"credited {told} of {expected}")
 
 
 def credit_follows_the_data_that_was_sent(context: Context) -> None:
@@ -158,6 +199,7 @@ def many_flows_fill_many_messages(context: Context) -> None:
 
 CHECKS = (
     steps_add_up_to_the_totals,
+    a_full_step_credits_its_last_epochs,
     credit_follows_the_data_that_was_sent,
     a_look_does_not_close_the_step,
     a_quiet_flow_is_not_in_the_next_step,

@@ -176,14 +176,18 @@ class Traffic:
                     sock.close()
         self.flows.clear()
 
+    def send(self, flow: Flow, size: int = len(_BLOCK)) -> None:
+        """Send up to `size` bytes, as many as the socket takes at once."""
+        try:
+            count = flow.client.send(_BLOCK[:size])
+        except BlockingIOError:
+            return
+        flow.sent += count
+        flow.sent_crc = zlib.crc32(_BLOCK[:count], flow.sent_crc)
+
     def _move(self, flow: Flow) -> None:
         if flow.talking:
-            try:
-                count = flow.client.send(_BLOCK)
-                flow.sent += count
-                flow.sent_crc = zlib.crc32(_BLOCK[:count], flow.sent_crc)
-            except BlockingIOError:
-                pass
+            self.send(flow)
         if not flow.ended:
             try:
                 count = flow.server.recv_into(self._buffer)

@@ -183,7 +183,7 @@ def a_flow_that_nobody_steers_stays_as_it_is(context: Context) -> None:
     context.end(flow)
 
 
-def _as_another(
+def as_another(
     work: Callable[[], dict[str, object]], meanwhile: Callable[[], None] | None = None
 ) -> dict[str, object]:
     """Run `work` in a child, `meanwhile` here while the child waits after it. Returns its answer."""
@@ -261,7 +261,7 @@ def without_rights_one_may_look_and_not_touch(context: Context) -> None:
             "watchdog_ms": datapath.config().watchdog_ms,
         }
 
-    answer = _as_another(work)
+    answer = as_another(work)
     wrong = {name: said for name, said in dict(answer["refused"]).items() if said != "EPERM"}  # type: ignore[call-overload]
     require(not wrong, f"without rights: {wrong}")
     require(answer["seen"] == [key], f"sees {answer['seen']} of {key}")
@@ -286,7 +286,7 @@ def without_rights_other_namespaces_are_invisible(context: Context) -> None:
             one = "seen"
         return {"all": [info.cookie for info in datapath.flows()], "one": one}
 
-    answer = _as_another(work)
+    answer = as_another(work)
     require(answer == {"all": [], "one": "ENOENT"}, f"seen from another namespace: {answer}")
     context.end(flow)
 
@@ -339,7 +339,7 @@ def a_user_namespace_rules_over_its_own_flows_alone(context: Context) -> None:
         context.datapath.pin(other, 5)
         context.datapath.unpin(other)
 
-    answer = _as_another(work, meanwhile)
+    answer = as_another(work, meanwhile)
     mine = answer["mine"]
     require(answer["seen"] == [mine] and answer["records"] == [mine], f"sees more than its own: {answer}")
     require(answer["applied"] == 1, f"{answer}")
@@ -383,7 +383,7 @@ def a_container_rules_over_its_own_flows_alone(context: Context) -> None:
         records = datapath.close_step()["cookie"].tolist()
         return {**answer, "mine": mine, "applied": applied, "records": records, "active": congestion(client)}
 
-    answer = _as_another(work)
+    answer = as_another(work)
     mine = answer["mine"]
     require(answer["seen"] == [mine] and answer["records"] == [mine], f"sees more than its own: {answer}")
     require(answer["applied"] == 1 and answer["active"] == "m/vegas", f"{answer}")

@@ -8,8 +8,10 @@ import socket
 from ltp_switcher.daemon.datapath import FlowNotFoundError
 from ltp_switcher.daemon.datapath.protocol import Cmd, FlowFlags
 
-from .harness import Context, require, sh
-from .net import Flow, choose, congestion, cookie, disconnect, ip
+from .harness import Context, require
+from .loading import loopback
+from .net import Flow, choose, congestion, cookie, disconnect, enter, ip
+from .safety import as_another, give_up_rights
 from .steering import commands, switch
 
 
@@ -96,8 +98,25 @@ def what_an_application_is_shown_it_may_set(context: Context) -> None:
 
 
 def an_unprivileged_application_may_choose_mutant(context: Context) -> None:
-    allowed = sh("cat /proc/sys/net/ipv4/tcp_allowed_congestion_control").stdout.split()
-    require("mutant" in allowed, f"only {allowed} are allowed to everybody")
+    """And a connection, whatever it then runs: by itself nobody may choose vegas."""
+
+    def work() -> dict[str, object]:
+        enter("la")
+        give_up_rights()
+        client, server = loopback("mutant")
+        with socket.socket() as other:
+            try:
+                choose(other, "vegas")
+            except PermissionError:
+                vegas = "EPERM"
+            else:
+                vegas = "chosen"
+        client.sendall(bytes(3000))
+        received = len(server.recv(3000, socket.MSG_WAITALL))
+        return {"active": congestion(client), "received": received, "vegas": vegas}
+
+    answer = as_another(work)
+    require(answer == {"active": "m/cubic", "received": 3000, "vegas": "EPERM"}, f"{answer}")
 
 
 def a_pinned_flow_is_left_alone(context: Context) -> None:
@@ -204,11 +223,12 @@ def births_and_deaths_are_told(context: Context) -> None:
 
 
 CHECKS = (
+    # First, because a sysctl that names a protocol may allow it to everybody.
+    an_unprivileged_application_may_choose_mutant,
     chosen_by_sysctl,
     chosen_by_route,
     the_applications_own_choice_wins,
     what_an_application_is_shown_it_may_set,
-    an_unprivileged_application_may_choose_mutant,
     a_pinned_flow_is_left_alone,
     a_batch_counts_what_it_cannot_do,
     reconnected_after_disconnect,
