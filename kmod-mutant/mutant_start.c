@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The table of starting arms; mutant_start.h explains the whole. */
-#include <linux/jhash.h>
+#include <linux/jiffies.h>
 #include <linux/rhashtable.h>
 #include <linux/slab.h>
 #include <net/ipv6.h>
@@ -11,12 +11,13 @@
 
 #define ENTRIES_MAX	65536		/* of a namespace, as in mutant.yaml */
 
+/* A prefix of a namespace: the first bits of an address, the others 0. */
 struct mutant_start_key {
 	const struct net *net;
-	u8 addr[16];			/* network order, masked; 4 bytes of it for AF_INET */
+	u64 high;			/* host order; the upper half of it for AF_INET */
+	u64 low;
 	u16 family;
 	u16 bits;			/* of the prefix */
-	u32 zero;			/* the key is hashed as bytes */
 };
 
 struct mutant_start_entry {
@@ -24,14 +25,36 @@ struct mutant_start_entry {
 	struct mutant_start_key key;
 	u8 arm;				/* id */
 	u32 lifetime_s;			/* 0: for ever */
-	u64 set_ns;			/* CLOCK_MONOTONIC */
+	u64 set_jiffies;
 	struct rcu_head rcu;
 };
+
+/* Keyed by the table's seed: remote hosts choose the addresses. */
+static u32 mutant_start_hash(const void *data, u32 len, u32 seed)
+{
+	const struct mutant_start_key *key = data;
+	u64 hash = (key->high ^ (u64)seed << 32 ^ seed) * GOLDEN_RATIO_64;
+
+	hash = (hash ^ hash >> 32 ^ key->low) * GOLDEN_RATIO_64;
+	hash = (hash ^ hash >> 32 ^ (unsigned long)key->net ^ key->bits) * GOLDEN_RATIO_64;
+	return hash >> 32;
+}
+
+static int mutant_start_differs(struct rhashtable_compare_arg *arg, const void *obj)
+{
+	const struct mutant_start_key *key = arg->key, *other;
+
+	other = &((const struct mutant_start_entry *)obj)->key;
+	return key->high != other->high || key->low != other->low || key->net != other->net ||
+	       key->bits != other->bits || key->family != other->family;
+}
 
 static const struct rhashtable_params mutant_start_params = {
 	.key_len = sizeof(struct mutant_start_key),
 	.key_offset = offsetof(struct mutant_start_entry, key),
 	.head_offset = offsetof(struct mutant_start_entry, node),
+	.hashfn = mutant_start_hash,
+	.obj_cmpfn = mutant_start_differs,
 	.automatic_shrinking = true,
 };
 
@@ -40,36 +63,38 @@ static struct rhashtable mutant_start_table;
 /* Orders those who change the table. */
 static DEFINE_MUTEX(mutant_start_mutex);
 
-static void mutant_start_mask(u8 *addr, unsigned int bytes, unsigned int bits)
+/* Keep the first @bits of the address in @key. */
+static void mutant_start_mask(struct mutant_start_key *key, unsigned int bits)
 {
-	unsigned int i;
-
-	for (i = 0; i < bytes; i++)
-		if (i >= DIV_ROUND_UP(bits, 8))
-			addr[i] = 0;
-	if (bits % 8)
-		addr[bits / 8] &= 0xff << (8 - bits % 8);
+	key->bits = bits;
+	if (bits <= 64)
+		key->low = 0;
+	else
+		key->low &= ~0ULL << (128 - bits);
+	if (!bits)
+		key->high = 0;
+	else if (bits < 64)
+		key->high &= ~0ULL << (64 - bits);
 }
 
 static bool mutant_start_old(const struct mutant_start_entry *entry)
 {
 	return entry->lifetime_s &&
-	       ktime_get_ns() - entry->set_ns > (u64)entry->lifetime_s * NSEC_PER_SEC;
+	       get_jiffies_64() - entry->set_jiffies > (u64)entry->lifetime_s * HZ;
 }
 
 /* The arm of the longest prefix that holds the address in @key, MUTANT_ARM_NONE without any. */
 static u8 mutant_start_longest(struct mutant_start_key *key, const unsigned long *lengths,
-			       unsigned int bytes)
+			       unsigned int most)
 {
 	const struct mutant_start_entry *entry;
-	unsigned long bits, above = 8 * bytes + 1;
+	unsigned long bits, above = most + 1;
 
 	for (;;) {
 		bits = find_last_bit(lengths, above);
 		if (bits >= above)
 			return MUTANT_ARM_NONE;
-		mutant_start_mask(key->addr, bytes, bits);
-		key->bits = bits;
+		mutant_start_mask(key, bits);
 		entry = rhashtable_lookup(&mutant_start_table, key, mutant_start_params);
 		if (entry && !mutant_start_old(entry))
 			return entry->arm;
@@ -77,17 +102,21 @@ static u8 mutant_start_longest(struct mutant_start_key *key, const unsigned long
 	}
 }
 
-/* Write a socket's remote address, 4 or 16 bytes; returns its family, AF_INET if v4-mapped. */
-static u16 mutant_remote_address(const struct sock *sk, u8 *addr)
+/* The remote address of @sk; one that is v4-mapped counts as IPv4. */
+static void mutant_start_remote(const struct sock *sk, struct mutant_start_key *key)
 {
 #if IS_ENABLED(CONFIG_IPV6)
-	if (sk->sk_family == AF_INET6 && !ipv6_addr_v4mapped(&sk->sk_v6_daddr)) {
-		memcpy(addr, &sk->sk_v6_daddr, sizeof(sk->sk_v6_daddr));
-		return AF_INET6;
+	const struct in6_addr *addr = &sk->sk_v6_daddr;
+
+	if (sk->sk_family == AF_INET6 && !ipv6_addr_v4mapped(addr)) {
+		key->family = AF_INET6;
+		key->high = (u64)ntohl(addr->s6_addr32[0]) << 32 | ntohl(addr->s6_addr32[1]);
+		key->low = (u64)ntohl(addr->s6_addr32[2]) << 32 | ntohl(addr->s6_addr32[3]);
+		return;
 	}
 #endif
-	memcpy(addr, &sk->sk_daddr, sizeof(sk->sk_daddr));
-	return AF_INET;
+	key->family = AF_INET;
+	key->high = (u64)ntohl(sk->sk_daddr) << 32;
 }
 
 /* The arm that the table has for a flow's destination, MUTANT_ARM_NONE if it has none. */
@@ -100,10 +129,10 @@ noinline u8 mutant_starting_arm(const struct sock *sk)
 
 	if (!starts || !READ_ONCE(starts->entries))
 		return MUTANT_ARM_NONE;
-	key.family = mutant_remote_address(sk, key.addr);
+	mutant_start_remote(sk, &key);
 	rcu_read_lock();
-	arm = key.family == AF_INET ? mutant_start_longest(&key, starts->lengths4, 4) :
-				      mutant_start_longest(&key, starts->lengths6, 16);
+	arm = key.family == AF_INET ? mutant_start_longest(&key, starts->lengths4, 32) :
+				      mutant_start_longest(&key, starts->lengths6, 128);
 	rcu_read_unlock();
 	return mutant_arm_available(arm) ? arm : MUTANT_ARM_NONE;
 }
@@ -130,12 +159,15 @@ static void mutant_start_remove(struct mutant_starts *starts, struct mutant_star
 static int mutant_start_set(const struct net *net, struct mutant_starts *starts,
 			    const struct mutant_start *start)
 {
-	struct mutant_start_key key = { .net = net, .family = start->family, .bits = start->bits };
+	struct mutant_start_key key = { .net = net, .family = start->family };
 	struct mutant_start_entry *entry;
+	__be64 addr[2];
 	int err;
 
-	memcpy(key.addr, start->addr, sizeof(key.addr));
-	mutant_start_mask(key.addr, sizeof(key.addr), start->bits);
+	memcpy(addr, start->addr, sizeof(addr));
+	key.high = be64_to_cpu(addr[0]);
+	key.low = be64_to_cpu(addr[1]);
+	mutant_start_mask(&key, start->bits);
 	entry = rhashtable_lookup_fast(&mutant_start_table, &key, mutant_start_params);
 	if (entry)
 		mutant_start_remove(starts, entry);
@@ -149,7 +181,7 @@ static int mutant_start_set(const struct net *net, struct mutant_starts *starts,
 	entry->key = key;
 	entry->arm = start->arm;
 	entry->lifetime_s = start->lifetime_s;
-	entry->set_ns = ktime_get_ns();
+	entry->set_jiffies = get_jiffies_64();
 	err = rhashtable_insert_fast(&mutant_start_table, &entry->node, mutant_start_params);
 	if (err) {
 		kfree(entry);
@@ -236,13 +268,14 @@ struct mutant_start_page {
 
 static bool mutant_start_put(struct mutant_start_entry *entry, void *data)
 {
+	const __be64 addr[2] = { cpu_to_be64(entry->key.high), cpu_to_be64(entry->key.low) };
 	struct mutant_start_page *page = data;
 	struct mutant_start start = {
 		.family = entry->key.family,
 		.bits = entry->key.bits,
 		.arm = entry->arm,
 		.lifetime_s = entry->lifetime_s,
-		.age_ms = div_u64(ktime_get_ns() - entry->set_ns, NSEC_PER_MSEC),
+		.age_ms = jiffies64_to_msecs(get_jiffies_64() - entry->set_jiffies),
 	};
 
 	if (page->seen < page->skip) {
@@ -252,7 +285,7 @@ static bool mutant_start_put(struct mutant_start_entry *entry, void *data)
 	if (skb_tailroom(page->skb) < sizeof(start) ||
 	    page->attr->nla_len + sizeof(start) > U16_MAX)
 		return true;
-	memcpy(start.addr, entry->key.addr, sizeof(start.addr));
+	memcpy(start.addr, addr, sizeof(start.addr));
 	skb_put_data(page->skb, &start, sizeof(start));
 	page->attr->nla_len += sizeof(start);
 	page->seen++;
