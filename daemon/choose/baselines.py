@@ -12,6 +12,7 @@ import numpy as np
 from ltp_switcher.arrays import ArmIds, Bools, Floats, Ints, Slots
 from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.daemon.datapath.commands import PINNED, due
+from ltp_switcher.slots import SlotArrays, column
 
 DWELLS: Final = (20, 40, 80, 160)
 """Steps that an arm is held for in data sets: from the shortest decision to much of the long window."""
@@ -23,32 +24,31 @@ class Draw:
 
     arms: ArmIds
     reward: Floats
-    raw_reward: Floats
     exploring: Bools
     settled: bool = False
 
 
-class RandomChooser:
+class RandomChooser(SlotArrays):
     """Any arm of the pool, held for a random one of `dwells` steps.
 
     With `dwells` (1,) it is the baseline "random"; with `DWELLS` it explores for data sets, where every
     arm must be seen both settling and settled.
     """
 
+    _arm = column(np.uint8)
+    _left = column(np.int64)
+    """Steps until the next draw."""
+
     def __init__(self, pool: Sequence[int], *, dwells: Sequence[int] = (1,), seed: int = 1) -> None:
+        super().__init__()
         self._rng = np.random.default_rng(seed)
         self._dwells = np.array(dwells, np.int64)
         self._pool = np.array(pool, np.uint8)
         self._pools: dict[int, ArmIds] = {}
-        self._arm: ArmIds = np.zeros(64, np.uint8)
-        self._left: Ints = np.zeros(64, np.int64)
 
     def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
         """New flows; each draws an arm at its first step."""
-        while self._left.size <= slots.max(initial=-1):
-            self._arm = np.concatenate([self._arm, np.zeros_like(self._arm)])
-            self._left = np.concatenate([self._left, np.zeros_like(self._left)])
-        self._left[slots] = 0
+        self.reset(slots)
 
     def close(self, slots: Slots) -> None:
         """Forget the flows' own pools."""
@@ -68,7 +68,7 @@ class RandomChooser:
         self._left[slots] = left - 1
         unknown = np.empty(slots.shape)
         unknown.fill(np.nan)
-        return Draw(self._arm[slots], unknown, unknown, over)
+        return Draw(self._arm[slots], unknown, over)
 
     def set_pool(self, arms: Sequence[int], slots: Slots | None = None) -> None:
         """Draw from these arms from the next draw on, which comes at once."""
@@ -94,21 +94,22 @@ class RandomChooser:
         """Nothing to take up."""
 
 
-class KeepChooser:
+class KeepChooser(SlotArrays):
     """Every flow keeps the arm that it began with, and gets it back after a fallback."""
 
+    _arm = column(np.uint8)
+    """0 before the flow's first record."""
+
     def __init__(self, pool: Sequence[int]) -> None:
+        super().__init__()
         self._pool = tuple(pool)
-        self._arm: ArmIds = np.zeros(64, np.uint8)
         # The flows of a step in which all was settled, what they showed, and the decision.
         self._settled: tuple[Ints, bytes, Draw] | None = None
 
     def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
         """New flows. Their first record shows their arms."""
         self._settled = None
-        while self._arm.size <= slots.max(initial=-1):
-            self._arm = np.concatenate([self._arm, np.zeros_like(self._arm)])
-        self._arm[slots] = 0
+        self.reset(slots)
 
     def close(self, slots: Slots) -> None:
         """Nothing to forget: a slot that comes again is opened anew."""
@@ -128,7 +129,7 @@ class KeepChooser:
         unknown = np.empty(slots.shape)
         unknown.fill(np.nan)
         settled = not due(records, arms).any()
-        draw = Draw(arms, unknown, unknown, np.zeros(slots.shape, np.bool_), settled)
+        draw = Draw(arms, unknown, np.zeros(slots.shape, np.bool_), settled)
         self._settled = (slots, shown, draw) if settled else None
         return draw
 

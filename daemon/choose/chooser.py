@@ -26,11 +26,6 @@ class Decision(Protocol):
         ...
 
     @property
-    def raw_reward(self) -> Floats:
-        """Eq. 1, Mbit/s and ms; NaN where unknown."""
-        ...
-
-    @property
     def exploring(self) -> Bools:
         """Where the arm was not chosen for its expected reward alone."""
         ...

@@ -27,6 +27,7 @@ from ltp_switcher.daemon.datapath import RecordArray, protocol
 from ltp_switcher.daemon.settings.schema import MptsSection
 from ltp_switcher.errors import ArtifactError, ConfigError
 from ltp_switcher.mpts import SuccessiveAcceptsRejects
+from ltp_switcher.slots import SlotArrays, column
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +51,13 @@ _PULL_DTYPE: Final = np.dtype(
     ]
 )
 _SUMMED: Final = ("delivered", "lost", "acked_bytes", "rtt_samples")
+
+
+class _Pulls(SlotArrays):
+    """The pull of each flow."""
+
+    row = column(_PULL_DTYPE)
+
 
 SetPool = Callable[[Sequence[int], "Ints | None"], None]
 """`Chooser.set_pool`."""
@@ -91,7 +99,7 @@ class Teams:
         self._set_pool = set_pool
         self._names = names
         self._zeta, self._kappa, self._seed = zeta, kappa, seed
-        self._pull = np.zeros(64, _PULL_DTYPE)
+        self._pulls = _Pulls()
         self._prefix: dict[int, str] = {}
         self._pulling = 0
         self._now_ns = 0
@@ -135,10 +143,8 @@ class Teams:
 
     def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
         """New flows: they get the team of their prefix, or take part in the search for it."""
-        while self._pull.size <= slots.max(initial=-1):
-            self._pull = np.concatenate([self._pull, np.zeros_like(self._pull)])
+        self._pulls.reset(slots)
         for slot, prefix in zip(slots.tolist(), prefixes, strict=True):
-            self._pull[slot] = 0
             self._prefix[slot] = prefix
             team = self.known.get(prefix)
             if team is not None:
@@ -168,7 +174,7 @@ class Teams:
             return arms
         now_ns = int(records["time_ns"].max())
         self._now_ns = now_ns
-        self._pull["seen_ns"][slots] = now_ns
+        self._pulls.row["seen_ns"][slots] = now_ns
         if now_ns >= self._look_at_ns:
             self._look_at_ns = now_ns + STALLED_NS // 8
             for search in self.searches.values():
@@ -177,11 +183,11 @@ class Teams:
                         self._assign(search)
                     else:
                         self._look_at_ns = min(self._look_at_ns, search.rest_until_ns)
-                elif now_ns - int(self._pull["seen_ns"][search.slot]) > STALLED_NS:
+                elif now_ns - int(self._pulls.row["seen_ns"][search.slot]) > STALLED_NS:
                     self._assign(search)
         if self._pulling:
             self._measure(slots, records)
-            pulled = self._pull["arm"][slots]
+            pulled = self._pulls.row["arm"][slots]
             arms = np.where(pulled != 0, pulled, arms)
         return arms
 
@@ -231,7 +237,7 @@ class Teams:
 
     def _release(self, search: Search) -> None:
         if search.slot is not None:
-            self._pull["arm"][search.slot] = 0
+            self._pulls.row["arm"][search.slot] = 0
             self._pulling -= 1
             search.slot = None
 
@@ -241,16 +247,16 @@ class Teams:
         arm = search.bandit.next_arm()
         if arm is None:
             return
-        live = [s for s in search.members if self._now_ns - int(self._pull["seen_ns"][s]) <= STALLED_NS]
+        live = [s for s in search.members if self._now_ns - int(self._pulls.row["seen_ns"][s]) <= STALLED_NS]
         if not live:
             return
         slot = live[0]
         search.members.remove(slot)
         search.members.append(slot)
-        seen_ns = self._pull["seen_ns"][slot]
-        self._pull[slot] = 0
-        self._pull["seen_ns"][slot] = seen_ns
-        self._pull["arm"][slot] = search.arms[arm]
+        seen_ns = self._pulls.row["seen_ns"][slot]
+        self._pulls.row[slot] = 0
+        self._pulls.row["seen_ns"][slot] = seen_ns
+        self._pulls.row["arm"][slot] = search.arms[arm]
         search.slot = slot
         search.assigned_ns = self._now_ns
         self._pulling += 1
@@ -267,9 +273,9 @@ class Teams:
         self._look_at_ns = min(self._look_at_ns, search.rest_until_ns)
 
     def _measure(self, slots: Slots, records: RecordArray) -> None:
-        at = np.flatnonzero(self._pull["arm"][slots])
+        at = np.flatnonzero(self._pulls.row["arm"][slots])
         slots, records = slots[at], records[at]
-        pull = self._pull[slots]
+        pull = self._pulls.row[slots]
         now_ns = records["time_ns"].astype(np.int64)
         begins = (pull["count_from_ns"] == 0) & (records["arm"] == pull["arm"])
         if begins.any():
@@ -284,7 +290,7 @@ class Teams:
         pull["rtt_us_sum"] += records["rtt_stat"]["sum"].astype(np.int64) * counts
         for name in _SUMMED:
             pull[name] += records[name].astype(np.int64) * counts
-        self._pull[slots] = pull
+        self._pulls.row[slots] = pull
         done = counts & (now_ns >= pull["until_ns"]) & (pull["rtt_samples"] > 0)
         for slot, value in zip(slots[done].tolist(), self._rewards(pull[done]).tolist(), strict=True):
             self._finish(slot, value)
@@ -299,7 +305,7 @@ class Teams:
     def _finish(self, slot: int, value: float) -> None:
         prefix = self._prefix[slot]
         search = self.searches[prefix]
-        arm = self._pull["arm"][slot]
+        arm = self._pulls.row["arm"][slot]
         log.debug("pull of %s for %s: reward %.4g", self._names[int(arm)], prefix, value)
         search.bandit.observe(value)
         result = search.bandit.result

@@ -155,7 +155,6 @@ class LearnedArms:
         self._network = network
         self.step_s = step_s
         self._running: dict[int, _Running] = {}
-        self._cookie = np.zeros(64, np.uint64)
         self._stepped_ns = 0
         # The flows of the last step and their arms, which seldom change.
         self._sorted: tuple[Ints, bytes] | None = None
@@ -178,9 +177,7 @@ class LearnedArms:
             if arm in LEARNED and arm not in self._running:
                 policy = self._load(LEARNED[arm])
                 heeds = policy if isinstance(policy, UsesNetworkKnowledge) else None
-                monitor = Monitor()
-                self._running[arm] = _Running(arm, policy, monitor, heeds)
-                policy.resize(monitor.capacity)
+                self._running[arm] = _Running(arm, policy, Monitor(), heeds)
                 interval_s = max(policy.interval_s, self.step_s)
                 log.info("arm %s: decides every %g ms", LEARNED[arm], interval_s * 1e3)
 
@@ -242,7 +239,7 @@ class LearnedArms:
         for running in self._running.values():
             monitor = running.monitor
             ours = active == running.id
-            self._make_room(running, int(slots.max()) + 1)
+            monitor.grow(int(slots.max()) + 1)
             monitor.leave(slots[~ours])
             running.slots = mine = slots[ours]
             running.rows = slice(None) if ours.all() else np.flatnonzero(ours)
@@ -258,7 +255,6 @@ class LearnedArms:
             running.due_ns = now_ns + int(running.arm.interval_s * 1e9)
         running.monitor.begin(slots, records, now_ns)
         running.arm.begin(slots, records["snd_cwnd"].astype(np.float64))
-        self._cookie[slots] = records["cookie"]
 
     def _decide(self, running: _Running, now_ns: int) -> ControlArray:
         """End the interval of all the arm's flows with one batch."""
@@ -281,7 +277,7 @@ class LearnedArms:
             running.heeds.network_knowledge = self._network()
         parameters = running.arm.decide(slots, interval)
         made = controls(
-            self._cookie[slots], running.id, running.arm.law, parameters, running.monitor.interval
+            running.monitor.cookie[slots], running.id, running.arm.law, parameters, running.monitor.interval
         )
         running.batches.count += 1
         running.batches.flows += slots.size
@@ -291,13 +287,6 @@ class LearnedArms:
 
     def _tolerance_ns(self, running: _Running) -> float:
         return min(self.step_s, running.arm.interval_s) * 0.5e9
-
-    def _make_room(self, running: _Running, capacity: int) -> None:
-        if capacity > self._cookie.size:
-            self._cookie = np.pad(self._cookie, (0, max(capacity, 2 * self._cookie.size) - self._cookie.size))
-        if capacity > running.monitor.capacity:
-            running.monitor.grow(self._cookie.size)
-            running.arm.resize(self._cookie.size)
 
 
 _NONE: Final = np.zeros(0, protocol.CONTROL_DTYPE)

@@ -19,6 +19,7 @@ import numpy as np
 from ltp_switcher.arrays import Bools, Floats, Ints, Slots
 from ltp_switcher.daemon.datapath import RecordArray, protocol
 from ltp_switcher.policies.runtime.measurements import NOTHING, Echo, Interval
+from ltp_switcher.slots import SlotArrays, column
 
 PAUSE_S: Final = 1.0
 """A flow that neither has data in flight nor hears of any for so long has stopped, and begins anew."""
@@ -63,47 +64,33 @@ _HALVES: Final = _columns(
 )
 
 
-class Monitor:
-    """Flows by slot, from `begin` to `leave`. `slots` are distinct; row i of a record array is slot i's.
+class Monitor(SlotArrays):
+    """Flows by slot, from `begin` to `leave`. Row i of a record array belongs to `slots[i]`."""
 
-    Args:
-        capacity: slots to begin with.
-    """
+    cookie = column(np.uint64)
+    _member = column(np.bool_)
+    _seen = column(np.float64, _WIDTH)
+    _heard_s = column(np.float64)
+    _first = column(np.float64)
+    """The first interval that counts: the first whole one under the arm."""
+    _ended_pkts = column(np.float64, 3)
+    """`_totals` at the end of the last interval."""
+    _rtt_s = column(np.float64)
+    _rtt_min_s = column(np.float64, initial=np.inf)
 
-    def __init__(self, capacity: int = 64) -> None:
-        self._member: Bools = np.zeros(capacity, np.bool_)
+    def __init__(self) -> None:
+        super().__init__()
         self.slots: Slots = np.zeros(0, np.int64)
         """The flows that are watched, shape (n,), ascending."""
         self.interval = 0
         """Number of the interval under way; the control that begins an interval bears its number."""
-        self._seen: Floats = np.zeros((capacity, _WIDTH))
-        self._heard_s: Floats = np.zeros(capacity)
-        # The interval with which what is told of a slot begins: its first under the arm that is whole.
-        self._first: Floats = np.zeros(capacity)
         self.fresh: tuple[Ints, Floats] = (self.slots, np.zeros(0))
         """The flows whose first interval begins where the last one ended, and their windows in packets."""
-        # As of the last interval's end, packets of the flow's life: acknowledged or lost, acknowledged, sent.
-        self._ended = [np.zeros(capacity) for _ in range(3)]
-        self._rtt_s: Floats = np.zeros(capacity)
-        self._rtt_min_s: Floats = np.zeros(capacity)
         self._closed_ns = 0
-
-    @property
-    def capacity(self) -> int:
-        """Slots that there is room for."""
-        return self._member.size
 
     def watches(self, slots: Slots) -> Bools:
         """Whether each of the slots is watched, shape (n,)."""
         return self._member[slots]
-
-    def grow(self, capacity: int) -> None:
-        """Make room for more slots."""
-        more = capacity - self.capacity
-        for name in ("_member", "_heard_s", "_first", "_rtt_s", "_rtt_min_s"):
-            setattr(self, name, np.pad(getattr(self, name), (0, more)))
-        self._seen = np.pad(self._seen, ((0, more), (0, 0)))
-        self._ended = [np.pad(total, (0, more)) for total in self._ended]
 
     def begin(self, slots: Slots, records: RecordArray, now_ns: int) -> None:
         """Watch flows from these records (`RECORD_DTYPE`, shape (n,)) on; earlier counts are left out.
@@ -114,15 +101,15 @@ class Monitor:
         others = self.slots.size > 0
         if not others:
             self._closed_ns = now_ns
+        self.reset(slots)
+        self.cookie[slots] = records["cookie"]
         seen = _read(records)
         seen[:, :_SUMMED] = 0.0
         self._seen[slots] = seen
         self._heard_s[slots] = now_ns * 1e-9
         self._first[slots] = self.interval + others
-        delivered, resolved = seen[:, _DELIVERED], seen[:, _DELIVERED] + seen[:, _LOST]
-        _put(self._ended, slots, (resolved, delivered, resolved + seen[:, _IN_FLIGHT]))
+        self._ended_pkts[slots] = _totals(seen.T).T
         self._rtt_s[slots] = records["srtt_us"] * 1e-6
-        self._rtt_min_s[slots] = np.inf
         self._watch(slots, True)
 
     def leave(self, slots: Slots) -> None:
@@ -151,13 +138,11 @@ class Monitor:
         seen = self._seen.take(slots, axis=0).T * _UNITS
         self._seen[:, :_SUMMED].fill(0.0)
         in_flight = seen[_IN_FLIGHT]
+        totals = _totals(seen)
+        resolved, acked, sent = totals - self._ended_pkts.take(slots, axis=0).T
+        self._ended_pkts[slots] = totals.T
 
-        resolved = seen[_DELIVERED] + seen[_LOST]
-        totals = (resolved, seen[_DELIVERED], resolved + in_flight)
-        step, acked, sent = (now - then[slots] for now, then in zip(totals, self._ended, strict=True))
-        _put(self._ended, slots, totals)
-
-        sending = np.maximum(in_flight, step) > NOTHING
+        sending = np.maximum(in_flight, resolved) > NOTHING
         previous_echo, echo = self._echoes(slots, seen)
         interval = Interval(
             index=self.interval,
@@ -166,7 +151,7 @@ class Monitor:
             active=sending,
             sent_pkts=sent,
             acked_pkts=acked,
-            lost_pkts=step - acked,
+            lost_pkts=resolved - acked,
             rtt_s=self._mean_rtts(slots, seen),
             rtt_min_s=self._least_rtts(slots, seen),
             window_pkts=seen[_WINDOW],
@@ -227,9 +212,10 @@ class Monitor:
         return rtt_min_s
 
 
-def _put(totals: Sequence[Floats], slots: Slots, values: Sequence[Floats]) -> None:
-    for total, value in zip(totals, values, strict=True):
-        total[slots] = value
+def _totals(seen: Floats) -> Floats:
+    """Packets acknowledged or lost, acknowledged, and sent, over the flows' lives; shape (3, n)."""
+    resolved = seen[_DELIVERED] + seen[_LOST]
+    return np.array((resolved, seen[_DELIVERED], resolved + seen[_IN_FLIGHT]))
 
 
 def _read(records: RecordArray) -> Floats:

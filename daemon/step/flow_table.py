@@ -17,6 +17,7 @@ import numpy as np
 
 from ltp_switcher.arrays import Floats, Ints, Slots, UInt64s
 from ltp_switcher.daemon.datapath import FlowInfo, RecordArray, protocol
+from ltp_switcher.slots import SlotArrays, column
 
 UNKNOWN: Final = -1
 PENDING_MAX: Final = 4096
@@ -37,27 +38,29 @@ class Changes:
         return bool(self.opened or self.closed)
 
 
-class FlowTable:
-    """Flows by slot. Arrays have the shape (capacity, …) and grow by doubling; take them anew after `add`."""
+class FlowTable(SlotArrays):
+    """Flows by slot."""
 
-    def __init__(self, *, home_netns: int = 0, capacity: int = 64) -> None:
+    cookie = column(np.uint64)
+    record = column(protocol.RECORD_DTYPE)
+    """The latest aggregate."""
+    born_ns = column(np.int64)
+    """CLOCK_MONOTONIC."""
+    reward = column(np.float64, initial=np.nan)
+    """The latest normalised reward; NaN before the first."""
+    goodput_Bps = column(np.float64)  # noqa: N815 - B is bytes
+    """Bytes newly acknowledged per second, over the time between the last two marks."""
+    _arm_time_ns = column(np.uint64, protocol.ARMS_MAX + 1)
+    _mark_bytes = column(np.uint64)
+
+    def __init__(self, *, home_netns: int = 0) -> None:
+        super().__init__()
         self._home_netns = home_netns
         self._slot_of: dict[int, int] = {}
-        self._free = list(range(capacity - 1, -1, -1))
-        self.info: list[FlowInfo | None] = [None] * capacity
-        self.prefix: list[str] = [""] * capacity
-        self.cookie: UInt64s = np.zeros(capacity, np.uint64)
-        self.record: RecordArray = np.zeros(capacity, protocol.RECORD_DTYPE)
-        """The latest aggregate."""
-        self.born_ns: Ints = np.zeros(capacity, np.int64)
-        """CLOCK_MONOTONIC."""
-        self.reward: Floats = np.full(capacity, np.nan)
-        """The latest normalised reward; NaN before the first."""
-        self.goodput_Bps: Floats = np.zeros(capacity)
-        """Bytes newly acknowledged per second, over the second before the last `fold`."""
-        self._arm_time_ns: UInt64s = np.zeros((capacity, protocol.ARMS_MAX + 1), np.uint64)
+        self._free: list[int] = []
+        self.info: list[FlowInfo | None] = []
+        self.prefix: list[str] = []
         self._closed_arm_time_ns: UInt64s = np.zeros(protocol.ARMS_MAX + 1, np.uint64)
-        self._mark_bytes: UInt64s = np.zeros(capacity, np.uint64)
         self._mark_ns = 0
         self._pending: list[tuple[Ints, RecordArray]] = []
         self._pending_rows = 0
@@ -71,11 +74,6 @@ class FlowTable:
 
     def __contains__(self, cookie: int) -> bool:
         return cookie in self._slot_of
-
-    @property
-    def capacity(self) -> int:
-        """Slots there are, used or not."""
-        return len(self.info)
 
     def slots(self) -> list[int]:
         """The slots in use, oldest flow first."""
@@ -108,17 +106,16 @@ class FlowTable:
         if flow.cookie in self._slot_of:
             return None
         if not self._free:
-            self._grow()
+            self._add_slots()
         slot = self._free.pop()
         self._slot_of[flow.cookie] = slot
         self._sorted = False
+        self.reset(np.array([slot]))
         self.info[slot] = flow
         self.prefix[slot] = destination_prefix(flow, self._home_netns)
         self.cookie[slot] = flow.cookie
         self.record[slot] = flow.record[0]
         self.born_ns[slot] = now_ns - flow.age_ns
-        self.reward[slot] = np.nan
-        self.goodput_Bps[slot] = 0.0
         self._mark_bytes[slot] = self.record["total_acked_bytes"][slot]
         return slot
 
@@ -194,14 +191,12 @@ class FlowTable:
         self._sorted_cookies, self._sorted_slots = cookies[order], slots[order]
         self._sorted = True
 
-    def _grow(self) -> None:
+    def _add_slots(self) -> None:
         old = self.capacity
-        self._free.extend(range(2 * old - 1, old - 1, -1))
-        self.info.extend([None] * old)
-        self.prefix.extend([""] * old)
-        for name in ("cookie", "record", "born_ns", "reward", "goodput_Bps", "_arm_time_ns", "_mark_bytes"):
-            array = getattr(self, name)
-            setattr(self, name, np.concatenate([array, np.zeros_like(array)]))
+        self.grow(old + 1)
+        self._free.extend(range(self.capacity - 1, old - 1, -1))
+        self.info.extend([None] * (self.capacity - old))
+        self.prefix.extend([""] * (self.capacity - old))
 
 
 def destination_prefix(flow: FlowInfo, home_netns: int) -> str:

@@ -12,43 +12,33 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.arrays import Bools, Floats, Slots, resized
+from ltp_switcher.arrays import Bools, Floats, Slots
 from ltp_switcher.policies.jury.standing import StandingQueues
 from ltp_switcher.policies.runtime.measurements import Interval
+from ltp_switcher.slots import SlotArrays, column
 
 START_ENDS: Final = 1.125
 """RTT over its minimum at which a flow's start has filled the link, as in HyStart."""
 
 
-class Guards:
+class Guards(SlotArrays):
     """The two rules, for flows in numbered slots.
 
     Args:
         on: whether there are any; without, all answers are no.
     """
 
+    _stands = column(np.bool_)
+    """A queue stands before the flow."""
+    _yields = column(np.bool_)
+    _starting = column(np.bool_, initial=True)
+    _held_until = column(np.float64, initial=-1.0)
+    """The window stays until the echo of this interval is heard."""
+
     def __init__(self, *, on: bool) -> None:
+        super().__init__()
         self._on = on
-        self._queues = StandingQueues()
-        # A queue stands before the flow; it yields to it.
-        self._stands: Bools = np.zeros(0, np.bool_)
-        self._yields: Bools = np.zeros(0, np.bool_)
-        self._starting: Bools = np.zeros(0, np.bool_)
-        # The window stays until the echo of this interval is heard.
-        self._held_until: Floats = np.zeros(0)
-
-    def resize(self, slots: int) -> None:
-        """Make room for slots 0 to `slots` - 1."""
-        for name in ("_stands", "_yields", "_starting", "_held_until"):
-            setattr(self, name, resized(getattr(self, name), slots))
-        self._queues.resize(slots)
-
-    def begin(self, slots: Slots) -> None:
-        """New flows live in these slots, shape (n,)."""
-        self._stands[slots] = self._yields[slots] = False
-        self._starting[slots] = self._on
-        self._held_until[slots] = -1.0
-        self._queues.begin(slots)
+        self._queues = self.part(StandingQueues())
 
     def observe(self, slots: Slots, interval: Interval) -> None:
         """Take in an interval, arrays of shape (n,)."""
@@ -70,7 +60,7 @@ class Guards:
 
     def end_start(self, slots: Slots, interval: Interval, window_pkts: Floats) -> Floats:
         """Return the windows, (n,): the amount that the link holds, where a flow's start has filled it."""
-        filled = self._starting[slots] & (interval.rtt_s > START_ENDS * interval.rtt_min_s)
+        filled = self._on & self._starting[slots] & (interval.rtt_s > START_ENDS * interval.rtt_min_s)
         if not filled.any():
             return window_pkts
         self._starting[slots] &= ~filled

@@ -14,8 +14,9 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.arrays import Floats, Slots, resized
+from ltp_switcher.arrays import Floats, Slots
 from ltp_switcher.policies.runtime.measurements import Echo
+from ltp_switcher.slots import SlotArrays, column
 
 MEMORY: Final = 200.0
 """Echoes over which the average reaches (6 s) where round trips are short. Over twice as many the estimate
@@ -32,22 +33,12 @@ _KNOWN_WEIGHT: Final = 0.02
 """The averaged denominator where every interval probes."""
 
 
-class Occupancy:
+class Occupancy(SlotArrays):
     """Shares of flows in numbered slots."""
 
-    def __init__(self) -> None:
-        # Averaged.
-        self._numerator: Floats = np.zeros(0)
-        self._denominator: Floats = np.zeros(0)
-
-    def resize(self, slots: int) -> None:
-        """Make room for slots 0 to `slots` - 1."""
-        for name in ("_numerator", "_denominator"):
-            setattr(self, name, resized(getattr(self, name), slots))
-
-    def begin(self, slots: Slots) -> None:
-        """Forget these slots, shape (n,)."""
-        self._numerator[slots] = self._denominator[slots] = 0.0
+    # Averages.
+    _numerator = column(np.float64)
+    _denominator = column(np.float64)
 
     def assume(self, slots: Slots, ratio: Floats) -> None:
         """As if these shares, shape (n,), had been told by many echoes already."""

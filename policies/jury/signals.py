@@ -12,11 +12,12 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.arrays import Bools, Float32s, Floats, Slots, resized
+from ltp_switcher.arrays import Bools, Float32s, Floats, Slots
 from ltp_switcher.policies.jury.guards import Guards
 from ltp_switcher.policies.jury.occupancy import Occupancy
 from ltp_switcher.policies.runtime.arm import Law
 from ltp_switcher.policies.runtime.measurements import NOTHING, Echo, Interval
+from ltp_switcher.slots import SlotArrays, column
 
 INTERVAL_S: Final = 0.030
 """Control time interval, Table 2."""
@@ -45,10 +46,9 @@ LOSS_MEMORY: Final = 16.0
 WINDOW_LIMITS: Final = (2.0, 1e6)
 LONGEST_ECHO: Final = 512
 """Intervals after which a flow's exploration is forgotten: 15 s."""
-_OF_SLOTS: Final = ("_window_pkts", "_loss", "_heard_index", "_owed", "_silent_s", "_history", "_probes")
 
 
-class JurySignals:
+class JurySignals(SlotArrays):
     """Signals and actions of Jury; see `Signals`. Actions are μ, and δ from -1 (least) to 1 (largest).
 
     Args:
@@ -56,43 +56,31 @@ class JurySignals:
         guarded: with the rules of `guards`, which the network is trained without.
     """
 
+    _window_pkts = column(np.float64)
+    _loss = column(np.float64)
+    _heard_index = column(np.float64, initial=-1.0)
+    _owed = column(np.float64)
+    """Sum of the actions that were wanted less those that exploration made of them."""
+    _silent_s = column(np.float64)
+    """Time without an ACK or a loss."""
+    _history = column(np.float32, HISTORY, 2)
+    _probes = column(np.float32, LONGEST_ECHO)
+    """By how much chance changed the action, by the number of the interval that was sent so."""
+
     def __init__(self, seed: int = 0, *, guarded: bool = True) -> None:
+        super().__init__()
         self.observation_size = 2 * HISTORY
         self.action_size = 2
         self.law = Law.WINDOW
         self.interval_s = INTERVAL_S
         self._rng = np.random.default_rng(seed)
-        self.occupancy = Occupancy()
-        self._guards = Guards(on=guarded)
-        self._window_pkts: Floats = np.zeros(0)
-        self._loss: Floats = np.zeros(0)
-        self._heard_index: Floats = np.zeros(0)
-        # Sum of the actions that were wanted less those that exploration made of them.
-        self._owed: Floats = np.zeros(0)
-        # Time without an ACK or a loss.
-        self._silent_s: Floats = np.zeros(0)
-        self._history: Float32s = np.zeros((0, HISTORY, 2), np.float32)
-        # By how much chance changed the action, by the number of the interval that was sent so.
-        self._probes: Float32s = np.zeros((0, LONGEST_ECHO), np.float32)
-
-    def resize(self, slots: int) -> None:
-        """See `Signals`."""
-        for name in _OF_SLOTS:
-            setattr(self, name, resized(getattr(self, name), slots))
-        self.occupancy.resize(slots)
-        self._guards.resize(slots)
+        self.occupancy = self.part(Occupancy())
+        self._guards = self.part(Guards(on=guarded))
 
     def begin(self, slots: Slots, window_pkts: Floats) -> None:
         """See `Signals`."""
+        self.reset(slots)
         self._window_pkts[slots] = window_pkts
-        self._loss[slots] = 0.0
-        self._heard_index[slots] = -1.0
-        self._owed[slots] = 0.0
-        self._silent_s[slots] = 0.0
-        self._history[slots] = 0.0
-        self._probes[slots] = 0.0
-        self.occupancy.begin(slots)
-        self._guards.begin(slots)
 
     def observe(self, slots: Slots, interval: Interval) -> Float32s:
         """See `Signals`; scaled (ΔRTT, survival ratio - 1) of each echo, the last one at the end."""

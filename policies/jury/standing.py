@@ -17,8 +17,9 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.arrays import Bools, Floats, Slots, resized
+from ltp_switcher.arrays import Bools, Slots
 from ltp_switcher.policies.runtime.measurements import NOTHING, Interval
+from ltp_switcher.slots import SlotArrays, column
 
 HIGH: Final = 1.3
 """RTT over its minimum beyond which there is a queue. Behind Cubic's, of 1 BDP, it is never less than 1.4."""
@@ -39,31 +40,19 @@ YIELD_S: Final = 0.9
 """30 intervals at the largest step: 0.48 times the window. A queue that is 1 BDP long drains."""
 
 
-_OF_SLOTS: Final = ("_largest_s", "_high_s", "_full_s", "_yield_s", "_own_s")
-
-
-class StandingQueues:
+class StandingQueues(SlotArrays):
     """The queue before each flow, as the flow in its slot knows it."""
 
-    def __init__(self) -> None:
-        self._largest_s: Floats = np.zeros(0)
-        # For how long the RTT has been beyond `HIGH`, and within `FULL` since a loss.
-        self._high_s: Floats = np.zeros(0)
-        self._full_s: Floats = np.zeros(0)
-        # How long the flow is yet to yield.
-        self._yield_s: Floats = np.zeros(0)
-        # How long queues are yet to count as the flow's own.
-        self._own_s: Floats = np.zeros(0)
-
-    def resize(self, slots: int) -> None:
-        """Make room for slots 0 to `slots` - 1."""
-        for name in _OF_SLOTS:
-            setattr(self, name, resized(getattr(self, name), slots))
-
-    def begin(self, slots: Slots) -> None:
-        """Forget these slots, shape (n,)."""
-        for name in _OF_SLOTS:
-            getattr(self, name)[slots] = 0.0
+    _largest_s = column(np.float64)
+    """The largest RTT."""
+    _high_s = column(np.float64)
+    """For how long the RTT has been beyond `HIGH`."""
+    _full_s = column(np.float64)
+    """For how long it has been within `FULL` since a loss."""
+    _yield_s = column(np.float64)
+    """How long the flow is yet to yield."""
+    _own_s = column(np.float64)
+    """How long queues are yet to count as the flow's own."""
 
     def update(self, slots: Slots, interval: Interval) -> tuple[Bools, Bools]:
         """Take in an interval.

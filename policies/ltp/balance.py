@@ -25,9 +25,10 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.arrays import Bools, Float32s, Floats, Indices, Slots
-from ltp_switcher.policies.ltp.particles import LONGEST_GAP_S, PARTICLES, Noise, Ranges, ranges_of
+from ltp_switcher.policies.ltp.particles import LONGEST_GAP_S, PARTICLES, UNHEARD, Noise, Ranges, ranges_of
 from ltp_switcher.policies.ltp.signals import LargestThroughput
 from ltp_switcher.policies.runtime.measurements import Echo, Interval
+from ltp_switcher.slots import SlotArrays, column
 
 DOUBT_PER_S: Final = 0.01
 """Share of the pool that is drawn anew: "to restore correct estimations even if the estimation direction
@@ -131,7 +132,7 @@ class _Seen:
         return 1.0 / (1.0 - np.minimum(self.loss, 0.9))
 
 
-class BalanceFilter:
+class BalanceFilter(SlotArrays):
     """Filters of flows that live in numbered slots; methods and arguments as of `ParticleFilter`.
 
     Args:
@@ -141,6 +142,21 @@ class BalanceFilter:
         noise: the model's.
     """
 
+    _rate = column(np.float32, "_particles")
+    _others = column(np.float32, "_particles")
+    _unseen = column(np.float32, "_particles")
+    _whole = column(np.bool_, "_particles")
+    _alone = column(np.bool_, "_particles")
+    _shown = column(np.float32, 3, "_particles", initial=np.nan)
+    """What of the particles counts for the ranges: x / c, x_o / c and d, altered (Eq. 6)."""
+    _echo = column(np.float64, len(UNHEARD), initial=UNHEARD)
+    """The last `Echo`."""
+    # Delay above the smallest RTT.
+    _mean_delay_s = column(np.float64)
+    _largest_delay_s = column(np.float64)
+    _largest_pps = column(np.float64)
+    """thr_max."""
+
     def __init__(
         self, interval_s: float, *, seed: int, particles: int = PARTICLES, noise: Noise | None = None
     ) -> None:
@@ -148,49 +164,24 @@ class BalanceFilter:
         self._particles = particles
         self._noise = noise or Noise()
         self._rng = np.random.default_rng(seed)
-        self._state: Float32s = np.zeros((3, 0, particles), np.float32)
-        self._flags: Bools = np.zeros((2, 0, particles), np.bool_)
-        # What of the particles counts for the ranges: x / c, x_o / c and d, altered (Eq. 6).
-        self._shown: Float32s = np.zeros((3, 0, particles), np.float32)
-        self._echo: Floats = np.zeros((5, 0))
-        # Delay above the smallest RTT, its mean and largest; and thr_max, in packets a second.
-        self._delay_s: Floats = np.zeros((3, 0))
-        self._largest_pps: Floats = np.zeros(0)
-        self._largest = LargestThroughput()
-
-    def resize(self, slots: int) -> None:
-        """Make room for slots 0 to `slots` - 1; the present ones keep their particles."""
-        more = max(0, slots - self._largest_pps.size)
-        room = ((0, 0), (0, more), (0, 0))
-        self._state, self._flags = np.pad(self._state, room), np.pad(self._flags, room)
-        self._shown = np.pad(self._shown, room)
-        self._echo, self._delay_s = (np.pad(each, room[:2]) for each in (self._echo, self._delay_s))
-        self._largest_pps = np.pad(self._largest_pps, (0, more))
-        self._largest.resize(slots)
-        self.begin(np.arange(self._largest_pps.size - more, self._largest_pps.size))
-
-    def begin(self, slots: Slots) -> None:
-        """New flows live in these slots: forget their past."""
-        self._echo[:, slots] = np.nan
-        self._echo[0, slots] = -1.0
-        self._shown[:, slots] = np.nan
-        self._delay_s[:, slots] = 0.0
-        self._largest_pps[slots] = 0.0
-        self._largest.begin(slots)
+        super().__init__()
+        self._largest = self.part(LargestThroughput())
 
     def update(self, slots: Slots, interval: Interval) -> None:
         """Take in an interval, arrays of shape (n,); slots without a new echo keep their particles."""
-        rows = np.flatnonzero(interval.echo.index > self._echo[0, slots])
+        rows = np.flatnonzero(interval.echo.index > self._echo[slots, 0])
         if not rows.size:
             return
         at = slots[rows]
-        before = Echo(*self._echo[:, at])
+        before = Echo(*self._echo[at].T)
         last = interval.echo.rows(rows)
         rtt_min_s = np.minimum(interval.rtt_min_s[rows], last.rtt_s)
         elapsed_s = (last.index - before.index) * self._interval_s
         follows = (before.index >= 0) & (elapsed_s < LONGEST_GAP_S) & (before.sending_pps > 0.0)
         seen = self._see(at, last, before, np.where(follows, elapsed_s, self._interval_s), rtt_min_s)
-        self._echo[:, at] = last.index, last.sending_pps, last.delivered_pps, last.rtt_s, last.loss
+        self._echo[at] = np.stack(
+            (last.index, last.sending_pps, last.delivered_pps, last.rtt_s, last.loss), axis=1
+        )
         for which, step in ((~follows, self._initialise), (follows, self._advance)):
             chosen = np.flatnonzero(which)
             if chosen.size:
@@ -198,17 +189,17 @@ class BalanceFilter:
 
     def ranges(self, slots: Slots) -> Ranges:
         """The ranges of the flows in these slots."""
-        return ranges_of(self._shown[:, slots])
+        return ranges_of(self._shown[slots].swapaxes(0, 1))
 
     def _see(self, slots: Slots, last: Echo, before: Echo, elapsed_s: Floats, rtt_min_s: Floats) -> _Seen:
         largest_pps = self._largest.update(slots, last)
         delay_s = last.rtt_s - rtt_min_s
         known = before.index >= 0
         weight = np.where(known, np.minimum(1.0, elapsed_s / MEAN_DELAY_S), 1.0)
-        mean_s = self._delay_s[1, slots] + weight * (delay_s - self._delay_s[1, slots])
-        largest_s = np.maximum(self._delay_s[2, slots], delay_s)
+        mean_s = self._mean_delay_s[slots] + weight * (delay_s - self._mean_delay_s[slots])
+        largest_s = np.maximum(self._largest_delay_s[slots], delay_s)
         grows = largest_pps > (1.0 + GROWTH) * self._largest_pps[slots]
-        self._delay_s[:, slots] = delay_s, mean_s, largest_s
+        self._mean_delay_s[slots], self._largest_delay_s[slots] = mean_s, largest_s
         self._largest_pps[slots] = largest_pps
         sending_before_pps = np.where(before.sending_pps > 0.0, before.sending_pps, last.sending_pps)
 
@@ -252,7 +243,13 @@ class BalanceFilter:
 
     def _advance(self, slots: Slots, seen: _Seen) -> None:
         """One round of the four steps."""
-        pool = _Pool(*self._state[:, slots], *self._flags[:, slots])
+        pool = _Pool(
+            rate=self._rate[slots],
+            others=self._others[slots],
+            unseen=self._unseen[slots],
+            whole=self._whole[slots],
+            alone=self._alone[slots],
+        )
         self._transition(pool, seen)
         none = self._resample(pool, self._survival(pool, seen))
         self._balance(pool, seen)
@@ -344,13 +341,13 @@ class BalanceFilter:
         of one that is well known would by this alone.
         """
         jitter, shape = self._noise.rate_jitter, pool.rate.shape
-        self._state[:, slots] = pool.rate, pool.others, pool.unseen
-        self._flags[:, slots] = pool.whole, pool.alone
+        self._rate[slots], self._others[slots], self._unseen[slots] = pool.rate, pool.others, pool.unseen
+        self._whole[slots], self._alone[slots] = pool.whole, pool.alone
         rate = pool.rate * (1.0 + self._uniform(-jitter, jitter, shape))
         others = pool.others + (pool.rate + pool.others) * self._uniform(-jitter, jitter, shape)
         hosts_s = np.minimum(HOSTS * seen.mean_delay_s, self._noise.delay_jitter_s)
         delay_s = seen.delay_s + self._unseen_s(pool, seen) - hosts_s * self._uniform(0.0, 1.0, shape)
-        self._shown[:, slots] = rate, np.maximum(0.0, others), np.maximum(0.0, delay_s)
+        self._shown[slots] = np.stack((rate, np.maximum(0.0, others), np.maximum(0.0, delay_s)), axis=1)
 
     def _uniform(self, low: float, high: float, shape: tuple[int, ...]) -> Float32s:
         drawn: Float32s = self._rng.random(shape, np.float32)

@@ -21,9 +21,10 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.arrays import Float32s, Floats, Ints, Slots
+from ltp_switcher.arrays import Float32s, Floats, Slots
 from ltp_switcher.policies.ltp.particles import Ranges
 from ltp_switcher.policies.runtime.measurements import Interval
+from ltp_switcher.slots import SlotArrays, column
 
 JITTER_S: Final = 0.02
 """D: as much as LTP's own model allows for (D_j, Table 4), so that both make the same assumption."""
@@ -31,34 +32,26 @@ MEMORY: Final = 10
 """Echoes over which a belief holds. CCmatic lets beliefs time out, so as to follow changes, after 10 RTTs."""
 
 
-class BeliefSets:
+class BeliefSets(SlotArrays):
     """Beliefs of flows that live in numbered slots; it has `ParticleFilter`'s methods."""
+
+    # Bounds of C that each of the last echoes gives.
+    _least_pps = column(np.float64, "_memory")
+    _most_pps = column(np.float64, "_memory", initial=np.inf)
+    _index = column(np.float64, initial=-1.0)
+    """Of the last echo."""
+    _count = column(np.int64)
+    """Echoes."""
+    _sending_pps = column(np.float64, initial=np.nan)
+    # The queuing delay is between these.
+    _delay_least_s = column(np.float64, initial=np.nan)
+    _delay_most_s = column(np.float64, initial=np.nan)
 
     def __init__(self, interval_s: float, *, jitter_s: float = JITTER_S, memory: int = MEMORY) -> None:
         self._interval_s = interval_s
         self._jitter_s = jitter_s
-        # Bounds of C in packets a second that each of the last echoes gives, (2, memory, slots).
-        self._bounds: Floats = np.zeros((2, memory, 0))
-        self._index: Floats = np.zeros(0)
-        self._count: Ints = np.zeros(0, np.int64)
-        # Sending rate, and queuing delay from and to.
-        self._last: Floats = np.zeros((3, 0))
-
-    def resize(self, slots: int) -> None:
-        """Make room for slots 0 to `slots` - 1."""
-        more = max(0, slots - len(self._index))
-        self._bounds = np.pad(self._bounds, ((0, 0), (0, 0), (0, more)))
-        self._index, self._count = np.pad(self._index, (0, more)), np.pad(self._count, (0, more))
-        self._last = np.pad(self._last, ((0, 0), (0, more)))
-        self.begin(np.arange(len(self._index) - more, len(self._index)))
-
-    def begin(self, slots: Slots) -> None:
-        """New flows live in these slots."""
-        self._bounds[0][:, slots] = 0.0
-        self._bounds[1][:, slots] = np.inf
-        self._index[slots] = -1.0
-        self._count[slots] = 0
-        self._last[:, slots] = np.nan
+        self._memory = memory
+        super().__init__()
 
     def update(self, slots: Slots, interval: Interval) -> None:
         """Take in an interval, arrays of shape (n,)."""
@@ -72,22 +65,27 @@ class BeliefSets:
         low = echo.delivered_pps * squeezed
         high = np.where(busy, echo.delivered_pps / squeezed, np.inf)
         self._count[at] += 1
-        place = self._count[at] % self._bounds.shape[1]
-        self._bounds[:, place, at] = low, high
+        place = self._count[at] % self._memory
+        self._least_pps[at, place], self._most_pps[at, place] = low, high
         # The new bounds hold; older ones that contradict them belong to a link that has changed.
-        for sign, number, new in ((1.0, 0, high), (-1.0, 1, low)):
-            old = self._bounds[number][:, at]
-            self._bounds[number][:, at] = np.where(sign * old > sign * new, (0.0, np.inf)[number], old)
+        least, most = self._least_pps[at], self._most_pps[at]
+        self._least_pps[at] = np.where(least > high[:, None], 0.0, least)
+        self._most_pps[at] = np.where(most < low[:, None], np.inf, most)
         self._index[at] = echo.index
-        self._last[:, at] = echo.sending_pps, np.maximum(0.0, rtt_s - self._jitter_s), rtt_s
+        self._sending_pps[at] = echo.sending_pps
+        self._delay_least_s[at], self._delay_most_s[at] = np.maximum(0.0, rtt_s - self._jitter_s), rtt_s
 
     def ranges(self, slots: Slots) -> Ranges:
         """The ranges of the flows in these slots."""
-        sending, delay_low, delay_high = self._last[:, slots]
-        low = sending / self._bounds[1][:, slots].min(axis=0)
-        high = sending / np.maximum(self._bounds[0][:, slots].max(axis=0), 1e-9)
+        sending_pps = self._sending_pps[slots]
+        low = sending_pps / self._most_pps[slots].min(axis=1)
+        high = sending_pps / np.maximum(self._least_pps[slots].max(axis=1), 1e-9)
         left = np.maximum(0.0, 1.0 - low)
-        return Ranges(_pair(low, high), _pair(np.zeros(len(slots)), left), _pair(delay_low, delay_high))
+        return Ranges(
+            _pair(low, high),
+            _pair(np.zeros(len(slots)), left),
+            _pair(self._delay_least_s[slots], self._delay_most_s[slots]),
+        )
 
 
 def _pair(low: Floats, high: Floats) -> Float32s:

@@ -25,8 +25,8 @@ TOLERANCE: Final = (1e-6, 1e-6, 1e-3)
 class Estimator(Protocol):
     """An estimator that is judged; its methods are `ParticleFilter`'s."""
 
-    def resize(self, slots: int) -> None:
-        """Make room."""
+    def reset(self, slots: Slots) -> None:
+        """New flows live in these slots."""
 
     def update(self, slots: Slots, interval: Interval) -> None:
         """Take in an interval."""
@@ -62,7 +62,7 @@ def judge(estimator: Estimator, trace: Trace) -> Judgement:
     """Run an estimator over a trace."""
     n = trace.rate.shape[1]
     slots = np.arange(n)
-    estimator.resize(n)
+    estimator.reset(slots)
     seen = np.full(n, -1.0)
     echoes = np.zeros(n, np.int64)
     counted, covered, width = 0, np.zeros(3), np.zeros(3)

@@ -26,6 +26,7 @@ import numpy as np
 from ltp_switcher.arrays import Bools, Float32s, Floats, Indices, Ints, Slots
 from ltp_switcher.policies.ltp.signals import LargestThroughput, PathSignals, path_signals
 from ltp_switcher.policies.runtime.measurements import Echo, Interval
+from ltp_switcher.slots import SlotArrays, column
 
 PARTICLES: Final = 1000
 """Table 4."""
@@ -88,7 +89,11 @@ class _Pool:
         return _Pool(*(getattr(self, field.name)[particles] for field in fields(_Pool)))
 
 
-class ParticleFilter:
+UNHEARD: Final = (-1.0, *(np.nan,) * 4)
+"""`Echo` before the first."""
+
+
+class ParticleFilter(SlotArrays):
     """Filters of flows that live in numbered slots.
 
     Args:
@@ -98,6 +103,15 @@ class ParticleFilter:
         noise: the model's.
         fresh: share of the pool that is drawn anew each time.
     """
+
+    _rate = column(np.float32, "_particles", initial=np.nan)
+    _others = column(np.float32, "_particles", initial=np.nan)
+    _delay_s = column(np.float32, "_particles", initial=np.nan)
+    _full = column(np.bool_, "_particles")
+    _echo = column(np.float64, len(UNHEARD), initial=UNHEARD)
+    """The last `Echo`."""
+    _delay_max_s = column(np.float64)
+    """Largest delay above the smallest RTT that each slot has recorded."""
 
     def __init__(
         self,
@@ -113,39 +127,17 @@ class ParticleFilter:
         self._old = round((1.0 - fresh) * particles)
         self._noise = noise or Noise()
         self._rng = np.random.default_rng(seed)
-        self._state: Float32s = np.zeros((3, 0, particles), np.float32)
-        self._full: Bools = np.zeros((0, particles), np.bool_)
-        self._echo: Floats = np.zeros((5, 0))
-        # Largest delay above the smallest RTT that each slot has recorded.
-        self._delay_max_s: Floats = np.zeros(0)
-        self._largest = LargestThroughput()
-
-    def resize(self, slots: int) -> None:
-        """Make room for slots 0 to `slots` - 1; the present ones keep their particles."""
-        more = max(0, slots - len(self._full))
-        self._state = np.pad(self._state, ((0, 0), (0, more), (0, 0)))
-        self._full = np.pad(self._full, ((0, more), (0, 0)))
-        self._echo = np.pad(self._echo, ((0, 0), (0, more)))
-        self._delay_max_s = np.pad(self._delay_max_s, (0, more))
-        self._largest.resize(slots)
-        self.begin(np.arange(len(self._full) - more, len(self._full)))
-
-    def begin(self, slots: Slots) -> None:
-        """New flows live in these slots: forget their past."""
-        self._echo[:, slots] = np.nan
-        self._echo[0, slots] = -1.0
-        self._state[:, slots] = np.nan
-        self._delay_max_s[slots] = 0.0
-        self._largest.begin(slots)
+        super().__init__()
+        self._largest = self.part(LargestThroughput())
 
     def update(self, slots: Slots, interval: Interval) -> None:
         """Take in an interval, arrays of shape (n,); slots without a new echo keep their particles."""
         echo = interval.echo
-        rows = np.flatnonzero(echo.index > self._echo[0, slots])
+        rows = np.flatnonzero(echo.index > self._echo[slots, 0])
         if not rows.size:
             return
         at = slots[rows]
-        before = Echo(*self._echo[:, at])
+        before = Echo(*self._echo[at].T)
         last = echo.rows(rows)
         rtt_min_s = np.minimum(interval.rtt_min_s[rows], last.rtt_s)
         seen = path_signals(last, before, rtt_min_s, self._largest.update(at, last))
@@ -153,7 +145,9 @@ class ParticleFilter:
         self._delay_max_s[at] = delay_max_s
         elapsed_s = (last.index - before.index) * self._interval_s
         follows = (before.index >= 0) & (elapsed_s < LONGEST_GAP_S) & (before.sending_pps > 0.0)
-        self._echo[:, at] = last.index, last.sending_pps, last.delivered_pps, last.rtt_s, last.loss
+        self._echo[at] = np.stack(
+            (last.index, last.sending_pps, last.delivered_pps, last.rtt_s, last.loss), axis=1
+        )
         fresh = np.flatnonzero(~follows)
         self._initialise(at[fresh], seen.rtt_s[fresh])
         goes_on = np.flatnonzero(follows)
@@ -163,7 +157,7 @@ class ParticleFilter:
 
     def ranges(self, slots: Slots) -> Ranges:
         """The ranges of the flows in these slots."""
-        return ranges_of(self._state[:, slots])
+        return ranges_of(np.stack((self._rate[slots], self._others[slots], self._delay_s[slots])))
 
     def _initialise(self, slots: Slots, rtt_s: Floats, first: int = 0) -> None:
         """Draw particles from the `first` on anew, knowing only the RTT above the smallest, (n,).
@@ -178,9 +172,9 @@ class ParticleFilter:
         hidden_s = np.maximum(
             0.0, self._uniform(-self._noise.delay_jitter_s, self._noise.delay_jitter_s, shape)
         )
-        self._state[0, slots, first:] = share * load
-        self._state[1, slots, first:] = (1.0 - share) * load
-        self._state[2, slots, first:] = rtt_s[:, None].astype(np.float32) + hidden_s
+        self._rate[slots, first:] = share * load
+        self._others[slots, first:] = (1.0 - share) * load
+        self._delay_s[slots, first:] = rtt_s[:, None].astype(np.float32) + hidden_s
         self._full[slots, first:] = False
 
     def _advance(
@@ -196,8 +190,13 @@ class ParticleFilter:
             delay_max_s: the largest delay above the smallest RTT that they recorded.
         """
         row = np.repeat(np.arange(len(slots)), self._particles)
-        rate, others, delay_s = self._state[:, slots].reshape(3, -1)
-        before = _Pool(row, rate, others, delay_s, self._full[slots].reshape(-1))
+        before = _Pool(
+            row,
+            rate=self._rate[slots].reshape(-1),
+            others=self._others[slots].reshape(-1),
+            delay_s=self._delay_s[slots].reshape(-1),
+            full=self._full[slots].reshape(-1),
+        )
         after = self._transition(before, factor, elapsed_s, delay_max_s)
         whole = np.arange(len(row))
         # Particle division: where the queue may be full, both possibilities go on.
@@ -266,13 +265,13 @@ class ParticleFilter:
         copy = (place >= count)[lives]
         stays = slots[lives]
         jitter = self._noise.rate_jitter
-        for number, state in enumerate((pool.rate, pool.others)):
-            value = state[chosen]
+        for kept_values, values in ((self._rate, pool.rate), (self._others, pool.others)):
+            value = values[chosen]
             value *= 1.0 + copy * self._uniform(-jitter, jitter, copy.shape)
-            self._state[number, stays, :kept] = value
+            kept_values[stays, :kept] = value
         jitter = self._noise.delay_jitter_s
         moved = pool.delay_s[chosen] + copy * self._uniform(-jitter, jitter, copy.shape)
-        self._state[2, stays, :kept] = np.maximum(0.0, moved)
+        self._delay_s[stays, :kept] = np.maximum(0.0, moved)
         self._full[stays, :kept] = pool.full[chosen]
         self._initialise(stays, seen.rtt_s[lives], kept)
         self._initialise(slots[~lives], seen.rtt_s[~lives])

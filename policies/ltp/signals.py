@@ -13,9 +13,10 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.arrays import Bools, Float32s, Floats, Indices, Slots, resized
+from ltp_switcher.arrays import Bools, Float32s, Floats, Indices, Slots
 from ltp_switcher.policies.runtime.arm import Law
 from ltp_switcher.policies.runtime.measurements import Echo, Interval
+from ltp_switcher.slots import SlotArrays, column
 
 INTERVAL_S: Final = 0.030
 """Table 4."""
@@ -92,29 +93,15 @@ _UNCHANGED: Final = (0.0, 1.0, 1.0, 1.0, 0.0)
 """`PathSignals` without an echo, whose fields are NaN."""
 
 
-class LargestThroughput:
+class LargestThroughput(SlotArrays):
     """thr_max of flows that live in numbered slots: of a smoothed throughput, 0 before the first echo.
 
     Before it the smoothed one is NaN.
     """
 
-    def __init__(self) -> None:
-        self._smooth_pps: Floats = np.zeros(0)
-        self._largest_pps: Floats = np.zeros(0)
-        self._heard_index: Floats = np.zeros(0)
-
-    def resize(self, slots: int) -> None:
-        """Make room for slots 0 to `slots` - 1."""
-        more = max(0, slots - self._smooth_pps.size)
-        self._smooth_pps = np.pad(self._smooth_pps, (0, more), constant_values=np.nan)
-        self._largest_pps = np.pad(self._largest_pps, (0, more))
-        self._heard_index = np.pad(self._heard_index, (0, more), constant_values=-1.0)
-
-    def begin(self, slots: Slots) -> None:
-        """New flows live in these slots."""
-        self._smooth_pps[slots] = np.nan
-        self._largest_pps[slots] = 0.0
-        self._heard_index[slots] = -1.0
+    _smooth_pps = column(np.float64, initial=np.nan)
+    _largest_pps = column(np.float64)
+    _heard_index = column(np.float64, initial=-1.0)
 
     def update(self, slots: Slots, echo: Echo) -> Floats:
         """Take in the last echoes, each but once; return the largest throughput, shape (n,)."""
@@ -132,7 +119,7 @@ class LargestThroughput:
         return largest_pps
 
 
-class WindowSignals:
+class WindowSignals(SlotArrays):
     """Eq. 8 and the slow start before it. A subclass adds the observations.
 
     The window is kept here with its fraction. Where the kernel's is much smaller (after a time-out, or
@@ -144,22 +131,16 @@ class WindowSignals:
     law = Law.WINDOW
     interval_s = INTERVAL_S
 
-    def __init__(self) -> None:
-        self._window_pkts: Floats = np.zeros(0)
-        self._starting: Bools = np.zeros(0, np.bool_)
-        self._excess_pkts: Floats = np.zeros(0)
-        """Lost in an interval beyond `LOSS_LIMIT` of its packets, on average; below 0 where fewer are."""
-
-    def resize(self, slots: int) -> None:
-        """See `Signals`."""
-        for name in ("_window_pkts", "_starting", "_excess_pkts"):
-            setattr(self, name, resized(getattr(self, name), slots))
+    _window_pkts = column(np.float64)
+    _starting = column(np.bool_)
+    _excess_pkts = column(np.float64)
+    """Lost in an interval beyond `LOSS_LIMIT` of its packets, on average; below 0 where fewer are."""
 
     def begin(self, slots: Slots, window_pkts: Floats) -> None:
         """See `Signals`."""
+        self.reset(slots)
         self._window_pkts[slots] = window_pkts
         self._starting[slots] = window_pkts <= NEW_FLOW_PKTS
-        self._excess_pkts[slots] = 0.0
 
     def displace(self, slots: Slots, window_pkts: Floats) -> None:
         """Set the windows of flows that keep their past: a disturbance, for training."""
@@ -224,17 +205,7 @@ class LtpSignals(WindowSignals):
 
     def __init__(self) -> None:
         super().__init__()
-        self._largest = LargestThroughput()
-
-    def resize(self, slots: int) -> None:
-        """See `Signals`."""
-        super().resize(slots)
-        self._largest.resize(slots)
-
-    def begin(self, slots: Slots, window_pkts: Floats) -> None:
-        """See `Signals`."""
-        super().begin(slots, window_pkts)
-        self._largest.begin(slots)
+        self._largest = self.part(LargestThroughput())
 
     def observe(self, slots: Slots, interval: Interval) -> Float32s:
         """See `Signals`."""

@@ -30,7 +30,7 @@ RTT_MIN_S: Final = 0.020
 def judge(estimator: Estimator, interval_s: float) -> dict[str, float]:
     """R_esti after two seconds of swinging, by swing; mean over the flows."""
     slots = np.arange(len(SWINGS) * REPEATS)
-    estimator.resize(slots.size)
+    estimator.reset(slots)
     swings = np.repeat(SWINGS, REPEATS)
     before = Echo(np.full(slots.size, -1.0), *np.full((4, slots.size), np.nan))
     for index in range(INTERVALS):

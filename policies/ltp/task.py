@@ -104,7 +104,7 @@ class LtpTask(SignalsTask):
         self._rng = np.random.default_rng(seed)
         if self._particles:
             self._filter = ParticleFilter(INTERVAL_S, seed=seed, particles=self._particles)
-            self._filter.resize(self._slots.size)
+            self._filter.reset(self._slots)
 
     def _start_slowly(self, links: Bools) -> None:
         """On these links, shape (E,), flows start as in service: beside Cubic, thr_max is worth no more."""

@@ -17,6 +17,7 @@ from ltp_switcher.arrays import Float32s, Floats, Slots
 from ltp_switcher.policies.ltp.signals import LtpSignals, WindowSignals
 from ltp_switcher.policies.ltp.task import ORACLE
 from ltp_switcher.policies.runtime.measurements import Interval
+from ltp_switcher.slots import column
 
 _PPS: Final = 100e6 / 12_000
 _SECONDS: Final = 0.1
@@ -53,26 +54,15 @@ def _measured(interval: Interval) -> _Measured:
 class _Baseline(WindowSignals):
     """Keeps the largest throughput and the last RTT of each slot, which the ratios need."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._kept: Floats = np.zeros((2, 0))
-
-    def resize(self, slots: int) -> None:
-        """See `Signals`."""
-        super().resize(slots)
-        self._kept = np.pad(self._kept, ((0, 0), (0, max(0, slots - self._kept.shape[1]))))
-
-    def begin(self, slots: Slots, window_pkts: Floats) -> None:
-        """See `Signals`."""
-        super().begin(slots, window_pkts)
-        self._kept[:, slots] = 0.0
+    _largest_pps = column(np.float64)
+    _last_rtt_s = column(np.float64)
 
     def observe(self, slots: Slots, interval: Interval) -> Float32s:
         """See `Signals`."""
         seen = _measured(interval)
-        largest_pps = np.maximum(self._kept[0, slots], seen.delivered_pps)
-        last_rtt_s = np.where(self._kept[1, slots] > 0.0, self._kept[1, slots], seen.rtt_s)
-        self._kept[:, slots] = largest_pps, seen.rtt_s
+        largest_pps = np.maximum(self._largest_pps[slots], seen.delivered_pps)
+        last_rtt_s = np.where(self._last_rtt_s[slots] > 0.0, self._last_rtt_s[slots], seen.rtt_s)
+        self._largest_pps[slots], self._last_rtt_s[slots] = largest_pps, seen.rtt_s
         columns = self.columns(slots, seen, np.maximum(largest_pps, 1e-9), last_rtt_s)
         return np.clip(np.stack(columns, axis=1), -_LIMIT, _LIMIT).astype(np.float32)
 
@@ -138,21 +128,11 @@ class SageSignals(_Baseline):
     QUANTITIES: Final = 6
     observation_size = 3 * len(WINDOWS) * QUANTITIES + 7
 
+    _history = column(np.float32, WINDOWS[-1], QUANTITIES, initial=np.nan)
+
     def __init__(self) -> None:
         super().__init__()
-        self._history: Float32s = np.zeros((self.WINDOWS[-1], self.QUANTITIES, 0), np.float32)
         self._ratios = AstraeaSignals()
-
-    def resize(self, slots: int) -> None:
-        """See `Signals`."""
-        super().resize(slots)
-        more = max(0, slots - self._history.shape[2])
-        self._history = np.pad(self._history, ((0, 0), (0, 0), (0, more)))
-
-    def begin(self, slots: Slots, window_pkts: Floats) -> None:
-        """See `Signals`."""
-        super().begin(slots, window_pkts)
-        self._history[:, :, slots] = np.nan
 
     def columns(
         self, slots: Slots, seen: _Measured, largest_pps: Floats, last_rtt_s: Floats
@@ -168,12 +148,12 @@ class SageSignals(_Baseline):
                 10.0 * seen.loss,
             )
         ).astype(np.float32)
-        history = self._history[:, :, slots]
+        history = np.moveaxis(self._history[slots], 0, -1).copy()
         history[:-1] = history[1:]
         # Before the first, everything was as it is now.
         history[:-1] = np.where(np.isnan(history[:-1]), now, history[:-1])
         history[-1] = now
-        self._history[:, :, slots] = history
+        self._history[slots] = np.moveaxis(history, -1, 0)
         statistics = [
             statistic(history[-window:], axis=0)
             for window in self.WINDOWS

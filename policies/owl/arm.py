@@ -22,10 +22,6 @@ class OwlArm:
         self._signals = signals
         self._network = network
 
-    def resize(self, slots: int) -> None:
-        """See `Arm`."""
-        self._signals.resize(slots)
-
     def begin(self, slots: Slots, window_pkts: Floats) -> None:
         """See `Arm`."""
         self._signals.begin(slots, window_pkts)

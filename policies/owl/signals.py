@@ -7,9 +7,10 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.arrays import Bools, Float32s, Floats, Slots, resized
+from ltp_switcher.arrays import Float32s, Floats, Slots
 from ltp_switcher.policies.runtime.arm import Law
 from ltp_switcher.policies.runtime.measurements import Interval
+from ltp_switcher.slots import SlotArrays, column
 
 INTERVAL_S: Final = 0.030
 ACTIONS: Final = np.array([-10.0, -3.0, -1.0, 0.0, 1.0, 3.0, 10.0])
@@ -39,7 +40,11 @@ UNHEARD_RTT_S: Final = 1.0
 """Of a flow without an RTT sample (RFC 6298's first time-out)."""
 
 
-class OwlSignals:
+_UNHEARD: Final = np.zeros((HISTORY, len(FEATURES)), np.float32)
+_UNHEARD[:, [FEATURES.index("pnc"), FEATURES.index("pna")]] = MASKED
+
+
+class OwlSignals(SlotArrays):
     """Table I's features over five intervals, scaled to the order of 1; see `Signals`.
 
     Where Table I has absolute values, ratios stand for those that a policy for links of any speed needs: RTT
@@ -50,47 +55,36 @@ class OwlSignals:
         slow_start: begin flows of small windows with slow start, as Owl leaves it to Cubic (§VI).
     """
 
+    window_pkts = column(np.float64)
+    """The window that each slot was last given."""
+    _slow_start = column(np.bool_)
+    _age_s = column(np.float64)
+    _rtt_s = column(np.float64, initial=np.nan)
+    _lost = column(np.float64)
+    _resolved = column(np.float64)
+    _network = column(np.float64, 3, initial=np.nan)
+    """PNC, PNA and the known share; NaN where they are hidden."""
+    _history = column(np.float32, HISTORY, len(FEATURES), initial=_UNHEARD)
+
     def __init__(self, *, slow_start: bool = True) -> None:
+        super().__init__()
         self.observation_size = HISTORY * len(FEATURES)
         self.action_size = len(ACTIONS)
         self.law = Law.WINDOW
         self.interval_s = INTERVAL_S
         self._slow_start_below = SLOW_START_BELOW if slow_start else 0.0
-        self.window_pkts: Floats = np.zeros(0)
-        """The window that each slot was last given."""
-        self._slow_start: Bools = np.zeros(0, np.bool_)
-        self._age_s: Floats = np.zeros(0)
-        self._rtt_s: Floats = np.zeros(0)
-        self._lost: Floats = np.zeros(0)
-        self._resolved: Floats = np.zeros(0)
-        self._network: Floats = np.zeros((3, 0))
-        self._history: Float32s = np.zeros((0, HISTORY, len(FEATURES)), np.float32)
-
-    def resize(self, slots: int) -> None:
-        """See `Signals`."""
-        for name in ("window_pkts", "_slow_start", "_age_s", "_rtt_s", "_lost", "_resolved", "_history"):
-            setattr(self, name, resized(getattr(self, name), slots))
-        network = np.full((3, slots), np.nan)
-        network[:, : self._network.shape[1]] = self._network[:, :slots]
-        self._network = network
 
     def begin(self, slots: Slots, window_pkts: Floats) -> None:
         """See `Signals`."""
+        self.reset(slots)
         self.window_pkts[slots] = window_pkts
         self._slow_start[slots] = window_pkts < self._slow_start_below
-        self._age_s[slots] = 0.0
-        self._rtt_s[slots] = np.nan
-        self._lost[slots] = self._resolved[slots] = 0.0
-        self._network[:, slots] = np.nan
-        self._history[slots] = 0.0
-        self._history[slots, :, FEATURES.index("pnc")] = MASKED
-        self._history[slots, :, FEATURES.index("pna")] = MASKED
 
     def hear(self, slots: Slots, pnc_pkts: Floats, pna: Floats, known: Floats) -> None:
         """Set the reports about the slots' paths, broadcast to shape (n,); NaN masks one."""
-        self._network[0, slots] = pnc_pkts
-        self._network[1, slots] = pna
-        self._network[2, slots] = known
+        self._network[slots, 0] = pnc_pkts
+        self._network[slots, 1] = pna
+        self._network[slots, 2] = known
 
     def observe(self, slots: Slots, interval: Interval) -> Float32s:
         """See `Signals`."""
@@ -119,7 +113,7 @@ class OwlSignals:
         features[:, 6] = 2.0 * np.sqrt(_share(lost, total))
         features[:, 7] = np.minimum(interval.in_flight_pkts / window, 2.0)
         features[:, 8] = 2.0 * np.sqrt(_share(interval.lost_pkts, resolved))
-        features[:, 9:] = mask(self._network[:, slots], interval.delivered_pps)
+        features[:, 9:] = mask(self._network[slots].T, interval.delivered_pps)
         history = self._history[slots]
         history[:, :-1] = history[:, 1:]
         history[:, -1] = features

@@ -14,6 +14,7 @@ import numpy as np
 
 from ltp_switcher.arrays import Float32s, Floats, Slots
 from ltp_switcher.policies.runtime.measurements import Interval
+from ltp_switcher.slots import SlotArrays, column
 
 
 class Law(StrEnum):
@@ -43,9 +44,6 @@ class Signals(Protocol):
     law: Law
     interval_s: float
 
-    def resize(self, slots: int) -> None:
-        """Make room for slots 0 to `slots` - 1; the present ones keep their memory."""
-
     def begin(self, slots: Slots, window_pkts: Floats) -> None:
         """Flows come under the policy with these windows, shape (n,): forget the slots' past."""
 
@@ -65,9 +63,6 @@ class Arm(Protocol):
     law: Law
     interval_s: float
 
-    def resize(self, slots: int) -> None:
-        """Make room for slots 0 to `slots` - 1."""
-
     def begin(self, slots: Slots, window_pkts: Floats) -> None:
         """Flows come under the arm."""
 
@@ -85,25 +80,22 @@ class Actor(Protocol):
         """Advance n flows by one step: the new state, and the actions within ±1."""
 
 
-class NetworkArm:
+class NetworkArm(SlotArrays):
     """The arm of a deterministic actor, whose outputs within ±1 are the actions."""
+
+    _state = column(np.float32, "_state_size")
 
     def __init__(self, signals: Signals, network: Actor) -> None:
         self.law = signals.law
         self.interval_s = signals.interval_s
         self._signals = signals
         self._network = network
-        self._state = network.initial_state(0)
-
-    def resize(self, slots: int) -> None:
-        """See `Arm`."""
-        self._signals.resize(slots)
-        state = self._network.initial_state(slots)
-        state[: len(self._state)] = self._state[:slots]
-        self._state = state
+        self._state_size = network.initial_state(0).shape[1]
+        super().__init__()
 
     def begin(self, slots: Slots, window_pkts: Floats) -> None:
         """See `Arm`."""
+        self.reset(slots)
         self._signals.begin(slots, window_pkts)
         self._state[slots] = self._network.initial_state(len(slots))
 

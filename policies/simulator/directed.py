@@ -51,7 +51,6 @@ def directed(
     slots = np.arange(simulator.agents * simulator.paths.count)
     sending: Bools = np.zeros(slots.size, np.bool_)
     if arm is not None:
-        arm.resize(slots.size)
         # It is asked about all slots at once, those that are still empty among them.
         arm.begin(slots, np.full(slots.size, INITIAL_WINDOW))
     while simulator.now_s < duration_s - simulator.interval_s / 2:

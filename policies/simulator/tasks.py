@@ -78,7 +78,6 @@ class SignalsTask:
         self.bdp_pkts: Floats = paths.rate_mbps * PPS_PER_MBPS * flows.rtt_ms[: self.agents] / 1e3
         self._slots: Ints = np.arange(shape[0] * shape[1])
         self._was_active: Bools = np.zeros(self._slots.size, np.bool_)
-        self.signals.resize(self._slots.size)
         window_pkts: Floats = np.full(shape, INITIAL_WINDOW)
         if self._bounded and self.signals.law is Law.WINDOW:
             window_pkts = self._draw_windows(np.random.default_rng(episode_seed(paths)))

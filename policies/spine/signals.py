@@ -8,10 +8,11 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.arrays import Float32s, Floats, Slots, resized
+from ltp_switcher.arrays import Float32s, Floats, Slots
 from ltp_switcher.errors import InvalidValueError
 from ltp_switcher.policies.runtime.arm import Law
 from ltp_switcher.policies.runtime.measurements import Interval
+from ltp_switcher.slots import SlotArrays, column
 
 STATISTICS: Final = 9
 """Table 1's eight, and the interval's length."""
@@ -45,7 +46,7 @@ SCALES: Final = {
 """Scales of each law's parameters, in its order."""
 
 
-class SpineSignals:
+class SpineSignals(SlotArrays):
     """Spine's `Signals`: Table 1's statistics and the sub-policy in force; the sub-policy as actions.
 
     The last action is the trigger: above `TRIGGERED`, the others are a new sub-policy.
@@ -57,6 +58,11 @@ class SpineSignals:
     Raises:
         InvalidValueError: the law takes no sub-policies, or the interval is out of range.
     """
+
+    _delivered_pps = column(np.float64)
+    _delivered_max_pps = column(np.float64)
+    _in_force = column(np.float64, "parameters")
+    """The sub-policy, as actions within ±1."""
 
     def __init__(self, law: Law, interval_s: float) -> None:
         if law not in SCALES:
@@ -72,19 +78,11 @@ class SpineSignals:
         self._low = np.array([scale.low for scale in scales])
         self._high = np.array([scale.high for scale in scales])
         self._of_rest = np.array([scale.of_rest for scale in scales])
-        self._delivered_pps: Floats = np.zeros(0)
-        self._delivered_max_pps: Floats = np.zeros(0)
-        self._in_force: Floats = np.zeros((0, self.parameters))
-
-    def resize(self, slots: int) -> None:
-        """See `Signals`."""
-        for name in ("_delivered_pps", "_delivered_max_pps", "_in_force"):
-            setattr(self, name, resized(getattr(self, name), slots))
+        super().__init__()
 
     def begin(self, slots: Slots, window_pkts: Floats) -> None:
         """See `Signals`."""
-        self._delivered_pps[slots] = self._delivered_max_pps[slots] = 0.0
-        self._in_force[slots] = 0.0
+        self.reset(slots)
 
     def observe(self, slots: Slots, interval: Interval) -> Float32s:
         """See `Signals`. The last columns are the sub-policy in force, as actions within ±1."""

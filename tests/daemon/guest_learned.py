@@ -31,9 +31,6 @@ class Asking:
         self.law = law
         self._parameters = parameters
 
-    def resize(self, slots: int) -> None:
-        pass
-
     def begin(self, slots: np.ndarray, window_pkts: np.ndarray) -> None:
         assert (window_pkts > 0).all()
 

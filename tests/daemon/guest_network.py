@@ -30,9 +30,6 @@ class Listening:
     interval_s = 0.030
     network_knowledge: NetworkKnowledge | None = None
 
-    def resize(self, slots: int) -> None:
-        pass
-
     def begin(self, slots: np.ndarray, window_pkts: np.ndarray) -> None:
         pass
 

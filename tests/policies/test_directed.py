@@ -23,17 +23,13 @@ class Recorder:
 
     def __init__(self) -> None:
         self.begun: list[list[int]] = []
-        self.room = 0
-
-    def resize(self, slots: int) -> None:
-        self.room = slots
 
     def begin(self, slots: Ints, window_pkts: Floats) -> None:
         assert (window_pkts == 10.0).all()
         self.begun.append(slots.tolist())
 
     def decide(self, slots: Ints, interval: Interval) -> Floats:
-        assert len(slots) == self.room == len(interval.active)
+        assert len(slots) == len(interval.active)
         return (slots[:, None] + 10.0).astype(np.float64)
 
 

@@ -41,8 +41,7 @@ def rival_shares(shares: Floats, seed: int, *, together: float) -> Floats:
     rng = np.random.default_rng(seed)
     occupancy = Occupancy()
     slots = np.arange(shares.size)
-    occupancy.resize(shares.size)
-    occupancy.begin(slots)
+    occupancy.reset(slots)
     before = echo(0, shares * 1e4)
     estimates = []
     for index in range(1, 2501):
@@ -67,8 +66,7 @@ def test_occupancy_is_the_share_of_a_full_link(parts: list[float], seed: int, to
 
 def test_a_flow_whose_throughput_follows_its_rate_holds_nothing() -> None:
     occupancy = Occupancy()
-    occupancy.resize(1)
-    occupancy.begin(np.array([0]))
+    occupancy.reset(np.array([0]))
     assert occupancy.ratio(np.array([0])) == pytest.approx(PRIOR)
     for index in range(300):
         probe = np.array([(-1.0) ** index])
@@ -101,7 +99,6 @@ def test_reward_is_equation_9(ratio: float, queueing_s: float, loss: float, leas
 
 def signals(window_pkts: float = 100.0, seed: int = 1) -> JurySignals:
     made = JurySignals(seed)
-    made.resize(FLOWS.size)
     made.begin(FLOWS, np.full(FLOWS.size, window_pkts))
     return made
 
@@ -244,7 +241,6 @@ def test_slots_are_forgotten_when_flows_begin_and_kept_when_more_come() -> None:
     made = signals()
     before, last = echo(0, RATES), echo(1, RATES, rtt_s=0.045)
     known = made.observe(FLOWS, interval(2, last, before))
-    made.resize(8)
     np.testing.assert_array_equal(made.observe(FLOWS, interval(3, last, before)), known)
     made.begin(FLOWS, np.full(3, 10.0))
     assert not made.observe(FLOWS, interval(4, echo(-1, RATES), echo(-1, RATES))).any()

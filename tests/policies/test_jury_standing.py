@@ -33,8 +33,7 @@ LEAST_S = 0.04
 def watch(rtts_s: Floats, least_s: float = LEAST_S, lost_pkts: float = 0.0) -> tuple[Bools, Bools]:
     """One flow with these RTTs, an interval each, and losses: whether a queue stood, whether it yielded."""
     queues, slot = StandingQueues(), np.array([0])
-    queues.resize(1)
-    queues.begin(slot)
+    queues.reset(slot)
     sent = echo(0, np.array([1000.0]))
     seen = replace(interval(0, sent, sent), rtt_min_s=np.array([least_s]), lost_pkts=np.array([lost_pkts]))
     stood, yielded = [], []
@@ -110,7 +109,6 @@ def test_before_the_first_ack_nothing_stands() -> None:
 
 def test_where_its_start_has_filled_the_link_a_flow_holds_what_that_holds() -> None:
     signals, slot = JurySignals(), np.array([0])
-    signals.resize(1)
     signals.begin(slot, np.array([400.0]))
     yes = np.array([[1.0, 1.0]], np.float32)
     for index in range(12):
@@ -139,7 +137,6 @@ def test_a_queue_that_cubic_has_left_drains() -> None:
         paths, Flows(start_s, stop_s, np.full((4, 1), np.nan)), roster, seed=1, interval_s=LENGTH_S
     )
     arm, slots = make_arm(), np.arange(3)
-    arm.resize(3)
     arm.begin(slots, np.full(3, INITIAL_WINDOW))
     inflation = []
     while simulator.now_s < 55.0:

@@ -56,7 +56,6 @@ def interval(**changes: object) -> Interval:
 
 def signals(window_pkts: float) -> LtpSignals:
     made = LtpSignals()
-    made.resize(1)
     made.begin(SLOTS, one(window_pkts))
     return made
 
@@ -150,8 +149,7 @@ def test_a_window_of_two_packets_is_left_again() -> None:
 def test_an_echo_counts_once_for_the_largest_throughput() -> None:
     """A flow that hears nothing new looks at its last echo again at every interval."""
     largest = LargestThroughput()
-    largest.resize(1)
-    largest.begin(SLOTS)
+    largest.reset(SLOTS)
     largest.update(SLOTS, echo(1.0, 1000.0, 0.03, 0.0))
     once = largest.update(SLOTS, echo(2.0, 1150.0, 0.03, 0.0))
     assert once == pytest.approx(1037.5)
@@ -313,7 +311,6 @@ def test_the_arm_is_the_committed_one() -> None:
     arm = ltp.make_arm()
     simulator = Simulator(Paths.uniform(2), Flows.forever(1, 2), Roster(window=1), seed=1)
     slots = np.arange(2)
-    arm.resize(2)
     arm.begin(slots, np.full(2, 10.0))
     for _ in range(60):
         wanted = arm.decide(slots, simulator.step().flat(1))

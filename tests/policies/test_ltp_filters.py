@@ -41,11 +41,11 @@ def test_an_echo_counts_once(make: Made) -> None:
 @both
 def test_slots_do_not_mix(make: Made) -> None:
     made = make(DT_S, seed=1, particles=100)
-    made.resize(3)
+    made.reset(np.arange(3))
     made.update(np.array([2, 0]), interval(echo(0, n=2), echo(-1, n=2)))
     known = np.isfinite(made.ranges(np.arange(3)).rate[:, 0])
     np.testing.assert_array_equal(known, [True, False, True])
-    made.begin(np.array([2]))
-    made.resize(5)
+    made.reset(np.array([2]))
+    made.grow(5)
     known = np.isfinite(made.ranges(np.arange(5)).rate[:, 0])
     np.testing.assert_array_equal(known, [True, False, False, False, False])

@@ -76,9 +76,9 @@ def test_where_no_particle_survives_the_estimation_begins_anew() -> None:
 
 def test_after_a_pause_the_old_particles_are_forgotten() -> None:
     narrow = followed(ParticleFilter, [echo(k, rtt_s=0.1) for k in range(20)])
-    pool = narrow._state.copy()
+    pool = narrow._delay_s.copy()
     narrow.update(np.array([0]), interval(echo(200, rtt_s=0.02), echo(19, rtt_s=0.1)))
-    assert not np.isin(narrow._state[2], pool[2]).any()
+    assert not np.isin(narrow._delay_s, pool).any()
 
 
 def pair(environments: int = 3) -> estimation.Trace:
@@ -148,7 +148,7 @@ def test_ccmatic_knows_the_capacity_of_a_link_that_one_flow_fills() -> None:
 
 def test_ccmatic_gives_up_beliefs_that_contradict_new_ones() -> None:
     made = BeliefSets(DT_S)
-    made.resize(1)
+    made.reset(np.arange(1))
     slots = np.array([0])
     for k in range(5):
         made.update(slots, interval(echo(k, 1000.0, 1000.0, 0.1), echo(k - 1)))
@@ -164,7 +164,7 @@ def test_estimators_take_any_interval(step: int) -> None:
         Paths.uniform(2), Flows.forever(1, 2), Roster(cubic=1), seed=1, interval_s=DT_S * step
     )
     made = ParticleFilter(DT_S * step, seed=1, particles=50)
-    made.resize(2)
+    made.reset(np.arange(2))
     for _ in range(20):
         seen: SimulatedInterval = simulator.step()
         made.update(np.arange(2), seen.flat(1))

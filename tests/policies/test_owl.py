@@ -52,7 +52,6 @@ def interval(*, number: int = 1, acked: float = 30.0, lost: float = 0.0, rtt_s: 
 
 def signals(window_pkts: float = 50.0, *, slow_start: bool = False) -> OwlSignals:
     made = OwlSignals(slow_start=slow_start)
-    made.resize(1)
     made.begin(ROW, np.array([window_pkts]))
     return made
 
@@ -233,7 +232,6 @@ def test_the_arm_takes_the_best_action_and_what_is_known_of_the_network() -> Non
     layers = (Layer("dense", len(ACTIONS)),)
     bias = np.array([-0.1, -1, -1, -1, -1, -1, 0], np.float32)
     arm = OwlArm(OwlSignals(), Network(layers, {"0.weight": weight, "0.bias": bias}))
-    arm.resize(1)
     arm.begin(ROW, np.array([50.0]))
     assert arm.decide(ROW, interval())[0, 0] == 40.0
     arm.network_knowledge = NetworkKnowledge(pnc_pkts=0.0, pna=0.5, known=0.2)

@@ -19,7 +19,6 @@ from ltp_switcher.policies.simulator.simulator import Roster
 @pytest.mark.parametrize("variant", ["owl", "owl-loss"])
 def test_the_weights_make_an_arm(variant: str) -> None:
     arm = owl.make_arm(variant)
-    arm.resize(3)
     arm.begin(np.arange(3), np.full(3, 10.0))
 
 

@@ -65,7 +65,7 @@ INTERVAL = intervals(1, rows=1)[0]
 @settings(max_examples=60, deadline=None)
 def test_sub_policies_lie_in_their_ranges(law: Law, actions: list[float]) -> None:
     signals = SpineSignals(law, 0.2)
-    signals.resize(1)
+    signals.reset(np.arange(1))
     row = np.array([[*actions[: PARAMETERS[law]], 1.0]], np.float32)
     parameters = signals.control(np.array([0]), INTERVAL, row)
     assert parameters.shape == (1, PARAMETERS[law])
@@ -76,7 +76,7 @@ def test_sub_policies_lie_in_their_ranges(law: Law, actions: list[float]) -> Non
 @pytest.mark.parametrize("law", LAWS)
 def test_a_larger_action_is_a_larger_parameter_from_end_to_end(law: Law) -> None:
     signals = SpineSignals(law, 0.2)
-    signals.resize(5)
+    signals.reset(np.arange(5))
     column = np.linspace(-1.0, 1.0, 5, dtype=np.float32)[:, None]
     actions = np.concatenate((np.repeat(column, PARAMETERS[law], axis=1), np.ones_like(column)), axis=1)
     parameters = signals.control(np.arange(5), INTERVAL, actions)
@@ -87,7 +87,7 @@ def test_a_larger_action_is_a_larger_parameter_from_end_to_end(law: Law) -> None
 
 def test_without_a_trigger_nothing_changes_and_the_sub_policy_in_force_is_seen() -> None:
     signals = SpineSignals(Law.AIMD, 0.1)
-    signals.resize(3)
+    signals.reset(np.arange(3))
     slots = np.arange(3)
     first, second = intervals(2)
     chosen = np.array(
@@ -106,7 +106,7 @@ def test_without_a_trigger_nothing_changes_and_the_sub_policy_in_force_is_seen()
 
 def test_observations_are_finite_before_the_first_ack_and_in_silence() -> None:
     signals = SpineSignals(Law.AIMD, 0.1)
-    signals.resize(3)
+    signals.reset(np.arange(3))
     first = intervals(1)[0]
     nothing = np.zeros(3)
     silent = replace(
@@ -123,7 +123,7 @@ def test_observations_are_finite_before_the_first_ack_and_in_silence() -> None:
 
 def test_normalised_statistics_are_table_1s() -> None:
     signals = SpineSignals(Law.AIMD, 0.1)
-    signals.resize(1)
+    signals.reset(np.arange(1))
     one, none = np.ones(1), np.zeros(1)
     interval = replace(
         INTERVAL,
@@ -146,13 +146,11 @@ def test_normalised_statistics_are_table_1s() -> None:
 
 def test_slots_that_stay_keep_what_they_remember() -> None:
     signals = SpineSignals(Law.CUBIC, 0.1)
-    signals.resize(3)
+    signals.reset(np.arange(3))
     interval = intervals(3)[-1]
     before = signals.observe(np.arange(3), interval)
-    signals.resize(8)
+    signals.grow(8)
     np.testing.assert_array_equal(signals.observe(np.arange(3), interval), before)
-    signals.resize(2)
-    np.testing.assert_array_equal(signals.observe(np.arange(2), intervals(3, rows=2)[-1]).shape, (2, 11))
 
 
 @pytest.mark.parametrize(

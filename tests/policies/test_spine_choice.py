@@ -22,9 +22,6 @@ class Constant:
         self.interval_s = interval_s
         self._parameters = np.array(parameters)
 
-    def resize(self, slots: int) -> None:
-        pass
-
     def begin(self, slots: Ints, window_pkts: Floats) -> None:
         pass
 

@@ -42,7 +42,7 @@ NOTHING_YET = echo(-1.0, np.nan, np.nan, np.nan, np.nan)
 def followed(make: type[Filter], states: list[Echo], particles: int = 400, **noise: float) -> Filter:
     """A filter of one slot that has seen these echoes."""
     made = make(DT_S, seed=1, particles=particles, noise=Noise(**noise))
-    made.resize(1)
+    made.reset(np.array([0]))
     for before, now in zip([NOTHING_YET, *states], states, strict=False):
         made.update(np.array([0]), interval(now, before))
     return made

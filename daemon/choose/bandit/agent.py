@@ -28,13 +28,14 @@ from ltp_switcher.daemon.choose.bandit.credit import (
 from ltp_switcher.daemon.choose.bandit.features import N_FEATURES, FeatureWindows
 from ltp_switcher.daemon.choose.bandit.knowledge import Knowledge, Sums
 from ltp_switcher.daemon.choose.bandit.linucb import LinUCB
-from ltp_switcher.daemon.choose.bandit.reward import RewardNormaliser, reward
+from ltp_switcher.daemon.choose.bandit.reward import RewardNormaliser
 from ltp_switcher.daemon.datapath.measurements import measure
 from ltp_switcher.daemon.datapath.protocol import ARMS_MAX, FlowFlags
 from ltp_switcher.daemon.datapath.types import RecordArray
 from ltp_switcher.daemon.settings.schema import LearningSection
 from ltp_switcher.encoder import GRUEncoder
 from ltp_switcher.errors import ArtifactError, InvalidValueError
+from ltp_switcher.slots import SlotArrays, column
 
 STATE_VERSION: Final = 1
 INPUT_SIZE: Final = N_FEATURES + ARMS_MAX
@@ -49,14 +50,12 @@ _PINNED: Final = int(FlowFlags.PINNED)
 class StepResult:
     """The result of a step, for each of its n flows.
 
-    arms: uint8, the arm to run, by id. reward: float64, Eq. 1 over the step, normalised to 0..1.
-    raw_reward: float64, Eq. 1 with Mbit/s and ms. exploring: bool, the arm is not the one with the best
-    expected reward.
+    arms: the arm to run, by id. reward: Eq. 1 over the step, normalised to 0..1. exploring: the arm is
+    not the one with the best expected reward.
     """
 
     arms: ArmIds
     reward: Floats
-    raw_reward: Floats
     exploring: Bools
     settled: bool = False
     """See `Decision`: an agent always decides."""
@@ -72,7 +71,7 @@ def encoder_inputs(features: Float32s, arms: Indices) -> Float32s:
     return inputs
 
 
-class MutantAgent:
+class MutantAgent(SlotArrays):
     """The decision for all flows. A flow is a slot, a small number that the caller gives it.
 
     Args:
@@ -86,6 +85,15 @@ class MutantAgent:
         ArtifactError: the encoder was made for other inputs.
     """
 
+    _hidden = column(np.float32, "_state_size")
+    """The encoder's state."""
+    _prefix = column(np.intp)
+    """Row of the flow's destination prefix in `knowledge`."""
+    _due_ns = column(np.int64)
+    _in_pool = column(np.bool_, "_n_arms", initial=True)
+    _reward = column(np.float64)
+    _exploring = column(np.bool_)
+
     def __init__(
         self, config: LearningSection, step_ms: float, arms: ArmTable, encoder: GRUEncoder, seed: int
     ) -> None:
@@ -93,6 +101,9 @@ class MutantAgent:
             raise ArtifactError(
                 f"encoder weights take {encoder.input_size} inputs; this release feeds {INPUT_SIZE}"
             )
+        self._state_size = encoder.initial_state(0).shape[1]
+        self._n_arms = len(arms)
+        super().__init__()
         self.config = config
         self.step_ms = step_ms
         self.arms = arms
@@ -106,20 +117,13 @@ class MutantAgent:
         prior = encoder.artifact
         trained = Sums(prior.prior_A[self._ids], prior.prior_b[self._ids], prior.prior_counts[self._ids])
         self.knowledge = Knowledge(trained, config.trained_cap, config.global_cap, config.prefix_cap)
-        capacity = 16
-        self._features = FeatureWindows(capacity)
-        self._normaliser = RewardNormaliser(
-            capacity, delta=config.adwin_delta, clock=config.adwin_clock, stale_s=config.stale_s
+        self._features = self.part(FeatureWindows())
+        self._normaliser = self.part(
+            RewardNormaliser(delta=config.adwin_delta, clock=config.adwin_clock, stale_s=config.stale_s)
         )
-        self._bandit = LinUCB(capacity, len(arms), dim, config.ridge, config.discount)
+        self._bandit = self.part(LinUCB(len(arms), dim, config.ridge, config.discount))
         depth = _DEPTH_LONG if config.hold_rtts >= 1 else _DEPTH_SHORT
-        self._decisions = Decisions(capacity, dim, config.credit, depth)
-        self._hidden = encoder.initial_state(capacity)
-        self._prefix = np.zeros(capacity, np.intp)
-        self._due_ns = np.zeros(capacity, np.int64)
-        self._in_pool = np.ones((capacity, len(arms)), np.bool_)
-        self._reward = np.zeros((capacity, 2))
-        self._exploring = np.zeros(capacity, np.bool_)
+        self._decisions = self.part(Decisions(dim, config.credit, depth))
 
     @property
     def pool(self) -> tuple[int, ...]:
@@ -150,14 +154,8 @@ class MutantAgent:
         """Begin new flows, each with the knowledge about its destination prefix."""
         if not len(slots):
             return
-        self._make_room(int(slots.max()) + 1)
-        self._features.reset(slots)
-        self._normaliser.reset(slots)
-        self._decisions.reset(slots)
-        self._hidden[slots] = 0.0
-        self._due_ns[slots] = 0
+        self.reset(slots)
         self._in_pool[slots] = self._pool
-        self._reward[slots] = 0.0
         rows = [self.knowledge.open(prefix) for prefix in prefixes]
         self._prefix[slots] = rows
         starts = [self.knowledge.start(row) for row in rows]
@@ -183,8 +181,7 @@ class MutantAgent:
         config = self.config
         n = len(slots)
         if n == 0:
-            nothing = np.zeros(0)
-            return StepResult(np.zeros(0, np.uint8), nothing, nothing, np.zeros(0, np.bool_))
+            return StepResult(np.zeros(0, np.uint8), np.zeros(0), np.zeros(0, np.bool_))
         time_ns = records["time_ns"].astype(np.int64)
         srtt_us = records["srtt_us"].astype(np.float64)
         active = records["arm"].astype(np.intp)
@@ -210,8 +207,7 @@ class MutantAgent:
             self._decide(slots[at], records[at], context[at], time_ns[at], srtt_us[at])
         return StepResult(
             self._decisions.arm(slots).astype(np.uint8),
-            self._reward[slots, 0],
-            self._reward[slots, 1],
+            self._reward[slots],
             self._exploring[slots],
         )
 
@@ -244,23 +240,6 @@ class MutantAgent:
     def _encoder_digest(self) -> str:
         return self._encoder.artifact.digest
 
-    def _make_room(self, capacity: int) -> None:
-        have = len(self._due_ns)
-        if capacity <= have:
-            return
-        capacity = max(capacity, 2 * have)
-        self._features.grow(capacity)
-        self._normaliser.grow(capacity)
-        self._bandit.grow(capacity)
-        self._decisions.grow(capacity)
-        more = capacity - have
-        self._hidden = np.pad(self._hidden, ((0, more), (0, 0)))
-        self._prefix = np.pad(self._prefix, (0, more))
-        self._due_ns = np.pad(self._due_ns, (0, more))
-        self._in_pool = np.pad(self._in_pool, ((0, more), (0, 0)))
-        self._reward = np.pad(self._reward, ((0, more), (0, 0)))
-        self._exploring = np.pad(self._exploring, (0, more))
-
     def _measure(self, slots: Slots, records: RecordArray, time_ns: Ints) -> Bools:
         """Update R_max and the steps' own rewards; return where the path changed."""
         config = self.config
@@ -278,8 +257,7 @@ class MutantAgent:
             )
         at = np.flatnonzero(seen.heard)
         step = seen.throughput_Bps[at], seen.loss_rate[at], seen.rtt_us[at], config.zeta, config.kappa
-        self._reward[slots[at], 0] = self._normaliser.normalise(slots[at], *step)
-        self._reward[slots[at], 1] = reward(*step)
+        self._reward[slots[at]] = self._normaliser.normalise(slots[at], *step)
         return changed
 
     def _learn(self, slots: Slots, records: RecordArray, earned: Earned, srtt_us: Floats) -> None:

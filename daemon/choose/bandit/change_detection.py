@@ -19,6 +19,7 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.arrays import Bools, Floats, Indices, Slots
+from ltp_switcher.slots import SlotArrays, column
 
 MAX_BUCKETS: Final = 5
 LEVELS: Final = 14
@@ -30,11 +31,10 @@ _SIZES: Final = 2.0 ** np.arange(LEVELS)
 _OLDEST_FIRST: Final = np.repeat(_SIZES[::-1], MAX_BUCKETS + 1)
 
 
-class AdwinBank:
-    """ADWIN2 over rows 0 to capacity - 1, one stream each.
+class AdwinBank(SlotArrays):
+    """ADWIN2 over streams, one in each slot.
 
     Args:
-        capacity: rows to begin with.
         delta: confidence; the chance of a false alarm in a stationary stream.
         clock: updates of a stream between two looks for a change.
         shed: after a change, also drop the buckets left at the window's old end that are nearer in mean to
@@ -42,41 +42,18 @@ class AdwinBank:
             for the test to see, but enough to own the window's maximum.
     """
 
-    def __init__(
-        self, capacity: int = 64, delta: float = 0.002, clock: int = 32, *, shed: bool = False
-    ) -> None:
+    width = column(np.float64)
+    total = column(np.float64)
+    _variance = column(np.float64)
+    _ticks = column(np.int64)
+    _used = column(np.int64, LEVELS)
+    _buckets = column(np.float64, LEVELS, MAX_BUCKETS + 1, 3)
+
+    def __init__(self, delta: float = 0.002, clock: int = 32, *, shed: bool = False) -> None:
+        super().__init__()
         self.delta = delta
         self.clock = clock
         self.shed = shed
-        self._buckets = np.zeros((capacity, LEVELS, MAX_BUCKETS + 1, 3))
-        self._used = np.zeros((capacity, LEVELS), np.int64)
-        self._ticks = np.zeros(capacity, np.int64)
-        self.width = np.zeros(capacity)
-        self.total = np.zeros(capacity)
-        self._variance = np.zeros(capacity)
-
-    @property
-    def capacity(self) -> int:
-        """Rows that there is room for."""
-        return len(self.width)
-
-    def grow(self, capacity: int) -> None:
-        """Make room for more rows."""
-        more = capacity - self.capacity
-        self._buckets = np.pad(self._buckets, ((0, more), (0, 0), (0, 0), (0, 0)))
-        self._used = np.pad(self._used, ((0, more), (0, 0)))
-        self._ticks = np.pad(self._ticks, (0, more))
-        self.width = np.pad(self.width, (0, more))
-        self.total = np.pad(self.total, (0, more))
-        self._variance = np.pad(self._variance, (0, more))
-
-    def reset(self, rows: Slots) -> None:
-        """Empty the rows' windows."""
-        self._used[rows] = 0
-        self._ticks[rows] = 0
-        self.width[rows] = 0.0
-        self.total[rows] = 0.0
-        self._variance[rows] = 0.0
 
     def maximum(self, rows: Slots) -> Floats:
         """Largest value in each row's window, shape (n,); -inf where the window is empty."""

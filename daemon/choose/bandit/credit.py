@@ -18,6 +18,7 @@ import numpy as np
 from ltp_switcher.arrays import Floats, Indices, Ints, Slots
 from ltp_switcher.daemon.datapath.types import RecordArray
 from ltp_switcher.daemon.settings.schema import Credit
+from ltp_switcher.slots import SlotArrays, column
 
 # What is summed for a decision.
 TIME_NS, DELIVERED, LOST, RTT_SUM_US, RTT_SAMPLES = range(5)
@@ -41,38 +42,28 @@ class Earned:
     sums: Floats
 
 
-class Decisions:
+class Decisions(SlotArrays):
     """The last decisions of every flow, a ring of `depth` for each slot.
 
     Args:
-        capacity: slots to begin with.
         dim: length of a context.
         credit: see `learning.credit`.
         depth: decisions of a flow whose data can be under way at once, and one more.
     """
 
-    def __init__(self, capacity: int, dim: int, credit: Credit, depth: int) -> None:
+    made = column(np.int64)
+    """Decisions since the flow's beginning."""
+    _learnt = column(np.int64)
+    _z = column(np.float64, "depth", "dim")
+    _arm = column(np.intp, "depth")
+    _start_ns = column(np.int64, "depth")
+    _sums = column(np.float64, "depth", _SUMS)
+
+    def __init__(self, dim: int, credit: Credit, depth: int) -> None:
+        self.dim = dim
         self.credit = credit
         self.depth = depth
-        self._z = np.zeros((capacity, depth, dim))
-        self._arm = np.zeros((capacity, depth), np.intp)
-        self._start_ns = np.zeros((capacity, depth), np.int64)
-        self._sums = np.zeros((capacity, depth, _SUMS))
-        self.made = np.zeros(capacity, np.int64)
-        self._learnt = np.zeros(capacity, np.int64)
-
-    def grow(self, capacity: int) -> None:
-        """Make room for more slots."""
-        more = capacity - len(self.made)
-        for name in ("_z", "_arm", "_start_ns", "_sums", "made", "_learnt"):
-            array = getattr(self, name)
-            setattr(self, name, np.concatenate([array, np.zeros((more, *array.shape[1:]), array.dtype)]))
-
-    def reset(self, slots: Slots) -> None:
-        """Start the slots anew."""
-        self._arm[slots] = 0
-        self.made[slots] = 0
-        self._learnt[slots] = 0
+        super().__init__()
 
     def arm(self, slots: Slots) -> Indices:
         """The arm of the decision in force, shape (n,); 0 before the first."""

@@ -24,6 +24,7 @@ import numpy as np
 from ltp_switcher.arrays import Float32s, Floats, Indices, Ints, Slots
 from ltp_switcher.daemon.datapath.protocol import ARMS_MAX, RECORD_DTYPE
 from ltp_switcher.daemon.datapath.types import RecordArray
+from ltp_switcher.slots import SlotArrays, column
 
 SIGNALS: Final = ("srtt_us", "mdev_us", "lost_out", "in_flight", "throughput")
 WINDOWS: Final = (("short", 10, 1), ("medium", 20, 10), ("long", 20, 50))
@@ -112,7 +113,18 @@ _HALVES: Final = _columns(
 )  # fmt: skip
 
 
-class BlockWindows:
+class _Ring(SlotArrays):
+    """The complete blocks of one window."""
+
+    extreme = column(np.float64, "blocks", 2 * len(SIGNALS), initial=np.inf)
+    total = column(np.float64, "blocks", len(SIGNALS))
+
+    def __init__(self, blocks: int) -> None:
+        self.blocks = blocks
+        super().__init__()
+
+
+class BlockWindows(SlotArrays):
     """Mean, minimum and maximum over the windows' last blocks, per slot; all windows advance together.
 
     At a few flows a step's cost is the number of array operations, not their size. Maxima are kept
@@ -123,32 +135,15 @@ class BlockWindows:
     # The block in progress is not in the ring.
     _KEPT: Final = np.array([blocks - 1 for _, blocks, _ in WINDOWS])
 
-    def __init__(self, capacity: int) -> None:
-        width, windows = len(SIGNALS), len(WINDOWS)
-        self._ring_extreme = [np.full((capacity, kept, 2 * width), np.inf) for kept in self._KEPT]
-        self._ring_sum = [np.zeros((capacity, kept, width)) for kept in self._KEPT]
-        # Over the complete blocks, then over the block in progress.
-        self._extreme = np.full((2, capacity, windows, 2 * width), np.inf)
-        self._sum = np.zeros((2, capacity, windows, width))
+    # Over the complete blocks, and over the block in progress.
+    _complete_extreme = column(np.float64, len(WINDOWS), 2 * len(SIGNALS), initial=np.inf)
+    _complete_total = column(np.float64, len(WINDOWS), len(SIGNALS))
+    _begun_extreme = column(np.float64, len(WINDOWS), 2 * len(SIGNALS), initial=np.inf)
+    _begun_total = column(np.float64, len(WINDOWS), len(SIGNALS))
 
-    def grow(self, capacity: int) -> None:
-        """Make room for more slots."""
-        more = (0, capacity - self._sum.shape[1])
-        none = (0, 0)
-        self._ring_extreme = [
-            np.pad(ring, (more, none, none), constant_values=np.inf) for ring in self._ring_extreme
-        ]
-        self._ring_sum = [np.pad(ring, (more, none, none)) for ring in self._ring_sum]
-        self._extreme = np.pad(self._extreme, (none, more, none, none), constant_values=np.inf)
-        self._sum = np.pad(self._sum, (none, more, none, none))
-
-    def reset(self, slots: Slots) -> None:
-        """Forget the slots' past."""
-        for extremes, sums in zip(self._ring_extreme, self._ring_sum, strict=True):
-            extremes[slots] = np.inf
-            sums[slots] = 0.0
-        self._extreme[:, slots] = np.inf
-        self._sum[:, slots] = 0.0
+    def __init__(self) -> None:
+        super().__init__()
+        self._rings = [self.part(_Ring(int(kept))) for kept in self._KEPT]
 
     def push(self, slots: Slots, steps: Ints, extreme: Floats, mean: Floats, out: Floats) -> None:
         """Add one step and write the windows' statistics.
@@ -162,12 +157,12 @@ class BlockWindows:
         """
         width = mean.shape[1]
         complete, begun = np.divmod(steps[:, None], self._LENGTH)
-        running = np.minimum(self._extreme[1, slots], extreme[:, None])
-        total = self._sum[1, slots] + mean[:, None]
+        running = np.minimum(self._begun_extreme[slots], extreme[:, None])
+        total = self._begun_total[slots] + mean[:, None]
         count = np.minimum(complete, self._KEPT) * self._LENGTH + begun + 1
-        low = np.minimum(self._extreme[0, slots], running)
+        low = np.minimum(self._complete_extreme[slots], running)
         by_window = out.transpose(0, 2, 1, 3)
-        by_window[..., 0] = (self._sum[0, slots] + total) / count[..., None]
+        by_window[..., 0] = (self._complete_total[slots] + total) / count[..., None]
         by_window[..., 1] = low[..., :width]
         np.negative(low[..., width:], out=by_window[..., 2])
         full = begun == self._LENGTH - 1
@@ -177,38 +172,25 @@ class BlockWindows:
             self._close(window, slots[flows], at, running[flows, window], total[flows, window])
             running[flows, window] = np.inf
             total[flows, window] = 0.0
-        self._extreme[1, slots] = running
-        self._sum[1, slots] = total
+        self._begun_extreme[slots] = running
+        self._begun_total[slots] = total
 
     def _close(self, window: int, slots: Slots, at: Ints, extreme: Floats, total: Floats) -> None:
-        extremes, sums = self._ring_extreme[window], self._ring_sum[window]
-        extremes[slots, at] = extreme
-        sums[slots, at] = total
-        self._extreme[0, slots, window] = extremes[slots].min(axis=1)
-        self._sum[0, slots, window] = sums[slots].sum(axis=1)
+        ring = self._rings[window]
+        ring.extreme[slots, at] = extreme
+        ring.total[slots, at] = total
+        self._complete_extreme[slots, window] = ring.extreme[slots].min(axis=1)
+        self._complete_total[slots, window] = ring.total[slots].sum(axis=1)
 
 
-class FeatureWindows:
-    """The features of all flows; a flow is a slot, 0 to capacity - 1."""
+class FeatureWindows(SlotArrays):
+    """The features of all flows."""
 
-    def __init__(self, capacity: int = 64) -> None:
-        self._steps = np.zeros(capacity, np.int64)
-        self._windows = BlockWindows(capacity)
+    _steps = column(np.int64)
 
-    @property
-    def capacity(self) -> int:
-        """Slots that there is room for."""
-        return len(self._steps)
-
-    def grow(self, capacity: int) -> None:
-        """Make room for more slots."""
-        self._steps = np.pad(self._steps, (0, capacity - self.capacity))
-        self._windows.grow(capacity)
-
-    def reset(self, slots: Slots) -> None:
-        """Start the slots anew, as for new flows."""
-        self._steps[slots] = 0
-        self._windows.reset(slots)
+    def __init__(self) -> None:
+        super().__init__()
+        self._windows = self.part(BlockWindows())
 
     def push(self, slots: Slots, records: RecordArray) -> Float32s:
         """Add one step's records and return the scaled features, shape (n, 55), each within ±4."""

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltp_switcher.arrays import Floats, Indices, Slots
+from ltp_switcher.slots import SlotArrays, column
 
 _EVERYONE: Final = 0
 
@@ -39,7 +40,7 @@ class Sums:
         return Sums(self.A + other.A, self.b + other.b, self.counts + other.counts)
 
 
-class Knowledge:
+class Knowledge(SlotArrays):
     """The levels above a flow.
 
     Row 0 is all flows together, every other row a destination prefix.
@@ -49,6 +50,12 @@ class Knowledge:
         trained_cap, global_cap, prefix_cap: most updates an arm that each level may weigh.
         prefixes_max: prefixes remembered; one without open flows, unused for longest, makes room.
     """
+
+    _A = column(np.float64, "n_arms", "dim", "dim")
+    _b = column(np.float64, "n_arms", "dim")
+    _counts = column(np.float64, "n_arms")
+    _open = column(np.int64)
+    """Flows that are open."""
 
     def __init__(
         self,
@@ -62,14 +69,9 @@ class Knowledge:
         self._caps = (global_cap, prefix_cap)
         self._prefixes_max = prefixes_max
         self._rows: OrderedDict[str, int] = OrderedDict()
-        self._allocate(8)
-
-    def _allocate(self, rows: int) -> None:
-        n_arms, dim = self._trained.b.shape
-        self._A = np.zeros((rows, n_arms, dim, dim))
-        self._b = np.zeros((rows, n_arms, dim))
-        self._counts = np.zeros((rows, n_arms))
-        self._open = np.zeros(rows, np.int64)
+        self.n_arms, self.dim = trained.b.shape
+        super().__init__()
+        self.grow(_EVERYONE + 1)
 
     def open(self, prefix: str) -> int:
         """Count a flow to `prefix` in, and return the prefix's row."""
@@ -97,8 +99,7 @@ class Knowledge:
             z: contexts, shape (n, dim).
             rewards: shape (n,).
         """
-        n_arms = self._counts.shape[1]
-        dim = z.shape[1]
+        n_arms, dim = self.n_arms, self.dim
         update = np.concatenate(
             [(z[:, :, None] * z[:, None, :]).reshape(len(z), -1), rewards[:, None] * z, np.ones((len(z), 1))],
             axis=1,
@@ -132,13 +133,14 @@ class Knowledge:
         """
         A, b, counts = (arrays[name].astype(np.float64) for name in ("A", "b", "counts"))
         prefixes = [str(prefix) for prefix in arrays["prefixes"]]
-        rows, (n_arms, dim) = len(prefixes) + 1, self._trained.b.shape
-        if A.shape != (rows, n_arms, dim, dim) or b.shape != A.shape[:3] or counts.shape != A.shape[:2]:
+        rows = len(prefixes) + 1
+        wanted = (rows, self.n_arms, self.dim, self.dim)
+        if (A.shape, b.shape, counts.shape) != (wanted, wanted[:3], wanted[:2]):
             raise ValueError(f"shapes {A.shape}, {b.shape}, {counts.shape} do not fit")
         if not (np.isfinite(A).all() and np.isfinite(b).all() and np.isfinite(counts).all()):
             raise ValueError("not all numbers are finite")
-        self._allocate(rows)
-        self._A, self._b, self._counts = A, b, counts
+        self.reset(np.arange(max(rows, self.capacity)))
+        self._A[:rows], self._b[:rows], self._counts[:rows] = A, b, counts
         self._rows = OrderedDict((prefix, row + 1) for row, prefix in enumerate(prefixes))
 
     def _level(self, row: int, cap: float) -> Sums:
@@ -147,16 +149,8 @@ class Knowledge:
     def _admit(self, prefix: str) -> int:
         idle = (known for known, row in self._rows.items() if self._open[row] == 0)
         victim = next(idle, None) if len(self._rows) >= self._prefixes_max else None
-        if victim is not None:
-            row = self._rows.pop(victim)
-            self._A[row] = self._b[row] = self._counts[row] = 0.0
-        else:
-            row = len(self._rows) + 1
-            if row == len(self._open):
-                self._A = np.concatenate([self._A, np.zeros_like(self._A)])
-                self._b = np.concatenate([self._b, np.zeros_like(self._b)])
-                self._counts = np.concatenate([self._counts, np.zeros_like(self._counts)])
-                self._open = np.concatenate([self._open, np.zeros_like(self._open)])
+        row = len(self._rows) + 1 if victim is None else self._rows.pop(victim)
+        self.reset(np.array([row]))
         self._rows[prefix] = row
         return row
 

@@ -19,58 +19,47 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.arrays import Floats, Indices, Ints, Slots
+from ltp_switcher.slots import SlotArrays, column
 
 REINVERT_EVERY: Final = 128
 
 
-class LinUCB:
-    """Linear models over rows (flows) and columns (arms).
+class LinUCB(SlotArrays):
+    """Linear models of every arm, for each flow.
 
     Args:
-        capacity: rows to begin with.
-        n_arms: columns.
+        n_arms: arms.
         dim: length of a context z.
         ridge: lambda, the precision of an arm about which nothing is known.
         discount: factor on the past of a row's arms at each of the row's updates, in (0, 1].
     """
 
-    def __init__(
-        self, capacity: int, n_arms: int, dim: int, ridge: float = 1.0, discount: float = 1.0
-    ) -> None:
+    _A = column(np.float64, "n_arms", "dim", "dim")
+    _inverse = column(np.float64, "n_arms", "dim", "dim")
+    _b = column(np.float64, "n_arms", "dim")
+    _theta = column(np.float64, "n_arms", "dim")
+    _counts = column(np.float64, "n_arms")
+    _faded = column(np.float64, "n_arms", initial=1.0)
+    _ridge_left = column(np.float64, "n_arms", initial=1.0)
+    _since = column(np.int64, "n_arms")
+    """Updates since the last inversion, from a start that differs from pair to pair."""
+
+    def __init__(self, n_arms: int, dim: int, ridge: float = 1.0, discount: float = 1.0) -> None:
         self.n_arms = n_arms
         self.dim = dim
         self.ridge = ridge
         self.discount = discount
-        eye = np.eye(dim)
-        self._A = np.broadcast_to(ridge * eye, (capacity, n_arms, dim, dim)).copy()
-        self._inverse = np.broadcast_to(eye / ridge, (capacity, n_arms, dim, dim)).copy()
-        self._b = np.zeros((capacity, n_arms, dim))
-        self._theta = np.zeros((capacity, n_arms, dim))
-        self._counts = np.zeros((capacity, n_arms))
-        self._faded = np.ones((capacity, n_arms))
-        self._ridge_left = np.ones((capacity, n_arms))
-        self._since = self._staggered(np.arange(capacity))
+        super().__init__()
 
-    @property
-    def capacity(self) -> int:
-        """Rows that there is room for."""
-        return len(self._counts)
-
-    def grow(self, capacity: int) -> None:
-        """Make room for more rows."""
-        old = self.capacity
-        more = LinUCB(capacity - old, self.n_arms, self.dim, self.ridge, self.discount)
-        self._A = np.concatenate([self._A, more._A])
-        self._inverse = np.concatenate([self._inverse, more._inverse])
-        self._b = np.concatenate([self._b, more._b])
-        self._theta = np.concatenate([self._theta, more._theta])
-        self._counts = np.concatenate([self._counts, more._counts])
-        self._faded = np.concatenate([self._faded, more._faded])
-        self._ridge_left = np.concatenate([self._ridge_left, more._ridge_left])
-        self._since = np.concatenate([self._since, self._staggered(np.arange(old, capacity))])
+    def reset(self, slots: Slots) -> None:
+        """Begin flows of which nothing is known."""
+        super().reset(slots)
+        self._A[slots] = self.ridge * np.eye(self.dim)
+        self._inverse[slots] = np.eye(self.dim) / self.ridge
+        self._since[slots] = self._staggered(slots)
 
     def start(self, slots: Slots, A: Floats, b: Floats, counts: Floats) -> None:
-        """Begin rows with existing knowledge.
+        """Begin flows with existing knowledge.
 
         Args:
             slots: shape (n,).
@@ -78,12 +67,10 @@ class LinUCB:
             b: shape (n, arms, dim).
             counts: updates in A, shape (n, arms).
         """
-        self._A[slots] = A + self.ridge * np.eye(self.dim)
+        self.reset(slots)
+        self._A[slots] += A
         self._b[slots] = b
         self._counts[slots] = counts
-        self._faded[slots] = 1.0
-        self._ridge_left[slots] = 1.0
-        self._since[slots] = self._staggered(slots)
         self._inverse[slots] = np.linalg.inv(self._A[slots])
         self._theta[slots] = np.einsum("naij,naj->nai", self._inverse[slots], b)
 

@@ -46,11 +46,11 @@ def replay(records: NDArray[np.void], chosen: ArmIds, config: LearningSection) -
         fresh: bool, shape (steps,), where the arm was chosen anew in this step.
     """
     steps = len(records)
-    windows = FeatureWindows(1)
-    normaliser = RewardNormaliser(
-        1, delta=config.adwin_delta, clock=config.adwin_clock, stale_s=config.stale_s
-    )
+    windows = FeatureWindows()
+    normaliser = RewardNormaliser(delta=config.adwin_delta, clock=config.adwin_clock, stale_s=config.stale_s)
     slot = np.zeros(1, np.intp)
+    windows.reset(slot)
+    normaliser.reset(slot)
     features = np.empty((steps, 55), np.float32)
     peak = np.empty((steps, 2))
     for t in range(steps):

@@ -21,6 +21,7 @@ import numpy as np
 from ltp_switcher.arrays import Bools, Floats, Indices, Ints, Slots
 from ltp_switcher.daemon.choose.bandit.change_detection import AdwinBank
 from ltp_switcher.daemon.datapath.protocol import ARMS_MAX
+from ltp_switcher.slots import SlotArrays, column
 
 _BPS_TO_MBPS: Final = 8e-6
 
@@ -40,7 +41,14 @@ def reward(throughput_Bps: Floats, loss_rate: Floats, rtt_us: Floats, zeta: floa
     return np.where(known, effective**kappa / np.where(known, rtt_us * 1e-3, 1.0), 0.0)
 
 
-class RewardNormaliser:
+class _Streams(AdwinBank):
+    """Pairs of streams: pair p is the rows 2 p, throughput, and 2 p + 1, RTT."""
+
+    used_ns = column(np.int64)
+    """When the pair got its last value; row 2 p alone."""
+
+
+class RewardNormaliser(SlotArrays):
     """thr_max and d_min of every flow, kept up to date by ADWIN per flow and arm.
 
     Between changes thr_max and d_min are running extremes (Algorithm 1 line 13). When ADWIN finds a change
@@ -53,37 +61,22 @@ class RewardNormaliser:
     throughput and -log2 of the RTT: a doubling is 1, at any scale.
     """
 
-    def __init__(
-        self, capacity: int = 64, *, delta: float = 0.002, clock: int = 32, stale_s: float = 10.0
-    ) -> None:
+    throughput_max_Bps = column(np.float64)  # noqa: N815 - B is bytes
+    rtt_min_us = column(np.float64, initial=np.inf)
+    _pair = column(np.intp, ARMS_MAX + 1, initial=-1)
+    """The pair of streams of each arm, given out at first use; -1 is none."""
+
+    def __init__(self, *, delta: float = 0.002, clock: int = 32, stale_s: float = 10.0) -> None:
+        super().__init__()
         self.stale_s = stale_s
-        self.throughput_max_Bps = np.zeros(capacity)
-        self.rtt_min_us = np.full(capacity, np.inf)
-        # A pair of streams (throughput, RTT) for each flow and arm, given out at first use: -1 is none.
-        self._pair = np.full((capacity, ARMS_MAX + 1), -1, np.intp)
-        self._bank = AdwinBank(2 * capacity, delta, clock, shed=True)
-        self._used_ns = np.zeros(capacity, np.int64)
-        self._free = list(range(capacity - 1, -1, -1))
-
-    @property
-    def capacity(self) -> int:
-        """Slots that there is room for."""
-        return len(self.rtt_min_us)
-
-    def grow(self, capacity: int) -> None:
-        """Make room for more slots."""
-        more = capacity - self.capacity
-        self.throughput_max_Bps = np.pad(self.throughput_max_Bps, (0, more))
-        self.rtt_min_us = np.pad(self.rtt_min_us, (0, more), constant_values=np.inf)
-        self._pair = np.pad(self._pair, ((0, more), (0, 0)), constant_values=-1)
+        self._streams = _Streams(delta, clock, shed=True)
+        self._free: list[int] = []
 
     def reset(self, slots: Slots) -> None:
         """Start the slots anew, and give their streams back."""
-        pairs = self._pair[slots]
-        self._free.extend(int(pair) for pair in pairs[pairs >= 0])
-        self._pair[slots] = -1
-        self.throughput_max_Bps[slots] = 0.0
-        self.rtt_min_us[slots] = np.inf
+        pairs = self._pair[slots[slots < self.capacity]]
+        self._free.extend(pairs[pairs >= 0].tolist())
+        super().reset(slots)
 
     def update(
         self,
@@ -109,11 +102,11 @@ class RewardNormaliser:
             Shape (n,): where the path changed, and thr_max and d_min were taken anew.
         """
         pairs = self._pairs(slots, arms)
-        self._used_ns[pairs] = time_ns
+        self._streams.used_ns[2 * pairs] = time_ns
         rows = np.concatenate([2 * pairs, 2 * pairs + 1])
         values = np.concatenate([np.log2(throughput_Bps), -np.log2(rtt_us)])
         n = len(slots)
-        found = self._bank.update(rows, values)
+        found = self._streams.update(rows, values)
         changed = np.asarray(found[:n] | found[n:])
         self.throughput_max_Bps[slots] = np.maximum(self.throughput_max_Bps[slots], throughput_Bps)
         self.rtt_min_us[slots] = np.minimum(self.rtt_min_us[slots], rtt_us)
@@ -145,24 +138,22 @@ class RewardNormaliser:
         if not new.size:
             return pairs
         if len(self._free) < new.size:
-            before = len(self._used_ns)
-            after = 2 * (before + new.size)
-            self._bank.grow(2 * after)
-            self._used_ns = np.pad(self._used_ns, (0, after - before))
-            self._free = list(range(after - 1, before - 1, -1)) + self._free
+            before = self._streams.capacity // 2
+            self._streams.grow(2 * (before + new.size))
+            self._free = [*range(self._streams.capacity // 2 - 1, before - 1, -1), *self._free]
         given = np.array([self._free.pop() for _ in range(new.size)], np.intp)
-        self._bank.reset(np.concatenate([2 * given, 2 * given + 1]))
+        self._streams.reset(np.concatenate([2 * given, 2 * given + 1]))
         self._pair[slots[new], arms[new]] = given
         pairs[new] = given
         return pairs
 
     def _refresh(self, slots: Slots, time_ns: Ints) -> None:
         pairs = self._pair[slots]
-        fresh = time_ns[:, None] - self._used_ns[pairs] <= self.stale_s * 1e9
+        fresh = time_ns[:, None] - self._streams.used_ns[2 * pairs] <= self.stale_s * 1e9
         at, arm = np.nonzero((pairs >= 0) & fresh)
         chosen = pairs[at, arm]
         tops = np.full((2, len(slots)), -np.inf)
-        np.maximum.at(tops[0], at, self._bank.maximum(2 * chosen))
-        np.maximum.at(tops[1], at, self._bank.maximum(2 * chosen + 1))
+        np.maximum.at(tops[0], at, self._streams.maximum(2 * chosen))
+        np.maximum.at(tops[1], at, self._streams.maximum(2 * chosen + 1))
         self.throughput_max_Bps[slots] = 2.0 ** tops[0]
         self.rtt_min_us[slots] = 2.0 ** -tops[1]

@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 from river import drift
 from river.drift.adwin import AdaptiveWindowing
+from support.slots import begun
 
 from ltp_switcher.daemon.choose.bandit.change_detection import AdwinBank
 
@@ -13,7 +14,7 @@ def streams(seed: int, n: int, length: int) -> np.ndarray:
     out = np.empty((length, n))
     for i in range(n):
         level = np.repeat(rng.normal(0, 1.5, size=1 + length // 300), 300)[:length]
-        ramp = np.linspace(0, rng.normal(0, 1), length) * (i % 3 == 0)
+        ramp = np.linspace(0, rng.normal(0), length) * (i % 3 == 0)
         noise = rng.normal(0, rng.choice([0.0, 0.05, 0.5]), length)
         out[:, i] = (level if i % 4 else level[0]) + ramp + noise
     return out
@@ -22,7 +23,7 @@ def streams(seed: int, n: int, length: int) -> np.ndarray:
 @pytest.mark.parametrize("seed", range(3))
 def test_detects_at_the_same_updates_as_river(seed: int) -> None:
     values = streams(seed, 12, 3000)
-    bank = AdwinBank(12)
+    bank = begun(AdwinBank(), 12)
     reference = [
         AdaptiveWindowing(delta=0.002, clock=32, max_buckets=5, min_window_length=5, grace_period=10)
         for _ in range(12)
@@ -41,7 +42,7 @@ def test_detects_at_the_same_updates_as_river(seed: int) -> None:
 
 def test_with_a_reset_after_each_change_it_is_rivers_wrapper() -> None:
     values = streams(7, 8, 2500)
-    bank = AdwinBank(8)
+    bank = begun(AdwinBank(), 8)
     reference = [drift.ADWIN(delta=0.002) for _ in range(8)]
     rows = np.arange(8)
     for step in values:
@@ -54,7 +55,7 @@ def test_with_a_reset_after_each_change_it_is_rivers_wrapper() -> None:
 
 def test_maximum_is_that_of_the_window() -> None:
     rng = np.random.default_rng(3)
-    bank = AdwinBank(2)
+    bank = begun(AdwinBank(), 2)
     history: list[np.ndarray] = []
     for t in range(1200):
         values = rng.normal([0.0, 3.0 if t < 600 else 1.0], 0.1)
@@ -69,7 +70,7 @@ def test_maximum_is_that_of_the_window() -> None:
 def test_shedding_leaves_nothing_of_the_old_level() -> None:
     rng = np.random.default_rng(9)
     row = np.zeros(1, np.intp)
-    keeping, shedding = AdwinBank(1), AdwinBank(1, shed=True)
+    keeping, shedding = begun(AdwinBank()), begun(AdwinBank(shed=True))
     for t in range(800):
         value = rng.normal([1.0 if t < 404 else 0.0], 0.03)
         keeping.update(row, value)
@@ -82,8 +83,8 @@ def test_shedding_leaves_nothing_of_the_old_level() -> None:
 def test_rows_are_independent_and_growable() -> None:
     rng = np.random.default_rng(5)
     values = rng.normal(0, 1, (400, 3))
-    together, apart = AdwinBank(1), AdwinBank(3)
-    together.grow(3)
+    together, apart = begun(AdwinBank()), begun(AdwinBank(), 3)
+    together.reset(np.array([1, 2]))
     order = np.array([2, 0, 1])
     for step in values:
         together.update(order, step[order])
@@ -99,7 +100,7 @@ def test_rows_are_independent_and_growable() -> None:
 def test_a_window_ends_at_its_last_level() -> None:
     from ltp_switcher.daemon.choose.bandit import change_detection
 
-    bank = AdwinBank(1, clock=10**9)
+    bank = begun(AdwinBank(clock=10**9))
     row = np.zeros(1, np.intp)
     bank._used[0] = change_detection.MAX_BUCKETS
     bank.width[0] = (change_detection._SIZES * change_detection.MAX_BUCKETS).sum()

@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.slots import begun
 
 from ltp_switcher.daemon.choose.bandit.features import (
     FEATURES,
@@ -73,8 +74,7 @@ def naive_bold(history: list[np.void], signal: str, span: int, length: int) -> t
 @given(st.integers(0, 2**31), st.integers(1, 1400))
 def test_windows_equal_a_naive_reference(seed: int, steps: int) -> None:
     rng = np.random.default_rng(seed)
-    windows = FeatureWindows(2)
-    windows.grow(5)
+    windows = begun(FeatureWindows(), 5)
     histories: dict[int, list[np.void]] = {slot: [] for slot in range(5)}
     raw = np.empty((0, N_FEATURES))
     slots = np.arange(5)
@@ -115,7 +115,7 @@ def test_there_are_55_and_names_are_unique() -> None:
 
 def test_reset_makes_a_slot_new() -> None:
     rng = np.random.default_rng(1)
-    used, fresh = FeatureWindows(2), FeatureWindows(2)
+    used, fresh = begun(FeatureWindows(), 2), begun(FeatureWindows(), 2)
     for _ in range(333):
         used.push(np.arange(2), random_records(rng, 2))
     used.reset(np.array([1]))
@@ -129,7 +129,7 @@ def test_reset_makes_a_slot_new() -> None:
 @given(st.floats(1.25e4, 1.25e9), st.floats(100, 8e5), st.integers(0, 2**31))
 def test_scaled_features_are_of_order_one_on_any_path(rate_Bps: float, rtt_us: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    windows = FeatureWindows(4)
+    windows = begun(FeatureWindows(), 4)
     for _ in range(30):
         scaled = windows.push(np.arange(4), random_records(rng, 4, rate_Bps, rtt_us))
     assert scaled.dtype == np.float32
@@ -139,7 +139,7 @@ def test_scaled_features_are_of_order_one_on_any_path(rate_Bps: float, rtt_us: f
 
 def test_relative_features_do_not_see_the_scale() -> None:
     """Twice the rate and twice the packets: only `rate` may change."""
-    slow, fast = FeatureWindows(1), FeatureWindows(1)
+    slow, fast = begun(FeatureWindows()), begun(FeatureWindows())
     scalable = ("delivered", "lost", "delivery_rate", "snd_cwnd", "in_flight", "lost_out", "retrans_out")
     for seed in range(60):
         records = random_records(np.random.default_rng(seed), 1, rate_Bps=3e7)
@@ -156,7 +156,7 @@ def test_relative_features_do_not_see_the_scale() -> None:
 
 
 def test_the_windows_span_at_most_their_size() -> None:
-    windows = BlockWindows(1)
+    windows = begun(BlockWindows())
     slot = np.zeros(1, np.intp)
     for t in range(1200):
         value = np.full((1, 5), float(t))

@@ -2,6 +2,7 @@
 import numpy as np
 import pytest
 from river.bandit import LinUCBDisjoint
+from support.slots import begun
 
 from ltp_switcher.daemon.choose.bandit.knowledge import Knowledge, Sums
 from ltp_switcher.daemon.choose.bandit.linucb import REINVERT_EVERY, LinUCB
@@ -19,7 +20,7 @@ def test_scores_equal_rivers_linucb() -> None:
     rng = np.random.default_rng(0)
     arms = 4
     truth = rng.normal(size=(arms, DIM))
-    bandit = LinUCB(3, arms, DIM)
+    bandit = begun(LinUCB(arms, DIM), 3)
     references = [LinUCBDisjoint(alpha=1.0, beta=1.0, seed=1) for _ in range(3)]
     for _ in range(400):
         z = unit(rng, 3)
@@ -43,7 +44,7 @@ def test_chooses_as_river_does() -> None:
     rng = np.random.default_rng(4)
     arms = 3
     truth = rng.normal(size=(arms, DIM))
-    bandit = LinUCB(1, arms, DIM)
+    bandit = begun(LinUCB(arms, DIM))
     reference = LinUCBDisjoint(alpha=1.0, beta=1.0, seed=1)
     row = np.zeros(1, np.intp)
     for arm in range(arms):
@@ -64,7 +65,7 @@ def test_stays_accurate_over_many_updates(discount: float) -> None:
     """Half a million updates of badly conditioned contexts; the inverse stays an inverse."""
     rng = np.random.default_rng(1)
     rows = 500
-    bandit = LinUCB(rows, 1, DIM, discount=discount)
+    bandit = begun(LinUCB(1, DIM, discount=discount), rows)
     skew = np.array([1.0, 1e-1, 1e-2, 1e-3, 1.0])
     theta = np.array([0.5, -1, 2, 0, 0.3])
     slots, column = np.arange(rows), np.zeros(rows, np.intp)
@@ -79,13 +80,13 @@ def test_stays_accurate_over_many_updates(discount: float) -> None:
 
 
 def test_inversions_are_spread() -> None:
-    bandit = LinUCB(REINVERT_EVERY, 1, DIM)
+    bandit = begun(LinUCB(1, DIM), REINVERT_EVERY)
     assert np.unique(bandit._since, return_counts=True)[1].max() <= 2
 
 
 def test_discount_follows_a_change() -> None:
     rng = np.random.default_rng(2)
-    steady, fading = LinUCB(1, 1, DIM), LinUCB(1, 1, DIM, discount=0.95)
+    steady, fading = begun(LinUCB(1, DIM)), begun(LinUCB(1, DIM, discount=0.95))
     row = np.zeros(1, np.intp)
     for t in range(900):
         z = unit(rng, 1)
@@ -100,7 +101,7 @@ def test_discount_follows_a_change() -> None:
 
 def test_widen_keeps_the_mean_and_loses_certainty() -> None:
     rng = np.random.default_rng(3)
-    bandit = LinUCB(1, 2, DIM)
+    bandit = begun(LinUCB(2, DIM))
     row = np.zeros(1, np.intp)
     for _ in range(50):
         z = unit(rng, 1)
@@ -116,7 +117,7 @@ def test_widen_keeps_the_mean_and_loses_certainty() -> None:
 def test_discount_makes_an_arm_left_alone_uncertain_again() -> None:
     """And an update after a long time equals that of a model that faded step by step."""
     rng = np.random.default_rng(11)
-    bandit = LinUCB(1, 2, DIM, discount=0.9)
+    bandit = begun(LinUCB(2, DIM, discount=0.9))
     row = np.zeros(1, np.intp)
     A, b = np.eye(DIM), np.zeros(DIM)
     for t in range(60):
@@ -147,7 +148,7 @@ def test_a_new_flow_starts_from_its_paths_knowledge() -> None:
         z = unit(rng, 4)
         columns = np.array([0, 1, 0, 1])
         shared.add(np.array([here, here, there, there]), columns, z, z[:, 0] * np.array([1, 1, -1, -1]))
-    bandit = LinUCB(2, 2, DIM)
+    bandit = begun(LinUCB(2, DIM), 2)
     for slot, row in enumerate((here, there)):
         start = shared.start(row)
         bandit.start(np.array([slot]), start.A[None], start.b[None], start.counts[None])

@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.slots import begun
 
 from ltp_switcher.daemon.choose.bandit.reward import RewardNormaliser, reward
 
@@ -26,7 +27,7 @@ def test_a_negative_base_is_zero_never_its_absolute_value() -> None:
 
 def test_without_rtt_there_is_no_reward() -> None:
     assert reward(of(6e6), of(0.0), of(0.0), 5, 2)[0] == 0
-    assert RewardNormaliser(1).normalise(ONE, of(1.0), of(0.0), of(1.0), 5, 2)[0] == 0
+    assert begun(RewardNormaliser()).normalise(ONE, of(1.0), of(0.0), of(1.0), 5, 2)[0] == 0
 
 
 @settings(max_examples=60, deadline=None)
@@ -35,7 +36,7 @@ def test_normalised_reward_is_free_of_scale(
     rate: float, rtt: float, share: float, queue: float, loss: float
 ) -> None:
     def normalised(scale_rate: float, scale_rtt: float) -> float:
-        normaliser = RewardNormaliser(1)
+        normaliser = begun(RewardNormaliser())
         for i in range(40):
             normaliser.update(ONE, CUBIC, of(rate * scale_rate), of(rtt * scale_rtt), np.array([i * 10**7]))
         return float(normaliser.normalise(ONE, of(rate * share * scale_rate), of(loss),
@@ -58,7 +59,7 @@ def run(normaliser: RewardNormaliser, arm: int, rate: float, rtt: float, start: 
 
 
 def test_r_max_follows_the_path_down() -> None:
-    normaliser = RewardNormaliser(1)
+    normaliser = begun(RewardNormaliser())
     assert run(normaliser, 1, 3e6, 4e4, 0, 300) == 0
     assert normaliser.throughput_max_Bps[0] == pytest.approx(3e6, rel=0.03)
     assert run(normaliser, 1, 1e6, 8e4, 300, 300) > 0
@@ -67,7 +68,7 @@ def test_r_max_follows_the_path_down() -> None:
 
 
 def test_an_arm_that_fills_the_queue_does_not_move_d_min() -> None:
-    normaliser = RewardNormaliser(1)
+    normaliser = begun(RewardNormaliser())
     run(normaliser, 3, 3e6, 4e4, 0, 200)
     run(normaliser, 1, 3e6, 4e4, 200, 100)
     assert run(normaliser, 1, 3e6, 1.2e5, 300, 200) > 0
@@ -78,21 +79,20 @@ def test_an_arm_that_fills_the_queue_does_not_move_d_min() -> None:
 
 
 def test_slots_are_reused_and_grow() -> None:
-    normaliser = RewardNormaliser(1)
-    normaliser.grow(50)
+    normaliser = begun(RewardNormaliser(), 50)
     slots = np.arange(50)
     for arm in (1, 2, 3):
         normaliser.update(slots, np.full(50, arm), np.full(50, 1e6), np.full(50, 1e4), np.zeros(50, np.int64))
     normaliser.reset(slots)
     assert normaliser.throughput_max_Bps.max() == 0
     normaliser.update(slots, np.full(50, 4), np.full(50, 2e6), np.full(50, 1e4), np.zeros(50, np.int64))
-    assert len(normaliser._used_ns) < 400
+    assert normaliser._streams.capacity < 800
     assert (normaliser.throughput_max_Bps == 2e6).all()
 
 
 def test_the_kernels_minimum_keeps_a_queue_of_our_own_from_being_the_path() -> None:
     """One arm alone fills the queue: by its windows alone, d_min would rise with it."""
-    normaliser = RewardNormaliser(1)
+    normaliser = begun(RewardNormaliser())
     for t in range(400):
         rtt = of(4e4 if t < 200 else 2e5)
         normaliser.update(ONE, CUBIC, of(3e6), rtt, np.array([t * 10**7]), of(4e4))

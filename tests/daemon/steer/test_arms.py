@@ -87,8 +87,7 @@ def put_echoes(records: np.ndarray, seen: SimulatedInterval) -> None:
 
 def test_the_monitor_measures_what_the_simulator_does() -> None:
     fine, coarse = simulator(0.010), simulator(0.030)
-    kernel, monitor = Kernel(6), Monitor(capacity=2)
-    monitor.grow(6)
+    kernel, monitor = Kernel(6), Monitor()
     slots = np.arange(6)
     monitor.begin(slots, np.zeros(6, protocol.RECORD_DTYPE), 0)
     compared = np.zeros(6)
@@ -233,15 +232,10 @@ class Doubling:
     def __init__(self, interval_s: float = 0.030) -> None:
         self.law = Law.WINDOW
         self.interval_s = interval_s
-        self.capacity = 0
         self.begun: list[tuple[list[int], list[float]]] = []
         self.batches: list[list[int]] = []
 
-    def resize(self, slots: int) -> None:
-        self.capacity = slots
-
     def begin(self, slots: np.ndarray, window_pkts: np.ndarray) -> None:
-        assert slots.max() < self.capacity
         self.begun.append((slots.tolist(), window_pkts.tolist()))
 
     def decide(self, slots: np.ndarray, interval: Interval) -> np.ndarray:

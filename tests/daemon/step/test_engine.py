@@ -87,9 +87,6 @@ class Ten:
     law = Law.WINDOW
     interval_s = 0.010
 
-    def resize(self, slots: int) -> None:
-        pass
-
     def begin(self, slots: np.ndarray, window_pkts: np.ndarray) -> None:
         pass
 

@@ -16,7 +16,7 @@ class TableAgainstDict(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.table = FlowTable(capacity=2)
+        self.table = FlowTable()
         self.model: set[int] = set()
         self.acked: dict[int, int] = {}
 

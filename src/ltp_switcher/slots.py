@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory of flows: arrays with one row for each slot.
+
+A flow has a slot, a small number, from its first step to its end. Another flow may get the slot later. A
+class that remembers something of its flows declares each column once:
+
+    class Decisions(SlotArrays):
+        made = column(np.int64)
+        _start_ns = column(np.int64, "depth")
+
+Its methods take arrays of distinct slots and work on the rows of all flows at once:
+`self.made[slots] += 1`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
+
+import numpy as np
+
+from ltp_switcher.arrays import Slots
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+Scalar = TypeVar("Scalar", bound=np.generic)
+Part = TypeVar("Part", bound="SlotArrays")
+
+
+@dataclass(frozen=True)
+class _Column:
+    dtype: np.dtype[np.generic]
+    shape: tuple[int | str, ...]
+    initial: ArrayLike
+
+    def without_rows(self, owner: object) -> NDArray[np.generic]:
+        shape = (getattr(owner, size) if isinstance(size, str) else size for size in self.shape)
+        return np.empty((0, *shape), self.dtype)
+
+
+def column(
+    dtype: type[Scalar] | np.dtype[Scalar], *shape: int | str, initial: ArrayLike = 0
+) -> NDArray[Scalar]:
+    """Declare a column in the body of a `SlotArrays` class.
+
+    Args:
+        dtype: of its values.
+        shape: of one slot's values; a name stands for that attribute of the instance.
+        initial: value of a slot that nobody has written to, broadcast to the shape.
+
+    Returns:
+        In an instance, the array, shape (capacity, *shape). It is another array after slots were added.
+    """
+    # As with `dataclasses.field`, the type is the instance's.
+    return cast("NDArray[Scalar]", _Column(np.dtype(dtype), shape, initial))
+
+
+class SlotArrays:
+    """Columns that grow together, and with them those of its parts.
+
+    A class whose columns are shaped by attributes sets these before it calls `super().__init__()`.
+    """
+
+    _columns: ClassVar[Mapping[str, _Column]] = {}
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        own = {name: value for name, value in vars(cls).items() if isinstance(value, _Column)}
+        cls._columns = {**cls._columns, **own}
+
+    def __init__(self) -> None:
+        self._capacity = 0
+        self._parts: list[SlotArrays] = []
+        for name, declared in self._columns.items():
+            setattr(self, name, declared.without_rows(self))
+
+    @property
+    def capacity(self) -> int:
+        """Slots that there is room for: 0 to `capacity` - 1."""
+        return self._capacity
+
+    def part(self, part: Part) -> Part:
+        """Let another object's slots be these: it grows and is reset along with this one."""
+        part.grow(self._capacity)
+        self._parts.append(part)
+        return part
+
+    def grow(self, capacity: int) -> None:
+        """Make room for at least `capacity` slots. Old ones keep their values, new ones hold initial ones."""
+        old = self._capacity
+        if capacity <= old:
+            return
+        # Doubling copies a slot twice on average, however slots come.
+        self._capacity = max(capacity, 2 * old)
+        for name, declared in self._columns.items():
+            before = getattr(self, name)
+            rows = np.empty((self._capacity, *before.shape[1:]), before.dtype)
+            rows[:old] = before
+            rows[old:] = declared.initial
+            setattr(self, name, rows)
+        for part in self._parts:
+            part.grow(self._capacity)
+
+    def reset(self, slots: Slots) -> None:
+        """Give these slots the initial values; make room for them if there is none."""
+        if slots.size:
+            self.grow(int(slots.max()) + 1)
+        for name, declared in self._columns.items():
+            getattr(self, name)[slots] = declared.initial
+        for part in self._parts:
+            part.reset(slots)
