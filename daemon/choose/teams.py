@@ -21,11 +21,12 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.arrays import ArmIds, Ints, Slots
-from ltp_switcher.daemon.choose.bandit.reward import reward
+from ltp_switcher.arrays import ArmIds, Floats, Ints, Slots
 from ltp_switcher.daemon.datapath import RecordArray, protocol
+from ltp_switcher.daemon.datapath.measurements import COUNTS, RTT_SAMPLES, performance, step_counts
 from ltp_switcher.daemon.settings.schema import MptsSection
 from ltp_switcher.errors import ArtifactError, ConfigError
+from ltp_switcher.measures import BYTES_TO_MBIT, reward
 from ltp_switcher.mpts import SuccessiveAcceptsRejects
 from ltp_switcher.slots import SlotArrays, column
 
@@ -42,15 +43,9 @@ _PULL_DTYPE: Final = np.dtype(
         ("seen_ns", "i8"),
         ("count_from_ns", "i8"),  # 0: the arm does not run yet.
         ("until_ns", "i8"),
-        ("time_ns", "i8"),
-        ("acked_bytes", "i8"),
-        ("delivered", "i8"),
-        ("lost", "i8"),
-        ("rtt_samples", "i8"),
-        ("rtt_us_sum", "i8"),
+        ("counts", "f8", (COUNTS,)),  # See `measurements`.
     ]
 )
-_SUMMED: Final = ("delivered", "lost", "acked_bytes", "rtt_samples")
 
 
 class _Pulls(SlotArrays):
@@ -91,9 +86,9 @@ class Teams:
         set_pool: SetPool,
         *,
         names: Mapping[int, str],
+        zeta: float,
+        kappa: float,
         automatic: bool = True,
-        zeta: float = 5.0,
-        kappa: float = 2.0,
         seed: int = 1,
     ) -> None:
         self._set_pool = set_pool
@@ -286,21 +281,18 @@ class Teams:
             pull["until_ns"] = np.where(begins, from_ns + lasts_ns.astype(np.int64), pull["until_ns"])
         interval_ns = records["interval_ns"].astype(np.int64)
         counts = (pull["count_from_ns"] > 0) & (now_ns - interval_ns >= pull["count_from_ns"])
-        pull["time_ns"] += interval_ns * counts
-        pull["rtt_us_sum"] += records["rtt_stat"]["sum"].astype(np.int64) * counts
-        for name in _SUMMED:
-            pull[name] += records[name].astype(np.int64) * counts
+        pull["counts"] += step_counts(records) * counts[:, None]
         self._pulls.row[slots] = pull
-        done = counts & (now_ns >= pull["until_ns"]) & (pull["rtt_samples"] > 0)
-        for slot, value in zip(slots[done].tolist(), self._rewards(pull[done]).tolist(), strict=True):
+        done = counts & (now_ns >= pull["until_ns"]) & (pull["counts"][:, RTT_SAMPLES] > 0)
+        rewards = self._rewards(pull["counts"][done], records[done])
+        for slot, value in zip(slots[done].tolist(), rewards.tolist(), strict=True):
             self._finish(slot, value)
 
-    def _rewards(self, pull: RecordArray) -> np.ndarray:
+    def _rewards(self, counts: Floats, records: RecordArray) -> Floats:
         """Eq. 1 over each pull, un-normalised: ADWIN's normaliser moves between pulls."""
-        seconds = np.maximum(pull["time_ns"], 1) * 1e-9
-        packets = np.maximum(pull["lost"] + pull["delivered"], 1)
-        rtt_us = pull["rtt_us_sum"] / np.maximum(pull["rtt_samples"], 1)
-        return reward(pull["acked_bytes"] / seconds, pull["lost"] / packets, rtt_us, self._zeta, self._kappa)
+        seen = performance(counts, records["mss"], records["srtt_us"])
+        throughput_mbps, rtt_ms = seen.throughput_Bps * BYTES_TO_MBIT, seen.rtt_us * 1e-3
+        return reward(throughput_mbps, seen.loss_rate, rtt_ms, zeta=self._zeta, kappa=self._kappa)
 
     def _finish(self, slot: int, value: float) -> None:
         prefix = self._prefix[slot]

@@ -14,8 +14,8 @@ from ltp_switcher.daemon.control.client import Json
 from ltp_switcher.daemon.datapath import ArmInfo, protocol
 from ltp_switcher.daemon.step.decision_log import endpoint
 from ltp_switcher.daemon.step.flow_table import FlowTable
+from ltp_switcher.measures import BYTES_TO_MBIT
 
-BYTES_TO_MBIT: Final = 8e-6
 INFINITE_SSTHRESH: Final = 0x7FFFFFFF
 UNLIMITED_PACING: Final = 2**64 - 1
 UNLIMITED_PACING_32: Final = 2**32 - 1

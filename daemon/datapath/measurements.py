@@ -1,64 +1,121 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Throughput, RTT, loss and arm of a step's record."""
+"""The one place where throughput, RTT, loss and arm are derived from records.
+
+All of them come from five counts. They are counted over a step, over the data sent in one epoch of it, or,
+added up, over longer times: a decision, a pull.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from ltp_switcher.arrays import Bools, Floats, Indices
-from ltp_switcher.daemon.datapath.protocol import ARMS_MAX
+from ltp_switcher.daemon.datapath.columns import Columns
+from ltp_switcher.daemon.datapath.protocol import ARMS_MAX, CREDITS_MAX
 from ltp_switcher.daemon.datapath.types import RecordArray
 from ltp_switcher.daemon.settings.schema import Credit
+from ltp_switcher.measures import loss_rate
+
+TIME_NS, DELIVERED, LOST, RTT_SUM_US, RTT_SAMPLES = range(5)
+"""Columns of counts: time, packets delivered, packets marked lost, RTT samples summed, RTT samples."""
+COUNTS: Final = 5
 
 # The kernel's minimum before the first sample.
 _NO_RTT: Final = 2**32 - 1
+_STEP: Final = Columns("interval_ns", "delivered", "lost", "rtt_stat.sum", "rtt_samples")
+_CREDITS: Final = Columns(
+    *(
+        f"credit.{epoch}.{name}"
+        for epoch in range(CREDITS_MAX)
+        for name in ("time_ns", "delivered", "lost", "rtt_us_sum", "rtt_samples")
+    )
+)
+_REST: Final = Columns("samples", "throughput_stat.sum", "mss", "srtt_us", "min_rtt_us")
+
+
+class Performance(NamedTuple):
+    """The inputs of Eq. 1, each of shape (n,)."""
+
+    throughput_Bps: Floats  # noqa: N815 - B is bytes, b would be bits
+    """Packets delivered, at the flow's maximum segment size, over the time."""
+    loss_rate: Floats
+    """Lost / (lost + delivered)."""
+    rtt_us: Floats
+    """Mean RTT; the smoothed one where no ACK carried a sample."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
     """One step of n flows; every array has the shape (n,).
 
-    rate_Bps: mean rate sample. throughput_Bps: packets delivered over the step's time. loss_rate: lost /
-    (lost + delivered). rtt_us: mean RTT, the smoothed one where no ACK carried a sample. sender: id of
-    the arm that the samples tell about. least_rtt_us: the kernel's windowed minimum, inf where it has
-    none. heard: ACKs came. valid: rate, RTT and sender are known.
+    performance: over the step. rate_Bps: mean rate sample. sender: id of the arm that sent the step's
+    samples. least_rtt_us: the kernel's windowed minimum, inf where it has none. heard: ACKs came. valid:
+    rate, RTT and sender are known.
     """
 
-    rate_Bps: Floats  # noqa: N815 - B is bytes, b would be bits
-    throughput_Bps: Floats  # noqa: N815
-    loss_rate: Floats
-    rtt_us: Floats
+    performance: Performance
+    rate_Bps: Floats  # noqa: N815
     sender: Indices
     least_rtt_us: Floats
     heard: Bools
     valid: Bools
 
 
+def step_counts(records: RecordArray) -> Floats:
+    """Counts over the steps of records of shape (n,), shape (n, 5)."""
+    return _STEP.read(records)
+
+
+def credit_counts(records: RecordArray) -> Floats:
+    """Counts by the epoch in which the data was sent, shape (n, epochs, 5); see the record's `credit`."""
+    return _CREDITS.read(records).reshape(len(records), CREDITS_MAX, COUNTS)
+
+
+def performance(counts: Floats, mss: Floats, srtt_us: Floats) -> Performance:
+    """Derive Eq. 1's inputs from counts.
+
+    Args:
+        counts: shape (n, 5).
+        mss: maximum segment size in bytes, shape (n,).
+        srtt_us: smoothed RTT, shape (n,).
+    """
+    time_ns, delivered, lost, rtt_sum_us, rtt_samples = counts.T
+    return Performance(
+        throughput_Bps=delivered * mss / (np.maximum(time_ns, 1.0) * 1e-9),
+        loss_rate=loss_rate(lost, delivered),
+        rtt_us=mean_or(rtt_sum_us, rtt_samples, srtt_us),
+    )
+
+
+def mean_or(total: Floats, count: Floats, otherwise: Floats) -> Floats:
+    """`total` / `count`; `otherwise` where nothing was counted. All of one shape."""
+    return np.divide(total, count, out=np.array(otherwise, np.float64), where=count > 0)
+
+
+def known_rtt(rtt_us: Floats) -> Bools:
+    """Whether the kernel has a sample behind its minimum RTT; of the same shape."""
+    known: Bools = (rtt_us > 0) & (rtt_us < _NO_RTT)
+    return known
+
+
 def measure(records: RecordArray, credit: Credit) -> Measurement:
     """Read one step's records, shape (n,)."""
-    samples = records["samples"].astype(np.float64)
-    rtt_samples = records["rtt_samples"].astype(np.float64)
-    delivered = records["delivered"].astype(np.float64)
-    lost = records["lost"].astype(np.float64)
-    rate_Bps = records["throughput_stat"]["sum"] / np.maximum(samples, 1.0)
-    mean_rtt_us = records["rtt_stat"]["sum"] / np.maximum(rtt_samples, 1.0)
-    rtt_us = np.where(rtt_samples > 0, mean_rtt_us, records["srtt_us"])
-    least = records["min_rtt_us"].astype(np.float64)
+    samples, rate_sum_Bps, mss, srtt_us, least_us = _REST.read(records).T
+    seen = performance(step_counts(records), mss, srtt_us)
+    rate_Bps = rate_sum_Bps / np.maximum(samples, 1.0)
     sender = records["arm"].astype(np.intp)
     if credit == "sent":
         sender = _main_sender(records, sender)
     return Measurement(
+        performance=seen,
         rate_Bps=rate_Bps,
-        throughput_Bps=delivered * records["mss"] / np.maximum(records["interval_ns"] * 1e-9, 1e-9),
-        loss_rate=lost / np.maximum(delivered + lost, 1.0),
-        rtt_us=rtt_us,
         sender=sender,
-        least_rtt_us=np.where((least > 0) & (least < _NO_RTT), least, np.inf),
+        least_rtt_us=np.where(known_rtt(least_us), least_us, np.inf),
         heard=samples > 0,
-        valid=(rate_Bps > 0) & (rtt_us > 0) & (sender >= 1) & (sender <= ARMS_MAX),
+        valid=(rate_Bps > 0) & (seen.rtt_us > 0) & (sender >= 1) & (sender <= ARMS_MAX),
     )
 
 

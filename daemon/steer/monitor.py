@@ -11,57 +11,45 @@ lost, or is in flight. A retransmission counts as a packet of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 
 from ltp_switcher.arrays import Bools, Floats, Ints, Slots
 from ltp_switcher.daemon.datapath import RecordArray, protocol
+from ltp_switcher.daemon.datapath.columns import Columns
+from ltp_switcher.daemon.datapath.measurements import known_rtt, mean_or
 from ltp_switcher.policies.runtime.measurements import NOTHING, Echo, Interval
 from ltp_switcher.slots import SlotArrays, column
 
 PAUSE_S: Final = 1.0
 """A flow that neither has data in flight nor hears of any for so long has stopped, and begins anew."""
-_NO_RTT_S: Final = (2**32 - 1) * 1e-6
 _ECHOES: Final = protocol.ECHOES_MAX
-# Columns of what a flow's records say: first what adds up over an interval's records, then what the last
-# of them shows. Words of 64 bits, their echoes' behind them, then words of 32 bits alike.
+# Columns of a flow's fields: first the ones that add up over an interval's records, then the ones of which
+# the last record holds. 64 bits with their echoes' behind them, then 32 bits alike.
 _SUMMED: Final = 2
 _RTT_SAMPLES, _RTT_SUM_S, _DELIVERED, _LOST, _PACING_BPS, _ECHO_RTTS = range(6)
-_WINDOW, _IN_FLIGHT, _MIN_RTT_S, _MSS, _ECHO_REST = range(_ECHO_RTTS + _ECHOES, _ECHO_RTTS + _ECHOES + 5)
+_WINDOW, _IN_FLIGHT, _MIN_RTT_US, _MSS, _ECHO_REST = range(_ECHO_RTTS + _ECHOES, _ECHO_RTTS + _ECHOES + 5)
 _WIDTH: Final = _ECHO_REST + 5 * _ECHOES
 _ADDS_UP: Final = np.array([[1.0] * _SUMMED + [0.0] * (_WIDTH - _SUMMED)])
 _UNITS: Final = np.ones((_WIDTH, 1))
 """Factors on the kernel's numbers."""
-_UNITS[[_RTT_SUM_S, _MIN_RTT_S]] = 1e-6
+_UNITS[_RTT_SUM_S] = 1e-6
 _UNITS[_ECHO_RTTS:_WINDOW] = 1e-6
 _UNITS[_ECHO_REST:, 0] = _ECHOES * [1.0, 1.0, 1.0, 1e-6, 1e-6]
 _ROW: Final = np.dtype(f"V{8 * _WIDTH}")
 
 
-def _columns(width: int, names: Sequence[str], of_echoes: Sequence[str]) -> Ints:
-    """Where fields lie when a record is read as a row of `width`-byte words: one look for all of them."""
-    fields, echo = dict(protocol.RECORD_DTYPE.fields or {}), dict(protocol.ECHO_DTYPE.fields or {})
-    places = [fields[name][1] for name in names]
-    for slot in range(_ECHOES):
-        begins = fields["echo"][1] + slot * protocol.ECHO_DTYPE.itemsize
-        places += [begins + echo[name][1] for name in of_echoes]
-    return np.array(places) // width
-
-
-_WORDS: Final = _columns(
-    8,
-    ("rtt_samples", "rtt_stat", "total_delivered", "total_lost", "pacing_rate"),
-    ("rtt_us_sum",),
-)
-# A stat is minimum, maximum and sum.
-_WORDS[_RTT_SUM_S] += 2
-_HALVES: Final = _columns(
-    4,
-    ("snd_cwnd", "in_flight", "min_rtt_us", "mss"),
-    ("number", "delivered", "lost", "sending_us", "acking_us"),
-)
+_FIELDS: Final = Columns(
+    "rtt_samples", "rtt_stat.sum", "total_delivered", "total_lost", "pacing_rate",
+    *(f"echo.{at}.rtt_us_sum" for at in range(_ECHOES)),
+    "snd_cwnd", "in_flight", "min_rtt_us", "mss",
+    *(
+        f"echo.{at}.{name}"
+        for at in range(_ECHOES)
+        for name in ("number", "delivered", "lost", "sending_us", "acking_us")
+    ),
+)  # fmt: skip
 
 
 class Monitor(SlotArrays):
@@ -103,7 +91,7 @@ class Monitor(SlotArrays):
             self._closed_ns = now_ns
         self.reset(slots)
         self.cookie[slots] = records["cookie"]
-        seen = _read(records)
+        seen = _FIELDS.read(records)
         seen[:, :_SUMMED] = 0.0
         self._seen[slots] = seen
         self._heard_s[slots] = now_ns * 1e-9
@@ -122,7 +110,7 @@ class Monitor(SlotArrays):
 
         All else waits for the interval's end: at a few flows the cost is the number of array operations.
         """
-        seen = _read(records) + _ADDS_UP * self._seen.take(slots, axis=0)
+        seen = _FIELDS.read(records) + _ADDS_UP * self._seen.take(slots, axis=0)
         # As opaque bytes: numpy scatters rows of numbers at three times the cost.
         self._seen.view(_ROW).reshape(-1)[slots] = seen.view(_ROW).reshape(-1)
         self._heard_s[slots] = now_ns * 1e-9
@@ -176,7 +164,7 @@ class Monitor(SlotArrays):
         self.slots = np.flatnonzero(self._member)
 
     def _echoes(self, slots: Slots, seen: Floats) -> tuple[Echo, Echo]:
-        """The last two echoes, the earlier one first; columns as in `_read` with units."""
+        """The last two echoes, the earlier one first; columns as in `_FIELDS`, with units."""
         rtt_sum_s = seen[_ECHO_RTTS:_WINDOW]
         number, delivered, lost, sending_s, acking_s = (
             seen[_ECHO_REST:].reshape(_ECHOES, 5, -1).swapaxes(0, 1)
@@ -197,17 +185,15 @@ class Monitor(SlotArrays):
 
     def _mean_rtts(self, slots: Slots, seen: Floats) -> Floats:
         """Mean RTT of the samples, of the last ones known where there is none, shape (n,)."""
-        rtt_s: Floats = self._rtt_s[slots]
-        np.divide(seen[_RTT_SUM_S], seen[_RTT_SAMPLES], out=rtt_s, where=seen[_RTT_SAMPLES] > 0.0)
+        rtt_s = mean_or(seen[_RTT_SUM_S], seen[_RTT_SAMPLES], self._rtt_s[slots])
         self._rtt_s[slots] = rtt_s
         return rtt_s
 
     def _least_rtts(self, slots: Slots, seen: Floats) -> Floats:
         """Least RTT of the flows' lives, shape (n,): the kernel forgets its minimum after minutes."""
-        kernel_s = seen[_MIN_RTT_S]
+        kernel_us = seen[_MIN_RTT_US]
         rtt_min_s: Floats = self._rtt_min_s[slots]
-        known = (kernel_s > 0.0) & (kernel_s < _NO_RTT_S)
-        np.minimum(rtt_min_s, kernel_s, out=rtt_min_s, where=known)
+        np.minimum(rtt_min_s, kernel_us * 1e-6, out=rtt_min_s, where=known_rtt(kernel_us))
         self._rtt_min_s[slots] = rtt_min_s
         return rtt_min_s
 
@@ -216,11 +202,3 @@ def _totals(seen: Floats) -> Floats:
     """Packets acknowledged or lost, acknowledged, and sent, over the flows' lives; shape (3, n)."""
     resolved = seen[_DELIVERED] + seen[_LOST]
     return np.array((resolved, seen[_DELIVERED], resolved + seen[_IN_FLIGHT]))
-
-
-def _read(records: RecordArray) -> Floats:
-    """The columns of records, shape (n, columns), in the kernel's units."""
-    n = len(records)
-    words = records.view(np.uint64).reshape(n, -1).take(_WORDS, axis=1)
-    halves = records.view(np.uint32).reshape(n, -1).take(_HALVES, axis=1)
-    return np.concatenate((words, halves), axis=1, dtype=np.float64)

@@ -12,6 +12,7 @@ import numpy as np
 from ltp_switcher.arrays import ArmIds, Bools, Slots
 from ltp_switcher.daemon.datapath import FlowInfo, RecordArray
 from ltp_switcher.daemon.step.flow_table import FlowTable
+from ltp_switcher.measures import BYTES_TO_MBIT
 
 log = logging.getLogger(__name__)
 
@@ -73,8 +74,8 @@ class DecisionLog:
             "%d other changes since the last line",
             flow.cookie, describe_peer(flow), verb,
             self._names.get(int(record["want_arm"]), "none"), self._names.get(int(arms[i]), "none"), reason,
-            table.reward[slot], table.goodput_Bps[slot] * 8e-6, record["srtt_us"] / 1000, record["lost"],
-            others + n_changed - 1,
+            table.reward[slot], table.goodput_Bps[slot] * BYTES_TO_MBIT, record["srtt_us"] / 1000,
+            record["lost"], others + n_changed - 1,
         )  # fmt: skip
 
     def fell_back(self, flow: FlowInfo) -> None:

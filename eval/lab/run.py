@@ -36,6 +36,7 @@ from ltp_switcher.eval.run import metrics
 from ltp_switcher.eval.run.live import Sample
 from ltp_switcher.eval.run.scenario import PACKET_BYTES, Scenario
 from ltp_switcher.eval.run.series import BIN_S, COLUMNS
+from ltp_switcher.measures import BYTES_TO_MBIT, loss_rate
 
 _LIVE_S: Final = 0.5
 _WALL_PER_VIRTUAL: Final = 60.0
@@ -199,8 +200,8 @@ def _follower(scenario: Scenario, on_progress: Callable[[Sample], None]) -> Call
             return
         document = json.loads(line)
         flow = document["flows"][0]
-        goodput_mbps = flow["received_bytes"] * 8e-6 / _LIVE_S
-        loss = metrics.loss_rate(flow["lost_pkts"], flow["delivered_pkts"])
+        goodput_mbps = flow["received_bytes"] * BYTES_TO_MBIT / _LIVE_S
+        loss = loss_rate(flow["lost_pkts"], flow["delivered_pkts"])
         rtt_ms = flow["rtt_us"] / 1e3 or math.nan
         on_progress(
             Sample(
@@ -208,8 +209,8 @@ def _follower(scenario: Scenario, on_progress: Callable[[Sample], None]) -> Call
                 arm=flow["arm"],
                 cwnd_pkts=flow["cwnd_pkts"],
                 srtt_ms=rtt_ms,
-                delivery_rate_mbps=flow["rate_Bps"] * 8e-6,
-                reward=float(metrics.reward([goodput_mbps], [rtt_ms], loss)[0]),
+                delivery_rate_mbps=flow["rate_Bps"] * BYTES_TO_MBIT,
+                reward=float(metrics.rewards([goodput_mbps], [rtt_ms], loss)[0]),
                 switches=flow["switches"],
             )
         )
@@ -251,10 +252,12 @@ def _row(n: int, index: int, scheme: str, row: dict[str, str] | None, offered_mb
         f"{int(row['rtt_min_us']) / 1e3:.3f}" if rtts else "",
         f"{int(row['rtt_max_us']) / 1e3:.3f}" if rtts else "",
     ]
+    goodput_mbps = int(row["received_bytes"]) * BYTES_TO_MBIT / BIN_S
+    rate_mbps = int(row["rate_Bps"]) * BYTES_TO_MBIT
     return [
-        t_s, index, scheme, f"{int(row['received_bytes']) * 8e-6 / BIN_S:.6f}", *rtt_ms, row["cwnd_pkts"],
-        f"{int(row['rate_Bps']) * 8e-6:.6f}", row["lost_pkts"], row["delivered_pkts"], row["retrans_pkts"],
-        row["arm"], f"{offered_mbps:.6g}", row["queue_pkts"],
+        t_s, index, scheme, f"{goodput_mbps:.6f}", *rtt_ms, row["cwnd_pkts"], f"{rate_mbps:.6f}",
+        row["lost_pkts"], row["delivered_pkts"], row["retrans_pkts"], row["arm"], f"{offered_mbps:.6g}",
+        row["queue_pkts"],
     ]  # fmt: skip
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ltp_switcher.arrays import Floats
+from ltp_switcher.measures import reward
 
 ZETA: Final = 5.0
 """Weight of loss against throughput in Eq. 1."""
@@ -18,41 +19,20 @@ KAPPA: Final = 2.0
 """Weight of throughput against delay in Eq. 1."""
 
 
-def loss_rate(lost_pkts: ArrayLike, delivered_pkts: ArrayLike) -> Floats:
-    """Packets that the link lost as a share, 0..1, of those lost or delivered; 0 where there were none."""
-    lost, delivered = np.asarray(lost_pkts, np.float64), np.asarray(delivered_pkts, np.float64)
-    total = lost + delivered
-    return np.divide(lost, total, out=np.zeros_like(total), where=total > 0)
-
-
-def reward(
-    throughput_mbps: ArrayLike,
-    rtt_ms: ArrayLike,
-    loss: ArrayLike,
-    *,
-    zeta: float = ZETA,
-    kappa: float = KAPPA,
-) -> Floats:
-    """Eq. 1 of the Mutant paper, not normalised: ((thr - zeta * loss * thr)_+)^kappa / d.
-
-    Loss enters as a share of the throughput, so that its weight does not depend on the link's
-    rate. A difference below zero counts as zero: squaring it would reward heavy loss.
+def rewards(goodput_mbps: ArrayLike, rtt_ms: ArrayLike, loss: ArrayLike) -> Floats:
+    """Eq. 1 of the Mutant paper for each bin, not normalised; see `measures.reward`.
 
     Args:
-        throughput_mbps: goodput per bin in Mbit/s, any shape.
-        rtt_ms: mean RTT per bin in ms, of the same shape. A bin without an RTT sample (NaN) takes
-            the last sample before it; before the first sample the reward is 0.
-        loss: loss rate per bin, 0..1.
-        zeta: weight of loss.
-        kappa: weight of throughput against delay.
+        goodput_mbps: shape (bins,).
+        rtt_ms: mean RTT, shape (bins,). A bin without an RTT sample (NaN) takes the last sample before it;
+            before the first sample the reward is 0.
+        loss: loss rate, 0..1, shape (bins,).
 
     Returns:
-        The reward of each bin, (Mbit/s)^kappa per ms, never negative.
+        (Mbit/s)^kappa per ms, never negative.
     """
-    throughput = np.asarray(throughput_mbps, np.float64)
-    rtt = _fill_forward(np.asarray(rtt_ms, np.float64))
-    useful = np.maximum(0.0, throughput * (1.0 - zeta * np.asarray(loss, np.float64)))
-    return np.divide(useful**kappa, rtt, out=np.zeros_like(useful), where=rtt > 0)
+    rtt_ms = _fill_forward(np.asarray(rtt_ms, np.float64))
+    return reward(goodput_mbps, loss, rtt_ms, zeta=ZETA, kappa=KAPPA)
 
 
 def _fill_forward(values: Floats) -> Floats:
@@ -69,19 +49,6 @@ def utilisation(goodput_mbps: ArrayLike, capacity_mbps: ArrayLike) -> float:
     """
     capacity = float(np.sum(np.asarray(capacity_mbps, np.float64)))
     return float(np.sum(np.asarray(goodput_mbps, np.float64))) / capacity if capacity > 0 else 0.0
-
-
-def jain_index(throughputs: ArrayLike) -> float:
-    """Jain's fairness index of non-negative throughputs, 1/n (one flow has all) to 1 (all equal).
-
-    (sum x)^2 / (n sum x^2); flows that all stand still count as equal.
-    """
-    x = np.asarray(throughputs, np.float64)
-    peak = float(x.max(initial=0.0))
-    if peak <= 0.0:
-        return 1.0
-    x = x / peak
-    return float(x.sum() ** 2 / (x.size * np.square(x).sum()))
 
 
 def harm_more_is_better(solo: float, shared: float) -> float:

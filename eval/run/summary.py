@@ -19,6 +19,7 @@ from ltp_switcher.errors import ArtifactError
 from ltp_switcher.eval.run import metrics
 from ltp_switcher.eval.run.scenario import Flow, Scenario
 from ltp_switcher.eval.run.series import BIN_S, FlowSeries
+from ltp_switcher.measures import BYTES_TO_MBIT, jain_index, loss_rate
 
 DECIMALS: Final = 6
 
@@ -43,7 +44,7 @@ class FlowTotals:
 class FlowSummary:
     """One flow of a run. Means are over the flow's life; units are in the names.
 
-    `loss` is a share 0..1; `reward` the mean of `metrics.reward` over the 100 ms bins;
+    `loss` is a share 0..1; `reward` the mean of `metrics.rewards` over the 100 ms bins;
     `arm_share` the fraction of the bins that each protocol held.
     """
 
@@ -61,7 +62,7 @@ class FlowSummary:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One run. `utilisation` and `jain` as in `metrics`; `wall_s` is the host's time for the run."""
+    """One run. `utilisation` as in `metrics`; `jain` as in `jain_index`; `wall_s`: the host's time for it."""
 
     scenario: str
     scheme: str
@@ -139,17 +140,17 @@ def summarise(
 
 def _flow(scenario: Scenario, flow: Flow, bins: FlowSeries, total: FlowTotals) -> FlowSummary:
     life = bins.life(flow.start_s, flow.stop_s)
-    loss = metrics.loss_rate(bins.lost_pkts[life], bins.delivered_pkts[life])
-    rewards = metrics.reward(bins.goodput_mbps[life], bins.rtt_ms[life], loss)
+    loss = loss_rate(bins.lost_pkts[life], bins.delivered_pkts[life])
+    rewards = metrics.rewards(bins.goodput_mbps[life], bins.rtt_ms[life], loss)
     rtt_ms = bins.rtt_ms[life & ~np.isnan(bins.rtt_ms)]
     arms = [arm for arm, alive in zip(bins.arm, life, strict=True) if alive and arm]
     return FlowSummary(
         scheme=flow.scheme,
-        throughput_mbps=total.bytes_received * 8e-6 / (flow.stop_s - flow.start_s),
+        throughput_mbps=total.bytes_received * BYTES_TO_MBIT / (flow.stop_s - flow.start_s),
         rtt_mean_ms=float(rtt_ms.mean()) if rtt_ms.size else math.nan,
         rtt_p95_ms=metrics.histogram_quantile(total.rtt_edges_ms, total.rtt_counts, 0.95),
         base_rtt_ms=scenario.base_rtt_ms(flow),
-        loss=float(metrics.loss_rate(total.lost_pkts, total.delivered_pkts)),
+        loss=float(loss_rate(total.lost_pkts, total.delivered_pkts)),
         retransmits=total.retransmits,
         reward=float(rewards.mean()) if rewards.size else 0.0,
         switches=total.switches,
@@ -177,10 +178,9 @@ def _jain(scenario: Scenario, series: Sequence[FlowSeries], flows: Sequence[Flow
     start_s = max(flow.start_s for flow in scenario.flows)
     stop_s = min(flow.stop_s for flow in scenario.flows)
     if start_s >= stop_s:
-        return metrics.jain_index([flow.throughput_mbps for flow in flows])
-    return metrics.jain_index(
-        [float(np.nansum(bins.goodput_mbps[bins.life(start_s, stop_s)])) for bins in series]
-    )
+        return float(jain_index([flow.throughput_mbps for flow in flows]))
+    goodputs_mbps = [float(np.nansum(bins.goodput_mbps[bins.life(start_s, stop_s)])) for bins in series]
+    return float(jain_index(goodputs_mbps))
 
 
 def _bin_index(t_s: Floats) -> Ints:

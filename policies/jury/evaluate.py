@@ -22,6 +22,7 @@ from rich.progress import track
 
 from ltp_switcher.arrays import Floats
 from ltp_switcher.commands import program, whole
+from ltp_switcher.measures import jain_index
 from ltp_switcher.policies.jury import WEIGHTS, make_arm
 from ltp_switcher.policies.jury.signals import INTERVAL_S
 from ltp_switcher.policies.runtime.arm import Arm
@@ -85,12 +86,6 @@ class Run:
         binned = self.share[: seconds * PER_SECOND].reshape(seconds, PER_SECOND, *self.share.shape[1:])
         mean: Floats = jain_index(binned.mean(axis=1).swapaxes(0, 1)).mean(axis=0)
         return mean
-
-
-def jain_index(throughputs: Floats) -> Floats:
-    """Jain's index over the first axis."""
-    index: Floats = throughputs.sum(axis=0) ** 2 / (len(throughputs) * np.square(throughputs).sum(axis=0))
-    return index
 
 
 def play(

@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from ltp_switcher.measures import loss_rate
 from ltp_switcher.policies.runtime.arm import Arm
 from ltp_switcher.policies.simulator.directed import directed
 from ltp_switcher.policies.simulator.paths import NEVER, PPS_PER_MBPS, Flows, Paths
@@ -109,7 +110,7 @@ def run(
         Figures(
             utilisation=float(utilisation[0, k]),
             rtt_ratio=float(weighted[0, k] / acked[0, k] / (link.rtt_ms / 1e3)),
-            loss=float(lost[0, k] / (lost[0, k] + acked[0, k])),
+            loss=float(loss_rate(lost[0, k], acked[0, k])),
             ratio_to_cubic=float(acked[0, k] / acked[1, k]) if link.cubics else None,
         )
         for k, link in enumerate(links)

@@ -22,6 +22,7 @@ from rich.progress import track
 
 from ltp_switcher.arrays import Ints
 from ltp_switcher.commands import program
+from ltp_switcher.measures import loss_rate
 from ltp_switcher.policies.runtime.arm import Arm, Law
 from ltp_switcher.policies.simulator.paths import PACKET_BYTES, Paths
 from ltp_switcher.policies.spine import INTERVAL_S, make_arm
@@ -102,7 +103,7 @@ def _figures(kind: Kind, outcome: Outcome, place: Ints, *, has_generator: bool) 
     return Figures(
         utilisation=float(acked / outcome.served_pkts[place].sum()),
         rtt_ms=float(1e3 * outcome.rtt_s_sum[place].sum() / acked),
-        loss=float(lost / (acked + lost)),
+        loss=float(loss_rate(lost, acked)),
         ratio_to_cubic=float(acked / outcome.cubic_pkts[place].sum()) if kind.beside_cubic else None,
         generator_every_s=float(DURATION_S / runs) if has_generator else None,
     )

@@ -16,20 +16,12 @@ from numpy.typing import NDArray
 
 from ltp_switcher.arrays import ArmIds, Bools, Float32s, Floats, Indices, Ints, Slots
 from ltp_switcher.daemon.choose.bandit.arm_table import ArmTable
-from ltp_switcher.daemon.choose.bandit.credit import (
-    DELIVERED,
-    LOST,
-    RTT_SAMPLES,
-    RTT_SUM_US,
-    TIME_NS,
-    Decisions,
-    Earned,
-)
+from ltp_switcher.daemon.choose.bandit.credit import Decisions, Earned
 from ltp_switcher.daemon.choose.bandit.features import N_FEATURES, FeatureWindows
 from ltp_switcher.daemon.choose.bandit.knowledge import Knowledge, Sums
 from ltp_switcher.daemon.choose.bandit.linucb import LinUCB
 from ltp_switcher.daemon.choose.bandit.reward import RewardNormaliser
-from ltp_switcher.daemon.datapath.measurements import measure
+from ltp_switcher.daemon.datapath.measurements import Performance, measure, performance
 from ltp_switcher.daemon.datapath.protocol import ARMS_MAX, FlowFlags
 from ltp_switcher.daemon.datapath.types import RecordArray
 from ltp_switcher.daemon.settings.schema import LearningSection
@@ -118,9 +110,7 @@ class MutantAgent(SlotArrays):
         trained = Sums(prior.prior_A[self._ids], prior.prior_b[self._ids], prior.prior_counts[self._ids])
         self.knowledge = Knowledge(trained, config.trained_cap, config.global_cap, config.prefix_cap)
         self._features = self.part(FeatureWindows())
-        self._normaliser = self.part(
-            RewardNormaliser(delta=config.adwin_delta, clock=config.adwin_clock, stale_s=config.stale_s)
-        )
+        self._normaliser = self.part(RewardNormaliser(config))
         self._bandit = self.part(LinUCB(len(arms), dim, config.ridge, config.discount))
         depth = _DEPTH_LONG if config.hold_rtts >= 1 else _DEPTH_SHORT
         self._decisions = self.part(Decisions(dim, config.credit, depth))
@@ -242,22 +232,11 @@ class MutantAgent(SlotArrays):
 
     def _measure(self, slots: Slots, records: RecordArray, time_ns: Ints) -> Bools:
         """Update R_max and the steps' own rewards; return where the path changed."""
-        config = self.config
-        seen = measure(records, config.credit)
-        changed = np.zeros(len(slots), np.bool_)
-        told = np.flatnonzero(seen.valid)
-        if told.size:
-            changed[told] = self._normaliser.update(
-                slots[told],
-                seen.sender[told],
-                seen.rate_Bps[told],
-                seen.rtt_us[told],
-                time_ns[told],
-                seen.least_rtt_us[told] if config.min_rtt == "kernel" else None,
-            )
+        seen = measure(records, self.config.credit)
+        changed = self._normaliser.observe(slots, seen, time_ns)
         at = np.flatnonzero(seen.heard)
-        step = seen.throughput_Bps[at], seen.loss_rate[at], seen.rtt_us[at], config.zeta, config.kappa
-        self._reward[slots[at]] = self._normaliser.normalise(slots[at], *step)
+        heard = Performance(*(values[at] for values in seen.performance))
+        self._reward[slots[at]] = self._normaliser.normalise(slots[at], heard)
         return changed
 
     def _learn(self, slots: Slots, records: RecordArray, earned: Earned, srtt_us: Floats) -> None:
@@ -266,19 +245,9 @@ class MutantAgent(SlotArrays):
         mine = columns >= 0
         if not mine.any():
             return
-        at, columns, sums = earned.at[mine], columns[mine], earned.sums[mine]
-        delivered, lost = sums[:, DELIVERED], sums[:, LOST]
-        rtt_us = np.where(
-            sums[:, RTT_SAMPLES] > 0, sums[:, RTT_SUM_US] / np.maximum(sums[:, RTT_SAMPLES], 1), srtt_us[at]
-        )
-        rewards = self._normaliser.normalise(
-            slots[at],
-            delivered * records["mss"][at] / (sums[:, TIME_NS] * 1e-9),
-            lost / np.maximum(delivered + lost, 1.0),
-            rtt_us,
-            self.config.zeta,
-            self.config.kappa,
-        )
+        at, columns = earned.at[mine], columns[mine]
+        seen = performance(earned.counts[mine], records["mss"][at], srtt_us[at])
+        rewards = self._normaliser.normalise(slots[at], seen)
         z = earned.z[mine]
         self._bandit.update(slots[at], columns, z, rewards)
         self.knowledge.add(self._prefix[slots[at]], columns, z, rewards)

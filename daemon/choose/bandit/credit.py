@@ -16,14 +16,17 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.arrays import Floats, Indices, Ints, Slots
+from ltp_switcher.daemon.datapath.measurements import (
+    COUNTS,
+    DELIVERED,
+    TIME_NS,
+    credit_counts,
+    step_counts,
+)
 from ltp_switcher.daemon.datapath.types import RecordArray
 from ltp_switcher.daemon.settings.schema import Credit
 from ltp_switcher.slots import SlotArrays, column
 
-# What is summed for a decision.
-TIME_NS, DELIVERED, LOST, RTT_SUM_US, RTT_SAMPLES = range(5)
-_SUMS: Final = 5
-_CREDIT_FIELDS: Final = ("time_ns", "delivered", "lost", "rtt_us_sum", "rtt_samples")
 # Data sent at the very end of a decision may meet a longer RTT than the smoothed one.
 _LAG: Final = 1.25
 
@@ -33,13 +36,13 @@ class Earned:
     """Decisions that are ready to be learnt from, one for each of m flows.
 
     at: positions in the step's slots, shape (m,). arms: ids, shape (m,). z: contexts, shape (m, dim).
-    sums: shape (m, 5), columns `TIME_NS` to `RTT_SAMPLES`.
+    counts: of the data sent under them, shape (m, 5), see `measurements`.
     """
 
     at: Indices
     arms: Indices
     z: Floats
-    sums: Floats
+    counts: Floats
 
 
 class Decisions(SlotArrays):
@@ -57,7 +60,7 @@ class Decisions(SlotArrays):
     _z = column(np.float64, "depth", "dim")
     _arm = column(np.intp, "depth")
     _start_ns = column(np.int64, "depth")
-    _sums = column(np.float64, "depth", _SUMS)
+    _counts = column(np.float64, "depth", COUNTS)
 
     def __init__(self, dim: int, credit: Credit, depth: int) -> None:
         self.dim = dim
@@ -80,7 +83,7 @@ class Decisions(SlotArrays):
         self._z[slots, at] = z
         self._arm[slots, at] = arms
         self._start_ns[slots, at] = time_ns
-        self._sums[slots, at] = 0.0
+        self._counts[slots, at] = 0.0
         self.made[slots] = made + 1
         # A ring that is full forgets the oldest decision unlearnt.
         self._learnt[slots] = np.maximum(self._learnt[slots], made + 1 - self.depth)
@@ -89,21 +92,9 @@ class Decisions(SlotArrays):
         """Add one step's samples to the decisions that earned them."""
         if self.credit == "acked":
             at = (self.made[slots] - 1) % self.depth
-            step = np.stack(
-                [
-                    records["interval_ns"],
-                    records["delivered"],
-                    records["lost"],
-                    records["rtt_stat"]["sum"],
-                    records["rtt_samples"],
-                ],
-                axis=1,
-            )
-            self._sums[slots, at] += step
+            self._counts[slots, at] += step_counts(records)
             return
-        credits = records["credit"]
-        arms = credits["arm"]
-        values = np.stack([credits[name] for name in _CREDIT_FIELDS], axis=2).astype(np.float64)
+        arms = records["credit"]["arm"]
         # Age of each place in the ring: 0 is the decision in force.
         age = (self.made[slots, None] - 1 - np.arange(self.depth)) % self.depth
         exists = age < self.made[slots, None]
@@ -115,7 +106,7 @@ class Decisions(SlotArrays):
         worth = np.where(same, worth[:, None, :], 0)
         best = worth.argmax(axis=2)
         ours = (best[:, :, None] == np.arange(self.depth)) & same
-        self._sums[slots] += ours.transpose(0, 2, 1).astype(np.float64) @ values
+        self._counts[slots] += ours.transpose(0, 2, 1).astype(np.float64) @ credit_counts(records)
 
     def ripe(self, slots: Slots, time_ns: Ints, srtt_us: Floats) -> Earned:
         """Take the oldest decision of each flow whose data has come back."""
@@ -127,7 +118,7 @@ class Decisions(SlotArrays):
         at = np.flatnonzero(replaced)
         self._learnt[slots[at]] += 1
         place = slots[at], learnt[at] % self.depth
-        sums = self._sums[place]
-        seen = (sums[:, TIME_NS] > 0) & (sums[:, DELIVERED] > 0)
+        counts = self._counts[place]
+        seen = (counts[:, TIME_NS] > 0) & (counts[:, DELIVERED] > 0)
         place = place[0][seen], place[1][seen]
-        return Earned(at[seen], self._arm[place], self._z[place], sums[seen])
+        return Earned(at[seen], self._arm[place], self._z[place], counts[seen])

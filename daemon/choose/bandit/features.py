@@ -21,16 +21,18 @@ from typing import Final, Literal
 
 import numpy as np
 
-from ltp_switcher.arrays import Float32s, Floats, Indices, Ints, Slots
-from ltp_switcher.daemon.datapath.protocol import ARMS_MAX, RECORD_DTYPE
+from ltp_switcher.arrays import Float32s, Floats, Ints, Slots
+from ltp_switcher.daemon.datapath.columns import Columns
+from ltp_switcher.daemon.datapath.measurements import known_rtt
+from ltp_switcher.daemon.datapath.protocol import ARMS_MAX
 from ltp_switcher.daemon.datapath.types import RecordArray
+from ltp_switcher.measures import loss_rate
 from ltp_switcher.slots import SlotArrays, column
 
 SIGNALS: Final = ("srtt_us", "mdev_us", "lost_out", "in_flight", "throughput")
 WINDOWS: Final = (("short", 10, 1), ("medium", 20, 10), ("long", 20, 50))
 STATISTICS: Final = ("mean", "min", "max")
 N_FEATURES: Final = 55
-_NO_RTT: Final = 2**32 - 1
 _LIMIT: Final = 4.0
 
 Reference = Literal["unit", "min_rtt", "bdp", "max_throughput", "max_delivered"]
@@ -89,28 +91,15 @@ _GAIN: Final = np.array([f.gain for f in FEATURES])
 _OFFSET: Final = np.array([f.offset for f in FEATURES])
 
 
-def _columns(names: tuple[str, ...], width: int) -> Indices:
-    """Where the fields lie when a record is read as a row of `width`-byte words."""
-    fields = dict(RECORD_DTYPE.fields or {})
-    return np.array([fields[name][1] // width for name in names], np.intp)
-
-
 _STATS: Final = ("srtt_stat", "mdev_stat", "lost_out_stat", "in_flight_stat", "throughput_stat")
-# A stat is three words: min, max, sum.
-_STAT_AT: Final = _columns(_STATS, 8)
-_WORDS: Final = np.concatenate(
-    [
-        _columns(("interval_ns", "samples", "delivered", "lost", "delivery_rate"), 8),
-        _STAT_AT,
-        _STAT_AT + 1,
-        _STAT_AT + 2,
-    ]
-)
-_HALVES: Final = _columns(
-    ("snd_cwnd", "rtt_us", "min_rtt_us", "advmss", "retrans_out", "mss", "srtt_us", "mdev_us", "lost_out",
-     "in_flight"),
-    4,
+_FIELDS: Final = Columns(
+    "interval_ns", "samples", "delivered", "lost",
+    *(f"{stat}.{part}" for part in ("min", "max", "sum") for stat in _STATS),
+    "delivery_rate", "srtt_us", "mdev_us", "lost_out", "in_flight",
+    "snd_cwnd", "rtt_us", "min_rtt_us", "advmss", "retrans_out", "mss",
 )  # fmt: skip
+_NOW: Final = [20, 21, 22, 23, 19]
+"""Columns of the signals' present values."""
 
 
 class _Ring(SlotArrays):
@@ -208,15 +197,16 @@ class FeatureWindows(SlotArrays):
             bytes/s), and the references that `scale` needs, shape (n, 5).
         """
         n = len(records)
-        records = np.ascontiguousarray(records)
-        words = records.view(np.uint64).reshape(n, -1)[:, _WORDS].astype(np.float64)
-        halves = records.view(np.uint32).reshape(n, -1)[:, _HALVES].astype(np.float64)
-        samples = words[:, 1:2]
-        now = np.concatenate([halves[:, 6:10], words[:, 4:5]], axis=1)
-        silent = samples == 0
-        low = np.where(silent, now, words[:, 5:10])
-        high = np.where(silent, now, words[:, 10:15])
-        mean = np.where(silent, now, words[:, 15:20] / np.maximum(samples, 1))
+        values = _FIELDS.read(records)
+        interval_ns, samples, delivered, lost = values[:, :4].T
+        stats = values[:, 4:19].reshape(n, 3, len(SIGNALS))
+        rate_Bps = values[:, 19]
+        cwnd_pkts, rtt_us, min_rtt_us, advmss, retrans_out, mss = values[:, 24:].T
+        now = values[:, _NOW]
+        silent = samples[:, None] == 0
+        low = np.where(silent, now, stats[:, 0])
+        high = np.where(silent, now, stats[:, 1])
+        mean = np.where(silent, now, stats[:, 2] / np.maximum(samples, 1)[:, None])
 
         steps = self._steps[slots]
         self._steps[slots] = steps + 1
@@ -225,30 +215,26 @@ class FeatureWindows(SlotArrays):
         bold = raw[:, 10:].reshape(n, len(SIGNALS), len(WINDOWS), 3)
         self._windows.push(slots, steps, extreme, mean, bold)
 
-        rtt_us = halves[:, 1]
-        min_rtt_us = halves[:, 2]
-        known = (min_rtt_us > 0) & (min_rtt_us < _NO_RTT)
-        min_rtt_us = np.maximum(np.where(known, min_rtt_us, rtt_us), 1.0)
-        delivered, lost = words[:, 2], words[:, 3]
-        raw[:, 0] = halves[:, 0]
+        min_rtt_us = np.maximum(np.where(known_rtt(min_rtt_us), min_rtt_us, rtt_us), 1.0)
+        raw[:, 0] = cwnd_pkts
         raw[:, 1] = rtt_us
         raw[:, 2] = min_rtt_us
-        raw[:, 3] = halves[:, 3]
+        raw[:, 3] = advmss
         raw[:, 4] = delivered
-        raw[:, 5] = halves[:, 4]
-        raw[:, 6] = words[:, 4]
+        raw[:, 5] = retrans_out
+        raw[:, 6] = rate_Bps
         raw[:, 7] = records["prev_arm"]
         raw[:, 8] = records["arm"]
-        raw[:, 9] = lost / np.maximum(delivered + lost, 1.0)
+        raw[:, 9] = loss_rate(lost, delivered)
 
         references = np.empty((n, len(_REFERENCES)))
-        mss = np.maximum(halves[:, 5], 1.0)
+        mss = np.maximum(mss, 1.0)
         top = np.maximum(bold[:, 4, 2, 2], 1.0)
         references[:, 0] = 1.0
         references[:, 1] = min_rtt_us
         references[:, 2] = np.maximum(top * min_rtt_us / (1e6 * mss), 1.0)
         references[:, 3] = top
-        references[:, 4] = np.maximum(top * words[:, 0] / (1e9 * mss), 1.0)
+        references[:, 4] = np.maximum(top * interval_ns / (1e9 * mss), 1.0)
         return raw, references
 
 

@@ -21,8 +21,15 @@ from numpy.typing import NDArray
 from ltp_switcher.arrays import ArmIds, Floats
 from ltp_switcher.daemon.choose.bandit.agent import encoder_inputs
 from ltp_switcher.daemon.choose.bandit.features import FeatureWindows
-from ltp_switcher.daemon.choose.bandit.reward import RewardNormaliser
-from ltp_switcher.daemon.datapath.measurements import measure
+from ltp_switcher.daemon.choose.bandit.reward import RewardNormaliser, normalised
+from ltp_switcher.daemon.datapath.measurements import (
+    DELIVERED,
+    RTT_SAMPLES,
+    TIME_NS,
+    credit_counts,
+    measure,
+    performance,
+)
 from ltp_switcher.daemon.datapath.recording import read_recording
 from ltp_switcher.daemon.settings.schema import LearningSection
 from ltp_switcher.encoder.dataset import DATA, Sequence, save_sequence
@@ -47,7 +54,7 @@ def replay(records: NDArray[np.void], chosen: ArmIds, config: LearningSection) -
     """
     steps = len(records)
     windows = FeatureWindows()
-    normaliser = RewardNormaliser(delta=config.adwin_delta, clock=config.adwin_clock, stale_s=config.stale_s)
+    normaliser = RewardNormaliser(config)
     slot = np.zeros(1, np.intp)
     windows.reset(slot)
     normaliser.reset(slot)
@@ -56,16 +63,7 @@ def replay(records: NDArray[np.void], chosen: ArmIds, config: LearningSection) -
     for t in range(steps):
         record = records[t : t + 1]
         features[t] = windows.push(slot, record)[0]
-        seen = measure(record, config.credit)
-        if seen.valid[0]:
-            normaliser.update(
-                slot,
-                seen.sender,
-                seen.rate_Bps,
-                seen.rtt_us,
-                record["time_ns"].astype(np.int64),
-                seen.least_rtt_us if config.min_rtt == "kernel" else None,
-            )
+        normaliser.observe(slot, measure(record, config.credit), record["time_ns"].astype(np.int64))
         peak[t] = normaliser.throughput_max_Bps[0], normaliser.rtt_min_us[0]
     arms = records["arm"].astype(np.intp)
     fresh = np.ones(steps, np.bool_)
@@ -83,7 +81,7 @@ def _answers(records: NDArray[np.void], chosen: ArmIds, peak: Floats, config: Le
     steps = len(records)
     time_ns = records["time_ns"].astype(np.int64)
     srtt_ns = records["srtt_us"].astype(np.int64) * 1000
-    credit = records["credit"]
+    counts, senders = credit_counts(records), records["credit"]["arm"]
     out = np.full(steps, np.nan)
     # Where the arm chosen at step t ends: the next step with another choice.
     change = np.flatnonzero(chosen[1:] != chosen[:-1]) + 1
@@ -99,19 +97,13 @@ def _answers(records: NDArray[np.void], chosen: ArmIds, peak: Floats, config: Le
         inside = first + np.flatnonzero((sent_ns[first:] >= time_ns[t]) & (sent_ns[first:] < until_ns))
         if not inside.size or sent_ns[-1] < until_ns:
             continue
-        mine = credit[inside]["arm"] == chosen[t]
-        total = {
-            name: float(credit[inside][name][mine].sum())
-            for name in ("time_ns", "delivered", "lost", "rtt_us_sum", "rtt_samples")
-        }
-        if total["time_ns"] <= 0 or total["delivered"] <= 0 or total["rtt_samples"] <= 0:
+        sent = counts[inside][senders[inside] == chosen[t]].sum(axis=0, keepdims=True)
+        if not sent[0, [TIME_NS, DELIVERED, RTT_SAMPLES]].all():
             continue
-        throughput_Bps = total["delivered"] * float(records["mss"][t]) / (total["time_ns"] * 1e-9)
-        loss_rate = total["lost"] / (total["delivered"] + total["lost"])
-        rtt_us = total["rtt_us_sum"] / total["rtt_samples"]
-        top_Bps, least_us = peak[inside[-1]]
-        share = max(1.0 - config.zeta * loss_rate, 0.0) * throughput_Bps / top_Bps
-        out[t] = min(share**config.kappa * least_us / rtt_us, 1.0)
+        now = slice(t, t + 1)
+        seen = performance(sent, records["mss"][now], records["srtt_us"][now])
+        top_Bps, least_us = peak[inside[-1:]].T
+        out[now] = normalised(seen, top_Bps, least_us, config.zeta, config.kappa)
     return out
 
 

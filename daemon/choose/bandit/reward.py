@@ -1,44 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reward of Mutant Eq. 1 and its dynamic normalisation (§5.1).
+"""Normalisation of Mutant's reward (§5.1): Eq. 1 with throughput over thr_max and RTT over d_min.
 
-Eq. 1 reads (thr - zeta * l)^kappa / d. There l is a loss *rate*, a bare fraction beside a throughput, so on
-any fast path the term would vanish. Here the loss costs its share of the throughput. A negative base counts
-as 0, never as its absolute value.
-
-    R = max(thr - zeta * l * thr, 0)^kappa / d
-
-R_max is the same form without loss, thr_max^kappa / d_min. That is the paper's text; line 17 of Algorithm 1
-drops kappa, which would leave a unit behind. So R / R_max has no unit, lies in 0..1, and orders paths of
+R_max is Eq. 1 without loss, thr_max^kappa / d_min. That is the paper's text; line 17 of Algorithm 1 drops
+kappa, which would leave a unit behind. So R / R_max has no unit, lies in 0..1, and orders paths of
 0.1 Mbit/s and of 10 Gbit/s alike.
 """
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 
 from ltp_switcher.arrays import Bools, Floats, Indices, Ints, Slots
 from ltp_switcher.daemon.choose.bandit.change_detection import AdwinBank
+from ltp_switcher.daemon.datapath.measurements import Measurement, Performance
 from ltp_switcher.daemon.datapath.protocol import ARMS_MAX
+from ltp_switcher.daemon.settings.schema import LearningSection
+from ltp_switcher.measures import reward
 from ltp_switcher.slots import SlotArrays, column
 
-_BPS_TO_MBPS: Final = 8e-6
 
-
-def reward(throughput_Bps: Floats, loss_rate: Floats, rtt_us: Floats, zeta: float, kappa: float) -> Floats:
-    """Eq. 1 un-normalised, with throughput in Mbit/s and delay in ms.
+def normalised(
+    seen: Performance, throughput_max_Bps: Floats, rtt_min_us: Floats, zeta: float, kappa: float
+) -> Floats:
+    """R / R_max, cut to 0..1; 0 without a measurement. All arrays of shape (n,).
 
     Args:
-        throughput_Bps: bytes/s.
-        loss_rate: lost / (lost + delivered), 0..1.
-        rtt_us: mean RTT, µs; 0 where unknown, which gives reward 0.
-        zeta: weight of the loss.
-        kappa: weight of throughput over delay.
+        seen: over the time that is to be judged.
+        throughput_max_Bps: thr_max; 0 before the first measurement.
+        rtt_min_us: d_min; inf before the first measurement.
+        zeta: weight of loss.
+        kappa: weight of throughput against delay.
     """
-    effective = np.maximum(1.0 - zeta * loss_rate, 0.0) * throughput_Bps * _BPS_TO_MBPS
-    known = rtt_us > 0
-    return np.where(known, effective**kappa / np.where(known, rtt_us * 1e-3, 1.0), 0.0)
+    top_Bps = np.where(throughput_max_Bps > 0, throughput_max_Bps, 1.0)
+    share = reward(
+        seen.throughput_Bps / top_Bps, seen.loss_rate, seen.rtt_us / rtt_min_us, zeta=zeta, kappa=kappa
+    )
+    return np.minimum(share, 1.0)
 
 
 class _Streams(AdwinBank):
@@ -66,10 +63,10 @@ class RewardNormaliser(SlotArrays):
     _pair = column(np.intp, ARMS_MAX + 1, initial=-1)
     """The pair of streams of each arm, given out at first use; -1 is none."""
 
-    def __init__(self, *, delta: float = 0.002, clock: int = 32, stale_s: float = 10.0) -> None:
+    def __init__(self, config: LearningSection) -> None:
         super().__init__()
-        self.stale_s = stale_s
-        self._streams = _Streams(delta, clock, shed=True)
+        self.config = config
+        self._streams = _Streams(config.adwin_delta, config.adwin_clock, shed=True)
         self._free: list[int] = []
 
     def reset(self, slots: Slots) -> None:
@@ -116,21 +113,25 @@ class RewardNormaliser(SlotArrays):
             self.rtt_min_us[slots] = np.minimum(self.rtt_min_us[slots], least_rtt_us)
         return changed
 
-    def normalise(
-        self,
-        slots: Slots,
-        throughput_Bps: Floats,
-        loss_rate: Floats,
-        rtt_us: Floats,
-        zeta: float,
-        kappa: float,
-    ) -> Floats:
-        """R / R_max, shape (n,), cut to 0..1; 0 for a flow without a measurement."""
-        top = self.throughput_max_Bps[slots]
-        known = (rtt_us > 0) & (top > 0)
-        effective = np.maximum(1.0 - zeta * loss_rate, 0.0) * throughput_Bps / np.where(known, top, 1.0)
-        share = effective**kappa * self.rtt_min_us[slots] / np.where(known, rtt_us, 1.0)
-        return np.where(known, np.clip(share, 0.0, 1.0), 0.0)
+    def observe(self, slots: Slots, seen: Measurement, time_ns: Ints) -> Bools:
+        """Add one step's valid measurements, shape (n,); returns where the path changed."""
+        changed = np.zeros(len(slots), np.bool_)
+        at = np.flatnonzero(seen.valid)
+        if at.size:
+            changed[at] = self.update(
+                slots[at],
+                seen.sender[at],
+                seen.rate_Bps[at],
+                seen.performance.rtt_us[at],
+                time_ns[at],
+                seen.least_rtt_us[at] if self.config.min_rtt == "kernel" else None,
+            )
+        return changed
+
+    def normalise(self, slots: Slots, seen: Performance) -> Floats:
+        """The reward of each slot's flow, shape (n,); see `normalised`."""
+        tops = self.throughput_max_Bps[slots], self.rtt_min_us[slots]
+        return normalised(seen, *tops, self.config.zeta, self.config.kappa)
 
     def _pairs(self, slots: Slots, arms: Indices) -> Indices:
         pairs = self._pair[slots, arms]
@@ -149,7 +150,7 @@ class RewardNormaliser(SlotArrays):
 
     def _refresh(self, slots: Slots, time_ns: Ints) -> None:
         pairs = self._pair[slots]
-        fresh = time_ns[:, None] - self._streams.used_ns[2 * pairs] <= self.stale_s * 1e9
+        fresh = time_ns[:, None] - self._streams.used_ns[2 * pairs] <= self.config.stale_s * 1e9
         at, arm = np.nonzero((pairs >= 0) & fresh)
         chosen = pairs[at, arm]
         tops = np.full((2, len(slots)), -np.inf)

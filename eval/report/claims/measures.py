@@ -8,10 +8,10 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.eval.run.metrics import jain_index
 from ltp_switcher.eval.run.results import RunResult
 from ltp_switcher.eval.run.scenario import PACKET_BYTES
 from ltp_switcher.eval.run.series import BIN_S
+from ltp_switcher.measures import jain_index
 
 _BITS: Final = 8
 
@@ -78,7 +78,7 @@ def jain_by_second(outcome: RunResult) -> float:
         is_open = [flow.start_s <= second and second + 1 <= flow.stop_s for flow in scenario.flows]
         got = by_second[is_open, second]
         if len(got) > 1:
-            indices.append(jain_index(got) if got.any() else 1.0 / len(got))
+            indices.append(float(jain_index(got)) if got.any() else 1.0 / len(got))
     return float(np.mean(indices)) if indices else math.nan
 
 

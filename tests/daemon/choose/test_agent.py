@@ -5,7 +5,7 @@ from support.bandit_world import STEP_NS, World, random_artifact, random_encoder
 from support.slots import begun
 
 from ltp_switcher.daemon.choose.bandit import ArmTable, MutantAgent
-from ltp_switcher.daemon.choose.bandit.credit import DELIVERED, Decisions
+from ltp_switcher.daemon.choose.bandit.credit import Decisions
 from ltp_switcher.daemon.datapath.protocol import RECORD_DTYPE, FlowFlags
 from ltp_switcher.daemon.settings.schema import LearningSection
 from ltp_switcher.encoder import GRUEncoder
@@ -208,7 +208,7 @@ def test_a_full_ring_forgets_the_oldest_decision() -> None:
     ring.fold(slot, record, now)
     outcome = ring.ripe(slot, np.array([50 * STEP_NS]), np.array([25_000.0]))
     assert outcome.arms.tolist() == [2]
-    assert outcome.sums[0, DELIVERED] == 5
+    assert outcome.counts[0, 1] == 5
     outcome = ring.ripe(slot, np.array([50 * STEP_NS]), np.array([25_000.0]))
     assert outcome.arms.tolist() == [1]
-    assert outcome.sums[0, DELIVERED] == 7
+    assert outcome.counts[0, 1] == 7

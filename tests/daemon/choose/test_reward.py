@@ -5,7 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.slots import begun
 
-from ltp_switcher.daemon.choose.bandit.reward import RewardNormaliser, reward
+from ltp_switcher.daemon.choose.bandit.reward import RewardNormaliser
+from ltp_switcher.daemon.datapath.measurements import Performance
+from ltp_switcher.daemon.settings.schema import LearningSection
 
 ONE = np.zeros(1, np.intp)
 CUBIC = np.ones(1, np.intp)
@@ -15,19 +17,21 @@ def of(value: float) -> np.ndarray:
     return np.array([value])
 
 
-def test_equation_1_by_hand() -> None:
-    # 48 Mbit/s, 2 % loss, 30 ms: (48 * (1 - 5 * 0.02))^2 / 30
-    assert reward(of(6e6), of(0.02), of(3e4), 5, 2)[0] == pytest.approx((48 * 0.9) ** 2 / 30)
+def test_without_a_measurement_there_is_no_reward() -> None:
+    normaliser = begun(RewardNormaliser(LearningSection()))
+    assert normaliser.normalise(ONE, Performance(of(1.0), of(0.0), of(1.0)))[0] == 0
+    normaliser.update(ONE, CUBIC, of(1e6), of(1e4), np.zeros(1, np.int64))
+    assert normaliser.normalise(ONE, Performance(of(1e6), of(0.0), of(0.0)))[0] == 0
+    assert normaliser.normalise(ONE, Performance(of(1e6), of(0.0), of(1e4)))[0] == 1
+    assert normaliser.normalise(ONE, Performance(of(2e6), of(0.0), of(1e4)))[0] == 1
 
 
-def test_a_negative_base_is_zero_never_its_absolute_value() -> None:
-    assert reward(of(6e6), of(0.9), of(3e4), 5, 2)[0] == 0
-    assert reward(of(6e6), of(0.2), of(3e4), 5, 2)[0] == 0
-
-
-def test_without_rtt_there_is_no_reward() -> None:
-    assert reward(of(6e6), of(0.0), of(0.0), 5, 2)[0] == 0
-    assert begun(RewardNormaliser()).normalise(ONE, of(1.0), of(0.0), of(1.0), 5, 2)[0] == 0
+def test_weights_are_the_settings() -> None:
+    """Half the rate, a tenth of it lost, twice the RTT."""
+    normaliser = begun(RewardNormaliser(LearningSection(zeta=2.0, kappa=3.0)))
+    normaliser.update(ONE, CUBIC, of(1e6), of(1e4), np.zeros(1, np.int64))
+    seen = Performance(of(5e5), of(0.1), of(2e4))
+    assert normaliser.normalise(ONE, seen)[0] == pytest.approx((0.5 * 0.8) ** 3 / 2)
 
 
 @settings(max_examples=60, deadline=None)
@@ -36,11 +40,11 @@ def test_normalised_reward_is_free_of_scale(
     rate: float, rtt: float, share: float, queue: float, loss: float
 ) -> None:
     def normalised(scale_rate: float, scale_rtt: float) -> float:
-        normaliser = begun(RewardNormaliser())
+        normaliser = begun(RewardNormaliser(LearningSection()))
         for i in range(40):
             normaliser.update(ONE, CUBIC, of(rate * scale_rate), of(rtt * scale_rtt), np.array([i * 10**7]))
-        return float(normaliser.normalise(ONE, of(rate * share * scale_rate), of(loss),
-                                          of(rtt * queue * scale_rtt), 5, 2)[0])  # fmt: skip
+        return float(normaliser.normalise(ONE, Performance(of(rate * share * scale_rate), of(loss),
+                                                           of(rtt * queue * scale_rtt)))[0])  # fmt: skip
 
     here = normalised(1, 1)
     assert here == pytest.approx((share * (1 - 5 * loss)) ** 2 / queue)
@@ -59,7 +63,7 @@ def run(normaliser: RewardNormaliser, arm: int, rate: float, rtt: float, start: 
 
 
 def test_r_max_follows_the_path_down() -> None:
-    normaliser = begun(RewardNormaliser())
+    normaliser = begun(RewardNormaliser(LearningSection()))
     assert run(normaliser, 1, 3e6, 4e4, 0, 300) == 0
     assert normaliser.throughput_max_Bps[0] == pytest.approx(3e6, rel=0.03)
     assert run(normaliser, 1, 1e6, 8e4, 300, 300) > 0
@@ -68,7 +72,7 @@ def test_r_max_follows_the_path_down() -> None:
 
 
 def test_an_arm_that_fills_the_queue_does_not_move_d_min() -> None:
-    normaliser = begun(RewardNormaliser())
+    normaliser = begun(RewardNormaliser(LearningSection()))
     run(normaliser, 3, 3e6, 4e4, 0, 200)
     run(normaliser, 1, 3e6, 4e4, 200, 100)
     assert run(normaliser, 1, 3e6, 1.2e5, 300, 200) > 0
@@ -79,7 +83,7 @@ def test_an_arm_that_fills_the_queue_does_not_move_d_min() -> None:
 
 
 def test_slots_are_reused_and_grow() -> None:
-    normaliser = begun(RewardNormaliser(), 50)
+    normaliser = begun(RewardNormaliser(LearningSection()), 50)
     slots = np.arange(50)
     for arm in (1, 2, 3):
         normaliser.update(slots, np.full(50, arm), np.full(50, 1e6), np.full(50, 1e4), np.zeros(50, np.int64))
@@ -92,7 +96,7 @@ def test_slots_are_reused_and_grow() -> None:
 
 def test_the_kernels_minimum_keeps_a_queue_of_our_own_from_being_the_path() -> None:
     """One arm alone fills the queue: by its windows alone, d_min would rise with it."""
-    normaliser = begun(RewardNormaliser())
+    normaliser = begun(RewardNormaliser(LearningSection()))
     for t in range(400):
         rtt = of(4e4 if t < 200 else 2e5)
         normaliser.update(ONE, CUBIC, of(3e6), rtt, np.array([t * 10**7]), of(4e4))

@@ -22,7 +22,7 @@ class Path:
 
     def __init__(self, k: int = 3, settings: MptsSection = SETTINGS) -> None:
         self.pools: dict[int | None, tuple[int, ...]] = {}
-        self.teams = Teams(settings, ARMS, k, self.set_pool, names=NAMES)
+        self.teams = Teams(settings, ARMS, k, self.set_pool, names=NAMES, zeta=5.0, kappa=2.0)
         self.now_ns = 1_000_000_000
         self.arm: dict[int, int] = {}
         self.pulled: dict[int, set[int]] = {}
@@ -49,8 +49,8 @@ class Path:
         records["arm"] = arms
         records["time_ns"] = self.now_ns
         records["srtt_us"] = 30_000
-        records["acked_bytes"] = arms * 10_000
-        records["delivered"] = 10
+        records["delivered"] = arms * 10
+        records["mss"] = 1000
         records["rtt_samples"] = 1
         records["rtt_stat"]["sum"] = 30_000
         policy = np.zeros(len(slots), np.uint8)

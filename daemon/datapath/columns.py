@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many fields of many records at once.
+
+A step's cost at few flows is the number of array operations. A record is whole words, so all fields of one
+width are taken in one operation, whatever their number.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.arrays import Floats
+from ltp_switcher.daemon.datapath.protocol import RECORD_DTYPE
+from ltp_switcher.daemon.datapath.types import RecordArray
+from ltp_switcher.errors import InvalidValueError
+
+_WORDS: Final = RECORD_DTYPE.itemsize // 8
+
+
+class Columns:
+    """Reads the same fields of all records, in the kernel's units.
+
+    Args:
+        names: fields of `RECORD_DTYPE`, those of 64 bits before those of 32. "rtt_stat.sum" is a part of a
+            field, "echo.0.lost" a part of its first item.
+
+    Raises:
+        InvalidValueError: a field of another width, or in another order.
+    """
+
+    def __init__(self, *names: str) -> None:
+        places = [_place(name) for name in names]
+        widths = [width for _, width in places]
+        if set(widths) - {4, 8} or widths != sorted(widths, reverse=True):
+            raise InvalidValueError("names", list(names), "fields of 64 bits, then fields of 32 bits")
+        self._words = np.array([offset // 8 for offset, width in places if width == 8], np.intp)
+        self._halves = np.array([offset // 4 for offset, width in places if width == 4], np.intp)
+
+    def read(self, records: RecordArray) -> Floats:
+        """The fields of records of shape (n,), shape (n, fields)."""
+        n = len(records)
+        records = np.ascontiguousarray(records)
+        words = records.view(np.uint64).reshape(n, _WORDS).take(self._words, axis=1)
+        if not self._halves.size:
+            return words.astype(np.float64)
+        halves = records.view(np.uint32).reshape(n, 2 * _WORDS).take(self._halves, axis=1)
+        return np.concatenate((words, halves), axis=1, dtype=np.float64)
+
+
+def _place(name: str) -> tuple[int, int]:
+    """Offset and width of a field, in bytes."""
+    dtype: np.dtype[np.generic] = RECORD_DTYPE
+    offset = 0
+    for part in name.split("."):
+        if dtype.subdtype is not None:
+            dtype, _ = dtype.subdtype
+            offset += int(part) * dtype.itemsize
+        else:
+            dtype, start = dict(dtype.fields or {})[part][:2]
+            offset += start
+    return offset, dtype.itemsize

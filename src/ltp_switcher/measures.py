@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How well flows do: loss, the reward of Mutant's Eq. 1, and fairness. Pure functions of arrays."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ltp_switcher.arrays import Floats
+
+BYTES_TO_MBIT: Final = 8e-6
+
+
+def loss_rate(lost_pkts: ArrayLike, delivered_pkts: ArrayLike) -> Floats:
+    """Lost packets as a share, 0..1, of those lost or delivered; 0 where there were none. Any one shape."""
+    lost, delivered = np.asarray(lost_pkts, np.float64), np.asarray(delivered_pkts, np.float64)
+    total = lost + delivered
+    rate: Floats = np.divide(lost, total, out=np.zeros_like(total), where=total > 0)
+    return rate
+
+
+def reward(throughput: ArrayLike, loss: ArrayLike, delay: ArrayLike, *, zeta: float, kappa: float) -> Floats:
+    """Eq. 1 of the Mutant paper: (thr - zeta * l)^kappa / d.
+
+    There l is a loss *rate*, a bare fraction subtracted from a throughput, so on any fast path the term
+    would vanish. Here loss costs its share of the throughput, max(thr - zeta * l * thr, 0)^kappa / d. A
+    negative base counts as 0, never as its absolute value: squaring it would reward heavy loss.
+
+    Args:
+        throughput: in any unit, or over a reference; any shape.
+        loss: see `loss_rate`.
+        delay: mean RTT in any unit, or over a reference. Where it is 0 or NaN, unknown, the reward is 0.
+        zeta: weight of loss.
+        kappa: weight of throughput against delay.
+
+    Returns:
+        The reward in throughput^kappa per delay, never negative, of the arguments' common shape.
+    """
+    delay = np.asarray(delay, np.float64)
+    useful = np.maximum(1.0 - zeta * np.asarray(loss, np.float64), 0.0) * np.asarray(throughput, np.float64)
+    value: Floats = np.zeros(np.broadcast_shapes(useful.shape, delay.shape))
+    np.divide(useful**kappa, delay, out=value, where=delay > 0)
+    return value
+
+
+def jain_index(throughputs: ArrayLike) -> Floats:
+    """Jain's fairness index over the first axis, 1/n (one flow has all) to 1 (all equal).
+
+    (sum x)^2 / (n sum x^2) of throughputs that are not negative. Flows that all stand still count as
+    equal. The shape is that of the other axes.
+    """
+    x = np.asarray(throughputs, np.float64)
+    peak = x.max(axis=0, initial=0.0)
+    x = x / np.where(peak > 0.0, peak, 1.0)
+    square = np.asarray(np.square(x).sum(axis=0))
+    index: Floats = np.ones_like(square)
+    np.divide(x.sum(axis=0) ** 2, len(x) * square, out=index, where=square > 0.0)
+    return index
