@@ -11,7 +11,7 @@ import logging
 from pathlib import Path
 from typing import Final
 
-from ltp_switcher.daemon.service.state import write_atomically
+from ltp_switcher.artifacts import write_atomically
 from ltp_switcher.errors import ArtifactError
 
 log = logging.getLogger(__name__)

@@ -21,6 +21,7 @@ from typing import Final
 
 import numpy as np
 
+from ltp_switcher.artifacts import write_atomically
 from ltp_switcher.commands import program, seconds, whole
 from ltp_switcher.encoder.dataset import DATA
 from ltp_switcher.eval.lab.run import boot_scenario
@@ -139,9 +140,7 @@ def main(arguments: Sequence[str] | None) -> int:
         recording = collect_path(scenario, pool, options.seed * 1000 + number, options.kernel)
         link = json.dumps({"split": split, "pool": pool, **dataclasses.asdict(scenario.link)})
         target.with_suffix(".json").write_text(link + "\n")
-        partial = target.with_suffix(".partial")
-        partial.write_bytes(recording)
-        partial.replace(target)
+        write_atomically(target, recording)
         print(
             f"{number + 1}/{len(paths)} {scenario.name}: {len(recording) / 1e6:.1f} MB in "
             f"{time.monotonic() - started:.0f} s; {link}",

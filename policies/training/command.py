@@ -14,6 +14,7 @@ if its settings are the same.
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import shlex
 import sys
@@ -270,9 +271,9 @@ class _Best(Generic[A]):
         if score > self.score:
             self.score, self.episode = score, row.episode
             kept = {"agent": self._agent.state_dict(), "score": score, "episode": row.episode}
-            partial = self._path.with_suffix(".partial")
-            torch.save(kept, partial)
-            partial.replace(self._path)
+            content = io.BytesIO()
+            torch.save(kept, content)
+            artifacts.write_atomically(self._path, content.getvalue())
 
     def restore(self) -> None:
         """Give the agent the best weights."""

@@ -20,6 +20,7 @@ from typing import Final, Protocol
 import numpy as np
 import torch
 
+from ltp_switcher.artifacts import write_atomically
 from ltp_switcher.errors import ArtifactError
 from ltp_switcher.policies.simulator.tasks import Actions, Transition
 from ltp_switcher.policies.training.replay import Replay
@@ -165,9 +166,7 @@ def _checkpoint(agent: Learner, rows: list[Row], out: Path) -> None:
     np.savez(folder / "replay.npz", allow_pickle=False, **agent.replay.dump())
     progress = {"rows": [asdict(row) for row in rows], "rng": agent.rng.bit_generator.state}
     (folder / "progress.json").write_text(json.dumps(progress), encoding="utf-8")
-    partial = out / (CHECKPOINT + ".partial")
-    partial.write_text(json.dumps({"folder": folder.name}), encoding="utf-8")
-    partial.replace(out / CHECKPOINT)
+    write_atomically(out / CHECKPOINT, json.dumps({"folder": folder.name}).encode())
     for old in out.glob("checkpoint-*"):
         if old != folder:
             shutil.rmtree(old)

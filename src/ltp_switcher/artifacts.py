@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of arrays with a description and a checksum: weights that are trained once and loaded anywhere.
+"""Files of arrays with a description and a checksum: trained weights, and the daemon's learned state.
 
 One uncompressed .npz: the arrays by name, `metadata` (JSON, UTF-8 bytes) and `checksum` (SHA-256 over
 all the others as `digest` reads them). The same content gives the same bytes. Loading needs neither
@@ -9,6 +9,7 @@ PyTorch nor pickle.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import subprocess
@@ -20,7 +21,7 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from ltp_switcher.errors import ArtifactError
+from ltp_switcher.errors import ArtifactError, ArtifactMissingError
 
 Arrays = Mapping[str, NDArray[np.generic]]
 _RESERVED: Final = ("metadata", "checksum")
@@ -48,17 +49,34 @@ def write(path: Path, arrays: Arrays, metadata: Mapping[str, object], *, version
     text = json.dumps({**metadata, "version": version}, sort_keys=True).encode()
     members: dict[str, NDArray[np.generic]] = {**arrays, "metadata": np.frombuffer(text, np.uint8)}
     checksum = digest(members)
+    content = io.BytesIO()
+    np.savez(content, allow_pickle=False, **members, checksum=np.frombuffer(checksum.encode(), np.uint8))
+    write_atomically(path, content.getvalue())
+    return checksum
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace a file's content as a whole: a crash leaves the old file or the new one.
+
+    Raises:
+        ArtifactError: it cannot be written.
+    """
     partial = path.with_name(path.name + ".partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with partial.open("wb") as file:
-            np.savez(file, allow_pickle=False, **members, checksum=np.frombuffer(checksum.encode(), np.uint8))
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         partial.replace(path)
+        # The rename itself is on disk only when the directory is.
+        directory = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
     except OSError as error:
-        raise ArtifactError(f"{path} cannot be written: {error}") from error
-    return checksum
+        raise ArtifactError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
 def read(
@@ -76,19 +94,20 @@ def read(
         The arrays by name, and the metadata with its `version`.
 
     Raises:
-        ArtifactError: it is missing, unreadable, of another version, or fails its checksum.
+        ArtifactMissingError: there is no such file.
+        ArtifactError: it is unreadable, of another version, or fails its checksum.
     """
-    if not path.is_file():
-        raise ArtifactError(f"{what} not found at {path}: {remedy}")
     try:
         # numpy does not close what it opened itself when it finds no archive in it.
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         stored = bytes(arrays.pop("checksum")).decode()
         metadata = json.loads(bytes(arrays["metadata"]))
+    except FileNotFoundError as error:
+        raise ArtifactMissingError(f"{what} not found at {path}: {remedy}") from error
     except OSError as error:
         raise ArtifactError(f"{what} {path} cannot be read: {error.strerror or error}") from error
-    except (ValueError, KeyError, BadZipFile, EOFError) as error:
+    except (ValueError, KeyError, BadZipFile, EOFError, RuntimeError) as error:
         # numpy would advise to unpickle what it does not know.
         raise ArtifactError(f"{what} {path} cannot be read: it is damaged, or no file of {what}") from error
     if digest(arrays) != stored:

@@ -33,6 +33,10 @@ class ArtifactError(LtpSwitcherError):
     """A weight, state or data file is missing, corrupt, or has another version."""
 
 
+class ArtifactMissingError(ArtifactError):
+    """There is no such file."""
+
+
 class ControlError(LtpSwitcherError):
     """The daemon cannot be reached over its control socket, or refused a request."""
 
