@@ -14,13 +14,14 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Final
 
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
 from mutation import report, tree
-from mutation.faults import Mutant, MovedError, draw, excuses, named
+from mutation.faults import MovedError, Mutant, draw, excuses, named
 from mutation.reach import reach
 from mutation.recorder import FOLDERS
 from mutation.trial import Outcome, attempt
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 COUNT: Final = 80
@@ -29,13 +30,17 @@ _TORCH: Final = re.compile(r"^\s*(import|from) (torch|gymnasium)\b", re.MULTILIN
 
 def parser() -> argparse.ArgumentParser:
     """Options of the command."""
-    made = argparse.ArgumentParser(prog="mutation", description="Plant faults and count those that tests notice.")
+    made = argparse.ArgumentParser(
+        prog="mutation", description="Plant faults and count those that tests notice."
+    )
     made.add_argument("--seed", type=int, default=1, help="draws the sample")
     made.add_argument("--count", type=int, default=COUNT, help="faults to draw beside the named ones")
     made.add_argument("--only", action="append", metavar="PATH", help="plant faults below this path alone")
     made.add_argument("--jobs", type=int, default=2, help="copies of the tree that run side by side")
     made.add_argument("--json", action="store_true", help="print all results as JSON")
-    made.add_argument("--page", type=Path, metavar="FILE", help="write the results as a page of the lab notes")
+    made.add_argument(
+        "--page", type=Path, metavar="FILE", help="write the results as a page of the lab notes"
+    )
     return made
 
 
@@ -47,7 +52,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     only = tuple(options.only or FOLDERS)
     left_out = [] if importlib.util.find_spec("torch") else _with_torch(only)
     try:
-        listed = [mutant for mutant in named(ROOT) if _below(mutant.path, only) and mutant.path not in left_out]
+        listed = [
+            mutant for mutant in named(ROOT) if _below(mutant.path, only) and mutant.path not in left_out
+        ]
     except MovedError as error:
         console.print(f"mutation: {error}", markup=False)
         return 2
@@ -69,7 +76,11 @@ def _run(mutants: Sequence[Mutant], jobs: int, console: Console) -> list[Outcome
     with (
         tree.working_copy(ROOT) as base,
         Progress(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=console,
         ) as progress,
         ThreadPoolExecutor(jobs) as pool,
     ):
@@ -83,7 +94,12 @@ def _run(mutants: Sequence[Mutant], jobs: int, console: Console) -> list[Outcome
             progress.update(task, advance=1, description=f"caught {caught} of {len(outcomes)}")
             if not console.is_terminal:
                 told = "caught" if outcome.caught else "NOT CAUGHT"
-                console.print(f"{outcome.mutant.place} {told}: {outcome.by}", markup=False, highlight=False)
+                console.print(
+                    f"{outcome.mutant.place} {told}: {outcome.by}",
+                    markup=False,
+                    highlight=False,
+                    soft_wrap=True,
+                )
     return [outcomes[mutant] for mutant in mutants]
 
 

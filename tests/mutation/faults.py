@@ -76,7 +76,9 @@ def named(root: Path, listed: Path = FAULTS) -> list[Mutant]:
         path, old, new = entry["path"], entry["old"], entry["new"]
         source = (root / path).read_text() if (root / path).exists() else ""
         if (count := source.count(old)) != 1:
-            raise MovedError(f"{listed.name}: {entry['name']!r}: {path} holds {old!r} {count} times, not once")
+            raise MovedError(
+                f"{listed.name}: {entry['name']!r}: {path} holds {old!r} {count} times, not once"
+            )
         start = len(source[: source.index(old)].encode())
         span = Source(source)
         end = start + len(old.encode())
@@ -92,7 +94,9 @@ def excuses(listed: Path = EQUIVALENT) -> list[Excuse]:
 
 def stale(root: Path, listed: Sequence[Excuse]) -> list[Excuse]:
     """Return the excuses that fit no change of the code as it is."""
-    sources = {path: (root / path).read_text() for excuse in listed if (root / (path := excuse.path)).exists()}
+    sources = {
+        path: (root / path).read_text() for excuse in listed if (root / (path := excuse.path)).exists()
+    }
     alive = set()
     for path, source in sources.items():
         wanted = [excuse for excuse in listed if excuse.path == path]
@@ -119,7 +123,7 @@ def draw(sources: Mapping[str, str], seed: int, count: int, listed: Sequence[Exc
         count: how many; fewer if there are not as many lines.
         listed: changes that make no difference.
     """
-    random_ = random.Random(seed)  # noqa: S311
+    random_ = random.Random(seed)
     lines: dict[tuple[str, int], list[Change]] = {}
     for path, source in sorted(sources.items()):
         for change in changes(path, source):

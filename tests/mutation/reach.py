@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import Any, Final
 
+from ltp_switcher.cache import cache_dir
 from mutation import tree
 from mutation.operators import Change
 from mutation.recorder import FOLDERS
-
-from ltp_switcher.cache import cache_dir
 
 PACKAGE: Final = "ltp_switcher"
 _RECORD_LIMIT_S: Final = 1800
@@ -29,12 +28,14 @@ _IMPORTED: Final = ""
 class Reach:
     """Which tests reach which lines.
 
-    seconds: CPU time of each test that passed.
+    seconds: CPU time of each test that passes.
+    failing: tests that do not pass without any fault.
     lines: by path and line, the tests, the files of tests, and "" for an import.
     importers: by path, the modules that import it.
     """
 
     seconds: Mapping[str, float]
+    failing: frozenset[str]
     lines: Mapping[str, Mapping[int, frozenset[str]]]
     importers: Mapping[str, frozenset[str]]
 
@@ -89,7 +90,9 @@ def reach(root: Path, copy: Path, jobs: int, tell: Callable[[str], None]) -> Rea
 def _matters(name: str) -> bool:
     """Whether what a test does may depend on the file."""
     top = name.split("/")[0]
-    return top in (*FOLDERS, "src", "tests", "eval", "pyproject.toml") and not name.startswith("tests/mutation/")
+    return top in (*FOLDERS, "src", "tests", "eval", "pyproject.toml") and not name.startswith(
+        "tests/mutation/"
+    )
 
 
 def _digest(root: Path, names: list[str], seed: str = "") -> str:
@@ -106,12 +109,13 @@ def _record(copy: Path, tests: list[str], records: Mapping[str, Path]) -> None:
         return
     with tempfile.NamedTemporaryFile("r", suffix=".json") as file:
         more = {"LTP_MUTATION_RECORD": file.name}
-        ended = tree.pytest(copy, ["-p", "mutation.recorder", *tests], _RECORD_LIMIT_S, more)
+        ended = tree.pytest(copy, tests, _RECORD_LIMIT_S, ["-p", "mutation.recorder"], more)
         if ended.status not in (0, 1, 5):
             raise RuntimeError(f"the tests do not run: {ended.output[-2000:]}")
         record = json.load(file)
     for name in tests:
         mine = {test: s for test, s in record["tests"].items() if test.partition("::")[0] == name}
+        failing = [test for test in record["failing"] if test.partition("::")[0] == name]
         lines = {
             path: {
                 line: kept
@@ -120,26 +124,28 @@ def _record(copy: Path, tests: list[str], records: Mapping[str, Path]) -> None:
             }
             for path, by_line in record["lines"].items()
         }
-        records[name].write_text(json.dumps({"tests": mine, "lines": lines}))
+        records[name].write_text(json.dumps({"tests": mine, "failing": failing, "lines": lines}))
 
 
-def _merge(records: list[dict[str, dict[str, object]]], importers: Mapping[str, frozenset[str]]) -> Reach:
+def _merge(records: list[dict[str, Any]], importers: Mapping[str, frozenset[str]]) -> Reach:
     seconds: dict[str, float] = {}
+    failing: set[str] = set()
     lines: dict[str, dict[int, set[str]]] = {}
     for record in records:
-        seconds |= {test: float(str(s)) for test, s in record["tests"].items()}
+        seconds |= record["tests"]
+        failing |= set(record["failing"])
         for path, by_line in record["lines"].items():
-            if not isinstance(by_line, dict):
-                raise TypeError(f"a record of lines of {path} is damaged")
             for line, contexts in by_line.items():
                 lines.setdefault(path, {}).setdefault(int(line), set()).update(contexts)
     frozen = {path: {line: frozenset(c) for line, c in by.items()} for path, by in lines.items()}
-    return Reach(seconds, frozen, importers)
+    return Reach(seconds, frozenset(failing), frozen, importers)
 
 
 def importers(root: Path, names: list[str]) -> dict[str, frozenset[str]]:
     """Return, by path, the modules of the package that import it directly."""
-    modules = {_dotted(name): name for name in names if name.endswith(".py") and name.split("/")[0] in FOLDERS}
+    modules = {
+        _dotted(name): name for name in names if name.endswith(".py") and name.split("/")[0] in FOLDERS
+    }
     found: dict[str, set[str]] = {}
     for name in modules.values():
         for wanted in _imports(ast.parse((root / name).read_text())):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A pytest plugin: write down which test runs which lines of the package, and how long each test takes.
 
-`LTP_MUTATION_RECORD` names the file to write. Lines that run while a module is imported belong to no test. Lines
-that run in a fixture of a whole file belong to all tests of that file.
+`LTP_MUTATION_RECORD` names the file to write. Lines that run while a module is imported belong to no test.
+Lines that run in a fixture of a whole file belong to all tests of that file.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ class Recorder:
             data_file=None, config_file=False, include=[f"{root}/{folder}/*" for folder in FOLDERS]
         )
         self._tests: dict[str, float] = {}
+        self._failing: set[str] = set()
         self._cover.start()
 
     @pytest.hookimpl(wrapper=True)
@@ -57,11 +58,12 @@ class Recorder:
             self._cover.switch_context(os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0])
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Keep the tests that pass; any other says nothing about a change."""
+        """Keep the tests that pass apart from the others, which say nothing about a change."""
         if report.when == "call" and report.passed:
             self._tests[report.nodeid] = 0.0
         elif not report.passed:
             self._tests.pop(report.nodeid, None)
+            self._failing.add(report.nodeid)
 
     def pytest_sessionfinish(self) -> None:
         """Write the record."""
@@ -71,7 +73,7 @@ class Recorder:
             Path(name).resolve().relative_to(self._root).as_posix(): data.contexts_by_lineno(name)
             for name in data.measured_files()
         }
-        record = {"tests": self._tests, "lines": lines}
+        record = {"tests": self._tests, "failing": sorted(self._failing), "lines": lines}
         Path(os.environ["LTP_MUTATION_RECORD"]).write_text(json.dumps(record))
 
 

@@ -92,10 +92,11 @@ def page(run: Run) -> str:
     caught = Counter(_folder(o) for o in run.outcomes if not o.mutant.name and o.caught)
     lines = [
         "# Planted faults",
-        "Question: do the tests notice a fault? Measurement: `make mutate` plants one fault at a time and runs the",
-        "tests that reach it. This page was written by `make mutate`; see `tests/mutation/`.",
+        "Question: do the tests notice a fault? Measurement: `make mutate` plants one fault at a time and runs",
+        "the tests that reach it. That command writes this page; see `tests/mutation/`.",
         "",
-        f"Conclusion: **{run.line}**, at revision {run.revision}, seed {run.seed}, in {run.wall_s / 60:.0f} minutes.",
+        f"Conclusion: **{run.line}**, at revision {run.revision}, seed {run.seed}.",
+        f"The run took {run.wall_s / 60:.0f} minutes.",
         f"Drawn faults that change nothing: {run.excused}. They are listed with their reasons in",
         "`tests/mutation/equivalent.toml`, and others were drawn in their place.",
         "",

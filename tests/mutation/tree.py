@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -71,22 +71,27 @@ def mutated_copy(base: Path, path: str, text: str) -> Iterator[Path]:
         yield copy
 
 
-def pytest(copy: Path, arguments: Sequence[str], limit_s: float, more: Mapping[str, str] | None = None) -> Ended:
+def pytest(
+    copy: Path,
+    tests: Sequence[str],
+    limit_s: float,
+    options: Sequence[str] = (),
+    more: Mapping[str, str] | None = None,
+) -> Ended:
     """Run pytest in a copy of the tree.
 
     Args:
         copy: the copy.
-        arguments: of pytest.
+        tests: files or tests, in this order.
         limit_s: CPU seconds that it may take. A machine may be busy, so the clock may run four times as long.
+        options: of pytest.
         more: environment variables to add.
     """
-    names = copy / ".pytest-arguments"
-    names.write_text("\n".join(arguments))
     process = subprocess.Popen(
         [
             sys.executable, "-m", "pytest", "-q", "-rfE", "--tb=no", "-p", "no:cacheprovider", "-m", SELECTED,
             "-o", f"faulthandler_timeout={TEST_TIMEOUT_S}", "-o", "faulthandler_exit_on_timeout=true",
-            f"@{names}",
+            *options, *tests,
         ],
         cwd=copy, env=_environment(copy, more or {}), start_new_session=True, text=True,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -105,10 +110,8 @@ def pytest(copy: Path, arguments: Sequence[str], limit_s: float, more: Mapping[s
 
 def _end(process: subprocess.Popen[str]) -> None:
     """End the session: pytest, and what its tests started."""
-    try:
+    with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     process.wait()
 
 

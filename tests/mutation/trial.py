@@ -47,10 +47,11 @@ def attempt(mutant: Mutant, base: Path, reach: Reach) -> Outcome:
         return Outcome(mutant, False, "no test reaches it", 0.0)
     limit_s = _START_S + _SLOWER * sum(reach.seconds[test] for test in tests)
     with tree.mutated_copy(base, mutant.path, mutant.text) as copy:
-        ended = tree.pytest(copy, ["-x", *tests], limit_s)
+        ended = tree.pytest(copy, tests, limit_s, ["-x"])
         if ended.status == _USAGE:
             # The fault changed the names of the tests' parameters.
-            ended = tree.pytest(copy, ["-x", *_files(tests)], limit_s)
+            without = [f"--deselect={test}" for test in sorted(reach.failing)]
+            ended = tree.pytest(copy, _files(tests), limit_s, ["-x", *without])
     return Outcome(mutant, *_judge(ended, len(tests)), time.monotonic() - began)
 
 
