@@ -14,7 +14,7 @@ KERNELS := 6.1 6.12
 export LTP_CACHE ?= $(CURDIR)/.cache
 
 .PHONY: help demo test test-fast test-slow mutate kmod lint format clean install uninstall venv \
-        lock generate venv-train train-encoder collect-dataset train-ltp train-jury train-spine train-owl compare-ltp \
+        lock generate torch venv-train train-encoder collect-dataset train-ltp train-jury train-spine train-owl compare-ltp \
         bench bench-kmod bench-daemon bench-lab bench-simulator validate-simulator traces claims
 
 help: ## List the targets
@@ -30,10 +30,11 @@ test: venv kmod ## Run every test that fits in 20 minutes, the module's lab test
 test-fast: venv ## Run the tests that need no kernel
 	@$(BIN)/pytest -q -m "not slow and not lab"
 
-test-slow: venv kmod ## Run the long tests
+test-slow: venv kmod torch ## Run the long tests, and those of the trainers with Debian 13's PyTorch
 	@$(BIN)/pytest -m slow
+	@PYTHONPATH=src .ci/python-torch -m pytest tests/trainers
 
-mutate: venv traces ## Plant faults, and count those that the tests notice: 30 minutes on two cores
+mutate: venv traces torch ## Plant faults, and count those that the tests notice: 30 minutes on two cores
 	@PYTHONPATH=tests $(BIN)/python -m mutation --page docs/lab-notes/mutation.md
 
 kmod: $(STAMPS)/apt ## Build tcp_mutant.ko for both kernels
@@ -64,6 +65,8 @@ collect-dataset: venv kmod ## Record the encoder's data set in the lab (resumabl
 train-encoder: collect-dataset $(STAMPS)/train ## Train the encoder and write its weights (PyTorch, 5.4 GB, in .venv-train)
 	@.venv-train/bin/python -m ltp_switcher.encoder.train
 	@$(BIN)/python -m ltp_switcher.encoder.figure
+
+torch: $(LTP_CACHE)/torch/installed ## Unpack PyTorch for the trainers' tests (1.3 GB, in the cache)
 
 venv-train: $(STAMPS)/train ## Install PyTorch in .venv-train (5.4 GB)
 
@@ -151,6 +154,9 @@ $(STAMPS)/venv: requirements.lock pyproject.toml $(STAMPS)/apt
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
+
+$(LTP_CACHE)/torch/installed: .ci/install-torch $(STAMPS)/apt
+	@.ci/install-torch
 
 $(STAMPS)/train: requirements-train.lock $(STAMPS)/apt
 	@$(PYTHON) -m venv .venv-train

@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
-import re
 import subprocess
 import sys
 import time
@@ -19,13 +17,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from mutation import report, tree
 from mutation.faults import MovedError, Mutant, draw, excuses, named
-from mutation.reach import reach
+from mutation.kept import Kept
+from mutation.reach import reach, state
 from mutation.recorder import FOLDERS
 from mutation.trial import Outcome, attempt
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 COUNT: Final = 80
-_TORCH: Final = re.compile(r"^\s*(import|from) (torch|gymnasium)\b", re.MULTILINE)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -50,20 +48,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     began = time.monotonic()
     console = Console(stderr=True)
     only = tuple(options.only or FOLDERS)
-    left_out = [] if importlib.util.find_spec("torch") else _with_torch(only)
+    if not tree.torch_tree().exists():
+        console.print("mutation: the trainers' tests need PyTorch: run `make torch`", markup=False)
+        return 2
     try:
-        listed = [
-            mutant for mutant in named(ROOT) if _below(mutant.path, only) and mutant.path not in left_out
-        ]
+        listed = [mutant for mutant in named(ROOT) if _below(mutant.path, only)]
     except MovedError as error:
         console.print(f"mutation: {error}", markup=False)
         return 2
-    sources = {path: (ROOT / path).read_text() for path in _modules(only) if path not in left_out}
+    sources = {path: (ROOT / path).read_text() for path in _modules(only)}
     sample = draw(sources, options.seed, options.count, excuses())
     outcomes = _run([*listed, *sample.mutants], options.jobs, console)
-    run = report.Run(
-        outcomes, len(sample.excused), left_out, options.seed, _revision(), time.monotonic() - began
-    )
+    run = report.Run(outcomes, len(sample.excused), options.seed, _revision(), time.monotonic() - began)
     if options.page:
         options.page.write_text(report.page(run))
     print(report.as_json(run) if options.json else report.terminal(run))
@@ -71,7 +67,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(mutants: Sequence[Mutant], jobs: int, console: Console) -> list[Outcome]:
-    """Try all faults, `jobs` at a time. Returns the outcomes in the order of the faults."""
+    """Try all faults, `jobs` at a time. Returns the outcomes in the order of the faults.
+
+    An interrupted run goes on where it was: outcomes are kept for as long as no file changes.
+    """
+    kept = Kept(state(ROOT))
     outcomes: dict[Mutant, Outcome] = {}
     with (
         tree.working_copy(ROOT) as base,
@@ -86,9 +86,12 @@ def _run(mutants: Sequence[Mutant], jobs: int, console: Console) -> list[Outcome
     ):
         task = progress.add_task("mutation", total=len(mutants))
         reached = reach(ROOT, base, jobs, lambda said: progress.update(task, description=said))
-        started = [pool.submit(attempt, mutant, base, reached) for mutant in mutants]
+        started = [
+            pool.submit(lambda one=mutant: kept.of(one) or attempt(one, base, reached)) for mutant in mutants
+        ]
         for future in as_completed(started):
             outcome = future.result()
+            kept.keep(outcome)
             outcomes[outcome.mutant] = outcome
             caught = sum(one.caught for one in outcomes.values())
             progress.update(task, advance=1, description=f"caught {caught} of {len(outcomes)}")
@@ -108,10 +111,6 @@ def _modules(only: Sequence[str]) -> list[str]:
         name for name in tree.files(ROOT)
         if name.endswith(".py") and name.split("/")[0] in FOLDERS and _below(name, only)
     ]  # fmt: skip
-
-
-def _with_torch(only: Sequence[str]) -> list[str]:
-    return [name for name in _modules(only) if _TORCH.search((ROOT / name).read_text())]
 
 
 def _below(path: str, only: Sequence[str]) -> bool:

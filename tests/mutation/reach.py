@@ -75,7 +75,14 @@ def reach(root: Path, copy: Path, jobs: int, tell: Callable[[str], None]) -> Rea
     folder = cache_dir() / "mutation"
     folder.mkdir(parents=True, exist_ok=True)
     names = tree.files(root)
-    tests = sorted(name for name in names if PurePosixPath(name).match("tests/**/test_*.py"))
+    tests = sorted(
+        name
+        for name in names
+        if name.startswith("tests/")
+        and PurePosixPath(name).match("test_*.py")
+        # The tool itself is not judged.
+        and not name.startswith("tests/mutation/")
+    )
     shared = _digest(root, [name for name in names if name not in tests and _matters(name)])
     records = {name: folder / f"{_digest(root, [name], shared)}.json" for name in tests}
     missing = [name for name in tests if not records[name].exists()]
@@ -83,8 +90,10 @@ def reach(root: Path, copy: Path, jobs: int, tell: Callable[[str], None]) -> Rea
         tell(f"recording which lines {len(missing)} test files reach")
         with ThreadPoolExecutor(jobs) as pool:
             # Every other file: a folder's long tests are spread.
-            list(pool.map(lambda part: _record(copy, part, records), [missing[n::jobs] for n in range(jobs)]))
-    return _merge([json.loads(path.read_text()) for path in records.values()], importers(root, names))
+            shares = [part[n::jobs] for part in tree.parts(missing) for n in range(jobs)]
+            list(pool.map(lambda share: _record(copy, share, records), shares))
+    known = [path for path in records.values() if path.exists()]
+    return _merge([json.loads(path.read_text()) for path in known], importers(root, names))
 
 
 def _matters(name: str) -> bool:
@@ -93,6 +102,11 @@ def _matters(name: str) -> bool:
     return top in (*FOLDERS, "src", "tests", "eval", "pyproject.toml") and not name.startswith(
         "tests/mutation/"
     )
+
+
+def state(root: Path) -> str:
+    """A digest of all files that tests may depend on, the tests themselves included."""
+    return _digest(root, [name for name in tree.files(root) if _matters(name)])
 
 
 def _digest(root: Path, names: list[str], seed: str = "") -> str:

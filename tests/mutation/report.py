@@ -21,7 +21,6 @@ class Run:
 
     outcomes: Sequence[Outcome]
     excused: int
-    left_out: Sequence[str]
     seed: int
     revision: str
     wall_s: float
@@ -54,7 +53,6 @@ def terminal(run: Run) -> str:
         mutant = outcome.mutant
         what = mutant.name or mutant.change.operator
         parts += [f"{mutant.place}  {what}  ({outcome.by})", *(f"    {line}" for line in mutant.diff), ""]
-    parts += [f"not drawn: {path} needs PyTorch, which is not installed" for path in run.left_out]
     return "\n".join([*parts, run.line])
 
 
@@ -65,7 +63,6 @@ def as_json(run: Run) -> str:
             "caught": run.caught,
             "planted": len(run.outcomes),
             "excused": run.excused,
-            "left_out": list(run.left_out),
             "seed": run.seed,
             "revision": run.revision,
             "wall_s": round(run.wall_s),
@@ -92,8 +89,8 @@ def page(run: Run) -> str:
     caught = Counter(_folder(o) for o in run.outcomes if not o.mutant.name and o.caught)
     lines = [
         "# Planted faults",
-        "Question: do the tests notice a fault? Measurement: `make mutate` plants one fault at a time and runs",
-        "the tests that reach it. That command writes this page; see `tests/mutation/`.",
+        "Question: do the tests notice a fault? Measurement: `make mutate` plants one fault at a time and",
+        "runs the tests that reach it. That command writes this page; see `tests/mutation/`.",
         "",
         f"Conclusion: **{run.line}**, at revision {run.revision}, seed {run.seed}.",
         f"The run took {run.wall_s / 60:.0f} minutes.",

@@ -11,8 +11,9 @@ import pytest
 
 from mutation import report, tree
 from mutation.faults import Mutant
+from mutation.kept import Kept
 from mutation.operators import Change
-from mutation.reach import reach
+from mutation.reach import reach, state
 from mutation.sites import changes
 from mutation.trial import Outcome, attempt
 
@@ -102,10 +103,28 @@ def test_the_repository_is_left_as_it_was(repository: Path, outcomes: dict[str, 
     assert (repository / "mpts/small.py").read_text() == MODULE
 
 
+def test_an_outcome_is_kept_as_long_as_no_file_changes(
+    repository: Path, outcomes: dict[str, Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LTP_CACHE", str(tmp_path))
+    before = state(repository)
+    first, second = outcomes["HALF = 1.0"], outcomes["return x"]
+    Kept(before).keep(first)
+    assert Kept(before).of(first.mutant) == first
+    assert Kept(before).of(second.mutant) is None
+    with monkeypatch.context() as patch:
+        patch.chdir(repository)
+        Path("tests/mpts/test_small.py").write_text(TEST + "\n")
+        after = state(repository)
+        Path("tests/mpts/test_small.py").write_text(TEST)
+    assert Kept(after).of(first.mutant) is None
+    assert state(repository) == before
+
+
 def _run(caught: int, planted: int) -> report.Run:
     mutant = Mutant("mpts/a.py", Change(1, 4, 5, "change constant", "2", (1, 1)), "x = 1\n")
     outcomes = [Outcome(mutant, n < caught, "tests/mpts/test_a.py::test_x", 1.0) for n in range(planted)]
-    return report.Run(outcomes, 3, ["policies/t.py"], 7, "abc", 60.0)
+    return report.Run(outcomes, 3, 7, "abc", 60.0)
 
 
 def test_the_last_line_counts() -> None:

@@ -17,12 +17,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from ltp_switcher.cache import cache_dir
 from ltp_switcher.policies.simulator.delivery_traces import traces_folder
 
 SELECTED: Final = "not slow and not lab"
 TEST_TIMEOUT_S: Final = 120
 """A single test that takes longer has hung; the longest takes 20 s on a busy machine."""
 _MEMORY_BYTES: Final = 16 << 30
+WITH_TORCH: Final = "tests/trainers/"
+"""The tests that need PyTorch, and so another Python."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,18 @@ class Ended:
 
     status: int | None
     output: str
+
+
+def torch_tree() -> Path:
+    """Where `make torch` has unpacked PyTorch, or will."""
+    return cache_dir() / "torch"
+
+
+def parts(tests: Sequence[str]) -> list[list[str]]:
+    """The tests of each Python, in the same order; PyTorch's last, and none where there is no PyTorch."""
+    plain = [test for test in tests if not test.startswith(WITH_TORCH)]
+    torch = [test for test in tests if test.startswith(WITH_TORCH)] if torch_tree().exists() else []
+    return [part for part in (plain, torch) if part]
 
 
 def files(root: Path) -> list[str]:
@@ -82,14 +97,15 @@ def pytest(
 
     Args:
         copy: the copy.
-        tests: files or tests, in this order.
+        tests: files or tests, in this order; one of `parts`.
         limit_s: CPU seconds that it may take. A machine may be busy, so the clock may run four times as long.
         options: of pytest.
         more: environment variables to add.
     """
+    python = ".ci/python-torch" if tests[0].startswith(WITH_TORCH) else sys.executable
     process = subprocess.Popen(
         [
-            sys.executable, "-m", "pytest", "-q", "-rfE", "--tb=no", "-p", "no:cacheprovider", "-m", SELECTED,
+            python, "-m", "pytest", "-q", "-rfE", "--tb=no", "-p", "no:cacheprovider", "-m", SELECTED,
             "-o", f"faulthandler_timeout={TEST_TIMEOUT_S}", "-o", "faulthandler_exit_on_timeout=true",
             *options, *tests,
         ],
@@ -121,6 +137,7 @@ def _environment(copy: Path, more: Mapping[str, str]) -> dict[str, str]:
         "PYTHONPATH": f"{copy / 'src'}:{copy / 'tests'}",
         "LTP_TRACES": str(traces_folder()),
         "LTP_CACHE": str(copy / ".cache"),
+        "LTP_TORCH": str(torch_tree()),
         # As many copies run as there are processors.
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",

@@ -46,13 +46,18 @@ def attempt(mutant: Mutant, base: Path, reach: Reach) -> Outcome:
     if not tests:
         return Outcome(mutant, False, "no test reaches it", 0.0)
     limit_s = _START_S + _SLOWER * sum(reach.seconds[test] for test in tests)
+    verdict = False, ""
     with tree.mutated_copy(base, mutant.path, mutant.text) as copy:
-        ended = tree.pytest(copy, tests, limit_s, ["-x"])
-        if ended.status == _USAGE:
-            # The fault changed the names of the tests' parameters.
-            without = [f"--deselect={test}" for test in sorted(reach.failing)]
-            ended = tree.pytest(copy, _files(tests), limit_s, ["-x", *without])
-    return Outcome(mutant, *_judge(ended, len(tests)), time.monotonic() - began)
+        for part in tree.parts(tests):
+            ended = tree.pytest(copy, part, limit_s, ["-x"])
+            if ended.status == _USAGE:
+                # The fault changed the names of the tests' parameters.
+                without = [f"--deselect={test}" for test in sorted(reach.failing)]
+                ended = tree.pytest(copy, _files(part), limit_s, ["-x", *without])
+            verdict = _judge(ended, len(tests))
+            if verdict[0]:
+                break
+    return Outcome(mutant, *verdict, time.monotonic() - began)
 
 
 def _files(tests: Sequence[str]) -> list[str]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -10,6 +11,7 @@ from ltp_switcher.errors import InvalidValueError
 from ltp_switcher.policies.simulator import Flows, Paths, Roster, SimulatedInterval, Simulator
 from ltp_switcher.policies.simulator.regions import JURY, LTP_LARGE, LTP_SMALL, SPINE, Region, draw
 from ltp_switcher.policies.simulator.tasks import Actions, Array, Environment
+from ltp_switcher.policies.simulator.vector_env import NetworkVectorEnv
 
 ROSTER = Roster(window=5, cubic=5)
 
@@ -78,9 +80,6 @@ def test_an_episode_repeats_and_ends_in_time() -> None:
 
 
 def test_it_is_a_gymnasium_vector_environment() -> None:
-    gymnasium = pytest.importorskip("gymnasium")
-    from ltp_switcher.policies.simulator.vector_env import NetworkVectorEnv
-
     environment = NetworkVectorEnv(make())
     assert isinstance(environment, gymnasium.vector.VectorEnv)
     assert environment.num_envs == 40

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weight files and inference in numpy; with PyTorch at hand, that both compute the same."""
+"""Weight files and inference in numpy."""
 
 from __future__ import annotations
 
@@ -8,23 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.stacks import STACKS
 
 from ltp_switcher import artifacts, policies
 from ltp_switcher.errors import ArtifactError
 from ltp_switcher.policies.runtime.export import Card, load, save
 from ltp_switcher.policies.runtime.inference import Layer, Network
 
-STACKS = {
-    "mlp": (Layer("dense", 128, "relu"), Layer("dense", 128, "relu"), Layer("dense", 2, "tanh")),
-    "gru": (
-        Layer("dense", 128, "relu"),
-        Layer("gru", 128),
-        Layer("dense", 128, "relu"),
-        Layer("dense", 1, "tanh"),
-    ),
-    "lstm": (Layer("lstm", 64), Layer("dense", 4)),
-    "deep": (Layer("gru", 24), Layer("lstm", 16), Layer("dense", 3)),
-}
 CARD = Card("test", "make train-test", "0" * 40, (1, 2, 3), {"discount": 0.98}, {"reward": 1.0}, ("None.",))
 
 
@@ -38,24 +28,6 @@ def random_weights(layers: tuple[Layer, ...], inputs: int, seed: int) -> dict[st
             arrays[f"{number}.{name}"] = rng.normal(0, 0.3, shapes.get(name, (rows,))).astype(np.float32)
         inputs = layer.size
     return arrays
-
-
-@pytest.mark.parametrize("stack", STACKS)
-def test_numpy_computes_what_pytorch_computes(stack: str) -> None:
-    torch = pytest.importorskip("torch")
-    networks = pytest.importorskip("ltp_switcher.policies.training.networks")
-    torch.manual_seed(1)
-    layers = STACKS[stack]
-    trained = networks.Stack(5, layers)
-    network = Network(layers, trained.arrays())
-    inputs = np.random.default_rng(2).normal(0, 2, (7, 50, 5)).astype(np.float32)
-    with torch.no_grad():
-        expected, last = trained(torch.from_numpy(inputs), torch.zeros(7, trained.state_size))
-    state = network.initial_state(7)
-    for step in range(inputs.shape[1]):
-        state, outputs = network.step(state, inputs[:, step])
-        np.testing.assert_allclose(outputs, expected[:, step], atol=1e-5)
-    np.testing.assert_allclose(state, last, atol=1e-5)
 
 
 @pytest.mark.parametrize("stack", STACKS)

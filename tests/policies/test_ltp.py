@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LTP's signals, actions, reward, variants and arm."""
+"""LTP's signals, actions, reward and arm."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 
 from ltp_switcher.errors import ArtifactError
 from ltp_switcher.policies import ltp
-from ltp_switcher.policies.ltp import evaluate, held_out, links, swings, variants
+from ltp_switcher.policies.ltp import evaluate, held_out, links, variants
 from ltp_switcher.policies.ltp.particles import Ranges
 from ltp_switcher.policies.ltp.regions import FLOWS, REGIONS, ROSTER
 from ltp_switcher.policies.ltp.reward import Weights, performance_reward, probe_reward, unfairness
@@ -25,7 +24,7 @@ from ltp_switcher.policies.ltp.signals import (
     LtpSignals,
     path_signals,
 )
-from ltp_switcher.policies.ltp.task import RANGES, LtpTask, critics_see
+from ltp_switcher.policies.ltp.task import RANGES, LtpTask
 from ltp_switcher.policies.runtime.arm import NetworkArm
 from ltp_switcher.policies.runtime.inference import Layer, Network
 from ltp_switcher.policies.runtime.measurements import Echo, Interval
@@ -197,29 +196,6 @@ def test_absent_flows_do_not_count_for_fairness() -> None:
     np.testing.assert_allclose(unfairness(np.array([[3.0], [1.0], [9.0]]), present), [1.0 / 4.0])
 
 
-@pytest.mark.parametrize("name", variants.VARIANTS)
-def test_every_variant_can_be_trained(name: str) -> None:
-    made = variants.VARIANTS[name].signals()
-    particles = 20 if variants.VARIANTS[name].probe else 0
-    size = critics_see(made, probe=particles > 0)
-    task = LtpTask(made, ROSTER.window, particles=particles)
-    region = replace(REGIONS["small"], flows=FLOWS)
-    environment = Environment(task, region, ROSTER, environments=3, duration_s=0.9)
-    seen = environment.reset(1)
-    rng = np.random.default_rng(1)
-    while not seen.over:
-        seen = environment.step(rng.uniform(-1, 1, (environment.slots, 1)).astype(np.float32))
-        assert seen.observations.shape == (environment.slots, size)
-        assert np.isfinite(seen.observations).all()
-        assert np.isfinite(seen.rewards).all()
-    assert seen.rewards.any()
-
-
-def test_only_ltp_no_probe_trains_under_another_reward() -> None:
-    # §2.2 and §7.2: the inputs are compared "using the same reward function".
-    assert [name for name, made in variants.VARIANTS.items() if not made.probe] == ["ltp-no-probe"]
-
-
 def test_critics_see_the_ranges_that_the_probe_reward_is_of() -> None:
     task, weights = LtpTask(LtpSignals(), ROSTER.window, particles=20), Weights()
     region = replace(REGIONS["small"], flows=FLOWS)
@@ -350,12 +326,3 @@ def test_evaluation_says_which_weights_are_missing(
     arguments = [command, missing] if command == "paths" else [command, "--weights", missing]
     assert evaluate.main(arguments) == 1
     assert missing in capsys.readouterr().err
-
-
-def test_a_swinging_flow_is_judged_by_every_filter(capsys: pytest.CaptureFixture[str]) -> None:
-    assert evaluate.main(["--json", "swings", "--particles", "200"]) == 0
-    judged = json.loads(capsys.readouterr().out)
-    assert set(judged) == {"particles", "particles, none drawn anew", "balance"}
-    for rewards in judged.values():
-        assert list(rewards) == [f"{swing:g}" for swing in swings.SWINGS]
-        assert all(np.isfinite(list(rewards.values())))

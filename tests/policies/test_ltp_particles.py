@@ -12,7 +12,8 @@ from support.ltp_echoes import DT_S, echo, followed, interval
 from ltp_switcher.policies.ltp import estimation
 from ltp_switcher.policies.ltp.ccmatic import BeliefSets
 from ltp_switcher.policies.ltp.estimator_traces import from_counters, simulate
-from ltp_switcher.policies.ltp.particles import FRESH, ParticleFilter
+from ltp_switcher.policies.ltp.particles import FRESH, Noise, ParticleFilter, _Pool
+from ltp_switcher.policies.ltp.signals import PathSignals
 from ltp_switcher.policies.simulator import Flows, Paths, Roster, SimulatedInterval, Simulator
 
 
@@ -26,6 +27,57 @@ def test_the_rate_follows_the_action() -> None:
         .rate[0, 1]
     )
     assert after > 1.2 * before
+
+
+def one_particle(rate: float, others: float, delay_s: float) -> _Pool:
+    return _Pool(
+        np.zeros(1, np.int64), *np.array([[rate], [others], [delay_s]], np.float32), np.zeros(1, bool)
+    )
+
+
+@pytest.mark.parametrize(
+    ("seen", "odds"),
+    [
+        # What the particle would have caused: ΔRTT 10 ms, Δthr 1, ΔL 1, thr 0.5, RTT above the least 30 ms.
+        ((0.01, 1.0, 1.0, 0.5, 0.03), 1.0),
+        # Table 4: 50 a second of delay, 10 of throughput, 10 of loss; Eq. 5 takes the product.
+        ((0.03, 1.0, 1.0, 0.5, 0.03), 1 + 50 * 0.02),
+        ((0.01, 0.9, 1.0, 0.5, 0.03), 1 + 10 * 0.1),
+        ((0.01, 1.0, 0.95, 0.5, 0.03), 1 + 10 * 0.05),
+        ((0.01, 1.0, 1.0, 0.4, 0.03), 1 + 10 * 0.1),
+        # Eq. 4: throughput above the largest seen speaks against the particle, below it does not.
+        ((0.01, 1.0, 1.0, 0.9, 0.03), 1.0),
+        ((0.01, 1.0, 1.0, 0.5, 0.07), 1 + 50 * 0.04),
+        ((0.03, 0.9, 0.95, 0.4, 0.07), (1 + 1.0) * (1 + 1.0) * (1 + 0.5) * (1 + 1.0) * (1 + 2.0)),
+    ],
+)
+def test_a_particle_survives_by_how_far_its_signals_are_from_those_seen(
+    seen: tuple[float, ...], odds: float
+) -> None:
+    made = followed(ParticleFilter, [echo(0)], loss_jitter=0.0)
+    before, after = one_particle(0.6, 0.6, 0.02), one_particle(0.6, 0.6, 0.03)
+    told = made._survival(before, after, PathSignals(*np.array(seen)[:, None]))
+    assert told == pytest.approx(1.0 / odds, rel=1e-4)
+
+
+def test_the_model_strays_as_far_as_table_4_says() -> None:
+    made = followed(ParticleFilter, [echo(0)], particles=4000)
+    assert made._noise == Noise(50.0, 10.0, 10.0, 1.5, 0.02, 0.05, 0.001)
+    pool = _Pool(
+        np.zeros(4000, np.int64),
+        *np.tile(np.array([[0.5], [0.4], [0.03]], np.float32), 4000),
+        np.zeros(4000, bool),
+    )
+    after = made._transition(pool, np.array([1.02]), np.array([0.1]), np.array([0.5]))
+    # O_j a second, within 0.1 s: 15 % up or down, evenly.
+    change = after.others / 0.4 - 1.0
+    assert (change.min(), change.max()) == pytest.approx((-0.15, 0.15), abs=0.001)
+    assert change.std() == pytest.approx(0.15 / np.sqrt(3.0), rel=0.05)
+    np.testing.assert_allclose(after.rate, 0.51, rtol=1e-6)
+    # Eq. 1: the queue grows by the load beyond the capacity.
+    np.testing.assert_allclose(
+        after.delay_s, np.maximum(0.0, 0.03 + (0.51 + after.others - 1.0) * 0.1), atol=1e-6
+    )
 
 
 def test_a_delay_is_a_bound_from_below() -> None:

@@ -149,6 +149,21 @@ def test_utility_is_equation_7() -> None:
     assert OWL_LOSS.beta == 0.0
 
 
+@pytest.mark.parametrize(("share", "pays"), [(0.6, True), (0.8, True), (0.86, False), (0.95, False)])
+def test_a_larger_share_of_a_full_link_pays_up_to_five_sixths(share: float, pays: bool) -> None:
+    """λ counts six times the share, so U = 6 (1 - δ) share - β log(RTT), with δ = β = 0.5."""
+    others = 1.0 - share
+
+    def utility(window: float) -> float:
+        total = np.array([window + others])
+        rate = window / total
+        return float(OWL(rate, rate, 0.0 * rate, 3.0 * total, np.ones(1))[0])
+
+    assert (utility(share * 1.001) > utility(share)) is pays
+    one = np.ones(1)
+    assert OWL(one, one, 0.0 * one, 2.0 * one, one) == pytest.approx(3.0 - 0.5 * np.log(2.0))
+
+
 @given(st.lists(st.floats(0.3, 0.9), min_size=2, max_size=4))
 def test_equation_9_is_where_no_sender_gains_by_another_rate(deltas: list[float]) -> None:
     capacity = 100.0

@@ -85,6 +85,27 @@ def test_a_larger_action_is_a_larger_parameter_from_end_to_end(law: Law) -> None
     np.testing.assert_allclose(parameters[-1], [scale.high for scale in SCALES[law]])
 
 
+@pytest.mark.parametrize(
+    ("law", "middle", "quarter"),
+    [
+        # Half the way: the geometric mean of the range's ends; of α_loss and β, that of what is left to 1.
+        # A quarter of the way: the geometric mean of the lower end and that.
+        (Law.AIMD, [0.05, 0.0707107, 0.2, 0.9105573], [0.0158114, 0.0265915, 0.0632456, 0.7325039]),
+        (Law.CUBIC, [0.7354249, 0.2], [0.5696483, 0.0447214]),
+    ],
+)
+def test_equal_steps_of_an_action_are_equal_ratios(
+    law: Law, middle: list[float], quarter: list[float]
+) -> None:
+    signals = SpineSignals(law, 0.2)
+    signals.reset(np.arange(2))
+    actions = np.repeat(np.array([[0.0], [-0.5]], np.float32), len(middle), axis=1)
+    told = signals.control(
+        np.arange(2), intervals(1, rows=2)[0], np.insert(actions, len(middle), 1.0, axis=1)
+    )
+    np.testing.assert_allclose(told, [middle, quarter], rtol=1e-5)
+
+
 def test_without_a_trigger_nothing_changes_and_the_sub_policy_in_force_is_seen() -> None:
     signals = SpineSignals(Law.AIMD, 0.1)
     signals.reset(np.arange(3))

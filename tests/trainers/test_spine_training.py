@@ -7,22 +7,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from ltp_switcher.policies.runtime.arm import Law  # noqa: E402
-from ltp_switcher.policies.runtime.export import Card, load, save  # noqa: E402
-from ltp_switcher.policies.simulator.tasks import Transition  # noqa: E402
-from ltp_switcher.policies.spine import make_arm  # noqa: E402
-from ltp_switcher.policies.spine.actor import HierarchicalNetwork, layers  # noqa: E402
-from ltp_switcher.policies.spine.hierarchical_td3 import (  # noqa: E402
+from ltp_switcher.policies.runtime.arm import Law
+from ltp_switcher.policies.runtime.export import Card, load, save
+from ltp_switcher.policies.simulator.tasks import Transition
+from ltp_switcher.policies.spine import make_arm
+from ltp_switcher.policies.spine.actor import HierarchicalNetwork, layers
+from ltp_switcher.policies.spine.hierarchical_td3 import (
     HierarchicalActor,
     HierarchicalTd3,
     PitStopCritic,
 )
-from ltp_switcher.policies.spine.train import SpineTrainer  # noqa: E402
-from ltp_switcher.policies.training.replay import Sequences  # noqa: E402
-from ltp_switcher.policies.training.td3 import Td3Config  # noqa: E402
+from ltp_switcher.policies.spine.train import SpineTrainer
+from ltp_switcher.policies.training.replay import Sequences
+from ltp_switcher.policies.training.td3 import Td3Config
 
 
 @pytest.fixture(autouse=True)

@@ -8,22 +8,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from support.tiny_tasks import Integrator, Power, Recall
 
-torch = pytest.importorskip("torch")
-
-from support.tiny_tasks import Integrator, Power, Recall  # noqa: E402
-
-from ltp_switcher.errors import ArtifactError  # noqa: E402
-from ltp_switcher.policies.runtime.inference import Layer  # noqa: E402
-from ltp_switcher.policies.simulator import Roster  # noqa: E402
-from ltp_switcher.policies.simulator.regions import Region  # noqa: E402
-from ltp_switcher.policies.simulator.tasks import Environment  # noqa: E402
-from ltp_switcher.policies.training import curves  # noqa: E402
-from ltp_switcher.policies.training.dqn import Dqn, DqnConfig  # noqa: E402
-from ltp_switcher.policies.training.loop import Episodes, Learner, Row, Schedule, evaluate, train  # noqa: E402
-from ltp_switcher.policies.training.networks import Stack  # noqa: E402
-from ltp_switcher.policies.training.replay import Frame, Recorder, Replay, Sequences  # noqa: E402
-from ltp_switcher.policies.training.td3 import Batch, Td3, Td3Config  # noqa: E402
+from ltp_switcher.errors import ArtifactError
+from ltp_switcher.policies.runtime.inference import Layer
+from ltp_switcher.policies.simulator import Roster
+from ltp_switcher.policies.simulator.regions import Region
+from ltp_switcher.policies.simulator.tasks import Environment
+from ltp_switcher.policies.training import curves
+from ltp_switcher.policies.training.dqn import Dqn, DqnConfig
+from ltp_switcher.policies.training.loop import Episodes, Learner, Row, Schedule, evaluate, train
+from ltp_switcher.policies.training.networks import Stack
+from ltp_switcher.policies.training.replay import Frame, Recorder, Replay, Sequences
+from ltp_switcher.policies.training.td3 import Batch, Td3, Td3Config
 
 SMALL = (Layer("dense", 32, "relu"), Layer("dense", 32, "relu"))
 

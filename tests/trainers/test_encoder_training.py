@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training, where PyTorch is installed (extra `train`)."""
+"""The encoder's training: it learns what only a memory can tell, and numpy computes what PyTorch does."""
 
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from ltp_switcher.encoder import GRUEncoder, load  # noqa: E402
-from ltp_switcher.encoder.dataset import Sequence, save_sequence  # noqa: E402
-from ltp_switcher.encoder.gru import GRUEncoder as Numpy  # noqa: E402
-from ltp_switcher.encoder.model_torch import TorchEncoder  # noqa: E402
-from ltp_switcher.encoder.train import main  # noqa: E402
+from ltp_switcher.encoder import GRUEncoder, load
+from ltp_switcher.encoder.dataset import Sequence, save_sequence
+from ltp_switcher.encoder.gru import GRUEncoder as Numpy
+from ltp_switcher.encoder.model_torch import TorchEncoder
+from ltp_switcher.encoder.train import main
 
 
 def path(seed: int, split: str, steps: int = 300) -> Sequence:

@@ -9,17 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.tiny_tasks import Integrator
 
-torch = pytest.importorskip("torch")
-
-from support.tiny_tasks import Integrator  # noqa: E402
-
-from ltp_switcher.policies.runtime.export import load  # noqa: E402
-from ltp_switcher.policies.runtime.inference import Layer  # noqa: E402
-from ltp_switcher.policies.training import command  # noqa: E402
-from ltp_switcher.policies.training.loop import Schedule, evaluate  # noqa: E402
-from ltp_switcher.policies.training.networks import Stack  # noqa: E402
-from ltp_switcher.policies.training.td3 import Td3, Td3Config  # noqa: E402
+from ltp_switcher.policies.runtime.export import load
+from ltp_switcher.policies.runtime.inference import Layer
+from ltp_switcher.policies.training import command
+from ltp_switcher.policies.training.loop import Schedule, evaluate
+from ltp_switcher.policies.training.networks import Stack
+from ltp_switcher.policies.training.td3 import Td3, Td3Config
 
 LAYERS = (Layer("dense", 16, "relu"), Layer("dense", 1, "tanh"))
 

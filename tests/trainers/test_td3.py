@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from ltp_switcher.policies.runtime.inference import Layer  # noqa: E402
-from ltp_switcher.policies.training.networks import PartialView, Stack  # noqa: E402
-from ltp_switcher.policies.training.td3 import Td3, Td3Config  # noqa: E402
+from ltp_switcher.policies.runtime.inference import Layer
+from ltp_switcher.policies.training.networks import PartialView, Stack
+from ltp_switcher.policies.training.replay import Sequences
+from ltp_switcher.policies.training.td3 import Batch, Td3, Td3Config
 
 LAYERS = (Layer("dense", 4, "relu"), Layer("dense", 1, "tanh"))
 
@@ -33,6 +33,21 @@ def agent(**changes: object) -> Td3:
 def test_lambda_returns(trace: float, expected: list[float]) -> None:
     rewards, values = torch.tensor([[1.0, 2.0, 4.0]]), torch.tensor([[10.0, 20.0, 40.0]])
     torch.testing.assert_close(agent(trace=trace)._returns(rewards, values), torch.tensor([expected]))
+
+
+def test_the_lower_of_the_two_critics_counts() -> None:
+    """Fujimoto et al. 2018, clipped double Q: critics that say 1 and 3 of everything, and no rewards."""
+    made = agent(steps=1)
+    for critics in (made.critics, made._target_critics):
+        for critic, says in zip(critics.both, (1.0, 3.0), strict=True):
+            for parameter in critic.parameters():
+                torch.nn.init.zeros_(parameter)
+            torch.nn.init.constant_(list(critic.parameters())[-1], says)
+    nothing = np.zeros((4, 2), np.float32)
+    frames, states = np.zeros((4, 2, 2), np.float32), np.zeros((4, 0), np.float32)
+    batch = Batch(Sequences(frames, frames[:, :, :1], nothing, states, np.zeros(4, np.bool_)), made.device)
+    # Both are to say 0.5 · min(1, 3), which is 0.5 too little of the one and 2.5 of the other.
+    assert made._update_critics(batch) == pytest.approx(0.5**2 + 2.5**2)
 
 
 @pytest.mark.parametrize("hold", [1, 10])
