@@ -97,7 +97,7 @@ class JurySignals(SlotArrays):
         fresh &= (echo.sending_pps > 0.0) & (previous.sending_pps > 0.0)
         (rows,) = fresh.nonzero()
         self._remember(slots[rows], echo.rows(rows), previous.rows(rows), interval.length_s)
-        return self._history.take(slots, axis=0).reshape(len(slots), -1)
+        return self._history.take(slots, axis=0).reshape(len(slots), self.observation_size)
 
     def _remember(self, slots: Slots, echo: Echo, previous: Echo, length_s: float) -> None:
         excess = np.where(self._guards.stands(slots), 0.0, (echo.rtt_s - previous.rtt_s) / length_s)

@@ -118,7 +118,7 @@ class OwlSignals(SlotArrays):
         history[:, :-1] = history[:, 1:]
         history[:, -1] = features
         self._history[slots] = history
-        return history.reshape(len(slots), -1)
+        return history.reshape(len(slots), self.observation_size)
 
     def _end_slow_start(self, slots: Slots, interval: Interval, least_s: Floats) -> None:
         """Loss ends it, and a rise of the RTT as in Linux' HyStart (an eighth, 4 to 16 ms)."""
