@@ -3,7 +3,7 @@
 
 Left out, by these rules alone:
 
-- text: strings, f-strings, calls that log, print or warn, what an exception says, help of the command line;
+- text: strings, f-strings, calls that log, print or warn, messages of exceptions, help of the command line;
 - plots: modules, and functions of other modules, that import matplotlib;
 - types: annotations, `if TYPE_CHECKING`, `cast`, unions at the level of a module or class;
 - decorators, such as `@dataclass(frozen=True)`: they restrict the programmer, not the program;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every policy's `Signals` and every learned arm must keep to, whatever it has learned.
+"""Rules for every policy's `Signals` and every learned arm, whatever it has learned.
 
 A new arm of the netlink spec is tested here without a change; so is a new variant of the settings.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LTP's variants see what their papers' policies see, and the probe reward is what the lab notes say."""
+"""LTP's variants see the inputs of their papers; the probe reward has the size that the lab notes give."""
 
 from __future__ import annotations
 

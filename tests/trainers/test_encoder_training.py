@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The encoder's training: it learns what only a memory can tell, and numpy computes what PyTorch does."""
+"""The encoder's training learns to use its memory, and numpy and PyTorch compute the same."""
 
 import json
 from pathlib import Path
