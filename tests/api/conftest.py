@@ -9,25 +9,22 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support import fake_kernel as stand_in
 from support.api_client import Ask, asker
+from support.fake_kernel import REMOTES, Kernel
+from support.records import flow
 
 from ltp_switcher.daemon.service import daemon as run
 from ltp_switcher.daemon.settings.schema import Config, DaemonSection
 
 
 @pytest.fixture
-def kernel() -> stand_in.Kernel:
+def kernel() -> Kernel:
     """Three flows: two IPv4, one IPv6."""
-    return stand_in.Kernel(
-        *(stand_in.flow(int(cookie), remote) for cookie, remote in stand_in.REMOTES.items())
-    )
+    return Kernel(*(flow(int(cookie), remote, busy=True) for cookie, remote in REMOTES.items()))
 
 
 @pytest.fixture
-def control_socket(
-    kernel: stand_in.Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Path]:
+def control_socket(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The control socket of a running daemon."""
     path = tmp_path / "control.sock"
     monkeypatch.setattr(run, "Datapath", lambda: kernel)

@@ -8,16 +8,24 @@ from __future__ import annotations
 
 import dataclasses
 import socket
-import time
+from collections.abc import Sequence
 
 import numpy as np
 
-from ltp_switcher.daemon.datapath import ArmInfo, EventBatch, FlowInfo, FlowNotFoundError, protocol
-from ltp_switcher.daemon.datapath.types import CommandArray, RecordArray, SelectResult
+from ltp_switcher.daemon.datapath import (
+    ArmInfo,
+    ControlResult,
+    EventBatch,
+    FlowInfo,
+    FlowNotFoundError,
+    KernelConfig,
+    SelectResult,
+    protocol,
+)
+from ltp_switcher.daemon.datapath.types import CommandArray, ControlArray, RecordArray
 
-NETNS = 4026531840
 REMOTES = {"4711": "198.51.100.7", "815": "203.0.113.9", "18446744073709551615": "2001:db8:7::9"}
-"""Remote addresses of the flows, by cookie."""
+"""Remote addresses of the API's flows, by cookie."""
 CUBIC, BBR, VEGAS, YEAH, DCTCP = 1, 2, 3, 8, 16
 ARMS = [
     ArmInfo(CUBIC, "cubic", protocol.ArmState.AVAILABLE, protocol.ArmKind.KERNEL, ""),
@@ -28,64 +36,34 @@ ARMS = [
 ]
 
 
-def record(cookie: int, arm: int = CUBIC) -> RecordArray:
-    """An aggregate, shape (1,), of a flow at 40 ms and 8 Mbit/s."""
-    one = np.zeros(1, protocol.RECORD_DTYPE)
-    values = {
-        "cookie": cookie,
-        "time_ns": time.monotonic_ns(),
-        "interval_ns": 10_000_000,
-        "samples": 7,
-        "rtt_samples": 7,
-        "delivered": 7,
-        "acked_bytes": 10_000,
-        "total_delivered": 700,
-        "total_lost": 3,
-        "total_acked_bytes": 1_000_000,
-        "total_retrans": 2,
-        "delivery_rate": 1_000_000,
-        "pacing_rate": 2**64 - 1,
-        "snd_cwnd": 28,
-        "ssthresh": 0x7FFFFFFF,
-        "rtt_us": 41_000,
-        "min_rtt_us": 40_000,
-        "srtt_us": 40_500,
-        "mss": 1448,
-        "in_flight": 27,
-        "arm": arm,
-        "want_arm": arm,
-    }
-    for name, value in values.items():
-        one[name] = value
-    return one
-
-
-def flow(cookie: int, remote: str, arm: int = CUBIC) -> FlowInfo:
-    """A flow to `remote`, an IPv4 or IPv6 address."""
-    six = ":" in remote
-    return FlowInfo(
-        cookie=cookie,
-        netns=NETNS,
-        family=socket.AF_INET6 if six else socket.AF_INET,
-        local_address="2001:db8::1" if six else "192.0.2.1",
-        local_port=40_000,
-        remote_address=remote,
-        remote_port=443,
-        age_ns=1_500_000_000,
-        reason=protocol.FallbackReason.NONE,
-        record=record(cookie, arm),
-    )
-
-
 class Kernel:
-    """Flows by cookie, with the methods of `Datapath` that the daemon calls."""
+    """Flows by cookie, with the methods of `Datapath` that the daemon calls.
 
-    def __init__(self, *flows: FlowInfo) -> None:
+    Args:
+        flows: the flows that there are at first; `table` holds them.
+        steps: the records of each step, one after the other, then none; None: all flows report at each step.
+
+    Attributes:
+        pending: events that are to be read, one batch after the other.
+        sent, controls: the batches of commands and of controls that came, in order.
+        pinned: cookie and arm of each pin that came.
+    """
+
+    def __init__(self, *flows: FlowInfo, steps: Sequence[RecordArray] | None = None) -> None:
         self.table = {flow.cookie: flow for flow in flows}
-        self._events = socket.socketpair()
+        self.steps = None if steps is None else list(steps)
+        self.pending: list[EventBatch] = []
+        self.sent: list[CommandArray] = []
+        self.controls: list[ControlArray] = []
+        self.pinned: list[tuple[int, int]] = []
+        self._ends: tuple[socket.socket, ...] = ()
 
     def arms(self) -> list[ArmInfo]:
         return ARMS
+
+    def config(self) -> KernelConfig:
+        fallback, as_is = protocol.ArmId.WESTWOOD, protocol.HandoverMode.AS_IS
+        return KernelConfig(protocol.ArmId.CUBIC, fallback, 1000, protocol.RestoreMode.AS_IS, as_is)
 
     def set_config(self, **_: object) -> None: ...
 
@@ -99,15 +77,25 @@ class Kernel:
             raise FlowNotFoundError(cookie) from None
 
     def close_step(self) -> RecordArray:
-        return np.concatenate([np.empty(0, protocol.RECORD_DTYPE), *(f.record for f in self.table.values())])
+        nothing = np.empty(0, protocol.RECORD_DTYPE)
+        if self.steps is None:
+            return np.concatenate([nothing, *(flow.record for flow in self.table.values())])
+        return self.steps.pop(0) if self.steps else nothing
 
     def select(self, commands: CommandArray) -> SelectResult:
+        self.sent.append(commands)
         for command in commands:
             self._run(int(command["cookie"]), int(command["arm"]))
         return SelectResult(len(commands), 0, 0)
 
+    def control(self, controls: ControlArray) -> ControlResult:
+        """One of each batch is clamped."""
+        self.controls.append(controls)
+        return ControlResult(len(controls), 0, 0, 1)
+
     def pin(self, cookie: int, arm: int) -> None:
         self._run(cookie, arm)
+        self.pinned.append((cookie, arm))
         self.table[cookie].record["flags"] |= np.uint32(protocol.FlowFlags.PINNED)
 
     def unpin(self, cookie: int) -> None:
@@ -120,13 +108,14 @@ class Kernel:
         self.table[cookie] = dataclasses.replace(self.table[cookie], record=changed)
 
     def events(self) -> Kernel:
+        self._ends = socket.socketpair()
         return self
 
     def fileno(self) -> int:
-        return self._events[0].fileno()
+        return self._ends[0].fileno()
 
     def read(self) -> EventBatch:
-        return EventBatch([], lost=False)
+        return self.pending.pop(0) if self.pending else EventBatch([], lost=False)
 
     def open_session(self) -> None:
         """Nobody else steers."""
@@ -135,5 +124,5 @@ class Kernel:
         """Nothing falls back here."""
 
     def close(self) -> None:
-        for end in self._events:
+        for end in self._ends:
             end.close()

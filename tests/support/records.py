@@ -1,35 +1,66 @@
 # SPDX-License-Identifier: Apache-2.0
 """Flows and records for unit tests."""
 
+from __future__ import annotations
+
 import socket
+import time
 
 import numpy as np
 
 from ltp_switcher.daemon.datapath import FlowInfo, protocol
+from ltp_switcher.daemon.datapath.types import RecordArray
+
+NETNS = 4026531840
 
 
-def record(cookie: int, **fields: int) -> np.ndarray:
-    """One record, shape (1,)."""
+def record(cookie: int, **fields: int) -> RecordArray:
+    """One record of 10 ms in which nothing happened but these fields, shape (1,)."""
     made = np.zeros(1, protocol.RECORD_DTYPE)
-    made["cookie"] = cookie
-    made["interval_ns"] = 10_000_000
-    for name, value in fields.items():
+    for name, value in {"cookie": cookie, "interval_ns": 10_000_000, **fields}.items():
         made[name] = value
     return made
 
 
-def flow(cookie: int, remote: str = "192.0.2.1", **fields: int) -> FlowInfo:
-    """A flow to `remote`:443."""
-    family = socket.AF_INET6 if ":" in remote else socket.AF_INET
+def busy_record(cookie: int, arm: int = protocol.ArmId.CUBIC) -> RecordArray:
+    """One record of a flow at 40 ms and 8 Mbit/s, shape (1,)."""
+    return record(
+        cookie,
+        time_ns=time.monotonic_ns(),
+        samples=7,
+        rtt_samples=7,
+        delivered=7,
+        acked_bytes=10_000,
+        total_delivered=700,
+        total_lost=3,
+        total_acked_bytes=1_000_000,
+        total_retrans=2,
+        delivery_rate=1_000_000,
+        pacing_rate=2**64 - 1,
+        snd_cwnd=28,
+        ssthresh=0x7FFFFFFF,
+        rtt_us=41_000,
+        min_rtt_us=40_000,
+        srtt_us=40_500,
+        mss=1448,
+        in_flight=27,
+        arm=arm,
+        want_arm=arm,
+    )
+
+
+def flow(cookie: int, remote: str = "198.51.100.7", *, busy: bool = False, **fields: int) -> FlowInfo:
+    """A flow to `remote`:443, an IPv4 or IPv6 address, with a busy record or one of these fields."""
+    six = ":" in remote
     return FlowInfo(
         cookie=cookie,
-        netns=1,
-        family=family,
-        local_address="198.51.100.1",
-        local_port=5000,
+        netns=NETNS,
+        family=socket.AF_INET6 if six else socket.AF_INET,
+        local_address="2001:db8::1" if six else "192.0.2.1",
+        local_port=40_000,
         remote_address=remote,
         remote_port=443,
-        age_ns=0,
+        age_ns=1_500_000_000,
         reason=protocol.FallbackReason.NONE,
-        record=record(cookie, **fields),
+        record=busy_record(cookie) if busy else record(cookie, **fields),
     )

@@ -6,19 +6,16 @@ import time
 
 import numpy as np
 import pytest
+from support.fake_kernel import Kernel
 from support.records import flow, record
 
 from ltp_switcher.daemon.choose.baselines import KeepChooser, RandomChooser
 from ltp_switcher.daemon.choose.chooser import Chooser
 from ltp_switcher.daemon.choose.teams import Teams
 from ltp_switcher.daemon.datapath import (
-    ControlResult,
     EventBatch,
     FlowEvent,
     FlowInfo,
-    FlowNotFoundError,
-    KernelConfig,
-    SelectResult,
 )
 from ltp_switcher.daemon.datapath.protocol import (
     ArmId,
@@ -26,8 +23,6 @@ from ltp_switcher.daemon.datapath.protocol import (
     ControlLaw,
     FallbackReason,
     FlowFlags,
-    HandoverMode,
-    RestoreMode,
 )
 from ltp_switcher.daemon.settings.schema import MptsSection
 from ltp_switcher.daemon.steer import LearnedArms
@@ -40,45 +35,9 @@ from ltp_switcher.policies.runtime.measurements import Interval
 NAMES = {arm: f"arm{arm}" for arm in range(12)}
 
 
-class Kernel:
-    """Flows by cookie; `steps` are handed out one after the other."""
-
-    def __init__(self, *cookies: int) -> None:
-        self.known: dict[int, FlowInfo] = {cookie: flow(cookie) for cookie in cookies}
-        self.steps: list[np.ndarray] = []
-        self.sent: list[np.ndarray] = []
-        self.controls: list[np.ndarray] = []
-        self.pinned: list[tuple[int, int]] = []
-        self.pending: list[EventBatch] = []
-
-    def close_step(self) -> np.ndarray:
-        return self.steps.pop(0) if self.steps else record(1)[:0]
-
-    def select(self, commands: np.ndarray) -> SelectResult:
-        self.sent.append(commands)
-        return SelectResult(len(commands), 0, 0)
-
-    def control(self, controls: np.ndarray) -> ControlResult:
-        self.controls.append(controls)
-        return ControlResult(len(controls), 0, 0, 1)
-
-    def pin(self, cookie: int, arm: int) -> None:
-        self.flow(cookie)
-        self.pinned.append((cookie, arm))
-
-    def config(self) -> KernelConfig:
-        return KernelConfig(ArmId.CUBIC, ArmId.WESTWOOD, 1000, RestoreMode.AS_IS, HandoverMode.AS_IS)
-
-    def flows(self) -> list[FlowInfo]:
-        return list(self.known.values())
-
-    def flow(self, cookie: int) -> FlowInfo:
-        if cookie not in self.known:
-            raise FlowNotFoundError(cookie)
-        return self.known[cookie]
-
-    def read(self) -> EventBatch:
-        return self.pending.pop(0) if self.pending else EventBatch([], False)
+def made_of(*cookies: int) -> Kernel:
+    """A kernel with these flows, which report nothing until the test says so."""
+    return Kernel(*(flow(cookie) for cookie in cookies), steps=[])
 
 
 class Ten:
@@ -107,7 +66,7 @@ def records(*cookies: int) -> np.ndarray:
 
 
 def test_all_flows_of_a_step_are_decided_with_one_batch() -> None:
-    kernel = Kernel(7, 8, 9)
+    kernel = made_of(7, 8, 9)
     kernel.steps = [records(9, 7)]
     engine = make(kernel)
     engine.step()
@@ -119,7 +78,7 @@ def test_all_flows_of_a_step_are_decided_with_one_batch() -> None:
 
 
 def test_without_data_nothing_is_decided() -> None:
-    kernel = Kernel(7)
+    kernel = made_of(7)
     engine = make(kernel)
     engine.step()
     assert kernel.sent == []
@@ -129,7 +88,7 @@ def test_without_data_nothing_is_decided() -> None:
 @pytest.mark.parametrize(("mode", "decisions"), [("advise", 1), ("off", 0)])
 def test_only_active_switches(mode: str, decisions: int, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    kernel = Kernel(7)
+    kernel = made_of(7)
     kernel.steps = [records(7)]
     engine = make(kernel, mode)
     engine.step()
@@ -139,10 +98,10 @@ def test_only_active_switches(mode: str, decisions: int, caplog: pytest.LogCaptu
 
 
 def test_a_record_may_come_before_its_birth_and_after_its_death() -> None:
-    kernel = Kernel()
+    kernel = made_of()
     engine = make(kernel)
     engine.step()
-    kernel.known[3] = flow(3)
+    kernel.table[3] = flow(3)
     kernel.steps = [records(3, 4)]
     engine.step()
     assert kernel.sent[0]["cookie"].tolist() == [3]
@@ -150,7 +109,7 @@ def test_a_record_may_come_before_its_birth_and_after_its_death() -> None:
 
 
 def test_births_and_deaths_by_events() -> None:
-    kernel = Kernel(1)
+    kernel = made_of(1)
     engine = make(kernel)
     engine.step()
     kernel.pending = [
@@ -172,11 +131,11 @@ def test_births_and_deaths_by_events() -> None:
 
 
 def test_lost_events_make_it_look_at_all_flows() -> None:
-    kernel = Kernel(1, 2)
+    kernel = made_of(1, 2)
     engine = make(kernel)
     engine.step()
-    del kernel.known[1]
-    kernel.known[5] = flow(5)
+    del kernel.table[1]
+    kernel.table[5] = flow(5)
     kernel.pending = [EventBatch([], True)]
     engine.read_events()
     assert [cookie in engine.table for cookie in (1, 2, 5)] == [False, True, True]
@@ -184,7 +143,7 @@ def test_lost_events_make_it_look_at_all_flows() -> None:
 
 
 def test_a_fallback_is_told_with_its_reason(caplog: pytest.LogCaptureFixture) -> None:
-    kernel = Kernel(1)
+    kernel = made_of(1)
     engine = make(kernel)
     fallen = FlowInfo(
         **{**{f: getattr(flow(1), f) for f in FlowInfo.__slots__}, "reason": FallbackReason.SILENCE}
@@ -198,7 +157,7 @@ def test_a_fallback_is_told_with_its_reason(caplog: pytest.LogCaptureFixture) ->
 @pytest.mark.parametrize("mode", ["active", "advise", "off"])
 def test_flows_under_a_learned_arm_are_controlled_whoever_chose_it(mode: str) -> None:
     """Pinned or not; in one batch after the commands; only while the daemon is active."""
-    kernel = Kernel(7, 8, 9)
+    kernel = made_of(7, 8, 9)
     fields = {"arm": ArmId.LTP, "want_arm": ArmId.LTP, "samples": 1, "in_flight": 5}
     pinned = {**fields, "flags": FlowFlags.PINNED | FlowFlags.STEERED}
     for at_ms in (10, 20, 30):
@@ -221,7 +180,7 @@ def test_flows_under_a_learned_arm_are_controlled_whoever_chose_it(mode: str) ->
 
 
 def test_a_learned_flow_that_hears_nothing_is_decided_for_all_the_same() -> None:
-    kernel = Kernel(7)
+    kernel = made_of(7)
     engine = make(kernel, chooser=KeepChooser([]))
     made = record(7, arm=ArmId.OWL, want_arm=ArmId.OWL, samples=1, in_flight=5)
     made["time_ns"] = time.monotonic_ns()
@@ -251,7 +210,7 @@ def learned_step(*, first: int, pinned: int) -> np.ndarray:
 def test_outside_of_active_flows_leave_learned_arms(mode: str, caplog: pytest.LogCaptureFixture) -> None:
     """Nobody controls them there: the module would keep their last controls, or run reno in their names."""
     caplog.set_level(logging.INFO)
-    kernel = Kernel(7, 8, 9)
+    kernel = made_of(7, 8, 9)
     engine = make(kernel, chooser=KeepChooser([]))
     kernel.steps = [learned_step(first=ArmId.LTP, pinned=ArmId.JURY) for _ in range(2)]
     engine.step()
@@ -274,10 +233,10 @@ def test_outside_of_active_flows_leave_learned_arms(mode: str, caplog: pytest.Lo
 
 
 def test_a_pinned_flow_may_end_before_it_leaves_its_learned_arm() -> None:
-    kernel = Kernel(7, 8, 9)
+    kernel = made_of(7, 8, 9)
     engine = make(kernel, "advise", KeepChooser([]))
     engine.step()
-    del kernel.known[8]
+    del kernel.table[8]
     kernel.steps = [learned_step(first=ArmId.LTP, pinned=ArmId.LTP)]
     engine.step()
     assert [batch["cookie"].tolist() for batch in kernel.sent] == [[7]]

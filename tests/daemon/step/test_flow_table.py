@@ -4,7 +4,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from support.records import flow, record
+from support.records import NETNS, flow, record
 
 from ltp_switcher.daemon.step.flow_table import UNKNOWN, FlowTable, destination_prefix
 
@@ -94,9 +94,9 @@ def test_time_under_arms_outlives_the_flow() -> None:
 @pytest.mark.parametrize(
     ("remote", "home", "prefix"),
     [
-        ("192.0.2.77", 1, "192.0.2.0/24"),
-        ("192.0.2.77", 2, "192.0.2.0/24@1"),
-        ("2001:db8:1:2::3", 1, "2001:db8:1::/48"),
+        ("192.0.2.77", NETNS, "192.0.2.0/24"),
+        ("192.0.2.77", 2, "192.0.2.0/24@4026531840"),
+        ("2001:db8:1:2::3", NETNS, "2001:db8:1::/48"),
     ],
 )
 def test_flows_to_one_network_share_a_prefix(remote: str, home: int, prefix: str) -> None:
