@@ -77,7 +77,8 @@ class Recorder:
         Path(os.environ["LTP_MUTATION_RECORD"]).write_text(json.dumps(record))
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Start with pytest, before anything of the package is imported."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Start before any conftest imports the package."""
     if "LTP_MUTATION_RECORD" in os.environ:
-        config.pluginmanager.register(Recorder(config.rootpath.resolve()))
+        early_config.pluginmanager.register(Recorder(early_config.rootpath.resolve()))

@@ -32,6 +32,14 @@ def count() -> int:
         n += 1
     return n
 """
+CONFTEST = """
+from ltp_switcher.mpts import constant
+import pytest
+
+@pytest.fixture
+def number() -> int:
+    return constant.NUMBER
+"""
 TEST = """
 from ltp_switcher.mpts.small import count, half
 import pytest
@@ -45,6 +53,9 @@ def test_count(n: int) -> None:
 
 def test_fails() -> None:
     assert half(2.0) == 7.0
+
+def test_constant(number: int) -> None:
+    assert number == 1
 """
 
 
@@ -55,6 +66,8 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, text in {
         "mpts/small.py": MODULE,
         "mpts/__init__.py": "",
+        "mpts/constant.py": "NUMBER = 1\n\ndef number() -> int:\n    return NUMBER\n",
+        "tests/mpts/conftest.py": CONFTEST.replace("constant.NUMBER", "constant.number()"),
         "src/ltp_switcher/__init__.py": "",
         "tests/mpts/test_small.py": TEST,
         "pyproject.toml": "[tool.pytest.ini_options]\nmarkers = ['lab', 'slow']",
@@ -81,12 +94,16 @@ def outcomes(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> dict
             line = mutant.text.splitlines()[change.line - 1].strip()
             if line in {"HALF = 1.0", "return x / HALF", "return x", "while n < 4:", "n -= 1"}:
                 found[line] = attempt(mutant, base, reached)
+        change, _ = changes("mpts/constant.py", (repository / "mpts/constant.py").read_text())
+        mutant = Mutant("mpts/constant.py", change, (repository / "mpts/constant.py").read_text())
+        found["NUMBER = 2"] = attempt(mutant, base, reached)
         return found
 
 
 @pytest.mark.parametrize(
     ("line", "caught", "by"),
     [
+        ("NUMBER = 2", True, "tests/mpts/test_small.py::test_constant"),
         ("HALF = 1.0", True, "tests/mpts/test_small.py::test_half"),
         ("return x / HALF", True, "tests/mpts/test_small.py::test_half"),
         ("return x", False, "no test reaches it"),
