@@ -8,6 +8,7 @@ Left out, by these rules alone:
 - types: annotations, `if TYPE_CHECKING`, `cast`, unions at the level of a module or class;
 - decorators, such as `@dataclass(frozen=True)`: they restrict the programmer, not the program;
 - `if __name__ == "__main__"`;
+- seeds, as one is as good as another;
 - an attribute that `__init__` never sets, which any use would show;
 - benchmarks (`bench.py`), which judge nothing, and generated modules, whose generator has tests of its own.
 """
@@ -97,7 +98,9 @@ def _pinned_by_nobody(node: ast.AST, function: str) -> bool:
         case ast.BinOp(op=ast.BitOr()):
             return not function
         case ast.keyword(arg=name):
-            return name in _HELP
+            return name in _HELP or name == "seed"
+        case ast.AnnAssign(target=ast.Name(id=name)) | ast.Assign(targets=[ast.Name(id=name)]):
+            return name.endswith("SEED")
         case ast.Expr(value=ast.Call() as call) | (ast.Call() as call):
             return _says(call.func)
     return False

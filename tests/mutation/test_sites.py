@@ -84,6 +84,8 @@ def test_the_head_of_a_statement_is_its_own() -> None:
         "print(a + 1)",
         "_console().print(a + 1)",
         'x = add(help="a" + b)',
+        "_EVALUATION_SEED: Final = 7",
+        "x = run(seed=1)",
         "def f(a: int | None) -> Literal[3]: ...",
         "Number = int | None",
         "if TYPE_CHECKING:\n    x = 1",

@@ -47,6 +47,8 @@ class Kernel:
         pending: events that are to be read, one batch after the other.
         sent, controls: the batches of commands and of controls that came, in order.
         pinned: cookie and arm of each pin that came.
+        settings: what the module was told to change, in order.
+        session: "open" for each opening of the session, the grace in ms for each closing.
     """
 
     def __init__(self, *flows: FlowInfo, steps: Sequence[RecordArray] | None = None) -> None:
@@ -56,6 +58,8 @@ class Kernel:
         self.sent: list[CommandArray] = []
         self.controls: list[ControlArray] = []
         self.pinned: list[tuple[int, int]] = []
+        self.settings: list[dict[str, object]] = []
+        self.session: list[str | int] = []
         self._ends: tuple[socket.socket, ...] = ()
 
     def arms(self) -> list[ArmInfo]:
@@ -65,7 +69,8 @@ class Kernel:
         fallback, as_is = protocol.ArmId.WESTWOOD, protocol.HandoverMode.AS_IS
         return KernelConfig(protocol.ArmId.CUBIC, fallback, 1000, protocol.RestoreMode.AS_IS, as_is)
 
-    def set_config(self, **_: object) -> None: ...
+    def set_config(self, **settings: object) -> None:
+        self.settings.append(settings)
 
     def flows(self) -> list[FlowInfo]:
         return list(self.table.values())
@@ -119,9 +124,11 @@ class Kernel:
 
     def open_session(self) -> None:
         """Nobody else steers."""
+        self.session.append("open")
 
     def close_session(self, grace_ms: int) -> None:
         """Nothing falls back here."""
+        self.session.append(grace_ms)
 
     def close(self) -> None:
         for end in self._ends:

@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`Datapath`'s requests, byte by byte, over a netlink connection that is a stand-in."""
+
+from __future__ import annotations
+
+import errno
+import socket
+import struct
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from support.records import record
+
+from ltp_switcher.daemon.datapath import Datapath, FlowNotFoundError, client, protocol
+from ltp_switcher.daemon.datapath.errors import (
+    ModuleMissingError,
+    PermissionDeniedError,
+    RequestRefusedError,
+)
+from ltp_switcher.daemon.datapath.netlink import Family, Message, NetlinkError, attribute, parse_attributes
+from ltp_switcher.daemon.datapath.protocol import Cmd, FlowAttr, StepAttr
+from ltp_switcher.errors import DatapathError
+
+FAMILY = Family("mutant", 31, 1)
+
+
+def u32(value: int) -> bytes:
+    return struct.pack("=I", value)
+
+
+class Netlink:
+    """Writes requests down; `replies` are handed out one after the other, each a message or an error."""
+
+    def __init__(self, *, receive_buffer_bytes: int) -> None:
+        self.receive_buffer_bytes = receive_buffer_bytes
+        self.sent: list[tuple[str, int, dict[int, bytes]]] = []
+        self.replies: list[bytes | list[bytes] | NetlinkError] = []
+        self.interrupted: list[bool] = []
+        self.closed = False
+
+    def family(self, name: str) -> Family:
+        assert name == "mutant"
+        return FAMILY
+
+    @property
+    def dump_interrupted(self) -> bool:
+        return self.interrupted.pop(0)
+
+    def _reply(self, how: str, command: int, payload: bytes) -> bytes | list[bytes]:
+        self.sent.append(
+            (how, command, {k: bytes(v) for k, v in parse_attributes(memoryview(payload)).items()})
+        )
+        reply = self.replies.pop(0)
+        if isinstance(reply, NetlinkError):
+            raise reply
+        return reply
+
+    def request(self, family: Family, command: int, payload: bytes = b"") -> Message:
+        assert family is FAMILY
+        reply = self._reply("request", command, payload)
+        assert isinstance(reply, bytes)
+        return Message(command, memoryview(reply))
+
+    def order(self, family: Family, command: int, payload: bytes = b"") -> None:
+        assert family is FAMILY
+        self._reply("order", command, payload)
+
+    def dump(self, family: Family, command: int) -> Iterator[Message]:
+        for reply in self._reply("dump", command, b""):
+            yield Message(command, memoryview(bytes(reply)))
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def datapath(monkeypatch: pytest.MonkeyPatch) -> Datapath:
+    monkeypatch.setattr(client, "GenericNetlink", Netlink)
+    return Datapath()
+
+
+@pytest.fixture
+def netlink(datapath: Datapath) -> Netlink:
+    found = datapath._netlink
+    assert isinstance(found, Netlink)
+    return found
+
+
+def test_a_step_of_many_flows_fits_the_receive_buffer(netlink: Netlink) -> None:
+    assert netlink.receive_buffer_bytes == 8 * 1024 * 1024
+
+
+def test_leaving_the_context_closes_the_socket(datapath: Datapath, netlink: Netlink) -> None:
+    with datapath:
+        assert not netlink.closed
+    assert netlink.closed
+
+
+@pytest.mark.parametrize(
+    ("number", "error"), [(errno.ENOENT, ModuleMissingError), (errno.EPERM, DatapathError)]
+)
+def test_a_module_that_is_missing_is_said(
+    number: int, error: type[DatapathError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[Netlink] = []
+
+    class Missing(Netlink):
+        def family(self, name: str) -> Family:
+            opened.append(self)
+            raise NetlinkError(number)
+
+    monkeypatch.setattr(client, "GenericNetlink", Missing)
+    with pytest.raises(error) as raised:
+        Datapath()
+    assert isinstance(raised.value, ModuleMissingError) is (number == errno.ENOENT)
+    assert opened[0].closed
+
+
+@pytest.mark.parametrize(
+    ("call", "sent"),
+    [
+        (lambda d: d.open_session(), (Cmd.SESSION_OPEN, {protocol.SessionAttr.START_ARMS: b"\0"})),
+        (
+            lambda d: d.open_session(start_arms=True),
+            (Cmd.SESSION_OPEN, {protocol.SessionAttr.START_ARMS: b"\1"}),
+        ),
+        (lambda d: d.close_session(1500), (Cmd.SESSION_CLOSE, {protocol.SessionAttr.GRACE_MS: u32(1500)})),
+        (
+            lambda d: d.pin(2**63 + 5, 3, protocol.HandoverMode.AS_IS),
+            (
+                Cmd.PIN,
+                {
+                    protocol.PinAttr.COOKIE: struct.pack("=Q", 2**63 + 5),
+                    protocol.PinAttr.ARM: u32(3),
+                    protocol.PinAttr.HANDOVER: u32(protocol.HandoverMode.AS_IS),
+                },
+            ),
+        ),
+        (lambda d: d.unpin(7), (Cmd.UNPIN, {protocol.PinAttr.COOKIE: struct.pack("=Q", 7)})),
+        (
+            lambda d: d.set_config(watchdog_ms=0, fallback_arm=2),
+            (
+                Cmd.CONFIG_SET,
+                {protocol.ConfigAttr.WATCHDOG_MS: u32(0), protocol.ConfigAttr.FALLBACK_ARM: u32(2)},
+            ),
+        ),
+    ],
+)
+def test_orders(
+    call: Callable[[Datapath], None],
+    sent: tuple[int, dict[int, bytes]],
+    datapath: Datapath,
+    netlink: Netlink,
+) -> None:
+    netlink.replies = [b""]
+    call(datapath)
+    assert netlink.sent == [("order", *sent)]
+
+
+def test_starts_go_in_batches(datapath: Datapath, netlink: Netlink) -> None:
+    count = protocol.STARTS_MAX + 3
+    starts = np.zeros(count, protocol.START_DTYPE)
+    starts["arm"] = np.arange(count) % 200
+    netlink.replies = [b"", b""]
+    datapath.set_starts(starts)
+    batches = [parts[protocol.StartAttr.STARTS] for _, _, parts in netlink.sent]
+    assert [len(batch) // starts.itemsize for batch in batches] == [protocol.STARTS_MAX, 3]
+    assert b"".join(batches) == starts.tobytes()
+    netlink.replies = [[attribute(protocol.StartAttr.STARTS, batch) for batch in batches]]
+    assert datapath.starts().tobytes() == starts.tobytes()
+
+
+def test_commands_go_in_batches_whose_counts_are_added_up(datapath: Datapath, netlink: Netlink) -> None:
+    count = 2 * protocol.COMMANDS_MAX + 1
+    commands = np.zeros(count, protocol.COMMAND_DTYPE)
+    commands["cookie"] = np.arange(count)
+    names = (protocol.CommandAttr.APPLIED, protocol.CommandAttr.UNKNOWN, protocol.CommandAttr.REFUSED)
+    netlink.replies = [
+        b"".join(attribute(name, u32(value)) for name, value in zip(names, values, strict=True))
+        for values in ((100, 20, 3), (200, 40, 6), (1, 0, 0))
+    ]
+    result = datapath.select(commands)
+    assert (result.applied, result.unknown, result.refused) == (301, 60, 9)
+    batches = [parts[protocol.CommandAttr.COMMANDS] for _, _, parts in netlink.sent]
+    assert b"".join(batches) == commands.tobytes()
+    assert {command for _, command, _ in netlink.sent} == {Cmd.SELECT}
+
+
+def test_controls_are_counted_too(datapath: Datapath, netlink: Netlink) -> None:
+    attrs = protocol.ControlAttr
+    told = {attrs.APPLIED: 4, attrs.UNKNOWN: 3, attrs.REFUSED: 2, attrs.CLAMPED: 1}
+    netlink.replies = [b"".join(attribute(name, u32(value)) for name, value in told.items())]
+    result = datapath.control(np.zeros(2, protocol.CONTROL_DTYPE))
+    assert (result.applied, result.unknown, result.refused, result.clamped) == (4, 3, 2, 1)
+    assert datapath.control(np.zeros(0, protocol.CONTROL_DTYPE)).applied == 0
+    assert len(netlink.sent) == 1
+
+
+def flow(cookie: int, age_ns: int) -> bytes:
+    parts = {
+        FlowAttr.COOKIE: struct.pack("=Q", cookie),
+        FlowAttr.NETNS: u32(9),
+        FlowAttr.FAMILY: struct.pack("=H", socket.AF_INET6),
+        FlowAttr.SADDR: socket.inet_pton(socket.AF_INET6, "2001:db8::1"),
+        FlowAttr.SPORT: struct.pack("=H", 40_000),
+        FlowAttr.DADDR: socket.inet_pton(socket.AF_INET6, "2001:db8::2"),
+        FlowAttr.DPORT: struct.pack("=H", 443),
+        FlowAttr.AGE_NS: struct.pack("=Q", age_ns),
+        FlowAttr.REASON: u32(protocol.FallbackReason.SILENCE),
+        FlowAttr.RECORD: record(cookie, snd_cwnd=28).tobytes(),
+    }
+    return b"".join(attribute(kind, value) for kind, value in parts.items())
+
+
+def test_an_interrupted_dump_is_tried_again(datapath: Datapath, netlink: Netlink) -> None:
+    netlink.replies = [[flow(1, 10)], [flow(1, 20), flow(2, 20), flow(1, 30)]]
+    netlink.interrupted = [True, False]
+    one, two = sorted(datapath.flows(), key=lambda flow: flow.cookie)
+    assert (one.cookie, one.age_ns, two.cookie) == (1, 30, 2)
+    assert (two.netns, two.local_address, two.local_port) == (9, "2001:db8::1", 40_000)
+    assert (two.remote_address, two.remote_port) == ("2001:db8::2", 443)
+    assert (two.reason, two.record["snd_cwnd"].item()) == (protocol.FallbackReason.SILENCE, 28)
+
+
+def test_a_dump_that_is_always_interrupted_ends_after_five(datapath: Datapath, netlink: Netlink) -> None:
+    netlink.replies = [[flow(1, age_ns)] for age_ns in range(9)]
+    netlink.interrupted = [True] * 9
+    (found,) = datapath.flows()
+    assert found.age_ns == 4
+
+
+def test_a_flow_that_is_not_there_is_named(datapath: Datapath, netlink: Netlink) -> None:
+    for call in (datapath.flow, datapath.unpin, lambda cookie: datapath.pin(cookie, 1)):
+        netlink.replies = [NetlinkError(errno.ENOENT)]
+        with pytest.raises(FlowNotFoundError, match="4711"):
+            call(4711)
+    netlink.replies = [NetlinkError(errno.ENOENT)]
+    with pytest.raises(RequestRefusedError):
+        datapath.config()
+    netlink.replies = [NetlinkError(errno.EPERM)]
+    with pytest.raises(PermissionDeniedError, match="unpin"):
+        datapath.unpin(1)
+
+
+def records(*cookies: int, version: int = protocol.RECORD_VERSION) -> bytes:
+    data = b"".join(record(cookie).tobytes() for cookie in cookies)
+    return (
+        attribute(StepAttr.RECORD_VERSION, u32(version))
+        + attribute(StepAttr.RECORD_SIZE, u32(protocol.RECORD_DTYPE.itemsize))
+        + attribute(StepAttr.RECORDS, data)
+    )
+
+
+def test_a_step_s_messages_are_joined(datapath: Datapath, netlink: Netlink) -> None:
+    netlink.replies = [[records(1, 2), records(3)], [records(4)], []]
+    assert datapath.close_step()["cookie"].tolist() == [1, 2, 3]
+    assert datapath.close_step()["cookie"].tolist() == [4]
+    nothing = datapath.close_step()
+    assert (len(nothing), nothing.dtype) == (0, protocol.RECORD_DTYPE)
+
+
+def test_another_layout_is_refused(datapath: Datapath, netlink: Netlink) -> None:
+    netlink.replies = [[records(1, version=protocol.RECORD_VERSION + 1)]]
+    with pytest.raises(DatapathError, match=f"record version {protocol.RECORD_VERSION + 1}"):
+        datapath.close_step()
+
+
+def test_a_step_that_overran_is_no_fault(datapath: Datapath, netlink: Netlink) -> None:
+    netlink.replies = [NetlinkError(errno.ENOBUFS), NetlinkError(errno.EPERM)]
+    assert len(datapath.close_step()) == 0
+    with pytest.raises(PermissionDeniedError, match="step-get"):
+        datapath.close_step()
+
+
+def test_arms_are_in_the_order_of_their_ids(datapath: Datapath, netlink: Netlink) -> None:
+    def arm(number: int, name: str, reason: str = "") -> bytes:
+        attrs = protocol.ArmAttr
+        made = attribute(attrs.ID, u32(number)) + attribute(attrs.NAME, name.encode() + b"\0")
+        made += attribute(attrs.STATE, u32(protocol.ArmState.AVAILABLE))
+        made += attribute(attrs.KIND, u32(protocol.ArmKind.KERNEL))
+        return made + (attribute(attrs.REASON, reason.encode() + b"\0") if reason else b"")
+
+    netlink.replies = [[arm(2, "bbr"), arm(1, "cubic", "why")], arm(5, "vegas")]
+    cubic, bbr = datapath.arms()
+    assert (cubic.name, cubic.reason, bbr.name, bbr.reason) == ("cubic", "why", "bbr", "")
+    assert datapath.load_arm("vegas").id == 5
+    assert netlink.sent[1] == ("request", Cmd.ARM_LOAD, {protocol.ArmAttr.NAME: b"vegas\0"})

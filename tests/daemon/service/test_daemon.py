@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole daemon in one process, from its start to SIGTERM; its kernel alone is a stand-in."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support.fake_kernel import BBR, CUBIC, VEGAS, Kernel
+from support.records import flow
+
+from ltp_switcher.daemon.datapath import protocol
+from ltp_switcher.daemon.service import daemon as service
+from ltp_switcher.daemon.service.daemon import Daemon, Every
+from ltp_switcher.daemon.service.state import FILE_NAME
+from ltp_switcher.daemon.settings.schema import Config, DaemonSection, KernelSection, MptsSection, PoolSection
+
+
+@pytest.fixture
+def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
+    """The service manager's end of the notifications."""
+    address = str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(address)
+        manager.setblocking(False)
+        monkeypatch.setenv("NOTIFY_SOCKET", address)
+        yield manager
+
+
+@pytest.fixture(autouse=True)
+def _log_level() -> Iterator[None]:
+    level = logging.getLogger().level
+    yield
+    logging.getLogger().setLevel(level)
+
+
+def config(tmp_path: Path, **keys: object) -> Config:
+    """Steps of 2 ms over cubic, bbr and vegas, with a state on disk."""
+    section = DaemonSection(
+        policy="mutant", control_socket=str(tmp_path / "s"), state_dir=str(tmp_path), mode="advise",
+        step_ms=2.0, idle_step_ms=2.0, statistics_interval_s=0.0,
+    )  # fmt: skip
+    kernel = KernelSection(take_default=False, watchdog_ms=800, restart_grace_ms=1234, fallback_arm="bbr")
+    return Config(daemon=replace(section, **keys), kernel=kernel, mpts=MptsSection(enabled=False))  # type: ignore[arg-type]
+
+
+def until(daemon: Daemon, *signals: int) -> None:
+    """Run the daemon, and send it these signals, some steps after each other."""
+
+    def send() -> None:
+        for number in signals:
+            seen = daemon.engine.statistics.steps
+            while daemon.engine.statistics.steps < seen + 5:
+                time.sleep(0.001)
+            os.kill(os.getpid(), number)
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    daemon.run()
+    sender.join()
+
+
+def datagrams(manager: socket.socket) -> list[str]:
+    found = []
+    while True:
+        try:
+            found.append(manager.recv(1000).decode())
+        except BlockingIOError:
+            return found
+
+
+@pytest.fixture
+def start(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Daemon, Kernel]]:
+    """Make a daemon over a new kernel with two flows."""
+
+    def made(settings: Config, after: Config | None = None) -> tuple[Daemon, Kernel]:
+        kernel = Kernel(flow(7, busy=True), flow(8, busy=True))
+        monkeypatch.setattr(service, "Datapath", lambda: kernel)
+        return Daemon(settings, lambda: after or settings), kernel
+
+    return made
+
+
+Start = Callable[..., tuple[Daemon, Kernel]]
+
+
+def test_from_start_to_sigterm(
+    start: Start, tmp_path: Path, told: socket.socket, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    daemon, kernel = start(config(tmp_path))
+    assert kernel.session == ["open"]
+    assert kernel.settings == [
+        {
+            "default_arm": CUBIC,
+            "fallback_arm": BBR,
+            "watchdog_ms": 800,
+            "restore": protocol.RestoreMode.REBASE,
+            "handover": protocol.HandoverMode.BDP,
+        }
+    ]
+    assert (tmp_path / "s").exists()
+    until(daemon, signal.SIGTERM)
+    assert datagrams(told) == ["READY=1", "STOPPING=1"]
+    assert kernel.session == ["open", 1234]
+    assert "mode advise, policy mutant, step 2 ms, pool cubic, bbr, vegas" in caplog.text
+    assert "2 flows open; since the start" in caplog.text
+    assert "arms by time: cubic 100%" in caplog.text
+    assert (tmp_path / FILE_NAME).exists()
+    assert not (tmp_path / "s").exists()
+    assert kernel.sent == [], "it only advises"
+
+
+def test_a_daemon_goes_on_where_the_last_one_was(
+    start: Start, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    first, _ = start(config(tmp_path))
+    until(first, signal.SIGTERM)
+    learned = {name: array.copy() for name, array in first.engine.chooser.state().items()}
+    second, _ = start(config(tmp_path))
+    assert "restored the learned state" in caplog.text
+    restored = second.engine.chooser.state()
+    assert {name: array.tolist() for name, array in restored.items()} == {
+        name: array.tolist() for name, array in learned.items()
+    }
+    until(second, signal.SIGINT)
+
+
+def test_a_damaged_state_is_kept_aside(
+    start: Start, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / FILE_NAME).write_bytes(b"nonsense")
+    daemon, _ = start(config(tmp_path))
+    until(daemon, signal.SIGTERM)
+    assert "starting afresh" in caplog.text
+    (aside,) = tmp_path.glob(f"{FILE_NAME}.corrupt-*")
+    assert aside.read_bytes() == b"nonsense"
+
+
+def test_without_a_directory_nothing_is_saved(start: Start, tmp_path: Path) -> None:
+    daemon, _ = start(config(tmp_path, state_dir=""))
+    until(daemon, signal.SIGTERM)
+    assert list(tmp_path.glob("*.npz")) == []
+
+
+def test_settings_are_reloaded_at_sighup(
+    start: Start, tmp_path: Path, told: socket.socket, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    before = config(tmp_path, decisions_per_s=0.0)
+    after = replace(
+        before,
+        daemon=replace(before.daemon, mode="active", step_ms=3.0, log_level="warning"),
+        kernel=replace(before.kernel, fallback_arm="vegas"),
+        pool=PoolSection(arms=("bbr", "vegas"), k=1),
+    )
+    daemon, kernel = start(before, after)
+    until(daemon, signal.SIGHUP, signal.SIGTERM)
+    ready, reloading, again, stopping = datagrams(told)
+    assert (ready, again, stopping) == ("READY=1", "READY=1", "STOPPING=1")
+    assert reloading.startswith("RELOADING=1\nMONOTONIC_USEC=")
+    assert "daemon.step_ms has changed; restart the service to apply it" in caplog.text
+    assert "mode is active now, was advise" in caplog.text
+    assert kernel.settings[1]["fallback_arm"] == VEGAS
+    assert len(kernel.settings) == 2
+    assert daemon.engine.mode == "active"
+    assert kernel.sent, "it switches now"
+    assert sorted(daemon.engine.chooser.pool) == [BBR, VEGAS]
+    assert logging.getLogger().level == logging.WARNING
+
+
+def test_settings_that_are_wrong_change_nothing(
+    start: Start, tmp_path: Path, told: socket.socket, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = config(tmp_path)
+    after = replace(before, kernel=replace(before.kernel, fallback_arm="yeah"))
+    daemon, kernel = start(before, after)
+    until(daemon, signal.SIGHUP, signal.SIGTERM)
+    assert "the new settings are refused, the old ones stay: kernel.fallback_arm" in caplog.text
+    assert daemon.config is before
+    assert len(kernel.settings) == 1
+    assert [one.partition("=")[0] for one in datagrams(told)] == ["READY", "RELOADING", "READY", "STOPPING"]
+
+
+def test_every(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = 100.0
+    monkeypatch.setattr(service.time, "monotonic", lambda: now_s)
+    every, never = Every(2.0), Every(0.0)
+    due = []
+    for now_s in (101.9, 102.0, 103.9, 104.5, 104.6):  # noqa: B007
+        due.append(every.due())
+        assert not never.due()
+    assert due == [False, True, False, True, False]
+
+
+def test_summaries_and_the_status_come_when_they_are_due(
+    start: Start, tmp_path: Path, told: socket.socket, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    daemon, _ = start(config(tmp_path, statistics_interval_s=1e-3))
+    daemon._status_due = Every(1e-3)
+    until(daemon, signal.SIGTERM)
+    assert caplog.text.count("flows open; since the start") > 2
+    assert "STATUS=advise: 2 flows" in datagrams(told)
