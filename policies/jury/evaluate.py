@@ -9,10 +9,9 @@ is stricter.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -22,11 +21,13 @@ from rich.progress import track
 
 from ltp_switcher.arrays import Floats
 from ltp_switcher.commands import program, whole
+from ltp_switcher.figures import Figure, Target
 from ltp_switcher.measures import jain_index
 from ltp_switcher.policies.jury import WEIGHTS, make_arm
 from ltp_switcher.policies.jury.signals import INTERVAL_S
 from ltp_switcher.policies.runtime.arm import Arm
 from ltp_switcher.policies.simulator.directed import directed
+from ltp_switcher.policies.simulator.judgement import show
 from ltp_switcher.policies.simulator.paths import NEVER, PPS_PER_MBPS, Flows, Paths
 from ltp_switcher.policies.simulator.simulator import Roster, Simulator
 
@@ -34,24 +35,6 @@ SEED: Final = 7
 APART_S: Final = 30.0
 """Between the starts of flows that join one by one."""
 PER_SECOND: Final = round(1.0 / INTERVAL_S)
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One measured figure beside its target, a lower and an upper limit."""
-
-    case: str
-    name: str
-    value: float
-    low: float | None = None
-    high: float | None = None
-
-    @property
-    def met(self) -> bool | None:
-        """Whether the target is met; None without one."""
-        if self.low is None and self.high is None:
-            return None
-        return (self.low is None or self.value >= self.low) and (self.high is None or self.value <= self.high)
 
 
 @dataclass(frozen=True)
@@ -127,6 +110,10 @@ def one_by_one(flows: int, links: int) -> Floats:
     return np.repeat(APART_S * np.arange(flows, dtype=np.float64)[:, None], links, axis=1)
 
 
+def _figure(case: str, quantity: str, value: float | np.floating, target: Target | None = None) -> Figure:
+    return Figure("jury", f"{case}: {quantity}", float(value), target)
+
+
 def three_flows(arm: Arm, links: int) -> list[Figure]:
     """§5.1.1: links drawn from 20 to 100 Mbit/s, 10 to 75 ms one way, up to 0.3 % of loss."""
     rng = np.random.default_rng(SEED)
@@ -137,11 +124,11 @@ def three_flows(arm: Arm, links: int) -> list[Figure]:
     together = run.since(2 * APART_S)
     case = f"3 flows, {links} links"
     return [
-        Figure(case, "Jain, mean", float(together.jain.mean()), low=0.94),
-        Figure(case, "Jain, 5th percentile", float(np.quantile(together.jain, 0.05)), low=0.82),
-        Figure(case, "Jain by second, mean", float(together.jain_by_second.mean())),
-        Figure(case, "utilisation", float(run.utilisation.mean())),
-        Figure(case, "RTT / base", float(together.inflation.mean())),
+        _figure(case, "Jain, mean", together.jain.mean(), Target(low=0.94)),
+        _figure(case, "Jain, 5th percentile", np.quantile(together.jain, 0.05), Target(low=0.82)),
+        _figure(case, "Jain by second, mean", together.jain_by_second.mean()),
+        _figure(case, "utilisation", run.utilisation.mean()),
+        _figure(case, "RTT / base", together.inflation.mean()),
     ]
 
 
@@ -152,10 +139,10 @@ def five_rtts(arm: Arm, links: int) -> list[Figure]:
     together = play(arm, paths, one_by_one(5, links), 8 * APART_S, rtt_ms=rtt_ms).since(4 * APART_S)
     case = "5 flows, 70 to 210 ms"
     return [
-        Figure(case, "Jain", float(together.jain.mean()), low=0.93),
-        Figure(case, "Jain by second", float(together.jain_by_second.mean())),
-        Figure(case, "utilisation", float(together.utilisation.mean())),
-        Figure(case, "RTT / base", float(together.inflation.mean())),
+        _figure(case, "Jain", together.jain.mean(), Target(low=0.93)),
+        _figure(case, "Jain by second", together.jain_by_second.mean()),
+        _figure(case, "utilisation", together.utilisation.mean()),
+        _figure(case, "RTT / base", together.inflation.mean()),
     ]
 
 
@@ -164,8 +151,8 @@ def satellite(arm: Arm, links: int) -> list[Figure]:
     paths = uniform(np.full(links, 42.0), np.full(links, 800.0), 0.0074)
     run = play(arm, paths, np.zeros((1, links)), 100.0)
     return [
-        Figure("satellite", "utilisation", float(run.utilisation.mean()), low=0.75),
-        Figure("satellite", "RTT / base", float(run.since(1.0).inflation.mean()), high=1.05),
+        _figure("satellite", "utilisation", run.utilisation.mean(), Target(low=0.75)),
+        _figure("satellite", "RTT / base", run.since(1.0).inflation.mean(), Target(high=1.05)),
     ]
 
 
@@ -175,7 +162,7 @@ def beside_cubic(arm: Arm, links: int) -> list[Figure]:
     run = play(arm, uniform(np.full(rtt_ms.size, 100.0), rtt_ms), np.zeros((2, rtt_ms.size)), 120.0, cubic=1)
     jury, cubic = run.share.mean(axis=0).reshape(2, 3, links).mean(axis=2)
     return [
-        Figure(f"beside Cubic, {rtt:.0f} ms", "throughput ratio", float(a / b), low=0.5, high=2.0)
+        _figure(f"beside Cubic, {rtt:.0f} ms", "throughput ratio", a / b, Target(low=0.5, high=2.0))
         for rtt, a, b in zip((30.0, 60.0, 120.0), jury, cubic, strict=True)
     ]
 
@@ -192,8 +179,8 @@ def alone(arm: Arm) -> list[Figure]:
     figures = []
     for index, (rate, rtt, share) in enumerate(cases):
         case = f"alone, {rate:g} Mbit/s, {rtt:g} ms, {100 * share:g} %"
-        figures.append(Figure(case, "utilisation", float(run.utilisation[index])))
-        figures.append(Figure(case, "RTT / base", float(inflation[index])))
+        figures.append(_figure(case, "utilisation", run.utilisation[index]))
+        figures.append(_figure(case, "RTT / base", inflation[index]))
     return figures
 
 
@@ -228,14 +215,7 @@ def main(arguments: Sequence[str] | None) -> int:
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     options = parser.parse_args(arguments)
     figures = judge(options.weights, options.links)
-    if options.json:
-        print(json.dumps([{**asdict(figure), "met": figure.met} for figure in figures], indent=1))
-        return 0
-    for figure in figures:
-        limits = (("≥", figure.low), ("≤", figure.high))
-        target = ", ".join(f"{sign} {limit:g}" for sign, limit in limits if limit is not None)
-        verdict = {None: "", True: "met", False: "missed"}[figure.met]
-        print(f"{figure.case:32} {figure.name:22} {figure.value:7.3f}  {target:14} {verdict}")
+    show(figures, as_json=options.json)
     return 0
 
 

@@ -18,7 +18,8 @@ from ltp_switcher.policies.runtime.measurements import Interval
 from ltp_switcher.slots import SlotArrays, column
 
 START_ENDS: Final = 1.125
-"""RTT over its minimum at which a flow's start has filled the link, as in HyStart."""
+"""RTT over its minimum at which a flow's start has filled the link: HyStart's share without its limits, which
+a satellite's RTT would reach by jitter alone."""
 
 
 class Guards(SlotArrays):

@@ -86,9 +86,9 @@ def judge_estimators(options: argparse.Namespace) -> dict[str, dict[str, estimat
     }
 
 
-def judge_links(options: argparse.Namespace) -> dict[str, links.Figures]:
-    """Figures by link, means of `links.REPEATS`."""
-    judged: dict[str, links.Figures] = {}
+def judge_links(options: argparse.Namespace) -> dict[str, links.LinkSummary]:
+    """Summaries by link, means of `links.REPEATS`."""
+    judged: dict[str, links.LinkSummary] = {}
     with _progress() as progress:
         task = progress.add_task("links", total=sum(round(length / INTERVAL_S) for _, length in links.RUNS))
         for together, duration_s in links.RUNS:
@@ -101,7 +101,7 @@ def judge_links(options: argparse.Namespace) -> dict[str, links.Figures]:
             )
             for link in together:
                 repeats, figures = figures[: links.REPEATS], figures[links.REPEATS :]
-                judged[link.name] = links.Figures.mean(repeats)
+                judged[link.name] = links.LinkSummary.mean(repeats)
     return judged
 
 
@@ -159,7 +159,7 @@ def _show_estimators(judged: Mapping[str, Mapping[str, estimation.Judgement]]) -
     return table
 
 
-def _show_links(judged: Mapping[str, links.Figures]) -> Table:
+def _show_links(judged: Mapping[str, links.LinkSummary]) -> Table:
     table = _table("link", "utilisation", "RTT / base", "loss %", "/ Cubic")
     for name, found in judged.items():
         ratio = "" if found.ratio_to_cubic is None else f"{found.ratio_to_cubic:.2f}"

@@ -18,6 +18,7 @@ from ltp_switcher.policies.runtime.arm import Arm
 from ltp_switcher.policies.simulator.directed import directed
 from ltp_switcher.policies.simulator.paths import NEVER, PPS_PER_MBPS, Flows, Paths
 from ltp_switcher.policies.simulator.simulator import Roster, Simulator
+from ltp_switcher.policies.simulator.totals import Totals
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ REPEATS: Final = 8
 
 
 @dataclass(frozen=True)
-class Figures:
+class LinkSummary:
     """Of the judged flow over the whole run, its start included."""
 
     utilisation: float
@@ -59,7 +60,7 @@ class Figures:
     """Throughput over the Cubic flow's, where there is one."""
 
     @classmethod
-    def mean(cls, repeats: Sequence[Figures]) -> Figures:
+    def mean(cls, repeats: Sequence[LinkSummary]) -> LinkSummary:
         """Of runs of one link."""
         ratios = [one.ratio_to_cubic for one in repeats if one.ratio_to_cubic is not None]
         return cls(
@@ -77,7 +78,7 @@ def run(
     seed: int,
     duration_s: float,
     on_step: Callable[[], None] = lambda: None,
-) -> list[Figures]:
+) -> list[LinkSummary]:
     """Run the arm on all links at once."""
     rates, rtts, losses, buffers = (
         np.array([getattr(link, name) for link in links])
@@ -98,19 +99,16 @@ def run(
     start_s = np.where(rows <= [link.cubics for link in links], 0.0, NEVER)
     flows = Flows(start_s, np.full(start_s.shape, NEVER), np.full(start_s.shape, np.nan))
     simulator = Simulator(paths, flows, roster, seed=seed, interval_s=arm.interval_s)
-    acked, lost, weighted, capacity = np.zeros((4, roster.count, n))
+    totals = Totals.none(roster.count, n)
     for seen, _ in directed(simulator, arm, duration_s=duration_s):
-        acked += seen.acked_pkts
-        lost += seen.lost_pkts
-        weighted += seen.acked_pkts * seen.rtt_s
-        capacity += seen.capacity_pps * arm.interval_s
+        totals.add(seen)
         on_step()
-    utilisation = acked / capacity
+    acked, loss = totals.acked_pkts, loss_rate(totals.lost_pkts, totals.acked_pkts)
     return [
-        Figures(
-            utilisation=float(utilisation[0, k]),
-            rtt_ratio=float(weighted[0, k] / acked[0, k] / (link.rtt_ms / 1e3)),
-            loss=float(loss_rate(lost[0, k], acked[0, k])),
+        LinkSummary(
+            utilisation=float(totals.utilisation[0, k]),
+            rtt_ratio=float(totals.rtt_s[0, k] / (link.rtt_ms / 1e3)),
+            loss=float(loss[0, k]),
             ratio_to_cubic=float(acked[0, k] / acked[1, k]) if link.cubics else None,
         )
         for k, link in enumerate(links)

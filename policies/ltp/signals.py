@@ -16,6 +16,7 @@ import numpy as np
 from ltp_switcher.arrays import Bools, Float32s, Floats, Indices, Slots
 from ltp_switcher.policies.runtime.arm import Law
 from ltp_switcher.policies.runtime.measurements import Echo, Interval
+from ltp_switcher.policies.runtime.slow_start import queue_threshold_s
 from ltp_switcher.slots import SlotArrays, column
 
 INTERVAL_S: Final = 0.030
@@ -28,8 +29,6 @@ echo of an action comes an RTT later; the more actions in between, the wider a w
 NEW_FLOW_PKTS: Final = 64.0
 """A flow that comes with no more than this starts slowly first. A new one has 10 (RFC 6928), and several
 times that by its first interval: the kernel has begun without us. A queue that is there ends it at once."""
-QUEUE_S: Final = (0.004, 0.016)
-"""Slow start takes an eighth of the smallest RTT, within these, for a queue, as HyStart does."""
 SLOW_START_LOSS: Final = 0.05
 """Slow start ends at this loss; random loss is well below."""
 SLOW_START_LOST_PKTS: Final = 3.0
@@ -188,7 +187,7 @@ class WindowSignals(SlotArrays):
 
 def _queue_is_met(interval: Interval) -> Bools:
     """Slow start has filled the path: its packets queue, or get lost in numbers."""
-    queues = interval.rtt_s - interval.rtt_min_s > np.clip(interval.rtt_min_s / 8.0, *QUEUE_S)
+    queues = interval.rtt_s > queue_threshold_s(interval.rtt_min_s)
     resolved_pkts = interval.acked_pkts + interval.lost_pkts
     lost = interval.lost_pkts >= SLOW_START_LOSS * resolved_pkts
     return queues | (lost & (interval.lost_pkts >= SLOW_START_LOST_PKTS))

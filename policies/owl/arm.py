@@ -28,9 +28,14 @@ class OwlArm:
 
     def decide(self, slots: Slots, interval: Interval) -> Floats:
         """See `Arm`."""
-        known = self.network_knowledge
-        heard = (np.nan,) * 3 if known is None else (known.pnc_pkts, known.pna, known.known)
-        self._signals.hear(slots, *(np.asarray(value) for value in heard))
+        self._signals.hear(slots, *self._reports())
         observations = self._signals.observe(slots, interval)
         _, values = self._network.step(self._network.initial_state(len(slots)), observations)
         return self._signals.control(slots, interval, values)
+
+    def _reports(self) -> tuple[Floats, Floats, Floats]:
+        """PNC, PNA and the known share of the flows' paths, NaN where they are hidden, for `hear`."""
+        known = self.network_knowledge
+        if known is None:
+            return (np.asarray(np.nan),) * 3
+        return np.asarray(known.pnc_pkts), np.asarray(known.pna), np.asarray(known.known)

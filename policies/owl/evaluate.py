@@ -7,25 +7,25 @@ python -m ltp_switcher.policies.owl.evaluate [--weights FILE] [--loss-weights FI
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
 from ltp_switcher.commands import program
+from ltp_switcher.figures import Figure, Target
 from ltp_switcher.policies.owl.cellular import held_out_traces
-from ltp_switcher.policies.owl.play import REPEATS, beside_cubic, from_equilibrium, play
+from ltp_switcher.policies.owl.play import REPEATS, beside_cubic, from_equilibrium, play, power
 from ltp_switcher.policies.owl.reward import OWL_LOSS, equilibrium
 from ltp_switcher.policies.owl.task import SimulatedAgent
 from ltp_switcher.policies.runtime.export import load
 from ltp_switcher.policies.runtime.inference import Network
 from ltp_switcher.policies.simulator.delivery_traces import mean_rate_mbps
+from ltp_switcher.policies.simulator.judgement import show
 from ltp_switcher.policies.simulator.paths import PPS_PER_MBPS, Flows, Paths
 from ltp_switcher.policies.simulator.simulator import Roster
 
@@ -36,22 +36,7 @@ TRACE_BUFFER_PKTS: Final = 1000.0
 POWER_TARGET: Final = 1.5
 HIDDEN_TARGET: Final = 0.95
 EQUILIBRIUM_TARGET: Final = 0.10
-FRIENDLY_TARGET: Final = (0.5, 2.0)
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One measured figure beside its target, in words; `met` None: none is set."""
-
-    name: str
-    value: float
-    target: str
-    met: bool | None
-
-
-def at_least(name: str, value: float, target: float) -> Figure:
-    """A figure that is to reach a target."""
-    return Figure(name, float(value), f"≥ {target:g}", met=bool(value >= target))
+FRIENDLY_TARGET: Final = Target(low=0.5, high=2.0)
 
 
 def one_flow(network: Network) -> list[Figure]:
@@ -73,34 +58,33 @@ def one_flow(network: Network) -> list[Figure]:
     )
     flows = Flows.forever(1, len(which))
     owl = play(paths, flows, Roster(window=1), network)
-    hidden = play(paths, flows, Roster(window=1), network, SimulatedAgent.hidden).power.reshape(shape)
-    cubic = play(paths, flows, Roster(cubic=1), None).power.reshape(shape)
-    power = owl.power.reshape(shape)
-    gains = power.mean(axis=1) / cubic.mean(axis=1)
-    kept = float((hidden.mean(axis=1) / power.mean(axis=1))[:-1].mean())
+    blind = play(paths, flows, Roster(window=1), network, SimulatedAgent.hidden)
+    cubic = play(paths, flows, Roster(cubic=1), None)
+    ours, hidden, theirs = (power(run).reshape(shape).mean(axis=1) for run in (owl, blind, cubic))
+    gains = ours / theirs
+    kept = float((hidden / ours)[:-1].mean())
     received, rtt_s = (values.reshape(shape)[-1].mean() for values in (owl.received_mbps, owl.rtt_s))
     constant = f"alone, {CONSTANT_MBPS:g} Mbit/s, {TRACE_RTT_MS:g} ms:"
     return [
         *(
-            at_least(f"power over Cubic's, {name}", gain, POWER_TARGET)
+            Figure("owl", f"power over Cubic's, {name}", float(gain), Target(low=POWER_TARGET))
             for name, gain in zip(names, gains, strict=False)
         ),
-        at_least("power, network hidden over known", kept, HIDDEN_TARGET),
-        Figure(f"{constant} utilisation", float(received) / CONSTANT_MBPS, "", None),
-        Figure(f"{constant} RTT over base", float(rtt_s) * 1e3 / TRACE_RTT_MS, "", None),
+        Figure("owl", "power, network hidden over known", kept, Target(low=HIDDEN_TARGET)),
+        Figure("owl", f"{constant} utilisation", float(received) / CONSTANT_MBPS),
+        Figure("owl", f"{constant} RTT over base", float(rtt_s) * 1e3 / TRACE_RTT_MS),
     ]
 
 
 def friendliness(network: Network) -> list[Figure]:
     """Throughput beside one Cubic flow, over Cubic's; 50 Mbit/s as in §VII-D, and 100."""
     rate_mbps, rtt_ms = (axis.reshape(-1) for axis in np.meshgrid((50.0, 100.0), (30.0, 60.0, 120.0)))
-    low, high = FRIENDLY_TARGET
     return [
         Figure(
+            "owl",
             f"throughput over Cubic's, network {what}, {rate:g} Mbit/s, {rtt:g} ms",
             float(ratio),
-            f"{low:g} to {high:g}",
-            met=bool(low <= ratio <= high),
+            FRIENDLY_TARGET,
         )
         for what, agents in (("known", SimulatedAgent.at_bottleneck), ("hidden", SimulatedAgent.hidden))
         for rate, rtt, ratio in zip(
@@ -115,9 +99,8 @@ def fairness(network: Network) -> list[Figure]:
     for count in (2, 3):
         expected_mbps = float(equilibrium(100.0, [OWL_LOSS.delta] * count)[0])
         off = from_equilibrium(network, count, rate_mbps=100.0, rtt_ms=30.0)
-        name = f"Owl-Loss, {count} flows: deviation from {expected_mbps:.1f} Mbit/s"
-        target = f"≤ {EQUILIBRIUM_TARGET:g}"
-        figures.append(Figure(name, off, target, met=off <= EQUILIBRIUM_TARGET))
+        what = f"{count} flows: deviation from {expected_mbps:.1f} Mbit/s"
+        figures.append(Figure("owl-loss", what, off, Target(high=EQUILIBRIUM_TARGET)))
     return figures
 
 
@@ -140,14 +123,7 @@ def main(arguments: Sequence[str] | None) -> int:
     for part, weights in parts.items():
         with console.status(f"{part.__name__} of {weights.name}"):
             figures += part(load(weights)[0]["q"])
-    if options.json:
-        print(json.dumps([asdict(figure) for figure in figures]))
-        return 0
-    table = Table("figure", "measured", "target", "met")
-    for figure in figures:
-        met = "" if figure.met is None else "yes" if figure.met else "no"
-        table.add_row(figure.name, f"{figure.value:.3f}", figure.target, met)
-    Console().print(table)
+    show(figures, as_json=options.json)
     return 0
 
 

@@ -4,18 +4,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from ltp_switcher.arrays import Floats
-from ltp_switcher.policies.owl.reward import OWL, OWL_LOSS, equilibrium
-from ltp_switcher.policies.owl.signals import INTERVAL_S
-from ltp_switcher.policies.owl.task import OwlTask, SimulatedAgent
+from ltp_switcher.policies.owl.arm import OwlArm
+from ltp_switcher.policies.owl.reward import OWL_LOSS, equilibrium
+from ltp_switcher.policies.owl.signals import INTERVAL_S, OwlSignals
+from ltp_switcher.policies.owl.task import SimulatedAgent
 from ltp_switcher.policies.runtime.inference import Network
+from ltp_switcher.policies.simulator.directed import directed
 from ltp_switcher.policies.simulator.paths import NEVER, PPS_PER_MBPS, Flows, Paths
-from ltp_switcher.policies.simulator.simulator import Roster, Simulator
+from ltp_switcher.policies.simulator.simulator import Roster, SimulatedInterval, Simulator
+from ltp_switcher.policies.simulator.tasks import episode_seed
+from ltp_switcher.policies.simulator.totals import Totals
 
 DURATION_S: Final = 45.0
 WARM_UP_S: Final = 9.0
@@ -26,18 +30,17 @@ REPEATS: Final = 3
 Agents = Callable[[int, np.random.Generator], SimulatedAgent]
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """Means over a run without its warm-up, shape (F, E) each."""
+class _ToldArm(OwlArm):
+    """Owl with the reports of a simulated agent, on all rows of each link."""
 
-    sent_mbps: Floats
-    received_mbps: Floats
-    rtt_s: Floats
+    def __init__(self, network: Network, agent: SimulatedAgent, rows: int) -> None:
+        super().__init__(OwlSignals(), network)
+        self._agent = agent
+        self._rows = rows
 
-    @property
-    def power(self) -> Floats:
-        """Eq. 12, Mbit/s over s."""
-        return self.received_mbps / self.rtt_s
+    def _reports(self) -> tuple[Floats, Floats, Floats]:
+        agent, rows = self._agent, self._rows
+        return np.tile(agent.pnc_pkts, rows), np.tile(agent.pna, rows), np.tile(agent.known, rows)
 
 
 def play(
@@ -46,24 +49,22 @@ def play(
     roster: Roster,
     network: Network | None,
     agents: Agents = SimulatedAgent.at_bottleneck,
-) -> Outcome:
-    """Run one simulation; `network` gives the Q values of the window rows."""
+) -> Totals:
+    """Run one simulation, without its warm-up; `network` gives the Q values of the window rows."""
     simulator = Simulator(paths, flows, roster, seed=1, interval_s=INTERVAL_S)
-    task = OwlTask(roster.window, OWL, agent=agents, bounded=False)
-    if network is not None:
-        task.begin(simulator, paths, flows)
-    totals = np.zeros((3, roster.count, paths.count))
-    while simulator.now_s < DURATION_S:
-        interval = simulator.step()
-        if network is not None:
-            observations, _ = task.observe(interval)
-            task.apply(network.step(network.initial_state(len(observations)), observations)[1].argmax(axis=1))
-        if simulator.now_s > WARM_UP_S:
-            totals += (interval.sent_pkts, interval.acked_pkts, interval.acked_pkts * interval.rtt_s)
-    sent, acked, weighted = totals
-    pkts = PPS_PER_MBPS * (DURATION_S - WARM_UP_S)
-    rtt_s = np.divide(weighted, acked, out=np.full_like(acked, np.nan), where=acked > 0.0)
-    return Outcome(sent / pkts, acked / pkts, rtt_s)
+    agent = agents(paths.count, np.random.default_rng(episode_seed(paths) + 1))
+
+    def report(interval: SimulatedInterval) -> None:
+        agent.observe(interval, simulator.bottleneck.departed)
+
+    arm = None if network is None else _ToldArm(network, agent, roster.window)
+    intervals = directed(simulator, arm, duration_s=DURATION_S, before=report)
+    return Totals.of((seen for seen, _ in intervals), roster.count, paths.count, after_s=WARM_UP_S)
+
+
+def power(totals: Totals) -> Floats:
+    """Eq. 12 of each flow, Mbit/s over s, shape (F, E)."""
+    return totals.received_mbps / totals.rtt_s
 
 
 def beside_cubic(

@@ -10,6 +10,7 @@ import numpy as np
 from ltp_switcher.arrays import Float32s, Floats, Slots
 from ltp_switcher.policies.runtime.arm import Law
 from ltp_switcher.policies.runtime.measurements import Interval
+from ltp_switcher.policies.runtime.slow_start import queue_threshold_s
 from ltp_switcher.slots import SlotArrays, column
 
 INTERVAL_S: Final = 0.030
@@ -121,9 +122,8 @@ class OwlSignals(SlotArrays):
         return history.reshape(len(slots), self.observation_size)
 
     def _end_slow_start(self, slots: Slots, interval: Interval, least_s: Floats) -> None:
-        """Loss ends it, and a rise of the RTT as in Linux' HyStart (an eighth, 4 to 16 ms)."""
-        rise_s = np.clip(least_s / 8.0, 0.004, 0.016)
-        self._slow_start[slots] &= (interval.lost_pkts < 0.5) & (interval.rtt_s < least_s + rise_s)
+        """Loss ends it, and a queue."""
+        self._slow_start[slots] &= (interval.lost_pkts < 0.5) & (interval.rtt_s <= queue_threshold_s(least_s))
 
     def control(self, slots: Slots, interval: Interval, actions: Float32s) -> Floats:
         """Add the change with the largest value, of `actions` (n, 7) as Q values, to the window.

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.arrays import Bools, Floats, Indices
+from ltp_switcher.policies.runtime.slow_start import queue_threshold_s
 from ltp_switcher.policies.simulator.controllers import INITIAL_WINDOW, Feedback, LossEvents
 
 BETA: Final = 0.7
@@ -101,7 +102,6 @@ class _HyStart:
 
     WINDOW_LOW: Final = 16.0
     SAMPLES: Final = 8.0
-    DELAY_S: Final = (0.004, 0.016)
     ACK_GAP_S: Final = 0.002
 
     def __init__(self, shape: tuple[int, int]) -> None:
@@ -124,8 +124,7 @@ class _HyStart:
         self._train |= started
         self._train &= feedback.acked * self.ACK_GAP_S >= feedback.tick_s
         rtt_min_s = feedback.rtt_min_s
-        slack = np.clip(rtt_min_s / 8.0, *self.DELAY_S)
-        delayed = (self._samples >= self.SAMPLES) & (self._rtt_s > rtt_min_s + slack)
+        delayed = (self._samples >= self.SAMPLES) & (self._rtt_s > queue_threshold_s(rtt_min_s))
         long_train = self._train & (feedback.now_s - self._round_start_s > rtt_min_s / 2.0)
         leaving: Bools = (delayed | long_train) & (cwnd >= self.WINDOW_LOW) & heard
         return leaving

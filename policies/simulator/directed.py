@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -32,7 +32,11 @@ def impose(simulator: Simulator, law: Law, parameters: Floats) -> None:
 
 
 def directed(
-    simulator: Simulator, arm: Arm | None, *, duration_s: float
+    simulator: Simulator,
+    arm: Arm | None,
+    *,
+    duration_s: float,
+    before: Callable[[SimulatedInterval], None] = lambda _: None,
 ) -> Iterator[tuple[SimulatedInterval, Floats]]:
     """Run a simulation whose `agents` rows are under an arm; None leaves them to their executors.
 
@@ -42,6 +46,7 @@ def directed(
         simulator: at its beginning; its intervals are the arm's.
         arm: directs all links' flows in one batch.
         duration_s: a whole number of intervals.
+        before: is told of each interval before the arm.
 
     Yields:
         each interval, and the parameters that the arm set upon it, shape (agents * E, parameters): NaN where
@@ -55,6 +60,7 @@ def directed(
         arm.begin(slots, np.full(slots.size, INITIAL_WINDOW))
     while simulator.now_s < duration_s - simulator.interval_s / 2:
         interval = simulator.step()
+        before(interval)
         if arm is not None:
             seen = interval.flat(simulator.agents)
             new = np.flatnonzero(seen.active & ~sending)

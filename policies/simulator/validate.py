@@ -28,8 +28,10 @@ import numpy as np
 from ltp_switcher.commands import program
 from ltp_switcher.errors import ConfigError
 from ltp_switcher.policies.simulator.delivery_traces import read_trace, traces_folder
+from ltp_switcher.policies.simulator.directed import directed
 from ltp_switcher.policies.simulator.paths import NEVER, PACKET_BYTES, Flows, Paths, Steps
 from ltp_switcher.policies.simulator.simulator import Roster, Simulator
+from ltp_switcher.policies.simulator.totals import Totals
 
 PAYLOAD_BYTES: Final = 1448
 """Of a full-sized TCP segment with time stamps."""
@@ -80,16 +82,14 @@ def simulate(scenario: Mapping[str, object], schemes: Sequence[str], traces: Pat
     """
     paths, flows, roster, duration_s = _build(scenario, schemes, traces)
     simulator = Simulator(paths, flows, roster, seed=1, interval_s=BIN_S)
-    delivered, capacity = np.zeros(paths.count), np.zeros(paths.count)
+    totals = Totals.none(roster.count, paths.count)
     rtt_sum, bins = np.zeros((roster.count, 1)), np.zeros((roster.count, 1))
-    while simulator.now_s < duration_s - BIN_S / 2:
-        seen = simulator.step()
-        delivered += seen.acked_pkts.sum(axis=0)
-        capacity += seen.capacity_pps * BIN_S
+    for seen, _ in directed(simulator, None, duration_s=duration_s):
+        totals.add(seen)
         heard = (seen.acked_pkts > 0.0) & seen.active
         rtt_sum += np.where(heard, seen.rtt_s, 0.0).sum(axis=1, keepdims=True)
         bins += heard.sum(axis=1, keepdims=True)
-    utilisation = delivered.sum() / capacity.sum() * PAYLOAD_BYTES / PACKET_BYTES
+    utilisation = totals.acked_pkts.sum() / totals.served_pkts.sum() * PAYLOAD_BYTES / PACKET_BYTES
     return float(utilisation), float((rtt_sum / bins).mean() * 1e3)
 
 

@@ -44,8 +44,8 @@ def friendliness(arms: Arms) -> float:
     here = np.ones(rtt_ms.size, np.bool_)
     paths = constant(rate_mbps, rtt_ms)
     arm = arms(INTERVAL_S)
-    outcome = play(arm, arm.law, INTERVAL_S, paths, here, duration_s=BESIDE_CUBIC_S, tick_s=TICK_S)
-    acked = np.stack((outcome.acked_pkts, outcome.cubic_pkts)).reshape(2, -1, REPEATS).sum(axis=2)
+    run = play(arm, arm.law, INTERVAL_S, paths, here, duration_s=BESIDE_CUBIC_S, tick_s=TICK_S)
+    acked = run.totals.acked_pkts[:2].reshape(2, -1, REPEATS).sum(axis=2)
     # A flow that got nothing at all has the share of one packet.
     ours, cubic = np.maximum(acked, 1.0)
     return -UNFRIENDLY * float(np.abs(np.log(ours / cubic)).max())
@@ -59,8 +59,8 @@ def steadiness(arms: Arms) -> float:
     used, hasty = [], 0.0
     for interval_s in STEADY_AT_S:
         arm = arms(interval_s)
-        outcome = play(arm, arm.law, interval_s, paths, ~here, duration_s=DURATION_S, tick_s=TICK_S)
-        used.append((outcome.acked_pkts / outcome.served_pkts).reshape(-1, REPEATS).mean(axis=1))
+        run = play(arm, arm.law, interval_s, paths, ~here, duration_s=DURATION_S, tick_s=TICK_S)
+        used.append(run.totals.utilisation[0].reshape(-1, REPEATS).mean(axis=1))
         if interval_s == INTERVAL_S:
-            hasty = max(0.0, float(np.log(SELDOM_S * outcome.runs.mean() / DURATION_S)))
+            hasty = max(0.0, float(np.log(SELDOM_S * run.generated.mean() / DURATION_S)))
     return -UNSTEADY * float(np.ptp(used, axis=0).mean()) - HASTY * hasty

@@ -26,7 +26,7 @@ from ltp_switcher.measures import loss_rate
 from ltp_switcher.policies.runtime.arm import Arm, Law
 from ltp_switcher.policies.simulator.paths import PACKET_BYTES, Paths
 from ltp_switcher.policies.spine import INTERVAL_S, make_arm
-from ltp_switcher.policies.spine.play import DURATION_S, Outcome, constant, play, square_wave
+from ltp_switcher.policies.spine.play import DURATION_S, SpineRun, constant, play, square_wave
 
 INTERVALS_S: Final = (0.020, 0.050, 0.100, 0.200, 0.300)
 SEEDS: Final = 4
@@ -55,7 +55,7 @@ KINDS: Final = (
 
 
 @dataclass(frozen=True)
-class Figures:
+class LinkSummary:
     """Means over a kind's seeds, after the warm-up."""
 
     utilisation: float
@@ -85,41 +85,42 @@ def links() -> Paths:
     )
 
 
-def figures_of(arm: Arm | None, law: Law, interval_s: float) -> dict[str, Figures]:
+def summaries_of(arm: Arm | None, law: Law, interval_s: float) -> dict[str, LinkSummary]:
     """Run all links; without an arm, the first flow is Cubic (`law` must be `Law.CUBIC`)."""
     paths = links()
     beside_cubic = np.repeat([kind.beside_cubic for kind in KINDS], SEEDS)
-    outcome = play(arm, law, interval_s, paths, beside_cubic)
+    run = play(arm, law, interval_s, paths, beside_cubic)
     places = np.split(np.arange(paths.count), len(KINDS))
     return {
-        kind.name: _figures(kind, outcome, place, has_generator=arm is not None)
+        kind.name: _summary(kind, run, place, has_generator=arm is not None)
         for kind, place in zip(KINDS, places, strict=True)
     }
 
 
-def _figures(kind: Kind, outcome: Outcome, place: Ints, *, has_generator: bool) -> Figures:
-    acked, lost = outcome.acked_pkts[place].sum(), outcome.lost_pkts[place].sum()
-    runs = np.maximum(outcome.runs[place], 1.0).mean()
-    return Figures(
-        utilisation=float(acked / outcome.served_pkts[place].sum()),
-        rtt_ms=float(1e3 * outcome.rtt_s_sum[place].sum() / acked),
-        loss=float(loss_rate(lost, acked)),
-        ratio_to_cubic=float(acked / outcome.cubic_pkts[place].sum()) if kind.beside_cubic else None,
-        generator_every_s=float(DURATION_S / runs) if has_generator else None,
+def _summary(kind: Kind, run: SpineRun, place: Ints, *, has_generator: bool) -> LinkSummary:
+    totals = run.totals
+    acked, cubic = totals.acked_pkts[:2, place].sum(axis=1)
+    every_s = DURATION_S / np.maximum(run.generated[place], 1.0).mean()
+    return LinkSummary(
+        utilisation=float(acked / totals.served_pkts[place].sum()),
+        rtt_ms=float(1e3 * totals.rtt_sum_s[0, place].sum() / acked),
+        loss=float(loss_rate(totals.lost_pkts[0, place].sum(), acked)),
+        ratio_to_cubic=float(acked / cubic) if kind.beside_cubic else None,
+        generator_every_s=float(every_s) if has_generator else None,
     )
 
 
-def judge(spine: Path | None, spine_cubic: Path | None) -> dict[str, dict[str, Figures]]:
-    """Figures by scheme and kind of link: Spine at every interval, Spine-Cubic and Cubic at the default."""
+def judge(spine: Path | None, spine_cubic: Path | None) -> dict[str, dict[str, LinkSummary]]:
+    """Summaries by scheme and kind of link: Spine at every interval, Spine-Cubic and Cubic at the default."""
     console = Console(stderr=True)
     judged = {
-        f"spine {1e3 * interval_s:.0f} ms": figures_of(
+        f"spine {1e3 * interval_s:.0f} ms": summaries_of(
             make_arm(Law.AIMD, interval_s=interval_s, weights=spine), Law.AIMD, interval_s
         )
         for interval_s in track(INTERVALS_S, "spine at each interval", console=console)
     }
-    judged["spine-cubic"] = figures_of(make_arm(Law.CUBIC, weights=spine_cubic), Law.CUBIC, INTERVAL_S)
-    judged["cubic"] = figures_of(None, Law.CUBIC, INTERVAL_S)
+    judged["spine-cubic"] = summaries_of(make_arm(Law.CUBIC, weights=spine_cubic), Law.CUBIC, INTERVAL_S)
+    judged["cubic"] = summaries_of(None, Law.CUBIC, INTERVAL_S)
     return judged
 
 
@@ -142,12 +143,12 @@ def main(arguments: Sequence[str] | None) -> int:
     header = ("util.", "RTT ms", "loss %", "/ cubic", "runs every s")
     print("{:14} {:21} {:>6} {:>7} {:>7} {:>8} {:>13}".format("scheme", "link", *header))
     for name, kinds in judged.items():
-        for kind, figures in kinds.items():
-            ratio = "" if figures.ratio_to_cubic is None else f"{figures.ratio_to_cubic:.2f}"
-            every = "" if figures.generator_every_s is None else f"{figures.generator_every_s:.2f}"
+        for kind, found in kinds.items():
+            ratio = "" if found.ratio_to_cubic is None else f"{found.ratio_to_cubic:.2f}"
+            every = "" if found.generator_every_s is None else f"{found.generator_every_s:.2f}"
             print(
-                f"{name:14} {kind:21} {figures.utilisation:6.3f} {figures.rtt_ms:7.1f} "
-                f"{100 * figures.loss:7.2f} {ratio:>8} {every:>13}"
+                f"{name:14} {kind:21} {found.utilisation:6.3f} {found.rtt_ms:7.1f} "
+                f"{100 * found.loss:7.2f} {ratio:>8} {every:>13}"
             )
     return 0
 

@@ -13,6 +13,7 @@ from ltp_switcher.policies.runtime.arm import Arm, Law
 from ltp_switcher.policies.simulator.directed import directed
 from ltp_switcher.policies.simulator.paths import NEVER, PPS_PER_MBPS, Flows, Paths, Steps
 from ltp_switcher.policies.simulator.simulator import Roster, Simulator
+from ltp_switcher.policies.simulator.totals import Totals
 
 DURATION_S: Final = 40.0
 WARM_UP_S: Final = 2.0
@@ -24,23 +25,16 @@ ROSTERS: Final = {
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """Sums over a run without its warm-up, of each of E links, shape (E,).
+class SpineRun:
+    """A run of a judged flow, row 0, and of the Cubic flow beside it, row 1, on E links.
 
     Attributes:
-        acked_pkts, cubic_pkts: acknowledged of the judged flow, and of the Cubic flow beside it.
-        served_pkts: what the link could send.
-        lost_pkts: of the judged flow.
-        rtt_s_sum: its RTTs, one for every acknowledged packet.
-        runs: how often its policy generator ran, warm-up included.
+        totals: without the warm-up.
+        generated: how often the judged flow's policy generator ran, warm-up included, shape (E,).
     """
 
-    acked_pkts: Floats
-    cubic_pkts: Floats
-    served_pkts: Floats
-    lost_pkts: Floats
-    rtt_s_sum: Floats
-    runs: Floats
+    totals: Totals
+    generated: Floats
 
 
 def constant(rate_mbps: Floats, rtt_ms: Floats) -> Paths:
@@ -71,7 +65,7 @@ def play(
     *,
     duration_s: float = DURATION_S,
     tick_s: float = 0.001,
-) -> Outcome:
+) -> SpineRun:
     """Run all links at once; a Cubic flow sends on those marked by `beside_cubic`, shape (E,).
 
     Without an arm the first flow is Cubic, and `law` must be `Law.CUBIC`.
@@ -79,14 +73,11 @@ def play(
     start_s = np.stack((np.zeros(paths.count), np.where(beside_cubic, 0.0, NEVER)))
     flows = Flows(start_s, np.full(start_s.shape, NEVER), np.full(start_s.shape, np.nan))
     simulator = Simulator(paths, flows, ROSTERS[law], seed=7, interval_s=interval_s, tick_s=tick_s)
-    runs = np.zeros(paths.count)
-    sums = np.zeros((5, paths.count))
+    totals = Totals.none(len(start_s), paths.count)
+    generated = np.zeros(paths.count)
     for interval, parameters in directed(simulator, arm, duration_s=duration_s):
         if arm is not None:
-            runs += ~np.isnan(parameters[:, 0])
+            generated += ~np.isnan(parameters[:, 0])
         if interval.end_s > WARM_UP_S:
-            acked = interval.acked_pkts
-            served = interval.capacity_pps * interval.length_s
-            sums += (acked[0], acked[1], served, interval.lost_pkts[0], interval.rtt_s[0] * acked[0])
-    acked_pkts, cubic_pkts, served_pkts, lost_pkts, rtt_s_sum = sums
-    return Outcome(acked_pkts, cubic_pkts, served_pkts, lost_pkts, rtt_s_sum, runs)
+            totals.add(interval)
+    return SpineRun(totals, generated)

@@ -20,11 +20,12 @@ from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.cli import main as cli
 from ltp_switcher.eval.report.claims import measures, runner
 from ltp_switcher.eval.report.claims.catalogue import CLAIMS, find_claims
-from ltp_switcher.eval.report.claims.claim import Claim, Figure, Results, Target
+from ltp_switcher.eval.report.claims.claim import Claim, Results
 from ltp_switcher.eval.report.claims.pictures import draw_claim
 from ltp_switcher.eval.report.claims.scenarios import bundled, swept
 from ltp_switcher.eval.report.claims.tables import claims_table
 from ltp_switcher.eval.run.results import Job, RunResult
+from ltp_switcher.figures import Figure, Target
 
 
 @pytest.fixture

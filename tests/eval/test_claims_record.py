@@ -15,9 +15,9 @@ from ltp_switcher.eval.cli import claims as command
 from ltp_switcher.eval.cli.main import main
 from ltp_switcher.eval.report.claims import record as record_module
 from ltp_switcher.eval.report.claims.catalogue import CLAIMS, find_claims
-from ltp_switcher.eval.report.claims.claim import Target
 from ltp_switcher.eval.report.claims.page import render
 from ltp_switcher.eval.report.claims.record import Judged, Record, Row, Terms, read_record
+from ltp_switcher.figures import Target
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 

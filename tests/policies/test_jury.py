@@ -275,9 +275,3 @@ def test_two_flows_share_a_link() -> None:
     run = evaluate.play(make_arm(), paths, start_s, 24.0).since(14.0)
     assert run.utilisation.min() > 0.95
     assert run.jain.min() > 0.9
-
-
-def test_figures_know_whether_their_target_is_met() -> None:
-    assert evaluate.Figure("a", "b", 1.0, low=0.5, high=2.0).met
-    assert evaluate.Figure("a", "b", 3.0, high=2.0).met is False
-    assert evaluate.Figure("a", "b", 3.0).met is None

@@ -257,11 +257,11 @@ def test_every_link_is_judged_over_a_hundred_round_trips() -> None:
 
 
 def test_repeats_of_a_link_are_averaged() -> None:
-    alone = links.Figures(utilisation=0.8, rtt_ratio=1.0, loss=0.02, ratio_to_cubic=None)
-    beside = links.Figures(utilisation=0.4, rtt_ratio=2.0, loss=0.0, ratio_to_cubic=0.5)
-    more = links.Figures(utilisation=0.6, rtt_ratio=1.0, loss=0.1, ratio_to_cubic=1.0)
-    assert links.Figures.mean([alone, alone]) == alone
-    found = links.Figures.mean([beside, more])
+    alone = links.LinkSummary(utilisation=0.8, rtt_ratio=1.0, loss=0.02, ratio_to_cubic=None)
+    beside = links.LinkSummary(utilisation=0.4, rtt_ratio=2.0, loss=0.0, ratio_to_cubic=0.5)
+    more = links.LinkSummary(utilisation=0.6, rtt_ratio=1.0, loss=0.1, ratio_to_cubic=1.0)
+    assert links.LinkSummary.mean([alone, alone]) == alone
+    found = links.LinkSummary.mean([beside, more])
     assert (found.utilisation, found.rtt_ratio, found.loss, found.ratio_to_cubic) == (0.5, 1.5, 0.05, 0.75)
 
 

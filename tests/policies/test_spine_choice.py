@@ -9,8 +9,9 @@ import pytest
 from ltp_switcher.arrays import Floats, Ints
 from ltp_switcher.policies.runtime.arm import Law
 from ltp_switcher.policies.runtime.measurements import Interval
+from ltp_switcher.policies.simulator.totals import Totals
 from ltp_switcher.policies.spine import choice
-from ltp_switcher.policies.spine.play import Outcome, constant, play, square_wave
+from ltp_switcher.policies.spine.play import SpineRun, constant, play, square_wave
 
 
 class Constant:
@@ -42,11 +43,12 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_cubic_flow_is_where_it_is_asked_for() -> None:
     paths = constant(np.full(2, 20.0), np.full(2, 30.0))
     np.testing.assert_allclose(paths.buffer_pkts, 50.0)
-    outcome = play(Constant(0.1, *MEEK), Law.AIMD, 0.1, paths, np.array([False, True]), duration_s=4.0)
-    assert outcome.cubic_pkts[0] == 0.0 < outcome.cubic_pkts[1]
-    assert (outcome.acked_pkts <= outcome.served_pkts).all()
-    np.testing.assert_allclose(outcome.served_pkts, 2.0 * 20e6 / 8 / 1500, rtol=0.06)
-    assert (outcome.runs == outcome.runs[0]).all()
+    run = play(Constant(0.1, *MEEK), Law.AIMD, 0.1, paths, np.array([False, True]), duration_s=4.0)
+    acked_pkts, served_pkts = run.totals.acked_pkts, run.totals.served_pkts
+    assert acked_pkts[1, 0] == 0.0 < acked_pkts[1, 1]
+    assert (acked_pkts[0] <= served_pkts).all()
+    np.testing.assert_allclose(served_pkts, 2.0 * 20e6 / 8 / 1500, rtol=0.06)
+    assert (run.generated == run.generated[0]).all()
 
 
 def test_a_square_wave_halves_and_doubles_where_it_is_asked_for() -> None:
@@ -69,9 +71,9 @@ def test_the_least_friendly_link_is_what_counts(monkeypatch: pytest.MonkeyPatch)
     cubic_pkts = np.full(choice.BESIDE_CUBIC.shape[1] * choice.REPEATS, 1000.0)
     acked_pkts = cubic_pkts.copy()
     acked_pkts[-choice.REPEATS :] *= np.e**-2
-    nothing = np.zeros_like(cubic_pkts)
-    outcome = Outcome(acked_pkts, cubic_pkts, nothing, nothing, nothing, nothing)
-    monkeypatch.setattr(choice, "play", lambda *_, **__: outcome)
+    totals = Totals.none(2, cubic_pkts.size)
+    totals.acked_pkts[:] = acked_pkts, cubic_pkts
+    monkeypatch.setattr(choice, "play", lambda *_, **__: SpineRun(totals, np.zeros_like(cubic_pkts)))
     score = choice.friendliness(lambda interval_s: Constant(interval_s, *GREEDY))
     assert score == pytest.approx(-2.0 * choice.UNFRIENDLY)
 

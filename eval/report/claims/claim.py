@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Final
 
 from ltp_switcher.eval.run.results import Job, RunResult
 from ltp_switcher.eval.run.scenario import Scenario
+from ltp_switcher.figures import Figure
 
 BASELINES: Final = ("cubic", "bbr", "vegas")
 """Schemes that run on the same paths, to compare."""
@@ -19,51 +19,6 @@ SEEDS: Final = (1, 2, 3)
 Paths = Mapping[str, Scenario]
 """Scenarios by a label that tells them apart. The scheme replaces the flows' own."""
 Measure = Callable[[RunResult], float]
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """The range that a figure must reach: its ends included, or any value less than `below`."""
-
-    low: float = -math.inf
-    high: float = math.inf
-    below: float = math.inf
-
-    def met(self, value: float) -> bool:
-        """Tell whether a value reaches the target. NaN never does."""
-        return self.low <= value <= self.high and (value < self.below or self.below == math.inf)
-
-    def __str__(self) -> str:
-        """Write it as people do."""
-        if self.below != math.inf:
-            return f"< {self.below:g}"
-        if self.high == math.inf:
-            return f"≥ {self.low:g}"
-        return f"≤ {self.high:g}" if self.low == -math.inf else f"{self.low:g} to {self.high:g}"
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """One number that a scheme reached. A figure without a target is there to compare.
-
-    `spread` holds the least and the largest value that single seeds reach; None with one seed.
-    """
-
-    scheme: str
-    what: str
-    value: float
-    target: Target | None = None
-    spread: tuple[float, float] | None = None
-
-    @property
-    def quantity(self) -> str:
-        """The quantity to compare. A worst case has it without the place where a scheme is worst."""
-        return self.what.partition(" (")[0] if self.what.startswith("least") else self.what
-
-    def to_dict(self) -> dict[str, object]:
-        """Return plain values for JSON."""
-        met = None if self.target is None else self.target.met(self.value)
-        return {**asdict(self), "target": None if self.target is None else str(self.target), "met": met}
 
 
 class Results:

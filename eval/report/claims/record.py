@@ -18,8 +18,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, Va
 
 from ltp_switcher.cache import REPOSITORY
 from ltp_switcher.errors import ArtifactError
-from ltp_switcher.eval.report.claims.claim import Figure, Target
 from ltp_switcher.eval.report.claims.runner import Reached
+from ltp_switcher.figures import Figure, Target
 
 RECORD: Final = REPOSITORY / "docs" / "claims.json"
 _DECIMALS: Final = 6

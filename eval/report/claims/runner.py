@@ -11,10 +11,11 @@ from rich.console import Console
 from ltp_switcher.daemon.settings.rules import Value
 from ltp_switcher.daemon.settings.schema import LearnedSection
 from ltp_switcher.daemon.steer import missing_weights
-from ltp_switcher.eval.report.claims.claim import Claim, Figure, Results
+from ltp_switcher.eval.report.claims.claim import Claim, Results
 from ltp_switcher.eval.run.batch import run_batch
 from ltp_switcher.eval.run.results import Job, RunResult
 from ltp_switcher.eval.run.schemes import resolve
+from ltp_switcher.figures import Figure
 
 
 @dataclass(frozen=True, slots=True)

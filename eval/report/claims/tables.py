@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from rich.table import Table
 
-from ltp_switcher.eval.report.claims.claim import Figure
 from ltp_switcher.eval.report.claims.runner import Reached
+from ltp_switcher.figures import Figure
 
 
 def claims_table(reached: Sequence[Reached]) -> Table:

@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from ltp_switcher.eval.report.claims.claim import Claim, Figure, Results, Target
+from ltp_switcher.eval.report.claims.claim import Claim, Results
 from ltp_switcher.eval.report.claims.measures import instructions_per_s
 from ltp_switcher.eval.report.claims.scenarios import bundled
+from ltp_switcher.figures import Figure, Target
 
 _MOST: Final = {"spine": Target(high=1.3), "ltp": Target(high=1.6), "jury": Target(high=1.6)}
 

@@ -8,11 +8,12 @@ import statistics
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ltp_switcher.eval.report.claims.claim import Claim, Figure, Paths, Results, Target
+from ltp_switcher.eval.report.claims.claim import Claim, Paths, Results
 from ltp_switcher.eval.report.claims.measures import goodput_ratio
 from ltp_switcher.eval.report.claims.scenarios import bundled, swept
 from ltp_switcher.eval.run.results import RunResult
 from ltp_switcher.eval.run.schemes import LEARNED_ARMS
+from ltp_switcher.figures import Figure, Target
 
 RTTS_MS: Final = (30.0, 60.0, 120.0)
 TARGET: Final = Target(0.5, 2.0)

@@ -9,9 +9,10 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.eval.report.claims.claim import Claim, Figure, Paths, Results, Target
+from ltp_switcher.eval.report.claims.claim import Claim, Paths, Results
 from ltp_switcher.eval.report.claims.measures import jain, jain_by_second
 from ltp_switcher.eval.report.claims.scenarios import bundled, with_link
+from ltp_switcher.figures import Figure, Target
 
 LINKS: Final = 60
 QUICK_LINKS: Final = 6

@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from ltp_switcher.eval.report.claims.claim import Claim, Figure, Results, Target
+from ltp_switcher.eval.report.claims.claim import Claim, Results
 from ltp_switcher.eval.report.claims.measures import jain, jain_by_second
 from ltp_switcher.eval.report.claims.scenarios import bundled
+from ltp_switcher.figures import Figure, Target
 
 # The paper does not define the period of its index; 1 is "equal bandwidth immediately".
 _MEASURES: Final = {"Jain while all are open": jain, "Jain by second": jain_by_second}

@@ -12,10 +12,11 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.arrays import Floats
-from ltp_switcher.eval.report.claims.claim import Claim, Figure, Paths, Results, Target
+from ltp_switcher.eval.report.claims.claim import Claim, Paths, Results
 from ltp_switcher.eval.report.claims.scenarios import bundled
 from ltp_switcher.eval.run.results import RunResult
 from ltp_switcher.eval.run.series import BIN_S
+from ltp_switcher.figures import Figure, Target
 from ltp_switcher.policies.ltp.balance import BalanceFilter
 from ltp_switcher.policies.ltp.ccmatic import BeliefSets
 from ltp_switcher.policies.ltp.estimation import Estimator, Judgement, judge, least_width

@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from ltp_switcher.eval.report.claims.claim import Claim, Figure, Paths, Results, Target
+from ltp_switcher.eval.report.claims.claim import Claim, Paths, Results
 from ltp_switcher.eval.report.claims.measures import over, utilisation
 from ltp_switcher.eval.report.claims.scenarios import bundled, swept
+from ltp_switcher.figures import Figure, Target
 
 FACTORS: Final = {
     "rate_mbps": (10.0, 20.0, 50.0, 100.0, 200.0),

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from ltp_switcher.eval.report.claims.cases.friendliness import TARGET, mean_ratio
-from ltp_switcher.eval.report.claims.claim import Claim, Figure, Paths, Results
+from ltp_switcher.eval.report.claims.claim import Claim, Paths, Results
 from ltp_switcher.eval.report.claims.scenarios import bundled, swept
+from ltp_switcher.figures import Figure
 
 
 def _paths(quick: bool) -> Paths:

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from ltp_switcher.eval.report.claims.claim import Claim, Figure, Paths, Results, Target
+from ltp_switcher.eval.report.claims.claim import Claim, Paths, Results
 from ltp_switcher.eval.report.claims.measures import sending_mbps
 from ltp_switcher.eval.report.claims.scenarios import bundled
 from ltp_switcher.eval.run.results import RunResult
+from ltp_switcher.figures import Figure, Target
 from ltp_switcher.policies.owl.reward import OWL_LOSS, equilibrium
 
 _SENDERS: Final = (2, 3)

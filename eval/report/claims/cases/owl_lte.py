@@ -8,11 +8,12 @@ import statistics
 from collections.abc import Iterator
 from typing import Final
 
-from ltp_switcher.eval.report.claims.claim import Claim, Figure, Paths, Results, Target
+from ltp_switcher.eval.report.claims.claim import Claim, Paths, Results
 from ltp_switcher.eval.report.claims.measures import over, power
 from ltp_switcher.eval.report.claims.scenarios import bundled
 from ltp_switcher.eval.run.scenario import MODEL_TRACE
 from ltp_switcher.eval.run.trace_files import locate_trace
+from ltp_switcher.figures import Figure, Target
 
 TRACES: Final = ("lte-tmobile", "lte-verizon")
 

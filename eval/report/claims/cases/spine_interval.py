@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from ltp_switcher.eval.report.claims.claim import Claim, Figure, Paths, Results, Target
+from ltp_switcher.eval.report.claims.claim import Claim, Paths, Results
 from ltp_switcher.eval.report.claims.measures import over, utilisation
 from ltp_switcher.eval.report.claims.scenarios import bundled
 from ltp_switcher.eval.run.results import RunResult
+from ltp_switcher.figures import Figure, Target
 
 INTERVALS_MS: Final = (20.0, 50.0, 100.0, 200.0, 300.0)
 _JUDGED_AT: Final = "interval_ms 200"

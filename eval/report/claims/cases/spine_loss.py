@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from ltp_switcher.eval.report.claims.claim import Claim, Figure, Results, Target
+from ltp_switcher.eval.report.claims.claim import Claim, Results
 from ltp_switcher.eval.report.claims.measures import utilisation
 from ltp_switcher.eval.report.claims.scenarios import bundled, with_link
+from ltp_switcher.figures import Figure, Target
 
 
 def _judge(results: Results) -> Iterator[Figure]:

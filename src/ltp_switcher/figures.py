@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measured figures beside their targets."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The range that a figure must reach: its ends included, or any value less than `below`."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    below: float = math.inf
+
+    def met(self, value: float) -> bool:
+        """Tell whether a value reaches the target. NaN never does."""
+        return self.low <= value <= self.high and (value < self.below or self.below == math.inf)
+
+    def __str__(self) -> str:
+        """Write it as people do."""
+        if self.below != math.inf:
+            return f"< {self.below:g}"
+        if self.high == math.inf:
+            return f"≥ {self.low:g}"
+        return f"≤ {self.high:g}" if self.low == -math.inf else f"{self.low:g} to {self.high:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One number that a scheme reached. A figure without a target is there to compare.
+
+    `spread` holds the least and the largest value that single seeds reach; None with one seed.
+    """
+
+    scheme: str
+    what: str
+    value: float
+    target: Target | None = None
+    spread: tuple[float, float] | None = None
+
+    @property
+    def quantity(self) -> str:
+        """The quantity to compare. A worst case has it without the place where a scheme is worst."""
+        return self.what.partition(" (")[0] if self.what.startswith("least") else self.what
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the target is reached; None without one."""
+        return None if self.target is None else self.target.met(self.value)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain values for JSON."""
+        return {
+            **asdict(self),
+            "target": None if self.target is None else str(self.target),
+            "met": self.met,
+        }
