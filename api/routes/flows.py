@@ -80,13 +80,10 @@ def get_flow(daemon: DaemonDep, cookie: Cookie) -> Flow:
 @router.put("/{cookie}/pin", summary="Pin a flow", responses=problem_responses(400, 404, 422, 503))
 def pin_flow(daemon: DaemonDep, cookie: Cookie, request: PinRequest) -> Flow:
     """Switch a flow to an arm and hold it there, whatever the daemon would choose."""
-    daemon.check_arm("arm", request.arm)
-    daemon.call("pin", cookie=_checked(cookie), arm=request.arm)
-    return daemon.ask(Flow, "flows.get", cookie=cookie)
+    return daemon.ask(Flow, "pin", cookie=_checked(cookie), arm=request.arm)
 
 
 @router.delete("/{cookie}/pin", summary="Unpin a flow", responses=problem_responses(404, 422, 503))
 def unpin_flow(daemon: DaemonDep, cookie: Cookie) -> Flow:
     """Let the daemon choose for the flow again. A flow that is not pinned stays as it is."""
-    daemon.call("unpin", cookie=_checked(cookie))
-    return daemon.ask(Flow, "flows.get", cookie=cookie)
+    return daemon.ask(Flow, "unpin", cookie=_checked(cookie))

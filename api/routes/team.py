@@ -16,7 +16,7 @@ from ltp_switcher.api.models import (
     TeamSize,
     TeamSizeRequest,
 )
-from ltp_switcher.api.problems import invalid, problem_responses
+from ltp_switcher.api.problems import problem_responses
 
 router = APIRouter(prefix="/v1", tags=["team"])
 
@@ -35,13 +35,11 @@ def get_pool(daemon: DaemonDep) -> Pool:
 
 @router.put("/pool", summary="Set the pool", responses=problem_responses(400, 422, 503))
 def set_pool(daemon: DaemonDep, request: PoolRequest) -> Pool:
-    """Choose among these arms, and pick teams from them. Teams that were found are forgotten."""
-    for index, arm in enumerate(request.arms):
-        daemon.check_arm(f"arms[{index}]", arm)
-        if arm in request.arms[:index]:
-            raise invalid(f"arms[{index}]", arm, "each arm once")
-    daemon.call("pool.set", arms=[*request.arms])
-    return daemon.ask(Pool, "pool.get")
+    """Choose among these arms. The daemon forgets its teams and picks new ones from these arms.
+
+    The same arms as before change nothing. With `mpts.enabled = false` only `POST /v1/mpts` picks teams.
+    """
+    return daemon.ask(Pool, "pool.set", arms=[*request.arms])
 
 
 @router.get("/k", summary="Show k", responses=problem_responses(503))
@@ -52,9 +50,13 @@ def get_k(daemon: DaemonDep) -> TeamSize:
 
 @router.put("/k", summary="Set k", responses=problem_responses(400, 422, 503))
 def set_k(daemon: DaemonDep, request: TeamSizeRequest) -> TeamSize:
-    """Pick teams of this size. Teams of another size are forgotten."""
-    daemon.call("k.set", k=request.k)
-    return daemon.ask(TeamSize, "k.get")
+    """Pick teams of this size, at most the number of arms in the pool.
+
+    The daemon forgets teams of another size and picks new ones.
+
+    With `mpts.enabled = false` only `POST /v1/mpts` picks teams.
+    """
+    return daemon.ask(TeamSize, "k.set", k=request.k)
 
 
 @router.get("/mpts", summary="Show team selections", responses=problem_responses(503))

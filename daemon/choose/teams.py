@@ -74,8 +74,9 @@ class Search:
 class Teams:
     """Selections under way, and the teams found.
 
-    `candidates` are the arms to pick from, `set_pool` the policy's. A new prefix is searched by itself
-    while `automatic`. Raises `ConfigError` where the budget cannot pull every candidate.
+    `candidates` are the arms to pick from, `set_pool` is the chooser's. With `mpts.enabled` a selection
+    starts with the first flow of a prefix, unless the chooser does not learn (`learns`). Raises
+    `ConfigError` where the budget cannot pull every candidate.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class Teams:
         names: Mapping[int, str],
         zeta: float,
         kappa: float,
-        automatic: bool = True,
+        learns: bool = True,
         seed: int = 1,
     ) -> None:
         self._set_pool = set_pool
@@ -99,42 +100,48 @@ class Teams:
         self._pulling = 0
         self._now_ns = 0
         self._look_at_ns = 0
-        self.automatic = automatic
+        self._learns = learns
         self.active = True
         """Whether flows may be given arms; false while the daemon only advises."""
         self.searches: dict[str, Search] = {}
         self.known: OrderedDict[str, tuple[int, ...]] = OrderedDict()
-        self.candidates = tuple(candidates)
-        self.configure(settings, k)
+        self.settings, self.k, self.candidates = settings, k, tuple(candidates)
+        self._check_budget(settings, k, self.candidates)
+
+    @property
+    def automatic(self) -> bool:
+        """Whether a selection starts with the first flow of a prefix."""
+        return self.settings.enabled and self._learns
 
     @property
     def prefixes(self) -> set[str]:
         """The prefixes of open flows."""
         return set(self._prefix.values())
 
-    def configure(self, settings: MptsSection, k: int) -> None:
-        """Take other settings, from the next search on."""
-        if k < len(self.candidates) and settings.budget < len(self.candidates):
-            raise ConfigError(
-                "mpts.budget", settings.budget, f"{len(self.candidates)} or more: every arm is pulled once"
-            )
-        self.settings, self.k = settings, k
+    def configure(self, settings: MptsSection, k: int, candidates: Sequence[int]) -> None:
+        """Take other settings, from the next selection on.
 
-    def set_candidates(self, arms: Sequence[int]) -> None:
-        """Choose among exactly these arms: teams are forgotten, and none is sought until `restart`."""
-        self.automatic = False
-        self.candidates = tuple(arms)
-        self._forget(None)
-        self._set_pool(self.candidates, None)
+        Another k or other candidates end all teams and selections. If selection is automatic, it starts
+        anew for the open flows. Raises `ConfigError` and changes nothing where the budget cannot pull every
+        candidate.
+        """
+        candidates = tuple(candidates)
+        self._check_budget(settings, k, candidates)
+        other = (k, candidates) != (self.k, self.candidates)
+        self.settings, self.k, self.candidates = settings, k, candidates
+        if other:
+            self._forget(None)
+            self._set_pool(candidates, None)
+            if self.automatic:
+                self._search(self._prefix)
 
     def restart(self, prefix: str | None = None) -> None:
-        """Forget the team of a prefix, or of all, and seek it anew among the candidates."""
-        self.automatic = True
+        """Forget the team of a prefix, or of all, and pick it anew among the candidates."""
         self._forget(prefix)
-        slots = [slot for slot, of in self._prefix.items() if prefix in (None, of)]
+        slots = {slot: of for slot, of in self._prefix.items() if prefix in (None, of)}
         if slots:
-            self._set_pool(self.candidates, np.array(slots, np.int64))
-            self.open(np.array(slots, np.int64), [self._prefix[slot] for slot in slots])
+            self._set_pool(self.candidates, np.array(list(slots), np.int64))
+            self._search(slots)
 
     def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
         """New flows: they get the team of their prefix, or take part in the search for it."""
@@ -145,9 +152,8 @@ class Teams:
             if team is not None:
                 self.known.move_to_end(prefix)
                 self._set_pool(team, np.array([slot], np.int64))
-            elif self.automatic and self.k < len(self.candidates):
-                search = self.searches.get(prefix) or self._start(prefix)
-                search.members.append(slot)
+            elif self.automatic or prefix in self.searches:
+                self._search({slot: prefix})
 
     def close(self, slots: Slots) -> None:
         """Flows that ended; another flow takes over the pull of one."""
@@ -207,6 +213,20 @@ class Teams:
             raise ArtifactError(f"saved teams cannot be read: {error!r}") from error
         if same:
             self.known = OrderedDict((str(p), tuple(arm for arm in team if arm)) for p, team in pairs)
+
+    @staticmethod
+    def _check_budget(settings: MptsSection, k: int, candidates: Sequence[int]) -> None:
+        if k < len(candidates) and settings.budget < len(candidates):
+            raise ConfigError(
+                "mpts.budget", settings.budget, f"{len(candidates)} or more: every arm is pulled once"
+            )
+
+    def _search(self, prefixes: Mapping[int, str]) -> None:
+        """Let flows, by slot, take part in the selections for their prefixes."""
+        if self.k < len(self.candidates):
+            for slot, prefix in prefixes.items():
+                search = self.searches.get(prefix) or self._start(prefix)
+                search.members.append(slot)
 
     def _start(self, prefix: str) -> Search:
         rng = np.random.default_rng([self._seed, zlib.crc32(prefix.encode())])

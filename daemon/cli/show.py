@@ -101,12 +101,12 @@ def team_size(options: argparse.Namespace) -> int:
 
 def pin(options: argparse.Namespace) -> int:
     """Pin a flow."""
-    return _print_object(options, _object(_call(options, "pin", cookie=options.cookie, arm=options.arm)))
+    return _print_pin(options, _object(_call(options, "pin", cookie=options.cookie, arm=options.arm)))
 
 
 def unpin(options: argparse.Namespace) -> int:
     """Unpin a flow."""
-    return _print_object(options, _object(_call(options, "unpin", cookie=options.cookie)))
+    return _print_pin(options, _object(_call(options, "unpin", cookie=options.cookie)))
 
 
 def mode(options: argparse.Namespace) -> int:
@@ -160,6 +160,11 @@ def _print_object(options: argparse.Namespace, value: Object) -> int:
     for name, entry in value.items():
         print(f"{name:<{width}}  {_cell(entry)}")
     return 0
+
+
+def _print_pin(options: argparse.Namespace, flow: Object) -> int:
+    shown = flow if options.json else {name: flow[name] for name in ("cookie", "remote", "arm", "pinned")}
+    return _print_object(options, shown)
 
 
 def _print_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> int:

@@ -155,12 +155,8 @@ class Methods:
                 yield flow_json(table, slot, self._daemon.names)
 
     def _flow(self, params: Params) -> Json:
-        cookie = _cookie(params)
-        table = self._daemon.engine.table
-        slot = table.slot(cookie)
-        if slot == UNKNOWN:
-            raise FlowNotFoundError(cookie)
-        return flow_json(table, slot, self._daemon.names)
+        slot = self._slot(_cookie(params))
+        return flow_json(self._daemon.engine.table, slot, self._daemon.names)
 
     def _arms(self, _: Params) -> Json:
         return [arm_json(arm) for arm in self._daemon.arms]
@@ -180,8 +176,9 @@ class Methods:
         arms = params.get("arms")
         if not isinstance(arms, list) or not arms or not all(isinstance(arm, str) for arm in arms):
             raise InvalidValueError("arms", arms, "a list of names of arms")
+        teams = self._daemon.engine.teams
         ids = candidate_ids(self._daemon.arms, cast("list[str]", arms), "arms")
-        self._daemon.engine.teams.set_candidates(ids)
+        teams.configure(teams.settings, teams.k, ids)
         return self._pool({})
 
     def _k(self, _: Params) -> Json:
@@ -189,10 +186,11 @@ class Methods:
 
     def _set_k(self, params: Params) -> Json:
         k = params.get("k")
-        if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= protocol.ARMS_MAX:
-            raise InvalidValueError("k", k, f"a whole number from 1 to {protocol.ARMS_MAX}")
         teams = self._daemon.engine.teams
-        teams.configure(teams.settings, k)
+        largest = len(teams.candidates)
+        if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= largest:
+            raise InvalidValueError("k", k, f"a whole number from 1 to {largest}, the arms of the pool")
+        teams.configure(teams.settings, k, teams.candidates)
         return self._k({})
 
     def _pin(self, params: Params) -> Json:
@@ -205,22 +203,27 @@ class Methods:
             raise InvalidValueError(
                 "arm", arm, "a learned arm only in mode active: otherwise nobody controls it"
             )
+        slot = self._slot(cookie)
         self._daemon.datapath.pin(cookie, number)
-        self._look_again(cookie)
-        return {"cookie": str(cookie), "arm": arm}
+        return self._look_again(cookie, slot)
 
     def _unpin(self, params: Params) -> Json:
         cookie = _cookie(params)
+        slot = self._slot(cookie)
         self._daemon.datapath.unpin(cookie)
-        self._look_again(cookie)
-        return {"cookie": str(cookie)}
+        return self._look_again(cookie, slot)
 
-    def _look_again(self, cookie: int) -> None:
-        """Show the change at once, not after the flow's next step."""
+    def _look_again(self, cookie: int, slot: int) -> Json:
+        """The flow as it is now, not as of its last step."""
         table = self._daemon.engine.table
-        slot = table.slot(cookie)
-        if slot != UNKNOWN:
-            table.record[slot] = self._daemon.datapath.flow(cookie).record[0]
+        table.record[slot] = self._daemon.datapath.flow(cookie).record[0]
+        return flow_json(table, slot, self._daemon.names)
+
+    def _slot(self, cookie: int) -> int:
+        slot = self._daemon.engine.table.slot(cookie)
+        if slot == UNKNOWN:
+            raise FlowNotFoundError(cookie)
+        return slot
 
     def _mode(self, _: Params) -> Json:
         return {"mode": self._daemon.mode}

@@ -90,6 +90,10 @@ def families(engine: Engine, names: Mapping[int, str]) -> list[Family]:
         *_learned(engine, names),
         counter(PREFIX + "fallbacks", "Flows that the kernel sent to the fallback arm.", count.fallbacks),
         counter(PREFIX + "events_lost", "Times that kernel events were dropped.", count.events_lost),
+        labelled(
+            PREFIX + "state_saves", "counter", "Saves of the learned state, by result.", "result",
+            {"saved": count.saves, "failed": count.save_failures},
+        ),
         gauge(PREFIX + "team_searches", "Team selections under way.", len(teams.searches)),
         gauge(PREFIX + "teams", "Destination prefixes with a team.", len(teams.known)),
     ]  # fmt: skip

@@ -13,23 +13,26 @@ from ltp_switcher.errors import ConfigError
 
 def arm_id(arms: Sequence[ArmInfo], name: str, field: str) -> int:
     """The id of an available arm. Raises `ConfigError` naming `field`."""
+    names = [arm.name for arm in arms if arm.available]
+    hint = did_you_mean(name, names)
     for arm in arms:
         if arm.name == name and arm.available:
             return arm.id
         if arm.name == name:
-            state = arm.state.name.lower()
-            raise ConfigError(field, name, f"an available arm; this one is {state}: {arm.reason}")
-    names = [arm.name for arm in arms if arm.available]
-    raise ConfigError(field, name, f"one of {', '.join(names)}{did_you_mean(name, names)}")
+            hint = f" ({name} is {arm.state.name.lower()}: {arm.reason})"
+    raise ConfigError(field, name, f"one of {', '.join(names)}{hint}")
 
 
 def candidate_ids(arms: Sequence[ArmInfo], names: Sequence[str], field: str = "pool.arms") -> tuple[int, ...]:
     """The ids of the named arms; without names, of every available protocol of the kernel.
 
-    Raises `ConfigError` naming `field` for an arm that is not available or named twice.
+    Raises `ConfigError` naming the place in `field` of an arm that is not available or named twice.
     """
     if not names:
         return tuple(arm.id for arm in arms if arm.available and arm.kind != ArmKind.LEARNED)
-    if len(set(names)) != len(names):
-        raise ConfigError(field, list(names), "each arm once")
-    return tuple(arm_id(arms, name, field) for name in names)
+    found: list[int] = []
+    for index, name in enumerate(names):
+        found.append(arm_id(arms, name, f"{field}[{index}]"))
+        if name in names[:index]:
+            raise ConfigError(f"{field}[{index}]", name, "each arm once")
+    return tuple(found)

@@ -9,7 +9,7 @@ from ltp_switcher.daemon.choose.bandit import ArmTable, MutantAgent
 from ltp_switcher.daemon.choose.baselines import DWELLS, KeepChooser, RandomChooser
 from ltp_switcher.daemon.choose.chooser import Chooser
 from ltp_switcher.daemon.choose.teams import Teams
-from ltp_switcher.daemon.datapath import ArmInfo, Datapath, protocol
+from ltp_switcher.daemon.datapath import ArmInfo, Datapath, KernelConfig, protocol
 from ltp_switcher.daemon.datapath.arms import arm_id
 from ltp_switcher.daemon.settings.schema import Config, KernelSection, LearnedSection
 from ltp_switcher.daemon.steer import with_policies
@@ -45,23 +45,23 @@ def make_chooser(config: Config, arms: Sequence[ArmInfo], pool: Sequence[int]) -
 
 
 def make_teams(config: Config, arms: Sequence[ArmInfo], pool: Sequence[int], chooser: Chooser) -> Teams:
-    """Team selection; by itself only for the policy that learns, not for a baseline."""
+    """Team selection. It starts by itself only for the chooser that learns, not for a baseline."""
     return Teams(
         config.mpts,
         pool,
         config.pool.k,
         chooser.set_pool,
         names={arm.id: arm.name for arm in arms},
-        automatic=config.mpts.enabled and config.daemon.policy == "mutant",
+        learns=config.daemon.policy == "mutant",
         zeta=config.learning.zeta,
         kappa=config.learning.kappa,
         seed=config.daemon.seed,
     )
 
 
-def configure_kernel(datapath: Datapath, section: KernelSection, arms: Sequence[ArmInfo]) -> None:
-    """Tell the module its settings. Raises `ConfigError` for an arm that is not there."""
-    datapath.set_config(
+def kernel_config(section: KernelSection, arms: Sequence[ArmInfo]) -> KernelConfig:
+    """The module's settings. Raises `ConfigError` for an arm that is not available."""
+    return KernelConfig(
         default_arm=arm_id(arms, section.default_arm, "kernel.default_arm"),
         fallback_arm=arm_id(arms, section.fallback_arm, "kernel.fallback_arm"),
         watchdog_ms=section.watchdog_ms,

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import selectors
 import signal
@@ -16,11 +17,11 @@ import numpy as np
 import ltp_switcher
 from ltp_switcher.daemon.control.methods import Methods
 from ltp_switcher.daemon.control.server import ControlServer
-from ltp_switcher.daemon.datapath import ArmInfo, Datapath
+from ltp_switcher.daemon.datapath import ArmInfo, Datapath, KernelConfig
 from ltp_switcher.daemon.datapath.arms import candidate_ids
 from ltp_switcher.daemon.datapath.recording import Recorder
 from ltp_switcher.daemon.service import log as logs
-from ltp_switcher.daemon.service.assembly import configure_kernel, load_arms, make_chooser, make_teams
+from ltp_switcher.daemon.service.assembly import kernel_config, load_arms, make_chooser, make_teams
 from ltp_switcher.daemon.service.default_congestion_control import Takeover
 from ltp_switcher.daemon.service.loop import Signals, StepLoop
 from ltp_switcher.daemon.service.state import FILE_NAME, Saver, read_state, set_aside
@@ -69,13 +70,12 @@ class Daemon:
         state_dir = Path(config.daemon.state_dir) if config.daemon.state_dir else None
         self._takeover = Takeover(state_dir)
         self._state_path = state_dir / FILE_NAME if state_dir is not None else None
-        self._saver = Saver(self._state_path) if self._state_path is not None else None
 
         self.datapath = Datapath()
         self.datapath.open_session()
         self.arms = load_arms(self.datapath, config.pool.extra, config.learned)
         self.names = {arm.id: arm.name for arm in self.arms}
-        configure_kernel(self.datapath, config.kernel, self.arms)
+        self._configure_kernel(kernel_config(config.kernel, self.arms))
         pool = candidate_ids(self.arms, config.pool.arms)
         chooser = make_chooser(config, self.arms, pool)
         teams = make_teams(config, self.arms, pool, chooser)
@@ -95,6 +95,7 @@ class Daemon:
             recorder=Recorder(record) if record is not None else None,
         )
         self.set_mode(config.daemon.mode)
+        self._saver = Saver(self._state_path, self.engine.statistics) if self._state_path else None
         self._restore()
         self._selector.register(self._events, selectors.EVENT_READ, lambda _: self.engine.read_events())
         self._server = ControlServer(Path(config.daemon.control_socket), Methods(self).handle, self._selector)
@@ -177,24 +178,31 @@ class Daemon:
         self._manager.ready()
 
     def _apply(self, new: Config) -> None:
+        """Apply the keys that changed. Raises `ConfigError` and changes nothing where one cannot be applied.
+
+        A key that did not change keeps the value that the control socket has set.
+        """
         keys = changed(self.config, new)
-        sections = {key.section for key in keys if key.rule.live}
+        paths = {key.path for key in keys}
+        teams = self.engine.teams
+        kernel = kernel_config(new.kernel, self.arms)
+        arms = candidate_ids(self.arms, new.pool.arms) if "pool.arms" in paths else teams.candidates
+        teams.configure(new.mpts, new.pool.k if "pool.k" in paths else teams.k, arms)
+        if any(key.section == "kernel" and key.rule.live for key in keys):
+            self._configure_kernel(kernel)
+        if "daemon.mode" in paths:
+            self.set_mode(new.daemon.mode)
         for key in keys:
             if not key.rule.live:
                 log.warning("%s has changed; restart the service to apply it", key.path)
-        if "kernel" in sections:
-            configure_kernel(self.datapath, new.kernel, self.arms)
-        if new.pool.arms != self.config.pool.arms:
-            self.engine.teams.set_candidates(candidate_ids(self.arms, new.pool.arms))
-        if sections & {"mpts", "pool"}:
-            self.engine.teams.configure(new.mpts, new.pool.k)
-        if new.daemon.mode != self.config.daemon.mode:
-            self.set_mode(new.daemon.mode)
         logs.set_level(new.daemon.log_level)
         self.engine.decisions.set_rate(new.daemon.decisions_per_s)
         self._statistics_due = Every(new.daemon.statistics_interval_s)
         self.config = new
         log.info("settings reloaded: %s", ", ".join(key.path for key in keys) or "nothing changed")
+
+    def _configure_kernel(self, config: KernelConfig) -> None:
+        self.datapath.set_config(**dataclasses.asdict(config))
 
     def _step(self) -> None:
         self.engine.step()

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ltp_switcher import artifacts
 from ltp_switcher.artifacts import Arrays
+from ltp_switcher.daemon.step.counters import Statistics
 from ltp_switcher.errors import ArtifactError, ArtifactMissingError
 
 log = logging.getLogger(__name__)
@@ -55,13 +56,12 @@ def set_aside(path: Path) -> Path:
 
 
 class Saver:
-    """Saves in a thread of its own, so that no step waits for a disk."""
+    """Saves in a thread of its own, so that no step waits for a disk, and counts in `statistics`."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, statistics: Statistics) -> None:
         self._path = path
+        self._statistics = statistics
         self._thread: threading.Thread | None = None
-        self.saves = 0
-        self.failures = 0
 
     @property
     def saving(self) -> bool:
@@ -83,7 +83,7 @@ class Saver:
     def _save(self, arrays: Arrays) -> None:
         try:
             write_state(self._path, arrays)
-            self.saves += 1
+            self._statistics.saves += 1
         except ArtifactError as error:
-            self.failures += 1
+            self._statistics.save_failures += 1
             log.warning("learned state was not saved: %s", error)

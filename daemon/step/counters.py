@@ -39,7 +39,9 @@ class Statistics:
     events_lost: int = 0
     """Times that the kernel dropped events, and all flows were looked at anew."""
     saves: int = 0
+    """Times that the learned state was saved."""
     save_failures: int = 0
+    """Times that it could not be saved."""
     step_s_sum: float = 0.0
     last_step_s: float = 0.0
     """End of the last step, one without data included (`time.monotonic`)."""

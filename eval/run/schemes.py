@@ -38,7 +38,6 @@ FIXED_PREFIX: Final = "fixed:"
 """`fixed:<rate>` sends at a constant rate in Mbit/s of IP packets, whatever comes back."""
 FIXED_MBPS: Final = (0.1, 1000.0)
 
-NOT_YET: Final = ("bpftune",)
 _NAMED: Final = (*KERNEL_ARMS, "reno", *LEARNED_ARMS, *VARIANTS, *DAEMON_SCHEMES)
 AVAILABLE: Final = (*_NAMED, *(f"{PINNED_PREFIX}{arm}" for arm in KERNEL_ARMS))
 """All but the constant rates, which are without number."""
@@ -89,8 +88,6 @@ def check_scheme(field: str, name: object) -> str:
             return name
         if name.startswith(FIXED_PREFIX):
             return _check_rate(field, name)
-    if name in NOT_YET:
-        raise ConfigError(field, name, f"{NAMES} ({name} is planned and not available yet)")
     raise ConfigError(field, name, NAMES)
 
 

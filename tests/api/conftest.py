@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,8 +10,8 @@ import pytest
 from support.api_client import Ask, asker
 from support.fake_kernel import REMOTES, Kernel
 from support.records import flow
+from support.running_daemon import make_daemon, running
 
-from ltp_switcher.daemon.service import daemon as run
 from ltp_switcher.daemon.settings.schema import Config, DaemonSection
 
 
@@ -27,20 +25,9 @@ def kernel() -> Kernel:
 def control_socket(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The control socket of a running daemon."""
     path = tmp_path / "control.sock"
-    monkeypatch.setattr(run, "Datapath", lambda: kernel)
     section = DaemonSection(policy="random", control_socket=str(path), state_dir="", mode="advise")
-    config = Config(daemon=section)
-    daemon = run.Daemon(config, lambda: config)
-    # Not `run`: signals are for the main thread.
-    thread = threading.Thread(target=daemon._loop.run)
-    thread.start()
-    while not daemon.engine.statistics.steps:
-        time.sleep(0.001)
-    yield path
-    daemon._loop.stop()
-    thread.join()
-    daemon._server.close()
-    daemon.datapath.close()
+    with running(make_daemon(kernel, Config(daemon=section), monkeypatch)):
+        yield path
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from support.api_client import Ask
 from support.fake_kernel import REMOTES
 
 from ltp_switcher.api.models import FLOW_EXAMPLE, Flow
+from ltp_switcher.daemon.control.client import ControlClient, Json
 
 
 def test_flows_come_by_cookie(ask: Ask) -> None:
@@ -102,6 +103,32 @@ def test_mode(ask: Ask) -> None:
     assert ask("GET", "/v1/mode").json() == {"mode": "advise"}
     assert ask("PUT", "/v1/mode", json={"mode": "off"}).json() == {"mode": "off"}
     assert ask("GET", "/v1/status").json()["mode"] == "off"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("PUT", "/v1/flows/4711/pin", {"arm": "bbr"}),
+        ("DELETE", "/v1/flows/4711/pin", None),
+        ("PUT", "/v1/pool", {"arms": ["vegas", "bbr"]}),
+        ("PUT", "/v1/k", {"k": 2}),
+        ("PUT", "/v1/mode", {"mode": "off"}),
+        ("POST", "/v1/mpts", {}),
+    ],
+)
+def test_a_change_asks_the_daemon_once(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch, method: str, path: str, body: object
+) -> None:
+    asked: list[str] = []
+    call = ControlClient.call
+
+    def counted(client: ControlClient, name: str, **params: Json) -> Json:
+        asked.append(name)
+        return call(client, name, **params)
+
+    monkeypatch.setattr(ControlClient, "call", counted)
+    assert ask(method, path, **({} if body is None else {"json": body})).is_success
+    assert len(asked) == 1
 
 
 def test_mpts(ask: Ask) -> None:

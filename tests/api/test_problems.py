@@ -47,17 +47,18 @@ def problem(answer: httpx.Response, status: int, kind: str) -> dict[str, object]
         ("DELETE", "/v1/flows/-1/pin", None, "cookie", "-1", "text that matches"),
         ("PUT", "/v1/flows/4711/pin", {}, "arm", None, "required"),
         ("PUT", "/v1/flows/4711/pin", {"arm": 7}, "arm", 7, "a string"),
-        ("PUT", "/v1/flows/4711/pin", {"arm": "yeah"}, "arm", "yeah", "one of: cubic, bbr, vegas"),
+        ("PUT", "/v1/flows/4711/pin", {"arm": "yeah"}, "arm", "yeah", "one of cubic, bbr, vegas"),
         ("PUT", "/v1/flows/4711/pin", {"arm": "bbr", "for": 3}, "for", 3, "no such field"),
         ("PUT", "/v1/pool", {"arms": []}, "arms", "[]", "at least 1"),
         ("PUT", "/v1/pool", {"arms": "cubic"}, "arms", "cubic", "a list"),
-        ("PUT", "/v1/pool", {"arms": ["cubic", "cubik"]}, "arms[1]", "cubik", "one of: cubic, bbr, vegas"),
-        ("PUT", "/v1/pool", {"arms": ["bbr", "dctcp"]}, "arms[1]", "dctcp", "one of: cubic, bbr, vegas"),
+        ("PUT", "/v1/pool", {"arms": ["cubic", "cubik"]}, "arms[1]", "cubik", "one of cubic, bbr, vegas"),
+        ("PUT", "/v1/pool", {"arms": ["bbr", "dctcp"]}, "arms[1]", "dctcp", "one of cubic, bbr, vegas"),
         ("PUT", "/v1/pool", {"arms": ["bbr", "bbr"]}, "arms[1]", "bbr", "each arm once"),
         ("PUT", "/v1/pool", {"arms": ["bbr", 1]}, "arms[1]", 1, "a string"),
         ("PUT", "/v1/pool", [1], "body", "[1]", "a JSON object"),
         ("PUT", "/v1/k", {"k": 0}, "k", 0, "at least 1"),
         ("PUT", "/v1/k", {"k": 21}, "k", 21, "at most 20"),
+        ("PUT", "/v1/k", {"k": 4}, "k", 4, "from 1 to 3, the arms of the pool"),
         ("PUT", "/v1/k", {"k": "6"}, "k", "6", "a whole number"),
         ("PUT", "/v1/k", {"k": True}, "k", True, "a whole number"),
         ("PUT", "/v1/k", {"k": 2.5}, "k", 2.5, "a whole number"),
@@ -89,7 +90,7 @@ def test_every_refused_field_is_named(ask: Ask) -> None:
 
 def test_refused_arm_comes_with_the_kernels_reason(ask: Ask) -> None:
     found = problem(ask("PUT", "/v1/flows/4711/pin", json={"arm": "dctcp"}), 422, "invalid-value")
-    assert found["detail"] == "arm: 'dctcp' is refused: needs ECN from the start"
+    assert "dctcp is refused: needs ECN from the start" in found["detail"]
 
 
 def test_long_values_are_cut(ask: Ask) -> None:

@@ -185,7 +185,6 @@ def test_list_names_everything(capsys: pytest.CaptureFixture[str]) -> None:
     ("command", "words"),
     [
         (["run", "nothing", "--out", "o"], ["scenario", "nothing", "demo"]),
-        (["run", "smoke", "--scheme", "bpftune", "--out", "o"], ["bpftune", "not available yet"]),
         (["compare", "smoke", "--schemes", "bbr,cubik"], ["--schemes", "cubik", "cubic"]),
         (["run", "smoke", "--every-flow", "--out", "o"], ["--every-flow", "--scheme"]),
         (["run", "smoke", "--out", "/proc/nothing/here"], ["/proc/nothing"]),

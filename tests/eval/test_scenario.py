@@ -131,7 +131,6 @@ def test_buffer_counts_full_packets() -> None:
         ("flow.0.scheme", "fixed:nan", "flow[0].scheme", "0.1 to 1000 Mbit/s"),
         ("flow.0.scheme", "fixed:2000", "flow[0].scheme", "0.1 to 1000 Mbit/s"),
         ("flow.0.scheme", "mutant:ltp", "flow[0].scheme", "jury"),
-        ("flow.0.scheme", "bpftune", "flow[0].scheme", "not available yet"),
         ("flow.0.scheme", "mutant:dctcp", "flow[0].scheme", "mutant:<"),
         ("flow.0.scheme", 7, "flow[0].scheme", "cubic"),
         ("flow.0.scheme", None, "flow[0].scheme", "required"),

@@ -29,8 +29,10 @@ class Path:
         self.pulling = 0
 
     def set_pool(self, arms, slots) -> None:  # noqa: ANN001
-        for slot in [None] if slots is None else slots.tolist():
-            self.pools[slot] = tuple(arms)
+        if slots is None:
+            self.pools = {None: tuple(arms)}
+        else:
+            self.pools |= dict.fromkeys(slots.tolist(), tuple(arms))
 
     def open(self, *slots: int, prefix: str = "192.0.2.0/24") -> None:
         self.arm |= dict.fromkeys(slots, 1)
@@ -158,18 +160,49 @@ def test_nothing_to_choose_needs_no_search() -> None:
     assert not path.teams.searches
 
 
-def test_an_operators_pool_ends_the_search_until_it_is_asked_for() -> None:
+def test_another_pool_picks_teams_anew_from_it() -> None:
     path = Path()
     path.open(0)
-    path.step()
-    path.teams.set_candidates((2, 3, 4, 5))
-    assert path.pools[None] == (2, 3, 4, 5)
-    assert not path.teams.searches
+    path.run()
+    path.teams.configure(SETTINGS, 3, (2, 3, 4, 5))
+    assert path.pools == {None: (2, 3, 4, 5)}
+    assert not path.teams.known
     path.open(1)
-    assert not path.teams.searches
-    path.teams.restart()
     path.run()
     assert set(path.teams.known["192.0.2.0/24"]) == {3, 4, 5}
+    assert set(path.pools[0]) == set(path.pools[1]) == {3, 4, 5}
+
+
+def test_teams_of_another_size_are_forgotten_and_picked_anew() -> None:
+    path = Path(k=3)
+    path.open(0)
+    path.run()
+    path.teams.configure(SETTINGS, 3, ARMS)
+    assert path.teams.known, "the same size keeps its teams"
+    path.teams.configure(SETTINGS, 2, ARMS)
+    assert not path.teams.known
+    assert path.pools[None] == ARMS
+    path.run()
+    assert set(path.teams.known["192.0.2.0/24"]) == {10, 11}
+    path.teams.configure(SETTINGS, 11, ARMS)
+    assert not path.teams.known
+    assert not path.teams.searches
+
+
+def test_without_automatic_selection_teams_are_picked_only_on_request() -> None:
+    path = Path(settings=dataclasses.replace(SETTINGS, enabled=False))
+    path.open(0)
+    assert not path.teams.searches
+    path.teams.configure(path.teams.settings, 2, (2, 3, 4, 5))
+    assert not path.teams.searches
+    path.teams.restart("192.0.2.0/24")
+    path.open(1)
+    path.open(2, prefix="198.51.100.0/24")
+    assert path.teams.searches.keys() == {"192.0.2.0/24"}
+    path.run()
+    assert set(path.pools[0]) == set(path.pools[1]) == {4, 5}
+    assert path.pools[None] == (2, 3, 4, 5)
+    assert 2 not in path.pools
 
 
 def test_no_arm_is_given_while_the_daemon_only_advises() -> None:
@@ -198,3 +231,7 @@ def test_teams_survive_a_restart_only_for_the_same_choice() -> None:
 def test_a_budget_too_small_is_named() -> None:
     with pytest.raises(ConfigError, match=r"mpts.budget: 5 .* 11 or more"):
         Path(settings=MptsSection(budget=5))
+    path = Path(settings=MptsSection(budget=4), k=11)
+    with pytest.raises(ConfigError, match=r"mpts.budget: 4 .* 11 or more"):
+        path.teams.configure(path.teams.settings, 3, ARMS)
+    assert path.teams.k == 11

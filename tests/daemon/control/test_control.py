@@ -14,6 +14,8 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
+from support.fake_kernel import Kernel
+from support.records import flow
 
 from ltp_switcher.daemon.control.client import (
     LINE_MAX_BYTES,
@@ -197,7 +199,9 @@ def test_a_client_outlives_a_restart_of_the_daemon(tmp_path: Path) -> None:
 
 
 def test_a_learned_arm_can_be_pinned_only_where_it_is_controlled() -> None:
-    pinned: list[tuple[int, int]] = []
+    kernel = Kernel(flow(7), flow(8))
+    table = FlowTable()
+    table.resync(kernel.flows(), now_ns=0)
     arms = [
         ArmInfo(ArmId.BBR, "bbr", ArmState.AVAILABLE, ArmKind.KERNEL, ""),
         ArmInfo(ArmId.LTP, "ltp", ArmState.AVAILABLE, ArmKind.LEARNED, ""),
@@ -205,8 +209,9 @@ def test_a_learned_arm_can_be_pinned_only_where_it_is_controlled() -> None:
     daemon = SimpleNamespace(
         arms=arms,
         mode="advise",
-        datapath=SimpleNamespace(pin=lambda cookie, arm: pinned.append((cookie, arm))),
-        engine=SimpleNamespace(table=FlowTable()),
+        names={arm.id: arm.name for arm in arms},
+        datapath=kernel,
+        engine=SimpleNamespace(table=table),
     )
     service = Methods(cast("Controlled", daemon))
     for mode in ("advise", "off"):
@@ -217,4 +222,4 @@ def test_a_learned_arm_can_be_pinned_only_where_it_is_controlled() -> None:
     service.handle("pin", {"cookie": "8", "arm": "bbr"})
     daemon.mode = "active"
     service.handle("pin", {"cookie": "7", "arm": "ltp"})
-    assert pinned == [(8, ArmId.BBR), (7, ArmId.LTP)]
+    assert kernel.pinned == [(8, ArmId.BBR), (7, ArmId.LTP)]

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from ltp_switcher.daemon.service import state
 from ltp_switcher.daemon.service.state import Saver, read_state, set_aside, write_state
+from ltp_switcher.daemon.step.counters import Statistics
 from ltp_switcher.errors import ArtifactError
 
 ARRAYS = {
@@ -73,15 +74,16 @@ def test_what_is_set_aside_keeps_its_content(tmp_path: Path) -> None:
 def test_a_saver_saves_beside_the_loop_and_a_last_time(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    saver = Saver(tmp_path / "state.npz")
+    statistics = Statistics()
+    saver = Saver(tmp_path / "state.npz", statistics)
     saver.start({"k": np.array(1)})
     saver.finish({"k": np.array(2)})
     found = read_state(tmp_path / "state.npz")
     assert found is not None
     assert found["k"] == 2
-    assert (saver.saves, saver.failures) == (2, 0)
+    assert (statistics.saves, statistics.save_failures) == (2, 0)
     (tmp_path / "file").write_text("")
-    broken = Saver(tmp_path / "file" / "state.npz")
+    broken = Saver(tmp_path / "file" / "state.npz", statistics)
     broken.finish({})
-    assert broken.failures == 1
+    assert (statistics.saves, statistics.save_failures) == (2, 1)
     assert "was not saved" in caplog.text

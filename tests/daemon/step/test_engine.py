@@ -55,7 +55,7 @@ class Ten:
 
 def make(kernel: Kernel, mode: str = "active", chooser: Chooser | None = None) -> Engine:
     chooser = chooser or RandomChooser([5])
-    teams = Teams(MptsSection(), [5], 1, chooser.set_pool, names=NAMES, zeta=5.0, kappa=2.0, automatic=False)
+    teams = Teams(MptsSection(enabled=False), [5], 1, chooser.set_pool, names=NAMES, zeta=5.0, kappa=2.0)
     learned = LearnedArms(0.010, lambda _: Ten())
     log = DecisionLog(NAMES, 1000.0, mode)
     return Engine(kernel, kernel, FlowTable(), chooser, teams, log, learned, mode=mode)

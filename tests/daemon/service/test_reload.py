@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings that change while the daemon runs: by a reload, or over the control socket; failed saves."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from support.api_client import asker
+from support.fake_kernel import BBR, CUBIC, VEGAS, Kernel
+from support.records import flow
+from support.running_daemon import close, make_daemon, running
+
+from ltp_switcher.daemon.control.client import ControlClient
+from ltp_switcher.daemon.service.daemon import Daemon
+from ltp_switcher.daemon.settings.load import load
+from ltp_switcher.daemon.settings.schema import Config
+
+Make = Callable[..., Daemon]
+
+
+@pytest.fixture
+def kernel() -> Kernel:
+    return Kernel(flow(7, "198.51.100.7"))
+
+
+@pytest.fixture
+def make(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
+    """Makes a daemon with these settings and lets it look at the flows once."""
+    made: list[Daemon] = []
+
+    def start(**values: object) -> Daemon:
+        place = {"daemon.control_socket": str(tmp_path / "control.sock"), "daemon.state_dir": ""}
+        config = load(None, {}, {**place, **{key.replace("__", "."): v for key, v in values.items()}})
+        made.append(make_daemon(kernel, config, monkeypatch))
+        made[0].engine.step()
+        return made[0]
+
+    yield start
+    for daemon in made:
+        close(daemon)
+
+
+def reload(daemon: Daemon, new: Config) -> None:
+    daemon._reload = lambda: new
+    daemon.reload()
+
+
+def prefix_of(daemon: Daemon, cookie: int) -> str:
+    return daemon.engine.table.prefix[daemon.engine.table.slot(cookie)]
+
+
+def changed(config: Config, **values: object) -> Config:
+    """`pool__k=2` is pool.k = 2."""
+    for key, value in values.items():
+        section, _, name = key.partition("__")
+        config = dataclasses.replace(
+            config, **{section: dataclasses.replace(getattr(config, section), **{name: value})}
+        )
+    return config
+
+
+def test_a_reload_leaves_what_the_operator_set_by_hand(make: Make) -> None:
+    daemon = make(pool__k=2)
+    teams = daemon.engine.teams
+    teams.configure(teams.settings, 1, (BBR, VEGAS))
+    reload(daemon, changed(daemon.config, mpts__share=0.5))
+    assert (teams.k, teams.candidates, teams.settings.share) == (1, (BBR, VEGAS), 0.5)
+
+
+def test_a_reload_with_another_pool_keeps_team_selection_on(make: Make) -> None:
+    daemon = make(pool__k=1)
+    teams = daemon.engine.teams
+    assert teams.searches[prefix_of(daemon, 7)].arms == (CUBIC, BBR, VEGAS)
+    reload(daemon, changed(daemon.config, pool__arms=("bbr", "vegas")))
+    assert teams.searches[prefix_of(daemon, 7)].arms == (BBR, VEGAS)
+
+
+def test_a_reload_turns_team_selection_off_and_on(make: Make, kernel: Kernel) -> None:
+    daemon = make(pool__k=1)
+    teams = daemon.engine.teams
+    for enabled, searched in ((False, False), (True, True)):
+        reload(daemon, changed(daemon.config, mpts__enabled=enabled))
+        cookie = 100 + enabled
+        kernel.table[cookie] = flow(cookie, f"203.0.{cookie}.1")
+        daemon.engine.step()
+        assert (prefix_of(daemon, cookie) in teams.searches) is searched
+
+
+@pytest.mark.parametrize("wrong", [{"kernel__fallback_arm": "yeah"}, {"mpts__budget": 2}])
+def test_a_refused_reload_changes_nothing(
+    make: Make, kernel: Kernel, caplog: pytest.LogCaptureFixture, wrong: dict[str, object]
+) -> None:
+    daemon = make(pool__k=2)
+    before, kernel_before = daemon.config, list(kernel.settings)
+    new = changed(daemon.config, kernel__default_arm="bbr", pool__k=1, daemon__mode="off", **wrong)
+    reload(daemon, new)
+    assert daemon.config == before
+    assert kernel.settings == kernel_before
+    assert (daemon.engine.teams.k, daemon.mode) == (2, "active")
+    assert "the new settings are refused" in caplog.text
+
+
+def test_a_save_that_fails_shows_in_metrics_and_log(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    place = tmp_path / "state"
+    control = tmp_path / "control.sock"
+    values = {"daemon.control_socket": str(control), "daemon.state_dir": str(place),
+              "daemon.save_interval_s": 1}  # fmt: skip
+    ask = asker(control)
+
+    def count(result: str) -> int:
+        lines = ask("GET", "/metrics").text.splitlines()
+        name = f'ltp_switcher_state_saves_total{{result="{result}"}} '
+        (value,) = [line.removeprefix(name) for line in lines if line.startswith(name)]
+        return int(value)
+
+    def wait_for(result: str) -> None:
+        deadline_s = time.monotonic() + 60
+        while not count(result) and time.monotonic() < deadline_s:
+            time.sleep(0.05)
+
+    with running(make_daemon(kernel, load(None, {}, values), monkeypatch)):
+        wait_for("saved")
+        assert (count("saved") > 0, count("failed")) == (True, 0)
+        (place / "state.npz").unlink()
+        (place / "state.npz").mkdir()
+        wait_for("failed")
+        assert count("failed") > 0
+    assert f"{place}/state.npz cannot be written" in caplog.text
+
+
+def test_pool_and_k_set_by_hand_pick_teams_anew(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = {"daemon.control_socket": str(tmp_path / "c.sock"), "daemon.state_dir": "", "pool.k": 1}
+    daemon = make_daemon(kernel, load(None, {}, values), monkeypatch)
+    with running(daemon), ControlClient(tmp_path / "c.sock") as client:
+        daemon.engine.teams.known["192.0.2.0/24"] = (BBR,)
+        client.call("k.set", k=1)
+        assert client.call("pool.get")["teams"] == {"192.0.2.0/24": ["bbr"]}, "the size is the same"
+        client.call("k.set", k=2)
+        assert client.call("pool.get")["teams"] == {}
+        (search,) = client.call("mpts.status")["searches"]
+        assert (search["prefix"], search["k"]) == (prefix_of(daemon, 7), 2)
+        assert client.call("pool.set", arms=["bbr", "vegas"])["arms"] == ["bbr", "vegas"]
+        assert client.call("mpts.status")["searches"] == [], "2 of 2 is no choice"
+        client.call("k.set", k=1)
+        (search,) = client.call("mpts.status")["searches"]
+        assert search["mean_reward"].keys() == {"bbr", "vegas"}

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The real daemon in a thread, whose kernel alone is a stand-in."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from ltp_switcher.daemon.service import daemon as service
+from ltp_switcher.daemon.settings.schema import Config
+from support.fake_kernel import Kernel
+
+
+def make_daemon(kernel: Kernel, config: Config, monkeypatch: pytest.MonkeyPatch) -> service.Daemon:
+    """A daemon before its first step. `reload` gives it the same settings again."""
+    monkeypatch.setattr(service, "Datapath", lambda: kernel)
+    return service.Daemon(config, lambda: config)
+
+
+def close(daemon: service.Daemon) -> None:
+    """What `Daemon.run` closes at its end."""
+    daemon._server.close()
+    daemon.datapath.close()
+
+
+@contextlib.contextmanager
+def running(daemon: service.Daemon) -> Iterator[service.Daemon]:
+    """Let a daemon step, until the end of the context."""
+    # Not `run`: signals are for the main thread.
+    thread = threading.Thread(target=daemon._loop.run)
+    thread.start()
+    try:
+        while not daemon.engine.statistics.steps:
+            time.sleep(0.001)
+        yield daemon
+    finally:
+        daemon._loop.stop()
+        thread.join()
+        close(daemon)
