@@ -12,19 +12,24 @@ import numpy as np
 import pytest
 
 from ltp_switcher.arrays import Bools, Floats
+from ltp_switcher.figures import Figure, Target
 from ltp_switcher.policies.jury import evaluate as jury
 from ltp_switcher.policies.ltp import evaluate as ltp
 from ltp_switcher.policies.ltp import held_out, links
 from ltp_switcher.policies.owl import evaluate as owl
-from ltp_switcher.policies.owl.play import Outcome as OwlOutcome
 from ltp_switcher.policies.owl.task import SimulatedAgent
 from ltp_switcher.policies.runtime.arm import Arm, Law
 from ltp_switcher.policies.simulator.paths import Flows, Paths
 from ltp_switcher.policies.simulator.simulator import Roster
+from ltp_switcher.policies.simulator.totals import Totals
 from ltp_switcher.policies.spine import evaluate as spine
-from ltp_switcher.policies.spine.play import Outcome as SpineOutcome
+from ltp_switcher.policies.spine.play import SpineRun
 
 Captured = pytest.CaptureFixture[str]
+
+
+def by_name(figures: list[Figure]) -> dict[str, Figure]:
+    return {figure.what: figure for figure in figures}
 
 
 def test_owl_plays_traces_and_a_link_of_constant_rate(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,16 +39,18 @@ def test_owl_plays_traces_and_a_link_of_constant_rate(monkeypatch: pytest.Monkey
     monkeypatch.setattr(owl, "held_out_traces", lambda: {"fast": fast, "slow": slow})
     runs: list[tuple[Paths, Roster]] = []
 
-    def play(paths: Paths, _: Flows, roster: Roster, network: object, agents: object = None) -> OwlOutcome:
+    def play(paths: Paths, _: Flows, roster: Roster, network: object, agents: object = None) -> Totals:
         runs.append((paths, roster))
         gain = 1.0 if network is None else 2.0
         hidden = 0.9 if agents == SimulatedAgent.hidden else 1.0
         received = np.array([[20.0, 20.0, 20.0, 5.0, 5.0, 5.0, 49.0, 50.0, 51.0]])
         rtt_s = np.array([[0.08] * 6 + [0.05, 0.06, 0.07]])
-        return OwlOutcome(received, received, rtt_s / gain / hidden)
+        # 250 packets of 1500 bytes in 3 s are 1 Mbit/s.
+        acked, nothing = 250.0 * received, np.zeros_like(received)
+        return Totals(acked, acked, nothing, acked * rtt_s / gain / hidden, nothing[0], length_s=3.0)
 
     monkeypatch.setattr(owl, "play", play)
-    figures = {figure.name: figure for figure in owl.one_flow(object())}
+    figures = by_name(owl.one_flow(object()))
     paths, _ = runs[0]
     np.testing.assert_allclose(paths.rate_mbps, [24.0] * 3 + [6.0] * 3 + [50.0] * 3)
     # Of the constant link one bandwidth-delay product.
@@ -54,9 +61,9 @@ def test_owl_plays_traces_and_a_link_of_constant_rate(monkeypatch: pytest.Monkey
     assert [(roster.window, roster.cubic) for _, roster in runs] == [(1, 0), (1, 0), (0, 1)]
     for name in ("power over Cubic's, fast", "power over Cubic's, slow"):
         assert figures[name].value == pytest.approx(2.0)
-        assert (figures[name].target, figures[name].met) == ("≥ 1.5", True)
+        assert (figures[name].target, figures[name].met) == (Target(low=1.5), True)
     hidden = figures["power, network hidden over known"]
-    assert (hidden.value, hidden.target, hidden.met) == (pytest.approx(0.9), "≥ 0.95", False)
+    assert (hidden.value, hidden.target, hidden.met) == (pytest.approx(0.9), Target(low=0.95), False)
     assert figures["alone, 50 Mbit/s, 40 ms: utilisation"].value == pytest.approx(1.0)
     assert figures["alone, 50 Mbit/s, 40 ms: RTT over base"].value == pytest.approx(0.06 / 2.0 / 0.04)
 
@@ -66,14 +73,14 @@ def test_owl_beside_cubic(monkeypatch: pytest.MonkeyPatch) -> None:
         return rate_mbps / 100.0 * (1.0 if agents == SimulatedAgent.hidden else 3.0) + 0.0 * rtt_ms
 
     monkeypatch.setattr(owl, "beside_cubic", beside_cubic)
-    figures = {figure.name: figure for figure in owl.friendliness(object())}
+    figures = by_name(owl.friendliness(object()))
     assert len(figures) == 12
     known, hidden = (
         figures[f"throughput over Cubic's, network {told}, 50 Mbit/s, 120 ms"] for told in ("known", "hidden")
     )
     assert (known.value, known.met, hidden.value, hidden.met) == (1.5, True, 0.5, True)
     assert figures["throughput over Cubic's, network known, 100 Mbit/s, 30 ms"].met is False
-    assert known.target == "0.5 to 2"
+    assert known.target == Target(low=0.5, high=2.0)
 
 
 def test_owl_loss_at_its_equilibrium(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
@@ -87,9 +94,9 @@ def test_owl_loss_at_its_equilibrium(monkeypatch: pytest.MonkeyPatch, capsys: Ca
     two, three = owl.fairness(object())
     assert calls == [(2, 100.0, 30.0), (3, 100.0, 30.0)]
     # δ = 0.7: 100 / 2.1 and 100 / 2.8.
-    assert (two.name, two.met) == ("Owl-Loss, 2 flows: deviation from 47.6 Mbit/s", True)
-    assert (three.name, three.met) == ("Owl-Loss, 3 flows: deviation from 35.7 Mbit/s", False)
-    monkeypatch.setattr(owl, "one_flow", lambda _: [owl.at_least("power", 1.5, 1.5)])
+    assert (two.what, two.met) == ("2 flows: deviation from 47.6 Mbit/s", True)
+    assert (three.what, three.met) == ("3 flows: deviation from 35.7 Mbit/s", False)
+    monkeypatch.setattr(owl, "one_flow", lambda _: [Figure("owl", "power", 1.5, Target(low=1.5))])
     monkeypatch.setattr(owl, "friendliness", lambda _: [])
     assert owl.main(["--json"]) == 0
     assert [(one["value"], one["met"]) for one in json.loads(capsys.readouterr().out)] == [
@@ -98,21 +105,20 @@ def test_owl_loss_at_its_equilibrium(monkeypatch: pytest.MonkeyPatch, capsys: Ca
     assert owl.main([]) == 0
     table = capsys.readouterr().out
     assert "0.080" in table
-    assert "no" in table
+    assert "missed" in table
 
 
 def test_spine_s_links_and_figures(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
     """Four links of each kind; the outcome of link k is made of k."""
     seen: list[tuple[Arm | None, Law, float, Paths]] = []
 
-    def play(arm: Arm | None, law: Law, interval_s: float, paths: Paths, beside: Bools) -> SpineOutcome:
+    def play(arm: Arm | None, law: Law, interval_s: float, paths: Paths, beside: Bools) -> SpineRun:
         seen.append((arm, law, interval_s, paths))
         number = np.arange(paths.count) // 4 + 1.0
-        return SpineOutcome(
-            acked_pkts=900.0 * number, lost_pkts=100.0 * number, served_pkts=1000.0 * number,
-            rtt_s_sum=36.0 * number, cubic_pkts=450.0 * number * beside,
-            runs=np.where(number == 2, 0.0, 10.0),
-        )  # fmt: skip
+        acked = np.stack((900.0 * number, 450.0 * number * beside))
+        lost, rtts = np.stack((100.0 * number, number)), np.stack((36.0 * number, number))
+        totals = Totals(acked + lost, acked, lost, rtts, served_pkts=1000.0 * number, length_s=38.0)
+        return SpineRun(totals, generated=np.where(number == 2, 0.0, 10.0))
 
     monkeypatch.setattr(spine, "play", play)
     assert spine.main(["--json"]) == 0
@@ -150,10 +156,6 @@ def shares(*values: float, on_links: int = 1) -> jury.Run:
     """240 s on equal links in which flows hold these shares all the time, at twice their base RTT."""
     share = np.tile(np.array(values)[None, :, None], (33 * 240, 1, on_links))
     return jury.Run(share, np.full_like(share, 2.0))
-
-
-def by_name(figures: list[jury.Figure]) -> dict[str, jury.Figure]:
-    return {figure.name: figure for figure in figures}
 
 
 def test_jurys_runs_are_judged_by_jain_and_use() -> None:
@@ -209,17 +211,14 @@ def test_jury_s_cases(
     monkeypatch.setattr(jury, "play", play)
     figures = getattr(jury, case)(object(), 10)
     (paths,) = played
-    limits = [(figure.low, figure.high) for figure in figures if figure.met is not None]
-    none = None
-    assert (
-        limits
-        == {
-            "three_flows": [(0.94, none), (0.82, none)],
-            "five_rtts": [(0.93, none)],
-            "satellite": [(0.75, none), (none, 1.05)],
-            "beside_cubic": [(0.5, 2.0)] * 3,
-        }[case]
-    )
+    limits = [figure.target for figure in figures if figure.target is not None]
+    targets = {
+        "three_flows": [Target(low=0.94), Target(low=0.82)],
+        "five_rtts": [Target(low=0.93)],
+        "satellite": [Target(low=0.75), Target(high=1.05)],
+        "beside_cubic": [Target(low=0.5, high=2.0)] * 3,
+    }
+    assert limits == targets[case]
     if case == "three_flows":
         # §5.1.1, as far as it is trained: 20 to 100 Mbit/s, 10 to 75 ms one way, up to 0.3 %.
         assert 20.0 <= paths.rate_mbps.min() < paths.rate_mbps.max() <= 100.0
@@ -241,12 +240,12 @@ def test_jury_s_cases(
 def test_jury_s_command(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
     asked: list[int] = []
 
-    def case(value: float) -> Callable[[Arm, int], list[jury.Figure]]:
-        return lambda _, links: asked.append(links) or [jury.Figure("case", "name", value, low=0.5)]
+    def case(value: float) -> Callable[[Arm, int], list[Figure]]:
+        return lambda _, links: asked.append(links) or [Figure("case", "name", value, Target(low=0.5))]
 
     for name, value in (("three_flows", 0.4), ("five_rtts", 0.6), ("satellite", 0.7), ("beside_cubic", 0.8)):
         monkeypatch.setattr(jury, name, case(value))
-    monkeypatch.setattr(jury, "alone", lambda _: [jury.Figure("alone", "RTT / base", 1.2)])
+    monkeypatch.setattr(jury, "alone", lambda _: [Figure("alone", "RTT / base", 1.2)])
     assert jury.main(["--json", "--links", "25"]) == 0
     assert [one["met"] for one in json.loads(capsys.readouterr().out)] == [False, True, True, True, None]
     assert asked == [25, 2, 2, 2]
@@ -347,7 +346,7 @@ def test_ltp_s_command_shows_links(monkeypatch: pytest.MonkeyPatch, capsys: Capt
     def run(arm: Arm, together: list[links.Link], *, seed: int, duration_s: float, on_step: object) -> object:
         lengths.append((len(together), duration_s))
         assert len({link.name for link in together[: links.REPEATS]}) == 1
-        return [links.Figures(0.9, 1.1, 0.01, 0.8 if link.cubics else None) for link in together]
+        return [links.LinkSummary(0.9, 1.1, 0.01, 0.8 if link.cubics else None) for link in together]
 
     monkeypatch.setattr(links, "run", run)
     assert ltp.main(["links"]) == 0
