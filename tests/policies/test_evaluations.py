@@ -224,8 +224,10 @@ def test_jury_s_cases(
         assert 20.0 <= paths.rate_mbps.min() < paths.rate_mbps.max() <= 100.0
         assert 20.0 <= paths.rtt_ms.min() < 90.0 < paths.rtt_ms.max() <= 150.0
         assert 0.0015 < paths.loss.max() <= 0.003
-        assert by_name(figures)["Jain, mean"].value == pytest.approx(0.75**2 / (3 * (0.04 + 0.0625 + 0.09)))
-        assert by_name(figures)["RTT / base"].value == 2.0
+        assert by_name(figures)["3 flows, 10 links: Jain, mean"].value == pytest.approx(
+            0.75**2 / (3 * (0.04 + 0.0625 + 0.09))
+        )
+        assert by_name(figures)["3 flows, 10 links: RTT / base"].value == 2.0
         np.testing.assert_allclose(paths.buffer_pkts, paths.rate_mbps * 1e6 / 12_000 * paths.rtt_ms / 1e3)
     elif case == "five_rtts":
         assert set(paths.rate_mbps) == {100.0}
