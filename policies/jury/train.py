@@ -14,10 +14,11 @@ from ltp_switcher.policies.runtime.inference import Layer
 from ltp_switcher.policies.simulator.regions import JURY
 from ltp_switcher.policies.simulator.simulator import Roster
 from ltp_switcher.policies.simulator.tasks import Environment
-from ltp_switcher.policies.training.command import Networks, parser, run
-from ltp_switcher.policies.training.loop import Schedule, evaluate
-from ltp_switcher.policies.training.networks import PartialView, Stack, stack_of
+from ltp_switcher.policies.training.command import parser, run
+from ltp_switcher.policies.training.loop import Schedule
+from ltp_switcher.policies.training.networks import PartialView, Stack
 from ltp_switcher.policies.training.td3 import Td3, Td3Config
+from ltp_switcher.policies.training.trainer import ActorTrainer
 
 LAYERS: Final = (Layer("dense", 128, "relu"), Layer("dense", 128, "relu"), Layer("dense", 2, "tanh"))
 """§4."""
@@ -39,13 +40,14 @@ CONFIG: Final = Td3Config(
 )
 """Table 2, and the values that it leaves open. Without a weight on its actions the policy is all or nothing,
 and on a satellite's link it swings the window by a third; with 0.1 it lets the queue stand."""
-_EVALUATION_SEED: Final = 2_000_003
 
 
-class JuryTrainer:
+class JuryTrainer(ActorTrainer):
     """See `Trainer`."""
 
     name = "jury"
+    judged_seed = 2_000_003
+    judged_episodes = 2
     schedule = Schedule(episodes=12, steps=33, updates=100)
     limits: tuple[str, ...] = (
         "Trained on Table 1's links: 20 to 100 Mbit/s, 10 to 60 ms, 0.8 to 1.5 BDP, up to 0.1 % of loss.",
@@ -58,29 +60,12 @@ class JuryTrainer:
         task = JuryTask(ROSTER.window)
         return Environment(task, REGION, ROSTER, environments=ENVIRONMENTS, duration_s=DURATION_S)
 
-    def validation(self) -> Environment:
-        """See `Trainer`."""
-        return self.environment()
-
     def agent(self, seed: int, device: str) -> Td3:
         """See `Trainer`."""
         task = JuryTask(ROSTER.window)
         seen = task.signals.observation_size
         actor = PartialView(Stack(seen, LAYERS), seen)
         return Td3(actor, task.observation_size, task.action_size, config=CONFIG, seed=seed, device=device)
-
-    def evaluate(self, agent: Td3) -> Mapping[str, float]:
-        """See `Trainer`."""
-        return {"reward": evaluate(agent, self.environment(), seed=_EVALUATION_SEED, episodes=2)}
-
-    def score(self, agent: Td3, reward: float) -> float:
-        """See `Trainer`."""
-        return reward
-
-    def networks(self, agent: Td3) -> Networks:
-        """See `Trainer`."""
-        stack = stack_of(agent.average)
-        return {"actor": (stack.layers, stack.arrays())}
 
     def settings(self) -> Mapping[str, object]:
         """See `Trainer`."""

@@ -14,10 +14,11 @@ from ltp_switcher.policies.ltp.task import LtpTask, critics_see
 from ltp_switcher.policies.ltp.variants import VARIANTS
 from ltp_switcher.policies.runtime.inference import Layer
 from ltp_switcher.policies.simulator.tasks import Environment
-from ltp_switcher.policies.training.command import Networks, parser, run
-from ltp_switcher.policies.training.loop import Schedule, evaluate
-from ltp_switcher.policies.training.networks import PartialView, Stack, stack_of
+from ltp_switcher.policies.training.command import parser, run
+from ltp_switcher.policies.training.loop import Schedule
+from ltp_switcher.policies.training.networks import PartialView, Stack
 from ltp_switcher.policies.training.td3 import Td3, Td3Config
+from ltp_switcher.policies.training.trainer import ActorTrainer
 
 PARTICLES: Final = 100
 """Particles of the estimation module in training; docs/lab-notes/ltp.md has the effect of fewer than 1000."""
@@ -52,13 +53,13 @@ CONFIG: Final = Td3Config(
     critics_first=300,
 )
 TICK_S: Final = 0.002
-_EVALUATION_SEED: Final = 2_000_003
-_EVALUATION_PATHS: Final = 100
+_JUDGED_PATHS: Final = 100
 
 
-class LtpTrainer:
+class LtpTrainer(ActorTrainer):
     """See `Trainer`."""
 
+    judged_seed = 2_000_003
     schedule = Schedule(episodes=100, steps=20, updates=12)
     limits: tuple[str, ...] = (
         "Trained with 1 to 3 flows of one bottleneck, drop-tail, up to 600 Mbit/s and 240 ms.",
@@ -78,6 +79,10 @@ class LtpTrainer:
         """See `Trainer`."""
         return self._environment(ENVIRONMENTS, bounded=True)
 
+    def judged(self) -> Environment:
+        """See `Trainer`: windows without the bounds of training."""
+        return self._environment(_JUDGED_PATHS, bounded=False)
+
     def _environment(self, environments: int, *, bounded: bool) -> Environment:
         particles = PARTICLES if self._variant.probe else 0
         task = LtpTask(self._variant.signals(), ROSTER.window, particles=particles, bounded=bounded)
@@ -85,29 +90,11 @@ class LtpTrainer:
             task, self._regions, ROSTER, environments=environments, duration_s=DURATION_S, tick_s=TICK_S
         )
 
-    def validation(self) -> Environment:
-        """See `Trainer`."""
-        return self.environment()
-
     def agent(self, seed: int, device: str) -> Td3:
         """See `Trainer`."""
         actor = PartialView(Stack(self._seen, LAYERS), self._seen)
         size = critics_see(self._variant.signals(), probe=self._variant.probe)
         return Td3(actor, size, 1, head=HEAD, config=CONFIG, seed=seed, device=device)
-
-    def evaluate(self, agent: Td3) -> Mapping[str, float]:
-        """See `Trainer`."""
-        environment = self._environment(_EVALUATION_PATHS, bounded=False)
-        return {"reward": evaluate(agent, environment, seed=_EVALUATION_SEED)}
-
-    def score(self, agent: Td3, reward: float) -> float:
-        """See `Trainer`."""
-        return reward
-
-    def networks(self, agent: Td3) -> Networks:
-        """See `Trainer`."""
-        stack = stack_of(agent.average)
-        return {"actor": (stack.layers, stack.arrays())}
 
     def settings(self) -> Mapping[str, object]:
         """See `Trainer`."""

@@ -21,9 +21,10 @@ from ltp_switcher.policies.simulator.regions import OWL as TABLE_II
 from ltp_switcher.policies.simulator.regions import Region
 from ltp_switcher.policies.simulator.simulator import Roster
 from ltp_switcher.policies.simulator.tasks import Environment
-from ltp_switcher.policies.training.command import Networks, parser, run
+from ltp_switcher.policies.training.command import parser, run
 from ltp_switcher.policies.training.dqn import Dqn, DqnConfig
-from ltp_switcher.policies.training.loop import Schedule, evaluate
+from ltp_switcher.policies.training.loop import Schedule
+from ltp_switcher.policies.training.trainer import Networks, Trainer
 
 HIDDEN: Final = (Layer("dense", 512, "relu"), Layer("dense", 256, "relu"))
 """Table II, Fig. 14b."""
@@ -53,7 +54,6 @@ CONFIG: Final = DqnConfig(
     epsilon_frames=3_000,
     average=0.9995,
 )
-HELD_OUT_EPISODES: Final = 4
 
 BESIDE_CUBIC: Final = np.array(((40.0, 25.0), (100.0, 25.0), (60.0, 75.0), (100.0, 75.0), (100.0, 130.0))).T
 """Mbit/s and ms of the links beside Cubic on which weights are chosen; none is one of `evaluate`'s."""
@@ -79,9 +79,11 @@ def equilibrium(network: Network) -> float:
     )
 
 
-class OwlTrainer:
-    """Owl or a variant, as `command.Trainer` wants it."""
+class OwlTrainer(Trainer[Dqn]):
+    """Owl or a variant; see `Trainer`."""
 
+    judged_seed = 77
+    judged_episodes = 4
     schedule = Schedule(episodes=45, steps=4, updates=8)
     limits: tuple[str, ...] = (
         "Trained on 6 to 100 Mbit/s, 1 to 140 ms, 3 to 2000 packets of buffer, no random loss, and an LTE-"
@@ -115,18 +117,10 @@ class OwlTrainer:
             tick_s=TICK_S,
         )
 
-    def validation(self) -> Environment:
-        """See `Trainer`."""
-        return self.environment()
-
     def agent(self, seed: int, device: str) -> Dqn:
         """See `Trainer`."""
         size = self.environment().task.observation_size
         return Dqn(size, len(ACTIONS), hidden=HIDDEN, config=CONFIG, seed=seed, device=device)
-
-    def evaluate(self, agent: Dqn) -> Mapping[str, float]:
-        """See `Trainer`."""
-        return {"reward": evaluate(agent, self.environment(), seed=77, episodes=HELD_OUT_EPISODES)}
 
     def score(self, agent: Dqn, reward: float) -> float:
         """See `Trainer`."""

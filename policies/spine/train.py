@@ -21,9 +21,10 @@ from ltp_switcher.policies.spine.hierarchical_td3 import HierarchicalActor, Hier
 from ltp_switcher.policies.spine.reward import DELAY_TOLERANCE, LOSS_WEIGHT, PIT_STOP_PENALTY
 from ltp_switcher.policies.spine.signals import SCALES, SpineSignals
 from ltp_switcher.policies.spine.task import SETTLED_SHARE, MixedEpisodes, SpineTask
-from ltp_switcher.policies.training.command import Networks, parser, run
-from ltp_switcher.policies.training.loop import Schedule, evaluate
+from ltp_switcher.policies.training.command import parser, run
+from ltp_switcher.policies.training.loop import Schedule
 from ltp_switcher.policies.training.td3 import Td3Config
+from ltp_switcher.policies.training.trainer import Networks, Trainer
 
 _BESIDE_CUBIC: Final = (
     replace(SPINE, flows=(2, 3), cubic_share=1.0, loss=(0.0, 0.0)),
@@ -71,12 +72,13 @@ CONFIG: Final = Td3Config(
 """Table 6, and the values that it leaves open. The paper does not explain its action control coefficient."""
 SETTLE_AFTER: Final = 70 * 300
 """Gradient steps: the last thirty episodes. Before, the trigger is up too often for weights to be chosen."""
-HELD_OUT_EPISODES: Final = 6
 
 
-class SpineTrainer:
-    """Spine over a law, as `command.Trainer` wants it."""
+class SpineTrainer(Trainer[HierarchicalTd3]):
+    """Spine over a law; see `Trainer`."""
 
+    judged_seed = 1_000_033
+    judged_episodes = 6
     limits: tuple[str, ...] = (
         "Trained on 40 to 200 Mbit/s, 20 to 200 ms, 0.5 to 2 BDP of buffer, beside at most two Cubic flows.",
         "Trained on up to 1 % of random loss, Spine-Cubic on up to 0.05 %.",
@@ -125,10 +127,6 @@ class SpineTrainer:
             seed=seed,
             device=device,
         )
-
-    def evaluate(self, agent: HierarchicalTd3) -> Mapping[str, float]:
-        """See `Trainer`."""
-        return {"reward": evaluate(agent, self.environment(), seed=1_000_033, episodes=HELD_OUT_EPISODES)}
 
     def score(self, agent: HierarchicalTd3, reward: float) -> float:
         """See `Trainer`."""

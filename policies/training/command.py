@@ -22,10 +22,9 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -39,62 +38,14 @@ except ModuleNotFoundError:
 from ltp_switcher import artifacts
 from ltp_switcher.errors import ArtifactError, InvalidValueError, LtpSwitcherError
 from ltp_switcher.policies.runtime.export import Card, save
-from ltp_switcher.policies.runtime.inference import Layer
 from ltp_switcher.policies.training import curves
-from ltp_switcher.policies.training.loop import (
-    CHECKPOINT,
-    Episodes,
-    Learner,
-    Row,
-    Schedule,
-    evaluate,
-    train,
-)
-
-Networks = Mapping[str, tuple[Sequence[Layer], Mapping[str, NDArray[np.generic]]]]
-A = TypeVar("A", bound=Learner)
+from ltp_switcher.policies.training.loop import CHECKPOINT, Row, Schedule, evaluate, train
+from ltp_switcher.policies.training.trainer import A, Trainer
 
 CHOSEN_BY: Final = "score"
 """The figure by which the best of several seeds is chosen; larger is better."""
 _VALIDATION_SEED: Final = 1_000_003
 """Of the links on which the best episode's weights are chosen: the same in all runs, trained on in none."""
-
-
-class Trainer(Protocol[A]):
-    """A policy's description of itself for the trainer. `A` is its kind of agent, `Td3` or `Dqn`."""
-
-    @property
-    def name(self) -> str:
-        """Of the policy or its variant; names the weights and the card."""
-
-    @property
-    def schedule(self) -> Schedule:
-        """A full training; `--episodes` shortens it."""
-
-    @property
-    def limits(self) -> tuple[str, ...]:
-        """For the card: where the policy has not been trained or is known to fail, one sentence each."""
-
-    def environment(self) -> Episodes:
-        """Build the training environment. Episodes differ by the seeds that the loop draws, not by this."""
-
-    def validation(self) -> Episodes:
-        """Build the environment on which the best episode's weights are chosen."""
-
-    def agent(self, seed: int, device: str) -> A:
-        """Build a fresh agent."""
-
-    def evaluate(self, agent: A) -> Mapping[str, float]:
-        """Judge the trained agent, without exploration, on links kept for it; must have "reward"."""
-
-    def score(self, agent: A, reward: float) -> float:
-        """The score that chooses the best episode and the best seed, given the reward on held-out links."""
-
-    def networks(self, agent: A) -> Networks:
-        """The networks to export, by name: layers and arrays, as `Stack` has them."""
-
-    def settings(self) -> Mapping[str, object]:
-        """Hyperparameters, region and roster, for the card."""
 
 
 @dataclass(frozen=True)
