@@ -9,6 +9,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ltp_switcher.api.problems import FieldProblem, ProblemError, send_problem
+from ltp_switcher.daemon.control import strict_json
 
 BODY_BYTES_MAX = 64 * 1024
 BODY_TIMEOUT_S = 10.0
@@ -71,7 +72,7 @@ def _check_listener(scope: Scope) -> None:
 
 
 async def _read_body(scope: Scope, receive: Receive) -> bytes:
-    """The request's body; raises `ProblemError` 408, 413 or 415."""
+    """The request's body; raises `ProblemError` 400, 408, 413 or 415."""
     headers = Headers(scope=scope)
     declared = headers.get("content-length", "0")
     if declared.isdigit() and int(declared) > BODY_BYTES_MAX:
@@ -103,7 +104,22 @@ async def _read_body(scope: Scope, receive: Receive) -> bytes:
             "the body must be JSON and say so",
             fields=[FieldProblem(field="Content-Type", value=media_type, allowed="application/json")],
         )
+    if body:
+        _check_json(body)
     return body
+
+
+def _check_json(body: bytes) -> None:
+    try:
+        strict_json.parse(body)
+    except ValueError as error:
+        raise ProblemError(
+            400,
+            "malformed-json",
+            f"the body is not JSON: {error}",
+            title="Malformed JSON",
+            fields=[FieldProblem(field="body", allowed="a JSON document")],
+        ) from error
 
 
 def _too_large(size: int) -> ProblemError:

@@ -112,7 +112,7 @@ install_config() {
         say "configuration kept: $DESTDIR$config/config.toml"
     else
         say "configuration → $DESTDIR$config/config.toml; mode: advise (decides and logs, changes nothing)"
-        sed 's/^#mode = .*/mode = "advise"/' "$DESTDIR$doc/config.example.toml" >"$DESTDIR$config/config.toml"
+        cp "$DESTDIR$doc/config.example.toml" "$DESTDIR$config/config.toml"
     fi
 }
 

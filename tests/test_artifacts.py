@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +38,42 @@ def test_equal_content_gives_equal_bytes(tmp_path: Path) -> None:
     assert {name: (array.dtype, array.tolist()) for name, array in found.items()} == {
         name: (array.dtype, array.tolist()) for name, array in arrays.items()
     }
+
+
+def test_damage_at_any_byte_or_end_is_refused_or_harmless(tmp_path: Path) -> None:
+    path = tmp_path / "arrays.npz"
+    arrays = {"a": np.arange(3.0)}
+    artifacts.write(path, arrays, {"of": "x"}, version=1)
+    content = path.read_bytes()
+    damaged = [content[:end] for end in range(len(content))]
+    for place in range(len(content)):
+        # The method of compression is 0; 8 is deflate. Bit 0 of the flags is encryption.
+        for flipped in (0x01, 0x08, 0xFF):
+            damaged.append(content[:place] + bytes([content[place] ^ flipped]) + content[place + 1 :])
+    refused = 0
+    for other in damaged:
+        path.write_bytes(other)
+        try:
+            found, metadata = artifacts.read(path, what="test arrays", version=1, remedy="")
+        except ArtifactError:
+            refused += 1
+        else:
+            assert (found["a"].tolist(), found.keys()) == ([0.0, 1.0, 2.0], {"a"})
+            assert metadata == {"of": "x", "version": 1}
+    assert refused > len(damaged) / 2
+
+
+@pytest.mark.parametrize("error", [zlib.error, struct.error, MemoryError, IndexError, TypeError, SyntaxError])
+def test_whatever_reading_fails_with_is_one_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise error("damaged")
+
+    artifacts.write(tmp_path / "one", {"a": np.arange(3)}, {}, version=1)
+    monkeypatch.setattr(artifacts.np, "load", fails)
+    with pytest.raises(ArtifactError, match="damaged, or no file of test arrays"):
+        artifacts.read(tmp_path / "one", what="test arrays", version=1, remedy="")
 
 
 def test_the_description_is_part_of_the_checksum(tmp_path: Path) -> None:

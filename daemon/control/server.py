@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from ltp_switcher.daemon.control import strict_json
 from ltp_switcher.daemon.control.client import INTERNAL, INVALID, LINE_MAX_BYTES, NOT_FOUND, UNAVAILABLE, Json
 from ltp_switcher.daemon.datapath import FlowNotFoundError
 from ltp_switcher.errors import ControlError, InvalidValueError, LtpSwitcherError
@@ -133,14 +134,15 @@ class ControlServer:
         """The parts of the answer to one request. The method is called when the first is asked for."""
         number: Json = None
         try:
-            request = json.loads(line)
-            if not isinstance(request, dict) or not isinstance(request.get("method"), str):
+            request = _parsed(line)
+            method = request.get("method") if isinstance(request, dict) else None
+            if not isinstance(request, dict) or not isinstance(method, str):
                 raise InvalidValueError("method", request, 'a JSON object with "method"')
             number = request.get("id")
             params = request.get("params") or {}
             if not isinstance(params, dict):
                 raise InvalidValueError("params", params, "a JSON object")
-            result = self._handler(request["method"], params)
+            result = self._handler(method, params)
             if isinstance(result, JsonList):
                 yield b'{"id":%b,"result":[' % json.dumps(number).encode()
                 separator = b""
@@ -150,8 +152,6 @@ class ControlServer:
                 yield b"]}\n"
             else:
                 yield json.dumps({"id": number, "result": result}).encode() + b"\n"
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            yield _error(number, INVALID, f"the request is not JSON: {error}")
         except InvalidValueError as error:
             yield _error(
                 number,
@@ -232,6 +232,13 @@ def listen(path: Path) -> socket.socket:
         raise
     listener.setblocking(False)
     return listener
+
+
+def _parsed(line: bytes) -> Json:
+    try:
+        return strict_json.parse(line)
+    except ValueError as error:
+        raise InvalidValueError("request", line[:200].decode(errors="replace"), f"JSON ({error})") from error
 
 
 def _error(number: Json, code: str, message: str, **details: Json) -> bytes:

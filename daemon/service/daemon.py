@@ -32,7 +32,7 @@ from ltp_switcher.daemon.steer import LearnedArms, NetworkFeed, loader, with_pol
 from ltp_switcher.daemon.step.decision_log import DecisionLog
 from ltp_switcher.daemon.step.engine import Engine
 from ltp_switcher.daemon.step.flow_table import FlowTable
-from ltp_switcher.errors import ArtifactError, LtpSwitcherError
+from ltp_switcher.errors import LtpSwitcherError
 
 log = logging.getLogger(__name__)
 
@@ -244,7 +244,8 @@ class Daemon:
                 self.engine.chooser.restore(parts[_POLICY])
             if parts[_TEAMS]:
                 self.engine.teams.restore(parts[_TEAMS])
-        except ArtifactError as error:
+        except Exception as error:
+            # Learned state is worth less than the service: whatever is wrong with the file, start without it.
             log.warning(
                 "starting afresh: %s; the old state is kept as %s", error, set_aside(self._state_path)
             )

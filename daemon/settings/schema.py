@@ -29,7 +29,7 @@ class DaemonSection(Section):
     """How the daemon runs."""
 
     mode: str = key(
-        "active",
+        "advise",
         "active: decide and switch. advise: decide and log, but switch nothing. off: measure only. "
         "Only active controls learned arms. The other modes move their flows to kernel.fallback_arm.",
         choices=MODES,

@@ -95,7 +95,7 @@ def daemon_of(scenario: Scenario) -> GuestDaemon | None:
 
 def daemon_config(daemon: GuestDaemon, scenario: Scenario, seed: int) -> bytes:
     """Return the daemon's configuration file for a run of this seed."""
-    settings = merged(daemon.settings, scenario.settings)
+    settings = merged(merged((("daemon.mode", "active"),), daemon.settings), scenario.settings)
     return to_config(merged(settings, (("daemon.policy", daemon.policy), ("daemon.seed", seed)))).encode()
 
 

@@ -16,7 +16,6 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,8 +106,8 @@ def read(
         raise ArtifactMissingError(f"{what} not found at {path}: {remedy}") from error
     except OSError as error:
         raise ArtifactError(f"{what} {path} cannot be read: {error.strerror or error}") from error
-    except (ValueError, KeyError, BadZipFile, EOFError, RuntimeError) as error:
-        # numpy would advise to unpickle what it does not know.
+    except Exception as error:
+        # Damage makes numpy and zipfile fail in many ways, and numpy's advice, to unpickle, is not for us.
         raise ArtifactError(f"{what} {path} cannot be read: it is damaged, or no file of {what}") from error
     if digest(arrays) != stored:
         raise ArtifactError(f"{what} {path}: the checksum does not match, the file is corrupt")

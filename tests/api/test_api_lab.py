@@ -25,7 +25,7 @@ ethtool -K lo tso off gso off gro off
 tc qdisc add dev lo root netem delay 5ms rate 8mbit limit 40
 mkdir -p /run/ltp-switcher
 wait_for() { while [ ! -S "$1" ]; do kill -0 $2 || { cat /tmp/$3.log; exit 1; }; sleep 0.1; done; }
-python3 -m ltp_switcher.daemon.cli run --policy random --set daemon.state_dir= \\
+python3 -m ltp_switcher.daemon.cli run --mode active --policy random --set daemon.state_dir= \\
     --set mpts.budget=12 >/tmp/daemon.log 2>&1 &
 daemon=$!
 wait_for /run/ltp-switcher/control.sock $daemon daemon

@@ -128,6 +128,26 @@ def test_malformed_json(ask: Ask) -> None:
     assert found["field"] == "body"
 
 
+NO_JSON = [
+    "NaN", "-Infinity", "Infinity", "1e400", "-1e400", r'"\ud800"', r'"\udfff\ud800"', r'{"\ud800": 1}',
+    "[" * 5000 + "]" * 5000, "9" * 5000,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", NO_JSON)
+@pytest.mark.parametrize("body", ["%s", '{"k": %s}', '{"other": [%s]}'])
+def test_what_only_python_takes_for_json(ask: Ask, text: str, body: str) -> None:
+    content = (body % text).encode()
+    answer = ask("PUT", "/v1/k", content=content, headers={"content-type": "application/json"})
+    assert problem(answer, 400, "malformed-json")["field"] == "body"
+
+
+@pytest.mark.parametrize("content", [b'{"k": "\xff"}', '{"k": 2}'.encode("utf-16"), b'\xef\xbb\xbf{"k": 2}'])
+def test_json_is_utf_8_without_a_mark(ask: Ask, content: bytes) -> None:
+    answer = ask("PUT", "/v1/k", content=content, headers={"content-type": "application/json"})
+    problem(answer, 400, "malformed-json")
+
+
 @pytest.mark.parametrize("media_type", ["text/plain", "application/x-www-form-urlencoded", ""])
 def test_other_media_types(ask: Ask, media_type: str) -> None:
     answer = ask("PUT", "/v1/k", content=b'{"k": 6}', headers={"content-type": media_type})

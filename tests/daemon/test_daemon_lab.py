@@ -9,6 +9,7 @@ from support.daemon_lab import boot_with_daemon
 HERE = Path(__file__).parent
 CONFIG = """
 [daemon]
+mode = "active"
 policy = "random"
 save_interval_s = 1.0
 [kernel]

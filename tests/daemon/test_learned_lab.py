@@ -9,6 +9,7 @@ from support.daemon_lab import boot_with_daemon
 HERE = Path(__file__).parent
 CONFIG = """
 [daemon]
+mode = "active"
 policy = "keep"
 [kernel]
 default_arm = "ltp"

@@ -8,6 +8,7 @@ from support.daemon_lab import boot_with_daemon
 
 CONFIG = """
 [daemon]
+mode = "active"
 policy = "keep"
 [kernel]
 default_arm = "owl"

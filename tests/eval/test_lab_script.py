@@ -35,7 +35,11 @@ def test_learned_arms_share_a_link_with_each_other_and_with_protocols() -> None:
     daemon = daemon_of(mixed)
     assert daemon is not None
     config = tomllib.loads(daemon_config(daemon, mixed, 7).decode())
-    assert config == {"daemon": {"policy": "keep", "seed": 7}, "pool": {"arms": ["jury", "ltp"]}}
+    # The mode is named: the service's default only advises.
+    assert config == {
+        "daemon": {"mode": "active", "policy": "keep", "seed": 7},
+        "pool": {"arms": ["jury", "ltp"]},
+    }
     assert "insmod /lib/mutant/tcp_mutant.ko" in script(mixed, daemon).splitlines()
 
 

@@ -108,15 +108,29 @@ def test_refusals_are_exceptions_of_their_kind(path: Path, caplog: pytest.LogCap
 
 
 @pytest.mark.parametrize(
-    "line", [b"junk", b"[1]", b'{"method":3}', b'{"method":"echo","params":[1]}', b"\xff\xfe", b'{"id":1}']
+    "line",
+    [
+        b"junk",
+        b"[1]",
+        b'{"method":3}',
+        b'{"method":"echo","params":[1]}',
+        b"\xff\xfe",
+        b'{"id":1}',
+        b"[" * 60_000,
+        b'{"method":"echo","params":{"x":NaN}}',
+        b'{"method":"echo","params":{"x":1e999}}',
+        b'{"method":"echo","params":{"x":"\\ud800"}}',
+        b'{"method":"echo","params":{"x":%s}}' % (b"9" * 5000),
+    ],
 )
 def test_what_is_no_request_is_refused_and_the_next_is_served(path: Path, line: bytes) -> None:
     with socket.socket(socket.AF_UNIX) as raw:
         raw.settimeout(5)
         raw.connect(str(path))
         raw.sendall(line + b'\n{"id":2,"method":"echo"}\n')
-        answers = [json.loads(text) for text in raw.makefile("rb").__iter__().__next__().splitlines()]
-        assert answers[0]["error"]["code"] == "invalid"
+        with raw.makefile("rb") as answers:
+            assert json.loads(answers.readline())["error"]["code"] == "invalid"
+            assert json.loads(answers.readline()) == {"id": 2, "result": {}}
 
 
 def test_a_request_in_pieces_and_several_at_once(path: Path) -> None:

@@ -146,6 +146,23 @@ def test_a_damaged_state_is_kept_aside(
     assert aside.read_bytes() == b"nonsense"
 
 
+@pytest.mark.parametrize("part", ["chooser", "teams"])
+def test_a_state_that_no_part_can_take_over_is_kept_aside(
+    start: Start, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    first, _ = start(config(tmp_path))
+    until(first, signal.SIGTERM)
+
+    def fails(*_: object) -> None:
+        raise IndexError("another release wrote this")
+
+    monkeypatch.setattr(type(getattr(first.engine, part)), "restore", fails)
+    second, _ = start(config(tmp_path))
+    until(second, signal.SIGTERM)
+    assert "starting afresh: another release wrote this" in caplog.text
+    assert len(list(tmp_path.glob(f"{FILE_NAME}.corrupt-*"))) == 1
+
+
 def test_without_a_directory_nothing_is_saved(start: Start, tmp_path: Path) -> None:
     daemon, _ = start(config(tmp_path, state_dir=""))
     until(daemon, signal.SIGTERM)

@@ -96,11 +96,11 @@ def test_a_refused_reload_changes_nothing(
 ) -> None:
     daemon = make(pool__k=2)
     before, kernel_before = daemon.config, list(kernel.settings)
-    new = changed(daemon.config, kernel__default_arm="bbr", pool__k=1, daemon__mode="off", **wrong)
+    new = changed(daemon.config, kernel__default_arm="bbr", pool__k=1, daemon__mode="active", **wrong)
     reload(daemon, new)
     assert daemon.config == before
     assert kernel.settings == kernel_before
-    assert (daemon.engine.teams.k, daemon.mode) == (2, "active")
+    assert (daemon.engine.teams.k, daemon.mode) == (2, "advise")
     assert "the new settings are refused" in caplog.text
 
 

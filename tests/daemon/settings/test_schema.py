@@ -91,6 +91,10 @@ def test_the_example_documents_every_key_with_its_default() -> None:
     assert tomllib.loads(text) == {section: {} for section in expected}
 
 
+def test_nothing_is_switched_until_an_operator_says_so() -> None:
+    assert load(None, {}).daemon.mode == "advise"
+
+
 def test_the_packaged_file_is_the_example() -> None:
     packaged = (REPOSITORY / "packaging" / "config.toml").read_text()
     assert packaged == example(), "run: ltp-switcher config --example > packaging/config.toml"
