@@ -61,10 +61,20 @@ void mutant_bbr_started(struct sock *sk)
 		   tcp_jiffies32 - bbr->min_rtt_stamp <= 1 && !bbr->probe_rtt_done_stamp);
 }
 
+/* The flow has measured the RTT floor, and so BBR needs no ProbeRTT now. */
+void mutant_bbr_set_floor(struct sock *sk, u32 floor_us)
+{
+	struct mutant_bbr *bbr = inet_csk_ca(sk);
+
+	if (!READ_ONCE(mutant_bbr_known))
+		return;
+	bbr->min_rtt_us = floor_us;
+	bbr->min_rtt_stamp = tcp_jiffies32;
+}
+
 /*
- * BBR comes back after a time under other arms. The flow has measured the RTT floor meanwhile: that
- * is what ProbeRTT looks for, so BBR needs none now. If BBR was frozen in a ProbeRTT, it leaves it
- * when it hears that the application was idle.
+ * BBR comes back after a time under other arms, which have measured the RTT floor. If BBR was
+ * frozen in a ProbeRTT, it leaves it when it hears that the application was idle.
  */
 void mutant_bbr_rebase(struct sock *sk, const struct tcp_congestion_ops *ops, u32 floor_us)
 {
@@ -74,8 +84,7 @@ void mutant_bbr_rebase(struct sock *sk, const struct tcp_congestion_ops *ops, u3
 
 	if (!READ_ONCE(mutant_bbr_known))
 		return;
-	bbr->min_rtt_us = floor_us;
-	bbr->min_rtt_stamp = tcp_jiffies32;
+	mutant_bbr_set_floor(sk, floor_us);
 	bbr->probe_rtt_done_stamp = (tcp_jiffies32 - 1) ?: 1;
 	tp->app_limited = 1;
 	mutant_call_tx_start(ops, sk);

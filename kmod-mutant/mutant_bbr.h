@@ -19,6 +19,7 @@ bool mutant_bbr_info(struct sock *sk, const struct tcp_congestion_ops *ops,
 bool mutant_bbr_draining(struct sock *sk, const struct tcp_congestion_ops *ops);
 u32 mutant_bbr_bdp(struct sock *sk, const struct tcp_congestion_ops *ops);
 void mutant_bbr_started(struct sock *sk);
+void mutant_bbr_set_floor(struct sock *sk, u32 floor_us);
 void mutant_bbr_rebase(struct sock *sk, const struct tcp_congestion_ops *ops, u32 floor_us);
 
 #endif /* _MUTANT_BBR_H */

@@ -44,6 +44,14 @@ static noinline void mutant_round_began(struct mutant_flow *f, struct mutant_rec
 	rec->round_trips = f->path.rounds;
 }
 
+/* BBR would keep the old floor for 10 s, and lose what its window lacks again and again. */
+static void mutant_path_grew(struct sock *sk, struct mutant_flow *f)
+{
+	f->path.longer = false;
+	if (f->arm == MUTANT_ARM_ID_BBR)
+		mutant_bbr_set_floor(sk, mutant_path_floor_us(&f->path));
+}
+
 static __always_inline void mutant_acked(struct sock *sk, s64 rtt_us)
 {
 	struct mutant_flow *f = mutant_flow_find(sk);
@@ -69,8 +77,11 @@ static __always_inline void mutant_acked(struct sock *sk, s64 rtt_us)
 	ack.delivered = sample.delivered;
 	ack.in_flight = sample.in_flight;
 	ack.held_back = sample.flags;
-	if (mutant_path_heard(&f->path, &ack))
+	if (mutant_path_heard(&f->path, &ack)) {
 		mutant_round_began(f, &step->rec);
+		if (unlikely(f->path.longer))
+			mutant_path_grew(sk, f);
+	}
 	sample.floor_us = mutant_path_floor_us(&f->path);
 	mutant_fold(step, &f->epochs, &f->last, &sample);
 	mutant_step_end(&f->steps);

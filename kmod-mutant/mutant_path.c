@@ -25,6 +25,7 @@ static void mutant_path_floor_anew(struct mutant_path *path, u64 now_us, u32 rtt
 	path->half_us = now_us;
 	path->older_us = MUTANT_RTT_UNKNOWN;
 	path->newer_us = rtt_us;
+	path->longer = true;
 }
 
 /*

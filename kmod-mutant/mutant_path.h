@@ -48,6 +48,7 @@ struct mutant_path {
 	u32 cut_rtt_us;			/* least RTT of the round trip before the last cut, µs */
 	u8 cut_rounds;			/* round trips until the cut is judged; 0: none is open */
 	bool held_back;			/* the round trip in progress tells nothing of the rate */
+	bool longer;			/* the floor started anew, and no arm has been told yet */
 	struct mutant_round round[2];	/* the last two that do, the newer one first */
 };
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 
 import numpy as np
@@ -34,6 +35,8 @@ class RandomChooser(SlotArrays):
     With `dwells` (1,) it is the baseline "random"; with `DWELLS` it explores for data sets, where every
     arm must be seen both settling and settled.
     """
+
+    needed_step_s = 0.0
 
     _arm = column(np.uint8)
     _left = column(np.int64)
@@ -96,6 +99,8 @@ class RandomChooser(SlotArrays):
 
 class KeepChooser(SlotArrays):
     """Every flow keeps the arm that it began with, and gets it back after a fallback."""
+
+    needed_step_s = inf
 
     _arm = column(np.uint8)
     """0 before the flow's first record."""

@@ -39,6 +39,9 @@ class Decision(Protocol):
 class Chooser(Protocol):
     """Chooses an arm for every flow of a step. A flow is a slot from `open` to `close`."""
 
+    needed_step_s: float
+    """The longest step that serves it; 0: as short as the settings say."""
+
     def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
         """New flows, with the destination prefix over which knowledge is shared."""
         ...

@@ -94,7 +94,7 @@ def parser() -> argparse.ArgumentParser:
     run = add("run", "run the daemon in the foreground", "run:run", common)
     run.add_argument("--mode", dest="run_mode", help="active, advise or off (daemon.mode)")
     run.add_argument(
-        "--policy", dest="run_policy", help="mutant, random, dwell-random or keep (daemon.policy)"
+        "--policy", dest="run_policy", help="rule, mutant, random, dwell-random or keep (daemon.policy)"
     )
     run.add_argument(
         "--state-dir", dest="run_state_dir", metavar="DIR", help="learned state (daemon.state_dir)"

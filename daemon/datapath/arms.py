@@ -23,13 +23,23 @@ def arm_id(arms: Sequence[ArmInfo], name: str, field: str) -> int:
     raise ConfigError(field, name, f"one of {', '.join(names)}{hint}")
 
 
-def candidate_ids(arms: Sequence[ArmInfo], names: Sequence[str], field: str = "pool.arms") -> tuple[int, ...]:
-    """The ids of the named arms; without names, of every available protocol of the kernel.
+def candidate_ids(
+    arms: Sequence[ArmInfo],
+    names: Sequence[str],
+    field: str = "pool.arms",
+    *,
+    usual: Sequence[int] | None = None,
+) -> tuple[int, ...]:
+    """The ids of the named arms; without names, of the available ones among the `usual`.
 
-    Raises `ConfigError` naming the place in `field` of an arm that is not available or named twice.
+    Usual are, if not told otherwise, the protocols of the kernel. Where none of the usual ones is available,
+    it is these, too. Raises `ConfigError` naming the place in `field` of an arm that is not available or
+    named twice.
     """
     if not names:
-        return tuple(arm.id for arm in arms if arm.available and arm.kind != ArmKind.LEARNED)
+        available = [arm for arm in arms if arm.available]
+        chosen = tuple(arm.id for arm in available if usual is not None and arm.id in usual)
+        return chosen or tuple(arm.id for arm in available if arm.kind != ArmKind.LEARNED)
     found: list[int] = []
     for index, name in enumerate(names):
         found.append(arm_id(arms, name, f"{field}[{index}]"))

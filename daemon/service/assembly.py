@@ -5,15 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ltp_switcher.daemon.choose.bandit import ArmTable, MutantAgent
 from ltp_switcher.daemon.choose.baselines import DWELLS, KeepChooser, RandomChooser
 from ltp_switcher.daemon.choose.chooser import Chooser
+from ltp_switcher.daemon.choose.rule import ROLES, RuleChooser
 from ltp_switcher.daemon.choose.teams import Teams
 from ltp_switcher.daemon.datapath import ArmInfo, Datapath, KernelConfig, protocol
-from ltp_switcher.daemon.datapath.arms import arm_id
+from ltp_switcher.daemon.datapath.arms import arm_id, candidate_ids
 from ltp_switcher.daemon.settings.schema import Config, KernelSection, LearnedSection
 from ltp_switcher.daemon.steer import with_policies
-from ltp_switcher.encoder import GRUEncoder
 from ltp_switcher.errors import ConfigError
 
 
@@ -29,14 +28,33 @@ def load_arms(datapath: Datapath, extra: Sequence[str], learned: LearnedSection)
     return with_policies(datapath.arms(), learned)
 
 
+def pool_of(config: Config, arms: Sequence[ArmInfo]) -> tuple[int, ...]:
+    """The arms to choose among: the named ones, or those of the policy. Raises `ConfigError`."""
+    usual = ROLES if config.daemon.policy == "rule" else None
+    return candidate_ids(arms, config.pool.arms, usual=usual)
+
+
+def decides_by(policy: str) -> str:
+    """The reason that the log gives for an arm that is no exploration."""
+    return {"rule": "by the range of its RTT", "mutant": "expects more reward from it"}.get(
+        policy, "by chance"
+    )
+
+
 def make_chooser(config: Config, arms: Sequence[ArmInfo], pool: Sequence[int]) -> Chooser:
     """The policy that the settings ask for. Raises `ArtifactError` where the encoder cannot be loaded."""
     seed = config.daemon.seed
     if config.daemon.policy == "keep":
         return KeepChooser(pool)
+    if config.daemon.policy == "rule":
+        return RuleChooser(pool, config.rule, zeta=config.learning.zeta, kappa=config.learning.kappa)
     if config.daemon.policy != "mutant":
         dwells = DWELLS if config.daemon.policy == "dwell-random" else (1,)
         return RandomChooser(pool, dwells=dwells, seed=seed)
+    # Imported here, because the other policies need neither: half of the daemon's start is their import.
+    from ltp_switcher.daemon.choose.bandit import ArmTable, MutantAgent
+    from ltp_switcher.encoder import GRUEncoder
+
     available = [arm for arm in arms if arm.available]
     table = ArmTable(tuple(arm.id for arm in available), tuple(arm.name for arm in available))
     agent = MutantAgent(config.learning, config.daemon.step_ms, table, GRUEncoder.from_file(), seed)

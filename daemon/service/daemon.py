@@ -18,10 +18,16 @@ import ltp_switcher
 from ltp_switcher.daemon.control.methods import Methods
 from ltp_switcher.daemon.control.server import ControlServer
 from ltp_switcher.daemon.datapath import ArmInfo, Datapath, KernelConfig
-from ltp_switcher.daemon.datapath.arms import candidate_ids
 from ltp_switcher.daemon.datapath.recording import Recorder
 from ltp_switcher.daemon.service import log as logs
-from ltp_switcher.daemon.service.assembly import kernel_config, load_arms, make_chooser, make_teams
+from ltp_switcher.daemon.service.assembly import (
+    decides_by,
+    kernel_config,
+    load_arms,
+    make_chooser,
+    make_teams,
+    pool_of,
+)
 from ltp_switcher.daemon.service.default_congestion_control import Takeover
 from ltp_switcher.daemon.service.loop import Signals, StepLoop
 from ltp_switcher.daemon.service.state import FILE_NAME, Saver, read_state, set_aside
@@ -76,7 +82,7 @@ class Daemon:
         self.arms = load_arms(self.datapath, config.pool.extra, config.learned)
         self.names = {arm.id: arm.name for arm in self.arms}
         self._configure_kernel(kernel_config(config.kernel, self.arms))
-        pool = candidate_ids(self.arms, config.pool.arms)
+        pool = pool_of(config, self.arms)
         chooser = make_chooser(config, self.arms, pool)
         teams = make_teams(config, self.arms, pool, chooser)
         self._network = NetworkFeed(config.learned.owl_network_urls)
@@ -90,7 +96,12 @@ class Daemon:
             FlowTable(home_netns=Path("/proc/self/ns/net").stat().st_ino),
             chooser,
             teams,
-            DecisionLog(self.names, config.daemon.decisions_per_s, config.daemon.mode),
+            DecisionLog(
+                self.names,
+                config.daemon.decisions_per_s,
+                config.daemon.mode,
+                decides_by(config.daemon.policy),
+            ),
             learned,
             recorder=Recorder(record) if record is not None else None,
         )
@@ -186,7 +197,7 @@ class Daemon:
         paths = {key.path for key in keys}
         teams = self.engine.teams
         kernel = kernel_config(new.kernel, self.arms)
-        arms = candidate_ids(self.arms, new.pool.arms) if "pool.arms" in paths else teams.candidates
+        arms = pool_of(new, self.arms) if "pool.arms" in paths else teams.candidates
         teams.configure(new.mpts, new.pool.k if "pool.k" in paths else teams.k, arms)
         if any(key.section == "kernel" and key.rule.live for key in keys):
             self._configure_kernel(kernel)
@@ -206,8 +217,7 @@ class Daemon:
 
     def _step(self) -> None:
         self.engine.step()
-        if self.config.daemon.policy == "keep":
-            self._pace()
+        self._pace()
         self.engine.statistics.last_step_s = time.monotonic()
         self.engine.statistics.missed_steps = self._loop.missed
         self._manager.feed_watchdog()
@@ -219,9 +229,10 @@ class Daemon:
             self._manager.status(f"{self.mode}: {len(self.engine.table)} flows")
 
     def _pace(self) -> None:
-        """Where nothing is chosen, look no more often than the learned arms in use need."""
+        """Look no more often than the policy and the learned arms in use need."""
         settings, learned = self.config.daemon, self.engine.learned
-        longest_s = min(learned.needed_step_s, max(settings.step_ms, settings.idle_step_ms) / 1000)
+        needed_s = min(self.engine.chooser.needed_step_s, learned.needed_step_s)
+        longest_s = min(needed_s, max(settings.step_ms, settings.idle_step_ms) / 1000)
         self._loop.step_s = learned.step_s = max(settings.step_ms / 1000, longest_s)
 
     def _state(self) -> dict[str, np.ndarray]:

@@ -36,11 +36,12 @@ class DaemonSection(Section):
         live=True,
     )
     policy: str = key(
-        "mutant",
-        "mutant: the learning chooser (Algorithm 1 of the paper). random: a random arm at every step, as a "
-        "baseline. dwell-random: random arms held for 20, 40, 80 or 160 steps, to collect data. keep: each "
-        "flow keeps its first arm, and steps are as long as the learned arms in use allow.",
-        choices=("mutant", "random", "dwell-random", "keep"),
+        "rule",
+        "rule: bbr first, then ltp or vegas by the range of the RTT; section [rule]. mutant: the "
+        "learning chooser (Algorithm 1 of the paper); section [learning]. random: a random arm at each step, "
+        "as a baseline. dwell-random: random arms held for 20, 40, 80 or 160 steps, to collect data. keep: "
+        "each flow keeps its first arm. With rule and keep, steps are as long as the arms allow.",
+        choices=("rule", "mutant", "random", "dwell-random", "keep"),
     )
     step_ms: float = key(
         10.0,
@@ -123,10 +124,51 @@ class PoolSection(Section):
     """The arms to choose among."""
 
     arms: tuple[str, ...] = key(
-        (), "Names of these arms. Empty: every available protocol of the kernel.", live=True
+        (),
+        "Names of these arms. Empty: bbr, ltp and vegas for the policy rule; for the others every available "
+        "protocol of the kernel.",
+        live=True,
     )
     k: int = key(6, "Size of a team picked from them.", minimum=1, maximum=20, live=True)
     extra: tuple[str, ...] = key((), "More congestion controls of this kernel to load as arms.")
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSection(Section):
+    """The thresholds of the policy rule; see daemon/choose/rule.py."""
+
+    start_s: float = key(2.0, "How long a new flow runs bbr, s.", minimum=0, maximum=3600)
+    rtt_ratio: float = key(
+        6.0,
+        "Highest RTT over lowest RTT above which the flow runs vegas, because the path's rate varies. Below "
+        "it runs ltp.",
+        minimum=1,
+        maximum=1000,
+    )
+    rtt_step: float = key(
+        1.25,
+        "Factor by which the lowest RTT has to rise or fall to count as another path.",
+        minimum=1.01,
+        maximum=100,
+    )
+    rise_s: float = key(
+        1.0, "How long it has to stay high and constant to count as risen, s.", minimum=0, maximum=3600
+    )
+    queue_pkts: float = key(
+        10.0,
+        "Packets of queue that a rise has to exceed, because an arm's own standing queue looks like one.",
+        minimum=0,
+        maximum=1_000_000,
+    )
+    change_s: float = key(
+        10.0, "How long a flow runs bbr after the path's RTT has changed, s.", minimum=0, maximum=3600
+    )
+    settle_rtts: float = key(
+        10.0,
+        "Round trips after a switch in which the RTT is not judged, because the earlier arm's queue drains.",
+        minimum=0,
+        maximum=1000,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,6 +327,7 @@ class Config:
     daemon: DaemonSection = field(default_factory=DaemonSection)
     kernel: KernelSection = field(default_factory=KernelSection)
     pool: PoolSection = field(default_factory=PoolSection)
+    rule: RuleSection = field(default_factory=RuleSection)
     learning: LearningSection = field(default_factory=LearningSection)
     learned: LearnedSection = field(default_factory=LearnedSection)
     mpts: MptsSection = field(default_factory=MptsSection)

@@ -168,8 +168,9 @@ class LearnedArms:
 
     @property
     def needed_step_s(self) -> float:
-        """The longest step that serves the loaded arms; infinite without one."""
-        return min((running.arm.interval_s for running in self._running.values()), default=inf)
+        """The longest step that serves the arms that have flows; infinite without one."""
+        used = (running.arm.interval_s for running in self._running.values() if running.monitor.slots.size)
+        return min(used, default=inf)
 
     def load(self, arms: Iterable[int]) -> None:
         """Load the learned ones of these arms. Raises `ArtifactError`."""

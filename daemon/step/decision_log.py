@@ -36,9 +36,12 @@ class RateLimit:
 
 
 class DecisionLog:
-    """Tells of decisions and fallbacks. `names` are the arms' by id."""
+    """Tells of decisions and fallbacks. `names` are the arms' by id; `reason`: of what is not exploration."""
 
-    def __init__(self, names: Mapping[int, str], per_s: float, mode: str) -> None:
+    def __init__(
+        self, names: Mapping[int, str], per_s: float, mode: str, reason: str = "expects more reward from it"
+    ) -> None:
+        self._reason = reason
         self._names = names
         self._decisions = RateLimit(per_s)
         self._fallbacks = RateLimit(1.0)
@@ -67,7 +70,7 @@ class DecisionLog:
         if flow is None:
             return
         verb = "switches" if self.mode == "active" else "would switch"
-        reason = "to learn the arm's reward" if exploring[i] else "expects more reward from it"
+        reason = "to learn the arm's reward" if exploring[i] else self._reason
         others, self._decisions.held_back = self._decisions.held_back, 0
         log.info(
             "flow %d to %s %s %s -> %s: %s (last reward %.3f, %.2f Mbit/s, srtt %.1f ms, lost %d); "

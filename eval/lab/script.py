@@ -10,7 +10,7 @@ from typing import Final
 from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.run.daemon_settings import Settings, merged, to_config
 from ltp_switcher.eval.run.scenario import PACKET_BYTES, Scenario
-from ltp_switcher.eval.run.schemes import LEARNED_ARMS, NETWORK_AGENT, Scheme, resolve
+from ltp_switcher.eval.run.schemes import DAEMON_SCHEMES, LEARNED_ARMS, NETWORK_AGENT, Scheme, resolve
 
 START_JITTER_US: Final = 10_000
 """A flow starts up to this much after its `start_s`, drawn from the seed, so that seeds differ."""
@@ -75,7 +75,8 @@ def daemon_of(scenario: Scenario) -> GuestDaemon | None:
         raise ConfigError(
             "flow.scheme",
             sorted({flow.scheme for flow in scenario.flows}),
-            f"one of switcher, random, or any of {', '.join(LEARNED_ARMS)} and mutant:<arm> in a scenario",
+            f"one of {', '.join(DAEMON_SCHEMES)}, or any of {', '.join(LEARNED_ARMS)} and mutant:<arm> in a "
+            "scenario",
         )
     if not policies:
         return None

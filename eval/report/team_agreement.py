@@ -70,7 +70,7 @@ def measure_agreement(
     Raises:
         LabError: the lab failed, or the scenario ended before a selection did.
     """
-    scenario = scenario.with_scheme("switcher")
+    scenario = scenario.with_scheme("bandit")
     scenario = scenario.with_settings(merged(_PULL_ON_PULL, scenario.settings))
 
     def select(seed: int) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from ltp_switcher.daemon.settings.schema import DaemonSection
 from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.run.daemon_settings import Settings
 
@@ -18,8 +19,14 @@ KERNEL_ARMS: Final = (
 LEARNED_ARMS: Final = ("ltp", "jury", "spine", "owl")
 """The flow runs this arm of `mutant` throughout, and the daemon decides for it as the arm's policy says."""
 
-DAEMON_SCHEMES: Final = ("switcher", "random")
-"""Schemes in which the daemon drives a `mutant` flow: by its agent, or by uniform choice."""
+DAEMON_SCHEMES: Final[Mapping[str, str | None]] = {
+    "switcher": None,
+    "rule": "rule",
+    "bandit": "mutant",
+    "random": "random",
+}
+"""Schemes in which the daemon chooses the arms of a `mutant` flow, and the daemon's policy. `switcher` is the
+policy that an installed daemon has."""
 
 NETWORK_AGENT: Final = "127.0.0.1:9481"
 """Where the measurement agent of the lab's link listens, if a scheme asks one."""
@@ -73,7 +80,7 @@ def resolve(name: str) -> Scheme:
         arm, settings = VARIANTS[name]
         return Scheme("mutant", arm=arm, policy="keep", settings=settings)
     if name in DAEMON_SCHEMES:
-        return Scheme("mutant", policy="mutant" if name == "switcher" else name)
+        return Scheme("mutant", policy=DAEMON_SCHEMES[name] or DaemonSection().policy)
     return Scheme(name)
 
 

@@ -20,7 +20,7 @@ _ARM_COLOUR: Final[Mapping[str, str]] = dict(
     )
 )  # fmt: skip
 _SCHEME_COLOUR: Final[Mapping[str, str]] = {
-    "switcher": "#000000", "random": "#777777", "reno": "#AA4499",
+    "switcher": "#000000", "random": "#777777", "rule": "#4D4D4D", "bandit": "#B35806", "reno": "#AA4499",
     "ltp": "#B2182B", "jury": "#1B7837", "spine": "#762A83", "spine-cubic": "#9970AB", "owl": "#8C510A",
     "owl-loss": "#BF812D", "owl-network": "#543005",
 }  # fmt: skip
@@ -32,13 +32,13 @@ def colour(scheme: str) -> str:
     return _SCHEME_COLOUR.get(name) or _ARM_COLOUR.get(name, "#666666")
 
 
-_MARKERS: Final = "osD^v<>PXhpd8"
+_MARKERS: Final = "osD^v<>PXhpd8H."
 _LEARNED_MARKERS: Final = "1234+x_|"
 
 
 def marker(scheme: str) -> str:
     """Return matplotlib's marker for a scheme: its own shape, a star for the switcher and constant rates."""
-    names = ("random", *KERNEL_ARMS, "reno")
+    names = ("random", *KERNEL_ARMS, "reno", "rule", "bandit")
     name = scheme.removeprefix(PINNED_PREFIX)
     learned = (*LEARNED_ARMS, *VARIANTS)
     if name in learned:

@@ -57,7 +57,9 @@ def test_a_scenario_s_settings_go_before_the_scheme_s() -> None:
 @pytest.mark.parametrize(
     ("schemes", "policy"),
     [
-        (["switcher", "cubic", "switcher"], "mutant"),
+        (["switcher", "cubic", "switcher"], "rule"),
+        (["rule"], "rule"),
+        (["bandit"], "mutant"),
         (["random"], "random"),
         (["cubic", "mutant:bbr", "fixed:3"], None),
     ],

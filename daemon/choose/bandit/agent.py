@@ -77,6 +77,8 @@ class MutantAgent(SlotArrays):
         ArtifactError: the encoder was made for other inputs.
     """
 
+    needed_step_s = 0.0
+
     _hidden = column(np.float32, "_state_size")
     """The encoder's state."""
     _prefix = column(np.intp)

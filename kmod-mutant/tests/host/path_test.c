@@ -80,13 +80,16 @@ static void test_cuts(void)
 	mutant_path_cut(&road.path);
 	run(&road, 400 * MS, 111, 120 * MS, 13, false);
 	CHECK(mutant_path_floor_us(&road.path) == 120 * MS);
+	CHECK(road.path.longer);
 
 	/* The same RTT, but it was a queue: the floor stays. */
+	road.path.longer = false;
 	start(&road);
 	run(&road, 2 * S, 1000, 40 * MS, 40, false);
 	run(&road, S, 1000, 120 * MS, 120, false);
 	mutant_path_cut(&road.path);
 	run(&road, 400 * MS, 1000, 44 * MS, 44, false);
+	CHECK(!road.path.longer);
 	CHECK(mutant_path_floor_us(&road.path) == 40 * MS);
 
 	/* No cut: a standing queue is a queue until the window of 10 s is over. */

@@ -33,7 +33,11 @@ def make(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
     made: list[Daemon] = []
 
     def start(**values: object) -> Daemon:
-        place = {"daemon.control_socket": str(tmp_path / "control.sock"), "daemon.state_dir": ""}
+        place = {
+            "daemon.control_socket": str(tmp_path / "control.sock"),
+            "daemon.state_dir": "",
+            "daemon.policy": "mutant",
+        }
         config = load(None, {}, {**place, **{key.replace("__", "."): v for key, v in values.items()}})
         made.append(make_daemon(kernel, config, monkeypatch))
         made[0].engine.step()
@@ -137,7 +141,12 @@ def test_a_save_that_fails_shows_in_metrics_and_log(
 def test_pool_and_k_set_by_hand_pick_teams_anew(
     kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    values = {"daemon.control_socket": str(tmp_path / "c.sock"), "daemon.state_dir": "", "pool.k": 1}
+    values = {
+        "daemon.control_socket": str(tmp_path / "c.sock"),
+        "daemon.state_dir": "",
+        "daemon.policy": "mutant",
+        "pool.k": 1,
+    }
     daemon = make_daemon(kernel, load(None, {}, values), monkeypatch)
     with running(daemon), ControlClient(tmp_path / "c.sock") as client:
         daemon.engine.teams.known["192.0.2.0/24"] = (BBR,)

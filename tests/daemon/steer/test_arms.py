@@ -346,13 +346,19 @@ def test_without_weights_an_arm_is_not_available(monkeypatch: pytest.MonkeyPatch
 def test_the_step_may_be_as_long_as_the_fastest_arm_allows() -> None:
     made = {"ltp": Doubling(0.030), "spine": Doubling(0.300), "jury": Doubling(0.020)}
     arms = LearnedArms(0.010, made.__getitem__)
+    slots = np.arange(3)
+
+    def step(*now: int) -> float:
+        records = [record(i + 1, arm=arm, in_flight=3) for i, arm in enumerate(now)]
+        arms.step(slots, np.concatenate(records), 1)
+        return arms.needed_step_s
+
+    arms.load([SPINE, LTP, JURY])
     assert arms.needed_step_s == float("inf")
-    arms.load([SPINE])
-    assert arms.needed_step_s == pytest.approx(0.300)
-    arms.load([1, LTP])
-    assert arms.needed_step_s == pytest.approx(0.030)
-    arms.load([JURY])
-    assert arms.needed_step_s == pytest.approx(0.020)
+    assert step(SPINE, 1, 1) == pytest.approx(0.300)
+    assert step(SPINE, LTP, 1) == pytest.approx(0.030)
+    assert step(SPINE, LTP, JURY) == pytest.approx(0.020)
+    assert step(SPINE, 1, 1) == pytest.approx(0.300)
 
 
 def test_a_flow_that_stopped_begins_anew_when_it_comes_back() -> None:

@@ -13,7 +13,7 @@ from ltp_switcher.daemon.choose.bandit.features import N_FEATURES
 from ltp_switcher.daemon.datapath import ArmInfo, protocol
 from ltp_switcher.daemon.datapath.arms import candidate_ids
 from ltp_switcher.daemon.datapath.protocol import ArmId, ArmKind, ArmState
-from ltp_switcher.daemon.service.assembly import make_chooser, make_teams
+from ltp_switcher.daemon.service.assembly import make_chooser, make_teams, pool_of
 from ltp_switcher.daemon.settings.schema import Config
 from ltp_switcher.encoder import GRUEncoder
 from ltp_switcher.errors import ConfigError
@@ -33,6 +33,17 @@ def test_the_pool_is_the_kernel_s_unless_learned_arms_are_named() -> None:
     assert candidate_ids(ARMS, NAMED) == (1, 12, 13, 14)
     with pytest.raises(ConfigError, match="no trained weights"):
         candidate_ids(ARMS, ("cubic", "owl"))
+
+
+def test_the_rule_has_a_learned_arm_in_its_usual_pool_and_does_without_where_it_is_not_there() -> None:
+    assert Config().daemon.policy == "rule"
+    assert pool_of(Config(), ARMS) == (2, 3, 12)
+    gone = dataclasses.replace(ARMS[11], state=ArmState.UNAVAILABLE, reason="no trained weights")
+    assert pool_of(Config(), [*ARMS[:11], gone]) == (2, 3)
+    kernel_without = [arm for arm in ARMS if arm.id not in (2, 3, 12)]
+    assert pool_of(Config(), kernel_without) == (1, *range(4, 12))
+    named = dataclasses.replace(Config(), pool=dataclasses.replace(Config().pool, arms=NAMED))
+    assert pool_of(named, ARMS) == (1, 12, 13, 14)
 
 
 @pytest.mark.parametrize("policy", ["mutant", "random"])

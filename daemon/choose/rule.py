@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rule: three arms, chosen by the range of the RTT. It learns nothing.
+
+A new flow runs the probing arm, BBR, for `start_s`. Then the highest RTT over the lowest decides. Above
+`rtt_ratio` the rate of the path varies, as on cellular links, and the flow runs the careful arm, Vegas. Else
+it runs the steady arm, LTP. When the path's RTT itself has changed, the flow runs the probing arm for
+`change_s`, and then the ratio since the change decides.
+
+The RTT of the path has changed when its floor moved. A floor falls at the first lower sample. A rise needs
+more care, because a queue looks the same at first: the lowest RTT of each look has to stay high and constant
+for `rise_s`, and to exceed the floor by more than a few packets of the bottleneck.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.arrays import ArmIds, Bools, Floats, Slots
+from ltp_switcher.daemon.choose.baselines import Draw
+from ltp_switcher.daemon.datapath import RecordArray
+from ltp_switcher.daemon.datapath.columns import Columns
+from ltp_switcher.daemon.datapath.commands import PINNED, due
+from ltp_switcher.daemon.datapath.measurements import mean_or
+from ltp_switcher.daemon.datapath.protocol import ArmId, FlowFlags
+from ltp_switcher.daemon.settings.schema import RuleSection
+from ltp_switcher.measures import loss_rate, reward
+from ltp_switcher.slots import SlotArrays, column
+
+ROLES: Final = (ArmId.BBR, ArmId.LTP, ArmId.VEGAS)
+"""The arms of the probing, the steady and the careful role, in this order."""
+_PROBING, _STEADY, _CAREFUL = range(3)
+_SUBSTITUTES: Final = (ArmId.BBR, ArmId.LTP, ArmId.VEGAS, ArmId.CUBIC)
+"""Where the pool lacks a role's arm, the first of these that it has takes the role."""
+
+LOOK_NS: Final = 250_000_000
+LOOK_RTTS: Final = 2.0
+"""A look at the RTT lasts this long, and this many round trips."""
+CONSTANT: Final = 0.1
+"""Looks count as constant while each is within this share of the first."""
+
+_DRAINING: Final = np.uint32(FlowFlags.DRAINING)
+_FIELDS: Final = Columns(
+    "time_ns", "interval_ns", "rtt_samples", "rtt_stat.min", "rtt_stat.sum", "srtt_stat.max",
+    "total_delivered", "total_lost", "srtt_us", "mss", "rtt_floor_us", "bdp", "round_trips",
+)  # fmt: skip
+
+
+class RuleChooser(SlotArrays):
+    """The rule for all flows of a step at once.
+
+    Args:
+        pool: ids of the arms that it may choose; a role goes to another arm where its own is not among them.
+        settings: the rule's thresholds.
+        zeta: weight of loss in the reward that it shows, Eq. 1.
+        kappa: weight of throughput in it.
+    """
+
+    _arms = column(np.uint8, len(ROLES))
+    """The arm of each role."""
+    _role = column(np.intp)
+    _since_ns = column(np.int64)
+    """Start of the flow, or of the path as it is now; 0 before the first record."""
+    _hold_ns = column(np.int64)
+    """How long the probing arm runs from there on."""
+    _floor_us = column(np.float64, initial=np.inf)
+    """Lowest RTT since then."""
+    _peak_us = column(np.float64)
+    """Highest smoothed RTT since then, but for the last look's: that may be another path's."""
+    _look_peak_us = column(np.float64)
+    """Highest smoothed RTT of the look under way."""
+    _last_peak_us = column(np.float64)
+    """Highest smoothed RTT of the look before."""
+    _look_ns = column(np.int64)
+    """End of the look under way."""
+    _least_us = column(np.float64, initial=np.inf)
+    """Lowest RTT of that look."""
+    _raised_ns = column(np.int64)
+    """Since when the looks' lowest RTT is high and constant; 0: it is not."""
+    _raised_us = column(np.float64)
+    """The lowest RTT of the first such look."""
+    _sums = column(np.float64, 2)
+    """RTT samples of the look, µs summed and counted."""
+    _marks = column(np.float64, 3)
+    """Time and packets delivered and lost, as they were at the look's start."""
+    _top_Bps = column(np.float64)  # noqa: N815 - B is bytes
+    """Highest throughput of a look since the start or change."""
+    _reward = column(np.float64, initial=np.nan)
+
+    def __init__(
+        self, pool: Sequence[int], settings: RuleSection, *, zeta: float = 5.0, kappa: float = 2.0
+    ) -> None:
+        super().__init__()
+        self._settings = settings
+        self._zeta, self._kappa = zeta, kappa
+        self._pool = tuple(pool)
+
+    needed_step_s = 0.05
+    """A new flow waits so long for its first arm, at most."""
+
+    @property
+    def pool(self) -> tuple[int, ...]:
+        """The arms that a new flow may run."""
+        return self._pool
+
+    def set_pool(self, arms: Sequence[int], slots: Slots | None = None) -> None:
+        """Give the roles to these arms: of these flows, or of all and those to come."""
+        if slots is None:
+            self._pool = tuple(arms)
+            self._arms[:] = roles_of(arms)
+        else:
+            self._arms[slots] = roles_of(arms)
+
+    def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
+        """New flows. Each begins with the probing arm."""
+        self.reset(slots)
+        self._arms[slots] = roles_of(self._pool)
+
+    def close(self, slots: Slots) -> None:
+        """Nothing to forget: a slot that comes again is opened anew."""
+
+    def step(self, slots: Slots, records: RecordArray) -> Draw:
+        """Look at the flows whose look is over; the others keep their arms."""
+        seen = _FIELDS.read(records).T
+        self._observe(slots, seen)
+        over = seen[0] >= self._look_ns[slots]
+        if over.any():
+            self._look(slots[over], seen[:, over], (records["flags"][over] & _DRAINING) != 0)
+        # The arm of a pinned flow is not ours to choose.
+        pinned = records["flags"] & PINNED
+        arms = np.where(pinned, records["want_arm"], self._arms[slots, self._role[slots]])
+        settled = not over.any() and not due(records, arms).any()
+        return Draw(arms, self._reward[slots], np.zeros(slots.shape, np.bool_), settled)
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Nothing: nothing is learned."""
+        return {}
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Nothing to take up."""
+
+    def _observe(self, slots: Slots, seen: Floats) -> None:
+        """Take in a step's RTT samples, and begin the flows that are new."""
+        now_ns, interval_ns, samples, least_us, _, peak_us, delivered, lost = seen[:8]
+        known = samples > 0
+        self._least_us[slots] = np.minimum(self._least_us[slots], np.where(known, least_us, np.inf))
+        self._look_peak_us[slots] = np.maximum(self._look_peak_us[slots], peak_us)
+        self._sums[slots] += seen[[4, 2]].T
+        new = self._since_ns[slots] == 0
+        if new.any():
+            born, began_ns = slots[new], (now_ns - interval_ns)[new]
+            self._since_ns[born] = began_ns
+            self._hold_ns[born] = int(self._settings.start_s * 1e9)
+            self._look_ns[born] = began_ns + LOOK_NS
+            self._marks[born] = np.array((began_ns, delivered[new], lost[new])).T
+
+    def _look(self, slots: Slots, seen: Floats, draining: Bools) -> None:
+        """End a look of these flows, shape (n,): measure, notice changes, and give roles."""
+        now_ns, srtt_us, settled = seen[0], seen[8], seen[12] >= self._settings.settle_rtts
+        self._show_reward(slots, seen)
+        least_us = self._least_us[slots]
+        probing = self._role[slots] == _PROBING
+        # While an arm empties the queue, or an earlier arm's queue drains, the RTT is not the arm's own.
+        judged = ~probing & settled & ~draining
+        changed = judged & self._path_changed(slots, least_us, seen)
+        kept = probing | (judged & ~changed)
+        self._floor_us[slots[kept]] = np.minimum(self._floor_us[slots[kept]], least_us[kept])
+        if changed.any():
+            self._begin_anew(slots[changed], least_us[changed], now_ns[changed])
+        varies = self._varies(slots, probing, judged)
+        ready = probing & ~draining & (now_ns - self._since_ns[slots] >= self._hold_ns[slots])
+        self._role[slots[ready]] = np.where(varies[ready], _CAREFUL, _STEADY)
+        self._role[slots[varies & judged & (self._role[slots] == _STEADY)]] = _CAREFUL
+        self._look_ns[slots] = now_ns + np.maximum(LOOK_NS, LOOK_RTTS * srtt_us * 1e3)
+        self._least_us[slots] = np.inf
+
+    def _varies(self, slots: Slots, probing: Bools, judged: Bools) -> Bools:
+        """Whether the RTT since the start or change says that the path's rate varies, shape (n,)."""
+        look_us, last_us = self._look_peak_us[slots], self._last_peak_us[slots]
+        # A high RTT that stays constant may turn out as another path's.
+        calm = judged & (self._raised_ns[slots] == 0)
+        new_us = np.where(probing, look_us, np.where(calm, last_us, 0.0))
+        self._peak_us[slots] = np.maximum(self._peak_us[slots], new_us)
+        self._last_peak_us[slots] = look_us
+        self._look_peak_us[slots] = 0.0
+        varies: Bools = self._peak_us[slots] > self._settings.rtt_ratio * self._floor_us[slots]
+        return varies
+
+    def _path_changed(self, slots: Slots, least_us: Floats, seen: Floats) -> Bools:
+        """Whether the lowest RTT of the look shows another path than before, shape (n,)."""
+        now_ns, kernel_floor_us, bdp_pkts = seen[0], seen[10], seen[11]
+        settings = self._settings
+        floor_us = self._floor_us[slots]
+        known = np.isfinite(least_us) & np.isfinite(floor_us)
+        fell = known & (least_us * settings.rtt_step < floor_us)
+        excess_us = np.where(known, least_us - floor_us, 0.0)
+        queued_pkts = bdp_pkts * excess_us / np.maximum(kernel_floor_us, 1.0)
+        high = (
+            known & (excess_us > (settings.rtt_step - 1.0) * floor_us) & (queued_pkts > settings.queue_pkts)
+        )
+        first_us = self._raised_us[slots]
+        constant = np.abs(least_us - first_us) <= CONSTANT * first_us
+        goes_on = high & (self._raised_ns[slots] > 0) & constant
+        begins = high & ~goes_on
+        self._raised_us[slots] = np.where(begins, least_us, first_us)
+        self._raised_ns[slots] = np.where(goes_on, self._raised_ns[slots], np.where(begins, now_ns, 0.0))
+        rose: Bools = goes_on & (now_ns - self._raised_ns[slots] >= settings.rise_s * 1e9)
+        return fell | rose
+
+    def _begin_anew(self, slots: Slots, floor_us: Floats, now_ns: Floats) -> None:
+        """The path is another one: forget what the old one showed."""
+        self._role[slots] = _PROBING
+        self._since_ns[slots] = now_ns
+        self._hold_ns[slots] = int(self._settings.change_s * 1e9)
+        self._floor_us[slots] = floor_us
+        self._peak_us[slots] = 0.0
+        self._last_peak_us[slots] = self._look_peak_us[slots] = 0.0
+        self._raised_ns[slots] = 0
+        self._top_Bps[slots] = 0.0
+
+    def _show_reward(self, slots: Slots, seen: Floats) -> None:
+        """Eq. 1 over the look, over the highest throughput and the lowest RTT so far."""
+        now = seen[[0, 6, 7]].T
+        time_ns, delivered_pkts, lost_pkts = (now - self._marks[slots]).T
+        throughput_Bps = delivered_pkts * seen[9] / np.maximum(time_ns * 1e-9, 1e-9)
+        top_Bps = np.maximum(self._top_Bps[slots], throughput_Bps)
+        sum_us, samples = self._sums[slots].T
+        rtt_us = mean_or(sum_us, samples, seen[8])
+        floor_us = np.minimum(self._floor_us[slots], self._least_us[slots])
+        share = reward(
+            throughput_Bps / np.maximum(top_Bps, 1.0),
+            loss_rate(lost_pkts, delivered_pkts),
+            rtt_us / floor_us,
+            zeta=self._zeta,
+            kappa=self._kappa,
+        )
+        self._reward[slots] = np.minimum(share, 1.0)
+        self._top_Bps[slots] = top_Bps
+        self._marks[slots] = now
+        self._sums[slots] = 0.0
+
+
+def roles_of(pool: Sequence[int]) -> ArmIds:
+    """The arm of each role among those of the pool, shape (3,)."""
+    order = [int(arm) for arm in _SUBSTITUTES if arm in pool] or list(pool)
+    return np.array([arm if arm in pool else order[0] for arm in ROLES], np.uint8)

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rule on paths made of numbers: its picks, their times, and its errors."""
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.records import record
+
+from ltp_switcher.daemon.choose.rule import RuleChooser
+from ltp_switcher.daemon.datapath.protocol import ArmId, FlowFlags
+from ltp_switcher.daemon.settings.schema import RuleSection
+
+BBR, LTP, VEGAS = int(ArmId.BBR), int(ArmId.LTP), int(ArmId.VEGAS)
+STEP_S = 0.03
+RATE_PPS = 2000.0
+
+Rtt = Callable[[float], float]
+"""RTT in ms at a time in seconds."""
+
+
+def run(
+    *rtts: Rtt,
+    duration_s: float = 12.0,
+    chooser: RuleChooser | None = None,
+    flags: Callable[[float], int] = lambda _: 0,
+    started_ns: int = 5_000_000_000,
+) -> np.ndarray:
+    """The arms of flows on these paths, shape (steps, flows), each flow on the arm it was told."""
+    chooser = chooser or RuleChooser([BBR, LTP, VEGAS], RuleSection())
+    slots = np.arange(len(rtts))
+    chooser.open(slots, [""] * len(rtts))
+    arms = np.full(len(rtts), int(ArmId.CUBIC))
+    switched_s = np.zeros(len(rtts))
+    told, floors = [], np.full(len(rtts), np.inf)
+    for step in range(1, round(duration_s / STEP_S) + 1):
+        now_s = step * STEP_S
+        rows = []
+        for i, rtt in enumerate(rtts):
+            rtt_us = round(rtt(now_s) * 1e3)
+            floors[i] = min(floors[i], rtt_us)
+            made = record(
+                i + 1, time_ns=started_ns + round(now_s * 1e9), interval_ns=round(STEP_S * 1e9), samples=5,
+                rtt_samples=5, delivered=int(RATE_PPS * STEP_S), total_delivered=int(RATE_PPS * now_s),
+                srtt_us=rtt_us, mss=1448, arm=int(arms[i]), want_arm=int(arms[i]),
+                rtt_floor_us=int(floors[i]), bdp=int(RATE_PPS * floors[i] * 1e-6),
+                round_trips=int((now_s - switched_s[i]) / (rtt_us * 1e-6)), flags=flags(now_s),
+            )  # fmt: skip
+            made["rtt_stat"] = made["srtt_stat"] = (rtt_us, rtt_us, 5 * rtt_us)
+            rows.append(made)
+        before, arms = arms, chooser.step(slots, np.concatenate(rows)).arms.astype(int)
+        switched_s[arms != before] = now_s
+        told.append(arms)
+    return np.array(told)
+
+
+def times_s(arms: np.ndarray) -> list[tuple[float, int]]:
+    """When each arm began, and which: of one flow, shape (steps,)."""
+    starts = np.flatnonzero(np.diff(arms, prepend=-1))
+    return [((int(at) + 1) * STEP_S, int(arms[at])) for at in starts]
+
+
+def step_at(at_s: float, before_ms: float, after_ms: float) -> Rtt:
+    return lambda t: before_ms if t < at_s else after_ms
+
+
+@pytest.mark.parametrize(("peak", "then"), [(1.0, LTP), (5.5, LTP), (6.5, VEGAS), (20.0, VEGAS)])
+def test_after_two_seconds_of_bbr_the_ratio_of_the_rtts_decides(peak: float, then: int) -> None:
+    arms = run(lambda t: 40.0 * (peak if 0.5 < t < 0.9 else 1.0))
+    (first_s, first), (second_s, second) = times_s(arms[:, 0])
+    assert (first, second) == (BBR, then)
+    assert first_s == pytest.approx(STEP_S)
+    assert 2.0 <= second_s <= 2.5
+
+
+@given(
+    st.lists(
+        st.tuples(st.floats(2.0, 300.0), st.floats(1.0, 12.0), st.integers(0, 10**6)), min_size=1, max_size=6
+    )
+)
+@settings(max_examples=15, deadline=None)
+def test_flows_together_get_what_each_gets_alone(paths: list[tuple[float, float, int]]) -> None:
+    def rtt(base_ms: float, peak: float, seed: int) -> Rtt:
+        height = np.random.default_rng(seed).uniform(1.0, peak, 1000)
+        return lambda t: base_ms * float(height[int(t / STEP_S)])
+
+    rtts = [rtt(*path) for path in paths]
+    together = run(*rtts, duration_s=5.0)
+    alone = np.hstack([run(one, duration_s=5.0) for one in rtts])
+    np.testing.assert_array_equal(together, alone)
+
+
+@given(
+    st.floats(5.0, 300.0),
+    st.floats(1.4, 8.0),
+    st.booleans(),
+)
+@settings(max_examples=25, deadline=None)
+def test_a_step_of_the_rtt_brings_bbr_and_then_the_choice_anew(
+    low_ms: float, factor: float, rises: bool
+) -> None:
+    high_ms = low_ms * factor
+    steps = (low_ms, high_ms) if rises else (high_ms, low_ms)
+    chooser = RuleChooser([BBR, LTP, VEGAS], dataclasses.replace(RuleSection(), queue_pkts=0.0))
+    arms = run(step_at(12.0, *steps), duration_s=34.0, chooser=chooser)
+    changes = times_s(arms[:, 0])
+    assert [arm for _, arm in changes] == [BBR, LTP, BBR, LTP]
+    back_s, again_s = changes[2][0], changes[3][0]
+    # Two looks show it, each a quarter of a second and two round trips, and a rise lasts a second.
+    assert 12.0 <= back_s <= 12.0 + 1.0 + 4 * max(0.25, 2 * high_ms / 1e3) + 2 * STEP_S
+    assert 10.0 <= again_s - back_s <= 10.0 + max(0.25, 2 * high_ms / 1e3) + 2 * STEP_S
+
+
+@given(st.integers(0, 10**6), st.floats(10.0, 100.0))
+@settings(max_examples=15, deadline=None)
+def test_a_queue_that_comes_and_goes_is_no_step_of_the_rtt(seed: int, base_ms: float) -> None:
+    rng = np.random.default_rng(seed)
+    queue_ms = np.repeat(rng.uniform(0.0, 2.0 * base_ms, 200), 4)
+
+    def rtt(t: float) -> float:
+        # Empty once in a while, as the queue of every arm that gives way.
+        return base_ms + (0.0 if t < 2.5 or t % 0.7 < 2 * STEP_S else float(queue_ms[int(t / STEP_S)]))
+
+    assert [arm for _, arm in times_s(run(rtt, duration_s=20.0)[:, 0])] == [BBR, LTP]
+
+
+def test_a_few_packets_of_standing_queue_are_no_step_of_the_rtt() -> None:
+    few_ms, many_ms = 8 / RATE_PPS * 1e3, 30 / RATE_PPS * 1e3
+    arms = run(step_at(3.0, 10.0, 10.0 + few_ms), step_at(3.0, 10.0, 10.0 + many_ms))
+    assert [arm for _, arm in times_s(arms[:, 0])] == [BBR, LTP]
+    assert [arm for _, arm in times_s(arms[:, 1])][:3] == [BBR, LTP, BBR]
+
+
+def test_nothing_is_decided_while_the_queue_is_emptied() -> None:
+    fell = step_at(5.0, 100.0, 30.0)
+    draining = lambda t: FlowFlags.DRAINING if 4.9 < t < 8.0 else 0  # noqa: E731
+    changes = times_s(run(fell, flags=draining)[:, 0])
+    assert [arm for _, arm in changes][:3] == [BBR, LTP, BBR]
+    assert changes[2][0] > 8.0
+    held = run(lambda _: 30.0, flags=lambda t: FlowFlags.DRAINING if t < 4.0 else 0)
+    assert times_s(held[:, 0])[1][0] > 4.0
+
+
+def test_an_rtt_that_begins_to_vary_brings_vegas() -> None:
+    arms = run(lambda t: 30.0 if t < 6.0 or t % 1.0 < 0.2 else 250.0)
+    assert [arm for _, arm in times_s(arms[:, 0])] == [BBR, LTP, VEGAS]
+
+
+@pytest.mark.parametrize(
+    ("pool", "steady", "varying"),
+    [
+        ([BBR, LTP, VEGAS], [BBR, LTP], [BBR, VEGAS]),
+        ([BBR, VEGAS], [BBR], [BBR, VEGAS]),
+        ([LTP, 1], [LTP], [LTP]),
+        ([1, 4], [1], [1]),
+        ([9], [9], [9]),
+    ],
+)
+def test_a_role_without_its_arm_goes_to_another_of_the_pool(
+    pool: list[int], steady: list[int], varying: list[int]
+) -> None:
+    chooser = RuleChooser(pool, RuleSection())
+    arms = run(lambda _: 30.0, lambda t: 30.0 if t < 0.3 else 300.0, duration_s=4.0, chooser=chooser)
+    assert [arm for _, arm in times_s(arms[:, 0])] == steady
+    assert [arm for _, arm in times_s(arms[:, 1])] == varying
+
+
+def test_a_flow_may_have_a_pool_of_its_own_and_a_slot_comes_again() -> None:
+    chooser = RuleChooser([BBR, LTP, VEGAS], RuleSection())
+    chooser.open(np.arange(2), ["", ""])
+    chooser.set_pool([1], np.array([1]))
+    records = np.concatenate([record(1, time_ns=10**9), record(2, time_ns=10**9)])
+    assert chooser.step(np.arange(2), records).arms.tolist() == [BBR, 1]
+    chooser.close(np.array([1]))
+    chooser.open(np.array([1]), [""])
+    assert chooser.step(np.arange(2), records).arms.tolist() == [BBR, BBR]
+    chooser.set_pool([VEGAS])
+    assert chooser.step(np.arange(2), records).arms.tolist() == [VEGAS, VEGAS]
+    assert chooser.pool == (VEGAS,)
+
+
+def test_the_arm_of_a_pinned_flow_is_left_alone() -> None:
+    chooser = RuleChooser([BBR, LTP, VEGAS], RuleSection())
+    slots = np.array([0])
+    chooser.open(slots, [""])
+    pinned = record(1, time_ns=10**9, arm=4, want_arm=4, flags=FlowFlags.PINNED | FlowFlags.STEERED)
+    assert chooser.step(slots, pinned).arms.tolist() == [4]
+
+
+def test_the_reward_is_the_share_of_the_best_that_the_path_has_shown() -> None:
+    """At the path's full rate and lowest RTT it is 1; at twice that RTT, a half of it."""
+    chooser = RuleChooser([BBR], RuleSection())
+    slots = np.array([0])
+    chooser.open(slots, [""])
+    rewards = []
+    for step in range(1, 200):
+        rtt_us = 40_000 if step < 100 else 80_000
+        made = record(
+            1, time_ns=step * 30_000_000, interval_ns=30_000_000, rtt_samples=1, srtt_us=rtt_us, mss=1448,
+            total_delivered=60 * step, rtt_floor_us=40_000, round_trips=100,
+        )  # fmt: skip
+        made["rtt_stat"] = made["srtt_stat"] = (rtt_us, rtt_us, rtt_us)
+        rewards.append(float(chooser.step(slots, made).reward[0]))
+    assert np.isnan(rewards[0])
+    assert rewards[90] == pytest.approx(1.0, abs=0.01)
+    assert rewards[-1] == pytest.approx(0.5, abs=0.01)
