@@ -83,7 +83,9 @@ class Flow(Answer):
     ssthresh_pkts: int | None = Field(description="Slow start threshold; null while it is infinite")
     srtt_ms: float = Field(description="Smoothed RTT")
     rtt_ms: float = Field(description="Last RTT sample")
-    min_rtt_ms: float = Field(description="The kernel's windowed minimum RTT")
+    min_rtt_ms: float | None = Field(
+        description="The kernel's windowed minimum RTT; null before the first sample"
+    )
     delivery_rate_mbps: float = Field(description="Last delivery rate sample")
     pacing_rate_mbps: float | None = Field(description="Pacing rate; null when unlimited")
     goodput_mbps: float = Field(description="Newly acknowledged data, smoothed over a second")

@@ -12,6 +12,7 @@ import numpy as np
 
 from ltp_switcher.daemon.control.client import Json
 from ltp_switcher.daemon.datapath import ArmInfo, protocol
+from ltp_switcher.daemon.datapath.measurements import known_rtt
 from ltp_switcher.daemon.step.decision_log import endpoint
 from ltp_switcher.daemon.step.flow_table import FlowTable
 from ltp_switcher.measures import BYTES_TO_MBIT
@@ -52,7 +53,7 @@ def flow_json(table: FlowTable, slot: int, names: Names) -> dict[str, Json]:
         "ssthresh_pkts": now["ssthresh"] if now["ssthresh"] < INFINITE_SSTHRESH else None,
         "srtt_ms": now["srtt_us"] / 1000,
         "rtt_ms": now["rtt_us"] / 1000,
-        "min_rtt_ms": now["min_rtt_us"] / 1000,
+        "min_rtt_ms": now["min_rtt_us"] / 1000 if known_rtt(now["min_rtt_us"]) else None,
         "delivery_rate_mbps": now["delivery_rate"] * BYTES_TO_MBIT,
         "pacing_rate_mbps": None
         if pacing_Bps in (UNLIMITED_PACING, UNLIMITED_PACING_32)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ltp_switcher.arrays import Bools, Floats, Indices
 from ltp_switcher.daemon.datapath.columns import Columns
@@ -95,9 +96,10 @@ def mean_or(total: Floats, count: Floats, otherwise: Floats) -> Floats:
     return np.divide(total, count, out=np.array(otherwise, np.float64), where=count > 0)
 
 
-def known_rtt(rtt_us: Floats) -> Bools:
+def known_rtt(min_rtt_us: ArrayLike) -> Bools:
     """Whether the kernel has a sample behind its minimum RTT; of the same shape."""
-    known: Bools = (rtt_us > 0) & (rtt_us < _NO_RTT)
+    least = np.asarray(min_rtt_us)
+    known: Bools = (least > 0) & (least < _NO_RTT)
     return known
 
 
