@@ -18,35 +18,24 @@ from netlink_gen.emit_docs import emit_docs
 from netlink_gen.emit_kernel import emit_kernel_header, emit_kernel_source
 from netlink_gen.emit_python import emit_python
 from netlink_gen.emit_uapi import emit_uapi
-from netlink_gen.load import load
+from netlink_gen.spec import Contract
 
 from ltp_switcher.errors import InvalidValueError
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
-def outputs(spec: Path, records: Path) -> Mapping[str, str]:
+def outputs(root: Path) -> Mapping[Path, str]:
     """Return the text of every generated file by its path in the repository."""
-    contract = load(spec, records)
+    module = Path("kmod-mutant")
+    contract = Contract(root / module / "mutant.yaml", root / module / "records.yaml")
     return {
-        "kmod-mutant/include/uapi/linux/mutant.h": emit_uapi(contract),
-        "kmod-mutant/mutant_nl_gen.h": emit_kernel_header(contract),
-        "kmod-mutant/mutant_nl_gen.c": emit_kernel_source(contract),
-        "daemon/datapath/protocol.py": emit_python(contract),
-        "docs/netlink.md": emit_docs(contract),
+        module / "include/uapi/linux/mutant.h": emit_uapi(contract),
+        module / "mutant_nl_gen.h": emit_kernel_header(contract),
+        module / "mutant_nl_gen.c": emit_kernel_source(contract),
+        Path("daemon/datapath/protocol.py"): emit_python(contract),
+        Path("docs/netlink.md"): emit_docs(contract),
     }
-
-
-def drift(root: Path, wanted: Mapping[str, str]) -> str:
-    """Return a unified diff from the files under `root` to the right ones; empty when equal."""
-    found: list[str] = []
-    for name, text in wanted.items():
-        path = root / name
-        current = path.read_text(encoding="utf-8") if path.exists() else ""
-        found += difflib.unified_diff(
-            current.splitlines(keepends=True), text.splitlines(keepends=True), f"a/{name}", f"b/{name}"
-        )
-    return "".join(found)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -55,23 +44,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where a file has drifted")
     parser.add_argument("--root", type=Path, default=REPOSITORY, help="the repository (default: this one)")
     options = parser.parse_args(arguments)
-    root: Path = options.root
     try:
-        wanted = outputs(root / "kmod-mutant/mutant.yaml", root / "kmod-mutant/records.yaml")
+        wanted = outputs(options.root)
     except InvalidValueError as error:
         print(f"generate.py: {error}", file=sys.stderr)
         return 2
-    if options.check:
-        difference = drift(root, wanted)
-        sys.stdout.write(difference)
-        return 1 if difference else 0
+    drifted = False
     for name, text in wanted.items():
-        path = root / name
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path = options.root / name
+        current = path.read_text(encoding="utf-8") if path.exists() else ""
+        if current == text:
+            continue
+        drifted = True
+        if options.check:
+            lines = [part.splitlines(keepends=True) for part in (current, text)]
+            sys.stdout.writelines(difflib.unified_diff(*lines, f"a/{name}", f"b/{name}"))
+        else:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
             print(f"wrote {name}")
-    return 0
+    return int(drifted and options.check)
 
 
 if __name__ == "__main__":

@@ -3,9 +3,17 @@
 
 from __future__ import annotations
 
-from .model import Attribute, Contract, Exchange, Group, Operation, Struct
+from collections.abc import Iterable
+
+from .spec import Attribute, Contract, Operation, Struct
 from .text import NOTICE, snake, upper
 
+INTRODUCTION = """Generic netlink family `{}`, version 1, records version {}. \
+Numbers are native endian. A message that is malformed, out of range, too long or has an unknown \
+attribute is refused with an extended ACK that says why.
+
+## Operations
+"""
 PERMISSIONS = {
     "none": "anyone",
     "admin-perm": "CAP_NET_ADMIN in the initial user namespace",
@@ -15,123 +23,77 @@ PERMISSIONS = {
 
 def emit_docs(contract: Contract) -> str:
     """Return the page's text."""
-    lines = [
-        f"<!-- {NOTICE} -->",
-        "# Netlink reference",
-        "",
-        f"{contract.doc}",
-        "",
-        f"Generic netlink family `{contract.family}`, version 1, records version {contract.record_version}. "
-        "Numbers are native endian. A message that is malformed, out of range, too long or has an unknown "
-        "attribute is refused with an extended ACK that says why.",
-        "",
-        "## Operations",
-        "",
-        "| Id | Name | Kind | May be called by | Effect |",
-        "|---:|---|---|---|---|",
-    ]
-    lines += [_operation_row(operation) for operation in contract.operations]
-    lines.append("")
-    for operation in contract.operations:
+    family, operations = contract.family, contract.family.operations
+    lines = [f"<!-- {NOTICE} -->\n# Netlink reference\n\n{family.doc}\n"]
+    lines += [INTRODUCTION.format(family.name, contract.records.version)]
+    rows = [_operation_row(contract, number, operation) for number, operation in enumerate(operations, 1)]
+    lines += _table("|---:|---|---|---|---|", ("Id", "Name", "Kind", "May be called by", "Effect"), rows)
+    for operation in operations:
         lines += _operation(operation)
     lines += ["## Attributes", ""]
-    for group in contract.sets:
-        lines += [
-            f"### Set `{group.name}`",
-            "",
-            "| Id | Name | Type | Allowed | Meaning |",
-            "|---:|---|---|---|---|",
-        ]
-        lines += [_attribute_row(attribute) for attribute in group.attributes]
-        lines.append("")
-    lines += ["## Values", "", "| Constant | Value | Meaning |", "|---|---:|---|"]
-    lines += [
-        f"| `{upper(contract.family)}_{upper(c.name)}` | {c.value} | {c.doc} |" for c in contract.constants
-    ]
-    lines.append("")
+    for space in family.attribute_sets:
+        rows = [_attribute_row(contract, number, a) for number, a in enumerate(space.attributes, 1)]
+        lines += [f"### Set `{space.name}`", ""]
+        lines += _table("|---:|---|---|---|---|", ("Id", "Name", "Type", "Allowed", "Meaning"), rows)
+    constants = [(f"`{upper(family.name, c.name)}`", c.value, c.doc) for c in contract.constants]
+    lines += ["## Values", "", *_table("|---|---:|---|", ("Constant", "Value", "Meaning"), constants)]
     for enum in contract.enums:
+        values = [(value, f"`{e.name}`", e.doc) for e, value in enum.values]
         lines += [f"### `{enum.name}`", "", enum.doc, ""]
-        lines += ["| Value | Name | Meaning |", "|---:|---|---|"]
-        lines += [f"| {e.value} | `{e.name}` | {e.doc} |" for e in enum.entries]
-        lines.append("")
+        lines += _table("|---:|---|---|", ("Value", "Name", "Meaning"), values)
     lines += [
-        "## Records",
-        "",
-        "Packed, naturally aligned, no implicit padding. A reader takes `record-size` bytes a record and "
-        "ignores members beyond those it knows: new ones go to the end, with a new version.",
-        "",
+        "## Records\n\nPacked, naturally aligned, no implicit padding. A reader takes `record-size` bytes a "
+        "record and ignores members beyond those it knows: new ones go to the end, with a new version.\n"
     ]
-    for struct in contract.structs:
-        lines += _struct(contract.family, struct)
-    lines += ["## Multicast groups", "", *[_group(group) for group in contract.mcgrps], ""]
-    return "\n".join(lines)
+    for struct in contract.records.structs:
+        lines += _struct(contract, struct)
+    lines += ["## Multicast groups", ""]
+    for group in family.mcast_groups:
+        who = PERMISSIONS["uns-admin-perm" if group.flags else "none"]
+        lines += [f"- `{group.name}`, to be joined by: {who}"]
+    return "\n".join([*lines, ""])
 
 
-def _group(group: Group) -> str:
-    who = PERMISSIONS["uns-admin-perm" if group.admin else "none"]
-    return f"- `{group.name}`, to be joined by: {who}"
+def _table(rule: str, head: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> list[str]:
+    return [f"| {' | '.join(head)} |", rule, *(f"| {' | '.join(map(str, row))} |" for row in rows), ""]
 
 
-def _kind(operation: Operation) -> str:
-    kinds = [
-        k
-        for k, v in (("do", operation.do), ("dump", operation.dump), ("event", operation.event))
-        if v is not None
-    ]
-    return ", ".join(kinds)
-
-
-def _operation_row(operation: Operation) -> str:
-    who = f"sent to the group `{operation.mcgrp}`" if operation.mcgrp else PERMISSIONS[operation.permission]
-    return f"| {operation.id} | `{operation.name}` | {_kind(operation)} | {who} | {operation.doc} |"
-
-
-def _listed(names: tuple[str, ...]) -> str:
-    return ", ".join(f"`{name}`" for name in names) or "nothing"
+def _operation_row(contract: Contract, number: int, one: Operation) -> tuple[object, ...]:
+    kinds = [key for key in ("do", "dump", "event") if getattr(one, key) is not None]
+    who = f"sent to the group `{one.mcgrp}`" if one.mcgrp else PERMISSIONS[contract.permission(one)]
+    return number, f"`{one.name}`", ", ".join(kinds), who, one.doc
 
 
 def _operation(operation: Operation) -> list[str]:
-    lines = [
-        f"### `{operation.name}`",
-        "",
-        operation.doc,
-        "",
-        f"Attribute set: `{operation.attribute_set}`.",
-        "",
-    ]
-    exchanges: list[tuple[str, Exchange | None]] = [("do", operation.do), ("dump", operation.dump)]
-    for kind, exchange in exchanges:
+    def listed(names: tuple[str, ...], nothing: str = "nothing") -> str:
+        return ", ".join(f"`{name}`" for name in names) or nothing
+
+    lines = [f"### `{operation.name}`\n\n{operation.doc}\n\nAttribute set: `{operation.attribute_set}`.\n"]
+    for kind, exchange in (("do", operation.do), ("dump", operation.dump)):
         if exchange is not None:
-            reply = _listed(exchange.reply) if exchange.reply else "the acknowledgement alone"
-            lines.append(f"- **{kind}**: request {_listed(exchange.request)}; reply {reply}.")
-    if operation.event is not None:
-        lines.append(f"- **event**: {_listed(operation.event)}.")
-    return [*lines, ""]
+            reply = listed(exchange.reply, "the acknowledgement alone")
+            lines += [f"- **{kind}**: request {listed(exchange.request)}; reply {reply}."]
+    return [*lines, *([f"- **event**: {listed(operation.event)}."] if operation.event else []), ""]
 
 
-def _attribute_row(attribute: Attribute) -> str:
-    rules = []
-    if attribute.minimum is not None or attribute.maximum is not None:
-        top = "" if attribute.maximum is None else str(attribute.maximum)
-        rules.append(f"{attribute.minimum or 0} … {top}".strip())
-    if attribute.max_len is not None:
-        rules.append(f"at most {attribute.max_len} {'characters' if attribute.type == 'string' else 'bytes'}")
-    if attribute.enum:
-        rules.append(f"`{attribute.enum}`")
-    cells = (str(attribute.id), f"`{attribute.name}`", attribute.type, "; ".join(rules), attribute.doc)
-    return f"| {' | '.join(cells)} |"
+def _attribute_row(contract: Contract, number: int, attribute: Attribute) -> tuple[object, ...]:
+    low, high, length = (contract.number(attribute.checks, key) for key in ("min", "max", "max-len"))
+    rules = [] if low is high is None else [f"{low or 0} … {'' if high is None else high}".strip()]
+    if length is not None:
+        rules += [f"at most {length} {'characters' if attribute.type == 'string' else 'bytes'}"]
+    rules += [f"`{attribute.enum}`"] if attribute.enum else []
+    return number, f"`{attribute.name}`", attribute.type, "; ".join(rules), attribute.doc
 
 
-def _struct(family: str, struct: Struct) -> list[str]:
-    lines = [
-        f"### `struct {snake(family)}_{snake(struct.name)}`, {struct.size} bytes",
-        "",
-        struct.doc,
-        "",
-        "| Offset | Size | Member | Type | Meaning |",
-        "|---:|---:|---|---|---|",
-    ]
+def _struct(contract: Contract, struct: Struct) -> list[str]:
+    rows: list[tuple[object, ...]] = []
+    offset = 0
     for member in struct.members:
-        kind = member.type if member.count == 1 else f"{member.type}[{member.count}]"
-        lines.append(f"| {member.offset} | {member.size} | `{snake(member.name)}` | {kind} | {member.doc} |")
-    return [*lines, ""]
+        count = contract.count(member)
+        size = contract.sizes[member.type] * count
+        kind = member.type if count == 1 else f"{member.type}[{count}]"
+        rows += [(offset, size, f"`{snake(member.name)}`", kind, member.doc)]
+        offset += size
+    title = f"### `struct mutant_{snake(struct.name)}`, {offset} bytes"
+    head = ("Offset", "Size", "Member", "Type", "Meaning")
+    return [title, "", struct.doc, "", *_table("|---:|---:|---|---|---|", head, rows)]

@@ -6,177 +6,104 @@ It uses `struct genl_ops` with a policy per operation, which both 6.1 and 6.12 u
 
 from __future__ import annotations
 
-from .model import SCALAR_SIZES, Attribute, Contract, Operation
-from .text import DUAL_LICENCE, NOTICE, snake, upper
+from .spec import Attribute, Contract, Operation
+from .text import C_HEAD, snake, upper
 
 S16_MAX = 32767
-PERMISSIONS = {"none": None, "admin-perm": "GENL_ADMIN_PERM", "uns-admin-perm": "GENL_UNS_ADMIN_PERM"}
+FLAGS = {"none": "", "admin-perm": "GENL_ADMIN_PERM", "uns-admin-perm": "GENL_UNS_ADMIN_PERM"}
+FAMILY = """};
+
+struct genl_family mutant_nl_family __ro_after_init = {
+	.name		= MUTANT_FAMILY_NAME,
+	.version	= MUTANT_FAMILY_VERSION,
+	.netnsok	= true,
+	.parallel_ops	= true,
+	.module		= THIS_MODULE,
+	.ops		= mutant_nl_ops,
+	.n_ops		= ARRAY_SIZE(mutant_nl_ops),
+	.mcgrps		= mutant_nl_mcgrps,
+	.n_mcgrps	= ARRAY_SIZE(mutant_nl_mcgrps),
+};
+"""
 
 
 def emit_kernel_header(contract: Contract) -> str:
     """Return mutant_nl_gen.h: the handlers that the module must write, and the family."""
-    family, prefix = snake(contract.family), upper(contract.family)
-    lines = [
-        f"/* SPDX-License-Identifier: {DUAL_LICENCE} */",
-        f"/* {NOTICE} */",
-        "",
-        f"#ifndef _{prefix}_NL_GEN_H",
-        f"#define _{prefix}_NL_GEN_H",
-        "",
-        "#include <net/genetlink.h>",
-        "#include <net/netlink.h>",
-        "",
-        f"#include <uapi/linux/{family}.h>",
-        "",
-    ]
-    for prototype in _prototypes(contract):
-        lines.append(prototype)
+    lines = [f"/* {C_HEAD}\n#ifndef _MUTANT_NL_GEN_H\n#define _MUTANT_NL_GEN_H\n\n#include <net/genetlink.h>"]
+    lines += ["#include <net/netlink.h>\n\n#include <uapi/linux/mutant.h>\n"]
+    for operation in contract.family.operations:
+        handler = f"int mutant_nl_{snake(operation.name)}"
+        lines += [f"{handler}_doit(struct sk_buff *skb, struct genl_info *info);"] if operation.do else []
+        if operation.dump:
+            lines += [f"{handler}_dumpit(struct sk_buff *skb, struct netlink_callback *cb);"]
     lines += ["", "/* Index of each multicast group within the family. */", "enum {"]
-    lines += [f"\t{prefix}_NLGRP_{upper(group.name)}," for group in contract.mcgrps]
-    lines += [
-        "};",
-        "",
-        f"extern struct genl_family {family}_nl_family;",
-        "",
-        f"#endif /* _{prefix}_NL_GEN_H */",
-        "",
-    ]
+    lines += [f"\t{upper('mutant-nlgrp', group.name)}," for group in contract.family.mcast_groups]
+    lines += ["};\n\nextern struct genl_family mutant_nl_family;\n\n#endif /* _MUTANT_NL_GEN_H */\n"]
     return "\n".join(lines)
 
 
 def emit_kernel_source(contract: Contract) -> str:
     """Return mutant_nl_gen.c."""
-    family, prefix = snake(contract.family), upper(contract.family)
-    lines = [
-        f"// SPDX-License-Identifier: {DUAL_LICENCE}",
-        f"/* {NOTICE} */",
-        "",
-        "#include <linux/build_bug.h>",
-        "#include <linux/module.h>",
-        "",
-        f'#include "{family}_nl_gen.h"',
-        "",
-        "/* The layout of the packed records is ABI. */",
-    ]
-    for struct in contract.structs:
-        lines.append(f"static_assert(sizeof(struct {family}_{snake(struct.name)}) == {struct.size});")
-    lines.append("")
-    for operation in contract.operations:
-        if operation.request:
-            lines += _policy(contract, operation)
-    lines += [f"static const struct genl_ops {family}_nl_ops[] = {{"]
-    for operation in contract.operations:
-        if operation.event is None:
-            lines += _operation(family, prefix, operation)
-    lines += ["};", "", f"static const struct genl_multicast_group {family}_nl_mcgrps[] = {{"]
-    for group in contract.mcgrps:
-        name = upper(group.name)
-        lines += [f"\t[{prefix}_NLGRP_{name}] = {{", f"\t\t.name\t= {prefix}_MCGRP_{name},"]
-        lines += [*(["\t\t.flags\t= GENL_MCAST_CAP_NET_ADMIN,"] if group.admin else []), "\t},"]
-    lines += [
-        "};",
-        "",
-        f"struct genl_family {family}_nl_family __ro_after_init = {{",
-        f"\t.name\t\t= {prefix}_FAMILY_NAME,",
-        f"\t.version\t= {prefix}_FAMILY_VERSION,",
-        "\t.netnsok\t= true,",
-        "\t.parallel_ops\t= true,",
-        "\t.module\t\t= THIS_MODULE,",
-        f"\t.ops\t\t= {family}_nl_ops,",
-        f"\t.n_ops\t\t= ARRAY_SIZE({family}_nl_ops),",
-        f"\t.mcgrps\t\t= {family}_nl_mcgrps,",
-        f"\t.n_mcgrps\t= ARRAY_SIZE({family}_nl_mcgrps),",
-        "};",
-        "",
-    ]
-    return "\n".join(lines)
-
-
-def _prototypes(contract: Contract) -> list[str]:
-    family = snake(contract.family)
-    found = []
-    for operation in contract.operations:
-        handler = f"{family}_nl_{snake(operation.name)}"
-        if operation.do is not None:
-            found.append(f"int {handler}_doit(struct sk_buff *skb, struct genl_info *info);")
-        if operation.dump is not None:
-            if operation.dump.pre:
-                found.append(f"int {operation.dump.pre}(struct netlink_callback *cb);")
-            found.append(f"int {handler}_dumpit(struct sk_buff *skb, struct netlink_callback *cb);")
-            if operation.dump.post:
-                found.append(f"int {operation.dump.post}(struct netlink_callback *cb);")
-    return found
-
-
-def _attribute_id(contract: Contract, operation: Operation, name: str) -> str:
-    return f"{upper(contract.family)}_A_{upper(operation.attribute_set)}_{upper(name)}"
+    lines = [f"// {C_HEAD.replace(' */', '', 1)}\n#include <linux/build_bug.h>\n#include <linux/module.h>\n"]
+    lines += ['#include "mutant_nl_gen.h"\n\n/* The layout of the packed records is ABI. */']
+    for struct in contract.records.structs:
+        lines += [
+            f"static_assert(sizeof(struct mutant_{snake(struct.name)}) == {contract.sizes[struct.name]});"
+        ]
+    lines += [""]
+    for operation in contract.family.operations:
+        lines += _policy(contract, operation) if operation.request else []
+    lines += ["static const struct genl_ops mutant_nl_ops[] = {"]
+    for operation in contract.family.operations:
+        lines += _operation(contract, operation) if operation.event is None else []
+    lines += ["};", "", "static const struct genl_multicast_group mutant_nl_mcgrps[] = {"]
+    for group in contract.family.mcast_groups:
+        lines += [f"\t[{upper('mutant-nlgrp', group.name)}] = {{"]
+        lines += [f"\t\t.name\t= {upper('mutant-mcgrp', group.name)},"]
+        lines += [*(["\t\t.flags\t= GENL_MCAST_CAP_NET_ADMIN,"] if group.flags else []), "\t},"]
+    return "\n".join([*lines, FAMILY])
 
 
 def _policy(contract: Contract, operation: Operation) -> list[str]:
-    family = snake(contract.family)
-    space = contract.set(operation.attribute_set)
-    table = f"{family}_{snake(operation.name)}_nl_policy"
     ranges: list[str] = []
     rows: list[str] = []
-    for attribute in sorted((space.attribute(name) for name in operation.request), key=lambda a: a.id):
-        bound = f"{family}_{snake(operation.name)}_{snake(attribute.name)}_range"
-        if _wide(attribute):
-            # Not const: the member of struct nla_policy that points to it is not, on 6.1.
-            ranges += [
-                f"static struct netlink_range_validation {bound} = {{",
-                *([f"\t.min\t= {attribute.minimum}ULL,"] if attribute.minimum else []),
-                f"\t.max\t= {_maximum(attribute)}ULL,",
-                "};",
-                "",
-            ]
-        key, rule = _attribute_id(contract, operation, attribute.name), _rule(attribute, bound)
-        rows += [f"\t[{key}] =", f"\t\t{rule},"] if _wide(attribute) else [f"\t[{key}] = {rule},"]
-    return [*ranges, f"static const struct nla_policy {table}[] = {{", *rows, "};", ""]
+    for name, attribute in contract.attributes(operation).items():
+        if name in operation.request:
+            bound = f"mutant_{snake(operation.name)}_{snake(name)}_range"
+            rule, table = _rule(contract, attribute, bound)
+            key = upper("mutant-a", operation.attribute_set, name)
+            ranges += table
+            rows += [f"\t[{key}] =", f"\t\t{rule},"] if table else [f"\t[{key}] = {rule},"]
+    title = f"static const struct nla_policy mutant_{snake(operation.name)}_nl_policy[] = {{"
+    return [*ranges, title, *rows, "};", ""]
 
 
-def _maximum(attribute: Attribute) -> int:
-    full = (1 << (8 * SCALAR_SIZES[attribute.type])) - 1
-    return full if attribute.maximum is None else attribute.maximum
+def _rule(contract: Contract, attribute: Attribute, bound: str) -> tuple[str, list[str]]:
+    """Return an attribute's policy, and a table of its bounds where they exceed signed 16 bits."""
+    low, high, length = (contract.number(attribute.checks, key) for key in ("min", "max", "max-len"))
+    kind = "NLA_NUL_STRING" if attribute.type == "string" else f"NLA_{attribute.type.upper()}"
+    if max(low or 0, high or 0) > S16_MAX:
+        # Not const: the member of struct nla_policy that points to it is not, on 6.1.
+        table = [f"static struct netlink_range_validation {bound} = {{"]
+        table += [f"\t.min\t= {low}ULL,"] if low else []
+        table += [f"\t.max\t= {high}ULL,"] if high else []
+        return f"NLA_POLICY_FULL_RANGE({kind}, &{bound})", [*table, "};", ""]
+    if low is not None and high is not None:
+        return f"NLA_POLICY_RANGE({kind}, {low}, {high})", []
+    if low is not None or high is not None:
+        return f"NLA_POLICY_{'MIN' if high is None else 'MAX'}({kind}, {low if high is None else high})", []
+    return f"{{ .type = {kind}{'' if length is None else f', .len = {length}'} }}", []
 
 
-def _wide(attribute: Attribute) -> bool:
-    """Whether a bound needs a table of its own, because a policy's limits are 16 bits and signed."""
-    return any(bound is not None and bound > S16_MAX for bound in (attribute.minimum, attribute.maximum))
-
-
-def _rule(attribute: Attribute, bound: str) -> str:
-    if attribute.type == "string":
-        length = f", .len = {attribute.max_len}" if attribute.max_len is not None else ""
-        return f"{{ .type = NLA_NUL_STRING{length} }}"
-    if attribute.type == "binary":
-        length = f", .len = {attribute.max_len}" if attribute.max_len is not None else ""
-        return f"{{ .type = NLA_BINARY{length} }}"
-    kind = f"NLA_{attribute.type.upper()}"
-    if _wide(attribute):
-        return f"NLA_POLICY_FULL_RANGE({kind}, &{bound})"
-    if attribute.minimum is not None and attribute.maximum is not None:
-        return f"NLA_POLICY_RANGE({kind}, {attribute.minimum}, {attribute.maximum})"
-    if attribute.minimum is not None:
-        return f"NLA_POLICY_MIN({kind}, {attribute.minimum})"
-    if attribute.maximum is not None:
-        return f"NLA_POLICY_MAX({kind}, {attribute.maximum})"
-    return f"{{ .type = {kind} }}"
-
-
-def _operation(family: str, prefix: str, operation: Operation) -> list[str]:
-    handler = f"{family}_nl_{snake(operation.name)}"
-    lines = ["\t{", f"\t\t.cmd\t\t= {prefix}_CMD_{upper(operation.name)},"]
-    if operation.do is not None:
-        lines.append(f"\t\t.doit\t\t= {handler}_doit,")
-    if operation.dump is not None:
-        if operation.dump.pre:
-            lines.append(f"\t\t.start\t\t= {operation.dump.pre},")
-        lines.append(f"\t\t.dumpit\t\t= {handler}_dumpit,")
-        if operation.dump.post:
-            lines.append(f"\t\t.done\t\t= {operation.dump.post},")
-    if operation.request:
-        policy = f"{family}_{snake(operation.name)}_nl_policy"
-        lines += [f"\t\t.policy\t\t= {policy},", f"\t\t.maxattr\t= ARRAY_SIZE({policy}) - 1,"]
-    if flag := PERMISSIONS[operation.permission]:
-        lines.append(f"\t\t.flags\t\t= {flag},")
-    return [*lines, "\t},"]
+def _operation(contract: Contract, operation: Operation) -> list[str]:
+    name = f"mutant_nl_{snake(operation.name)}"
+    policy = f"mutant_{snake(operation.name)}_nl_policy" if operation.request else ""
+    rows = {
+        ".cmd\t\t": upper("mutant-cmd", operation.name),
+        ".doit\t\t": f"{name}_doit" if operation.do else "",
+        ".dumpit\t\t": f"{name}_dumpit" if operation.dump else "",
+        ".policy\t\t": policy,
+        ".maxattr\t": f"ARRAY_SIZE({policy}) - 1" if policy else "",
+        ".flags\t\t": FLAGS[contract.permission(operation)],
+    }
+    return ["\t{", *(f"\t\t{key}= {value}," for key, value in rows.items() if value), "\t},"]

@@ -3,79 +3,65 @@
 
 from __future__ import annotations
 
-from .model import SCALAR_SIZES, Contract, Enum, Member, Struct
-from .text import NOTICE, camel, plain, snake, upper, wrap
+from .spec import SCALAR_SIZES, Contract, Member, Struct
+from .text import NOTICE, plain, snake, upper, wrap
 
 WIDTH = 110
+HEAD = f'''# SPDX-License-Identifier: Apache-2.0
+# {NOTICE}
+"""The netlink contract of `tcp_mutant`: operations, attributes, packed records as numpy dtypes.
+
+Records are native endian and naturally aligned; see docs/netlink.md for their byte offsets.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum, IntFlag
+from typing import Final
+
+import numpy as np
+'''
 
 
 def emit_python(contract: Contract) -> str:
     """Return the module's text."""
-    lines = [
-        "# SPDX-License-Identifier: Apache-2.0",
-        f"# {NOTICE}",
-        '"""The netlink contract of `tcp_mutant`: operations, attributes, packed records as numpy dtypes.',
-        "",
-        "Records are native endian and naturally aligned; see docs/netlink.md for their byte offsets.",
-        '"""',
-        "",
-        "from __future__ import annotations",
-        "",
-        "from enum import IntEnum, IntFlag",
-        "from typing import Final",
-        "",
-        "import numpy as np",
-        "",
-        f'FAMILY_NAME: Final = "{contract.family}"',
-        "FAMILY_VERSION: Final = 1",
-        f"RECORD_VERSION: Final = {contract.record_version}",
-    ]
+    lines = [HEAD, f'FAMILY_NAME: Final = "{contract.family.name}"', "FAMILY_VERSION: Final = 1"]
+    lines += [f"RECORD_VERSION: Final = {contract.records.version}"]
     for const in contract.constants:
-        lines += wrap(plain(const.doc), "# ", "# ", WIDTH)
-        lines.append(f"{upper(const.name)}: Final = {const.value}")
-    lines += [f'GROUP_{upper(group.name)}: Final = "{group.name}"' for group in contract.mcgrps]
+        lines += [*wrap(plain(const.doc), "# ", "# ", WIDTH), f"{upper(const.name)}: Final = {const.value}"]
+    lines += [f'GROUP_{upper(group.name)}: Final = "{group.name}"' for group in contract.family.mcast_groups]
     for enum in contract.enums:
-        lines += _enum(enum)
-    commands = [(o.name, o.id, o.doc) for o in contract.operations]
-    lines += _class("Cmd", "IntEnum", "Operations and events.", commands)
-    for group in contract.sets:
-        attributes = [(a.name, a.id, a.doc) for a in group.attributes]
-        title = f"Attributes of the set `{group.name}`."
-        lines += _class(f"{camel(group.name)}Attr", "IntEnum", title, attributes)
-    lines += [""]
-    for struct in contract.structs:
-        lines += ["", *_struct(struct)]
+        entries = [(e.name, value, e.doc) for e, value in enum.values]
+        lines += _class(enum.name, "IntFlag" if enum.type == "flags" else "IntEnum", enum.doc, entries)
+    commands = [(o.name, index, o.doc) for index, o in enumerate(contract.family.operations, 1)]
+    lines += _class("cmd", "IntEnum", "Operations and events.", commands)
+    for space in contract.family.attribute_sets:
+        entries = [(a.name, index, a.doc) for index, a in enumerate(space.attributes, 1)]
+        lines += _class(f"{space.name}-attr", "IntEnum", f"Attributes of the set `{space.name}`.", entries)
+    for struct in contract.records.structs:
+        lines += ["", *([""] if struct is contract.records.structs[0] else []), *_struct(contract, struct)]
     return "\n".join([*lines, ""])
 
 
 def _class(name: str, base: str, doc: str, entries: list[tuple[str, int, str]]) -> list[str]:
-    lines = ["", "", f"class {name}({base}):", f'    """{doc}"""', ""]
+    camel = "".join(word.capitalize() for word in name.split("-"))
+    lines = ["", "", f"class {camel}({base}):", f'    """{doc}"""', ""]
     for entry, value, said in entries:
-        lines += wrap(plain(said), "    # ", "    # ", WIDTH) if said else []
-        lines.append(f"    {upper(entry)} = {value}")
+        lines += [*wrap(plain(said), "    # ", "    # ", WIDTH), f"    {upper(entry)} = {value}"]
     return lines
 
 
-def _enum(enum: Enum) -> list[str]:
-    base = "IntFlag" if enum.kind == "flags" else "IntEnum"
-    return _class(camel(enum.name), base, enum.doc, [(e.name, e.value, e.doc) for e in enum.entries])
-
-
-def _struct(struct: Struct) -> list[str]:
-    lines = wrap(plain(f"{struct.size} bytes. {struct.doc}"), "# ", "# ", WIDTH)
+def _struct(contract: Contract, struct: Struct) -> list[str]:
+    lines = wrap(plain(f"{contract.sizes[struct.name]} bytes. {struct.doc}"), "# ", "# ", WIDTH)
     lines += [f"{upper(struct.name)}_DTYPE: Final[np.dtype[np.void]] = np.dtype(", "    ["]
-    lines += [f"        {_field(member)},{_note(member)}" for member in struct.members]
+    for member in struct.members:
+        field, note = _field(contract, member), f"  # {plain(member.doc)}"
+        lines += [f"        {field},{note if len(field) + len(note) + 9 <= WIDTH else ''}"]
     return [*lines, "    ]", ")"]
 
 
-def _field(member: Member) -> str:
+def _field(contract: Contract, member: Member) -> str:
     size = SCALAR_SIZES.get(member.type)
     kind = f'"=u{size}"' if size else f"{upper(member.type)}_DTYPE"
-    count = upper(member.count_name) if member.count_name else str(member.count)
-    shape = f", ({count},)" if member.count > 1 else ""
-    return f'("{snake(member.name)}", {kind}{shape})'
-
-
-def _note(member: Member) -> str:
-    note = f"  # {plain(member.doc)}"
-    return note if member.doc and len(_field(member)) + len(note) + 9 <= WIDTH else ""
+    count = upper(member.count) if isinstance(member.count, str) else member.count
+    return f'("{snake(member.name)}", {kind}{f", ({count},)" if contract.count(member) > 1 else ""})'

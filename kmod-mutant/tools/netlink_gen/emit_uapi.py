@@ -5,44 +5,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .model import SCALAR_SIZES, Contract, Enum, Struct
-from .text import DUAL_LICENCE, NOTICE, plain, snake, upper, wrap
+from .spec import SCALAR_SIZES, Attribute, Contract, Definition, Operation, Struct
+from .text import C_HEAD, plain, snake, upper, wrap
 
 WIDTH = 100
 
 
 def emit_uapi(contract: Contract) -> str:
     """Return the header's text."""
-    prefix = upper(contract.family)
-    lines = [
-        f"/* SPDX-License-Identifier: {DUAL_LICENCE} */",
-        f"/* {NOTICE} */",
-        "",
-        f"#ifndef _UAPI_LINUX_{prefix}_H",
-        f"#define _UAPI_LINUX_{prefix}_H",
-        "",
-        "#include <linux/types.h>",
-        "",
-        f'#define {prefix}_FAMILY_NAME\t\t"{contract.family}"',
-        f"#define {prefix}_FAMILY_VERSION\t1",
-        f"#define {prefix}_RECORD_VERSION\t{contract.record_version}",
-        "",
-    ]
+    lines = [f"/* {C_HEAD}\n#ifndef _UAPI_LINUX_MUTANT_H\n#define _UAPI_LINUX_MUTANT_H\n"]
+    lines += [f'#include <linux/types.h>\n\n#define MUTANT_FAMILY_NAME\t\t"{contract.family.name}"']
+    lines += ["#define MUTANT_FAMILY_VERSION\t1"]
+    lines += [f"#define MUTANT_RECORD_VERSION\t{contract.records.version}", ""]
     for const in contract.constants:
-        lines += _comment([plain(const.doc)])
-        lines += [f"#define {prefix}_{upper(const.name)}\t{const.value}", ""]
+        lines += [*_comment([plain(const.doc)]), f"#define {upper('mutant', const.name)}\t{const.value}", ""]
     for enum in contract.enums:
-        lines += _enum(prefix, snake(contract.family), enum)
-    for group in contract.sets:
-        names = [(a.name, a.doc) for a in group.attributes]
-        lines += _numbered(f"{prefix}_A_{upper(group.name)}", names, f"Attributes of the set {group.name}.")
-    commands = [(o.name, o.doc) for o in contract.operations]
-    lines += _numbered(f"{prefix}_CMD", commands, "Operations and events.")
-    for mcgrp in contract.mcgrps:
-        lines += [f'#define {prefix}_MCGRP_{upper(mcgrp.name)}\t"{mcgrp.name}"', ""]
-    for struct in contract.structs:
-        lines += _struct(snake(contract.family), prefix, struct)
-    return "\n".join([*lines, f"#endif /* _UAPI_LINUX_{prefix}_H */", ""])
+        lines += _enum(enum)
+    for space in contract.family.attribute_sets:
+        lines += _numbered(
+            upper("mutant-a", space.name), space.attributes, f"Attributes of the set {space.name}."
+        )
+    lines += _numbered("MUTANT_CMD", contract.family.operations, "Operations and events.")
+    lines += [f'#define {upper("mutant-mcgrp", g.name)}\t"{g.name}"\n' for g in contract.family.mcast_groups]
+    for struct in contract.records.structs:
+        lines += _struct(contract, struct)
+    return "\n".join([*lines, "#endif /* _UAPI_LINUX_MUTANT_H */", ""])
 
 
 def _comment(body: Iterable[str]) -> list[str]:
@@ -52,47 +39,36 @@ def _comment(body: Iterable[str]) -> list[str]:
     return ["/*", *text, " */"]
 
 
-def _kernel_doc(title: str, members: Iterable[tuple[str, str]], doc: str) -> list[str]:
+def _kernel_doc(title: str, members: Iterable[tuple[str, str]], doc: str = "") -> list[str]:
     lines = ["/**", *wrap(title, " * ", " *\t", WIDTH)]
     for name, text in members:
         lines += wrap(f"@{name}: {plain(text)}".rstrip(), " * ", " *\t", WIDTH)
-    if doc:
-        lines += [" *", *wrap(plain(doc), " * ", " * ", WIDTH)]
-    return [*lines, " */"]
+    return [*lines, *([" *", *wrap(plain(doc), " * ", " * ", WIDTH)] if doc else []), " */"]
 
 
-def _enum(prefix: str, family: str, enum: Enum) -> list[str]:
-    entries = [(f"{prefix}_{upper(enum.name)}_{upper(e.name)}", e) for e in enum.entries]
-    lines = _kernel_doc(
-        f"enum {family}_{snake(enum.name)} - {plain(enum.doc)}",
-        [(name, e.doc or e.name) for name, e in entries],
-        "",
-    )
-    lines.append(f"enum {family}_{snake(enum.name)} {{")
-    lines += [f"\t{name} = {e.value}," for name, e in entries]
-    return [*lines, "};", ""]
+def _enum(enum: Definition) -> list[str]:
+    tag = f"enum mutant_{snake(enum.name)}"
+    entries = [(upper("mutant", enum.name, e.name), e.doc or e.name, value) for e, value in enum.values]
+    lines = _kernel_doc(f"{tag} - {plain(enum.doc)}", [(name, doc) for name, doc, _ in entries])
+    return [*lines, f"{tag} {{", *(f"\t{name} = {value}," for name, _, value in entries), "};", ""]
 
 
-def _numbered(prefix: str, names: list[tuple[str, str]], title: str) -> list[str]:
+def _numbered(prefix: str, items: Iterable[Attribute | Operation], title: str) -> list[str]:
     """An anonymous enumeration from 1, with its end and its highest value, as genetlink has them."""
-    notes = [f"{prefix}_{upper(name)}: {plain(doc)}" for name, doc in names if doc]
-    lines = _comment([title, "", *notes]) if notes else _comment([title])
-    lines.append("enum {")
-    for index, (name, _) in enumerate(names):
-        lines.append(f"\t{prefix}_{upper(name)}" + (" = 1," if index == 0 else ","))
+    names = [(f"{prefix}_{upper(item.name)}", item.doc) for item in items]
+    notes = [f"{name}: {plain(doc)}" for name, doc in names if doc]
+    lines = [*_comment([title, "", *notes] if notes else [title]), "enum {", f"\t{names[0][0]} = 1,"]
+    lines += [f"\t{name}," for name, _ in names[1:]]
     return [*lines, "", f"\t__{prefix}_MAX,", f"\t{prefix}_MAX = (__{prefix}_MAX - 1)", "};", ""]
 
 
-def _struct(family: str, prefix: str, struct: Struct) -> list[str]:
-    tag = f"struct {family}_{snake(struct.name)}"
+def _struct(contract: Contract, struct: Struct) -> list[str]:
+    tag = f"struct mutant_{snake(struct.name)}"
     title, _, rest = plain(struct.doc).partition(". ")
-    lines = _kernel_doc(
-        f"{tag} - {title.rstrip('.')}.", [(snake(m.name), m.doc) for m in struct.members], rest
-    )
-    lines.append(f"{tag} {{")
+    members = [(snake(m.name), m.doc) for m in struct.members]
+    lines = [*_kernel_doc(f"{tag} - {title.rstrip('.')}.", members, rest), f"{tag} {{"]
     for member in struct.members:
-        kind = f"__{member.type}" if member.type in SCALAR_SIZES else f"struct {family}_{snake(member.type)}"
-        count = f"{prefix}_{upper(member.count_name)}" if member.count_name else str(member.count)
-        array = f"[{count}]" if member.count > 1 else ""
-        lines.append(f"\t{kind} {snake(member.name)}{array};")
+        kind = f"__{member.type}" if member.type in SCALAR_SIZES else f"struct mutant_{snake(member.type)}"
+        count = upper("mutant", member.count) if isinstance(member.count, str) else member.count
+        lines += [f"\t{kind} {snake(member.name)}{f'[{count}]' if contract.count(member) > 1 else ''};"]
     return [*lines, "};", ""]

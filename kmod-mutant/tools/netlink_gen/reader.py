@@ -1,113 +1,108 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Typed reading of parsed YAML: every error names the field, the value and the allowed values."""
+"""Reads YAML into dataclasses: a class's fields are the keys of a mapping, with their types and defaults.
+
+Every error names the field, the value and what is allowed.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import types
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
+from typing import Literal, TypeVar, cast, dataclass_transform, get_args, get_origin, get_type_hints
 
 import yaml
 
 from ltp_switcher.errors import InvalidValueError
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+_WRAPPERS = ("list", "attributes")
+"""Keys under which the kernel's schema hides a list."""
 
 
-class Reader:
-    """A mapping of the YAML file, and the path that leads to it."""
+@dataclass_transform(frozen_default=True)
+class Node:
+    """A mapping of a YAML file. Its subclasses are frozen dataclasses."""
 
-    def __init__(self, value: object, path: str, keys: Iterable[str]) -> None:
-        if not isinstance(value, Mapping):
-            raise InvalidValueError(path, value, "a mapping")
-        allowed = list(keys)
-        for key in value:
-            if key not in allowed:
-                raise InvalidValueError(f"{path}.{key}", value[key], f"one of the keys {', '.join(allowed)}")
-        self.path = path
-        self._value: dict[str, object] = {str(k): v for k, v in value.items()}
+    path: str = ""
+    """Leads to the mapping, for errors."""
 
-    def __contains__(self, key: str) -> bool:
-        return key in self._value
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True, kw_only=True)(cls)
 
-    def at(self, key: str) -> str:
-        """Return the path of a key, for an error's text."""
-        return f"{self.path}.{key}"
-
-    def raw(self, key: str) -> object:
-        """Return the value of a key that must be there."""
-        if key not in self._value:
-            raise InvalidValueError(self.at(key), None, "this key is required")
-        return self._value[key]
-
-    def text(self, key: str, default: str | None = None) -> str:
-        """Return a string, folded to one line."""
-        value = default if key not in self._value and default is not None else self.raw(key)
-        if not isinstance(value, str):
-            raise InvalidValueError(self.at(key), value, "a string")
-        return " ".join(value.split())
-
-    def name(self, key: str = "name") -> str:
-        """Return a string fit to become an identifier."""
-        value = self.text(key)
-        if not _NAME.fullmatch(value):
-            raise InvalidValueError(self.at(key), value, "lower-case words joined by '-'")
-        return value
-
-    def choice(self, key: str, allowed: Iterable[str], default: str | None = None) -> str:
-        """Return a string that is one of `allowed`."""
-        value = self.text(key, default)
+    def check(self, key: str, value: object, allowed: Iterable[object]) -> None:
+        """Raise `InvalidValueError` unless the value of this key is one of those allowed."""
         options = list(allowed)
         if value not in options:
-            raise InvalidValueError(self.at(key), value, ", ".join(options) or "nothing is defined")
-        return value
-
-    def number(self, key: str, names: Mapping[str, int] | None = None, default: int | None = None) -> int:
-        """Return a non-negative integer, or the value of a constant's name."""
-        value = default if key not in self._value and default is not None else self.raw(key)
-        if isinstance(value, str) and names and value in names:
-            return names[value]
-        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            allowed = "a non-negative integer" + (f" or one of {', '.join(names)}" if names else "")
-            raise InvalidValueError(self.at(key), value, allowed)
-        return value
-
-    def items(self, key: str) -> Iterator[tuple[object, str]]:
-        """Yield the elements of a list with their paths; nothing when the key is missing."""
-        value = self._value.get(key, [])
-        if not isinstance(value, list):
-            raise InvalidValueError(self.at(key), value, "a list")
-        for index, item in enumerate(value):
-            label = item.get("name", index) if isinstance(item, dict) else index
-            yield item, f"{self.at(key)}[{label}]"
-
-    def names(self, key: str, allowed: Iterable[str]) -> tuple[str, ...]:
-        """Return a list of strings out of `allowed`, none of them twice."""
-        options = list(allowed)
-        found: list[str] = []
-        for item, path in self.items(key):
-            if not isinstance(item, str) or item not in options:
-                raise InvalidValueError(path, item, ", ".join(options))
-            if item in found:
-                raise InvalidValueError(path, item, "each name once")
-            found.append(item)
-        return tuple(found)
+            raise InvalidValueError(f"{self.path}.{key}", value, ", ".join(map(str, options)) or "nothing")
 
 
-def unique(names: Iterable[str], path: str) -> None:
-    """Raise `InvalidValueError` where a name comes twice."""
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise InvalidValueError(path, name, "each name once")
-        seen.add(name)
+N = TypeVar("N", bound=Node)
 
 
-def parse(path: Path) -> object:
-    """Return the YAML file as Python objects; `InvalidValueError` where it is none."""
+def read(cls: type[N], path: Path) -> N:
+    """Return the YAML file as this class. Raises `InvalidValueError` where it is none."""
     try:
         document: object = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        reason = " ".join(str(error).split())
-        raise InvalidValueError(path.name, reason, "a readable YAML file") from error
-    return document
+        raise InvalidValueError(path.name, " ".join(str(error).split()), "a readable YAML file") from error
+    return cast("N", _node(cls, document, path.name))
+
+
+def _node(cls: type[Node], value: object, path: str) -> Node:
+    value = {"name": value} if isinstance(value, str) else value
+    if not isinstance(value, Mapping):
+        raise InvalidValueError(path, value, "a mapping")
+    hints = get_type_hints(cls)
+    known = {field.name.replace("_", "-"): field for field in fields(cls)}  # type: ignore[arg-type]
+    found: dict[str, object] = {}
+    for key in value:
+        if key not in known:
+            raise InvalidValueError(f"{path}.{key}", value[key], f"one of the keys {', '.join(known)}")
+        found[known[key].name] = _value(hints[known[key].name], value[key], f"{path}.{key}")
+    for key, field in known.items():
+        if key not in value and field.default is MISSING:
+            raise InvalidValueError(f"{path}.{key}", None, "this key is required")
+    if not _NAME.fullmatch(str(found.get("name", "none"))):
+        raise InvalidValueError(f"{path}.name", found["name"], "lower-case words joined by '-'")
+    node = cls(**found)
+    object.__setattr__(node, "path", path)
+    return node
+
+
+def _value(kind: object, value: object, path: str) -> object:
+    """Return a value of the YAML file as a field's type, which is one of those that `spec` uses."""
+    if isinstance(kind, types.UnionType):
+        members = [member for member in get_args(kind) if member is not type(None)]
+        kind = next((m for m in members if type(value) is m), members[0])
+    if get_origin(kind) is tuple:
+        for wrapper in _WRAPPERS:
+            if isinstance(value, dict) and list(value) == [wrapper]:
+                value, path = value[wrapper], f"{path}.{wrapper}"
+        if not isinstance(value, list):
+            raise InvalidValueError(path, value, "a list")
+        return _items(get_args(kind)[0], value, path)
+    if get_origin(kind) is Literal:
+        if value not in get_args(kind):
+            raise InvalidValueError(path, value, ", ".join(get_args(kind)))
+        return value
+    if isinstance(kind, type) and issubclass(kind, Node):
+        return _node(kind, value, path)
+    if kind is int and type(value) is int and value >= 0:
+        return value
+    if kind is str and isinstance(value, str):
+        return " ".join(value.split())
+    raise InvalidValueError(path, value, "a string" if kind is str else "a non-negative integer")
+
+
+def _items(kind: object, values: list[object], path: str) -> tuple[object, ...]:
+    found, names = [], []
+    for index, item in enumerate(values):
+        label = item.get("name", index) if isinstance(item, dict) else index
+        found.append(_value(kind, item, f"{path}[{label}]"))
+        names.append(getattr(found[-1], "name", found[-1]))
+        if names[-1] in names[:-1]:
+            raise InvalidValueError(path, names[-1], "each name once")
+    return tuple(found)
