@@ -17,8 +17,7 @@
 #include "compat.h"
 #include "mutant_core.h"
 
-#define FIRST_LEARNED	MUTANT_ARM_ID_LTP
-#define FIRST_EXTRA	(MUTANT_ARM_ID_OWL + 1)
+#define FIRST_EXTRA	(MUTANT_LAST_LEARNED + 1)
 
 struct mutant_arm mutant_arms[MUTANT_ARMS_MAX + 1];
 
@@ -26,24 +25,6 @@ static DEFINE_MUTEX(mutant_arms_mutex);
 
 /* Arms that are found from now on are registered at once. */
 static bool mutant_arms_open;
-
-static const char * const mutant_arm_names[FIRST_EXTRA] = {
-	[MUTANT_ARM_ID_CUBIC]		= "cubic",
-	[MUTANT_ARM_ID_BBR]		= "bbr",
-	[MUTANT_ARM_ID_VEGAS]		= "vegas",
-	[MUTANT_ARM_ID_WESTWOOD]	= "westwood",
-	[MUTANT_ARM_ID_HYBLA]		= "hybla",
-	[MUTANT_ARM_ID_HTCP]		= "htcp",
-	[MUTANT_ARM_ID_VENO]		= "veno",
-	[MUTANT_ARM_ID_YEAH]		= "yeah",
-	[MUTANT_ARM_ID_BIC]		= "bic",
-	[MUTANT_ARM_ID_HIGHSPEED]	= "highspeed",
-	[MUTANT_ARM_ID_ILLINOIS]	= "illinois",
-	[MUTANT_ARM_ID_LTP]		= "ltp",
-	[MUTANT_ARM_ID_JURY]		= "jury",
-	[MUTANT_ARM_ID_SPINE]		= "spine",
-	[MUTANT_ARM_ID_OWL]		= "owl",
-};
 
 static const struct tcp_congestion_ops *mutant_sock_ops(const struct socket *sock)
 {
@@ -221,7 +202,8 @@ void mutant_arms_init(void)
 			arm->kind = MUTANT_ARM_KIND_EXTRA;
 			continue;
 		}
-		arm->kind = id < FIRST_LEARNED ? MUTANT_ARM_KIND_KERNEL : MUTANT_ARM_KIND_LEARNED;
+		arm->kind = id < MUTANT_FIRST_LEARNED ? MUTANT_ARM_KIND_KERNEL :
+						       MUTANT_ARM_KIND_LEARNED;
 		strscpy(arm->name, mutant_arm_names[id], sizeof(arm->name));
 		mutant_arm_find(arm);
 		if (arm->state != MUTANT_ARM_STATE_AVAILABLE)
@@ -229,7 +211,7 @@ void mutant_arms_init(void)
 		else if (arm->kind == MUTANT_ARM_KIND_KERNEL)
 			found++;
 	}
-	pr_info("%u of %u kernel arms available\n", found, FIRST_LEARNED - 1);
+	pr_info("%u of %u kernel arms available\n", found, MUTANT_FIRST_LEARNED - 1);
 }
 
 void mutant_arms_register(void)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Checking, keeping and taking controls; mutant_control.h explains the whole. */
+#include "mutant_arms_gen.h"
 #include "mutant_control.h"
 
 #define PERCENT(n)	((n) * MUTANT_ONE / 100)
@@ -18,16 +19,6 @@ static const struct mutant_range mutant_control_bounds[][MUTANT_CONTROL_VALUES] 
 	[MUTANT_CONTROL_LAW_CUBIC] = {
 		{ PERCENT(30), PERCENT(95) }, { PERCENT(1), PERCENT(1000) },
 	},
-};
-
-#define LAW(name)	(1U << MUTANT_CONTROL_LAW_##name)
-
-/* The laws that a learned arm executes, a bit each. */
-static const u32 mutant_arm_laws[] = {
-	[MUTANT_ARM_ID_LTP]	= LAW(WINDOW),
-	[MUTANT_ARM_ID_JURY]	= LAW(WINDOW),
-	[MUTANT_ARM_ID_SPINE]	= LAW(AIMD) | LAW(CUBIC),
-	[MUTANT_ARM_ID_OWL]	= LAW(WINDOW),
 };
 
 static bool mutant_arm_executes(u32 arm, u32 law)

@@ -34,6 +34,7 @@
 #include <linux/xarray.h>
 #include <net/tcp.h>
 
+#include "mutant_arms_gen.h"
 #include "mutant_control.h"
 #include "mutant_echo.h"
 #include "mutant_marks.h"
@@ -151,7 +152,7 @@ struct mutant_flow {
 	u32 heard;			/* last request that a daemon would send, jiffies */
 	bool abandoned;			/* the session that steered the flow has ended */
 	struct mutant_bound bound;
-	struct mutant_kept kept[MUTANT_ARM_ID_OWL - MUTANT_ARM_ID_LTP + 1];	/* by learned arm */
+	struct mutant_kept kept[MUTANT_LEARNED_ARMS];	/* by learned arm */
 
 	/* Who the flow is; constant. */
 	u64 cookie;			/* of the socket */
@@ -189,7 +190,7 @@ extern const struct tcp_congestion_ops mutant_executor_ops;
 /* The last control of @f for a learned arm. */
 static inline struct mutant_kept *mutant_flow_kept(struct mutant_flow *f, u32 arm)
 {
-	return &f->kept[arm - MUTANT_ARM_ID_LTP];
+	return &f->kept[arm - MUTANT_FIRST_LEARNED];
 }
 
 void mutant_hook(struct tcp_congestion_ops *clone);

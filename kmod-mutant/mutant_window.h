@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Windows with fractions of a packet, and the law of ltp, jury and owl: a window that user space
+ * Windows with fractions of a packet, and the window law: a window that user space
  * sets (LTP section 5, Jury Eq. 8).
  *
  * A control is obeyed by the next ACK, though never by more than half or twice the window at once.

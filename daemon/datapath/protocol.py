@@ -17,7 +17,7 @@ FAMILY_VERSION: Final = 1
 RECORD_VERSION: Final = 3
 # No arm. Ids of arms count from 1 and never change their meaning.
 ARM_NONE: Final = 0
-# Highest id of an arm. 1 to 11 are the kernel's, 12 to 15 the learned, 16 to 20 are loaded on demand.
+# Highest id of an arm. Protocols that are loaded on demand get the ids after the fixed ones.
 ARMS_MAX: Final = 20
 # Bytes of an arm's name with its NUL, as the kernel's TCP_CA_NAME_MAX.
 ARM_NAME_MAX: Final = 16
@@ -45,7 +45,7 @@ GROUP_EVENTS: Final = "events"
 
 
 class ArmId(IntEnum):
-    """The fixed ids."""
+    """The fixed ids, of the kernel's protocols first. A learned arm has a file `policies/NAME/arm.toml`."""
 
     NONE = 0
     CUBIC = 1
@@ -88,15 +88,14 @@ class ControlLaw(IntEnum):
 
     # No control yet; the arm behaves as reno.
     NONE = 0
-    # ltp, jury and owl: keep the congestion window of the control, paced at window / RTT. The first value is
-    # the window in packets. The second is any number; an echo of the packets sent under it carries it. The
-    # others are 0.
+    # Keep the congestion window of the control, paced at window / RTT. The first value is the window in
+    # packets. The second is any number; an echo of the packets sent under it carries it. The others are 0.
     WINDOW = 1
-    # spine: Eq. 3 to 5 of its paper for every ACK. The values are alpha_thr, alpha_lat (0 to 0.5), alpha_tol
-    # (0 to 2) and alpha_loss (0 to 1), each times control-one.
+    # Eq. 3 to 5 of Spine's paper for every ACK. The values are alpha_thr, alpha_lat (0 to 0.5), alpha_tol (0
+    # to 2) and alpha_loss (0 to 1), each times control-one.
     AIMD = 2
-    # spine: Cubic with beta (0.3 to 0.95) and C (0.01 to 10) in value[0] and value[1], each times
-    # control-one; the others are 0.
+    # Cubic with beta (0.3 to 0.95) and C (0.01 to 10) in value[0] and value[1], each times control-one; the
+    # others are 0.
     CUBIC = 3
 
 

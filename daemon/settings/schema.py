@@ -11,8 +11,9 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
-from ltp_switcher.daemon.settings.rules import Key, Section, key, keys_of, plain
+from ltp_switcher.daemon.settings.rules import Key, Section, did_you_mean, key, keys_of, plain
 from ltp_switcher.errors import ConfigError
+from ltp_switcher.policies.runtime.declaration import declarations
 
 DEFAULT_PATH: Final = "/etc/ltp-switcher/config.toml"
 MODES: Final = ("active", "advise", "off")
@@ -263,22 +264,31 @@ class LearningSection(Section):
 class LearnedSection(Section):
     """The learned arms; see daemon/steer/README.md."""
 
-    spine_law: str = key(
-        "aimd",
-        "Law that Spine tunes. aimd: its own. cubic: Cubic's beta and C (Spine-Cubic).",
-        choices=("aimd", "cubic"),
+    variants: tuple[str, ...] = key(
+        (),
+        "Variants of learned arms to run, at most one of each arm. An arm without one here runs its first. "
+        "`arm.toml` of each policy lists them: spine-cubic tunes Cubic's beta and C, owl-loss ignores delay.",
     )
     spine_interval_ms: float = key(200.0, "Spine's monitor interval, ms.", minimum=10, maximum=10_000)
-    owl_variant: str = key(
-        "owl",
-        "Variant of Owl. owl: for throughput, low loss and low delay. owl-loss: ignores delay.",
-        choices=("owl", "owl-loss"),
-    )
     owl_network_urls: tuple[str, ...] = key(
         (),
         "Measurement agents (`ltp-owl-agent`) on routers of the path, as http://HOST:PORT. The daemon asks "
         "each every second. While none answers, Owl works without the network's signals.",
     )
+
+    def __post_init__(self) -> None:
+        """Check that the variants are there, and each of another arm."""
+        Section.__post_init__(self)
+        arms = {variant.name: arm.name for arm in declarations().values() for variant in arm.variants}
+        chosen: dict[str, str] = {}
+        for name in self.variants:
+            if name not in arms:
+                raise ConfigError(
+                    "learned.variants", name, f"any of {', '.join(arms)}{did_you_mean(name, tuple(arms))}"
+                )
+            if arms[name] in chosen:
+                raise ConfigError("learned.variants", name, f"one of {name} and {chosen[arms[name]]}")
+            chosen[arms[name]] = name
 
 
 @dataclass(frozen=True, slots=True)

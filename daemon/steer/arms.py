@@ -14,24 +14,23 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from importlib import import_module
 from math import inf
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 
-from ltp_switcher import policies
 from ltp_switcher.arrays import Floats, Ints, Slots
 from ltp_switcher.daemon.datapath import ArmInfo, ControlArray, RecordArray, protocol
 from ltp_switcher.daemon.settings.schema import LearnedSection
 from ltp_switcher.daemon.steer.monitor import Monitor
 from ltp_switcher.errors import ArtifactError
 from ltp_switcher.policies.runtime.arm import PARAMETERS, Arm, Law
+from ltp_switcher.policies.runtime.declaration import Variant, declarations
 from ltp_switcher.policies.runtime.path_knowledge import NetworkKnowledge, UsesNetworkKnowledge
 
 log = logging.getLogger(__name__)
 
-LEARNED: Final = {arm.value: arm.name.lower() for arm in protocol.ArmId if arm >= protocol.ArmId.LTP}
-"""The learned arms' names by id; each is the folder of its policy too."""
+LEARNED: Final = {arm.value: arm.name.lower() for arm in protocol.ArmId if arm.name.lower() in declarations()}
+"""The learned arms' names by id, in the order of the ids; each is the folder of its policy too."""
 LOOK_AGAIN_NS: Final = 1_000_000_000
 """Flows without a step for this long, and for `LOOK_AGAIN_STEPS`, begin anew: a policy's memory of them is
 stale."""
@@ -46,18 +45,15 @@ Loader = Callable[[str], Arm]
 
 
 def loader(settings: LearnedSection) -> Loader:
-    """A function that imports a policy by name and makes its arm as the settings say.
+    """A function that imports a policy by name and makes the variant that the settings choose.
 
     It raises `ArtifactError` where the policy's weights cannot be had.
     """
-    options: dict[str, dict[str, object]] = {
-        "spine": {"law": Law(settings.spine_law), "interval_s": settings.spine_interval_ms / 1e3},
-        "owl": {"variant": settings.owl_variant},
-    }
+    options: dict[str, dict[str, object]] = {"spine": {"interval_s": settings.spine_interval_ms / 1e3}}
 
     def load(name: str) -> Arm:
         make: Callable[..., Arm] = import_module(f"ltp_switcher.policies.{name}").make_arm
-        return make(**options.get(name, {}))
+        return make(_chosen(name, settings), **options.get(name, {}))
 
     return load
 
@@ -69,14 +65,15 @@ def with_policies(arms: Iterable[ArmInfo], settings: LearnedSection) -> list[Arm
 
 def missing_weights(name: str, settings: LearnedSection) -> str | None:
     """Why the policy `name` has not the weights that the settings ask for; None where it has."""
-    variants = {
-        "spine": "spine-cubic" if settings.spine_law == "cubic" else "spine",
-        "owl": settings.owl_variant,
-    }
-    variant = variants.get(name, name)
-    if (Path(policies.__path__[0]) / name / f"{variant}.npz").exists():
+    weights = _chosen(name, settings).weights
+    if weights is None or weights.exists():
         return None
-    return f"no trained weights ({variant}.npz): `make train-{name}`"
+    return f"no trained weights ({weights.name}): `make train-{name}`"
+
+
+def _chosen(name: str, settings: LearnedSection) -> Variant:
+    variants = declarations()[name].variants
+    return next((variant for variant in variants if variant.name in settings.variants), variants[0])
 
 
 def _with_policy(arm: ArmInfo, settings: LearnedSection) -> ArmInfo:

@@ -86,7 +86,9 @@ def daemon_of(scenario: Scenario) -> GuestDaemon | None:
     if len(driven) > len(learned):
         names = sorted({flow.scheme for flow in scenario.flows})
         raise ConfigError("flow.scheme", names, "one variant of a learned arm in a scenario")
-    settings: Settings = (("pool.arms", learned),) if learned else ()
+    variants = tuple(sorted({scheme.variant for scheme in driven if scheme.variant}))
+    lists = (("learned.variants", variants), ("pool.arms", learned))
+    settings: Settings = tuple((key, names) for key, names in lists if names)
     for scheme in driven:
         settings = merged(settings, scheme.settings)
     # A daemon that died on the way would make this a run of something else.

@@ -8,15 +8,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from ltp_switcher.daemon.settings.schema import DaemonSection
+from ltp_switcher.daemon.steer import LEARNED
 from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.run.daemon_settings import Settings
+from ltp_switcher.policies.runtime.declaration import declarations
 
 KERNEL_ARMS: Final = (
     "cubic", "bbr", "vegas", "westwood", "hybla", "htcp", "veno", "yeah", "bic", "highspeed", "illinois",
 )  # fmt: skip
 """The 11 protocols of the paper's pool (§3.2, Actions), in the order of the netlink ids."""
 
-LEARNED_ARMS: Final = ("ltp", "jury", "spine", "owl")
+LEARNED_ARMS: Final = tuple(LEARNED.values())
 """The flow runs this arm of `mutant` throughout, and the daemon decides for it as the arm's policy says."""
 
 DAEMON_SCHEMES: Final[Mapping[str, str | None]] = {
@@ -28,15 +30,17 @@ DAEMON_SCHEMES: Final[Mapping[str, str | None]] = {
 """Schemes in which the daemon chooses the arms of a `mutant` flow, and the daemon's policy. `switcher` is the
 policy that an installed daemon has."""
 
+VARIANTS: Final[Mapping[str, str]] = {
+    variant.name: arm for arm in LEARNED_ARMS for variant in declarations()[arm].variants[1:]
+}
+"""The arm of each variant that is not its arm's first."""
+
 NETWORK_AGENT: Final = "127.0.0.1:9481"
 """Where the measurement agent of the lab's link listens, if a scheme asks one."""
-VARIANTS: Final[Mapping[str, tuple[str, Settings]]] = {
-    "spine-cubic": ("spine", (("learned.spine_law", "cubic"),)),
-    "owl-loss": ("owl", (("learned.owl_variant", "owl-loss"),)),
+INFORMED: Final[Mapping[str, tuple[str, Settings]]] = {
     "owl-network": ("owl", (("learned.owl_network_urls", (f"http://{NETWORK_AGENT}",)),)),
 }
-"""A learned arm with settings of the daemon of its own, by the variant's name: Spine over Cubic, Owl without
-regard to delay, Owl with the network's signals (without, they are hidden from it)."""
+"""A learned arm with settings of the daemon of its own: Owl with the network's signals."""
 
 PINNED_PREFIX: Final = "mutant:"
 """`mutant:<arm>` runs a flow under `mutant` that never leaves the arm."""
@@ -45,7 +49,7 @@ FIXED_PREFIX: Final = "fixed:"
 """`fixed:<rate>` sends at a constant rate in Mbit/s of IP packets, whatever comes back."""
 FIXED_MBPS: Final = (0.1, 1000.0)
 
-_NAMED: Final = (*KERNEL_ARMS, "reno", *LEARNED_ARMS, *VARIANTS, *DAEMON_SCHEMES)
+_NAMED: Final = (*KERNEL_ARMS, "reno", *LEARNED_ARMS, *VARIANTS, *INFORMED, *DAEMON_SCHEMES)
 AVAILABLE: Final = (*_NAMED, *(f"{PINNED_PREFIX}{arm}" for arm in KERNEL_ARMS))
 """All but the constant rates, which are without number."""
 NAMES: Final = f"{', '.join(_NAMED)}, {PINNED_PREFIX}<one of the first 11>, {FIXED_PREFIX}<Mbit/s>"
@@ -62,6 +66,8 @@ class Scheme:
     """Where that is `mutant`: the arm that the flow starts with, None for the module's own choice."""
     policy: str | None = None
     """The daemon's policy, None where the flow needs no daemon."""
+    variant: str | None = None
+    """Of the arm, where that is not its first."""
     settings: Settings = ()
     """That it needs of the daemon."""
     rate_mbps: float | None = None
@@ -77,7 +83,9 @@ def resolve(name: str) -> Scheme:
     if name in LEARNED_ARMS:
         return Scheme("mutant", arm=name, policy="keep")
     if name in VARIANTS:
-        arm, settings = VARIANTS[name]
+        return Scheme("mutant", arm=VARIANTS[name], policy="keep", variant=name)
+    if name in INFORMED:
+        arm, settings = INFORMED[name]
         return Scheme("mutant", arm=arm, policy="keep", settings=settings)
     if name in DAEMON_SCHEMES:
         return Scheme("mutant", policy=DAEMON_SCHEMES[name] or DaemonSection().policy)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ltp_switcher.eval.run.schemes import KERNEL_ARMS, LEARNED_ARMS, PINNED_PREFIX, VARIANTS
+from ltp_switcher.eval.run.schemes import INFORMED, KERNEL_ARMS, LEARNED_ARMS, PINNED_PREFIX, VARIANTS
 
 # After Okabe and Ito, and Tol: neighbours differ in lightness too.
 _ARM_COLOUR: Final[Mapping[str, str]] = dict(
@@ -40,7 +40,7 @@ def marker(scheme: str) -> str:
     """Return matplotlib's marker for a scheme: its own shape, a star for the switcher and constant rates."""
     names = ("random", *KERNEL_ARMS, "reno", "rule", "bandit")
     name = scheme.removeprefix(PINNED_PREFIX)
-    learned = (*LEARNED_ARMS, *VARIANTS)
+    learned = (*LEARNED_ARMS, *VARIANTS, *INFORMED)
     if name in learned:
         return _LEARNED_MARKERS[learned.index(name) % len(_LEARNED_MARKERS)]
     return _MARKERS[names.index(name)] if name in names else "*"

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes everything that follows from the netlink contract (mutant.yaml and records.yaml).
+"""Writes everything that follows from mutant.yaml, records.yaml and policies/<arm>/arm.toml.
 
 Without arguments the files are brought up to date. With `--check` nothing is written: a diff is
-printed and the exit status is 1 where a file has drifted from the contract.
+printed and the exit status is 1 where a file has drifted from them.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from netlink_gen.emit_arms import emit_arms
 from netlink_gen.emit_docs import emit_docs
 from netlink_gen.emit_kernel import emit_kernel_header, emit_kernel_source
 from netlink_gen.emit_python import emit_python
@@ -21,6 +22,7 @@ from netlink_gen.emit_uapi import emit_uapi
 from netlink_gen.spec import Contract
 
 from ltp_switcher.errors import InvalidValueError
+from ltp_switcher.policies.runtime.declaration import declarations
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -29,7 +31,10 @@ def outputs(root: Path) -> Mapping[Path, str]:
     """Return the text of every generated file by its path in the repository."""
     module = Path("kmod-mutant")
     contract = Contract(root / module / "mutant.yaml", root / module / "records.yaml")
+    arms_header, arms_source = emit_arms(contract, declarations(root / "policies"))
     return {
+        module / "mutant_arms_gen.h": arms_header,
+        module / "mutant_arms_gen.c": arms_source,
         module / "include/uapi/linux/mutant.h": emit_uapi(contract),
         module / "mutant_nl_gen.h": emit_kernel_header(contract),
         module / "mutant_nl_gen.c": emit_kernel_source(contract),

@@ -8,20 +8,18 @@ from typing import Final
 
 from ltp_switcher.policies.jury.signals import JurySignals
 from ltp_switcher.policies.runtime.arm import Arm, NetworkArm
-from ltp_switcher.policies.runtime.export import load
+from ltp_switcher.policies.runtime.declaration import Variant, declaration
 
-WEIGHTS: Final = Path(__file__).with_name("jury.npz")
-"""The committed weights."""
+ARM: Final = declaration(Path(__file__).parent)
 
 
-def make_arm(*, weights: Path = WEIGHTS, seed: int = 0) -> Arm:
-    """Jury with the committed or the given weights; `seed` draws its exploration.
+def make_arm(variant: Variant = ARM.variants[0], *, seed: int = 0) -> Arm:
+    """Jury with the weights of its variant; `seed` draws its exploration.
 
     Raises:
         ArtifactError: the weights are missing or corrupt.
     """
-    networks, _ = load(weights)
-    return NetworkArm(JurySignals(seed), networks["actor"])
+    return NetworkArm(JurySignals(seed), variant.networks()["actor"])
 
 
-__all__ = ["make_arm"]
+__all__ = ["ARM", "make_arm"]

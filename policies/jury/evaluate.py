@@ -23,7 +23,7 @@ from ltp_switcher.arrays import Floats
 from ltp_switcher.commands import program, whole
 from ltp_switcher.figures import Figure, Target
 from ltp_switcher.measures import jain_index
-from ltp_switcher.policies.jury import WEIGHTS, make_arm
+from ltp_switcher.policies.jury import ARM, make_arm
 from ltp_switcher.policies.jury.signals import INTERVAL_S
 from ltp_switcher.policies.runtime.arm import Arm
 from ltp_switcher.policies.simulator.directed import directed
@@ -196,7 +196,7 @@ def judge(weights: Path, links: int) -> list[Figure]:
     )
     figures: list[Figure] = []
     for case in track(cases, "jury", console=Console(stderr=True)):
-        figures += case(make_arm(weights=weights))
+        figures += case(make_arm(replace(ARM.variants[0], weights=weights)))
     return figures
 
 
@@ -208,7 +208,7 @@ def main(arguments: Sequence[str] | None) -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--weights", type=Path, default=WEIGHTS, metavar="FILE", help="(the committed ones)")
+    parser.add_argument("--weights", type=Path, default=ARM.variants[0].weights, metavar="FILE")
     parser.add_argument(
         "--links", type=whole(1, 10_000), default=60, metavar="N", help="drawn for three flows (60)"
     )

@@ -8,18 +8,17 @@ from typing import Final
 
 from ltp_switcher.policies.ltp.signals import LtpSignals
 from ltp_switcher.policies.runtime.arm import Arm, NetworkArm
-from ltp_switcher.policies.runtime.export import load
+from ltp_switcher.policies.runtime.declaration import Variant, declaration
 
-WEIGHTS: Final = Path(__file__).with_name("ltp.npz")
+ARM: Final = declaration(Path(__file__).parent)
 
-__all__ = ["WEIGHTS", "make_arm"]
+__all__ = ["ARM", "make_arm"]
 
 
-def make_arm() -> Arm:
+def make_arm(variant: Variant = ARM.variants[0]) -> Arm:
     """Load the trained policy.
 
     Raises:
         ArtifactError: the weights are missing or corrupt.
     """
-    networks, _ = load(WEIGHTS)
-    return NetworkArm(LtpSignals(), networks["actor"])
+    return NetworkArm(LtpSignals(), variant.networks()["actor"])

@@ -23,7 +23,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from ltp_switcher.commands import program, whole
-from ltp_switcher.policies.ltp import WEIGHTS, estimation, held_out, links, swings
+from ltp_switcher.policies.ltp import ARM, estimation, held_out, links, swings
 from ltp_switcher.policies.ltp.balance import BalanceFilter
 from ltp_switcher.policies.ltp.ccmatic import BeliefSets
 from ltp_switcher.policies.ltp.estimator_traces import Trace, simulate
@@ -208,7 +208,7 @@ def main(arguments: Sequence[str] | None) -> int:
     swinging = commands.add_parser("swings")
     paths = commands.add_parser("paths")
     for command in (estimators, on_links):
-        command.add_argument("--weights", type=Path, default=WEIGHTS, metavar="FILE")
+        command.add_argument("--weights", type=Path, default=ARM.variants[0].weights, metavar="FILE")
     for command in (estimators, swinging, paths):
         command.add_argument("--particles", type=whole(2, 100_000), default=PARTICLES, metavar="N")
     paths.add_argument("files", type=Path, nargs="+", metavar="FILE", help="weights of trained variants")

@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 from ltp_switcher.policies.owl.arm import OwlArm
 from ltp_switcher.policies.owl.signals import OwlSignals
-from ltp_switcher.policies.runtime.export import load
+from ltp_switcher.policies.runtime.declaration import Variant, declaration
+
+ARM: Final = declaration(Path(__file__).parent)
 
 
-def make_arm(variant: str = "owl") -> OwlArm:
-    """The arm of the committed weights of "owl" or "owl-loss". Raises `ArtifactError`."""
-    networks, _ = load(Path(__file__).parent / f"{variant}.npz")
-    return OwlArm(OwlSignals(), networks["q"])
+def make_arm(variant: Variant = ARM.variants[0]) -> OwlArm:
+    """Owl or Owl-Loss. Raises `ArtifactError` where the weights are missing or corrupt."""
+    return OwlArm(OwlSignals(), variant.networks()["q"])

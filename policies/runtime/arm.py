@@ -7,26 +7,14 @@ share them, so a network meets the same inputs in training and in service.
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Final, Protocol
 
 import numpy as np
 
 from ltp_switcher.arrays import Float32s, Floats, Slots
+from ltp_switcher.policies.runtime.declaration import Law as Law
 from ltp_switcher.policies.runtime.measurements import Interval
 from ltp_switcher.slots import SlotArrays, column
-
-
-class Law(StrEnum):
-    """The law that the kernel executes between two decisions, with the parameters that it was sent."""
-
-    WINDOW = "window"
-    """A congestion window in packets, paced at window / RTT: (window_pkts,)."""
-    AIMD = "aimd"
-    """Spine Eq. 3 to 5 for every ACK: (alpha_thr, alpha_lat, alpha_tol, alpha_loss)."""
-    CUBIC = "cubic"
-    """Cubic with its two constants set (Spine-X): (beta, c)."""
-
 
 PARAMETERS: Final = {Law.WINDOW: 1, Law.AIMD: 4, Law.CUBIC: 2}
 """How many parameters each law takes."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from ltp_switcher.policies.runtime.arm import Arm, Law, NetworkArm
-from ltp_switcher.policies.runtime.export import load
+from ltp_switcher.policies.runtime.declaration import Variant, declaration
 from ltp_switcher.policies.runtime.inference import Network
 from ltp_switcher.policies.spine.actor import HierarchicalNetwork
 from ltp_switcher.policies.spine.signals import SpineSignals
@@ -19,21 +19,17 @@ INTERVAL_S: Final = 0.200
 HOLD_S: Final = 1.0
 """Least time that a sub-policy stays (beyond the paper). One that is replaced at once never shows its effect,
 and in a row of such the window stands still while Cubic's grows."""
-WEIGHTS: Final = {
-    Law.AIMD: Path(__file__).with_name("spine.npz"),
-    Law.CUBIC: Path(__file__).with_name("spine-cubic.npz"),
-}
-"""The committed weights of Spine and of Spine-Cubic."""
+ARM: Final = declaration(Path(__file__).parent)
 
 
-def make_arm(law: Law = Law.AIMD, *, interval_s: float = INTERVAL_S, weights: Path | None = None) -> Arm:
-    """Spine, or with `Law.CUBIC` Spine-Cubic (§7.5.2), with the committed weights or those given.
+def make_arm(variant: Variant = ARM.variants[0], *, interval_s: float = INTERVAL_S) -> Arm:
+    """Spine or Spine-Cubic (§7.5.2).
 
     Raises:
         ArtifactError: the weights are missing or corrupt.
-        InvalidValueError: there is no Spine over this law, or the interval is out of range.
+        InvalidValueError: there is no Spine over the variant's law, or the interval is out of range.
     """
-    return arm_of(load(WEIGHTS[law] if weights is None else weights)[0], law, interval_s)
+    return arm_of(variant.networks(), variant.law, interval_s)
 
 
 def arm_of(networks: Mapping[str, Network], law: Law, interval_s: float) -> Arm:
@@ -47,4 +43,4 @@ def arm_of(networks: Mapping[str, Network], law: Law, interval_s: float) -> Arm:
     return NetworkArm(signals, HierarchicalNetwork(networks, hold=math.ceil(HOLD_S / interval_s)))
 
 
-__all__ = ["INTERVAL_S", "arm_of", "make_arm"]
+__all__ = ["ARM", "INTERVAL_S", "arm_of", "make_arm"]

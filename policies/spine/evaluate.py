@@ -24,8 +24,9 @@ from ltp_switcher.arrays import Ints
 from ltp_switcher.commands import program
 from ltp_switcher.measures import loss_rate
 from ltp_switcher.policies.runtime.arm import Arm, Law
+from ltp_switcher.policies.runtime.declaration import Variant
 from ltp_switcher.policies.simulator.paths import PACKET_BYTES, Paths
-from ltp_switcher.policies.spine import INTERVAL_S, make_arm
+from ltp_switcher.policies.spine import ARM, INTERVAL_S, make_arm
 from ltp_switcher.policies.spine.play import DURATION_S, SpineRun, constant, play, square_wave
 
 INTERVALS_S: Final = (0.020, 0.050, 0.100, 0.200, 0.300)
@@ -110,16 +111,16 @@ def _summary(kind: Kind, run: SpineRun, place: Ints, *, has_generator: bool) -> 
     )
 
 
-def judge(spine: Path | None, spine_cubic: Path | None) -> dict[str, dict[str, LinkSummary]]:
+def judge(spine: Variant, spine_cubic: Variant) -> dict[str, dict[str, LinkSummary]]:
     """Summaries by scheme and kind of link: Spine at every interval, Spine-Cubic and Cubic at the default."""
     console = Console(stderr=True)
     judged = {
         f"spine {1e3 * interval_s:.0f} ms": summaries_of(
-            make_arm(Law.AIMD, interval_s=interval_s, weights=spine), Law.AIMD, interval_s
+            make_arm(spine, interval_s=interval_s), Law.AIMD, interval_s
         )
         for interval_s in track(INTERVALS_S, "spine at each interval", console=console)
     }
-    judged["spine-cubic"] = summaries_of(make_arm(Law.CUBIC, weights=spine_cubic), Law.CUBIC, INTERVAL_S)
+    judged["spine-cubic"] = summaries_of(make_arm(spine_cubic), Law.CUBIC, INTERVAL_S)
     judged["cubic"] = summaries_of(None, Law.CUBIC, INTERVAL_S)
     return judged
 
@@ -127,16 +128,17 @@ def judge(spine: Path | None, spine_cubic: Path | None) -> dict[str, dict[str, L
 @program("evaluate")
 def main(arguments: Sequence[str] | None) -> int:
     """Print the table or JSON."""
+    spine, spine_cubic = ARM.variants
     parser = argparse.ArgumentParser(
         prog="python -m ltp_switcher.policies.spine.evaluate",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--spine", type=Path, metavar="FILE", help="weights (default: the committed ones)")
-    parser.add_argument("--spine-cubic", type=Path, metavar="FILE", help="weights of Spine-Cubic, likewise")
+    parser.add_argument("--spine", type=Path, default=spine.weights, metavar="FILE")
+    parser.add_argument("--spine-cubic", type=Path, default=spine_cubic.weights, metavar="FILE")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     options = parser.parse_args(arguments)
-    judged = judge(options.spine, options.spine_cubic)
+    judged = judge(replace(spine, weights=options.spine), replace(spine_cubic, weights=options.spine_cubic))
     if options.json:
         print(json.dumps({name: {k: asdict(f) for k, f in kinds.items()} for name, kinds in judged.items()}))
         return 0

@@ -49,7 +49,9 @@ POLICIES = {
 
 def daemon() -> None:
     arms.missing_weights = lambda name, _: None if name in POLICIES else "not in this test"
-    arms.import_module = lambda name: SimpleNamespace(make_arm=lambda **_: POLICIES[name.rpartition(".")[2]])
+    arms.import_module = lambda name: SimpleNamespace(
+        make_arm=lambda *_, **__: POLICIES[name.rpartition(".")[2]]
+    )
     from ltp_switcher.daemon.cli.main import main
 
     sys.exit(main(sys.argv[2:]))

@@ -41,7 +41,7 @@ class Listening:
 
 def daemon() -> None:
     arms.missing_weights = lambda name, _: None
-    arms.import_module = lambda _: SimpleNamespace(make_arm=lambda **_: Listening())
+    arms.import_module = lambda _: SimpleNamespace(make_arm=lambda *_, **__: Listening())
     from ltp_switcher.daemon.cli.main import main
 
     sys.exit(main(sys.argv[2:]))

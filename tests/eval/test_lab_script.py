@@ -72,7 +72,7 @@ def test_the_daemon_runs_the_policy_of_the_scheme(schemes: list[str], policy: st
 def test_a_variant_brings_its_settings_and_the_agent_that_it_asks() -> None:
     plain, asking = scenario("owl", "spine-cubic"), scenario("owl-network")
     for of, learned in (
-        (plain, {"spine_law": "cubic"}),
+        (plain, {"variants": ["spine-cubic"]}),
         (asking, {"owl_network_urls": ["http://127.0.0.1:9481"]}),
     ):
         daemon = daemon_of(of)

@@ -17,13 +17,20 @@ from ltp_switcher.daemon.datapath import protocol
 REPOSITORY = Path(__file__).resolve().parents[2]
 GENERATE = REPOSITORY / "kmod-mutant/tools/generate.py"
 GENERATED = (
+    "kmod-mutant/mutant_arms_gen.h",
+    "kmod-mutant/mutant_arms_gen.c",
     "kmod-mutant/include/uapi/linux/mutant.h",
     "kmod-mutant/mutant_nl_gen.h",
     "kmod-mutant/mutant_nl_gen.c",
     "daemon/datapath/protocol.py",
     "docs/netlink.md",
 )
-SOURCES = ("kmod-mutant/mutant.yaml", "kmod-mutant/records.yaml")
+ARMS = ("ltp", "jury", "spine", "owl")
+SOURCES = (
+    "kmod-mutant/mutant.yaml",
+    "kmod-mutant/records.yaml",
+    *(f"policies/{arm}/arm.toml" for arm in ARMS),
+)
 DTYPES = {
     "stat": protocol.STAT_DTYPE,
     "credit": protocol.CREDIT_DTYPE,

@@ -15,16 +15,17 @@ from support.simulated_flows import FLOWS, intervals, of, silent
 
 from ltp_switcher.arrays import Float32s, Floats, Indices, Slots
 from ltp_switcher.daemon.settings.schema import LearnedSection
-from ltp_switcher.daemon.steer.arms import LEARNED, loader
+from ltp_switcher.daemon.steer.arms import loader
 from ltp_switcher.policies.jury.signals import JurySignals
 from ltp_switcher.policies.ltp.variants import VARIANTS
 from ltp_switcher.policies.runtime.arm import Arm, Law, Signals
+from ltp_switcher.policies.runtime.declaration import declarations
 from ltp_switcher.policies.runtime.measurements import Interval
 
 ARMS: Final[dict[str, Callable[[], Arm]]] = {
-    **{name: lambda name=name: loader(LearnedSection())(name) for name in LEARNED.values()},
-    "spine-cubic": lambda: loader(LearnedSection(spine_law="cubic"))("spine"),
-    "owl-loss": lambda: loader(LearnedSection(owl_variant="owl-loss"))("owl"),
+    variant.name: lambda arm=name, variant=variant.name: loader(LearnedSection(variants=(variant,)))(arm)
+    for name, arm in declarations().items()
+    for variant in arm.variants
 }
 PARAMETERS: Final = {
     # A window in packets; Eq. 3 to 5 of Spine; Cubic's β and C.
@@ -135,8 +136,8 @@ def assert_same(one: tuple[Float32s, Floats], other: tuple[Float32s, Floats]) ->
 
 
 def test_there_is_a_subject_for_each_arm() -> None:
-    assert {"ltp", "jury", "spine", "owl"} <= set(LEARNED.values())
-    assert len(SUBJECTS) == 2 * (len(LEARNED) + 2) + len(VARIANTS)
+    assert {"ltp", "jury", "spine", "spine-cubic", "owl", "owl-loss"} <= set(ARMS)
+    assert len(SUBJECTS) == 2 * len(ARMS) + len(VARIANTS)
 
 
 def test_shapes_types_and_ranges(make: Callable[[], Subject]) -> None:

@@ -14,7 +14,7 @@ from support.jury_intervals import echo, interval
 
 from ltp_switcher.arrays import Floats
 from ltp_switcher.errors import ArtifactError
-from ltp_switcher.policies.jury import evaluate, make_arm
+from ltp_switcher.policies.jury import ARM, evaluate, make_arm
 from ltp_switcher.policies.jury.occupancy import PRIOR, Occupancy
 from ltp_switcher.policies.jury.reward import reward
 from ltp_switcher.policies.jury.signals import (
@@ -266,7 +266,7 @@ def test_task_shows_the_critics_what_the_actor_does_not_see() -> None:
 
 def test_weights_that_are_missing_are_an_error_that_says_so(tmp_path: Path) -> None:
     with pytest.raises(ArtifactError, match=r"jury\.npz"):
-        make_arm(weights=tmp_path / "jury.npz")
+        make_arm(replace(ARM.variants[0], weights=tmp_path / "jury.npz"))
 
 
 def test_two_flows_share_a_link() -> None:

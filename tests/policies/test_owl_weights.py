@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +28,7 @@ def weights(variant: str) -> Network:
 @pytest.mark.parametrize("variant", ["owl", "owl-loss"])
 def test_an_arm_acts_by_its_own_weights(variant: str) -> None:
     """It takes the action with the largest value, of Eq. 6's seven, in an interval that is its first."""
-    arm = owl.make_arm(variant)
+    arm = owl.make_arm(owl.ARM.variant(variant))
     arm.begin(np.arange(2), np.array([50.0, 400.0]))
     signals = OwlSignals()
     signals.begin(np.arange(2), np.array([50.0, 400.0]))
@@ -41,9 +42,9 @@ def _interval() -> Interval:
     return of(np.array([1, 2]))(intervals(0.03)[20])
 
 
-def test_missing_weights_say_so() -> None:
+def test_missing_weights_say_so(tmp_path: Path) -> None:
     with pytest.raises(ArtifactError, match="owl-delay"):
-        owl.make_arm("owl-delay")
+        owl.make_arm(replace(owl.ARM.variants[0], weights=tmp_path / "owl-delay.npz"))
 
 
 @pytest.mark.parametrize(("variant", "queue"), [("owl", 1.72), ("owl-loss", 1.47)])

@@ -18,7 +18,7 @@ from ltp_switcher.policies.runtime.measurements import Interval
 from ltp_switcher.policies.simulator import Flows, Paths, Roster, Simulator
 from ltp_switcher.policies.simulator.directed import directed
 from ltp_switcher.policies.simulator.paths import PACKET_BYTES
-from ltp_switcher.policies.spine import make_arm
+from ltp_switcher.policies.spine import ARM, make_arm
 from ltp_switcher.policies.spine.actor import HierarchicalNetwork, layers
 from ltp_switcher.policies.spine.signals import SCALES, STATISTICS, SpineSignals
 
@@ -258,7 +258,7 @@ def test_the_arm_runs_flows_in_the_simulator_and_is_silent_between_triggers(law:
 
 @pytest.mark.parametrize("law", LAWS)
 def test_the_committed_weights_fill_a_link(law: Law) -> None:
-    arm = make_arm(law, interval_s=0.1)
+    arm = make_arm(next(v for v in ARM.variants if v.law is law), interval_s=0.1)
     roster = Roster(aimd=1) if law is Law.AIMD else Roster(cubic=1, learned_cubic=1)
     simulator = Simulator(
         Paths.uniform(1, rate_mbps=50.0), Flows.forever(1, 1), roster, seed=1, interval_s=0.1, tick_s=0.002

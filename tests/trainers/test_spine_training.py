@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import torch
 from ltp_switcher.policies.runtime.arm import Law
 from ltp_switcher.policies.runtime.export import Card, load, save
 from ltp_switcher.policies.simulator.tasks import Transition
-from ltp_switcher.policies.spine import make_arm
+from ltp_switcher.policies.spine import ARM, make_arm
 from ltp_switcher.policies.spine.actor import HierarchicalNetwork, layers
 from ltp_switcher.policies.spine.hierarchical_td3 import (
     HierarchicalActor,
@@ -152,6 +153,6 @@ def test_at_the_end_only_the_trigger_learns(settle_after: int) -> None:
 
 def test_an_arm_is_made_from_exported_weights(tmp_path: Path) -> None:
     save(tmp_path / "spine.npz", actor().networks(), CARD)
-    arm = make_arm(interval_s=0.1, weights=tmp_path / "spine.npz")
+    arm = make_arm(replace(ARM.variants[0], weights=tmp_path / "spine.npz"), interval_s=0.1)
     assert arm.law is Law.AIMD
     assert arm.interval_s == 0.1

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 from rich.console import Console
 
-from ltp_switcher.daemon.settings.rules import Value
 from ltp_switcher.daemon.settings.schema import LearnedSection
 from ltp_switcher.daemon.steer import missing_weights
 from ltp_switcher.eval.report.claims.claim import Claim, Results
@@ -122,8 +121,8 @@ def _missing(claim: Claim) -> dict[str, str]:
         scheme = resolve(name)
         if scheme.arm is None:
             continue
-        given: dict[str, Value] = {key.removeprefix("learned."): value for key, value in scheme.settings}
-        reason = missing_weights(scheme.arm, replace(LearnedSection(), **given))  # type: ignore[arg-type]
+        settings = LearnedSection(variants=(scheme.variant,) if scheme.variant else ())
+        reason = missing_weights(scheme.arm, settings)
         if reason is not None:
             found[name] = reason
     return found

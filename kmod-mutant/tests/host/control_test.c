@@ -2,6 +2,7 @@
 /* What may be sent to a learned arm, and that no ACK ever sees half of it. */
 #include <pthread.h>
 
+#include "mutant_arms_gen.h"
 #include "mutant_control.h"
 #include "tests.h"
 
@@ -51,7 +52,7 @@ static void test_fits(void)
 		value[at] = random_below(3) ? random_below(~0U) : random_below(3 * one);
 		/* Whatever does not fit anything must not reach the tables. */
 		if (mutant_control_fits(arm, law, value) &&
-		    (arm < MUTANT_ARM_ID_LTP || arm > MUTANT_ARM_ID_OWL || !law || law > cubic)) {
+		    (arm < MUTANT_ARM_ID_LTP || arm > MUTANT_LAST_LEARNED || !law || law > cubic)) {
 			CHECK(!"fits an arm or a law that is none");
 			return;
 		}

@@ -193,9 +193,12 @@ class Contract:
 
     def _check_attribute(self, attribute: Attribute) -> None:
         scalar = attribute.type in SCALAR_SIZES
+        bounds = ("min", "max") if scalar else ("max-len",)
         for key in ("min", "max", "max-len"):
-            if self.number(attribute.checks, key) is not None:
-                attribute.checks.check(key, attribute.type, []) if (key == "max-len") == scalar else None
+            if self.number(attribute.checks, key) is not None and key not in bounds:
+                raise InvalidValueError(
+                    f"{attribute.checks.path}.{key}", attribute.type, " and ".join(bounds)
+                )
         if attribute.enum:
             attribute.check("enum", attribute.enum, [e.name for e in self.enums] if scalar else [])
 

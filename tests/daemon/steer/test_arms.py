@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from ltp_switcher.daemon.steer.arms import LearnedArms, controls, with_policies
 from ltp_switcher.daemon.steer.monitor import Monitor
 from ltp_switcher.errors import ArtifactError
 from ltp_switcher.policies.runtime.arm import PARAMETERS, Law
+from ltp_switcher.policies.runtime.declaration import Declaration, declarations
 from ltp_switcher.policies.runtime.measurements import Interval
 from ltp_switcher.policies.simulator import Flows, Paths, Roster, SimulatedInterval, Simulator
 
@@ -331,8 +333,10 @@ def test_an_arm_that_cannot_be_loaded_is_left_to_the_kernel(caplog: pytest.LogCa
         arms.load([1, JURY])
 
 
-def test_without_weights_an_arm_is_not_available(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
-    monkeypatch.setattr(learned.policies, "__path__", [str(tmp_path)])
+def test_without_weights_an_arm_is_not_available(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    first = declarations()["jury"].variants[0]
+    untrained = Declaration("jury", "", (dataclasses.replace(first, weights=tmp_path / "jury.npz"),))
+    monkeypatch.setattr(learned, "declarations", lambda: {"jury": untrained})
     cubic = ArmInfo(1, "cubic", protocol.ArmState.AVAILABLE, protocol.ArmKind.KERNEL, "")
     jury = ArmInfo(JURY, "jury", protocol.ArmState.AVAILABLE, protocol.ArmKind.LEARNED, "")
     old = dataclasses.replace(jury, state=protocol.ArmState.UNAVAILABLE, reason="not in this kernel")

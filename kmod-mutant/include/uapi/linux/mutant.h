@@ -13,10 +13,7 @@
 /* No arm. Ids of arms count from 1 and never change their meaning. */
 #define MUTANT_ARM_NONE	0
 
-/*
- * Highest id of an arm. 1 to 11 are the kernel's, 12 to 15 the learned, 16 to 20 are loaded on
- * demand.
- */
+/* Highest id of an arm. Protocols that are loaded on demand get the ids after the fixed ones. */
 #define MUTANT_ARMS_MAX	20
 
 /* Bytes of an arm's name with its NUL, as the kernel's TCP_CA_NAME_MAX. */
@@ -53,7 +50,8 @@
 #define MUTANT_CONTROL_VALUES	4
 
 /**
- * enum mutant_arm_id - The fixed ids.
+ * enum mutant_arm_id - The fixed ids, of the kernel's protocols first. A learned arm has a
+ *	file policies/NAME/arm.toml.
  * @MUTANT_ARM_ID_NONE: none
  * @MUTANT_ARM_ID_CUBIC: cubic
  * @MUTANT_ARM_ID_BBR: bbr
@@ -118,14 +116,14 @@ enum mutant_arm_kind {
  * enum mutant_control_law - The law that a learned arm executes between two decisions, with
  *	the values of its last control.
  * @MUTANT_CONTROL_LAW_NONE: No control yet; the arm behaves as reno.
- * @MUTANT_CONTROL_LAW_WINDOW: ltp, jury and owl: keep the congestion window of the control,
- *	paced at window / RTT. The first value is the window in packets. The second is any number;
- *	an echo of the packets sent under it carries it. The others are 0.
- * @MUTANT_CONTROL_LAW_AIMD: spine: Eq. 3 to 5 of its paper for every ACK. The values are
+ * @MUTANT_CONTROL_LAW_WINDOW: Keep the congestion window of the control, paced at window /
+ *	RTT. The first value is the window in packets. The second is any number; an echo of the
+ *	packets sent under it carries it. The others are 0.
+ * @MUTANT_CONTROL_LAW_AIMD: Eq. 3 to 5 of Spine's paper for every ACK. The values are
  *	alpha_thr, alpha_lat (0 to 0.5), alpha_tol (0 to 2) and alpha_loss (0 to 1), each times
  *	control-one.
- * @MUTANT_CONTROL_LAW_CUBIC: spine: Cubic with beta (0.3 to 0.95) and C (0.01 to 10) in
- *	value[0] and value[1], each times control-one; the others are 0.
+ * @MUTANT_CONTROL_LAW_CUBIC: Cubic with beta (0.3 to 0.95) and C (0.01 to 10) in value[0] and
+ *	value[1], each times control-one; the others are 0.
  */
 enum mutant_control_law {
 	MUTANT_CONTROL_LAW_NONE = 0,

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An arm's `arm.toml`, which the module's generator, the daemon and the evaluation all read.
+
+It holds the arm's line of description and its variants. A variant is a law and the weights that were trained
+for it. The first variant bears the arm's name and runs unless the settings say otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, cast
+
+from ltp_switcher.errors import ArtifactError, InvalidValueError
+
+if TYPE_CHECKING:
+    from ltp_switcher.policies.runtime.inference import Network
+
+FILE: Final = "arm.toml"
+POLICIES: Final = Path(__file__).parents[1]
+_ARM_NAME: Final = re.compile(r"[a-z][a-z0-9]{,12}")
+"""The kernel shows an arm as `m/<name>`, in 15 characters."""
+_VARIANT_NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+
+
+class Law(StrEnum):
+    """The law that the kernel executes between two decisions, with the parameters that it was sent."""
+
+    WINDOW = "window"
+    """A congestion window in packets, paced at window / RTT: (window_pkts,)."""
+    AIMD = "aimd"
+    """Spine Eq. 3 to 5 for every ACK: (alpha_thr, alpha_lat, alpha_tol, alpha_loss)."""
+    CUBIC = "cubic"
+    """Cubic with its two constants set (Spine-X): (beta, c)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One way to run an arm."""
+
+    name: str
+    law: Law
+    """What the kernel executes for it."""
+    weights: Path | None
+    """Its networks, or None for an arm that has none."""
+
+    def networks(self) -> Mapping[str, Network]:
+        """Load the networks. Raises `ArtifactError` where there are none, or the file is corrupt."""
+        # It needs numpy, which the command line and the generator do without.
+        from ltp_switcher.policies.runtime.export import load
+
+        if self.weights is None:
+            raise ArtifactError(f"{self.name}: {FILE} names no weights")
+        return load(self.weights)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """A learned arm."""
+
+    name: str
+    summary: str
+    """One line of description."""
+    variants: tuple[Variant, ...]
+
+    @property
+    def laws(self) -> tuple[Law, ...]:
+        """The laws that the kernel must execute for the arm, in the order of `Law`."""
+        return tuple(law for law in Law if any(variant.law is law for variant in self.variants))
+
+    def variant(self, name: str) -> Variant:
+        """The variant of this name. Raises `InvalidValueError`."""
+        known = {variant.name: variant for variant in self.variants}
+        if name not in known:
+            raise InvalidValueError(f"variant of {self.name}", name, ", ".join(known))
+        return known[name]
+
+
+@cache
+def declarations(policies: Path = POLICIES) -> Mapping[str, Declaration]:
+    """The learned arms by name, in alphabetical order. Raises `InvalidValueError`.
+
+    Args:
+        policies: holds a folder for each arm, with its `arm.toml`.
+    """
+    found = {file.parent.name: declaration(file.parent) for file in sorted(policies.glob(f"*/{FILE}"))}
+    names = [variant.name for arm in found.values() for variant in arm.variants]
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidValueError(f"{policies.name}/*/{FILE}: variant.name", name, "each name once")
+    return found
+
+
+@cache
+def declaration(folder: Path) -> Declaration:
+    """The arm of this folder. Raises `InvalidValueError`."""
+    where = f"{folder.parent.name}/{folder.name}/{FILE}"
+    if not _ARM_NAME.fullmatch(folder.name):
+        raise InvalidValueError(where, folder.name, "a folder name of 1 to 13 small letters and digits")
+    try:
+        document: dict[str, object] = tomllib.loads((folder / FILE).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InvalidValueError(where, str(error), "a TOML file") from error
+    _check_keys(document, where, required=("summary", "variant"))
+    summary = _text(document, "summary", where)
+    tables = document["variant"]
+    if not isinstance(tables, list) or not tables:
+        raise InvalidValueError(f"{where}: variant", tables, "at least one table [[variant]]")
+    variants = tuple(_variant(table, folder, f"{where}: variant[{i}]") for i, table in enumerate(tables))
+    if variants[0].name != folder.name:
+        raise InvalidValueError(
+            f"{where}: variant[0].name", variants[0].name, f"the arm's name, {folder.name}"
+        )
+    return Declaration(folder.name, summary, variants)
+
+
+def _variant(value: object, folder: Path, where: str) -> Variant:
+    if not isinstance(value, dict):
+        raise InvalidValueError(where, value, "a table [[variant]]")
+    table = cast("dict[str, object]", value)
+    _check_keys(table, where, required=("name", "law"), optional=("weights",))
+    name, law = _text(table, "name", where), _text(table, "law", where)
+    if not _VARIANT_NAME.fullmatch(name):
+        raise InvalidValueError(f"{where}.name", name, "small letters and digits, in words joined by '-'")
+    if law not in tuple(Law):
+        raise InvalidValueError(f"{where}.law", law, ", ".join(Law))
+    weights = folder / _text(table, "weights", where) if "weights" in table else None
+    return Variant(name, Law(law), weights)
+
+
+def _check_keys(
+    table: Mapping[str, object], where: str, *, required: tuple[str, ...], optional: tuple[str, ...] = ()
+) -> None:
+    for key in (*table, *required):
+        if key not in (*required, *optional):
+            raise InvalidValueError(
+                f"{where}.{key}", table[key], f"a key of {', '.join(required + optional)}"
+            )
+        if key not in table:
+            raise InvalidValueError(f"{where}.{key}", None, "this key is required")
+
+
+def _text(table: Mapping[str, object], key: str, where: str) -> str:
+    value = table[key]
+    if not isinstance(value, str) or not value or "\n" in value:
+        raise InvalidValueError(f"{where}.{key}", value, "a text of one line")
+    return value
