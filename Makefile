@@ -155,7 +155,7 @@ $(STAMPS)/venv: requirements.lock pyproject.toml $(STAMPS)/apt
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-$(LTP_CACHE)/torch/installed: .ci/install-torch $(STAMPS)/apt
+$(LTP_CACHE)/torch/installed: .ci/install-torch | $(STAMPS)/apt
 	@.ci/install-torch
 
 $(STAMPS)/train: requirements-train.lock $(STAMPS)/apt

@@ -23,7 +23,7 @@ from mutation.recorder import FOLDERS
 from mutation.trial import Outcome, attempt
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-COUNT: Final = 80
+COUNT: Final = 50
 
 
 def parser() -> argparse.ArgumentParser:

@@ -18,7 +18,7 @@ import numpy as np
 from ltp_switcher.arrays import Floats
 from ltp_switcher.daemon.choose.bandit import ArmTable, MutantAgent
 from ltp_switcher.daemon.settings.schema import LearnedSection, LearningSection
-from ltp_switcher.daemon.steer.arms import LEARNED, loader
+from ltp_switcher.daemon.steer.arms import loader
 from ltp_switcher.policies.jury.task import JuryTask
 from ltp_switcher.policies.ltp.balance import BalanceFilter
 from ltp_switcher.policies.ltp.ccmatic import BeliefSets
@@ -29,6 +29,7 @@ from ltp_switcher.policies.ltp.variants import VARIANTS
 from ltp_switcher.policies.owl.reward import OWL, OWL_LOSS, Utility
 from ltp_switcher.policies.owl.task import OwlTask
 from ltp_switcher.policies.runtime.arm import Law
+from ltp_switcher.policies.runtime.declaration import declarations
 from ltp_switcher.policies.runtime.measurements import Echo, Interval
 from ltp_switcher.policies.simulator import Flows, Paths, Roster, Simulator, Steps, regions
 from ltp_switcher.policies.simulator.regions import Region, draw
@@ -138,9 +139,9 @@ def estimator(make: Callable[[], ParticleFilter | BalanceFilter | BeliefSets]) -
     return _told(told)
 
 
-def arm(name: str, settings: LearnedSection) -> list[float]:
+def arm(name: str, variant: str) -> list[float]:
     """A learned arm's parameters with its committed weights, in good times and in bad."""
-    made = loader(settings)(name)
+    made = loader(LearnedSection(variants=(variant,)))(name)
     made.begin(_ALL, np.array([10.0, 60.0, 450.0, 40.0, 200.0, 10.0]))
     told = [made.decide(_ALL, interval) for interval in intervals(made.interval_s)]
     told += [made.decide(_ALL, _worse(interval)) for interval in intervals(made.interval_s)]
@@ -198,9 +199,11 @@ RUNS: Final[Mapping[str, Callable[[], list[float]]]] = {
     "particles": lambda: estimator(lambda: ParticleFilter(0.03, seed=1, particles=80)),
     "balance": lambda: estimator(lambda: BalanceFilter(0.03, seed=1, particles=80)),
     "ccmatic": lambda: estimator(lambda: BeliefSets(0.03)),
-    **{f"arm {name}": lambda name=name: arm(name, LearnedSection()) for name in LEARNED.values()},
-    "arm spine-cubic": lambda: arm("spine", LearnedSection(spine_law="cubic")),
-    "arm owl-loss": lambda: arm("owl", LearnedSection(owl_variant="owl-loss")),
+    **{
+        f"arm {variant.name}": lambda name=name, variant=variant.name: arm(name, variant)
+        for name, declared in declarations().items()
+        for variant in declared.variants
+    },
     **{
         f"links {name}": lambda name=name: links(getattr(regions, name))
         for name in ("LTP_SMALL", "LTP_MEDIUM", "LTP_LARGE", "JURY", "SPINE", "OWL")
