@@ -12,8 +12,9 @@ from pydantic.json_schema import models_json_schema
 import ltp_switcher
 from ltp_switcher.api import problems
 from ltp_switcher.api.backend import DaemonClient
+from ltp_switcher.api.head import HeadLikeGet
 from ltp_switcher.api.limits import RequestLimits
-from ltp_switcher.api.problems import Problem
+from ltp_switcher.api.problems import Problem, problem_responses
 from ltp_switcher.api.routes import flows, service, team
 
 DESCRIPTION = """\
@@ -22,6 +23,8 @@ Watch and direct the flows of a server that runs under the congestion control `m
 Every error is a problem details object (RFC 9457, `application/problem+json`). An error in the
 input names the `field`, its `value`, and the `allowed` values.
 """
+ANYWHERE = (400, 403, 408, 413, 415, 500, 502, 503)
+"""Statuses that any request can end in: by its form, its listener, or the daemon."""
 TAGS = [
     {"name": "flows", "description": "TCP flows, and holding one at an arm"},
     {"name": "team", "description": "Arms, the pool that the daemon chooses from, and MPTS, which picks it"},
@@ -48,6 +51,7 @@ def create_app(daemon: DaemonClient) -> FastAPI:
         app.include_router(module.router)
     problems.install(app)
     app.add_middleware(RequestLimits)
+    app.add_middleware(HeadLikeGet)
     app.openapi = lambda: _document(app)  # type: ignore[method-assign]
     return app
 
@@ -66,5 +70,9 @@ def _document(app: FastAPI) -> dict[str, Any]:
             [(Problem, "serialization")], ref_template="#/components/schemas/{model}"
         )
         document["components"]["schemas"].update(problem["$defs"])
+        anywhere = {str(status): said for status, said in problem_responses(*ANYWHERE).items()}
+        for operations in document["paths"].values():
+            for operation in operations.values():
+                operation["responses"] = dict(sorted({**anywhere, **operation["responses"]}.items()))
         app.openapi_schema = document
     return app.openapi_schema

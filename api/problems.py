@@ -16,6 +16,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
+from starlette.routing import compile_path
 from starlette.types import Receive, Scope, Send
 
 from ltp_switcher.errors import LtpSwitcherError
@@ -208,18 +209,28 @@ def _from_http(error: HTTPException, request: Request) -> ProblemError:
             headers=error.headers,
         )
     if error.status_code == 405:
-        allow = (error.headers or {}).get("allow") or (error.headers or {}).get("Allow", "")
+        allow = ", ".join(_methods(error, request))
         return ProblemError(
             405,
             "method-not-allowed",
             f"{request.method} is not possible on {request.url.path}; allowed: {allow}",
             fields=[FieldProblem(field="method", value=request.method, allowed=allow)],
-            headers=error.headers,
+            headers={"allow": allow},
         )
     phrase = HTTPStatus(error.status_code).phrase
     return ProblemError(
         error.status_code, phrase.lower().replace(" ", "-"), error.detail or phrase, headers=error.headers
     )
+
+
+def _methods(error: HTTPException, request: Request) -> list[str]:
+    """The methods of the request's path. The error's own `Allow` names those of one route of several."""
+    told = {name.lower(): value for name, value in (error.headers or {}).items()}.get("allow", "")
+    found = {method.strip() for method in told.split(",") if method}
+    for path, operations in request.app.openapi()["paths"].items():
+        if compile_path(path)[0].fullmatch(request.url.path):
+            found |= {method.upper() for method in operations}
+    return sorted(found | {"HEAD"} if "GET" in found else found)
 
 
 def install(app: FastAPI) -> None:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 
 import ltp_switcher
 from ltp_switcher.api import problems
+from ltp_switcher.api.head import HeadLikeGet
 from ltp_switcher.api.network_agent.collector import Collector
 from ltp_switcher.api.problems import ProblemError, problem_responses
 from ltp_switcher.policies.runtime.path_knowledge import WINDOW_S
@@ -67,4 +68,5 @@ def create_app(collector: Collector) -> FastAPI:
         )
 
     problems.install(app)
+    app.add_middleware(HeadLikeGet)
     return app

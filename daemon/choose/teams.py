@@ -106,7 +106,7 @@ class Teams:
         self.searches: dict[str, Search] = {}
         self.known: OrderedDict[str, tuple[int, ...]] = OrderedDict()
         self.settings, self.k, self.candidates = settings, k, tuple(candidates)
-        self._check_budget(settings, k, self.candidates)
+        self.check(settings, k, self.candidates)
 
     @property
     def automatic(self) -> bool:
@@ -118,6 +118,14 @@ class Teams:
         """The prefixes of open flows."""
         return set(self._prefix.values())
 
+    @staticmethod
+    def check(settings: MptsSection, k: int, candidates: Sequence[int]) -> None:
+        """Raise `ConfigError` where the budget cannot pull every candidate."""
+        if k < len(candidates) and settings.budget < len(candidates):
+            raise ConfigError(
+                "mpts.budget", settings.budget, f"{len(candidates)} or more: every arm is pulled once"
+            )
+
     def configure(self, settings: MptsSection, k: int, candidates: Sequence[int]) -> None:
         """Take other settings, from the next selection on.
 
@@ -126,7 +134,7 @@ class Teams:
         candidate.
         """
         candidates = tuple(candidates)
-        self._check_budget(settings, k, candidates)
+        self.check(settings, k, candidates)
         other = (k, candidates) != (self.k, self.candidates)
         self.settings, self.k, self.candidates = settings, k, candidates
         if other:
@@ -213,13 +221,6 @@ class Teams:
             raise ArtifactError(f"saved teams cannot be read: {error!r}") from error
         if same:
             self.known = OrderedDict((str(p), tuple(arm for arm in team if arm)) for p, team in pairs)
-
-    @staticmethod
-    def _check_budget(settings: MptsSection, k: int, candidates: Sequence[int]) -> None:
-        if k < len(candidates) and settings.budget < len(candidates):
-            raise ConfigError(
-                "mpts.budget", settings.budget, f"{len(candidates)} or more: every arm is pulled once"
-            )
 
     def _search(self, prefixes: Mapping[int, str]) -> None:
         """Let flows, by slot, take part in the selections for their prefixes."""

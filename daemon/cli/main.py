@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 import ltp_switcher
-from ltp_switcher.commands import seconds
+from ltp_switcher.commands import printable, seconds
 from ltp_switcher.daemon.control.client import ControlUnavailableError
 from ltp_switcher.daemon.settings.load import load, parse_assignment
 from ltp_switcher.daemon.settings.schema import DEFAULT_PATH, Config
@@ -40,10 +40,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return command(options)
     except ControlUnavailableError as error:
-        print(f"ltp-switcher: {error}", file=sys.stderr)
+        print(f"ltp-switcher: {printable(str(error))}", file=sys.stderr)
         return EXIT_UNREACHABLE
     except LtpSwitcherError as error:
-        print(f"ltp-switcher: {error}", file=sys.stderr)
+        print(f"ltp-switcher: {printable(str(error))}", file=sys.stderr)
         return EXIT_REFUSED
     except KeyboardInterrupt:
         return 130
@@ -135,8 +135,15 @@ def parser() -> argparse.ArgumentParser:
     mpts = add("mpts", "show current team selections and found teams; or select anew", "show:mpts")
     mpts.add_argument("action", nargs="?", choices=["start"], help="forget the teams and select them anew")
     mpts.add_argument("prefix", nargs="?", help="only for this destination prefix")
+    add(
+        "reload",
+        "read the settings anew and apply them; fails, and changes nothing, if they are wrong",
+        "show:reload",
+    )
     add("doctor", "check this machine, and name the remedy for each fault", "doctor:doctor")
-    config = add("config", "show the settings in force; or a documented example file", "run:config")
+    config = add(
+        "config", "show the settings in force, or those of --config; or an example file", "show:config"
+    )
     config.add_argument("--example", action="store_true", help="print a file with every key and its default")
     add("version", "show the versions of program and daemon", "show:version")
     return top

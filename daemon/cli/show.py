@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, cast
 
 import ltp_switcher
+from ltp_switcher.commands import printable
 from ltp_switcher.daemon.cli.main import settings
 from ltp_switcher.daemon.control.client import ControlClient, ControlUnavailableError, Json
+from ltp_switcher.daemon.settings.load import as_dict, example
 from ltp_switcher.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -133,6 +136,33 @@ def mpts(options: argparse.Namespace) -> int:
     return _print_table(["prefix", "selection", "team"], rows)
 
 
+def reload(options: argparse.Namespace) -> int:
+    """Let the daemon read its settings anew."""
+    return _print_object(options, _object(_call(options, "reload")))
+
+
+def config(options: argparse.Namespace) -> int:
+    """Print the settings in force, those of a file, or the example file."""
+    if options.example:
+        print(example(), end="")
+        return 0
+    values = cast("dict[str, Json]", as_dict(settings(options)))
+    if options.config is None:
+        try:
+            values = _object(_call(options, "config.get"))
+        except ControlUnavailableError as error:
+            note = f"{error}; shown are the settings of file and environment, which the next start takes"
+            print(f"ltp-switcher: {printable(note)}", file=sys.stderr)
+    if options.json:
+        return _print_json(values)
+    for section, entries in values.items():
+        print(f"[{printable(section)}]")
+        for name, value in _object(entries).items():
+            print(f"{printable(name)} = {printable(json.dumps(value, ensure_ascii=False))}")
+        print()
+    return 0
+
+
 def version(options: argparse.Namespace) -> int:
     """Print the versions; a daemon that does not run has none."""
     found: Object = {"program": ltp_switcher.__version__, "daemon": None}
@@ -158,7 +188,7 @@ def _print_object(options: argparse.Namespace, value: Object) -> int:
         return _print_json(value)
     width = max(map(len, value), default=0)
     for name, entry in value.items():
-        print(f"{name:<{width}}  {_cell(entry)}")
+        print(f"{printable(name):<{width}}  {_cell(entry)}")
     return 0
 
 
@@ -169,12 +199,13 @@ def _print_pin(options: argparse.Namespace, flow: Object) -> int:
 
 def _print_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> int:
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, header_style="bold", pad_edge=False)
     for heading in headings:
         table.add_column(heading)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(Text(printable(cell)) for cell in row))
     _console().print(table)
     return 0
 
@@ -189,6 +220,7 @@ def _console() -> Console:
 
 def _flow_table(found: Sequence[Object]) -> Table:
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name, heading in COLUMNS:
@@ -197,7 +229,8 @@ def _flow_table(found: Sequence[Object]) -> Table:
     for entry in sorted(found, key=lambda one: -float(cast("float", one["goodput_mbps"]))):
         marks = [mark for mark in ("pinned", "fallen_back") if entry[mark]]
         shown = {**entry, "state": ", ".join(marks).replace("_", " ")}
-        table.add_row(*(_cell(shown[name]) for name, _ in COLUMNS))
+        # A text, not markup: [2001:db8::1] is no tag.
+        table.add_row(*(Text(_cell(shown[name])) for name, _ in COLUMNS))
     return table
 
 
@@ -207,14 +240,14 @@ def _cell(value: Json) -> str:
     if isinstance(value, float):
         return f"{value:.3g}" if abs(value) < 1 else f"{value:.1f}"
     if isinstance(value, dict):
-        return ", ".join(f"{name} {_cell(entry)}" for name, entry in value.items()) or "-"
+        return ", ".join(f"{printable(name)} {_cell(entry)}" for name, entry in value.items()) or "-"
     if isinstance(value, list):
         return _words(value)
-    return str(value)
+    return printable(str(value))
 
 
 def _words(value: Json) -> str:
-    return ", ".join(str(entry) for entry in value) if isinstance(value, list) and value else "-"
+    return ", ".join(printable(str(entry)) for entry in value) if isinstance(value, list) and value else "-"
 
 
 def _object(value: Json) -> Object:

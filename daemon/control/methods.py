@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, cast
 
 import ltp_switcher
@@ -16,12 +17,15 @@ from ltp_switcher.daemon.control.openmetrics import to_json
 from ltp_switcher.daemon.control.server import JsonList, Params
 from ltp_switcher.daemon.datapath import ArmInfo, Datapath, FlowNotFoundError, protocol
 from ltp_switcher.daemon.datapath.arms import arm_id, candidate_ids
+from ltp_switcher.daemon.settings.load import as_dict
 from ltp_switcher.daemon.settings.rules import did_you_mean
 from ltp_switcher.daemon.settings.schema import MODES, Config
 from ltp_switcher.daemon.steer import LEARNED
 from ltp_switcher.daemon.step.engine import Engine
 from ltp_switcher.daemon.step.flow_table import UNKNOWN
 from ltp_switcher.errors import InvalidValueError
+
+log = logging.getLogger(__name__)
 
 Method = Callable[[Params], "Json | JsonList"]
 COOKIE_RULE = "a socket cookie: a decimal number from 1 to 2^64 - 1, written as a text"
@@ -68,6 +72,10 @@ class Controlled(Protocol):
         """Load a congestion control of this kernel as an arm."""
         ...
 
+    def reload(self) -> Sequence[str]:
+        """Read the settings anew, and return the keys that changed."""
+        ...
+
 
 class Methods:
     """Answers control requests for a daemon. Every method runs between two steps."""
@@ -75,6 +83,7 @@ class Methods:
     def __init__(self, daemon: Controlled) -> None:
         self._daemon = daemon
         self._started_s = time.monotonic()
+        self._caller = ""
         self._methods: dict[str, tuple[Method, frozenset[str]]] = {
             "status": (self._status, frozenset()),
             "flows.list": (self._flows, frozenset()),
@@ -92,11 +101,13 @@ class Methods:
             "mpts.start": (self._start_mpts, frozenset({"prefix"})),
             "mpts.status": (self._mpts, frozenset()),
             "metrics": (self._metrics, frozenset()),
+            "config.get": (self._config, frozenset()),
+            "reload": (self._reload, frozenset()),
             "version": (self._version, frozenset()),
         }
 
-    def handle(self, method: str, params: Params) -> Json | JsonList:
-        """Call a method. Raises `InvalidValueError`, `DatapathError`."""
+    def handle(self, method: str, params: Params, caller: str) -> Json | JsonList:
+        """Call a method for `caller`, whom the log names. Raises `InvalidValueError`, `DatapathError`."""
         if method not in self._methods:
             names = list(self._methods)
             raise InvalidValueError("method", method, ", ".join(names) + did_you_mean(method, names))
@@ -106,6 +117,7 @@ class Methods:
             raise InvalidValueError(
                 unknown[0], params[unknown[0]], f"parameters of {method}: {_words(allowed)}"
             )
+        self._caller = caller
         return call(params)
 
     def _status(self, _: Params) -> Json:
@@ -165,7 +177,9 @@ class Methods:
         name = params.get("name")
         if not isinstance(name, str) or not 0 < len(name) < protocol.ARM_NAME_MAX:
             raise InvalidValueError("name", name, "the name of a congestion control, 15 characters at most")
-        return arm_json(self._daemon.load_arm(name))
+        arm = arm_json(self._daemon.load_arm(name))
+        self._tell("arm %s loaded", name)
+        return arm
 
     def _pool(self, _: Params) -> Json:
         teams = self._daemon.engine.teams
@@ -178,7 +192,9 @@ class Methods:
             raise InvalidValueError("arms", arms, "a list of names of arms")
         teams = self._daemon.engine.teams
         ids = candidate_ids(self._daemon.arms, cast("list[str]", arms), "arms")
+        before = teams.candidates
         teams.configure(teams.settings, teams.k, ids)
+        self._tell("pool is %s now, was %s", self._words(ids), self._words(before))
         return self._pool({})
 
     def _k(self, _: Params) -> Json:
@@ -190,7 +206,9 @@ class Methods:
         largest = len(teams.candidates)
         if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= largest:
             raise InvalidValueError("k", k, f"a whole number from 1 to {largest}, the arms of the pool")
+        before = teams.k
         teams.configure(teams.settings, k, teams.candidates)
+        self._tell("k is %d now, was %d", k, before)
         return self._k({})
 
     def _pin(self, params: Params) -> Json:
@@ -205,12 +223,14 @@ class Methods:
             )
         slot = self._slot(cookie)
         self._daemon.datapath.pin(cookie, number)
+        self._tell("flow %d is pinned to %s", cookie, arm)
         return self._look_again(cookie, slot)
 
     def _unpin(self, params: Params) -> Json:
         cookie = _cookie(params)
         slot = self._slot(cookie)
         self._daemon.datapath.unpin(cookie)
+        self._tell("flow %d is no longer pinned", cookie)
         return self._look_again(cookie, slot)
 
     def _look_again(self, cookie: int, slot: int) -> Json:
@@ -232,6 +252,7 @@ class Methods:
         mode = params.get("mode")
         if not isinstance(mode, str) or mode not in MODES:
             raise InvalidValueError("mode", mode, "one of " + ", ".join(MODES))
+        self._tell("mode is set to %s", mode)
         self._daemon.set_mode(mode)
         return self._mode({})
 
@@ -244,6 +265,7 @@ class Methods:
                 "prefix", prefix, f"a prefix with open flows: {', '.join(paths) or 'none now'}"
             )
         teams.restart(prefix if isinstance(prefix, str) else None)
+        self._tell("teams are picked anew for %s", prefix or "all prefixes")
         return self._mpts({})
 
     def _mpts(self, _: Params) -> Json:
@@ -271,8 +293,27 @@ class Methods:
     def _metrics(self, _: Params) -> Json:
         return to_json(families(self._daemon.engine, self._daemon.names))
 
+    def _config(self, _: Params) -> Json:
+        daemon, teams = self._daemon, self._daemon.engine.teams
+        values = cast("dict[str, dict[str, Json]]", as_dict(daemon.config))
+        values["daemon"]["mode"] = daemon.mode
+        values["pool"]["k"] = teams.k
+        values["pool"]["arms"] = self._names(teams.candidates)
+        return cast("Json", values)
+
+    def _reload(self, _: Params) -> Json:
+        self._tell("settings are read anew")
+        return {"changed": list(self._daemon.reload())}
+
     def _version(self, _: Params) -> Json:
         return {"version": ltp_switcher.__version__, "record_version": protocol.RECORD_VERSION}
+
+    def _tell(self, text: str, *values: object) -> None:
+        """Log a change and who asked for it."""
+        log.info(text + " (%s)", *values, self._caller)
+
+    def _words(self, arms: tuple[int, ...]) -> str:
+        return ", ".join(self._daemon.names[arm] for arm in arms)
 
     def _names(self, arms: tuple[int, ...]) -> list[Json]:
         return [self._daemon.names[arm] for arm in arms]

@@ -58,9 +58,9 @@ def families(engine: Engine, names: Mapping[int, str]) -> list[Family]:
             PREFIX + "arm_flow_time_seconds", "counter", "Time of flows under each arm.", "arm",
             {name: float(arm_time_s[arm]) for arm, name in names.items()}, "seconds",
         ),
-        gauge(
-            PREFIX + "reward_mean", "Mean of the flows' latest normalised rewards.",
-            float(known.mean()) if known.size else 0.0,
+        Family(
+            PREFIX + "reward_mean", "gauge", "Mean of the flows' latest normalised rewards, if any has one.",
+            "", [Sample(float(known.mean()))] if known.size else [],
         ),
         counter(PREFIX + "flows_opened", "Flows that came under mutant.", count.flows_opened),
         counter(PREFIX + "flows_closed", "Flows that ended.", count.flows_closed),

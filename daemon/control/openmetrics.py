@@ -6,6 +6,7 @@ Names and units follow OpenMetrics: base units (seconds, bytes), counters end in
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
@@ -63,7 +64,12 @@ def to_json(families: Iterable[Family]) -> list[Json]:
             "help": family.help,
             "unit": family.unit,
             "samples": [
-                {"suffix": sample.suffix, "labels": dict(sample.labels), "value": sample.value}
+                {
+                    "suffix": sample.suffix,
+                    "labels": dict(sample.labels),
+                    # JSON has no NaN and no Infinity.
+                    "value": sample.value if math.isfinite(sample.value) else _number(sample.value),
+                }
                 for sample in family.samples
             ],
         }
@@ -104,7 +110,7 @@ def _family(entry: Json) -> Family:
         parts = _dict(sample)
         labels = {key: str(text) for key, text in _dict(parts["labels"]).items()}
         value = parts["value"]
-        if not isinstance(value, int | float):
+        if not isinstance(value, int | float) and value not in ("NaN", "+Inf", "-Inf"):
             raise TypeError(f"value {value!r}")
         samples.append(Sample(float(value), labels, str(parts["suffix"])))
     return Family(str(fields["name"]), kinds[kind], str(fields["help"]), str(fields["unit"]), samples)
@@ -123,6 +129,8 @@ def _dict(value: Json) -> dict[str, Json]:
 
 
 def _number(value: float) -> str:
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else f"{'+' if value > 0 else '-'}Inf"
     return str(int(value)) if value == int(value) else repr(value)
 
 

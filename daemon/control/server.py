@@ -12,6 +12,7 @@ import logging
 import os
 import selectors
 import socket
+import struct
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -32,7 +33,8 @@ UNSENT_MAX_BYTES: Final = 1 << 20
 """No more of an answer is made while this much of it waits for its reader."""
 
 Params = dict[str, Json]
-Handler = Callable[[str, Params], "Json | JsonList"]
+Handler = Callable[[str, Params, str], "Json | JsonList"]
+"""Takes a method, its parameters and its caller in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,8 @@ class JsonList:
 @dataclass(slots=True)
 class _Client:
     socket: socket.socket
+    name: str
+    """Its user and process, in words."""
     received: bytearray = field(default_factory=bytearray)
     unsent: bytearray = field(default_factory=bytearray)
     answers: deque[Iterator[bytes]] = field(default_factory=deque)
@@ -96,7 +100,7 @@ class ControlServer:
                 connection.close()
                 return
             connection.setblocking(False)
-            client = _Client(connection)
+            client = _Client(connection, _peer(connection))
             self._clients[connection.fileno()] = client
             self._selector.register(connection, selectors.EVENT_READ, self._ready)
 
@@ -121,7 +125,7 @@ class ControlServer:
         client.received = bytearray(rest)
         for line in lines:
             if line.strip():
-                client.answers.append(self._answer(bytes(line)))
+                client.answers.append(self._answer(bytes(line), client.name))
         if len(rest) > LINE_MAX_BYTES:
             client.answers.append(
                 iter([_error(None, INVALID, f"a request has {LINE_MAX_BYTES} bytes at most")])
@@ -130,7 +134,7 @@ class ControlServer:
             client.finished = True
             self._watch(client)
 
-    def _answer(self, line: bytes) -> Iterator[bytes]:
+    def _answer(self, line: bytes, caller: str) -> Iterator[bytes]:
         """The parts of the answer to one request. The method is called when the first is asked for."""
         number: Json = None
         try:
@@ -142,7 +146,7 @@ class ControlServer:
             params = request.get("params") or {}
             if not isinstance(params, dict):
                 raise InvalidValueError("params", params, "a JSON object")
-            result = self._handler(method, params)
+            result = self._handler(method, params, caller)
             if isinstance(result, JsonList):
                 yield b'{"id":%b,"result":[' % json.dumps(number).encode()
                 separator = b""
@@ -232,6 +236,12 @@ def listen(path: Path) -> socket.socket:
         raise
     listener.setblocking(False)
     return listener
+
+
+def _peer(connection: socket.socket) -> str:
+    """Who connected, as the kernel knows it (SO_PEERCRED, unix(7))."""
+    pid, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return f"uid {uid}, pid {pid}"
 
 
 def _parsed(line: bytes) -> Json:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 import selectors
@@ -148,7 +149,7 @@ class Daemon:
         handlers = {
             signal.SIGTERM: self._loop.stop,
             signal.SIGINT: self._loop.stop,
-            signal.SIGHUP: self.reload,
+            signal.SIGHUP: self._hang_up,
         }
         signals = Signals(self._selector, handlers)
         if self.config.kernel.take_default:
@@ -179,28 +180,36 @@ class Daemon:
             self.datapath.close_session(self.config.kernel.restart_grace_ms)
             self.datapath.close()
 
-    def reload(self) -> None:
-        """Reload the settings, and apply the ones that a running daemon can change."""
-        self._manager.reloading()
+    def reload(self) -> list[str]:
+        """Reload the settings, apply the ones that a running daemon can change, and name those that changed.
+
+        Raises `LtpSwitcherError` and changes nothing where one of them is refused.
+        """
         try:
-            self._apply(self._reload())
+            return self._apply(self._reload())
         except LtpSwitcherError as error:
             log.error("the new settings are refused, the old ones stay: %s", error)
+            raise
+
+    def _hang_up(self) -> None:
+        self._manager.reloading()
+        with contextlib.suppress(LtpSwitcherError):
+            self.reload()
         self._manager.ready()
 
-    def _apply(self, new: Config) -> None:
-        """Apply the keys that changed. Raises `ConfigError` and changes nothing where one cannot be applied.
-
-        A key that did not change keeps the value that the control socket has set.
-        """
+    def _apply(self, new: Config) -> list[str]:
+        """Apply the keys that changed. A key that did not keeps the value that the control socket has set."""
         keys = changed(self.config, new)
         paths = {key.path for key in keys}
         teams = self.engine.teams
         kernel = kernel_config(new.kernel, self.arms)
         arms = pool_of(new, self.arms) if "pool.arms" in paths else teams.candidates
-        teams.configure(new.mpts, new.pool.k if "pool.k" in paths else teams.k, arms)
+        k = new.pool.k if "pool.k" in paths else teams.k
+        # All that can be refused comes first, the kernel last: nothing is applied by halves.
+        teams.check(new.mpts, k, arms)
         if any(key.section == "kernel" and key.rule.live for key in keys):
             self._configure_kernel(kernel)
+        teams.configure(new.mpts, k, arms)
         if "daemon.mode" in paths:
             self.set_mode(new.daemon.mode)
         for key in keys:
@@ -211,6 +220,7 @@ class Daemon:
         self._statistics_due = Every(new.daemon.statistics_interval_s)
         self.config = new
         log.info("settings reloaded: %s", ", ".join(key.path for key in keys) or "nothing changed")
+        return [key.path for key in keys]
 
     def _configure_kernel(self, config: KernelConfig) -> None:
         self.datapath.set_config(**dataclasses.asdict(config))

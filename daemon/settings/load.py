@@ -16,8 +16,11 @@ from ltp_switcher.daemon.settings.schema import DEFAULT_PATH, Config, schema, se
 from ltp_switcher.errors import ConfigError
 
 ENVIRONMENT_PREFIX: Final = "LTP_SWITCHER_"
-# Variables of the same prefix that are no keys: read before the settings are.
-ENVIRONMENT_OWN: Final = frozenset({"LTP_SWITCHER_CONFIG", "LTP_SWITCHER_SOCKET"})
+CONFIG_VARIABLE: Final = "LTP_SWITCHER_CONFIG"
+"""Path of the file. The flag `--config` goes before it."""
+SOCKET_VARIABLE: Final = "LTP_SWITCHER_SOCKET"
+"""A short name for `LTP_SWITCHER_DAEMON_CONTROL_SOCKET`, which goes before it."""
+ENVIRONMENT_OWN: Final = frozenset({CONFIG_VARIABLE, SOCKET_VARIABLE})
 
 
 def load(
@@ -27,12 +30,18 @@ def load(
 ) -> Config:
     """The settings, checked, with the values of the preset.
 
-    `path` None reads the default file if it exists. `overrides` are flags by key path.
+    `path` None reads the file that `LTP_SWITCHER_CONFIG` names, else the default file if it exists.
+    `overrides` are flags by key path.
     Raises `ConfigError`, which names the key, its value and the allowed values.
     """
     keys = schema()
+    environment = environment or {}
+    if path is None and environment.get(CONFIG_VARIABLE):
+        path = Path(environment[CONFIG_VARIABLE])
     values = check_values(_read_file(path))
-    for variable, text in (environment or {}).items():
+    if environment.get(SOCKET_VARIABLE):
+        values["daemon.control_socket"] = environment[SOCKET_VARIABLE]
+    for variable, text in environment.items():
         if variable.startswith(ENVIRONMENT_PREFIX) and variable not in ENVIRONMENT_OWN:
             found = _of_variable(variable, text, keys)
             values[found.path] = check(found, parse_text(found, text), variable)

@@ -44,6 +44,17 @@ def seconds(low: float, high: float) -> Callable[[str], float]:
     return parse
 
 
+def printable(text: str) -> str:
+    """A text from elsewhere without control characters, so that it cannot command the terminal.
+
+    >>> printable("a\\x1b[2J")
+    'a\\\\x1b[2J'
+    """
+    return "".join(
+        mark if mark.isprintable() else mark.encode("unicode_escape").decode("ascii") for mark in text
+    )
+
+
 def program(name: str) -> Callable[[Main], Program]:
     """Decorate a `main`: a failure becomes a line on stderr and status 1, Ctrl-C status 130."""
 

@@ -206,4 +206,5 @@ def test_openapi_describes_every_endpoint(ask: Ask) -> None:
         for operation in methods.values():
             assert operation["summary"]
             assert operation["description"]
-            assert "application/problem+json" in operation["responses"]["503"]["content"]
+            for status in ("400", "403", "408", "413", "415", "500", "502", "503"):
+                assert "application/problem+json" in operation["responses"][status]["content"]

@@ -61,7 +61,7 @@ def test_two_nodes_become_one_answer_and_a_lost_node_is_unknown() -> None:
 def test_what_is_not_there_is_a_problem_too() -> None:
     ask = asker_of(create_app(Collector([], 1)))
     assert ask("GET", "/v1/nothing").json()["status"] == 404
-    assert ask("POST", "/v1/network").json()["allowed"] == "GET"
+    assert ask("POST", "/v1/network").json()["allowed"] == "GET, HEAD"
 
 
 def tc_tells(monkeypatch: pytest.MonkeyPatch, told: list[dict[str, object]]) -> None:

@@ -118,8 +118,31 @@ def test_unknown_path(ask: Ask, path: str) -> None:
 def test_unknown_method(ask: Ask) -> None:
     answer = ask("POST", "/v1/flows", json={})
     found = problem(answer, 405, "method-not-allowed")
-    assert answer.headers["allow"] == "GET"
-    assert (found["field"], found["value"], found["allowed"]) == ("method", "POST", "GET")
+    assert answer.headers["allow"] == "GET, HEAD"
+    assert (found["field"], found["value"], found["allowed"]) == ("method", "POST", "GET, HEAD")
+
+
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [
+        ("/v1/k", "GET, HEAD, PUT"),
+        ("/v1/pool", "GET, HEAD, PUT"),
+        ("/v1/flows/4711/pin", "DELETE, PUT"),
+        ("/v1/mpts", "GET, HEAD, POST"),
+        ("/v1/openapi.json", "GET, HEAD"),
+    ],
+)
+def test_allow_names_every_method_of_a_path(ask: Ask, path: str, allowed: str) -> None:
+    answer = ask("PATCH", path)
+    problem(answer, 405, "method-not-allowed")
+    assert answer.headers["allow"] == allowed
+
+
+def test_head_is_get_without_a_body(ask: Ask) -> None:
+    for path, status in (("/health", 200), ("/v1/k", 200), ("/v1/openapi.json", 200), ("/v1/flows/1", 404)):
+        head, get = ask("HEAD", path), ask("GET", path)
+        assert (head.status_code, head.content) == (status, b"")
+        assert head.headers["content-type"] == get.headers["content-type"]
 
 
 def test_malformed_json(ask: Ask) -> None:

@@ -2,8 +2,11 @@
 """The command line where no daemon runs."""
 
 import json
+import socket
 import subprocess
 import sys
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -86,3 +89,56 @@ def test_the_command_line_starts_without_numpy() -> None:
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == ""
+
+
+FLOW = {
+    "cookie": "7", "remote": "[2001:db8::7]:443", "arm": "bbr", "age_s": 1.0, "cwnd_pkts": 10, "srtt_ms": 1.0,
+    "min_rtt_ms": 1.0, "delivery_rate_mbps": 1.0, "goodput_mbps": 1.0, "lost_pkts": 0, "reward": None,
+    "switches": 0, "pinned": False, "fallen_back": False,
+}  # fmt: skip
+
+
+@pytest.fixture
+def told(tmp_path: Path) -> Iterator[Callable[[object], str]]:
+    """Serves one connection of a daemon that gives this answer; returns its socket's path."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "s"))
+        listener.listen()
+
+        def start(answer: object) -> str:
+            def serve() -> None:
+                with listener.accept()[0] as peer:
+                    peer.recv(4096)
+                    peer.sendall(json.dumps({"id": 1, **answer}).encode() + b"\n")  # type: ignore[dict-item]
+
+            threading.Thread(target=serve, daemon=True).start()
+            return str(tmp_path / "s")
+
+        yield start
+
+
+def test_an_ipv6_address_is_shown(told: Callable[[object], str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["flows", "--socket", told({"result": [FLOW]})]) == 0
+    assert "[2001:db8::7]:443" in capsys.readouterr().out
+    found = {"searches": [], "teams": [{"prefix": "[2001:db8::]/48", "arms": ["bbr"]}]}
+    assert main(["mpts", "--socket", told({"result": found})]) == 0
+    assert "[2001:db8::]/48" in capsys.readouterr().out
+
+
+def test_a_server_cannot_command_the_terminal(
+    told: Callable[[object], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    evil = "\x1b[2J\x1b]0;owned\x07\x9b2J"
+    answers: list[tuple[list[str], object]] = [
+        (["status"], {"result": {"version": evil, evil: "1"}}),
+        (["flows"], {"result": [{**FLOW, "arm": evil}]}),
+        (["pool"], {"result": {"arms": [evil], "teams": {evil: [evil]}}}),
+        (["config"], {"result": {evil: {evil: evil}}}),
+        (["status"], {"error": {"code": "invalid", "message": evil}}),
+        (["status"], {"error": {"code": "unavailable", "message": evil}}),
+    ]
+    for command, answer in answers:
+        main([*command, "--socket", told(answer)])
+        shown = capsys.readouterr()
+        assert not {"\x1b", "\x07", "\x9b"} & set(shown.out + shown.err), command
+        assert "x1b[2J" in shown.out + shown.err

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import selectors
 import socket
 import threading
@@ -36,9 +37,11 @@ from ltp_switcher.errors import ControlError, DatapathError, InvalidValueError
 LONG = 20_000
 
 
-def handle(method: str, params: Params) -> Json | JsonList:
+def handle(method: str, params: Params, caller: str) -> Json | JsonList:
     if method == "echo":
         return params
+    if method == "caller":
+        return caller
     if method == "long":
         return JsonList(iter([{"number": i} for i in range(LONG)]))
     if method == "invalid":
@@ -77,6 +80,11 @@ def test_calls_are_answered_in_order(path: Path) -> None:
     with ControlClient(path) as client:
         for i in range(50):
             assert client.call("echo", number=i) == {"number": i}
+
+
+def test_a_caller_is_named_as_the_kernel_knows_it(path: Path) -> None:
+    with ControlClient(path) as client:
+        assert client.call("caller") == f"uid {os.getuid()}, pid {os.getpid()}"
 
 
 def test_a_long_list_comes_whole(path: Path) -> None:
@@ -231,9 +239,9 @@ def test_a_learned_arm_can_be_pinned_only_where_it_is_controlled() -> None:
     for mode in ("advise", "off"):
         daemon.mode = mode
         with pytest.raises(InvalidValueError, match="nobody controls it") as caught:
-            service.handle("pin", {"cookie": "7", "arm": "ltp"})
+            service.handle("pin", {"cookie": "7", "arm": "ltp"}, "me")
         assert (caught.value.field, caught.value.value) == ("arm", "ltp")
-    service.handle("pin", {"cookie": "8", "arm": "bbr"})
+    service.handle("pin", {"cookie": "8", "arm": "bbr"}, "me")
     daemon.mode = "active"
-    service.handle("pin", {"cookie": "7", "arm": "ltp"})
+    service.handle("pin", {"cookie": "7", "arm": "ltp"}, "me")
     assert kernel.pinned == [(8, ArmId.BBR), (7, ArmId.LTP)]

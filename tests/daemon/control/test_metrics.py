@@ -56,6 +56,13 @@ def test_the_same_after_a_way_through_json() -> None:
     assert render_openmetrics(from_json(json.loads(json.dumps(to_json(FAMILIES))))) == GOLDEN
 
 
+def test_what_is_no_number_is_written_as_openmetrics_does() -> None:
+    values = {"a": float("nan"), "b": float("inf"), "c": float("-inf")}
+    told = json.dumps(to_json([labelled("x", "gauge", "X.", "of", values)]), allow_nan=False)
+    text = render_openmetrics(from_json(json.loads(told)))
+    assert text.splitlines()[2:] == ['x{of="a"} NaN', 'x{of="b"} +Inf', 'x{of="c"} -Inf', "# EOF"]
+
+
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_numbers_are_exact(value: float) -> None:
     line = render_openmetrics([gauge("x", "X.", value)]).splitlines()[2]

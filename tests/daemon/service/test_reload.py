@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,10 +16,12 @@ from support.fake_kernel import BBR, CUBIC, VEGAS, Kernel
 from support.records import flow
 from support.running_daemon import close, make_daemon, running
 
+from ltp_switcher.daemon.cli.main import main
 from ltp_switcher.daemon.control.client import ControlClient
 from ltp_switcher.daemon.service.daemon import Daemon
 from ltp_switcher.daemon.settings.load import load
 from ltp_switcher.daemon.settings.schema import Config
+from ltp_switcher.errors import DatapathError
 
 Make = Callable[..., Daemon]
 
@@ -50,7 +54,7 @@ def make(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 def reload(daemon: Daemon, new: Config) -> None:
     daemon._reload = lambda: new
-    daemon.reload()
+    daemon._hang_up()
 
 
 def prefix_of(daemon: Daemon, cookie: int) -> str:
@@ -161,3 +165,78 @@ def test_pool_and_k_set_by_hand_pick_teams_anew(
         client.call("k.set", k=1)
         (search,) = client.call("mpts.status")["searches"]
         assert search["mean_reward"].keys() == {"bbr", "vegas"}
+
+
+def test_a_reload_over_the_socket_fails_when_the_settings_are_refused(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = {"daemon.control_socket": str(tmp_path / "c.sock"), "daemon.state_dir": ""}
+    daemon = make_daemon(kernel, load(None, {}, values), monkeypatch)
+    with running(daemon):
+        command = ["reload", "--socket", str(tmp_path / "c.sock")]
+        daemon._reload = lambda: changed(daemon.config, pool__k=2, kernel__fallback_arm="yeah")
+        assert main(command) == 1
+        assert "kernel.fallback_arm" in capsys.readouterr().err
+        assert daemon.engine.teams.k == 6
+        daemon._reload = lambda: changed(daemon.config, pool__k=2, daemon__seed=7)
+        assert main([*command, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out) == {"changed": ["daemon.seed", "pool.k"]}
+        assert daemon.engine.teams.k == 2
+
+
+def test_a_kernel_that_refuses_leaves_pool_and_k(make: Make, kernel: Kernel) -> None:
+    daemon = make(pool__k=2)
+
+    def refuse(**_: object) -> None:
+        raise DatapathError("the module is gone")
+
+    kernel.set_config = refuse  # type: ignore[method-assign]
+    reload(daemon, changed(daemon.config, kernel__default_arm="bbr", pool__k=1, daemon__mode="active"))
+    assert (daemon.engine.teams.k, daemon.mode) == (2, "advise")
+
+
+def test_config_shows_what_is_in_force(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = {"daemon.control_socket": str(tmp_path / "c.sock"), "daemon.state_dir": "", "mpts.budget": 50}
+    command = ["config", "--json", "--socket", str(tmp_path / "c.sock")]
+    with running(make_daemon(kernel, load(None, {}, values), monkeypatch)):
+        with ControlClient(tmp_path / "c.sock") as client:
+            client.call("k.set", k=2)
+            client.call("mode.set", mode="off")
+            client.call("pool.set", arms=["bbr", "vegas"])
+        assert main(command) == 0
+        shown = json.loads(capsys.readouterr().out)
+        assert (shown["mpts"]["budget"], shown["daemon"]["mode"]) == (50, "off")
+        assert shown["pool"] == {"arms": ["bbr", "vegas"], "k": 2, "extra": []}
+    assert main(command) == 0
+    told = capsys.readouterr()
+    assert json.loads(told.out)["mpts"]["budget"] == 100
+    assert "which the next start takes" in told.err
+
+
+def test_every_change_over_the_socket_leaves_a_line_with_its_author(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    values = {"daemon.control_socket": str(tmp_path / "c.sock"), "daemon.state_dir": ""}
+    with (
+        running(make_daemon(kernel, load(None, {}, values), monkeypatch)),
+        ControlClient(tmp_path / "c.sock") as client,
+    ):
+        client.call("k.set", k=2)
+        client.call("pool.set", arms=["bbr", "vegas"])
+        client.call("pin", cookie="7", arm="bbr")
+        client.call("unpin", cookie="7")
+        client.call("mpts.start")
+        client.call("mode.set", mode="off")
+    author = f"(uid {os.getuid()}, pid {os.getpid()})"
+    for line in (
+        "k is 2 now, was 6",
+        "pool is bbr, vegas now, was cubic, bbr, vegas",
+        "flow 7 is pinned to bbr",
+        "flow 7 is no longer pinned",
+        "teams are picked anew for all prefixes",
+        "mode is set to off",
+    ):
+        assert f"{line} {author}" in caplog.messages

@@ -95,6 +95,19 @@ def test_nothing_is_switched_until_an_operator_says_so() -> None:
     assert load(None, {}).daemon.mode == "advise"
 
 
+def test_the_environment_names_file_and_socket(tmp_path: Path) -> None:
+    for name, k in (("a", 2), ("b", 3)):
+        (tmp_path / name).write_text(f"[pool]\nk = {k}\n[daemon]\ncontrol_socket = '/file.sock'\n")
+    named = {"LTP_SWITCHER_CONFIG": str(tmp_path / "a"), "LTP_SWITCHER_SOCKET": "/env.sock"}
+    config = load(None, named)
+    assert (config.pool.k, config.daemon.control_socket) == (2, "/env.sock")
+    assert load(tmp_path / "b", named).pool.k == 3, "a flag goes before the environment"
+    longer = {**named, "LTP_SWITCHER_DAEMON_CONTROL_SOCKET": "/long.sock"}
+    assert load(None, longer).daemon.control_socket == "/long.sock"
+    with pytest.raises(ConfigError, match="nowhere"):
+        load(None, {"LTP_SWITCHER_CONFIG": str(tmp_path / "nowhere")})
+
+
 def test_the_packaged_file_is_the_example() -> None:
     packaged = (REPOSITORY / "packaging" / "config.toml").read_text()
     assert packaged == example(), "run: ltp-switcher config --example > packaging/config.toml"

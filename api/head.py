@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HEAD wherever GET is: the same status and headers, no body (RFC 9110, 9.3.2)."""
+
+from __future__ import annotations
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+
+class HeadLikeGet:
+    """ASGI middleware: the application answers HEAD as GET, and the body is left out."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await self.app(scope, receive, send)
+            return
+
+        async def without_body(message: Message) -> None:
+            await send({**message, "body": b""} if message["type"] == "http.response.body" else message)
+
+        await self.app({**scope, "method": "GET"}, receive, without_body)
