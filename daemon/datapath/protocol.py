@@ -45,7 +45,7 @@ GROUP_EVENTS: Final = "events"
 
 
 class ArmId(IntEnum):
-    """The fixed ids, of the kernel's protocols first. A learned arm has a file `policies/NAME/arm.toml`."""
+    """The fixed ids, of the kernel's protocols first. A learned arm has an `arm.toml` in `policies/`."""
 
     NONE = 0
     CUBIC = 1

@@ -25,11 +25,10 @@ GENERATED = (
     "daemon/datapath/protocol.py",
     "docs/netlink.md",
 )
-ARMS = ("ltp", "jury", "spine", "owl")
 SOURCES = (
     "kmod-mutant/mutant.yaml",
     "kmod-mutant/records.yaml",
-    *(f"policies/{arm}/arm.toml" for arm in ARMS),
+    *(str(path.relative_to(REPOSITORY)) for path in sorted(REPOSITORY.glob("policies/*/arm.toml"))),
 )
 DTYPES = {
     "stat": protocol.STAT_DTYPE,
@@ -132,6 +131,19 @@ def test_a_full_batch_fits_one_attribute(size: int, most: int, length: int) -> N
 
 
 BAD_INPUT = [
+    ("mutant.yaml", "      - jury\n", "", ["definitions[arm-id].entries", "'jury'", "add the line `- jury`"]),
+    (
+        "mutant.yaml",
+        "      - owl\n",
+        "      - owl\n      - lp\n",
+        ["definitions[arm-id].entries", "learned arms last"],
+    ),
+    (
+        "../policies/spine/arm.toml",
+        '"aimd"',
+        '"aimed"',
+        ["policies/spine/arm.toml", "'aimed'", "window, aimd, cubic"],
+    ),
     ("mutant.yaml", "name: mutant\n", "nmae: mutant\n", ["mutant.yaml.nmae", "name, protocol"]),
     ("mutant.yaml", "protocol: genetlink", "protocol: raw", ["mutant.yaml.protocol", "'raw'", "genetlink"]),
     ("mutant.yaml", "value: 20", "value: twenty", ["definitions[arms-max].value", "'twenty'", "integer"]),
@@ -191,3 +203,12 @@ def test_bad_input_names_field_value_and_what_is_allowed(
     assert "Traceback" not in result.stderr
     for words in expected:
         assert words in result.stderr
+
+
+def test_an_arm_executes_the_laws_that_it_declares(copy: Path) -> None:
+    declared = copy / "policies/ltp/arm.toml"
+    more = '\n[[variant]]\nname = "ltp-cubic"\nlaw = "cubic"\n'
+    declared.write_text(declared.read_text(encoding="utf-8") + more, encoding="utf-8")
+    assert generate(copy).stdout == "wrote kmod-mutant/mutant_arms_gen.c\n"
+    table = (copy / "kmod-mutant/mutant_arms_gen.c").read_text(encoding="utf-8")
+    assert "[MUTANT_ARM_ID_LTP] = LAW(WINDOW) | LAW(CUBIC)," in table

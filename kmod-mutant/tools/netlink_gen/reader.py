@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads YAML into dataclasses: a class's fields are the keys of a mapping, with their types and defaults.
 
-Every error names the field, the value and what is allowed.
+Every error names the field, its value and the allowed values.
 """
 
 from __future__ import annotations

@@ -50,6 +50,14 @@ def test_lists_and_switches_from_the_environment() -> None:
         ("[daemon]\nseed = true", ["daemon.seed", "True", "a whole number"]),
         ('[pool]\narms = "bbr"', ["pool.arms", "'bbr'", "a list of texts"]),
         ("[mpts]\nenabled = 1", ["mpts.enabled", "1", "true or false"]),
+        (
+            '[learned]\nvariants = ["spine-cubik"]',
+            ["learned.variants", "'spine-cubik'", "owl-loss", "did you mean spine-cubic?"],
+        ),
+        (
+            '[learned]\nvariants = ["owl", "spine", "owl-loss"]',
+            ["learned.variants", "'owl-loss'", "one of owl-loss and owl"],
+        ),
         ("[daemon\n", ["config.toml", "a TOML file"]),
     ],
 )

@@ -50,8 +50,8 @@
 #define MUTANT_CONTROL_VALUES	4
 
 /**
- * enum mutant_arm_id - The fixed ids, of the kernel's protocols first. A learned arm has a
- *	file policies/NAME/arm.toml.
+ * enum mutant_arm_id - The fixed ids, of the kernel's protocols first. A learned arm has an
+ *	arm.toml in policies/.
  * @MUTANT_ARM_ID_NONE: none
  * @MUTANT_ARM_ID_CUBIC: cubic
  * @MUTANT_ARM_ID_BBR: bbr
