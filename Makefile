@@ -13,7 +13,7 @@ STAMPS := .cache/stamps
 KERNELS := 6.1 6.12
 export LTP_CACHE ?= $(CURDIR)/.cache
 
-.PHONY: help demo test test-fast test-slow mutate kmod lint format clean install uninstall venv \
+.PHONY: help demo eval eval-quick test test-fast test-slow mutate kmod lint format clean install uninstall venv \
         lock generate torch venv-train train-encoder collect-dataset train-ltp train-jury train-spine train-owl compare-ltp \
         bench bench-kmod bench-daemon bench-lab bench-simulator validate-simulator traces claims
 
@@ -118,6 +118,12 @@ validate-simulator: traces ## Compare the simulator with the lab on the same sce
 
 claims: kmod traces ## Test the claims of the learned arms' papers in the lab
 	@$(BIN)/ltp-eval claims
+
+eval: kmod traces ## Run all schemes on the suite's test paths; resumable, seven hours on 2 cores; out/eval/
+	@$(BIN)/ltp-eval suite
+
+eval-quick: kmod traces ## The same on 8 paths of 30 s, with 5 schemes and one seed
+	@$(BIN)/ltp-eval suite --quick
 
 bench: bench-daemon bench-kmod bench-lab ## Run all benchmarks
 

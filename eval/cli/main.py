@@ -17,10 +17,11 @@ from rich.console import Console
 import ltp_switcher
 from ltp_switcher.commands import whole
 from ltp_switcher.errors import LtpSwitcherError
-from ltp_switcher.eval.cli import claims, commands
+from ltp_switcher.eval.cli import claims, commands, suite
 from ltp_switcher.eval.report import demo
 from ltp_switcher.eval.run.batch import default_parallel
 from ltp_switcher.eval.run.results import KERNELS
+from ltp_switcher.eval.suite.paths import SETS
 
 EXIT_ERROR: Final = 1
 EXIT_INTERRUPTED: Final = 130
@@ -57,6 +58,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--version", action="version", version=ltp_switcher.__version__)
     add = made.add_subparsers(required=True, metavar="COMMAND")
     _add_runs(add)
+    _add_suite(add)
     _add_claims(add)
     cost = _command(
         add, "cost", commands.cost, "count the guest's instructions per acknowledged packet", kernel=True
@@ -109,6 +111,21 @@ def _add_runs(add: Commands) -> None:
         "--seeds", type=_seeds, default=[1, 2, 3, 4], metavar="N-M|N,M,...", help="default: 1-4"
     )
     _settings_option(teams)
+
+
+def _add_suite(add: Commands) -> None:
+    whole_suite = _command(
+        add, "suite", suite.evaluate, "run all schemes on the paths of the suite, and report", kernel=True
+    )
+    whole_suite.add_argument("--quick", action="store_true", help="8 paths of 30 s, 5 schemes, one seed")
+    whole_suite.add_argument("--set", choices=tuple(SETS), default="test", help="default: test")
+    whole_suite.add_argument("--schemes", type=_listed, default=[], metavar="A,B,...", help="default: all")
+    whole_suite.add_argument("--paths", type=_listed, default=[], metavar="A,B,...", help="default: all")
+    whole_suite.add_argument(
+        "--seeds", type=whole(1, 5), metavar="N", help="seeds of every scheme; default: most where it decides"
+    )
+    _jobs_option(whole_suite)
+    _out_option(whole_suite, "out/eval")
 
 
 def _add_claims(add: Commands) -> None:

@@ -22,7 +22,7 @@ from ltp_switcher.policies.simulator.delivery_traces import (
 
 # The structures of link/lablink.h.
 _MAGIC: Final = 0x6B6E6C6C
-_HEADER: Final = struct.Struct("=IIIIIIQ")
+_HEADER: Final = struct.Struct("=IIIIIIQQQ")
 _STEP: Final = struct.Struct("=QQQQ")
 _DELAY: Final = struct.Struct("=Q")
 
@@ -42,8 +42,22 @@ def link_trace(scenario: Scenario) -> TraceArray | None:
                 f"lab: no recorded traces here, so an LTE-like model replaces {scenario.link.trace}; "
                 "`make traces` fetches them"
             )
-        return model_trace()
-    return read_trace(file)
+        return from_offset(model_trace(), scenario.link.offset_s)
+    return from_offset(read_trace(file), scenario.link.offset_s)
+
+
+def from_offset(trace: TraceArray, offset_s: float) -> TraceArray:
+    """Return a trace as it goes on after `offset_s`, from its next opportunity on; shape as given.
+
+    It repeats with the same period.
+    """
+    period_ms = int(trace[-1])
+    offset_ms = round(offset_s * 1e3) % period_ms
+    if offset_ms == 0:
+        return trace
+    # The opportunity there is the last of a period, as the one at the end of the trace is.
+    offset_ms = int(trace[np.searchsorted(trace, offset_ms)])
+    return np.sort((trace.astype(np.int64) - offset_ms - 1) % period_ms + 1).astype(np.uint32)
 
 
 def queue_packets(scenario: Scenario, trace: TraceArray | None) -> int:
@@ -74,6 +88,8 @@ def encode(scenario: Scenario, trace: TraceArray | None, seed: int) -> bytes:
         0 if trace is None else len(trace),
         0 if trace is None else int(trace[-1]),
         seed,
+        round((scenario.link.police_mbps or 0.0) * 1e6),
+        scenario.link.police_burst_pkts * PACKET_BYTES,
     )
     opportunities = b"" if trace is None else trace.astype("=u4").tobytes()
     return header + b"".join(steps) + b"".join(delays) + opportunities

@@ -103,7 +103,17 @@ class Board:
             run = self._runs[index]
             run.state = state
             run.wall_s = time.monotonic() - run.started if run.started else 0.0
-            self._tell(run, f"{state}, {run.wall_s:.0f} s")
+            self._tell(run, f"{state}, {run.wall_s:.0f} s{self._left()}")
+
+    def _left(self) -> str:
+        """The time that the other runs will take at the pace so far, where there are many."""
+        made = [run for run in self._runs if run.state == "done"]
+        waiting_s = sum(run.duration_s for run in self._runs if run.state not in ENDED)
+        if len(self._runs) <= TABLE_MAX or not made or not waiting_s:
+            return ""
+        pace = (time.monotonic() - self._began) / sum(run.duration_s for run in made)
+        ended = sum(run.state in ENDED for run in self._runs)
+        return f"; {ended} of {len(self._runs)} runs, about {pace * waiting_s / 60:.0f} min left"
 
     def _tell(self, run: _Run, text: str) -> None:
         if self._live is None:
@@ -114,7 +124,7 @@ class Board:
             ended = [run for run in self._runs if run.state in ENDED]
             elapsed_s = time.monotonic() - self._began
             table = Table(
-                title=f"{len(ended)} of {len(self._runs)} runs, {elapsed_s:.0f} s",
+                title=f"{len(ended)} of {len(self._runs)} runs, {elapsed_s:.0f} s{self._left()}",
                 title_justify="left", box=None, pad_edge=False,
             )  # fmt: skip
             table.add_column("run", no_wrap=True)

@@ -6,10 +6,12 @@ A scenario file is TOML and the one input of every runner:
     name = "step-12-24"
     duration_s = 60
     [link]
-    rate_mbps = 12.0          # or: trace = "TMobile-LTE-short.down"
+    rate_mbps = 12.0          # or: trace = "TMobile-LTE-short.down", offset_s = 30.0 into it
     rtt_ms = 40.0
     buffer_bdp = 1.0          # or: buffer_pkts = 80
     loss = 0.0                # random, 0..1, data direction
+    police_mbps = 10.0        # optional: a policer drops packets above this rate, before the queue
+    police_burst_pkts = 100   # beside it: the burst that it lets pass, default 64
     [[link.step]]             # optional, any number, in order of time
     at_s = 20.0
     rate_mbps = 24.0          # and/or rtt_ms, loss
@@ -53,6 +55,9 @@ LIMITS: Final[Mapping[str, tuple[float, float]]] = {
     "buffer_bdp": (0.01, 100.0),
     "buffer_pkts": (1, 1_000_000),
     "loss": (0.0, 0.99),
+    "offset_s": (0.0, 86_400.0),
+    "police_mbps": (0.1, 1000.0),
+    "police_burst_pkts": (1, 100_000),
 }
 FLOWS_MAX: Final = 256
 LIFE_MIN_S: Final = BIN_S
@@ -83,7 +88,9 @@ class LinkState:
 class Link:
     """The bottleneck, with exactly one of `rate_mbps` and `trace`.
 
-    `trace` is the name of a mahimahi trace under the trace folder, a path, or `MODEL_TRACE`.
+    `trace` is the name of a mahimahi trace under the trace folder, a path, or `MODEL_TRACE`; the run
+    begins `offset_s` seconds into it, and at its end it repeats. `police_mbps` is the rate of a policer,
+    a token bucket of `police_burst_pkts` packets, or None.
     The buffer is fixed for the whole run: `buffer_pkts` packets where given, else `buffer_bdp`
     bandwidth-delay products of the link as it starts (of a trace: of its mean rate).
     """
@@ -95,6 +102,9 @@ class Link:
     buffer_pkts: int | None = None
     loss: float = 0.0
     steps: tuple[LinkStep, ...] = ()
+    offset_s: float = 0.0
+    police_mbps: float | None = None
+    police_burst_pkts: int = 64
 
     def buffer_packets(self, rate_mbps: float) -> int:
         """Length of the queue in packets of `PACKET_BYTES`, at least 1, for a link of `rate_mbps`."""
@@ -152,6 +162,18 @@ class Scenario:
         changed = len(self.flows) if every_flow else 1
         flows = (replace(flow, scheme=scheme) for flow in self.flows[:changed])
         return replace(self, flows=(*flows, *self.flows[changed:]))
+
+    def faster(self, factor: float) -> Scenario:
+        """Return the scenario with all its times divided by `factor`, under another name."""
+        link = replace(
+            self.link, steps=tuple(replace(s, at_s=round(s.at_s / factor, 3)) for s in self.link.steps)
+        )
+        flows = tuple(
+            replace(f, start_s=round(f.start_s / factor, 3), stop_s=round(f.stop_s / factor, 3))
+            for f in self.flows
+        )
+        duration_s = round(self.duration_s / factor, 3)
+        return replace(self, name=f"{self.name}/{factor:g}", duration_s=duration_s, link=link, flows=flows)
 
     def alone(self, index: int) -> Scenario:
         """Return the scenario with one of its flows alone on the link."""
@@ -216,7 +238,10 @@ def parse_scenario(document: Mapping[str, object]) -> Scenario:
     return Scenario(root.text("name"), duration_s, link, flows, settings)
 
 
-_LINK_KEYS: Final = ("rate_mbps", "trace", "rtt_ms", "buffer_bdp", "buffer_pkts", "loss", "step")
+_LINK_KEYS: Final = (
+    "rate_mbps", "trace", "offset_s", "rtt_ms", "buffer_bdp", "buffer_pkts", "loss", "police_mbps",
+    "police_burst_pkts", "step",
+)  # fmt: skip
 _STEP_KEYS: Final = ("at_s", "rate_mbps", "rtt_ms", "loss")
 _FLOW_KEYS: Final = ("scheme", "start_s", "stop_s", "rtt_ms")
 
@@ -231,6 +256,8 @@ def _link(table: _Table, duration_s: float) -> Link:
             raise ConfigError(
                 f"link.step[{i}].at_s", after.at_s, f"later than {before.at_s:g} s, the step before"
             )
+    table.only_with("offset_s", "trace")
+    table.only_with("police_burst_pkts", "police_mbps")
     if "trace" in table:
         for i, step in enumerate(steps):
             if step.rate_mbps is not None:
@@ -245,6 +272,9 @@ def _link(table: _Table, duration_s: float) -> Link:
         buffer_pkts=table.integer("buffer_pkts") if "buffer_pkts" in table else None,
         loss=table.number("loss", default=0.0),
         steps=steps,
+        offset_s=table.number("offset_s", default=0.0),
+        police_mbps=table.optional_number("police_mbps"),
+        police_burst_pkts=table.integer("police_burst_pkts") if "police_burst_pkts" in table else 64,
     )
 
 
@@ -297,6 +327,10 @@ class _Table:
         given = [key for key in keys if key in self._values]
         if len(given) != 1:
             raise ConfigError(self._path, given or None, f"exactly one of {' and '.join(keys)}")
+
+    def only_with(self, key: str, other: str) -> None:
+        if key in self._values and other not in self._values:
+            raise ConfigError(self.field(key), self._values[key], f"no key without {self.field(other)}")
 
     def number(
         self, key: str, *, low: float | None = None, high: float | None = None, default: float | None = None

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Puts packets ("ns bytes" a line) through a schedule, and prints when each leaves. No queue limit. */
+/*
+ * Puts packets ("ns bytes" a line) through a schedule, and prints when each leaves; -1: policed.
+ * The queue has no limit.
+ */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +25,10 @@ int main(int argc, char *argv[])
 	if (!schedule_parse(&s, blob, size))
 		return 3;
 	while (scanf("%" SCNu64 " %u", &t_ns, &bytes) == 2) {
+		if (policed(&s, t_ns, bytes)) {
+			puts("-1");
+			continue;
+		}
 		if (s.header->opportunities)
 			last_ns = served_by_trace(&s, t_ns, bytes);
 		else

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from ltp_switcher.cache import REPOSITORY
 from ltp_switcher.errors import ConfigError
-from ltp_switcher.eval.lab.schedule import capacity_mbps, encode, queue_packets
+from ltp_switcher.eval.lab.schedule import capacity_mbps, encode, from_offset, queue_packets
 from ltp_switcher.eval.run.scenario import Flow, Link, LinkStep, Scenario
 from ltp_switcher.policies.simulator.delivery_traces import (
     TraceArray,
@@ -117,6 +119,36 @@ def test_rate_steps_take_effect_in_the_middle_of_a_packet(driver: Path, tmp_path
 def test_idle_time_is_not_saved_up(driver: Path, tmp_path: Path) -> None:
     blob = encode(scenario(Link(rtt_ms=20.0, rate_mbps=12.0)), None, 1)
     assert depart(driver, blob, [(0, 1500), (5_000_000, 1500)], tmp_path) == [1_000_000, 6_000_000]
+
+
+@pytest.mark.parametrize("offset_s", [0.0, 0.020, 0.035, 0.1, 0.25])
+def test_an_offset_begins_in_the_middle_of_the_trace(offset_s: float) -> None:
+    trace = np.array([0, 10, 20, 20, 35, 60, 100], dtype=np.uint32)
+    began_ms = next(int(t) for t in trace if t >= round(offset_s * 1e3) % 100)
+    whole = [c * 100 + int(t) - began_ms for c in range(9) for t in trace]
+    shifted = from_offset(trace, offset_s)
+    found = [c * 100 + int(t) for c in range(6) for t in shifted]
+    assert [t for t in found if 0 < t < 500] == [t for t in whole if 0 < t < 500]
+    assert len(shifted) == len(trace)
+
+
+@given(st.integers(1, 50_000_000), st.integers(2, 40), st.integers(0, 2**32))
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_policer_is_a_token_bucket(
+    driver: Path, tmp_path: Path, rate_bps: int, burst_pkts: int, seed: int
+) -> None:
+    police_mbps = max(0.1, rate_bps / 1e6)
+    link = Link(rtt_ms=20.0, rate_mbps=1000.0, police_mbps=police_mbps, police_burst_pkts=burst_pkts)
+    packets = random_packets(seed, 400, 1500)
+    times = depart(driver, encode(scenario(link), None, 1), packets, tmp_path)
+    bucket = tokens = Fraction(burst_pkts * 1500 * 8)
+    before_ns = 0
+    for (t_ns, size), left_ns in zip(packets, times, strict=True):
+        tokens = min(bucket, tokens + Fraction((t_ns - before_ns) * round(police_mbps * 1e6), 10**9))
+        before_ns = t_ns
+        passes = tokens >= size * 8
+        tokens -= size * 8 if passes else 0
+        assert (left_ns >= 0) == passes
 
 
 def test_malformed_schedules_are_refused(driver: Path, tmp_path: Path) -> None:

@@ -98,6 +98,10 @@ static bool enter_forward(struct sk_buff *skb, u64 now_ns)
 		link_state.counters[packet->flow].lost_pkts++;
 		return false;
 	}
+	if (policed(s, now_ns, skb->len)) {
+		link_state.counters[packet->flow].dropped_pkts++;
+		return false;
+	}
 	if (skb_queue_len(&link_state.forward.queue) >= s->header->queue_pkts) {
 		link_state.counters[packet->flow].dropped_pkts++;
 		return false;

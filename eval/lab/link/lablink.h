@@ -23,6 +23,8 @@ struct lablink_header {
 	__u32 opportunities; /* 0: the steps' rate counts */
 	__u32 period_ms; /* after which the opportunities repeat */
 	__u64 seed; /* of the losses */
+	__u64 police_bps; /* rate of the policer before the queue, bits a second; 0: none */
+	__u64 police_burst_bytes; /* of its token bucket, which is full at the start */
 };
 
 /* The link's state from at_ns on. */

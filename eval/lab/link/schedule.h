@@ -36,7 +36,31 @@ struct schedule {
 	u64 cycle_ns; /* start of the running repetition of the trace */
 	u64 credit_ns; /* time of the opportunity used last */
 	u32 credit_bytes; /* bytes left of that opportunity */
+	u64 missing_bits; /* from the policer's bucket, in 1e-9 bits */
+	u64 policed_ns; /* time at which that was so */
 };
+
+/* Whether the policer drops a packet that comes at `t_ns`; else its tokens are taken. */
+static inline bool policed(struct schedule *s, u64 t_ns, u32 bytes)
+{
+	u64 rate = s->header->police_bps, work = (u64)bytes * 8 * LABLINK_NSEC_PER_SEC;
+	u64 bucket = s->header->police_burst_bytes * 8 * LABLINK_NSEC_PER_SEC;
+	u64 passed_ns = t_ns - s->policed_ns;
+
+	if (!rate)
+		return false;
+	s->policed_ns = t_ns;
+	/* Longer than it takes to fill the bucket, and the product might not fit. */
+	if (passed_ns > DIV64_U64_ROUND_UP(s->missing_bits, rate))
+		s->missing_bits = 0;
+	else
+		s->missing_bits -= passed_ns * rate < s->missing_bits ? passed_ns * rate :
+									s->missing_bits;
+	if (s->missing_bits + work > bucket)
+		return true;
+	s->missing_bits += work;
+	return false;
+}
 
 static inline void advance_step(const struct schedule *s, u32 *step, u64 t_ns)
 {
@@ -99,7 +123,7 @@ static inline size_t schedule_bytes(const struct lablink_header *header)
 {
 	if (header->magic != LABLINK_MAGIC || !header->queue_pkts || !header->steps ||
 	    header->steps > 1U << 20 || header->flow_delays > LABLINK_FLOWS ||
-	    header->opportunities > 1U << 23 || (header->opportunities && !header->period_ms))
+	    header->opportunities > 1U << 23 || header->police_burst_bytes > 1ULL << 28 || (header->opportunities && !header->period_ms))
 		return 0;
 	return sizeof(*header) + header->steps * sizeof(struct lablink_step) +
 	       header->flow_delays * sizeof(struct lablink_delay) +

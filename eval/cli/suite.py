@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ltp-eval suite`: all schemes on the paths of the suite; writes `results.json` and `report.html`."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from ltp_switcher.eval.cli.output import json_text, need_pictures
+from ltp_switcher.eval.run.batch import run_batch
+from ltp_switcher.eval.suite.plan import FULL, QUICK, plan
+from ltp_switcher.eval.suite.score import means, score
+
+
+def evaluate(options: argparse.Namespace, console: Console, progress: Console) -> None:
+    """Make the runs that are missing, and the report of all."""
+    need_pictures()
+    from ltp_switcher.eval.suite.page import Results, draw, html
+
+    began = time.monotonic()
+    usual = QUICK if options.quick else FULL
+    schemes = {name: usual.get(name, 1) for name in options.schemes or usual}
+    if options.seeds:
+        schemes = dict.fromkeys(schemes, options.seeds)
+    runs = plan(options.set, schemes, options.kernel, quick=options.quick, names=options.paths)
+    labels = {run.job: f"{run.path} {run.scheme} #{run.job.seed}" for run in runs}
+    outcomes = run_batch(
+        [run.job for run in runs], progress, use_cache=True, parallel=options.jobs, label=labels.__getitem__
+    )
+    made = zip(runs, outcomes, strict=True)
+    paths = score((run.path, run.scheme, outcome.summary) for run, outcome in made)
+    results = Results(options.set, options.kernel, options.quick, paths, round(time.monotonic() - began, 1))
+    out: Path = options.out
+    out.mkdir(parents=True, exist_ok=True)
+    text = json_text(results.to_dict())
+    (out / "results.json").write_text(text)
+    (out / "report.html").write_text(html(results, draw(runs, outcomes)), encoding="utf-8")
+    if options.json:
+        console.out(text, end="", highlight=False)
+        return
+    table = Table("scheme", "paths", "of the best arm", "interval", box=None, pad_edge=False)
+    for scheme in results.schemes:
+        mean = means(paths, scheme)["all"]
+        table.add_row(scheme, str(mean.paths), f"{mean.value:.3f}", f"{mean.low:.3f} to {mean.high:.3f}")
+    console.print(table)
+    console.print(f"\n{out}: results.json, report.html", highlight=False)

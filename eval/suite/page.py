@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report of a suite: `results.json` for programs, `report.html` for people, with its pictures inside."""
+
+from __future__ import annotations
+
+import base64
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from html import escape
+from pathlib import Path
+from typing import Final
+
+from ltp_switcher.eval.report.timeline import draw_timeline
+from ltp_switcher.eval.run.results import RunResult
+from ltp_switcher.eval.suite.paths import family, kind
+from ltp_switcher.eval.suite.plan import Run, is_arm
+from ltp_switcher.eval.suite.score import Mean, PathScore, gap_closed, means
+
+PICTURED: Final = ("rtt-steps-1", "rate-steps-1", "everything-1", "trace-1", "trace-4")
+"""Paths of which the report shows a run over time."""
+WORST: Final = 5
+_STYLE: Final = """
+body { font: 15px/1.45 sans-serif; color: #1A1A1A; max-width: 78em; margin: 2em auto; padding: 0 1em }
+table { border-collapse: collapse; margin: 0.6em 0 1.8em } caption { text-align: left; padding: 0.3em 0 }
+th, td { padding: 0.15em 0.7em; text-align: right; border-bottom: 1px solid #DDDDDD }
+th:first-child, td:first-child, td.text { text-align: left }
+td.low { color: #B2182B } td.high { font-weight: bold }
+img { max-width: 100% } p { max-width: 60em }
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """A finished suite: its paths' scores, and how it was run."""
+
+    set_name: str
+    kernel: str
+    quick: bool
+    paths: Sequence[PathScore]
+    wall_s: float
+
+    @property
+    def schemes(self) -> list[str]:
+        """The schemes, the daemon's before the arms."""
+        found = dict.fromkeys(scheme for path in self.paths for scheme in path.cells)
+        return sorted(found, key=is_arm)
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values for JSON."""
+        return {
+            "set": self.set_name, "kernel": self.kernel, "quick": self.quick, "wall_s": self.wall_s,
+            "summary": {
+                scheme: {group: asdict(mean) for group, mean in means(self.paths, scheme).items()}
+                for scheme in self.schemes
+            },
+            "gap_closed": {s: list(gap_closed(self.paths, s)) for s in self.schemes if not is_arm(s)},
+            "paths": [
+                {
+                    "name": path.name, "family": family(path.name), "kind": kind(path.name),
+                    "best_arm": path.best_arm,
+                    "schemes": {
+                        scheme: {"share": path.share(scheme), **asdict(cell)}
+                        for scheme, cell in path.cells.items()
+                    },
+                }
+                for path in self.paths
+            ],
+        }  # fmt: skip
+
+
+def worst(paths: Sequence[PathScore], scheme: str) -> list[PathScore]:
+    """The paths on which the scheme is furthest from the best arm, the worst first."""
+    return sorted((path for path in paths if scheme in path.cells), key=lambda p: p.share(scheme))[:WORST]
+
+
+def html(results: Results, pictures: Mapping[str, str]) -> str:
+    """The page. `pictures`: PNG in base64 by title."""
+    length = "30 s" if results.quick else "60 s"
+    parts = [
+        "<!doctype html><html lang=en><meta charset=utf-8><title>Evaluation</title>",
+        f"<style>{_STYLE}</style><h1>Evaluation on the {escape(results.set_name)} set</h1>",
+        f"<p>{len(results.paths)} paths of {length}, Linux {escape(results.kernel)}, cold start. A figure is "
+        "a scheme's reward (Eq. 1) over that of the path's best arm in hindsight: the arm with the largest "
+        "mean over its seeds. Means over paths are geometric, with 95 % bootstrap intervals over the paths. "
+        "A scheme that changes its arm may exceed 1 on a path that changes. <code>rule</code> is the default "
+        "policy of the daemon, <code>bandit</code> the learned one.</p>",
+        _means_table(results),
+    ]
+    for scheme in (s for s in results.schemes if not is_arm(s)):
+        single, closed = gap_closed(results.paths, scheme)
+        below = ", ".join(f"{p.name} {p.share(scheme):.2f}" for p in worst(results.paths, scheme))
+        parts.append(
+            f"<p><b>{escape(scheme)}</b> closes {closed:.0%} of the log gap from the best single arm "
+            f"({escape(single)}) to the best arms in hindsight. Its worst paths: {escape(below)}.</p>"
+        )
+    parts.append(_paths_table(results))
+    for title, data in pictures.items():
+        parts.append(
+            f'<h2>{escape(title)}</h2><img alt="{escape(title)}" src="data:image/png;base64,{data}">'
+        )
+    return "\n".join(parts) + "\n"
+
+
+def _means_table(results: Results) -> str:
+    by_scheme = {scheme: means(results.paths, scheme) for scheme in results.schemes}
+    groups = dict.fromkeys(group for of in by_scheme.values() for group in of)
+    kinds = [group for group in ("all", "static", "changing", "trace", "several") if group in groups]
+    order = [*kinds, *(group for group in groups if group not in kinds)]
+    rows = []
+    for group in order:
+        first = next(of[group] for of in by_scheme.values() if group in of)
+        cells = [_mean(of.get(group), interval=group in kinds) for of in by_scheme.values()]
+        rows.append(f"<tr><td>{escape(group)}<td>{first.paths}{''.join(cells)}")
+    head = "".join(f"<th>{escape(scheme)}" for scheme in by_scheme)
+    return _table("By kind and family", f"<th>paths<th>number{head}", rows)
+
+
+def _mean(mean: Mean | None, *, interval: bool) -> str:
+    if mean is None:
+        return "<td>"
+    bounds = f" [{mean.low:.2f}, {mean.high:.2f}]" if interval and mean.paths > 1 else ""
+    return f"<td>{mean.value:.3f}{bounds}"
+
+
+def _paths_table(results: Results) -> str:
+    rows = []
+    for path in results.paths:
+        cells = []
+        for scheme in results.schemes:
+            if scheme not in path.cells:
+                cells.append("<td>")
+                continue
+            share = path.share(scheme)
+            mark = " class=high" if share >= 0.999 else " class=low" if share < 0.9 else ""
+            cells.append(f"<td{mark}>{share:.3f}")
+        rows.append(f"<tr><td>{escape(path.name)}<td class=text>{escape(path.best_arm)}{''.join(cells)}")
+    head = "".join(f"<th>{escape(scheme)}" for scheme in results.schemes)
+    return _table("By path", f"<th>path<th>best arm{head}", rows)
+
+
+def _table(caption: str, head: str, rows: Iterable[str]) -> str:
+    return f"<table><caption><b>{caption}</b></caption><tr>{head}\n" + "\n".join(rows) + "</table>"
+
+
+def draw(runs: Sequence[Run], outcomes: Sequence[RunResult]) -> dict[str, str]:
+    """Runs over time of some paths, the first seed of each scheme: PNG in base64 by title."""
+    pictures: dict[str, str] = {}
+    with tempfile.TemporaryDirectory(prefix="ltp-eval-") as folder:
+        for name in PICTURED:
+            first: dict[str, RunResult] = {}
+            for run, outcome in zip(runs, outcomes, strict=True):
+                if run.path == name:
+                    first.setdefault(run.scheme, outcome)
+            if not first:
+                continue
+            shown = sorted(first, key=is_arm)
+            title = f"{name}: {shown[0]} and single arms"
+            file = Path(folder) / f"{name}.png"
+            draw_timeline(
+                file, first[shown[0]].job.scenario, [first[scheme].series()[0] for scheme in shown],
+                title=title, explanation=f"One run of each scheme, seed {first[shown[0]].job.seed}.",
+                scores={scheme: first[scheme].summary.flows[0].reward for scheme in shown},
+            )  # fmt: skip
+            pictures[title] = base64.b64encode(file.read_bytes()).decode()
+    return pictures

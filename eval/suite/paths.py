@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The paths of the suite, drawn by family; `python -m ltp_switcher.eval.suite.paths` writes their files.
+
+`tuning/` is for choosing thresholds and settings, `test/` for the figures that are told. They are drawn with
+different seeds, and a test holds them apart: no rate, RTT or loss of one is in the other, and no second of a
+trace is. The runs of the two sets have different seeds, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.eval.run.scenario import Scenario, load_scenario
+
+FOLDER: Final = Path(__file__).resolve().parent
+DURATION_S: Final = 60.0
+SETS: Final[Mapping[str, int]] = {"tuning": 1, "test": 2}
+"""The sets, and the seed that draws each."""
+SEEDS: Final[Mapping[str, tuple[int, ...]]] = {"tuning": (1, 2, 3, 4, 5), "test": (101, 102, 103, 104, 105)}
+"""Seeds of the runs, the first ones first."""
+
+TRACES: Final = (
+    "TMobile-LTE-short.down", "TMobile-LTE-short.up", "TMobile-UMTS-driving.down",
+    "Verizon-EVDO-driving.down", "Verizon-LTE-short.down", "Verizon-LTE-short.up",
+)  # fmt: skip
+"""Debian's package mahimahi-traces; see `ltp-eval traces`."""
+TRACE_HALF_S: Final = 65.0
+"""A set's offsets into a trace are within its own span of this length, and a run after that within 60 s."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Draw:
+    """Numbers of one set. They are rounded to an odd last digit in one set, to an even one in the other."""
+
+    rng: np.random.Generator
+    odd: bool
+
+    def between(self, low: float, high: float, unit: float) -> float:
+        """A number from log-uniform `low` to `high`, a multiple of `unit` that is the set's own."""
+        steps = round(float(np.exp(self.rng.uniform(np.log(low), np.log(high)))) / unit)
+        return round((steps + ((steps % 2 == 1) != self.odd)) * unit, 6)
+
+    def mbps(self, low: float, high: float) -> float:
+        return self.between(low, high, 0.1)
+
+    def rtt_ms(self, low: float, high: float) -> float:
+        return self.between(low, high, 0.1)
+
+    def bdp(self, low: float, high: float) -> float:
+        return self.between(low, high, 0.01)
+
+    def loss(self, low: float, high: float) -> float:
+        return self.between(low, high, 0.0001)
+
+
+Lines = list[str]
+"""Of a scenario's [link] and what follows."""
+
+
+def _link(rate_mbps: float, rtt_ms: float, buffer_bdp: float, *more: str) -> Lines:
+    return [f"rate_mbps = {rate_mbps}", f"rtt_ms = {rtt_ms}", f"buffer_bdp = {buffer_bdp}", *more]
+
+
+def _steps(*changes: tuple[float, str, float]) -> Lines:
+    return [
+        line
+        for at_s, key, value in changes
+        for line in ("", "[[link.step]]", f"at_s = {at_s}", f"{key} = {value}")
+    ]
+
+
+def _lossy(d: _Draw, link: Lines, low: float, high: float) -> Lines:
+    return [*link, f"loss = {d.loss(low, high)}"]
+
+
+def _at(d: _Draw, count: int) -> list[float]:
+    """Times of `count` steps, spread over a run."""
+    share = DURATION_S / (count + 1)
+    return [round((n + 1) * share + float(d.rng.uniform(-0.2, 0.2)) * share, 1) for n in range(count)]
+
+
+def _rate_steps(d: _Draw) -> Lines:
+    low, high = d.mbps(6, 16), d.mbps(22, 48)
+    changes = [(at_s, "rate_mbps", high if n % 2 == 0 else low) for n, at_s in enumerate(_at(d, 4))]
+    return [*_link(low, d.rtt_ms(20, 70), d.bdp(1, 4)), *_steps(*changes)]
+
+
+def _rtt_steps(d: _Draw) -> Lines:
+    low, high = d.rtt_ms(15, 45), d.rtt_ms(70, 160)
+    changes = [(at_s, "rtt_ms", high if n % 2 == 0 else low) for n, at_s in enumerate(_at(d, 2))]
+    return [*_link(d.mbps(10, 40), low, d.bdp(1, 4)), *_steps(*changes)]
+
+
+def _loss_steps(d: _Draw) -> Lines:
+    first, second = _at(d, 2)
+    changes = ((first, "loss", d.loss(0.004, 0.02)), (second, "loss", 0.0))
+    return [*_link(d.mbps(10, 40), d.rtt_ms(20, 80), d.bdp(1, 3)), *_steps(*changes)]
+
+
+def _everything(d: _Draw) -> Lines:
+    at_s = _at(d, 3)
+    changes = (
+        (at_s[0], "rate_mbps", d.mbps(20, 45)),
+        (at_s[1], "rtt_ms", d.rtt_ms(60, 120)),
+        (at_s[2], "loss", d.loss(0.003, 0.015)),
+    )
+    return [*_link(d.mbps(8, 16), d.rtt_ms(20, 45), d.bdp(1, 4)), *_steps(*changes)]
+
+
+def _policed(d: _Draw) -> Lines:
+    rate_mbps = d.mbps(40, 80)
+    policed = f"police_mbps = {d.mbps(8, 25)}"
+    burst = f"police_burst_pkts = {int(d.between(40, 300, 1))}"
+    return _link(rate_mbps, d.rtt_ms(20, 80), d.bdp(1, 3), policed, burst)
+
+
+SINGLE: Final[Mapping[str, tuple[int, Callable[[_Draw], Lines]]]] = {
+    # The paper's six environments (Fig. 1).
+    "fixed": (1, lambda d: _link(d.mbps(40, 56), d.rtt_ms(32, 48), d.bdp(1.5, 2.5))),
+    "step": (1, _rate_steps),
+    "large-queue": (1, lambda d: _link(d.mbps(36, 56), d.rtt_ms(16, 28), d.bdp(14, 24))),
+    "low-capacity": (1, lambda d: _link(d.mbps(9, 15), d.rtt_ms(32, 48), d.bdp(1.5, 2.5))),
+    "high-rtt": (1, lambda d: _link(d.mbps(30, 48), d.rtt_ms(100, 140), d.bdp(0.8, 1.4))),
+    "mixed": (1, lambda d: _link(d.mbps(18, 30), d.rtt_ms(95, 140), d.bdp(7, 13))),
+    # Others that do not change.
+    "lossy": (2, lambda d: _lossy(d, _link(d.mbps(12, 40), d.rtt_ms(20, 80), d.bdp(1, 3)), 0.004, 0.02)),
+    "shallow": (1, lambda d: _link(d.mbps(20, 50), d.rtt_ms(20, 60), d.bdp(0.15, 0.4))),
+    "satellite": (
+        1, lambda d: _lossy(d, _link(d.mbps(12, 30), d.rtt_ms(480, 620), d.bdp(0.6, 1.2)), 0.0005, 0.004)
+    ),
+    "lan": (1, lambda d: _link(d.mbps(60, 95), d.rtt_ms(2, 4), d.bdp(4, 12))),
+    "slow": (2, lambda d: _link(d.mbps(1, 4), d.rtt_ms(40, 120), d.bdp(1, 6))),
+    "policed": (1, _policed),
+    # Others that do.
+    "rate-steps": (2, _rate_steps),
+    "rtt-steps": (2, _rtt_steps),
+    "loss-steps": (1, _loss_steps),
+    "everything": (1, _everything),
+}  # fmt: skip
+"""Families of paths with a single flow: how many of each, and one drawn."""
+
+CHANGING: Final = ("step", "rate-steps", "rtt-steps", "loss-steps", "everything")
+TRACE: Final = "trace"
+SEVERAL: Final = ("two", "eight", "beside-cubic", "beside-bbr")
+
+
+def family(name: str) -> str:
+    """The family of a path by its name, `family-1`."""
+    return name.rpartition("-")[0]
+
+
+def kind(name: str) -> str:
+    """`static`, `changing`, `trace` or `several`, of a path by its name."""
+    of = family(name)
+    return "changing" if of in CHANGING else of if of == TRACE else "several" if of in SEVERAL else "static"
+
+
+def _flows(*schemes: str, apart_s: float = 0.0) -> Lines:
+    lines = []
+    for n, scheme in enumerate(schemes):
+        lines += ["", "[[flow]]", f'scheme = "{scheme}"', f"start_s = {round(n * apart_s, 1)}"]
+    return lines
+
+
+def draw(set_name: str) -> dict[str, str]:
+    """The files of a set: TOML by path's name, the same at every call."""
+    d = _Draw(np.random.default_rng(SETS[set_name]), odd=SETS[set_name] % 2 == 1)
+    drawn: dict[str, Lines] = {}
+    for name, (count, one) in SINGLE.items():
+        for n in range(1, count + 1):
+            drawn[f"{name}-{n}"] = [*one(d), *_flows("switcher")]
+    for n, trace in enumerate(TRACES, start=1):
+        offset_s = round(float(d.rng.uniform(0.0, 5.0)) + (0.0 if d.odd else TRACE_HALF_S), 1)
+        lines = [f'trace = "{trace}"', f"offset_s = {offset_s}", f"rtt_ms = {d.rtt_ms(25, 70)}"]
+        drawn[f"{TRACE}-{n}"] = [*lines, f"buffer_pkts = {int(d.between(150, 900, 1))}", *_flows("switcher")]
+    several = (("switcher",) * 2, ("switcher",) * 8, ("switcher", "cubic"), ("switcher", "bbr"))
+    for name, schemes in zip(SEVERAL, several, strict=True):
+        link = _link(d.mbps(30, 60), d.rtt_ms(25, 60), d.bdp(1, 3))
+        drawn[f"{name}-1"] = [*link, *_flows(*schemes, apart_s=round(8.0 / len(schemes), 1))]
+    head = f"duration_s = {DURATION_S:g}\n\n[link]\n"
+    return {name: f'name = "{name}"\n{head}' + "\n".join(lines) + "\n" for name, lines in drawn.items()}
+
+
+def load(set_name: str) -> list[Scenario]:
+    """The paths of a set, from their files, by name."""
+    return [load_scenario(path) for path in sorted((FOLDER / set_name).glob("*.toml"))]
+
+
+def main() -> None:
+    """Write the files of both sets."""
+    for set_name in SETS:
+        (FOLDER / set_name).mkdir(exist_ok=True)
+        for name, text in draw(set_name).items():
+            (FOLDER / set_name / f"{name}.toml").write_text(text)
+
+
+if __name__ == "__main__":
+    main()

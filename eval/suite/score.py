@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scores of the suite: the reward of each scheme over the reward of the best arm in hindsight.
+
+The best arm of a path is the one with the largest mean over its seeds, never the best of single runs: the
+largest of noisy numbers would be a bound that no arm has. Means over paths are geometric. Their intervals
+come from drawing the paths anew (bootstrap).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.eval.run.summary import Summary
+from ltp_switcher.eval.suite.paths import family, kind
+from ltp_switcher.eval.suite.plan import is_arm
+
+DRAWS: Final = 2000
+LEVEL: Final = 0.95
+LEAST: Final = 1e-3
+"""Smallest share that counts: a scheme that got nothing has no logarithm."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A scheme on a path, over its seeds: means of the flows that ran it, units in the names."""
+
+    rewards: tuple[float, ...]
+    throughput_mbps: float
+    rtt_mean_ms: float
+    loss: float
+    jain: float
+    switches: float
+    arm_share: Mapping[str, float]
+
+    @property
+    def reward(self) -> float:
+        """Mean over the seeds."""
+        return fmean(self.rewards)
+
+
+@dataclass(frozen=True, slots=True)
+class PathScore:
+    """A path: its cells by scheme, and the best arm in hindsight."""
+
+    name: str
+    cells: Mapping[str, Cell]
+
+    @property
+    def best_arm(self) -> str:
+        """The arm with the largest mean reward."""
+        return max(filter(is_arm, self.cells), key=lambda arm: self.cells[arm].reward)
+
+    def share(self, scheme: str) -> float:
+        """The scheme's reward over the best arm's."""
+        best = self.cells[self.best_arm].reward
+        return max(LEAST, self.cells[scheme].reward / best) if best > 0 else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """Geometric mean of shares over paths, with the bounds of its interval."""
+
+    value: float
+    low: float
+    high: float
+    paths: int
+
+
+def score(runs: Iterable[tuple[str, str, Summary]]) -> list[PathScore]:
+    """Fold runs (path, scheme, summary) into paths, in order of first appearance."""
+    found: dict[str, dict[str, list[Summary]]] = {}
+    for path, scheme, summary in runs:
+        found.setdefault(path, {}).setdefault(scheme, []).append(summary)
+    return [
+        PathScore(path, {scheme: _cell(scheme, of) for scheme, of in schemes.items()})
+        for path, schemes in found.items()
+    ]
+
+
+def geometric_mean(shares: Sequence[float], seed: int = 1) -> Mean:
+    """The geometric mean of one share a path, and its bootstrap interval. The shares must not be none."""
+    logs = np.log(np.array(shares))
+    rng = np.random.default_rng(seed)
+    means = logs[rng.integers(logs.size, size=(DRAWS, logs.size))].mean(axis=1)
+    low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Mean(math.exp(float(logs.mean())), math.exp(float(low)), math.exp(float(high)), logs.size)
+
+
+def means(paths: Sequence[PathScore], scheme: str) -> dict[str, Mean]:
+    """The scheme's means: over `all` paths, over each kind, and over each family."""
+    groups: dict[str, list[float]] = {}
+    for path in paths:
+        if scheme in path.cells:
+            for group in dict.fromkeys(("all", kind(path.name), family(path.name))):
+                groups.setdefault(group, []).append(path.share(scheme))
+    return {group: geometric_mean(shares) for group, shares in groups.items()}
+
+
+def gap_closed(paths: Sequence[PathScore], scheme: str) -> tuple[str, float]:
+    """The best single arm over all paths, and the share of its log gap to the best arms that is closed.
+
+    1: as good as the best arm in hindsight; 0: as good as the best single arm; NaN where there is no gap.
+    """
+    whole = [path for path in paths if scheme in path.cells]
+    arms = [arm for arm in whole[0].cells if is_arm(arm) and all(arm in path.cells for path in whole)]
+    gap = {name: -fmean(math.log(path.share(name)) for path in whole) for name in (*arms, scheme)}
+    single = min(arms, key=gap.__getitem__)
+    return single, (gap[single] - gap[scheme]) / gap[single] if gap[single] > 0 else math.nan
+
+
+def _cell(scheme: str, summaries: Sequence[Summary]) -> Cell:
+    runs = [[flow for flow in summary.flows if flow.scheme == scheme] for summary in summaries]
+    flows = [flow for run in runs for flow in run]
+    arms = sorted({arm for flow in flows for arm in flow.arm_share})
+    return Cell(
+        rewards=tuple(fmean(flow.reward for flow in run) for run in runs),
+        throughput_mbps=fmean(flow.throughput_mbps for flow in flows),
+        rtt_mean_ms=fmean(flow.rtt_mean_ms for flow in flows),
+        loss=fmean(flow.loss for flow in flows),
+        jain=fmean(summary.jain for summary in summaries),
+        switches=fmean(flow.switches for flow in flows),
+        arm_share={arm: fmean(flow.arm_share.get(arm, 0.0) for flow in flows) for arm in arms},
+    )

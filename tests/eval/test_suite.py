@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The suite: its two sets are apart, its plan is complete, its scores follow their formulas."""
+
+import math
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ltp_switcher.errors import ConfigError
+from ltp_switcher.eval.run.scenario import Scenario
+from ltp_switcher.eval.run.summary import FlowSummary, Summary
+from ltp_switcher.eval.suite import paths
+from ltp_switcher.eval.suite.page import Results, html
+from ltp_switcher.eval.suite.plan import plan
+from ltp_switcher.eval.suite.score import gap_closed, geometric_mean, means, score
+
+TUNING, TEST = paths.load("tuning"), paths.load("test")
+
+
+def values(scenarios: list[Scenario], name: str) -> set[float]:
+    """Every value that a property of a link takes, over all paths and steps."""
+    return {
+        value
+        for scenario in scenarios
+        for part in (scenario.link, *scenario.link.steps)
+        if (value := getattr(part, name, None)) not in (None, 0.0)
+    }
+
+
+@pytest.mark.parametrize("set_name", ["tuning", "test"])
+def test_the_files_are_those_that_the_generator_draws(set_name: str) -> None:
+    files = {path.stem: path.read_text() for path in (paths.FOLDER / set_name).glob("*.toml")}
+    assert files == paths.draw(set_name), "run: python -m ltp_switcher.eval.suite.paths"
+
+
+@pytest.mark.parametrize("name", ["rate_mbps", "rtt_ms", "loss", "police_mbps", "offset_s"])
+def test_the_sets_share_no_parameter(name: str) -> None:
+    ours, theirs = values(TUNING, name), values(TEST, name)
+    assert ours
+    assert theirs
+    assert not ours & theirs
+
+
+def test_the_sets_share_no_second_of_a_trace_and_no_seed() -> None:
+    def spans(scenarios: list[Scenario]) -> dict[str, tuple[float, float]]:
+        return {
+            s.link.trace: (s.link.offset_s, s.link.offset_s + s.duration_s) for s in scenarios if s.link.trace
+        }
+
+    ours, theirs = spans(TUNING), spans(TEST)
+    assert ours.keys() == theirs.keys()
+    for trace, (begin_s, end_s) in ours.items():
+        other_begin_s, other_end_s = theirs[trace]
+        assert end_s <= other_begin_s or other_end_s <= begin_s
+    assert not set(paths.SEEDS["tuning"]) & set(paths.SEEDS["test"])
+
+
+def test_the_sets_have_the_same_families_and_enough_paths() -> None:
+    assert [s.name for s in TUNING] == [s.name for s in TEST]
+    single = [s.name for s in TEST if len(s.flows) == 1]
+    assert len(single) >= 24
+    assert {paths.kind(s.name) for s in TEST} == {"static", "changing", "trace", "several"}
+
+
+def test_a_plan_has_every_run_once() -> None:
+    runs = plan("test", {"rule": 3, "bbr": 1}, "6.1", quick=False)
+    assert len({run.job for run in runs}) == len(runs) == 4 * len(TEST)
+    assert {run.job.seed for run in runs} == {101, 102, 103}
+    eight = next(run for run in runs if (run.path, run.scheme) == ("eight-1", "bbr"))
+    assert [flow.scheme for flow in eight.job.scenario.flows] == ["bbr"] * 8
+    beside = next(run for run in runs if (run.path, run.scheme) == ("beside-cubic-1", "rule"))
+    assert [flow.scheme for flow in beside.job.scenario.flows] == ["rule", "cubic"]
+
+
+def test_a_quick_plan_is_short() -> None:
+    runs = plan("test", {"bbr": 1}, "6.1", quick=True)
+    assert {run.job.scenario.duration_s for run in runs} == {30.0}
+    whole = {s.name: s for s in TEST}
+    for run in runs:
+        shorter, longer = run.job.scenario.link.steps, whole[run.path].link.steps
+        assert [s.at_s for s in shorter] == pytest.approx([s.at_s / 2 for s in longer])
+        assert [replace(s, at_s=0.0) for s in shorter] == [replace(s, at_s=0.0) for s in longer]
+
+
+@pytest.mark.parametrize(
+    ("schemes", "names"), [({"rule": 1}, ()), ({"bbrr": 1, "bbr": 1}, ()), ({"bbr": 1}, ("fixed-9",))]
+)
+def test_a_plan_without_sense_is_refused(schemes: dict[str, int], names: tuple[str, ...]) -> None:
+    with pytest.raises(ConfigError):
+        plan("test", schemes, "6.1", quick=False, names=names)
+
+
+def summary(scheme: str, *rewards: float) -> Summary:
+    flows = tuple(
+        FlowSummary(scheme, 10.0, 40.0, 50.0, 30.0, 0.01, 3, reward, 2, {"bbr": 0.25, "ltp": 0.75})
+        for reward in rewards
+    )
+    other = replace(flows[0], scheme="reno", reward=1e9)
+    return Summary("x", scheme, 1, "6.1", 60.0, 0.9, 0.8, 1.0, (*flows, other))
+
+
+def test_the_best_arm_is_that_of_the_means_and_other_flows_do_not_count() -> None:
+    runs = [
+        ("fixed-1", "rule", summary("rule", 4.0)), ("fixed-1", "rule", summary("rule", 8.0)),
+        ("fixed-1", "bbr", summary("bbr", 1.0)), ("fixed-1", "bbr", summary("bbr", 9.0)),
+        ("fixed-1", "ltp", summary("ltp", 6.0, 10.0)), ("fixed-1", "ltp", summary("ltp", 8.0)),
+    ]  # fmt: skip
+    (path,) = score(runs)
+    assert path.best_arm == "ltp"
+    assert path.cells["ltp"].rewards == (8.0, 8.0)
+    assert path.share("rule") == pytest.approx(6.0 / 8.0)
+    assert path.share("bbr") == pytest.approx(5.0 / 8.0)
+    assert path.cells["rule"].arm_share == {"bbr": 0.25, "ltp": 0.75}
+
+
+@given(st.lists(st.floats(0.01, 2.0), min_size=1, max_size=40))
+def test_a_geometric_mean_lies_in_its_interval(shares: list[float]) -> None:
+    mean = geometric_mean(shares)
+    assert mean.value == pytest.approx(math.prod(shares) ** (1 / len(shares)))
+    assert min(shares) * 0.999 <= mean.low <= mean.high <= max(shares) * 1.001
+    assert mean.low <= mean.value * 1.001
+    assert mean.value <= mean.high * 1.001
+
+
+def test_the_interval_covers_the_true_mean_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(7)
+    covered = [
+        (mean := geometric_mean(np.exp(rng.normal(-0.2, 0.3, 30)).tolist())).low
+        <= math.exp(-0.2)
+        <= mean.high
+        for _ in range(200)
+    ]
+    assert 0.88 <= np.mean(covered) <= 0.99
+
+
+def scored(shares: dict[str, dict[str, float]]) -> list[tuple[str, str, Summary]]:
+    return [(path, scheme, summary(scheme, r)) for path, of in shares.items() for scheme, r in of.items()]
+
+
+def test_means_by_kind_and_the_gap_that_is_closed() -> None:
+    of = scored(
+        {
+            "fixed-1": {"rule": 9.0, "bbr": 10.0, "ltp": 5.0},
+            "slow-1": {"rule": 8.0, "bbr": 2.5, "ltp": 10.0},
+            "trace-1": {"rule": 10.0, "bbr": 10.0, "ltp": 1.0},
+        }
+    )
+    paths_scored = score(of)
+    found = means(paths_scored, "rule")
+    assert found["static"].value == pytest.approx(math.sqrt(0.9 * 0.8))
+    assert found["trace"].value == pytest.approx(1.0)
+    assert found["all"].paths == 3
+    single, closed = gap_closed(paths_scored, "rule")
+    assert single == "bbr"
+    assert closed == pytest.approx(1 - math.log(0.9 * 0.8) / math.log(0.25))
+
+
+def test_the_page_has_every_path_and_loads_nothing() -> None:
+    results = Results(
+        "test",
+        "6.1",
+        True,
+        score(scored({p: {"rule": 1.0, "bbr": 2.0} for p in ("fixed-1", "trace-1")})),
+        1.0,
+    )
+    page = html(results, {"a <picture>": "QUJD"})
+    for text in ("fixed-1", "trace-1", "0.500", "a &lt;picture&gt;", "data:image/png;base64,QUJD"):
+        assert text in page
+    assert "http" not in page
+    assert "<script" not in page
+    document = results.to_dict()
+    assert [path["name"] for path in document["paths"]] == ["fixed-1", "trace-1"]  # type: ignore[attr-defined]
+
+
+def test_no_two_paths_of_a_set_are_alike() -> None:
+    for scenarios in (TUNING, TEST):
+        assert all(one.link != other.link for one, other in combinations(scenarios, 2))
