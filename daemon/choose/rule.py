@@ -6,6 +6,9 @@ A new flow runs the probing arm, BBR, for `start_s`. Then the highest RTT over t
 it runs the steady arm, LTP. When the path's RTT itself has changed, the flow runs the probing arm for
 `change_s`, and then the ratio since the change decides.
 
+A choice after probing counts for the destination prefix, too: for `prefix_s`, flows to it begin with its arm.
+They do not renew it, so that the prefix is probed again.
+
 The RTT of the path has changed when its floor moved. A floor falls at the first lower sample. A rise needs
 more care, because a queue looks the same at first: the lowest RTT of each look has to stay high and constant
 for `rise_s`, and to exceed the floor by more than a few packets of the bottleneck.
@@ -35,6 +38,8 @@ _PROBING, _STEADY, _CAREFUL = range(3)
 _SUBSTITUTES: Final = (ArmId.BBR, ArmId.LTP, ArmId.VEGAS, ArmId.CUBIC)
 """Where the pool lacks a role's arm, the first of these that it has takes the role."""
 
+PREFIXES_MAX: Final = 65_536
+"""Prefixes remembered; the one probed first makes room."""
 LOOK_NS: Final = 250_000_000
 LOOK_RTTS: Final = 2.0
 """A look at the RTT lasts this long, and this many round trips."""
@@ -96,6 +101,10 @@ class RuleChooser(SlotArrays):
         self._settings = settings
         self._zeta, self._kappa = zeta, kappa
         self._pool = tuple(pool)
+        self._prefix: dict[int, str] = {}
+        self._known: dict[str, tuple[int, int]] = {}
+        """By prefix: the role that probing chose, and when, CLOCK_MONOTONIC in ns."""
+        self._now_ns = 0
 
     needed_step_s = 0.05
     """A new flow waits so long for its first arm, at most."""
@@ -114,16 +123,24 @@ class RuleChooser(SlotArrays):
             self._arms[slots] = roles_of(arms)
 
     def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
-        """New flows. Each begins with the probing arm."""
+        """New flows. Each begins with the arm that its prefix is known for, else with the probing arm."""
         self.reset(slots)
         self._arms[slots] = roles_of(self._pool)
+        for slot, prefix in zip(slots.tolist(), prefixes, strict=True):
+            self._prefix[slot] = prefix
+            role, probed_ns = self._known.get(prefix, (_PROBING, 0))
+            if self._now_ns - probed_ns < self._settings.prefix_s * 1e9:
+                self._role[slot] = role
 
     def close(self, slots: Slots) -> None:
-        """Nothing to forget: a slot that comes again is opened anew."""
+        """Flows that ended; their slots may come again."""
+        for slot in slots.tolist():
+            del self._prefix[slot]
 
     def step(self, slots: Slots, records: RecordArray) -> Draw:
         """Look at the flows whose look is over; the others keep their arms."""
         seen = _FIELDS.read(records).T
+        self._now_ns = int(seen[0].max(initial=self._now_ns))
         self._observe(slots, seen)
         over = seen[0] >= self._look_ns[slots]
         if over.any():
@@ -135,7 +152,7 @@ class RuleChooser(SlotArrays):
         return Draw(arms, self._reward[slots], np.zeros(slots.shape, np.bool_), settled)
 
     def state(self) -> dict[str, np.ndarray]:
-        """Nothing: nothing is learned."""
+        """Nothing: the choice for a prefix counts for minutes only."""
         return {}
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
@@ -172,9 +189,17 @@ class RuleChooser(SlotArrays):
         varies = self._varies(slots, probing, judged)
         ready = probing & ~draining & (now_ns - self._since_ns[slots] >= self._hold_ns[slots])
         self._role[slots[ready]] = np.where(varies[ready], _CAREFUL, _STEADY)
+        for slot in slots[ready].tolist():
+            self._learn(self._prefix[slot], int(self._role[slot]))
         self._role[slots[varies & judged & (self._role[slots] == _STEADY)]] = _CAREFUL
         self._look_ns[slots] = now_ns + np.maximum(LOOK_NS, LOOK_RTTS * srtt_us * 1e3)
         self._least_us[slots] = np.inf
+
+    def _learn(self, prefix: str, role: int) -> None:
+        self._known.pop(prefix, None)
+        self._known[prefix] = role, self._now_ns
+        if len(self._known) > PREFIXES_MAX:
+            del self._known[next(iter(self._known))]
 
     def _varies(self, slots: Slots, probing: Bools, judged: Bools) -> Bools:
         """Whether the RTT since the start or change says that the path's rate varies, shape (n,)."""

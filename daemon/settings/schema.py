@@ -164,6 +164,12 @@ class RuleSection(Section):
     change_s: float = key(
         10.0, "How long a flow runs bbr after the path's RTT has changed, s.", minimum=0, maximum=3600
     )
+    prefix_s: float = key(
+        600.0,
+        "How long the choice of one flow counts for new flows to the same prefix, s. 0: each finds its own.",
+        minimum=0,
+        maximum=1_000_000,
+    )
     settle_rtts: float = key(
         10.0,
         "Round trips after a switch in which the RTT is not judged, because the earlier arm's queue drains.",

@@ -168,6 +168,34 @@ def test_a_role_without_its_arm_goes_to_another_of_the_pool(
     assert [arm for _, arm in times_s(arms[:, 1])] == varying
 
 
+def test_a_prefix_is_known_for_what_probing_has_shown_until_it_is_probed_again() -> None:
+    """The second flow to the first prefix begins with its arm, and one ten minutes later probes."""
+    chooser = RuleChooser([BBR, LTP, VEGAS], RuleSection())
+
+    def arms(prefix: str, rtt: Rtt, at_s: float) -> list[int]:
+        slots = np.array([0])
+        chooser.open(slots, [prefix])
+        told: list[int] = []
+        for step in range(1, 120):
+            rtt_us = round(rtt(step * STEP_S) * 1e3)
+            made = record(
+                1, time_ns=int((at_s + step * STEP_S) * 1e9), interval_ns=int(STEP_S * 1e9), rtt_samples=1,
+                srtt_us=rtt_us, mss=1448, total_delivered=60 * step, rtt_floor_us=30_000, round_trips=step,
+            )  # fmt: skip
+            made["rtt_stat"] = made["srtt_stat"] = (rtt_us, rtt_us, rtt_us)
+            told.append(int(chooser.step(slots, made).arms[0]))
+        chooser.close(slots)
+        return [arm for _, arm in times_s(np.array(told))]
+
+    varying: Rtt = lambda t: 300.0 if 0.5 < t < 1.0 else 30.0  # noqa: E731
+    assert arms("a", varying, 100.0) == [BBR, VEGAS]
+    assert arms("a", lambda _: 30.0, 110.0) == [VEGAS]
+    assert arms("b", lambda _: 30.0, 120.0) == [BBR, LTP]
+    assert arms("a", lambda _: 30.0, 701.0) == [VEGAS]
+    assert arms("a", lambda _: 30.0, 720.0) == [BBR, LTP]
+    assert arms("a", varying, 730.0)[0] == LTP
+
+
 def test_a_flow_may_have_a_pool_of_its_own_and_a_slot_comes_again() -> None:
     chooser = RuleChooser([BBR, LTP, VEGAS], RuleSection())
     chooser.open(np.arange(2), ["", ""])
