@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from mutation import report, tree
 from mutation.faults import MovedError, Mutant, draw, excuses, named
 from mutation.kept import Kept
-from mutation.reach import reach, state
+from mutation.reach import reach
 from mutation.recorder import FOLDERS
 from mutation.trial import Outcome, attempt
 
@@ -69,9 +69,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(mutants: Sequence[Mutant], jobs: int, console: Console) -> list[Outcome]:
     """Try all faults, `jobs` at a time. Returns the outcomes in the order of the faults.
 
-    An interrupted run goes on where it was: outcomes are kept for as long as no file changes.
+    An interrupted run goes on where it was; see `Kept`.
     """
-    kept = Kept(state(ROOT))
+    kept = Kept(ROOT)
     outcomes: dict[Mutant, Outcome] = {}
     with (
         tree.working_copy(ROOT) as base,

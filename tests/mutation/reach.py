@@ -74,17 +74,9 @@ def reach(root: Path, copy: Path, jobs: int, tell: Callable[[str], None]) -> Rea
     """
     folder = cache_dir() / "mutation"
     folder.mkdir(parents=True, exist_ok=True)
-    names = tree.files(root)
-    tests = sorted(
-        name
-        for name in names
-        if name.startswith("tests/")
-        and PurePosixPath(name).match("test_*.py")
-        # The tool itself is not judged.
-        and not name.startswith("tests/mutation/")
-    )
-    shared = _digest(root, [name for name in names if name not in tests and _matters(name)])
-    records = {name: folder / f"{_digest(root, [name], shared)}.json" for name in tests}
+    tests = tests_of(root)
+    shared = code_state(root)
+    records = {name: folder / f"{digest(root, [name], shared)}.json" for name in tests}
     missing = [name for name in tests if not records[name].exists()]
     if missing:
         tell(f"recording which lines {len(missing)} test files reach")
@@ -93,7 +85,7 @@ def reach(root: Path, copy: Path, jobs: int, tell: Callable[[str], None]) -> Rea
             shares = [part[n::jobs] for part in tree.parts(missing) for n in range(jobs)]
             list(pool.map(lambda share: _record(copy, share, records), shares))
     known = [path for path in records.values() if path.exists()]
-    return _merge([json.loads(path.read_text()) for path in known], importers(root, names))
+    return _merge([json.loads(path.read_text()) for path in known], importers(root, tree.files(root)))
 
 
 def _matters(name: str) -> bool:
@@ -104,17 +96,28 @@ def _matters(name: str) -> bool:
     )
 
 
-def state(root: Path) -> str:
-    """A digest of all files that tests may depend on, the tests themselves included."""
-    return _digest(root, [name for name in tree.files(root) if _matters(name)])
+def tests_of(root: Path) -> list[str]:
+    """The files of tests, without the tool's own: it is not judged."""
+    return sorted(
+        name for name in tree.files(root)
+        if name.startswith("tests/") and PurePosixPath(name).match("test_*.py")
+        and not name.startswith("tests/mutation/")
+    )  # fmt: skip
 
 
-def _digest(root: Path, names: list[str], seed: str = "") -> str:
-    digest = hashlib.sha256(seed.encode())
+def code_state(root: Path) -> str:
+    """A digest of all files on which tests may depend, without the files of tests."""
+    tests = set(tests_of(root))
+    return digest(root, [name for name in tree.files(root) if name not in tests and _matters(name)])
+
+
+def digest(root: Path, names: list[str], seed: str = "") -> str:
+    """A digest of files, by their names and contents."""
+    made = hashlib.sha256(seed.encode())
     for name in sorted(names):
         path = root / name
-        digest.update(f"{name}\0".encode() + (b"" if path.is_symlink() else path.read_bytes()))
-    return digest.hexdigest()[:24]
+        made.update(f"{name}\0".encode() + (b"" if path.is_symlink() else path.read_bytes()))
+    return made.hexdigest()[:24]
 
 
 def _record(copy: Path, tests: list[str], records: Mapping[str, Path]) -> None:

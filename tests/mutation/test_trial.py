@@ -13,7 +13,7 @@ from mutation import report, tree
 from mutation.faults import Mutant
 from mutation.kept import Kept
 from mutation.operators import Change
-from mutation.reach import reach, state
+from mutation.reach import reach
 from mutation.sites import changes
 from mutation.trial import Outcome, attempt
 
@@ -120,22 +120,33 @@ def test_the_repository_is_left_as_it_was(repository: Path, outcomes: dict[str, 
     assert (repository / "mpts/small.py").read_text() == MODULE
 
 
-def test_an_outcome_is_kept_as_long_as_no_file_changes(
+def test_outcomes_are_kept_until_their_judges_change(
     repository: Path, outcomes: dict[str, Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LTP_CACHE", str(tmp_path))
-    before = state(repository)
-    first, second = outcomes["HALF = 1.0"], outcomes["return x"]
-    Kept(before).keep(first)
-    assert Kept(before).of(first.mutant) == first
-    assert Kept(before).of(second.mutant) is None
-    with monkeypatch.context() as patch:
-        patch.chdir(repository)
-        Path("tests/mpts/test_small.py").write_text(TEST + "\n")
-        after = state(repository)
-        Path("tests/mpts/test_small.py").write_text(TEST)
-    assert Kept(after).of(first.mutant) is None
-    assert state(repository) == before
+    caught, survived, never = (outcomes[line] for line in ("HALF = 1.0", "while n < 4:", "return x"))
+
+    def known() -> list[bool]:
+        kept = Kept(repository)
+        assert kept.of(caught.mutant) in (caught, None)
+        return [kept.of(outcome.mutant) is not None for outcome in (caught, survived, never)]
+
+    for outcome in (caught, survived):
+        Kept(repository).keep(outcome)
+    assert known() == [True, True, False]
+    for path, text, expected in (
+        ("tests/mpts/test_other.py", "", [True, False, False]),
+        ("tests/mpts/test_small.py", TEST + "\n", [False, False, False]),
+        ("mpts/small.py", MODULE + "\n", [False, False, False]),
+    ):
+        before = (repository / path).read_text() if (repository / path).exists() else None
+        (repository / path).write_text(text)
+        assert known() == expected
+        if before is None:
+            (repository / path).unlink()
+        else:
+            (repository / path).write_text(before)
+        assert known() == [True, True, False]
 
 
 def _run(caught: int, planted: int) -> report.Run:

@@ -129,6 +129,8 @@ def _end(process: subprocess.Popen[str]) -> None:
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+    if process.stdout is not None:
+        process.stdout.close()
 
 
 def _environment(copy: Path, more: Mapping[str, str]) -> dict[str, str]:
