@@ -20,6 +20,8 @@ from mutation.recorder import FOLDERS
 
 PACKAGE: Final = "ltp_switcher"
 _RECORD_LIMIT_S: Final = 1800
+_RECORDED_AT_ONCE: Final = 6
+"""Files of tests."""
 _IMPORTED: Final = ""
 """The context of a line that ran while its module was imported."""
 
@@ -81,8 +83,12 @@ def reach(root: Path, copy: Path, jobs: int, tell: Callable[[str], None]) -> Rea
     if missing:
         tell(f"recording which lines {len(missing)} test files reach")
         with ThreadPoolExecutor(jobs) as pool:
-            # Every other file: a folder's long tests are spread.
-            shares = [part[n::jobs] for part in tree.parts(missing) for n in range(jobs)]
+            # A few files at a time: what was recorded before an interruption is kept.
+            shares = [
+                part[first : first + _RECORDED_AT_ONCE]
+                for part in tree.parts(missing)
+                for first in range(0, len(part), _RECORDED_AT_ONCE)
+            ]
             list(pool.map(lambda share: _record(copy, share, records), shares))
     known = [path for path in records.values() if path.exists()]
     return _merge([json.loads(path.read_text()) for path in known], importers(root, tree.files(root)))
