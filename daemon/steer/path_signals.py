@@ -3,35 +3,18 @@
 
 from __future__ import annotations
 
-import io
-import json
-import logging
-import socket
 import threading
 import time
 from collections.abc import Sequence
-from http.client import HTTPConnection, HTTPException, HTTPResponse
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
-from ltp_switcher.errors import ConfigError
 from ltp_switcher.policies.runtime.path_knowledge import WINDOW_S, NetworkKnowledge
 
 if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
+    from ltp_switcher.daemon.steer.network_agent import Agent
 
-log = logging.getLogger(__name__)
-
-KEY: Final = "learned.owl_network_urls"
 STALE_S: Final = 3.0
 """Age at which knowledge is no knowledge any more."""
-TIMEOUT_S: Final = 1.0
-"""In which an agent is to be reached, and in which its whole answer is to come then."""
-RESOURCE: Final = "/v1/network"
-BYTES_MAX: Final = 1 << 16
-"""Of an answer, its headers included."""
-REASON_MAX: Final = 200
-"""Most characters of a failure's reason that are logged."""
 
 
 class NetworkFeed:
@@ -45,7 +28,7 @@ class NetworkFeed:
     """
 
     def __init__(self, urls: Sequence[str]) -> None:
-        self._agents = [_Agent(url) for url in urls]
+        self._agents = _agents(urls)
         self._stop = threading.Event()
         self._threads = [
             threading.Thread(target=self._run, args=(agent,), name=f"network {url}", daemon=True)
@@ -74,100 +57,16 @@ class NetworkFeed:
         for agent in self._agents:
             agent.ask()
 
-    def _run(self, agent: _Agent) -> None:
+    def _run(self, agent: Agent) -> None:
         while not self._stop.is_set():
             began_s = time.monotonic()
             agent.ask()
             self._stop.wait(max(0.0, WINDOW_S - (time.monotonic() - began_s)))
 
 
-class _Agent:
-    """One agent, and its last answer with the time at which its window ended."""
+def _agents(urls: Sequence[str]) -> list[Agent]:
+    if not urls:
+        return []
+    from ltp_switcher.daemon.steer.network_agent import Agent
 
-    def __init__(self, url: str) -> None:
-        allowed = "URLs of measurement agents, such as http://192.0.2.1:9481"
-        try:
-            parts = urlsplit(url)
-            port = parts.port
-        except ValueError:
-            raise ConfigError(KEY, url, allowed) from None
-        if parts.scheme != "http" or not parts.hostname or parts.path not in ("", "/", RESOURCE):
-            raise ConfigError(KEY, url, allowed)
-        self._url = url
-        self._address = parts.hostname, port or 80
-        self._answers = True
-        self.answer: tuple[float, NetworkKnowledge | None] = (0.0, None)
-
-    def ask(self) -> None:
-        connection = HTTPConnection(*self._address, timeout=TIMEOUT_S)
-        connection.response_class = _BoundedResponse
-        try:
-            connection.request("GET", RESOURCE)
-            with connection.getresponse() as response:
-                # Not all at once: it would make room for whatever length is told.
-                body = response.read(BYTES_MAX)
-            if response.status != 200:
-                raise ValueError(f"it answered {response.status}")
-            self.answer = _parse(body)
-        except (OSError, HTTPException, ValueError) as error:
-            # What it said before counts until it is stale.
-            if self._answers:
-                # It may quote what the agent said.
-                reason = " ".join(str(error).split())[:REASON_MAX]
-                log.warning(
-                    "network agent %s: %s; its signals are masked until it answers", self._url, reason
-                )
-            self._answers = False
-        else:
-            if not self._answers:
-                log.info("network agent %s answers again", self._url)
-            self._answers = True
-        finally:
-            connection.close()
-
-
-class _BoundedResponse(HTTPResponse):
-    """An answer that has `TIMEOUT_S` for all its reads together, and `BYTES_MAX`."""
-
-    def __init__(
-        self, sock: socket.socket, debuglevel: int = 0, method: str | None = None, url: str | None = None
-    ) -> None:
-        super().__init__(sock, debuglevel, method, url)
-        self.fp = io.BufferedReader(_Bounded(sock, self.fp.detach()))
-
-
-class _Bounded(io.RawIOBase):
-    """The stream of `sock` with bounds. Raises `TimeoutError` and `HTTPException` beyond them."""
-
-    def __init__(self, sock: socket.socket, stream: io.RawIOBase) -> None:
-        self._sock, self._stream = sock, stream
-        self._until_s = time.monotonic() + TIMEOUT_S
-        self._bytes_left = BYTES_MAX
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: WriteableBuffer) -> int | None:
-        left_s = self._until_s - time.monotonic()
-        if left_s <= 0.0:
-            raise TimeoutError("timed out")
-        self._sock.settimeout(left_s)
-        count = self._stream.readinto(buffer)
-        self._bytes_left -= count or 0
-        if self._bytes_left < 0:
-            raise HTTPException(f"its answer is longer than {BYTES_MAX} bytes")
-        return count
-
-    def close(self) -> None:
-        self._stream.close()
-        super().close()
-
-
-def _parse(body: bytes) -> tuple[float, NetworkKnowledge]:
-    """An answer's time and content. Raises `ValueError` where it is none."""
-    try:
-        told = json.loads(body)
-        pnc_pkts, pna, known, age_s = (float(told[key]) for key in ("pnc_pkts", "pna", "known", "age_s"))
-        return time.monotonic() - max(0.0, age_s), NetworkKnowledge(pnc_pkts, pna, known)
-    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise ValueError(f"its answer cannot be understood ({error})") from error
+    return [Agent(url) for url in urls]

@@ -219,7 +219,11 @@ def test_every_change_over_the_socket_leaves_a_line_with_its_author(
     kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    values = {"daemon.control_socket": str(tmp_path / "c.sock"), "daemon.state_dir": ""}
+    values = {
+        "daemon.control_socket": str(tmp_path / "c.sock"),
+        "daemon.state_dir": "",
+        "daemon.policy": "mutant",
+    }
     with (
         running(make_daemon(kernel, load(None, {}, values), monkeypatch)),
         ControlClient(tmp_path / "c.sock") as client,

@@ -6,6 +6,8 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -15,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ltp_switcher.daemon.steer import network_agent
 from ltp_switcher.daemon.steer import path_signals as network
 from ltp_switcher.daemon.steer.path_signals import NetworkFeed
 from ltp_switcher.errors import ConfigError
@@ -102,7 +105,7 @@ def test_nonsense_is_no_knowledge(agent: Agent, body: bytes, caplog: pytest.LogC
 )
 def test_whatever_the_body_it_is_knowledge_or_refused(body: bytes) -> None:
     with contextlib.suppress(ValueError):
-        network._parse(body)
+        network_agent._parse(body)
 
 
 def test_silence_is_told_once_and_the_others_count(agent: Agent, caplog: pytest.LogCaptureFixture) -> None:
@@ -175,7 +178,7 @@ HEAD = b"HTTP/1.1 200 OK\r\n\r\n"
 def test_an_agent_that_trickles_is_given_up(
     head: bytes, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(network, "TIMEOUT_S", 0.3)
+    monkeypatch.setattr(network_agent, "TIMEOUT_S", 0.3)
     pieces = iter([head, *(b" " for _ in range(80))])
     with Talker(pieces, 0.05) as slow:
         NetworkFeed([slow.url]).ask()
@@ -200,7 +203,7 @@ def test_an_agent_that_talks_without_end_is_given_up(caplog: pytest.LogCaptureFi
 
 
 def test_one_that_hangs_holds_up_no_other(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(network, "TIMEOUT_S", 20.0)
+    monkeypatch.setattr(network_agent, "TIMEOUT_S", 20.0)
     with Talker(iter([])) as silent:
         feed = NetworkFeed([silent.url, agent.url])
         feed.start()
@@ -212,3 +215,11 @@ def test_one_that_hangs_holds_up_no_other(agent: Agent, monkeypatch: pytest.Monk
         assert feed._threads[0].is_alive(), "it waited for the one that hangs"
     for thread in feed._threads:
         thread.join()
+
+
+def test_without_agents_http_is_not_even_imported() -> None:
+    code = (
+        "import sys, ltp_switcher.daemon.service.daemon as d; d.NetworkFeed([]).start();"
+        "sys.exit(bool({'http.client', 'ssl', 'email'} & sys.modules.keys()))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
