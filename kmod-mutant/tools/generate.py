@@ -14,11 +14,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from netlink_gen.emit_arms import emit_arms
+from netlink_gen.emit_c import emit_arms, emit_kernel_header, emit_kernel_source, emit_uapi
 from netlink_gen.emit_docs import emit_docs
-from netlink_gen.emit_kernel import emit_kernel_header, emit_kernel_source
 from netlink_gen.emit_python import emit_python
-from netlink_gen.emit_uapi import emit_uapi
 from netlink_gen.spec import Contract
 
 from ltp_switcher.errors import InvalidValueError
@@ -62,8 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             continue
         drifted = True
         if options.check:
-            lines = [part.splitlines(keepends=True) for part in (current, text)]
-            sys.stdout.writelines(difflib.unified_diff(*lines, f"a/{name}", f"b/{name}"))
+            old, new = current.splitlines(keepends=True), text.splitlines(keepends=True)
+            sys.stdout.writelines(difflib.unified_diff(old, new, f"a/{name}", f"b/{name}"))
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")

@@ -77,7 +77,7 @@ def _operation(operation: Operation) -> list[str]:
 
 
 def _attribute_row(contract: Contract, number: int, attribute: Attribute) -> tuple[object, ...]:
-    low, high, length = (contract.number(attribute.checks, key) for key in ("min", "max", "max-len"))
+    low, high, length = (attribute.checks.min, attribute.checks.max, attribute.checks.max_len)
     rules = [] if low is high is None else [f"{low or 0} … {'' if high is None else high}".strip()]
     if length is not None:
         rules += [f"at most {length} {'characters' if attribute.type == 'string' else 'bytes'}"]
