@@ -149,6 +149,12 @@ BAD_INPUT = [
     ("mutant.yaml", "value: 20", "value: twenty", ["definitions[arms-max].value", "'twenty'", "integer"]),
     ("mutant.yaml", "    value: 65536\n", "", ["definitions[control-one].value", "None", "a number"]),
     ("mutant.yaml", "    doc: How a flow stands.\n", "", ["definitions[flow-flags].doc", "required"]),
+    (
+        "mutant.yaml",
+        "name: starts-max\n",
+        "name: starts-most\n",
+        ["definitions", "'starts-max'", "starts-most"],
+    ),
     ("mutant.yaml", "value: 65520", "value: 65536", ["commands-len-max", "65536", "65520"]),
     ("mutant.yaml", "value: 65504", "value: 65505", ["controls-len-max", "65505", "65504"]),
     ("mutant.yaml", "name: arm-id\n", "name: Arm_Id\n", ["'Arm_Id'", "lower-case words"]),

@@ -198,6 +198,9 @@ class Contract:
         for index, name in enumerate(self.records.uns_admin_perm):
             check(f"uns-admin-perm[{index}]", name, [o.name for o in self.family.operations])
         for batched in BATCHES:
+            check("structs", batched, self.sizes)
+            for name in (f"{batched}s-max", f"{batched}s-len-max"):
+                check("definitions", name, self.numbers)
             # A full batch fills exactly the length that the policy lets through.
             full = self.numbers[f"{batched}s-max"] * self.sizes[batched]
             check(f"definitions[{batched}s-len-max]", self.numbers[f"{batched}s-len-max"], [full])
