@@ -91,11 +91,40 @@ def test_the_oracle_sees_the_links_utilisation_and_its_queue() -> None:
     for _ in range(60):
         simulator.set_window(np.array([[70.0, 20.0]]))
         observed, _ = task.observe(simulator.step())
-    truths = observed[:, signals.observation_size :][:, : oracle.truths]
+    everything = observed[:, signals.observation_size :].astype(np.float64)
+    truths = everything[:, : oracle.truths]
     assert oracle.truths == 2
     # Of the 70 packets the link itself holds 40 and the bit that is being sent; the others wait, a ms each.
     np.testing.assert_allclose(truths[0], [1.0, np.log1p(0.030 / 0.005)], rtol=0.05)
     np.testing.assert_allclose(truths[1], [0.5, 0.0], atol=0.05)
+    # The critics' truths: log of RTT over base, of the base RTT (40 ms and a packet) over 30 ms, and of the
+    # window over the bandwidth-delay product; then shares, unfairness, loss, company.
+    np.testing.assert_allclose(everything[0, 2:5], np.log([70 / 41, 41 / 30, 70 / 41]), atol=0.02)
+    np.testing.assert_allclose(everything[1, 2:5], np.log([1.0, 41 / 30, 20 / 41]), atol=0.03)
+    np.testing.assert_allclose(everything[:, 5:], 0.0, atol=1e-6)
+
+
+def test_the_critics_see_shares_unfairness_loss_and_company() -> None:
+    """Two flows of 60 and 20 packets beside a Cubic flow, on a link that loses a tenth."""
+    task = LtpTask(LtpSignals(), 2, particles=0, bounded=False)
+    paths, flows = Paths.uniform(1, rate_mbps=60.0, rtt_ms=40.0, loss=0.1), Flows.forever(3, 1)
+    simulator = Simulator(paths, flows, Roster(window=2, cubic=1), seed=1, interval_s=0.03)
+    task.begin(simulator, paths, flows)
+    delivered, losses = [], []
+    for _ in range(200):
+        simulator.set_window(np.array([[60.0], [20.0]]))
+        interval = simulator.step()
+        delivered.append(interval.delivered_pps[:, 0])
+        observed, _ = task.observe(interval)
+        losses.append(observed[:, LtpSignals.observation_size + 7].mean())
+    average = np.mean(delivered[-60:], axis=0)
+    share = average / average.sum()
+    own, uneven, _, company = observed[:, LtpSignals.observation_size + 5 :].T
+    np.testing.assert_allclose(own, 3.0 * share[:2] - 1.0, atol=0.15)
+    # Eq. 14 over three flows, twice.
+    np.testing.assert_allclose(uneven, 2.0 * np.sqrt(((share - 1 / 3) ** 2).sum() / 3.0), atol=0.1)
+    assert np.mean(losses[20:]) == pytest.approx(10.0 * 0.1, abs=0.15)
+    np.testing.assert_array_equal(company, 1.0)
 
 
 @pytest.mark.parametrize("region", ["small", "large"])

@@ -147,6 +147,9 @@ def test_utility_is_equation_7() -> None:
     assert value == pytest.approx(0.8 - 0.4 * 0.8 / 0.9 - 0.3 * np.log(2.0))
     assert OWL.delta == OWL.beta == 0.5
     assert OWL_LOSS.beta == 0.0
+    # δ = 0.7 (§VII-D); by the rate of sending, and without loss 0.3 of a λ of 4.5.
+    assert OWL_LOSS(0.8 * one, 0.5 * one, 0.0 * one, 0.06 * one, 0.03 * one) == pytest.approx(0.3 * 4.5 * 0.8)
+    assert OWL_LOSS(one, one, 0.5 * one, one, one) == pytest.approx(4.5 * (1.0 - 0.7 / 0.5))
 
 
 @pytest.mark.parametrize(("share", "pays"), [(0.6, True), (0.8, True), (0.86, False), (0.95, False)])

@@ -18,7 +18,7 @@ from ltp_switcher.policies.runtime.measurements import Interval
 from ltp_switcher.policies.simulator import Flows, Paths, Roster, Simulator
 from ltp_switcher.policies.simulator.directed import directed
 from ltp_switcher.policies.simulator.paths import PACKET_BYTES
-from ltp_switcher.policies.spine import ARM, make_arm
+from ltp_switcher.policies.spine import ARM, arm_of, make_arm
 from ltp_switcher.policies.spine.actor import HierarchicalNetwork, layers
 from ltp_switcher.policies.spine.signals import SCALES, STATISTICS, SpineSignals
 
@@ -104,6 +104,18 @@ def test_equal_steps_of_an_action_are_equal_ratios(
         np.arange(2), intervals(1, rows=2)[0], np.insert(actions, len(middle), 1.0, axis=1)
     )
     np.testing.assert_allclose(told, [middle, quarter], rtol=1e-5)
+
+
+@pytest.mark.parametrize(("interval_s", "hold"), [(0.2, 5), (0.3, 4), (0.1, 10)])
+def test_a_sub_policy_stays_for_a_second(interval_s: float, hold: int) -> None:
+    """The trigger is always up; the policy generator still runs once a second, in whole intervals."""
+    arm = arm_of(parts(Law.AIMD, trigger_bias=50.0), Law.AIMD, interval_s)
+    slots = np.arange(3)
+    arm.begin(slots, np.full(3, 10.0))
+    changed = [~np.isnan(arm.decide(slots, interval)).any(axis=1) for interval in intervals(3 * hold + 1)]
+    at = np.flatnonzero([row.all() for row in changed])
+    assert np.diff(at).tolist() == [hold] * (len(at) - 1)
+    assert len(at) == pytest.approx(3, abs=1)
 
 
 def test_without_a_trigger_nothing_changes_and_the_sub_policy_in_force_is_seen() -> None:

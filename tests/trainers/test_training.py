@@ -223,6 +223,26 @@ def test_replay_forgets_the_oldest() -> None:
         replay.add(Sequences(full, full, full[..., 0], np.zeros((2, 0), np.float32), np.zeros(2, np.bool_)))
     seen = set(replay.sample(200, np.random.default_rng(0)).rewards.ravel().tolist())
     assert seen == {1.0, 2.0, 3.0}
+    # The fifth place and the first hold the last batch, so the first is the third batch's other half.
+    assert replay.dump()["rewards"][:, 0].tolist() == [2.0, 3.0, 3.0, 1.0, 2.0]
+
+
+def test_every_sequence_may_be_drawn() -> None:
+    replay = Replay(9, 1, 1, 1, 0)
+    for value in range(3):
+        one = np.full((1, 2, 1), value, np.float32)
+        replay.add(Sequences(one, one, one[..., 0], np.zeros((1, 0), np.float32), np.zeros(1, np.bool_)))
+    drawn = replay.sample(600, np.random.default_rng(0)).rewards[:, 0]
+    assert np.bincount(drawn.astype(np.int64)).tolist() == pytest.approx([200, 200, 200], abs=50)
+
+
+@pytest.mark.parametrize("make", [feed_forward, dqn])
+def test_the_last_frame_of_an_episode_is_learned_from(make: object, tmp_path: Path) -> None:
+    """Of 20 steps there are 21 frames, and a sequence of two frames for each step and slot."""
+    assert callable(make)
+    agent, environment = make(3), Integrator(slots=2)
+    train(agent, environment, Schedule(1, 20, 0), seed=1, out=tmp_path)
+    assert len(agent.replay) == 2 * 20
 
 
 def test_curves_are_drawn(tmp_path: Path) -> None:

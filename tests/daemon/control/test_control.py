@@ -245,3 +245,24 @@ def test_a_learned_arm_can_be_pinned_only_where_it_is_controlled() -> None:
     daemon.mode = "active"
     service.handle("pin", {"cookie": "7", "arm": "ltp"}, "me")
     assert kernel.pinned == [(8, ArmId.BBR), (7, ArmId.LTP)]
+
+
+def test_the_loop_is_told_whether_answers_are_left(tmp_path: Path) -> None:
+    """Without requests it may sleep; while a long answer is under way it may not."""
+    selector = selectors.SelectSelector()
+    server = ControlServer(tmp_path / "control.sock", handle, selector)
+    assert server.pump(time.monotonic() + 1.0) is False
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(tmp_path / "control.sock"))
+        client.sendall(b'{"id": 1, "method": "long"}\n')
+        for _ in range(2):
+            for key, _ in selector.select(1.0):
+                key.data(key.fd)
+        assert server.pump(time.monotonic()) is True
+        received = b""
+        while not received.endswith(b"\n"):
+            server.pump(time.monotonic() + 1.0)
+            received += client.recv(1 << 16)
+        assert server.pump(time.monotonic() + 1.0) is False
+    server.close()
+    selector.close()
