@@ -73,11 +73,7 @@ class RuleChooser(SlotArrays):
     _floor_us = column(np.float64, initial=np.inf)
     """Lowest RTT since then."""
     _peak_us = column(np.float64)
-    """Highest smoothed RTT since then, but for the last look's: that may be another path's."""
-    _look_peak_us = column(np.float64)
-    """Highest smoothed RTT of the look under way."""
-    _last_peak_us = column(np.float64)
-    """Highest smoothed RTT of the look before."""
+    """Highest smoothed RTT since then."""
     _look_ns = column(np.int64)
     """End of the look under way."""
     _least_us = column(np.float64, initial=np.inf)
@@ -163,7 +159,7 @@ class RuleChooser(SlotArrays):
         now_ns, interval_ns, samples, least_us, _, peak_us, delivered, lost = seen[:8]
         known = samples > 0
         self._least_us[slots] = np.minimum(self._least_us[slots], np.where(known, least_us, np.inf))
-        self._look_peak_us[slots] = np.maximum(self._look_peak_us[slots], peak_us)
+        self._peak_us[slots] = np.maximum(self._peak_us[slots], peak_us)
         self._sums[slots] += seen[[4, 2]].T
         new = self._since_ns[slots] == 0
         if new.any():
@@ -186,12 +182,11 @@ class RuleChooser(SlotArrays):
         self._floor_us[slots[kept]] = np.minimum(self._floor_us[slots[kept]], least_us[kept])
         if changed.any():
             self._begin_anew(slots[changed], least_us[changed], now_ns[changed])
-        varies = self._varies(slots, probing, judged)
+        varies = self._peak_us[slots] > self._settings.rtt_ratio * self._floor_us[slots]
         ready = probing & ~draining & (now_ns - self._since_ns[slots] >= self._hold_ns[slots])
         self._role[slots[ready]] = np.where(varies[ready], _CAREFUL, _STEADY)
         for slot in slots[ready].tolist():
             self._learn(self._prefix[slot], int(self._role[slot]))
-        self._role[slots[varies & judged & (self._role[slots] == _STEADY)]] = _CAREFUL
         self._look_ns[slots] = now_ns + np.maximum(LOOK_NS, LOOK_RTTS * srtt_us * 1e3)
         self._least_us[slots] = np.inf
 
@@ -200,18 +195,6 @@ class RuleChooser(SlotArrays):
         self._known[prefix] = role, self._now_ns
         if len(self._known) > PREFIXES_MAX:
             del self._known[next(iter(self._known))]
-
-    def _varies(self, slots: Slots, probing: Bools, judged: Bools) -> Bools:
-        """Whether the RTT since the start or change says that the path's rate varies, shape (n,)."""
-        look_us, last_us = self._look_peak_us[slots], self._last_peak_us[slots]
-        # A high RTT that stays constant may turn out as another path's.
-        calm = judged & (self._raised_ns[slots] == 0)
-        new_us = np.where(probing, look_us, np.where(calm, last_us, 0.0))
-        self._peak_us[slots] = np.maximum(self._peak_us[slots], new_us)
-        self._last_peak_us[slots] = look_us
-        self._look_peak_us[slots] = 0.0
-        varies: Bools = self._peak_us[slots] > self._settings.rtt_ratio * self._floor_us[slots]
-        return varies
 
     def _path_changed(self, slots: Slots, least_us: Floats, seen: Floats) -> Bools:
         """Whether the lowest RTT of the look shows another path than before, shape (n,)."""
@@ -241,7 +224,6 @@ class RuleChooser(SlotArrays):
         self._hold_ns[slots] = int(self._settings.change_s * 1e9)
         self._floor_us[slots] = floor_us
         self._peak_us[slots] = 0.0
-        self._last_peak_us[slots] = self._look_peak_us[slots] = 0.0
         self._raised_ns[slots] = 0
         self._top_Bps[slots] = 0.0
 

@@ -29,7 +29,9 @@ _ECHOES: Final = protocol.ECHOES_MAX
 # the last record holds. 64 bits with their echoes' behind them, then 32 bits alike.
 _SUMMED: Final = 2
 _RTT_SAMPLES, _RTT_SUM_S, _DELIVERED, _LOST, _PACING_BPS, _ECHO_RTTS = range(6)
-_WINDOW, _IN_FLIGHT, _MIN_RTT_US, _MSS, _ECHO_REST = range(_ECHO_RTTS + _ECHOES, _ECHO_RTTS + _ECHOES + 5)
+_WINDOW, _IN_FLIGHT, _MIN_RTT_US, _FLOOR_US, _MSS, _ECHO_REST = range(
+    _ECHO_RTTS + _ECHOES, _ECHO_RTTS + _ECHOES + 6
+)
 _WIDTH: Final = _ECHO_REST + 5 * _ECHOES
 _ADDS_UP: Final = np.array([[1.0] * _SUMMED + [0.0] * (_WIDTH - _SUMMED)])
 _UNITS: Final = np.ones((_WIDTH, 1))
@@ -43,7 +45,7 @@ _ROW: Final = np.dtype(f"V{8 * _WIDTH}")
 _FIELDS: Final = Columns(
     "rtt_samples", "rtt_stat.sum", "total_delivered", "total_lost", "pacing_rate",
     *(f"echo.{at}.rtt_us_sum" for at in range(_ECHOES)),
-    "snd_cwnd", "in_flight", "min_rtt_us", "mss",
+    "snd_cwnd", "in_flight", "min_rtt_us", "rtt_floor_us", "mss",
     *(
         f"echo.{at}.{name}"
         for at in range(_ECHOES)
@@ -190,8 +192,13 @@ class Monitor(SlotArrays):
         return rtt_s
 
     def _least_rtts(self, slots: Slots, seen: Floats) -> Floats:
-        """Least RTT of the flows' lives, shape (n,): the kernel forgets its minimum after minutes."""
-        kernel_us = seen[_MIN_RTT_US]
+        """Least RTT under the arm, shape (n,).
+
+        The module's floor looks back over seconds. The kernel's minimum, which counts until there is a floor,
+        looks back over minutes: to a flow that comes after a rise of the RTT, the rise would be a queue.
+        """
+        floor_us = seen[_FLOOR_US]
+        kernel_us = np.where(floor_us > 0, floor_us, seen[_MIN_RTT_US])
         rtt_min_s: Floats = self._rtt_min_s[slots]
         np.minimum(rtt_min_s, kernel_us * 1e-6, out=rtt_min_s, where=known_rtt(kernel_us))
         self._rtt_min_s[slots] = rtt_min_s

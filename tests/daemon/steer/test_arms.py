@@ -392,3 +392,24 @@ def test_long_steps_are_no_pauses(step_ms: int) -> None:
     assert policy.batches == [[0]] * 3
     arms.step(slots, moving, 9 * step_ms * MS_NS)
     assert [begun for begun, _ in policy.begun] == [[0], [0]]
+
+
+def test_the_least_rtt_is_of_the_path_as_the_flow_found_it() -> None:
+    """The kernel's minimum still knows the path from before; what is seen under the arm never rises."""
+    monitor = Monitor()
+    monitor.grow(2)
+    slots = np.array([0, 1])
+
+    def close(at_ms: int, *floors_us: int) -> list[float]:
+        rows = [
+            record(i + 1, arm=LTP, in_flight=5, min_rtt_us=20_000, rtt_floor_us=floor_us)
+            for i, floor_us in enumerate(floors_us)
+        ]
+        if at_ms == 0:
+            monitor.begin(slots, np.concatenate(rows), 0)
+        monitor.observe(slots, np.concatenate(rows), at_ms * MS_NS)
+        return monitor.close((at_ms + 30) * MS_NS)[1].rtt_min_s.tolist()
+
+    assert close(0, 60_000, 0) == pytest.approx([0.060, 0.020])
+    assert close(30, 50_000, 35_000) == pytest.approx([0.050, 0.020])
+    assert close(60, 70_000, 35_000) == pytest.approx([0.050, 0.020])
