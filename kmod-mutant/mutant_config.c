@@ -15,6 +15,7 @@ struct mutant_config mutant_config = {
 	.fallback_arm = MUTANT_ARM_ID_CUBIC,
 	.restore = MUTANT_RESTORE_MODE_REBASE,
 	.handover = MUTANT_HANDOVER_MODE_BDP,
+	.flows_max = 524288,
 	.watchdog_ms = 1000,
 	.watchdog_jiffies = HZ,
 };
@@ -111,6 +112,9 @@ module_param_cb(default_arm, &mutant_arm_param_ops, &mutant_config.default_arm, 
 MODULE_PARM_DESC(default_arm, "arm that a new flow starts with (default cubic)");
 module_param_cb(fallback_arm, &mutant_arm_param_ops, &mutant_config.fallback_arm, 0644);
 MODULE_PARM_DESC(fallback_arm, "arm of a flow whose daemon is silent (default cubic)");
+
+module_param_named(flows_max, mutant_config.flows_max, uint, 0644);
+MODULE_PARM_DESC(flows_max, "flows at a time; a socket beyond them is not steered (default 524288)");
 
 static int mutant_param_set_watchdog(const char *val, const struct kernel_param *kp)
 {

@@ -61,40 +61,27 @@ u32 mutant_control_window(u32 wanted, u32 low, u32 high, u32 clamp)
 /* One caller at a time. */
 void mutant_control_keep(struct mutant_kept *kept, const struct mutant_setting *setting)
 {
-	u32 seq = kept->seq, i;
-
-	WRITE_ONCE(kept->seq, seq + 1);
-	/* The odd seq before the setting; pairs with mutant_control_take(). */
-	smp_wmb();
-	WRITE_ONCE(kept->setting.law, setting->law);
-	WRITE_ONCE(kept->setting.since, setting->since);
-	for (i = 0; i < MUTANT_CONTROL_VALUES; i++)
-		WRITE_ONCE(kept->setting.value[i], setting->value[i]);
-	/* The setting before the even seq; 0 stays the mark of none. */
-	smp_store_release(&kept->seq, seq + 2 ? seq + 2 : 2);
+	write_seqcount_latch_begin(&kept->latch);
+	kept->setting[0] = *setting;
+	write_seqcount_latch(&kept->latch);
+	kept->setting[1] = *setting;
+	write_seqcount_latch_end(&kept->latch);
 }
 
-/*
- * Copy a control that is newer than @seq. False if there is none or it is just being written; then
- * @setting stays as it is.
- */
-bool mutant_control_take(const struct mutant_kept *kept, u32 *seq, struct mutant_setting *setting)
+/* Copy the last control, unless it is the one that has @number: then false. */
+bool mutant_control_take(const struct mutant_kept *kept, u32 *number,
+			 struct mutant_setting *setting)
 {
-	/* What was written before the even seq is seen. */
-	u32 before = smp_load_acquire(&kept->seq), i;
 	struct mutant_setting copy;
+	u32 seq;
 
-	if (before == *seq || before & 1)
-		return false;
-	copy.law = READ_ONCE(kept->setting.law);
-	copy.since = READ_ONCE(kept->setting.since);
-	for (i = 0; i < MUTANT_CONTROL_VALUES; i++)
-		copy.value[i] = READ_ONCE(kept->setting.value[i]);
-	/* The setting before seq again. */
-	smp_rmb();
-	if (READ_ONCE(kept->seq) != before)
-		return false;
+	do {
+		seq = read_seqcount_latch(&kept->latch);
+		if (likely(seq >> 1 == *number))
+			return false;
+		copy = kept->setting[seq & 1];
+	} while (read_seqcount_latch_retry(&kept->latch, seq));
 	*setting = copy;
-	*seq = before;
+	*number = seq >> 1;
 	return true;
 }

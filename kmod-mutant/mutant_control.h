@@ -3,9 +3,8 @@
  * The controls of the learned arms: what may be sent, and how a flow keeps it.
  *
  * A control is kept by whoever answers a netlink request, one at a time, and taken by the flow's
- * ACKs, which wait for nobody: an ACK that comes while a control is being written goes on with the
- * one before, and the next ACK looks again. `seq` is odd while a control is written and different
- * after it. Pure logic, tested on the host with both sides at once.
+ * ACKs, which wait for nobody: a latch holds the setting twice, and an ACK that comes while one
+ * copy is being written reads the other. Pure logic, tested on the host with both sides at once.
  */
 #ifndef _MUTANT_CONTROL_H
 #define _MUTANT_CONTROL_H
@@ -13,8 +12,8 @@
 #ifdef __KERNEL__
 #include <linux/compiler.h>
 #include <linux/kernel.h>
+#include <linux/seqlock.h>
 #include <linux/types.h>
-#include <asm/barrier.h>
 
 #include <uapi/linux/mutant.h>
 #else
@@ -35,13 +34,20 @@ struct mutant_setting {
 
 /* The last control of one arm of a flow. */
 struct mutant_kept {
-	u32 seq;			/* 0: none yet; odd: being written */
-	struct mutant_setting setting;
+	seqcount_latch_t latch;		/* twice the number of controls so far; odd in between */
+	struct mutant_setting setting[2];
 };
+
+/* How many controls there have been, modulo 2^31. Its writers may ask. */
+static inline u32 mutant_kept_number(const struct mutant_kept *kept)
+{
+	return raw_read_seqcount_latch(&kept->latch) >> 1;
+}
 
 bool mutant_control_fits(u32 arm, u32 law, const u32 *value);
 u32 mutant_control_window(u32 wanted, u32 low, u32 high, u32 clamp);
 void mutant_control_keep(struct mutant_kept *kept, const struct mutant_setting *setting);
-bool mutant_control_take(const struct mutant_kept *kept, u32 *seq, struct mutant_setting *setting);
+bool mutant_control_take(const struct mutant_kept *kept, u32 *number,
+			 struct mutant_setting *setting);
 
 #endif /* _MUTANT_CONTROL_H */

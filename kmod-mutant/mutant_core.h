@@ -5,7 +5,10 @@
  *	main	loading and unloading
  *	config	the module's parameters
  *	arms	finding protocols, pinning them, cloning their ops
- *	flow	the object of a flow: birth, death, look-up, its steps
+ *	flow	the object of a flow: birth, death, look-up
+ *	memory	the slab caches of flows' objects
+ *	measure	what is measured of a flow: its steps, the records that netlink shows
+ *	dest	how many flows go to the same destination
  *	event	multicast of birth, death and fallback
  *	hooks	what runs for every ACK
  *	sample	what a socket says at an ACK
@@ -28,6 +31,7 @@
 #ifndef _MUTANT_CORE_H
 #define _MUTANT_CORE_H
 
+#include <linux/llist.h>
 #include <linux/mutex.h>
 #include <linux/rhashtable-types.h>
 #include <linux/spinlock.h>
@@ -42,6 +46,7 @@
 #include "mutant_path.h"
 #include "mutant_step.h"
 
+struct mutant_dest;
 struct socket;
 
 /* Settings of the module, each read and written on its own. */
@@ -50,6 +55,7 @@ struct mutant_config {
 	u8 fallback_arm;		/* id */
 	u8 restore;			/* enum mutant_restore_mode */
 	u8 handover;			/* enum mutant_handover_mode, never "configured" */
+	u32 flows_max;			/* a socket beyond it runs its first arm, and is no flow */
 	u32 watchdog_ms;		/* 0: no watchdog */
 	u32 watchdog_jiffies;		/* the same, jiffies */
 };
@@ -108,9 +114,33 @@ struct mutant_slot {
 	u32 snd_cwnd_cnt;		/* a fraction of a packet, in the arm's own unit */
 	u32 ssthresh;			/* packets */
 	u8 ca_state;			/* TCP_CA_* that the arm last heard of */
-	bool used;			/* the arm's init has run */
+	bool used;			/* it holds an arm: the arm's init has run */
 	bool paces;			/* the arm asked the stack to pace */
-	bool refused;			/* the arm replaced itself in its init */
+};
+
+/* What a flow that has switched keeps of the arms that it left. */
+struct mutant_past {
+	struct mutant_epoch epoch[MUTANT_EPOCHS];
+	struct mutant_slot *slot[MUTANT_ARMS_MAX + 1];	/* frozen arms, by id; NULL: never left */
+};
+
+/* What is measured of a flow, from the first time on that somebody asks for its steps. */
+struct mutant_measures {
+	struct mutant_steps steps;
+	u64 closed_ns;			/* when the closer last closed a step, CLOCK_MONOTONIC */
+	u64 rate;			/* last delivery rate sample, bytes per second */
+	u32 rate_delivered;		/* the rate sample that `rate` was computed from, packets */
+	u32 rate_interval_us;		/* its time, µs */
+	struct mutant_path path;
+	struct mutant_epochs epochs;
+	struct mutant_dest *dest;	/* NULL: no memory for it */
+	bool draining;			/* the active arm empties the queue, as of this step */
+};
+
+/* What a flow that was ever controlled keeps for the learned arms. */
+struct mutant_learned {
+	struct mutant_kept kept[MUTANT_LEARNED_ARMS];	/* by arm */
+	struct mutant_echoes echoes;
 };
 
 /* The windows that controls may ask for; they stay for a shortest step (mutant_nl_control.c). */
@@ -120,27 +150,39 @@ struct mutant_bound {
 	u32 high;			/* packets; 0: not set yet */
 };
 
-/* A flow. Members up to `marks` are used under the socket's lock only. */
+/* How a flow stood when it ended, if nothing was measured of it. */
+struct mutant_end {
+	u32 srtt_us;			/* µs */
+	u32 min_rtt_us;			/* µs */
+	u32 snd_cwnd;			/* packets */
+	u32 mss;			/* bytes */
+};
+
+/*
+ * A flow. It is small, for most connections are short: what is measured, switched or controlled has
+ * objects of its own, which come when they are needed and stay until the flow ends. Members up to
+ * `marks` are used under the socket's lock only.
+ */
 struct mutant_flow {
 	struct rhash_head node;		/* in the table of flows by socket */
 	struct sock *sk;
+	struct mutant_past *past;	/* NULL before the first switch */
 	u8 arm;				/* id of the active arm */
+	bool paces;			/* the active arm asked the stack to pace */
 	bool folded;			/* the ACK being processed has been folded already */
-	bool draining;			/* the active arm empties the queue, as of this step */
-	u32 rate_delivered;		/* the rate sample that `rate` was computed from, packets */
-	u32 rate_interval_us;		/* its time, µs */
-	u64 rate;			/* last delivery rate sample, bytes per second */
-	struct mutant_counters last;	/* the socket's counters at the previous ACK */
+	struct mutant_counters last;	/* the socket's counters when they were last folded */
 	u32 snd_cwnd_clamp;		/* the flow's own, whatever an arm made of it, packets */
 	u32 entry_ssthresh;		/* when the active arm was entered, packets */
 	u32 entry_lost;			/* packets lost by then */
-	struct mutant_path path;
-	struct mutant_epochs epochs;
-	struct mutant_echoes echoes;
 	struct mutant_marks marks;	/* congestion marks, as the learned arms answer them */
 
-	struct mutant_steps steps;
-	u64 closed_ns;			/* when the closer last closed a step, CLOCK_MONOTONIC */
+	/* Written under the socket's lock, read under RCU. */
+	struct mutant_measures *measures;	/* NULL: nothing measured yet */
+	struct mutant_end end;
+	bool ended;			/* `end` and `last` are final; `sk` is another's */
+
+	bool asked;			/* somebody wants to know of the flow's steps */
+	u32 refused;			/* arms that refused the flow in their init, a bit each */
 
 	/* What commands say. */
 	spinlock_t lock;		/* orders the writers of these; no ordinary ACK takes it */
@@ -152,7 +194,11 @@ struct mutant_flow {
 	u32 heard;			/* last request that a daemon would send, jiffies */
 	bool abandoned;			/* the session that steered the flow has ended */
 	struct mutant_bound bound;
-	struct mutant_kept kept[MUTANT_LEARNED_ARMS];	/* by learned arm */
+	struct mutant_learned *learned;	/* NULL before the first control */
+
+	/* What listeners have not been told yet. */
+	struct llist_node told;		/* in the list of flows with events */
+	atomic_t events;		/* enum mutant_event_bits */
 
 	/* Who the flow is; constant. */
 	u64 cookie;			/* of the socket */
@@ -165,37 +211,47 @@ struct mutant_flow {
 	u8 saddr[16];			/* network order; 4 bytes of it for AF_INET */
 	u8 daddr[16];
 	struct rcu_head rcu;
-
-	struct mutant_slot slot[MUTANT_ARMS_MAX + 1];	/* frozen arms, by id */
 };
 
 int mutant_flows_init(void);
 void mutant_flows_exit(void);
 void mutant_flow_init(struct sock *sk);
 void mutant_flow_release(struct sock *sk);
+void mutant_flow_free_soon(struct mutant_flow *f);
 struct mutant_flow *mutant_flow_find(struct sock *sk);
 struct mutant_flow *mutant_flow_by_cookie(u64 cookie);
 struct mutant_flow *mutant_flow_next(u64 *cookie);
+u32 mutant_flow_count(void);
+u64 mutant_flow_refusals(void);
+
+struct mutant_measures *mutant_measure(struct sock *sk, struct mutant_flow *f);
+void mutant_measures_free(struct mutant_measures *m);
 bool mutant_flow_close(struct mutant_flow *f, struct mutant_record *rec);
 void mutant_flow_peek(struct mutant_flow *f, struct mutant_record *rec);
-void mutant_flow_own_record(struct mutant_flow *f, struct mutant_record *rec);
 
 extern struct mutex mutant_step_mutex;
 
 void mutant_switch(struct sock *sk, struct mutant_flow *f);
-void mutant_release_slots(struct sock *sk, struct mutant_flow *f);
 
 extern const struct tcp_congestion_ops mutant_executor_ops;
 
-/* The last control of @f for a learned arm. */
-static inline struct mutant_kept *mutant_flow_kept(struct mutant_flow *f, u32 arm)
+/* The last control of a flow for a learned arm. */
+static inline struct mutant_kept *mutant_learned_kept(struct mutant_learned *learned, u32 arm)
 {
-	return &f->kept[arm - MUTANT_FIRST_LEARNED];
+	return &learned->kept[arm - MUTANT_FIRST_LEARNED];
 }
 
 void mutant_hook(struct tcp_congestion_ops *clone);
 
-void mutant_event(struct mutant_flow *f, u8 cmd);
+enum mutant_event_bits {
+	MUTANT_EVENT_BIRTH = 1,
+	MUTANT_EVENT_FALLBACK = 2,
+	MUTANT_EVENT_DEATH = 4,
+	MUTANT_EVENT_END = 8,		/* nothing comes any more: the flow may be freed */
+};
+
+void mutant_event(struct mutant_flow *f, int event);
+void mutant_events_flush(void);
 int mutant_put_flow(struct sk_buff *skb, const struct mutant_flow *f,
 		    const struct mutant_record *rec);
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* A flow as netlink shows it, and the multicast of its birth, fallback and death. */
+#include <linux/llist.h>
+#include <linux/workqueue.h>
 #include <net/net_namespace.h>
 #include <net/sock.h>
 
@@ -50,19 +52,81 @@ static void mutant_multicast(struct net *net, struct mutant_flow *f, u8 cmd,
 	genlmsg_multicast_netns(&mutant_nl_family, net, skb, 0, MUTANT_NLGRP_EVENTS, GFP_ATOMIC);
 }
 
-/*
- * Tell the listeners in the flow's namespace, and those in the initial one, where the daemon of
- * the whole machine runs. Under the lock of the flow's socket.
- */
-void mutant_event(struct mutant_flow *f, u8 cmd)
+static void mutant_tell(struct mutant_flow *f, u8 cmd, const struct mutant_record *rec)
 {
-	struct mutant_record rec;
-
-	if (!genl_has_listeners(&mutant_nl_family, f->net, MUTANT_NLGRP_EVENTS) &&
-	    !genl_has_listeners(&mutant_nl_family, &init_net, MUTANT_NLGRP_EVENTS))
-		return;
-	mutant_flow_own_record(f, &rec);
-	mutant_multicast(f->net, f, cmd, &rec);
+	mutant_multicast(f->net, f, cmd, rec);
 	if (!net_eq(f->net, &init_net))
-		mutant_multicast(&init_net, f, cmd, &rec);
+		mutant_multicast(&init_net, f, cmd, rec);
+}
+
+/* Flows with events that nobody has been told of, the youngest first. */
+static LLIST_HEAD(mutant_told);
+
+static void mutant_events_work(struct work_struct *work)
+{
+	struct llist_node *node = llist_reverse_order(llist_del_all(&mutant_told));
+	struct mutant_flow *f, *next;
+	struct mutant_record rec;
+	struct net *net;
+	int events;
+
+	llist_for_each_entry_safe(f, next, node, told) {
+		mutex_lock(&mutant_step_mutex);
+		rcu_read_lock();
+		net = f->net;
+		/* From here on the flow may come into the list anew, or end and be freed. */
+		events = atomic_xchg(&f->events, 0);
+		mutant_flow_peek(f, &rec);
+		if (events & MUTANT_EVENT_BIRTH)
+			mutant_tell(f, MUTANT_CMD_FLOW_BIRTH, &rec);
+		if (events & MUTANT_EVENT_FALLBACK)
+			mutant_tell(f, MUTANT_CMD_FLOW_FALLBACK, &rec);
+		if (events & MUTANT_EVENT_DEATH)
+			mutant_tell(f, MUTANT_CMD_FLOW_DEATH, &rec);
+		if (events & MUTANT_EVENT_END)
+			mutant_flow_free_soon(f);
+		rcu_read_unlock();
+		mutex_unlock(&mutant_step_mutex);
+		put_net(net);
+		cond_resched();
+	}
+}
+
+static DECLARE_WORK(mutant_events_job, mutant_events_work);
+
+static bool mutant_listeners(const struct mutant_flow *f)
+{
+	return genl_has_listeners(&mutant_nl_family, f->net, MUTANT_NLGRP_EVENTS) ||
+	       genl_has_listeners(&mutant_nl_family, &init_net, MUTANT_NLGRP_EVENTS);
+}
+
+/*
+ * Something has happened to a flow: tell the listeners in its namespace, and those in the initial
+ * one, where the daemon of the whole machine runs. That takes a while, so it is done later, outside
+ * of the lock of the flow's socket, which the caller holds. Bits of enum mutant_event_bits.
+ */
+void mutant_event(struct mutant_flow *f, int event)
+{
+	bool end = event & MUTANT_EVENT_END;
+
+	if (!mutant_listeners(f))
+		event &= MUTANT_EVENT_END;
+	/* Already in the list: the work takes the new events along, and frees the flow. */
+	if (!event || atomic_fetch_or(event, &f->events))
+		return;
+	/* A namespace that is being torn down has nobody left to tell. */
+	if (event != MUTANT_EVENT_END && maybe_get_net(f->net)) {
+		llist_add(&f->told, &mutant_told);
+		schedule_work(&mutant_events_job);
+	} else if (end) {
+		mutant_flow_free_soon(f);
+	} else {
+		atomic_set(&f->events, 0);
+	}
+}
+
+/* When no flow is left: tell the rest. */
+void mutant_events_flush(void)
+{
+	flush_work(&mutant_events_job);
 }

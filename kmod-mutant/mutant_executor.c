@@ -25,18 +25,22 @@ static void mutant_executor_init(struct sock *sk)
 /* From here on, what is sent is sent under the control that was just taken. */
 static void mutant_mark_sent(const struct tcp_sock *tp, const struct mutant_executor *e)
 {
+	const struct mutant_measures *m = e->flow->measures;
 	const struct mutant_mark mark = {
 		.sent = tp->delivered + tp->lost + tcp_packets_in_flight(tp),
 		.number = e->setting.value[1],
 	};
 
-	mutant_echo_mark(&e->flow->echoes, e->flow->epochs.newest, &mark);
+	/* Nobody waits for the echo of a flow that nobody measures. */
+	if (m)
+		mutant_echo_mark(&e->flow->learned->echoes, m->epochs.newest, &mark);
 }
 
 /* What the ACK says of what was sent under the controls before. */
 static void mutant_hear(const struct tcp_sock *tp, struct mutant_flow *f,
 			const struct rate_sample *rs)
 {
+	struct mutant_measures *m = f->measures;
 	const struct mutant_heard heard = {
 		.now_us = tp->tcp_mstamp,
 		.sent_us = tp->first_tx_mstamp,
@@ -48,17 +52,19 @@ static void mutant_hear(const struct tcp_sock *tp, struct mutant_flow *f,
 	struct mutant_step *step;
 	struct mutant_echo echo;
 
-	if (likely(!mutant_echo_heard(&f->echoes, f->epochs.newest, &heard, &echo)))
+	if (unlikely(!m) ||
+	    likely(!mutant_echo_heard(&f->learned->echoes, m->epochs.newest, &heard, &echo)))
 		return;
-	step = mutant_step_begin(&f->steps);
+	step = mutant_step_begin(&m->steps);
 	mutant_echo_put(&step->rec, &echo);
-	mutant_step_end(&f->steps);
+	mutant_step_end(&m->steps);
 }
 
 /* Take over a control that has come since the last ACK. */
 static void mutant_take_control(struct sock *sk, struct mutant_executor *e)
 {
 	u32 law = e->setting.law;
+	struct mutant_learned *learned;
 
 	if (unlikely(!e->flow)) {
 		/* The first arm of a flow starts before the flow is there to be found. */
@@ -66,8 +72,10 @@ static void mutant_take_control(struct sock *sk, struct mutant_executor *e)
 		if (!e->flow)
 			return;
 	}
-	if (likely(!mutant_control_take(mutant_flow_kept(e->flow, e->flow->arm), &e->seq,
-					&e->setting)))
+	/* Pairs with mutant_flow_learned(). */
+	learned = smp_load_acquire(&e->flow->learned);
+	if (!learned || likely(!mutant_control_take(mutant_learned_kept(learned, e->flow->arm),
+						    &e->number, &e->setting)))
 		return;
 	e->fresh = true;
 	if (e->setting.law == MUTANT_CONTROL_LAW_WINDOW)

@@ -7,25 +7,26 @@
  */
 #include <linux/hash.h>
 #include <linux/rhashtable.h>
-#include <linux/slab.h>
 #include <linux/sock_diag.h>
 #include <net/inet_sock.h>
 #include <net/ipv6.h>
 
+#include "mutant_dest.h"
 #include "mutant_freeze.h"
+#include "mutant_memory.h"
 #include "mutant_sample.h"
 #include "mutant_start.h"
 
-/* Held while steps are closed or looked at. */
-DEFINE_MUTEX(mutant_step_mutex);
-
-static struct kmem_cache *mutant_flow_cache;
 static struct rhashtable mutant_flow_table;
 
 #if BITS_PER_LONG < 64
 #error "a socket cookie is the index of an xarray here, and needs 64 bits"
 #endif
 static DEFINE_XARRAY_FLAGS(mutant_flow_index, XA_FLAGS_LOCK_BH);
+
+static atomic_t mutant_flows = ATOMIC_INIT(0);
+/* Sockets that could not become flows: too many are, or there was no memory. */
+static atomic64_t mutant_flows_refused = ATOMIC64_INIT(0);
 
 /* Sockets come from slabs: their low bits say little, and a multiplication spreads the others. */
 static u32 mutant_sock_hash(const void *data, u32 len, u32 seed)
@@ -69,47 +70,14 @@ struct mutant_flow *mutant_flow_next(u64 *cookie)
 	return f;
 }
 
-/* Fill in what lies outside of the step: identity, time, commands. */
-static void mutant_record_complete(const struct mutant_flow *f, struct mutant_record *rec,
-				   u64 since_ns)
+u32 mutant_flow_count(void)
 {
-	u32 flags = READ_ONCE(f->flags);
-
-	/* An idle flow is not told to fall back before its next ACK, but nobody steers it. */
-	if ((flags & MUTANT_FLOW_FLAGS_STEERED) && mutant_flow_silent(f))
-		flags &= ~MUTANT_FLOW_FLAGS_STEERED;
-	rec->flags |= flags;
-	rec->want_arm = READ_ONCE(f->want);
-	rec->cookie = f->cookie;
-	rec->time_ns = ktime_get_ns();
-	rec->interval_ns = rec->time_ns - since_ns;
+	return atomic_read(&mutant_flows);
 }
 
-/*
- * Close the flow's step and hand it over; false if nothing happened in it. Under RCU and
- * mutant_step_mutex, as is mutant_flow_peek().
- */
-bool mutant_flow_close(struct mutant_flow *f, struct mutant_record *rec)
+u64 mutant_flow_refusals(void)
 {
-	if (!mutant_steps_close(&f->steps, rec))
-		return false;
-	mutant_record_complete(f, rec, f->closed_ns);
-	WRITE_ONCE(f->closed_ns, rec->time_ns);
-	return true;
-}
-
-/* Look at the step in progress without closing it. */
-void mutant_flow_peek(struct mutant_flow *f, struct mutant_record *rec)
-{
-	mutant_steps_peek(&f->steps, rec);
-	mutant_record_complete(f, rec, f->closed_ns);
-}
-
-/* The same for the one who writes the steps, that is, under the socket's lock. */
-void mutant_flow_own_record(struct mutant_flow *f, struct mutant_record *rec)
-{
-	mutant_steps_current(&f->steps, rec);
-	mutant_record_complete(f, rec, READ_ONCE(f->closed_ns));
+	return atomic64_read(&mutant_flows_refused);
 }
 
 static void mutant_flow_identify(struct mutant_flow *f, struct sock *sk)
@@ -137,29 +105,47 @@ static void mutant_flow_identify(struct mutant_flow *f, struct sock *sk)
 	memcpy(f->daddr, &inet->inet_daddr, sizeof(inet->inet_daddr));
 }
 
-static void mutant_flow_set_up_steps(struct mutant_flow *f, const struct sock *sk)
+static void mutant_counters_read(const struct sock *sk, struct mutant_counters *now)
 {
-	struct mutant_record *rec = &f->steps.step[0].rec;
-	struct mutant_sample s;
+	const struct tcp_sock *tp = tcp_sk(sk);
 
-	mutant_sample_read(sk, f, -1, &s);
-	f->last.acked_bytes = s.acked_bytes;
-	f->last.delivered = s.delivered;
-	f->last.delivered_ce = s.delivered_ce;
-	f->last.lost = s.lost;
-	f->last.retrans = s.retrans;
-	mutant_fold_state(rec, &s);
-	rec->arm = f->arm;
-	/* No step was number 1 yet, so the first ACK opens it, and goes on from step[0]. */
-	f->steps.number = 1;
-	f->closed_ns = f->born_ns;
-	mutant_epochs_init(&f->epochs, f->arm);
-	mutant_path_init(&f->path, s.now_us, s.delivered);
+	now->acked_bytes = tp->bytes_acked;
+	now->delivered = tp->delivered;
+	now->delivered_ce = tp->delivered_ce;
+	now->lost = tp->lost;
+	now->retrans = tp->total_retrans;
 }
 
 static void mutant_flow_free(struct rcu_head *rcu)
 {
-	kmem_cache_free(mutant_flow_cache, container_of(rcu, struct mutant_flow, rcu));
+	struct mutant_flow *f = container_of(rcu, struct mutant_flow, rcu);
+
+	mutant_past_free(f->past);
+	mutant_measures_free(f->measures);
+	if (f->learned)
+		mutant_part_free(MUTANT_PART_LEARNED, f->learned);
+	mutant_part_free(MUTANT_PART_FLOW, f);
+	atomic_dec(&mutant_flows);
+}
+
+/* Once nobody can find the flow any more: when the last one who found it has gone. */
+void mutant_flow_free_soon(struct mutant_flow *f)
+{
+	call_rcu(&f->rcu, mutant_flow_free);
+}
+
+/* An object for one more flow; NULL without memory, or if there are too many. */
+static struct mutant_flow *mutant_flow_new(void)
+{
+	struct mutant_flow *f = NULL;
+
+	if (atomic_inc_return(&mutant_flows) <= READ_ONCE(mutant_config.flows_max))
+		f = mutant_part_new(MUTANT_PART_FLOW);
+	if (f)
+		return f;
+	atomic_dec(&mutant_flows);
+	atomic64_inc(&mutant_flows_refused);
+	return NULL;
 }
 
 /* The init of `mutant` and of its arms: a socket becomes a flow. */
@@ -173,8 +159,8 @@ void mutant_flow_init(struct sock *sk)
 	struct mutant_flow *f;
 
 	arm = mutant_start_first(sk, want);
-	/* Without memory the flow runs its first arm, and cannot be steered. */
-	f = kmem_cache_zalloc(mutant_flow_cache, GFP_ATOMIC | __GFP_NOWARN);
+	/* Without an object the flow runs its first arm, and cannot be steered. */
+	f = mutant_flow_new();
 	if (!f)
 		return;
 	f->sk = sk;
@@ -182,35 +168,69 @@ void mutant_flow_init(struct sock *sk)
 	f->want = arm;
 	f->snd_cwnd_clamp = clamp;
 	f->entry_ssthresh = TCP_INFINITE_SSTHRESH;
-	f->slot[arm].used = true;
-	f->slot[arm].paces = !paced && READ_ONCE(sk->sk_pacing_status) == SK_PACING_NEEDED;
+	f->paces = !paced && READ_ONCE(sk->sk_pacing_status) == SK_PACING_NEEDED;
 	spin_lock_init(&f->lock);
 	if (asked)
 		f->flags = MUTANT_FLOW_FLAGS_PINNED;
 	if (arm != want) {
-		f->slot[want].refused = true;
+		f->refused = BIT(want);
 		f->flags = MUTANT_FLOW_FLAGS_FALLEN_BACK;
 		f->reason = MUTANT_FALLBACK_REASON_INIT_REFUSED;
 	}
 	mutant_flow_identify(f, sk);
-	mutant_flow_set_up_steps(f, sk);
+	mutant_counters_read(sk, &f->last);
 
 	if (xa_insert_bh(&mutant_flow_index, f->cookie, f, GFP_ATOMIC | __GFP_NOWARN))
-		goto free;
+		goto forget;
 	if (rhashtable_lookup_insert_fast(&mutant_flow_table, &f->node, mutant_flow_table_params))
 		goto erase;
-	mutant_event(f, MUTANT_CMD_FLOW_BIRTH);
-	if (arm != want)
-		mutant_event(f, MUTANT_CMD_FLOW_FALLBACK);
+	mutant_event(f, MUTANT_EVENT_BIRTH | (arm == want ? 0 : MUTANT_EVENT_FALLBACK));
 	return;
 
 erase:
 	xa_erase_bh(&mutant_flow_index, f->cookie);
+forget:
 	/* Somebody may have found it by its cookie already. */
-	call_rcu(&f->rcu, mutant_flow_free);
-	return;
-free:
-	kmem_cache_free(mutant_flow_cache, f);
+	mutant_flow_free_soon(f);
+	atomic64_inc(&mutant_flows_refused);
+}
+
+/* What changed since the last ACK, for the totals; a disconnect has cleared it all. */
+static void mutant_flow_sum_up(struct sock *sk, struct mutant_flow *f)
+{
+	struct mutant_measures *m = f->measures;
+	struct mutant_counters now, *last = &f->last;
+	struct mutant_credit *credit;
+	struct mutant_sample s;
+	struct mutant_step *step;
+
+	mutant_counters_read(sk, &now);
+	if ((s32)(now.delivered - last->delivered) < 0)
+		now = *last;
+	if (m) {
+		mutant_sample_read(sk, m->rate, -1, &s);
+		s.acked_bytes = now.acked_bytes;
+		s.delivered = now.delivered;
+		s.delivered_ce = now.delivered_ce;
+		s.lost = now.lost;
+		s.retrans = now.retrans;
+		step = mutant_step_begin(&m->steps);
+		credit = mutant_credit_find(step, &m->epochs, s.now_us - s.srtt_us);
+		mutant_fold_counters(&step->rec, credit, last, &s);
+		mutant_step_end(&m->steps);
+		mutant_dest_put(m->dest);
+		m->dest = NULL;
+		return;
+	}
+	last->acked_bytes = now.acked_bytes - last->acked_bytes;
+	last->delivered = now.delivered - last->delivered;
+	last->delivered_ce = now.delivered_ce - last->delivered_ce;
+	last->lost = now.lost - last->lost;
+	last->retrans = now.retrans - last->retrans;
+	f->end.srtt_us = tcp_sk(sk)->srtt_us >> 3;
+	f->end.min_rtt_us = tcp_min_rtt(tcp_sk(sk));
+	f->end.snd_cwnd = tcp_snd_cwnd(tcp_sk(sk));
+	f->end.mss = tcp_sk(sk)->mss_cache;
 }
 
 /* The release of `mutant` and of its arms: the flow ends, or moves to another protocol. */
@@ -218,8 +238,6 @@ void mutant_flow_release(struct sock *sk)
 {
 	const struct tcp_congestion_ops *orig = mutant_arm_of(sk)->orig;
 	struct mutant_flow *f = mutant_flow_find(sk);
-	struct mutant_step *step;
-	struct mutant_sample s;
 
 	if (f)
 		mutant_leave_arm(sk, f);
@@ -230,39 +248,39 @@ void mutant_flow_release(struct sock *sk)
 	if (!f)
 		return;
 	mutant_release_slots(sk, f);
-
-	/* What changed since the last ACK, for the totals; a disconnect has cleared it all. */
-	mutant_sample_read(sk, f, -1, &s);
-	if ((s32)(s.delivered - f->last.delivered) >= 0) {
-		step = mutant_step_begin(&f->steps);
-		mutant_fold_counters(&step->rec, NULL, &f->last, &s);
-		mutant_step_end(&f->steps);
-	}
-
 	rhashtable_remove_fast(&mutant_flow_table, &f->node, mutant_flow_table_params);
 	xa_erase_bh(&mutant_flow_index, f->cookie);
-	mutant_event(f, MUTANT_CMD_FLOW_DEATH);
-	call_rcu(&f->rcu, mutant_flow_free);
+	mutant_flow_sum_up(sk, f);
+	WRITE_ONCE(f->ended, true);
+	mutant_event(f, MUTANT_EVENT_DEATH | MUTANT_EVENT_END);
 }
 
 int mutant_flows_init(void)
 {
-	int err;
+	int err = mutant_memory_init();
 
-	mutant_flow_cache = kmem_cache_create("mutant_flow", sizeof(struct mutant_flow), 0,
-					      SLAB_HWCACHE_ALIGN | SLAB_ACCOUNT, NULL);
-	if (!mutant_flow_cache)
-		return -ENOMEM;
+	if (err)
+		return err;
 	err = rhashtable_init(&mutant_flow_table, &mutant_flow_table_params);
 	if (err)
-		kmem_cache_destroy(mutant_flow_cache);
+		goto memory;
+	err = mutant_dests_init();
+	if (err)
+		goto flows;
+	return 0;
+
+flows:
+	rhashtable_destroy(&mutant_flow_table);
+memory:
+	mutant_memory_exit();
 	return err;
 }
 
 void mutant_flows_exit(void)
 {
 	rcu_barrier();
+	mutant_dests_exit();
 	rhashtable_destroy(&mutant_flow_table);
 	xa_destroy(&mutant_flow_index);
-	kmem_cache_destroy(mutant_flow_cache);
+	mutant_memory_exit();
 }

@@ -5,15 +5,24 @@
 void mutant_epochs_init(struct mutant_epochs *e, u8 arm)
 {
 	memset(e, 0, sizeof(*e));
-	e->arm[0] = arm;
+	e->first.arm = arm;
+	e->ring = &e->first;
+}
+
+/* Before the first switch: @ring has room for MUTANT_EPOCHS. */
+void mutant_epochs_extend(struct mutant_epochs *e, struct mutant_epoch *ring)
+{
+	ring[0] = e->first;
+	e->ring = ring;
+	e->mask = MUTANT_EPOCHS - 1;
 }
 
 /* A switch: what is sent from @now_us on belongs to @arm. */
 void mutant_epoch_begin(struct mutant_epochs *e, u8 arm, u64 now_us)
 {
 	e->newest++;
-	e->start_us[e->newest & MUTANT_EPOCH_MASK] = now_us;
-	e->arm[e->newest & MUTANT_EPOCH_MASK] = arm;
+	mutant_epoch_of(e, e->newest)->start_us = now_us;
+	mutant_epoch_of(e, e->newest)->arm = arm;
 	if (e->at < mutant_epoch_oldest(e))
 		e->at = mutant_epoch_oldest(e);
 }
@@ -51,7 +60,7 @@ struct mutant_credit *mutant_credit_open(struct mutant_step *step, const struct 
 	}
 	memset(&credit[pos], 0, sizeof(*credit));
 	credit[pos].epoch = epoch;
-	credit[pos].arm = e->arm[epoch & MUTANT_EPOCH_MASK];
+	credit[pos].arm = mutant_epoch_of(e, epoch)->arm;
 	credit[pos].rtt_us_min = ~0ULL;
 	step->credit_at = pos;
 	return &credit[pos];

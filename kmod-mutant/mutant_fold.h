@@ -25,15 +25,23 @@
 #endif
 
 #define MUTANT_EPOCHS		128	/* a power of two */
-#define MUTANT_EPOCH_MASK	(MUTANT_EPOCHS - 1)
 
-/* The flow's recent epochs, a ring indexed by an epoch's number. */
+struct mutant_epoch {
+	u64 start_us : 56;
+	u64 arm : 8;			/* id */
+};
+
+/*
+ * The flow's recent epochs, a ring indexed by an epoch's number. Most flows never switch: the ring
+ * is a single epoch until mutant_epochs_extend() gives it MUTANT_EPOCHS.
+ */
 struct mutant_epochs {
 	u64 newest;			/* number of the epoch in progress = switches so far */
 	u64 at;				/* epoch that the last sample belonged to */
 	u64 ack_us;			/* time of the previous ACK; 0 before the first */
-	u64 start_us[MUTANT_EPOCHS];
-	u8 arm[MUTANT_EPOCHS];
+	struct mutant_epoch *ring;
+	u32 mask;			/* epochs in the ring, less one */
+	struct mutant_epoch first;
 };
 
 /* One step being filled. In `rec`, a minimum is ~0 until its first sample. */
@@ -54,7 +62,7 @@ struct mutant_sample {
 	u32 delivered_ce;
 	u32 lost;
 	u32 retrans;
-	u32 floor_us;			/* RTT floor, MUTANT_RTT_UNKNOWN before the first sample */
+	u32 floor_us;			/* RTT floor before this ACK; 0 before the first sample */
 	u32 snd_cwnd;
 	u32 ssthresh;
 	u32 srtt_us;
@@ -79,6 +87,7 @@ struct mutant_counters {
 };
 
 void mutant_epochs_init(struct mutant_epochs *e, u8 arm);
+void mutant_epochs_extend(struct mutant_epochs *e, struct mutant_epoch *ring);
 void mutant_epoch_begin(struct mutant_epochs *e, u8 arm, u64 now_us);
 struct mutant_credit *mutant_credit_open(struct mutant_step *step, const struct mutant_epochs *e,
 					 u64 epoch);
@@ -87,7 +96,13 @@ void mutant_step_read(const struct mutant_step *step, struct mutant_record *rec)
 
 static __always_inline u64 mutant_epoch_oldest(const struct mutant_epochs *e)
 {
-	return e->newest < MUTANT_EPOCHS ? 0 : e->newest - MUTANT_EPOCH_MASK;
+	return e->newest <= e->mask ? 0 : e->newest - e->mask;
+}
+
+static __always_inline struct mutant_epoch *mutant_epoch_of(const struct mutant_epochs *e,
+							    u64 number)
+{
+	return &e->ring[number & e->mask];
 }
 
 static __always_inline void mutant_stat_add(struct mutant_stat *stat, u64 value)
@@ -110,9 +125,9 @@ mutant_credit_find(struct mutant_step *step, struct mutant_epochs *e, u64 sent_u
 	struct mutant_credit *credit = &step->rec.credit[step->credit_at];
 	u64 at = e->at;
 
-	while (at < e->newest && e->start_us[(at + 1) & MUTANT_EPOCH_MASK] <= sent_us)
+	while (at < e->newest && mutant_epoch_of(e, at + 1)->start_us <= sent_us)
 		at++;
-	while (unlikely(e->start_us[at & MUTANT_EPOCH_MASK] > sent_us)) {
+	while (unlikely(mutant_epoch_of(e, at)->start_us > sent_us)) {
 		if (at == mutant_epoch_oldest(e))
 			return NULL;
 		at--;

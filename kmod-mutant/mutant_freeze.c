@@ -22,6 +22,7 @@
 #include "compat.h"
 #include "mutant_bbr.h"
 #include "mutant_freeze.h"
+#include "mutant_memory.h"
 
 /*
  * A frozen arm that missed this many bytes or microseconds starts anew: sequence numbers (vegas,
@@ -29,6 +30,35 @@
  * takes the past for the future waits for it to come.
  */
 #define MISSED_MAX	BIT(30)
+
+/*
+ * Make room for the state of the active arm, so that it can be frozen. Under the socket's lock;
+ * false without memory.
+ */
+bool mutant_past_ready(struct mutant_flow *f)
+{
+	if (!f->past) {
+		f->past = mutant_part_new(MUTANT_PART_PAST);
+		if (!f->past)
+			return false;
+		mutant_epochs_extend(&f->measures->epochs, f->past->epoch);
+	}
+	if (!f->past->slot[f->arm])
+		f->past->slot[f->arm] = mutant_part_new(MUTANT_PART_SLOT);
+	return f->past->slot[f->arm];
+}
+
+void mutant_past_free(struct mutant_past *past)
+{
+	u8 id;
+
+	if (!past)
+		return;
+	for (id = 1; id <= MUTANT_ARMS_MAX; id++)
+		if (past->slot[id])
+			mutant_part_free(MUTANT_PART_SLOT, past->slot[id]);
+	mutant_part_free(MUTANT_PART_PAST, past);
+}
 
 /*
  * Run the init of an arm that has no state yet. An init may put another protocol in the arm's
@@ -118,7 +148,7 @@ void mutant_leave_arm(struct sock *sk, struct mutant_flow *f)
 
 	tp->snd_cwnd_clamp = f->snd_cwnd_clamp;
 	tp->snd_cwnd_cnt = 0;
-	if (f->slot[f->arm].paces)
+	if (f->paces)
 		mutant_stop_pacing(sk);
 	if (mutant_arm_of(sk)->orig->cong_control)
 		mutant_leave_ssthresh(sk, f);
@@ -127,7 +157,7 @@ void mutant_leave_arm(struct sock *sk, struct mutant_flow *f)
 void mutant_freeze(struct sock *sk, struct mutant_flow *f)
 {
 	struct inet_connection_sock *icsk = inet_csk(sk);
-	struct mutant_slot *slot = &f->slot[f->arm];
+	struct mutant_slot *slot = f->past->slot[f->arm];
 	struct tcp_sock *tp = tcp_sk(sk);
 
 	memcpy(slot->priv, icsk->icsk_ca_priv, sizeof(slot->priv));
@@ -138,16 +168,16 @@ void mutant_freeze(struct sock *sk, struct mutant_flow *f)
 	slot->snd_cwnd_cnt = tp->snd_cwnd_cnt;
 	slot->ssthresh = tp->snd_ssthresh;
 	slot->ca_state = icsk->icsk_ca_state;
+	slot->paces = f->paces;
 	slot->used = true;
 	mutant_leave_arm(sk, f);
 }
 
 /* Let go of a frozen arm's state, and of what that owns. */
-void mutant_discard(struct sock *sk, struct mutant_flow *f, u8 id)
+void mutant_discard(struct sock *sk, struct mutant_slot *slot, u8 id)
 {
 	struct inet_connection_sock *icsk = inet_csk(sk);
 	const struct tcp_congestion_ops *orig = mutant_arms[id].orig;
-	struct mutant_slot *slot = &f->slot[id];
 
 	if (slot->used && orig->release) {
 		memcpy(icsk->icsk_ca_priv, slot->priv, sizeof(slot->priv));
@@ -172,10 +202,10 @@ bool mutant_can_restore(const struct sock *sk, const struct mutant_slot *slot, u
 	       tp->bytes_acked - slot->frozen_bytes < MISSED_MAX;
 }
 
-void mutant_restore(struct sock *sk, const struct mutant_flow *f, u8 id, u8 mode)
+void mutant_restore(struct sock *sk, struct mutant_flow *f, u8 id, u8 mode)
 {
-	const struct mutant_slot *slot = &f->slot[id];
-	u32 floor_us = mutant_path_floor_us(&f->path);
+	const struct mutant_slot *slot = f->past->slot[id];
+	u32 floor_us = mutant_path_floor_us(&f->measures->path);
 	const struct mutant_arm *arm = &mutant_arms[id];
 	struct inet_connection_sock *icsk = inet_csk(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -188,6 +218,7 @@ void mutant_restore(struct sock *sk, const struct mutant_flow *f, u8 id, u8 mode
 	/* The learned arms mean by it what everybody does. */
 	if (arm->orig->cong_control && arm->kind != MUTANT_ARM_KIND_LEARNED)
 		tp->snd_ssthresh = slot->ssthresh;
+	f->paces = slot->paces;
 	if (slot->paces)
 		cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED);
 	if (mode == MUTANT_RESTORE_MODE_REBASE && id == MUTANT_ARM_ID_BBR &&

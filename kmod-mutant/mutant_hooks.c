@@ -9,7 +9,7 @@
  */
 #include "compat.h"
 #include "mutant_bbr.h"
-#include "mutant_core.h"
+#include "mutant_dest.h"
 #include "mutant_sample.h"
 
 /* Nobody has steered the flow for too long: true if it falls back now. */
@@ -35,29 +35,59 @@ static noinline bool mutant_fall_back(struct mutant_flow *f)
 }
 
 /* A new round trip, and what it says of the path. */
-static noinline void mutant_round_began(struct mutant_flow *f, struct mutant_record *rec)
+static noinline void mutant_round_began(struct mutant_measures *m, struct mutant_record *rec)
 {
-	u32 floor_us = mutant_path_floor_us(&f->path);
+	u32 floor_us = mutant_path_floor_us(&m->path);
 
 	rec->rtt_floor_us = floor_us == MUTANT_RTT_UNKNOWN ? 0 : floor_us;
-	rec->bdp = mutant_path_bdp(&f->path);
-	rec->round_trips = f->path.rounds;
+	rec->bdp = mutant_path_bdp(&m->path);
+	rec->round_trips = m->path.rounds;
+	rec->siblings = mutant_dest_flows(m->dest);
 }
 
 /* BBR would keep the old floor for 10 s, and lose what its window lacks again and again. */
 static void mutant_path_grew(struct sock *sk, struct mutant_flow *f)
 {
-	f->path.longer = false;
+	struct mutant_path *path = &f->measures->path;
+
+	path->longer = false;
 	if (f->arm == MUTANT_ARM_ID_BBR)
-		mutant_bbr_set_floor(sk, mutant_path_floor_us(&f->path));
+		mutant_bbr_set_floor(sk, mutant_path_floor_us(path));
+}
+
+static __always_inline void mutant_measure_ack(struct sock *sk, struct mutant_flow *f,
+					       struct mutant_measures *m, s64 rtt_us)
+{
+	u32 floor_us = mutant_path_floor_us(&m->path);
+	struct mutant_sample sample;
+	struct mutant_path_ack ack;
+	struct mutant_step *step;
+
+	mutant_sample_read(sk, mutant_sample_rate(tcp_sk(sk), m), rtt_us, &sample);
+	step = mutant_step_begin(&m->steps);
+	if (!step->rec.samples)
+		m->draining = mutant_bbr_draining(sk, mutant_arm_of(sk)->orig);
+	if (m->draining)
+		sample.flags |= MUTANT_FLOW_FLAGS_DRAINING;
+	ack.now_us = sample.now_us;
+	ack.rtt_us = rtt_us;
+	ack.delivered = sample.delivered;
+	ack.in_flight = sample.in_flight;
+	ack.held_back = sample.flags;
+	if (mutant_path_heard(&m->path, &ack)) {
+		mutant_round_began(m, &step->rec);
+		if (unlikely(m->path.longer))
+			mutant_path_grew(sk, f);
+	}
+	sample.floor_us = floor_us == MUTANT_RTT_UNKNOWN ? 0 : floor_us;
+	mutant_fold(step, &m->epochs, &f->last, &sample);
+	mutant_step_end(&m->steps);
 }
 
 static __always_inline void mutant_acked(struct sock *sk, s64 rtt_us)
 {
 	struct mutant_flow *f = mutant_flow_find(sk);
-	struct mutant_sample sample;
-	struct mutant_path_ack ack;
-	struct mutant_step *step;
+	struct mutant_measures *m;
 	bool fell_back = false;
 
 	if (unlikely(!f))
@@ -66,25 +96,11 @@ static __always_inline void mutant_acked(struct sock *sk, s64 rtt_us)
 		f->folded = false;
 		return;
 	}
-	mutant_sample_read(sk, f, rtt_us, &sample);
-	step = mutant_step_begin(&f->steps);
-	if (!step->rec.samples)
-		f->draining = mutant_bbr_draining(sk, mutant_arm_of(sk)->orig);
-	if (f->draining)
-		sample.flags |= MUTANT_FLOW_FLAGS_DRAINING;
-	ack.now_us = sample.now_us;
-	ack.rtt_us = rtt_us;
-	ack.delivered = sample.delivered;
-	ack.in_flight = sample.in_flight;
-	ack.held_back = sample.flags;
-	if (mutant_path_heard(&f->path, &ack)) {
-		mutant_round_began(f, &step->rec);
-		if (unlikely(f->path.longer))
-			mutant_path_grew(sk, f);
-	}
-	sample.floor_us = mutant_path_floor_us(&f->path);
-	mutant_fold(step, &f->epochs, &f->last, &sample);
-	mutant_step_end(&f->steps);
+	m = f->measures;
+	if (unlikely(!m) && READ_ONCE(f->asked))
+		m = mutant_measure(sk, f);
+	if (likely(m))
+		mutant_measure_ack(sk, f, m, rtt_us);
 
 	if ((READ_ONCE(f->flags) & (MUTANT_FLOW_FLAGS_STEERED | MUTANT_FLOW_FLAGS_PINNED)) ==
 	    MUTANT_FLOW_FLAGS_STEERED && unlikely(mutant_flow_silent(f)))
@@ -92,7 +108,7 @@ static __always_inline void mutant_acked(struct sock *sk, s64 rtt_us)
 	if (unlikely(READ_ONCE(f->want) != f->arm))
 		mutant_switch(sk, f);
 	if (unlikely(fell_back))
-		mutant_event(f, MUTANT_CMD_FLOW_FALLBACK);
+		mutant_event(f, MUTANT_EVENT_FALLBACK);
 }
 
 static void mutant_hook_pkts_acked(struct sock *sk, const struct ack_sample *sample)

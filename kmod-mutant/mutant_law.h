@@ -12,7 +12,7 @@
 /* What is remembered of a flow, in its socket's private area. */
 struct mutant_executor {
 	struct mutant_flow *flow;
-	u32 seq;			/* of the control that was taken */
+	u32 number;			/* of the control that was taken */
 	bool fresh;			/* it has not been acted upon yet */
 	struct mutant_setting setting;
 	u32 fraction;			/* of a packet, above snd_cwnd; MUTANT_ONE is a packet */

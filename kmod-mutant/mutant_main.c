@@ -79,6 +79,7 @@ static void __exit mutant_exit(void)
 {
 	mutant_arms_unregister();
 	tcp_unregister_congestion_control(&mutant_arms[MUTANT_ARM_NONE].ops);
+	mutant_events_flush();
 	genl_unregister_family(&mutant_nl_family);
 	mutant_sessions_exit();
 	mutant_starts_exit();

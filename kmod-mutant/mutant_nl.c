@@ -153,7 +153,11 @@ int mutant_nl_config_get_doit(struct sk_buff *skb, struct genl_info *info)
 	      nla_put_u32(msg, MUTANT_A_CONFIG_WATCHDOG_MS,
 			  READ_ONCE(mutant_config.watchdog_ms)) ?:
 	      nla_put_u32(msg, MUTANT_A_CONFIG_RESTORE, READ_ONCE(mutant_config.restore)) ?:
-	      nla_put_u32(msg, MUTANT_A_CONFIG_HANDOVER, READ_ONCE(mutant_config.handover));
+	      nla_put_u32(msg, MUTANT_A_CONFIG_HANDOVER, READ_ONCE(mutant_config.handover)) ?:
+	      nla_put_u32(msg, MUTANT_A_CONFIG_FLOWS_MAX, READ_ONCE(mutant_config.flows_max)) ?:
+	      nla_put_u32(msg, MUTANT_A_CONFIG_FLOWS, mutant_flow_count()) ?:
+	      nla_put_u64_64bit(msg, MUTANT_A_CONFIG_FLOWS_REFUSED, mutant_flow_refusals(),
+				MUTANT_A_CONFIG_PAD);
 	return mutant_reply_send(msg, header, err, info);
 }
 
@@ -199,5 +203,8 @@ int mutant_nl_config_set_doit(struct sk_buff *skb, struct genl_info *info)
 	if (attrs[MUTANT_A_CONFIG_HANDOVER])
 		WRITE_ONCE(mutant_config.handover,
 			   nla_get_u32(attrs[MUTANT_A_CONFIG_HANDOVER]));
+	if (attrs[MUTANT_A_CONFIG_FLOWS_MAX])
+		WRITE_ONCE(mutant_config.flows_max,
+			   nla_get_u32(attrs[MUTANT_A_CONFIG_FLOWS_MAX]));
 	return 0;
 }

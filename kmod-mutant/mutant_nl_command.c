@@ -17,7 +17,7 @@ static enum mutant_outcome mutant_nl_command(struct sk_buff *skb, const struct m
 	WRITE_ONCE(f->heard, tcp_jiffies32);
 	WRITE_ONCE(f->abandoned, false);
 	if (!(f->flags & MUTANT_FLOW_FLAGS_PINNED) && mutant_arm_available(cmd->arm) &&
-	    !READ_ONCE(f->slot[cmd->arm].refused)) {
+	    !(READ_ONCE(f->refused) & BIT(cmd->arm))) {
 		WRITE_ONCE(f->want, cmd->arm);
 		f->handover = cmd->handover;
 		f->restore = cmd->restore;
@@ -119,7 +119,7 @@ int mutant_nl_pin_doit(struct sk_buff *skb, struct genl_info *info)
 		goto out;
 	}
 	spin_lock_bh(&f->lock);
-	if (READ_ONCE(f->slot[arm].refused)) {
+	if (READ_ONCE(f->refused) & BIT(arm)) {
 		NL_SET_ERR_MSG_ATTR(info->extack, attr, "arm has refused this flow");
 		err = -EOPNOTSUPP;
 	} else {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The netlink request that gives the learned arms their parameters. */
+#include "mutant_memory.h"
 #include "mutant_nl.h"
 #include "mutant_session.h"
 
@@ -22,10 +23,10 @@ static u32 mutant_permitted_window(struct mutant_flow *f, u32 arm, u32 wanted)
 	u32 now = tcp_jiffies32;
 	/* Sockets' memory stays sockets' memory under RCU; the worst is a window just gone by. */
 	u32 window = READ_ONCE(tcp_sk(f->sk)->snd_cwnd), target = window;
-	const struct mutant_kept *kept = mutant_flow_kept(f, arm);
+	const struct mutant_kept *kept = mutant_learned_kept(f->learned, arm);
 
-	if (f->want == arm && kept->seq)
-		target = kept->setting.value[0];
+	if (f->want == arm && mutant_kept_number(kept))
+		target = kept->setting[0].value[0];
 	/* A batch may name a flow more than once: its window doubles once all the same. */
 	if (!f->bound.high || now - f->bound.since >= msecs_to_jiffies(BOUND_MS)) {
 		f->bound.since = now;
@@ -33,6 +34,19 @@ static u32 mutant_permitted_window(struct mutant_flow *f, u32 arm, u32 wanted)
 		f->bound.high = max(window, target);
 	}
 	return mutant_control_window(wanted, f->bound.low, f->bound.high, f->snd_cwnd_clamp);
+}
+
+/* What the flow keeps for the learned arms; NULL without memory. Under f->lock. */
+static struct mutant_learned *mutant_flow_learned(struct mutant_flow *f)
+{
+	struct mutant_learned *learned = f->learned;
+
+	if (learned)
+		return learned;
+	learned = mutant_part_new(MUTANT_PART_LEARNED);
+	/* Empty before it is seen; pairs with mutant_take_control(). */
+	smp_store_release(&f->learned, learned);
+	return learned;
 }
 
 static void mutant_nl_control_one(struct sk_buff *skb, const struct mutant_control *c,
@@ -53,12 +67,17 @@ static void mutant_nl_control_one(struct sk_buff *skb, const struct mutant_contr
 	}
 	memcpy(setting.value, c->value, sizeof(setting.value));
 	spin_lock_bh(&f->lock);
+	if (!mutant_flow_learned(f)) {
+		count->refused++;
+		goto unlock;
+	}
 	if (c->law == MUTANT_CONTROL_LAW_WINDOW)
 		setting.value[0] = mutant_permitted_window(f, c->arm, c->value[0]);
-	mutant_control_keep(mutant_flow_kept(f, c->arm), &setting);
-	spin_unlock_bh(&f->lock);
+	mutant_control_keep(mutant_learned_kept(f->learned, c->arm), &setting);
 	count->applied++;
 	count->clamped += setting.value[0] != c->value[0];
+unlock:
+	spin_unlock_bh(&f->lock);
 }
 
 int mutant_nl_control_doit(struct sk_buff *skb, struct genl_info *info)

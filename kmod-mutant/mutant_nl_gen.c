@@ -53,6 +53,7 @@ static const struct nla_policy mutant_config_set_nl_policy[] = {
 		NLA_POLICY_FULL_RANGE(NLA_U32, &mutant_config_set_watchdog_ms_range),
 	[MUTANT_A_CONFIG_RESTORE] = NLA_POLICY_MAX(NLA_U32, 2),
 	[MUTANT_A_CONFIG_HANDOVER] = NLA_POLICY_RANGE(NLA_U32, 1, 3),
+	[MUTANT_A_CONFIG_FLOWS_MAX] = { .type = NLA_U32 },
 };
 
 static const struct nla_policy mutant_control_nl_policy[] = {

@@ -7,7 +7,7 @@
 /* Round trips until a cut shows: one until its first ACK, and one under the new window. */
 #define CUT_ROUNDS	2
 
-void mutant_path_init(struct mutant_path *path, u64 now_us, u32 delivered)
+void mutant_path_init(struct mutant_path *path, u64 now_us, u32 delivered, u32 in_flight)
 {
 	*path = (struct mutant_path){
 		.half_us = now_us,
@@ -16,7 +16,7 @@ void mutant_path_init(struct mutant_path *path, u64 now_us, u32 delivered)
 		.newer_us = MUTANT_RTT_UNKNOWN,
 		.round_min_us = MUTANT_RTT_UNKNOWN,
 		.round_begin = delivered,
-		.round_end = delivered + 1,
+		.round_end = delivered + (in_flight ?: 1),
 	};
 }
 

@@ -61,7 +61,7 @@ struct mutant_path_ack {
 	bool held_back;			/* by the application, or by an arm that drains */
 };
 
-void mutant_path_init(struct mutant_path *path, u64 now_us, u32 delivered);
+void mutant_path_init(struct mutant_path *path, u64 now_us, u32 delivered, u32 in_flight);
 void mutant_path_round_ends(struct mutant_path *path, const struct mutant_path_ack *ack);
 void mutant_path_cut(struct mutant_path *path);
 u32 mutant_path_bdp(const struct mutant_path *path);

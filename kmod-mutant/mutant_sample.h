@@ -5,25 +5,31 @@
 
 #include "mutant_core.h"
 
+/* The delivery rate, bytes per second: an average over the last round trip. */
+static __always_inline u64 mutant_sample_rate(const struct tcp_sock *tp, struct mutant_measures *m)
+{
+	/* One division per new sample. */
+	if (m->rate_delivered != tp->rate_delivered ||
+	    m->rate_interval_us != tp->rate_interval_us) {
+		m->rate_delivered = tp->rate_delivered;
+		m->rate_interval_us = tp->rate_interval_us;
+		if (m->rate_interval_us)
+			m->rate = (u64)m->rate_delivered * tp->mss_cache * USEC_PER_SEC /
+				  m->rate_interval_us;
+	}
+	return m->rate;
+}
+
 /* What the socket says at an ACK whose RTT is @rtt_us, negative if it has none. */
-static __always_inline void mutant_sample_read(const struct sock *sk, struct mutant_flow *f,
-					       s64 rtt_us, struct mutant_sample *s)
+static __always_inline void mutant_sample_read(const struct sock *sk, u64 rate, s64 rtt_us,
+					       struct mutant_sample *s)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 
-	/* The rate is an average over the last round trip; one division per new sample. */
-	if (f->rate_delivered != tp->rate_delivered ||
-	    f->rate_interval_us != tp->rate_interval_us) {
-		f->rate_delivered = tp->rate_delivered;
-		f->rate_interval_us = tp->rate_interval_us;
-		if (f->rate_interval_us)
-			f->rate = (u64)f->rate_delivered * tp->mss_cache * USEC_PER_SEC /
-				  f->rate_interval_us;
-	}
 	s->now_us = tp->tcp_mstamp;
 	s->rtt_us = rtt_us;
 	s->acked_bytes = tp->bytes_acked;
-	s->rate = f->rate;
+	s->rate = rate;
 	s->pacing_rate = READ_ONCE(sk->sk_pacing_rate);
 	s->delivered = tp->delivered;
 	s->delivered_ce = tp->delivered_ce;

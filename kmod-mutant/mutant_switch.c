@@ -17,10 +17,10 @@ static u32 mutant_hand_over(struct sock *sk, struct mutant_flow *f, u8 id, u8 mo
 	/* A window that the application does not fill builds no queue; a timeout has left none. */
 	if (tp->rate_app_limited || inet_csk(sk)->icsk_ca_state == TCP_CA_Loss)
 		return window;
-	next = mutant_handover_window(&f->path, mode, window, tcp_packets_in_flight(tp),
+	next = mutant_handover_window(&f->measures->path, mode, window, tcp_packets_in_flight(tp),
 				      mutant_arm_has_model(&mutant_arms[id]), &ssthresh);
 	if (next < window)
-		mutant_path_cut(&f->path);
+		mutant_path_cut(&f->measures->path);
 	tp->snd_ssthresh = ssthresh;
 	tp->prior_ssthresh = min(tp->prior_ssthresh, ssthresh);
 	return next;
@@ -31,25 +31,25 @@ static bool mutant_enter(struct sock *sk, struct mutant_flow *f, u8 id, u8 mode,
 {
 	const struct tcp_congestion_ops *orig = mutant_arms[id].orig;
 	struct inet_connection_sock *icsk = inet_csk(sk);
-	struct mutant_slot *slot = &f->slot[id];
+	struct mutant_slot *slot = f->past->slot[id];
 	struct tcp_sock *tp = tcp_sk(sk);
 	u8 known_state = TCP_CA_Open;
 	bool paced;
 
 	f->entry_ssthresh = tp->snd_ssthresh;
 	f->entry_lost = tp->lost;
-	if (mutant_can_restore(sk, slot, id, mode)) {
+	if (slot && mutant_can_restore(sk, slot, id, mode)) {
 		mutant_restore(sk, f, id, mode);
 		known_state = slot->ca_state;
 	} else {
-		mutant_discard(sk, f, id);
+		if (slot)
+			mutant_discard(sk, slot, id);
 		paced = READ_ONCE(sk->sk_pacing_status) != SK_PACING_NONE;
 		if (!mutant_arm_start(sk, id)) {
-			WRITE_ONCE(slot->refused, true);
+			WRITE_ONCE(f->refused, f->refused | BIT(id));
 			return false;
 		}
-		slot->used = true;
-		slot->paces = !paced && READ_ONCE(sk->sk_pacing_status) == SK_PACING_NEEDED;
+		f->paces = !paced && READ_ONCE(sk->sk_pacing_status) == SK_PACING_NEEDED;
 	}
 	if (known_state != icsk->icsk_ca_state && orig->set_state)
 		orig->set_state(sk, icsk->icsk_ca_state);
@@ -76,10 +76,15 @@ void mutant_switch(struct sock *sk, struct mutant_flow *f)
 {
 	u8 id, handover, restore, before = f->arm;
 	struct tcp_sock *tp = tcp_sk(sk);
+	struct mutant_epochs *epochs;
 	struct mutant_step *step;
 	bool refused;
 	u32 window;
 
+	/* Without memory the flow stays as it is, and its next ACK tries again. */
+	if ((!f->measures && !mutant_measure(sk, f)) || !mutant_past_ready(f))
+		return;
+	epochs = &f->measures->epochs;
 	spin_lock_bh(&f->lock);
 	id = f->want;
 	handover = f->handover ?: READ_ONCE(mutant_config.handover);
@@ -96,7 +101,7 @@ void mutant_switch(struct sock *sk, struct mutant_flow *f)
 		mutant_enter(sk, f, id, restore, window);
 	}
 	f->arm = id;
-	f->path.rounds = 0;
+	f->measures->path.rounds = 0;
 	if (mutant_arms[id].kind == MUTANT_ARM_KIND_LEARNED &&
 	    !mutant_arms[before].orig->cong_control)
 		mutant_finish_reduction(sk);
@@ -105,19 +110,19 @@ void mutant_switch(struct sock *sk, struct mutant_flow *f)
 		    !mutant_arms[before].orig->cong_control;
 
 	if (id != before) {
-		mutant_epoch_begin(&f->epochs, id, tcp_sk(sk)->tcp_mstamp);
-		step = mutant_step_begin(&f->steps);
+		mutant_epoch_begin(epochs, id, tp->tcp_mstamp);
+		step = mutant_step_begin(&f->measures->steps);
 		step->rec.arm = id;
 		step->rec.prev_arm = before;
-		step->rec.epoch = f->epochs.newest;
-		step->rec.switches = f->epochs.newest;
+		step->rec.epoch = epochs->newest;
+		step->rec.switches = epochs->newest;
 		step->rec.round_trips = 0;
-		step->rec.snd_cwnd = tcp_snd_cwnd(tcp_sk(sk));
-		step->rec.ssthresh = tcp_sk(sk)->snd_ssthresh;
-		mutant_step_end(&f->steps);
+		step->rec.snd_cwnd = tcp_snd_cwnd(tp);
+		step->rec.ssthresh = tp->snd_ssthresh;
+		mutant_step_end(&f->measures->steps);
 	}
 	if (refused)
-		mutant_event(f, MUTANT_CMD_FLOW_FALLBACK);
+		mutant_event(f, MUTANT_EVENT_FALLBACK);
 }
 
 /* At the flow's end, after its active arm: release the frozen ones that own something. */
@@ -125,7 +130,9 @@ void mutant_release_slots(struct sock *sk, struct mutant_flow *f)
 {
 	u8 id;
 
+	if (!f->past)
+		return;
 	for (id = 1; id <= MUTANT_ARMS_MAX; id++)
-		if (id != f->arm)
-			mutant_discard(sk, f, id);
+		if (id != f->arm && f->past->slot[id])
+			mutant_discard(sk, f->past->slot[id], id);
 }

@@ -33,6 +33,7 @@ from ltp_switcher.daemon.datapath.types import (
     ControlArray,
     ControlResult,
     EventBatch,
+    FlowCounts,
     FlowEvent,
     FlowInfo,
     KernelConfig,
@@ -40,6 +41,7 @@ from ltp_switcher.daemon.datapath.types import (
     SelectResult,
     decode_arm,
     decode_config,
+    decode_counts,
     decode_flow,
 )
 from ltp_switcher.errors import DatapathError
@@ -216,6 +218,10 @@ class Datapath:
         """The module's settings."""
         return decode_config(parse_attributes(self._request("config-get", Cmd.CONFIG_GET)))
 
+    def flow_counts(self) -> FlowCounts:
+        """How many flows there are, and how many sockets could not become one."""
+        return decode_counts(parse_attributes(self._request("config-get", Cmd.CONFIG_GET)))
+
     def set_config(
         self,
         *,
@@ -224,6 +230,7 @@ class Datapath:
         watchdog_ms: int | None = None,
         restore: protocol.RestoreMode | None = None,
         handover: protocol.HandoverMode | None = None,
+        flows_max: int | None = None,
     ) -> None:
         """Change the given settings of the module."""
         given = {
@@ -232,6 +239,7 @@ class Datapath:
             protocol.ConfigAttr.WATCHDOG_MS: watchdog_ms,
             protocol.ConfigAttr.RESTORE: restore,
             protocol.ConfigAttr.HANDOVER: handover,
+            protocol.ConfigAttr.FLOWS_MAX: flows_max,
         }
         payload = b"".join(attribute(k, _U32.pack(v)) for k, v in given.items() if v is not None)
         self._order("config-set", Cmd.CONFIG_SET, payload)

@@ -307,6 +307,13 @@ class ConfigAttr(IntEnum):
     WATCHDOG_MS = 3
     RESTORE = 4
     HANDOVER = 5
+    # Flows at a time. A socket beyond them runs its first arm, and cannot be steered.
+    FLOWS_MAX = 6
+    # Flows that there are, with those that have just ended.
+    FLOWS = 7
+    # Sockets that could not become flows, for want of memory or because of flows-max.
+    FLOWS_REFUSED = 8
+    PAD = 9
 
 
 # 24 bytes. Minimum, maximum and sum of a quantity over a step's samples. Mean is sum / samples. All 0 without

@@ -101,6 +101,15 @@ class KernelConfig:
     watchdog_ms: int
     restore: protocol.RestoreMode
     handover: protocol.HandoverMode
+    flows_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class FlowCounts:
+    """How many flows the module has, those that have just ended among them, and how many it refused."""
+
+    flows: int
+    refused: int
 
 
 def decode_arm(parts: Attributes) -> ArmInfo:
@@ -139,7 +148,13 @@ def decode_config(parts: Attributes) -> KernelConfig:
         read_uint(parts[ConfigAttr.WATCHDOG_MS]),
         protocol.RestoreMode(read_uint(parts[ConfigAttr.RESTORE])),
         protocol.HandoverMode(read_uint(parts[ConfigAttr.HANDOVER])),
+        read_uint(parts[ConfigAttr.FLOWS_MAX]),
     )
+
+
+def decode_counts(parts: Attributes) -> FlowCounts:
+    """The counts of flows from the attributes of set `config`."""
+    return FlowCounts(read_uint(parts[ConfigAttr.FLOWS]), read_uint(parts[ConfigAttr.FLOWS_REFUSED]))
 
 
 def read_text(parts: Attributes, kind: int) -> str:

@@ -85,4 +85,5 @@ def kernel_config(section: KernelSection, arms: Sequence[ArmInfo]) -> KernelConf
         watchdog_ms=section.watchdog_ms,
         restore=protocol.RestoreMode[section.restore.upper().replace("-", "_")],
         handover=protocol.HandoverMode[section.handover.upper().replace("-", "_")],
+        flows_max=section.flows_max,
     )

@@ -118,6 +118,13 @@ class KernelSection(Section):
         choices=("as-is", "bdp", "drain"),
         live=True,
     )
+    flows_max: int = key(
+        524_288,
+        "Flows at a time. A connection beyond them runs its first arm, and cannot be steered.",
+        minimum=0,
+        maximum=2**32 - 1,
+        live=True,
+    )
 
 
 @dataclass(frozen=True, slots=True)

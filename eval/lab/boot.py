@@ -64,6 +64,7 @@ def boot(
     on_line: Callable[[str], None] | None = None,
     modules: Sequence[str] = (),
     mutant: bool = True,
+    parameters: str = "",
 ) -> BootResult:
     """Boot a guest, run `script` in it as root with /bin/sh, and return when it has ended.
 
@@ -79,6 +80,7 @@ def boot(
         timeout_s: seconds of wall time after which the guest is killed.
         on_line: called with each line written to /run/lab/live (or with `lab-say`) while it runs.
         modules: modules to load before the script, by name.
+        parameters: further parameters of the kernel's command line.
         mutant: put tcp_mutant.ko at /lib/mutant/tcp_mutant.ko, built first if it is missing.
 
     Raises:
@@ -110,6 +112,7 @@ def boot(
             [*layers, Path(top.name)],
             seed=seed,
             memory_mb=memory_mb,
+            parameters=parameters,
             timeout_s=timeout_s,
             on_line=on_line,
         )

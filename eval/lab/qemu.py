@@ -104,12 +104,12 @@ class _Channel:
 
 
 def command(
-    vmlinux: Path, initramfs: Path, channel: Path, serial: Path, *, seed: int, memory_mb: int
+    vmlinux: Path, initramfs: Path, channel: Path, serial: Path, *, seed: int, memory_mb: int, parameters: str
 ) -> list[str]:
     """Return QEMU's command line."""
     return [
         "qemu-system-x86_64", *MACHINE, "-m", str(memory_mb), "-seed", str(seed),
-        "-kernel", str(vmlinux), "-initrd", str(initramfs), "-append", COMMAND_LINE,
+        "-kernel", str(vmlinux), "-initrd", str(initramfs), "-append", f"{COMMAND_LINE} {parameters}".strip(),
         "-serial", f"file:{serial}",
         "-object", f"memory-backend-file,id=channel,share=on,size={CHANNEL_BYTES},mem-path={channel}",
         "-device", "ivshmem-plain,memdev=channel",
@@ -135,6 +135,7 @@ def execute(
     *,
     seed: int,
     memory_mb: int,
+    parameters: str,
     timeout_s: float,
     on_line: Callable[[str], None] | None,
 ) -> Report:
@@ -153,7 +154,9 @@ def execute(
         with channel.open("wb") as file:
             file.truncate(CHANNEL_BYTES)
         serial.touch()
-        arguments = command(vmlinux, initramfs, channel, serial, seed=seed, memory_mb=memory_mb)
+        arguments = command(
+            vmlinux, initramfs, channel, serial, seed=seed, memory_mb=memory_mb, parameters=parameters
+        )
         try:
             machine = subprocess.Popen(
                 arguments,

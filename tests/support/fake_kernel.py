@@ -67,7 +67,7 @@ class Kernel:
 
     def config(self) -> KernelConfig:
         fallback, as_is = protocol.ArmId.WESTWOOD, protocol.HandoverMode.AS_IS
-        return KernelConfig(protocol.ArmId.CUBIC, fallback, 1000, protocol.RestoreMode.AS_IS, as_is)
+        return KernelConfig(protocol.ArmId.CUBIC, fallback, 1000, protocol.RestoreMode.AS_IS, as_is, 1000)
 
     def set_config(self, **settings: object) -> None:
         self.settings.append(settings)

@@ -78,6 +78,8 @@ def run(series: str, script: str, overlay: Mapping[str, Path | bytes], *, python
         kernel=series,
         script=PREPARE + script,
         overlay=dict(overlay),
+        # The module's slab caches are to be counted, each by itself.
+        parameters="slab_nomerge",
         collect=[f"/tmp/{name}" for name in LEFT],  # noqa: S108
         python=python,
         modules=(

@@ -123,7 +123,8 @@ static inline size_t schedule_bytes(const struct lablink_header *header)
 {
 	if (header->magic != LABLINK_MAGIC || !header->queue_pkts || !header->steps ||
 	    header->steps > 1U << 20 || header->flow_delays > LABLINK_FLOWS ||
-	    header->opportunities > 1U << 23 || header->police_burst_bytes > 1ULL << 28 || (header->opportunities && !header->period_ms))
+	    header->opportunities > 1U << 23 || header->police_burst_bytes > 1ULL << 28 ||
+	    (header->opportunities && !header->period_ms))
 		return 0;
 	return sizeof(*header) + header->steps * sizeof(struct lablink_step) +
 	       header->flow_delays * sizeof(struct lablink_delay) +

@@ -134,11 +134,13 @@ static void test_keep_and_take(void)
 	CHECK(older == 0);
 	mutant_control_take(&shared.kept, &seq, &setting);
 	CHECK(!mutant_control_take(&shared.kept, &seq, &setting));
-	/* The number wraps past 0, which means none. */
-	shared.kept.seq = ~1U;
-	mutant_control_keep(&shared.kept, &setting);
-	CHECK(shared.kept.seq == 2);
+	/* The number wraps. */
+	shared.kept.latch.sequence = ~1U;
 	CHECK(mutant_control_take(&shared.kept, &seq, &setting));
+	mutant_control_keep(&shared.kept, &setting);
+	CHECK(mutant_kept_number(&shared.kept) == 0);
+	CHECK(mutant_control_take(&shared.kept, &seq, &setting));
+	CHECK(!mutant_control_take(&shared.kept, &seq, &setting));
 }
 
 void test_control(void)

@@ -6,6 +6,7 @@
 /* A flow as the module holds it, without the socket. */
 struct flow {
 	struct mutant_epochs epochs;
+	struct mutant_epoch ring[MUTANT_EPOCHS];
 	struct mutant_counters last;
 	struct mutant_step step[2];
 	struct mutant_sample sample;
@@ -42,6 +43,8 @@ static void flow_ack(struct flow *f, u64 gap_us, s64 rtt_us, u32 delivered, u32 
 
 static void flow_switch(struct flow *f, u8 arm)
 {
+	if (!f->epochs.mask)
+		mutant_epochs_extend(&f->epochs, f->ring);
 	mutant_epoch_begin(&f->epochs, arm, f->sample.now_us);
 }
 

@@ -41,6 +41,31 @@ typedef __u64 u64;
 	VAL;								\
 })
 
+/* A latch: its writer changes one copy while readers use the other. */
+#define seqcount_latch_t	struct seqcount_latch
+
+struct seqcount_latch {
+	u32 sequence;
+};
+
+static inline void write_seqcount_latch(seqcount_latch_t *latch)
+{
+	smp_wmb(); /* the copy before the number */
+	WRITE_ONCE(latch->sequence, latch->sequence + 1);
+	smp_wmb(); /* the number before the other copy */
+}
+
+#define write_seqcount_latch_begin(latch)	write_seqcount_latch(latch)
+#define write_seqcount_latch_end(latch)
+#define raw_read_seqcount_latch(latch)		smp_load_acquire(&(latch)->sequence) /* acquire */
+#define read_seqcount_latch(latch)		raw_read_seqcount_latch(latch)
+
+static inline bool read_seqcount_latch_retry(const seqcount_latch_t *latch, u32 start)
+{
+	smp_rmb(); /* the copy before the number again */
+	return READ_ONCE(latch->sequence) != start;
+}
+
 #define preempt_disable()
 #define preempt_enable()
 

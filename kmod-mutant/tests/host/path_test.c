@@ -17,7 +17,7 @@ static void start(struct road *road)
 {
 	road->now_us = 100 * S;
 	road->delivered = 4000000000U;	/* the counter wraps on the way */
-	mutant_path_init(&road->path, road->now_us, road->delivered);
+	mutant_path_init(&road->path, road->now_us, road->delivered, 0);
 }
 
 /* Run for @us with a full path: an ACK a packet, @window packets in flight. */

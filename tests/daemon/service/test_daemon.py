@@ -105,6 +105,7 @@ def test_from_start_to_sigterm(
             "watchdog_ms": 800,
             "restore": protocol.RestoreMode.REBASE,
             "handover": protocol.HandoverMode.BDP,
+            "flows_max": 524_288,
         }
     ]
     assert (tmp_path / "s").exists()

@@ -31,8 +31,9 @@ class Context:
     notes: dict[str, object] = field(default_factory=dict)
 
     def flow(self, congestion: str | None = "mutant") -> Flow:
-        """A new connection over the link, already moving data."""
+        """A new connection over the link, already moving data. Somebody has asked for its steps."""
         flow = self.link.connect(congestion)
+        self.datapath.close_step()
         self.traffic.add(flow)
         self.traffic.pump(0.1)
         return flow
@@ -45,6 +46,8 @@ class Context:
         """Let the flows end; all that was sent must have arrived."""
         for flow in flows:
             self.traffic.finish(flow)
+        # Listeners are told a little later, outside of the socket's lock.
+        time.sleep(0.1)
 
 
 Check = Callable[[Context], None]

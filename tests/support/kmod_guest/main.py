@@ -7,13 +7,30 @@ import sys
 
 from ltp_switcher.daemon.datapath import Datapath
 
-from . import handover, learned, loading, marks, measuring, safety, selection, starting, switching, thresholds
+from . import (
+    handover,
+    learned,
+    loading,
+    marks,
+    measuring,
+    memory,
+    safety,
+    selection,
+    starting,
+    switching,
+    thresholds,
+)
 from .harness import Check, Context, insmod, run
 from .net import Link, Traffic
 
 GROUPS: dict[str, tuple[Check, ...]] = {
     "loading": loading.CHECKS,
-    "flows": selection.CHECKS + measuring.CHECKS + safety.CHECKS + switching.CHECKS + switching.LAST,
+    "flows": memory.CHECKS
+    + selection.CHECKS
+    + measuring.CHECKS
+    + safety.CHECKS
+    + switching.CHECKS
+    + switching.LAST,
     "handover": starting.CHECKS + handover.CHECKS,
     "learned": learned.CHECKS + thresholds.CHECKS + marks.CHECKS,
 }

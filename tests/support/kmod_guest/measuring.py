@@ -184,6 +184,7 @@ def a_quiet_flow_is_not_in_the_next_step(context: Context) -> None:
 def many_flows_fill_many_messages(context: Context) -> None:
     """More records than one netlink message holds: 200 of 680 bytes."""
     flows = [context.link.connect("mutant") for _ in range(200)]
+    context.datapath.close_step()
     for flow in flows:
         flow.client.send(bytes(100))
     time.sleep(1)

@@ -84,6 +84,7 @@ class TcpInfo:
     bytes_acked: int
     delivered: int
     snd_cwnd: int
+    srtt_us: int
 
     @classmethod
     def of(cls, sock: socket.socket) -> TcpInfo:
@@ -96,6 +97,7 @@ class TcpInfo:
             bytes_acked=struct.unpack_from("=Q", raw, 120)[0],
             delivered=struct.unpack_from("=I", raw, 192)[0],
             snd_cwnd=struct.unpack_from("=I", raw, 80)[0],
+            srtt_us=struct.unpack_from("=I", raw, 68)[0],
         )
 
 

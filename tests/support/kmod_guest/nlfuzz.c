@@ -116,6 +116,9 @@ static void answers_read(const struct request *r, bool dump)
 		die("answer");
 }
 
+/* The first attributes are settings, u32 all of them. */
+#define CONFIG_SETTINGS	MUTANT_A_CONFIG_FLOWS_MAX
+
 static void config_read(__u32 *config)
 {
 	static struct request r;
@@ -128,7 +131,7 @@ static void config_read(__u32 *config)
 	if (send(control, r.data, r.len, 0) < 0 || recv(control, buffer, sizeof(buffer), 0) < 0)
 		die("config-get");
 	attrs = message_attrs((const struct nlmsghdr *)buffer, &len);
-	for (i = 1; i <= MUTANT_A_CONFIG_MAX; i++)
+	for (i = 1; i <= CONFIG_SETTINGS; i++)
 		memcpy(&config[i], attr_data(attr_find(attrs, len, i)), sizeof(*config));
 }
 
@@ -166,17 +169,17 @@ static bool works(const __u32 *config)
 	static const char *const arms[] = { "m/vegas", "m/bbr" };
 	static const __u32 ids[] = { 3, 2 };
 	static struct request r;
-	__u32 again[MUTANT_A_CONFIG_MAX + 1];
+	__u32 again[CONFIG_SETTINGS + 1];
 	size_t i, round;
 	__u16 a;
 
 	request_start(&r, family, MUTANT_CMD_CONFIG_SET, NLM_F_ACK);
-	for (a = 1; a <= MUTANT_A_CONFIG_MAX; a++)
+	for (a = 1; a <= CONFIG_SETTINGS; a++)
 		put_u32(&r, a, config[a]);
 	if (ask(&r))
 		return false;
 	config_read(again);
-	if (memcmp(again + 1, config + 1, MUTANT_A_CONFIG_MAX * sizeof(*config)))
+	if (memcmp(again + 1, config + 1, CONFIG_SETTINGS * sizeof(*config)))
 		return false;
 	for (i = 0; i < FLOWS; i++) {
 		request_start(&r, family, MUTANT_CMD_UNPIN, NLM_F_ACK);
@@ -239,7 +242,7 @@ int main(int argc, char **argv)
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
 	};
 	socklen_t len = sizeof(to);
-	__u32 config[MUTANT_A_CONFIG_MAX + 1];
+	__u32 config[CONFIG_SETTINGS + 1];
 	static struct request r;
 	__u64 i, messages;
 	int listener;

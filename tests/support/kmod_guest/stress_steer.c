@@ -36,6 +36,8 @@ void select_at_random(size_t flows)
 			commands[n++] = (struct mutant_command){
 				.cookie = sources[i].life->cookie,
 				.arm = 1 + rnd_below(&seed, MUTANT_ARM_ID_OWL),
+				.handover = rnd_below(&seed, MUTANT_HANDOVER_MODE_DRAIN + 1),
+				.restore = rnd_below(&seed, MUTANT_RESTORE_MODE_REINIT + 2),
 			};
 	if (!n)
 		return;

@@ -347,6 +347,11 @@ enum {
  * MUTANT_A_CONFIG_DEFAULT_ARM: The arm that a new flow starts with.
  * MUTANT_A_CONFIG_WATCHDOG_MS: Silence after which a steered flow falls back; 0 turns the watchdog
  * off.
+ * MUTANT_A_CONFIG_FLOWS_MAX: Flows at a time. A socket beyond them runs its first arm, and cannot
+ * be steered.
+ * MUTANT_A_CONFIG_FLOWS: Flows that there are, with those that have just ended.
+ * MUTANT_A_CONFIG_FLOWS_REFUSED: Sockets that could not become flows, for want of memory or because
+ * of flows-max.
  */
 enum {
 	MUTANT_A_CONFIG_DEFAULT_ARM = 1,
@@ -354,6 +359,10 @@ enum {
 	MUTANT_A_CONFIG_WATCHDOG_MS,
 	MUTANT_A_CONFIG_RESTORE,
 	MUTANT_A_CONFIG_HANDOVER,
+	MUTANT_A_CONFIG_FLOWS_MAX,
+	MUTANT_A_CONFIG_FLOWS,
+	MUTANT_A_CONFIG_FLOWS_REFUSED,
+	MUTANT_A_CONFIG_PAD,
 
 	__MUTANT_A_CONFIG_MAX,
 	MUTANT_A_CONFIG_MAX = (__MUTANT_A_CONFIG_MAX - 1)

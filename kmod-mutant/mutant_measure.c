@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What is measured of a flow. Nothing is, before somebody asks for its steps: most connections end
+ * before that. What the socket counted by then is in the first step all the same.
+ */
+#include "mutant_dest.h"
+#include "mutant_memory.h"
+#include "mutant_sample.h"
+
+/* Held while steps are closed or looked at. */
+DEFINE_MUTEX(mutant_step_mutex);
+
+/* Begin to measure a flow, under its socket's lock; NULL without memory. */
+struct mutant_measures *mutant_measure(struct sock *sk, struct mutant_flow *f)
+{
+	struct mutant_measures *m;
+	struct mutant_record *rec;
+	struct mutant_sample s;
+
+	m = mutant_part_new(MUTANT_PART_MEASURES);
+	if (!m)
+		return NULL;
+	mutant_sample_read(sk, mutant_sample_rate(tcp_sk(sk), m), -1, &s);
+	rec = &m->steps.step[0].rec;
+	mutant_fold_state(rec, &s);
+	rec->arm = f->arm;
+	/* No step was number 1 yet, so the first ACK opens it, and goes on from step[0]. */
+	m->steps.number = 1;
+	m->closed_ns = f->born_ns;
+	m->dest = mutant_dest_get(f);
+	mutant_epochs_init(&m->epochs, f->arm);
+	/* What was acknowledged so far was delivered since the flow's birth. */
+	m->epochs.ack_us = div_u64(f->born_ns, NSEC_PER_USEC);
+	mutant_path_init(&m->path, s.now_us, s.delivered, s.in_flight);
+	/* Complete when it is seen; pairs with mutant_flow_measures(). */
+	smp_store_release(&f->measures, m);
+	return m;
+}
+
+void mutant_measures_free(struct mutant_measures *m)
+{
+	if (m)
+		mutant_part_free(MUTANT_PART_MEASURES, m);
+}
+
+/* What is measured of a flow, for those who do not have its socket's lock; or NULL. */
+static struct mutant_measures *mutant_flow_measures(const struct mutant_flow *f)
+{
+	/* Pairs with mutant_measure(). */
+	return smp_load_acquire(&f->measures);
+}
+
+/* Fill in what lies outside of the step: identity, time, commands. */
+static void mutant_record_complete(const struct mutant_flow *f, struct mutant_record *rec,
+				   u64 since_ns)
+{
+	u32 flags = READ_ONCE(f->flags);
+
+	/* An idle flow is not told to fall back before its next ACK, but nobody steers it. */
+	if ((flags & MUTANT_FLOW_FLAGS_STEERED) && mutant_flow_silent(f))
+		flags &= ~MUTANT_FLOW_FLAGS_STEERED;
+	rec->flags |= flags;
+	rec->want_arm = READ_ONCE(f->want);
+	rec->cookie = f->cookie;
+	rec->time_ns = ktime_get_ns();
+	rec->interval_ns = rec->time_ns - since_ns;
+}
+
+/*
+ * Close the flow's step and hand it over; false if nothing happened in it. Under RCU and
+ * mutant_step_mutex, as is mutant_flow_peek().
+ */
+bool mutant_flow_close(struct mutant_flow *f, struct mutant_record *rec)
+{
+	struct mutant_measures *m = mutant_flow_measures(f);
+
+	if (!m) {
+		WRITE_ONCE(f->asked, true);
+		return false;
+	}
+	if (!mutant_steps_close(&m->steps, rec))
+		return false;
+	mutant_record_complete(f, rec, m->closed_ns);
+	m->closed_ns = rec->time_ns;
+	return true;
+}
+
+/* What the socket itself says of a flow of which nothing is measured. */
+static void mutant_flow_outline(const struct mutant_flow *f, struct mutant_record *rec)
+{
+	struct mutant_counters none = {}, last = f->last;
+	struct mutant_sample s = {};
+
+	memset(rec, 0, sizeof(*rec));
+	rec->arm = f->arm;
+	if (READ_ONCE(f->ended)) {
+		s.acked_bytes = last.acked_bytes;
+		s.delivered = last.delivered;
+		s.delivered_ce = last.delivered_ce;
+		s.lost = last.lost;
+		s.retrans = last.retrans;
+		s.srtt_us = f->end.srtt_us;
+		s.min_rtt_us = f->end.min_rtt_us;
+		s.snd_cwnd = f->end.snd_cwnd;
+		s.mss = f->end.mss;
+		last = none;
+	} else {
+		/* Sockets' memory stays that under RCU; the worst are numbers gone by. */
+		mutant_sample_read(f->sk, 0, -1, &s);
+	}
+	mutant_fold_state(rec, &s);
+	/* All of it under one arm: a flow that switches is measured. */
+	rec->credit[0].arm = f->arm;
+	rec->credit[0].time_ns = ktime_get_ns() - f->born_ns;
+	mutant_fold_counters(rec, &rec->credit[0], &last, &s);
+}
+
+/* Look at the step in progress without closing it. */
+void mutant_flow_peek(struct mutant_flow *f, struct mutant_record *rec)
+{
+	struct mutant_measures *m = mutant_flow_measures(f);
+
+	if (m)
+		mutant_steps_peek(&m->steps, rec);
+	else
+		mutant_flow_outline(f, rec);
+	mutant_record_complete(f, rec, m ? m->closed_ns : f->born_ns);
+}
