@@ -9,8 +9,7 @@ from typing import Annotated, TypeVar, cast
 from fastapi import Depends, Request
 from pydantic import TypeAdapter, ValidationError
 
-from ltp_switcher.api.models import Arm
-from ltp_switcher.api.problems import FieldProblem, ProblemError, invalid
+from ltp_switcher.api.problems import FieldProblem, ProblemError
 from ltp_switcher.daemon.control.client import (
     ControlClient,
     ControlInvalidError,
@@ -56,19 +55,6 @@ class DaemonClient:
                 f"the daemon's answer to {method} is not as expected; are both of the same version? "
                 f"({error.error_count()} differences, the first at {error.errors()[0]['loc']})",
             ) from error
-
-    def check_arm(self, field: str, name: str, *, available: bool = True) -> None:
-        """Refuse a name that is no arm of this kernel or, if wanted, none that is available."""
-        arms = self.ask(list[Arm], "arms.list")
-        found = next((arm for arm in arms if arm.name == name), None)
-        if found is not None and (found.state == "available" or not available):
-            return
-        allowed = [arm.name for arm in arms if arm.state == "available" or not available]
-        if found is None:
-            why = "is not an arm of this kernel"
-        else:
-            why = f"is {found.state}" + (f": {found.reason}" if found.reason else "")
-        raise invalid(field, name, "one of: " + ", ".join(allowed), f"{field}: {name!r} {why}")
 
 
 def _problem(error: ControlError) -> ProblemError:

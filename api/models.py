@@ -99,11 +99,16 @@ class Flow(Answer):
     arm_share: dict[str, float] = Field(description="Fraction of the flow's life under each arm")
 
 
-class FlowPage(Answer):
-    """A page of flows, ordered by cookie."""
+class FlowList(Answer):
+    """Some flows, and the number of all."""
 
     flows: list[Flow]
     total: int = Field(description="Flows that match the filter, on all pages")
+
+
+class FlowPage(FlowList):
+    """A page of flows, ordered by cookie."""
+
     limit: int = Field(description="Flows asked for at most")
     offset: int = Field(description="Flows skipped")
 

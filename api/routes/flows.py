@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-import ipaddress
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 
 from ltp_switcher.api.backend import DaemonDep
-from ltp_switcher.api.models import COOKIE_PATTERN, ArmName, Flow, FlowPage, PinRequest
+from ltp_switcher.api.models import COOKIE_PATTERN, ArmName, Flow, FlowList, FlowPage, PinRequest
 from ltp_switcher.api.problems import invalid, problem_responses
+from ltp_switcher.daemon.control.client import Json
 
 LIMIT_MAX = 1000
 COOKIE_MAX = 2**64 - 1
@@ -34,19 +34,6 @@ def _checked(cookie: str) -> str:
     return cookie
 
 
-def _network(prefix: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
-    try:
-        return ipaddress.ip_network(prefix)
-    except ValueError as error:
-        allowed = "a network such as 192.0.2.0/24 or 2001:db8::/32"
-        raise invalid("prefix", prefix, allowed, f"prefix: {error}") from None
-
-
-def _remote_in(flow: Flow, network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> bool:
-    host = flow.remote.rpartition(":")[0].removeprefix("[").removesuffix("]")
-    return ipaddress.ip_address(host) in network
-
-
 @router.get("", summary="List flows", responses=problem_responses(422, 503))
 def list_flows(
     daemon: DaemonDep,
@@ -56,19 +43,14 @@ def list_flows(
         Query(description="Only flows to this network", examples=["192.0.2.0/24", "2001:db8::/32"]),
     ] = None,
     limit: Annotated[int, Query(ge=1, le=LIMIT_MAX, description="Flows to give at most")] = 100,
-    offset: Annotated[int, Query(ge=0, description="Flows to skip")] = 0,
+    offset: Annotated[int, Query(ge=0, le=COOKIE_MAX, description="Flows to skip")] = 0,
 ) -> FlowPage:
     """The flows under `mutant`, ordered by cookie, a page at a time."""
-    if arm is not None:
-        daemon.check_arm("arm", arm, available=False)
-    network = _network(prefix) if prefix is not None else None
-    flows = [
-        flow
-        for flow in daemon.ask(list[Flow], "flows.list")
-        if (arm is None or flow.arm == arm) and (network is None or _remote_in(flow, network))
-    ]
-    flows.sort(key=lambda flow: int(flow.cookie))
-    return FlowPage(flows=flows[offset : offset + limit], total=len(flows), limit=limit, offset=offset)
+    given: dict[str, Json] = {
+        name: value for name, value in (("arm", arm), ("prefix", prefix)) if value is not None
+    }
+    page = daemon.ask(FlowList, "flows.page", limit=limit, offset=offset, **given)
+    return FlowPage(flows=page.flows, total=page.total, limit=limit, offset=offset)
 
 
 @router.get("/{cookie}", summary="Look at a flow", responses=problem_responses(404, 422, 503))

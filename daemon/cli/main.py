@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 import ltp_switcher
-from ltp_switcher.commands import printable, seconds
+from ltp_switcher.commands import printable, seconds, whole
 from ltp_switcher.daemon.control.client import ControlUnavailableError
 from ltp_switcher.daemon.settings.load import load, parse_assignment
 from ltp_switcher.daemon.settings.schema import DEFAULT_PATH, Config
@@ -116,6 +116,10 @@ def parser() -> argparse.ArgumentParser:
     flows.add_argument(
         "--interval", type=seconds(0.05, 3600), default=1.0, metavar="S", help="time between repeats, s"
     )
+    flows.add_argument(
+        "--limit", type=whole(1, 1000), metavar="N",
+        help="only the N flows with the most goodput (default: 100 in the table, all with --json)",
+    )  # fmt: skip
     flow = add("flow", "show everything about one flow", "show:flow")
     flow.add_argument("cookie", type=_cookie, help=COOKIE_HELP)
     arms = add("arms", "show the arms, and why one is unavailable; or load one", "show:arms")

@@ -8,7 +8,7 @@ import json
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import ltp_switcher
 from ltp_switcher.commands import printable
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 Object = dict[str, Json]
+ROWS: Final = 100
 COLUMNS = (
     ("cookie", "cookie"),
     ("remote", "to"),
@@ -45,23 +46,28 @@ def status(options: argparse.Namespace) -> int:
 
 
 def flows(options: argparse.Namespace) -> int:
-    """Print all flows, once or until interrupted."""
+    """Print the flows with the most goodput, once or until interrupted."""
     with ControlClient(settings(options).daemon.control_socket) as client:
+
+        def page() -> Object:
+            return _object(client.call("flows.page", order="goodput", limit=options.limit or ROWS))
+
         if options.json:
             while True:
-                print(json.dumps(client.call("flows.list")), flush=True)
+                found = page()["flows"] if options.limit else client.call("flows.list")
+                print(json.dumps(found), flush=True)
                 if not options.watch:
                     return 0
                 time.sleep(options.interval)
         console = _console()
         if not options.watch:
-            console.print(_flow_table(_objects(client.call("flows.list"))))
+            console.print(_flow_table(page()))
             return 0
         from rich.live import Live
 
         with Live(console=console, auto_refresh=False, screen=console.is_terminal) as live:
             while True:
-                live.update(_flow_table(_objects(client.call("flows.list"))), refresh=True)
+                live.update(_flow_table(page()), refresh=True)
                 time.sleep(options.interval)
 
 
@@ -218,7 +224,7 @@ def _console() -> Console:
     return console if console.is_terminal else Console(width=200)
 
 
-def _flow_table(found: Sequence[Object]) -> Table:
+def _flow_table(page: Object) -> Table:
     from rich.table import Table
     from rich.text import Text
 
@@ -226,7 +232,11 @@ def _flow_table(found: Sequence[Object]) -> Table:
     for name, heading in COLUMNS:
         text = name in ("remote", "arm", "state")
         table.add_column(heading, justify="left" if text else "right", no_wrap=True)
-    for entry in sorted(found, key=lambda one: -float(cast("float", one["goodput_mbps"]))):
+    found = _objects(page["flows"])
+    if len(found) < cast("int", page["total"]):
+        table.caption = f"{len(found)} of {page['total']} flows; --limit N shows up to 1000"
+        table.caption_justify = "left"
+    for entry in found:
         marks = [mark for mark in ("pinned", "fallen_back") if entry[mark]]
         shown = {**entry, "state": ", ".join(marks).replace("_", " ")}
         # A text, not markup: [2001:db8::1] is no tag.

@@ -7,6 +7,7 @@ Request `{"id":1,"method":"flows.list","params":{}}`, answer `{"id":1,"result":â
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 from pathlib import Path
@@ -100,7 +101,9 @@ class ControlClient:
             self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             self._socket.settimeout(self._timeout_s)
             self._socket.connect(self._path)
-        self._socket.sendall(line)
+        # A daemon that hangs up may have said why before.
+        with contextlib.suppress(BrokenPipeError):
+            self._socket.sendall(line)
         parts = [self._received]
         while b"\n" not in parts[-1]:
             chunk = self._socket.recv(1 << 18)

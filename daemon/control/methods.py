@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, cast
 
 import ltp_switcher
+from ltp_switcher.daemon.control import listing
+from ltp_switcher.daemon.control.answers import JsonList, Params
 from ltp_switcher.daemon.control.client import Json
 from ltp_switcher.daemon.control.describe import arm_json, flow_json
 from ltp_switcher.daemon.control.metrics import families
 from ltp_switcher.daemon.control.openmetrics import to_json
-from ltp_switcher.daemon.control.server import JsonList, Params
 from ltp_switcher.daemon.datapath import ArmInfo, Datapath, FlowNotFoundError, protocol
 from ltp_switcher.daemon.datapath.arms import arm_id, candidate_ids
 from ltp_switcher.daemon.settings.load import as_dict
@@ -87,6 +88,7 @@ class Methods:
         self._methods: dict[str, tuple[Method, frozenset[str]]] = {
             "status": (self._status, frozenset()),
             "flows.list": (self._flows, frozenset()),
+            "flows.page": (self._flow_page, listing.PARAMS),
             "flows.get": (self._flow, frozenset({"cookie"})),
             "arms.list": (self._arms, frozenset()),
             "arms.load": (self._load_arm, frozenset({"name"})),
@@ -157,12 +159,17 @@ class Methods:
         }
 
     def _flows(self, _: Params) -> JsonList:
-        return JsonList(self._each_flow())
+        return JsonList(self._each_flow(self._daemon.engine.table.slots()))
 
-    def _each_flow(self) -> Iterator[Json]:
+    def _flow_page(self, params: Params) -> JsonList:
+        table = self._daemon.engine.table
+        slots, total = listing.select(table, listing.Query.of(params, self._daemon.arms))
+        return JsonList(self._each_flow(slots.tolist()), "flows", {"total": total})
+
+    def _each_flow(self, slots: Sequence[int]) -> Iterator[Json]:
         table = self._daemon.engine.table
         # Steps run while the list is made: a slot may have become free, or another flow's.
-        for cookie, slot in [(int(table.cookie[slot]), slot) for slot in table.slots()]:
+        for cookie, slot in [(int(table.cookie[slot]), slot) for slot in slots]:
             if table.slot(cookie) == slot:
                 yield flow_json(table, slot, self._daemon.names)
 

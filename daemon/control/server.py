@@ -1,47 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
 """The control server: answers between steps, and never for longer than the time to the next one.
 
-A long answer is a list whose items are made and encoded a few at a time, in the time that steps leave.
+No client can cost the daemon more than a bounded amount of memory: while a client does not read its
+answers, the server does not read its requests.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import os
 import selectors
 import socket
 import struct
 import time
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from ltp_switcher.daemon.control import strict_json
-from ltp_switcher.daemon.control.client import INTERNAL, INVALID, LINE_MAX_BYTES, NOT_FOUND, UNAVAILABLE, Json
-from ltp_switcher.daemon.datapath import FlowNotFoundError
-from ltp_switcher.errors import ControlError, InvalidValueError, LtpSwitcherError
+from ltp_switcher.daemon.control.answers import Handler, answer, error
+from ltp_switcher.daemon.control.client import INVALID, LINE_MAX_BYTES, UNAVAILABLE
+from ltp_switcher.errors import ControlError
 
 log = logging.getLogger(__name__)
 
 CLIENTS_MAX: Final = 64
+ROOT_SLOTS: Final = 8
+"""Connections that only root gets, once `CLIENTS_MAX` are there."""
+IDLE_S: Final = 60.0
+"""A client that neither sends nor reads for so long is hung up on. `ControlClient` connects again."""
 SOCKET_MODE: Final = 0o660
 UNSENT_MAX_BYTES: Final = 1 << 20
 """No more of an answer is made while this much of it waits for its reader."""
-
-Params = dict[str, Json]
-Handler = Callable[[str, Params, str], "Json | JsonList"]
-"""Takes a method, its parameters and its caller in words."""
-
-
-@dataclass(frozen=True, slots=True)
-class JsonList:
-    """A result that is a list, made item by item."""
-
-    items: Iterator[Json]
 
 
 @dataclass(slots=True)
@@ -49,11 +40,29 @@ class _Client:
     socket: socket.socket
     name: str
     """Its user and process, in words."""
+    active_s: float
+    """When it last sent or read something (`time.monotonic`)."""
     received: bytearray = field(default_factory=bytearray)
     unsent: bytearray = field(default_factory=bytearray)
-    answers: deque[Iterator[bytes]] = field(default_factory=deque)
+    answer: Iterator[bytes] | None = None
+    """What is left of the answer under way."""
     finished: bool = False
     """The client has said all it will; it leaves once it has been answered."""
+
+    @property
+    def asks(self) -> bool:
+        """Whether a whole request waits for its answer."""
+        return b"\n" in self.received
+
+    @property
+    def reading(self) -> bool:
+        """Whether to read more. A request has to fit, and the requests that wait need no company."""
+        return not self.finished and not (self.asks and len(self.received) > LINE_MAX_BYTES)
+
+    @property
+    def ready(self) -> bool:
+        """Whether a part of an answer can be made."""
+        return (self.answer is not None or self.asks) and len(self.unsent) < UNSENT_MAX_BYTES
 
 
 class ControlServer:
@@ -63,7 +72,9 @@ class ControlServer:
         self._path = path
         self._handler = handler
         self._selector = selector
+        # The client that was served last comes last.
         self._clients: dict[int, _Client] = {}
+        self._look_at_s = 0.0
         self._listener = listen(path)
         selector.register(self._listener, selectors.EVENT_READ, self._accept)
 
@@ -78,119 +89,100 @@ class ControlServer:
             self._path.unlink()
 
     def pump(self, until_s: float) -> bool:
-        """Make and send answers until `until_s` (`time.monotonic`). Returns whether more can be done."""
-        more = False
+        """Make and send answers until `until_s` (`time.monotonic`). Returns whether more can be done.
+
+        The clients take turns, a part of an answer each: a short answer does not wait for a long list.
+        """
+        self._drop_idle()
+        more = any(client.ready for client in self._clients.values())
+        while more and time.monotonic() < until_s:
+            more = False
+            for fileno, client in list(self._clients.items()):
+                if client.ready:
+                    if time.monotonic() >= until_s:
+                        more = True
+                        break
+                    self._advance(client)
+                    self._clients[fileno] = self._clients.pop(fileno)
+                    more = more or client.ready
         for client in list(self._clients.values()):
-            while client.answers and len(client.unsent) < UNSENT_MAX_BYTES:
-                if time.monotonic() >= until_s:
-                    return True
-                part = next(client.answers[0], None)
-                if part is None:
-                    client.answers.popleft()
-                else:
-                    client.unsent += part
             self._flush(client)
-            more = more or bool(client.answers and len(client.unsent) < UNSENT_MAX_BYTES)
         return more
+
+    def _advance(self, client: _Client) -> None:
+        if client.answer is None:
+            line, _, rest = bytes(client.received).partition(b"\n")
+            client.received = bytearray(rest)
+            if not line.strip():
+                return
+            client.answer = answer(self._handler, line, client.name)
+        part = next(client.answer, None)
+        if part is None:
+            client.answer = None
+        else:
+            client.unsent += part
 
     def _accept(self, _: int) -> None:
         with contextlib.suppress(OSError):
             connection, _address = self._listener.accept()
-            if len(self._clients) >= CLIENTS_MAX:
-                connection.close()
-                return
             connection.setblocking(False)
-            client = _Client(connection, _peer(connection))
+            pid, uid = _credentials(connection)
+            if len(self._clients) >= CLIENTS_MAX + (0 if uid else ROOT_SLOTS):
+                with connection:
+                    connection.send(error(None, UNAVAILABLE, f"{len(self._clients)} clients are connected"))
+                return
+            client = _Client(connection, f"uid {uid}, pid {pid}", time.monotonic())
             self._clients[connection.fileno()] = client
             self._selector.register(connection, selectors.EVENT_READ, self._ready)
 
     def _ready(self, fileno: int) -> None:
         client = self._clients.get(fileno)
-        if client is None:
+        if client is None or not client.reading:
+            # Ready to write: `pump` sends.
             return
         try:
             data = client.socket.recv(LINE_MAX_BYTES)
         except BlockingIOError:
-            # Ready to write: `pump` sends.
             return
         except OSError:
             self._drop(client)
             return
-        if not data:
-            client.finished = True
-            self._watch(client)
-            return
+        client.active_s = time.monotonic()
         client.received += data
-        *lines, rest = client.received.split(b"\n")
-        client.received = bytearray(rest)
-        for line in lines:
-            if line.strip():
-                client.answers.append(self._answer(bytes(line), client.name))
-        if len(rest) > LINE_MAX_BYTES:
-            client.answers.append(
-                iter([_error(None, INVALID, f"a request has {LINE_MAX_BYTES} bytes at most")])
-            )
+        client.finished = not data
+        if len(client.received) > LINE_MAX_BYTES and not client.asks:
+            client.unsent += error(None, INVALID, f"a request has {LINE_MAX_BYTES} bytes at most")
             client.received.clear()
             client.finished = True
-            self._watch(client)
+        self._watch(client)
 
-    def _answer(self, line: bytes, caller: str) -> Iterator[bytes]:
-        """The parts of the answer to one request. The method is called when the first is asked for."""
-        number: Json = None
-        try:
-            request = _parsed(line)
-            method = request.get("method") if isinstance(request, dict) else None
-            if not isinstance(request, dict) or not isinstance(method, str):
-                raise InvalidValueError("method", request, 'a JSON object with "method"')
-            number = request.get("id")
-            params = request.get("params") or {}
-            if not isinstance(params, dict):
-                raise InvalidValueError("params", params, "a JSON object")
-            result = self._handler(method, params, caller)
-            if isinstance(result, JsonList):
-                yield b'{"id":%b,"result":[' % json.dumps(number).encode()
-                separator = b""
-                for item in result.items:
-                    yield separator + json.dumps(item).encode()
-                    separator = b","
-                yield b"]}\n"
-            else:
-                yield json.dumps({"id": number, "result": result}).encode() + b"\n"
-        except InvalidValueError as error:
-            yield _error(
-                number,
-                INVALID,
-                str(error),
-                field=error.field,
-                value=_plain(error.value),
-                allowed=error.allowed,
-            )
-        except FlowNotFoundError as error:
-            yield _error(number, NOT_FOUND, str(error))
-        except LtpSwitcherError as error:
-            yield _error(number, UNAVAILABLE, str(error))
-        except Exception:
-            # A method that fails must not take the decision loop with it.
-            log.exception("control request failed: %s", line[:200])
-            yield _error(number, INTERNAL, "the daemon failed to answer; its log says why")
+    def _drop_idle(self) -> None:
+        now_s = time.monotonic()
+        if now_s < self._look_at_s:
+            return
+        self._look_at_s = now_s + IDLE_S / 10
+        for client in list(self._clients.values()):
+            if now_s - client.active_s > IDLE_S:
+                self._drop(client)
 
     def _flush(self, client: _Client) -> None:
         try:
             while client.unsent:
                 sent = client.socket.send(client.unsent)
                 del client.unsent[:sent]
+                client.active_s = time.monotonic()
         except BlockingIOError:
             pass
         except OSError:
             self._drop(client)
             return
-        if client.finished and not client.unsent and not client.answers:
+        if client.finished and not client.unsent and client.answer is None and not client.asks:
             self._drop(client)
         else:
             self._watch(client)
 
     def _watch(self, client: _Client) -> None:
-        events = 0 if client.finished else selectors.EVENT_READ
+        events = selectors.EVENT_READ if client.reading else 0
         if client.unsent:
             events |= selectors.EVENT_WRITE
         known = self._selector.get_map().get(client.socket)
@@ -227,7 +219,7 @@ def listen(path: Path) -> socket.socket:
         finally:
             os.umask(before)
         path.chmod(SOCKET_MODE)
-        listener.listen(CLIENTS_MAX)
+        listener.listen(CLIENTS_MAX + ROOT_SLOTS)
     except OSError as error:
         listener.close()
         raise ControlError(f"cannot listen on {path}: {error.strerror or error}") from error
@@ -238,23 +230,7 @@ def listen(path: Path) -> socket.socket:
     return listener
 
 
-def _peer(connection: socket.socket) -> str:
-    """Who connected, as the kernel knows it (SO_PEERCRED, unix(7))."""
+def _credentials(connection: socket.socket) -> tuple[int, int]:
+    """Process and user of a peer, as the kernel knows them (SO_PEERCRED, unix(7))."""
     pid, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-    return f"uid {uid}, pid {pid}"
-
-
-def _parsed(line: bytes) -> Json:
-    try:
-        return strict_json.parse(line)
-    except ValueError as error:
-        raise InvalidValueError("request", line[:200].decode(errors="replace"), f"JSON ({error})") from error
-
-
-def _error(number: Json, code: str, message: str, **details: Json) -> bytes:
-    error: dict[str, Json] = {"code": code, "message": message, **details}
-    return json.dumps({"id": number, "error": error}).encode() + b"\n"
-
-
-def _plain(value: object) -> Json:
-    return value if isinstance(value, None | bool | int | float | str) else repr(value)
+    return pid, uid

@@ -44,6 +44,9 @@ class FlowTable(SlotArrays):
     cookie = column(np.uint64)
     record = column(protocol.RECORD_DTYPE)
     """The latest aggregate."""
+    remote = column(np.uint64, 2)
+    """The remote address, high and low word."""
+    is_ipv6 = column(np.bool_)
     born_ns = column(np.int64)
     """CLOCK_MONOTONIC."""
     reward = column(np.float64, initial=np.nan)
@@ -114,6 +117,8 @@ class FlowTable(SlotArrays):
         self.info[slot] = flow
         self.prefix[slot] = destination_prefix(flow, self._home_netns)
         self.cookie[slot] = flow.cookie
+        self.remote[slot] = divmod(int(ipaddress.ip_address(flow.remote_address)), 2**64)
+        self.is_ipv6[slot] = flow.family == socket.AF_INET6
         self.record[slot] = flow.record[0]
         self.born_ns[slot] = now_ns - flow.age_ns
         self._mark_bytes[slot] = self.record["total_acked_bytes"][slot]

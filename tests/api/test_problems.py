@@ -38,7 +38,7 @@ def problem(answer: httpx.Response, status: int, kind: str) -> dict[str, object]
         ("GET", "/v1/flows?limit=1001", None, "limit", "1001", "at most 1000"),
         ("GET", "/v1/flows?limit=ten", None, "limit", "ten", "a whole number"),
         ("GET", "/v1/flows?offset=-1", None, "offset", "-1", "at least 0"),
-        ("GET", "/v1/flows?arm=cubik", None, "arm", "cubik", "one of: cubic, bbr, vegas, yeah, dctcp"),
+        ("GET", "/v1/flows?arm=cubik", None, "arm", "cubik", "one of cubic, bbr, vegas, yeah, dctcp"),
         ("GET", "/v1/flows?arm=" + 16 * "x", None, "arm", 16 * "x", "at most 15 characters"),
         ("GET", "/v1/flows?prefix=10.0.0.1/8", None, "prefix", "10.0.0.1/8", "a network such as"),
         ("GET", "/v1/flows?prefix=here", None, "prefix", "here", "a network such as"),

@@ -118,7 +118,7 @@ def told(tmp_path: Path) -> Iterator[Callable[[object], str]]:
 
 
 def test_an_ipv6_address_is_shown(told: Callable[[object], str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["flows", "--socket", told({"result": [FLOW]})]) == 0
+    assert main(["flows", "--socket", told({"result": {"flows": [FLOW], "total": 1}})]) == 0
     assert "[2001:db8::7]:443" in capsys.readouterr().out
     found = {"searches": [], "teams": [{"prefix": "[2001:db8::]/48", "arms": ["bbr"]}]}
     assert main(["mpts", "--socket", told({"result": found})]) == 0
@@ -131,7 +131,7 @@ def test_a_server_cannot_command_the_terminal(
     evil = "\x1b[2J\x1b]0;owned\x07\x9b2J"
     answers: list[tuple[list[str], object]] = [
         (["status"], {"result": {"version": evil, evil: "1"}}),
-        (["flows"], {"result": [{**FLOW, "arm": evil}]}),
+        (["flows"], {"result": {"flows": [{**FLOW, "arm": evil}], "total": 2}}),
         (["pool"], {"result": {"arms": [evil], "teams": {evil: [evil]}}}),
         (["config"], {"result": {evil: {evil: evil}}}),
         (["status"], {"error": {"code": "invalid", "message": evil}}),

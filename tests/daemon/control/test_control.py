@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import os
 import selectors
@@ -18,6 +20,8 @@ import pytest
 from support.fake_kernel import Kernel
 from support.records import flow
 
+from ltp_switcher.daemon.control import server
+from ltp_switcher.daemon.control.answers import JsonList, Params
 from ltp_switcher.daemon.control.client import (
     LINE_MAX_BYTES,
     ControlClient,
@@ -28,7 +32,7 @@ from ltp_switcher.daemon.control.client import (
     Json,
 )
 from ltp_switcher.daemon.control.methods import Controlled, Methods
-from ltp_switcher.daemon.control.server import ControlServer, JsonList, Params
+from ltp_switcher.daemon.control.server import ControlServer
 from ltp_switcher.daemon.datapath import ArmInfo, FlowNotFoundError
 from ltp_switcher.daemon.datapath.protocol import ArmId, ArmKind, ArmState
 from ltp_switcher.daemon.step.flow_table import FlowTable
@@ -44,6 +48,10 @@ def handle(method: str, params: Params, caller: str) -> Json | JsonList:
         return caller
     if method == "long":
         return JsonList(iter([{"number": i} for i in range(LONG)]))
+    if method == "endless":
+        return JsonList(itertools.repeat({"x": "y" * 1000}))
+    if method == "named":
+        return JsonList(iter([1, 2]), "numbers", {"total": 7})
     if method == "invalid":
         raise InvalidValueError("arm", "vegass", "one of bbr, vegas")
     if method == "missing":
@@ -94,6 +102,11 @@ def test_a_long_list_comes_whole(path: Path) -> None:
         assert len(found) == LONG
         assert found[-1] == {"number": LONG - 1}
         assert client.call("echo") == {}
+
+
+def test_a_list_can_have_company(path: Path) -> None:
+    with ControlClient(path) as client:
+        assert client.call("named") == {"total": 7, "numbers": [1, 2]}
 
 
 def test_refusals_are_exceptions_of_their_kind(path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -166,6 +179,68 @@ def test_a_reader_that_does_not_read_holds_up_nobody(path: Path) -> None:
         deaf.sendall(b'{"id":1,"method":"long"}\n' * 20)
         for _ in range(20):
             assert client.call("echo") == {}
+
+
+@pytest.mark.parametrize("method", ["long", "echo"])
+def test_a_client_that_never_reads_is_not_read_from(path: Path, method: str) -> None:
+    request = b'{"id":1,"method":"%b","params":{"x":"%b"}}\n' % (method.encode(), b"x" * 50)
+    with socket.socket(socket.AF_UNIX) as deaf, ControlClient(path) as client:
+        deaf.connect(str(path))
+        deaf.settimeout(1)
+        sent = 0
+        with contextlib.suppress(TimeoutError):
+            while sent < 64 << 20:
+                sent += deaf.send(request * 1000)
+        assert sent < 8 << 20
+        assert client.call("echo") == {}
+        deaf.setblocking(True)
+        with deaf.makefile("rb") as answers:
+            for _ in range(3):
+                assert json.loads(answers.readline())["id"] == 1
+
+
+def test_a_short_answer_does_not_wait_for_a_list(path: Path) -> None:
+    """The list is made as long as its reader reads."""
+    with ControlClient(path) as client, socket.socket(socket.AF_UNIX) as other:
+        other.connect(str(path))
+        other.sendall(b'{"id":1,"method":"endless"}\n')
+        stop = threading.Event()
+
+        def read() -> None:
+            while not stop.is_set():
+                other.recv(1 << 20)
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        for i in range(5):
+            assert client.call("echo", number=i) == {"number": i}
+        stop.set()
+        reader.join()
+
+
+def test_an_idle_client_is_hung_up_on_and_comes_back(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "IDLE_S", 0.2)
+    with socket.socket(socket.AF_UNIX) as idle, ControlClient(path) as client:
+        idle.settimeout(30)
+        idle.connect(str(path))
+        assert client.call("echo") == {}
+        assert idle.recv(1) == b""
+        time.sleep(0.3)
+        assert client.call("echo") == {}
+
+
+def test_root_gets_in_where_others_have_every_place(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    user = 1000
+    monkeypatch.setattr(server, "_credentials", lambda _: (1, user))
+    with contextlib.ExitStack() as opened:
+        clients = [opened.enter_context(ControlClient(path)) for _ in range(server.CLIENTS_MAX + 2)]
+        *first, late, root = clients
+        for client in first:
+            client.call("echo")
+        with pytest.raises(ControlUnavailableError, match="64 clients are connected"):
+            late.call("echo")
+        user = 0
+        assert root.call("caller") == "uid 0, pid 1"
 
 
 def test_many_clients(path: Path) -> None:

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One request as a line of JSON, and its answer in parts.
+
+A long answer is a list whose items are made and encoded one at a time, in the time that steps leave.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from ltp_switcher.daemon.control import strict_json
+from ltp_switcher.daemon.control.client import INTERNAL, INVALID, NOT_FOUND, UNAVAILABLE, Json
+from ltp_switcher.daemon.datapath import FlowNotFoundError
+from ltp_switcher.errors import InvalidValueError, LtpSwitcherError
+
+log = logging.getLogger(__name__)
+
+Params = dict[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class JsonList:
+    """A result that is a list, made item by item; with a `name`, an object with this list and the `rest`."""
+
+    items: Iterator[Json]
+    name: str = ""
+    rest: Mapping[str, Json] = field(default_factory=dict)
+
+
+Handler = Callable[[str, Params, str], Json | JsonList]
+"""Takes a method, its parameters and its caller in words."""
+
+
+def answer(handler: Handler, line: bytes, caller: str) -> Iterator[bytes]:
+    """The parts of the answer to one request. The method is called when the first is asked for."""
+    number: Json = None
+    try:
+        request = _parsed(line)
+        method = request.get("method") if isinstance(request, dict) else None
+        if not isinstance(request, dict) or not isinstance(method, str):
+            raise InvalidValueError("method", request, 'a JSON object with "method"')
+        number = request.get("id")
+        params = request.get("params") or {}
+        if not isinstance(params, dict):
+            raise InvalidValueError("params", params, "a JSON object")
+        result = handler(method, params, caller)
+        if isinstance(result, JsonList):
+            before, after = _around(result)
+            yield b'{"id":%b,"result":%b[' % (json.dumps(number).encode(), before)
+            separator = b""
+            for item in result.items:
+                yield separator + json.dumps(item).encode()
+                separator = b","
+            yield b"]%b}\n" % after
+        else:
+            yield json.dumps({"id": number, "result": result}).encode() + b"\n"
+    except InvalidValueError as refusal:
+        yield error(
+            number,
+            INVALID,
+            str(refusal),
+            field=refusal.field,
+            value=_plain(refusal.value),
+            allowed=refusal.allowed,
+        )
+    except FlowNotFoundError as missing:
+        yield error(number, NOT_FOUND, str(missing))
+    except LtpSwitcherError as failure:
+        yield error(number, UNAVAILABLE, str(failure))
+    except Exception:
+        # A method that fails must not take the decision loop with it.
+        log.exception("control request failed: %s", line[:200])
+        yield error(number, INTERNAL, "the daemon failed to answer; its log says why")
+
+
+def _around(result: JsonList) -> tuple[bytes, bytes]:
+    """The text before and after the brackets of a list."""
+    if not result.name:
+        return b"", b""
+    members = "".join(f"{json.dumps(name)}:{json.dumps(value)}," for name, value in result.rest.items())
+    return f"{{{members}{json.dumps(result.name)}:".encode(), b"}"
+
+
+def _parsed(line: bytes) -> Json:
+    try:
+        return strict_json.parse(line)
+    except ValueError as error:
+        raise InvalidValueError("request", line[:200].decode(errors="replace"), f"JSON ({error})") from error
+
+
+def error(number: Json, code: str, message: str, **details: Json) -> bytes:
+    """The answer to a request that is refused, or that failed."""
+    told: dict[str, Json] = {"code": code, "message": message, **details}
+    return json.dumps({"id": number, "error": told}).encode() + b"\n"
+
+
+def _plain(value: object) -> Json:
+    return value if isinstance(value, None | bool | int | float | str) else repr(value)

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pages of flows."""
+
+from __future__ import annotations
+
+import ipaddress
+import random
+
+import pytest
+from support.fake_kernel import ARMS
+from support.records import flow
+
+from ltp_switcher.daemon.control.listing import Query, select
+from ltp_switcher.daemon.step.flow_table import FlowTable
+from ltp_switcher.errors import InvalidValueError
+
+NETWORKS = [
+    "0.0.0.0/0", "198.51.0.0/17", "198.51.100.0/24", "198.51.100.7/32", "255.255.255.255", "::/0",
+    "2001:db8::/32", "2001:db8:0:1::/64", "2001:db8:0:1::/96", "::/96", "2001:db8::7/128",
+    "128.0.0.0/1", "8000::/1",
+]  # fmt: skip
+
+
+@pytest.fixture
+def table() -> FlowTable:
+    """Flows to addresses in and around the networks, in no order."""
+    rng = random.Random(3)
+    addresses = {"0.0.0.0", "255.255.255.255", "::", "::1", "ffff:" * 7 + "ffff"}  # noqa: S104
+    for text in NETWORKS:
+        network = ipaddress.ip_network(text)
+        for at in (network.network_address, network.broadcast_address):
+            addresses.add(str(at))
+            for step in (-1, 1, 7):
+                if 0 <= int(at) + step < 2**network.max_prefixlen:
+                    addresses.add(str(at + step))
+    made = FlowTable()
+    for address in sorted(addresses):
+        made.add(flow(rng.getrandbits(64) or 1, address, arm=rng.choice([1, 2])), 0)
+    return made
+
+
+@pytest.mark.parametrize("text", NETWORKS)
+def test_a_prefix_chooses_as_ipaddress_does(table: FlowTable, text: str) -> None:
+    network = ipaddress.ip_network(text)
+    slots, total = select(table, Query.of({"prefix": text, "limit": 1000}, ARMS))
+    found = {table.info[slot].remote_address for slot in slots}
+    every = [info.remote_address for info in table.info if info is not None]
+    assert found == {address for address in every if ipaddress.ip_address(address) in network}
+    assert total == len(found)
+
+
+def test_pages_follow_one_another_by_cookie(table: FlowTable) -> None:
+    cookies = sorted(int(table.cookie[slot]) for slot in table.slots())
+    found: list[int] = []
+    while True:
+        slots, total = select(table, Query.of({"limit": 7, "offset": len(found)}, ARMS))
+        assert total == len(cookies)
+        if not slots.size:
+            break
+        found += [int(table.cookie[slot]) for slot in slots]
+    assert found == cookies
+
+
+def test_an_arm_chooses_and_goodput_orders(table: FlowTable) -> None:
+    table.goodput_Bps[table.slots()] = [random.Random(1).random() for _ in table.slots()]
+    slots, total = select(table, Query.of({"arm": "bbr", "order": "goodput", "limit": 1000}, ARMS))
+    assert total == sum(int(table.record["arm"][slot]) == 2 for slot in table.slots()) > 0
+    goodputs = table.goodput_Bps[slots].tolist()
+    assert goodputs == sorted(goodputs, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("params", "field", "allowed"),
+    [
+        ({"arm": "bbrr"}, "arm", "did you mean bbr"),
+        ({"arm": 2}, "arm", "one of cubic"),
+        ({"prefix": "10.0.0.1/8"}, "prefix", "host bits set"),
+        ({"prefix": 7}, "prefix", "a network such as"),
+        ({"limit": 0}, "limit", "from 1 to 1000"),
+        ({"limit": 1001}, "limit", "from 1 to 1000"),
+        ({"limit": True}, "limit", "whole number"),
+        ({"offset": -1}, "offset", "from 0"),
+        ({"order": "rtt"}, "order", "cookie, goodput"),
+    ],
+)
+def test_a_wrong_query_is_named(params: dict[str, object], field: str, allowed: str) -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        Query.of(params, ARMS)  # type: ignore[arg-type]
+    assert caught.value.field == field
+    assert allowed in caught.value.allowed
