@@ -35,7 +35,10 @@ class Listening:
 
     def decide(self, slots: np.ndarray, interval: Interval) -> np.ndarray:
         known = self.network_knowledge
-        HEARD.write_text(json.dumps(None if known is None else [known.pnc_pkts, known.pna, known.known]))
+        # A reader finds the old text or the new one, and never half of it.
+        written = HEARD.with_suffix(".new")
+        written.write_text(json.dumps(None if known is None else [known.pnc_pkts, known.pna, known.known]))
+        written.replace(HEARD)
         return np.full((slots.size, 1), WINDOW_PKTS)
 
 
