@@ -1,7 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HTTP by uvicorn. A request that is not HTTP gets an answer of our own."""
+"""HTTP by uvicorn: problems for malformed requests, a deadline for headers, a limit on connections.
+
+A client that opens connections and sends nothing would otherwise take every descriptor of the process.
+"""
 
 from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Final
 
 import h11
 import uvicorn
@@ -10,20 +17,77 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ltp_switcher.api.problems import MEDIA_TYPE, ProblemError
 
+HEADERS_S: Final = 10.0
+"""Time for the headers of a request, from the connection or the first byte."""
+CONNECTIONS_MAX: Final = 256
+"""Connections to one listener at a time. Many TCP clients leave the UNIX socket free."""
+
 
 class ProblemProtocol(H11Protocol):
-    """Answers a malformed request, which never reaches the app, with a problem too."""
+    """Answers what never reaches the app with a problem too, and lets no client wait for ever."""
+
+    _open: Counter[object] = Counter()  # noqa: RUF012 # shared by all connections of the process
+    _listener: object = None
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Start the deadline; refuse one connection too many."""
+        super().connection_made(transport)
+        self._listener = transport.get_extra_info("sockname")
+        self._open[self._listener] += 1
+        if self._open[self._listener] > CONNECTIONS_MAX:
+            detail = f"{CONNECTIONS_MAX} clients are connected; try again later"
+            self._refuse(ProblemError(503, "too-many-connections", detail), b"Service Unavailable")
+        else:
+            self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Give the place to others."""
+        self._open[self._listener] -= 1
+        self._unwatch()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Pass bytes on; the deadline ends when the headers are whole."""
+        super().data_received(data)
+        if self.conn.their_state is not h11.IDLE:
+            self._unwatch()
+        elif self._deadline is None:
+            self._watch()
+
+    def on_response_complete(self) -> None:
+        """Half of the next request may have come with this one."""
+        super().on_response_complete()
+        if self.conn.their_state is h11.IDLE and self._deadline is None:
+            self._watch()
 
     def send_400_response(self, msg: str) -> None:
         """Answer 400 and close."""
-        body = bytes(ProblemError(400, "malformed-request", msg).response("").body)
+        self._refuse(ProblemError(400, "malformed-request", msg), b"Bad Request")
+
+    def _watch(self) -> None:
+        self._deadline = self.loop.call_later(HEADERS_S, self._late)
+
+    def _unwatch(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _late(self) -> None:
+        detail = f"the headers did not arrive within {HEADERS_S:g} s"
+        self._refuse(ProblemError(408, "request-timeout", detail), b"Request Timeout")
+
+    def _refuse(self, problem: ProblemError, reason: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        body = bytes(problem.response("").body)
         headers = [
             ("content-type", MEDIA_TYPE),
             ("content-length", str(len(body))),
             ("connection", "close"),
         ]
         for event in (
-            h11.Response(status_code=400, headers=headers, reason=b"Bad Request"),
+            h11.Response(status_code=problem.status, headers=headers, reason=reason),
             h11.Data(data=body),
             h11.EndOfMessage(),
         ):

@@ -8,6 +8,8 @@ import os
 import sys
 from typing import Final
 
+LIKE_MAX: Final = 10
+LIKE_S: Final = 60.0
 # sd-daemon(3)
 _PRIORITIES: Final = {
     logging.DEBUG: "<7>",
@@ -16,6 +18,31 @@ _PRIORITIES: Final = {
     logging.ERROR: "<3>",
     logging.CRITICAL: "<2>",
 }
+
+
+class SomeOfMany(logging.Filter):
+    """Lets at most `LIKE_MAX` warnings or errors from one place of the code through in `LIKE_S` seconds.
+
+    So a client that provokes errors cannot fill the disk. The next one that passes says how many did not.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._since_s: dict[tuple[str, int], tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether to log it."""
+        if record.levelno < logging.WARNING:
+            return True
+        place = (record.pathname, record.lineno)
+        begun_s, count = self._since_s.get(place, (record.created, 0))
+        if record.created - begun_s >= LIKE_S:
+            if count > LIKE_MAX:
+                record.msg = f"{record.getMessage()} (and {count - LIKE_MAX} more before)"
+                record.args = ()
+            begun_s, count = record.created, 0
+        self._since_s[place] = (begun_s, count + 1)
+        return count < LIKE_MAX
 
 
 class _JournalFormatter(logging.Formatter):
@@ -32,6 +59,7 @@ def set_up(level: str) -> None:
         handler.setFormatter(_JournalFormatter("%(message)s"))
     else:
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    handler.addFilter(SomeOfMany())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     set_level(level)
