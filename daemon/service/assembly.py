@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ltp_switcher.daemon.choose.baselines import DWELLS, KeepChooser, RandomChooser
 from ltp_switcher.daemon.choose.chooser import Chooser
 from ltp_switcher.daemon.choose.rule import ROLES, RuleChooser
+from ltp_switcher.daemon.choose.schedule import ScheduleChooser
 from ltp_switcher.daemon.choose.teams import Teams
 from ltp_switcher.daemon.datapath import ArmInfo, Datapath, KernelConfig, protocol
 from ltp_switcher.daemon.datapath.arms import arm_id, candidate_ids
@@ -36,9 +37,11 @@ def pool_of(config: Config, arms: Sequence[ArmInfo]) -> tuple[int, ...]:
 
 def decides_by(policy: str) -> str:
     """The reason that the log gives for an arm that is no exploration."""
-    return {"rule": "by the range of its RTT", "mutant": "expects more reward from it"}.get(
-        policy, "by chance"
-    )
+    return {
+        "rule": "by the range of its RTT",
+        "mutant": "expects more reward from it",
+        "schedule": "by the schedule",
+    }.get(policy, "by chance")
 
 
 def make_chooser(config: Config, arms: Sequence[ArmInfo], pool: Sequence[int]) -> Chooser:
@@ -46,6 +49,8 @@ def make_chooser(config: Config, arms: Sequence[ArmInfo], pool: Sequence[int]) -
     seed = config.daemon.seed
     if config.daemon.policy == "keep":
         return KeepChooser(pool)
+    if config.daemon.policy == "schedule":
+        return ScheduleChooser(config.daemon.schedule, arms)
     if config.daemon.policy == "rule":
         return RuleChooser(pool, config.rule, zeta=config.learning.zeta, kappa=config.learning.kappa)
     if config.daemon.policy != "mutant":

@@ -41,8 +41,13 @@ class DaemonSection(Section):
         "rule: bbr first, then ltp or vegas by the range of the RTT; section [rule]. mutant: the "
         "learning chooser (Algorithm 1 of the paper); section [learning]. random: a random arm at each step, "
         "as a baseline. dwell-random: random arms held for 20, 40, 80 or 160 steps, to collect data. keep: "
-        "each flow keeps its first arm. With rule and keep, steps are as long as the arms allow.",
-        choices=("rule", "mutant", "random", "dwell-random", "keep"),
+        "each flow keeps its first arm. schedule: the arms of daemon.schedule, for experiments. With rule, "
+        "keep and schedule, steps are as long as the arms allow.",
+        choices=("rule", "mutant", "random", "dwell-random", "keep", "schedule"),
+    )
+    schedule: tuple[str, ...] = key(
+        (),
+        "For the policy schedule: arms, and the seconds of a flow at which they begin: bbr@0, vegas@2.5.",
     )
     step_ms: float = key(
         10.0,

@@ -14,6 +14,7 @@ from ltp_switcher.eval.cli.output import json_text, need_pictures, show
 from ltp_switcher.eval.lab.recorded_traces import fetch_traces
 from ltp_switcher.eval.report import cost as costs
 from ltp_switcher.eval.report import demo, tables
+from ltp_switcher.eval.report import handover as handovers
 from ltp_switcher.eval.report import team_agreement as agreement
 from ltp_switcher.eval.report.claims.catalogue import CLAIMS
 from ltp_switcher.eval.report.compare import compare as run_and_compare
@@ -119,6 +120,12 @@ def cost(options: argparse.Namespace, console: Console, progress: Console) -> No
     """`ltp-eval cost`: the cost of the module per acknowledged packet."""
     measured = costs.measure_costs(progress, kernel=options.kernel, use_cache=options.cache)
     show(options, console, [one.to_dict() for one in measured], lambda: costs.costs_table(measured))
+
+
+def handover(options: argparse.Namespace, console: Console, progress: Console) -> None:
+    """`ltp-eval handover`: the gain of a window that fits, over the window as it was."""
+    gains = handovers.measure_handover(progress, kernel=options.kernel, use_cache=options.cache)
+    show(options, console, [gain.to_dict() for gain in gains], lambda: handovers.gains_table(gains))
 
 
 def speed(options: argparse.Namespace, console: Console, progress: Console) -> None:

@@ -64,6 +64,11 @@ def parser() -> argparse.ArgumentParser:
         add, "cost", commands.cost, "count the guest's instructions per acknowledged packet", kernel=True
     )
     _cache_option(cost)
+    handover = _command(
+        add, "handover", commands.handover, "run a schedule of switches with and without a fitting window",
+        kernel=True,
+    )  # fmt: skip
+    _cache_option(handover)
     _command(add, "speed", commands.speed, "measure how fast the lab runs on this machine", kernel=True)
     _command(add, "traces", commands.traces, "fetch the recorded cellular traces, and list them")
     _command(add, "list", commands.list_names, "list scenarios, schemes, claims and kernels")

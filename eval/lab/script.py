@@ -32,6 +32,25 @@ done"""
 _TELL: Final = f"python3 -m ltp_switcher.daemon.cli status --json >{STATUS}"
 
 
+_ASK: Final = """cat >/run/lab/ask.py <<'END'
+import signal, time
+from ltp_switcher.daemon.datapath import Datapath
+with Datapath() as datapath:
+    datapath.open_session()
+    print("asking", flush=True)
+    time.sleep(0.5)
+    datapath.close_step()
+    signal.pause()
+END
+PYTHONHASHSEED=0 PYTHONDONTWRITEBYTECODE=1 python3 /run/lab/ask.py >/run/lab/ask.log 2>&1 &
+ask=$!
+until grep -q asking /run/lab/ask.log; do
+	kill -0 $ask || { cat /run/lab/ask.log; exit 1; }
+	sleep 0.05
+done"""
+"""Ask for the steps of the flows once, half a second after the first has begun, and keep the session."""
+
+
 @dataclass(frozen=True, slots=True)
 class GuestDaemon:
     """The daemon in the guest: its policy, more options of `run`, and shell lines after the traffic.
@@ -59,6 +78,11 @@ def asks_network(scenario: Scenario) -> bool:
     """Tell whether a scheme of the scenario asks the measurement agent of the link."""
     asks = "learned.owl_network_urls"
     return any(key == asks for scheme in _schemes(scenario) for key, _ in scheme.settings)
+
+
+def asks_for_steps(scenario: Scenario) -> bool:
+    """Tell whether a scheme of the scenario wants its flow measured without a daemon."""
+    return any(scheme.measured for scheme in _schemes(scenario))
 
 
 def daemon_of(scenario: Scenario) -> GuestDaemon | None:
@@ -89,7 +113,7 @@ def daemon_of(scenario: Scenario) -> GuestDaemon | None:
     variants = tuple(sorted({scheme.variant for scheme in driven if scheme.variant}))
     lists = (("learned.variants", variants), ("pool.arms", learned))
     settings: Settings = tuple((key, names) for key, names in lists if names)
-    for scheme in driven:
+    for scheme in schemes:
         settings = merged(settings, scheme.settings)
     # A daemon that died on the way would make this a run of something else.
     alive = 'kill -0 "$daemon" || { cat /run/lab/daemon.log; exit 1; }'
@@ -128,6 +152,8 @@ def script(scenario: Scenario, daemon: GuestDaemon | None) -> str:
     if daemon is not None:
         lines.append(f"start_daemon {DAEMON_CONFIG} {daemon.options}".rstrip())
         watched = ' "$daemon"'
+    elif asks_for_steps(scenario):
+        lines.append(_ASK)
     end_ms = round(scenario.duration_s * 1e3)
     lines.append(f"/lab/bin/traffic /lab/schedule /lab/flows {end_ms} {RESULTS}{watched}")
     return "\n".join([*lines, *(daemon.after if daemon else ()), ""])

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from ltp_switcher.daemon.choose.schedule import parse_schedule
 from ltp_switcher.daemon.settings.schema import DaemonSection
 from ltp_switcher.daemon.steer import LEARNED
 from ltp_switcher.errors import ConfigError
@@ -45,14 +46,26 @@ INFORMED: Final[Mapping[str, tuple[str, Settings]]] = {
 PINNED_PREFIX: Final = "mutant:"
 """`mutant:<arm>` runs a flow under `mutant` that never leaves the arm."""
 
+MEASURED_PREFIX: Final = "measured:"
+"""`measured:<arm>` is the same, but somebody asks for the flow's steps, so the module measures it."""
+
+SCHEDULE_PREFIX: Final = "schedule:"
+"""`schedule:<arm>@0,<arm>@<s>,...` changes arms at these seconds of the flow's life."""
+
 FIXED_PREFIX: Final = "fixed:"
 """`fixed:<rate>` sends at a constant rate in Mbit/s of IP packets, whatever comes back."""
 FIXED_MBPS: Final = (0.1, 1000.0)
 
 _NAMED: Final = (*KERNEL_ARMS, "reno", *LEARNED_ARMS, *VARIANTS, *INFORMED, *DAEMON_SCHEMES)
-AVAILABLE: Final = (*_NAMED, *(f"{PINNED_PREFIX}{arm}" for arm in KERNEL_ARMS))
-"""All but the constant rates, which are without number."""
-NAMES: Final = f"{', '.join(_NAMED)}, {PINNED_PREFIX}<one of the first 11>, {FIXED_PREFIX}<Mbit/s>"
+AVAILABLE: Final = (
+    *_NAMED,
+    *(f"{prefix}{arm}" for prefix in (PINNED_PREFIX, MEASURED_PREFIX) for arm in KERNEL_ARMS),
+)
+"""All but the constant rates and the schedules, which are without number."""
+NAMES: Final = (
+    f"{', '.join(_NAMED)}, {PINNED_PREFIX}<one of the first 11>, "
+    f"{MEASURED_PREFIX}<one of them>, {FIXED_PREFIX}<Mbit/s>, {SCHEDULE_PREFIX}<arm>@0,<arm>@<s>,..."
+)
 """The schemes in words."""
 
 
@@ -72,6 +85,8 @@ class Scheme:
     """That it needs of the daemon."""
     rate_mbps: float | None = None
     """Of a constant rate."""
+    measured: bool = False
+    """Without a daemon: whether somebody asks for the flow's steps all the same."""
 
 
 def resolve(name: str) -> Scheme:
@@ -80,6 +95,11 @@ def resolve(name: str) -> Scheme:
         return Scheme("fixed", rate_mbps=float(name.removeprefix(FIXED_PREFIX)))
     if name.startswith(PINNED_PREFIX):
         return Scheme("mutant", arm=name.removeprefix(PINNED_PREFIX))
+    if name.startswith(MEASURED_PREFIX):
+        return Scheme("mutant", arm=name.removeprefix(MEASURED_PREFIX), measured=True)
+    if name.startswith(SCHEDULE_PREFIX):
+        entries = tuple(name.removeprefix(SCHEDULE_PREFIX).split(","))
+        return Scheme("mutant", policy="schedule", settings=(("daemon.schedule", entries),))
     if name in LEARNED_ARMS:
         return Scheme("mutant", arm=name, policy="keep")
     if name in VARIANTS:
@@ -103,6 +123,9 @@ def check_scheme(field: str, name: object) -> str:
             return name
         if name.startswith(FIXED_PREFIX):
             return _check_rate(field, name)
+        if name.startswith(SCHEDULE_PREFIX):
+            parse_schedule(field, name.removeprefix(SCHEDULE_PREFIX).split(","))
+            return name
     raise ConfigError(field, name, NAMES)
 
 

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A chooser that follows a plan, for experiments: which arm from which second of a flow's life on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import isfinite
+
+import numpy as np
+
+from ltp_switcher.arrays import Slots
+from ltp_switcher.daemon.choose.baselines import Draw
+from ltp_switcher.daemon.datapath import ArmInfo, RecordArray
+from ltp_switcher.daemon.datapath.commands import PINNED
+from ltp_switcher.errors import ConfigError
+from ltp_switcher.slots import SlotArrays, column
+
+EXAMPLE = "entries such as bbr@0, vegas@2.5 in the order of their times, the first at 0"
+
+
+def parse_schedule(field: str, entries: Sequence[str]) -> list[tuple[str, float]]:
+    """Arms and the seconds at which they begin, of entries such as `vegas@2.5`.
+
+    Raises:
+        ConfigError: an entry is no arm and time, or the times do not rise from 0; it carries `field`.
+    """
+    parsed: list[tuple[str, float]] = []
+    for entry in entries:
+        name, _, text = entry.partition("@")
+        try:
+            at_s = float(text)
+        except ValueError:
+            raise ConfigError(field, entry, EXAMPLE) from None
+        if not name or not isfinite(at_s) or (at_s <= parsed[-1][1] if parsed else at_s != 0):
+            raise ConfigError(field, entry, EXAMPLE)
+        parsed.append((name, at_s))
+    if not parsed:
+        raise ConfigError(field, list(entries), EXAMPLE)
+    return parsed
+
+
+class ScheduleChooser(SlotArrays):
+    """Every flow runs the arms of the schedule, each from its second of the flow's measured life on.
+
+    Args:
+        entries: the schedule as `parse_schedule` takes it.
+        arms: the kernel's arms.
+
+    Raises:
+        ConfigError: the schedule cannot be read, or names an arm that the kernel does not have.
+    """
+
+    needed_step_s = 0.05
+
+    _began_ns = column(np.int64)
+    """Start of the flow; 0 before its first record."""
+
+    def __init__(self, entries: Sequence[str], arms: Sequence[ArmInfo]) -> None:
+        super().__init__()
+        known = {arm.name: arm.id for arm in arms if arm.available}
+        schedule = parse_schedule("daemon.schedule", entries)
+        for name, _ in schedule:
+            if name not in known:
+                raise ConfigError("daemon.schedule", name, f"one of {', '.join(known)}")
+        self._arms = np.array([known[name] for name, _ in schedule], np.uint8)
+        self._at_ns = np.array([at_s * 1e9 for _, at_s in schedule], np.int64)
+
+    def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
+        """New flows. Their lives begin with the interval of their first record."""
+        self.reset(slots)
+
+    def close(self, slots: Slots) -> None:
+        """Nothing to forget: a slot that comes again is opened anew."""
+
+    def step(self, slots: Slots, records: RecordArray) -> Draw:
+        """The arms that the schedule has at the records' times."""
+        now_ns = records["time_ns"].astype(np.int64)
+        began_ns = self._began_ns[slots]
+        began_ns = np.where(began_ns == 0, now_ns - records["interval_ns"].astype(np.int64), began_ns)
+        self._began_ns[slots] = began_ns
+        entry = np.searchsorted(self._at_ns, now_ns - began_ns, side="right") - 1
+        # The arm of a pinned flow is not ours to choose.
+        arms = np.where(records["flags"] & PINNED, records["want_arm"], self._arms[np.maximum(entry, 0)])
+        return Draw(arms, np.full(slots.shape, np.nan), np.zeros(slots.shape, np.bool_))
+
+    def set_pool(self, arms: Sequence[int], slots: Slots | None = None) -> None:
+        """The schedule chooses, whatever the pool."""
+
+    @property
+    def pool(self) -> tuple[int, ...]:
+        """The arms of the schedule."""
+        return tuple(sorted(set(self._arms.tolist())))
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Nothing: nothing is learned."""
+        return {}
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Nothing to take up."""
