@@ -3,8 +3,9 @@
 
 A new flow runs the probing arm, BBR, for `start_s`. Then the highest RTT over the lowest decides. Above
 `rtt_ratio` the rate of the path varies, as on cellular links, and the flow runs the careful arm, Vegas. Else
-it runs the steady arm, LTP. When the path's RTT itself has changed, the flow runs the probing arm for
-`change_s`, and then the ratio since the change decides.
+it runs the steady arm, LTP. When the path's RTT itself has changed, the flow runs the probing arm again, and
+the ratio since the change decides: after a fall for `start_s`, after a rise for `change_s`, because all that
+measure the RTT floor look back over seconds.
 
 A choice after probing counts for the destination prefix, too: for `prefix_s`, flows to it begin with its arm.
 They do not renew it, so that the prefix is probed again.
@@ -177,11 +178,13 @@ class RuleChooser(SlotArrays):
         probing = self._role[slots] == _PROBING
         # While an arm empties the queue, or an earlier arm's queue drains, the RTT is not the arm's own.
         judged = ~probing & settled & ~draining
-        changed = judged & self._path_changed(slots, least_us, seen)
+        fell, rose = self._path_changed(slots, least_us, seen)
+        changed = judged & (fell | rose)
         kept = probing | (judged & ~changed)
         self._floor_us[slots[kept]] = np.minimum(self._floor_us[slots[kept]], least_us[kept])
         if changed.any():
-            self._begin_anew(slots[changed], least_us[changed], now_ns[changed])
+            hold_s = np.where(rose, self._settings.change_s, self._settings.start_s)
+            self._begin_anew(slots[changed], least_us[changed], now_ns[changed], hold_s[changed])
         varies = self._peak_us[slots] > self._settings.rtt_ratio * self._floor_us[slots]
         ready = probing & ~draining & (now_ns - self._since_ns[slots] >= self._hold_ns[slots])
         self._role[slots[ready]] = np.where(varies[ready], _CAREFUL, _STEADY)
@@ -196,8 +199,8 @@ class RuleChooser(SlotArrays):
         if len(self._known) > PREFIXES_MAX:
             del self._known[next(iter(self._known))]
 
-    def _path_changed(self, slots: Slots, least_us: Floats, seen: Floats) -> Bools:
-        """Whether the lowest RTT of the look shows another path than before, shape (n,)."""
+    def _path_changed(self, slots: Slots, least_us: Floats, seen: Floats) -> tuple[Bools, Bools]:
+        """Whether the lowest RTT of the look shows a shorter path, or a longer one; each of shape (n,)."""
         now_ns, kernel_floor_us, bdp_pkts = seen[0], seen[10], seen[11]
         settings = self._settings
         floor_us = self._floor_us[slots]
@@ -215,13 +218,13 @@ class RuleChooser(SlotArrays):
         self._raised_us[slots] = np.where(begins, least_us, first_us)
         self._raised_ns[slots] = np.where(goes_on, self._raised_ns[slots], np.where(begins, now_ns, 0.0))
         rose: Bools = goes_on & (now_ns - self._raised_ns[slots] >= settings.rise_s * 1e9)
-        return fell | rose
+        return fell, rose
 
-    def _begin_anew(self, slots: Slots, floor_us: Floats, now_ns: Floats) -> None:
+    def _begin_anew(self, slots: Slots, floor_us: Floats, now_ns: Floats, hold_s: Floats) -> None:
         """The path is another one: forget what the old one showed."""
         self._role[slots] = _PROBING
         self._since_ns[slots] = now_ns
-        self._hold_ns[slots] = int(self._settings.change_s * 1e9)
+        self._hold_ns[slots] = (hold_s * 1e9).astype(np.int64)
         self._floor_us[slots] = floor_us
         self._peak_us[slots] = 0.0
         self._raised_ns[slots] = 0

@@ -174,7 +174,10 @@ class RuleSection(Section):
         maximum=1_000_000,
     )
     change_s: float = key(
-        10.0, "How long a flow runs bbr after the path's RTT has changed, s.", minimum=0, maximum=3600
+        10.0,
+        "How long a flow runs bbr after the path's RTT has risen, s. After a fall it is start_s.",
+        minimum=0,
+        maximum=3600,
     )
     prefix_s: float = key(
         600.0,
