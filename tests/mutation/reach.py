@@ -135,7 +135,10 @@ def _record(copy: Path, tests: list[str], records: Mapping[str, Path]) -> None:
         ended = tree.pytest(copy, tests, _RECORD_LIMIT_S, ["-p", "mutation.recorder"], more)
         if ended.status not in (0, 1, 5):
             raise RuntimeError(f"the tests do not run: {ended.output[-2000:]}")
-        record = json.load(file)
+        text = file.read()
+        if not text:
+            raise RuntimeError(f"a test was cut off after its time: {ended.output[-2000:]}")
+        record = json.loads(text)
     for name in tests:
         mine = {test: s for test, s in record["tests"].items() if test.partition("::")[0] == name}
         failing = [test for test in record["failing"] if test.partition("::")[0] == name]
