@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from ltp_switcher.eval.cli import main as cli
-from ltp_switcher.eval.run.schemes import KERNEL_ARMS
 from ltp_switcher.eval.run.series import read_series
 
 
@@ -27,7 +26,7 @@ def test_five_seconds_under_the_switcher(tmp_path: Path, capsys: pytest.CaptureF
     assert 20.0 < flow["rtt_p95_ms"] < 120.0
     assert flow["switches"] > 0
     assert flow["reward"] > 0.0
-    assert set(flow["arm_share"]) <= set(KERNEL_ARMS)
+    assert {"bbr", "ltp"} <= set(flow["arm_share"]) <= {"cubic", "bbr", "ltp", "vegas"}
     (series,) = read_series((tmp_path / "timeseries.csv").read_text())
     assert series.t_s.size == 50
     assert series.capacity_mbps.tolist() == [12.0] * 50

@@ -117,7 +117,7 @@ def bbr_is_told_of_a_longer_path(context: Context) -> None:
         context.traffic.pump(2)
         after = int(context.datapath.flow(flow.cookie).record[0]["total_acked_bytes"])
         share = (after - before) * 8e-6 / 2 / RATE_MBIT
-        require(share > 0.8, f"{share:.2f} of the rate, 3 to 5 s after the RTT rose fourfold")
+        require(share > 0.7, f"{share:.2f} of the rate, 3 to 5 s after the RTT rose fourfold")
         context.end(flow)
 
 
@@ -188,10 +188,12 @@ def every_pair_hands_over_a_window_that_fits(context: Context) -> None:
             old = context.datapath.flow(flow.cookie).record[0]
             switch(context.datapath, context.traffic, flow, ids[after], after)
             new = context.datapath.flow(flow.cookie).record[0]
-            most = min(int(old["snd_cwnd"]), int(old["bdp"]) + 4)
-            least = 4 if after == "bbr" else min(int(old["snd_cwnd"]), 0.45 * int(old["bdp"]))
-            if not least <= new["snd_cwnd"] <= 1.4 * most + 10:
-                unfit.append((before, after, int(old["snd_cwnd"]), int(old["bdp"]), int(new["snd_cwnd"])))
+            # A round trip may have ended between the look and the switch, and renewed the product.
+            products = int(old["bdp"]), int(new["bdp"])
+            most = min(int(old["snd_cwnd"]), max(products) + 4)
+            least = 4 if after == "bbr" else min(int(old["snd_cwnd"]), 0.45 * min(products))
+            if not least <= new["snd_cwnd"] <= 1.3 * most + 10:
+                unfit.append((before, after, int(old["snd_cwnd"]), products, int(new["snd_cwnd"])))
             context.traffic.pump(0.15)
         require(not unfit, f"windows before, products, windows after: {unfit}")
         context.end(flow)
