@@ -89,6 +89,10 @@ class RandomChooser(SlotArrays):
         """The arms drawn from."""
         return tuple(int(arm) for arm in self._pool)
 
+    def starts(self) -> dict[str, int]:
+        """Nothing: flows begin as the module says."""
+        return {}
+
     def state(self) -> dict[str, np.ndarray]:
         """Nothing: chance learns nothing."""
         return {}
@@ -147,6 +151,10 @@ class KeepChooser(SlotArrays):
     def pool(self) -> tuple[int, ...]:
         """The arms of the settings."""
         return self._pool
+
+    def starts(self) -> dict[str, int]:
+        """Nothing: flows begin as the module says."""
+        return {}
 
     def state(self) -> dict[str, np.ndarray]:
         """Nothing: nothing is learned."""

@@ -63,6 +63,13 @@ class Chooser(Protocol):
         """The arms chosen among for a new flow."""
         ...
 
+    def starts(self) -> dict[str, int]:
+        """What was learned since the last call: by prefix, the arm that new flows should begin with.
+
+        0: no arm of their own.
+        """
+        ...
+
     def state(self) -> dict[str, np.ndarray]:
         """The learned state, as arrays that the caller may keep."""
         ...

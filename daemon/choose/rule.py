@@ -101,6 +101,7 @@ class RuleChooser(SlotArrays):
         self._prefix: dict[int, str] = {}
         self._known: dict[str, tuple[int, int]] = {}
         """By prefix: the role that probing chose, and when, CLOCK_MONOTONIC in ns."""
+        self._news: dict[str, int] = {}
         self._now_ns = 0
 
     needed_step_s = 0.05
@@ -148,6 +149,11 @@ class RuleChooser(SlotArrays):
         settled = not over.any() and not due(records, arms).any()
         return Draw(arms, self._reward[slots], np.zeros(slots.shape, np.bool_), settled)
 
+    def starts(self) -> dict[str, int]:
+        """The arms of the prefixes probed since the last call."""
+        news, self._news = self._news, {}
+        return news
+
     def state(self) -> dict[str, np.ndarray]:
         """Nothing: the choice for a prefix counts for minutes only."""
         return {}
@@ -189,11 +195,13 @@ class RuleChooser(SlotArrays):
         ready = probing & ~draining & (now_ns - self._since_ns[slots] >= self._hold_ns[slots])
         self._role[slots[ready]] = np.where(varies[ready], _CAREFUL, _STEADY)
         for slot in slots[ready].tolist():
-            self._learn(self._prefix[slot], int(self._role[slot]))
+            self._learn(slot, int(self._role[slot]))
         self._look_ns[slots] = now_ns + np.maximum(LOOK_NS, LOOK_RTTS * srtt_us * 1e3)
         self._least_us[slots] = np.inf
 
-    def _learn(self, prefix: str, role: int) -> None:
+    def _learn(self, slot: int, role: int) -> None:
+        prefix = self._prefix[slot]
+        self._news[prefix] = int(self._arms[slot, role])
         self._known.pop(prefix, None)
         self._known[prefix] = role, self._now_ns
         if len(self._known) > PREFIXES_MAX:

@@ -91,6 +91,10 @@ class ScheduleChooser(SlotArrays):
         """The arms of the schedule."""
         return tuple(sorted(set(self._arms.tolist())))
 
+    def starts(self) -> dict[str, int]:
+        """Nothing: flows begin as the module says."""
+        return {}
+
     def state(self) -> dict[str, np.ndarray]:
         """Nothing: nothing is learned."""
         return {}

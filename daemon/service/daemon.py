@@ -39,6 +39,7 @@ from ltp_switcher.daemon.steer import LearnedArms, NetworkFeed, loader, with_pol
 from ltp_switcher.daemon.step.decision_log import DecisionLog
 from ltp_switcher.daemon.step.engine import Engine
 from ltp_switcher.daemon.step.flow_table import FlowTable
+from ltp_switcher.daemon.step.starts import StartingArms
 from ltp_switcher.errors import LtpSwitcherError
 
 log = logging.getLogger(__name__)
@@ -79,7 +80,7 @@ class Daemon:
         self._state_path = state_dir / FILE_NAME if state_dir is not None else None
 
         self.datapath = Datapath()
-        self.datapath.open_session()
+        self.datapath.open_session(start_arms=self._starts_count(config.daemon.mode))
         self.arms = load_arms(self.datapath, config.pool.extra, config.learned)
         self.names = {arm.id: arm.name for arm in self.arms}
         self._configure_kernel(kernel_config(config.kernel, self.arms))
@@ -104,9 +105,11 @@ class Daemon:
                 decides_by(config.daemon.policy),
             ),
             learned,
+            mode=config.daemon.mode,
+            starts=StartingArms(self.datapath, config.rule.prefix_s),
             recorder=Recorder(record) if record is not None else None,
         )
-        self.set_mode(config.daemon.mode)
+        teams.active = config.daemon.mode == "active"
         self._saver = Saver(self._state_path, self.engine.statistics) if self._state_path else None
         self._restore()
         self._selector.register(self._events, selectors.EVENT_READ, lambda _: self.engine.read_events())
@@ -135,7 +138,12 @@ class Daemon:
         self.engine.decisions.mode = mode
         self.engine.teams.active = mode == "active"
         if mode != before:
+            self.datapath.open_session(start_arms=self._starts_count(mode))
             log.info("mode is %s now, was %s", mode, before)
+
+    def _starts_count(self, mode: str) -> bool:
+        """Whether new flows begin on the arms of the module's table: where the daemon steers, and learns."""
+        return mode == "active" and self.config.daemon.policy == "rule"
 
     def load_arm(self, name: str) -> ArmInfo:
         """Load an arm. It can be pinned at once, and chosen once the daemon starts with it."""

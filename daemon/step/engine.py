@@ -35,6 +35,7 @@ from ltp_switcher.daemon.steer import LEARNED, LearnedArms
 from ltp_switcher.daemon.step.counters import Statistics
 from ltp_switcher.daemon.step.decision_log import DecisionLog, RateLimit
 from ltp_switcher.daemon.step.flow_table import UNKNOWN, Changes, FlowTable
+from ltp_switcher.daemon.step.starts import StartingArms
 
 log = logging.getLogger(__name__)
 
@@ -100,6 +101,7 @@ class Engine:
         learned: LearnedArms,
         *,
         mode: str = "active",
+        starts: StartingArms | None = None,
         recorder: Recorder | None = None,
     ) -> None:
         self.datapath = datapath
@@ -111,6 +113,7 @@ class Engine:
         self.statistics = Statistics()
         self.mode = mode
         self._events = events
+        self._starts = starts
         self._known = _NO_SLOTS
         self._recorder = recorder
         self._sent_away = RateLimit(1.0)
@@ -129,6 +132,7 @@ class Engine:
         if started_ns >= self._look_at_ns:
             self._look_at_ns = started_ns + LOOK_NS
             self.table.mark(started_ns)
+            self._write_starts()
             if started_ns >= self._resync_at_ns:
                 self.resync()
         records = self.datapath.close_step()
@@ -186,6 +190,12 @@ class Engine:
         """Finish the recording."""
         if self._recorder is not None:
             self._recorder.close()
+
+    def _write_starts(self) -> None:
+        """Pass on the arms on which new flows should begin. Only mode active lets them count."""
+        news = self.chooser.starts()
+        if self._starts is not None and self.mode == "active":
+            self._starts.write(news)
 
     def _decide(self, slots: Slots, records: RecordArray) -> None:
         count = self.statistics

@@ -31,3 +31,37 @@ def test_five_seconds_under_the_switcher(tmp_path: Path, capsys: pytest.CaptureF
     assert series.t_s.size == 50
     assert series.capacity_mbps.tolist() == [12.0] * 50
     assert (tmp_path / "timeline.png").stat().st_size > 10_000
+
+
+KNOWN_PREFIX = """
+name = "known-prefix"
+duration_s = 5
+
+[link]
+rate_mbps = 12.0
+rtt_ms = 20.0
+buffer_bdp = 2.0
+
+[settings.pool]
+arms = ["bbr", "vegas"]
+
+[[flow]]
+scheme = "switcher"
+stop_s = 3.5
+
+[[flow]]
+scheme = "switcher"
+start_s = 3.8
+"""
+
+
+@pytest.mark.lab
+def test_a_flow_to_a_known_prefix_is_born_with_its_arm(tmp_path: Path) -> None:
+    """The first flow is born with the module's default arm, Cubic, as the daemon does not know its path."""
+    (tmp_path / "known-prefix.toml").write_text(KNOWN_PREFIX)
+    out = tmp_path / "out"
+    assert cli.main(["run", str(tmp_path / "known-prefix.toml"), "--no-cache", "--out", str(out)]) == 0
+    _, second = read_series((out / "timeseries.csv").read_text())
+    assert set(second.arm) - {""} == {"bbr"}
+    flows = json.loads((out / "summary.json").read_text())["flows"]
+    assert [flow["switches"] for flow in flows] == [1, 0]

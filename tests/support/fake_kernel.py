@@ -7,6 +7,7 @@ Everything above it (engine, control methods, control server, API) is the real c
 from __future__ import annotations
 
 import dataclasses
+import ipaddress
 import socket
 from collections.abc import Sequence
 
@@ -49,6 +50,8 @@ class Kernel:
         pinned: cookie and arm of each pin that came.
         settings: what the module was told to change, in order.
         session: "open" for each opening of the session, the grace in ms for each closing.
+        start_arms: whether new flows begin on the arms of the table.
+        started: arms of the table by prefix; 0 where one was taken out.
     """
 
     def __init__(self, *flows: FlowInfo, steps: Sequence[RecordArray] | None = None) -> None:
@@ -60,6 +63,8 @@ class Kernel:
         self.pinned: list[tuple[int, int]] = []
         self.settings: list[dict[str, object]] = []
         self.session: list[str | int] = []
+        self.start_arms = False
+        self.started: dict[str, int] = {}
         self._ends: tuple[socket.socket, ...] = ()
 
     def arms(self) -> list[ArmInfo]:
@@ -122,9 +127,16 @@ class Kernel:
     def read(self) -> EventBatch:
         return self.pending.pop(0) if self.pending else EventBatch([], lost=False)
 
-    def open_session(self) -> None:
+    def open_session(self, *, start_arms: bool = False) -> None:
         """Nobody else steers."""
         self.session.append("open")
+        self.start_arms = start_arms
+
+    def set_starts(self, starts: np.ndarray) -> None:
+        for entry in starts:
+            size = 4 if entry["family"] == socket.AF_INET else 16
+            address = ipaddress.ip_address(entry["addr"][:size].tobytes())
+            self.started[f"{address}/{entry['bits']}"] = int(entry["arm"])
 
     def close_session(self, grace_ms: int) -> None:
         """Nothing falls back here."""

@@ -203,6 +203,10 @@ class MutantAgent(SlotArrays):
             self._exploring[slots],
         )
 
+    def starts(self) -> dict[str, int]:
+        """Nothing: flows begin as the module says."""
+        return {}
+
     def state(self) -> dict[str, NDArray[np.generic]]:
         """The knowledge beyond single flows, as arrays for one .npz."""
         return {

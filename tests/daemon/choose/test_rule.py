@@ -192,6 +192,16 @@ def test_a_prefix_is_known_for_what_probing_has_shown_until_it_is_probed_again()
     assert arms("a", varying, 730.0)[0] == LTP
 
 
+def test_what_probing_has_shown_is_told_once() -> None:
+    chooser = RuleChooser([BBR, LTP, VEGAS], RuleSection())
+    run(lambda _: 40.0, duration_s=1.0, chooser=chooser)
+    assert chooser.starts() == {}
+    chooser.close(np.arange(1))
+    run(lambda t: 40.0 if t < 0.5 else 400.0, duration_s=3.0, chooser=chooser)
+    assert chooser.starts() == {"": VEGAS}
+    assert chooser.starts() == {}
+
+
 def test_a_flow_may_have_a_pool_of_its_own_and_a_slot_comes_again() -> None:
     chooser = RuleChooser([BBR, LTP, VEGAS], RuleSection())
     chooser.open(np.arange(2), ["", ""])

@@ -29,6 +29,7 @@ from ltp_switcher.daemon.steer import LearnedArms
 from ltp_switcher.daemon.step.decision_log import DecisionLog
 from ltp_switcher.daemon.step.engine import Engine
 from ltp_switcher.daemon.step.flow_table import FlowTable
+from ltp_switcher.daemon.step.starts import StartingArms
 from ltp_switcher.policies.runtime.arm import Law
 from ltp_switcher.policies.runtime.measurements import Interval
 
@@ -53,12 +54,17 @@ class Ten:
         return np.full((slots.size, 1), 10.0)
 
 
-def make(kernel: Kernel, mode: str = "active", chooser: Chooser | None = None) -> Engine:
+def make(
+    kernel: Kernel,
+    mode: str = "active",
+    chooser: Chooser | None = None,
+    starts: StartingArms | None = None,
+) -> Engine:
     chooser = chooser or RandomChooser([5])
     teams = Teams(MptsSection(enabled=False), [5], 1, chooser.set_pool, names=NAMES, zeta=5.0, kappa=2.0)
     learned = LearnedArms(0.010, lambda _: Ten())
     log = DecisionLog(NAMES, 1000.0, mode)
-    return Engine(kernel, kernel, FlowTable(), chooser, teams, log, learned, mode=mode)
+    return Engine(kernel, kernel, FlowTable(), chooser, teams, log, learned, mode=mode, starts=starts)
 
 
 def records(*cookies: int) -> np.ndarray:
@@ -241,3 +247,15 @@ def test_a_pinned_flow_may_end_before_it_leaves_its_learned_arm() -> None:
     engine.step()
     assert [batch["cookie"].tolist() for batch in kernel.sent] == [[7]]
     assert kernel.pinned == []
+
+
+@pytest.mark.parametrize(("mode", "written"), [("active", {"192.0.2.0/24": 3}), ("advise", {})])
+def test_the_arms_of_prefixes_go_into_the_kernel(mode: str, written: dict[str, int]) -> None:
+    class Knowing(RandomChooser):
+        def starts(self) -> dict[str, int]:
+            return {"192.0.2.0/24": 3}
+
+    kernel = made_of(7)
+    engine = make(kernel, mode, Knowing([5]), StartingArms(kernel, 600))
+    engine.step()
+    assert kernel.started == written

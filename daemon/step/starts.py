@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The module's table of starting arms, kept in step with what the chooser knows of destinations.
+
+Most connections end before any daemon can act. So the arm of a prefix goes into the kernel, and a new flow
+begins with it.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import math
+import socket
+from collections.abc import Mapping
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ltp_switcher.daemon.datapath import RequestRefusedError
+from ltp_switcher.daemon.datapath.protocol import START_DTYPE
+from ltp_switcher.daemon.steer import LEARNED
+
+log = logging.getLogger(__name__)
+
+
+class StartTable(Protocol):
+    """The kernel's side; see `Datapath`."""
+
+    def set_starts(self, starts: npt.NDArray[np.void]) -> None:
+        """Put prefixes into the table; arm 0 takes one out."""
+        ...
+
+
+class StartingArms:
+    """Writes the arms of prefixes into the module's table.
+
+    A learned arm cannot start a flow, because nobody controls it yet: its prefix is taken out of the table.
+    Prefixes of other network namespaces are left out, because each namespace has a table of its own.
+
+    Args:
+        table: the module.
+        lifetime_s: how long the word of the chooser counts.
+    """
+
+    def __init__(self, table: StartTable, lifetime_s: float) -> None:
+        self._table = table
+        self._lifetime_s = lifetime_s
+        self._refused = False
+
+    def write(self, arms: Mapping[str, int]) -> None:
+        """Write these arms by prefix. A full table is told of once, and costs no more than the entries."""
+        wanted = {prefix: 0 if arm in LEARNED else arm for prefix, arm in arms.items() if "@" not in prefix}
+        if not wanted:
+            return
+        try:
+            self._table.set_starts(entries(wanted, self._lifetime_s))
+            self._refused = False
+        except RequestRefusedError as error:
+            if not self._refused:
+                log.warning("new prefixes get no starting arm: %s", error)
+            self._refused = True
+
+
+def entries(arms: Mapping[str, int], lifetime_s: float) -> npt.NDArray[np.void]:
+    """Entries of the table, `START_DTYPE`, shape (n,), from arms by prefix such as 192.0.2.0/24."""
+    made = np.zeros(len(arms), START_DTYPE)
+    for entry, (prefix, arm) in zip(made, arms.items(), strict=True):
+        network = ipaddress.ip_network(prefix)
+        address = np.frombuffer(network.network_address.packed, np.uint8)
+        entry["addr"][: address.size] = address
+        entry["family"] = socket.AF_INET if network.version == 4 else socket.AF_INET6
+        entry["bits"] = network.prefixlen
+        entry["arm"] = arm
+        entry["lifetime_s"] = max(1, math.ceil(lifetime_s))
+    return made
