@@ -15,7 +15,7 @@ from ltp_switcher.api.backend import DaemonClient
 from ltp_switcher.api.head import HeadLikeGet
 from ltp_switcher.api.limits import RequestLimits
 from ltp_switcher.api.problems import Problem, problem_responses
-from ltp_switcher.api.routes import flows, service, team
+from ltp_switcher.api.routes import flows, history, service, team
 
 DESCRIPTION = """\
 Watch and direct the flows of a server that runs under the congestion control `mutant`.
@@ -47,7 +47,7 @@ def create_app(daemon: DaemonClient) -> FastAPI:
         generate_unique_id_function=lambda route: route.name,
     )
     app.state.daemon = daemon
-    for module in (flows, team, service):
+    for module in (flows, history, team, service):
         app.include_router(module.router)
     problems.install(app)
     app.add_middleware(RequestLimits)

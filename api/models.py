@@ -47,6 +47,22 @@ FLOW_EXAMPLE: Final[JsonDict] = {
     "reward": 0.83,
     "arm_share": {"cubic": 0.25, "bbr": 0.75},
 }
+WHY_EXAMPLE: Final[JsonDict] = {
+    "sentence": "It runs bbr: the flow was new, and this arm probes its path.",
+    "advised": None,
+    "estimates": [],
+    "switches": [
+        {
+            "time": 1735689600.0,
+            "age_s": 1.2,
+            "before": "cubic",
+            "after": "bbr",
+            "cause": "policy",
+            "carried_out": True,
+            "sentence": "Switched from cubic to bbr: the flow was new, and this arm probes its path.",
+        }
+    ],
+}
 
 
 class Answer(BaseModel):
@@ -99,15 +115,78 @@ class Flow(Answer):
     arm_share: dict[str, float] = Field(description="Fraction of the flow's life under each arm")
 
 
+class Estimate(Answer):
+    """The policy's expectation of one arm for one flow, as a normalised reward."""
+
+    arm: str = Field(examples=["bbr"])
+    mean: float = Field(description="Expected reward")
+    lower: float = Field(description="Its lower confidence bound")
+    upper: float = Field(description="Its upper confidence bound, by which LinUCB chooses")
+
+
+class Switch(Answer):
+    """One switch of a flow, or the daemon's advice to switch."""
+
+    time: float = Field(description="Unix time, s")
+    age_s: float = Field(description="Time since then")
+    before: str | None = Field(description="The arm that the flow left")
+    after: str | None = Field(description="The arm that it went to, or should go to")
+    cause: Literal["policy", "team_selection", "operator", "fallback", "mode", "elsewhere"]
+    carried_out: bool = Field(description="False where mode advise kept the flow on its arm")
+    sentence: str = Field(description="The switch and its reason, for people")
+
+
+class Why(Answer):
+    """Why a flow runs its arm."""
+
+    sentence: str = Field(description="The reason, for people")
+    advised: str | None = Field(description="The arm that the policy would give the flow instead")
+    estimates: list[Estimate] = Field(description="By arm; empty where the policy estimates nothing")
+    switches: list[Switch] = Field(description="The last five, newest first")
+
+
+class FlowHistory(Answer):
+    """A flow's last minutes, a point a second, oldest first. All lists have one length."""
+
+    kept: bool = Field(description="False for a flow beyond the 4,096 whose history is kept")
+    time: list[float] = Field(description="Unix time, s")
+    goodput_mbps: list[float] = Field(description="Newly acknowledged data, since the point before")
+    srtt_ms: list[float | None] = Field(description="Smoothed RTT at the point; null where unknown")
+    loss: list[float] = Field(description="Loss rate, 0 to 1, since the point before")
+    arm: list[str | None] = Field(description="The protocol that was steering the flow at the point")
+
+
+class FlowDetail(Flow):
+    """One TCP flow, and why it runs its arm."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{**FLOW_EXAMPLE, "why": WHY_EXAMPLE}]})
+
+    why: Why
+
+
+class FlowRow(Flow):
+    """One TCP flow of a page."""
+
+    history: FlowHistory | None = Field(default=None, description="Its last minutes, where asked for")
+
+
+class Totals(Answer):
+    """The last minutes of all flows together, a point a second, oldest first, by the arm that they ran."""
+
+    time: list[float] = Field(description="Unix time, s")
+    goodput_mbps: dict[str, list[float]] = Field(description="Newly acknowledged data")
+    flows: dict[str, list[int]] = Field(description="Number of flows")
+
+
 class FlowList(Answer):
     """Some flows, and the number of all."""
 
-    flows: list[Flow]
+    flows: list[FlowRow]
     total: int = Field(description="Flows that match the filter, on all pages")
 
 
 class FlowPage(FlowList):
-    """A page of flows, ordered by cookie."""
+    """A page of flows."""
 
     limit: int = Field(description="Flows asked for at most")
     offset: int = Field(description="Flows skipped")

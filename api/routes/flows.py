@@ -3,16 +3,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query
 
 from ltp_switcher.api.backend import DaemonDep
-from ltp_switcher.api.models import COOKIE_PATTERN, ArmName, Flow, FlowList, FlowPage, PinRequest
+from ltp_switcher.api.models import (
+    COOKIE_PATTERN,
+    ArmName,
+    Flow,
+    FlowDetail,
+    FlowHistory,
+    FlowList,
+    FlowPage,
+    PinRequest,
+)
 from ltp_switcher.api.problems import invalid, problem_responses
 from ltp_switcher.daemon.control.client import Json
 
 LIMIT_MAX = 1000
+POINTS_MAX = 300
 COOKIE_MAX = 2**64 - 1
 
 router = APIRouter(prefix="/v1/flows", tags=["flows"])
@@ -44,19 +54,33 @@ def list_flows(
     ] = None,
     limit: Annotated[int, Query(ge=1, le=LIMIT_MAX, description="Flows to give at most")] = 100,
     offset: Annotated[int, Query(ge=0, le=COOKIE_MAX, description="Flows to skip")] = 0,
+    order: Annotated[Literal["cookie", "goodput"], Query(description="goodput: the most first")] = "cookie",
+    history: Annotated[
+        int, Query(ge=0, le=POINTS_MAX, description="Points of each flow's history to give, one a second")
+    ] = 0,
 ) -> FlowPage:
-    """The flows under `mutant`, ordered by cookie, a page at a time."""
+    """The flows under `mutant`, a page at a time."""
     given: dict[str, Json] = {
         name: value for name, value in (("arm", arm), ("prefix", prefix)) if value is not None
     }
-    page = daemon.ask(FlowList, "flows.page", limit=limit, offset=offset, **given)
+    page = daemon.ask(
+        FlowList, "flows.page", limit=limit, offset=offset, order=order, history=history, **given
+    )
     return FlowPage(flows=page.flows, total=page.total, limit=limit, offset=offset)
 
 
 @router.get("/{cookie}", summary="Look at a flow", responses=problem_responses(404, 422, 503))
-def get_flow(daemon: DaemonDep, cookie: Cookie) -> Flow:
-    """One flow, as of the daemon's last step."""
-    return daemon.ask(Flow, "flows.get", cookie=_checked(cookie))
+def get_flow(daemon: DaemonDep, cookie: Cookie) -> FlowDetail:
+    """One flow, as of the daemon's last step, and why it runs its arm."""
+    return daemon.ask(FlowDetail, "flows.get", cookie=_checked(cookie))
+
+
+@router.get(
+    "/{cookie}/history", summary="Look at a flow's last minutes", responses=problem_responses(404, 422, 503)
+)
+def get_flow_history(daemon: DaemonDep, cookie: Cookie) -> FlowHistory:
+    """The last five minutes of a flow, a point a second."""
+    return daemon.ask(FlowHistory, "flows.history", cookie=_checked(cookie))
 
 
 @router.put("/{cookie}/pin", summary="Pin a flow", responses=problem_responses(400, 404, 422, 503))

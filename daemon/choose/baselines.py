@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.arrays import ArmIds, Bools, Floats, Ints, Slots
+from ltp_switcher.daemon.choose.chooser import OneReason
 from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.daemon.datapath.commands import PINNED, due
 from ltp_switcher.slots import SlotArrays, column
@@ -29,7 +30,7 @@ class Draw:
     settled: bool = False
 
 
-class RandomChooser(SlotArrays):
+class RandomChooser(OneReason, SlotArrays):
     """Any arm of the pool, held for a random one of `dwells` steps.
 
     With `dwells` (1,) it is the baseline "random"; with `DWELLS` it explores for data sets, where every
@@ -37,6 +38,7 @@ class RandomChooser(SlotArrays):
     """
 
     needed_step_s = 0.0
+    reasons = ("the lot fell on it",)
 
     _arm = column(np.uint8)
     _left = column(np.int64)
@@ -101,10 +103,11 @@ class RandomChooser(SlotArrays):
         """Nothing to take up."""
 
 
-class KeepChooser(SlotArrays):
+class KeepChooser(OneReason, SlotArrays):
     """Every flow keeps the arm that it began with, and gets it back after a fallback."""
 
     needed_step_s = inf
+    reasons = ("the flow began with it, and keeps it",)
 
     _arm = column(np.uint8)
     """0 before the flow's first record."""

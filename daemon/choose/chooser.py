@@ -4,12 +4,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from ltp_switcher.arrays import ArmIds, Bools, Floats, Slots
+from ltp_switcher.arrays import ArmIds, Bools, Floats, Indices, Slots
 from ltp_switcher.daemon.datapath import RecordArray
+
+
+class Reasons(NamedTuple):
+    """Why n flows have their arms; each array has the shape (n,)."""
+
+    code: Indices
+    """Position in `Chooser.reasons`."""
+    value: Floats
+    """The number that the sentence tells; NaN where it tells none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """The expectation of one arm for one flow, as a normalised reward with its bounds."""
+
+    arm: int
+    mean: float
+    lower: float
+    upper: float
 
 
 class Decision(Protocol):
@@ -42,6 +62,11 @@ class Chooser(Protocol):
     needed_step_s: float
     """The longest step that serves it; 0: as short as the settings say."""
 
+    @property
+    def reasons(self) -> Sequence[str]:
+        """Reasons for an arm: parts of sentences in the past tense, in which `{value}` is `Reasons.value`."""
+        ...
+
     def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
         """New flows, with the destination prefix over which knowledge is shared."""
         ...
@@ -70,6 +95,14 @@ class Chooser(Protocol):
         """
         ...
 
+    def reason(self, slots: Slots) -> Reasons:
+        """Why open flows have the arms of their latest decisions."""
+        ...
+
+    def estimates(self, slot: int) -> Sequence[Estimate]:
+        """The expectations of the arms for an open flow, where the chooser has any."""
+        ...
+
     def state(self) -> dict[str, np.ndarray]:
         """The learned state, as arrays that the caller may keep."""
         ...
@@ -77,3 +110,17 @@ class Chooser(Protocol):
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Take over the result of `state`. Raises `ArtifactError` where it does not fit."""
         ...
+
+
+class OneReason:
+    """The explanations of a chooser that has one reason for all, and estimates nothing."""
+
+    reasons: Sequence[str] = ("it had no reason",)
+
+    def reason(self, slots: Slots) -> Reasons:
+        """The one reason."""
+        return Reasons(np.zeros(slots.shape, np.intp), np.full(slots.shape, np.nan))
+
+    def estimates(self, slot: int) -> Sequence[Estimate]:
+        """Nothing."""
+        return ()

@@ -24,6 +24,7 @@ import numpy as np
 
 from ltp_switcher.arrays import ArmIds, Bools, Floats, Slots
 from ltp_switcher.daemon.choose.baselines import Draw
+from ltp_switcher.daemon.choose.chooser import Estimate, Reasons
 from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.daemon.datapath.columns import Columns
 from ltp_switcher.daemon.datapath.commands import PINNED, due
@@ -36,6 +37,8 @@ from ltp_switcher.slots import SlotArrays, column
 ROLES: Final = (ArmId.BBR, ArmId.LTP, ArmId.VEGAS)
 """The arms of the probing, the steady and the careful role, in this order."""
 _PROBING, _STEADY, _CAREFUL = range(3)
+_NEW, _KNOWN, _IS_STEADY, _VARIES, _FELL, _ROSE = range(6)
+"""Reasons, in the order of `RuleChooser.reasons`."""
 _SUBSTITUTES: Final = (ArmId.BBR, ArmId.LTP, ArmId.VEGAS, ArmId.CUBIC)
 """Where the pool lacks a role's arm, the first of these that it has takes the role."""
 
@@ -90,6 +93,10 @@ class RuleChooser(SlotArrays):
     _top_Bps = column(np.float64)  # noqa: N815 - B is bytes
     """Highest throughput of a look since the start or change."""
     _reward = column(np.float64, initial=np.nan)
+    _code = column(np.intp)
+    """The reason of the role."""
+    _value = column(np.float64, initial=np.nan)
+    """The number that the reason tells."""
 
     def __init__(
         self, pool: Sequence[int], settings: RuleSection, *, zeta: float = 5.0, kappa: float = 2.0
@@ -103,6 +110,16 @@ class RuleChooser(SlotArrays):
         """By prefix: the role that probing chose, and when, CLOCK_MONOTONIC in ns."""
         self._news: dict[str, int] = {}
         self._now_ns = 0
+        ratio, rise = f"{settings.rtt_ratio:g}", f"{settings.rise_s:g}"
+        self.reasons: Sequence[str] = (
+            "the flow was new, and this arm probes its path",
+            "flows to the same network were probed before, and this arm suited them",
+            f"the highest RTT was {{value:.1f}} times the lowest, no more than {ratio}: the rate was steady",
+            f"the highest RTT was {{value:.1f}} times the lowest, more than {ratio}: the rate varied",
+            "the lowest RTT fell to {value:.1f} ms: the path had changed, and this arm probes it anew",
+            f"the lowest RTT stayed at {{value:.1f}} ms for {rise} s: the path had changed, "
+            "and this arm probes it anew",
+        )
 
     needed_step_s = 0.05
     """A new flow waits so long for its first arm, at most."""
@@ -126,9 +143,10 @@ class RuleChooser(SlotArrays):
         self._arms[slots] = roles_of(self._pool)
         for slot, prefix in zip(slots.tolist(), prefixes, strict=True):
             self._prefix[slot] = prefix
-            role, probed_ns = self._known.get(prefix, (_PROBING, 0))
-            if self._now_ns - probed_ns < self._settings.prefix_s * 1e9:
-                self._role[slot] = role
+            known = self._known.get(prefix)
+            if known is not None and self._now_ns - known[1] < self._settings.prefix_s * 1e9:
+                self._role[slot] = known[0]
+                self._code[slot] = _KNOWN
 
     def close(self, slots: Slots) -> None:
         """Flows that ended; their slots may come again."""
@@ -153,6 +171,14 @@ class RuleChooser(SlotArrays):
         """The arms of the prefixes probed since the last call."""
         news, self._news = self._news, {}
         return news
+
+    def reason(self, slots: Slots) -> Reasons:
+        """The measurement behind each flow's role."""
+        return Reasons(self._code[slots], self._value[slots])
+
+    def estimates(self, slot: int) -> Sequence[Estimate]:
+        """Nothing: the rule expects no reward."""
+        return ()
 
     def state(self) -> dict[str, np.ndarray]:
         """Nothing: the choice for a prefix counts for minutes only."""
@@ -191,13 +217,22 @@ class RuleChooser(SlotArrays):
         if changed.any():
             hold_s = np.where(rose, self._settings.change_s, self._settings.start_s)
             self._begin_anew(slots[changed], least_us[changed], now_ns[changed], hold_s[changed])
+            self._code[slots[changed]] = np.where(rose[changed], _ROSE, _FELL)
+            self._value[slots[changed]] = least_us[changed] * 1e-3
         varies = self._peak_us[slots] > self._settings.rtt_ratio * self._floor_us[slots]
         ready = probing & ~draining & (now_ns - self._since_ns[slots] >= self._hold_ns[slots])
-        self._role[slots[ready]] = np.where(varies[ready], _CAREFUL, _STEADY)
-        for slot in slots[ready].tolist():
-            self._learn(slot, int(self._role[slot]))
+        if ready.any():
+            self._give_role(slots[ready], varies[ready])
         self._look_ns[slots] = now_ns + np.maximum(LOOK_NS, LOOK_RTTS * srtt_us * 1e3)
         self._least_us[slots] = np.inf
+
+    def _give_role(self, slots: Slots, varies: Bools) -> None:
+        """End the probing of these flows, and remember its result for their prefixes."""
+        self._role[slots] = np.where(varies, _CAREFUL, _STEADY)
+        self._code[slots] = np.where(varies, _VARIES, _IS_STEADY)
+        self._value[slots] = self._peak_us[slots] / self._floor_us[slots]
+        for slot in slots.tolist():
+            self._learn(slot, int(self._role[slot]))
 
     def _learn(self, slot: int, role: int) -> None:
         prefix = self._prefix[slot]

@@ -10,6 +10,7 @@ import numpy as np
 
 from ltp_switcher.arrays import Slots
 from ltp_switcher.daemon.choose.baselines import Draw
+from ltp_switcher.daemon.choose.chooser import OneReason
 from ltp_switcher.daemon.datapath import ArmInfo, RecordArray
 from ltp_switcher.daemon.datapath.commands import PINNED
 from ltp_switcher.errors import ConfigError
@@ -39,7 +40,7 @@ def parse_schedule(field: str, entries: Sequence[str]) -> list[tuple[str, float]
     return parsed
 
 
-class ScheduleChooser(SlotArrays):
+class ScheduleChooser(OneReason, SlotArrays):
     """Every flow runs the arms of the schedule, each from its second of the flow's measured life on.
 
     Args:
@@ -51,6 +52,7 @@ class ScheduleChooser(SlotArrays):
     """
 
     needed_step_s = 0.05
+    reasons = ("the schedule had it at that time",)
 
     _began_ns = column(np.int64)
     """Start of the flow; 0 before its first record."""

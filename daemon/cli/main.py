@@ -122,6 +122,8 @@ def parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     flow = add("flow", "show everything about one flow", "show:flow")
     flow.add_argument("cookie", type=_cookie, help=COOKIE_HELP)
+    why = add("why", "say why a flow runs its arm, with its last switches", "why:why")
+    why.add_argument("cookie", type=_cookie, help=COOKIE_HELP)
     arms = add("arms", "show the arms, and why one is unavailable; or load one", "show:arms")
     arms.add_argument("--load", metavar="NAME", help="load a congestion control of this kernel as an arm")
     pool = add("pool", "show the pool and the teams; or set the pool and pick teams anew", "show:pool")

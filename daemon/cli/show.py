@@ -73,7 +73,10 @@ def flows(options: argparse.Namespace) -> int:
 
 def flow(options: argparse.Namespace) -> int:
     """Print one flow."""
-    return _print_object(options, _object(_call(options, "flows.get", cookie=options.cookie)))
+    found = _object(_call(options, "flows.get", cookie=options.cookie))
+    if not options.json:
+        found["why"] = _object(found["why"])["sentence"]
+    return _print_object(options, found)
 
 
 def arms(options: argparse.Namespace) -> int:

@@ -15,11 +15,12 @@ from ltp_switcher.daemon.control.answers import Params
 from ltp_switcher.daemon.datapath import ArmInfo
 from ltp_switcher.daemon.settings.rules import did_you_mean
 from ltp_switcher.daemon.step.flow_table import FlowTable
+from ltp_switcher.daemon.step.history import POINTS
 from ltp_switcher.errors import InvalidValueError
 
 PAGE_MAX: Final = 1000
 ORDERS: Final = ("cookie", "goodput")
-PARAMS: Final = frozenset({"arm", "prefix", "limit", "offset", "order"})
+PARAMS: Final = frozenset({"arm", "prefix", "limit", "offset", "order", "history"})
 _WORD: Final = 2**64 - 1
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -34,6 +35,8 @@ class Query:
     limit: int
     offset: int
     order: str
+    history: int
+    """Points of history of each flow."""
 
     @classmethod
     def of(cls, params: Params, arms: Sequence[ArmInfo]) -> Query:
@@ -47,6 +50,7 @@ class Query:
             limit=_number(params, "limit", 100, 1, PAGE_MAX),
             offset=_number(params, "offset", 0, 0, _WORD),
             order=order,
+            history=_number(params, "history", 0, 0, POINTS),
         )
 
 

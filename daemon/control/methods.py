@@ -16,6 +16,7 @@ from ltp_switcher.daemon.control.client import Json
 from ltp_switcher.daemon.control.describe import arm_json, flow_json
 from ltp_switcher.daemon.control.metrics import families
 from ltp_switcher.daemon.control.openmetrics import to_json
+from ltp_switcher.daemon.control.why import past_json, totals_json, why_json
 from ltp_switcher.daemon.datapath import ArmInfo, Datapath, FlowNotFoundError, protocol
 from ltp_switcher.daemon.datapath.arms import arm_id, candidate_ids
 from ltp_switcher.daemon.settings.load import as_dict
@@ -24,6 +25,7 @@ from ltp_switcher.daemon.settings.schema import MODES, Config
 from ltp_switcher.daemon.steer import LEARNED
 from ltp_switcher.daemon.step.engine import Engine
 from ltp_switcher.daemon.step.flow_table import UNKNOWN
+from ltp_switcher.daemon.step.journal import Cause
 from ltp_switcher.errors import InvalidValueError
 
 log = logging.getLogger(__name__)
@@ -90,6 +92,9 @@ class Methods:
             "flows.list": (self._flows, frozenset()),
             "flows.page": (self._flow_page, listing.PARAMS),
             "flows.get": (self._flow, frozenset({"cookie"})),
+            "flows.history": (self._flow_history, frozenset({"cookie"})),
+            "history": (self._history, frozenset()),
+            "events": (self._events, frozenset({"since"})),
             "arms.list": (self._arms, frozenset()),
             "arms.load": (self._load_arm, frozenset({"name"})),
             "pool.get": (self._pool, frozenset()),
@@ -163,19 +168,41 @@ class Methods:
 
     def _flow_page(self, params: Params) -> JsonList:
         table = self._daemon.engine.table
-        slots, total = listing.select(table, listing.Query.of(params, self._daemon.arms))
-        return JsonList(self._each_flow(slots.tolist()), "flows", {"total": total})
+        query = listing.Query.of(params, self._daemon.arms)
+        slots, total = listing.select(table, query)
+        return JsonList(self._each_flow(slots.tolist(), query.history), "flows", {"total": total})
 
-    def _each_flow(self, slots: Sequence[int]) -> Iterator[Json]:
-        table = self._daemon.engine.table
+    def _each_flow(self, slots: Sequence[int], history: int = 0) -> Iterator[Json]:
+        engine, table = self._daemon.engine, self._daemon.engine.table
         # Steps run while the list is made: a slot may have become free, or another flow's.
         for cookie, slot in [(int(table.cookie[slot]), slot) for slot in slots]:
             if table.slot(cookie) == slot:
-                yield flow_json(table, slot, self._daemon.names)
+                flow = flow_json(table, slot, self._daemon.names)
+                if history:
+                    flow["history"] = past_json(engine, slot, self._daemon.names, history)
+                yield flow
 
     def _flow(self, params: Params) -> Json:
         slot = self._slot(_cookie(params))
-        return flow_json(self._daemon.engine.table, slot, self._daemon.names)
+        engine, names = self._daemon.engine, self._daemon.names
+        return {**flow_json(engine.table, slot, names), "why": why_json(engine, slot, names)}
+
+    def _flow_history(self, params: Params) -> Json:
+        slot = self._slot(_cookie(params))
+        return past_json(self._daemon.engine, slot, self._daemon.names)
+
+    def _history(self, _: Params) -> Json:
+        return totals_json(self._daemon.engine, self._daemon.names)
+
+    def _events(self, params: Params) -> Json:
+        ring, since = self._daemon.engine.events, params.get("since")
+        if since is None:
+            return {"next": ring.next, "missed": False, "events": []}
+        if not isinstance(since, int) or isinstance(since, bool):
+            raise InvalidValueError("since", since, "a whole number")
+        replay = ring.since(since)
+        events: list[Json] = [dict(event) for event in replay.events]
+        return {"next": replay.next, "missed": replay.missed, "events": events}
 
     def _arms(self, _: Params) -> Json:
         return [arm_json(arm) for arm in self._daemon.arms]
@@ -229,7 +256,9 @@ class Methods:
                 "arm", arm, "a learned arm only in mode active: otherwise nobody controls it"
             )
         slot = self._slot(cookie)
+        engine = self._daemon.engine
         self._daemon.datapath.pin(cookie, number)
+        engine.journal.note(engine.table, slot, number, Cause.OPERATOR)
         self._tell("flow %d is pinned to %s", cookie, arm)
         return self._look_again(cookie, slot)
 
@@ -318,6 +347,7 @@ class Methods:
     def _tell(self, text: str, *values: object) -> None:
         """Log a change and who asked for it."""
         log.info(text + " (%s)", *values, self._caller)
+        self._daemon.engine.events.tell("configuration-changed", what=text % values, who=self._caller)
 
     def _words(self, arms: tuple[int, ...]) -> str:
         return ", ".join(self._daemon.names[arm] for arm in arms)

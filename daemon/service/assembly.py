@@ -35,15 +35,6 @@ def pool_of(config: Config, arms: Sequence[ArmInfo]) -> tuple[int, ...]:
     return candidate_ids(arms, config.pool.arms, usual=usual)
 
 
-def decides_by(policy: str) -> str:
-    """The reason that the log gives for an arm that is no exploration."""
-    return {
-        "rule": "by the range of its RTT",
-        "mutant": "expects more reward from it",
-        "schedule": "by the schedule",
-    }.get(policy, "by chance")
-
-
 def make_chooser(config: Config, arms: Sequence[ArmInfo], pool: Sequence[int]) -> Chooser:
     """The policy that the settings ask for. Raises `ArtifactError` where the encoder cannot be loaded."""
     seed = config.daemon.seed

@@ -22,7 +22,6 @@ from ltp_switcher.daemon.datapath import ArmInfo, Datapath, KernelConfig
 from ltp_switcher.daemon.datapath.recording import Recorder
 from ltp_switcher.daemon.service import log as logs
 from ltp_switcher.daemon.service.assembly import (
-    decides_by,
     kernel_config,
     load_arms,
     make_chooser,
@@ -98,12 +97,7 @@ class Daemon:
             FlowTable(home_netns=Path("/proc/self/ns/net").stat().st_ino),
             chooser,
             teams,
-            DecisionLog(
-                self.names,
-                config.daemon.decisions_per_s,
-                config.daemon.mode,
-                decides_by(config.daemon.policy),
-            ),
+            DecisionLog(self.names, config.daemon.decisions_per_s, config.daemon.mode),
             learned,
             mode=config.daemon.mode,
             starts=StartingArms(self.datapath, config.rule.prefix_s),
@@ -140,6 +134,7 @@ class Daemon:
         if mode != before:
             self.datapath.open_session(start_arms=self._starts_count(mode))
             log.info("mode is %s now, was %s", mode, before)
+            self.engine.events.tell("mode-changed", before=before, after=mode)
 
     def _starts_count(self, mode: str) -> bool:
         """Whether new flows begin on the arms of the module's table: where the daemon steers, and learns."""
@@ -228,6 +223,9 @@ class Daemon:
         self._statistics_due = Every(new.daemon.statistics_interval_s)
         self.config = new
         log.info("settings reloaded: %s", ", ".join(key.path for key in keys) or "nothing changed")
+        if keys:
+            what = ", ".join(key.path for key in keys)
+            self.engine.events.tell("configuration-changed", what=f"settings reloaded: {what}")
         return [key.path for key in keys]
 
     def _configure_kernel(self, config: KernelConfig) -> None:

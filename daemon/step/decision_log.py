@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -36,13 +36,10 @@ class RateLimit:
 
 
 class DecisionLog:
-    """Tells of decisions and fallbacks. `names` are the arms' by id; `reason`: of what is not exploration."""
+    """Tells of decisions and fallbacks. `names` are the arms' by id."""
 
-    def __init__(
-        self, names: Mapping[int, str], per_s: float, mode: str, reason: str = "expects more reward from it"
-    ) -> None:
-        self._reason = reason
-        self._names = names
+    def __init__(self, names: Mapping[int, str], per_s: float, mode: str) -> None:
+        self.names = names
         self._decisions = RateLimit(per_s)
         self._fallbacks = RateLimit(1.0)
         self.mode = mode
@@ -58,9 +55,12 @@ class DecisionLog:
         records: RecordArray,
         arms: ArmIds,
         differs: Bools,
-        exploring: Bools,
+        reason: Callable[[int], str],
     ) -> None:
-        """Tell of one of the flows that are to change, if it is time for one. Arrays of shape (n,)."""
+        """Tell of one of the flows that are to change, if it is time for one. Arrays of shape (n,).
+
+        `reason` is the decision's by slot.
+        """
         n_changed = int(np.count_nonzero(differs))
         if not self._decisions.allows(n_changed):
             return
@@ -70,27 +70,24 @@ class DecisionLog:
         if flow is None:
             return
         verb = "switches" if self.mode == "active" else "would switch"
-        reason = "to learn the arm's reward" if exploring[i] else self._reason
         others, self._decisions.held_back = self._decisions.held_back, 0
         log.info(
             "flow %d to %s %s %s -> %s: %s (last reward %.3f, %.2f Mbit/s, srtt %.1f ms, lost %d); "
             "%d other changes since the last line",
             flow.cookie, describe_peer(flow), verb,
-            self._names.get(int(record["want_arm"]), "none"), self._names.get(int(arms[i]), "none"), reason,
+            self.names.get(int(record["want_arm"]), "none"), self.names.get(int(arms[i]), "none"),
+            reason(slot),
             table.reward[slot], table.goodput_Bps[slot] * BYTES_TO_MBIT, record["srtt_us"] / 1000,
             record["lost"], others + n_changed - 1,
         )  # fmt: skip
 
-    def fell_back(self, flow: FlowInfo) -> None:
+    def fell_back(self, flow: FlowInfo, reason: str) -> None:
         """Tell that the module sent a flow to the fallback arm."""
         if self._fallbacks.allows():
-            arm = self._names.get(int(flow.record["arm"][0]), "none")
+            arm = self.names.get(int(flow.record["arm"][0]), "none")
             log.warning(
                 "flow %d to %s fell back to %s: %s; %d other fallbacks since the last line",
-                flow.cookie, describe_peer(flow), arm,
-                {1: "the daemon was silent for too long", 2: "the arm refused to start"}.get(
-                    int(flow.reason), "no reason given"),
-                self._fallbacks.held_back,
+                flow.cookie, describe_peer(flow), arm, reason, self._fallbacks.held_back,
             )  # fmt: skip
             self._fallbacks.held_back = 0
 

@@ -34,7 +34,10 @@ from ltp_switcher.daemon.datapath.recording import Recorder
 from ltp_switcher.daemon.steer import LEARNED, LearnedArms
 from ltp_switcher.daemon.step.counters import Statistics
 from ltp_switcher.daemon.step.decision_log import DecisionLog, RateLimit
+from ltp_switcher.daemon.step.events import EventRing, Kind
 from ltp_switcher.daemon.step.flow_table import UNKNOWN, Changes, FlowTable
+from ltp_switcher.daemon.step.history import History
+from ltp_switcher.daemon.step.journal import FALLBACKS, Cause, Journal, flow_event
 from ltp_switcher.daemon.step.starts import StartingArms
 
 log = logging.getLogger(__name__)
@@ -112,6 +115,9 @@ class Engine:
         self.learned = learned
         self.statistics = Statistics()
         self.mode = mode
+        self.events = EventRing()
+        self.journal = Journal(decisions.names, chooser, self.events)
+        self.history = History()
         self._events = events
         self._starts = starts
         self._known = _NO_SLOTS
@@ -135,6 +141,8 @@ class Engine:
             self._write_starts()
             if started_ns >= self._resync_at_ns:
                 self.resync()
+            self.history.mark(self.table, started_ns)
+            self.journal.look(self.table)
         records = self.datapath.close_step()
         if not records.size:
             self._control(_NO_SLOTS, records, started_ns)
@@ -157,10 +165,12 @@ class Engine:
         batch = self._events.read()
         if batch.lost:
             self.statistics.events_lost += 1
+            self.events.tell("flows-lost")
             self.resync()
             return
         now_ns = time.monotonic_ns()
         changes = Changes()
+        fallen: list[FlowInfo] = []
         for event in batch.events:
             flow = event.flow
             if event.kind == protocol.Cmd.FLOW_BIRTH:
@@ -170,6 +180,7 @@ class Engine:
                 self._busy_until_ns = now_ns + BUSY_NS
             elif event.kind == protocol.Cmd.FLOW_DEATH:
                 slot = self.table.remove(flow.cookie)
+                self._tell_flow("flow-closed", flow)
                 if slot in changes.opened:
                     # Born and gone within the batch: nobody has heard of it.
                     changes.opened.remove(slot)
@@ -177,8 +188,14 @@ class Engine:
                     changes.closed.append(slot)
             elif event.kind == protocol.Cmd.FLOW_FALLBACK:
                 self.statistics.fallbacks += 1
-                self.decisions.fell_back(flow)
+                self.decisions.fell_back(flow, FALLBACKS[flow.reason])
+                fallen.append(flow)
         self._apply(changes)
+        for flow in fallen:
+            slot = self.table.slot(flow.cookie)
+            if slot != UNKNOWN:
+                arm = int(flow.record["arm"][0])
+                self.journal.note(self.table, slot, arm, Cause.FALLBACK, int(flow.reason))
 
     def resync(self) -> None:
         """Look at all flows anew."""
@@ -216,7 +233,10 @@ class Engine:
         count.changes += changes
         count.explored += int(np.count_nonzero(decision.exploring))
         if changes:
-            self.decisions.decided(self.table, slots, records, arms, differs, decision.exploring)
+            self.decisions.decided(self.table, slots, records, arms, differs, self.journal.reason)
+            self.journal.decided(
+                self.table, slots, records, arms, arms != decision.arms, carried_out=self.mode == "active"
+            )
         if self.mode == "active":
             self._select(records, arms)
 
@@ -261,6 +281,9 @@ class Engine:
                 self.mode, records.size, name, others,
             )  # fmt: skip
         self._select(records, np.full(records.size, fallback, np.uint8))
+        for slot in self.table.slots_of(records["cookie"]).tolist():
+            if slot != UNKNOWN:
+                self.journal.note(self.table, slot, fallback, Cause.MODE)
         pinned = records[(records["flags"] & _PINNED) != 0]
         for cookie, arm in zip(pinned["cookie"].tolist(), pinned["want_arm"].tolist(), strict=True):
             with contextlib.suppress(FlowNotFoundError):
@@ -294,7 +317,15 @@ class Engine:
             prefixes = [self.table.prefix[slot] for slot in changes.opened]
             self.chooser.open(opened, prefixes)
             self.teams.open(opened, prefixes)
+            self.journal.open(opened, self.table)
+            self.history.open(opened, self.table)
+            for slot in changes.opened:
+                self._tell_flow("flow-opened", self.table.info[slot])
             self.statistics.flows_opened += len(changes.opened)
+
+    def _tell_flow(self, kind: Kind, flow: FlowInfo | None) -> None:
+        if flow is not None and self.events.room(kind):
+            self.events.add(kind, **flow_event(flow))
 
 
 _NO_SLOTS: Final = np.zeros(0, np.int64)

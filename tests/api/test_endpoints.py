@@ -183,6 +183,8 @@ def test_openapi_describes_every_endpoint(ask: Ask) -> None:
     assert found == {
         ("get", "/v1/flows"),
         ("get", "/v1/flows/{cookie}"),
+        ("get", "/v1/flows/{cookie}/history"),
+        ("get", "/v1/history"),
         ("put", "/v1/flows/{cookie}/pin"),
         ("delete", "/v1/flows/{cookie}/pin"),
         ("get", "/v1/arms"),

@@ -21,6 +21,7 @@ from ltp_switcher.daemon.choose.bandit.features import N_FEATURES, FeatureWindow
 from ltp_switcher.daemon.choose.bandit.knowledge import Knowledge, Sums
 from ltp_switcher.daemon.choose.bandit.linucb import LinUCB
 from ltp_switcher.daemon.choose.bandit.reward import RewardNormaliser
+from ltp_switcher.daemon.choose.chooser import Estimate, Reasons
 from ltp_switcher.daemon.datapath.measurements import Performance, measure, performance
 from ltp_switcher.daemon.datapath.protocol import ARMS_MAX, FlowFlags
 from ltp_switcher.daemon.datapath.types import RecordArray
@@ -78,6 +79,11 @@ class MutantAgent(SlotArrays):
     """
 
     needed_step_s = 0.0
+    reasons = (
+        "it promised the most reward, {value:.2f}",
+        "its reward was uncertain, and trying it showed more; {value:.2f} was expected",
+        "the flow was new, and nothing was known yet",
+    )
 
     _hidden = column(np.float32, "_state_size")
     """The encoder's state."""
@@ -87,6 +93,8 @@ class MutantAgent(SlotArrays):
     _in_pool = column(np.bool_, "_n_arms", initial=True)
     _reward = column(np.float64)
     _exploring = column(np.bool_)
+    _expected = column(np.float64, initial=np.nan)
+    """The reward that the arm of the decision in force promised."""
 
     def __init__(
         self, config: LearningSection, step_ms: float, arms: ArmTable, encoder: GRUEncoder, seed: int
@@ -207,6 +215,26 @@ class MutantAgent(SlotArrays):
         """Nothing: flows begin as the module says."""
         return {}
 
+    def reason(self, slots: Slots) -> Reasons:
+        """Whether the arm promised the most, or was tried to learn."""
+        expected = self._expected[slots]
+        code = np.where(np.isnan(expected), 2, self._exploring[slots].astype(np.intp))
+        return Reasons(code, expected)
+
+    def estimates(self, slot: int) -> Sequence[Estimate]:
+        """Mean and LinUCB's bounds of every arm of the flow's pool, in the context of its last decision."""
+        slots = np.array([slot])
+        if not self._decisions.made[slot]:
+            return ()
+        z = self._decisions.context(slots)
+        mean, width = self._bandit.means(slots, z)[0], self.config.alpha * self._bandit.widths(slots, z)[0]
+        return [
+            Estimate(
+                int(self._ids[at]), float(mean[at]), float(mean[at] - width[at]), float(mean[at] + width[at])
+            )
+            for at in np.flatnonzero(self._in_pool[slot])
+        ]
+
     def state(self) -> dict[str, NDArray[np.generic]]:
         """The knowledge beyond single flows, as arrays for one .npz."""
         return {
@@ -292,6 +320,7 @@ class MutantAgent(SlotArrays):
             drawn = np.where(in_pool, self._rng.random(in_pool.shape), -1.0).argmax(axis=1)
             choice = np.where(forced, drawn, choice)
         self._exploring[slots] = choice != mean.argmax(axis=1)
+        self._expected[slots] = mean[np.arange(n), choice]
         arms = self._ids[choice]
         # The arm of a pinned flow is not ours to choose, but there is something to learn from it.
         arms = np.where(records["flags"] & _PINNED, records["arm"], arms).astype(np.intp)

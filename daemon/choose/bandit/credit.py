@@ -72,6 +72,10 @@ class Decisions(SlotArrays):
         """The arm of the decision in force, shape (n,); 0 before the first."""
         return self._arm[slots, (self.made[slots] - 1) % self.depth]
 
+    def context(self, slots: Slots) -> Floats:
+        """The context of the decision in force, shape (n, dim)."""
+        return self._z[slots, (self.made[slots] - 1) % self.depth]
+
     def start_ns(self, slots: Slots) -> Ints:
         """When the decision in force was made, shape (n,)."""
         return self._start_ns[slots, (self.made[slots] - 1) % self.depth]

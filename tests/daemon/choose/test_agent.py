@@ -123,6 +123,23 @@ def test_pool_pin_and_repeatability() -> None:
     assert (agent.step(np.arange(5), pinned).arms == 2).all()
 
 
+def test_estimates_are_of_the_pool_and_the_reason_is_the_promise() -> None:
+    agent = MutantAgent(LearningSection(alpha=0.3), STEP_MS, ARMS, random_encoder(), seed=6)
+    agent.set_pool([1, 3, 5])
+    agent.open(np.arange(2), [""] * 2)
+    assert agent.estimates(0) == ()
+    assert agent.reasons[agent.reason(np.array([1])).code[0]].startswith("the flow was new")
+    arms = run(agent, World(2, SHARES, 3e6, 4e4), 800)
+    found = {estimate.arm: estimate for estimate in agent.estimates(1)}
+    assert set(found) == {1, 3, 5}
+    assert all(estimate.lower < estimate.mean < estimate.upper for estimate in found.values())
+    code, value = (part[0] for part in agent.reason(np.array([1])))
+    chosen = found[int(arms[-1, 1])]
+    assert chosen.lower - 0.1 <= value <= chosen.upper + 0.1
+    best = max(found.values(), key=lambda estimate: estimate.mean)
+    assert agent.reasons[code].startswith("it promised" if best is chosen else "its reward was uncertain")
+
+
 def test_step_reports_reward_of_the_step() -> None:
     agent = MutantAgent(LearningSection(), STEP_MS, ARMS, random_encoder(), seed=7)
     agent.open(np.arange(2), ["", ""])

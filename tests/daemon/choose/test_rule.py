@@ -241,3 +241,45 @@ def test_the_reward_is_the_share_of_the_best_that_the_path_has_shown() -> None:
     assert np.isnan(rewards[0])
     assert rewards[90] == pytest.approx(1.0, abs=0.01)
     assert rewards[-1] == pytest.approx(0.5, abs=0.01)
+
+
+def said(chooser: RuleChooser, slot: int = 0) -> str:
+    """The reason for a flow's arm, as people read it."""
+    why = chooser.reason(np.array([slot]))
+    return chooser.reasons[why.code[0]].format(value=why.value[0])
+
+
+@pytest.mark.parametrize(
+    ("rtt", "duration_s", "sentence"),
+    [
+        (lambda t: 40.0, 1.0, "the flow was new, and this arm probes its path"),
+        (
+            lambda t: 80.0 if 1 < t < 1.5 else 40.0, 4.0,
+            "the highest RTT was 2.0 times the lowest, no more than 6: the rate was steady",
+        ),
+        (
+            lambda t: 400.0 if 1 < t < 1.5 else 40.0, 4.0,
+            "the highest RTT was 10.0 times the lowest, more than 6: the rate varied",
+        ),
+        (
+            lambda t: 80.0 if t < 6 else 20.0, 7.0,
+            "the lowest RTT fell to 20.0 ms: the path had changed, and this arm probes it anew",
+        ),
+        (
+            lambda t: 40.0 if t < 5 else 160.0, 9.0,
+            "the lowest RTT stayed at 160.0 ms for 1 s: the path had changed, and this arm probes it anew",
+        ),
+    ],
+)  # fmt: skip
+def test_the_reason_is_the_measurement_that_decided(rtt: Rtt, duration_s: float, sentence: str) -> None:
+    settings = dataclasses.replace(RuleSection(), rtt_ratio=6.0, rise_s=1.0, change_s=5.0)
+    chooser = RuleChooser([BBR, LTP, VEGAS], settings)
+    run(rtt, duration_s=duration_s, chooser=chooser)
+    assert said(chooser) == sentence
+
+
+def test_the_reason_of_a_flow_to_a_known_network_is_its_network() -> None:
+    chooser = RuleChooser([BBR, LTP, VEGAS], RuleSection())
+    run(lambda t: 40.0, duration_s=4.0, chooser=chooser)
+    chooser.open(np.array([1]), [""])
+    assert said(chooser, 1) == "flows to the same network were probed before, and this arm suited them"

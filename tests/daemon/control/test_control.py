@@ -35,6 +35,7 @@ from ltp_switcher.daemon.control.methods import Controlled, Methods
 from ltp_switcher.daemon.control.server import ControlServer
 from ltp_switcher.daemon.datapath import ArmInfo, FlowNotFoundError
 from ltp_switcher.daemon.datapath.protocol import ArmId, ArmKind, ArmState
+from ltp_switcher.daemon.step.events import EventRing
 from ltp_switcher.daemon.step.flow_table import FlowTable
 from ltp_switcher.errors import ControlError, DatapathError, InvalidValueError
 
@@ -308,7 +309,9 @@ def test_a_learned_arm_can_be_pinned_only_where_it_is_controlled() -> None:
         mode="advise",
         names={arm.id: arm.name for arm in arms},
         datapath=kernel,
-        engine=SimpleNamespace(table=table),
+        engine=SimpleNamespace(
+            table=table, events=EventRing(), journal=SimpleNamespace(note=lambda *_: None)
+        ),
     )
     service = Methods(cast("Controlled", daemon))
     for mode in ("advise", "off"):

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why a flow runs its arm, and its last minutes: for people, in sentences; for programs, in fields."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from ltp_switcher.arrays import Ints
+from ltp_switcher.daemon.control.client import Json
+from ltp_switcher.daemon.datapath import protocol
+from ltp_switcher.daemon.step.engine import Engine
+from ltp_switcher.daemon.step.history import POINTS
+from ltp_switcher.daemon.step.journal import FALLBACKS, Cause, Switch
+from ltp_switcher.measures import BYTES_TO_MBIT
+
+Names = Mapping[int, str]
+
+
+def why_json(engine: Engine, slot: int, names: Names) -> dict[str, Json]:
+    """The reason for an open flow's arm: in a sentence, by estimates, and by its last switches."""
+    switches = engine.journal.of(slot)
+    estimates: list[Json] = [
+        {
+            "arm": names.get(estimate.arm, str(estimate.arm)),
+            "mean": estimate.mean,
+            "lower": estimate.lower,
+            "upper": estimate.upper,
+        }
+        for estimate in engine.chooser.estimates(slot)
+    ]
+    return {
+        "sentence": _now(engine, slot, names, switches),
+        "advised": engine.journal.advised(slot),
+        "estimates": estimates,
+        "switches": [_switch_json(switch) for switch in switches],
+    }
+
+
+def past_json(engine: Engine, slot: int, names: Names, points: int = POINTS) -> dict[str, Json]:
+    """The latest points of an open flow, oldest first, one list for each quantity."""
+    past = engine.history.of(slot, points)
+    if past is None:
+        return {"kept": False, "time": [], "goodput_mbps": [], "srtt_ms": [], "loss": [], "arm": []}
+    return {
+        "kept": True,
+        "time": _unix_s(past.time_ns),
+        "goodput_mbps": [round(rate * BYTES_TO_MBIT, 4) for rate in past.goodput_Bps.tolist()],
+        "srtt_ms": [round(rtt / 1000, 3) if rtt else None for rtt in past.srtt_us.tolist()],
+        "loss": [round(loss, 6) for loss in past.loss.tolist()],
+        "arm": [names.get(arm) for arm in past.arm.tolist()],
+    }
+
+
+def totals_json(engine: Engine, names: Names) -> dict[str, Json]:
+    """The latest points of all flows together, by the arm that they ran; arms without a flow are left out."""
+    totals = engine.history.totals()
+    used = [arm for arm in names if totals.flows[:, arm].any()]
+    return {
+        "time": _unix_s(totals.time_ns),
+        "goodput_mbps": {
+            names[arm]: [round(rate * BYTES_TO_MBIT, 4) for rate in totals.goodput_Bps[:, arm].tolist()]
+            for arm in used
+        },
+        "flows": {names[arm]: totals.flows[:, arm].tolist() for arm in used},
+    }
+
+
+def _now(engine: Engine, slot: int, names: Names, switches: list[Switch]) -> str:
+    record = engine.table.record[slot]
+    arm = names.get(int(record["want_arm"]), "no arm")
+    flags = protocol.FlowFlags(int(record["flags"]))
+    reason, advised = engine.journal.reason(slot), engine.journal.advised(slot)
+    if flags & protocol.FlowFlags.PINNED:
+        return f"Somebody pinned the flow to {arm}; it stays there until it is unpinned."
+    if flags & protocol.FlowFlags.FALLEN_BACK:
+        last = switches[0].reason if switches and switches[0].cause == Cause.FALLBACK else FALLBACKS[_NONE]
+        return f"It runs {arm}, the fallback arm, until the daemon's next command: {last}."
+    if engine.mode == "off":
+        return f"It keeps {arm}: in mode off the daemon decides nothing."
+    if any(search.slot == slot for search in engine.teams.searches.values()):
+        return f"It runs {arm}: team selection measures this arm on the path."
+    if not engine.table.arm_time_ns()[slot].any():
+        return f"It keeps {arm}: no data has moved since the daemon first saw the flow."
+    if advised is not None:
+        return (
+            f"It keeps {arm}, because mode advise changes nothing. The policy would run {advised}: {reason}."
+        )
+    if engine.mode == "advise":
+        return f"It runs {arm}, and so would the policy: {reason}."
+    return f"It runs {arm}: {reason}."
+
+
+def _switch_json(switch: Switch) -> dict[str, Json]:
+    age_s = (time.monotonic_ns() - switch.time_ns) * 1e-9
+    before, after = switch.before or "no arm", switch.after or "no arm"
+    did = (
+        f"Switched from {before} to {after}" if switch.carried_out else f"Advised {after} instead of {before}"
+    )
+    return {
+        "time": round(time.time() - age_s, 3),
+        "age_s": round(age_s, 3),
+        "before": switch.before,
+        "after": switch.after,
+        "cause": switch.cause.name.lower(),
+        "carried_out": switch.carried_out,
+        "sentence": f"{did}: {switch.reason}.",
+    }
+
+
+def _unix_s(time_ns: Ints) -> list[Json]:
+    """Times of CLOCK_MONOTONIC in Unix time."""
+    ahead_s = time.time() - time.monotonic()
+    return [round(at * 1e-9 + ahead_s, 1) for at in time_ns.tolist()]
+
+
+_NONE = protocol.FallbackReason.NONE

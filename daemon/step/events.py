@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The daemon's latest events, numbered, for whoever asks for those since a number."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Value = str | int | float | bool | None
+Kind = Literal[
+    "flow-opened", "flow-closed", "flow-switched", "flow-advised", "flow-fallback", "flows-lost",
+    "configuration-changed", "mode-changed", "events-left-out",
+]  # fmt: skip
+
+KEPT: Final = 4096
+RATE_PER_S: Final = 50
+"""Events of one kind in a second; the others are counted and left out."""
+PAGE: Final = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """Events, oldest first, and the number to ask for next. missed: others before them are gone."""
+
+    events: list[Mapping[str, Value]]
+    next: int
+    missed: bool
+
+
+class EventRing:
+    """The last `KEPT` events. An event is its number, its time (Unix, s), its kind and its fields.
+
+    The first number is the time of the start in µs. So no number comes again after a restart.
+    """
+
+    def __init__(self) -> None:
+        self._kept: deque[Mapping[str, Value]] = deque(maxlen=KEPT)
+        self._next = time.time_ns() // 1000
+        self._second = 0
+        self._told: dict[Kind, int] = {}
+        self._left_out: dict[Kind, int] = {}
+
+    @property
+    def next(self) -> int:
+        """The number of the next event."""
+        return self._next
+
+    def room(self, kind: Kind, wanted: int = 1) -> int:
+        """How many of `wanted` events may be added now. The others count as left out."""
+        self._turn()
+        told = self._told.get(kind, 0)
+        room = min(wanted, max(RATE_PER_S - told, 0))
+        if room < wanted:
+            self._left_out[kind] = self._left_out.get(kind, 0) + wanted - room
+        self._told[kind] = told + room
+        return room
+
+    def add(self, kind: Kind, **fields: Value) -> None:
+        """Add an event for which there is `room`."""
+        self._kept.append({"number": self._next, "time": round(time.time(), 3), "kind": kind, **fields})
+        self._next += 1
+
+    def tell(self, kind: Kind, **fields: Value) -> None:
+        """Add an event if there is room for it."""
+        if self.room(kind):
+            self.add(kind, **fields)
+
+    def since(self, number: int) -> Replay:
+        """At most `PAGE` events with this number and above.
+
+        For a number that no event had or will have next, as after a restart, all events that are kept.
+        """
+        self._turn()
+        first = self._next - len(self._kept)
+        known = first <= number <= self._next
+        begin = number - first if known else 0
+        events = list(itertools.islice(self._kept, begin, begin + PAGE))
+        return Replay(events, first + begin + len(events), missed=not known)
+
+    def _turn(self) -> None:
+        """Begin another second: tell how many events the last one left out."""
+        second = int(time.monotonic())
+        if second == self._second:
+            return
+        self._second = second
+        self._told.clear()
+        left_out, self._left_out = self._left_out, {}
+        for kind, count in left_out.items():
+            self.add("events-left-out", of=kind, count=count)
