@@ -17,7 +17,8 @@ from typing import Final
 import ltp_switcher
 from ltp_switcher.commands import printable, seconds, whole
 from ltp_switcher.daemon.control.client import ControlUnavailableError
-from ltp_switcher.daemon.settings.load import load, parse_assignment
+from ltp_switcher.daemon.settings import load
+from ltp_switcher.daemon.settings.layers import Layers
 from ltp_switcher.daemon.settings.schema import DEFAULT_PATH, Config
 from ltp_switcher.errors import LtpSwitcherError
 
@@ -55,16 +56,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def settings(options: argparse.Namespace) -> Config:
     """The settings under the command line's flags. Raises `ConfigError`."""
-    overrides: dict[str, object] = {}
+    return layers(options).config()
+
+
+def layers(options: argparse.Namespace) -> Layers:
+    """The same by origin. Raises `ConfigError`."""
+    flags: dict[str, object] = {}
     for text in getattr(options, "set", None) or []:
-        overrides.update([parse_assignment(text)])
+        flags.update([load.parse_assignment(text)])
     if options.socket is not None:
-        overrides["daemon.control_socket"] = options.socket
+        flags["daemon.control_socket"] = options.socket
     for flag in ("mode", "policy", "state_dir"):
         given = getattr(options, f"run_{flag}", None)
         if given is not None:
-            overrides[f"daemon.{flag}"] = given
-    return load(options.config, os.environ, overrides)
+            flags[f"daemon.{flag}"] = given
+    return load.layers(options.config, os.environ, flags)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -74,6 +80,11 @@ def parser() -> argparse.ArgumentParser:
     common.add_argument("--socket", metavar="PATH", help="the daemon's socket (daemon.control_socket)")
     printing = argparse.ArgumentParser(add_help=False, parents=[common])
     printing.add_argument("--json", action="store_true", help="print JSON")
+
+    changing = argparse.ArgumentParser(add_help=False, parents=[printing])
+    changing.add_argument(
+        "--runtime", action="store_true", help="only until the daemon ends; without it a change lasts"
+    )
 
     top = argparse.ArgumentParser(
         prog="ltp-switcher",
@@ -126,17 +137,19 @@ def parser() -> argparse.ArgumentParser:
     why.add_argument("cookie", type=_cookie, help=COOKIE_HELP)
     arms = add("arms", "show the arms, and why one is unavailable; or load one", "show:arms")
     arms.add_argument("--load", metavar="NAME", help="load a congestion control of this kernel as an arm")
-    pool = add("pool", "show the pool and the teams; or set the pool and pick teams anew", "show:pool")
+    pool = add(
+        "pool", "show the pool and the teams; or set the pool and pick teams anew", "show:pool", changing
+    )
     pool.add_argument("action", nargs="?", choices=["set"], help="choose among ARM... from now on")
     pool.add_argument("arms", nargs="*", metavar="ARM")
-    k = add("k", "show the size of a team; or set it and pick teams anew", "show:team_size")
+    k = add("k", "show the size of a team; or set it and pick teams anew", "show:team_size", changing)
     k.add_argument("k", nargs="?", type=int)
-    pin = add("pin", "switch a flow to an arm and hold it there", "show:pin")
+    pin = add("pin", "switch a flow to an arm and hold it there", "show:pin", changing)
     pin.add_argument("cookie", type=_cookie, help=COOKIE_HELP)
     pin.add_argument("arm", help="the name of an arm")
     unpin = add("unpin", "let the daemon choose for a flow again", "show:unpin")
     unpin.add_argument("cookie", type=_cookie, help=COOKIE_HELP)
-    mode = add("mode", "show the mode; or set it until the next restart", "show:mode")
+    mode = add("mode", "show the mode; or set it", "show:mode", changing)
     mode.add_argument("mode", nargs="?", help="active, advise or off")
     mpts = add("mpts", "show current team selections and found teams; or select anew", "show:mpts")
     mpts.add_argument("action", nargs="?", choices=["start"], help="forget the teams and select them anew")
@@ -148,9 +161,21 @@ def parser() -> argparse.ArgumentParser:
     )
     add("doctor", "check this machine, and name the remedy for each fault", "doctor:doctor")
     config = add(
-        "config", "show the settings in force, or those of --config; or an example file", "show:config"
+        "config",
+        "show the settings in force and their origins, or those of --config, or an example file; "
+        "or set some over the configuration, or drop what was set",
+        "settings:config",
+        changing,
     )
     config.add_argument("--example", action="store_true", help="print a file with every key and its default")
+    config.add_argument("action", nargs="?", choices=["set", "unset"])
+    config.add_argument(
+        "settings", nargs="*", metavar="SETTING", help="set: SECTION.KEY=VALUE; unset: SECTION.KEY"
+    )
+    changes = add("changes", "show the last changes, who made each, and what was before", "settings:changes")
+    changes.add_argument(
+        "--limit", type=whole(1, 100), default=20, metavar="N", help="default 20, at most 100"
+    )
     add("version", "show the versions of program and daemon", "show:version")
     return top
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ltp_switcher.daemon.cli.main import settings
+from ltp_switcher.daemon.cli.main import layers, settings
 
 
 def run(options: argparse.Namespace) -> int:
@@ -14,9 +14,9 @@ def run(options: argparse.Namespace) -> int:
     from ltp_switcher.daemon.service import log
     from ltp_switcher.daemon.service.daemon import Daemon
 
-    config = settings(options)
-    log.set_up(config.daemon.log_level)
-    Daemon(config, lambda: settings(options), record=options.record).run()
+    given = layers(options)
+    log.set_up(given.config().daemon.log_level)
+    Daemon(given, lambda: layers(options), record=options.record).run()
     return 0
 
 

@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ltp_switcher.daemon.control import strict_json
-from ltp_switcher.daemon.control.client import INTERNAL, INVALID, NOT_FOUND, UNAVAILABLE, Json
+from ltp_switcher.daemon.control.caller import Caller
+from ltp_switcher.daemon.control.client import INTERNAL, INVALID, NOT_FOUND, STALE, UNAVAILABLE, Json
+from ltp_switcher.daemon.control.keeper import Save
 from ltp_switcher.daemon.datapath import FlowNotFoundError
 from ltp_switcher.errors import InvalidValueError, LtpSwitcherError
 
@@ -30,12 +32,28 @@ class JsonList:
     rest: Mapping[str, Json] = field(default_factory=dict)
 
 
-Handler = Callable[[str, Params, str], Json | JsonList]
-"""Takes a method, its parameters and its caller in words."""
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A result that is told once the change that it describes is on disk."""
+
+    result: Json
+    save: Save
 
 
-def answer(handler: Handler, line: bytes, caller: str) -> Iterator[bytes]:
-    """The parts of the answer to one request. The method is called when the first is asked for."""
+class StaleError(LtpSwitcherError):
+    """The request was for a value that is no longer the present one."""
+
+
+Result = Json | JsonList | Saved
+Method = Callable[[Params], Result]
+Handler = Callable[[str, Params, Caller], Result]
+
+
+def answer(handler: Handler, line: bytes, peer: Caller) -> Iterator[bytes]:
+    """The parts of the answer to one request. The method is called when the first is asked for.
+
+    An empty part means that the next one has to wait.
+    """
     number: Json = None
     try:
         request = _parsed(line)
@@ -46,7 +64,12 @@ def answer(handler: Handler, line: bytes, caller: str) -> Iterator[bytes]:
         params = request.get("params") or {}
         if not isinstance(params, dict):
             raise InvalidValueError("params", params, "a JSON object")
-        result = handler(method, params, caller)
+        result = handler(method, params, _caller(request.get("for"), peer))
+        if isinstance(result, Saved):
+            while not result.save.done:
+                yield b""
+            result.save.check()
+            result = result.result
         if isinstance(result, JsonList):
             before, after = _around(result)
             yield b'{"id":%b,"result":%b[' % (json.dumps(number).encode(), before)
@@ -66,6 +89,8 @@ def answer(handler: Handler, line: bytes, caller: str) -> Iterator[bytes]:
             value=_plain(refusal.value),
             allowed=refusal.allowed,
         )
+    except StaleError as stale:
+        yield error(number, STALE, str(stale))
     except FlowNotFoundError as missing:
         yield error(number, NOT_FOUND, str(missing))
     except LtpSwitcherError as failure:
@@ -74,6 +99,18 @@ def answer(handler: Handler, line: bytes, caller: str) -> Iterator[bytes]:
         # A method that fails must not take the decision loop with it.
         log.exception("control request failed: %s", line[:200])
         yield error(number, INTERNAL, "the daemon failed to answer; its log says why")
+
+
+def _caller(claim: Json, peer: Caller) -> Caller:
+    """The author of a request: the peer, or another process for which the peer says it speaks."""
+    if claim is None:
+        return peer
+    number = range(2**32)
+    if isinstance(claim, dict) and claim.keys() == {"uid", "pid"}:
+        uid, pid = claim["uid"], claim["pid"]
+        if type(uid) is int and type(pid) is int and uid in number and pid in number:
+            return Caller(uid, pid, via=peer)
+    raise InvalidValueError("for", claim, 'a JSON object with "uid" and "pid", whole numbers')
 
 
 def _around(result: JsonList) -> tuple[bytes, bytes]:

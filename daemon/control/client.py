@@ -20,6 +20,7 @@ Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 INVALID: Final = "invalid"
 NOT_FOUND: Final = "not-found"
+STALE: Final = "stale"
 UNAVAILABLE: Final = "unavailable"
 INTERNAL: Final = "internal"
 LINE_MAX_BYTES: Final = 1 << 16
@@ -44,19 +45,32 @@ class ControlNotFoundError(ControlError):
     """The daemon knows nothing of that name (code `not-found`)."""
 
 
+class ControlStaleError(ControlError):
+    """The value has been changed since it was read (code `stale`)."""
+
+
 class ControlInternalError(ControlError):
     """The daemon failed; its log says how (code `internal`)."""
 
 
 class ControlClient:
-    """A connection to the daemon; opened by the first call, opened anew when it was lost."""
+    """A connection to the daemon; opened by the first call, opened anew when it was lost.
 
-    def __init__(self, path: Path | str, *, timeout_s: float = 5.0) -> None:
+    `on_behalf_of` names the process, by user and process id, for which a server makes the calls.
+    """
+
+    def __init__(
+        self, path: Path | str, *, timeout_s: float = 5.0, on_behalf_of: tuple[int, int] | None = None
+    ) -> None:
         self._path = str(path)
         self._timeout_s = timeout_s
         self._socket: socket.socket | None = None
         self._received = b""
         self._id = 0
+        self._for: dict[str, Json] = {}
+        if on_behalf_of is not None:
+            uid, pid = on_behalf_of
+            self._for = {"for": {"uid": uid, "pid": pid}}
 
     def __enter__(self) -> Self:
         return self
@@ -76,12 +90,13 @@ class ControlClient:
     def call(self, method: str, **params: Json) -> Json:
         """Call a method and return its result.
 
-        Raises `ControlUnavailableError`, `ControlInvalidError`, `ControlNotFoundError` or
-        `ControlInternalError`.
+        Raises `ControlUnavailableError`, `ControlInvalidError`, `ControlNotFoundError`,
+        `ControlStaleError` or `ControlInternalError`.
         """
         fresh = self._socket is None
         self._id += 1
-        line = json.dumps({"id": self._id, "method": method, "params": params}).encode() + b"\n"
+        request = {"id": self._id, "method": method, "params": params, **self._for}
+        line = json.dumps(request).encode() + b"\n"
         try:
             try:
                 answer = self._exchange(line)
@@ -147,6 +162,8 @@ def _result(answer: dict[str, Json]) -> Json:
         )
     if code == NOT_FOUND:
         raise ControlNotFoundError(message)
+    if code == STALE:
+        raise ControlStaleError(message)
     if code == UNAVAILABLE:
         raise ControlUnavailableError(message)
     raise ControlInternalError(message)

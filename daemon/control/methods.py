@@ -3,81 +3,24 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol, cast
+from collections.abc import Iterator, Sequence
 
 import ltp_switcher
 from ltp_switcher.daemon.control import listing
-from ltp_switcher.daemon.control.answers import JsonList, Params
+from ltp_switcher.daemon.control.answers import JsonList, Method, Params, Result
+from ltp_switcher.daemon.control.caller import Caller
+from ltp_switcher.daemon.control.choice_methods import ChoiceMethods
 from ltp_switcher.daemon.control.client import Json
+from ltp_switcher.daemon.control.controlled import Controlled, cookie_of, slot_of
 from ltp_switcher.daemon.control.describe import arm_json, flow_json
 from ltp_switcher.daemon.control.metrics import families
 from ltp_switcher.daemon.control.openmetrics import to_json
 from ltp_switcher.daemon.control.why import past_json, totals_json, why_json
-from ltp_switcher.daemon.datapath import ArmInfo, Datapath, FlowNotFoundError, protocol
-from ltp_switcher.daemon.datapath.arms import arm_id, candidate_ids
-from ltp_switcher.daemon.settings.load import as_dict
+from ltp_switcher.daemon.datapath import protocol
 from ltp_switcher.daemon.settings.rules import did_you_mean
-from ltp_switcher.daemon.settings.schema import MODES, Config
-from ltp_switcher.daemon.steer import LEARNED
-from ltp_switcher.daemon.step.engine import Engine
-from ltp_switcher.daemon.step.flow_table import UNKNOWN
-from ltp_switcher.daemon.step.journal import Cause
 from ltp_switcher.errors import InvalidValueError
-
-log = logging.getLogger(__name__)
-
-Method = Callable[[Params], "Json | JsonList"]
-COOKIE_RULE = "a socket cookie: a decimal number from 1 to 2^64 - 1, written as a text"
-
-
-class Controlled(Protocol):
-    """The daemon as the methods need it."""
-
-    @property
-    def config(self) -> Config:
-        """The settings in force."""
-        ...
-
-    @property
-    def engine(self) -> Engine:
-        """Flows, chooser and counters."""
-        ...
-
-    @property
-    def datapath(self) -> Datapath:
-        """The kernel module."""
-        ...
-
-    @property
-    def arms(self) -> list[ArmInfo]:
-        """Every arm, available or not."""
-        ...
-
-    @property
-    def names(self) -> dict[int, str]:
-        """The arms' names by id."""
-        ...
-
-    @property
-    def mode(self) -> str:
-        """active, advise or off."""
-        ...
-
-    def set_mode(self, mode: str) -> None:
-        """Change the mode."""
-        ...
-
-    def load_arm(self, name: str) -> ArmInfo:
-        """Load a congestion control of this kernel as an arm."""
-        ...
-
-    def reload(self) -> Sequence[str]:
-        """Read the settings anew, and return the keys that changed."""
-        ...
 
 
 class Methods:
@@ -86,7 +29,7 @@ class Methods:
     def __init__(self, daemon: Controlled) -> None:
         self._daemon = daemon
         self._started_s = time.monotonic()
-        self._caller = ""
+        self._caller = Caller(0, 0)
         self._methods: dict[str, tuple[Method, frozenset[str]]] = {
             "status": (self._status, frozenset()),
             "flows.list": (self._flows, frozenset()),
@@ -97,24 +40,16 @@ class Methods:
             "events": (self._events, frozenset({"since"})),
             "arms.list": (self._arms, frozenset()),
             "arms.load": (self._load_arm, frozenset({"name"})),
-            "pool.get": (self._pool, frozenset()),
-            "pool.set": (self._set_pool, frozenset({"arms"})),
-            "k.get": (self._k, frozenset()),
-            "k.set": (self._set_k, frozenset({"k"})),
-            "pin": (self._pin, frozenset({"cookie", "arm"})),
-            "unpin": (self._unpin, frozenset({"cookie"})),
-            "mode.get": (self._mode, frozenset()),
-            "mode.set": (self._set_mode, frozenset({"mode"})),
             "mpts.start": (self._start_mpts, frozenset({"prefix"})),
             "mpts.status": (self._mpts, frozenset()),
             "metrics": (self._metrics, frozenset()),
-            "config.get": (self._config, frozenset()),
             "reload": (self._reload, frozenset()),
             "version": (self._version, frozenset()),
+            **ChoiceMethods(daemon, lambda: self._caller).methods,
         }
 
-    def handle(self, method: str, params: Params, caller: str) -> Json | JsonList:
-        """Call a method for `caller`, whom the log names. Raises `InvalidValueError`, `DatapathError`."""
+    def handle(self, method: str, params: Params, caller: Caller) -> Result:
+        """Call a method for `caller`, whom the log names. Raises `LtpSwitcherError`."""
         if method not in self._methods:
             names = list(self._methods)
             raise InvalidValueError("method", method, ", ".join(names) + did_you_mean(method, names))
@@ -183,13 +118,13 @@ class Methods:
                 yield flow
 
     def _flow(self, params: Params) -> Json:
-        slot = self._slot(_cookie(params))
         engine, names = self._daemon.engine, self._daemon.names
+        slot = slot_of(engine.table, cookie_of(params))
         return {**flow_json(engine.table, slot, names), "why": why_json(engine, slot, names)}
 
     def _flow_history(self, params: Params) -> Json:
-        slot = self._slot(_cookie(params))
-        return past_json(self._daemon.engine, slot, self._daemon.names)
+        engine = self._daemon.engine
+        return past_json(engine, slot_of(engine.table, cookie_of(params)), self._daemon.names)
 
     def _history(self, _: Params) -> Json:
         return totals_json(self._daemon.engine, self._daemon.names)
@@ -212,85 +147,8 @@ class Methods:
         if not isinstance(name, str) or not 0 < len(name) < protocol.ARM_NAME_MAX:
             raise InvalidValueError("name", name, "the name of a congestion control, 15 characters at most")
         arm = arm_json(self._daemon.load_arm(name))
-        self._tell("arm %s loaded", name)
+        self._daemon.choices.tell(f"arm {name}", None, "loaded", self._caller, lasts=False)
         return arm
-
-    def _pool(self, _: Params) -> Json:
-        teams = self._daemon.engine.teams
-        found: dict[str, Json] = {prefix: self._names(team) for prefix, team in teams.known.items()}
-        return {"arms": self._names(self._daemon.engine.chooser.pool), "teams": found}
-
-    def _set_pool(self, params: Params) -> Json:
-        arms = params.get("arms")
-        if not isinstance(arms, list) or not arms or not all(isinstance(arm, str) for arm in arms):
-            raise InvalidValueError("arms", arms, "a list of names of arms")
-        teams = self._daemon.engine.teams
-        ids = candidate_ids(self._daemon.arms, cast("list[str]", arms), "arms")
-        before = teams.candidates
-        teams.configure(teams.settings, teams.k, ids)
-        self._tell("pool is %s now, was %s", self._words(ids), self._words(before))
-        return self._pool({})
-
-    def _k(self, _: Params) -> Json:
-        return {"k": self._daemon.engine.teams.k}
-
-    def _set_k(self, params: Params) -> Json:
-        k = params.get("k")
-        teams = self._daemon.engine.teams
-        largest = len(teams.candidates)
-        if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= largest:
-            raise InvalidValueError("k", k, f"a whole number from 1 to {largest}, the arms of the pool")
-        before = teams.k
-        teams.configure(teams.settings, k, teams.candidates)
-        self._tell("k is %d now, was %d", k, before)
-        return self._k({})
-
-    def _pin(self, params: Params) -> Json:
-        cookie = _cookie(params)
-        arm = params.get("arm")
-        if not isinstance(arm, str):
-            raise InvalidValueError("arm", arm, "the name of an arm")
-        number = arm_id(self._daemon.arms, arm, "arm")
-        if number in LEARNED and self._daemon.mode != "active":
-            raise InvalidValueError(
-                "arm", arm, "a learned arm only in mode active: otherwise nobody controls it"
-            )
-        slot = self._slot(cookie)
-        engine = self._daemon.engine
-        self._daemon.datapath.pin(cookie, number)
-        engine.journal.note(engine.table, slot, number, Cause.OPERATOR)
-        self._tell("flow %d is pinned to %s", cookie, arm)
-        return self._look_again(cookie, slot)
-
-    def _unpin(self, params: Params) -> Json:
-        cookie = _cookie(params)
-        slot = self._slot(cookie)
-        self._daemon.datapath.unpin(cookie)
-        self._tell("flow %d is no longer pinned", cookie)
-        return self._look_again(cookie, slot)
-
-    def _look_again(self, cookie: int, slot: int) -> Json:
-        """The flow as it is now, not as of its last step."""
-        table = self._daemon.engine.table
-        table.record[slot] = self._daemon.datapath.flow(cookie).record[0]
-        return flow_json(table, slot, self._daemon.names)
-
-    def _slot(self, cookie: int) -> int:
-        slot = self._daemon.engine.table.slot(cookie)
-        if slot == UNKNOWN:
-            raise FlowNotFoundError(cookie)
-        return slot
-
-    def _mode(self, _: Params) -> Json:
-        return {"mode": self._daemon.mode}
-
-    def _set_mode(self, params: Params) -> Json:
-        mode = params.get("mode")
-        if not isinstance(mode, str) or mode not in MODES:
-            raise InvalidValueError("mode", mode, "one of " + ", ".join(MODES))
-        self._tell("mode is set to %s", mode)
-        self._daemon.set_mode(mode)
-        return self._mode({})
 
     def _start_mpts(self, params: Params) -> Json:
         prefix = params.get("prefix")
@@ -301,7 +159,8 @@ class Methods:
                 "prefix", prefix, f"a prefix with open flows: {', '.join(paths) or 'none now'}"
             )
         teams.restart(prefix if isinstance(prefix, str) else None)
-        self._tell("teams are picked anew for %s", prefix or "all prefixes")
+        where = prefix if isinstance(prefix, str) else "all prefixes"
+        self._daemon.choices.tell(f"team selection for {where}", None, "started", self._caller, lasts=False)
         return self._mpts({})
 
     def _mpts(self, _: Params) -> Json:
@@ -329,38 +188,16 @@ class Methods:
     def _metrics(self, _: Params) -> Json:
         return to_json(families(self._daemon.engine, self._daemon.names))
 
-    def _config(self, _: Params) -> Json:
-        daemon, teams = self._daemon, self._daemon.engine.teams
-        values = cast("dict[str, dict[str, Json]]", as_dict(daemon.config))
-        values["daemon"]["mode"] = daemon.mode
-        values["pool"]["k"] = teams.k
-        values["pool"]["arms"] = self._names(teams.candidates)
-        return cast("Json", values)
-
     def _reload(self, _: Params) -> Json:
-        self._tell("settings are read anew")
-        return {"changed": list(self._daemon.reload())}
+        keys: list[Json] = list(self._daemon.reload())
+        self._daemon.choices.tell("configuration", None, "reloaded", self._caller, lasts=False)
+        return {"changed": keys}
 
     def _version(self, _: Params) -> Json:
         return {"version": ltp_switcher.__version__, "record_version": protocol.RECORD_VERSION}
 
-    def _tell(self, text: str, *values: object) -> None:
-        """Log a change and who asked for it."""
-        log.info(text + " (%s)", *values, self._caller)
-        self._daemon.engine.events.tell("configuration-changed", what=text % values, who=self._caller)
-
-    def _words(self, arms: tuple[int, ...]) -> str:
-        return ", ".join(self._daemon.names[arm] for arm in arms)
-
     def _names(self, arms: tuple[int, ...]) -> list[Json]:
         return [self._daemon.names[arm] for arm in arms]
-
-
-def _cookie(params: Params) -> int:
-    text = params.get("cookie")
-    if not isinstance(text, str) or not text.isascii() or not text.isdigit() or not 0 < int(text) < 2**64:
-        raise InvalidValueError("cookie", text, COOKIE_RULE)
-    return int(text)
 
 
 def _words(names: frozenset[str]) -> str:

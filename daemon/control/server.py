@@ -12,7 +12,6 @@ import logging
 import os
 import selectors
 import socket
-import struct
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from ltp_switcher.daemon.control.answers import Handler, answer, error
+from ltp_switcher.daemon.control.caller import Caller, peer_of
 from ltp_switcher.daemon.control.client import INVALID, LINE_MAX_BYTES, UNAVAILABLE
 from ltp_switcher.errors import ControlError
 
@@ -38,14 +38,15 @@ UNSENT_MAX_BYTES: Final = 1 << 20
 @dataclass(slots=True)
 class _Client:
     socket: socket.socket
-    name: str
-    """Its user and process, in words."""
+    caller: Caller
     active_s: float
     """When it last sent or read something (`time.monotonic`)."""
     received: bytearray = field(default_factory=bytearray)
     unsent: bytearray = field(default_factory=bytearray)
     answer: Iterator[bytes] | None = None
     """What is left of the answer under way."""
+    waiting: bool = False
+    """The next part cannot be made yet. The next turn of the loop looks again."""
     finished: bool = False
     """The client has said all it will; it leaves once it has been answered."""
 
@@ -62,7 +63,11 @@ class _Client:
     @property
     def ready(self) -> bool:
         """Whether a part of an answer can be made."""
-        return (self.answer is not None or self.asks) and len(self.unsent) < UNSENT_MAX_BYTES
+        return (
+            not self.waiting
+            and (self.answer is not None or self.asks)
+            and len(self.unsent) < UNSENT_MAX_BYTES
+        )
 
 
 class ControlServer:
@@ -94,6 +99,8 @@ class ControlServer:
         The clients take turns, a part of an answer each: a short answer does not wait for a long list.
         """
         self._drop_idle()
+        for client in self._clients.values():
+            client.waiting = False
         more = any(client.ready for client in self._clients.values())
         while more and time.monotonic() < until_s:
             more = False
@@ -115,23 +122,24 @@ class ControlServer:
             client.received = bytearray(rest)
             if not line.strip():
                 return
-            client.answer = answer(self._handler, line, client.name)
+            client.answer = answer(self._handler, line, client.caller)
         part = next(client.answer, None)
         if part is None:
             client.answer = None
         else:
+            client.waiting = not part
             client.unsent += part
 
     def _accept(self, _: int) -> None:
         with contextlib.suppress(OSError):
             connection, _address = self._listener.accept()
             connection.setblocking(False)
-            pid, uid = _credentials(connection)
-            if len(self._clients) >= CLIENTS_MAX + (0 if uid else ROOT_SLOTS):
+            caller = _credentials(connection)
+            if len(self._clients) >= CLIENTS_MAX + (0 if caller.uid else ROOT_SLOTS):
                 with connection:
                     connection.send(error(None, UNAVAILABLE, f"{len(self._clients)} clients are connected"))
                 return
-            client = _Client(connection, f"uid {uid}, pid {pid}", time.monotonic())
+            client = _Client(connection, caller, time.monotonic())
             self._clients[connection.fileno()] = client
             self._selector.register(connection, selectors.EVENT_READ, self._ready)
 
@@ -230,7 +238,5 @@ def listen(path: Path) -> socket.socket:
     return listener
 
 
-def _credentials(connection: socket.socket) -> tuple[int, int]:
-    """Process and user of a peer, as the kernel knows them (SO_PEERCRED, unix(7))."""
-    pid, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-    return pid, uid
+def _credentials(connection: socket.socket) -> Caller:
+    return Caller(*peer_of(connection))

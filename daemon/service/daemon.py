@@ -9,16 +9,24 @@ import logging
 import selectors
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
 import ltp_switcher
+from ltp_switcher import artifacts
+from ltp_switcher.daemon.choose.teams import Teams
+from ltp_switcher.daemon.control.caller import Caller
+from ltp_switcher.daemon.control.choices import Choices
+from ltp_switcher.daemon.control.client import Json
+from ltp_switcher.daemon.control.keeper import Save
 from ltp_switcher.daemon.control.methods import Methods
 from ltp_switcher.daemon.control.server import ControlServer
-from ltp_switcher.daemon.datapath import ArmInfo, Datapath, KernelConfig
+from ltp_switcher.daemon.datapath import ArmInfo, Datapath, FlowNotFoundError, KernelConfig
+from ltp_switcher.daemon.datapath.arms import arm_id
+from ltp_switcher.daemon.datapath.commands import PINNED
 from ltp_switcher.daemon.datapath.recording import Recorder
 from ltp_switcher.daemon.service import log as logs
 from ltp_switcher.daemon.service.assembly import (
@@ -30,8 +38,9 @@ from ltp_switcher.daemon.service.assembly import (
 )
 from ltp_switcher.daemon.service.default_congestion_control import Takeover
 from ltp_switcher.daemon.service.loop import Signals, StepLoop
-from ltp_switcher.daemon.service.state import FILE_NAME, Saver, read_state, set_aside
+from ltp_switcher.daemon.service.state import FILE_NAME, Saver, read_state
 from ltp_switcher.daemon.service.systemd import ServiceManager
+from ltp_switcher.daemon.settings.layers import Layers, with_fixed
 from ltp_switcher.daemon.settings.load import changed
 from ltp_switcher.daemon.settings.schema import Config
 from ltp_switcher.daemon.steer import LearnedArms, NetworkFeed, loader, with_policies
@@ -39,7 +48,7 @@ from ltp_switcher.daemon.step.decision_log import DecisionLog
 from ltp_switcher.daemon.step.engine import Engine
 from ltp_switcher.daemon.step.flow_table import FlowTable
 from ltp_switcher.daemon.step.starts import StartingArms
-from ltp_switcher.errors import LtpSwitcherError
+from ltp_switcher.errors import ConfigError, LtpSwitcherError
 
 log = logging.getLogger(__name__)
 
@@ -69,8 +78,8 @@ class Daemon:
     `reload` reads the settings anew. Raises `LtpSwitcherError` where the daemon cannot start.
     """
 
-    def __init__(self, config: Config, reload: Callable[[], Config], *, record: Path | None = None) -> None:
-        self.config = config
+    def __init__(self, layers: Layers, reload: Callable[[], Layers], *, record: Path | None = None) -> None:
+        config = layers.config()
         self._reload = reload
         self._manager = ServiceManager()
         self._selector = selectors.SelectSelector()
@@ -79,9 +88,11 @@ class Daemon:
         self._state_path = state_dir / FILE_NAME if state_dir is not None else None
 
         self.datapath = Datapath()
-        self.datapath.open_session(start_arms=self._starts_count(config.daemon.mode))
         self.arms = load_arms(self.datapath, config.pool.extra, config.learned)
         self.names = {arm.id: arm.name for arm in self.arms}
+        self.choices = Choices(layers, state_dir, self._check)
+        config = self.config = with_fixed(config, self.choices.config)
+        self.datapath.open_session(start_arms=self._starts_count(config.daemon.mode))
         self._configure_kernel(kernel_config(config.kernel, self.arms))
         pool = pool_of(config, self.arms)
         chooser = make_chooser(config, self.arms, pool)
@@ -104,8 +115,12 @@ class Daemon:
             recorder=Recorder(record) if record is not None else None,
         )
         teams.active = config.daemon.mode == "active"
+        self.choices.heard = lambda what, who: self.engine.events.tell(
+            "configuration-changed", what=what, who=who
+        )
         self._saver = Saver(self._state_path, self.engine.statistics) if self._state_path else None
         self._restore()
+        self._restore_pins()
         self._selector.register(self._events, selectors.EVENT_READ, lambda _: self.engine.read_events())
         self._server = ControlServer(Path(config.daemon.control_socket), Methods(self).handle, self._selector)
         self._loop = StepLoop(
@@ -175,6 +190,7 @@ class Daemon:
             if self._saver is not None:
                 self._saver.finish(self._state())
             self._server.close()
+            self.choices.close()
             self._network.close()
             self.engine.close()
             signals.close()
@@ -183,16 +199,30 @@ class Daemon:
             self.datapath.close_session(self.config.kernel.restart_grace_ms)
             self.datapath.close()
 
+    def change(self, values: Mapping[str, Json], caller: Caller, *, runtime: bool) -> Save:
+        """Set values over the configuration, or drop those that are None; see `Choices.change`."""
+        return self.choices.change(values, self._apply, caller, runtime=runtime)
+
     def reload(self) -> list[str]:
         """Reload the settings, apply the ones that a running daemon can change, and name those that changed.
 
         Raises `LtpSwitcherError` and changes nothing where one of them is refused.
         """
+        before = self.choices.config
         try:
-            return self._apply(self._reload())
+            self.choices.reload(self._reload(), self._apply)
         except LtpSwitcherError as error:
             log.error("the new settings are refused, the old ones stay: %s", error)
             raise
+        keys = changed(before, self.choices.config)
+        for key in keys:
+            if not key.rule.live:
+                log.warning("%s has changed; restart the service to apply it", key.path)
+        what = ", ".join(key.path for key in keys)
+        log.info("settings reloaded: %s", what or "nothing changed")
+        if keys:
+            self.engine.events.tell("configuration-changed", what=f"settings reloaded: {what}")
+        return [key.path for key in keys]
 
     def _hang_up(self) -> None:
         self._manager.reloading()
@@ -200,33 +230,31 @@ class Daemon:
             self.reload()
         self._manager.ready()
 
-    def _apply(self, new: Config) -> list[str]:
-        """Apply the keys that changed. A key that did not keeps the value that the control socket has set."""
+    def _check(self, config: Config) -> None:
+        """Raise `LtpSwitcherError` where this machine cannot take these settings."""
+        kernel_config(config.kernel, self.arms)
+        Teams.check(config.mpts, config.pool.k, pool_of(config, self.arms))
+
+    def _apply(self, wanted: Config) -> None:
+        """Put settings in force, but for those that need a restart. All of them or, with an error, none."""
+        new = with_fixed(self.config, wanted)
         keys = changed(self.config, new)
         paths = {key.path for key in keys}
         teams = self.engine.teams
         kernel = kernel_config(new.kernel, self.arms)
+        # An arm that was loaded meanwhile joins no pool by itself.
         arms = pool_of(new, self.arms) if "pool.arms" in paths else teams.candidates
-        k = new.pool.k if "pool.k" in paths else teams.k
         # All that can be refused comes first, the kernel last: nothing is applied by halves.
-        teams.check(new.mpts, k, arms)
-        if any(key.section == "kernel" and key.rule.live for key in keys):
+        teams.check(new.mpts, new.pool.k, arms)
+        if any(key.section == "kernel" for key in keys):
             self._configure_kernel(kernel)
-        teams.configure(new.mpts, k, arms)
+        teams.configure(new.mpts, new.pool.k, arms)
         if "daemon.mode" in paths:
             self.set_mode(new.daemon.mode)
-        for key in keys:
-            if not key.rule.live:
-                log.warning("%s has changed; restart the service to apply it", key.path)
         logs.set_level(new.daemon.log_level)
         self.engine.decisions.set_rate(new.daemon.decisions_per_s)
         self._statistics_due = Every(new.daemon.statistics_interval_s)
         self.config = new
-        log.info("settings reloaded: %s", ", ".join(key.path for key in keys) or "nothing changed")
-        if keys:
-            what = ", ".join(key.path for key in keys)
-            self.engine.events.tell("configuration-changed", what=f"settings reloaded: {what}")
-        return [key.path for key in keys]
 
     def _configure_kernel(self, config: KernelConfig) -> None:
         self.datapath.set_config(**dataclasses.asdict(config))
@@ -273,11 +301,28 @@ class Daemon:
                 self.engine.teams.restore(parts[_TEAMS])
         except Exception as error:
             # Learned state is worth less than the service: whatever is wrong with the file, start without it.
-            log.warning(
-                "starting afresh: %s; the old state is kept as %s", error, set_aside(self._state_path)
-            )
+            aside = artifacts.set_aside(self._state_path)
+            log.warning("starting afresh: %s; the old state is kept as %s", error, aside)
         else:
             log.info("restored the learned state from %s", self._state_path)
+
+    def _restore_pins(self) -> None:
+        """Hold the flows that an operator has pinned; let go of those that were pinned for the moment."""
+        held = set()
+        for cookie, pin in self.choices.pins.items():
+            try:
+                if not pin.lasts:
+                    self.datapath.unpin(cookie)
+                    continue
+                # A flow that is pinned already may be so to the fallback arm, for want of its own.
+                if not self.datapath.flow(cookie).record["flags"][0] & PINNED:
+                    self.datapath.pin(cookie, arm_id(self.arms, pin.arm, f"pin of flow {cookie}"))
+                held.add(cookie)
+            except FlowNotFoundError:
+                continue
+            except ConfigError as error:
+                log.warning("a pin counts no longer: %s", error)
+        self.choices.forget_pins(held.__contains__)
 
     def _log_statistics(self) -> None:
         count = self.engine.statistics

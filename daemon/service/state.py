@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from pathlib import Path
 from typing import Final
 
@@ -43,16 +42,6 @@ def read_state(path: Path) -> dict[str, NDArray[np.generic]] | None:
     except ArtifactMissingError:
         return None
     return arrays
-
-
-def set_aside(path: Path) -> Path:
-    """Move a file that cannot be used out of the way, and return its new place."""
-    aside = path.with_name(f"{path.name}.corrupt-{time.time_ns()}")
-    try:
-        path.replace(aside)
-    except OSError as error:
-        log.warning("cannot set %s aside: %s", path, error.strerror)
-    return aside
 
 
 class Saver:

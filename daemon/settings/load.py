@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from ltp_switcher.daemon.settings.layers import Layers, Origin
 from ltp_switcher.daemon.settings.rules import Key, Value, allowed, check, did_you_mean
 from ltp_switcher.daemon.settings.schema import DEFAULT_PATH, Config, schema, section_doc
 from ltp_switcher.errors import ConfigError
@@ -26,32 +27,44 @@ ENVIRONMENT_OWN: Final = frozenset({CONFIG_VARIABLE, SOCKET_VARIABLE})
 def load(
     path: Path | None = None,
     environment: Mapping[str, str] | None = None,
-    overrides: Mapping[str, object] | None = None,
+    flags: Mapping[str, object] | None = None,
 ) -> Config:
-    """The settings, checked, with the values of the preset.
+    """The settings, checked, with the values of the preset; see `layers`."""
+    return layers(path, environment, flags).config()
+
+
+def layers(
+    path: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    flags: Mapping[str, object] | None = None,
+) -> Layers:
+    """The values of file, environment and flags, each checked.
 
     `path` None reads the file that `LTP_SWITCHER_CONFIG` names, else the default file if it exists.
-    `overrides` are flags by key path.
+    `flags` are values by key path.
     Raises `ConfigError`, which names the key, its value and the allowed values.
     """
-    keys = schema()
     environment = environment or {}
     if path is None and environment.get(CONFIG_VARIABLE):
         path = Path(environment[CONFIG_VARIABLE])
-    values = check_values(_read_file(path))
-    if environment.get(SOCKET_VARIABLE):
-        values["daemon.control_socket"] = environment[SOCKET_VARIABLE]
-    for variable, text in environment.items():
-        if variable.startswith(ENVIRONMENT_PREFIX) and variable not in ENVIRONMENT_OWN:
-            found = _of_variable(variable, text, keys)
-            values[found.path] = check(found, parse_text(found, text), variable)
-    return _build({**values, **check_values(overrides or {})})
+    return Layers(
+        {
+            Origin.FILE: check_values(_read_file(path)),
+            Origin.ENVIRONMENT: _of_environment(environment),
+            Origin.FLAG: check_values(flags or {}),
+        }
+    )
 
 
 def check_values(values: Mapping[str, object]) -> dict[str, Value]:
     """Values by key path, checked. Raises `ConfigError`."""
     keys = schema()
     return {name: check(_known(name, raw, keys), raw) for name, raw in values.items()}
+
+
+def key_of(name: str) -> Key:
+    """The key of a path. Raises `ConfigError` where there is no such key."""
+    return _known(name, name, schema())
 
 
 def flatten(document: Mapping[str, object]) -> dict[str, object]:
@@ -148,20 +161,20 @@ def _known(name: str, value: object, keys: Mapping[str, Key]) -> Key:
     raise ConfigError(name, value, f"no such section; there are {', '.join(sections)}{hint}")
 
 
+def _of_environment(environment: Mapping[str, str]) -> dict[str, Value]:
+    keys = schema()
+    values: dict[str, Value] = {}
+    if environment.get(SOCKET_VARIABLE):
+        values["daemon.control_socket"] = environment[SOCKET_VARIABLE]
+    for variable, text in environment.items():
+        if variable.startswith(ENVIRONMENT_PREFIX) and variable not in ENVIRONMENT_OWN:
+            found = _of_variable(variable, text, keys)
+            values[found.path] = check(found, parse_text(found, text), variable)
+    return values
+
+
 def _of_variable(variable: str, text: str, keys: Mapping[str, Key]) -> Key:
     variables = {k.environment: k for k in keys.values()}
     if variable not in variables:
         raise ConfigError(variable, text, f"no such key{did_you_mean(variable, list(variables))}")
     return variables[variable]
-
-
-def _build(values: Mapping[str, Value]) -> Config:
-    defaults = Config()
-    sections = {}
-    for section in dataclasses.fields(Config):
-        given = {
-            name.split(".", 1)[1]: v for name, v in values.items() if name.startswith(section.name + ".")
-        }
-        sections[section.name] = dataclasses.replace(getattr(defaults, section.name), **given)
-    config = Config(**sections)
-    return dataclasses.replace(config, learning=config.learning.in_force())

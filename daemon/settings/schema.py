@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The daemon's settings: one schema, from which the example file, the checks and their messages come.
 
-A value is looked for in this order: command line flag, environment (`LTP_SWITCHER_<SECTION>_<KEY>`),
-file, default.
+A value is looked for in this order: override (over the control socket), command line flag, environment
+(`LTP_SWITCHER_<SECTION>_<KEY>`), file, default.
 """
 
 from __future__ import annotations

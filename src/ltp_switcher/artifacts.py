@@ -11,8 +11,10 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import logging
 import os
 import subprocess
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -21,6 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltp_switcher.errors import ArtifactError, ArtifactMissingError
+
+log = logging.getLogger(__name__)
 
 Arrays = Mapping[str, NDArray[np.generic]]
 _RESERVED: Final = ("metadata", "checksum")
@@ -76,6 +80,16 @@ def write_atomically(path: Path, content: bytes) -> None:
             os.close(directory)
     except OSError as error:
         raise ArtifactError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def set_aside(path: Path) -> Path:
+    """Move a file that cannot be used out of the way, and return its new place."""
+    aside = path.with_name(f"{path.name}.corrupt-{time.time_ns()}")
+    try:
+        path.replace(aside)
+    except OSError as error:
+        log.warning("cannot set %s aside: %s", path, error.strerror)
+    return aside
 
 
 def read(

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 import pytest
 
 from ltp_switcher.daemon.service import daemon as service
+from ltp_switcher.daemon.settings.layers import Layers, Origin
+from ltp_switcher.daemon.settings.load import changed
 from ltp_switcher.daemon.settings.schema import Config
 from support.fake_kernel import Kernel
 
@@ -18,12 +20,23 @@ from support.fake_kernel import Kernel
 def make_daemon(kernel: Kernel, config: Config, monkeypatch: pytest.MonkeyPatch) -> service.Daemon:
     """A daemon before its first step. `reload` gives it the same settings again."""
     monkeypatch.setattr(service, "Datapath", lambda: kernel)
-    return service.Daemon(config, lambda: config)
+    return service.Daemon(layers_of(config), lambda: layers_of(config))
+
+
+def layers_of(config: Config) -> Layers:
+    """Settings as if a file had set those that differ from the defaults."""
+    file = {
+        key.path: value
+        for key in changed(Config(), config)
+        for value in [getattr(getattr(config, key.section), key.name)]
+    }
+    return Layers({Origin.FILE: file})
 
 
 def close(daemon: service.Daemon) -> None:
     """What `Daemon.run` closes at its end."""
     daemon._server.close()
+    daemon.choices.close()
     daemon.datapath.close()
 
 

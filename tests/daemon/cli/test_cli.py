@@ -66,7 +66,7 @@ def test_a_wrong_command_line_is_2() -> None:
 def test_settings_in_force(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LTP_SWITCHER_POOL_K", "4")
     assert main(["config", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["pool"]["k"] == 4
+    assert json.loads(capsys.readouterr().out)["values"]["pool"]["k"] == 4
 
 
 def test_the_version_needs_no_daemon(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -133,7 +133,25 @@ def test_a_server_cannot_command_the_terminal(
         (["status"], {"result": {"version": evil, evil: "1"}}),
         (["flows"], {"result": {"flows": [{**FLOW, "arm": evil}], "total": 2}}),
         (["pool"], {"result": {"arms": [evil], "teams": {evil: [evil]}}}),
-        (["config"], {"result": {evil: {evil: evil}}}),
+        (
+            ["config"],
+            {"result": {"values": {evil: {evil: evil}}, "origins": {evil: {evil: evil}}, "restart": [evil]}},
+        ),
+        (
+            ["changes"],
+            {
+                "result": [
+                    {
+                        "time": evil,
+                        "what": evil,
+                        "before": evil,
+                        "after": [evil],
+                        "lasts": True,
+                        "caller": {"uid": evil, "pid": 1},
+                    }
+                ]
+            },
+        ),
         (["status"], {"error": {"code": "invalid", "message": evil}}),
         (["status"], {"error": {"code": "unavailable", "message": evil}}),
     ]

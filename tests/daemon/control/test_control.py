@@ -21,7 +21,9 @@ from support.fake_kernel import Kernel
 from support.records import flow
 
 from ltp_switcher.daemon.control import server
-from ltp_switcher.daemon.control.answers import JsonList, Params
+from ltp_switcher.daemon.control.answers import JsonList, Params, Result
+from ltp_switcher.daemon.control.caller import Caller
+from ltp_switcher.daemon.control.choices import Choices
 from ltp_switcher.daemon.control.client import (
     LINE_MAX_BYTES,
     ControlClient,
@@ -29,12 +31,13 @@ from ltp_switcher.daemon.control.client import (
     ControlInvalidError,
     ControlNotFoundError,
     ControlUnavailableError,
-    Json,
 )
-from ltp_switcher.daemon.control.methods import Controlled, Methods
+from ltp_switcher.daemon.control.controlled import Controlled
+from ltp_switcher.daemon.control.methods import Methods
 from ltp_switcher.daemon.control.server import ControlServer
 from ltp_switcher.daemon.datapath import ArmInfo, FlowNotFoundError
 from ltp_switcher.daemon.datapath.protocol import ArmId, ArmKind, ArmState
+from ltp_switcher.daemon.settings.layers import Layers
 from ltp_switcher.daemon.step.events import EventRing
 from ltp_switcher.daemon.step.flow_table import FlowTable
 from ltp_switcher.errors import ControlError, DatapathError, InvalidValueError
@@ -42,11 +45,11 @@ from ltp_switcher.errors import ControlError, DatapathError, InvalidValueError
 LONG = 20_000
 
 
-def handle(method: str, params: Params, caller: str) -> Json | JsonList:
+def handle(method: str, params: Params, caller: Caller) -> Result:
     if method == "echo":
         return params
     if method == "caller":
-        return caller
+        return str(caller)
     if method == "long":
         return JsonList(iter([{"number": i} for i in range(LONG)]))
     if method == "endless":
@@ -232,7 +235,7 @@ def test_an_idle_client_is_hung_up_on_and_comes_back(path: Path, monkeypatch: py
 
 def test_root_gets_in_where_others_have_every_place(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     user = 1000
-    monkeypatch.setattr(server, "_credentials", lambda _: (1, user))
+    monkeypatch.setattr(server, "_credentials", lambda _: Caller(user, 1))
     with contextlib.ExitStack() as opened:
         clients = [opened.enter_context(ControlClient(path)) for _ in range(server.CLIENTS_MAX + 2)]
         *first, late, root = clients
@@ -312,16 +315,17 @@ def test_a_learned_arm_can_be_pinned_only_where_it_is_controlled() -> None:
         engine=SimpleNamespace(
             table=table, events=EventRing(), journal=SimpleNamespace(note=lambda *_: None)
         ),
+        choices=Choices(Layers(), None, lambda _: None),
     )
     service = Methods(cast("Controlled", daemon))
     for mode in ("advise", "off"):
         daemon.mode = mode
         with pytest.raises(InvalidValueError, match="nobody controls it") as caught:
-            service.handle("pin", {"cookie": "7", "arm": "ltp"}, "me")
+            service.handle("pin", {"cookie": "7", "arm": "ltp"}, Caller(0, 1))
         assert (caught.value.field, caught.value.value) == ("arm", "ltp")
-    service.handle("pin", {"cookie": "8", "arm": "bbr"}, "me")
+    service.handle("pin", {"cookie": "8", "arm": "bbr"}, Caller(0, 1))
     daemon.mode = "active"
-    service.handle("pin", {"cookie": "7", "arm": "ltp"}, "me")
+    service.handle("pin", {"cookie": "7", "arm": "ltp"}, Caller(0, 1))
     assert kernel.pinned == [(8, ArmId.BBR), (7, ArmId.LTP)]
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from support.fake_kernel import BBR, CUBIC, VEGAS, Kernel
 from support.records import flow
+from support.running_daemon import layers_of
 
 from ltp_switcher.daemon.datapath import protocol
 from ltp_switcher.daemon.service import daemon as service
@@ -84,7 +85,7 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Daemon, Kernel
     def made(settings: Config, after: Config | None = None) -> tuple[Daemon, Kernel]:
         kernel = Kernel(flow(7, busy=True), flow(8, busy=True))
         monkeypatch.setattr(service, "Datapath", lambda: kernel)
-        return Daemon(settings, lambda: after or settings), kernel
+        return Daemon(layers_of(settings), lambda: layers_of(after or settings)), kernel
 
     return made
 
@@ -204,7 +205,7 @@ def test_settings_that_are_wrong_change_nothing(
     daemon, kernel = start(before, after)
     until(daemon, signal.SIGHUP, signal.SIGTERM)
     assert "the new settings are refused, the old ones stay: kernel.fallback_arm" in caplog.text
-    assert daemon.config is before
+    assert daemon.config == before
     assert len(kernel.settings) == 1
     assert [one.partition("=")[0] for one in datagrams(told)] == ["READY", "RELOADING", "READY", "STOPPING"]
 

@@ -14,9 +14,10 @@ import pytest
 from support.api_client import asker
 from support.fake_kernel import BBR, CUBIC, VEGAS, Kernel
 from support.records import flow
-from support.running_daemon import close, make_daemon, running
+from support.running_daemon import close, layers_of, make_daemon, running
 
 from ltp_switcher.daemon.cli.main import main
+from ltp_switcher.daemon.control.caller import Caller
 from ltp_switcher.daemon.control.client import ControlClient
 from ltp_switcher.daemon.service.daemon import Daemon
 from ltp_switcher.daemon.settings.load import load
@@ -53,7 +54,7 @@ def make(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 
 def reload(daemon: Daemon, new: Config) -> None:
-    daemon._reload = lambda: new
+    daemon._reload = lambda: layers_of(new)
     daemon._hang_up()
 
 
@@ -74,7 +75,7 @@ def changed(config: Config, **values: object) -> Config:
 def test_a_reload_leaves_what_the_operator_set_by_hand(make: Make) -> None:
     daemon = make(pool__k=2)
     teams = daemon.engine.teams
-    teams.configure(teams.settings, 1, (BBR, VEGAS))
+    daemon.change({"pool.k": 1, "pool.arms": ["bbr", "vegas"]}, Caller(0, 1), runtime=False)
     reload(daemon, changed(daemon.config, mpts__share=0.5))
     assert (teams.k, teams.candidates, teams.settings.share) == (1, (BBR, VEGAS), 0.5)
 
@@ -174,11 +175,11 @@ def test_a_reload_over_the_socket_fails_when_the_settings_are_refused(
     daemon = make_daemon(kernel, load(None, {}, values), monkeypatch)
     with running(daemon):
         command = ["reload", "--socket", str(tmp_path / "c.sock")]
-        daemon._reload = lambda: changed(daemon.config, pool__k=2, kernel__fallback_arm="yeah")
+        daemon._reload = lambda: layers_of(changed(daemon.config, pool__k=2, kernel__fallback_arm="yeah"))
         assert main(command) == 1
         assert "kernel.fallback_arm" in capsys.readouterr().err
         assert daemon.engine.teams.k == 6
-        daemon._reload = lambda: changed(daemon.config, pool__k=2, daemon__seed=7)
+        daemon._reload = lambda: layers_of(changed(daemon.config, pool__k=2, daemon__seed=7))
         assert main([*command, "--json"]) == 0
         assert json.loads(capsys.readouterr().out) == {"changed": ["daemon.seed", "pool.k"]}
         assert daemon.engine.teams.k == 2
@@ -207,12 +208,15 @@ def test_config_shows_what_is_in_force(
             client.call("pool.set", arms=["bbr", "vegas"])
         assert main(command) == 0
         shown = json.loads(capsys.readouterr().out)
-        assert (shown["mpts"]["budget"], shown["daemon"]["mode"]) == (50, "off")
-        assert shown["pool"] == {"arms": ["bbr", "vegas"], "k": 2, "extra": []}
+        values, origins = shown["values"], shown["origins"]
+        assert (values["mpts"]["budget"], values["daemon"]["mode"]) == (50, "off")
+        assert values["pool"] == {"arms": ["bbr", "vegas"], "k": 2, "extra": []}
+        assert origins["pool"] == {"arms": "override", "k": "override", "extra": "default"}
+        assert origins["mpts"]["budget"] == "file"
     assert main(command) == 0
     told = capsys.readouterr()
-    assert json.loads(told.out)["mpts"]["budget"] == 100
-    assert "which the next start takes" in told.err
+    assert json.loads(told.out)["values"]["mpts"]["budget"] == 100
+    assert "without overrides" in told.err
 
 
 def test_every_change_over_the_socket_leaves_a_line_with_its_author(
@@ -236,11 +240,11 @@ def test_every_change_over_the_socket_leaves_a_line_with_its_author(
         client.call("mode.set", mode="off")
     author = f"(uid {os.getuid()}, pid {os.getpid()})"
     for line in (
-        "k is 2 now, was 6",
-        "pool is bbr, vegas now, was cubic, bbr, vegas",
-        "flow 7 is pinned to bbr",
-        "flow 7 is no longer pinned",
-        "teams are picked anew for all prefixes",
-        "mode is set to off",
+        "pool.k is 2 now, was 6",
+        "pool.arms is bbr, vegas now, was empty",
+        "pin of flow 7 is bbr now, was none",
+        "pin of flow 7 is none now, was bbr",
+        "team selection for all prefixes is started now until the daemon ends, was none",
+        "daemon.mode is off now, was advise",
     ):
         assert f"{line} {author}" in caplog.messages

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ltp_switcher import artifacts
 from ltp_switcher.daemon.service import state
-from ltp_switcher.daemon.service.state import Saver, read_state, set_aside, write_state
+from ltp_switcher.daemon.service.state import Saver, read_state, write_state
 from ltp_switcher.daemon.step.counters import Statistics
 from ltp_switcher.errors import ArtifactError
 
@@ -66,7 +67,7 @@ def test_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_what_is_set_aside_keeps_its_content(tmp_path: Path) -> None:
     path = tmp_path / "state.npz"
     path.write_bytes(b"junk")
-    aside = set_aside(path)
+    aside = artifacts.set_aside(path)
     assert not path.exists()
     assert aside.read_bytes() == b"junk"
 

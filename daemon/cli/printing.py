@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the command line asks the daemon and prints what it is told."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, cast
+
+from ltp_switcher.commands import printable
+from ltp_switcher.daemon.cli.main import settings
+from ltp_switcher.daemon.control.client import ControlClient, Json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Object = dict[str, Json]
+
+
+def ask(options: argparse.Namespace, method: str, **params: Json) -> Json:
+    """Call a method of the daemon. Raises `ControlError`."""
+    with ControlClient(settings(options).daemon.control_socket) as client:
+        return client.call(method, **params)
+
+
+def print_json(value: Json | Sequence[Object]) -> int:
+    """Print a value as JSON."""
+    print(json.dumps(value, indent=2))
+    return 0
+
+
+def print_object(options: argparse.Namespace, value: Object) -> int:
+    """Print the members of an object, one a line, or as JSON."""
+    if options.json:
+        return print_json(value)
+    width = max(map(len, value), default=0)
+    for name, entry in value.items():
+        print(f"{printable(name):<{width}}  {cell(entry)}")
+    return 0
+
+
+def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> int:
+    """Print a table."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for heading in headings:
+        table.add_column(heading)
+    for row in rows:
+        table.add_row(*(Text(printable(cell)) for cell in row))
+    console().print(table)
+    return 0
+
+
+def console() -> Console:
+    """The terminal; tables for a pipe are 200 characters wide."""
+    from rich.console import Console
+
+    made = Console()
+    # What reads a pipe has no width that a table would have to fit.
+    return made if made.is_terminal else Console(width=200)
+
+
+def cell(value: Json) -> str:
+    """A value as a table shows it."""
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.3g}" if abs(value) < 1 else f"{value:.1f}"
+    if isinstance(value, dict):
+        return ", ".join(f"{printable(name)} {cell(entry)}" for name, entry in value.items()) or "-"
+    if isinstance(value, list):
+        return words(value)
+    return printable(str(value))
+
+
+def words(value: Json) -> str:
+    """The entries of a list with commas between them."""
+    return ", ".join(printable(str(entry)) for entry in value) if isinstance(value, list) and value else "-"
+
+
+def as_object(value: Json) -> Object:
+    """A value that the protocol says is an object."""
+    return cast("Object", value)
+
+
+def as_objects(value: Json) -> list[Object]:
+    """A value that the protocol says is a list of objects."""
+    return cast("list[Object]", value)

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands for settings and the operators' changes."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import cast
+
+from ltp_switcher.commands import printable
+from ltp_switcher.daemon.cli.main import layers
+from ltp_switcher.daemon.cli.printing import (
+    Object,
+    as_object,
+    as_objects,
+    ask,
+    print_json,
+    print_table,
+    words,
+)
+from ltp_switcher.daemon.control.client import ControlUnavailableError, Json
+from ltp_switcher.daemon.settings.load import as_dict, example, key_of, parse_assignment, to_toml
+from ltp_switcher.errors import ConfigError
+
+
+def config(options: argparse.Namespace) -> int:
+    """Print the settings with their origins, or the example file; or set or drop overrides."""
+    if options.example:
+        print(example(), end="")
+        return 0
+    if options.action is None:
+        return _print(options, _in_force(options))
+    if not options.settings:
+        raise ConfigError(f"config {options.action}", "", "settings, as SECTION.KEY=VALUE or SECTION.KEY")
+    values: dict[str, dict[str, object]] = {}
+    for text in options.settings:
+        name, value = (text, None) if options.action == "unset" else parse_assignment(text)
+        key = key_of(name)
+        values.setdefault(key.section, {})[key.name] = value
+    given = cast("Json", values)
+    return _print(options, as_object(ask(options, "config.set", values=given, runtime=options.runtime)))
+
+
+def changes(options: argparse.Namespace) -> int:
+    """Print the last changes."""
+    found = as_objects(ask(options, "changes.list", limit=options.limit))
+    if options.json:
+        return print_json(found)
+    rows = []
+    for change in found:
+        told = as_object(change["caller"])
+        lasts = "" if change["lasts"] else "until the daemon ends"
+        rows.append(
+            [str(change["time"]), str(change["what"]), _text(change["before"]), _text(change["after"]), lasts,
+             printable(f"{told['uid']}, {told['pid']}")]
+        )  # fmt: skip
+    return print_table(["time", "what", "before", "after", "", "uid, pid"], rows)
+
+
+def _in_force(options: argparse.Namespace) -> Object:
+    """What the daemon says; where none runs, or a file is named, what that file would give it."""
+    if options.config is None:
+        try:
+            return as_object(ask(options, "config.get"))
+        except ControlUnavailableError as error:
+            note = f"{error}; shown are the settings of file and environment, without overrides"
+            print(f"ltp-switcher: {printable(note)}", file=sys.stderr)
+    given = layers(options)
+    values = cast("Json", as_dict(given.config()))
+    return {"values": values, "origins": cast("Json", given.origins_by_section()), "restart": []}
+
+
+def _print(options: argparse.Namespace, found: Object) -> int:
+    """As TOML, with each origin but the default in a comment."""
+    if options.json:
+        return print_json(found)
+    origins = as_object(found["origins"])
+    for section, entries in as_object(found["values"]).items():
+        print(f"[{printable(section)}]")
+        for name, value in as_object(entries).items():
+            origin = str(as_object(origins[section])[name])
+            mark = "" if origin == "default" else f"  # {printable(origin)}"
+            print(f"{printable(name)} = {printable(to_toml(cast('str', value)))}{mark}")
+        print()
+    if found["restart"]:
+        print(f"# These wait for a restart: {words(found['restart'])}")
+    return 0
+
+
+def _text(value: Json) -> str:
+    return words(value) if isinstance(value, list) else "-" if value is None else printable(str(value))

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The control methods by which operators choose: pool, k, mode, pins, any live setting.
+
+A choice outlives the daemon, unless the request says `"runtime": true`. Where a request names the tags of
+the values that its author saw (`if_match`), it is refused when none of them is the tag of the present value.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
+
+from ltp_switcher.daemon.control.answers import Method, Params, Saved, StaleError
+from ltp_switcher.daemon.control.caller import Caller
+from ltp_switcher.daemon.control.client import Json
+from ltp_switcher.daemon.control.controlled import Controlled, cookie_of, slot_of
+from ltp_switcher.daemon.control.describe import flow_json
+from ltp_switcher.daemon.control.overrides import CHANGES_MAX, Change, Pin
+from ltp_switcher.daemon.datapath.arms import arm_id, candidate_ids
+from ltp_switcher.daemon.settings.load import as_dict, changed, flatten
+from ltp_switcher.daemon.settings.schema import MODES
+from ltp_switcher.daemon.steer import LEARNED
+from ltp_switcher.daemon.step.journal import Cause
+from ltp_switcher.errors import InvalidValueError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_CHANGE = frozenset({"runtime", "if_match"})
+
+
+def tag(value: Json) -> str:
+    """A short text that differs where values differ, for entity tags (RFC 9110, 8.8.3)."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+class ChoiceMethods:
+    """The methods, by name with their parameters. `caller` says who asks."""
+
+    def __init__(self, daemon: Controlled, caller: Callable[[], Caller]) -> None:
+        self._daemon = daemon
+        self._caller = caller
+        self.methods: dict[str, tuple[Method, frozenset[str]]] = {
+            "pool.get": (self._pool, frozenset()),
+            "pool.set": (self._set_pool, frozenset({"arms"}) | _CHANGE),
+            "k.get": (self._k, frozenset()),
+            "k.set": (self._set_k, frozenset({"k"}) | _CHANGE),
+            "mode.get": (self._mode, frozenset()),
+            "mode.set": (self._set_mode, frozenset({"mode", "runtime"})),
+            "pin": (self._pin, frozenset({"cookie", "arm", "runtime"})),
+            "unpin": (self._unpin, frozenset({"cookie"})),
+            "config.get": (self._config, frozenset()),
+            "config.set": (self._set_config, frozenset({"values"}) | _CHANGE),
+            "changes.list": (self._changes, frozenset({"limit"})),
+        }
+
+    def _pool(self, _: Params) -> Json:
+        engine = self._daemon.engine
+        found: dict[str, Json] = {prefix: self._names(team) for prefix, team in engine.teams.known.items()}
+        return {"arms": self._names(engine.chooser.pool), "teams": found}
+
+    def _set_pool(self, params: Params) -> Saved:
+        arms = params.get("arms")
+        if not isinstance(arms, list) or not arms or not all(isinstance(arm, str) for arm in arms):
+            raise InvalidValueError("arms", arms, "a list of names of arms")
+        candidate_ids(self._daemon.arms, cast("list[str]", arms), "arms")
+        return self._set(params, {"pool.arms": arms}, self._pool, "arms")
+
+    def _k(self, _: Params) -> Json:
+        return {"k": self._daemon.engine.teams.k}
+
+    def _set_k(self, params: Params) -> Saved:
+        k = params.get("k")
+        largest = len(self._daemon.engine.teams.candidates)
+        if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= largest:
+            raise InvalidValueError("k", k, f"a whole number from 1 to {largest}, the arms of the pool")
+        return self._set(params, {"pool.k": k}, self._k, "k")
+
+    def _mode(self, _: Params) -> Json:
+        return {"mode": self._daemon.mode}
+
+    def _set_mode(self, params: Params) -> Saved:
+        mode = params.get("mode")
+        if not isinstance(mode, str) or mode not in MODES:
+            raise InvalidValueError("mode", mode, "one of " + ", ".join(MODES))
+        return self._set(params, {"daemon.mode": mode}, self._mode, "mode")
+
+    def _config(self, _: Params) -> Json:
+        layers, config = self._daemon.choices.layers, self._daemon.config
+        # What a file has that the daemon cannot take while it runs.
+        restart: list[Json] = [key.path for key in changed(config, layers.config())]
+        return {
+            "values": cast("Json", as_dict(config)),
+            "origins": cast("Json", layers.origins_by_section()),
+            "restart": restart,
+        }
+
+    def _set_config(self, params: Params) -> Saved:
+        given = params.get("values")
+        if not isinstance(given, dict) or not all(isinstance(entry, dict) for entry in given.values()):
+            raise InvalidValueError("values", given, "an object of sections, each an object of keys")
+        return self._set(params, cast("dict[str, Json]", flatten(given)), self._config, "values")
+
+    def _set(
+        self, params: Params, values: Mapping[str, Json], get: Callable[[Params], Json], tagged: str
+    ) -> Saved:
+        """Set values, and answer as `get` does, whose member `tagged` is what `if_match` compares."""
+        self._expect(params.get("if_match"), cast("dict[str, Json]", get({}))[tagged])
+        save = self._daemon.change(values, self._caller(), runtime=_runtime(params))
+        return Saved(get({}), save)
+
+    def _expect(self, wanted: Json, present: Json) -> None:
+        if wanted is None:
+            return
+        if not isinstance(wanted, list):
+            raise InvalidValueError("if_match", wanted, "a list of tags")
+        if tag(present) not in wanted:
+            raise StaleError("it has been changed since; read it again")
+
+    def _pin(self, params: Params) -> Saved:
+        cookie = cookie_of(params)
+        arm = params.get("arm")
+        if not isinstance(arm, str):
+            raise InvalidValueError("arm", arm, "the name of an arm")
+        number = arm_id(self._daemon.arms, arm, "arm")
+        if number in LEARNED and self._daemon.mode != "active":
+            raise InvalidValueError(
+                "arm", arm, "a learned arm only in mode active: otherwise nobody controls it"
+            )
+        slot = slot_of(self._daemon.engine.table, cookie)
+        lasts = not _runtime(params)
+        engine = self._daemon.engine
+        self._daemon.datapath.pin(cookie, number)
+        engine.journal.note(engine.table, slot, number, Cause.OPERATOR)
+        return self._pinned(cookie, slot, Pin(arm, lasts))
+
+    def _unpin(self, params: Params) -> Saved:
+        cookie = cookie_of(params)
+        slot = slot_of(self._daemon.engine.table, cookie)
+        self._daemon.datapath.unpin(cookie)
+        return self._pinned(cookie, slot, None)
+
+    def _pinned(self, cookie: int, slot: int, pin: Pin | None) -> Saved:
+        """Note the pin, and answer with the flow as it is now, not as of its last step."""
+        table, choices = self._daemon.engine.table, self._daemon.choices
+        choices.forget_pins(lambda known: table.slot(known) >= 0)
+        save = choices.pinned(cookie, pin, self._caller())
+        table.record[slot] = self._daemon.datapath.flow(cookie).record[0]
+        return Saved(flow_json(table, slot, self._daemon.names), save)
+
+    def _changes(self, params: Params) -> Json:
+        limit = params.get("limit", CHANGES_MAX)
+        if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= CHANGES_MAX:
+            raise InvalidValueError("limit", limit, f"a whole number from 1 to {CHANGES_MAX}")
+        return [_change_json(change) for change in reversed(self._daemon.choices.changes[-limit:])]
+
+    def _names(self, arms: tuple[int, ...]) -> list[Json]:
+        return [self._daemon.names[arm] for arm in arms]
+
+
+def _runtime(params: Params) -> bool:
+    runtime = params.get("runtime", False)
+    if not isinstance(runtime, bool):
+        raise InvalidValueError("runtime", runtime, "true or false")
+    return runtime
+
+
+def _change_json(change: Change) -> Json:
+    def caller(of: Caller) -> Json:
+        return {"uid": of.uid, "pid": of.pid, "via": None if of.via is None else caller(of.via)}
+
+    when = datetime.datetime.fromtimestamp(change.time_s, datetime.UTC)
+    return {
+        "time": when.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "what": change.what,
+        "before": change.before,
+        "after": change.after,
+        "lasts": change.lasts,
+        "caller": caller(change.caller),
+    }

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operators' choices: settings and pins over the configuration, kept, each change with its author."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import cast
+
+from ltp_switcher import artifacts
+from ltp_switcher.daemon.control.caller import Caller
+from ltp_switcher.daemon.control.client import Json
+from ltp_switcher.daemon.control.keeper import Keeper, Save
+from ltp_switcher.daemon.control.overrides import (
+    CHANGES_MAX,
+    FILE_NAME,
+    Change,
+    Overrides,
+    Pin,
+    decode,
+)
+from ltp_switcher.daemon.settings.layers import Layers, Origin
+from ltp_switcher.daemon.settings.load import as_dict, key_of
+from ltp_switcher.daemon.settings.rules import Value, check
+from ltp_switcher.daemon.settings.schema import Config, schema
+from ltp_switcher.errors import ArtifactError, ConfigError, LtpSwitcherError
+
+log = logging.getLogger(__name__)
+
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+class Choices:
+    """What operators have set, over the layers of the configuration.
+
+    Args:
+        layers: the configuration.
+        folder: the folder of the file of overrides; None: nothing is kept.
+        check: raises `LtpSwitcherError` where this machine cannot take settings. A kept value that it
+            refuses counts no longer; that is no reason to fail.
+    """
+
+    def __init__(self, layers: Layers, folder: Path | None, check: Callable[[Config], None]) -> None:
+        path = None if folder is None else folder / FILE_NAME
+        self._keeper = Keeper(path)
+        self._configured = layers
+        self._runtime: dict[str, Value] = {}
+        self._boot = _boot()
+        self._kept = _read(path)
+        self.layers = layers
+        """The settings in force."""
+        self.heard: Callable[[str, str], object] = lambda what, who: None
+        """Told of each change and its author, in words."""
+        usable: dict[str, Value] = {}
+        for name, raw in self._kept.settings.items():
+            try:
+                usable[name] = _live_value(name, raw)
+                check(layers.over(Origin.OVERRIDE, usable).config())
+            except LtpSwitcherError as error:
+                usable.pop(name, None)
+                log.warning("the override of %s counts no longer: %s", name, error)
+        self._settings = usable
+        self._pins = dict(self._kept.pins) if self._kept.boot == self._boot else {}
+        self._changes = list(self._kept.changes)
+        self._put_together()
+
+    @property
+    def config(self) -> Config:
+        """The settings that are in force, once those that need a restart have had one."""
+        return self.layers.config()
+
+    @property
+    def pins(self) -> Mapping[int, Pin]:
+        """The flows held at an arm, by cookie."""
+        return self._pins
+
+    @property
+    def changes(self) -> list[Change]:
+        """The last changes, the latest at the end."""
+        return self._changes
+
+    def reload(self, layers: Layers, apply: Callable[[Config], None]) -> None:
+        """Take another configuration under the same overrides, which `apply` may refuse."""
+        before = self._configured
+        self._configured = layers
+        try:
+            self._take(self._settings, self._runtime, apply)
+        except LtpSwitcherError:
+            self._configured = before
+            raise
+
+    def change(
+        self,
+        values: Mapping[str, Json],
+        apply: Callable[[Config], None],
+        caller: Caller,
+        *,
+        runtime: bool = False,
+    ) -> Save:
+        """Set values by key path, or drop their overrides where a value is None; all of them or none.
+
+        With `runtime` they last until the daemon ends. Raises `ConfigError` for a key or value that is
+        not allowed, and what `apply` raises.
+        """
+        settings, for_now = dict(self._settings), dict(self._runtime)
+        for name, raw in values.items():
+            if raw is None:
+                key_of(name)
+                settings.pop(name, None)
+                for_now.pop(name, None)
+            elif runtime:
+                for_now[name] = _live_value(name, raw)
+            else:
+                settings[name] = _live_value(name, raw)
+                for_now.pop(name, None)
+        before, origins_before = _flat(self.config), self.layers.origins()
+        self._take(settings, for_now, apply)
+        after, origins_after = _flat(self.config), self.layers.origins()
+        for name in values:
+            if (before[name], origins_before[name]) != (after[name], origins_after[name]):
+                self.tell(name, before[name], after[name], caller, lasts=not runtime)
+        return self.save()
+
+    def pinned(self, cookie: int, pin: Pin | None, caller: Caller) -> Save:
+        """Note that a flow was pinned, or unpinned."""
+        before = self._pins.pop(cookie, None)
+        if pin is not None:
+            self._pins[cookie] = pin
+        self.tell(
+            f"pin of flow {cookie}",
+            None if before is None else before.arm,
+            None if pin is None else pin.arm,
+            caller,
+            lasts=pin is None or pin.lasts,
+        )
+        return self.save()
+
+    def forget_pins(self, is_open: Callable[[int], bool]) -> None:
+        """Forget the pins of flows that are gone."""
+        self._pins = {cookie: pin for cookie, pin in self._pins.items() if is_open(cookie)}
+
+    def tell(self, what: str, before: Json, after: Json, caller: Caller, *, lasts: bool = True) -> None:
+        """Note a change, and log it with its author."""
+        change = Change(round(time.time(), 3), caller, what, before, after, lasts)
+        self._changes = [*self._changes, change][-CHANGES_MAX:]
+        until = "" if lasts else " until the daemon ends"
+        words = f"{what} is {_words(after)} now{until}, was {_words(before)}"
+        log.info("%s (%s)", words, caller)
+        self.heard(words, str(caller))
+
+    def save(self) -> Save:
+        """Keep the choices as they are now."""
+        kept = Overrides(
+            cast("dict[str, Json]", _json(self._settings)), dict(self._pins), self._boot, tuple(self._changes)
+        )
+        return self._keeper.save(kept)
+
+    def close(self) -> None:
+        """Finish what is being written."""
+        self._keeper.close()
+
+    def _take(
+        self, settings: dict[str, Value], runtime: dict[str, Value], apply: Callable[[Config], None]
+    ) -> None:
+        before = self.layers, self._settings, self._runtime
+        self._settings, self._runtime = settings, runtime
+        try:
+            self._put_together()
+            apply(self.config)
+        except LtpSwitcherError:
+            self.layers, self._settings, self._runtime = before
+            raise
+
+    def _put_together(self) -> None:
+        self.layers = self._configured.over(Origin.OVERRIDE, self._settings).over(
+            Origin.RUNTIME, self._runtime
+        )
+
+
+def _live_value(name: str, raw: Json) -> Value:
+    key = key_of(name)
+    if not key.rule.live:
+        live = ", ".join(key.path for key in schema().values() if key.rule.live)
+        raise ConfigError(name, raw, f"a value in the file and a restart; without one: {live}")
+    return check(key, raw)
+
+
+def _read(path: Path | None) -> Overrides:
+    """The overrides that were kept. A file that cannot be read is set aside, and never fatal."""
+    if path is None:
+        return Overrides()
+    try:
+        return decode(path.read_bytes())
+    except FileNotFoundError:
+        return Overrides()
+    except (ArtifactError, OSError) as error:
+        log.error(
+            "the overrides in %s cannot be used, and the configuration counts without them: %s; "
+            "the old file is kept as %s",
+            path, error, artifacts.set_aside(path),
+        )  # fmt: skip
+        return Overrides()
+
+
+def _boot() -> str:
+    try:
+        return BOOT_ID.read_text().strip()
+    except OSError:
+        return ""
+
+
+def _flat(config: Config) -> dict[str, Json]:
+    return {
+        f"{section}.{name}": _json(value)
+        for section, entries in as_dict(config).items()
+        for name, value in entries.items()
+    }
+
+
+def _json(value: object) -> Json:
+    if isinstance(value, dict):
+        return {name: _json(entry) for name, entry in value.items()}
+    return list(value) if isinstance(value, tuple) else cast("Json", value)
+
+
+def _words(value: Json) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "empty"
+    return "none" if value is None else str(value)

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The daemon as the control methods need it, and how they name its flows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from ltp_switcher.daemon.control.answers import Params
+from ltp_switcher.daemon.control.caller import Caller
+from ltp_switcher.daemon.control.choices import Choices
+from ltp_switcher.daemon.control.client import Json
+from ltp_switcher.daemon.control.keeper import Save
+from ltp_switcher.daemon.datapath import ArmInfo, Datapath, FlowNotFoundError
+from ltp_switcher.daemon.settings.schema import Config
+from ltp_switcher.daemon.step.engine import Engine
+from ltp_switcher.daemon.step.flow_table import UNKNOWN, FlowTable
+from ltp_switcher.errors import InvalidValueError
+
+COOKIE_RULE = "a socket cookie: a decimal number from 1 to 2^64 - 1, written as a text"
+
+
+class Controlled(Protocol):
+    """The daemon as the methods need it."""
+
+    @property
+    def config(self) -> Config:
+        """The settings in force."""
+        ...
+
+    @property
+    def choices(self) -> Choices:
+        """What operators have set."""
+        ...
+
+    @property
+    def engine(self) -> Engine:
+        """Flows, chooser and counters."""
+        ...
+
+    @property
+    def datapath(self) -> Datapath:
+        """The kernel module."""
+        ...
+
+    @property
+    def arms(self) -> list[ArmInfo]:
+        """Every arm, available or not."""
+        ...
+
+    @property
+    def names(self) -> dict[int, str]:
+        """The arms' names by id."""
+        ...
+
+    @property
+    def mode(self) -> str:
+        """active, advise or off."""
+        ...
+
+    def change(self, values: Mapping[str, Json], caller: Caller, *, runtime: bool) -> Save:
+        """Set values over the configuration, or drop those that are None; see `Choices.change`."""
+        ...
+
+    def load_arm(self, name: str) -> ArmInfo:
+        """Load a congestion control of this kernel as an arm."""
+        ...
+
+    def reload(self) -> Sequence[str]:
+        """Read the settings anew, and return the keys that changed."""
+        ...
+
+
+def cookie_of(params: Params) -> int:
+    """The flow that a request names. Raises `InvalidValueError`."""
+    text = params.get("cookie")
+    if not isinstance(text, str) or not text.isascii() or not text.isdigit() or not 0 < int(text) < 2**64:
+        raise InvalidValueError("cookie", text, COOKIE_RULE)
+    return int(text)
+
+
+def slot_of(table: FlowTable, cookie: int) -> int:
+    """The slot of a flow. Raises `FlowNotFoundError`."""
+    slot = table.slot(cookie)
+    if slot == UNKNOWN:
+        raise FlowNotFoundError(cookie)
+    return slot

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keeps the overrides on disk, in a thread of its own, so that no step waits for a disk."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from pathlib import Path
+
+from ltp_switcher import artifacts
+from ltp_switcher.daemon.control.overrides import Overrides, encode
+from ltp_switcher.errors import ArtifactError
+
+log = logging.getLogger(__name__)
+
+
+class Save:
+    """A write under way. `done` may be asked at any time."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+        self._error = ""
+
+    @property
+    def done(self) -> bool:
+        """Whether it has ended, well or not."""
+        return self._event.is_set()
+
+    def end(self, error: str = "") -> None:
+        """Say that it has ended, and how."""
+        self._error = error
+        self._event.set()
+
+    def check(self) -> None:
+        """Raise `ArtifactError` where the write has failed."""
+        if self._error:
+            raise ArtifactError(f"the change is in force, but the next start will not know it: {self._error}")
+
+
+class Keeper:
+    """Writes the latest overrides to a file. Changes that come together are written together.
+
+    Without a `path` nothing is written.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._queue: queue.SimpleQueue[tuple[Overrides, Save] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def save(self, overrides: Overrides) -> Save:
+        """Write these, which nobody may change from now on."""
+        save = Save()
+        if self._path is None:
+            save.end()
+            return save
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._work, args=(self._path,), name="overrides", daemon=True
+            )
+            self._thread.start()
+        self._queue.put((overrides, save))
+        return save
+
+    def close(self) -> None:
+        """Finish what is under way."""
+        if self._thread is not None:
+            self._queue.put(None)
+            self._thread.join()
+            self._thread = None
+
+    def _work(self, path: Path) -> None:
+        while (entry := self._queue.get()) is not None:
+            batch = [entry]
+            end = False
+            while not self._queue.empty():
+                more = self._queue.get()
+                if more is None:
+                    end = True
+                    break
+                batch.append(more)
+            error = ""
+            try:
+                artifacts.write_atomically(path, encode(batch[-1][0]))
+            except ArtifactError as failure:
+                error = str(failure)
+                log.warning("overrides were not saved: %s", error)
+            for _, save in batch:
+                save.end(error)
+            if end:
+                return

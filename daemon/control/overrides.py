@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Overrides: what operators have set over the configuration, and the file that keeps it.
+
+The file is JSON with a version and a checksum (SHA-256 of the content as canonical JSON), so that any
+damage is found. Values are checked by the reader: another release may allow others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Final
+
+from ltp_switcher.daemon.control import strict_json
+from ltp_switcher.daemon.control.caller import Caller
+from ltp_switcher.daemon.control.client import Json
+from ltp_switcher.errors import ArtifactError
+
+FILE_NAME: Final = "overrides.json"
+FORMAT_VERSION: Final = 1
+CHANGES_MAX: Final = 100
+"""Changes that can be read back; the journal has them all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """A flow held at an arm."""
+
+    arm: str
+    lasts: bool
+    """Whether it outlives the daemon. The kernel holds the pin; the next daemon would undo it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change: when, by whom, what, from what, to what."""
+
+    time_s: float
+    """Seconds since 1970."""
+    caller: Caller
+    what: str
+    before: Json
+    after: Json
+    lasts: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """All that is kept. Instances are never changed, so that a thread may write one."""
+
+    settings: Mapping[str, Json] = field(default_factory=dict)
+    pins: Mapping[int, Pin] = field(default_factory=dict)
+    """By cookie. Cookies mean the same flows until the next boot."""
+    boot: str = ""
+    """The boot whose cookies these are."""
+    changes: tuple[Change, ...] = ()
+    """The last ones, the latest at the end."""
+
+
+def encode(overrides: Overrides) -> bytes:
+    """The content of the file."""
+    content: dict[str, Json] = {
+        "settings": dict(overrides.settings),
+        "boot": overrides.boot,
+        "pins": {str(cookie): {"arm": p.arm, "lasts": p.lasts} for cookie, p in overrides.pins.items()},
+        "changes": [asdict(change) for change in overrides.changes],
+    }
+    whole = {"version": FORMAT_VERSION, "sha256": _digest(content), "overrides": content}
+    return json.dumps(whole, indent=1).encode() + b"\n"
+
+
+def decode(text: bytes) -> Overrides:
+    """What `encode` was given. Raises `ArtifactError`, which says why it cannot be read."""
+    try:
+        whole = strict_json.parse(text)
+    except ValueError as error:
+        raise ArtifactError(f"it is not JSON: {error}") from error
+    if not isinstance(whole, dict) or whole.get("version") != FORMAT_VERSION:
+        found = whole.get("version") if isinstance(whole, dict) else None
+        raise ArtifactError(f"it has version {found}; this release reads {FORMAT_VERSION}")
+    content = whole.get("overrides")
+    if not isinstance(content, dict) or whole.get("sha256") != _digest(content):
+        raise ArtifactError("its checksum does not match")
+    try:
+        return _decoded(content)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ArtifactError(f"it has no such content as this release writes: {error!r}") from error
+
+
+def _decoded(content: dict[str, Json]) -> Overrides:
+    pins = _object(content["pins"])
+    changes = content["changes"]
+    if not isinstance(changes, list):
+        raise TypeError(changes)
+    return Overrides(
+        settings=_object(content["settings"]),
+        pins={int(cookie): _pin(_object(pin)) for cookie, pin in pins.items()},
+        boot=str(content["boot"]),
+        changes=tuple(_change(_object(change)) for change in changes),
+    )
+
+
+def _pin(content: dict[str, Json]) -> Pin:
+    return Pin(str(content["arm"]), bool(content["lasts"]))
+
+
+def _change(content: dict[str, Json]) -> Change:
+    return Change(
+        time_s=float(str(content["time_s"])),
+        caller=_caller(_object(content["caller"])),
+        what=str(content["what"]),
+        before=content["before"],
+        after=content["after"],
+        lasts=bool(content["lasts"]),
+    )
+
+
+def _caller(content: dict[str, Json]) -> Caller:
+    via = content["via"]
+    return Caller(
+        int(str(content["uid"])), int(str(content["pid"])), None if via is None else _caller(_object(via))
+    )
+
+
+def _object(value: Json) -> dict[str, Json]:
+    if not isinstance(value, dict):
+        raise TypeError(value)
+    return value
+
+
+def _digest(content: Json) -> str:
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()

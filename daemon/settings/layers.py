@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the settings come from: layers of values, the later ones over the earlier ones."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from ltp_switcher.daemon.settings.rules import Value
+from ltp_switcher.daemon.settings.schema import Config, schema
+
+
+class Origin(StrEnum):
+    """The source of a value, from the weakest to the strongest."""
+
+    DEFAULT = "default"
+    FILE = "file"
+    ENVIRONMENT = "environment"
+    FLAG = "flag"
+    OVERRIDE = "override"
+    """Set over the control socket, and kept."""
+    RUNTIME = "runtime"
+    """Set over the control socket, until the daemon ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """Values by key path, checked, of each origin but the default."""
+
+    given: Mapping[Origin, Mapping[str, Value]] = field(default_factory=dict)
+
+    def over(self, origin: Origin, values: Mapping[str, Value]) -> Layers:
+        """The same with these values as all those of an origin."""
+        return Layers({**self.given, origin: dict(values)})
+
+    def config(self) -> Config:
+        """The settings. Raises `ConfigError` where two values do not fit together."""
+        values: dict[str, Value] = {}
+        for origin in Origin:
+            values.update(self.given.get(origin, {}))
+        return _build(values)
+
+    def origins(self) -> dict[str, Origin]:
+        """The origin of each key's value, by key path."""
+        found = dict.fromkeys(schema(), Origin.DEFAULT)
+        for origin in Origin:
+            found.update(dict.fromkeys(self.given.get(origin, {}), origin))
+        return found
+
+    def origins_by_section(self) -> dict[str, dict[str, str]]:
+        """The same by section and key."""
+        found: dict[str, dict[str, str]] = {}
+        for path, origin in self.origins().items():
+            section, _, name = path.partition(".")
+            found.setdefault(section, {})[name] = origin.value
+        return found
+
+
+def with_fixed(old: Config, new: Config) -> Config:
+    """`new`, but for the keys that a running daemon cannot change: they stay as in `old`."""
+    merged = {}
+    for section in dataclasses.fields(Config):
+        before, after = getattr(old, section.name), getattr(new, section.name)
+        fixed = {
+            key.name: getattr(before, key.name)
+            for key in schema().values()
+            if key.section == section.name and not key.rule.live
+        }
+        merged[section.name] = dataclasses.replace(after, **fixed)
+    return Config(**merged)
+
+
+def _build(values: Mapping[str, Value]) -> Config:
+    defaults = Config()
+    sections = {}
+    for section in dataclasses.fields(Config):
+        given = {
+            name.split(".", 1)[1]: v for name, v in values.items() if name.startswith(section.name + ".")
+        }
+        sections[section.name] = dataclasses.replace(getattr(defaults, section.name), **given)
+    config = Config(**sections)
+    return dataclasses.replace(config, learning=config.learning.in_force())
