@@ -14,7 +14,7 @@ KERNELS := 6.1 6.12
 export LTP_CACHE ?= $(CURDIR)/.cache
 
 .PHONY: help demo eval eval-quick test test-fast test-slow mutate kmod lint format clean install uninstall venv \
-        lock generate torch venv-train train-encoder collect-dataset train-ltp train-jury train-spine train-owl compare-ltp \
+        lock generate openapi torch venv-train train-encoder collect-dataset train-ltp train-jury train-spine train-owl compare-ltp \
         bench bench-kmod bench-daemon bench-lab bench-simulator validate-simulator traces claims
 
 help: ## List the targets
@@ -57,6 +57,9 @@ lock: ## Pin the Python packages of pyproject.toml again
 
 generate: venv ## Generate netlink header, policies, Python constants and docs from the YAML spec
 	@$(BIN)/python kmod-mutant/tools/generate.py
+
+openapi: venv ## Write docs/openapi.json anew from the routes of the API
+	@$(BIN)/ltp-switcher-api --openapi > docs/openapi.json
 
 collect-dataset: venv kmod ## Record the encoder's data set in the lab (resumable)
 	@$(BIN)/python -m ltp_switcher.eval.run.collection

@@ -15,7 +15,7 @@ from ltp_switcher.api.backend import DaemonClient
 from ltp_switcher.api.head import HeadLikeGet
 from ltp_switcher.api.limits import RequestLimits
 from ltp_switcher.api.problems import Problem, problem_responses
-from ltp_switcher.api.routes import flows, history, service, team
+from ltp_switcher.api.routes import config, flows, history, service, team
 
 DESCRIPTION = """\
 Watch and direct the flows of a server that runs under the congestion control `mutant`.
@@ -40,6 +40,8 @@ def create_app(daemon: DaemonClient) -> FastAPI:
         version=ltp_switcher.__version__,
         openapi_url="/v1/openapi.json",
         openapi_tags=TAGS,
+        # A model has one schema, whether it is asked for or answered.
+        separate_input_output_schemas=False,
         # The pages of FastAPI load scripts from the network; the document alone does not.
         docs_url=None,
         redoc_url=None,
@@ -47,7 +49,7 @@ def create_app(daemon: DaemonClient) -> FastAPI:
         generate_unique_id_function=lambda route: route.name,
     )
     app.state.daemon = daemon
-    for module in (flows, history, team, service):
+    for module in (flows, history, team, service, config):
         app.include_router(module.router)
     problems.install(app)
     app.add_middleware(RequestLimits)
@@ -65,6 +67,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
             description=app.description,
             routes=app.routes,
             tags=app.openapi_tags,
+            separate_input_output_schemas=app.separate_input_output_schemas,
         )
         _, problem = models_json_schema(
             [(Problem, "serialization")], ref_template="#/components/schemas/{model}"

@@ -14,6 +14,7 @@ from ltp_switcher.daemon.control.client import (
     ControlClient,
     ControlInvalidError,
     ControlNotFoundError,
+    ControlStaleError,
     ControlUnavailableError,
     Json,
 )
@@ -31,14 +32,21 @@ class DaemonClient:
     All methods raise `ProblemError`.
     """
 
-    def __init__(self, control_socket: Path, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self, control_socket: Path, timeout_s: float = TIMEOUT_S, peer: tuple[int, int] | None = None
+    ) -> None:
         self._path = control_socket
         self._timeout_s = timeout_s
+        self._peer = peer
+
+    def on_behalf_of(self, peer: tuple[int, int]) -> DaemonClient:
+        """The same for the requests of one process, by user and process id. The daemon notes it."""
+        return DaemonClient(self._path, self._timeout_s, peer)
 
     def call(self, method: str, **params: Json) -> Json:
         """The bare result of a control method."""
         try:
-            with ControlClient(self._path, timeout_s=self._timeout_s) as client:
+            with ControlClient(self._path, timeout_s=self._timeout_s, on_behalf_of=self._peer) as client:
                 return client.call(method, **params)
         except ControlError as error:
             raise _problem(error) from error
@@ -63,6 +71,8 @@ def _problem(error: ControlError) -> ProblemError:
         if error.field is not None:
             fields = [FieldProblem(field=error.field, value=error.value, allowed=error.allowed or "")]
         return ProblemError(422, "invalid-value", str(error), fields=fields)
+    if isinstance(error, ControlStaleError):
+        return ProblemError(412, "precondition-failed", str(error))
     if isinstance(error, ControlNotFoundError):
         return ProblemError(404, "not-found", str(error))
     if isinstance(error, ControlUnavailableError):
@@ -73,7 +83,9 @@ def _problem(error: ControlError) -> ProblemError:
 
 
 def _daemon(request: Request) -> DaemonClient:
-    return cast(DaemonClient, request.app.state.daemon)
+    daemon = cast(DaemonClient, request.app.state.daemon)
+    peer = getattr(request.state, "peer", None)
+    return daemon if peer is None else daemon.on_behalf_of(peer)
 
 
 DaemonDep = Annotated[DaemonClient, Depends(_daemon)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import logging
 import os
 import signal
@@ -48,6 +49,10 @@ class _Server(uvicorn.Server):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; returns its exit status."""
     options = _parser().parse_args(arguments)
+    if options.openapi:
+        document = create_app(DaemonClient(Path(os.devnull))).openapi()
+        print(json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False))
+        return 0
     overrides: dict[str, Value] = {
         key: value
         for key, value in (
@@ -94,6 +99,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--socket", metavar="PATH", help="listen on this UNIX socket (api.socket)")
     parser.add_argument("--tcp", metavar="HOST:PORT", help="also listen here, read-only (api.tcp)")
     parser.add_argument("--control", metavar="PATH", help="the daemon's socket (daemon.control_socket)")
+    parser.add_argument("--openapi", action="store_true", help="print the OpenAPI document and end")
     parser.add_argument("--group", help="group of the UNIX socket (default: the one of this process)")
     return parser
 

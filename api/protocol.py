@@ -7,6 +7,8 @@ A client that opens connections and sends nothing would otherwise take every des
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
 from collections import Counter
 from typing import Final
 
@@ -16,6 +18,7 @@ from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ltp_switcher.api.problems import MEDIA_TYPE, ProblemError
+from ltp_switcher.daemon.control.caller import peer_of
 
 HEADERS_S: Final = 10.0
 """Time for the headers of a request, from the connection or the first byte."""
@@ -33,6 +36,11 @@ class ProblemProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start the deadline; refuse one connection too many."""
         super().connection_made(transport)
+        connection = transport.get_extra_info("socket")
+        if connection.family == socket.AF_UNIX:
+            with contextlib.suppress(OSError):
+                # The state of each request of this connection; the routes pass it on to the daemon.
+                self.app_state = {**self.app_state, "peer": peer_of(connection)}
         self._listener = transport.get_extra_info("sockname")
         self._open[self._listener] += 1
         if self._open[self._listener] > CONNECTIONS_MAX:

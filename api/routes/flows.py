@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Path, Query
 
 from ltp_switcher.api.backend import DaemonDep
+from ltp_switcher.api.choices import Runtime
 from ltp_switcher.api.models import (
     COOKIE_PATTERN,
     ArmName,
@@ -84,9 +85,12 @@ def get_flow_history(daemon: DaemonDep, cookie: Cookie) -> FlowHistory:
 
 
 @router.put("/{cookie}/pin", summary="Pin a flow", responses=problem_responses(400, 404, 422, 503))
-def pin_flow(daemon: DaemonDep, cookie: Cookie, request: PinRequest) -> Flow:
-    """Switch a flow to an arm and hold it there, whatever the daemon would choose."""
-    return daemon.ask(Flow, "pin", cookie=_checked(cookie), arm=request.arm)
+def pin_flow(daemon: DaemonDep, cookie: Cookie, request: PinRequest, runtime: Runtime = False) -> Flow:
+    """Switch a flow to an arm and hold it there, whatever the daemon would choose.
+
+    With `runtime` the next start of the daemon unpins it.
+    """
+    return daemon.ask(Flow, "pin", cookie=_checked(cookie), arm=request.arm, runtime=runtime)
 
 
 @router.delete("/{cookie}/pin", summary="Unpin a flow", responses=problem_responses(404, 422, 503))

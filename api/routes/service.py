@@ -7,6 +7,7 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 
 from ltp_switcher.api.backend import DaemonDep
+from ltp_switcher.api.choices import Runtime
 from ltp_switcher.api.models import Health, ModeRequest, ModeState, Status
 from ltp_switcher.api.problems import ProblemError, problem_responses
 from ltp_switcher.daemon.control.openmetrics import CONTENT_TYPE, from_json, render_openmetrics
@@ -30,9 +31,9 @@ def get_mode(daemon: DaemonDep) -> ModeState:
 
 
 @router.put("/v1/mode", summary="Set the mode", responses=problem_responses(400, 422, 503))
-def set_mode(daemon: DaemonDep, request: ModeRequest) -> ModeState:
-    """Carry out decisions, only log them, or make none. The next start follows the configuration again."""
-    return daemon.ask(ModeState, "mode.set", mode=request.mode)
+def set_mode(daemon: DaemonDep, request: ModeRequest, runtime: Runtime = False) -> ModeState:
+    """Carry out decisions, only log them, or make none."""
+    return daemon.ask(ModeState, "mode.set", mode=request.mode, runtime=runtime)
 
 
 @router.get("/v1/status", summary="Show the status", responses=problem_responses(503))

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Response
 
 from ltp_switcher.api.backend import DaemonDep
+from ltp_switcher.api.choices import TAGGED, IfMatch, Runtime, expected, put_tag
 from ltp_switcher.api.models import (
     Arm,
     ArmList,
@@ -27,36 +28,50 @@ def list_arms(daemon: DaemonDep) -> ArmList:
     return ArmList(arms=daemon.ask(list[Arm], "arms.list"))
 
 
-@router.get("/pool", summary="Show the pool", responses=problem_responses(503))
-def get_pool(daemon: DaemonDep) -> Pool:
-    """The arms among which the daemon chooses now."""
-    return daemon.ask(Pool, "pool.get")
+@router.get("/pool", summary="Show the pool", responses={**TAGGED, **problem_responses(503)})
+def get_pool(daemon: DaemonDep, response: Response) -> Pool:
+    """The arms among which the daemon chooses now. The entity tag is that of `arms`."""
+    return _tagged_pool(daemon.ask(Pool, "pool.get"), response)
 
 
-@router.put("/pool", summary="Set the pool", responses=problem_responses(400, 422, 503))
-def set_pool(daemon: DaemonDep, request: PoolRequest) -> Pool:
+@router.put("/pool", summary="Set the pool", responses={**TAGGED, **problem_responses(400, 412, 422, 503)})
+def set_pool(
+    daemon: DaemonDep,
+    response: Response,
+    request: PoolRequest,
+    runtime: Runtime = False,
+    if_match: IfMatch = None,
+) -> Pool:
     """Choose among these arms. The daemon forgets its teams and picks new ones from these arms.
 
     The same arms as before change nothing. With `mpts.enabled = false` only `POST /v1/mpts` picks teams.
     """
-    return daemon.ask(Pool, "pool.set", arms=[*request.arms])
+    pool = daemon.ask(Pool, "pool.set", arms=[*request.arms], runtime=runtime, **expected(if_match))
+    return _tagged_pool(pool, response)
 
 
-@router.get("/k", summary="Show k", responses=problem_responses(503))
-def get_k(daemon: DaemonDep) -> TeamSize:
+@router.get("/k", summary="Show k", responses={**TAGGED, **problem_responses(503)})
+def get_k(daemon: DaemonDep, response: Response) -> TeamSize:
     """How many arms MPTS picks."""
-    return daemon.ask(TeamSize, "k.get")
+    return _tagged_k(daemon.ask(TeamSize, "k.get"), response)
 
 
-@router.put("/k", summary="Set k", responses=problem_responses(400, 422, 503))
-def set_k(daemon: DaemonDep, request: TeamSizeRequest) -> TeamSize:
+@router.put("/k", summary="Set k", responses={**TAGGED, **problem_responses(400, 412, 422, 503)})
+def set_k(
+    daemon: DaemonDep,
+    response: Response,
+    request: TeamSizeRequest,
+    runtime: Runtime = False,
+    if_match: IfMatch = None,
+) -> TeamSize:
     """Pick teams of this size, at most the number of arms in the pool.
 
     The daemon forgets teams of another size and picks new ones.
 
     With `mpts.enabled = false` only `POST /v1/mpts` picks teams.
     """
-    return daemon.ask(TeamSize, "k.set", k=request.k)
+    size = daemon.ask(TeamSize, "k.set", k=request.k, runtime=runtime, **expected(if_match))
+    return _tagged_k(size, response)
 
 
 @router.get("/mpts", summary="Show team selections", responses=problem_responses(503))
@@ -71,3 +86,13 @@ def start_mpts(daemon: DaemonDep, request: TeamSearchRequest) -> TeamSearches:
     if request.prefix is None:
         return daemon.ask(TeamSearches, "mpts.start")
     return daemon.ask(TeamSearches, "mpts.start", prefix=request.prefix)
+
+
+def _tagged_pool(pool: Pool, response: Response) -> Pool:
+    put_tag(response, [*pool.arms])
+    return pool
+
+
+def _tagged_k(size: TeamSize, response: Response) -> TeamSize:
+    put_tag(response, size.k)
+    return size

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the command line asks the daemon and prints what it is told."""
+"""The command line asks the daemon, and prints its answers."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operators' choices: settings and pins over the configuration, kept, each change with its author."""
+"""The operators' choices: settings and pins over the configuration, kept, and the author of each change."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Overrides: what operators have set over the configuration, and the file that keeps it.
+"""Overrides: the operators' values over the configuration, and the file that keeps them.
 
 The file is JSON with a version and a checksum (SHA-256 of the content as canonical JSON), so that any
 damage is found. Values are checked by the reader: another release may allow others.

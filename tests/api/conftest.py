@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.api_client import Ask, asker
+from support.api_process import ApiProcess, api_running
 from support.fake_kernel import REMOTES, Kernel
 from support.records import flow
 from support.running_daemon import make_daemon, running
@@ -34,3 +35,10 @@ def control_socket(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def ask(control_socket: Path) -> Ask:
     """Sends a request to the API: `ask("GET", "/v1/flows")`."""
     return asker(control_socket)
+
+
+@pytest.fixture
+def api_process(control_socket: Path, tmp_path: Path) -> Iterator[ApiProcess]:
+    """The API as a process in front of the running daemon."""
+    with api_running(tmp_path, control_socket) as found:
+        yield found

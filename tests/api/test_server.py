@@ -14,6 +14,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from support.api_process import ApiProcess
 
 from ltp_switcher.api.problems import MEDIA_TYPE, URN
 
@@ -129,3 +130,14 @@ def test_second_server_is_refused(server: subprocess.Popen[str], tmp_path: Path)
         [*PROGRAM, "--socket", str(tmp_path / "api.sock")], capture_output=True, text=True, check=False
     )
     assert (done.returncode, "another process listens there" in done.stderr) == (1, True)
+
+
+def test_the_daemon_hears_who_asked_the_api(api_process: ApiProcess) -> None:
+    with api_process.client() as client:
+        assert client.put("/v1/k", json={"k": 2}).status_code == 200
+        (change,) = client.get("/v1/changes").json()["changes"]
+    assert change["caller"] == {
+        "uid": os.getuid(),
+        "pid": os.getpid(),
+        "via": {"uid": os.getuid(), "pid": api_process.process.pid, "via": None},
+    }

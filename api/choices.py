@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The common parts of routes that change something: how long it lasts, and entity tags."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from fastapi import Header, Query, Response
+
+from ltp_switcher.daemon.control.choice_methods import tag
+from ltp_switcher.daemon.control.client import Json
+
+_TAG = r'(?:W/)?"[\x21\x23-\x7e]*"'
+
+Runtime = Annotated[
+    bool, Query(description="Only until the daemon ends. Without it the change outlives restart and upgrade")
+]
+IfMatch = Annotated[
+    str | None,
+    Header(
+        pattern=rf"^\s*(?:\*|{_TAG}(?:\s*,\s*{_TAG})*)\s*$",
+        description="Entity tags of the state that the change is for, or *. 412 where it has another one",
+    ),
+]
+TAGGED: dict[int | str, dict[str, Any]] = {
+    200: {
+        "headers": {
+            "ETag": {"description": "Entity tag of what PUT or PATCH sets", "schema": {"type": "string"}}
+        }
+    }
+}
+"""The `responses` of a route that sends an entity tag."""
+
+
+def expected(if_match: str | None) -> dict[str, Json]:
+    """The parameter of a control method that stands for the header If-Match."""
+    if if_match is None or if_match.strip() == "*":
+        return {}
+    # A weak tag never matches (RFC 9110, 13.1.1).
+    tags: list[Json] = [found[1:-1] for found in re.findall(_TAG, if_match) if found.startswith('"')]
+    return {"if_match": tags}
+
+
+def put_tag(response: Response, value: Json) -> None:
+    """Send the entity tag of the present state."""
+    response.headers["ETag"] = f'"{tag(value)}"'

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The types of settings, changes and versions."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, JsonValue, StrictBool, StrictFloat, StrictInt, StrictStr
+
+from ltp_switcher.api.models import Answer, Request
+
+Setting = StrictBool | StrictInt | StrictFloat | StrictStr | list[StrictStr]
+Settings = dict[str, dict[str, Setting]]
+Name = Annotated[str, Field(pattern=r"^[a-z_]{1,40}$")]
+
+
+class ConfigState(Answer):
+    """The settings by section and key; `ltp-switcher config --example` says what each means."""
+
+    values: Settings = Field(
+        description="The values in force", examples=[{"pool": {"arms": ["bbr", "vegas"], "k": 2}}]
+    )
+    origins: dict[
+        str, dict[str, Literal["default", "file", "environment", "flag", "override", "runtime"]]
+    ] = Field(
+        description="The origin of each value. override: set here or on the command line; runtime: the same, "
+        "until the daemon ends; flag: of `ltp-switcher run`",
+        examples=[{"pool": {"arms": "override", "k": "runtime"}}],
+    )
+    restart: list[str] = Field(
+        description="Settings whose configured value waits for a restart of the daemon",
+        examples=[["daemon.step_ms"]],
+    )
+
+
+class ConfigPatch(Request):
+    """Settings to change, in the form of the answer (RFC 7396)."""
+
+    values: Annotated[
+        dict[Name, Annotated[dict[Name, Setting | None], Field(max_length=100)]], Field(max_length=20)
+    ] = Field(
+        description="Values by section and key; null drops what was set over the configuration",
+        examples=[{"mpts": {"budget": 200}, "daemon": {"mode": None}}],
+    )
+
+
+class Author(Answer):
+    """A process that made a change."""
+
+    uid: int = Field(description="Its user")
+    pid: int = Field(description="Its process id at that time")
+    via: Author | None = Field(description="The server that it asked, such as this API; null for none")
+
+
+class Changed(Answer):
+    """A change that an operator made."""
+
+    time: str = Field(description="When (RFC 3339)", examples=["2026-01-31T12:00:00.000Z"])
+    what: str = Field(description="A setting, or what else was changed", examples=["pool.k"])
+    before: JsonValue = Field(description="What it was; null for nothing")
+    after: JsonValue = Field(description="What it became; null for nothing")
+    lasts: bool = Field(description="Whether it outlives the daemon")
+    caller: Author
+
+
+class ChangeList(Answer):
+    """The last changes."""
+
+    changes: list[Changed] = Field(description="The latest first")
+
+
+class Versions(Answer):
+    """The versions of the parts."""
+
+    api: str = Field(examples=["0.1.0"])
+    daemon: str = Field(examples=["0.1.0"])
+    records: int = Field(description="Version of the records that module and daemon exchange")

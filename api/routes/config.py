@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The settings with their origins, the changes that operators made, and the versions."""
+
+from __future__ import annotations
+
+from typing import Annotated, cast
+
+from fastapi import APIRouter, Query, Response
+
+import ltp_switcher
+from ltp_switcher.api.backend import DaemonDep
+from ltp_switcher.api.choices import TAGGED, IfMatch, Runtime, expected, put_tag
+from ltp_switcher.api.config_models import Changed, ChangeList, ConfigPatch, ConfigState, Versions
+from ltp_switcher.api.problems import problem_responses
+from ltp_switcher.daemon.control.client import Json
+
+CHANGES_MAX = 100
+
+router = APIRouter(prefix="/v1", tags=["service"])
+
+
+@router.get("/config", summary="Show the settings", responses={**TAGGED, **problem_responses(503)})
+def get_config(daemon: DaemonDep, response: Response) -> ConfigState:
+    """The settings in force, and the origin of each value."""
+    return _tagged(daemon.ask(ConfigState, "config.get"), response)
+
+
+@router.patch(
+    "/config", summary="Change settings", responses={**TAGGED, **problem_responses(400, 412, 422, 503)}
+)
+def change_config(
+    daemon: DaemonDep,
+    response: Response,
+    request: ConfigPatch,
+    runtime: Runtime = False,
+    if_match: IfMatch = None,
+) -> ConfigState:
+    """Set these values over the configuration, all or none. A null drops what was set.
+
+    Only settings that a running daemon can change are allowed; the others are for the file and a restart.
+    """
+    values = cast("Json", request.values)
+    return _tagged(
+        daemon.ask(ConfigState, "config.set", values=values, runtime=runtime, **expected(if_match)), response
+    )
+
+
+@router.get("/changes", summary="List changes", responses=problem_responses(422, 503))
+def list_changes(
+    daemon: DaemonDep,
+    limit: Annotated[int, Query(ge=1, le=CHANGES_MAX, description="Changes to give at most")] = CHANGES_MAX,
+) -> ChangeList:
+    """The last changes that operators made, the latest first. The journal has them all."""
+    return ChangeList(changes=daemon.ask(list[Changed], "changes.list", limit=limit))
+
+
+@router.get("/version", summary="Show the versions", responses=problem_responses(503))
+def get_version(daemon: DaemonDep) -> Versions:
+    """The versions of the API, of the daemon, and of the records that module and daemon exchange."""
+    found = cast("dict[str, Json]", daemon.call("version"))
+    return Versions.model_validate(
+        {"api": ltp_switcher.__version__, "daemon": found["version"], "records": found["record_version"]}
+    )
+
+
+def _tagged(state: ConfigState, response: Response) -> ConfigState:
+    put_tag(response, cast("Json", state.values))
+    return state

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Changes over the API: how long they last, who made them, and which are refused as stale."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from support.api_client import Ask, asker
+from support.fake_kernel import BBR, REMOTES, Kernel
+from support.records import flow
+from support.running_daemon import make_daemon, running
+
+from ltp_switcher.daemon.datapath import protocol
+from ltp_switcher.daemon.settings.load import load
+from ltp_switcher.daemon.settings.schema import Config
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Config:
+    return load(
+        None,
+        {},
+        {"daemon.control_socket": str(tmp_path / "c.sock"), "daemon.state_dir": str(tmp_path / "state"),
+         "mpts.budget": 50},
+    )  # fmt: skip
+
+
+@pytest.fixture
+def restarted(kernel: Kernel, config: Config, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ask:
+    """Sends a request to an API whose daemon has just been started and ends after the answer."""
+
+    def request(*arguments: object, **options: object) -> object:
+        with running(make_daemon(kernel, config, monkeypatch)):
+            return asker(tmp_path / "c.sock")(*arguments, **options)
+
+    return request  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "read", "expected"),
+    [
+        ("PUT", "/v1/k", {"k": 2}, "/v1/k", {"k": 2}),
+        ("PUT", "/v1/mode", {"mode": "off"}, "/v1/mode", {"mode": "off"}),
+        ("PUT", "/v1/pool", {"arms": ["vegas", "bbr"]}, "/v1/pool", {"arms": ["vegas", "bbr"], "teams": {}}),
+    ],
+)
+@pytest.mark.parametrize("runtime", [False, True])
+def test_a_change_outlives_the_daemon_unless_it_is_for_the_moment(
+    restarted: Ask, method: str, path: str, body: object, read: str, expected: object, runtime: bool
+) -> None:
+    before = restarted("GET", read).json()
+    changed = restarted(method, f"{path}?runtime=true" if runtime else path, json=body)
+    assert changed.json() == expected
+    assert restarted("GET", read).json() == (before if runtime else expected)
+
+
+def test_a_pin_outlives_the_daemon_unless_it_is_for_the_moment(restarted: Ask, kernel: Kernel) -> None:
+    pinned = int(protocol.FlowFlags.PINNED)
+    restarted("PUT", "/v1/flows/815/pin", json={"arm": "bbr"})
+    restarted("PUT", "/v1/flows/4711/pin?runtime=true", json={"arm": "bbr"})
+    assert kernel.table[4711].record["flags"][0] & pinned
+    # As after an upgrade of the module, which forgets its flows.
+    kernel.table[815] = flow(815, REMOTES["815"], busy=True)
+    found = {one["cookie"]: one for one in restarted("GET", "/v1/flows").json()["flows"]}
+    assert {cookie: one["pinned"] for cookie, one in found.items()} == {
+        "815": True,
+        "4711": False,
+        "18446744073709551615": False,
+    }
+    assert kernel.pinned[-1] == (815, BBR)
+
+
+def test_settings_are_patched_and_dropped(ask: Ask) -> None:
+    before = ask("GET", "/v1/config").json()
+    patch = {"mpts": {"budget": 70, "share": 1}, "daemon": {"mode": "off"}}
+    after = ask("PATCH", "/v1/config", json={"values": patch}).json()
+    assert (after["values"]["mpts"]["budget"], after["values"]["mpts"]["share"]) == (70, 1.0)
+    assert after["origins"]["mpts"]["budget"] == "override"
+    assert ask("GET", "/v1/mode").json() == {"mode": "off"}
+    drop = {"mpts": {"budget": None, "share": None}, "daemon": {"mode": None}}
+    assert ask("PATCH", "/v1/config", json={"values": drop}).json() == before
+
+
+@pytest.mark.parametrize(
+    ("values", "field", "allowed"),
+    [
+        ({"mpts": {"budget": 0}}, "mpts.budget", "from 1 to"),
+        ({"mpts": {"budget": "9"}}, "mpts.budget", "a whole number"),
+        ({"mpts": {"budgte": 9}}, "mpts.budgte", "did you mean mpts.budget?"),
+        ({"daemon": {"seed": 9}}, "daemon.seed", "a value in the file and a restart"),
+        ({"kernel": {"fallback_arm": "yeah"}}, "kernel.fallback_arm", "one of cubic, bbr, vegas"),
+        ({"kernel": {"watchdog_ms": 10}}, "daemon.step_ms", "at most 5"),
+        ({"pool": {"arms": ["bbr", "cubik"]}}, "pool.arms[1]", "one of cubic, bbr, vegas"),
+    ],
+)
+def test_a_refused_patch_changes_nothing(
+    ask: Ask, values: dict[str, dict[str, object]], field: str, allowed: str
+) -> None:
+    before = ask("GET", "/v1/config").json()
+    more = {**values, "mpts": {"share": 0.5, **values.get("mpts", {})}}
+    answer = ask("PATCH", "/v1/config", json={"values": more})
+    assert (answer.status_code, answer.json()["field"]) == (422, field)
+    assert allowed in answer.json()["allowed"]
+    assert ask("GET", "/v1/config").json() == before
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("PUT", "/v1/pool", {"arms": ["vegas", "bbr"]}),
+        ("PUT", "/v1/k", {"k": 2}),
+        ("PATCH", "/v1/config", {"values": {"mpts": {"budget": 70}}}),
+    ],
+)
+def test_a_change_to_what_has_changed_meanwhile_is_refused(
+    ask: Ask, method: str, path: str, body: object
+) -> None:
+    first = ask("GET", path).headers["etag"]
+    assert ask("GET", path).headers["etag"] == first
+    done = ask(method, path, json=body, headers={"If-Match": f'"other", {first}'})
+    assert done.status_code == 200
+    second = done.headers["etag"]
+    assert second != first
+    assert ask("GET", path).headers["etag"] == second
+    for stale in (first, f"W/{second}", '"other"'):
+        refused = ask(method, path, json=body, headers={"If-Match": stale})
+        assert refused.status_code == 412, stale
+        assert refused.json()["type"] == "urn:ltp-switcher:problem:precondition-failed"
+    for fresh in (second, "*", f'W/"x" , {second}'):
+        assert ask(method, path, json=body, headers={"If-Match": fresh}).status_code == 200
+    assert ask(method, path, json=body).status_code == 200, "nobody has to name a tag"
+
+
+@pytest.mark.parametrize("value", ["abc", "", '"', '"a" "b"', '* , "a"'])
+def test_a_header_that_is_no_list_of_tags_is_refused(ask: Ask, value: str) -> None:
+    answer = ask("PUT", "/v1/k", json={"k": 2}, headers={"If-Match": value})
+    assert (answer.status_code, answer.json()["field"]) == (422, "if-match")
+
+
+def test_changes_are_told_the_latest_first(ask: Ask) -> None:
+    ask("PUT", "/v1/k", json={"k": 2})
+    ask("PUT", "/v1/mode?runtime=true", json={"mode": "off"})
+    ask("PUT", "/v1/flows/4711/pin", json={"arm": "bbr"})
+    found = ask("GET", "/v1/changes").json()["changes"]
+    assert [(one["what"], one["before"], one["after"], one["lasts"]) for one in found] == [
+        ("pin of flow 4711", None, "bbr", True),
+        ("daemon.mode", "advise", "off", False),
+        ("pool.k", 6, 2, True),
+    ]
+    assert found[0]["caller"] == {"uid": os.getuid(), "pid": os.getpid(), "via": None}
+    assert [one["what"] for one in ask("GET", "/v1/changes?limit=1").json()["changes"]] == [
+        "pin of flow 4711"
+    ]
+
+
+def test_versions(ask: Ask) -> None:
+    found = ask("GET", "/v1/version").json()
+    assert found["api"] == found["daemon"]
+    assert found["records"] == protocol.RECORD_VERSION

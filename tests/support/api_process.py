@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The program `ltp-switcher-api` as a process."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+PROGRAM = [sys.executable, "-m", "ltp_switcher.api.main"]
+PATIENCE_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class ApiProcess:
+    """A process that serves the API on `socket`."""
+
+    process: subprocess.Popen[bytes]
+    socket: Path
+
+    def client(self) -> httpx.Client:
+        """An HTTP client of its socket."""
+        return httpx.Client(
+            transport=httpx.HTTPTransport(uds=str(self.socket)),
+            base_url="http://localhost",
+            timeout=PATIENCE_S,
+        )
+
+
+@contextlib.contextmanager
+def api_running(
+    folder: Path, control_socket: Path, *, environment: Mapping[str, str] | None = None
+) -> Iterator[ApiProcess]:
+    """Start the program in `folder`, and wait until it is ready; end it with the context."""
+    place = folder / "api.sock"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(folder / "api-notify"))
+        manager.settimeout(PATIENCE_S)
+        variables = {**os.environ, "NOTIFY_SOCKET": str(folder / "api-notify"), **(environment or {})}
+        command = [*PROGRAM, "--socket", str(place), "--control", str(control_socket)]
+        with subprocess.Popen(command, env=variables) as process:
+            try:
+                assert manager.recv(4096) == b"READY=1"
+                yield ApiProcess(process, place)
+            finally:
+                process.terminate()
+                process.wait(PATIENCE_S)
