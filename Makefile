@@ -14,7 +14,7 @@ KERNELS := 6.1 6.12
 export LTP_CACHE ?= $(CURDIR)/.cache
 
 .PHONY: help demo eval eval-quick test test-fast test-slow mutate kmod lint format clean install uninstall venv \
-        lock generate openapi torch venv-train train-encoder collect-dataset train-ltp train-jury train-spine train-owl compare-ltp \
+        lock generate openapi promtool torch venv-train train-encoder collect-dataset train-ltp train-jury train-spine train-owl compare-ltp \
         bench bench-kmod bench-daemon bench-lab bench-simulator validate-simulator traces claims
 
 help: ## List the targets
@@ -23,7 +23,7 @@ help: ## List the targets
 demo: venv kmod ## Run the switcher, cubic, bbr and vegas in the lab, and write out/demo/
 	@$(BIN)/ltp-eval demo --out out/demo
 
-test: venv kmod ## Run every test that fits in 20 minutes, the module's lab tests included
+test: venv kmod promtool ## Run every test that fits in 20 minutes, the module's lab tests included
 	@$(MAKE) --no-print-directory -C kmod-mutant host-test
 	@$(BIN)/pytest -m "not slow"
 
@@ -68,6 +68,8 @@ collect-dataset: venv kmod ## Record the encoder's data set in the lab (resumabl
 train-encoder: collect-dataset $(STAMPS)/train ## Train the encoder and write its weights (PyTorch, 5.4 GB, in .venv-train)
 	@.venv-train/bin/python -m ltp_switcher.encoder.train
 	@$(BIN)/python -m ltp_switcher.encoder.figure
+
+promtool: $(LTP_CACHE)/promtool/promtool ## Unpack promtool, which checks the metrics, from Debian's package
 
 torch: $(LTP_CACHE)/torch/installed ## Unpack PyTorch for the trainers' tests (1.3 GB, in the cache)
 
@@ -162,6 +164,10 @@ $(STAMPS)/venv: requirements.lock pyproject.toml $(STAMPS)/apt
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(LTP_CACHE)/promtool/promtool: .ci/install-promtool | $(STAMPS)/apt
+	@.ci/install-promtool
 	@touch $@
 
 $(LTP_CACHE)/torch/installed: .ci/install-torch | $(STAMPS)/apt

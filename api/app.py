@@ -12,10 +12,12 @@ from pydantic.json_schema import models_json_schema
 import ltp_switcher
 from ltp_switcher.api import problems
 from ltp_switcher.api.backend import DaemonClient
+from ltp_switcher.api.events import EventFeed
 from ltp_switcher.api.head import HeadLikeGet
 from ltp_switcher.api.limits import RequestLimits
+from ltp_switcher.api.metrics import ApiMetrics, CountRequests
 from ltp_switcher.api.problems import Problem, problem_responses
-from ltp_switcher.api.routes import config, flows, history, service, team
+from ltp_switcher.api.routes import config, events, flows, history, service, team
 
 DESCRIPTION = """\
 Watch and direct the flows of a server that runs under the congestion control `mutant`.
@@ -49,10 +51,13 @@ def create_app(daemon: DaemonClient) -> FastAPI:
         generate_unique_id_function=lambda route: route.name,
     )
     app.state.daemon = daemon
-    for module in (flows, history, team, service, config):
+    app.state.metrics = metrics = ApiMetrics(daemon)
+    app.state.events = EventFeed(daemon, metrics)
+    for module in (flows, history, team, service, events, config):
         app.include_router(module.router)
     problems.install(app)
     app.add_middleware(RequestLimits)
+    app.add_middleware(CountRequests, metrics=metrics)
     app.add_middleware(HeadLikeGet)
     app.openapi = lambda: _document(app)  # type: ignore[method-assign]
     return app

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
@@ -17,7 +19,20 @@ class HeadLikeGet:
             await self.app(scope, receive, send)
             return
 
+        started = asyncio.Event()
+
         async def without_body(message: Message) -> None:
             await send({**message, "body": b""} if message["type"] == "http.response.body" else message)
+            started.set()
 
-        await self.app({**scope, "method": "GET"}, receive, without_body)
+        async def until_started() -> Message:
+            """The client's next message. Once it has its headers it is gone, so that no stream goes on."""
+            heard, begun = asyncio.ensure_future(receive()), asyncio.ensure_future(started.wait())
+            try:
+                await asyncio.wait((heard, begun), return_when=asyncio.FIRST_COMPLETED)
+                return heard.result() if heard.done() else {"type": "http.disconnect"}
+            finally:
+                heard.cancel()
+                begun.cancel()
+
+        await self.app({**scope, "method": "GET"}, until_started, without_body)

@@ -19,6 +19,7 @@ import uvicorn
 import ltp_switcher
 from ltp_switcher.api.app import create_app
 from ltp_switcher.api.backend import DaemonClient
+from ltp_switcher.api.events import EventFeed
 from ltp_switcher.api.listen import tcp_socket, unix_socket
 from ltp_switcher.api.protocol import server_config
 from ltp_switcher.daemon.service import log as logs
@@ -36,6 +37,7 @@ class _Server(uvicorn.Server):
     """Tells the service manager how it stands, which uvicorn itself has no hook for."""
 
     manager = ServiceManager()
+    events: EventFeed
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -43,6 +45,7 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.manager.stopping()
+        await self.events.close()
         await super().shutdown(sockets)
 
 
@@ -79,6 +82,7 @@ def serve(config: Config, group: str | None) -> None:
     """
     app = create_app(DaemonClient(Path(config.daemon.control_socket)))
     server = _Server(server_config(app, grace_s=GRACE_S))
+    server.events = app.state.events
     # uvicorn raises the signal anew once it has shut down; by then our work is done.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)

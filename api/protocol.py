@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import socket
 from collections import Counter
-from typing import Final
+from typing import Final, cast
 
 import h11
 import uvicorn
@@ -24,6 +24,8 @@ HEADERS_S: Final = 10.0
 """Time for the headers of a request, from the connection or the first byte."""
 CONNECTIONS_MAX: Final = 256
 """Connections to one listener at a time. Many TCP clients leave the UNIX socket free."""
+ABORT: Final = "ltp_switcher.abort"
+"""In a request's scope: a function that ends its connection at once."""
 
 
 class ProblemProtocol(H11Protocol):
@@ -58,6 +60,8 @@ class ProblemProtocol(H11Protocol):
     def data_received(self, data: bytes) -> None:
         """Pass bytes on; the deadline ends when the headers are whole."""
         super().data_received(data)
+        if self.scope is not None:
+            cast("dict[str, object]", self.scope)[ABORT] = self.transport.abort
         if self.conn.their_state is not h11.IDLE:
             self._unwatch()
         elif self._deadline is None:

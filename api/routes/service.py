@@ -3,24 +3,25 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from typing import cast
+
+from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from ltp_switcher.api.backend import DaemonDep
 from ltp_switcher.api.choices import Runtime
+from ltp_switcher.api.metrics import ApiMetrics
 from ltp_switcher.api.models import Health, ModeRequest, ModeState, Status
 from ltp_switcher.api.problems import ProblemError, problem_responses
-from ltp_switcher.daemon.control.openmetrics import CONTENT_TYPE, from_json, render_openmetrics
 
 LATE_MS = 2000.0
 
 router = APIRouter(tags=["service"])
 
 _EXAMPLE = """\
-# TYPE ltp_switcher_flows gauge
 # HELP ltp_switcher_flows Flows under mutant.
-ltp_switcher_flows 12
-# EOF
+# TYPE ltp_switcher_flows gauge
+ltp_switcher_flows 12.0
 """
 
 
@@ -57,9 +58,12 @@ def get_health(daemon: DaemonDep) -> Health:
     "/metrics",
     summary="Read metrics",
     response_class=Response,
-    responses={200: {"content": {CONTENT_TYPE: {"example": _EXAMPLE}}}, **problem_responses(503)},
+    responses={200: {"content": {"text/plain": {"example": _EXAMPLE}}}},
 )
-def get_metrics(daemon: DaemonDep) -> Response:
-    """The daemon's metrics in OpenMetrics text, for Prometheus and its kin."""
-    families = from_json(daemon.call("metrics"))
-    return Response(render_openmetrics(families), media_type=CONTENT_TYPE)
+def get_metrics(request: Request) -> Response:
+    """The metrics of daemon and API in Prometheus' text format, or in OpenMetrics where `Accept` asks for it.
+
+    While the daemon does not answer, `ltp_switcher_up` is 0 and only the API's metrics are there.
+    """
+    body, content_type = cast(ApiMetrics, request.app.state.metrics).render(request.headers.get("accept", ""))
+    return Response(body, headers={"content-type": content_type})

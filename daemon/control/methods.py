@@ -15,8 +15,8 @@ from ltp_switcher.daemon.control.choice_methods import ChoiceMethods
 from ltp_switcher.daemon.control.client import Json
 from ltp_switcher.daemon.control.controlled import Controlled, cookie_of, slot_of
 from ltp_switcher.daemon.control.describe import arm_json, flow_json
+from ltp_switcher.daemon.control.families import to_json
 from ltp_switcher.daemon.control.metrics import families
-from ltp_switcher.daemon.control.openmetrics import to_json
 from ltp_switcher.daemon.control.why import past_json, totals_json, why_json
 from ltp_switcher.daemon.datapath import protocol
 from ltp_switcher.daemon.settings.rules import did_you_mean

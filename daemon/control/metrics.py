@@ -8,9 +8,11 @@ from collections.abc import Mapping
 import numpy as np
 
 import ltp_switcher
-from ltp_switcher.daemon.control.openmetrics import Family, Sample, counter, gauge, labelled
+from ltp_switcher.daemon.control import process
+from ltp_switcher.daemon.control.families import Family, Sample, counter, gauge, histogram, labelled
 from ltp_switcher.daemon.settings.schema import MODES
 from ltp_switcher.daemon.step.engine import Engine
+from ltp_switcher.daemon.step.histogram import Distributions
 
 PREFIX = "ltp_switcher_"
 
@@ -24,18 +26,7 @@ def families(engine: Engine, names: Mapping[int, str]) -> list[Family]:
     goodput_Bps = np.bincount(table.record["arm"][slots], weights=table.goodput_Bps[slots], minlength=256)
     rewards = table.reward[slots]
     known = rewards[~np.isnan(rewards)]
-    steps = Family(
-        PREFIX + "step_duration_seconds",
-        "summary",
-        "Time that a step takes.",
-        "seconds",
-        [
-            Sample(count.step_quantile_s(0.5), {"quantile": "0.5"}),
-            Sample(count.step_quantile_s(0.99), {"quantile": "0.99"}),
-            Sample(count.step_s_sum, {}, "_sum"),
-            Sample(count.steps, {}, "_count"),
-        ],
-    )
+    step_s = count.step_s
     return [
         Family(
             PREFIX + "build", "info", "Version of the daemon.", "",
@@ -64,7 +55,11 @@ def families(engine: Engine, names: Mapping[int, str]) -> list[Family]:
         ),
         counter(PREFIX + "flows_opened", "Flows that came under mutant.", count.flows_opened),
         counter(PREFIX + "flows_closed", "Flows that ended.", count.flows_closed),
-        steps,
+        histogram(
+            PREFIX + "step_duration_seconds", "Time that a step takes.", "seconds", step_s.bounds,
+            [({}, step_s.counts, step_s.sum)],
+        ),
+        *_distributions(engine.distributions, names),
         counter(PREFIX + "steps_missed", "Steps left out because another still ran.", count.missed_steps),
         counter(PREFIX + "decisions", "Flows times steps decided.", count.decisions),
         counter(PREFIX + "decisions_changing", "Decisions for another arm than the flow's.", count.changes),
@@ -96,7 +91,45 @@ def families(engine: Engine, names: Mapping[int, str]) -> list[Family]:
         ),
         gauge(PREFIX + "team_searches", "Team selections under way.", len(teams.searches)),
         gauge(PREFIX + "teams", "Destination prefixes with a team.", len(teams.known)),
+        *_process(),
     ]  # fmt: skip
+
+
+def _distributions(seen: Distributions, names: Mapping[int, str]) -> list[Family]:
+    """Each flow that moves data counts once a second."""
+    made = []
+    for name, text, unit, by_arm in (
+        (
+            "flow_rtt_seconds", "Smoothed RTT of the flows that move data, once a second.",
+            "seconds", seen.rtt_s,
+        ),
+        (
+            "flow_goodput_bytes_per_second", "Goodput of the flows that move data, once a second.",
+            "bytes_per_second", seen.goodput_Bps,
+        ),
+    ):  # fmt: skip
+        rows = [
+            ({"arm": names[arm]}, by_arm.counts[arm].tolist(), float(by_arm.sums[arm]))
+            for arm in names
+            if by_arm.counts[arm].any()
+        ]
+        made.append(histogram(PREFIX + name, text, unit, by_arm.bounds, rows))
+    return made
+
+
+def _process() -> list[Family]:
+    """The daemon's use of the machine. The API reports its own."""
+    used, name = process.usage(), PREFIX + "daemon_"
+    families = [
+        counter(name + "cpu_seconds", "CPU time of the daemon.", used.pop("cpu_seconds"), "seconds"),
+    ]
+    texts = {
+        "start_time_seconds": ("Unix time of the daemon's start.", "seconds"),
+        "resident_memory_bytes": ("Resident memory of the daemon.", "bytes"),
+        "open_fds": ("Open file descriptors of the daemon.", ""),
+    }
+    families += [Family(name + key, "gauge", *texts[key], [Sample(value)]) for key, value in used.items()]
+    return families
 
 
 def _learned(engine: Engine, names: Mapping[int, str]) -> list[Family]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ltp_switcher.arrays import Floats
+from ltp_switcher.daemon.step.histogram import STEP_S, Histogram
 
 DURATIONS_KEPT = 1024
 
@@ -42,7 +43,8 @@ class Statistics:
     """Times that the learned state was saved."""
     save_failures: int = 0
     """Times that it could not be saved."""
-    step_s_sum: float = 0.0
+    step_s: Histogram = field(default_factory=lambda: Histogram(STEP_S))
+    """Durations of steps that moved data."""
     last_step_s: float = 0.0
     """End of the last step, one without data included (`time.monotonic`)."""
     _step_s: Floats = field(default_factory=lambda: np.zeros(DURATIONS_KEPT))
@@ -51,7 +53,7 @@ class Statistics:
         """Count a step that moved data."""
         self._step_s[self.steps % DURATIONS_KEPT] = duration_s
         self.steps += 1
-        self.step_s_sum += duration_s
+        self.step_s.add(duration_s)
 
     def step_quantile_s(self, q: float) -> float:
         """A quantile (0 to 1) of the duration of the latest steps; 0 before the first."""

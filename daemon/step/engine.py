@@ -36,6 +36,7 @@ from ltp_switcher.daemon.step.counters import Statistics
 from ltp_switcher.daemon.step.decision_log import DecisionLog, RateLimit
 from ltp_switcher.daemon.step.events import EventRing, Kind
 from ltp_switcher.daemon.step.flow_table import UNKNOWN, Changes, FlowTable
+from ltp_switcher.daemon.step.histogram import Distributions
 from ltp_switcher.daemon.step.history import History
 from ltp_switcher.daemon.step.journal import FALLBACKS, Cause, Journal, flow_event
 from ltp_switcher.daemon.step.starts import StartingArms
@@ -118,6 +119,7 @@ class Engine:
         self.events = EventRing()
         self.journal = Journal(decisions.names, chooser, self.events)
         self.history = History()
+        self.distributions = Distributions()
         self._events = events
         self._starts = starts
         self._known = _NO_SLOTS
@@ -143,6 +145,7 @@ class Engine:
                 self.resync()
             self.history.mark(self.table, started_ns)
             self.journal.look(self.table)
+            self.distributions.look(self.table)
         records = self.datapath.close_step()
         if not records.size:
             self._control(_NO_SLOTS, records, started_ns)

@@ -148,31 +148,6 @@ def test_status_and_health(ask: Ask) -> None:
     assert (health.json()["live"], health.json()["ready"], health.json()["mode"]) == (True, True, "advise")
 
 
-SAMPLE = re.compile(r'[a-z_]+(\{[a-z_]+="[^"\\\n]*"(,[a-z_]+="[^"\\\n]*")*\})? -?[0-9.e+-]+')
-
-
-def test_metrics_are_openmetrics(ask: Ask) -> None:
-    answer = ask("GET", "/metrics")
-    assert answer.headers["content-type"] == "application/openmetrics-text; version=1.0.0; charset=utf-8"
-    *lines, end, empty = answer.text.split("\n")
-    assert (end, empty) == ("# EOF", "")
-    described: dict[str, str] = {}
-    for line in lines:
-        if line.startswith("# TYPE "):
-            _, _, name, kind = line.split(" ")
-            assert name not in described, "a family stands in one piece"
-            described[name] = kind
-        elif line.startswith("# UNIT "):
-            assert name.endswith("_" + line.split(" ")[3])
-        elif not line.startswith("# HELP "):
-            assert SAMPLE.fullmatch(line), line
-            suffixes = {"counter": ("_total",), "info": ("_info",), "summary": ("", "_sum", "_count")}
-            sample = line.partition(" ")[0].partition("{")[0]
-            assert sample.removeprefix(name) in suffixes.get(described[name], ("",)), line
-    assert "ltp_switcher_flows 3" in lines
-    assert 'ltp_switcher_mode{mode="advise"} 1' in lines
-
-
 def test_example_in_openapi_is_a_flow() -> None:
     assert Flow.model_validate(FLOW_EXAMPLE).model_dump(mode="json") == FLOW_EXAMPLE
 

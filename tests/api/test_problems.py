@@ -195,7 +195,7 @@ def test_largest_body_is_taken(ask: Ask) -> None:
     assert ask("PUT", "/v1/k", content=body, headers={"content-type": "application/json"}).status_code == 200
 
 
-@pytest.mark.parametrize("path", ["/v1/flows", "/v1/status", "/health", "/metrics", "/v1/mode", "/v1/arms"])
+@pytest.mark.parametrize("path", ["/v1/flows", "/v1/status", "/health", "/v1/events", "/v1/mode", "/v1/arms"])
 def test_no_daemon(tmp_path: Path, path: str) -> None:
     answer = asker(tmp_path / "nobody.sock")("GET", path)
     found = problem(answer, 503, "daemon-unavailable")
@@ -228,7 +228,7 @@ def test_answer_of_another_version(garbled: Path) -> None:
 
 
 def test_bug_shows_no_traceback(control_socket: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ltp_switcher.api.routes.service.from_json", lambda _: 1 / 0)
+    monkeypatch.setattr("ltp_switcher.api.metrics.from_json", lambda _: 1 / 0)
     ask = asker(control_socket, raise_app_exceptions=False)
     found = problem(ask("GET", "/metrics"), 500, "internal")
     assert "division" not in json.dumps(found)

@@ -12,7 +12,7 @@ from ltp_switcher.daemon.control.client import (
     ControlNotFoundError,
     Json,
 )
-from ltp_switcher.daemon.control.openmetrics import from_json, render_openmetrics
+from ltp_switcher.daemon.control.families import from_json
 from ltp_switcher.daemon.datapath import Datapath, protocol
 
 E = TypeVar("E", bound=Exception)
@@ -96,9 +96,8 @@ def steering() -> None:
     time.sleep(0.2)
     assert {flow["want_arm"] for flow in CLIENT.call("flows.list")} == set(teams[0]["arms"])
 
-    text = render_openmetrics(from_json(CLIENT.call("metrics")))
-    assert "ltp_switcher_flows 3\n" in text
-    assert text.endswith("# EOF\n")
+    (flows,) = (f for f in from_json(CLIENT.call("metrics")) if f.name == "ltp_switcher_flows")
+    assert [sample.value for sample in flows.samples] == [3]
 
 
 def unavailable(name: str) -> bool:

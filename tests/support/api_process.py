@@ -20,10 +20,11 @@ PATIENCE_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class ApiProcess:
-    """A process that serves the API on `socket`."""
+    """A process that serves the API on `socket`, and on a TCP `port` of the loopback where asked for."""
 
     process: subprocess.Popen[bytes]
     socket: Path
+    port: int | None
 
     def client(self) -> httpx.Client:
         """An HTTP client of its socket."""
@@ -36,7 +37,7 @@ class ApiProcess:
 
 @contextlib.contextmanager
 def api_running(
-    folder: Path, control_socket: Path, *, environment: Mapping[str, str] | None = None
+    folder: Path, control_socket: Path, *, environment: Mapping[str, str] | None = None, tcp: bool = False
 ) -> Iterator[ApiProcess]:
     """Start the program in `folder`, and wait until it is ready; end it with the context."""
     place = folder / "api.sock"
@@ -45,10 +46,18 @@ def api_running(
         manager.settimeout(PATIENCE_S)
         variables = {**os.environ, "NOTIFY_SOCKET": str(folder / "api-notify"), **(environment or {})}
         command = [*PROGRAM, "--socket", str(place), "--control", str(control_socket)]
+        port = _free_port() if tcp else None
+        command += ["--tcp", f"127.0.0.1:{port}"] if tcp else []
         with subprocess.Popen(command, env=variables) as process:
             try:
                 assert manager.recv(4096) == b"READY=1"
-                yield ApiProcess(process, place)
+                yield ApiProcess(process, place, port)
             finally:
                 process.terminate()
                 process.wait(PATIENCE_S)
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+        return port

@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
+import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from support.records import flow
 
-from ltp_switcher.daemon.control.openmetrics import (
+from ltp_switcher.daemon.control.families import (
     Family,
     Sample,
     counter,
     from_json,
     gauge,
+    histogram,
     labelled,
-    render_openmetrics,
     to_json,
 )
+from ltp_switcher.daemon.control.process import usage
+from ltp_switcher.daemon.step.flow_table import FlowTable
+from ltp_switcher.daemon.step.histogram import RTT_S, Distributions, Histogram
 
 FAMILIES = [
     counter("x_steps", "Steps.", 3),
@@ -28,45 +31,56 @@ FAMILIES = [
         [Sample(0.001, {"quantile": "0.5"}), Sample(1, {}, "_count")],
     ),
 ]
-GOLDEN = r"""# TYPE x_steps counter
-# HELP x_steps Steps.
-x_steps_total 3
-# TYPE x_flows gauge
-# HELP x_flows Flows.
-x_flows 2.5
-# TYPE x_time_seconds counter
-# UNIT x_time_seconds seconds
-# HELP x_time_seconds Time.
-x_time_seconds_total{arm="bbr"} 1
-x_time_seconds_total{arm="odd\"\\\n"} 2
-# TYPE x_step_seconds summary
-# UNIT x_step_seconds seconds
-# HELP x_step_seconds Duration.
-x_step_seconds{quantile="0.5"} 0.001
-x_step_seconds_count 1
-# EOF
-"""
-
-
-def test_golden_text() -> None:
-    assert render_openmetrics(FAMILIES) == GOLDEN
 
 
 def test_the_same_after_a_way_through_json() -> None:
-    assert render_openmetrics(from_json(json.loads(json.dumps(to_json(FAMILIES))))) == GOLDEN
+    assert from_json(json.loads(json.dumps(to_json(FAMILIES)))) == FAMILIES
 
 
-def test_what_is_no_number_is_written_as_openmetrics_does() -> None:
+def test_what_is_no_number_survives_json() -> None:
     values = {"a": float("nan"), "b": float("inf"), "c": float("-inf")}
     told = json.dumps(to_json([labelled("x", "gauge", "X.", "of", values)]), allow_nan=False)
-    text = render_openmetrics(from_json(json.loads(told)))
-    assert text.splitlines()[2:] == ['x{of="a"} NaN', 'x{of="b"} +Inf', 'x{of="c"} -Inf', "# EOF"]
+    (family,) = from_json(json.loads(told))
+    found = {sample.labels["of"]: sample.value for sample in family.samples}
+    assert math.isnan(found["a"])
+    assert (found["b"], found["c"]) == (math.inf, -math.inf)
 
 
-@given(st.floats(allow_nan=False, allow_infinity=False))
-def test_numbers_are_exact(value: float) -> None:
-    line = render_openmetrics([gauge("x", "X.", value)]).splitlines()[2]
-    assert float(line.split()[1]) == value
+def test_a_histogram_counts_each_value_in_all_buckets_above() -> None:
+    bins = Histogram([0.1, 1.0])
+    for value in (0.05, 0.1, 0.5, 7.0):
+        bins.add(value)
+    family = histogram("x", "X.", "", bins.bounds, [({"a": "b"}, bins.counts, bins.sum)])
+    found = {(sample.suffix, sample.labels.get("le")): sample.value for sample in family.samples}
+    assert found == {
+        ("_bucket", "0.1"): 2,
+        ("_bucket", "1"): 3,
+        ("_bucket", "+Inf"): 4,
+        ("_count", None): 4,
+        ("_sum", None): pytest.approx(7.65),
+    }
+
+
+def test_flows_that_move_data_count_by_arm() -> None:
+    table, seen = FlowTable(), Distributions()
+    table.mark(0)
+    table.resync([flow(cookie, arm=cookie % 2 + 1, srtt_us=30_000) for cookie in range(1, 6)], 0)
+    for slot in table.slots()[:3]:
+        table.record["total_acked_bytes"][slot] += 50_000
+    table.mark(1_000_000_000)
+    seen.look(table)
+    by_arm = [seen.rtt_s.counts[arm].sum() for arm in (1, 2)]
+    assert by_arm == [1, 2]
+    at = RTT_S.index(0.05)
+    assert seen.rtt_s.counts[:, at].sum() == 3
+    assert seen.goodput_Bps.sums.sum() == pytest.approx(150_000)
+
+
+def test_the_use_of_the_machine_is_this_process_own() -> None:
+    used = usage()
+    assert 1e6 < used["resident_memory_bytes"] < 1e11
+    assert used["open_fds"] >= 3
+    assert used["cpu_seconds"] > 0
 
 
 @pytest.mark.parametrize(

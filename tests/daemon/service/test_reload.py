@@ -126,7 +126,7 @@ def test_a_save_that_fails_shows_in_metrics_and_log(
         lines = ask("GET", "/metrics").text.splitlines()
         name = f'ltp_switcher_state_saves_total{{result="{result}"}} '
         (value,) = [line.removeprefix(name) for line in lines if line.startswith(name)]
-        return int(value)
+        return int(float(value))
 
     def wait_for(result: str) -> None:
         deadline_s = time.monotonic() + 60

@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The daemon's metrics, defined once, and rendered as JSON values or OpenMetrics text.
+"""The shape of metrics on the control socket: families of samples, as JSON values.
 
 Names and units follow OpenMetrics: base units (seconds, bytes), counters end in `_total`.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from ltp_switcher.daemon.control.client import Json
 
-Kind = Literal["counter", "gauge", "info", "summary"]
-CONTENT_TYPE: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+Kind = Literal["counter", "gauge", "info", "summary", "histogram"]
+_KINDS: Final = {kind: kind for kind in get_args(Kind)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,26 @@ def labelled(
     return Family(name, kind, text, unit, [Sample(v, {label: key}, suffix) for key, v in values.items()])
 
 
+def histogram(
+    name: str,
+    text: str,
+    unit: str,
+    bounds: Sequence[float],
+    rows: Iterable[tuple[Mapping[str, str], Sequence[int], float]],
+) -> Family:
+    """A family of histograms, each with its labels, the counts of its buckets and the sum of its values.
+
+    There is one count more than bounds: the last bucket has no upper end.
+    """
+    samples = []
+    ends = [*map(_number, map(float, bounds)), "+Inf"]
+    for labels, counts, total in rows:
+        sums = itertools.accumulate(counts)
+        samples += [Sample(n, {**labels, "le": end}, "_bucket") for end, n in zip(ends, sums, strict=True)]
+        samples += [Sample(sum(counts), labels, "_count"), Sample(total, labels, "_sum")]
+    return Family(name, "histogram", text, unit, samples)
+
+
 def to_json(families: Iterable[Family]) -> list[Json]:
     """The families as JSON values, as the control method `metrics` gives them."""
     return [
@@ -85,26 +106,9 @@ def from_json(value: Json) -> list[Family]:
         raise ValueError(f"not a list of metric families: {error!r}") from error
 
 
-def render_openmetrics(families: Iterable[Family]) -> str:
-    """The OpenMetrics text of the families, its end marked."""
-    lines = []
-    for family in families:
-        lines.append(f"# TYPE {family.name} {family.kind}")
-        if family.unit:
-            lines.append(f"# UNIT {family.name} {family.unit}")
-        lines.append(f"# HELP {family.name} {_escape(family.help)}")
-        for sample in family.samples:
-            labels = ",".join(f'{key}="{_escape(value)}"' for key, value in sample.labels.items())
-            braces = f"{{{labels}}}" if labels else ""
-            lines.append(f"{family.name}{sample.suffix}{braces} {_number(sample.value)}")
-    lines.append("# EOF")
-    return "\n".join(lines) + "\n"
-
-
 def _family(entry: Json) -> Family:
     fields = _dict(entry)
     kind = str(fields["type"])
-    kinds: dict[str, Kind] = {"counter": "counter", "gauge": "gauge", "info": "info", "summary": "summary"}
     samples = []
     for sample in _list(fields["samples"]):
         parts = _dict(sample)
@@ -113,7 +117,7 @@ def _family(entry: Json) -> Family:
         if not isinstance(value, int | float) and value not in ("NaN", "+Inf", "-Inf"):
             raise TypeError(f"value {value!r}")
         samples.append(Sample(float(value), labels, str(parts["suffix"])))
-    return Family(str(fields["name"]), kinds[kind], str(fields["help"]), str(fields["unit"]), samples)
+    return Family(str(fields["name"]), _KINDS[kind], str(fields["help"]), str(fields["unit"]), samples)
 
 
 def _list(value: Json) -> list[Json]:
@@ -132,7 +136,3 @@ def _number(value: float) -> str:
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else f"{'+' if value > 0 else '-'}Inf"
     return str(int(value)) if value == int(value) else repr(value)
-
-
-def _escape(text: str) -> str:
-    return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")

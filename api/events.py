@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The daemon's events for any number of clients: one poller, one bounded ring, a place in it for each.
+
+A client that reads too slowly is dropped. Nothing is kept for it beyond the ring that all share.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections import deque
+from collections.abc import AsyncIterator
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from ltp_switcher.api.backend import DaemonClient
+from ltp_switcher.api.metrics import ApiMetrics
+from ltp_switcher.api.problems import ProblemError
+from ltp_switcher.api.protocol import ABORT
+
+POLL_S: Final = 0.25
+HEARTBEAT_S: Final = 15.0
+"""A comment is sent after so long without an event, so that a dead connection is noticed."""
+SEND_S: Final = 10.0
+"""A client that takes nothing for so long is dropped."""
+STREAMS_MAX: Final = 32
+KEPT: Final = 4096
+RETRY_MS: Final = 2000
+"""Time after which a client should connect again."""
+
+
+class Event(BaseModel):
+    """One event. Its other fields depend on its kind."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    number: int
+    time: float
+    kind: str
+
+
+class _Page(BaseModel):
+    next: int
+    missed: bool
+    events: list[Event]
+
+
+class EventFeed:
+    """The daemon's events, polled while somebody listens."""
+
+    def __init__(self, daemon: DaemonClient, metrics: ApiMetrics) -> None:
+        self._daemon = daemon
+        self._metrics = metrics
+        self._ring: deque[Event] = deque(maxlen=KEPT)
+        self._next: int | None = None
+        self._news = asyncio.Condition()
+        self._asking = asyncio.Lock()
+        self._poller: asyncio.Task[None] | None = None
+        self._streams = 0
+        self._closed = False
+
+    async def close(self) -> None:
+        """End all streams."""
+        self._closed = True
+        async with self._news:
+            self._news.notify_all()
+
+    async def listen(self, last_id: int | None) -> AsyncIterator[bytes]:
+        """The text of an event stream, from the event after `last_id` or from now on.
+
+        Raises `ProblemError` 503 where `STREAMS_MAX` clients listen, or the daemon cannot be reached.
+        """
+        if self._streams >= STREAMS_MAX:
+            raise ProblemError(503, "too-many-streams", f"{STREAMS_MAX} clients listen to events; try later")
+        await self._catch_up(last_id)
+        assert self._next is not None  # noqa: S101
+        return self._texts(self._next if last_id is None else last_id + 1)
+
+    async def _texts(self, place: int) -> AsyncIterator[bytes]:
+        self._streams += 1
+        self._metrics.streams.set(self._streams)
+        if self._poller is None:
+            self._poller = asyncio.create_task(self._poll())
+        try:
+            yield b"retry: %d\n\n" % RETRY_MS
+            while not self._closed:
+                events, place, missed = self._since(place)
+                if missed:
+                    yield b"event: events-missed\ndata: {}\n\n"
+                if events:
+                    yield b"".join(map(_text, events))
+                    continue
+                async with self._news:
+                    try:
+                        async with asyncio.timeout(HEARTBEAT_S):
+                            await self._news.wait()
+                    except TimeoutError:
+                        yield b": nothing new\n\n"
+        finally:
+            self._streams -= 1
+            self._metrics.streams.set(self._streams)
+            if not self._streams and self._poller is not None:
+                self._poller.cancel()
+                self._poller = None
+
+    def _since(self, place: int) -> tuple[list[Event], int, bool]:
+        """The events from a place on, the place after them, and whether some before them are gone."""
+        after = self._next or 0
+        first = self._ring[0].number if self._ring else after
+        missed = not first <= place <= after
+        events = [event for event in self._ring if missed or event.number >= place]
+        return events, after, missed
+
+    async def _catch_up(self, last_id: int | None) -> None:
+        """Begin where a client left off, or now; a poller that runs is up to date."""
+        if self._poller is not None:
+            return
+        if self._next is None and last_id is not None:
+            self._next = last_id + 1
+        while await self._ask():
+            pass
+
+    async def _poll(self) -> None:
+        while True:
+            await asyncio.sleep(POLL_S)
+            with contextlib.suppress(ProblemError):
+                await self._ask()
+
+    async def _ask(self) -> bool:
+        """Take in a page of events; says whether there may be more."""
+        async with self._asking:
+            page = await run_in_threadpool(self._page)
+            if page.missed:
+                self._ring.clear()
+            self._ring.extend(page.events)
+            self._next = page.next
+        if page.events or page.missed:
+            async with self._news:
+                self._news.notify_all()
+        return bool(page.events)
+
+    def _page(self) -> _Page:
+        if self._next is None:
+            return self._daemon.ask(_Page, "events")
+        return self._daemon.ask(_Page, "events", since=self._next)
+
+
+class EventStream(StreamingResponse):
+    """An event stream that ends where its client takes nothing for `SEND_S`."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, texts: AsyncIterator[bytes], metrics: ApiMetrics) -> None:
+        super().__init__(texts, headers={"cache-control": "no-store"})
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Stream until one side ends."""
+
+        async def in_time(message: object) -> None:
+            async with asyncio.timeout(SEND_S):
+                await send(message)  # type: ignore[arg-type]
+
+        try:
+            await super().__call__(scope, receive, in_time)
+        except* TimeoutError:
+            self._metrics.streams_dropped.inc()
+            # To close would mean to wait until the client has read the rest.
+            scope[ABORT]()
+            await asyncio.sleep(0)
+
+
+def _text(event: Event) -> bytes:
+    data = event.model_dump(exclude={"number", "kind"})
+    return f"id: {event.number}\nevent: {event.kind}\ndata: {json.dumps(data)}\n\n".encode()

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Metrics for Prometheus: the daemon's families as they are, and this process's own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ltp_switcher.api.backend import DaemonClient
+from ltp_switcher.api.problems import ProblemError
+from ltp_switcher.daemon.control.families import from_json
+
+PREFIX: Final = "ltp_switcher_"
+_DURATIONS_S: Final = (0.001, 0.005, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0)
+_NO_ROUTE: Final = "none"
+
+
+class _Daemon(Collector):
+    """The daemon's metrics at each scrape, and whether it answered."""
+
+    def __init__(self, daemon: DaemonClient) -> None:
+        self._daemon = daemon
+
+    def describe(self) -> list[Metric]:
+        """Nothing, so that registering asks no daemon."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """Read the daemon's families."""
+        up = Metric(PREFIX + "up", "1 while the daemon answers.", "gauge")
+        try:
+            families = from_json(self._daemon.call("metrics"))
+        except ProblemError:
+            families = []
+        up.add_sample(PREFIX + "up", {}, float(bool(families)))
+        yield up
+        for family in families:
+            metric = Metric(family.name, family.help, family.kind, family.unit)
+            for sample in family.samples:
+                metric.add_sample(family.name + sample.suffix, dict(sample.labels), sample.value)
+            yield metric
+
+
+class ApiMetrics:
+    """The registry of one API process, and the metrics that it counts itself."""
+
+    def __init__(self, daemon: DaemonClient) -> None:
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(_Daemon(daemon))
+        ProcessCollector(namespace="ltp_switcher_api", registry=self._registry)
+        self.requests = Counter(
+            PREFIX + "api_requests", "Requests answered, by route and status.", ("method", "route", "status"),
+            registry=self._registry,
+        )  # fmt: skip
+        self.durations = Histogram(
+            PREFIX + "api_request_duration_seconds", "Time to answer a request; event streams are left out.",
+            buckets=_DURATIONS_S, registry=self._registry,
+        )  # fmt: skip
+        self.streams = Gauge(
+            PREFIX + "api_event_streams", "Clients that listen to events.", registry=self._registry
+        )
+        self.streams_dropped = Counter(
+            PREFIX + "api_event_streams_dropped", "Clients dropped because they read too slowly.",
+            registry=self._registry,
+        )  # fmt: skip
+
+    def render(self, accept: str) -> tuple[bytes, str]:
+        """All metrics in the format that the header `Accept` asks for, and its content type. Blocks."""
+        encode, content_type = choose_encoder(accept)
+        return encode(self._registry), content_type
+
+
+class CountRequests:
+    """ASGI middleware: counts requests and measures them."""
+
+    def __init__(self, app: ASGIApp, metrics: ApiMetrics) -> None:
+        self.app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        began_s, status, stream = time.monotonic(), 500, False
+
+        async def noting(message: Message) -> None:
+            nonlocal status, stream
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                stream = any(value.startswith(b"text/event-stream") for _, value in message["headers"])
+            await send(message)
+
+        try:
+            await self.app(scope, receive, noting)
+        finally:
+            # A path that no route has would make a label of its own for every guess.
+            route = getattr(scope.get("route"), "path", _NO_ROUTE)
+            self._metrics.requests.labels(scope["method"], route, str(status)).inc()
+            if not stream:
+                self._metrics.durations.observe(time.monotonic() - began_s)

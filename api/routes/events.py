@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Events as they happen."""
+
+from __future__ import annotations
+
+from typing import Annotated, cast
+
+from fastapi import APIRouter, Header, Request
+from fastapi.responses import Response
+
+from ltp_switcher.api.events import EventFeed, EventStream
+from ltp_switcher.api.metrics import ApiMetrics
+from ltp_switcher.api.problems import problem_responses
+
+router = APIRouter(tags=["service"])
+
+_EXAMPLE = """\
+id: 1735689600000042
+event: flow-switched
+data: {"time": 1735689612.345, "cookie": "4711", "remote": "198.51.100.7:443", "before": "bbr", \
+"after": "vegas", "cause": "policy", \
+"reason": "the highest RTT was 7.3 times the lowest, more than 6: the rate varied"}
+
+"""
+
+
+@router.get(
+    "/v1/events",
+    summary="Listen to events",
+    response_class=Response,
+    responses={200: {"content": {"text/event-stream": {"example": _EXAMPLE}}}, **problem_responses(422, 503)},
+)
+async def listen_to_events(
+    request: Request,
+    last_event_id: Annotated[
+        int | None,
+        Header(ge=0, le=2**53, description="The last event that the client has; those after it come first"),
+    ] = None,
+) -> Response:
+    """Server-sent events: switches, advice, fallbacks, births and deaths of flows, changes of settings."""
+    feed = cast(EventFeed, request.app.state.events)
+    return EventStream(await feed.listen(last_event_id), cast(ApiMetrics, request.app.state.metrics))

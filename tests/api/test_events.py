@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Server-sent events from the real daemon and API processes, over real HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from support.api_process import ApiProcess, api_running
+from support.fake_kernel import CUBIC, Kernel
+from support.records import flow
+
+from ltp_switcher.api import events
+from ltp_switcher.api.backend import DaemonClient
+from ltp_switcher.api.events import EventFeed
+from ltp_switcher.api.metrics import ApiMetrics
+from ltp_switcher.api.problems import ProblemError
+from ltp_switcher.daemon.datapath import EventBatch, FlowEvent
+from ltp_switcher.daemon.datapath.protocol import Cmd, FallbackReason
+
+PATIENCE_S = 60
+
+Told = dict[str, object]
+
+
+@pytest.fixture
+def api(control_socket: Path, tmp_path: Path) -> Iterator[ApiProcess]:
+    with api_running(tmp_path, control_socket, tcp=True) as process:
+        yield process
+
+
+@contextlib.contextmanager
+def listening(api: ApiProcess, **headers: str) -> Iterator[Iterator[Told]]:
+    """The events of one stream: number, kind and data."""
+    with (
+        api.client() as client,
+        client.stream("GET", "/v1/events", headers=headers) as answer,
+    ):
+        assert answer.status_code == 200
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        yield parsed(answer.iter_lines())
+
+
+def parsed(lines: Iterator[str]) -> Iterator[Told]:
+    found: Told = {}
+    for line in lines:
+        name, _, value = line.partition(": ")
+        if not line and "event" in found:
+            yield found
+            found = {}
+        elif name == "data":
+            found |= json.loads(value)
+        elif name in ("id", "event"):
+            found[name] = value
+
+
+def first(stream: Iterator[Told], kind: str) -> Told:
+    """The next event of a kind; the policy `random` advises all the time."""
+    return next(told for told in stream if told["event"] == kind)
+
+
+def change(api: ApiProcess, path: str, body: object) -> None:
+    with api.client() as client:
+        assert client.put(path, json=body).is_success
+
+
+def test_changes_are_told_as_they_happen(api: ApiProcess) -> None:
+    with listening(api) as stream:
+        change(api, "/v1/mode", {"mode": "off"})
+        told = first(stream, "mode-changed")
+        assert (told["before"], told["after"]) == ("advise", "off")
+        change(api, "/v1/k", {"k": 2})
+        assert first(stream, "configuration-changed")["what"] == "daemon.mode is off now, was advise"
+        told = first(stream, "configuration-changed")
+        assert told["what"] == "pool.k is 2 now, was 6"
+        assert str(told["who"]).startswith("uid ")
+
+
+def test_switches_births_deaths_and_fallbacks_are_told(api: ApiProcess, kernel: Kernel) -> None:
+    change(api, "/v1/mode", {"mode": "off"})
+    with listening(api) as stream:
+        born, fallen = flow(99, "192.0.2.99"), flow(4711, arm=CUBIC)
+        object.__setattr__(fallen, "reason", FallbackReason.SILENCE)
+        change(api, "/v1/flows/4711/pin", {"arm": "bbr"})
+        told = first(stream, "flow-switched")
+        assert (told["cookie"], told["before"], told["after"]) == ("4711", "cubic", "bbr")
+        assert told["reason"] == "an operator pinned the flow"
+        kernel.table[99] = born
+        kernel.pending.append(EventBatch([FlowEvent(Cmd.FLOW_BIRTH, born)], lost=False))
+        kernel.pending.append(EventBatch([FlowEvent(Cmd.FLOW_FALLBACK, fallen)], lost=False))
+        kernel.pending.append(EventBatch([FlowEvent(Cmd.FLOW_DEATH, born)], lost=False))
+        for _ in kernel.pending[:]:
+            kernel._ends[1].send(b"x")
+        assert first(stream, "flow-opened")["remote"] == "192.0.2.99:443"
+        told = first(stream, "flow-fallback")
+        assert (told["after"], told["reason"]) == ("cubic", "the daemon was silent for too long")
+        assert first(stream, "flow-closed")["cookie"] == "99"
+
+
+def test_a_client_that_comes_back_misses_nothing(api: ApiProcess) -> None:
+    change(api, "/v1/mode", {"mode": "off"})
+    with listening(api) as stream:
+        change(api, "/v1/mode", {"mode": "advise"})
+        last = first(stream, "mode-changed")
+    for mode in ("off", "active", "off"):
+        change(api, "/v1/mode", {"mode": mode})
+    with listening(api, **{"Last-Event-ID": str(last["id"])}) as stream:
+        seen = [first(stream, "mode-changed") for _ in range(3)]
+    assert [told["after"] for told in seen] == ["off", "active", "off"]
+    assert all(int(str(told["id"])) > int(str(last["id"])) for told in seen)
+
+
+def test_a_client_of_an_earlier_daemon_is_told_so(api: ApiProcess) -> None:
+    with listening(api, **{"Last-Event-ID": "17"}) as stream:
+        assert next(stream)["event"] == "events-missed"
+
+
+@pytest.mark.parametrize("number", ["x", "-1", "99999999999999999999"])
+def test_a_number_that_cannot_be_is_refused(api: ApiProcess, number: str) -> None:
+    answer = httpx.get(f"http://127.0.0.1:{api.port}/v1/events", headers={"Last-Event-ID": number})
+    assert (answer.status_code, answer.json()["field"]) == (422, "last-event-id")
+
+
+def test_head_ends_though_the_stream_would_not(api: ApiProcess) -> None:
+    answer = httpx.head(f"http://127.0.0.1:{api.port}/v1/events", timeout=PATIENCE_S)
+    assert (answer.status_code, answer.content) == (200, b"")
+
+
+def test_the_end_does_not_wait_for_listeners(api: ApiProcess) -> None:
+    with listening(api) as stream:
+        change(api, "/v1/mode", {"mode": "off"})
+        first(stream, "mode-changed")
+        api.process.send_signal(signal.SIGTERM)
+        assert list(stream) is not None
+    assert api.process.wait(PATIENCE_S) == 0
+
+
+def test_one_listener_too_many_is_refused(control_socket: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def three() -> None:
+        daemon = DaemonClient(control_socket)
+        feed = EventFeed(daemon, ApiMetrics(daemon))
+        streams = [await feed.listen(None) for _ in range(2)]
+        for stream in streams:
+            await anext(stream)
+        with pytest.raises(ProblemError, match="2 clients listen") as caught:
+            await feed.listen(None)
+        assert caught.value.status == 503
+        await streams.pop().aclose()
+        await anext(await feed.listen(None))
+        await feed.close()
+
+    monkeypatch.setattr(events, "STREAMS_MAX", 2)
+    asyncio.run(three())
+
+
+def test_a_client_that_never_reads_is_dropped_and_others_go_on(
+    control_socket: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a process of its own that gives slow clients little time and tells much."""
+    starter = tmp_path / "sitecustomize.py"
+    starter.write_text(
+        "import os\n"
+        "if os.environ.get('LTP_TEST_SLOW'):\n"
+        "    from ltp_switcher.api import events\n"
+        "    events.SEND_S = 2.0\n"
+        "    text = events._text\n"
+        "    events._text = lambda event: text(event) + b': ' + b'x' * 300000 + b'\\n\\n'\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    monkeypatch.setenv("LTP_TEST_SLOW", "1")
+    with api_running(tmp_path, control_socket, tcp=True) as api, socket.socket(socket.AF_UNIX) as deaf:
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        deaf.connect(str(api.socket))
+        deaf.sendall(b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        end_s = time.monotonic() + PATIENCE_S
+        dropped = "ltp_switcher_api_event_streams_dropped_total 1.0"
+        while dropped not in httpx.get(f"http://127.0.0.1:{api.port}/metrics").text:
+            assert time.monotonic() < end_s
+            time.sleep(0.1)
+        deaf.settimeout(PATIENCE_S)
+        with contextlib.suppress(ConnectionResetError):
+            while deaf.recv(1 << 20):
+                pass
+        with listening(api) as stream:
+            assert next(stream)["event"] == "flow-advised"

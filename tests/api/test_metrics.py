@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Metrics as Prometheus reads them: their formats, their values, and its own checker's opinion."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+from support.api_client import Ask, asker
+
+from ltp_switcher.cache import cache_dir
+
+OPENMETRICS = "application/openmetrics-text"
+ROOT = Path(__file__).parents[2]
+ALERTS = ROOT / "packaging/prometheus/alerts.yml"
+
+
+def promtool() -> str:
+    """Prometheus' checker, as `make promtool` unpacks it. Without it the test is skipped, and says so."""
+    found = shutil.which("promtool") or shutil.which("promtool", path=str(cache_dir() / "promtool"))
+    if found is None:
+        pytest.skip("promtool is missing: make promtool")
+    return found
+
+
+def values(text: str) -> dict[tuple[str, ...], float]:
+    """Samples by name and sorted labels."""
+    return {
+        (sample.name, *(f"{k}={v}" for k, v in sorted(sample.labels.items()))): sample.value
+        for family in parse_text(text)
+        for sample in family.samples
+    }
+
+
+def test_the_daemon_s_and_the_api_s_own(ask: Ask) -> None:
+    found = values(ask("GET", "/metrics").text)
+    assert found["ltp_switcher_up",] == 1
+    assert found["ltp_switcher_flows",] == 3
+    assert found["ltp_switcher_mode", "mode=advise"] == 1
+    assert found["ltp_switcher_arm_flows", "arm=cubic"] == 3
+    assert found["ltp_switcher_state_saves_total", "result=failed"] == 0
+    assert found["ltp_switcher_daemon_resident_memory_bytes",] > 1e6
+    assert found["ltp_switcher_api_process_resident_memory_bytes",] > 1e6
+    steps = found["ltp_switcher_step_duration_seconds_count",]
+    assert steps == found["ltp_switcher_step_duration_seconds_bucket", "le=+Inf"] > 0
+
+
+def test_requests_are_counted_by_route_not_by_path(ask: Ask) -> None:
+    for path in ("/v1/flows/4711", "/v1/flows/815", "/nowhere", "/nobody"):
+        ask("GET", path)
+    ask("HEAD", "/health")
+    found = values(ask("GET", "/metrics").text)
+    name = "ltp_switcher_api_requests_total"
+    assert found[name, "method=GET", "route=/v1/flows/{cookie}", "status=200"] == 2
+    assert found[name, "method=GET", "route=none", "status=404"] == 2
+    assert found[name, "method=GET", "route=/health", "status=200"] == 1
+    assert found["ltp_switcher_api_request_duration_seconds_count",] == 5
+
+
+def test_openmetrics_where_the_reader_asks_for_it(ask: Ask) -> None:
+    answer = ask("GET", "/metrics", headers={"accept": f"{OPENMETRICS}; version=1.0.0,text/plain;q=0.5"})
+    assert answer.headers["content-type"].startswith(OPENMETRICS)
+    kinds = {family.name: family.type for family in parse_openmetrics(answer.text)}
+    assert kinds["ltp_switcher_build"] == "info"
+    assert kinds["ltp_switcher_step_duration_seconds"] == "histogram"
+    assert kinds["ltp_switcher_fallbacks"] == "counter"
+
+
+def test_without_a_daemon_the_api_still_tells_of_itself(tmp_path: Path) -> None:
+    answer = asker(tmp_path / "nobody.sock")("GET", "/metrics")
+    found = values(answer.text)
+    assert (answer.status_code, found["ltp_switcher_up",]) == (200, 0)
+    assert "ltp_switcher_flows" not in answer.text
+    assert found["ltp_switcher_api_process_open_fds",] > 0
+
+
+def check(*arguments: str, text: str = "", folder: Path | None = None) -> tuple[int, str]:
+    """Exit status and complaints of promtool."""
+    ran = subprocess.run(
+        [promtool(), *arguments], input=text, cwd=folder, capture_output=True, text=True, check=False
+    )
+    return ran.returncode, ran.stdout + ran.stderr
+
+
+def test_promtool_finds_no_fault(ask: Ask) -> None:
+    assert check("check", "metrics", text=ask("GET", "/metrics").text) == (0, "")
+
+
+def test_promtool_would_find_a_fault() -> None:
+    assert check("check", "metrics", text="# TYPE x counter\nx 1\n")[0] != 0
+
+
+def test_alerts_fire_on_their_faults_and_on_nothing_else(tmp_path: Path) -> None:
+    rules = yaml.safe_load(ALERTS.read_text())
+    cases = yaml.safe_load((ROOT / "tests/packaging/alerts.yml").read_text())
+    (tmp_path / "alerts.yml").write_text(yaml.safe_dump(rules))
+    (tmp_path / "cases.yml").write_text(yaml.safe_dump({**cases, "rule_files": ["alerts.yml"]}))
+    status, said = check("test", "rules", "cases.yml", folder=tmp_path)
+    assert status == 0, said
+    rules["groups"][0]["rules"][0]["expr"] = "vector(0) > 1"
+    (tmp_path / "alerts.yml").write_text(yaml.safe_dump(rules))
+    assert check("test", "rules", "cases.yml", folder=tmp_path)[0] != 0
+
+
+NAME = re.compile(r"ltp_switcher_[a-z_]+")
+
+
+def test_alerts_and_the_dashboard_of_grafana_use_metrics_that_exist(ask: Ask) -> None:
+    board = json.loads((ROOT / "packaging/grafana/ltp-switcher.json").read_text())
+    queries = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    queries += [rule["expr"] for rule in yaml.safe_load(ALERTS.read_text())["groups"][0]["rules"]]
+    assert len(queries) > 15
+    text = ask("GET", "/metrics").text
+    exist = {sample.name for family in parse_text(text) for sample in family.samples}
+    # A histogram by arm has samples once a flow has moved data.
+    exist |= {f"{family.name}_bucket" for family in parse_text(text) if family.type == "histogram"}
+    assert {name for query in queries for name in NAME.findall(query)} - exist == set()
