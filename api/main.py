@@ -23,7 +23,7 @@ from ltp_switcher.api.events import EventFeed
 from ltp_switcher.api.listen import tcp_socket, unix_socket
 from ltp_switcher.api.protocol import server_config
 from ltp_switcher.daemon.service import log as logs
-from ltp_switcher.daemon.service.systemd import ServiceManager
+from ltp_switcher.daemon.service.systemd import ServiceManager, inherited
 from ltp_switcher.daemon.settings.load import load
 from ltp_switcher.daemon.settings.rules import Value
 from ltp_switcher.daemon.settings.schema import DEFAULT_PATH, Config
@@ -78,6 +78,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def serve(config: Config, group: str | None) -> None:
     """Listen and answer until SIGTERM or SIGINT; requests under way get `GRACE_S` to finish.
 
+    Sockets that the service manager listens on take the places of those that the settings name.
+
     Raises `ControlError` where a socket cannot be had.
     """
     app = create_app(DaemonClient(Path(config.daemon.control_socket)))
@@ -87,8 +89,10 @@ def serve(config: Config, group: str | None) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
     with contextlib.ExitStack() as sockets:
-        listeners = [sockets.enter_context(unix_socket(Path(config.api.socket), group))]
-        if config.api.tcp:
+        listeners = [sockets.enter_context(listener) for listener in inherited()]
+        if not any(listener.family == socket.AF_UNIX for listener in listeners):
+            listeners.append(sockets.enter_context(unix_socket(Path(config.api.socket), group)))
+        if config.api.tcp and all(listener.family == socket.AF_UNIX for listener in listeners):
             listeners.append(sockets.enter_context(tcp_socket(config.api.tcp)))
         log.info("API on %s", ", ".join(str(listener.getsockname()) for listener in listeners))
         server.run(sockets=listeners)

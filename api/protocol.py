@@ -22,6 +22,8 @@ from ltp_switcher.daemon.control.caller import peer_of
 
 HEADERS_S: Final = 10.0
 """Time for the headers of a request, from the connection or the first byte."""
+LINGER_S: Final = 0.5
+"""At the end of the service, time for the first request of a connection that has sent none."""
 CONNECTIONS_MAX: Final = 256
 """Connections to one listener at a time. Many TCP clients leave the UNIX socket free."""
 ABORT: Final = "ltp_switcher.abort"
@@ -34,6 +36,7 @@ class ProblemProtocol(H11Protocol):
     _open: Counter[object] = Counter()  # noqa: RUF012 # shared by all connections of the process
     _listener: object = None
     _deadline: asyncio.TimerHandle | None = None
+    _last = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start the deadline; refuse one connection too many."""
@@ -62,6 +65,8 @@ class ProblemProtocol(H11Protocol):
         super().data_received(data)
         if self.scope is not None:
             cast("dict[str, object]", self.scope)[ABORT] = self.transport.abort
+        if self._last and self.cycle is not None:
+            self.cycle.keep_alive = False
         if self.conn.their_state is not h11.IDLE:
             self._unwatch()
         elif self._deadline is None:
@@ -72,6 +77,18 @@ class ProblemProtocol(H11Protocol):
         super().on_response_complete()
         if self.conn.their_state is h11.IDLE and self._deadline is None:
             self._watch()
+
+    def shutdown(self) -> None:
+        """End the connection; one that has just been made gets its first answer before."""
+        if self.cycle is None:
+            self._last = True
+            self.loop.call_later(LINGER_S, self._hang_up)
+        else:
+            super().shutdown()
+
+    def _hang_up(self) -> None:
+        if self.cycle is None and not self.transport.is_closing():
+            self.transport.close()
 
     def send_400_response(self, msg: str) -> None:
         """Answer 400 and close."""

@@ -93,7 +93,6 @@ class ControlClient:
         Raises `ControlUnavailableError`, `ControlInvalidError`, `ControlNotFoundError`,
         `ControlStaleError` or `ControlInternalError`.
         """
-        fresh = self._socket is None
         self._id += 1
         request = {"id": self._id, "method": method, "params": params, **self._for}
         line = json.dumps(request).encode() + b"\n"
@@ -101,9 +100,8 @@ class ControlClient:
             try:
                 answer = self._exchange(line)
             except (BrokenPipeError, ConnectionResetError):
-                # The daemon was restarted since the last call.
-                if fresh:
-                    raise
+                # The daemon ended before it answered. With a socket unit the next one is on its way. Every
+                # method may be called twice: it sets a state, or reads one.
                 self.close()
                 answer = self._exchange(line)
         except OSError as error:

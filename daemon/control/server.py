@@ -30,6 +30,9 @@ ROOT_SLOTS: Final = 8
 """Connections that only root gets, once `CLIENTS_MAX` are there."""
 IDLE_S: Final = 60.0
 """A client that neither sends nor reads for so long is hung up on. `ControlClient` connects again."""
+LAST_S: Final = 1.0
+"""Time for the last answers, when the daemon ends."""
+WAIT_S: Final = 0.001
 SOCKET_MODE: Final = 0o660
 UNSENT_MAX_BYTES: Final = 1 << 20
 """No more of an answer is made while this much of it waits for its reader."""
@@ -71,27 +74,50 @@ class _Client:
 
 
 class ControlServer:
-    """Serves `handler` on a UNIX socket of mode 0660. Raises `ControlError` where it cannot listen."""
+    """Serves `handler` on a UNIX socket: on `inherited`, which listens, or on one of mode 0660 at `path`.
 
-    def __init__(self, path: Path, handler: Handler, selector: selectors.BaseSelector) -> None:
-        self._path = path
+    Raises `ControlError` where it cannot listen.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        handler: Handler,
+        selector: selectors.BaseSelector,
+        inherited: socket.socket | None = None,
+    ) -> None:
+        self._made = path if inherited is None else None
         self._handler = handler
         self._selector = selector
         # The client that was served last comes last.
         self._clients: dict[int, _Client] = {}
         self._look_at_s = 0.0
-        self._listener = listen(path)
+        self._listener = listen(path) if inherited is None else inherited
+        self._listener.setblocking(False)
         selector.register(self._listener, selectors.EVENT_READ, self._accept)
 
     def close(self) -> None:
-        """Send as much as possible at once, hang up, and remove the socket."""
-        for client in list(self._clients.values()):
-            self._flush(client)
-            self._drop(client)
+        """Accept nobody, answer what has been asked within `LAST_S`, hang up, and remove the socket.
+
+        An inherited socket stays: who connects from now on waits for the next daemon.
+        """
         self._selector.unregister(self._listener)
         self._listener.close()
-        with contextlib.suppress(OSError):
-            self._path.unlink()
+        if self._made is not None:
+            with contextlib.suppress(OSError):
+                self._made.unlink()
+        until_s = time.monotonic() + LAST_S
+        while self._clients and time.monotonic() < until_s:
+            for fileno in list(self._clients):
+                self._ready(fileno)
+            self.pump(until_s)
+            for client in list(self._clients.values()):
+                if client.answer is None and not client.asks and not client.unsent:
+                    self._drop(client)
+            if self._clients:
+                time.sleep(WAIT_S)
+        for client in list(self._clients.values()):
+            self._drop(client)
 
     def pump(self, until_s: float) -> bool:
         """Make and send answers until `until_s` (`time.monotonic`). Returns whether more can be done.
@@ -234,7 +260,6 @@ def listen(path: Path) -> socket.socket:
     except ControlError:
         listener.close()
         raise
-    listener.setblocking(False)
     return listener
 
 

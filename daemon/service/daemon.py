@@ -39,7 +39,7 @@ from ltp_switcher.daemon.service.assembly import (
 from ltp_switcher.daemon.service.default_congestion_control import Takeover
 from ltp_switcher.daemon.service.loop import Signals, StepLoop
 from ltp_switcher.daemon.service.state import FILE_NAME, Saver, read_state
-from ltp_switcher.daemon.service.systemd import ServiceManager
+from ltp_switcher.daemon.service.systemd import ServiceManager, inherited
 from ltp_switcher.daemon.settings.layers import Layers, with_fixed
 from ltp_switcher.daemon.settings.load import changed
 from ltp_switcher.daemon.settings.schema import Config
@@ -82,6 +82,7 @@ class Daemon:
         config = layers.config()
         self._reload = reload
         self._manager = ServiceManager()
+        listener = next(iter(inherited()), None)
         self._selector = selectors.SelectSelector()
         state_dir = Path(config.daemon.state_dir) if config.daemon.state_dir else None
         self._takeover = Takeover(state_dir)
@@ -122,7 +123,9 @@ class Daemon:
         self._restore()
         self._restore_pins()
         self._selector.register(self._events, selectors.EVENT_READ, lambda _: self.engine.read_events())
-        self._server = ControlServer(Path(config.daemon.control_socket), Methods(self).handle, self._selector)
+        self._server = ControlServer(
+            Path(config.daemon.control_socket), Methods(self).handle, self._selector, listener
+        )
         self._loop = StepLoop(
             step_s=config.daemon.step_ms / 1000,
             idle_s=config.daemon.idle_step_ms / 1000,

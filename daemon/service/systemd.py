@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notifications to the service manager (sd_notify(3)): one datagram each, none without a listener."""
+"""The service manager: notifications (sd_notify(3)), and the sockets that it listens on for a service.
+
+A listening socket that the manager holds outlives the service: while the service restarts, its clients
+wait, and nobody else can take its place.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,28 @@ import contextlib
 import os
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
+from typing import Final
+
+FIRST_FD: Final = 3
+"""Descriptors of inherited sockets begin here, SD_LISTEN_FDS_START of sd_listen_fds(3)."""
+
+
+def inherited(environment: MutableMapping[str, str] | None = None) -> list[socket.socket]:
+    """The listening sockets that the service manager hands to this process (sd_listen_fds(3)).
+
+    Takes the variables out of the environment, so that no child thinks that they are for it.
+    """
+    environment = os.environ if environment is None else environment
+    mine = environment.pop("LISTEN_PID", "") == str(os.getpid())
+    count = environment.pop("LISTEN_FDS", "0")
+    environment.pop("LISTEN_FDNAMES", None)
+    if not mine or not count.isdigit():
+        return []
+    found = [socket.socket(fileno=number) for number in range(FIRST_FD, FIRST_FD + int(count))]
+    for one in found:
+        one.set_inheritable(False)
+    return found
 
 
 class ServiceManager:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 import subprocess
 import sys
@@ -14,8 +13,7 @@ from pathlib import Path
 
 import httpx
 
-PROGRAM = [sys.executable, "-m", "ltp_switcher.api.main"]
-PATIENCE_S = 60.0
+from support.daemon_process import PATIENCE_S, service_running
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,33 +26,30 @@ class ApiProcess:
 
     def client(self) -> httpx.Client:
         """An HTTP client of its socket."""
-        return httpx.Client(
-            transport=httpx.HTTPTransport(uds=str(self.socket)),
-            base_url="http://localhost",
-            timeout=PATIENCE_S,
-        )
+        transport = httpx.HTTPTransport(uds=str(self.socket))
+        return httpx.Client(transport=transport, base_url="http://localhost", timeout=PATIENCE_S)
 
 
 @contextlib.contextmanager
 def api_running(
-    folder: Path, control_socket: Path, *, environment: Mapping[str, str] | None = None, tcp: bool = False
+    folder: Path,
+    control_socket: Path,
+    *,
+    environment: Mapping[str, str] | None = None,
+    tcp: bool = False,
+    listener: socket.socket | None = None,
 ) -> Iterator[ApiProcess]:
-    """Start the program in `folder`, and wait until it is ready; end it with the context."""
-    place = folder / "api.sock"
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
-        manager.bind(str(folder / "api-notify"))
-        manager.settimeout(PATIENCE_S)
-        variables = {**os.environ, "NOTIFY_SOCKET": str(folder / "api-notify"), **(environment or {})}
-        command = [*PROGRAM, "--socket", str(place), "--control", str(control_socket)]
-        port = _free_port() if tcp else None
-        command += ["--tcp", f"127.0.0.1:{port}"] if tcp else []
-        with subprocess.Popen(command, env=variables) as process:
-            try:
-                assert manager.recv(4096) == b"READY=1"
-                yield ApiProcess(process, place, port)
-            finally:
-                process.terminate()
-                process.wait(PATIENCE_S)
+    """Start the program, and wait until it is ready; end it with the context.
+
+    It serves `listener`, or `api.sock` in `folder`.
+    """
+    place = folder / "api.sock" if listener is None else Path(listener.getsockname())
+    command: list[str | Path] = [sys.executable, "-m", "ltp_switcher.api.main"]
+    command += ["--socket", place, "--control", control_socket]
+    port = _free_port() if tcp else None
+    command += ["--tcp", f"127.0.0.1:{port}"] if tcp else []
+    with service_running(command, folder, listener=listener, environment=environment) as process:
+        yield ApiProcess(process, place, port)
 
 
 def _free_port() -> int:

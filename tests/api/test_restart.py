@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Daemon and API as processes behind sockets that outlive them, restarted while clients ask."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from support.api_process import api_running
+from support.daemon_process import PATIENCE_S, daemon_command, service_running
+
+CLIENTS = 4
+BACKLOG = 512
+REQUESTS = [
+    ("GET", "/v1/k", None),
+    ("GET", "/v1/flows?limit=2", None),
+    ("PUT", "/v1/mode", {"mode": "off"}),
+    ("GET", "/v1/status", None),
+]
+
+
+@contextlib.contextmanager
+def listening(path: Path) -> Iterator[socket.socket]:
+    """What a socket unit holds."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen(BACKLOG)
+        yield listener
+
+
+class Load:
+    """Clients that ask without a pause, each request over a connection of its own."""
+
+    def __init__(self, api: Path) -> None:
+        self._api = api
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._ask, args=(number,)) for number in range(CLIENTS)]
+        self.answers: list[int | str] = []
+
+    def __enter__(self) -> Load:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _ask(self, number: int) -> None:
+        while not self._stop.is_set():
+            method, path, body = REQUESTS[number % len(REQUESTS)]
+            number += 1
+            transport = httpx.HTTPTransport(uds=str(self._api))
+            with httpx.Client(transport=transport, timeout=PATIENCE_S) as client:
+                try:
+                    self.answers.append(
+                        client.request(method, f"http://localhost{path}", json=body).status_code
+                    )
+                except httpx.HTTPError as error:
+                    self.answers.append(repr(error))
+
+    def wait_for(self, more: int) -> None:
+        """Let the clients get so many answers more."""
+        wanted = len(self.answers) + more
+        while len(self.answers) < wanted:
+            self._stop.wait(0.01)
+
+
+@pytest.fixture
+def control(tmp_path: Path) -> Iterator[socket.socket]:
+    (tmp_path / "daemon").mkdir()
+    with listening(tmp_path / "control.sock") as listener:
+        yield listener
+
+
+@pytest.fixture
+def start_daemon(
+    tmp_path: Path, control: socket.socket
+) -> Callable[[], contextlib.AbstractContextManager[subprocess.Popen[bytes]]]:
+    """Starts the daemon on the control socket, with its state in a folder and its log in a file."""
+    command = daemon_command(
+        "--socket", tmp_path / "control.sock", "--state-dir", tmp_path / "state", "--policy", "mutant",
+    )  # fmt: skip
+
+    def start() -> contextlib.AbstractContextManager[subprocess.Popen[bytes]]:
+        return service_running(command, tmp_path / "daemon", listener=control, log=tmp_path / "log")
+
+    return start
+
+
+Start = Callable[[], contextlib.AbstractContextManager[subprocess.Popen[bytes]]]
+
+
+def test_a_restart_of_the_daemon_refuses_no_request_and_loses_no_choice(
+    start_daemon: Start, tmp_path: Path
+) -> None:
+    with contextlib.ExitStack() as running:
+        with start_daemon():
+            api = running.enter_context(api_running(tmp_path, tmp_path / "control.sock"))
+            with api.client() as client:
+                assert client.put("/v1/k", json={"k": 2}).status_code == 200
+                assert client.put("/v1/flows/815/pin", json={"arm": "bbr"}).status_code == 200
+            load = running.enter_context(Load(api.socket))
+            load.wait_for(50)
+        for _ in range(2):
+            with start_daemon():
+                load.wait_for(50)
+        with start_daemon(), api.client() as client:
+            load.wait_for(50)
+            found = (client.get("/v1/k").json(), client.get("/v1/mode").json())
+            assert found == ({"k": 2}, {"mode": "off"})
+            assert client.get("/v1/flows/815").json()["pinned"] is True
+            load.__exit__()
+    assert set(load.answers) == {200}
+    assert (tmp_path / "log").read_text().count("restored the learned state") == 3
+    assert (tmp_path / "control.sock").exists(), "the socket is not the daemon's"
+
+
+def test_a_daemon_that_was_killed_has_lost_no_choice_that_was_answered(
+    start_daemon: Start, tmp_path: Path
+) -> None:
+    with (
+        start_daemon() as daemon,
+        api_running(tmp_path, tmp_path / "control.sock") as api,
+        api.client() as client,
+    ):
+        assert client.put("/v1/k", json={"k": 2}).status_code == 200
+        daemon.kill()
+        daemon.wait()
+        with start_daemon():
+            assert client.get("/v1/k").json() == {"k": 2}
+
+
+def test_a_restart_of_the_api_refuses_no_request(start_daemon: Start, tmp_path: Path) -> None:
+    with (
+        start_daemon(),
+        listening(tmp_path / "api.sock") as listener,
+        contextlib.ExitStack() as running,
+    ):
+        for turn in range(4):
+            with api_running(tmp_path, tmp_path / "control.sock", listener=listener) as api:
+                if not turn:
+                    load = running.enter_context(Load(api.socket))
+                load.wait_for(50)
+                if turn == 3:
+                    load.__exit__()
+        assert set(load.answers) == {200}
+
+
+def test_nobody_takes_the_place_of_a_service_that_is_down(
+    start_daemon: Start, tmp_path: Path, control: socket.socket
+) -> None:
+    with start_daemon():
+        pass
+    with socket.socket(socket.AF_UNIX) as squatter, pytest.raises(OSError, match="in use"):
+        squatter.bind(control.getsockname())
+    with socket.socket(socket.AF_UNIX) as early:
+        early.settimeout(PATIENCE_S)
+        early.connect(control.getsockname())
+        early.sendall(b'{"id": 1, "method": "mode.get"}\n')
+        with start_daemon():
+            assert b'"advise"' in early.recv(4096)
+
+
+def test_a_socket_meant_for_another_process_is_left_alone() -> None:
+    from ltp_switcher.daemon.service.systemd import inherited
+
+    environment = {"LISTEN_PID": str(os.getpid() + 1), "LISTEN_FDS": "1", "LISTEN_FDNAMES": "x", "PATH": "/"}
+    assert inherited(environment) == []
+    assert environment == {"PATH": "/"}
