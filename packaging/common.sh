@@ -16,18 +16,21 @@ PYTHON=${PYTHON:-/usr/bin/python3}
 staged=${DESTDIR:+yes}
 
 lib=$PREFIX/lib/ltp-switcher
+current=$lib/current # a link to the environment of one version
 bin=$PREFIX/bin
 units=$PREFIX/lib/systemd/system
 sysusers=$PREFIX/lib/sysusers.d/ltp-switcher.conf
-tmpfiles=$PREFIX/lib/tmpfiles.d/ltp-switcher.conf
 doc=$PREFIX/share/doc/ltp-switcher
 module_source=/usr/src/$module-$version # where DKMS looks
 config=/etc/ltp-switcher
 state=/var/lib/ltp-switcher
-run=/run/ltp-switcher
+run=(/run/ltp-switcher /run/ltp-switcher-api)
+# Of earlier versions.
+obsolete=("$PREFIX/lib/tmpfiles.d/ltp-switcher.conf")
 
 commands=(ltp-switcher ltp-switcher-api ltp-owl-agent)
 services=(ltp-switcher.service ltp-switcher-api.service)
+sockets=(ltp-switcher.socket ltp-switcher-api.socket)
 
 say() { printf '%s\n' "$*"; }
 die() {

@@ -43,71 +43,129 @@ check_machine() {
         "(if there is no such package, the kernel was upgraded since it booted: reboot first)"
 }
 
-install_module() {
-    say "module source → $DESTDIR$module_source"
-    rm -rf "$DESTDIR$module_source"
-    mkdir -p "$DESTDIR$module_source"
+# What can fail comes first and touches nothing that is in use: a module is built apart, an environment in a
+# directory of its own. The switch at the end takes moments.
+prepare_module() {
+    local source=$work/source/$module-$version
+    mkdir -p "$source"
     (cd "$root/kmod-mutant" && find . \( -name '*.[ch]' -o -name Makefile -o -name Kbuild \) \
         -not -name '*.mod.c' -not -path './tests/*' -not -path './build/*' -print0 |
-        xargs -0 cp --parents -t "$DESTDIR$module_source")
-    sed "s/@VERSION@/$version/" "$root/kmod-mutant/dkms.conf" >"$DESTDIR$module_source/dkms.conf"
+        xargs -0 cp --parents -t "$source")
+    sed "s/@VERSION@/$version/" "$root/kmod-mutant/dkms.conf" >"$source/dkms.conf"
     [ "$with_module" ] && [ ! "$staged" ] || return 0
 
-    local old
-    for old in $(dkms_versions); do
-        say "module $old: out of DKMS"
-        dkms remove "$module/$old" --all >/dev/null
-        [ "$old" = "$version" ] || rm -rf "/usr/src/$module-$old"
-    done
-    say "module $version: DKMS builds and installs it for $kernel"
+    say "module $version: a trial build for $kernel"
+    mkdir -p "$work/dkms"
     local log
-    if ! log=$(dkms install "$module_source" -k "$kernel" 2>&1); then
+    if ! log=$(dkms build --dkmstree "$work/dkms" --sourcetree "$work/source" -m "$module/$version" -k "$kernel" 2>&1)
+    then
         printf '%s\n' "$log" >&2
-        tail -n 20 "/var/lib/dkms/$module/$version/build/make.log" >&2 || true
-        die "DKMS could not build the module" \
-            "its log: /var/lib/dkms/$module/$version/build/make.log"
+        tail -n 20 "$work/dkms/$module/$version/build/make.log" >&2 || true
+        die "DKMS could not build the module; nothing was changed"
     fi
+}
+
+install_module() {
+    local place=$DESTDIR$module_source old kept=
+    say "module source → $place"
+    mkdir -p "$(dirname "$place")"
+    if [ -e "$place" ]; then
+        kept=$place.before
+        rm -rf "$kept"
+        mv "$place" "$kept"
+    fi
+    cp -r "$work/source/$module-$version" "$place"
+    if [ "$with_module" ] && [ ! "$staged" ]; then
+        say "module $version: DKMS builds and installs it for $kernel"
+        # DKMS takes no other source of the same version while it has one.
+        ! dkms_versions | grep -qx "$version" || dkms remove "$module/$version" --all >/dev/null
+        if ! dkms install "$module_source" -k "$kernel" >"$work/dkms.log" 2>&1; then
+            cat "$work/dkms.log" >&2
+            if [ "$kept" ]; then
+                say "module: the one before is installed again"
+                dkms remove "$module/$version" --all >/dev/null 2>&1 || true
+                rm -rf "$place"
+                mv "$kept" "$place"
+                dkms install "$module_source" -k "$kernel" >/dev/null
+            fi
+            die "DKMS could not install the module"
+        fi
+        for old in $(dkms_versions); do
+            [ "$old" != "$version" ] || continue
+            say "module $old: out of DKMS"
+            dkms remove "$module/$old" --all >/dev/null
+            rm -rf "/usr/src/$module-$old"
+        done
+    fi
+    [ -z "$kept" ] || rm -rf "$kept"
 }
 
 # Wheels are fetched once, against the hashes of the lock file; the build tools among them stay in a
 # throw-away environment, and the installed one has neither them nor pip.
-install_python() {
-    local work
-    work=$(mktemp -d)
-    # shellcheck disable=SC2064
-    trap "rm -rf '$work'" EXIT
+prepare_python() {
     local pip=("$work/build/bin/pip" --disable-pip-version-check --quiet)
     local offline=(--no-index --find-links "$work/wheels")
+    # By its version: the environment outlives a system upgrade that changes /usr/bin/python3.
+    local python number=0
+    python=$(readlink -f "$PYTHON")
 
     say "Python packages, checked against requirements-runtime.lock"
-    "$PYTHON" -m venv "$work/build"
+    "$python" -m venv "$work/build"
     "${pip[@]}" wheel --require-hashes -r "$root/requirements-runtime.lock" --wheel-dir "$work/wheels"
     "${pip[@]}" install "${offline[@]}" hatchling
     "${pip[@]}" wheel --no-deps --no-build-isolation --wheel-dir "$work/wheels" "$root"
 
-    say "daemon and API → $DESTDIR$lib"
-    rm -rf "$DESTDIR$lib"
-    mkdir -p "$DESTDIR$lib"
-    "$PYTHON" -m venv --without-pip "$DESTDIR$lib"
-    "${pip[@]}" --python "$DESTDIR$lib/bin/python3" install --no-compile "${offline[@]}" "ltp-switcher==$version"
+    environment=$lib/$version
+    while [ -e "$DESTDIR$environment" ]; do
+        number=$((number + 1))
+        environment=$lib/$version-$number
+    done
+    local place=$DESTDIR$environment
+    say "daemon and API → $place"
+    unfinished=$place
+    mkdir -p "$place"
+    "$python" -m venv --without-pip "$place"
+    "${pip[@]}" --python "$place/bin/python3" install --no-compile "${offline[@]}" "ltp-switcher==$version"
     if [ "$staged" ]; then # the environment will live elsewhere than where it was made
-        grep -rlIZ "$DESTDIR$lib" "$DESTDIR$lib/bin" "$DESTDIR$lib/pyvenv.cfg" |
-            xargs -0 -r sed -i "s|$DESTDIR$lib|$lib|g"
+        grep -rlIZ "$place" "$place/bin" "$place/pyvenv.cfg" | xargs -0 -r sed -i "s|$place|$environment|g"
     fi
-    "$DESTDIR$lib/bin/python3" -m compileall -q -s "$DESTDIR" "$DESTDIR$lib"/lib/python3*/site-packages
+    "$place/bin/python3" -m compileall -q -s "$DESTDIR" "$place"/lib/python3*/site-packages
+    "$place/bin/python3" -m ltp_switcher.daemon.cli config --example >"$work/config.example.toml"
+    unfinished=
+}
 
-    local command
+# The environment that was in use stays until the next upgrade; running processes load from it.
+switch_python() {
+    local before command old
+    before=$(readlink "$DESTDIR$current" || true)
+    say "current → $(basename "$environment")"
+    ln -s "$(basename "$environment")" "$DESTDIR$current.new"
+    mv -T "$DESTDIR$current.new" "$DESTDIR$current"
+    install -m 755 "$root/packaging/launch" "$DESTDIR$lib/launch.new"
+    mv -T "$DESTDIR$lib/launch.new" "$DESTDIR$lib/launch"
+    for old in "$DESTDIR$lib"/*; do
+        case $(basename "$old") in
+        current | launch | "$(basename "$environment")" | "${before:-current}") ;;
+        *) rm -rf "$old" ;;
+        esac
+    done
     mkdir -p "$DESTDIR$bin"
     for command in "${commands[@]}"; do
         say "command → $DESTDIR$bin/$command"
-        ln -sfn "../lib/ltp-switcher/bin/$command" "$DESTDIR$bin/$command"
+        ln -s ../lib/ltp-switcher/launch "$DESTDIR$bin/$command.new"
+        mv -T "$DESTDIR$bin/$command.new" "$DESTDIR$bin/$command"
     done
+}
+
+clean_up() {
+    rm -rf "$work"
+    [ -z "$unfinished" ] || rm -rf "$unfinished"
 }
 
 # An existing configuration is the administrator's. The example shows new keys.
 install_config() {
     mkdir -p "$DESTDIR$doc" "$DESTDIR$config"
-    "$DESTDIR$lib/bin/python3" -m ltp_switcher.daemon.cli config --example >"$DESTDIR$doc/config.example.toml"
+    install -m 644 "$work/config.example.toml" "$DESTDIR$doc/config.example.toml"
     if [ -e "$DESTDIR$config/config.toml" ]; then
         say "configuration kept: $DESTDIR$config/config.toml"
     else
@@ -126,9 +184,9 @@ place() { # SOURCE TARGET
 
 install_files() {
     local unit
-    for unit in "${services[@]}"; do place "$root/packaging/systemd/$unit" "$units/$unit"; done
+    for unit in "${services[@]}" "${sockets[@]}"; do place "$root/packaging/systemd/$unit" "$units/$unit"; done
     place "$root/packaging/systemd/ltp-switcher.sysusers" "$sysusers"
-    place "$root/packaging/systemd/ltp-switcher.tmpfiles" "$tmpfiles"
+    rm -f "${obsolete[@]/#/$DESTDIR}"
     # Only the operator's pages: the others link into the source tree.
     (cd "$root" && install -Dm644 -t "$DESTDIR$doc" CHANGELOG.md docs/{operations,api,netlink}.md LICENSES/*)
     say "documentation → $DESTDIR$doc"
@@ -138,19 +196,27 @@ start() {
     systemd_runs || return 0
     say "users and groups"
     systemd-sysusers "$sysusers"
-    systemd-tmpfiles --create "$tmpfiles"
+    # Of earlier versions, in which members of the group could replace a socket.
+    ! [ -e "${run[0]}" ] || { chown root:root "${run[0]}" && chmod 0755 "${run[0]}"; }
     systemctl daemon-reload
     [ "$with_start" ] || return 0
     say "services enabled and started: ${services[*]}"
-    systemctl enable --quiet "${services[@]}"
-    systemctl restart "${services[@]}" || die "everything is installed, but the services do not start" \
+    systemctl enable --quiet "${sockets[@]}" "${services[@]}"
+    # A service of an earlier version listens by itself.
+    systemctl is-active --quiet "${sockets[@]}" || systemctl stop "${services[@]}"
+    systemctl start "${sockets[@]}" && systemctl restart "${services[@]}" || die "everything is installed, but the services do not start" \
         "journalctl -u ltp-switcher -u ltp-switcher-api -n 20" "ltp-switcher doctor"
 }
 
 check_machine
+work=$(mktemp -d)
+unfinished=
+trap clean_up EXIT
 say "ltp-switcher $version"
+prepare_module
+prepare_python
 install_module
-install_python
+switch_python
 install_config
 install_files
 start

@@ -27,7 +27,8 @@ gone() { # PATH...
 stop() {
     systemd_runs || return 0
     say "services stopped and disabled: ${services[*]}"
-    systemctl disable --now --quiet "${services[@]}" 2>/dev/null || true
+    # The sockets first: a request would start a service again.
+    systemctl disable --now --quiet "${sockets[@]}" "${services[@]}" 2>/dev/null || true
 }
 
 # A stopping daemon restores the default itself; this is for one that was killed and did not come back.
@@ -62,8 +63,8 @@ need_root
 stop
 put_back_default
 remove_module
-gone "/usr/src/$module-$version" "$lib" "${commands[@]/#/$bin/}" "${services[@]/#/$units/}" "$sysusers" \
-    "$tmpfiles" "$doc" "$run"
+gone "/usr/src/$module-$version" "$lib" "${commands[@]/#/$bin/}" "${services[@]/#/$units/}" "${sockets[@]/#/$units/}" \
+    "$sysusers" "$doc" "${run[@]}" "${obsolete[@]}"
 systemd_runs && systemctl daemon-reload
 if [ "$purge" ]; then
     gone "$config" "$state"

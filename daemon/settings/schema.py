@@ -347,7 +347,7 @@ class MptsSection(Section):
 class ApiSection(Section):
     """The REST API, a separate process (`ltp-switcher-api`)."""
 
-    socket: str = key("/run/ltp-switcher/api.sock", "UNIX socket of the API.")
+    socket: str = key("/run/ltp-switcher-api/api.sock", "UNIX socket of the API.")
     tcp: str = key("", "Loopback address and port of a read-only TCP listener. Empty: none.")
 
 

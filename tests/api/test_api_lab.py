@@ -23,7 +23,7 @@ rm /usr/lib/python3/dist-packages/ltp_switcher/policies/spine/spine.npz
 ip link set lo mtu 1500
 ethtool -K lo tso off gso off gro off
 tc qdisc add dev lo root netem delay 5ms rate 8mbit limit 40
-mkdir -p /run/ltp-switcher
+mkdir -p /run/ltp-switcher /run/ltp-switcher-api
 wait_for() { while [ ! -S "$1" ]; do kill -0 $2 || { cat /tmp/$3.log; exit 1; }; sleep 0.1; done; }
 python3 -m ltp_switcher.daemon.cli run --mode active --policy random --set daemon.state_dir= \\
     --set mpts.budget=12 >/tmp/daemon.log 2>&1 &
@@ -31,14 +31,14 @@ daemon=$!
 wait_for /run/ltp-switcher/control.sock $daemon daemon
 python3 -m ltp_switcher.api.main >/tmp/api.log 2>&1 &
 api=$!
-wait_for /run/ltp-switcher/api.sock $api api
+wait_for /run/ltp-switcher-api/api.sock $api api
 python3 /opt/tests/traffic.py &
 traffic=$!
 python3 /opt/tests/client.py $daemon $api || { cat /tmp/daemon.log /tmp/api.log; exit 1; }
 wait $daemon
 wait $api
 kill -9 $traffic
-test ! -e /run/ltp-switcher/api.sock
+test ! -e /run/ltp-switcher-api/api.sock
 test ! -e /run/ltp-switcher/control.sock
 ! grep -q Traceback /tmp/daemon.log /tmp/api.log || { cat /tmp/daemon.log /tmp/api.log; exit 1; }
 """

@@ -38,11 +38,12 @@ def test_what_lands_where(staged: Path) -> None:
     for path in (
         f"usr/src/{MODULE}/mutant_main.c",
         f"usr/src/{MODULE}/include/uapi/linux/mutant.h",
-        "usr/lib/ltp-switcher/bin/python3",
+        "usr/lib/ltp-switcher/current/bin/python3",
         "usr/lib/systemd/system/ltp-switcher.service",
         "usr/lib/systemd/system/ltp-switcher-api.service",
+        "usr/lib/systemd/system/ltp-switcher.socket",
+        "usr/lib/systemd/system/ltp-switcher-api.socket",
         "usr/lib/sysusers.d/ltp-switcher.conf",
-        "usr/lib/tmpfiles.d/ltp-switcher.conf",
         "usr/share/doc/ltp-switcher/operations.md",
         "usr/share/doc/ltp-switcher/config.example.toml",
         "etc/ltp-switcher/config.toml",
@@ -61,13 +62,13 @@ def test_the_services_users_may_read_it_all(staged: Path) -> None:
 
 
 def test_nothing_tells_of_the_staging_directory(staged: Path) -> None:
-    for path in (staged / "usr/lib/ltp-switcher/bin").iterdir():
+    for path in (staged / "usr/lib/ltp-switcher/current/bin").iterdir():
         assert path.is_symlink() or str(staged) not in path.read_text(errors="replace"), path
-    assert str(staged) not in (staged / "usr/lib/ltp-switcher/pyvenv.cfg").read_text()
+    assert str(staged) not in (staged / "usr/lib/ltp-switcher/current/pyvenv.cfg").read_text()
 
 
 def test_a_server_gets_no_build_tools(staged: Path) -> None:
-    (site,) = (staged / "usr/lib/ltp-switcher/lib").glob("python3*/site-packages")
+    (site,) = (staged / "usr/lib/ltp-switcher/current/lib").glob("python3*/site-packages")
     present = {re.split(r"-\d", path.name)[0] for path in site.glob("*.dist-info")}
     assert {"numpy", "fastapi", "uvicorn", "rich", "ltp_switcher"} <= present
     assert (site / "ltp_switcher/encoder/weights/encoder.npz").exists()
@@ -76,10 +77,7 @@ def test_a_server_gets_no_build_tools(staged: Path) -> None:
 
 @pytest.mark.parametrize("command", ["ltp-switcher", "ltp-switcher-api", "ltp-owl-agent"])
 def test_commands_run(staged: Path, command: str) -> None:
-    link = staged / "usr/bin" / command
-    assert link.resolve() == staged / "usr/lib/ltp-switcher/bin" / command
-    # The script's first line names the final place; run it as if it were there.
-    done = run(staged / "usr/lib/ltp-switcher/bin/python3", link.resolve(), "--help")
+    done = run(staged / "usr/bin" / command, "--help")
     assert (done.returncode, done.stderr) == (0, "")
     assert command in done.stdout
 
@@ -110,7 +108,44 @@ def test_daemon_has_one_capability() -> None:
     assert re.findall(r"^\w*Capabilit\w+=(.*)$", api, re.MULTILINE) == ["", ""]
 
 
-def test_install_again_keeps_the_configuration(staged: Path) -> None:
+def environments(root: Path) -> set[str]:
+    return {path.name for path in (root / "usr/lib/ltp-switcher").iterdir()} - {"current", "launch"}
+
+
+def test_a_python_that_is_gone_is_named(staged: Path, tmp_path: Path) -> None:
+    lib = tmp_path / "lib/ltp-switcher"
+    (lib / "one/bin").mkdir(parents=True)
+    (lib / "current").symlink_to("one")
+    (lib / "one/bin/python3").symlink_to("/usr/bin/python3.0")
+    shutil.copy(staged / "usr/lib/ltp-switcher/launch", lib)
+    (tmp_path / "ltp-switcher").symlink_to(lib / "launch")
+    done = run(tmp_path / "ltp-switcher", "status")
+    assert done.returncode == 1
+    assert "ltp-switcher: its Python (/usr/bin/python3.0) is gone" in done.stderr
+    assert "make install" in done.stderr
+
+
+def test_an_environment_names_its_python_by_version(staged: Path) -> None:
+    python = staged / "usr/lib/ltp-switcher/current/bin/python3"
+    assert re.fullmatch(r"python3\.\d+", python.resolve().name)
+    while python.is_symlink():
+        python = python.parent / python.readlink()
+        assert python != Path("/usr/bin/python3"), "this one changes with the system"
+
+
+def test_an_installation_that_fails_changes_nothing(staged: Path, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    shutil.copytree(staged, root, symlinks=True)
+    before = {path: path.lstat().st_mtime_ns for path in root.rglob("*") if not path.is_dir()}
+    done = run(PACKAGING / "install.sh", DESTDIR=root, PIP_NO_INDEX="1")
+    assert done.returncode != 0
+    assert {path: path.lstat().st_mtime_ns for path in root.rglob("*") if not path.is_dir()} == before
+    assert environments(root) == environments(staged)
+    assert run(root / "usr/bin/ltp-switcher", "--version").returncode == 0
+
+
+def test_install_again_keeps_the_configuration_and_the_environment_in_use(staged: Path) -> None:
+    (first,) = environments(staged)
     config = staged / "etc/ltp-switcher/config.toml"
     before = config.read_text()
     config.write_text('[daemon]\nmode = "advise"\n')
@@ -118,6 +153,15 @@ def test_install_again_keeps_the_configuration(staged: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "configuration kept" in done.stdout
     assert config.read_text() == '[daemon]\nmode = "advise"\n'
+    current = (staged / "usr/lib/ltp-switcher/current").readlink().name
+    assert environments(staged) == {first, current}
+    assert first != current
+    # As a version that is two upgrades old.
+    (staged / "usr/lib/ltp-switcher/0.0.1").mkdir()
+    assert run(PACKAGING / "install.sh", DESTDIR=staged).returncode == 0
+    latest = (staged / "usr/lib/ltp-switcher/current").readlink().name
+    assert environments(staged) == {current, latest}
+    assert latest != current
     config.write_text(before)
 
 

@@ -141,3 +141,21 @@ def test_the_daemon_hears_who_asked_the_api(api_process: ApiProcess) -> None:
         "pid": os.getpid(),
         "via": {"uid": os.getuid(), "pid": api_process.process.pid, "via": None},
     }
+
+
+def test_a_connection_that_has_just_been_made_is_served_before_the_end(
+    server: subprocess.Popen[str], tmp_path: Path, manager: socket.socket
+) -> None:
+    with socket.socket(socket.AF_UNIX) as early, client(tmp_path) as api:
+        early.settimeout(PATIENCE_S)
+        early.connect(str(tmp_path / "api.sock"))
+        # The server has taken the earlier connection, too, when it answers this one.
+        assert api.get("/v1/mode").status_code == 200
+        server.send_signal(signal.SIGTERM)
+        assert manager.recv(4096) == b"STOPPING=1"
+        early.sendall(b"GET /v1/mode HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        answer = b""
+        while chunk := early.recv(4096):
+            answer += chunk
+    assert answer.startswith(b"HTTP/1.1 200"), answer
+    assert b"connection: close" in answer.lower()

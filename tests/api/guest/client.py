@@ -13,7 +13,7 @@ from pathlib import Path
 
 import httpx
 
-API = "/run/ltp-switcher/api.sock"
+API = "/run/ltp-switcher-api/api.sock"
 MANY_S = 60
 transcript: dict[str, object] = {}
 
