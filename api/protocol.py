@@ -65,7 +65,7 @@ class ProblemProtocol(H11Protocol):
         super().data_received(data)
         if self.scope is not None:
             cast("dict[str, object]", self.scope)[ABORT] = self.transport.abort
-        if self._last and self.cycle is not None:
+        if self._last and self._asked:
             self.cycle.keep_alive = False
         if self.conn.their_state is not h11.IDLE:
             self._unwatch()
@@ -80,14 +80,19 @@ class ProblemProtocol(H11Protocol):
 
     def shutdown(self) -> None:
         """End the connection; one that has just been made gets its first answer before."""
-        if self.cycle is None:
+        if self._asked:
+            super().shutdown()
+        else:
             self._last = True
             self.loop.call_later(LINGER_S, self._hang_up)
-        else:
-            super().shutdown()
+
+    @property
+    def _asked(self) -> bool:
+        """Whether a first request has come. uvicorn says that there always is one."""
+        return cast("object", self.cycle) is not None
 
     def _hang_up(self) -> None:
-        if self.cycle is None and not self.transport.is_closing():
+        if not self._asked and not self.transport.is_closing():
             self.transport.close()
 
     def send_400_response(self, msg: str) -> None:
