@@ -104,7 +104,7 @@ def test_a_restart_of_the_daemon_refuses_no_request_and_loses_no_choice(
 ) -> None:
     with contextlib.ExitStack() as running:
         with start_daemon():
-            api = running.enter_context(api_running(tmp_path, tmp_path / "control.sock"))
+            api = running.enter_context(api_running(tmp_path, tmp_path / "control.sock", patient=True))
             with api.client() as client:
                 assert client.put("/v1/k", json={"k": 2}).status_code == 200
                 assert client.put("/v1/flows/815/pin", json={"arm": "bbr"}).status_code == 200
@@ -129,7 +129,7 @@ def test_a_daemon_that_was_killed_has_lost_no_choice_that_was_answered(
 ) -> None:
     with (
         start_daemon() as daemon,
-        api_running(tmp_path, tmp_path / "control.sock") as api,
+        api_running(tmp_path, tmp_path / "control.sock", patient=True) as api,
         api.client() as client,
     ):
         assert client.put("/v1/k", json={"k": 2}).status_code == 200
@@ -146,7 +146,7 @@ def test_a_restart_of_the_api_refuses_no_request(start_daemon: Start, tmp_path: 
         contextlib.ExitStack() as running,
     ):
         for turn in range(4):
-            with api_running(tmp_path, tmp_path / "control.sock", listener=listener) as api:
+            with api_running(tmp_path, tmp_path / "control.sock", listener=listener, patient=True) as api:
                 if not turn:
                     load = running.enter_context(Load(api.socket))
                 load.wait_for(50)

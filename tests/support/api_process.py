@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import socket
 import subprocess
 import sys
@@ -38,13 +39,19 @@ def api_running(
     environment: Mapping[str, str] | None = None,
     tcp: bool = False,
     listener: socket.socket | None = None,
+    patient: bool = False,
 ) -> Iterator[ApiProcess]:
     """Start the program, and wait until it is ready; end it with the context.
 
-    It serves `listener`, or `api.sock` in `folder`.
+    It serves `listener`, or `api.sock` in `folder`. `patient`: it waits for the daemon longer than a busy
+    machine needs to start one.
     """
     place = folder / "api.sock" if listener is None else Path(listener.getsockname())
-    command: list[str | Path] = [sys.executable, "-m", "ltp_switcher.api.main"]
+    command: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "support.api_process" if patient else "ltp_switcher.api.main",
+    ]
     command += ["--socket", place, "--control", control_socket]
     port = _free_port() if tcp else None
     command += ["--tcp", f"127.0.0.1:{port}"] if tcp else []
@@ -56,3 +63,10 @@ def _free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port: int = free.getsockname()[1]
         return port
+
+
+if __name__ == "__main__":
+    from ltp_switcher.api import main as program
+
+    program.DaemonClient = functools.partial(program.DaemonClient, timeout_s=PATIENCE_S)  # type: ignore[misc, assignment]
+    sys.exit(program.main())
