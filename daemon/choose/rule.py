@@ -1,18 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rule: three arms, chosen by the range of the RTT. It learns nothing.
+"""The rule: three arms, chosen by the RTT and the swing of the rate. It learns nothing.
 
-A new flow runs the probing arm, BBR, for `start_s`. Then the highest RTT over the lowest decides. Above
-`rtt_ratio` the rate of the path varies, as on cellular links, and the flow runs the careful arm, Vegas. Else
-it runs the steady arm, LTP. When the path's RTT itself has changed, the flow runs the probing arm again, and
-the ratio since the change decides: after a fall for `start_s`, after a rise for `change_s`, because all that
-measure the RTT floor look back over seconds.
+A new flow runs the probing arm, BBR, for `start_s`, or longer while its rate grows. Then it runs the careful
+arm, Vegas, where the rate of the path varies, as on cellular links, or where the path is short; else the
+steady arm, LTP. The rate varies where the highest RTT exceeds `rtt_ratio` times the lowest, or where the rate
+swings by more than `rate_swing` from look to look. A path that loses packets without a queue gets the steady
+arm in any case, because Vegas would starve. Rate and losses are judged all the time: a flow changes its arm
+when they do not fit it.
 
-A choice after probing counts for the destination prefix, too: for `prefix_s`, flows to it begin with its arm.
-They do not renew it, so that the prefix is probed again.
+When the path's RTT itself has changed, the flow runs the probing arm again: for `start_s` after a fall, for
+`change_s` after a rise. Then the measurements since the change decide. A rise takes longer, because
+everything that measures the RTT floor looks back over seconds.
+
+A choice counts for the destination prefix, too: for `prefix_s`, flows to it begin with its arm. They do not
+renew it, so that the prefix is probed again.
 
 The RTT of the path has changed when its floor moved. A floor falls at the first lower sample. A rise needs
 more care, because a queue looks the same at first: the lowest RTT of each look has to stay high and constant
-for `rise_s`, and to exceed the floor by more than a few packets of the bottleneck.
+for `rise_s`, and to exceed the floor by more than a few packets of the bottleneck. Where it stays high
+without being constant, a queue stands that the steady arm keeps up, as LTP may after a fall of the rate: the
+probing arm empties it.
 """
 
 from __future__ import annotations
@@ -25,36 +32,33 @@ import numpy as np
 from ltp_switcher.arrays import ArmIds, Bools, Floats, Slots
 from ltp_switcher.daemon.choose.baselines import Draw
 from ltp_switcher.daemon.choose.chooser import Estimate, Reasons
+from ltp_switcher.daemon.choose.looks import BDP, KERNEL_FLOOR, ROUND_TRIPS, TIME_NS, Looks
 from ltp_switcher.daemon.datapath import RecordArray
-from ltp_switcher.daemon.datapath.columns import Columns
 from ltp_switcher.daemon.datapath.commands import PINNED, due
-from ltp_switcher.daemon.datapath.measurements import mean_or
 from ltp_switcher.daemon.datapath.protocol import ArmId, FlowFlags
 from ltp_switcher.daemon.settings.schema import RuleSection
-from ltp_switcher.measures import loss_rate, reward
 from ltp_switcher.slots import SlotArrays, column
 
 ROLES: Final = (ArmId.BBR, ArmId.LTP, ArmId.VEGAS)
 """The arms of the probing, the steady and the careful role, in this order."""
 _PROBING, _STEADY, _CAREFUL = range(3)
-_NEW, _KNOWN, _IS_STEADY, _VARIES, _FELL, _ROSE = range(6)
+_NEW, _KNOWN, _FELL, _ROSE, _QUEUED, _IS_STEADY, _VARIES, _SWINGS, _SHORT, _LOSSY = range(10)
 """Reasons, in the order of `RuleChooser.reasons`."""
 _SUBSTITUTES: Final = (ArmId.BBR, ArmId.LTP, ArmId.VEGAS, ArmId.CUBIC)
 """Where the pool lacks a role's arm, the first of these that it has takes the role."""
 
 PREFIXES_MAX: Final = 65_536
 """Prefixes remembered; the one probed first makes room."""
-LOOK_NS: Final = 250_000_000
-LOOK_RTTS: Final = 2.0
-"""A look at the RTT lasts this long, and this many round trips."""
+RENO_PKTS: Final = 1.22
+"""Reno's mean window, in packets, times the square root of the loss rate: sqrt(3/2) (Mathis et al., 1997)."""
+QUEUE_RISES: Final = 2.0
+"""A queue stands after this many times the time that shows a longer path."""
+HOLD_MAX: Final = 5
+"""Times the usual hold that a rate may go on growing."""
 CONSTANT: Final = 0.1
 """Looks count as constant while each is within this share of the first."""
 
 _DRAINING: Final = np.uint32(FlowFlags.DRAINING)
-_FIELDS: Final = Columns(
-    "time_ns", "interval_ns", "rtt_samples", "rtt_stat.min", "rtt_stat.sum", "srtt_stat.max",
-    "total_delivered", "total_lost", "srtt_us", "mss", "rtt_floor_us", "bdp", "round_trips",
-)  # fmt: skip
 
 
 class RuleChooser(SlotArrays):
@@ -74,25 +78,12 @@ class RuleChooser(SlotArrays):
     """Start of the flow, or of the path as it is now; 0 before the first record."""
     _hold_ns = column(np.int64)
     """How long the probing arm runs from there on."""
-    _floor_us = column(np.float64, initial=np.inf)
-    """Lowest RTT since then."""
-    _peak_us = column(np.float64)
-    """Highest smoothed RTT since then."""
-    _look_ns = column(np.int64)
-    """End of the look under way."""
-    _least_us = column(np.float64, initial=np.inf)
-    """Lowest RTT of that look."""
     _raised_ns = column(np.int64)
     """Since when the looks' lowest RTT is high and constant; 0: it is not."""
+    _queued_ns = column(np.int64)
+    """Since when the looks' lowest RTT is high; 0: it is not."""
     _raised_us = column(np.float64)
     """The lowest RTT of the first such look."""
-    _sums = column(np.float64, 2)
-    """RTT samples of the look, µs summed and counted."""
-    _marks = column(np.float64, 3)
-    """Time and packets delivered and lost, as they were at the look's start."""
-    _top_Bps = column(np.float64)  # noqa: N815 - B is bytes
-    """Highest throughput of a look since the start or change."""
-    _reward = column(np.float64, initial=np.nan)
     _code = column(np.intp)
     """The reason of the role."""
     _value = column(np.float64, initial=np.nan)
@@ -103,22 +94,26 @@ class RuleChooser(SlotArrays):
     ) -> None:
         super().__init__()
         self._settings = settings
-        self._zeta, self._kappa = zeta, kappa
+        self._looks = self.part(Looks(zeta=zeta, kappa=kappa))
         self._pool = tuple(pool)
         self._prefix: dict[int, str] = {}
         self._known: dict[str, tuple[int, int]] = {}
         """By prefix: the role that probing chose, and when, CLOCK_MONOTONIC in ns."""
         self._news: dict[str, int] = {}
         self._now_ns = 0
-        ratio, rise = f"{settings.rtt_ratio:g}", f"{settings.rise_s:g}"
+        ratio = f"{settings.rtt_ratio:g}"
         self.reasons: Sequence[str] = (
             "the flow was new, and this arm probes its path",
             "flows to the same network were probed before, and this arm suited them",
+            "the lowest RTT fell to {value:.1f} ms: the path had changed, and this arm probes it anew",
+            f"the lowest RTT stayed at {{value:.1f}} ms for {settings.rise_s:g} s: the path had changed, "
+            "and this arm probes it anew",
+            "the lowest RTT stayed around {value:.1f} ms: a queue stood, and this arm empties it",
             f"the highest RTT was {{value:.1f}} times the lowest, no more than {ratio}: the rate was steady",
             f"the highest RTT was {{value:.1f}} times the lowest, more than {ratio}: the rate varied",
-            "the lowest RTT fell to {value:.1f} ms: the path had changed, and this arm probes it anew",
-            f"the lowest RTT stayed at {{value:.1f}} ms for {rise} s: the path had changed, "
-            "and this arm probes it anew",
+            f"the rate moved by {{value:.0f}} % from look to look, more than {100 * settings.rate_swing:g} %",
+            f"the lowest RTT was {{value:.1f}} ms, less than {settings.short_ms:g} ms: the path was short",
+            "{value:.2f} % of the packets were lost while no queue stood: a careful arm would starve",
         )
 
     needed_step_s = 0.05
@@ -155,17 +150,19 @@ class RuleChooser(SlotArrays):
 
     def step(self, slots: Slots, records: RecordArray) -> Draw:
         """Look at the flows whose look is over; the others keep their arms."""
-        seen = _FIELDS.read(records).T
-        self._now_ns = int(seen[0].max(initial=self._now_ns))
-        self._observe(slots, seen)
-        over = seen[0] >= self._look_ns[slots]
+        seen, over = self._looks.take(slots, records)
+        self._now_ns = int(seen[TIME_NS].max(initial=self._now_ns))
+        new = self._since_ns[slots] == 0
+        if new.any():
+            self._since_ns[slots[new]] = self._looks.began_ns[slots[new]]
+            self._hold_ns[slots[new]] = max(1, int(self._settings.start_s * 1e9))
         if over.any():
             self._look(slots[over], seen[:, over], (records["flags"][over] & _DRAINING) != 0)
         # The arm of a pinned flow is not ours to choose.
         pinned = records["flags"] & PINNED
         arms = np.where(pinned, records["want_arm"], self._arms[slots, self._role[slots]])
         settled = not over.any() and not due(records, arms).any()
-        return Draw(arms, self._reward[slots], np.zeros(slots.shape, np.bool_), settled)
+        return Draw(arms, self._looks.share[slots], np.zeros(slots.shape, np.bool_), settled)
 
     def starts(self) -> dict[str, int]:
         """The arms of the prefixes probed since the last call."""
@@ -187,51 +184,61 @@ class RuleChooser(SlotArrays):
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Nothing to take up."""
 
-    def _observe(self, slots: Slots, seen: Floats) -> None:
-        """Take in a step's RTT samples, and begin the flows that are new."""
-        now_ns, interval_ns, samples, least_us, _, peak_us, delivered, lost = seen[:8]
-        known = samples > 0
-        self._least_us[slots] = np.minimum(self._least_us[slots], np.where(known, least_us, np.inf))
-        self._peak_us[slots] = np.maximum(self._peak_us[slots], peak_us)
-        self._sums[slots] += seen[[4, 2]].T
-        new = self._since_ns[slots] == 0
-        if new.any():
-            born, began_ns = slots[new], (now_ns - interval_ns)[new]
-            self._since_ns[born] = began_ns
-            self._hold_ns[born] = int(self._settings.start_s * 1e9)
-            self._look_ns[born] = began_ns + LOOK_NS
-            self._marks[born] = np.array((began_ns, delivered[new], lost[new])).T
-
     def _look(self, slots: Slots, seen: Floats, draining: Bools) -> None:
         """End a look of these flows, shape (n,): measure, notice changes, and give roles."""
-        now_ns, srtt_us, settled = seen[0], seen[8], seen[12] >= self._settings.settle_rtts
-        self._show_reward(slots, seen)
-        least_us = self._least_us[slots]
+        looks, now_ns, settled = self._looks, seen[TIME_NS], seen[ROUND_TRIPS] >= self._settings.settle_rtts
+        looks.measure(slots, seen)
+        least_us = looks.least_us[slots]
         probing = self._role[slots] == _PROBING
         # While an arm empties the queue, or an earlier arm's queue drains, the RTT is not the arm's own.
         judged = ~probing & settled & ~draining
-        fell, rose = self._path_changed(slots, least_us, seen)
-        changed = judged & (fell | rose)
+        fell, rose, queued = self._path_changed(slots, least_us, seen)
+        # On a path whose rate varies, the lowest RTT falls whenever the queue does.
+        moves = np.isin(self._code[slots], (_VARIES, _SWINGS))
+        # Not at once again: the queue may be another flow's.
+        again = now_ns - self._since_ns[slots] >= self._settings.change_s * 1e9
+        queued &= (self._role[slots] == _STEADY) & again & ~rose
+        changed = judged & ((fell & ~moves) | rose | queued)
         kept = probing | (judged & ~changed)
-        self._floor_us[slots[kept]] = np.minimum(self._floor_us[slots[kept]], least_us[kept])
+        looks.floor_us[slots[kept]] = np.minimum(looks.floor_us[slots[kept]], least_us[kept])
         if changed.any():
             hold_s = np.where(rose, self._settings.change_s, self._settings.start_s)
             self._begin_anew(slots[changed], least_us[changed], now_ns[changed], hold_s[changed])
-            self._code[slots[changed]] = np.where(rose[changed], _ROSE, _FELL)
+            self._code[slots[changed]] = np.select([rose[changed], queued[changed]], [_ROSE, _QUEUED], _FELL)
             self._value[slots[changed]] = least_us[changed] * 1e-3
-        varies = self._peak_us[slots] > self._settings.rtt_ratio * self._floor_us[slots]
-        ready = probing & ~draining & (now_ns - self._since_ns[slots] >= self._hold_ns[slots])
-        if ready.any():
-            self._give_role(slots[ready], varies[ready])
-        self._look_ns[slots] = now_ns + np.maximum(LOOK_NS, LOOK_RTTS * srtt_us * 1e3)
-        self._least_us[slots] = np.inf
+        lasted = (now_ns - self._since_ns[slots]) / self._hold_ns[slots]
+        # On a long path BBR is in its start still, which is faster than another arm's.
+        held = (lasted >= 1) & (looks.grown[slots] | (lasted >= HOLD_MAX))
+        varies = looks.peak_us[slots] > self._settings.rtt_ratio * looks.floor_us[slots]
+        ready = probing & ~draining & (held | varies)
+        staying = judged & ~changed
+        if (ready | staying).any():
+            self._judge(slots, ready, staying)
+        looks.begin(slots, seen)
 
-    def _give_role(self, slots: Slots, varies: Bools) -> None:
-        """End the probing of these flows, and remember its result for their prefixes."""
-        self._role[slots] = np.where(varies, _CAREFUL, _STEADY)
-        self._code[slots] = np.where(varies, _VARIES, _IS_STEADY)
-        self._value[slots] = self._peak_us[slots] / self._floor_us[slots]
-        for slot in slots.tolist():
+    def _judge(self, slots: Slots, ready: Bools, again: Bools) -> None:
+        """Give roles where probing ends (`ready`), and other roles where the arm does not fit (`again`)."""
+        looks, settings = self._looks, self._settings
+        floor_us = looks.floor_us[slots]
+        ratio, swing, lost = looks.peak_us[slots] / floor_us, looks.swing(slots), looks.quiet_loss(slots)
+        # Vegas halves its window at a loss, as Reno does, which so never exceeds this many packets.
+        lossy = looks.bdp_pkts[slots] * np.sqrt(lost) > RENO_PKTS
+        swings = swing > settings.rate_swing
+        reason = np.select(
+            [lossy, ratio > settings.rtt_ratio, swings, floor_us < settings.short_ms * 1e3],
+            [_LOSSY, _VARIES, _SWINGS, _SHORT],
+            _IS_STEADY,
+        )
+        role = np.where((reason == _IS_STEADY) | (reason == _LOSSY), _STEADY, _CAREFUL)
+        # The RTT's range holds the start of the flow for ever; only the rate and the losses are news.
+        unfit = again & (role != self._role[slots]) & (lossy | swings)
+        given = ready | unfit
+        at = slots[given]
+        self._role[at] = role[given]
+        self._code[at] = reason[given]
+        shown = np.choose(reason - _IS_STEADY, [ratio, ratio, 100 * swing, floor_us * 1e-3, 100 * lost])
+        self._value[at] = shown[given]
+        for slot in at.tolist():
             self._learn(slot, int(self._role[slot]))
 
     def _learn(self, slot: int, role: int) -> None:
@@ -242,11 +249,11 @@ class RuleChooser(SlotArrays):
         if len(self._known) > PREFIXES_MAX:
             del self._known[next(iter(self._known))]
 
-    def _path_changed(self, slots: Slots, least_us: Floats, seen: Floats) -> tuple[Bools, Bools]:
-        """Whether the lowest RTT of the look shows a shorter path, or a longer one; each of shape (n,)."""
-        now_ns, kernel_floor_us, bdp_pkts = seen[0], seen[10], seen[11]
+    def _path_changed(self, slots: Slots, least_us: Floats, seen: Floats) -> tuple[Bools, Bools, Bools]:
+        """Whether the lowest RTT shows a shorter path, a longer one, or a queue; each of shape (n,)."""
+        now_ns, kernel_floor_us, bdp_pkts = seen[TIME_NS], seen[KERNEL_FLOOR], seen[BDP]
         settings = self._settings
-        floor_us = self._floor_us[slots]
+        floor_us = self._looks.floor_us[slots]
         known = np.isfinite(least_us) & np.isfinite(floor_us)
         fell = known & (least_us * settings.rtt_step < floor_us)
         excess_us = np.where(known, least_us - floor_us, 0.0)
@@ -261,38 +268,19 @@ class RuleChooser(SlotArrays):
         self._raised_us[slots] = np.where(begins, least_us, first_us)
         self._raised_ns[slots] = np.where(goes_on, self._raised_ns[slots], np.where(begins, now_ns, 0.0))
         rose: Bools = goes_on & (now_ns - self._raised_ns[slots] >= settings.rise_s * 1e9)
-        return fell, rose
+        stands = high & (self._queued_ns[slots] > 0)
+        self._queued_ns[slots] = np.where(stands, self._queued_ns[slots], np.where(high, now_ns, 0.0))
+        queued: Bools = stands & (now_ns - self._queued_ns[slots] >= QUEUE_RISES * settings.rise_s * 1e9)
+        return fell, rose, queued
 
     def _begin_anew(self, slots: Slots, floor_us: Floats, now_ns: Floats, hold_s: Floats) -> None:
         """The path is another one: forget what the old one showed."""
         self._role[slots] = _PROBING
         self._since_ns[slots] = now_ns
-        self._hold_ns[slots] = (hold_s * 1e9).astype(np.int64)
-        self._floor_us[slots] = floor_us
-        self._peak_us[slots] = 0.0
+        self._hold_ns[slots] = np.maximum(hold_s * 1e9, 1.0).astype(np.int64)
         self._raised_ns[slots] = 0
-        self._top_Bps[slots] = 0.0
-
-    def _show_reward(self, slots: Slots, seen: Floats) -> None:
-        """Eq. 1 over the look, over the highest throughput and the lowest RTT so far."""
-        now = seen[[0, 6, 7]].T
-        time_ns, delivered_pkts, lost_pkts = (now - self._marks[slots]).T
-        throughput_Bps = delivered_pkts * seen[9] / np.maximum(time_ns * 1e-9, 1e-9)
-        top_Bps = np.maximum(self._top_Bps[slots], throughput_Bps)
-        sum_us, samples = self._sums[slots].T
-        rtt_us = mean_or(sum_us, samples, seen[8])
-        floor_us = np.minimum(self._floor_us[slots], self._least_us[slots])
-        share = reward(
-            throughput_Bps / np.maximum(top_Bps, 1.0),
-            loss_rate(lost_pkts, delivered_pkts),
-            rtt_us / floor_us,
-            zeta=self._zeta,
-            kappa=self._kappa,
-        )
-        self._reward[slots] = np.minimum(share, 1.0)
-        self._top_Bps[slots] = top_Bps
-        self._marks[slots] = now
-        self._sums[slots] = 0.0
+        self._queued_ns[slots] = 0
+        self._looks.forget(slots, floor_us)
 
 
 def roles_of(pool: Sequence[int]) -> ArmIds:

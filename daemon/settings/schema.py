@@ -38,7 +38,7 @@ class DaemonSection(Section):
     )
     policy: str = key(
         "rule",
-        "rule: bbr first, then ltp or vegas by the range of the RTT; section [rule]. mutant: the "
+        "rule: bbr first, then ltp, or vegas where the rate varies; section [rule]. mutant: the "
         "learning chooser (Algorithm 1 of the paper); section [learning]. random: a random arm at each step, "
         "as a baseline. dwell-random: random arms held for 20, 40, 80 or 160 steps, to collect data. keep: "
         "each flow keeps its first arm. schedule: the arms of daemon.schedule, for experiments. With rule, "
@@ -157,6 +157,17 @@ class RuleSection(Section):
         "it runs ltp.",
         minimum=1,
         maximum=1000,
+    )
+    rate_swing: float = key(
+        0.05,
+        "Change of the rate from look to look, as a share, above which the flow runs vegas, too. A look "
+        "lasts a quarter of a second and two round trips. The rate has to rise by so much in a quarter of "
+        "the last twelve, and to fall by so much in a quarter.",
+        minimum=0,
+        maximum=10,
+    )
+    short_ms: float = key(
+        5.0, "Lowest RTT below which the flow runs vegas, too, ms.", minimum=0, maximum=1000
     )
     rtt_step: float = key(
         1.25,

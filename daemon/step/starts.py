@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The module's table of starting arms, kept in step with what the chooser knows of destinations.
+"""The module's table of starting arms, kept in step with the chooser's knowledge of destinations.
 
 Most connections end before any daemon can act. So the arm of a prefix goes into the kernel, and a new flow
 begins with it.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of starting arms: what is written, and what is left out."""
+"""The table of starting arms: its entries, and the prefixes that get none."""
 
 import logging
 

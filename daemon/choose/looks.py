@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Looks at a path: a quarter of a second and two round trips each, so that one look is not noise.
+
+A look sums up the steps since the last one. Over the looks, three numbers tell paths apart: the lowest RTT,
+the highest smoothed RTT over it, and how much the rate swings from look to look. The swing is large on
+cellular links under every arm, and near 0 on wired ones: a rate that steps once, or that climbs, does not
+swing. Looks count for it once the rate has stopped to grow after the start.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.arrays import Bools, Floats, Slots
+from ltp_switcher.daemon.datapath import RecordArray
+from ltp_switcher.daemon.datapath.columns import Columns
+from ltp_switcher.daemon.datapath.measurements import mean_or
+from ltp_switcher.daemon.datapath.protocol import FlowFlags
+from ltp_switcher.measures import loss_rate, reward
+from ltp_switcher.slots import SlotArrays, column
+
+LOOK_NS: Final = 250_000_000
+LOOK_RTTS: Final = 2.0
+GAINS: Final = 12
+"""Looks that the swing of the rate covers."""
+GAINS_LEAST: Final = 6
+"""With fewer, the swing is not known."""
+GROWTH: Final = 0.1
+"""A rate grows while it gains this share from look to look."""
+
+_APP_LIMITED: Final = np.uint32(FlowFlags.APP_LIMITED)
+_FIELDS: Final = Columns(
+    "time_ns", "interval_ns", "rtt_samples", "rtt_stat.min", "rtt_stat.sum", "srtt_stat.max",
+    "total_delivered", "total_lost", "lost_without_queue", "srtt_us", "mss",
+    "rtt_floor_us", "bdp", "round_trips",
+)  # fmt: skip
+TIME_NS: Final = 0
+SRTT, MSS, KERNEL_FLOOR, BDP, ROUND_TRIPS = range(9, 14)
+"""Places of these fields in what `Looks.take` returns."""
+
+
+class Looks(SlotArrays):
+    """The looks at the paths of all flows.
+
+    Args:
+        zeta: weight of loss in the reward that a look shows, Eq. 1.
+        kappa: weight of throughput in it.
+    """
+
+    began_ns = column(np.int64)
+    """Start of the flow; 0 before the first record."""
+    floor_us = column(np.float64, initial=np.inf)
+    """Lowest RTT since the start, or since `forget`."""
+    peak_us = column(np.float64)
+    """Highest smoothed RTT since then."""
+    least_us = column(np.float64, initial=np.inf)
+    """Lowest RTT of the look under way."""
+    share = column(np.float64, initial=np.nan)
+    """Reward of the last look, over that at the highest throughput and the lowest RTT since then."""
+    grown = column(np.bool_)
+    """Whether the rate has stopped to grow since then."""
+    bdp_pkts = column(np.float64)
+    """Largest bandwidth-delay product since then."""
+    _quiet_lost = column(np.float64)
+    """Packets since then that were lost while no queue stood."""
+    _first_delivered = column(np.float64)
+    """Packets delivered before."""
+    _end_ns = column(np.int64)
+    """End of the look under way."""
+    _sums = column(np.float64, 2)
+    """RTT samples of the look, µs summed and counted."""
+    _marks = column(np.float64, 3)
+    """Time and packets delivered and lost, as they were at the look's start."""
+    _top_Bps = column(np.float64)  # noqa: N815 - B is bytes
+    _log_rate = column(np.float64, initial=np.nan)
+    """Of the last look."""
+    _idle = column(np.bool_)
+    """Whether the application had too little to send in the look."""
+    _count = column(np.int64)
+    """Looks so far."""
+    _gains = column(np.float64, GAINS, initial=np.nan)
+    """Changes of the logarithm of the rate from look to look, the newest first."""
+
+    def __init__(self, *, zeta: float, kappa: float) -> None:
+        super().__init__()
+        self._zeta, self._kappa = zeta, kappa
+
+    def take(self, slots: Slots, records: RecordArray) -> tuple[Floats, Bools]:
+        """Take in a step's records, shape (n,).
+
+        Returns:
+            The fields that looks need, shape (14, n), and where a look is over, shape (n,).
+        """
+        seen = _FIELDS.read(records).T
+        now_ns, interval_ns, samples, least_us, _, peak_us, delivered, lost, quiet_lost = seen[:9]
+        known = samples > 0
+        self.least_us[slots] = np.minimum(self.least_us[slots], np.where(known, least_us, np.inf))
+        self.peak_us[slots] = np.maximum(self.peak_us[slots], peak_us)
+        self._sums[slots] += seen[[4, 2]].T
+        self._quiet_lost[slots] += quiet_lost
+        self._idle[slots] |= (records["flags"] & _APP_LIMITED) != 0
+        new = self.began_ns[slots] == 0
+        if new.any():
+            born, began_ns = slots[new], (now_ns - interval_ns)[new]
+            self.began_ns[born] = began_ns
+            self._end_ns[born] = began_ns + LOOK_NS
+            self._first_delivered[born] = delivered[new]
+            self._marks[born] = np.array((began_ns, delivered[new], lost[new])).T
+        return seen, now_ns >= self._end_ns[slots]
+
+    def measure(self, slots: Slots, seen: Floats) -> None:
+        """End the looks of these flows: the reward and the rate that they show."""
+        now = seen[[0, 6, 7]].T
+        time_ns, delivered_pkts, lost_pkts = (now - self._marks[slots]).T
+        throughput_Bps = delivered_pkts * seen[MSS] / np.maximum(time_ns * 1e-9, 1e-9)
+        top_Bps = np.maximum(self._top_Bps[slots], throughput_Bps)
+        sum_us, samples = self._sums[slots].T
+        share = reward(
+            throughput_Bps / np.maximum(top_Bps, 1.0),
+            loss_rate(lost_pkts, delivered_pkts),
+            mean_or(sum_us, samples, seen[SRTT]) / np.minimum(self.floor_us[slots], self.least_us[slots]),
+            zeta=self._zeta,
+            kappa=self._kappa,
+        )
+        self.share[slots] = np.minimum(share, 1.0)
+        self._top_Bps[slots] = top_Bps
+        self.bdp_pkts[slots] = np.maximum(self.bdp_pkts[slots], seen[BDP])
+        # Half a packet: a look without any is a fall, not an infinite one.
+        log_rate = np.log(np.maximum(delivered_pkts, 0.5) / np.maximum(time_ns, 1.0))
+        # The rate of a look in which the application paused is not the path's.
+        idle = self._idle[slots]
+        log_rate[idle] = np.nan
+        gained = log_rate - self._log_rate[slots]
+        # The first samples of a flow count as limited by the application.
+        self.grown[slots] |= (gained < GROWTH) | (idle & (self._count[slots] > 1))
+        gains = self._gains[slots]
+        gains[:, 1:] = gains[:, :-1]
+        gains[:, 0] = np.where(self.grown[slots], gained, np.nan)
+        self._gains[slots] = gains
+        self._count[slots] += 1
+        self._log_rate[slots] = log_rate
+        self._idle[slots] = False
+        self._marks[slots] = now
+        self._sums[slots] = 0.0
+
+    def begin(self, slots: Slots, seen: Floats) -> None:
+        """Begin the next looks of these flows."""
+        self._end_ns[slots] = (seen[0] + np.maximum(LOOK_NS, LOOK_RTTS * seen[SRTT] * 1e3)).astype(np.int64)
+        self.least_us[slots] = np.inf
+
+    def swing(self, slots: Slots) -> Floats:
+        """By how much the rate's logarithm moves up and down from look to look, shape (n,); 0 if not known.
+
+        It moves up by so much in a quarter of the looks, and down by so much in another quarter.
+        """
+        gains = self._gains[slots]
+        known = np.isfinite(gains).sum(axis=1) >= GAINS_LEAST
+        found = np.zeros(len(slots))
+        if known.any():
+            low, high = np.nanquantile(gains[known], (0.25, 0.75), axis=1)
+            found[known] = np.maximum(np.minimum(-low, high), 0.0)
+        return found
+
+    def quiet_loss(self, slots: Slots) -> Floats:
+        """Share of the packets that were lost while no queue stood, shape (n,)."""
+        return loss_rate(
+            self._quiet_lost[slots], np.maximum(self._marks[slots, 1] - self._first_delivered[slots], 1.0)
+        )
+
+    def forget(self, slots: Slots, floor_us: Floats) -> None:
+        """The path is another one now, with this lowest RTT: forget the old one's."""
+        self.floor_us[slots] = floor_us
+        self.bdp_pkts[slots] = 0.0
+        self._quiet_lost[slots] = 0.0
+        self._first_delivered[slots] = self._marks[slots, 1]
+        self.peak_us[slots] = 0.0
+        self._top_Bps[slots] = 0.0
+        self._gains[slots] = np.nan
+        self.grown[slots] = False
