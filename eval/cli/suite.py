@@ -12,7 +12,8 @@ from rich.table import Table
 
 from ltp_switcher.eval.cli.output import json_text, need_pictures
 from ltp_switcher.eval.run.batch import run_batch
-from ltp_switcher.eval.suite.plan import FULL, QUICK, plan
+from ltp_switcher.eval.suite.over_time import recovered, without_start
+from ltp_switcher.eval.suite.plan import FULL, QUICK, judged, plan
 from ltp_switcher.eval.suite.score import means, score
 
 
@@ -31,9 +32,17 @@ def evaluate(options: argparse.Namespace, console: Console, progress: Console) -
     outcomes = run_batch(
         [run.job for run in runs], progress, use_cache=True, parallel=options.jobs, label=labels.__getitem__
     )
-    made = zip(runs, outcomes, strict=True)
-    paths = score((run.path, run.scheme, outcome.summary) for run, outcome in made)
-    results = Results(options.set, options.kernel, options.quick, paths, round(time.monotonic() - began, 1))
+    made = list(zip(runs, outcomes, strict=True))
+    paths = score((run.path, run.scheme, judged(run, outcome.summary)) for run, outcome in made)
+    results = Results(
+        options.set,
+        options.kernel,
+        options.quick,
+        paths,
+        score((run.path, run.scheme, judged(run, without_start(outcome))) for run, outcome in made),
+        recovered(made),
+        round(time.monotonic() - began, 1),
+    )
     out: Path = options.out
     out.mkdir(parents=True, exist_ok=True)
     text = json_text(results.to_dict())

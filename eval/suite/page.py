@@ -9,12 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
 from pathlib import Path
+from statistics import median
 from typing import Final
 
 from ltp_switcher.eval.report.timeline import draw_timeline
 from ltp_switcher.eval.run.results import RunResult
+from ltp_switcher.eval.suite.over_time import SETTLE_RTTS, SETTLE_S, START_S, Recovery
 from ltp_switcher.eval.suite.paths import family, kind
-from ltp_switcher.eval.suite.plan import Run, is_arm
+from ltp_switcher.eval.suite.plan import EARLIER, Run, is_arm
 from ltp_switcher.eval.suite.score import Mean, PathScore, gap_closed, means
 
 PICTURED: Final = ("rtt-steps-1", "rate-steps-1", "everything-1", "trace-1", "trace-4")
@@ -38,6 +40,10 @@ class Results:
     kernel: str
     quick: bool
     paths: Sequence[PathScore]
+    late: Sequence[PathScore]
+    """The same without each flow's first seconds."""
+    recoveries: Mapping[str, Sequence[Recovery]]
+    """By scheme."""
     wall_s: float
 
     @property
@@ -53,6 +59,14 @@ class Results:
             "summary": {
                 scheme: {group: asdict(mean) for group, mean in means(self.paths, scheme).items()}
                 for scheme in self.schemes
+            },
+            "without_start": {
+                scheme: {group: asdict(mean) for group, mean in means(self.late, scheme).items()}
+                for scheme in self.schemes
+            },
+            "recoveries": {
+                scheme: {"median_s": median(one.took_s for one in of), "changes": [asdict(one) for one in of]}
+                for scheme, of in self.recoveries.items()
             },
             "gap_closed": {s: list(gap_closed(self.paths, s)) for s in self.schemes if not is_arm(s)},
             "paths": [
@@ -84,9 +98,18 @@ def html(results: Results, pictures: Mapping[str, str]) -> str:
         "a scheme's reward (Eq. 1) over that of the path's best arm in hindsight: the arm with the largest "
         "mean over its seeds. Means over paths are geometric, with 95 % bootstrap intervals over the paths. "
         "A scheme that changes its arm may exceed 1 on a path that changes. <code>rule</code> is the default "
-        "policy of the daemon, <code>bandit</code> the learned one.</p>",
-        _means_table(results),
+        "policy of the daemon, <code>bandit</code> the learned one. <code>known</code> is the default policy "
+        f"on a path that {EARLIER} connections have used before.</p>",
+        _means_table("By kind and family", results.schemes, results.paths),
+        _means_table(f"The same without the first {START_S:g} s of each flow", results.schemes, results.late),
     ]
+    for scheme, of in results.recoveries.items():
+        within = sum(one.took_s <= one.allowed_s for one in of)
+        parts.append(
+            f"<p>After a change of the path, <b>{escape(scheme)}</b> came within 10 % of the best arm's "
+            f"settled reward in {median(one.took_s for one in of):.1f} s (median of {len(of)} changes), and "
+            f"{within} times within the longer of {SETTLE_S:g} s and {SETTLE_RTTS:g} round trips.</p>"
+        )
     for scheme in (s for s in results.schemes if not is_arm(s)):
         single, closed = gap_closed(results.paths, scheme)
         below = ", ".join(f"{p.name} {p.share(scheme):.2f}" for p in worst(results.paths, scheme))
@@ -102,8 +125,8 @@ def html(results: Results, pictures: Mapping[str, str]) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _means_table(results: Results) -> str:
-    by_scheme = {scheme: means(results.paths, scheme) for scheme in results.schemes}
+def _means_table(title: str, schemes: Sequence[str], paths: Sequence[PathScore]) -> str:
+    by_scheme = {scheme: means(paths, scheme) for scheme in schemes}
     groups = dict.fromkeys(group for of in by_scheme.values() for group in of)
     kinds = [group for group in ("all", "static", "changing", "trace", "several") if group in groups]
     order = [*kinds, *(group for group in groups if group not in kinds)]
@@ -113,7 +136,7 @@ def _means_table(results: Results) -> str:
         cells = [_mean(of.get(group), interval=group in kinds) for of in by_scheme.values()]
         rows.append(f"<tr><td>{escape(group)}<td>{first.paths}{''.join(cells)}")
     head = "".join(f"<th>{escape(scheme)}" for scheme in by_scheme)
-    return _table("By kind and family", f"<th>paths<th>number{head}", rows)
+    return _table(title, f"<th>paths<th>number{head}", rows)
 
 
 def _mean(mean: Mean | None, *, interval: bool) -> str:

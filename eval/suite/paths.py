@@ -19,7 +19,7 @@ from ltp_switcher.eval.run.scenario import Scenario, load_scenario
 
 FOLDER: Final = Path(__file__).resolve().parent
 DURATION_S: Final = 60.0
-SETS: Final[Mapping[str, int]] = {"tuning": 1, "test": 2}
+SETS: Final[Mapping[str, int]] = {"tuning": 1, "test": 4}
 """The sets, and the seed that draws each."""
 SEEDS: Final[Mapping[str, tuple[int, ...]]] = {"tuning": (1, 2, 3, 4, 5), "test": (101, 102, 103, 104, 105)}
 """Seeds of the runs, the first ones first."""

@@ -4,18 +4,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.run.results import Job
-from ltp_switcher.eval.run.scenario import Scenario
+from ltp_switcher.eval.run.scenario import Flow, Scenario
 from ltp_switcher.eval.run.schemes import DAEMON_SCHEMES, check_scheme
+from ltp_switcher.eval.run.summary import Summary
+from ltp_switcher.eval.run.trace_files import locate_trace
 from ltp_switcher.eval.suite import paths
+from ltp_switcher.policies.simulator.delivery_traces import read_trace
 
 ARMS: Final = ("bbr", "vegas", "ltp", "cubic")
+KNOWN: Final = "known"
+"""The switcher on a path that `EARLIER` connections have used before."""
+EARLIER: Final = 10
+EARLIER_S: Final = 2.8
+PAUSE_S: Final = 0.2
+"""How long each of them lasts, and the pause after it."""
 FULL: Final[Mapping[str, int]] = {
-    "rule": 5, "ltp": 5, "bbr": 5, "vegas": 2, "cubic": 2, "jury": 2, "spine": 2, "bandit": 2, "random": 2,
+    "rule": 5, "ltp": 5, "bbr": 5, KNOWN: 2, "vegas": 2, "cubic": 2, "jury": 2, "spine": 2, "bandit": 2,
+    "random": 2,
 }  # fmt: skip
 """Schemes of `make eval`, and how many seeds each gets: most where the figures decide."""
 QUICK: Final[Mapping[str, int]] = {"rule": 1, **dict.fromkeys(ARMS, 1)}
@@ -37,7 +47,7 @@ class Run:
 
 def is_arm(scheme: str) -> bool:
     """Whether a scheme is an arm alone, which may be the best in hindsight."""
-    return scheme not in DAEMON_SCHEMES
+    return scheme not in DAEMON_SCHEMES and scheme != KNOWN
 
 
 def plan(
@@ -56,7 +66,8 @@ def plan(
         ConfigError: there is no such path or scheme, or no arm among the schemes.
     """
     for scheme in schemes:
-        check_scheme("--schemes", scheme)
+        if scheme != KNOWN:
+            check_scheme("--schemes", scheme)
     if not any(map(is_arm, schemes)):
         raise ConfigError("--schemes", list(schemes), "one arm at least, to compare with")
     known = {scenario.name: scenario for scenario in paths.load(set_name)}
@@ -70,11 +81,48 @@ def plan(
         Run(name, scheme, Job(_with(timed[name], scheme), seed, kernel))
         for name in wanted
         for scheme, count in schemes.items()
+        if scheme != KNOWN or len(timed[name].flows) == 1
         for seed in seeds[:count]
     ]
 
 
 def _with(scenario: Scenario, scheme: str) -> Scenario:
     """The scenario with the scheme on its first flow, and on all that the first flow's scheme has."""
+    if scheme == KNOWN:
+        return after_others(scenario)
     switched = {flow.scheme for flow in scenario.flows} == {scenario.flows[0].scheme}
     return scenario.with_scheme(scheme, every_flow=switched)
+
+
+def after_others(scenario: Scenario) -> Scenario:
+    """The scenario of one flow, later, on the same link at the same time, with `EARLIER` flows before it."""
+    every_s = EARLIER_S + PAUSE_S
+    lead_s = round(EARLIER * every_s, 3)
+    (flow,) = scenario.with_scheme("switcher").flows
+    others = [
+        Flow(flow.scheme, round(n * every_s, 3), round(n * every_s + EARLIER_S, 3)) for n in range(EARLIER)
+    ]
+    link = scenario.link
+    file = locate_trace(link.trace) if link.trace else None
+    length_s = float(read_trace(file)[-1]) / 1e3 if file is not None else 0.0
+    offset_s = (link.offset_s - lead_s) % length_s if length_s else link.offset_s
+    return replace(
+        scenario,
+        duration_s=scenario.duration_s + lead_s,
+        link=replace(
+            link,
+            offset_s=round(offset_s, 3),
+            steps=tuple(replace(step, at_s=round(step.at_s + lead_s, 3)) for step in link.steps),
+        ),
+        flows=(
+            *others,
+            replace(flow, start_s=flow.start_s + lead_s, stop_s=flow.stop_s + lead_s),
+        ),
+    )
+
+
+def judged(run: Run, summary: Summary) -> Summary:
+    """The summary with the flows that count, under the name of the run's scheme."""
+    if run.scheme != KNOWN:
+        return summary
+    return replace(summary, scheme=KNOWN, flows=(replace(summary.flows[-1], scheme=KNOWN),))

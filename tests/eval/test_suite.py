@@ -3,7 +3,7 @@
 
 import math
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -11,11 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ltp_switcher.errors import ConfigError
-from ltp_switcher.eval.run.scenario import Scenario
+from ltp_switcher.eval.run.scenario import Scenario, parse_scenario
+from ltp_switcher.eval.run.series import FlowSeries
 from ltp_switcher.eval.run.summary import FlowSummary, Summary
 from ltp_switcher.eval.suite import paths
+from ltp_switcher.eval.suite.over_time import Recovery, recoveries
 from ltp_switcher.eval.suite.page import Results, html
-from ltp_switcher.eval.suite.plan import plan
+from ltp_switcher.eval.suite.plan import judged, plan
 from ltp_switcher.eval.suite.score import gap_closed, geometric_mean, means, score
 
 TUNING, TEST = paths.load("tuning"), paths.load("test")
@@ -84,6 +86,69 @@ def test_a_quick_plan_is_short() -> None:
         shorter, longer = run.job.scenario.link.steps, whole[run.path].link.steps
         assert [s.at_s for s in shorter] == pytest.approx([s.at_s / 2 for s in longer])
         assert [replace(s, at_s=0.0) for s in shorter] == [replace(s, at_s=0.0) for s in longer]
+
+
+def test_a_known_path_is_the_same_path_later() -> None:
+    """The judged flow meets the link as a flow alone does: the same steps, the same part of a trace."""
+    whole = {s.name: s for s in TEST}
+    for name in ("rate-steps-1", "trace-2"):
+        (run,) = (r for r in plan("test", {"known": 1, "bbr": 1}, "6.1", quick=False, names=(name,))
+                  if r.scheme == "known")  # fmt: skip
+        made, alone = run.job.scenario, whole[name]
+        *earlier, last = made.flows
+        assert len(earlier) == 10
+        assert all(one.stop_s < other.start_s for one, other in pairwise(made.flows))
+        assert {flow.scheme for flow in made.flows} == {"switcher"}
+        lead_s = last.start_s
+        assert lead_s == 30.0
+        assert last.stop_s == made.duration_s == lead_s + alone.duration_s
+        assert [step.at_s - lead_s for step in made.link.steps] == pytest.approx(
+            [step.at_s for step in alone.link.steps]
+        )
+        assert made.link.offset_s + lead_s == pytest.approx(
+            alone.link.offset_s + 30.0 * (not alone.link.trace)
+        )
+        seen = judged(run, summary("switcher", *[1.0] * 10, 7.0))
+        assert [(flow.scheme, flow.reward) for flow in seen.flows] == [("known", 1e9)]
+
+
+def test_a_known_path_has_one_flow() -> None:
+    runs = plan("test", {"known": 1, "bbr": 1}, "6.1", quick=False, names=("eight-1", "fixed-1"))
+    assert {(run.path, run.scheme) for run in runs} == {
+        ("eight-1", "bbr"), ("fixed-1", "bbr"), ("fixed-1", "known")
+    }  # fmt: skip
+
+
+def test_the_time_to_recover() -> None:
+    """At 20 s the rate doubles. The flow is at half of the best arm's rate until 23 s."""
+    scenario = parse_scenario(
+        {
+            "name": "x", "duration_s": 40, "flow": [{"scheme": "rule"}],
+            "link": {"rate_mbps": 10, "rtt_ms": 50, "step": [{"at_s": 20, "rate_mbps": 20}]},
+        }
+    )  # fmt: skip
+
+    def series(goodput_mbps: np.ndarray) -> FlowSeries:
+        n, one = goodput_mbps.size, np.ones(goodput_mbps.size)
+        return FlowSeries(
+            0,
+            "rule",
+            np.arange(n) * 0.1,
+            goodput_mbps,
+            50 * one,
+            *[one] * 4,
+            0 * one,
+            *[one] * 4,
+            ("bbr",) * n,
+        )
+
+    best = np.where(np.arange(400) < 200, 10.0, 20.0)
+    late = np.where(np.arange(400) < 230, 10.0, 20.0)
+    (found,) = recoveries("x", scenario, series(late), {"bbr": [series(best)], "ltp": [series(best / 2)]})
+    # From 22.9 s on, nine tenths of a second are good: (0.1 + 0.9 * 4) / 4 is above 0.9.
+    assert (found.at_s, found.took_s, found.allowed_s) == (20.0, 2.9, 2.0)
+    (never,) = recoveries("x", scenario, series(best / 2), {"bbr": [series(best)]})
+    assert never.took_s == 20.0
 
 
 @pytest.mark.parametrize(
@@ -160,15 +225,18 @@ def test_means_by_kind_and_the_gap_that_is_closed() -> None:
 
 
 def test_the_page_has_every_path_and_loads_nothing() -> None:
-    results = Results(
-        "test",
-        "6.1",
-        True,
-        score(scored({p: {"rule": 1.0, "bbr": 2.0} for p in ("fixed-1", "trace-1")})),
-        1.0,
-    )
+    paths_scored = score(scored({p: {"rule": 1.0, "bbr": 2.0} for p in ("fixed-1", "trace-1")}))
+    recoveries = {"rule": [Recovery("step-1", 10.0, took_s, 2.0) for took_s in (0.5, 1.5, 9.0)]}
+    results = Results("test", "6.1", True, paths_scored, paths_scored, recoveries, 1.0)
     page = html(results, {"a <picture>": "QUJD"})
-    for text in ("fixed-1", "trace-1", "0.500", "a &lt;picture&gt;", "data:image/png;base64,QUJD"):
+    for text in (
+        "in 1.5 s (median of 3 changes), and 2 times",
+        "fixed-1",
+        "trace-1",
+        "0.500",
+        "a &lt;picture&gt;",
+        "data:image/png;base64,QUJD",
+    ):
         assert text in page
     assert "http" not in page
     assert "<script" not in page

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rewards over time: without the start of a run, and after a change of its path."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.arrays import Floats
+from ltp_switcher.eval.run import metrics
+from ltp_switcher.eval.run.results import RunResult
+from ltp_switcher.eval.run.scenario import Scenario
+from ltp_switcher.eval.run.series import BIN_S, FlowSeries
+from ltp_switcher.eval.run.summary import Summary
+from ltp_switcher.eval.suite.plan import Run, is_arm
+from ltp_switcher.measures import loss_rate
+
+START_S: Final = 3.0
+"""How long a start is."""
+SETTLE_S: Final = 2.0
+SETTLE_RTTS: Final = 20.0
+"""After a change an arm has settled once the longer of both is over."""
+WINDOW_S: Final = 1.0
+"""A flow has recovered where its mean reward over such a window is good enough."""
+ENOUGH: Final = 0.9
+"""Good enough: this share of the best arm's mean, once settled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """A change of a path, and the time until the flow had recovered: `took_s`, or the whole segment."""
+
+    path: str
+    at_s: float
+    took_s: float
+    allowed_s: float
+
+
+def rewards(series: FlowSeries) -> Floats:
+    """The reward of each bin, Eq. 1, shape (bins,)."""
+    return metrics.rewards(
+        series.goodput_mbps, series.rtt_ms, loss_rate(series.lost_pkts, series.delivered_pkts)
+    )
+
+
+def without_start(result: RunResult, start_s: float = START_S) -> Summary:
+    """The run's summary with the rewards that its flows earned after their first seconds."""
+    flows = []
+    for flow, seen, series in zip(
+        result.job.scenario.flows, result.summary.flows, result.series(), strict=True
+    ):
+        life = series.life(flow.start_s + start_s, flow.stop_s)
+        flows.append(replace(seen, reward=float(rewards(series)[life].mean()) if life.any() else 0.0))
+    return replace(result.summary, flows=tuple(flows))
+
+
+def recoveries(
+    path: str, scenario: Scenario, scheme: FlowSeries, arms: Mapping[str, Sequence[FlowSeries]]
+) -> list[Recovery]:
+    """The recoveries of a flow from every step of its path.
+
+    Args:
+        path: name.
+        scenario: with the steps.
+        scheme: of the flow that is judged.
+        arms: of the arms alone on the same path, by arm; one series a seed.
+    """
+    states = list(scenario.link.states())
+    ends_s = [state.at_s for state in states[1:]] + [scenario.duration_s]
+    earned = rewards(scheme)
+    found = []
+    for state, end_s in list(zip(states, ends_s, strict=True))[1:]:
+        allowed_s = max(SETTLE_S, SETTLE_RTTS * state.rtt_ms / 1e3)
+        settled = [_mean(one, state.at_s + allowed_s, end_s) for one in arms.values()]
+        best = max(settled)
+        width = round(WINDOW_S / BIN_S)
+        at = np.flatnonzero(scheme.life(state.at_s, end_s - WINDOW_S))
+        good = [i for i in at.tolist() if earned[i : i + width].mean() >= ENOUGH * best]
+        took_s = scheme.t_s[good[0]] - state.at_s if good else end_s - state.at_s
+        found.append(Recovery(path, state.at_s, round(float(took_s), 1), round(allowed_s, 1)))
+    return found
+
+
+def recovered(made: Sequence[tuple[Run, RunResult]]) -> dict[str, list[Recovery]]:
+    """The recoveries of every scheme of the daemon that ran alone on paths with steps, by scheme."""
+    series: dict[str, dict[str, list[FlowSeries]]] = {}
+    scenarios: dict[str, Scenario] = {}
+    for run, result in made:
+        scenario = result.job.scenario
+        if len(scenario.flows) == 1 and scenario.link.steps:
+            scenarios[run.path] = scenario
+            series.setdefault(run.path, {}).setdefault(run.scheme, []).extend(result.series())
+    found: dict[str, list[Recovery]] = {}
+    for path, of in series.items():
+        arms = {scheme: runs for scheme, runs in of.items() if is_arm(scheme)}
+        for scheme in of.keys() - arms.keys():
+            for one in of[scheme]:
+                found.setdefault(scheme, []).extend(recoveries(path, scenarios[path], one, arms))
+    return found
+
+
+def _mean(runs: Sequence[FlowSeries], from_s: float, to_s: float) -> float:
+    means = [rewards(run)[life].mean() for run in runs if (life := run.life(from_s, to_s)).any()]
+    return float(np.mean(means)) if means else 0.0
