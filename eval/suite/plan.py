@@ -14,7 +14,7 @@ from ltp_switcher.eval.run.schemes import DAEMON_SCHEMES, check_scheme
 from ltp_switcher.eval.run.summary import Summary
 from ltp_switcher.eval.run.trace_files import locate_trace
 from ltp_switcher.eval.suite import paths
-from ltp_switcher.policies.simulator.delivery_traces import read_trace
+from ltp_switcher.policies.simulator.delivery_traces import model_trace, read_trace
 
 ARMS: Final = ("bbr", "vegas", "ltp", "cubic")
 KNOWN: Final = "known"
@@ -103,9 +103,11 @@ def after_others(scenario: Scenario) -> Scenario:
         Flow(flow.scheme, round(n * every_s, 3), round(n * every_s + EARLIER_S, 3)) for n in range(EARLIER)
     ]
     link = scenario.link
-    file = locate_trace(link.trace) if link.trace else None
-    length_s = float(read_trace(file)[-1]) / 1e3 if file is not None else 0.0
-    offset_s = (link.offset_s - lead_s) % length_s if length_s else link.offset_s
+    offset_s = link.offset_s
+    if link.trace:
+        file = locate_trace(link.trace)
+        trace = model_trace() if file is None else read_trace(file)
+        offset_s = (offset_s - lead_s) % (float(trace[-1]) / 1e3)
     return replace(
         scenario,
         duration_s=scenario.duration_s + lead_s,

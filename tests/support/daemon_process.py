@@ -44,7 +44,8 @@ def service_running(
 
     It inherits `listener` as from a socket unit, and tells its state on a socket in `folder`.
     """
-    variables = {**os.environ, **(environment or {}), "PYTHONPATH": f"{TESTS}:{os.environ['PYTHONPATH']}"}
+    found = [str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]
+    variables = {**os.environ, **(environment or {}), "PYTHONPATH": os.pathsep.join(found)}
     handed: tuple[int, ...] = ()
     if listener is not None:
         command = ["bash", "-c", HAND_OVER, "hand-over", *command]
