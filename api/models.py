@@ -131,7 +131,7 @@ class Switch(Answer):
     age_s: float = Field(description="Time since then")
     before: str | None = Field(description="The arm that the flow left")
     after: str | None = Field(description="The arm that it went to, or should go to")
-    cause: Literal["policy", "team_selection", "operator", "fallback", "mode", "elsewhere"]
+    cause: Literal["policy", "team_selection", "operator", "fallback", "mode", "elsewhere", "held"]
     carried_out: bool = Field(description="False where mode advise kept the flow on its arm")
     sentence: str = Field(description="The switch and its reason, for people")
 
@@ -278,7 +278,7 @@ class TeamSearchRequest(Request):
 
     prefix: str | None = Field(
         default=None,
-        max_length=64,
+        max_length=128,
         description="Only for this destination prefix, which must have open flows; all where left out",
         examples=["192.0.2.0/24"],
     )

@@ -17,7 +17,7 @@ import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -56,6 +56,13 @@ class _Pulls(SlotArrays):
 
 SetPool = Callable[[Sequence[int], "Ints | None"], None]
 """`Chooser.set_pool`."""
+
+
+class Terms(NamedTuple):
+    """The arms to pick a team from, and its size."""
+
+    candidates: tuple[int, ...]
+    k: int
 
 
 @dataclass(slots=True)
@@ -106,6 +113,8 @@ class Teams:
         self.searches: dict[str, Search] = {}
         self.known: OrderedDict[str, tuple[int, ...]] = OrderedDict()
         self.settings, self.k, self.candidates = settings, k, tuple(candidates)
+        self.special: Mapping[str, Terms] = {}
+        """Terms of prefixes that have others than the general ones."""
         self.check(settings, k, self.candidates)
 
     @property
@@ -117,6 +126,10 @@ class Teams:
     def prefixes(self) -> set[str]:
         """The prefixes of open flows."""
         return set(self._prefix.values())
+
+    def terms(self, prefix: str) -> Terms:
+        """The terms of a selection for a prefix."""
+        return self.special.get(prefix) or Terms(self.candidates, self.k)
 
     @staticmethod
     def check(settings: MptsSection, k: int, candidates: Sequence[int]) -> None:
@@ -147,15 +160,17 @@ class Teams:
         """Forget the team of a prefix, or of all, and pick it anew among the candidates."""
         self._forget(prefix)
         slots = {slot: of for slot, of in self._prefix.items() if prefix in (None, of)}
-        if slots:
-            self._set_pool(self.candidates, np.array(list(slots), np.int64))
-            self._search(slots)
+        for slot, of in slots.items():
+            self._set_pool(self.terms(of).candidates, np.array([slot], np.int64))
+        self._search(slots)
 
     def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
         """New flows: they get the team of their prefix, or take part in the search for it."""
         self._pulls.reset(slots)
         for slot, prefix in zip(slots.tolist(), prefixes, strict=True):
             self._prefix[slot] = prefix
+            if prefix in self.special:
+                self._set_pool(self.special[prefix].candidates, np.array([slot], np.int64))
             team = self.known.get(prefix)
             if team is not None:
                 self.known.move_to_end(prefix)
@@ -224,20 +239,22 @@ class Teams:
 
     def _search(self, prefixes: Mapping[int, str]) -> None:
         """Let flows, by slot, take part in the selections for their prefixes."""
-        if self.k < len(self.candidates):
-            for slot, prefix in prefixes.items():
+        for slot, prefix in prefixes.items():
+            terms = self.terms(prefix)
+            if terms.k < len(terms.candidates):
                 search = self.searches.get(prefix) or self._start(prefix)
                 search.members.append(slot)
 
     def _start(self, prefix: str) -> Search:
         rng = np.random.default_rng([self._seed, zlib.crc32(prefix.encode())])
-        bandit = SuccessiveAcceptsRejects(len(self.candidates), self.k, self.settings.budget, rng)
-        search = Search(self.candidates, bandit, self._now_ns)
+        candidates, k = self.terms(prefix)
+        bandit = SuccessiveAcceptsRejects(len(candidates), k, self.settings.budget, rng)
+        search = Search(candidates, bandit, self._now_ns)
         self.searches[prefix] = search
         self._look_at_ns = 0
         log.info(
             "team selection started for %s: %d pulls among %d arms, k=%d",
-            prefix, self.settings.budget, len(self.candidates), self.k,
+            prefix, self.settings.budget, len(candidates), k,
         )  # fmt: skip
         return search
 

@@ -144,6 +144,16 @@ def parser() -> argparse.ArgumentParser:
     pool.add_argument("arms", nargs="*", metavar="ARM")
     k = add("k", "show the size of a team; or set it and pick teams anew", "show:team_size", changing)
     k.add_argument("k", nargs="?", type=int)
+    policy = add(
+        "policy",
+        "show the policies by prefix and port; or put those of a file in their place",
+        "policy:policy",
+    )
+    policy.add_argument("action", nargs="?", choices=["apply"])
+    policy.add_argument(
+        "file", nargs="?", type=Path, metavar="FILE", help="TOML, a table [[policy]] for each"
+    )
+    policy.add_argument("--dry-run", action="store_true", help="only show the difference")
     pin = add("pin", "switch a flow to an arm and hold it there", "show:pin", changing)
     pin.add_argument("cookie", type=_cookie, help=COOKIE_HELP)
     pin.add_argument("arm", help="the name of an arm")

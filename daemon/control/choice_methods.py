@@ -38,6 +38,17 @@ def tag(value: Json) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+def expect(params: Params, present: Json) -> None:
+    """Raise `StaleError` where the request is for another value than the present one."""
+    wanted = params.get("if_match")
+    if wanted is None:
+        return
+    if not isinstance(wanted, list):
+        raise InvalidValueError("if_match", wanted, "a list of tags")
+    if tag(present) not in wanted:
+        raise StaleError("it has been changed since; read it again")
+
+
 class ChoiceMethods:
     """The methods, by name with their parameters. `caller` says who asks."""
 
@@ -109,17 +120,9 @@ class ChoiceMethods:
         self, params: Params, values: Mapping[str, Json], get: Callable[[Params], Json], tagged: str
     ) -> Saved:
         """Set values, and answer as `get` does, whose member `tagged` is what `if_match` compares."""
-        self._expect(params.get("if_match"), cast("dict[str, Json]", get({}))[tagged])
+        expect(params, cast("dict[str, Json]", get({}))[tagged])
         save = self._daemon.change(values, self._caller(), runtime=_runtime(params))
         return Saved(get({}), save)
-
-    def _expect(self, wanted: Json, present: Json) -> None:
-        if wanted is None:
-            return
-        if not isinstance(wanted, list):
-            raise InvalidValueError("if_match", wanted, "a list of tags")
-        if tag(present) not in wanted:
-            raise StaleError("it has been changed since; read it again")
 
     def _pin(self, params: Params) -> Saved:
         cookie = cookie_of(params)

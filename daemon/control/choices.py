@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -23,6 +23,7 @@ from ltp_switcher.daemon.control.overrides import (
 )
 from ltp_switcher.daemon.settings.layers import Layers, Origin
 from ltp_switcher.daemon.settings.load import as_dict, key_of
+from ltp_switcher.daemon.settings.policies import Policies, Policy, difference, parse
 from ltp_switcher.daemon.settings.rules import Value, check
 from ltp_switcher.daemon.settings.schema import Config, schema
 from ltp_switcher.errors import ArtifactError, ConfigError, LtpSwitcherError
@@ -64,6 +65,8 @@ class Choices:
         self._settings = usable
         self._pins = dict(self._kept.pins) if self._kept.boot == self._boot else {}
         self._changes = list(self._kept.changes)
+        self.policies = _usable(self._kept.policies)
+        """Policies, whose arms this machine may lack."""
         self._put_together()
 
     @property
@@ -137,6 +140,15 @@ class Choices:
         )
         return self.save()
 
+    def set_policies(self, policies: Policies, apply: Callable[[Policies], None], caller: Caller) -> Save:
+        """Put these policies, and no others, in force. Raises what `apply` raises."""
+        gone, come = difference(self.policies, policies)
+        if gone or come:
+            apply(policies)
+            self.policies = policies
+            self.tell("policies", [str(policy) for policy in gone], [str(policy) for policy in come], caller)
+        return self.save()
+
     def forget_pins(self, is_open: Callable[[int], bool]) -> None:
         """Forget the pins of flows that are gone."""
         self._pins = {cookie: pin for cookie, pin in self._pins.items() if is_open(cookie)}
@@ -153,7 +165,11 @@ class Choices:
     def save(self) -> Save:
         """Keep the choices as they are now."""
         kept = Overrides(
-            cast("dict[str, Json]", _json(self._settings)), dict(self._pins), self._boot, tuple(self._changes)
+            cast("dict[str, Json]", _json(self._settings)),
+            dict(self._pins),
+            self._boot,
+            tuple(cast("Json", policy.entry()) for policy in self.policies.entries),
+            tuple(self._changes),
         )
         return self._keeper.save(kept)
 
@@ -202,6 +218,17 @@ def _read(path: Path | None) -> Overrides:
             path, error, artifacts.set_aside(path),
         )  # fmt: skip
         return Overrides()
+
+
+def _usable(entries: Sequence[Json]) -> Policies:
+    """The kept policies that this release can read."""
+    found: list[Policy] = []
+    for entry in entries:
+        try:
+            found += parse([entry]).entries
+        except ConfigError as error:
+            log.warning("a policy counts no longer: %s", error)
+    return Policies(found)
 
 
 def _boot() -> str:

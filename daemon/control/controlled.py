@@ -12,6 +12,7 @@ from ltp_switcher.daemon.control.choices import Choices
 from ltp_switcher.daemon.control.client import Json
 from ltp_switcher.daemon.control.keeper import Save
 from ltp_switcher.daemon.datapath import ArmInfo, Datapath, FlowNotFoundError
+from ltp_switcher.daemon.settings.policies import Policies
 from ltp_switcher.daemon.settings.schema import Config
 from ltp_switcher.daemon.step.engine import Engine
 from ltp_switcher.daemon.step.flow_table import UNKNOWN, FlowTable
@@ -60,6 +61,10 @@ class Controlled(Protocol):
 
     def change(self, values: Mapping[str, Json], caller: Caller, *, runtime: bool) -> Save:
         """Set values over the configuration, or drop those that are None; see `Choices.change`."""
+        ...
+
+    def set_policies(self, policies: Policies, caller: Caller) -> Save:
+        """Put these policies, and no others, in force."""
         ...
 
     def load_arm(self, name: str) -> ArmInfo:

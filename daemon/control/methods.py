@@ -17,6 +17,7 @@ from ltp_switcher.daemon.control.controlled import Controlled, cookie_of, slot_o
 from ltp_switcher.daemon.control.describe import arm_json, flow_json
 from ltp_switcher.daemon.control.families import to_json
 from ltp_switcher.daemon.control.metrics import families
+from ltp_switcher.daemon.control.policy_methods import PolicyMethods
 from ltp_switcher.daemon.control.why import past_json, totals_json, why_json
 from ltp_switcher.daemon.datapath import protocol
 from ltp_switcher.daemon.settings.rules import did_you_mean
@@ -46,6 +47,7 @@ class Methods:
             "reload": (self._reload, frozenset()),
             "version": (self._version, frozenset()),
             **ChoiceMethods(daemon, lambda: self._caller).methods,
+            **PolicyMethods(daemon, lambda: self._caller).methods,
         }
 
     def handle(self, method: str, params: Params, caller: Caller) -> Result:

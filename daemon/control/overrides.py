@@ -55,6 +55,8 @@ class Overrides:
     """By cookie. Cookies mean the same flows until the next boot."""
     boot: str = ""
     """The boot whose cookies these are."""
+    policies: tuple[Json, ...] = ()
+    """As `settings.policies.parse` takes them."""
     changes: tuple[Change, ...] = ()
     """The last ones, the latest at the end."""
 
@@ -65,6 +67,7 @@ def encode(overrides: Overrides) -> bytes:
         "settings": dict(overrides.settings),
         "boot": overrides.boot,
         "pins": {str(cookie): {"arm": p.arm, "lasts": p.lasts} for cookie, p in overrides.pins.items()},
+        "policies": list(overrides.policies),
         "changes": [asdict(change) for change in overrides.changes],
     }
     whole = {"version": FORMAT_VERSION, "sha256": _digest(content), "overrides": content}
@@ -91,13 +94,14 @@ def decode(text: bytes) -> Overrides:
 
 def _decoded(content: dict[str, Json]) -> Overrides:
     pins = _object(content["pins"])
-    changes = content["changes"]
-    if not isinstance(changes, list):
+    changes, policies = content["changes"], content["policies"]
+    if not isinstance(changes, list) or not isinstance(policies, list):
         raise TypeError(changes)
     return Overrides(
         settings=_object(content["settings"]),
         pins={int(cookie): _pin(_object(pin)) for cookie, pin in pins.items()},
         boot=str(content["boot"]),
+        policies=tuple(policies),
         changes=tuple(_change(_object(change)) for change in changes),
     )
 

@@ -73,11 +73,18 @@ def _now(engine: Engine, slot: int, names: Names, switches: list[Switch]) -> str
     reason, advised = engine.journal.reason(slot), engine.journal.advised(slot)
     if flags & protocol.FlowFlags.PINNED:
         return f"Somebody pinned the flow to {arm}; it stays there until it is unpinned."
+    if engine.governed.excluded(slot):
+        return f"It keeps {arm}: a policy of an operator excludes the flow."
     if flags & protocol.FlowFlags.FALLEN_BACK:
         last = switches[0].reason if switches and switches[0].cause == Cause.FALLBACK else FALLBACKS[_NONE]
         return f"It runs {arm}, the fallback arm, until the daemon's next command: {last}."
     if engine.mode == "off":
         return f"It keeps {arm}: in mode off the daemon decides nothing."
+    held = engine.governed.held(slot)
+    if held and engine.mode == "active":
+        return f"It runs {arm}: a policy of an operator holds the flow at this arm."
+    if held:
+        return f"It keeps {arm}. In mode active a policy of an operator would hold it at {names[held]}."
     if any(search.slot == slot for search in engine.teams.searches.values()):
         return f"It runs {arm}: team selection measures this arm on the path."
     if not engine.table.arm_time_ns()[slot].any():

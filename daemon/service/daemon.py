@@ -42,6 +42,7 @@ from ltp_switcher.daemon.service.state import FILE_NAME, Saver, read_state
 from ltp_switcher.daemon.service.systemd import ServiceManager, inherited
 from ltp_switcher.daemon.settings.layers import Layers, with_fixed
 from ltp_switcher.daemon.settings.load import changed
+from ltp_switcher.daemon.settings.policies import Policies
 from ltp_switcher.daemon.settings.schema import Config
 from ltp_switcher.daemon.steer import LearnedArms, NetworkFeed, loader, with_policies
 from ltp_switcher.daemon.step.decision_log import DecisionLog
@@ -93,7 +94,7 @@ class Daemon:
         self.names = {arm.id: arm.name for arm in self.arms}
         self.choices = Choices(layers, state_dir, self._check)
         config = self.config = with_fixed(config, self.choices.config)
-        self.datapath.open_session(start_arms=self._starts_count(config.daemon.mode))
+        self.datapath.open_session(start_arms=self._starts_count(config.daemon.mode, self.choices.policies))
         self._configure_kernel(kernel_config(config.kernel, self.arms))
         pool = pool_of(config, self.arms)
         chooser = make_chooser(config, self.arms, pool)
@@ -122,6 +123,7 @@ class Daemon:
         self._saver = Saver(self._state_path, self.engine.statistics) if self._state_path else None
         self._restore()
         self._restore_pins()
+        self._govern(self.choices.policies)
         self._selector.register(self._events, selectors.EVENT_READ, lambda _: self.engine.read_events())
         self._server = ControlServer(
             Path(config.daemon.control_socket), Methods(self).handle, self._selector, listener
@@ -150,13 +152,13 @@ class Daemon:
         self.engine.decisions.mode = mode
         self.engine.teams.active = mode == "active"
         if mode != before:
-            self.datapath.open_session(start_arms=self._starts_count(mode))
+            self.datapath.open_session(start_arms=self._starts_count(mode, self.choices.policies))
             log.info("mode is %s now, was %s", mode, before)
             self.engine.events.tell("mode-changed", before=before, after=mode)
 
-    def _starts_count(self, mode: str) -> bool:
-        """Whether new flows begin on the arms of the module's table: where the daemon steers, and learns."""
-        return mode == "active" and self.config.daemon.policy == "rule"
+    def _starts_count(self, mode: str, policies: Policies) -> bool:
+        """Whether new flows begin on the arms of the module's table: where the daemon steers and fills it."""
+        return mode == "active" and (self.config.daemon.policy == "rule" or bool(policies))
 
     def load_arm(self, name: str) -> ArmInfo:
         """Load an arm. It can be pinned at once, and chosen once the daemon starts with it."""
@@ -205,6 +207,24 @@ class Daemon:
     def change(self, values: Mapping[str, Json], caller: Caller, *, runtime: bool) -> Save:
         """Set values over the configuration, or drop those that are None; see `Choices.change`."""
         return self.choices.change(values, self._apply, caller, runtime=runtime)
+
+    def set_policies(self, policies: Policies, caller: Caller) -> Save:
+        """Put these policies, and no others, in force; see `Choices.set_policies`."""
+        return self.choices.set_policies(policies, self._govern, caller)
+
+    def _govern(self, policies: Policies) -> None:
+        """Put policies in force, but for those that name an arm which is not available."""
+        ids = {arm.name: arm.id for arm in self.arms if arm.available}
+        usable = [policy for policy in policies.entries if policy.arms <= ids.keys()]
+        for policy in policies.entries:
+            if policy not in usable:
+                missing = ", ".join(sorted(policy.arms - ids.keys()))
+                log.warning("the policy for %s does not count: no arm %s", policy.match, missing)
+        before = self.engine.governed.policies
+        default_arm = kernel_config(self.config.kernel, self.arms).default_arm
+        self.engine.govern(Policies(usable), ids, default_arm or 0)
+        if bool(before) != bool(usable):
+            self.datapath.open_session(start_arms=self._starts_count(self.mode, policies))
 
     def reload(self) -> list[str]:
         """Reload the settings, apply the ones that a running daemon can change, and name those that changed.
@@ -258,6 +278,9 @@ class Daemon:
         self.engine.decisions.set_rate(new.daemon.decisions_per_s)
         self._statistics_due = Every(new.daemon.statistics_interval_s)
         self.config = new
+        if self.choices.policies:
+            # Another pool or k is another one for some policies, too.
+            self._govern(self.choices.policies)
 
     def _configure_kernel(self, config: KernelConfig) -> None:
         self.datapath.set_config(**dataclasses.asdict(config))

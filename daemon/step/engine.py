@@ -10,13 +10,14 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
+from collections.abc import Mapping
 from typing import Final, Protocol
 
 import numpy as np
 
 from ltp_switcher.arrays import ArmIds, Ints, Slots
 from ltp_switcher.daemon.choose.chooser import Chooser
-from ltp_switcher.daemon.choose.teams import Teams
+from ltp_switcher.daemon.choose.teams import Teams, Terms
 from ltp_switcher.daemon.datapath import (
     CommandArray,
     ControlArray,
@@ -31,11 +32,13 @@ from ltp_switcher.daemon.datapath import (
 )
 from ltp_switcher.daemon.datapath.commands import commands_for
 from ltp_switcher.daemon.datapath.recording import Recorder
+from ltp_switcher.daemon.settings.policies import Policies
 from ltp_switcher.daemon.steer import LEARNED, LearnedArms
 from ltp_switcher.daemon.step.counters import Statistics
 from ltp_switcher.daemon.step.decision_log import DecisionLog, RateLimit
 from ltp_switcher.daemon.step.events import EventRing, Kind
 from ltp_switcher.daemon.step.flow_table import UNKNOWN, Changes, FlowTable
+from ltp_switcher.daemon.step.governed import Governed
 from ltp_switcher.daemon.step.histogram import Distributions
 from ltp_switcher.daemon.step.history import History
 from ltp_switcher.daemon.step.journal import FALLBACKS, Cause, Journal, flow_event
@@ -47,6 +50,8 @@ BUSY_NS: Final = 1_000_000_000
 """Flows that moved no data for this long count as idle."""
 LOOK_NS: Final = 1_000_000_000
 """Time between marks of the flows' goodput."""
+POLICY_START_NS: Final = 600_000_000_000
+"""How long a policy's starting arm counts in the module. It is renewed halfway."""
 RESYNC_NS: Final = 10_000_000_000
 """Time between looks at all flows. They find flows whose events were lost."""
 
@@ -122,6 +127,8 @@ class Engine:
         self.distributions = Distributions()
         self._events = events
         self._starts = starts
+        self.governed = Governed()
+        self._renew_at_ns = 0
         self._known = _NO_SLOTS
         self._recorder = recorder
         self._sent_away = RateLimit(1.0)
@@ -213,9 +220,35 @@ class Engine:
 
     def _write_starts(self) -> None:
         """Pass on the arms on which new flows should begin. Only mode active lets them count."""
-        news = self.chooser.starts()
-        if self._starts is not None and self.mode == "active":
-            self._starts.write(news)
+        news = self.governed.starts(self.chooser.starts())
+        if self._starts is None or self.mode != "active":
+            self._renew_at_ns = 0
+            return
+        self._starts.write(news)
+        now_ns = time.monotonic_ns()
+        if now_ns >= self._renew_at_ns:
+            # Entries age, so that none outlives its policy for long.
+            self._renew_at_ns = now_ns + POLICY_START_NS // 2
+            self._starts.write(self.governed.own_starts(), POLICY_START_NS * 1e-9)
+
+    def govern(self, policies: Policies, ids: Mapping[str, int], default_arm: int) -> None:
+        """Put policies in force for open flows and those to come; `ids` are those of arms by name."""
+        before = self.governed.own_starts()
+        self.governed.govern(policies, ids, default_arm)
+        gone = dict.fromkeys(before.keys() - self.governed.own_starts().keys(), 0)
+        if self._starts is not None and gone:
+            self._starts.write(gone)
+        self._renew_at_ns = 0
+        slots = np.array(self.table.slots(), np.int64)
+        if slots.size:
+            self.teams.close(slots)
+            self.chooser.set_pool(self.teams.candidates, slots)
+            self._open_teams(slots)
+
+    def _open_teams(self, slots: Slots) -> None:
+        chosen, paths = self.governed.open(slots, self.table, Terms(self.teams.candidates, self.teams.k))
+        self.teams.special = self.governed.terms
+        self.teams.open(chosen, paths)
 
     def _decide(self, slots: Slots, records: RecordArray) -> None:
         count = self.statistics
@@ -224,7 +257,8 @@ class Engine:
         if self.mode == "off":
             return
         decision = self.chooser.step(slots, records)
-        arms = self.teams.step(slots, records, decision.arms)
+        picked = self.teams.step(slots, records, decision.arms)
+        arms = self.governed.step(slots, records, picked)
         count.decisions += len(records)
         if self._recorder is not None:
             self._recorder.append(slots, records, arms)
@@ -238,10 +272,15 @@ class Engine:
         if changes:
             self.decisions.decided(self.table, slots, records, arms, differs, self.journal.reason)
             self.journal.decided(
-                self.table, slots, records, arms, arms != decision.arms, carried_out=self.mode == "active"
-            )
+                self.table, slots, records, arms, picked != decision.arms, arms != picked,
+                carried_out=self.mode == "active",
+            )  # fmt: skip
         if self.mode == "active":
-            self._select(records, arms)
+            steered = self.governed.steered(slots)
+            if steered is None:
+                self._select(records, arms)
+            else:
+                self._select(records[steered], arms[steered])
 
     def _select(self, records: RecordArray, arms: ArmIds) -> None:
         commands = commands_for(records, arms)
@@ -319,7 +358,7 @@ class Engine:
             opened = np.array(changes.opened, np.int64)
             prefixes = [self.table.prefix[slot] for slot in changes.opened]
             self.chooser.open(opened, prefixes)
-            self.teams.open(opened, prefixes)
+            self._open_teams(opened)
             self.journal.open(opened, self.table)
             self.history.open(opened, self.table)
             for slot in changes.opened:

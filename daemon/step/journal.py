@@ -34,12 +34,14 @@ class Cause(IntEnum):
     FALLBACK = 4
     MODE = 5
     ELSEWHERE = 6
+    HELD = 7
 
 
 _SENTENCES: Final = {
     Cause.TEAM_SELECTION: "team selection measured the arm on this path",
     Cause.OPERATOR: "an operator pinned the flow",
     Cause.MODE: "only mode active controls learned arms",
+    Cause.HELD: "a policy of an operator holds the flow at this arm",
     Cause.ELSEWHERE: "the application or another program chose it",
 }
 FALLBACKS: Final = {
@@ -106,12 +108,13 @@ class Journal(SlotArrays):
         records: RecordArray,
         arms: ArmIds,
         pulled: Bools,
+        held: Bools | None = None,
         *,
         carried_out: bool,
     ) -> None:
         """Note decisions for arms, some of which differ from the flows' own. Arrays of shape (n,).
 
-        pulled: the decision is team selection's.
+        pulled: the decision is team selection's; held: it is that of an operator's policy.
         """
         wanted = arms if carried_out else arms | _ADVISED
         differs = (arms != records["want_arm"]) & ((records["flags"] & PINNED) == 0)
@@ -126,7 +129,8 @@ class Journal(SlotArrays):
         entries = np.zeros(new.size, _SWITCH)
         entries["time_ns"] = time.monotonic_ns()
         entries["before"], entries["after"] = records["want_arm"][new], arms[new]
-        entries["cause"] = np.where(pulled, Cause.TEAM_SELECTION, Cause.POLICY)
+        causes = np.where(pulled, Cause.TEAM_SELECTION, Cause.POLICY)
+        entries["cause"] = causes if held is None else np.where(held[new], Cause.HELD, causes)
         entries["code"], entries["value"] = why.code, why.value
         entries["carried_out"] = carried_out
         self._add(table, slots, entries)

@@ -48,13 +48,16 @@ class StartingArms:
         self._lifetime_s = lifetime_s
         self._refused = False
 
-    def write(self, arms: Mapping[str, int]) -> None:
-        """Write these arms by prefix. A full table is told of once, and costs no more than the entries."""
+    def write(self, arms: Mapping[str, int], lifetime_s: float | None = None) -> None:
+        """Write these arms by prefix, for `lifetime_s` where the chooser's word is not meant.
+
+        A full table is told of once, and costs no more than the entries.
+        """
         wanted = {prefix: 0 if arm in LEARNED else arm for prefix, arm in arms.items() if "@" not in prefix}
         if not wanted:
             return
         try:
-            self._table.set_starts(entries(wanted, self._lifetime_s))
+            self._table.set_starts(entries(wanted, lifetime_s or self._lifetime_s))
             self._refused = False
         except RequestRefusedError as error:
             if not self._refused:

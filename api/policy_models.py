@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The types of policies."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from ltp_switcher.api.models import Answer, ArmName, Request
+
+POLICIES_MAX = 256
+Port = Annotated[int, Field(ge=1, le=65535)]
+
+
+class PolicyEntry(Request):
+    """A policy: the flows that it is for, and what is wanted for them."""
+
+    prefix: str | None = Field(
+        default=None, max_length=64, description="Network of the destination", examples=["198.51.100.0/24"]
+    )
+    port: Port | None = Field(default=None, description="Port of the destination")
+    local_port: Port | None = Field(default=None, description="This server's own port")
+    exclude: bool | None = Field(default=None, description="The daemon leaves the flows alone")
+    pin: ArmName | None = Field(default=None, description="The daemon holds the flows at this arm")
+    pool: Annotated[list[ArmName], Field(min_length=1, max_length=20)] | None = Field(
+        default=None, description="The daemon chooses among these arms", examples=[["bbr", "vegas"]]
+    )
+    k: Annotated[int, Field(ge=1, le=20)] | None = Field(
+        default=None, description="Size of a team that MPTS picks"
+    )
+    start: ArmName | None = Field(default=None, description="The arm of the kernel on which the flows start")
+
+
+class PolicyList(Answer):
+    """All policies."""
+
+    policies: list[PolicyEntry] = Field(
+        description="The most specific first: the longest prefix, then the one that names more ports"
+    )
+
+
+class PolicyRequest(Request):
+    """The policies to put in force, in any order."""
+
+    policies: Annotated[list[PolicyEntry], Field(max_length=POLICIES_MAX)] = Field(
+        description="Each for other flows",
+        examples=[
+            [
+                {"prefix": "198.51.100.0/24", "pool": ["bbr", "vegas"], "start": "bbr"},
+                {"port": 22, "exclude": True},
+            ]
+        ],
+    )
+
+
+class PolicyChange(PolicyList):
+    """The policies after a change, and what it changes."""
+
+    removed: list[str] = Field(description="Policies that go, in words; empty where nothing changes")
+    added: list[str] = Field(description="Policies that come", examples=[["port 22: excluded"]])

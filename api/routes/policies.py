@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Policies: what operators want for flows to a prefix or a port."""
+
+from __future__ import annotations
+
+from typing import Annotated, cast
+
+from fastapi import APIRouter, Query, Response
+
+from ltp_switcher.api.backend import DaemonDep
+from ltp_switcher.api.choices import TAGGED, IfMatch, expected, put_tag
+from ltp_switcher.api.policy_models import PolicyChange, PolicyList, PolicyRequest
+from ltp_switcher.api.problems import problem_responses
+from ltp_switcher.daemon.control.client import Json
+
+router = APIRouter(prefix="/v1/policies", tags=["team"])
+
+
+@router.get("", summary="List policies", responses={**TAGGED, **problem_responses(503)})
+def list_policies(daemon: DaemonDep, response: Response) -> PolicyList:
+    """The policies, the most specific first. The first that matches a flow decides."""
+    found = daemon.call("policies.get")
+    put_tag(response, _entries(found))
+    return PolicyList.model_validate(found)
+
+
+@router.put("", summary="Set the policies", responses={**TAGGED, **problem_responses(400, 412, 422, 503)})
+def set_policies(
+    daemon: DaemonDep,
+    response: Response,
+    request: PolicyRequest,
+    dry_run: Annotated[bool, Query(description="Only tell the difference")] = False,
+    if_match: IfMatch = None,
+) -> PolicyChange:
+    """Put these policies in the place of all others. The same again change nothing."""
+    given: Json = [policy.model_dump(exclude_none=True) for policy in request.policies]
+    found = daemon.call("policies.set", policies=given, dry_run=dry_run, **expected(if_match))
+    if not dry_run:
+        put_tag(response, _entries(found))
+    return PolicyChange.model_validate(found)
+
+
+def _entries(found: Json) -> Json:
+    return cast("dict[str, Json]", found)["policies"]

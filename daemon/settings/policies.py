@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Policies: what operators want for flows to a prefix or a port. The longest match decides.
+
+A policy matches by destination prefix, by destination port, by the server's own port, or by several of
+these. It excludes its flows, holds them at an arm, or says which arms the daemon may choose among, how many
+of these team selection picks, and on which arm a flow starts.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol, cast
+
+from ltp_switcher.daemon.settings.rules import did_you_mean
+from ltp_switcher.errors import ConfigError
+
+POLICIES_MAX: Final = 256
+ARMS_MAX: Final = 20
+PORT_MAX: Final = 65535
+FIELDS: Final = ("prefix", "port", "local_port", "exclude", "pin", "pool", "k", "start")
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+Entry = None | bool | int | str | list[str]
+
+
+class Ends(Protocol):
+    """The ends of a flow; see `FlowInfo`."""
+
+    @property
+    def local_port(self) -> int:
+        """The server's own port."""
+        ...
+
+    @property
+    def remote_address(self) -> str:
+        """The destination."""
+        ...
+
+    @property
+    def remote_port(self) -> int:
+        """The destination's port."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """One policy. None and empty stand for what it says nothing about."""
+
+    prefix: Network | None = None
+    port: int | None = None
+    local_port: int | None = None
+    exclude: bool = False
+    pin: str | None = None
+    pool: tuple[str, ...] = ()
+    k: int | None = None
+    start: str | None = None
+
+    @property
+    def match(self) -> str:
+        """The flows that it is for, in words. No two policies in force have the same."""
+        parts = [] if self.prefix is None else [str(self.prefix)]
+        parts += [] if self.port is None else [f"port {self.port}"]
+        parts += [] if self.local_port is None else [f"local port {self.local_port}"]
+        return ", ".join(parts)
+
+    @property
+    def arms(self) -> set[str]:
+        """The arms that it names."""
+        return {name for name in (self.pin, self.start, *self.pool) if name}
+
+    def __str__(self) -> str:
+        says = ["excluded"] if self.exclude else []
+        says += [f"pin {self.pin}"] if self.pin else []
+        says += [f"pool {' '.join(self.pool)}"] if self.pool else []
+        says += [f"k {self.k}"] if self.k is not None else []
+        says += [f"start {self.start}"] if self.start else []
+        return f"{self.match}: {', '.join(says)}"
+
+    def entry(self) -> dict[str, Entry]:
+        """The policy as `parse` takes it."""
+        fields: dict[str, Entry] = {
+            "prefix": None if self.prefix is None else str(self.prefix),
+            "port": self.port,
+            "local_port": self.local_port,
+            "exclude": self.exclude or None,
+            "pin": self.pin,
+            "pool": list(self.pool) or None,
+            "k": self.k,
+            "start": self.start,
+        }
+        return {name: value for name, value in fields.items() if value is not None}
+
+
+class Policies:
+    """Policies, found by flow. `entries` are in the order in which they are tried."""
+
+    def __init__(self, policies: Iterable[Policy] = ()) -> None:
+        self.entries = tuple(sorted(policies, key=_specificity))
+        self._by_length: dict[tuple[int, int], dict[int, list[Policy]]] = {}
+        self._anywhere: list[Policy] = []
+        for policy in self.entries:
+            if policy.prefix is None:
+                self._anywhere.append(policy)
+            else:
+                key = policy.prefix.version, policy.prefix.prefixlen
+                address = int(policy.prefix.network_address)
+                self._by_length.setdefault(key, {}).setdefault(address, []).append(policy)
+
+    def __bool__(self) -> bool:
+        return bool(self.entries)
+
+    def of(self, flow: Ends) -> Policy | None:
+        """The policy for a flow: of the longest prefix, then the one that names more ports."""
+        for policy in self._towards(ipaddress.ip_address(flow.remote_address)):
+            if policy.port in (None, flow.remote_port) and policy.local_port in (None, flow.local_port):
+                return policy
+        return None
+
+    def start_of(self, prefix: str) -> Policy | None:
+        """The policy for the start of flows to a whole prefix; None where none covers it, whatever the ports.
+
+        A prefix with @ and a namespace is not one of ours.
+        """
+        network = ipaddress.ip_network(prefix)
+        for policy in self._towards(network.network_address):
+            if policy.port is policy.local_port is None and (
+                policy.prefix is None or policy.prefix.prefixlen <= network.prefixlen
+            ):
+                return policy
+        return None
+
+    def starts(self) -> dict[str, str]:
+        """The arm on which flows to a prefix start, by prefix."""
+        found = {}
+        for policy in self.entries:
+            arm = policy.start or policy.pin
+            if policy.prefix is not None and policy.port is policy.local_port is None and arm:
+                found[str(policy.prefix)] = arm
+        return found
+
+    def _towards(self, address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> Iterable[Policy]:
+        number, most = int(address), address.max_prefixlen
+        for (version, length), networks in self._by_length.items():
+            if version == address.version:
+                yield from networks.get(number >> (most - length) << (most - length), ())
+        yield from self._anywhere
+
+
+def parse(entries: object, *, arms: Sequence[str] | None = None, field: str = "policies") -> Policies:
+    """Policies of a document, a list of tables. Raises `ConfigError` naming the place.
+
+    `arms` are the available ones; None lets every name pass.
+    """
+    if not isinstance(entries, list):
+        raise ConfigError(field, entries, "a list of policies")
+    if len(entries) > POLICIES_MAX:
+        raise ConfigError(field, len(entries), f"at most {POLICIES_MAX} policies")
+    found: list[Policy] = []
+    places: dict[str, int] = {}
+    for number, entry in enumerate(entries):
+        place = f"{field}[{number}]"
+        policy = _policy(entry, place, arms)
+        if policy.match in places:
+            raise ConfigError(
+                place, policy.match, f"one policy for {policy.match}: see {field}[{places[policy.match]}]"
+            )
+        places[policy.match] = number
+        found.append(policy)
+    return Policies(found)
+
+
+def read(path: Path) -> list[Mapping[str, object]]:
+    """The entries `[[policy]]` of a TOML file, unchecked. Raises `ConfigError`."""
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError("policies", str(path), f"a file that can be read ({error.strerror})") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError("policies", str(path), f"a TOML file ({error})") from error
+    unknown = [name for name in content if name != "policy"]
+    entries = content.get("policy", [])
+    if unknown or not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise ConfigError("policies", unknown[0] if unknown else "policy", "tables [[policy]]")
+    return entries
+
+
+def difference(before: Policies, after: Policies) -> tuple[list[Policy], list[Policy]]:
+    """The policies that go, and those that come; one that changes is in both."""
+    old, new = set(before.entries), set(after.entries)
+    return [p for p in before.entries if p not in new], [p for p in after.entries if p not in old]
+
+
+def _specificity(policy: Policy) -> tuple[int, int, int, str]:
+    length = -1 if policy.prefix is None else policy.prefix.prefixlen
+    return -length, policy.port is None, policy.local_port is None, policy.match
+
+
+def _policy(entry: object, place: str, arms: Sequence[str] | None) -> Policy:
+    if not isinstance(entry, dict):
+        raise ConfigError(place, entry, "a table")
+    for name in entry:
+        if name not in FIELDS:
+            raise ConfigError(
+                f"{place}.{name}", entry[name], f"{', '.join(FIELDS)}{did_you_mean(str(name), FIELDS)}"
+            )
+    fields = _Fields(cast("dict[str, object]", entry), place, arms)
+    policy = Policy(
+        prefix=fields.network("prefix"),
+        port=fields.number("port", PORT_MAX),
+        local_port=fields.number("local_port", PORT_MAX),
+        exclude=fields.switch("exclude"),
+        pin=fields.arm("pin"),
+        pool=fields.pool(),
+        k=fields.number("k", ARMS_MAX),
+        start=fields.arm("start"),
+    )
+    _check(policy, place)
+    return policy
+
+
+def _check(policy: Policy, place: str) -> None:
+    """Refuse what cannot be meant."""
+    if not policy.match:
+        raise ConfigError(place, str(policy), "prefix, port or local_port: the flows that it is for")
+    says = [name for name in ("exclude", "pin", "pool", "k", "start") if getattr(policy, name)]
+    if not says:
+        raise ConfigError(place, policy.match, "exclude, pin, pool, k or start: what to do with the flows")
+    alone = next((name for name in ("exclude", "pin") if name in says), "")
+    if alone and len(says) > 1:
+        raise ConfigError(f"{place}.{alone}", getattr(policy, alone), f"{alone} alone, without {says[-1]}")
+    if policy.start and (policy.prefix is None or policy.port or policy.local_port):
+        raise ConfigError(
+            f"{place}.start", policy.start, "a start with a prefix and no port, as the kernel knows no more"
+        )
+    if policy.pool and policy.k is not None and policy.k > len(policy.pool):
+        raise ConfigError(f"{place}.k", policy.k, f"at most {len(policy.pool)}, the arms of its pool")
+
+
+@dataclass(frozen=True, slots=True)
+class _Fields:
+    """The fields of one entry, each checked when it is asked for."""
+
+    entry: Mapping[str, object]
+    place: str
+    arms: Sequence[str] | None
+
+    def network(self, name: str) -> Network | None:
+        text = self.entry.get(name)
+        if text is None:
+            return None
+        try:
+            return ipaddress.ip_network(text if isinstance(text, str) else "")
+        except ValueError as error:
+            allowed = f"a network such as 192.0.2.0/24 or 2001:db8::/32 ({error})"
+            raise ConfigError(f"{self.place}.{name}", text, allowed) from None
+
+    def number(self, name: str, most: int) -> int | None:
+        value = self.entry.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
+            raise ConfigError(f"{self.place}.{name}", value, f"a whole number from 1 to {most}")
+        return value
+
+    def switch(self, name: str) -> bool:
+        value = self.entry.get(name, False)
+        if value is None:
+            return False
+        if not isinstance(value, bool):
+            raise ConfigError(f"{self.place}.{name}", value, "true or false")
+        return value
+
+    def arm(self, name: str) -> str | None:
+        value = self.entry.get(name)
+        return None if value is None else self._named(value, f"{self.place}.{name}")
+
+    def pool(self) -> tuple[str, ...]:
+        value = self.entry.get("pool")
+        place = f"{self.place}.pool"
+        if value is None:
+            return ()
+        if not isinstance(value, list | tuple) or not 0 < len(value) <= ARMS_MAX:
+            raise ConfigError(place, value, f"a list of 1 to {ARMS_MAX} names of arms")
+        names = tuple(self._named(name, f"{place}[{number}]") for number, name in enumerate(value))
+        for number, name in enumerate(names):
+            if name in names[:number]:
+                raise ConfigError(f"{place}[{number}]", name, "each arm once")
+        return names
+
+    def _named(self, value: object, place: str) -> str:
+        if not isinstance(value, str) or (self.arms is not None and value not in self.arms):
+            known = [] if self.arms is None else list(self.arms)
+            allowed = f"one of {', '.join(known)}" if known else "the name of an arm"
+            raise ConfigError(place, value, allowed + did_you_mean(str(value), known))
+        return value

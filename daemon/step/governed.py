@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Policies over the flows of a step: who is left alone, who is held at an arm, and under whose terms.
+
+Without policies a step costs nothing here; with them, a few operations on arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.arrays import ArmIds, Bools, Slots
+from ltp_switcher.daemon.choose.teams import Terms
+from ltp_switcher.daemon.datapath import RecordArray
+from ltp_switcher.daemon.settings.policies import Policies, Policy
+from ltp_switcher.daemon.steer import LEARNED
+from ltp_switcher.daemon.step.flow_table import FlowTable
+from ltp_switcher.slots import SlotArrays, column
+
+NONE: Final = Policies()
+
+
+class Governed(SlotArrays):
+    """What the policies say about each flow."""
+
+    _held = column(np.uint8)
+    """The arm that the flow is held at; 0: none."""
+    _excluded = column(np.bool_)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.policies = NONE
+        self._ids: Mapping[str, int] = {}
+        self._default = 0
+        self.terms: dict[str, Terms] = {}
+        """The terms of team selection by `Governed.open`'s name of a path."""
+
+    def govern(self, policies: Policies, ids: Mapping[str, int], default_arm: int) -> None:
+        """Take other policies, whose arms have these ids. `default_arm` is the module's for new flows."""
+        self.policies, self._ids, self._default = policies, ids, default_arm
+        self.terms = {}
+
+    def open(self, slots: Slots, table: FlowTable, terms: Terms) -> tuple[Slots, list[str]]:
+        """Look up the policies of flows; `terms` are those of team selection without a policy.
+
+        Returns the flows that the daemon chooses for, and the names of their paths for team selection.
+        """
+        self.reset(slots)
+        if not self.policies:
+            return slots, [table.prefix[slot] for slot in slots.tolist()]
+        chosen, paths = [], []
+        for slot in slots.tolist():
+            flow = table.info[slot]
+            policy = None if flow is None else self.policies.of(flow)
+            path = table.prefix[slot]
+            if policy is not None:
+                self._excluded[slot] = policy.exclude
+                self._held[slot] = 0 if policy.pin is None else self._ids[policy.pin]
+                if policy.exclude or policy.pin is not None:
+                    continue
+                path = self._path_under(policy, path, terms)
+            chosen.append(slot)
+            paths.append(path)
+        return np.array(chosen, np.int64), paths
+
+    def step(self, slots: Slots, records: RecordArray, arms: ArmIds) -> ArmIds:
+        """The chosen `arms`, but those of flows that are held or left alone. All of shape (n,)."""
+        if not self.policies:
+            return arms
+        held = self._held[slots]
+        arms = np.where(held != 0, held, arms)
+        return np.where(self._excluded[slots], records["want_arm"], arms)
+
+    def steered(self, slots: Slots) -> Bools | None:
+        """Which flows may get commands, shape (n,); None: all."""
+        if not self.policies:
+            return None
+        return ~self._excluded[slots]
+
+    def held(self, slot: int) -> int:
+        """The arm that a policy holds the flow at; 0: none."""
+        return int(self._held[slot]) if self.policies else 0
+
+    def excluded(self, slot: int) -> bool:
+        """Whether a policy excludes the flow."""
+        return bool(self.policies) and bool(self._excluded[slot])
+
+    def starts(self, learned: Mapping[str, int]) -> dict[str, int]:
+        """The arms on which flows to prefixes start: the learned ones, where no policy says otherwise."""
+        return {prefix: self._start(prefix, arm) for prefix, arm in learned.items()}
+
+    def own_starts(self) -> dict[str, int]:
+        """The arms on which flows start by policy, by prefix. A learned arm cannot start a flow."""
+        found = {prefix: self._ids[arm] for prefix, arm in self.policies.starts().items()}
+        for policy in self.policies.entries:
+            if policy.exclude and policy.prefix is not None and policy.port is policy.local_port is None:
+                # So that no shorter prefix decides.
+                found[str(policy.prefix)] = self._default
+        return {prefix: arm for prefix, arm in found.items() if arm not in LEARNED}
+
+    def _start(self, prefix: str, arm: int) -> int:
+        policy = self.policies.start_of(prefix) if self.policies and "@" not in prefix else None
+        if policy is None:
+            return arm
+        if policy.exclude:
+            return self._default
+        if policy.start or policy.pin:
+            return self._ids[policy.start or policy.pin or ""]
+        return arm if not policy.pool or arm in self._pool(policy) else 0
+
+    def _pool(self, policy: Policy) -> tuple[int, ...]:
+        return tuple(self._ids[name] for name in policy.pool)
+
+    def _path_under(self, policy: Policy, path: str, terms: Terms) -> str:
+        if not policy.pool and policy.k is None:
+            return path
+        name = f"{path} under {policy.match}"
+        pool = self._pool(policy) or terms.candidates
+        self.terms[name] = Terms(pool, policy.k or terms.k)
+        return name

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Policies: which one a flow gets, and which documents are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from ltp_switcher.daemon.settings.policies import POLICIES_MAX, Policies, difference, parse, read
+from ltp_switcher.errors import ConfigError
+
+ARMS = ["bbr", "cubic", "vegas"]
+
+
+def flow(address: str, port: int = 443, local_port: int = 40_000) -> SimpleNamespace:
+    return SimpleNamespace(remote_address=address, remote_port=port, local_port=local_port)
+
+
+POLICIES = parse(
+    [
+        {"port": 22, "exclude": True},
+        {"prefix": "10.0.0.0/8", "pin": "cubic"},
+        {"prefix": "10.1.0.0/16", "pool": ["bbr", "vegas"]},
+        {"prefix": "10.1.0.0/16", "port": 443, "pool": ["bbr"]},
+        {"prefix": "10.1.0.0/16", "local_port": 80, "k": 2},
+        {"prefix": "10.1.0.0/16", "port": 443, "local_port": 80, "pin": "vegas"},
+        {"prefix": "10.1.2.3/32", "exclude": True},
+        {"prefix": "2001:db8::/32", "start": "bbr"},
+        {"prefix": "2001:db8:7::/48", "pin": "bbr"},
+        {"local_port": 8080, "pin": "vegas"},
+    ],
+    arms=ARMS,
+)
+
+
+@pytest.mark.parametrize(
+    ("found", "match"),
+    [
+        (flow("192.0.2.1"), None),
+        (flow("192.0.2.1", 22), "port 22"),
+        (flow("10.9.9.9"), "10.0.0.0/8"),
+        (flow("10.9.9.9", 22), "10.0.0.0/8"),
+        (flow("10.1.9.9", 80), "10.1.0.0/16"),
+        (flow("10.1.9.9"), "10.1.0.0/16, port 443"),
+        (flow("10.1.9.9", 80, 80), "10.1.0.0/16, local port 80"),
+        (flow("10.1.9.9", 443, 80), "10.1.0.0/16, port 443, local port 80"),
+        (flow("10.1.2.3", 443, 80), "10.1.2.3/32"),
+        (flow("2001:db8:1::1"), "2001:db8::/32"),
+        (flow("2001:db8:7::1"), "2001:db8:7::/48"),
+        (flow("2001:db9::1", 22), "port 22"),
+        (flow("::ffff:10.1.2.3", 1, 8080), "local port 8080"),
+    ],
+)
+def test_the_longest_match_decides(found: SimpleNamespace, match: str | None) -> None:
+    policy = POLICIES.of(found)
+    assert (None if policy is None else policy.match) == match
+
+
+def test_a_document_comes_back_in_the_order_of_its_tries() -> None:
+    entries = [policy.entry() for policy in POLICIES.entries]
+    assert parse(list(reversed(entries))).entries == POLICIES.entries
+    assert entries[0] == {"prefix": "2001:db8:7::/48", "pin": "bbr"}
+
+
+def test_starts_are_of_prefixes_without_ports() -> None:
+    assert POLICIES.starts() == {"10.0.0.0/8": "cubic", "2001:db8::/32": "bbr", "2001:db8:7::/48": "bbr"}
+
+
+@pytest.mark.parametrize(
+    ("prefix", "match"),
+    [("10.1.2.0/24", "10.1.0.0/16"), ("10.2.2.0/24", "10.0.0.0/8"), ("192.0.2.0/24", None),
+     ("2001:db8:7::/48", "2001:db8:7::/48"), ("2001:db8::/40", "2001:db8::/32")],
+)  # fmt: skip
+def test_the_start_of_a_prefix_is_that_of_the_longest_one_around_it(prefix: str, match: str | None) -> None:
+    policy = POLICIES.start_of(prefix)
+    assert (None if policy is None else policy.match) == match
+
+
+@pytest.mark.parametrize(
+    ("entries", "field", "allowed"),
+    [
+        ({"port": 1}, "policies", "a list of policies"),
+        ([7], "policies[0]", "a table"),
+        ([{"port": 22, "exclude": True}, {"prefx": "x"}], "policies[1].prefx", "did you mean prefix?"),
+        ([{"exclude": True}], "policies[0]", "prefix, port or local_port"),
+        ([{"port": 22}], "policies[0]", "exclude, pin, pool, k or start"),
+        ([{"port": 22, "exclude": False}], "policies[0]", "exclude, pin, pool, k or start"),
+        ([{"port": 0, "exclude": True}], "policies[0].port", "from 1 to 65535"),
+        ([{"port": True, "exclude": True}], "policies[0].port", "from 1 to 65535"),
+        ([{"prefix": "10.0.0.1/8", "exclude": True}], "policies[0].prefix", "a network such as"),
+        ([{"prefix": 7, "exclude": True}], "policies[0].prefix", "a network such as"),
+        ([{"port": 22, "exclude": "yes"}], "policies[0].exclude", "true or false"),
+        ([{"port": 22, "pin": "bbrr"}], "policies[0].pin", "did you mean bbr?"),
+        ([{"port": 22, "pool": []}], "policies[0].pool", "a list of 1 to 20"),
+        ([{"port": 22, "pool": ["bbr", "x"]}], "policies[0].pool[1]", "one of bbr, cubic, vegas"),
+        ([{"port": 22, "pool": ["bbr", "bbr"]}], "policies[0].pool[1]", "each arm once"),
+        ([{"port": 22, "pool": ["bbr"], "k": 2}], "policies[0].k", "at most 1"),
+        ([{"port": 22, "pin": "bbr", "pool": ["bbr"]}], "policies[0].pin", "pin alone, without pool"),
+        ([{"port": 22, "exclude": True, "k": 1}], "policies[0].exclude", "exclude alone, without k"),
+        ([{"port": 22, "start": "bbr"}], "policies[0].start", "a prefix and no port"),
+        ([{"port": 22, "k": 2}, {"port": 22, "k": 3}], "policies[1]", "see policies[0]"),
+        ([{"port": 22, "k": 2}] * (POLICIES_MAX + 1), "policies", "at most 256"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(entries: object, field: str, allowed: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse(entries, arms=ARMS)
+    assert caught.value.field == field
+    assert allowed in caught.value.allowed
+
+
+def test_a_difference_names_what_goes_and_what_comes() -> None:
+    one, two, three = ({"port": port, "exclude": True} for port in (1, 2, 3))
+    before, after = parse([one, two]), parse([two, three])
+    gone, come = difference(before, after)
+    assert ([str(policy) for policy in gone], [str(policy) for policy in come]) == (
+        ["port 1: excluded"],
+        ["port 3: excluded"],
+    )
+    assert difference(after, parse([three, two])) == ([], [])
+    assert not Policies()
+
+
+def test_a_file_has_tables(tmp_path: Path) -> None:
+    file = tmp_path / "policies.toml"
+    file.write_text(
+        '[[policy]]\nport = 22\nexclude = true\n\n[[policy]]\nprefix = "10.0.0.0/8"\npin = "bbr"\n'
+    )
+    assert [str(one) for one in parse(read(file)).entries] == ["10.0.0.0/8: pin bbr", "port 22: excluded"]
+    file.write_text("")
+    assert read(file) == []
+    for text, named in (("[policy]\nport = 1\n", "policy"), ("[[polcy]]\n", "polcy"), ("x", "policies.toml")):
+        file.write_text(text)
+        with pytest.raises(ConfigError, match=named):
+            read(file)
