@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Policies: what operators want for flows to a prefix or a port."""
+"""Policies: rules of operators for flows to a prefix or a port."""
 
 from __future__ import annotations
 

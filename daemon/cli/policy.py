@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`policy`: show the policies, put those of a file in their place, or show the difference."""
+"""`policy`: show the policies, apply a file of policies, or show the difference."""
 
 from __future__ import annotations
 

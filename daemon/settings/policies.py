@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Policies: what operators want for flows to a prefix or a port. The longest match decides.
+"""Policies: rules of operators for flows to a prefix or a port. The longest match decides.
 
 A policy matches by destination prefix, by destination port, by the server's own port, or by several of
 these. It excludes its flows, holds them at an arm, or says which arms the daemon may choose among, how many

@@ -23,7 +23,7 @@ NONE: Final = Policies()
 
 
 class Governed(SlotArrays):
-    """What the policies say about each flow."""
+    """The policies as they apply to each flow."""
 
     _held = column(np.uint8)
     """The arm that the flow is held at; 0: none."""

@@ -29,7 +29,7 @@ restarted() { # PID-BEFORE
 }
 
 before=$(cat $sysctl)
-sed -i 's/^mode = "advise"/mode = "active"/; s/^#take_default = .*/take_default = true/' /etc/ltp-switcher/config.toml
+sed -i 's/^#mode = .*/mode = "active"/; s/^#take_default = .*/take_default = true/' /etc/ltp-switcher/config.toml
 
 units=(ltp-switcher.socket ltp-switcher-api.socket ltp-switcher.service ltp-switcher-api.service)
 check "services start" systemctl enable --now "${units[@]}"
@@ -61,10 +61,11 @@ check "service is active again" eventually systemctl is-active --quiet ltp-switc
 check "reload" systemctl reload ltp-switcher
 
 check "a choice is taken" get "/v1/k" -X PUT --json '{"k": 2}'
-for _ in {1..300}; do get /v1/mode | jq -e .mode >/dev/null || echo refused; done >/tmp/refused 2>&1 &
+until [ -e /tmp/restarted ]; do get /v1/mode | jq -e .mode >/dev/null || echo refused; done >/tmp/refused 2>&1 &
 asking=$!
 systemctl restart ltp-switcher ltp-switcher-api
 systemctl restart ltp-switcher-api ltp-switcher
+touch /tmp/restarted
 wait $asking
 check "a restart refuses no request" is "$(cat /tmp/refused)" ""
 check "a choice outlives a restart" is "$(get /v1/k)" '{"k":2}'
