@@ -15,7 +15,7 @@ export LTP_CACHE ?= $(CURDIR)/.cache
 
 .PHONY: help demo eval eval-quick test test-fast test-slow mutate kmod lint format clean install uninstall venv \
         lock generate openapi promtool torch venv-train train-encoder collect-dataset train-ltp train-jury train-spine train-owl compare-ltp \
-        bench bench-kmod bench-daemon bench-lab bench-simulator validate-simulator traces claims
+        bench bench-kmod bench-daemon bench-lab bench-simulator validate-simulator traces claims screenshots
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -120,6 +120,9 @@ traces: venv ## Fetch recorded cellular traces into .cache/traces (GPL-3, from D
 validate-simulator: traces ## Compare the simulator with the lab on the same scenarios
 	@PATH=$(CURDIR)/$(BIN):$$PATH; $(BIN)/python -m ltp_switcher.policies.simulator.validate --commands | sh
 	@$(BIN)/python -m ltp_switcher.policies.simulator.validate
+
+screenshots: venv ## Take the pictures of the dashboard for the documentation; five minutes
+	@PYTHONPATH=tests $(BIN)/python tests/dashboard/screenshots.py
 
 claims: kmod traces ## Test the claims of the learned arms' papers in the lab
 	@$(BIN)/ltp-eval claims

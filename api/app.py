@@ -17,7 +17,7 @@ from ltp_switcher.api.head import HeadLikeGet
 from ltp_switcher.api.limits import RequestLimits
 from ltp_switcher.api.metrics import ApiMetrics, CountRequests
 from ltp_switcher.api.problems import Problem, problem_responses
-from ltp_switcher.api.routes import config, events, flows, history, policies, service, team
+from ltp_switcher.api.routes import config, dashboard, events, flows, history, policies, service, team
 
 DESCRIPTION = """\
 Watch and direct the flows of a server that runs under the congestion control `mutant`.
@@ -53,7 +53,7 @@ def create_app(daemon: DaemonClient) -> FastAPI:
     app.state.daemon = daemon
     app.state.metrics = metrics = ApiMetrics(daemon)
     app.state.events = EventFeed(daemon, metrics)
-    for module in (flows, history, team, service, events, config, policies):
+    for module in (flows, history, team, service, events, config, policies, dashboard):
         app.include_router(module.router)
     problems.install(app)
     app.add_middleware(RequestLimits)

@@ -21,8 +21,9 @@ class RequestLimits:
     """ASGI middleware: holds a request's body whole, at most `BODY_BYTES_MAX` bytes of JSON.
 
     A request over TCP may only read: every local user reaches a TCP port, while the UNIX
-    socket's mode says who may change things. Its Host must be a name of the loopback, so that
-    no web page reaches the API under a name of its own (DNS rebinding).
+    socket's mode says who may change things. The Host of a request over TCP or of a browser must be a name
+    of the loopback, so that no web page reaches the API under a name of its own (DNS rebinding). A browser
+    reaches the UNIX socket where a program such as ssh forwards a port to it.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -48,10 +49,12 @@ class RequestLimits:
 
 
 def _check_listener(scope: Scope) -> None:
-    server = scope.get("server")
-    if server is None or server[1] is None:  # a UNIX socket has no port
+    server, headers = scope.get("server"), Headers(scope=scope)
+    tcp = server is not None and server[1] is not None  # a UNIX socket has no port
+    origin = headers.get("origin")
+    if not tcp and origin is None and "sec-fetch-site" not in headers:
         return
-    host = Headers(scope=scope).get("host", "")
+    host = headers.get("host", "")
     name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
     if name not in LOOPBACK_NAMES:
         allowed = "one of: " + ", ".join(LOOPBACK_NAMES)
@@ -61,7 +64,14 @@ def _check_listener(scope: Scope) -> None:
             f"the request is for the host {host!r}, and this API is served for the loopback alone",
             fields=[FieldProblem(field="Host", value=host, allowed=allowed)],
         )
-    if scope["method"] not in SAFE_METHODS:
+    if origin is not None and origin.partition("://")[2] != host:
+        raise ProblemError(
+            403,
+            "forbidden-origin",
+            f"the request comes from a page of {origin!r}",
+            fields=[FieldProblem(field="Origin", value=origin, allowed=f"http://{host}")],
+        )
+    if tcp and scope["method"] not in SAFE_METHODS:
         raise ProblemError(
             403,
             "read-only",

@@ -89,6 +89,8 @@ class Journal(SlotArrays):
     """The arm of the last switch; with `_ADVISED` where it was not carried out."""
     _runs = column(np.uint8)
     """The arm that the flow should run, as far as is known here; 0: unknown."""
+    _odd = column(np.uint8)
+    """The other arm that it was seen to run at the last look; 0: none."""
 
     def __init__(self, names: Mapping[int, str], chooser: Chooser, events: EventRing) -> None:
         super().__init__()
@@ -147,14 +149,19 @@ class Journal(SlotArrays):
         self._last[slot] = after
 
     def look(self, table: FlowTable) -> None:
-        """Note arms that neither the daemon nor the module's watchdog chose; about once a second."""
+        """Note arms that neither the daemon nor the module's watchdog chose; about once a second.
+
+        The table's record may be older than the last command, so an arm counts when it is seen twice.
+        """
         slots = np.array(table.slots(), np.int64)
         arms, wanted = table.record["arm"][slots], table.record["want_arm"][slots]
         expected, flags = self._runs[slots], table.record["flags"][slots]
         self._runs[slots[expected == 0]] = wanted[expected == 0]
         odd = (expected != 0) & (arms != 0) & (arms != expected) & (arms == wanted)
         odd &= (flags & np.uint32(protocol.FlowFlags.FALLEN_BACK)) == 0
-        for at in np.flatnonzero(odd).tolist():
+        again = odd & (self._odd[slots] == arms)
+        self._odd[slots] = np.where(odd, arms, 0)
+        for at in np.flatnonzero(again).tolist():
             self.note(table, int(slots[at]), int(arms[at]), Cause.ELSEWHERE)
 
     def of(self, slot: int) -> list[Switch]:

@@ -280,3 +280,26 @@ def test_tcp_changes_nothing(control_socket: Path) -> None:
 def test_tcp_is_deaf_to_other_hosts(control_socket: Path, host: str) -> None:
     status, found = over_tcp(control_socket, "GET", "/v1/mode", host)
     assert (status, found["type"]) == (403, URN + "forbidden-host")
+
+
+@pytest.mark.parametrize(
+    ("headers", "kind"),
+    [
+        ({"sec-fetch-site": "same-origin", "host": "evil.example:9480"}, "forbidden-host"),
+        ({"origin": "http://evil.example:9480", "host": "evil.example:9480"}, "forbidden-host"),
+        ({"origin": "http://evil.example", "host": "localhost:9480"}, "forbidden-origin"),
+        ({"origin": "null", "host": "localhost:9480"}, "forbidden-origin"),
+        ({"origin": "http://localhost:9481", "host": "localhost:9480"}, "forbidden-origin"),
+    ],
+)
+def test_a_page_of_another_site_changes_nothing_even_through_the_unix_socket(
+    ask: Ask, headers: dict[str, str], kind: str
+) -> None:
+    problem(ask("PUT", "/v1/mode", json={"mode": "active"}, headers=headers), 403, kind)
+    assert ask("GET", "/v1/mode").json()["mode"] == "advise"
+
+
+def test_our_own_page_may_change_things_through_the_unix_socket(ask: Ask) -> None:
+    headers = {"origin": "http://localhost:9480", "host": "localhost:9480", "sec-fetch-site": "same-origin"}
+    assert ask("PUT", "/v1/mode", json={"mode": "off"}, headers=headers).is_success
+    assert ask("PUT", "/v1/mode", json={"mode": "off"}, headers={"host": "anything"}).is_success, "curl"

@@ -132,11 +132,22 @@ def test_after_a_fallback_the_same_arm_is_a_switch_again(world: World) -> None:
 
 def test_an_arm_that_nobody_here_chose_is_noticed_once(world: World) -> None:
     world.table.record["arm"][1] = world.table.record["want_arm"][1] = VEGAS
-    for _ in range(2):
+    world.journal.look(world.table)
+    assert world.all_of(1) == [], "the record may be older than the last command"
+    for _ in range(3):
         world.journal.look(world.table)
     assert world.all_of(1) == [
         ("cubic", "vegas", Cause.ELSEWHERE, "the application or another program chose it")
     ]
+
+
+def test_a_record_from_before_a_switch_is_no_arm_of_somebody_else(world: World) -> None:
+    for arm in (BBR, VEGAS, BBR):
+        world.decide(CUBIC, arm, CUBIC)
+        world.journal.look(world.table)
+        world.table.record["arm"][1] = world.table.record["want_arm"][1] = arm
+        world.journal.look(world.table)
+    assert {switch.cause for switch in world.journal.of(1)} == {Cause.POLICY}
 
 
 @pytest.mark.parametrize(
@@ -150,7 +161,8 @@ def test_an_arm_that_nobody_here_chose_is_noticed_once(world: World) -> None:
 def test_an_arm_that_is_known_to_come_is_not_noticed(world: World, fields: dict[str, int]) -> None:
     for name, value in fields.items():
         world.table.record[name][1] = value
-    world.journal.look(world.table)
+    for _ in range(3):
+        world.journal.look(world.table)
     assert world.all_of(1) == []
 
 

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Elements without markup: text from the network never becomes HTML.
+
+/** An element: `h("td", {class: "number"}, "12")`. Attributes that start with "on" are listeners. */
+export function h(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
+    else if (value === true) made.setAttribute(key, "");
+    else if (value !== false && value !== null && value !== undefined) made.setAttribute(key, value);
+  }
+  made.append(...children.filter((child) => child !== null && child !== undefined));
+  return made;
+}
+
+/** Change an element's text only where it differs, so that nobody's selection or screen reader is disturbed. */
+export function say(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+/** Let `--arm` be the colour of an arm, for the style sheet. */
+export function paint(element, arm) {
+  element.style.setProperty("--arm", `var(--${KNOWN.has(arm) ? arm : "other"})`);
+  return element;
+}
+
+/** The colour of an arm as the style sheet has it now, light or dark. */
+export function colour(arm) {
+  return token(KNOWN.has(arm) ? arm : "other");
+}
+
+/** A colour of the style sheet by its name. */
+export function token(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+}
+
+/** An arm's name beside its colour. */
+export function chip(arm) {
+  return paint(h("span", { class: "chip" }, arm ?? "none"), arm);
+}
+
+const KNOWN = new Set([
+  "bbr", "ltp", "vegas", "cubic", "westwood", "htcp", "hybla", "veno", "yeah", "bic", "highspeed", "illinois",
+  "jury", "spine", "owl",
+]);

@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The dashboard in headless Chromium, against the real daemon and API processes."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+from support.browser import Site, chromium, site
+from support.live_kernel import NO_ARM, PATHS
+
+PATIENCE_MS = 15_000
+CELLULAR = "4713"
+PHONE = {"width": 360, "height": 740}
+PAGES = ("#/", f"#/flows/{CELLULAR}", "#/settings")
+PIXELS = "canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data"
+DRAWN = f"(canvas) => canvas.width > 0 && {PIXELS}.some(Boolean)"
+PAINTED = f"""([canvas, rgb]) => {{
+    const pixels = {PIXELS};
+    const like = (at) => rgb.every((value, part) => Math.abs(pixels[at + part] - value) < 3);
+    for (let at = 0; at < pixels.length; at += 4) if (like(at)) return true;
+    return false;
+}}"""
+expect.set_options(timeout=PATIENCE_MS)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[Site]:
+    with tempfile.TemporaryDirectory(prefix="ltp") as folder, site(Path(folder)) as served:
+        yield served
+
+
+@pytest.fixture
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    made = browser.new_context()
+    made.set_default_timeout(PATIENCE_MS)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext) -> Iterator[Page]:
+    """A page in which every error of script, style or policy fails the test."""
+    made = context.new_page()
+    faults: list[str] = []
+    made.on("pageerror", lambda error: faults.append(str(error)))
+    made.on("console", lambda said: faults.append(said.text) if said.type == "error" else None)
+    yield made
+    allowed = re.compile("Failed to load resource: the server responded with a status of (4|503)")
+    assert [fault for fault in faults if not allowed.match(fault)] == []
+
+
+def ready(page: Page, place: Site, at: str = "#/") -> Page:
+    page.goto(place.url + at)
+    expect(page.locator("#live")).to_have_text("live")
+    return page
+
+
+def ask(place: Site, method: str, path: str, body: object = None) -> httpx.Response:
+    with place.api.client() as client:
+        answer = client.request(method, path, json=body)
+        assert answer.is_success, answer.text
+        return answer
+
+
+def test_nothing_comes_from_elsewhere_and_nothing_is_inline(page: Page, place: Site) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    answer = page.goto(place.url)
+    assert answer is not None
+    assert (
+        "default-src 'none'; script-src 'self'; style-src 'self'" in answer.headers["content-security-policy"]
+    )
+    assert "unsafe" not in answer.headers["content-security-policy"]
+    for at in PAGES:
+        ready(page, place, at)
+        page.wait_for_timeout(1500)
+    assert {urlsplit(url).netloc for url in asked} == {urlsplit(place.url).netloc}
+
+
+def test_the_policy_is_in_force(context: BrowserContext, place: Site) -> None:
+    page = ready(context.new_page(), place)
+    violated = page.evaluate(
+        "() => new Promise((told) => { document.addEventListener('securitypolicyviolation', (e) =>"
+        " told(e.effectiveDirective)); const s = document.createElement('img');"
+        " s.src = 'https://example.org/x.png'; document.body.append(s); })"
+    )
+    assert violated == "img-src"
+
+
+def test_the_busiest_flows_with_their_arms_move(page: Page, place: Site) -> None:
+    ready(page, place)
+    rows = page.locator("tbody tr")
+    expect(rows.first).to_be_visible()
+    expect(rows.filter(has_text=PATHS[7].remote)).to_have_count(1)
+    shown = page.locator("tbody td.number").first
+    before = shown.inner_text()
+    expect(shown).not_to_have_text(before)
+    assert page.locator("canvas.spark").first.evaluate(DRAWN)
+    assert page.locator(".chart canvas").first.evaluate(DRAWN)
+
+
+def test_a_filter_leaves_the_flows_that_match_and_a_wrong_one_is_explained(page: Page, place: Site) -> None:
+    ready(page, place)
+    page.get_by_label("Remote network").fill("192.0.2.0/24")
+    page.keyboard.press("Enter")
+    expect(page.locator("tbody tr")).to_have_count(2)
+    page.get_by_label("Remote network").fill("192.0.2.0/99")
+    page.keyboard.press("Enter")
+    expect(page.locator(".card [role=status]")).to_contain_text("a network such as 192.0.2.0/24")
+
+
+def test_a_flow_s_page_says_why_and_follows_a_pin_live(page: Page, place: Site) -> None:
+    ready(page, place)
+    page.get_by_role("link", name=f"{PATHS[0].remote}:").first.click()
+    expect(page.locator("h1")).to_contain_text(PATHS[0].remote)
+    told = ask(place, "GET", "/v1/flows/4711").json()["why"]
+    expect(page.locator(".why")).to_have_text(told["sentence"])
+    expect(page.locator(".switches li")).to_have_count(len(told["switches"]))
+    expect(page.locator(".chart canvas")).to_have_count(3)
+    page.get_by_label("Arm to pin the flow to").select_option("vegas")
+    page.get_by_role("button", name="Pin", exact=True).click()
+    expect(page.locator(".why")).to_have_text(
+        "Somebody pinned the flow to vegas; it stays there until it is unpinned."
+    )
+    expect(page.locator(".switches li").first).to_contain_text("an operator pinned the flow")
+    page.get_by_role("button", name="Unpin").click()
+    expect(page.get_by_role("button", name="Unpin")).to_be_disabled()
+    assert ask(place, "GET", "/v1/flows/4711").json()["pinned"] is False
+
+
+def test_the_arm_is_a_band_behind_the_throughput(page: Page, place: Site) -> None:
+    ask(place, "PUT", "/v1/flows/4715/pin", {"arm": "htcp"})
+    ready(page, place, "#/flows/4715")
+    colour = page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--htcp').trim()")
+    wanted = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
+    for at in range(2):
+        canvas = page.locator(".chart canvas").nth(at)
+        page.wait_for_function(PAINTED, arg=[canvas.element_handle(), wanted])
+    ask(place, "DELETE", "/v1/flows/4715/pin")
+
+
+def test_events_show_as_they_happen(page: Page, place: Site) -> None:
+    ready(page, place)
+    ask(place, "PUT", "/v1/flows/4712/pin", {"arm": "westwood"})
+    expect(page.locator(".feed")).to_contain_text("to westwood: an operator pinned the flow.")
+    ask(place, "DELETE", "/v1/flows/4712/pin")
+    ask(place, "PUT", "/v1/mode", {"mode": "off"})
+    expect(page.locator("#mode")).to_have_text("off")
+    ask(place, "PUT", "/v1/mode", {"mode": "active"})
+    expect(page.locator("#mode")).to_have_text("active")
+
+
+def test_settings_are_changed_by_keyboard_alone(page: Page, place: Site) -> None:
+    ready(page, place, "#/settings")
+    page.get_by_label("advise").press("Space")
+    page.locator("form", has_text="Mode").get_by_role("button").press("Enter")
+    expect(page.locator("#notice")).to_have_text("The mode is advise.")
+    assert ask(place, "GET", "/v1/mode").json()["mode"] == "advise"
+    page.get_by_label("htcp").press("Space")
+    page.locator("#pool").get_by_role("button").press("Enter")
+    expect(page.locator("#notice")).to_contain_text("The pool is")
+    assert "htcp" in ask(place, "GET", "/v1/pool").json()["arms"]
+    number = page.get_by_label("Arms that team selection picks")
+    button = page.locator("form", has_text="Team size").get_by_role("button")
+    number.fill("99")
+    expect(button).to_be_disabled()
+    number.fill("2")
+    number.press("Enter")
+    expect(page.locator("#notice")).to_have_text("k is 2.")
+    assert ask(place, "GET", "/v1/k").json()["k"] == 2
+    ask(place, "PUT", "/v1/mode", {"mode": "active"})
+
+
+def test_a_pool_that_somebody_else_changed_meanwhile_is_not_overwritten(page: Page, place: Site) -> None:
+    ready(page, place, "#/settings")
+    page.get_by_label("westwood").check()
+    ask(place, "PUT", "/v1/pool", {"arms": ["bbr", "vegas"]})
+    page.locator("#pool").get_by_role("button").click()
+    expect(page.locator("#notice.bad")).to_be_visible()
+    assert ask(place, "GET", "/v1/pool").json()["arms"] == ["bbr", "vegas"]
+    ask(place, "PUT", "/v1/pool", {"arms": ["bbr", "vegas", "ltp"]})
+
+
+def test_over_tcp_a_change_is_refused_in_words(page: Page, place: Site) -> None:
+    page.goto(f"http://127.0.0.1:{place.api.port}/#/settings")
+    page.get_by_label("off", exact=False).first.check()
+    page.locator("form", has_text="Mode").get_by_role("button").click()
+    expect(page.locator("#notice.bad")).to_be_visible()
+
+
+def test_text_from_the_kernel_is_no_markup(page: Page, place: Site) -> None:
+    ready(page, place, "#/settings")
+    expect(page.get_by_text(NO_ARM)).to_be_visible()
+    assert page.locator("main b:not(.range b)").count() == 0
+
+
+@pytest.mark.parametrize("at", PAGES)
+def test_a_phone_shows_all_of_it_without_scrolling_sideways(browser: Browser, place: Site, at: str) -> None:
+    context = browser.new_context(viewport=PHONE, has_touch=True)
+    page = ready(context.new_page(), place, at)
+    page.wait_for_timeout(1500)
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    for box in page.locator("a, button, input[type=checkbox], select").all():
+        place_of = box.bounding_box()
+        assert place_of is None or place_of["x"] + place_of["width"] <= PHONE["width"]
+    context.close()
+
+
+NAMELESS = """() => {
+    const reached = document.querySelectorAll('a, button, input, select, [role=img], [tabindex="0"]');
+    const text = (e) => (['A', 'BUTTON'].includes(e.tagName) ? e.textContent : '');
+    const labels = (e) => [...(e.labels ?? [])].map((label) => label.textContent).join('');
+    const nameless = (e) => !(e.getAttribute('aria-label') || labels(e) || text(e)).trim();
+    return [...reached].filter(nameless).map((e) => e.outerHTML);
+}"""
+
+
+@pytest.mark.parametrize("at", PAGES)
+def test_everything_that_can_be_reached_has_a_name(page: Page, place: Site, at: str) -> None:
+    ready(page, place, at)
+    page.wait_for_timeout(1500)
+    assert page.evaluate(NAMELESS) == []
+    assert page.locator("h1").count() == 1
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to content"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance (WCAG 2.2) of #rrggbb or #rgb."""
+    digits = colour.lstrip("#")
+    digits = "".join(2 * digit for digit in digits) if len(digits) == 3 else digits
+    parts = [int(digits[at : at + 2], 16) / 255 for at in (0, 2, 4)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    high, low = sorted((luminance(one), luminance(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_texts_and_marks_stand_out_in_light_and_dark(browser: Browser, place: Site, scheme: str) -> None:
+    context = browser.new_context(color_scheme="dark" if scheme == "dark" else "light")
+    page = ready(context.new_page(), place)
+
+    def token(name: str) -> str:
+        value: str = page.evaluate(
+            f"getComputedStyle(document.documentElement).getPropertyValue('--{name}').trim()"
+        )
+        return value
+
+    assert (luminance(token("page")) > 0.5) == (scheme == "light")
+    for behind in ("card", "page", "tint"):
+        for text in ("ink", "soft", "accent"):
+            assert contrast(token(text), token(behind)) >= 4.5, (text, behind)
+    for text in ("good", "warn", "bad"):
+        assert contrast(token(text), token("card")) >= 4.5, text
+    for arm in ("bbr", "ltp", "vegas", "cubic", "westwood", "htcp", "jury", "spine", "owl", "other"):
+        assert contrast(token(arm), token("card")) >= 2.5, arm
+    assert contrast(token("accent-ink"), token("accent")) >= 4.5
+    context.close()
+
+
+def test_the_page_says_so_while_the_daemon_is_away(page: Page, place: Site) -> None:
+    ready(page, place)
+    path = Path(place.daemon.config.daemon.control_socket)
+    away = path.with_suffix(".away")
+    path.rename(away)
+    expect(page.locator("#notice.bad")).to_contain_text("is it running?")
+    away.rename(path)
+    expect(page.locator("#notice")).to_be_hidden()
+
+
+def test_files_are_asked_for_once_and_no_other_file_is_given(place: Site) -> None:
+    with place.api.client() as client:
+        first = client.get("/dashboard/app.js")
+        again = client.get("/dashboard/app.js", headers={"if-none-match": first.headers["etag"]})
+        assert (first.status_code, again.status_code, again.content) == (200, 304, b"")
+        for path in ("../app.py", "..%2fapp.py", "vendor", "", "nothing.js", "vendor/uPlot.esm.js.license"):
+            assert client.get(f"/dashboard/{path}").status_code == 404, path
+        assert client.head("/").status_code == 200
