@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Take the pictures of the dashboard for the documentation: `make screenshots`. It takes five minutes.
 
-The flows are those of `support.live_kernel`; daemon, API and browser are the real ones.
+`support.live_kernel` makes the flows; daemon, API and browser are the real ones.
 """
 
 from __future__ import annotations
