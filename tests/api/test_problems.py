@@ -108,7 +108,9 @@ def test_unknown_flow(ask: Ask) -> None:
         assert "cookie 1" in found["detail"]
 
 
-@pytest.mark.parametrize("path", ["/dashboard/../app.py", "/v2/flows", "/v1/flows/", "/docs", "/v1/flows/1/2/3", "/v1/%00"])
+@pytest.mark.parametrize(
+    "path", ["/dashboard/../app.py", "/v2/flows", "/v1/flows/", "/docs", "/v1/flows/1/2/3", "/v1/%00"]
+)
 def test_unknown_path(ask: Ask, path: str) -> None:
     answer = ask("GET", path)
     assert answer.json()["type"] == URN + "unknown-path"
