@@ -12,7 +12,7 @@ from rich.table import Table
 
 from ltp_switcher.eval.cli.output import json_text, need_pictures
 from ltp_switcher.eval.run.batch import run_batch
-from ltp_switcher.eval.suite.over_time import recovered, without_start
+from ltp_switcher.eval.suite.over_time import oracles, recovered, without_start
 from ltp_switcher.eval.suite.plan import FULL, QUICK, judged, plan
 from ltp_switcher.eval.suite.score import means, score
 
@@ -41,6 +41,7 @@ def evaluate(options: argparse.Namespace, console: Console, progress: Console) -
         paths,
         score((run.path, run.scheme, judged(run, without_start(outcome))) for run, outcome in made),
         recovered(made),
+        oracles(made),
         round(time.monotonic() - began, 1),
     )
     out: Path = options.out

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rewards over time: without the start of a run, and after a change of its path."""
+"""Rewards over time: without the start, after a change of the path, and of the best arm at each time."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ WINDOW_S: Final = 1.0
 """A flow has recovered where its mean reward over such a window is good enough."""
 ENOUGH: Final = 0.9
 """Good enough: this share of the best arm's mean, once settled."""
+SEGMENT_S: Final = 10.0
+"""The oracle changes its arm at most so often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,36 @@ def recovered(made: Sequence[tuple[Run, RunResult]]) -> dict[str, list[Recovery]
             for one in of[scheme]:
                 found.setdefault(scheme, []).extend(recoveries(path, scenarios[path], one, arms))
     return found
+
+
+def oracles(made: Sequence[tuple[Run, RunResult]]) -> dict[str, float]:
+    """The rewards of an oracle over those of the best arm, by path with one flow.
+
+    The oracle knows in advance which arm earns the most in each segment of `SEGMENT_S`, and pays nothing for
+    a switch. Its segments come from the arms' own runs, so each starts with the window and the queue of its
+    own arm. No policy that switches as rarely can count on more.
+    """
+    earned: dict[str, dict[str, list[Floats]]] = {}
+    for run, result in made:
+        if is_arm(run.scheme) and len(result.job.scenario.flows) == 1:
+            (series,) = result.series()
+            earned.setdefault(run.path, {}).setdefault(run.scheme, []).append(rewards(series))
+    return {path: segment_oracle(list(of.values())) for path, of in earned.items()}
+
+
+def segment_oracle(arms: Sequence[Sequence[Floats]]) -> float:
+    """The oracle's reward on a path over that of the best arm.
+
+    Args:
+        arms: of each arm and seed, the rewards by bin, shape (bins,).
+    """
+    bins = min(one.size for runs in arms for one in runs)
+    means = np.array([np.mean([one[:bins] for one in runs], axis=0) for runs in arms])
+    width = round(SEGMENT_S / BIN_S)
+    starts = np.arange(0, bins, width)
+    best = np.add.reduceat(means, starts, axis=1).max(axis=0).sum()
+    whole = means.sum(axis=1).max()
+    return float(best / whole) if whole > 0 else 1.0
 
 
 def _mean(runs: Sequence[FlowSeries], from_s: float, to_s: float) -> float:

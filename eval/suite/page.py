@@ -14,14 +14,16 @@ from typing import Final
 
 from ltp_switcher.eval.report.timeline import draw_timeline
 from ltp_switcher.eval.run.results import RunResult
-from ltp_switcher.eval.suite.over_time import SETTLE_RTTS, SETTLE_S, START_S, Recovery
+from ltp_switcher.eval.suite.over_time import SEGMENT_S, SETTLE_RTTS, SETTLE_S, START_S, Recovery
 from ltp_switcher.eval.suite.paths import family, kind
 from ltp_switcher.eval.suite.plan import EARLIER, Run, is_arm
-from ltp_switcher.eval.suite.score import Mean, PathScore, gap_closed, means
+from ltp_switcher.eval.suite.score import Mean, PathScore, gap_closed, grouped, means
 
 PICTURED: Final = ("rtt-steps-1", "rate-steps-1", "everything-1", "trace-1", "trace-4")
 """Paths of which the report shows a run over time."""
 WORST: Final = 5
+KINDS: Final = ("all", "static", "changing", "trace", "several")
+"""Groups of paths whose means have intervals."""
 _STYLE: Final = """
 body { font: 15px/1.45 sans-serif; color: #1A1A1A; max-width: 78em; margin: 2em auto; padding: 0 1em }
 table { border-collapse: collapse; margin: 0.6em 0 1.8em } caption { text-align: left; padding: 0.3em 0 }
@@ -44,6 +46,8 @@ class Results:
     """The same without each flow's first seconds."""
     recoveries: Mapping[str, Sequence[Recovery]]
     """By scheme."""
+    oracles: Mapping[str, float]
+    """Share of the best arm's reward that the oracle of segments earns, by path with one flow."""
     wall_s: float
 
     @property
@@ -68,11 +72,12 @@ class Results:
                 scheme: {"median_s": median(one.took_s for one in of), "changes": [asdict(one) for one in of]}
                 for scheme, of in self.recoveries.items()
             },
+            "oracle": {group: asdict(mean) for group, mean in oracle_means(self.oracles).items()},
             "gap_closed": {s: list(gap_closed(self.paths, s)) for s in self.schemes if not is_arm(s)},
             "paths": [
                 {
                     "name": path.name, "family": family(path.name), "kind": kind(path.name),
-                    "best_arm": path.best_arm,
+                    "best_arm": path.best_arm, "oracle": self.oracles.get(path.name),
                     "schemes": {
                         scheme: {"share": path.share(scheme), **asdict(cell)}
                         for scheme, cell in path.cells.items()
@@ -81,6 +86,11 @@ class Results:
                 for path in self.paths
             ],
         }  # fmt: skip
+
+
+def oracle_means(oracles: Mapping[str, float]) -> dict[str, Mean]:
+    """The oracle's means over all paths and over each kind; empty without paths."""
+    return {group: mean for group, mean in grouped(oracles).items() if group in KINDS}
 
 
 def worst(paths: Sequence[PathScore], scheme: str) -> list[PathScore]:
@@ -103,6 +113,15 @@ def html(results: Results, pictures: Mapping[str, str]) -> str:
         _means_table("By kind and family", results.schemes, results.paths),
         _means_table(f"The same without the first {START_S:g} s of each flow", results.schemes, results.late),
     ]
+    if results.oracles:
+        found = oracle_means(results.oracles)
+        bounds = ", ".join(
+            f"{_mean_text(mean, interval=True)} on {group} paths" for group, mean in found.items()
+        )
+        parts.append(
+            f"<p>An oracle that knows the best arm of every {SEGMENT_S:g} s beforehand, and pays nothing "
+            f"for a switch, earns {bounds}.</p>"
+        )
     for scheme, of in results.recoveries.items():
         within = sum(one.took_s <= one.allowed_s for one in of)
         parts.append(
@@ -128,7 +147,7 @@ def html(results: Results, pictures: Mapping[str, str]) -> str:
 def _means_table(title: str, schemes: Sequence[str], paths: Sequence[PathScore]) -> str:
     by_scheme = {scheme: means(paths, scheme) for scheme in schemes}
     groups = dict.fromkeys(group for of in by_scheme.values() for group in of)
-    kinds = [group for group in ("all", "static", "changing", "trace", "several") if group in groups]
+    kinds = [group for group in KINDS if group in groups]
     order = [*kinds, *(group for group in groups if group not in kinds)]
     rows = []
     for group in order:
@@ -140,10 +159,12 @@ def _means_table(title: str, schemes: Sequence[str], paths: Sequence[PathScore])
 
 
 def _mean(mean: Mean | None, *, interval: bool) -> str:
-    if mean is None:
-        return "<td>"
+    return "<td>" + ("" if mean is None else _mean_text(mean, interval=interval))
+
+
+def _mean_text(mean: Mean, *, interval: bool) -> str:
     bounds = f" [{mean.low:.2f}, {mean.high:.2f}]" if interval and mean.paths > 1 else ""
-    return f"<td>{mean.value:.3f}{bounds}"
+    return f"{mean.value:.3f}{bounds}"
 
 
 def _paths_table(results: Results) -> str:
@@ -157,9 +178,11 @@ def _paths_table(results: Results) -> str:
             share = path.share(scheme)
             mark = " class=high" if share >= 0.999 else " class=low" if share < 0.9 else ""
             cells.append(f"<td{mark}>{share:.3f}")
+        oracle = f"<td>{results.oracles[path.name]:.3f}" if path.name in results.oracles else "<td>"
+        cells.append(oracle)
         rows.append(f"<tr><td>{escape(path.name)}<td class=text>{escape(path.best_arm)}{''.join(cells)}")
     head = "".join(f"<th>{escape(scheme)}" for scheme in results.schemes)
-    return _table("By path", f"<th>path<th>best arm{head}", rows)
+    return _table("By path", f"<th>path<th>best arm{head}<th>oracle", rows)
 
 
 def _table(caption: str, head: str, rows: Iterable[str]) -> str:

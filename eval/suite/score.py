@@ -94,12 +94,16 @@ def geometric_mean(shares: Sequence[float], seed: int = 1) -> Mean:
 
 def means(paths: Sequence[PathScore], scheme: str) -> dict[str, Mean]:
     """The scheme's means: over `all` paths, over each kind, and over each family."""
+    return grouped({path.name: path.share(scheme) for path in paths if scheme in path.cells})
+
+
+def grouped(shares: Mapping[str, float]) -> dict[str, Mean]:
+    """The means of one share a path, by name: over `all` paths, over each kind, and over each family."""
     groups: dict[str, list[float]] = {}
-    for path in paths:
-        if scheme in path.cells:
-            for group in dict.fromkeys(("all", kind(path.name), family(path.name))):
-                groups.setdefault(group, []).append(path.share(scheme))
-    return {group: geometric_mean(shares) for group, shares in groups.items()}
+    for name, share in shares.items():
+        for group in dict.fromkeys(("all", kind(name), family(name))):
+            groups.setdefault(group, []).append(share)
+    return {group: geometric_mean(of) for group, of in groups.items()}
 
 
 def gap_closed(paths: Sequence[PathScore], scheme: str) -> tuple[str, float]:

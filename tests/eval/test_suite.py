@@ -16,7 +16,7 @@ from ltp_switcher.eval.run.scenario import Scenario, parse_scenario
 from ltp_switcher.eval.run.series import FlowSeries
 from ltp_switcher.eval.run.summary import FlowSummary, Summary
 from ltp_switcher.eval.suite import paths
-from ltp_switcher.eval.suite.over_time import Recovery, recoveries
+from ltp_switcher.eval.suite.over_time import Recovery, recoveries, segment_oracle
 from ltp_switcher.eval.suite.page import Results, html
 from ltp_switcher.eval.suite.plan import judged, plan
 from ltp_switcher.eval.suite.score import gap_closed, geometric_mean, means, score
@@ -229,12 +229,25 @@ def test_means_by_kind_and_the_gap_that_is_closed() -> None:
     assert closed == pytest.approx(1 - math.log(0.9 * 0.8) / math.log(0.25))
 
 
+def test_the_oracle_takes_the_best_arm_of_every_ten_seconds() -> None:
+    """For 10 s one arm has 4 and the other 1, for 10 s they have 1 and 3, and for 5 s both have 2."""
+    first = np.repeat([4.0, 1.0, 2.0], [100, 100, 50])
+    second = np.repeat([1.0, 3.0, 2.0], [100, 100, 50])
+    assert segment_oracle([[first], [second]]) == pytest.approx(80 / 60)
+    # Over seeds an arm counts with its mean: 4 and 2 in the first segments.
+    lucky = np.repeat([7.0, 1.0, 2.0], [100, 100, 50])
+    assert segment_oracle([[first], [second, lucky]]) == pytest.approx((40 + 20 + 10) / 70)
+
+
 def test_the_page_has_every_path_and_loads_nothing() -> None:
     paths_scored = score(scored({p: {"rule": 1.0, "bbr": 2.0} for p in ("fixed-1", "trace-1")}))
     recoveries = {"rule": [Recovery("step-1", 10.0, took_s, 2.0) for took_s in (0.5, 1.5, 9.0)]}
-    results = Results("test", "6.1", True, paths_scored, paths_scored, recoveries, 1.0)
+    results = Results(
+        "test", "6.1", True, paths_scored, paths_scored, recoveries, {"fixed-1": 1.25, "trace-1": 1.0}, 1.0
+    )
     page = html(results, {"a <picture>": "QUJD"})
     for text in (
+        "1.250 on static paths",
         "in 1.5 s (median of 3 changes), and 2 times",
         "fixed-1",
         "trace-1",
