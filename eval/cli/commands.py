@@ -40,9 +40,12 @@ def run(options: argparse.Namespace, console: Console, progress: Console) -> Non
     job = Job(scenario, options.seed, options.kernel)
     (outcome,) = run_batch([job], progress, use_cache=options.cache)
     outcome.export(options.out)
-    _draw_run(options.out / "timeline.png", outcome)
+    if scenario.requests is None:
+        _draw_run(options.out / "timeline.png", outcome)
     if options.json:
         console.out(outcome.summary.to_json(), end="", highlight=False)
+    elif outcome.summary.requests is not None:
+        console.print(tables.requests_table(outcome.summary, outcome.summary.requests))
     else:
         console.print(tables.summary_table(outcome.summary))
 
@@ -66,6 +69,9 @@ def compare(options: argparse.Namespace, console: Console, progress: Console) ->
     """`ltp-eval compare`: schemes x scenarios x seeds; writes JSON, CSV and two pictures."""
     settings = parse_assignments(options.settings)
     scenarios = _unlike(find_scenario(name).with_settings(settings) for name in options.scenario)
+    for scenario in scenarios:
+        if scenario.requests is not None:
+            raise ConfigError("scenario", scenario.name, "scenarios without [requests]; `run` takes them")
     schemes = [check_scheme("--schemes", name) for name in options.schemes]
     need_pictures()
     from ltp_switcher.eval.report.comparison_pictures import draw_rewards, draw_throughput_delay

@@ -15,6 +15,7 @@ from ltp_switcher.eval.run.batch import run_batch
 from ltp_switcher.eval.suite.over_time import oracles, recovered, without_start
 from ltp_switcher.eval.suite.plan import FULL, QUICK, judged, plan
 from ltp_switcher.eval.suite.score import means, score
+from ltp_switcher.eval.suite.web import TABLE_HEAD, table_rows, web_paths
 
 
 def evaluate(options: argparse.Namespace, console: Console, progress: Console) -> None:
@@ -32,7 +33,8 @@ def evaluate(options: argparse.Namespace, console: Console, progress: Console) -
     outcomes = run_batch(
         [run.job for run in runs], progress, use_cache=True, parallel=options.jobs, label=labels.__getitem__
     )
-    made = list(zip(runs, outcomes, strict=True))
+    every = list(zip(runs, outcomes, strict=True))
+    made = [(run, outcome) for run, outcome in every if run.job.scenario.requests is None]
     paths = score((run.path, run.scheme, judged(run, outcome.summary)) for run, outcome in made)
     results = Results(
         options.set,
@@ -43,12 +45,13 @@ def evaluate(options: argparse.Namespace, console: Console, progress: Console) -
         recovered(made),
         oracles(made),
         round(time.monotonic() - began, 1),
+        web_paths(every),
     )
     out: Path = options.out
     out.mkdir(parents=True, exist_ok=True)
     text = json_text(results.to_dict())
     (out / "results.json").write_text(text)
-    (out / "report.html").write_text(html(results, draw(runs, outcomes)), encoding="utf-8")
+    (out / "report.html").write_text(html(results, draw(made)), encoding="utf-8")
     if options.json:
         console.out(text, end="", highlight=False)
         return
@@ -56,5 +59,11 @@ def evaluate(options: argparse.Namespace, console: Console, progress: Console) -
     for scheme in results.schemes:
         mean = means(paths, scheme)["all"]
         table.add_row(scheme, str(mean.paths), f"{mean.value:.3f}", f"{mean.low:.3f} to {mean.high:.3f}")
-    console.print(table)
+    if paths:
+        console.print(table)
+    if results.web:
+        completion = Table(*TABLE_HEAD, box=None, pad_edge=False)
+        for row in table_rows(results.web):
+            completion.add_row(*row)
+        console.print(completion)
     console.print(f"\n{out}: results.json, report.html", highlight=False)

@@ -65,6 +65,7 @@ def boot(
     modules: Sequence[str] = (),
     mutant: bool = True,
     parameters: str = "",
+    layers: Sequence[Path] = (),
 ) -> BootResult:
     """Boot a guest, run `script` in it as root with /bin/sh, and return when it has ended.
 
@@ -81,6 +82,7 @@ def boot(
         on_line: called with each line written to /run/lab/live (or with `lab-say`) while it runs.
         modules: modules to load before the script, by name.
         parameters: further parameters of the kernel's command line.
+        layers: further layers of the guest's file system.
         mutant: put tcp_mutant.ko at /lib/mutant/tcp_mutant.ko, built first if it is missing.
 
     Raises:
@@ -98,9 +100,9 @@ def boot(
     for path, data in (overlay or {}).items():
         executable = isinstance(data, bytes) or bool(data.stat().st_mode & 0o111)
         entries[_below_usr(path)] = cpio.regular(data, executable=executable)
-    layers = [base_layer(chosen)]
+    below = [base_layer(chosen), *layers]
     if python:
-        layers += python_layers(service=python == "service")
+        below += python_layers(service=python == "service")
     started = time.monotonic()
     with tempfile.NamedTemporaryFile(prefix="ltp-lab-", suffix=".cpio") as top:
         archive = io.BytesIO()
@@ -109,7 +111,7 @@ def boot(
         top.flush()
         report = qemu.execute(
             chosen.vmlinux,
-            [*layers, Path(top.name)],
+            [*below, Path(top.name)],
             seed=seed,
             memory_mb=memory_mb,
             parameters=parameters,

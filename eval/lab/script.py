@@ -9,6 +9,7 @@ from typing import Final
 
 from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.run.daemon_settings import Settings, merged, to_config
+from ltp_switcher.eval.run.requests import KB, KINDS, Requests, draw_requests
 from ltp_switcher.eval.run.scenario import PACKET_BYTES, Scenario
 from ltp_switcher.eval.run.schemes import DAEMON_SCHEMES, LEARNED_ARMS, NETWORK_AGENT, Scheme, resolve
 
@@ -17,6 +18,9 @@ START_JITTER_US: Final = 10_000
 RESULTS: Final = "/run/lab/results"
 STATUS: Final = "/run/lab/status.json"
 """How the daemon stood at the end, where learned arms ran."""
+REQUESTS: Final = "/run/lab/requests"
+PATIENCE_S: Final = 60.0
+"""How long after the scenario's end a request may still become complete."""
 DAEMON_CONFIG: Final = "/lab/daemon.toml"
 PAYLOAD_BYTES: Final = 1448
 """Payload of a packet of `PACKET_BYTES`; TCP paces by it."""
@@ -98,7 +102,7 @@ def daemon_of(scenario: Scenario) -> GuestDaemon | None:
     if len(policies) > 1 or (staying and policies - {"keep"}):
         raise ConfigError(
             "flow.scheme",
-            sorted({flow.scheme for flow in scenario.flows}),
+            sorted(set(_names(scenario))),
             f"one of {', '.join(DAEMON_SCHEMES)}, or any of {', '.join(LEARNED_ARMS)} and mutant:<arm> in a "
             "scenario",
         )
@@ -108,7 +112,7 @@ def daemon_of(scenario: Scenario) -> GuestDaemon | None:
     driven = {scheme for scheme in schemes if scheme.policy == "keep"}
     learned = tuple(sorted({scheme.arm for scheme in driven if scheme.arm}))
     if len(driven) > len(learned):
-        names = sorted({flow.scheme for flow in scenario.flows})
+        names = sorted(set(_names(scenario)))
         raise ConfigError("flow.scheme", names, "one variant of a learned arm in a scenario")
     variants = tuple(sorted({scheme.variant for scheme in driven if scheme.variant}))
     lists = (("learned.variants", variants), ("pool.arms", learned))
@@ -130,7 +134,8 @@ def flow_table(scenario: Scenario, seed: int) -> bytes:
     """Return the flows as the traffic program takes them, a line for each."""
     jitter = random.Random(seed)  # noqa: S311 # an experiment's seed, not a secret
     lines = []
-    for flow, scheme in zip(scenario.flows, _schemes(scenario), strict=True):
+    for flow in scenario.flows:
+        scheme = resolve(flow.scheme)
         start_us = round(flow.start_s * 1e6) + jitter.randrange(START_JITTER_US)
         lines.append(f"{scheme.protocol} {scheme.arm or '-'} {start_us} {round(flow.stop_s * 1e6)}\n")
     return "".join(lines).encode()
@@ -155,16 +160,48 @@ def script(scenario: Scenario, daemon: GuestDaemon | None) -> str:
     elif asks_for_steps(scenario):
         lines.append(_ASK)
     end_ms = round(scenario.duration_s * 1e3)
-    lines.append(f"/lab/bin/traffic /lab/schedule /lab/flows {end_ms} {RESULTS}{watched}")
+    traffic = f"/lab/bin/traffic /lab/schedule /lab/flows {end_ms} {RESULTS}{watched}"
+    if scenario.requests is None:
+        lines.append(traffic)
+    else:
+        lines += _with_requests(scenario.requests, end_ms, traffic)
     return "\n".join([*lines, *(daemon.after if daemon else ()), ""])
 
 
+def _with_requests(requests: Requests, end_ms: int, traffic: str) -> list[str]:
+    """The lines that run the traffic beside a web server and its clients."""
+    scheme = resolve(requests.scheme)
+    largest_bytes = round(requests.largest_kb * KB) + 1
+    serve = ["serve", str(largest_bytes), scheme.protocol, *([scheme.arm] if scheme.arm else [])]
+    limit_ms = end_ms + round(PATIENCE_S * 1e3)
+    return [
+        ". /lab/web",
+        " ".join(serve),
+        f"browse {KINDS[requests.kind].connections} {limit_ms} {REQUESTS}",
+        traffic,
+        'wait "$browser"',
+    ]
+
+
+def request_plan(requests: Requests, seed: int) -> bytes:
+    """Return the requests of a run as the client takes them, a line for each."""
+    drawn = draw_requests(requests, seed)
+    return "".join(" ".join(map(str, (one.at_us, *one.sizes_bytes))) + "\n" for one in drawn).encode()
+
+
 def _schemes(scenario: Scenario) -> list[Scheme]:
-    return [resolve(flow.scheme) for flow in scenario.flows]
+    return [resolve(name) for name in _names(scenario)]
+
+
+def _names(scenario: Scenario) -> list[str]:
+    """The flows' schemes, and the web server's."""
+    served = [] if scenario.requests is None else [scenario.requests.scheme]
+    return [*(flow.scheme for flow in scenario.flows), *served]
 
 
 def _rates(scenario: Scenario) -> str:
     """Bytes of payload a second by flow, from 1; rates of a scenario count whole packets."""
     payload_Bps = 1e6 / 8 * PAYLOAD_BYTES / PACKET_BYTES
-    rates = [round((scheme.rate_mbps or 0.0) * payload_Bps) for scheme in _schemes(scenario)]
+    schemes = [resolve(flow.scheme) for flow in scenario.flows]
+    rates = [round((scheme.rate_mbps or 0.0) * payload_Bps) for scheme in schemes]
     return ",".join(map(str, [0, *rates]))

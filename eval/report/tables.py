@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ltp_switcher.eval.report.compare import Cell, Spread
+from ltp_switcher.eval.run.completion import RequestSummary
 from ltp_switcher.eval.run.scenario import Scenario
 from ltp_switcher.eval.run.summary import FlowSummary, Summary
 from ltp_switcher.eval.run.trace_files import RecordedTrace
@@ -31,6 +32,27 @@ def summary_table(summary: Summary) -> Table:
     )
     for flow in summary.flows:
         table.add_row(*_flow_cells(flow))
+    return table
+
+
+def requests_table(summary: Summary, requests: RequestSummary) -> Table:
+    """One run with requests: a row for each class of sizes."""
+    table = Table(
+        title=escape(
+            f"{summary.scenario}, {requests.scheme}, seed {summary.seed}, Linux {summary.kernel}: "
+            f"{requests.kind}, {requests.megabytes:.1f} MB, loss {requests.loss:.2%}, "
+            f"{requests.unfinished} unfinished, utilisation {summary.utilisation:.1%}"
+        ),
+        title_justify="left", box=None, pad_edge=False,
+    )  # fmt: skip
+    table.add_column("size", no_wrap=True)
+    for name in ("number", "p50 s", "p95 s", "p99 s"):
+        table.add_column(name, justify="right")
+    for name, of in requests.completion.items():
+        table.add_row(name, str(of.count), *(f"{value:.3f}" for value in (of.p50_s, of.p95_s, of.p99_s)))
+    for flow in requests.beside:
+        beside = f"beside: {flow.scheme}, {flow.throughput_mbps:.1f} Mbit/s at {flow.rtt_p50_ms:.0f} ms"
+        table.add_row(escape(beside))
     return table
 
 

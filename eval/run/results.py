@@ -20,6 +20,8 @@ from typing import Any, Final
 from ltp_switcher.cache import cache_dir
 from ltp_switcher.errors import ArtifactError
 from ltp_switcher.eval.lab.run import RunFiles, run_fingerprint, run_scenario
+from ltp_switcher.eval.lab.web import requests_fingerprint, run_requests
+from ltp_switcher.eval.run.completion import Completions, read_completions, summarise_requests
 from ltp_switcher.eval.run.live import Sample
 from ltp_switcher.eval.run.scenario import Scenario
 from ltp_switcher.eval.run.series import FlowSeries, read_series
@@ -27,6 +29,8 @@ from ltp_switcher.eval.run.summary import FlowTotals, Summary, read_totals, summ
 
 KERNELS: Final = ("6.1", "6.12")
 RAW_FILES: Final = ("timeseries.csv", "flows.json", "guest.json")
+REQUEST_FILES: Final = ("requests.csv", "requests.json")
+"""Raw files of a run with requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +43,8 @@ class Job:
 
     @property
     def scheme(self) -> str:
-        """Scheme of the first flow, by which runs of a scenario are told apart."""
-        return self.scenario.flows[0].scheme
+        """Scheme by which runs of a scenario are told apart; see `Scenario.scheme`."""
+        return self.scenario.scheme
 
     def fingerprint(self) -> str:
         """Return a hash of everything that the run depends on.
@@ -49,7 +53,13 @@ class Job:
             ConfigError: the link's trace is not there.
             LabError: the lab's parts cannot be had.
         """
-        return run_fingerprint(self.scenario, seed=self.seed, kernel=self.kernel)
+        of = run_fingerprint if self.scenario.requests is None else requests_fingerprint
+        return of(self.scenario, seed=self.seed, kernel=self.kernel)
+
+    @property
+    def raw_files(self) -> tuple[str, ...]:
+        """Names of the raw files that its run leaves."""
+        return RAW_FILES if self.scenario.requests is None else REQUEST_FILES
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +85,10 @@ class RunResult:
         document: dict[str, Any] = json.loads((self.folder / "guest.json").read_text())
         return document
 
+    def completions(self) -> Completions:
+        """Read the completion times of a run with requests."""
+        return read_completions((self.folder / "requests.csv").read_text())
+
     def totals(self) -> list[FlowTotals]:
         """Read the flows' totals, in order of the flows."""
         return read_totals((self.folder / "flows.json").read_text())
@@ -83,7 +97,7 @@ class RunResult:
         """Write `summary.json` and the raw files into the folder `out`; make it if it is missing."""
         out.mkdir(parents=True, exist_ok=True)
         (out / "summary.json").write_text(self.summary.to_json())
-        for name in RAW_FILES:
+        for name in self.job.raw_files:
             shutil.copyfile(self.folder / name, out / name)
 
 
@@ -98,7 +112,8 @@ def run_job(job: Job, *, use_cache: bool, on_sample: Callable[[Sample], None] | 
     folder = cache_dir() / "results" / job.fingerprint()
     if use_cache and folder.is_dir():
         return _read(job, folder, cached=True)
-    files = run_scenario(job.scenario, seed=job.seed, kernel=job.kernel, on_progress=on_sample)
+    make = run_scenario if job.scenario.requests is None else run_requests
+    files = make(job.scenario, seed=job.seed, kernel=job.kernel, on_progress=on_sample)
     _keep(job, files, folder)
     return _read(job, folder, cached=False)
 
@@ -109,7 +124,7 @@ def _keep(job: Job, files: RunFiles, folder: Path) -> None:
     try:
         whole = scratch / "whole"
         whole.mkdir()
-        for name in RAW_FILES:
+        for name in job.raw_files:
             (whole / name).write_bytes(files.files[name])
         record = {
             "scenario": asdict(job.scenario), "seed": job.seed, "kernel": job.kernel,
@@ -128,14 +143,29 @@ def _keep(job: Job, files: RunFiles, folder: Path) -> None:
 def _read(job: Job, folder: Path, *, cached: bool) -> RunResult:
     try:
         record = json.loads((folder / "run.json").read_text())
-        summary = summarise(
-            job.scenario,
-            read_series((folder / "timeseries.csv").read_text()),
-            read_totals((folder / "flows.json").read_text()),
-            seed=job.seed,
-            kernel=job.kernel,
-            wall_s=float(record["wall_s"]),
+        wall_s = float(record["wall_s"])
+        summary = (
+            _summarise_requests(job, folder, wall_s)
+            if job.scenario.requests
+            else summarise(
+                job.scenario,
+                read_series((folder / "timeseries.csv").read_text()),
+                read_totals((folder / "flows.json").read_text()),
+                seed=job.seed,
+                kernel=job.kernel,
+                wall_s=wall_s,
+            )
         )
         return RunResult(job, summary, folder, cached, float(record["virtual_s"]), str(record["release"]))
     except (OSError, ValueError, KeyError, ArtifactError) as error:
         raise ArtifactError(f"cannot read the results in {folder} ({error}). Remove that folder.") from error
+
+
+def _summarise_requests(job: Job, folder: Path, wall_s: float) -> Summary:
+    requests, utilisation = summarise_requests(
+        job.scenario, (folder / "requests.csv").read_text(), (folder / "requests.json").read_text()
+    )
+    return Summary(
+        job.scenario.name, job.scheme, job.seed, job.kernel, job.scenario.duration_s, utilisation, 1.0,
+        wall_s, (), requests,
+    )  # fmt: skip

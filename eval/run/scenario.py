@@ -23,22 +23,25 @@ A scenario file is TOML and the one input of every runner:
     [settings.kernel]         # optional: sections and keys of the daemon's configuration file
     restore = "reinit"
 
+A table [requests] adds a web server and its clients; see `requests`. Then [[flow]] may be missing.
+
 Rates count IP packets at the bottleneck, in Mbit/s (10^6 bit/s). The RTT is the path's without queueing.
 """
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import json
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from ltp_switcher.errors import ConfigError
+from ltp_switcher.eval.run.checked_table import Table
 from ltp_switcher.eval.run.daemon_settings import Settings, merged, parse_table
+from ltp_switcher.eval.run.requests import REQUEST_KEYS, Requests, parse_requests
 from ltp_switcher.eval.run.schemes import check_scheme
 from ltp_switcher.eval.run.series import BIN_S
 
@@ -48,17 +51,6 @@ PACKET_BYTES: Final = 1500
 MODEL_TRACE: Final = "model:lte"
 """Trace name that always means the seeded LTE-like model, whatever trace files there are."""
 
-LIMITS: Final[Mapping[str, tuple[float, float]]] = {
-    "duration_s": (0.5, 3600.0),
-    "rate_mbps": (0.1, 1000.0),
-    "rtt_ms": (1.0, 2000.0),
-    "buffer_bdp": (0.01, 100.0),
-    "buffer_pkts": (1, 1_000_000),
-    "loss": (0.0, 0.99),
-    "offset_s": (0.0, 86_400.0),
-    "police_mbps": (0.1, 1000.0),
-    "police_burst_pkts": (1, 100_000),
-}
 FLOWS_MAX: Final = 256
 LIFE_MIN_S: Final = BIN_S
 """Of a flow: with less it may have no bin of its own, and so no results."""
@@ -147,6 +139,23 @@ class Scenario:
     flows: tuple[Flow, ...]
     settings: Settings = ()
     """Settings of the daemon, if the scheme needs one."""
+    requests: Requests | None = None
+    """A web server beside the flows, and what its clients ask for."""
+
+    @property
+    def scheme(self) -> str:
+        """The web server's scheme, or else the first flow's: by it, runs of a scenario are told apart."""
+        return self.flows[0].scheme if self.requests is None else self.requests.scheme
+
+    def need_requests(self) -> Requests:
+        """Return the requests.
+
+        Raises:
+            ConfigError: the scenario has none.
+        """
+        if self.requests is None:
+            raise ConfigError("requests", None, "a table [requests]")
+        return self.requests
 
     def with_settings(self, settings: Settings) -> Scenario:
         """Return the scenario with these settings of the daemon over its own."""
@@ -155,13 +164,16 @@ class Scenario:
     def with_scheme(self, scheme: str, *, every_flow: bool = False) -> Scenario:
         """Return the scenario with `scheme` on its first flow, or on all.
 
+        Where there is a web server, the scheme is the server's, and only `every_flow` changes the flows.
+
         Raises:
             ConfigError: `scheme` is not one that can be run.
         """
         check_scheme("scheme", scheme)
-        changed = len(self.flows) if every_flow else 1
+        requests = None if self.requests is None else replace(self.requests, scheme=scheme)
+        changed = len(self.flows) if every_flow else 1 if requests is None else 0
         flows = (replace(flow, scheme=scheme) for flow in self.flows[:changed])
-        return replace(self, flows=(*flows, *self.flows[changed:]))
+        return replace(self, flows=(*flows, *self.flows[changed:]), requests=requests)
 
     def faster(self, factor: float) -> Scenario:
         """Return the scenario with all its times divided by `factor`, under another name."""
@@ -172,12 +184,21 @@ class Scenario:
             replace(f, start_s=round(f.start_s / factor, 3), stop_s=round(f.stop_s / factor, 3))
             for f in self.flows
         )
-        duration_s = round(self.duration_s / factor, 3)
-        return replace(self, name=f"{self.name}/{factor:g}", duration_s=duration_s, link=link, flows=flows)
+        requests = self.requests
+        if requests is not None:
+            requests = replace(requests, stop_s=round(requests.stop_s / factor, 3))
+        return replace(
+            self,
+            name=f"{self.name}/{factor:g}",
+            duration_s=round(self.duration_s / factor, 3),
+            link=link,
+            flows=flows,
+            requests=requests,
+        )
 
     def alone(self, index: int) -> Scenario:
         """Return the scenario with one of its flows alone on the link."""
-        return replace(self, name=f"{self.name}/alone", flows=(self.flows[index],))
+        return replace(self, name=f"{self.name}/alone", flows=(self.flows[index],), requests=None)
 
     def base_rtt_ms(self, flow: Flow) -> float:
         """Base RTT of `flow` in ms, averaged over its life where the link's RTT changes."""
@@ -193,7 +214,11 @@ class Scenario:
 
     def canonical(self) -> str:
         """Return a JSON text for hashing: equal for equal scenarios, with a trace by its name."""
-        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        values = asdict(self)
+        if self.requests is None:
+            # Results of scenarios without requests are known by a text without the word.
+            del values["requests"]
+        return json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def load_scenario(path: Path) -> Scenario:
@@ -228,14 +253,17 @@ def parse_scenario(document: Mapping[str, object]) -> Scenario:
     Raises:
         ConfigError: it names the field's path, its value and the allowed values.
     """
-    root = _Table("", document, ("name", "duration_s", "link", "flow", "settings"))
+    root = Table("", document, ("name", "duration_s", "link", "flow", "requests", "settings"))
     duration_s = root.number("duration_s")
-    link = _link(root.table("link"), duration_s)
+    link = _link(root.table("link", _LINK_KEYS), duration_s)
     flows = tuple(_flow(table, duration_s) for table in root.tables("flow", _FLOW_KEYS))
-    if not 1 <= len(flows) <= FLOWS_MAX:
+    requests = None
+    if "requests" in root:
+        requests = parse_requests(root.table("requests", REQUEST_KEYS), duration_s)
+    if len(flows) > FLOWS_MAX or not (flows or requests):
         raise ConfigError("flow", len(flows), f"1 to {FLOWS_MAX} tables [[flow]]")
     settings = parse_table(root.mapping("settings")) if "settings" in root else ()
-    return Scenario(root.text("name"), duration_s, link, flows, settings)
+    return Scenario(root.text("name"), duration_s, link, flows, settings, requests)
 
 
 _LINK_KEYS: Final = (
@@ -246,7 +274,7 @@ _STEP_KEYS: Final = ("at_s", "rate_mbps", "rtt_ms", "loss")
 _FLOW_KEYS: Final = ("scheme", "start_s", "stop_s", "rtt_ms")
 
 
-def _link(table: _Table, duration_s: float) -> Link:
+def _link(table: Table, duration_s: float) -> Link:
     table.exactly_one("rate_mbps", "trace")
     if "buffer_bdp" in table and "buffer_pkts" in table:
         table.exactly_one("buffer_bdp", "buffer_pkts")
@@ -278,7 +306,7 @@ def _link(table: _Table, duration_s: float) -> Link:
     )
 
 
-def _step(table: _Table, duration_s: float) -> LinkStep:
+def _step(table: Table, duration_s: float) -> LinkStep:
     at_s = table.number("at_s", low=0.0, high=duration_s)
     step = LinkStep(at_s, *(table.optional_number(key) for key in _STEP_KEYS[1:]))
     if not 0.0 < at_s < duration_s:
@@ -288,7 +316,7 @@ def _step(table: _Table, duration_s: float) -> LinkStep:
     return step
 
 
-def _flow(table: _Table, duration_s: float) -> Flow:
+def _flow(table: Table, duration_s: float) -> Flow:
     start_s = table.number("start_s", low=0.0, high=duration_s, default=0.0)
     stop_s = table.number("stop_s", low=0.0, high=duration_s, default=duration_s)
     if stop_s - start_s < LIFE_MIN_S - 1e-9:
@@ -296,82 +324,3 @@ def _flow(table: _Table, duration_s: float) -> Flow:
         raise ConfigError(table.field("stop_s"), stop_s, allowed)
     scheme = check_scheme(table.field("scheme"), table.required("scheme"))
     return Flow(scheme, start_s, stop_s, table.optional_number("rtt_ms"))
-
-
-class _Table:
-    """A TOML table under a path, whose keys are known; reads values with checks that name the field."""
-
-    def __init__(self, path: str, values: object, keys: Sequence[str]) -> None:
-        if not isinstance(values, dict):
-            raise ConfigError(path, values, f"a table with the keys {', '.join(keys)}")
-        self._path = path
-        self._values: dict[str, object] = values
-        for key, value in self._values.items():
-            if key not in keys:
-                close = difflib.get_close_matches(key, keys, n=1)
-                hint = f" (did you mean {close[0]}?)" if close else ""
-                raise ConfigError(self.field(key), value, f"the keys {', '.join(keys)}{hint}")
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._values
-
-    def field(self, key: str) -> str:
-        return f"{self._path}.{key}" if self._path else key
-
-    def required(self, key: str) -> object:
-        if key not in self._values:
-            raise ConfigError(self.field(key), None, "a value: the key is required")
-        return self._values[key]
-
-    def exactly_one(self, *keys: str) -> None:
-        given = [key for key in keys if key in self._values]
-        if len(given) != 1:
-            raise ConfigError(self._path, given or None, f"exactly one of {' and '.join(keys)}")
-
-    def only_with(self, key: str, other: str) -> None:
-        if key in self._values and other not in self._values:
-            raise ConfigError(self.field(key), self._values[key], f"no key without {self.field(other)}")
-
-    def number(
-        self, key: str, *, low: float | None = None, high: float | None = None, default: float | None = None
-    ) -> float:
-        if default is not None and key not in self._values:
-            return default
-        value = self.required(key)
-        if low is None or high is None:
-            low, high = LIMITS[key]
-        # NaN compares false with everything, so it fails here too.
-        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-            raise ConfigError(self.field(key), value, f"a number from {low:g} to {high:g}")
-        return float(value)
-
-    def optional_number(self, key: str) -> float | None:
-        return self.number(key) if key in self._values else None
-
-    def integer(self, key: str) -> int:
-        value = self.required(key)
-        low, high = LIMITS[key]
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise ConfigError(self.field(key), value, f"a whole number from {low:g} to {high:g}")
-        return value
-
-    def text(self, key: str) -> str:
-        value = self.required(key)
-        if not isinstance(value, str) or not value.strip():
-            raise ConfigError(self.field(key), value, "a text that is not empty")
-        return value
-
-    def mapping(self, key: str) -> dict[str, object]:
-        value = self.required(key)
-        if not isinstance(value, dict):
-            raise ConfigError(self.field(key), value, f"tables [{self.field(key)}.SECTION]")
-        return value
-
-    def table(self, key: str) -> _Table:
-        return _Table(self.field(key), self.required(key), _LINK_KEYS)
-
-    def tables(self, key: str, keys: Sequence[str]) -> list[_Table]:
-        values = self._values.get(key, [])
-        if not isinstance(values, list):
-            raise ConfigError(self.field(key), values, f"tables [[{self.field(key)}]]")
-        return [_Table(f"{self.field(key)}[{i}]", value, keys) for i, value in enumerate(values)]

@@ -17,6 +17,7 @@ import numpy as np
 from ltp_switcher.arrays import Bools, Floats, Ints
 from ltp_switcher.errors import ArtifactError
 from ltp_switcher.eval.run import metrics
+from ltp_switcher.eval.run.completion import RequestSummary
 from ltp_switcher.eval.run.scenario import Flow, Scenario
 from ltp_switcher.eval.run.series import BIN_S, FlowSeries
 from ltp_switcher.measures import BYTES_TO_MBIT, jain_index, loss_rate
@@ -62,7 +63,10 @@ class FlowSummary:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One run. `utilisation` as in `metrics`; `jain` as in `jain_index`; `wall_s`: the host's time for it."""
+    """One run. `utilisation` as in `metrics`; `jain` as in `jain_index`; `wall_s`: the host's time for it.
+
+    With requests, `flows` is empty and `jain` 1: the flows beside the requests are told in `requests`.
+    """
 
     scenario: str
     scheme: str
@@ -73,10 +77,13 @@ class Summary:
     jain: float
     wall_s: float
     flows: tuple[FlowSummary, ...]
+    requests: RequestSummary | None = None
 
     def to_json(self) -> str:
         """Return the text of `summary.json`: fixed order of keys, 6 decimals, `null` for no value."""
-        return json.dumps(rounded(asdict(self)), indent=2) + "\n"
+        values = asdict(self)
+        del values["flows" if self.requests else "requests"]
+        return json.dumps(rounded(values), indent=2) + "\n"
 
 
 def read_totals(text: str) -> list[FlowTotals]:

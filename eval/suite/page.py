@@ -18,6 +18,7 @@ from ltp_switcher.eval.suite.over_time import SEGMENT_S, SETTLE_RTTS, SETTLE_S, 
 from ltp_switcher.eval.suite.paths import family, kind
 from ltp_switcher.eval.suite.plan import EARLIER, Run, is_arm
 from ltp_switcher.eval.suite.score import Mean, PathScore, gap_closed, grouped, means
+from ltp_switcher.eval.suite.web import TABLE_HEAD, WebPath, table_rows
 
 PICTURED: Final = ("rtt-steps-1", "rate-steps-1", "everything-1", "trace-1", "trace-4")
 """Paths of which the report shows a run over time."""
@@ -49,6 +50,8 @@ class Results:
     oracles: Mapping[str, float]
     """Share of the best arm's reward that the oracle of segments earns, by path with one flow."""
     wall_s: float
+    web: Sequence[WebPath] = ()
+    """The paths with requests, which `paths` lacks."""
 
     @property
     def schemes(self) -> list[str]:
@@ -85,6 +88,7 @@ class Results:
                 }
                 for path in self.paths
             ],
+            "web": [path.to_dict() for path in self.web],
         }  # fmt: skip
 
 
@@ -137,6 +141,8 @@ def html(results: Results, pictures: Mapping[str, str]) -> str:
             f"({escape(single)}) to the best arms in hindsight. Its worst paths: {escape(below)}.</p>"
         )
     parts.append(_paths_table(results))
+    if results.web:
+        parts.append(_web_table(results.web))
     for title, data in pictures.items():
         parts.append(
             f'<h2>{escape(title)}</h2><img alt="{escape(title)}" src="data:image/png;base64,{data}">'
@@ -185,17 +191,29 @@ def _paths_table(results: Results) -> str:
     return _table("By path", f"<th>path<th>best arm{head}<th>oracle", rows)
 
 
+def _web_table(paths: Sequence[WebPath]) -> str:
+    rows = []
+    for row in table_rows(paths):
+        texts = "".join(f"<td class=text>{escape(text)}" for text in row[:2])
+        rows.append(f"<tr>{texts}" + "".join(f"<td>{escape(text)}" for text in row[2:]))
+    caption = (
+        "Completion times of downloads (short) and pages, all seeds together. The best arm has the smallest "
+        "geometric mean of p50 and p95. One by one: geometric mean over the requests"
+    )
+    return _table(caption, "".join(f"<th>{escape(name)}" for name in TABLE_HEAD), rows)
+
+
 def _table(caption: str, head: str, rows: Iterable[str]) -> str:
     return f"<table><caption><b>{caption}</b></caption><tr>{head}\n" + "\n".join(rows) + "</table>"
 
 
-def draw(runs: Sequence[Run], outcomes: Sequence[RunResult]) -> dict[str, str]:
+def draw(made: Sequence[tuple[Run, RunResult]]) -> dict[str, str]:
     """Runs over time of some paths, the first seed of each scheme: PNG in base64 by title."""
     pictures: dict[str, str] = {}
     with tempfile.TemporaryDirectory(prefix="ltp-eval-") as folder:
         for name in PICTURED:
             first: dict[str, RunResult] = {}
-            for run, outcome in zip(runs, outcomes, strict=True):
+            for run, outcome in made:
                 if run.path == name:
                     first.setdefault(run.scheme, outcome)
             if not first:

@@ -15,10 +15,14 @@ from typing import Final
 
 import numpy as np
 
+from ltp_switcher.eval.run.requests import KB, KINDS
 from ltp_switcher.eval.run.scenario import Scenario, load_scenario
 
 FOLDER: Final = Path(__file__).resolve().parent
 DURATION_S: Final = 60.0
+WEB_DURATION_S: Final = 25.0
+WEB_STOP_S: Final = 20.0
+"""Of paths with requests, and the time of the last request: most are complete before the end."""
 SETS: Final[Mapping[str, int]] = {"tuning": 1, "test": 4}
 """The sets, and the seed that draws each."""
 SEEDS: Final[Mapping[str, tuple[int, ...]]] = {"tuning": (1, 2, 3, 4, 5), "test": (101, 102, 103, 104, 105)}
@@ -146,6 +150,8 @@ SINGLE: Final[Mapping[str, tuple[int, Callable[[_Draw], Lines]]]] = {
 
 CHANGING: Final = ("step", "rate-steps", "rtt-steps", "loss-steps", "everything")
 TRACE: Final = "trace"
+WEB: Final = ("short", "pages")
+"""Short flows and web pages; their measure is the completion time."""
 SEVERAL: Final = ("two", "eight", "beside-cubic", "beside-bbr")
 
 
@@ -155,8 +161,10 @@ def family(name: str) -> str:
 
 
 def kind(name: str) -> str:
-    """`static`, `changing`, `trace` or `several`, of a path by its name."""
+    """`static`, `changing`, `trace`, `several` or `web`, of a path by its name."""
     of = family(name)
+    if of in WEB:
+        return "web"
     return "changing" if of in CHANGING else of if of == TRACE else "several" if of in SEVERAL else "static"
 
 
@@ -165,6 +173,20 @@ def _flows(*schemes: str, apart_s: float = 0.0) -> Lines:
     for n, scheme in enumerate(schemes):
         lines += ["", "[[flow]]", f'scheme = "{scheme}"', f"start_s = {round(n * apart_s, 1)}"]
     return lines
+
+
+def _requests(d: _Draw, kind: str, load: float, *, deep: bool) -> Lines:
+    """A link and requests that ask for this share of its rate; with `deep`, over a buffer that can fill."""
+    rate_mbps = d.mbps(20, 40)
+    link = _link(rate_mbps, *((d.rtt_ms(20, 60), d.bdp(4, 8)) if deep else (d.rtt_ms(30, 100), d.bdp(1, 2))))
+    low_kb, high_kb = KINDS[kind].smallest_kb, KINDS[kind].largest_kb
+    # The mean of sizes that are log-uniform between the two.
+    file_kb = (high_kb - low_kb) / np.log(high_kb / low_kb)
+    per_s = load * rate_mbps * 1e6 / 8 / (file_kb * KB * (1 + KINDS[kind].objects))
+    return [
+        *link, "", "[requests]", f'kind = "{kind}"', 'scheme = "switcher"', f"per_s = {per_s:.2f}",
+        f"stop_s = {WEB_STOP_S:g}",
+    ]  # fmt: skip
 
 
 def draw(set_name: str) -> dict[str, str]:
@@ -182,8 +204,16 @@ def draw(set_name: str) -> dict[str, str]:
     for name, schemes in zip(SEVERAL, several, strict=True):
         link = _link(d.mbps(30, 60), d.rtt_ms(25, 60), d.bdp(1, 3))
         drawn[f"{name}-1"] = [*link, *_flows(*schemes, apart_s=round(8.0 / len(schemes), 1))]
-    head = f"duration_s = {DURATION_S:g}\n\n[link]\n"
-    return {name: f'name = "{name}"\n{head}' + "\n".join(lines) + "\n" for name, lines in drawn.items()}
+    drawn["short-1"] = _requests(d, "downloads", 0.55, deep=False)
+    drawn["short-2"] = [*_requests(d, "downloads", 0.45, deep=True), *_flows("switcher")]
+    drawn["pages-1"] = _requests(d, "pages", 0.4, deep=False)
+    drawn["pages-2"] = [*_requests(d, "pages", 0.25, deep=True), *_flows("cubic")]
+    return {name: _file(name, lines) for name, lines in drawn.items()}
+
+
+def _file(name: str, lines: Lines) -> str:
+    duration_s = WEB_DURATION_S if family(name) in WEB else DURATION_S
+    return "\n".join([f'name = "{name}"', f"duration_s = {duration_s:g}", "", "[link]", *lines, ""])
 
 
 def load(set_name: str) -> list[Scenario]:

@@ -81,16 +81,16 @@ def plan(
         Run(name, scheme, Job(_with(timed[name], scheme), seed, kernel))
         for name in wanted
         for scheme, count in schemes.items()
-        if scheme != KNOWN or len(timed[name].flows) == 1
+        if scheme != KNOWN or (len(timed[name].flows) == 1 and timed[name].requests is None)
         for seed in seeds[:count]
     ]
 
 
 def _with(scenario: Scenario, scheme: str) -> Scenario:
-    """The scenario with the scheme on its first flow, and on all that the first flow's scheme has."""
+    """The scenario with the scheme on its web server or first flow, and on all flows of the same scheme."""
     if scheme == KNOWN:
         return after_others(scenario)
-    switched = {flow.scheme for flow in scenario.flows} == {scenario.flows[0].scheme}
+    switched = {flow.scheme for flow in scenario.flows} == {scenario.scheme}
     return scenario.with_scheme(scheme, every_flow=switched)
 
 

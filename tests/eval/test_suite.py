@@ -66,7 +66,7 @@ def test_the_sets_have_the_same_families_and_enough_paths() -> None:
     assert [s.name for s in TUNING] == [s.name for s in TEST]
     single = [s.name for s in TEST if len(s.flows) == 1]
     assert len(single) >= 24
-    assert {paths.kind(s.name) for s in TEST} == {"static", "changing", "trace", "several"}
+    assert {paths.kind(s.name) for s in TEST} == {"static", "changing", "trace", "several", "web"}
 
 
 def test_a_plan_has_every_run_once() -> None:

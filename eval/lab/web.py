@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run a scenario with requests: Debian's nginx at one end of the link, its clients at the other."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from ltp_switcher.cache import REPOSITORY
+from ltp_switcher.errors import ConfigError, LabError
+from ltp_switcher.eval.lab import cpio, kernels, qemu
+from ltp_switcher.eval.lab.boot import boot
+from ltp_switcher.eval.lab.layers import (
+    GUEST,
+    base_layer,
+    compiled,
+    digest,
+    layer,
+    link_module,
+    mutant_module,
+    package_entries,
+)
+from ltp_switcher.eval.lab.packages import candidates, say
+from ltp_switcher.eval.lab.python import python_layers
+from ltp_switcher.eval.lab.run import RunFiles
+from ltp_switcher.eval.lab.schedule import capacity_mbps, encode, link_trace
+from ltp_switcher.eval.lab.script import (
+    DAEMON_CONFIG,
+    PATIENCE_S,
+    REQUESTS,
+    RESULTS,
+    GuestDaemon,
+    asks_for_steps,
+    asks_network,
+    daemon_config,
+    daemon_of,
+    flow_table,
+    needs,
+    request_plan,
+    script,
+)
+from ltp_switcher.eval.run.live import Sample
+from ltp_switcher.eval.run.requests import Requests
+from ltp_switcher.eval.run.scenario import PACKET_BYTES, Scenario
+from ltp_switcher.eval.run.schemes import resolve
+
+PACKAGES: Final = ("nginx", "libssl3", "libcrypt1")
+"""The server with the libraries that no other layer is sure to have."""
+_UNWANTED: Final = re.compile(r"/(systemd|ufw|engines-3|ossl-modules)/|^usr/lib/nginx/modules/")
+_USERS: Final = {
+    "etc/passwd": b"root:x:0:0::/root:/bin/sh\nwww-data:x:33:33::/:/bin/false\n",
+    "etc/group": b"root:x:0:\nwww-data:x:33:\nnogroup:x:65534:\n",
+}
+_WALL_PER_VIRTUAL: Final = 60.0
+_SETUP_S: Final = 300.0
+
+
+def run_requests(
+    scenario: Scenario,
+    *,
+    seed: int = 1,
+    kernel: str = "6.1",
+    on_progress: Callable[[Sample], None] | None = None,
+) -> RunFiles:
+    """Run a scenario that has requests, and return its raw results: `requests.csv` and `requests.json`.
+
+    Args:
+        scenario: the link, the web server's requests, and any flows beside them.
+        seed: draws the requests, the losses, and everything else that is random in the guest.
+        kernel: series, "6.1" or "6.12".
+        on_progress: told of the time, every 0.5 virtual seconds.
+
+    Raises:
+        ConfigError: the scenario cannot run.
+        LabError: the guest failed.
+    """
+    daemon = daemon_of(scenario)
+    trace = link_trace(scenario)
+    csv, totals, traffic = f"{REQUESTS}.csv", f"{REQUESTS}.json", f"{RESULTS}.json"
+    result = boot(
+        kernel=kernel,
+        script=script(scenario, daemon),
+        overlay=_overlay(scenario, daemon, seed=seed, kernel=kernel),
+        collect=(csv, totals, traffic),
+        python="service" if asks_network(scenario) else daemon is not None or asks_for_steps(scenario),
+        seed=seed,
+        memory_mb=_memory_mb(scenario),
+        timeout_s=_SETUP_S + _WALL_PER_VIRTUAL * (scenario.duration_s + PATIENCE_S),
+        on_line=_follower(scenario, on_progress) if on_progress else None,
+        mutant=needs(scenario, "mutant"),
+        layers=[web_layer()],
+    )
+    if not result.ok:
+        raise LabError(
+            f"{scenario.name}: the guest failed with {result.exit_code}:\n{result.console[-3000:]}"
+        )
+    if result.warnings:
+        raise LabError(f"{scenario.name}: the kernel complained:\n" + "\n".join(result.warnings[:20]))
+    offered_mbit = float(capacity_mbps(scenario, trace).mean()) * scenario.duration_s
+    files = {
+        "requests.csv": result.files[csv],
+        "requests.json": _totals(
+            scenario, json.loads(result.files[totals]), json.loads(result.files[traffic]), offered_mbit
+        ),
+    }
+    return RunFiles(files, result.kernel, result.virtual_s, result.wall_s)
+
+
+def requests_fingerprint(scenario: Scenario, *, seed: int, kernel: str) -> str:
+    """Return a hash of all that a run with requests depends on; see `run.run_fingerprint`.
+
+    Raises:
+        ConfigError: the scenario cannot run.
+        LabError: a part of the lab cannot be had.
+        InvalidValueError: the lab has no such kernel.
+    """
+    chosen = kernels.kernel(kernel)
+    daemon = daemon_of(scenario)
+    parts = [
+        scenario.canonical(), str(seed), chosen.vmlinux.parent.name, base_layer(chosen).name,
+        *qemu.MACHINE, qemu.COMMAND_LINE, qemu.version(), script(scenario, daemon), str(_memory_mb(scenario)),
+        web_layer().name,
+        # These say how the raw results are read out of the guest's.
+        *(digest(Path(__file__).with_name(name)) for name in ("web.py", "schedule.py")),
+    ]  # fmt: skip
+    for path, content in _overlay(scenario, daemon, seed=seed, kernel=kernel).items():
+        parts += [path, digest(content)]
+    if needs(scenario, "mutant"):
+        parts.append(digest(mutant_module(chosen, REPOSITORY)))
+    if daemon:
+        parts += [path.name for path in python_layers(service=asks_network(scenario))]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+
+
+def web_layer() -> Path:
+    """Return the layer with Debian's nginx, its configuration, and the users that it asks for.
+
+    Raises:
+        LabError: a package cannot be had.
+    """
+    versions = [f"{package}={version}" for package, version in candidates(PACKAGES).items()]
+    configuration = (GUEST / "nginx.conf").read_bytes()
+
+    def build() -> dict[str, cpio.Entry]:
+        say("lab: packing the guest's web server")
+        entries = {n: e for n, e in package_entries(PACKAGES).items() if not _UNWANTED.search(n)}
+        users = {path: cpio.regular(text) for path, text in _USERS.items()}
+        return entries | users | {"lab/nginx.conf": cpio.regular(configuration)}
+
+    texts = [configuration.decode(), _UNWANTED.pattern, *(text.decode() for text in _USERS.values())]
+    return layer("web", [*versions, *texts], build)
+
+
+def _overlay(
+    scenario: Scenario, daemon: GuestDaemon | None, *, seed: int, kernel: str
+) -> dict[str, Path | bytes]:
+    """The files that only this run has in its guest, by guest path."""
+    requests = scenario.need_requests()
+    _check_arms(scenario, requests)
+    overlay: dict[str, Path | bytes] = {
+        "lab/link.ko": link_module(kernels.kernel(kernel)),
+        "lab/schedule": encode(scenario, link_trace(scenario), seed),
+        "lab/flows": flow_table(scenario, seed),
+        "lab/plan": request_plan(requests, seed),
+        "lab/bin/traffic": compiled(GUEST / "traffic"),
+        "lab/bin/browser": compiled(GUEST / "browser.c"),
+        "lab/network": GUEST / "network",
+        "lab/web": GUEST / "web",
+    }
+    if daemon is not None:
+        overlay[DAEMON_CONFIG] = daemon_config(daemon, scenario, seed)
+    return overlay
+
+
+def _check_arms(scenario: Scenario, requests: Requests) -> None:
+    """A flow changes the module's default arm as it starts, and the server's connections begin with it."""
+    served = resolve(requests.scheme)
+    if served.protocol == "fixed":
+        raise ConfigError("requests.scheme", requests.scheme, "a scheme without a rate of its own")
+    for i, flow in enumerate(scenario.flows):
+        scheme = resolve(flow.scheme)
+        if scheme.protocol == "fixed":
+            raise ConfigError(f"flow[{i}].scheme", flow.scheme, "beside requests, no constant rate")
+        if served.protocol == scheme.protocol == "mutant" and served.arm != scheme.arm:
+            allowed = f"beside requests, {requests.scheme} or a protocol of the kernel"
+            raise ConfigError(f"flow[{i}].scheme", flow.scheme, allowed)
+
+
+def _memory_mb(scenario: Scenario) -> int:
+    """Return the guest's memory: room for the system, the server's file, and twice the data in flight."""
+    rtt_s = max(state.rtt_ms for state in scenario.link.states()) / 1e3
+    rate_mbps = max((state.rate_mbps or 100.0) for state in scenario.link.states())
+    queue_bytes = scenario.link.buffer_packets(rate_mbps) * PACKET_BYTES
+    in_flight_mb = rate_mbps / 8 * rtt_s + queue_bytes / 1e6
+    file_mb = scenario.need_requests().largest_kb / 1e3
+    return min(4096, 512 * math.ceil((768 + file_mb + 4 * in_flight_mb) / 512))
+
+
+def _follower(scenario: Scenario, on_progress: Callable[[Sample], None]) -> Callable[[str], None]:
+    def follow(line: str) -> None:
+        if line.startswith('{"t_ms"'):
+            at_s = json.loads(line)["t_ms"] / 1e3
+            on_progress(Sample(at_s, scenario.scheme, math.nan, math.nan, math.nan, math.nan, 0))
+
+    return follow
+
+
+def _totals(scenario: Scenario, link: dict[str, Any], traffic: dict[str, Any], offered_mbit: float) -> bytes:
+    """What the link counted for the server, and how the flows beside it fared."""
+    upper_ms = [edge / 1e3 for edge in traffic["rtt_upper_us"]]
+    flows = []
+    for flow, total in zip(scenario.flows, traffic["flows"], strict=True):
+        used = max((i for i, count in enumerate(total["rtt_counts"]) if count), default=0) + 1
+        flows.append(
+            {
+                "scheme": flow.scheme,
+                "bytes_received": total["stop_received_bytes"],
+                "lost_pkts": total["lost_pkts"],
+                "delivered_pkts": total["delivered_pkts"],
+                "rtt_histogram": {"upper_ms": upper_ms[:used], "count": total["rtt_counts"][:used]},
+            }
+        )
+    document = {"server": link, "flows": flows, "offered_mbit": offered_mbit}
+    return (json.dumps(document, indent=1) + "\n").encode()

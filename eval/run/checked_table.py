@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading a scenario's tables with checks: an error names the field, its value and the allowed values."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from ltp_switcher.errors import ConfigError
+
+LIMITS: Final[Mapping[str, tuple[float, float]]] = {
+    "duration_s": (0.5, 3600.0),
+    "rate_mbps": (0.1, 1000.0),
+    "rtt_ms": (1.0, 2000.0),
+    "buffer_bdp": (0.01, 100.0),
+    "buffer_pkts": (1, 1_000_000),
+    "loss": (0.0, 0.99),
+    "offset_s": (0.0, 86_400.0),
+    "police_mbps": (0.1, 1000.0),
+    "police_burst_pkts": (1, 100_000),
+    "per_s": (0.01, 100.0),
+    "smallest_kb": (1.0, 1_000_000.0),
+    "largest_kb": (1.0, 1_000_000.0),
+}
+"""The least and the largest value of each number."""
+
+
+class Table:
+    """A TOML table under a path, whose keys are known; reads values with checks that name the field."""
+
+    def __init__(self, path: str, values: object, keys: Sequence[str]) -> None:
+        if not isinstance(values, dict):
+            raise ConfigError(path, values, f"a table with the keys {', '.join(keys)}")
+        self._path = path
+        self._values: dict[str, object] = values
+        for key, value in self._values.items():
+            if key not in keys:
+                close = difflib.get_close_matches(key, keys, n=1)
+                hint = f" (did you mean {close[0]}?)" if close else ""
+                raise ConfigError(self.field(key), value, f"the keys {', '.join(keys)}{hint}")
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._values
+
+    def field(self, key: str) -> str:
+        return f"{self._path}.{key}" if self._path else key
+
+    def required(self, key: str) -> object:
+        if key not in self._values:
+            raise ConfigError(self.field(key), None, "a value: the key is required")
+        return self._values[key]
+
+    def exactly_one(self, *keys: str) -> None:
+        given = [key for key in keys if key in self._values]
+        if len(given) != 1:
+            raise ConfigError(self._path, given or None, f"exactly one of {' and '.join(keys)}")
+
+    def only_with(self, key: str, other: str) -> None:
+        if key in self._values and other not in self._values:
+            raise ConfigError(self.field(key), self._values[key], f"no key without {self.field(other)}")
+
+    def number(
+        self, key: str, *, low: float | None = None, high: float | None = None, default: float | None = None
+    ) -> float:
+        if default is not None and key not in self._values:
+            return default
+        value = self.required(key)
+        if low is None or high is None:
+            low, high = LIMITS[key]
+        # NaN compares false with everything, so it fails here too.
+        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+            raise ConfigError(self.field(key), value, f"a number from {low:g} to {high:g}")
+        return float(value)
+
+    def optional_number(self, key: str) -> float | None:
+        return self.number(key) if key in self._values else None
+
+    def integer(self, key: str) -> int:
+        value = self.required(key)
+        low, high = LIMITS[key]
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise ConfigError(self.field(key), value, f"a whole number from {low:g} to {high:g}")
+        return value
+
+    def text(self, key: str) -> str:
+        value = self.required(key)
+        if not isinstance(value, str) or not value.strip():
+            raise ConfigError(self.field(key), value, "a text that is not empty")
+        return value
+
+    def mapping(self, key: str) -> dict[str, object]:
+        value = self.required(key)
+        if not isinstance(value, dict):
+            raise ConfigError(self.field(key), value, f"tables [{self.field(key)}.SECTION]")
+        return value
+
+    def table(self, key: str, keys: Sequence[str]) -> Table:
+        return Table(self.field(key), self.required(key), keys)
+
+    def tables(self, key: str, keys: Sequence[str]) -> list[Table]:
+        values = self._values.get(key, [])
+        if not isinstance(values, list):
+            raise ConfigError(self.field(key), values, f"tables [[{self.field(key)}]]")
+        return [Table(f"{self.field(key)}[{i}]", value, keys) for i, value in enumerate(values)]

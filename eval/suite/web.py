@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scores of the suite's paths with requests: completion times, and the best single arm.
+
+The runs of a scheme are taken together, over its seeds. A seed draws the same requests for every scheme, so
+that schemes can also be compared request by request.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.eval.run.completion import ALL, Completions, Quantiles, by_class
+from ltp_switcher.eval.run.results import RunResult
+from ltp_switcher.eval.suite.plan import Run, is_arm
+
+QUANTILES: Final = ("p50_s", "p95_s")
+"""Those by which schemes are judged."""
+
+
+@dataclass(frozen=True, slots=True)
+class WebCell:
+    """A scheme on a path: its runs by seed, and the flows beside the requests."""
+
+    runs: Mapping[int, Completions]
+    loss: float
+    beside_mbps: float
+    beside_rtt_ms: float
+    """Of the flow beside the requests, NaN without one: means over the seeds."""
+
+    @property
+    def classes(self) -> dict[str, Quantiles]:
+        """The quantiles of all seeds together, by class of size."""
+        return by_class(list(self.runs.values()))
+
+    def value(self, quantile: str) -> float:
+        """A quantile over all sizes, in seconds."""
+        return float(getattr(self.classes[ALL], quantile))
+
+
+@dataclass(frozen=True, slots=True)
+class WebPath:
+    """A path with requests: its cells by scheme."""
+
+    name: str
+    cells: Mapping[str, WebCell]
+
+    @property
+    def best_arm(self) -> str:
+        """The arm with the smallest geometric mean of p50 and p95."""
+        arms = filter(is_arm, self.cells)
+        return min(arms, key=lambda arm: math.prod(self.cells[arm].value(name) for name in QUANTILES))
+
+    def ratio(self, scheme: str, other: str, quantile: str) -> float:
+        """A quantile of the scheme's over the other's."""
+        return self.cells[scheme].value(quantile) / self.cells[other].value(quantile)
+
+    def paired(self, scheme: str, other: str) -> float:
+        """Geometric mean over the requests that both completed: the scheme's time over the other's."""
+        ours, theirs = self.cells[scheme].runs, self.cells[other].runs
+        logs = [np.log(ours[seed].took_s / theirs[seed].took_s) for seed in ours.keys() & theirs.keys()]
+        joined = np.concatenate(logs) if logs else np.array([])
+        joined = joined[np.isfinite(joined)]
+        return math.exp(float(joined.mean())) if joined.size else math.nan
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values for JSON."""
+        best, cubic = self.best_arm, "cubic" if "cubic" in self.cells else None
+        return {
+            "name": self.name, "best_arm": best,
+            "schemes": {
+                scheme: {
+                    "completion": {name: asdict(of) for name, of in cell.classes.items()},
+                    "over_best_arm": {q: self.ratio(scheme, best, q) for q in QUANTILES},
+                    "over_cubic": {q: self.ratio(scheme, cubic, q) for q in QUANTILES} if cubic else None,
+                    "paired_over_best_arm": self.paired(scheme, best),
+                    "loss": cell.loss, "beside_mbps": cell.beside_mbps, "beside_rtt_ms": cell.beside_rtt_ms,
+                }
+                for scheme, cell in self.cells.items()
+            },
+        }  # fmt: skip
+
+
+def web_paths(made: Iterable[tuple[Run, RunResult]]) -> list[WebPath]:
+    """Fold the runs with requests into paths, in order of first appearance; other runs are left out."""
+    found: dict[str, dict[str, dict[int, RunResult]]] = {}
+    for run, outcome in made:
+        if run.job.scenario.requests is not None:
+            found.setdefault(run.path, {}).setdefault(run.scheme, {})[run.job.seed] = outcome
+    return [
+        WebPath(path, {scheme: _cell(by_seed) for scheme, by_seed in schemes.items()})
+        for path, schemes in found.items()
+    ]
+
+
+def _cell(by_seed: Mapping[int, RunResult]) -> WebCell:
+    summaries = [outcome.summary.requests for outcome in by_seed.values()]
+    told = [summary for summary in summaries if summary is not None]
+    beside = [flow for summary in told for flow in summary.beside]
+    return WebCell(
+        {seed: outcome.completions() for seed, outcome in by_seed.items()},
+        _mean([summary.loss for summary in told]),
+        _mean([flow.throughput_mbps for flow in beside]),
+        _mean([flow.rtt_p50_ms for flow in beside]),
+    )
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values)) if values else math.nan
+
+
+def table_rows(paths: Sequence[WebPath]) -> list[tuple[str, ...]]:
+    """The rows of a table, texts in the order of `TABLE_HEAD`."""
+    rows = []
+    for path in paths:
+        best = path.best_arm
+        for scheme, cell in path.cells.items():
+            of = cell.classes[ALL]
+            over_cubic = [
+                f"{path.ratio(scheme, 'cubic', q):.2f}" if "cubic" in path.cells else "" for q in QUANTILES
+            ]
+            rows.append(
+                (
+                    path.name, scheme + (" (best arm)" if scheme == best else ""), str(of.count),
+                    *(f"{value:.2f}" for value in (of.p50_s, of.p95_s, of.p99_s)),
+                    *(f"{path.ratio(scheme, best, q):.2f}" for q in QUANTILES), *over_cubic,
+                    f"{path.paired(scheme, best):.2f}", f"{cell.loss:.1%}",
+                    "" if math.isnan(cell.beside_rtt_ms) else f"{cell.beside_rtt_ms:.0f}",
+                )
+            )  # fmt: skip
+    return rows
+
+
+TABLE_HEAD: Final = (
+    "path", "scheme", "requests", "p50 s", "p95 s", "p99 s", "p50 / best", "p95 / best", "p50 / cubic",
+    "p95 / cubic", "one by one / best", "loss", "RTT beside ms",
+)  # fmt: skip
