@@ -27,6 +27,8 @@ GAINS: Final = 12
 """Looks that the swing of the rate covers."""
 GAINS_LEAST: Final = 6
 """With fewer, the swing is not known."""
+GRAIN_PKTS: Final = 2.0
+"""A look counts whole acknowledgements, so the packets of two looks differ by so many on a steady path."""
 GROWTH: Final = 0.1
 """A rate grows while it gains this share from look to look."""
 
@@ -81,7 +83,7 @@ class Looks(SlotArrays):
     _count = column(np.int64)
     """Looks so far."""
     _gains = column(np.float64, GAINS, initial=np.nan)
-    """Changes of the logarithm of the rate from look to look, the newest first."""
+    """Changes of the logarithm of the rate from look to look beyond the grain, the newest first."""
 
     def __init__(self, *, zeta: float, kappa: float) -> None:
         super().__init__()
@@ -133,11 +135,13 @@ class Looks(SlotArrays):
         idle = self._idle[slots]
         log_rate[idle] = np.nan
         gained = log_rate - self._log_rate[slots]
+        grain = GRAIN_PKTS / np.maximum(delivered_pkts, 1.0)
         # The first samples of a flow count as limited by the application.
         self.grown[slots] |= (gained < GROWTH) | (idle & (self._count[slots] > 1))
         gains = self._gains[slots]
         gains[:, 1:] = gains[:, :-1]
-        gains[:, 0] = np.where(self.grown[slots], gained, np.nan)
+        beyond = np.sign(gained) * np.maximum(np.abs(gained) - grain, 0.0)
+        gains[:, 0] = np.where(self.grown[slots], beyond, np.nan)
         self._gains[slots] = gains
         self._count[slots] += 1
         self._log_rate[slots] = log_rate

@@ -137,6 +137,16 @@ def test_a_steady_flow_whose_rate_swings_gets_the_careful_arm() -> None:
         assert [arm for _, arm in times_s(run(lambda _: 40.0, duration_s=9.0, rate=path)[:, 0])] == [BBR, LTP]
 
 
+@pytest.mark.parametrize(("rate_pps", "then"), [(150.0, LTP), (2000.0, VEGAS)])
+def test_a_swing_of_two_packets_is_no_swing(rate_pps: float, then: int) -> None:
+    """Every other look has 6 % more packets: 2 of 40 where the path is slow, 32 of 540 where it is fast."""
+
+    def rate(t: float) -> float:
+        return rate_pps / RATE_PPS * (1.03 if t % 0.54 < 0.27 else 0.97)
+
+    assert run(lambda _: 40.0, duration_s=9.0, rate=rate)[-1, 0] == then
+
+
 def test_pauses_of_the_application_are_no_swings() -> None:
     idle = lambda t: FlowFlags.APP_LIMITED if t % 0.6 < 0.3 else 0  # noqa: E731
     arms = run(lambda _: 40.0, duration_s=9.0, rate=lambda t: 0.5 if t % 0.6 < 0.3 else 1.0, flags=idle)
