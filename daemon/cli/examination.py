@@ -37,7 +37,7 @@ def examine(config: Config) -> Iterator[Finding]:
     """Look at everything that the switcher needs, the most basic first."""
     yield _kernel()
     yield from _module(config)
-    yield _capability()
+    yield capability(Path("/proc/self/status").read_text())
     yield from _sysctls()
     yield _encoder()
     yield _state(config)
@@ -62,7 +62,7 @@ def _module(config: Config) -> Iterator[Finding]:
             arms = with_policies(datapath.arms(), config.learned)
             settings = datapath.config()
     except ModuleMissingError:
-        yield _missing_module()
+        yield missing_module(Path("/lib/modules"), platform.release())
         return
     except DatapathError as error:
         yield Finding("module", "fail", str(error), "see `dmesg`")
@@ -76,9 +76,9 @@ def _module(config: Config) -> Iterator[Finding]:
     yield from (_arm(arm) for arm in arms)
 
 
-def _missing_module() -> Finding:
-    release = platform.release()
-    modules = Path("/lib/modules") / release
+def missing_module(folder: Path, release: str) -> Finding:
+    """Why the module is not there: `folder` holds the modules of each kernel release."""
+    modules = folder / release
     if any(modules.rglob("tcp_mutant.ko*")):
         return Finding("module", "fail", "tcp_mutant is installed, not loaded", "run `modprobe tcp_mutant`")
     if not (modules / "build").exists():
@@ -96,8 +96,9 @@ def _arm(arm: ArmInfo) -> Finding:
     return Finding(f"arm {arm.name}", "warn", arm.reason or arm.state.name.lower(), advice)
 
 
-def _capability() -> Finding:
-    for line in Path("/proc/self/status").read_text().splitlines():
+def capability(status: str) -> Finding:
+    """Whether a process of this status (proc(5)) may change flows."""
+    for line in status.splitlines():
         if line.startswith("CapEff:") and int(line.split()[1], 16) >> CAP_NET_ADMIN & 1:
             return Finding("permission", "ok", "this user has CAP_NET_ADMIN")
     return Finding(

@@ -275,6 +275,27 @@ def test_no_daemon_is_said_with_advice(tmp_path: Path) -> None:
         ControlClient(tmp_path / "none.sock").call("status")
 
 
+def test_a_daemon_that_is_not_ours_to_ask_is_said_with_advice(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root may connect to every socket, so the kernel's refusal is made."""
+
+    def refuse(self: socket.socket, address: str) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    with pytest.raises(ControlUnavailableError, match="become root or a member of the socket's group"):
+        ControlClient(path).call("ping")
+
+
+def test_a_daemon_that_does_not_answer_is_said_with_the_time(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(str(tmp_path / "silent.sock"))
+        silent.listen()
+        with pytest.raises(ControlUnavailableError, match=r"no answer within 0\.05 s"):
+            ControlClient(tmp_path / "silent.sock", timeout_s=0.05).call("ping")
+
+
 def test_a_client_outlives_a_restart_of_the_daemon(tmp_path: Path) -> None:
     place = tmp_path / "control.sock"
     client = ControlClient(place)

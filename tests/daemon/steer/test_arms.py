@@ -269,7 +269,8 @@ def test_each_arm_decides_for_all_its_flows_in_one_batch_at_its_own_pace() -> No
         30: 20, 1000: 40, 50: 60,
     }  # fmt: skip
     assert arms.batches[LTP].count == 4
-    assert arms.batches[LTP].flows == 8
+    assert (arms.batches[LTP].flows, arms.batches[LTP].controls) == (8, 8)
+    assert 0.0 < arms.batches[LTP].seconds < 10.0
 
 
 @pytest.mark.parametrize("phase", [1, 2, 3])
