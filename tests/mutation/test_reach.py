@@ -37,9 +37,12 @@ def reaching(path: str, first: int, last: int) -> list[str]:
 
 def test_a_line_is_reached_by_the_tests_that_run_it() -> None:
     assert reaching("daemon/a.py", 2, 2) == [SLOW]
-    assert (
-        reaching("daemon/a.py", 9, 9) == reaching("daemon/a.py", 5, 5) == reaching("daemon/c.py", 1, 1) == []
-    )
+
+
+def test_a_line_that_no_test_was_seen_to_run_is_tried_with_all_of_its_folder() -> None:
+    for path, line in (("daemon/a.py", 9), ("daemon/a.py", 5), ("daemon/c.py", 1)):
+        assert reaching(path, line, line) == [QUICK, SLOW]
+    assert reaching("encoder/a.py", 1, 1) == []
 
 
 def test_tests_of_the_same_folder_come_first_and_then_the_quick() -> None:

@@ -68,3 +68,13 @@ def test_the_window_is_back_after_the_time_of_the_cubic() -> None:
     took_s = path.until(0.99 * before) + RTT_S
     flat_s = (0.01 * before / 0.4) ** (1 / 3)
     assert took_s == pytest.approx((0.3 * before / 0.4) ** (1 / 3) - flat_s, rel=0.05)
+
+
+def test_losses_leave_two_packets() -> None:
+    """RFC 9438, 4.6: no window below two packets."""
+    path = Path()
+    for _ in range(300):
+        path.tick(lost=1.0)
+        for _ in range(round(1.5 * RTT_S / TICK_S)):
+            window = path.tick()
+    assert 2.0 <= window <= 3.0
