@@ -16,6 +16,7 @@ from typing import Final
 
 import ltp_switcher
 from ltp_switcher.commands import printable, seconds, whole
+from ltp_switcher.completion import SHELLS
 from ltp_switcher.daemon.control.client import ControlUnavailableError
 from ltp_switcher.daemon.settings import load
 from ltp_switcher.daemon.settings.layers import Layers
@@ -187,6 +188,13 @@ def parser() -> argparse.ArgumentParser:
         "--limit", type=whole(1, 100), default=20, metavar="N", help="default 20, at most 100"
     )
     add("version", "show the versions of program and daemon", "show:version")
+    completion = add(
+        "completion",
+        "print the script by which a shell completes commands",
+        "completion:completion",
+        argparse.ArgumentParser(add_help=False),
+    )
+    completion.add_argument("shell", choices=SHELLS)
     return top
 
 

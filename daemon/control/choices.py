@@ -27,6 +27,7 @@ from ltp_switcher.daemon.settings.policies import Policies, Policy, difference, 
 from ltp_switcher.daemon.settings.rules import Value, check
 from ltp_switcher.daemon.settings.schema import Config, schema
 from ltp_switcher.errors import ArtifactError, ConfigError, LtpSwitcherError
+from ltp_switcher.log_fields import fields
 
 log = logging.getLogger(__name__)
 
@@ -137,6 +138,7 @@ class Choices:
             None if pin is None else pin.arm,
             caller,
             lasts=pin is None or pin.lasts,
+            cookie=cookie,
         )
         return self.save()
 
@@ -153,13 +155,15 @@ class Choices:
         """Forget the pins of flows that are gone."""
         self._pins = {cookie: pin for cookie, pin in self._pins.items() if is_open(cookie)}
 
-    def tell(self, what: str, before: Json, after: Json, caller: Caller, *, lasts: bool = True) -> None:
-        """Note a change, and log it with its author."""
+    def tell(
+        self, what: str, before: Json, after: Json, caller: Caller, *, lasts: bool = True, **more: object
+    ) -> None:
+        """Note a change, and log it with its author, and with `more` as fields of the log."""
         change = Change(round(time.time(), 3), caller, what, before, after, lasts)
         self._changes = [*self._changes, change][-CHANGES_MAX:]
         until = "" if lasts else " until the daemon ends"
         words = f"{what} is {_words(after)} now{until}, was {_words(before)}"
-        log.info("%s (%s)", words, caller)
+        log.info("%s (%s)", words, caller, extra=fields(change=what, uid=caller.uid, **more))
         self.heard(words, str(caller))
 
     def save(self) -> Save:

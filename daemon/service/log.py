@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logging to stderr: with journald's priorities where journald reads it, with times where a person does."""
+"""Logging: to the journal with fields where it reads stderr, else to stderr with times for a person."""
 
 from __future__ import annotations
 
@@ -8,16 +8,10 @@ import os
 import sys
 from typing import Final
 
+from ltp_switcher.daemon.service import journald
+
 LIKE_MAX: Final = 10
 LIKE_S: Final = 60.0
-# sd-daemon(3)
-_PRIORITIES: Final = {
-    logging.DEBUG: "<7>",
-    logging.INFO: "<6>",
-    logging.WARNING: "<4>",
-    logging.ERROR: "<3>",
-    logging.CRITICAL: "<2>",
-}
 
 
 class SomeOfMany(logging.Filter):
@@ -46,17 +40,21 @@ class SomeOfMany(logging.Filter):
 
 
 class _JournalFormatter(logging.Formatter):
+    """Priorities as sd-daemon(3) has them, before each line on stderr."""
+
     def format(self, record: logging.LogRecord) -> str:
         text = super().format(record)
-        prefix = _PRIORITIES.get(record.levelno, "<5>")
+        prefix = f"<{journald.PRIORITIES.get(record.levelno, journald.NOTICE)}>"
         return "\n".join(prefix + line for line in text.splitlines())
 
 
 def set_up(level: str) -> None:
-    """Log to stderr at `level` (debug, info, warning, error)."""
-    handler = logging.StreamHandler(sys.stderr)
+    """Log to stderr at `level` (debug, info, warning, error), or to the journal that reads stderr."""
+    handler: logging.Handler = logging.StreamHandler(sys.stderr)
     if "JOURNAL_STREAM" in os.environ:
         handler.setFormatter(_JournalFormatter("%(message)s"))
+        if journald.reads(sys.stderr.fileno()):
+            handler = journald.JournalHandler(handler, journald.identifier())
     else:
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     handler.addFilter(SomeOfMany())

@@ -12,6 +12,7 @@ import numpy as np
 from ltp_switcher.arrays import ArmIds, Bools, Slots
 from ltp_switcher.daemon.datapath import FlowInfo, RecordArray
 from ltp_switcher.daemon.step.flow_table import FlowTable
+from ltp_switcher.log_fields import fields
 from ltp_switcher.measures import BYTES_TO_MBIT
 
 log = logging.getLogger(__name__)
@@ -71,14 +72,19 @@ class DecisionLog:
             return
         verb = "switches" if self.mode == "active" else "would switch"
         others, self._decisions.held_back = self._decisions.held_back, 0
+        before, after = self.names.get(int(record["want_arm"]), "none"), self.names.get(int(arms[i]), "none")
+        why = reason(slot)
         log.info(
             "flow %d to %s %s %s -> %s: %s (last reward %.3f, %.2f Mbit/s, srtt %.1f ms, lost %d); "
             "%d other changes since the last line",
             flow.cookie, describe_peer(flow), verb,
-            self.names.get(int(record["want_arm"]), "none"), self.names.get(int(arms[i]), "none"),
-            reason(slot),
+            before, after, why,
             table.reward[slot], table.goodput_Bps[slot] * BYTES_TO_MBIT, record["srtt_us"] / 1000,
             record["lost"], others + n_changed - 1,
+            extra=fields(
+                cookie=flow.cookie, peer=describe_peer(flow), arm=after, arm_before=before, reason=why,
+                mode=self.mode,
+            ),
         )  # fmt: skip
 
     def fell_back(self, flow: FlowInfo, reason: str) -> None:
@@ -88,6 +94,7 @@ class DecisionLog:
             log.warning(
                 "flow %d to %s fell back to %s: %s; %d other fallbacks since the last line",
                 flow.cookie, describe_peer(flow), arm, reason, self._fallbacks.held_back,
+                extra=fields(cookie=flow.cookie, peer=describe_peer(flow), arm=arm, reason=reason),
             )  # fmt: skip
             self._fallbacks.held_back = 0
 

@@ -43,6 +43,7 @@ from ltp_switcher.daemon.step.histogram import Distributions
 from ltp_switcher.daemon.step.history import History
 from ltp_switcher.daemon.step.journal import FALLBACKS, Cause, Journal, flow_event
 from ltp_switcher.daemon.step.starts import StartingArms
+from ltp_switcher.log_fields import fields
 
 log = logging.getLogger(__name__)
 
@@ -330,7 +331,10 @@ class Engine:
         for cookie, arm in zip(pinned["cookie"].tolist(), pinned["want_arm"].tolist(), strict=True):
             with contextlib.suppress(FlowNotFoundError):
                 self.datapath.pin(cookie, fallback)
-                log.warning("flow %d was pinned to %s and is pinned to %s now", cookie, LEARNED[arm], name)
+                log.warning(
+                    "flow %d was pinned to %s and is pinned to %s now", cookie, LEARNED[arm], name,
+                    extra=fields(cookie=cookie, arm=name),
+                )  # fmt: skip
 
     def _adopt(self, slots: Slots, records: RecordArray) -> tuple[Ints, RecordArray]:
         """Open flows that a record tells of before their event does; drop those that are gone again."""

@@ -16,6 +16,7 @@ from rich.console import Console
 
 import ltp_switcher
 from ltp_switcher.commands import whole
+from ltp_switcher.completion import SHELLS, script
 from ltp_switcher.errors import LtpSwitcherError
 from ltp_switcher.eval.cli import claims, commands, suite
 from ltp_switcher.eval.report import demo
@@ -71,8 +72,19 @@ def parser() -> argparse.ArgumentParser:
     _cache_option(handover)
     _command(add, "speed", commands.speed, "measure how fast the lab runs on this machine", kernel=True)
     _command(add, "traces", commands.traces, "fetch the recorded cellular traces, and list them")
+    completion = add.add_parser(
+        "completion",
+        help="print the script by which a shell completes commands",
+        description="Print the script by which a shell completes commands.",
+    )
+    completion.set_defaults(command=_completion)
+    completion.add_argument("shell", choices=SHELLS)
     _command(add, "list", commands.list_names, "list scenarios, schemes, claims and kernels")
     return made
+
+
+def _completion(options: argparse.Namespace, _console: Console, _progress: Console) -> None:
+    print(script(parser(), options.shell))
 
 
 def _add_runs(add: Commands) -> None:

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Completion of a command line by the shell, from its parser."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Final
+
+SHELLS: Final = ("bash", "zsh")
+
+
+def script(parser: argparse.ArgumentParser, shell: str) -> str:
+    """The completion script of a shell of `SHELLS`. Arguments of type `Path` are completed with files."""
+    # Each command of the program loads this module for `SHELLS`; only one needs shtab.
+    import shtab
+
+    _mark_files(parser, shtab.FILE)
+    made: str = shtab.complete(parser, shell=shell)
+    return made
+
+
+def _mark_files(parser: argparse.ArgumentParser, file: object) -> None:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for command in action.choices.values():
+                _mark_files(command, file)
+        elif action.type is Path:
+            # shtab reads this attribute.
+            action.complete = file  # type: ignore[attr-defined]
