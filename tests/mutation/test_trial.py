@@ -106,7 +106,7 @@ def outcomes(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> dict
         ("NUMBER = 2", True, "tests/mpts/test_small.py::test_constant"),
         ("HALF = 1.0", True, "tests/mpts/test_small.py::test_half"),
         ("return x / HALF", True, "tests/mpts/test_small.py::test_half"),
-        ("return x", False, "no test reaches it"),
+        ("return x", False, "tests pass"),
         ("n -= 1", True, "time or memory"),
         ("while n < 4:", False, "tests pass"),
     ],

@@ -44,7 +44,7 @@ def root() -> Iterator[logging.Logger]:
 @pytest.mark.parametrize(("journal", "line"), [("8:1", "<3>lost\n"), ("", " ERROR lost\n")])
 def test_the_log_goes_to_stderr_as_its_reader_wants_it(
     root: logging.Logger,
-    capsys: pytest.CaptureFixture[str],
+    capfd: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     journal: str,
     line: str,
@@ -57,6 +57,6 @@ def test_the_log_goes_to_stderr_as_its_reader_wants_it(
     for _ in range(100):
         root.error("lost")
     root.info("found")
-    lines = capsys.readouterr().err.splitlines(keepends=True)
+    lines = capfd.readouterr().err.splitlines(keepends=True)
     assert len(lines) == 10
     assert all(one.endswith(line) for one in lines)
