@@ -62,7 +62,9 @@ def evaluate(options: argparse.Namespace, console: Console, progress: Console) -
     if paths:
         console.print(table)
     if results.web:
-        completion = Table(*TABLE_HEAD, box=None, pad_edge=False)
+        completion = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+        for name in TABLE_HEAD:
+            completion.add_column(name, no_wrap=True)
         for row in table_rows(results.web):
             completion.add_row(*row)
         console.print(completion)

@@ -197,8 +197,8 @@ def _web_table(paths: Sequence[WebPath]) -> str:
         texts = "".join(f"<td class=text>{escape(text)}" for text in row[:2])
         rows.append(f"<tr>{texts}" + "".join(f"<td>{escape(text)}" for text in row[2:]))
     caption = (
-        "Completion times of downloads (short) and pages, all seeds together. The best arm has the smallest "
-        "geometric mean of p50 and p95. One by one: geometric mean over the requests"
+        "Completion times of downloads (short) and pages, all seeds together. The best arm (*) has the "
+        "smallest geometric mean of p50 and p95. Pairs: geometric mean over the requests"
     )
     return _table(caption, "".join(f"<th>{escape(name)}" for name in TABLE_HEAD), rows)
 

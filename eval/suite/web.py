@@ -114,28 +114,30 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def table_rows(paths: Sequence[WebPath]) -> list[tuple[str, ...]]:
-    """The rows of a table, texts in the order of `TABLE_HEAD`."""
-    rows = []
-    for path in paths:
-        best = path.best_arm
-        for scheme, cell in path.cells.items():
-            of = cell.classes[ALL]
-            over_cubic = [
-                f"{path.ratio(scheme, 'cubic', q):.2f}" if "cubic" in path.cells else "" for q in QUANTILES
-            ]
-            rows.append(
-                (
-                    path.name, scheme + (" (best arm)" if scheme == best else ""), str(of.count),
-                    *(f"{value:.2f}" for value in (of.p50_s, of.p95_s, of.p99_s)),
-                    *(f"{path.ratio(scheme, best, q):.2f}" for q in QUANTILES), *over_cubic,
-                    f"{path.paired(scheme, best):.2f}", f"{cell.loss:.1%}",
-                    "" if math.isnan(cell.beside_rtt_ms) else f"{cell.beside_rtt_ms:.0f}",
-                )
-            )  # fmt: skip
-    return rows
+    """The rows of a table, texts in the order of `TABLE_HEAD`; the best arm of a path has a star."""
+    return [
+        (path.name, scheme + "*" * (scheme == path.best_arm), *_figures(path, scheme))
+        for path in paths
+        for scheme in path.cells
+    ]
+
+
+def _figures(path: WebPath, scheme: str) -> tuple[str, ...]:
+    cell = path.cells[scheme]
+    of = cell.classes[ALL]
+    others = [path.best_arm, "cubic"]
+    ratios = [
+        f"{path.ratio(scheme, other, q):.2f}" if other in path.cells else ""
+        for other in others
+        for q in QUANTILES
+    ]
+    return (
+        str(of.count), *(f"{value:.2f}" for value in (of.p50_s, of.p95_s, of.p99_s)), *ratios,
+        f"{path.paired(scheme, path.best_arm):.2f}", f"{cell.loss:.1%}",
+    )  # fmt: skip
 
 
 TABLE_HEAD: Final = (
-    "path", "scheme", "requests", "p50 s", "p95 s", "p99 s", "p50 / best", "p95 / best", "p50 / cubic",
-    "p95 / cubic", "one by one / best", "loss", "RTT beside ms",
+    "path", "scheme", "n", "p50 s", "p95 s", "p99 s",
+    "p50\n/best", "p95\n/best", "p50\n/cubic", "p95\n/cubic", "pairs\n/best", "loss",
 )  # fmt: skip
