@@ -13,7 +13,7 @@ STAMPS := .cache/stamps
 KERNELS := 6.1 6.12
 export LTP_CACHE ?= $(CURDIR)/.cache
 
-.PHONY: help demo eval eval-quick test test-fast test-slow mutate kmod lint format clean install uninstall venv \
+.PHONY: deb help demo eval eval-quick test test-fast test-slow mutate kmod lint format clean install uninstall venv \
         lock generate openapi promtool torch venv-train train-encoder collect-dataset train-ltp train-jury train-spine train-owl compare-ltp \
         bench bench-kmod bench-daemon bench-lab bench-simulator validate-simulator traces claims screenshots
 
@@ -144,6 +144,10 @@ bench-kmod: venv kmod ## Measure the module: guest instructions per acknowledged
 
 bench-lab: venv kmod ## Measure the lab: virtual seconds per wall second, instructions per packet
 	@$(BIN)/ltp-eval speed
+
+deb: venv ## Build the packages for Debian 12 and 13 in dist/, and list their sizes
+	@.ci/install-packages debhelper dh-dkms lintian
+	@packaging/deb.sh
 
 install: ## Install module (DKMS), daemon, API and units on this machine (as root)
 	@packaging/install.sh

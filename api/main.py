@@ -51,7 +51,7 @@ class _Server(uvicorn.Server):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; returns its exit status."""
-    options = _parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     if options.openapi:
         document = create_app(DaemonClient(Path(os.devnull))).openapi()
         print(json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False))
@@ -98,18 +98,19 @@ def serve(config: Config, group: str | None) -> None:
         server.run(sockets=listeners)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    made = argparse.ArgumentParser(
         prog="ltp-switcher-api", description="REST API of ltp-switcher, on a UNIX socket."
     )
-    parser.add_argument("--version", action="version", version=f"%(prog)s {ltp_switcher.__version__}")
-    parser.add_argument("--config", type=Path, metavar="FILE", help=f"settings (default {DEFAULT_PATH})")
-    parser.add_argument("--socket", metavar="PATH", help="listen on this UNIX socket (api.socket)")
-    parser.add_argument("--tcp", metavar="HOST:PORT", help="also listen here, read-only (api.tcp)")
-    parser.add_argument("--control", metavar="PATH", help="the daemon's socket (daemon.control_socket)")
-    parser.add_argument("--openapi", action="store_true", help="print the OpenAPI document and end")
-    parser.add_argument("--group", help="group of the UNIX socket (default: the one of this process)")
-    return parser
+    made.add_argument("--version", action="version", version=f"%(prog)s {ltp_switcher.__version__}")
+    made.add_argument("--config", type=Path, metavar="FILE", help=f"settings (default {DEFAULT_PATH})")
+    made.add_argument("--socket", metavar="PATH", help="listen on this UNIX socket (api.socket)")
+    made.add_argument("--tcp", metavar="HOST:PORT", help="also listen here, read-only (api.tcp)")
+    made.add_argument("--control", metavar="PATH", help="the daemon's socket (daemon.control_socket)")
+    made.add_argument("--openapi", action="store_true", help="print the OpenAPI document and end")
+    made.add_argument("--group", help="group of the UNIX socket (default: the one of this process)")
+    return made
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ log = logging.getLogger("ltp_switcher.network_agent")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; returns its exit status."""
-    options = _parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     try:
         logs.set_up("info")
         serve(_sources(options.node), options.path_nodes, options.listen)
@@ -84,23 +84,24 @@ def _sources(texts: Sequence[str]) -> list[CounterSource]:
     return sources
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    made = argparse.ArgumentParser(
         prog="ltp-owl-agent", description="Partial network knowledge of this router, over REST."
     )
-    parser.add_argument("--version", action="version", version=f"%(prog)s {ltp_switcher.__version__}")
-    parser.add_argument(
+    made.add_argument("--version", action="version", version=f"%(prog)s {ltp_switcher.__version__}")
+    made.add_argument(
         "--node",
         action="append",
         required=True,
         metavar="KIND:NAME[@MBIT]",
         help="a queue to read, and its link's rate: qdisc:DEVICE, or lablink:FILE; may be repeated",
     )
-    parser.add_argument(
+    made.add_argument(
         "--path-nodes", type=int, metavar="N", help="nodes of the path in all (default: those given)"
     )
-    parser.add_argument("--listen", default=LISTEN, metavar="HOST:PORT", help=f"address (default {LISTEN})")
-    return parser
+    made.add_argument("--listen", default=LISTEN, metavar="HOST:PORT", help=f"address (default {LISTEN})")
+    return made
 
 
 if __name__ == "__main__":
