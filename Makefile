@@ -20,8 +20,10 @@ export LTP_CACHE ?= $(CURDIR)/.cache
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: venv kmod ## Run the switcher, cubic, bbr and vegas in the lab, and write out/demo/
-	@$(BIN)/ltp-eval demo --out out/demo
+SEEDS ?= 1
+
+demo: venv kmod ## Run the switcher, cubic, bbr and vegas in the lab, and write out/demo/ (SEEDS=5: medians)
+	@$(BIN)/ltp-eval demo --out out/demo --seeds $(SEEDS)
 
 test: venv kmod promtool ## Run every test that fits in 20 minutes, the module's lab tests included
 	@$(MAKE) --no-print-directory -C kmod-mutant host-test

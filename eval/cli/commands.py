@@ -114,8 +114,9 @@ def demonstrate(options: argparse.Namespace, console: Console, progress: Console
     """`ltp-eval demo`: the switcher beside single protocols; writes `demo.png` and `report.json`."""
     need_pictures()
     outcomes = demo.run_demo(
-        options.out, progress, seed=options.seed, kernel=options.kernel, all_arms=options.all_arms
-    )
+        options.out, progress, seed=options.seed, seeds=options.seeds, kernel=options.kernel,
+        all_arms=options.all_arms,
+    )  # fmt: skip
     if options.json:
         console.out((options.out / "report.json").read_text(), end="", highlight=False)
     else:

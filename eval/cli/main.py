@@ -118,6 +118,9 @@ def _add_runs(add: Commands) -> None:
     )  # fmt: skip
     show.add_argument("--all-arms", action="store_true", help="add all 11 arms and random choice")
     show.add_argument("--seed", type=_seed, default=1, metavar="N", help="default: 1")
+    show.add_argument(
+        "--seeds", type=whole(1, 100), default=1, metavar="N", help="run each scheme with N seeds; default: 1"
+    )
     _out_option(show, "out/demo")
 
     teams = _command(

@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from statistics import median
 from typing import Final
 
 import numpy as np
@@ -30,8 +31,21 @@ ALL_SCHEMES: Final = ("switcher", "random", *KERNEL_ARMS)
 _PLACES: Final = {1: "second", 2: "third"}
 
 
-def run_demo(out: Path, progress: Console, *, seed: int, kernel: str, all_arms: bool) -> list[RunResult]:
-    """Run the demo's schemes and write `demo.png` and `report.json` into `out`; outcomes in their order.
+def run_demo(
+    out: Path, progress: Console, *, seed: int, seeds: int, kernel: str, all_arms: bool
+) -> list[RunResult]:
+    """Run the demo's schemes, and write `demo.png` and `report.json` into `out`.
+
+    Args:
+        out: folder.
+        progress: takes the runs' progress.
+        seed: of the runs in the picture.
+        seeds: runs of each scheme, each with the next seed.
+        kernel: the guest's.
+        all_arms: whether to run all kernel protocols.
+
+    Returns:
+        The runs, seed by seed, the schemes of each in their order.
 
     Raises:
         LabError: the lab failed.
@@ -44,9 +58,16 @@ def run_demo(out: Path, progress: Console, *, seed: int, kernel: str, all_arms: 
     scenario = load_scenario(SCENARIOS / "demo.toml")
     schemes = ALL_SCHEMES if all_arms else SCHEMES
     out.mkdir(parents=True, exist_ok=True)
-    jobs = [Job(scenario.with_scheme(scheme), seed, kernel) for scheme in schemes]
-    outcomes = run_batch(jobs, progress, use_cache=False)
-    shown = [outcome for outcome in outcomes if outcome.job.scheme in SCHEMES]
+    jobs = [
+        Job(scenario.with_scheme(scheme), one, kernel)
+        for one in range(seed, seed + seeds)
+        for scheme in schemes
+    ]
+    outcomes = run_batch(
+        jobs, progress, use_cache=False,
+        label=lambda job: job.scheme if seeds == 1 else f"{job.scheme} #{job.seed}",
+    )  # fmt: skip
+    shown = [outcome for outcome in outcomes[: len(schemes)] if outcome.job.scheme in SCHEMES]
     scores = {outcome.job.scheme: outcome.summary.flows[0].reward for outcome in shown}
     draw_timeline(
         out / "demo.png", scenario, [outcome.series()[0] for outcome in shown],
@@ -58,6 +79,15 @@ def run_demo(out: Path, progress: Console, *, seed: int, kernel: str, all_arms: 
     report = _report(outcomes, made_of, wall_s=time.monotonic() - began)
     (out / "report.json").write_text(json.dumps(rounded(report), indent=2) + "\n")
     return outcomes
+
+
+def medians(outcomes: Sequence[RunResult]) -> dict[str, float]:
+    """The median reward of each scheme over its seeds, the highest first."""
+    rewards: dict[str, list[float]] = {}
+    for outcome in outcomes:
+        rewards.setdefault(outcome.job.scheme, []).append(outcome.summary.flows[0].reward)
+    found = {scheme: median(of) for scheme, of in rewards.items()}
+    return dict(sorted(found.items(), key=lambda pair: -pair[1]))
 
 
 def who_won(scores: Mapping[str, float], us: str) -> str:
@@ -79,6 +109,17 @@ def _report(outcomes: Sequence[RunResult], made_of: str, *, wall_s: float) -> di
     return {
         "scenario": asdict(job.scenario),
         "seed": job.seed,
+        "rewards": {
+            scheme: {
+                "median": value,
+                "by_seed": {
+                    outcome.job.seed: outcome.summary.flows[0].reward
+                    for outcome in outcomes
+                    if outcome.job.scheme == scheme
+                },
+            }
+            for scheme, value in medians(outcomes).items()
+        },
         "schemes": {
             outcome.job.scheme: {
                 **asdict(outcome.summary.flows[0]),
@@ -87,6 +128,7 @@ def _report(outcomes: Sequence[RunResult], made_of: str, *, wall_s: float) -> di
                 "virtual_s": outcome.virtual_s,
             }
             for outcome in outcomes
+            if outcome.job.seed == job.seed
         },
         "versions": {
             "ltp_switcher": ltp_switcher.__version__,
@@ -111,9 +153,17 @@ def _output(*command: str) -> str | None:
 
 def print_demo(outcomes: Sequence[RunResult], console: Console, out: Path) -> None:
     """Print the comparison, and where the picture and the report are."""
-    summaries = [outcome.summary for outcome in outcomes]
+    first = [outcome for outcome in outcomes if outcome.job.seed == outcomes[0].job.seed]
+    summaries = [outcome.summary for outcome in first]
     console.print()
     console.print(schemes_table(f"{summaries[0].scenario}: the same path under each scheme", summaries))
+    if len(outcomes) > len(first):
+        found = ", ".join(f"{scheme} {value:.2f}" for scheme, value in medians(outcomes).items())
+        console.print(
+            f"\nMedian reward of {len(outcomes) // len(first)} seeds: {found}",
+            highlight=False,
+            soft_wrap=True,
+        )
     console.print(
         f"\npicture: {out / 'demo.png'}\nreport:  {out / 'report.json'}", highlight=False, soft_wrap=True
     )

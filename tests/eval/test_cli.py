@@ -132,7 +132,7 @@ def test_demo_writes_picture_and_report(
     assert cli.main(["demo", "--out", str(out)]) == 0
     assert sorted(scheme for _, scheme, _ in made) == ["bbr", "cubic", "switcher", "vegas"]
     report = json.loads((out / "report.json").read_text())
-    assert list(report) == ["scenario", "seed", "schemes", "versions", "git_revision", "wall_s"]
+    assert list(report) == ["scenario", "seed", "rewards", "schemes", "versions", "git_revision", "wall_s"]
     assert list(report["schemes"]) == ["switcher", "cubic", "bbr", "vegas"]
     assert report["versions"]["kernel"] == "6.1.0-test"
     assert {"throughput_mbps", "rtt_p95_ms", "loss", "reward", "arm_share", "wall_s"} <= set(
@@ -142,6 +142,19 @@ def test_demo_writes_picture_and_report(
     printed = capsys.readouterr()
     assert "demo.png" in printed.out
     assert "reward=2.00" in printed.err
+
+
+def test_demo_with_seeds_says_who_is_first_by_median(
+    made: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["demo", "--seed", "3", "--seeds", "3", "--out", str(tmp_path)]) == 0
+    assert len(made) == 12
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert report["seed"] == 3
+    by_seed = report["rewards"]["switcher"]["by_seed"]
+    assert list(by_seed) == ["3", "4", "5"]
+    assert report["rewards"]["switcher"]["median"] == sorted(by_seed.values())[1]
+    assert "Median reward of 3 seeds: " in capsys.readouterr().out
 
 
 def test_all_arms_are_shown_in_a_table(
