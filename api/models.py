@@ -131,7 +131,9 @@ class Switch(Answer):
     age_s: float = Field(description="Time since then")
     before: str | None = Field(description="The arm that the flow left")
     after: str | None = Field(description="The arm that it went to, or should go to")
-    cause: Literal["policy", "team_selection", "operator", "fallback", "mode", "elsewhere", "held"]
+    cause: Literal[
+        "policy", "team_selection", "operator", "fallback", "mode", "elsewhere", "held", "experiment"
+    ]
     carried_out: bool = Field(description="False where mode advise kept the flow on its arm")
     sentence: str = Field(description="The switch and its reason, for people")
 

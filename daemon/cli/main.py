@@ -187,6 +187,24 @@ def parser() -> argparse.ArgumentParser:
     changes.add_argument(
         "--limit", type=whole(1, 100), default=20, metavar="N", help="default 20, at most 100"
     )
+    evaluate = add(
+        "evaluate",
+        "estimate from the log of decisions what another policy would have earned; or export the log",
+        "gain:judge",
+    )
+    evaluate.add_argument(
+        "log", nargs="?", type=Path, metavar="LOG",
+        help="folder or file of the log (default: that of daemon.state_dir)",
+    )  # fmt: skip
+    evaluate.add_argument(
+        "--policy", metavar="NAME",
+        help="an arm, for always this arm; uniform: all arms of the pool alike; policy: the daemon's choice "
+        "without exploration",
+    )  # fmt: skip
+    evaluate.add_argument("--since", type=_age, metavar="AGE", help="only the last 7d, 12h, 30m or 90s")
+    evaluate.add_argument(
+        "--export", type=Path, metavar="FILE", help="write the log as Parquet, where pyarrow is installed"
+    )
     add("version", "show the versions of program and daemon", "show:version")
     completion = add(
         "completion",
@@ -209,6 +227,15 @@ def _lazy(place: str) -> Command:
         return command(options)
 
     return call
+
+
+def _age(text: str) -> float:
+    """A time such as 7d, in seconds."""
+    units = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+    number, unit = text[:-1], text[-1:]
+    if not (number.isascii() and number.isdecimal() and unit in units and 0 < int(number) < 10**6):
+        raise argparse.ArgumentTypeError(f"{text!r} is not valid; allowed: 7d, 12h, 30m or 90s")
+    return float(int(number) * units[unit])
 
 
 def _cookie(text: str) -> str:

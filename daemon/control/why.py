@@ -87,6 +87,8 @@ def _now(engine: Engine, slot: int, names: Names, switches: list[Switch]) -> str
         return f"It keeps {arm}. In mode active a policy of an operator would hold it at {names[held]}."
     if any(search.slot == slot for search in engine.teams.searches.values()):
         return f"It runs {arm}: team selection measures this arm on the path."
+    if engine.spans is not None and engine.spans.tried(slot):
+        return f"It runs {arm}: an experiment or exploration gave it this arm, see section [gain]."
     if not engine.table.arm_time_ns()[slot].any():
         return f"It keeps {arm}: no data has moved since the daemon first saw the flow."
     if advised is not None:

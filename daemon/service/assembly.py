@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
+import ltp_switcher
 from ltp_switcher.daemon.choose.baselines import DWELLS, KeepChooser, RandomChooser
 from ltp_switcher.daemon.choose.chooser import Chooser
 from ltp_switcher.daemon.choose.rule import ROLES, RuleChooser
@@ -12,8 +14,11 @@ from ltp_switcher.daemon.choose.schedule import ScheduleChooser
 from ltp_switcher.daemon.choose.teams import Teams
 from ltp_switcher.daemon.datapath import ArmInfo, Datapath, KernelConfig, protocol
 from ltp_switcher.daemon.datapath.arms import arm_id, candidate_ids
+from ltp_switcher.daemon.gain.log import FOLDER, DecisionWriter
+from ltp_switcher.daemon.gain.trial import Design, Trial
 from ltp_switcher.daemon.settings.schema import Config, KernelSection, LearnedSection
-from ltp_switcher.daemon.steer import with_policies
+from ltp_switcher.daemon.steer import LEARNED, with_policies
+from ltp_switcher.daemon.step.spans import Spans, model_version
 from ltp_switcher.errors import ConfigError
 
 
@@ -67,6 +72,41 @@ def make_teams(config: Config, arms: Sequence[ArmInfo], pool: Sequence[int], cho
         chooser.set_pool,
         names={arm.id: arm.name for arm in arms},
         learns=config.daemon.policy == "mutant",
+        zeta=config.learning.zeta,
+        kappa=config.learning.kappa,
+        seed=config.daemon.seed,
+    )
+
+
+def make_spans(
+    config: Config, arms: Sequence[ArmInfo], pool: Sequence[int], chooser: Chooser
+) -> Spans | None:
+    """Experiments and the log of decisions; None where the settings ask for neither.
+
+    Raises `ConfigError` for a baseline arm that is not available, or that is a learned one.
+    """
+    gain, state_dir = config.gain, config.daemon.state_dir
+    writer = None
+    if gain.log_mb and state_dir:
+        names = {arm.id: arm.name for arm in arms}
+        writer = DecisionWriter(Path(state_dir) / FOLDER, gain.log_mb * 1_000_000, names)
+    if writer is None and gain.design == "none" and not gain.explore:
+        return None
+    trial = Trial()
+    if gain.design != "none":
+        name = gain.baseline_arm or config.kernel.default_arm
+        baseline = arm_id(arms, name, "gain.baseline_arm")
+        if baseline in LEARNED:
+            raise ConfigError("gain.baseline_arm", name, "an arm of the kernel, not a learned one")
+        design: Design = "holdback" if gain.design == "holdback" else "switchback"
+        trial = Trial(design, gain.share, gain.block_s, gain.washout_s, baseline, config.daemon.seed)
+    settings = config.rule if config.daemon.policy == "rule" else config.learning
+    return Spans(
+        writer,
+        trial,
+        explore=gain.explore,
+        pool=pool,
+        model=model_version(ltp_switcher.__version__, config.daemon.policy, settings, tuple(chooser.pool)),
         zeta=config.learning.zeta,
         kappa=config.learning.kappa,
         seed=config.daemon.seed,

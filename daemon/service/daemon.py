@@ -33,6 +33,7 @@ from ltp_switcher.daemon.service.assembly import (
     kernel_config,
     load_arms,
     make_chooser,
+    make_spans,
     make_teams,
     pool_of,
 )
@@ -114,6 +115,7 @@ class Daemon:
             learned,
             mode=config.daemon.mode,
             starts=StartingArms(self.datapath, config.rule.prefix_s),
+            spans=make_spans(config, self.arms, pool, chooser),
             recorder=Recorder(record) if record is not None else None,
         )
         teams.active = config.daemon.mode == "active"
@@ -272,6 +274,8 @@ class Daemon:
         if any(key.section == "kernel" for key in keys):
             self._configure_kernel(kernel)
         teams.configure(new.mpts, new.pool.k, arms)
+        if self.engine.spans is not None:
+            self.engine.spans.set_pool(arms)
         if "daemon.mode" in paths:
             self.set_mode(new.daemon.mode)
         logs.set_level(new.daemon.log_level)

@@ -11,6 +11,7 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
+from ltp_switcher.daemon.settings.gain import GainSection
 from ltp_switcher.daemon.settings.rules import Key, Section, did_you_mean, key, keys_of, plain
 from ltp_switcher.errors import ConfigError
 from ltp_switcher.policies.runtime.declaration import declarations
@@ -373,6 +374,7 @@ class Config:
     learning: LearningSection = field(default_factory=LearningSection)
     learned: LearnedSection = field(default_factory=LearnedSection)
     mpts: MptsSection = field(default_factory=MptsSection)
+    gain: GainSection = field(default_factory=GainSection)
     api: ApiSection = field(default_factory=ApiSection)
 
     def __post_init__(self) -> None:

@@ -42,6 +42,7 @@ from ltp_switcher.daemon.step.governed import Governed
 from ltp_switcher.daemon.step.histogram import Distributions
 from ltp_switcher.daemon.step.history import History
 from ltp_switcher.daemon.step.journal import FALLBACKS, Cause, Journal, flow_event
+from ltp_switcher.daemon.step.spans import Spans
 from ltp_switcher.daemon.step.starts import StartingArms
 from ltp_switcher.log_fields import fields
 
@@ -112,6 +113,7 @@ class Engine:
         *,
         mode: str = "active",
         starts: StartingArms | None = None,
+        spans: Spans | None = None,
         recorder: Recorder | None = None,
     ) -> None:
         self.datapath = datapath
@@ -128,6 +130,7 @@ class Engine:
         self.distributions = Distributions()
         self._events = events
         self._starts = starts
+        self.spans = spans
         self.governed = Governed()
         self._renew_at_ns = 0
         self._known = _NO_SLOTS
@@ -152,6 +155,8 @@ class Engine:
             if started_ns >= self._resync_at_ns:
                 self.resync()
             self.history.mark(self.table, started_ns)
+            if self.spans is not None:
+                self.spans.look(self.table, started_ns)
             self.journal.look(self.table)
             self.distributions.look(self.table)
         records = self.datapath.close_step()
@@ -190,6 +195,8 @@ class Engine:
                     changes.opened.append(slot)
                 self._busy_until_ns = now_ns + BUSY_NS
             elif event.kind == protocol.Cmd.FLOW_DEATH:
+                if self.spans is not None and flow.cookie in self.table:
+                    self.spans.end(self.table, self.table.slot(flow.cookie), flow.record)
                 slot = self.table.remove(flow.cookie)
                 self._tell_flow("flow-closed", flow)
                 if slot in changes.opened:
@@ -215,13 +222,17 @@ class Engine:
         self._apply(self.table.resync(self.datapath.flows(), now_ns))
 
     def close(self) -> None:
-        """Finish the recording."""
+        """Finish the recording and the decisions in force."""
+        if self.spans is not None:
+            self.spans.end_log(self.table)
         if self._recorder is not None:
             self._recorder.close()
 
     def _write_starts(self) -> None:
         """Pass on the arms on which new flows should begin. Only mode active lets them count."""
         news = self.governed.starts(self.chooser.starts())
+        if self.spans is not None:
+            news = self.spans.starts(news)
         if self._starts is None or self.mode != "active":
             self._renew_at_ns = 0
             return
@@ -256,10 +267,18 @@ class Engine:
         count.records += len(records)
         self.table.observe(slots, records)
         if self.mode == "off":
+            if self.spans is not None:
+                self.spans.finish(self.table)
             return
         decision = self.chooser.step(slots, records)
         picked = self.teams.step(slots, records, decision.arms)
-        arms = self.governed.step(slots, records, picked)
+        governed = self.governed.step(slots, records, picked)
+        arms = governed
+        if self.spans is not None:
+            arms = self.spans.step(
+                self.table, slots, records, governed, picked != decision.arms, self.governed.free(slots),
+                active=self.mode == "active",
+            )  # fmt: skip
         count.decisions += len(records)
         if self._recorder is not None:
             self._recorder.append(slots, records, arms)
@@ -273,8 +292,8 @@ class Engine:
         if changes:
             self.decisions.decided(self.table, slots, records, arms, differs, self.journal.reason)
             self.journal.decided(
-                self.table, slots, records, arms, picked != decision.arms, arms != picked,
-                carried_out=self.mode == "active",
+                self.table, slots, records, arms, picked != decision.arms, governed != picked,
+                arms != governed, carried_out=self.mode == "active",
             )  # fmt: skip
         if self.mode == "active":
             steered = self.governed.steered(slots)
@@ -357,6 +376,8 @@ class Engine:
             self.teams.close(closed)
             self.chooser.close(closed)
             self.learned.close(closed)
+            if self.spans is not None:
+                self.spans.close(closed)
             self.statistics.flows_closed += len(changes.closed)
         if changes.opened:
             opened = np.array(changes.opened, np.int64)
@@ -365,6 +386,9 @@ class Engine:
             self._open_teams(opened)
             self.journal.open(opened, self.table)
             self.history.open(opened, self.table)
+            if self.spans is not None:
+                self.spans.grow(int(opened.max()) + 1)
+                self.spans.open(opened, prefixes)
             for slot in changes.opened:
                 self._tell_flow("flow-opened", self.table.info[slot])
             self.statistics.flows_opened += len(changes.opened)

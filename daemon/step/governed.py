@@ -28,6 +28,8 @@ class Governed(SlotArrays):
     _held = column(np.uint8)
     """The arm that the flow is held at; 0: none."""
     _excluded = column(np.bool_)
+    _limited = column(np.bool_)
+    """Whether the policy holds the flow, excludes it, or names the arms for it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,6 +59,7 @@ class Governed(SlotArrays):
             path = table.prefix[slot]
             if policy is not None:
                 self._excluded[slot] = policy.exclude
+                self._limited[slot] = policy.exclude or policy.pin is not None or bool(policy.pool)
                 self._held[slot] = 0 if policy.pin is None else self._ids[policy.pin]
                 if policy.exclude or policy.pin is not None:
                     continue
@@ -78,6 +81,10 @@ class Governed(SlotArrays):
         if not self.policies:
             return None
         return ~self._excluded[slots]
+
+    def free(self, slots: Slots) -> Bools | None:
+        """Which flows no policy keeps from experiments, shape (n,); None: all."""
+        return ~self._limited[slots] if self.policies else None
 
     def held(self, slot: int) -> int:
         """The arm that a policy holds the flow at; 0: none."""

@@ -35,6 +35,7 @@ class Cause(IntEnum):
     MODE = 5
     ELSEWHERE = 6
     HELD = 7
+    EXPERIMENT = 8
 
 
 _SENTENCES: Final = {
@@ -42,6 +43,7 @@ _SENTENCES: Final = {
     Cause.OPERATOR: "an operator pinned the flow",
     Cause.MODE: "only mode active controls learned arms",
     Cause.HELD: "a policy of an operator holds the flow at this arm",
+    Cause.EXPERIMENT: "an experiment or exploration gave the flow this arm, see section [gain]",
     Cause.ELSEWHERE: "the application or another program chose it",
 }
 FALLBACKS: Final = {
@@ -111,12 +113,14 @@ class Journal(SlotArrays):
         arms: ArmIds,
         pulled: Bools,
         held: Bools | None = None,
+        tried: Bools | None = None,
         *,
         carried_out: bool,
     ) -> None:
         """Note decisions for arms, some of which differ from the flows' own. Arrays of shape (n,).
 
         pulled: the decision is team selection's; held: it is that of an operator's policy.
+        tried: it is that of an experiment or of exploration.
         """
         wanted = arms if carried_out else arms | _ADVISED
         differs = (arms != records["want_arm"]) & ((records["flags"] & PINNED) == 0)
@@ -132,7 +136,11 @@ class Journal(SlotArrays):
         entries["time_ns"] = time.monotonic_ns()
         entries["before"], entries["after"] = records["want_arm"][new], arms[new]
         causes = np.where(pulled, Cause.TEAM_SELECTION, Cause.POLICY)
-        entries["cause"] = causes if held is None else np.where(held[new], Cause.HELD, causes)
+        if held is not None:
+            causes = np.where(held[new], Cause.HELD, causes)
+        if tried is not None:
+            causes = np.where(tried[new], Cause.EXPERIMENT, causes)
+        entries["cause"] = causes
         entries["code"], entries["value"] = why.code, why.value
         entries["carried_out"] = carried_out
         self._add(table, slots, entries)

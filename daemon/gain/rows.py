@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rows of the decision log: one for each decision, with its propensities and its outcome."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ltp_switcher.daemon.datapath.protocol import ARMS_MAX
+
+Rows = npt.NDArray[np.void]
+"""`ROW_DTYPE`, shape (n,)."""
+
+RTT_SAMPLES: Final = 12
+"""RTT samples of a row, one a second."""
+
+
+class Kind(IntEnum):
+    """Who gave the flow its arm."""
+
+    CHOSEN = 0
+    """The policy."""
+    EXPLORED = 1
+    """Chance, because of gain.explore."""
+    PULL = 2
+    """Team selection."""
+    OPERATOR = 3
+    """A pin, or a policy of the operator that pins, excludes or names a pool."""
+    BASELINE = 4
+    """The experiment: the flow is in the control group."""
+
+
+class Group(IntEnum):
+    """The part of an experiment that a row belongs to."""
+
+    NONE = 0
+    TREATED = 1
+    CONTROL = 2
+    WASHOUT = 3
+    """The first part of a block, when the arms of the block before still act."""
+
+
+CONTEXT: Final = ("age_s", "srtt_us", "min_rtt_us", "delivery_rate_Bps", "cwnd_pkts", "loss")
+"""Measurements at the decision. loss: share of the flow's packets so far."""
+
+ROW_DTYPE: Final[np.dtype[np.void]] = np.dtype(
+    [
+        ("time_s", "f8"),  # Unix time of the decision.
+        ("duration_s", "f4"),  # Until the flow's next decision, or its end.
+        ("busy_s", "f4"),  # Of that, the time in which data was acknowledged, in steps of a second.
+        ("cookie", "u8"),  # The flow.
+        ("prefix", "S32"),  # Its destination prefix.
+        ("model", "u4"),  # Version of the policy: its kind, its settings and the program's version.
+        ("arm", "u1"),  # The arm decided on.
+        ("policy_arm", "u1"),  # The arm that the policy chose, before chance or experiment.
+        ("ran", "u1"),  # The arm that the flow ran; in the mode advise it may be another one.
+        ("kind", "u1"),  # One of `Kind`.
+        ("group", "u1"),  # One of `Group`.
+        ("active", "?"),  # Whether the decision was carried out.
+        ("ended", "?"),  # Whether the flow ended.
+        ("block", "i8"),  # Number of the time block of a switchback; -1: none.
+        ("probability", "f4", (ARMS_MAX + 1,)),  # Of every arm by its id, given the context.
+        ("context", [(name, "f4") for name in CONTEXT]),
+        ("reward", "f4"),  # Eq. 1, over data sent under the arm, 0 to 1; NaN where there was too little.
+        ("acked_bytes", "f8"),
+        ("delivered", "f8"),  # Packets.
+        ("lost", "f8"),
+        ("retrans", "f8"),
+        ("rtt_us", "f4", (RTT_SAMPLES,)),  # Smoothed RTT at each second that moved data; NaN: none.
+        ("life_s", "f4"),  # Age of the flow at the end of the row.
+    ]
+)

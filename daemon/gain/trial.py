@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Experiments on the operator's traffic: which flows stay on the baseline arm, so that the gain shows.
+
+Chance decides by prefix (holdback) or by time (switchback), never by flow: flows of both groups would share
+bottlenecks, and one group takes from the other (Spang et al., IMC 2021).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Literal
+
+from ltp_switcher.daemon.gain.rows import Group
+
+Design = Literal["none", "holdback", "switchback"]
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A design and its draws, which the seed determines.
+
+    share: of the prefixes held back. block_s, washout_s: length of a time block, and of its first part that
+    does not count. arm: the baseline's id.
+    """
+
+    design: Design = "none"
+    share: float = 0.0
+    block_s: float = 600.0
+    washout_s: float = 60.0
+    arm: int = 0
+    seed: int = 1
+
+    def block(self, time_s: float) -> int:
+        """Number of the time block at a Unix time; -1 where the design has none."""
+        return int(time_s // self.block_s) if self.design == "switchback" else -1
+
+    def holds_back(self, prefix: str) -> bool:
+        """Whether the flows to a prefix stay on the baseline arm, at all times."""
+        return self.design == "holdback" and _lot(self.seed, prefix) < self.share
+
+    def pauses(self, block: int) -> bool:
+        """Whether all flows stay on the baseline arm in a time block."""
+        return self.design == "switchback" and _lot(self.seed, str(block)) < 0.5
+
+    def group(self, time_s: float, *, control: bool) -> Group:
+        """The group of a row that begins at a Unix time."""
+        if self.design == "none":
+            return Group.NONE
+        if self.design == "switchback" and time_s % self.block_s < self.washout_s:
+            return Group.WASHOUT
+        return Group.CONTROL if control else Group.TREATED
+
+
+def _lot(seed: int, name: str) -> float:
+    """A number from 0 up to 1, even over names."""
+    digest = hashlib.blake2b(f"{seed} {name}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest) / 2**64

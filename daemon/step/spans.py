@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decisions as spans of a flow's time: their chances, their outcome, and the log of both.
+
+A decision lasts until the policy wants another arm, the flow ends, or `SPAN_S` is over. Then the next one
+begins. Experiments and exploration take part here: they change arms between the policy and the kernel.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.arrays import ArmIds, Bools, Floats, Slots, UInt64s
+from ltp_switcher.daemon.datapath import RecordArray, protocol
+from ltp_switcher.daemon.datapath.commands import PINNED
+from ltp_switcher.daemon.gain.log import DecisionWriter
+from ltp_switcher.daemon.gain.rows import ROW_DTYPE, RTT_SAMPLES, Kind
+from ltp_switcher.daemon.gain.trial import Trial
+from ltp_switcher.daemon.step.flow_table import FlowTable
+from ltp_switcher.measures import loss_rate, reward
+from ltp_switcher.slots import SlotArrays, column
+
+SPAN_S: Final = 10.0
+"""The longest time of one decision."""
+_TOTALS: Final = ("total_acked_bytes", "total_delivered", "total_lost", "total_retrans")
+
+
+class Spans(SlotArrays):
+    """The decision in force of every flow.
+
+    Args:
+        writer: the log.
+        trial: the experiment.
+        explore: chance that a decision takes a random arm of the pool, 0 to 1.
+        pool: ids of the arms that chance draws from.
+        model: version of the policy.
+        zeta: weight of loss in the reward, Eq. 1.
+        kappa: weight of throughput in it.
+        seed: of the exploration.
+    """
+
+    _due = column(np.bool_, initial=True)
+    """Whether the next step begins a decision."""
+    _open = column(np.bool_)
+    """Whether a decision is in force."""
+    _began_ns = column(np.int64)
+    _wanted = column(np.uint8)
+    """The arm that the policy and the experiment wanted, before chance."""
+    _explored = column(np.uint8)
+    """The arm that chance drew; 0: none."""
+    _row = column(ROW_DTYPE)
+    """What is known at the beginning."""
+    _held_back = column(np.bool_)
+    _begin = column(np.uint64, len(_TOTALS))
+    """Counts at the decision."""
+    _sent = column(np.uint64, len(_TOTALS))
+    """Counts an RTT later, when data that was sent under the arm begins to count."""
+    _sent_ns = column(np.int64)
+    """When that was; 0: not yet."""
+    _seen_bytes = column(np.uint64)
+    """Bytes acknowledged at the last look."""
+    _busy_s = column(np.float64)
+    _peak_Bps = column(np.float64)  # noqa: N815 - B is bytes
+    """The flow's highest goodput at a look, over its life."""
+    _rtt_us = column(np.float32, RTT_SAMPLES, initial=np.nan)
+    _samples = column(np.int64)
+
+    def __init__(
+        self,
+        writer: DecisionWriter | None,
+        trial: Trial,
+        *,
+        explore: float = 0.0,
+        pool: Sequence[int] = (),
+        model: int = 0,
+        zeta: float = 5.0,
+        kappa: float = 2.0,
+        seed: int = 1,
+    ) -> None:
+        super().__init__()
+        self._writer = writer
+        self.trial = trial
+        self._explore = explore
+        self._pool: ArmIds = np.array(pool, np.uint8)
+        self._model = model
+        self._zeta, self._kappa = zeta, kappa
+        self._rng = np.random.default_rng(seed)
+        self._block = -1
+        self._paused = False
+        self._active = False
+
+    def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
+        """New flows, with their destination prefixes."""
+        self.reset(slots)
+        for slot, prefix in zip(slots.tolist(), prefixes, strict=True):
+            self._row["prefix"][slot] = prefix.encode()
+            self._held_back[slot] = self.trial.holds_back(prefix)
+
+    def starts(self, learned: dict[str, int]) -> dict[str, int]:
+        """The arms on which new flows begin, by prefix; none where the experiment keeps the baseline."""
+        if self.trial.design == "none":
+            return learned
+        paused = self._paused
+        return {p: 0 if paused or self.trial.holds_back(p) else arm for p, arm in learned.items()}
+
+    def step(
+        self,
+        table: FlowTable,
+        slots: Slots,
+        records: RecordArray,
+        wanted: ArmIds,
+        pulled: Bools,
+        free: Bools | None,
+        *,
+        active: bool,
+    ) -> ArmIds:
+        """The arms of n flows after experiment and chance; all arrays of shape (n,).
+
+        wanted: by the policy, team selection and the operator. pulled: by team selection. free: where no
+        operator's policy decides; None for everywhere. active: whether decisions are carried out.
+        """
+        now_s = time.time()
+        self._turn(now_s, active)
+        free = (records["flags"] & PINNED) == 0 if free is None else free & ((records["flags"] & PINNED) == 0)
+        arms, control = wanted, np.zeros(slots.shape, np.bool_)
+        if active and self.trial.design != "none":
+            control = free & (self._held_back[slots] | self._paused)
+            arms = np.where(control, np.uint8(self.trial.arm), wanted)
+        explored = self._explored[slots]
+        begins = self._due[slots] | ((arms != self._wanted[slots]) & (explored == 0))
+        begins |= (explored != 0) & (~free | pulled)
+        if begins.any():
+            at = np.flatnonzero(begins)
+            kind = np.select([~free, control, pulled], [Kind.OPERATOR, Kind.BASELINE, Kind.PULL], Kind.CHOSEN)
+            self._finish(table, slots[at], time.monotonic_ns())
+            self._start(slots[at], records[at], wanted[at], arms[at], kind[at], now_s)
+        drawn = self._explored[slots]
+        return np.where(drawn != 0, drawn, arms) if self._explore else arms
+
+    def look(self, table: FlowTable, now_ns: int) -> None:
+        """Take in what the flows did since the last look, after the table's `mark`; once a second."""
+        slots = np.flatnonzero(self._open)
+        if not slots.size:
+            return
+        records, elapsed_s = table.record[slots], (now_ns - self._began_ns[slots]) * 1e-9
+        acked = records["total_acked_bytes"]
+        moved = acked > self._seen_bytes[slots]
+        self._seen_bytes[slots] = acked
+        self._busy_s[slots] += np.minimum(np.where(moved, 1.0, 0.0), elapsed_s)
+        self._peak_Bps[slots] = np.maximum(self._peak_Bps[slots], table.goodput_Bps[slots])
+        heard = slots[moved & (records["srtt_us"] > 0)]
+        place = np.minimum(self._samples[heard], RTT_SAMPLES - 1)
+        self._rtt_us[heard, place] = table.record["srtt_us"][heard]
+        self._samples[heard] += 1
+        credited = (self._sent_ns[slots] == 0) & (elapsed_s * 1e6 >= records["srtt_us"])
+        self._sent[slots[credited]] = _totals(records[credited])
+        self._sent_ns[slots[credited]] = now_ns
+        # A flow of the mode advise may get another arm from the application.
+        elsewhere = (records["arm"] != self._row["ran"][slots]) & ~self._row["active"][slots]
+        self._due[slots[elsewhere | (elapsed_s >= SPAN_S)]] = True
+
+    def end(self, table: FlowTable, slot: int, record: RecordArray) -> None:
+        """A flow ended with these totals, shape (1,); to be called while its slot is its own."""
+        if slot < self.capacity and self._open[slot]:
+            table.record[slot] = record[0]
+            self._finish(table, np.array([slot]), time.monotonic_ns(), ended=True)
+
+    def close(self, slots: Slots) -> None:
+        """Flows that ended. Decisions not logged yet are lost, because the slots may be others' already."""
+        self._open[slots] = False
+
+    def finish(self, table: FlowTable) -> None:
+        """Log the decisions in force, where deciding ends."""
+        slots = np.flatnonzero(self._open)
+        if slots.size:
+            self._finish(table, slots, time.monotonic_ns())
+            self._due[slots] = True
+
+    def end_log(self, table: FlowTable) -> None:
+        """Log the decisions in force, and close the log."""
+        self.finish(table)
+        if self._writer is not None:
+            self._writer.close()
+
+    def set_pool(self, arms: Sequence[int]) -> None:
+        """Let chance draw from these arms."""
+        self._pool = np.array(arms, np.uint8)
+
+    def tried(self, slot: int) -> bool:
+        """Whether experiment or exploration gave an open flow its arm."""
+        if slot >= self.capacity or not self._open[slot]:
+            return False
+        return int(self._row["kind"][slot]) in (Kind.EXPLORED, Kind.BASELINE)
+
+    def _turn(self, now_s: float, active: bool) -> None:
+        """Begin all decisions anew where a time block begins or the mode changes."""
+        block = self.trial.block(now_s)
+        if (block, active) != (self._block, self._active):
+            self._block, self._active = block, active
+            self._paused = self.trial.pauses(block)
+            self._due[:] = True
+
+    def _start(
+        self, slots: Slots, records: RecordArray, policy: ArmIds, arms: ArmIds, kind: np.ndarray, now_s: float
+    ) -> None:
+        n = slots.size
+        drawn = np.zeros(n, np.uint8)
+        probability = np.zeros((n, protocol.ARMS_MAX + 1), np.float32)
+        probability[np.arange(n), arms] = 1.0
+        if self._active and self._explore and self._pool.size:
+            chance = kind == Kind.CHOSEN
+            probability[chance] *= 1 - self._explore
+            probability[np.ix_(chance, self._pool)] += self._explore / self._pool.size
+            lot = chance & (self._rng.random(n) < self._explore)
+            drawn = np.where(lot, self._pool[self._rng.integers(self._pool.size, size=n)], 0).astype(np.uint8)
+        self._explored[slots], self._wanted[slots] = drawn, arms
+        final = np.where(drawn != 0, drawn, arms)
+        row = self._row
+        row["time_s"][slots] = now_s
+        row["cookie"][slots] = records["cookie"]
+        row["model"][slots] = self._model
+        row["arm"][slots], row["policy_arm"][slots] = final, policy
+        row["ran"][slots] = final if self._active else records["arm"]
+        row["kind"][slots] = np.where(drawn != 0, Kind.EXPLORED, kind)
+        design = self.trial if self._active else Trial()
+        groups = [int(design.group(now_s, control=control)) for control in (False, True)]
+        row["group"][slots] = np.where(
+            kind == Kind.OPERATOR, 0, np.array(groups)[(kind == Kind.BASELINE) * 1]
+        )
+        row["active"][slots], row["block"][slots] = self._active, self._block
+        row["probability"][slots] = probability
+        context = row["context"]
+        context["srtt_us"][slots] = records["srtt_us"]
+        context["min_rtt_us"][slots] = records["min_rtt_us"]
+        context["delivery_rate_Bps"][slots] = records["delivery_rate"]
+        context["cwnd_pkts"][slots] = records["snd_cwnd"]
+        context["loss"][slots] = loss_rate(records["total_lost"], records["total_delivered"])
+        self._began_ns[slots] = time.monotonic_ns()
+        self._begin[slots] = _totals(records)
+        self._seen_bytes[slots] = records["total_acked_bytes"]
+        self._sent_ns[slots] = self._samples[slots] = 0
+        self._busy_s[slots] = 0.0
+        self._rtt_us[slots] = np.nan
+        self._due[slots], self._open[slots] = False, True
+
+    def _finish(self, table: FlowTable, slots: Slots, now_ns: int, *, ended: bool = False) -> None:
+        """Log the decisions in force of these flows, with their outcome."""
+        slots = slots[self._open[slots]]
+        self._open[slots] = False
+        slots = slots[self._row["cookie"][slots] == table.cookie[slots]]
+        if self._writer is None or not slots.size:
+            return
+        records, rows = table.record[slots], self._row[slots]
+        duration_s = (now_ns - self._began_ns[slots]) * 1e-9
+        totals = _totals(records)
+        change = (totals - self._begin[slots]).astype(np.float64)
+        rows["duration_s"] = duration_s
+        rows["busy_s"] = np.where(self._busy_s[slots] > 0, self._busy_s[slots], duration_s)
+        rows["acked_bytes"], rows["delivered"], rows["lost"], rows["retrans"] = change.T
+        rows["rtt_us"] = self._rtt_us[slots]
+        rows["reward"] = self._reward(slots, records, totals, now_ns)
+        rows["ended"] = ended
+        rows["life_s"] = (now_ns - table.born_ns[slots]) * 1e-9
+        rows["context"]["age_s"] = rows["life_s"] - duration_s
+        self._writer.append(rows)
+
+    def _reward(self, slots: Slots, records: RecordArray, totals: UInt64s, now_ns: int) -> Floats:
+        """Eq. 1 over the data sent under the arm, over the flow's best rate and least RTT. Shape (n,)."""
+        time_s = (now_ns - self._sent_ns[slots]) * 1e-9
+        rtt_us, peak_Bps = self._rtt_us[slots], self._peak_Bps[slots]
+        samples = np.isfinite(rtt_us).sum(axis=1)
+        known = (self._sent_ns[slots] > 0) & (time_s > 0) & (samples > 0) & (peak_Bps > 0)
+        acked, delivered, lost = (totals - self._sent[slots]).astype(np.float64).T[:3]
+        share = acked / np.where(known, time_s * peak_Bps, 1.0)
+        delay = np.nansum(rtt_us, axis=1) / np.maximum(samples, 1) / np.maximum(records["min_rtt_us"], 1)
+        value = reward(share, loss_rate(lost, delivered), delay, zeta=self._zeta, kappa=self._kappa)
+        return np.where(known, np.minimum(value, 1.0), np.nan)
+
+
+def _totals(records: RecordArray) -> UInt64s:
+    """The counts of flows over their lives, shape (n, 4)."""
+    return np.stack([records[name] for name in _TOTALS], axis=1).astype(np.uint64)
+
+
+def model_version(*parts: object) -> int:
+    """A number for a policy and its settings: the same parts give the same number."""
+    return zlib.crc32(repr(parts).encode())

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Policies judged from logs whose truth is known."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import t
+
+from ltp_switcher.daemon.cli.main import main
+from ltp_switcher.daemon.gain.effect import t_quantile
+from ltp_switcher.daemon.gain.evaluate import NoOverlapError, evaluate
+from ltp_switcher.daemon.gain.log import DecisionWriter
+from ltp_switcher.daemon.gain.rows import ROW_DTYPE, Kind
+from ltp_switcher.errors import ConfigError
+
+NAMES = {1: "cubic", 2: "bbr"}
+WORTH = {1: 0.3, 2: 0.5}
+
+
+def logged(n: int, explore: float, seed: int = 1) -> np.ndarray:
+    """A policy that takes Cubic, but explores both arms; rewards vary about their arms' worth."""
+    rng = np.random.default_rng(seed)
+    rows = np.zeros(n, ROW_DTYPE)
+    explores = rng.random(n) < explore
+    rows["policy_arm"] = 1
+    rows["arm"] = np.where(explores, rng.integers(1, 3, n), 1)
+    rows["kind"] = np.where(explores, Kind.EXPLORED, Kind.CHOSEN)
+    rows["active"] = True
+    rows["probability"][:, 1] = 1 - explore / 2
+    rows["probability"][:, 2] = explore / 2
+    rows["prefix"] = [f"10.0.{i}.0/24".encode() for i in rng.integers(0, 200, n)]
+    worth = np.array([0, WORTH[1], WORTH[2]])[rows["arm"]]
+    rows["reward"] = np.clip(worth + rng.normal(0, 0.1, n), 0, 1)
+    return rows
+
+
+def test_intervals_hold_the_truth_in_95_of_100_logs() -> None:
+    held = dict.fromkeys(("ips", "snips"), 0)
+    for seed in range(300):
+        found = evaluate(logged(2000, 0.2, seed), "bbr", NAMES)
+        for name in held:
+            mean = getattr(found, name)
+            held[name] += mean.lower <= WORTH[2] <= mean.upper
+    assert 0.92 * 300 <= held["snips"] <= 0.985 * 300
+    assert 0.92 * 300 <= held["ips"] <= 0.985 * 300
+
+
+def test_snips_is_sharper_and_the_weights_are_told() -> None:
+    rows = logged(5000, 0.2)
+    found = evaluate(rows, "bbr", NAMES)
+    assert found.snips.upper - found.snips.lower < found.ips.upper - found.ips.lower
+    # All weights are 0 or one number, so they count as many as took the arm.
+    assert found.effective == pytest.approx((rows["arm"] == 2).sum())
+    assert found.logged.value == pytest.approx(rows["reward"].mean())
+    assert found.of == "destination prefix"
+
+
+def test_the_policy_itself_and_an_even_draw() -> None:
+    rows = logged(20_000, 0.3)
+    assert evaluate(rows, "policy", NAMES).snips.value == pytest.approx(WORTH[1], abs=0.01)
+    assert evaluate(rows, "uniform", NAMES).snips.value == pytest.approx(0.4, abs=0.01)
+
+
+def test_without_overlap_there_is_no_estimate() -> None:
+    with pytest.raises(NoOverlapError, match=r"2000 of 2000 decisions.*gain\.explore"):
+        evaluate(logged(2000, 0.0), "bbr", NAMES)
+    mixed = np.concatenate([logged(2000, 0.5), logged(1, 0.0)])
+    with pytest.raises(NoOverlapError, match="1 of 2001"):
+        evaluate(mixed, "bbr", NAMES)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("active", False), ("kind", Kind.PULL), ("kind", Kind.BASELINE)]
+)
+def test_decisions_of_others_do_not_count(field: str, value: int) -> None:
+    rows = logged(3000, 0.5)
+    strange = logged(1000, 0.5)
+    strange[field], strange["reward"] = value, 1.0
+    assert evaluate(np.concatenate([rows, strange]), "bbr", NAMES) == evaluate(rows, "bbr", NAMES)
+    with pytest.raises(NoOverlapError, match="no decision"):
+        evaluate(strange, "bbr", NAMES)
+
+
+def test_rewards_that_are_unknown_are_counted() -> None:
+    rows = logged(3000, 0.5)
+    rows["reward"][:100] = np.nan
+    assert evaluate(rows, "bbr", NAMES).without_reward == 100
+
+
+def test_an_unknown_policy_is_named() -> None:
+    with pytest.raises(ConfigError, match="cubic, bbr"):
+        evaluate(logged(10, 0.5), "bbq", NAMES)
+
+
+@pytest.mark.parametrize("freedom", [3, 5, 10, 30, 1000])
+def test_the_quantile_is_students(freedom: int) -> None:
+    assert t_quantile(freedom) == pytest.approx(t.ppf(0.975, freedom), rel=0.01)
+
+
+def test_the_command_reads_the_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = DecisionWriter(tmp_path, 10**7, NAMES)
+    writer.append(logged(3000, 0.5))
+    writer.close()
+    assert main(["evaluate", str(tmp_path), "--policy", "bbr", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["snips"]["lower"] < WORTH[2] < found["snips"]["upper"]
+    assert main(["evaluate", str(tmp_path), "--policy", "bbr"]) == 0
+    assert "SNIPS estimate" in capsys.readouterr().out
+    assert main(["evaluate", str(tmp_path)]) == 1
+    assert main(["evaluate", str(tmp_path), "--policy", "bbr", "--since", "1h"]) == 1
+    assert "no decision" in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert main(["evaluate", str(tmp_path), "--export", str(tmp_path / "x")]) == 1
+    assert "pip install pyarrow" in capsys.readouterr().err
+
+
+def test_the_log_goes_to_parquet(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    writer = DecisionWriter(tmp_path, 10**7, NAMES)
+    rows = logged(50, 0.5)
+    writer.append(rows)
+    writer.close()
+    assert main(["evaluate", str(tmp_path), "--export", str(tmp_path / "x.parquet")]) == 0
+    table = parquet.read_table(tmp_path / "x.parquet").to_pydict()
+    assert table["arm"] == [NAMES[arm] for arm in rows["arm"].tolist()]
+    assert np.allclose(table["probability"], rows["probability"])
