@@ -12,8 +12,9 @@ When the path's RTT itself has changed, the flow runs the probing arm again: for
 `change_s` after a rise. Then the measurements since the change decide. A rise takes longer, because
 everything that measures the RTT floor looks back over seconds.
 
-A choice counts for the destination prefix, too: for `prefix_s`, flows to it begin with its arm. They do not
-renew it, so that the prefix is probed again.
+A choice counts for the destination prefix, too. Where it is the careful arm, flows to the prefix begin with
+it for `prefix_s`. They do not renew it, so that the prefix is probed again. Where it is the steady arm, they
+probe: a flow that begins beside a standing queue cannot see that the steady arm would starve there.
 
 The RTT of the path has changed when its floor moved. A floor falls at the first lower sample. A rise needs
 more care, because a queue looks the same at first: the lowest RTT of each look has to stay high and constant
@@ -133,14 +134,16 @@ class RuleChooser(SlotArrays):
             self._arms[slots] = roles_of(arms)
 
     def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
-        """New flows. Each begins with the arm that its prefix is known for, else with the probing arm."""
+        """New flows. Each begins with the careful arm where its prefix is known for that, else it probes."""
         self.reset(slots)
         self._arms[slots] = roles_of(self._pool)
         for slot, prefix in zip(slots.tolist(), prefixes, strict=True):
             self._prefix[slot] = prefix
             known = self._known.get(prefix)
-            if known is not None and self._now_ns - known[1] < self._settings.prefix_s * 1e9:
-                self._role[slot] = known[0]
+            if known is None or known[0] != _CAREFUL:
+                continue
+            if self._now_ns - known[1] < self._settings.prefix_s * 1e9:
+                self._role[slot] = _CAREFUL
                 self._code[slot] = _KNOWN
 
     def close(self, slots: Slots) -> None:

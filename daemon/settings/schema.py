@@ -193,7 +193,7 @@ class RuleSection(Section):
     )
     prefix_s: float = key(
         600.0,
-        "How long the choice of one flow counts for new flows to the same prefix, s. 0: each finds its own.",
+        "How long new flows to a prefix begin with vegas, once a flow to it has chosen that, s. 0: never.",
         minimum=0,
         maximum=1_000_000,
     )
