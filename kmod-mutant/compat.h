@@ -9,6 +9,16 @@
 #include <linux/bpf.h>
 #include <net/tcp.h>
 
+/*
+ * Distributions let the compiler clear what a function has on its stack. What is filled in field by
+ * field on every ACK need not be cleared before. 6.15 calls it __uninitialized.
+ */
+#if __has_attribute(uninitialized)
+#define MUTANT_NOT_CLEARED	__attribute__((uninitialized))
+#else
+#define MUTANT_NOT_CLEARED
+#endif
+
 /* 7.0 knows protocols that need accurate ECN. */
 #ifndef TCP_CONG_NEEDS_ACCECN
 #define TCP_CONG_NEEDS_ACCECN	0

@@ -201,6 +201,7 @@ static void mutant_flow_sum_up(struct sock *sk, struct mutant_flow *f)
 	struct mutant_measures *m = f->measures;
 	struct mutant_counters now, *last = &f->last;
 	struct mutant_credit *credit;
+	struct mutant_state state;
 	struct mutant_sample s;
 	struct mutant_step *step;
 
@@ -217,6 +218,8 @@ static void mutant_flow_sum_up(struct sock *sk, struct mutant_flow *f)
 		step = mutant_step_begin(&m->steps);
 		credit = mutant_credit_find(step, &m->epochs, s.now_us - s.srtt_us);
 		mutant_fold_counters(&step->rec, credit, last, &s);
+		mutant_state_read(sk, m->rate, &state);
+		mutant_state_tell(&state, &step->rec);
 		mutant_step_end(&m->steps);
 		mutant_dest_put(m->dest);
 		m->dest = NULL;
@@ -251,7 +254,8 @@ void mutant_flow_release(struct sock *sk)
 	rhashtable_remove_fast(&mutant_flow_table, &f->node, mutant_flow_table_params);
 	xa_erase_bh(&mutant_flow_index, f->cookie);
 	mutant_flow_sum_up(sk, f);
-	WRITE_ONCE(f->ended, true);
+	/* The socket may go after the end; pairs with mutant_flow_stands(). */
+	smp_store_release(&f->ended, true);
 	mutant_event(f, MUTANT_EVENT_DEATH | MUTANT_EVENT_END);
 }
 

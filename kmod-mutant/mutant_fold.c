@@ -73,7 +73,7 @@ static void mutant_stat_clear(struct mutant_stat *stat)
 	stat->sum = 0;
 }
 
-/* Make @step the empty step @number: totals and last-known values go on from @previous. */
+/* Make @step the empty step @number: totals go on from @previous. */
 void mutant_step_open(struct mutant_step *step, const struct mutant_step *previous, u32 number)
 {
 	struct mutant_record *rec = &step->rec;

@@ -57,12 +57,19 @@ struct mutant_sample {
 	s64 rtt_us;			/* negative: the ACK carried no valid RTT */
 	u64 acked_bytes;
 	u64 rate;			/* last delivery rate sample, bytes per second */
-	u64 pacing_rate;
 	u32 delivered;
 	u32 delivered_ce;
 	u32 lost;
 	u32 retrans;
-	u32 floor_us;			/* RTT floor before this ACK; 0 before the first sample */
+	u32 floor_us;			/* RTT floor before an ACK that tells of losses; else 0 */
+	u32 srtt_us;
+	u32 flags;
+};
+
+/* How a flow stands. It is read when a record is wanted, and not at every ACK. */
+struct mutant_state {
+	u64 rate;			/* last delivery rate sample, bytes per second */
+	u64 pacing_rate;
 	u32 snd_cwnd;
 	u32 ssthresh;
 	u32 srtt_us;
@@ -73,7 +80,6 @@ struct mutant_sample {
 	u32 in_flight;
 	u32 lost_out;
 	u32 retrans_out;
-	u32 flags;
 	u8 ca_state;
 };
 
@@ -138,9 +144,8 @@ mutant_credit_find(struct mutant_step *step, struct mutant_epochs *e, u64 sent_u
 	return mutant_credit_open(step, e, at);
 }
 
-/* The record's last-known values. */
-static __always_inline void mutant_fold_state(struct mutant_record *rec,
-					      const struct mutant_sample *s)
+/* The record's values that are no sums. */
+static inline void mutant_state_tell(const struct mutant_state *s, struct mutant_record *rec)
 {
 	rec->delivery_rate = s->rate;
 	rec->pacing_rate = s->pacing_rate;
@@ -155,7 +160,26 @@ static __always_inline void mutant_fold_state(struct mutant_record *rec,
 	rec->lost_out = s->lost_out;
 	rec->retrans_out = s->retrans_out;
 	rec->ca_state = s->ca_state;
-	rec->flags = s->flags;
+}
+
+/* What few ACKs bring. */
+static inline void mutant_fold_losses(struct mutant_record *rec, struct mutant_credit *credit,
+				      struct mutant_counters *last, const struct mutant_sample *s)
+{
+	u32 lost = s->lost - last->lost, retrans = s->retrans - last->retrans;
+	u32 ce = s->delivered_ce - last->delivered_ce;
+
+	last->lost = s->lost;
+	last->retrans = s->retrans;
+	last->delivered_ce = s->delivered_ce;
+	rec->lost += lost;
+	rec->retrans += retrans;
+	rec->delivered_ce += ce;
+	rec->total_lost += lost;
+	rec->total_retrans += retrans;
+	rec->total_delivered_ce += ce;
+	if (credit)
+		credit->lost += lost;
 }
 
 /* Move the counters on from @last to @s, into the step, the totals and, if any, @credit. */
@@ -166,35 +190,32 @@ static __always_inline void mutant_fold_counters(struct mutant_record *rec,
 {
 	u64 acked = s->acked_bytes - last->acked_bytes;
 	u32 delivered = s->delivered - last->delivered;
-	u32 lost = s->lost - last->lost;
-	u32 retrans = s->retrans - last->retrans;
 
 	last->acked_bytes = s->acked_bytes;
 	last->delivered = s->delivered;
-	last->lost = s->lost;
-	last->retrans = s->retrans;
-
 	rec->delivered += delivered;
-	rec->lost += lost;
 	rec->acked_bytes += acked;
-	rec->retrans += retrans;
 	rec->total_delivered += delivered;
-	rec->total_lost += lost;
 	rec->total_acked_bytes += acked;
-	rec->total_retrans += retrans;
-	if (unlikely(s->delivered_ce != last->delivered_ce)) {
-		rec->delivered_ce += s->delivered_ce - last->delivered_ce;
-		rec->total_delivered_ce += s->delivered_ce - last->delivered_ce;
-		last->delivered_ce = s->delivered_ce;
-	}
 	if (likely(credit)) {
 		credit->delivered += delivered;
-		credit->lost += lost;
 		credit->acked_bytes += acked;
 	}
+	if (unlikely(s->lost != last->lost || s->retrans != last->retrans ||
+		     s->delivered_ce != last->delivered_ce))
+		mutant_fold_losses(rec, credit, last, s);
 }
 
-/* Fold one ACK into @step. */
+/* The levels that an ACK finds, apart so that its counters need no registers meanwhile. */
+static __always_inline void mutant_fold_levels(struct mutant_record *rec, u32 mdev_us, u32 lost_out,
+					       u32 in_flight)
+{
+	mutant_stat_add(&rec->mdev_stat, mdev_us);
+	mutant_stat_add(&rec->lost_out_stat, lost_out);
+	mutant_stat_add(&rec->in_flight_stat, in_flight);
+}
+
+/* Fold one ACK into @step; mutant_fold_levels() is due as well. */
 static __always_inline void mutant_fold(struct mutant_step *step, struct mutant_epochs *e,
 					struct mutant_counters *last,
 					const struct mutant_sample *s)
@@ -203,15 +224,12 @@ static __always_inline void mutant_fold(struct mutant_step *step, struct mutant_
 	u32 rtt_us = s->rtt_us < 0 ? s->srtt_us : (u32)s->rtt_us;
 	struct mutant_credit *credit = mutant_credit_find(step, e, s->now_us - rtt_us);
 
-	if (unlikely(s->lost != last->lost) && rtt_us <= s->floor_us + s->floor_us / 8)
+	if (unlikely(s->floor_us) && rtt_us <= s->floor_us + s->floor_us / 8)
 		rec->lost_without_queue += s->lost - last->lost;
 	mutant_fold_counters(rec, credit, last, s);
-	mutant_fold_state(rec, s);
+	rec->flags = s->flags;
 	rec->samples++;
 	mutant_stat_add(&rec->srtt_stat, s->srtt_us);
-	mutant_stat_add(&rec->mdev_stat, s->mdev_us);
-	mutant_stat_add(&rec->lost_out_stat, s->lost_out);
-	mutant_stat_add(&rec->in_flight_stat, s->in_flight);
 	mutant_stat_add(&rec->throughput_stat, s->rate);
 	if (likely(s->rtt_us >= 0)) {
 		rec->rtt_samples++;

@@ -34,17 +34,6 @@ static noinline bool mutant_fall_back(struct mutant_flow *f)
 	return due;
 }
 
-/* A new round trip, and what it says of the path. */
-static noinline void mutant_round_began(struct mutant_measures *m, struct mutant_record *rec)
-{
-	u32 floor_us = mutant_path_floor_us(&m->path);
-
-	rec->rtt_floor_us = floor_us == MUTANT_RTT_UNKNOWN ? 0 : floor_us;
-	rec->bdp = mutant_path_bdp(&m->path);
-	rec->round_trips = m->path.rounds;
-	rec->siblings = mutant_dest_flows(m->dest);
-}
-
 /* BBR would keep the old floor for 10 s, and lose what its window lacks again and again. */
 static void mutant_path_grew(struct sock *sk, struct mutant_flow *f)
 {
@@ -55,32 +44,53 @@ static void mutant_path_grew(struct sock *sk, struct mutant_flow *f)
 		mutant_bbr_set_floor(sk, mutant_path_floor_us(path));
 }
 
+/* A round trip ended with an ACK of this RTT; what it says of the path. */
+static noinline void mutant_round_ended(struct sock *sk, struct mutant_flow *f,
+					struct mutant_record *rec, s64 rtt_us)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	struct mutant_measures *m = f->measures;
+	struct mutant_path_ack ack = {
+		.now_us = tp->tcp_mstamp,
+		.rtt_us = rtt_us,
+		.delivered = tp->delivered,
+		.in_flight = tcp_packets_in_flight(tp),
+		.held_back = tp->rate_app_limited || m->draining,
+	};
+	u32 floor_us;
+
+	mutant_path_round_ends(&m->path, &ack);
+	floor_us = mutant_path_floor_us(&m->path);
+	rec->rtt_floor_us = floor_us == MUTANT_RTT_UNKNOWN ? 0 : floor_us;
+	rec->bdp = mutant_path_bdp(&m->path);
+	rec->round_trips = m->path.rounds;
+	rec->siblings = mutant_dest_flows(m->dest);
+	if (unlikely(m->path.longer))
+		mutant_path_grew(sk, f);
+}
+
 static __always_inline void mutant_measure_ack(struct sock *sk, struct mutant_flow *f,
 					       struct mutant_measures *m, s64 rtt_us)
 {
-	u32 floor_us = mutant_path_floor_us(&m->path);
-	struct mutant_sample sample;
-	struct mutant_path_ack ack;
+	u64 rate = mutant_sample_rate(tcp_sk(sk), m);
+	struct mutant_sample sample MUTANT_NOT_CLEARED;
+	const struct tcp_sock *tp = tcp_sk(sk);
 	struct mutant_step *step;
+	u32 floor_us = 0;
 
-	mutant_sample_read(sk, mutant_sample_rate(tcp_sk(sk), m), rtt_us, &sample);
+	if (unlikely(tp->lost != f->last.lost))
+		floor_us = mutant_path_floor_us(&m->path);
 	step = mutant_step_begin(&m->steps);
 	if (!step->rec.samples)
 		m->draining = mutant_bbr_draining(sk, mutant_arm_of(sk)->orig);
+	if (mutant_path_heard(&m->path, rtt_us, tp->delivered, tp->rate_app_limited | m->draining))
+		mutant_round_ended(sk, f, &step->rec, rtt_us);
+	mutant_sample_read(sk, rate, rtt_us, &sample);
 	if (m->draining)
 		sample.flags |= MUTANT_FLOW_FLAGS_DRAINING;
-	ack.now_us = sample.now_us;
-	ack.rtt_us = rtt_us;
-	ack.delivered = sample.delivered;
-	ack.in_flight = sample.in_flight;
-	ack.held_back = sample.flags;
-	if (mutant_path_heard(&m->path, &ack)) {
-		mutant_round_began(m, &step->rec);
-		if (unlikely(m->path.longer))
-			mutant_path_grew(sk, f);
-	}
 	sample.floor_us = floor_us == MUTANT_RTT_UNKNOWN ? 0 : floor_us;
 	mutant_fold(step, &m->epochs, &f->last, &sample);
+	mutant_fold_levels(&step->rec, tp->mdev_us >> 2, tp->lost_out, tcp_packets_in_flight(tp));
 	mutant_step_end(&m->steps);
 }
 

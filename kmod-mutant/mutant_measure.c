@@ -14,16 +14,13 @@ DEFINE_MUTEX(mutant_step_mutex);
 struct mutant_measures *mutant_measure(struct sock *sk, struct mutant_flow *f)
 {
 	struct mutant_measures *m;
-	struct mutant_record *rec;
-	struct mutant_sample s;
+	const struct tcp_sock *tp = tcp_sk(sk);
 
 	m = mutant_part_new(MUTANT_PART_MEASURES);
 	if (!m)
 		return NULL;
-	mutant_sample_read(sk, mutant_sample_rate(tcp_sk(sk), m), -1, &s);
-	rec = &m->steps.step[0].rec;
-	mutant_fold_state(rec, &s);
-	rec->arm = f->arm;
+	mutant_sample_rate(tp, m);
+	m->steps.step[0].rec.arm = f->arm;
 	/* No step was number 1 yet, so the first ACK opens it, and goes on from step[0]. */
 	m->steps.number = 1;
 	m->closed_ns = f->born_ns;
@@ -31,7 +28,7 @@ struct mutant_measures *mutant_measure(struct sock *sk, struct mutant_flow *f)
 	mutant_epochs_init(&m->epochs, f->arm);
 	/* What was acknowledged so far was delivered since the flow's birth. */
 	m->epochs.ack_us = div_u64(f->born_ns, NSEC_PER_USEC);
-	mutant_path_init(&m->path, s.now_us, s.delivered, s.in_flight);
+	mutant_path_init(&m->path, tp->tcp_mstamp, tp->delivered, tcp_packets_in_flight(tp));
 	/* Complete when it is seen; pairs with mutant_flow_measures(). */
 	smp_store_release(&f->measures, m);
 	return m;
@@ -67,6 +64,30 @@ static void mutant_record_complete(const struct mutant_flow *f, struct mutant_re
 }
 
 /*
+ * How an open flow stands; false if it has ended, and its socket may be another's. Under RCU, which
+ * keeps the memory of sockets that of sockets.
+ */
+static bool mutant_flow_stands(const struct mutant_flow *f, u64 rate, struct mutant_state *s)
+{
+	if (READ_ONCE(f->ended))
+		return false;
+	mutant_state_read(f->sk, rate, s);
+	/* The socket before the end; pairs with mutant_flow_release(). */
+	smp_rmb();
+	return !READ_ONCE(f->ended);
+}
+
+/* The same into a record of the flow's step. What stood at the end is in the step already. */
+static void mutant_record_state(const struct mutant_flow *f, const struct mutant_measures *m,
+				struct mutant_record *rec)
+{
+	struct mutant_state state;
+
+	if (mutant_flow_stands(f, READ_ONCE(m->rate), &state))
+		mutant_state_tell(&state, rec);
+}
+
+/*
  * Close the flow's step and hand it over; false if nothing happened in it. Under RCU and
  * mutant_step_mutex, as is mutant_flow_peek().
  */
@@ -80,6 +101,7 @@ bool mutant_flow_close(struct mutant_flow *f, struct mutant_record *rec)
 	}
 	if (!mutant_steps_close(&m->steps, rec))
 		return false;
+	mutant_record_state(f, m, rec);
 	mutant_record_complete(f, rec, m->closed_ns);
 	m->closed_ns = rec->time_ns;
 	return true;
@@ -90,25 +112,28 @@ static void mutant_flow_outline(const struct mutant_flow *f, struct mutant_recor
 {
 	struct mutant_counters none = {}, last = f->last;
 	struct mutant_sample s = {};
+	struct mutant_state state;
 
 	memset(rec, 0, sizeof(*rec));
 	rec->arm = f->arm;
-	if (READ_ONCE(f->ended)) {
+	mutant_sample_read(f->sk, 0, -1, &s);
+	if (!mutant_flow_stands(f, 0, &state)) {
+		last = f->last;
+		memset(&s, 0, sizeof(s));
+		memset(&state, 0, sizeof(state));
 		s.acked_bytes = last.acked_bytes;
 		s.delivered = last.delivered;
 		s.delivered_ce = last.delivered_ce;
 		s.lost = last.lost;
 		s.retrans = last.retrans;
-		s.srtt_us = f->end.srtt_us;
-		s.min_rtt_us = f->end.min_rtt_us;
-		s.snd_cwnd = f->end.snd_cwnd;
-		s.mss = f->end.mss;
+		state.srtt_us = f->end.srtt_us;
+		state.min_rtt_us = f->end.min_rtt_us;
+		state.snd_cwnd = f->end.snd_cwnd;
+		state.mss = f->end.mss;
 		last = none;
-	} else {
-		/* Sockets' memory stays that under RCU; the worst are numbers gone by. */
-		mutant_sample_read(f->sk, 0, -1, &s);
 	}
-	mutant_fold_state(rec, &s);
+	mutant_state_tell(&state, rec);
+	rec->flags = s.flags;
 	/* All of it under one arm: a flow that switches is measured. */
 	rec->credit[0].arm = f->arm;
 	rec->credit[0].time_ns = ktime_get_ns() - f->born_ns;
@@ -120,9 +145,11 @@ void mutant_flow_peek(struct mutant_flow *f, struct mutant_record *rec)
 {
 	struct mutant_measures *m = mutant_flow_measures(f);
 
-	if (m)
+	if (m) {
 		mutant_steps_peek(&m->steps, rec);
-	else
+		mutant_record_state(f, m, rec);
+	} else {
 		mutant_flow_outline(f, rec);
+	}
 	mutant_record_complete(f, rec, m ? m->closed_ns : f->born_ns);
 }

@@ -52,7 +52,7 @@ struct mutant_path {
 	struct mutant_round round[2];	/* the last two that do, the newer one first */
 };
 
-/* What an ACK says of the path. */
+/* What the last ACK of a round trip says of the path. */
 struct mutant_path_ack {
 	u64 now_us;
 	s64 rtt_us;			/* negative: none */
@@ -74,17 +74,17 @@ static __always_inline u32 mutant_path_floor_us(const struct mutant_path *path)
 	return path->older_us < path->newer_us ? path->older_us : path->newer_us;
 }
 
-/* Take in an ACK; whether it ended a round trip. */
-static __always_inline bool mutant_path_heard(struct mutant_path *path,
-					      const struct mutant_path_ack *ack)
+/*
+ * Take in an ACK; whether it ends a round trip, of which mutant_path_round_ends() has to hear. The
+ * arguments are as in struct mutant_path_ack.
+ */
+static __always_inline bool mutant_path_heard(struct mutant_path *path, s64 rtt_us, u32 delivered,
+					      bool held_back)
 {
-	if (likely(ack->rtt_us >= 0) && (u32)ack->rtt_us < path->round_min_us)
-		path->round_min_us = ack->rtt_us;
-	path->held_back |= ack->held_back;
-	if (likely((s32)(ack->delivered - path->round_end) < 0))
-		return false;
-	mutant_path_round_ends(path, ack);
-	return true;
+	if (likely(rtt_us >= 0) && (u32)rtt_us < path->round_min_us)
+		path->round_min_us = rtt_us;
+	path->held_back |= held_back;
+	return unlikely((s32)(delivered - path->round_end) >= 0);
 }
 
 #endif /* _MUTANT_PATH_H */

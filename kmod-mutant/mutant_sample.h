@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Reading off a socket what one of its ACKs says. */
+/* Reading off a socket what one of its ACKs says, and how its flow stands. */
 #ifndef _MUTANT_SAMPLE_H
 #define _MUTANT_SAMPLE_H
 
@@ -30,22 +30,31 @@ static __always_inline void mutant_sample_read(const struct sock *sk, u64 rate, 
 	s->rtt_us = rtt_us;
 	s->acked_bytes = tp->bytes_acked;
 	s->rate = rate;
-	s->pacing_rate = READ_ONCE(sk->sk_pacing_rate);
 	s->delivered = tp->delivered;
 	s->delivered_ce = tp->delivered_ce;
 	s->lost = tp->lost;
 	s->retrans = tp->total_retrans;
-	s->snd_cwnd = tcp_snd_cwnd(tp);
-	s->ssthresh = tp->snd_ssthresh;
 	s->srtt_us = tp->srtt_us >> 3;
-	s->mdev_us = tp->mdev_us >> 2;
-	s->min_rtt_us = tcp_min_rtt(tp);
-	s->advmss = tp->advmss;
-	s->mss = tp->mss_cache;
-	s->in_flight = tcp_packets_in_flight(tp);
-	s->lost_out = tp->lost_out;
-	s->retrans_out = tp->retrans_out;
 	s->flags = tp->rate_app_limited ? MUTANT_FLOW_FLAGS_APP_LIMITED : 0;
+}
+
+/* How a flow stands. @rate: its last. Without the socket's lock a value may be gone by. */
+static inline void mutant_state_read(const struct sock *sk, u64 rate, struct mutant_state *s)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	s->rate = rate;
+	s->pacing_rate = READ_ONCE(sk->sk_pacing_rate);
+	s->snd_cwnd = tcp_snd_cwnd(tp);
+	s->ssthresh = READ_ONCE(tp->snd_ssthresh);
+	s->srtt_us = READ_ONCE(tp->srtt_us) >> 3;
+	s->mdev_us = READ_ONCE(tp->mdev_us) >> 2;
+	s->min_rtt_us = tcp_min_rtt(tp);
+	s->advmss = READ_ONCE(tp->advmss);
+	s->mss = READ_ONCE(tp->mss_cache);
+	s->in_flight = tcp_packets_in_flight(tp);
+	s->lost_out = READ_ONCE(tp->lost_out);
+	s->retrans_out = READ_ONCE(tp->retrans_out);
 	s->ca_state = inet_csk(sk)->icsk_ca_state;
 }
 

@@ -117,8 +117,6 @@ void mutant_switch(struct sock *sk, struct mutant_flow *f)
 		step->rec.epoch = epochs->newest;
 		step->rec.switches = epochs->newest;
 		step->rec.round_trips = 0;
-		step->rec.snd_cwnd = tcp_snd_cwnd(tp);
-		step->rec.ssthresh = tp->snd_ssthresh;
 		mutant_step_end(&f->measures->steps);
 	}
 	if (refused)

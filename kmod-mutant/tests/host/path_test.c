@@ -33,7 +33,10 @@ static u32 run(struct road *road, u32 us, u32 rate_pps, u32 rtt_us, u32 window, 
 		road->now_us += S / rate_pps;
 		ack.now_us = road->now_us;
 		ack.delivered = ++road->delivered;
-		rounds += mutant_path_heard(&road->path, &ack);
+		if (mutant_path_heard(&road->path, ack.rtt_us, ack.delivered, ack.held_back)) {
+			mutant_path_round_ends(&road->path, &ack);
+			rounds++;
+		}
 	}
 	return rounds;
 }
