@@ -23,6 +23,7 @@ void mutant_epoch_begin(struct mutant_epochs *e, u8 arm, u64 now_us)
 	e->newest++;
 	mutant_epoch_of(e, e->newest)->start_us = now_us;
 	mutant_epoch_of(e, e->newest)->arm = arm;
+	e->at_span_us = 0;
 	if (e->at < mutant_epoch_oldest(e))
 		e->at = mutant_epoch_oldest(e);
 }
@@ -33,8 +34,8 @@ void mutant_epoch_begin(struct mutant_epochs *e, u8 arm, u64 now_us)
  * no slot is credited to nobody, which is better than crediting the wrong arm; the flow's own sums
  * hold it all the same.
  */
-struct mutant_credit *mutant_credit_open(struct mutant_step *step, const struct mutant_epochs *e,
-					 u64 epoch)
+static struct mutant_credit *mutant_credit_open(struct mutant_step *step,
+						const struct mutant_epochs *e, u64 epoch)
 {
 	struct mutant_credit *credit = step->rec.credit;
 	u32 used = 0, pos;
@@ -42,10 +43,8 @@ struct mutant_credit *mutant_credit_open(struct mutant_step *step, const struct 
 	while (used < MUTANT_CREDITS_MAX && credit[used].arm)
 		used++;
 	for (pos = used; pos > 0; pos--) {
-		if (credit[pos - 1].epoch == (u32)epoch) {
-			step->credit_at = pos - 1;
+		if (credit[pos - 1].epoch == (u32)epoch)
 			return &credit[pos - 1];
-		}
 		/* The difference survives the wrap of the 32-bit number. */
 		if ((u32)epoch - credit[pos - 1].epoch < MUTANT_EPOCHS)
 			break;
@@ -62,8 +61,33 @@ struct mutant_credit *mutant_credit_open(struct mutant_step *step, const struct 
 	credit[pos].epoch = epoch;
 	credit[pos].arm = mutant_epoch_of(e, epoch)->arm;
 	credit[pos].rtt_us_min = ~0ULL;
-	step->credit_at = pos;
 	return &credit[pos];
+}
+
+/*
+ * The slot to credit, where it is not that of the ACK before. The search starts from the last
+ * answer, which moves by a few epochs at most from ACK to ACK, so that a long RTT costs no more
+ * than a short one.
+ */
+struct mutant_credit *mutant_credit_search(struct mutant_step *step, struct mutant_epochs *e,
+					   u64 sent_us)
+{
+	u64 at = e->at, until_us;
+
+	step->credit = NULL;
+	while (at < e->newest && mutant_epoch_of(e, at + 1)->start_us <= sent_us)
+		at++;
+	while (mutant_epoch_of(e, at)->start_us > sent_us) {
+		if (at == mutant_epoch_oldest(e))
+			return NULL;
+		at--;
+	}
+	until_us = at < e->newest ? mutant_epoch_of(e, at + 1)->start_us : ~0ULL;
+	e->at = at;
+	e->at_us = mutant_epoch_of(e, at)->start_us;
+	e->at_span_us = until_us - e->at_us;
+	step->credit = mutant_credit_open(step, e, at);
+	return step->credit;
 }
 
 static void mutant_stat_clear(struct mutant_stat *stat)
@@ -94,7 +118,7 @@ void mutant_step_open(struct mutant_step *step, const struct mutant_step *previo
 	mutant_stat_clear(&rec->in_flight_stat);
 	mutant_stat_clear(&rec->throughput_stat);
 	memset(rec->credit, 0, sizeof(rec->credit));
-	step->credit_at = 0;
+	step->credit = NULL;
 	WRITE_ONCE(step->number, number);
 }
 

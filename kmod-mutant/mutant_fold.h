@@ -38,6 +38,8 @@ struct mutant_epoch {
 struct mutant_epochs {
 	u64 newest;			/* number of the epoch in progress = switches so far */
 	u64 at;				/* epoch that the last sample belonged to */
+	u64 at_us;			/* when that epoch began, µs */
+	u64 at_span_us;			/* its time until the next one, µs; 0: look for it */
 	u64 ack_us;			/* time of the previous ACK; 0 before the first */
 	struct mutant_epoch *ring;
 	u32 mask;			/* epochs in the ring, less one */
@@ -47,7 +49,7 @@ struct mutant_epochs {
 /* One step being filled. In `rec`, a minimum is ~0 until its first sample. */
 struct mutant_step {
 	u32 number;			/* the step that this buffer was last opened for */
-	u32 credit_at;			/* slot of rec.credit that the last sample went to */
+	struct mutant_credit *credit;	/* that the last sample went to; NULL: look for it */
 	struct mutant_record rec;
 };
 
@@ -95,8 +97,8 @@ struct mutant_counters {
 void mutant_epochs_init(struct mutant_epochs *e, u8 arm);
 void mutant_epochs_extend(struct mutant_epochs *e, struct mutant_epoch *ring);
 void mutant_epoch_begin(struct mutant_epochs *e, u8 arm, u64 now_us);
-struct mutant_credit *mutant_credit_open(struct mutant_step *step, const struct mutant_epochs *e,
-					 u64 epoch);
+struct mutant_credit *mutant_credit_search(struct mutant_step *step, struct mutant_epochs *e,
+					   u64 sent_us);
 void mutant_step_open(struct mutant_step *step, const struct mutant_step *previous, u32 number);
 void mutant_step_read(const struct mutant_step *step, struct mutant_record *rec);
 
@@ -122,26 +124,14 @@ static __always_inline void mutant_stat_add(struct mutant_stat *stat, u64 value)
 
 /*
  * The slot to credit for data sent at @sent_us, or NULL if the ring has forgotten who was active.
- * The search starts from the last answer, which moves by a few epochs at most from ACK to ACK,
- * so that a long RTT costs no more than a short one.
+ * Nearly every ACK is for data of the same epoch as the ACK before it.
  */
 static __always_inline struct mutant_credit *
 mutant_credit_find(struct mutant_step *step, struct mutant_epochs *e, u64 sent_us)
 {
-	struct mutant_credit *credit = &step->rec.credit[step->credit_at];
-	u64 at = e->at;
-
-	while (at < e->newest && mutant_epoch_of(e, at + 1)->start_us <= sent_us)
-		at++;
-	while (unlikely(mutant_epoch_of(e, at)->start_us > sent_us)) {
-		if (at == mutant_epoch_oldest(e))
-			return NULL;
-		at--;
-	}
-	e->at = at;
-	if (likely(credit->epoch == (u32)at && credit->arm))
-		return credit;
-	return mutant_credit_open(step, e, at);
+	if (likely(step->credit && sent_us - e->at_us < e->at_span_us))
+		return step->credit;
+	return mutant_credit_search(step, e, sent_us);
 }
 
 /* The record's values that are no sums. */

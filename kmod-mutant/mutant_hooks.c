@@ -78,8 +78,11 @@ static __always_inline void mutant_measure_ack(struct sock *sk, struct mutant_fl
 	struct mutant_step *step;
 	u32 floor_us = 0;
 
-	if (unlikely(tp->lost != f->last.lost))
+	if (unlikely(tp->lost != f->last.lost)) {
 		floor_us = mutant_path_floor_us(&m->path);
+		if (floor_us == MUTANT_RTT_UNKNOWN)
+			floor_us = 0;
+	}
 	step = mutant_step_begin(&m->steps);
 	if (!step->rec.samples)
 		m->draining = mutant_bbr_draining(sk, mutant_arm_of(sk)->orig);
@@ -88,7 +91,7 @@ static __always_inline void mutant_measure_ack(struct sock *sk, struct mutant_fl
 	mutant_sample_read(sk, rate, rtt_us, &sample);
 	if (m->draining)
 		sample.flags |= MUTANT_FLOW_FLAGS_DRAINING;
-	sample.floor_us = floor_us == MUTANT_RTT_UNKNOWN ? 0 : floor_us;
+	sample.floor_us = floor_us;
 	mutant_fold(step, &m->epochs, &f->last, &sample);
 	mutant_fold_levels(&step->rec, tp->mdev_us >> 2, tp->lost_out, tcp_packets_in_flight(tp));
 	mutant_step_end(&m->steps);
