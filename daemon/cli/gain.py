@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ltp-switcher evaluate`: judge policies from the log of decisions."""
+"""`ltp-switcher evaluate` and `report`: judge policies and the daemon from the log of decisions."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,8 @@ import numpy as np
 from ltp_switcher.daemon.cli.main import settings
 from ltp_switcher.daemon.cli.printing import Object, print_json, print_table
 from ltp_switcher.daemon.gain import log
+from ltp_switcher.daemon.gain import report as reports
+from ltp_switcher.daemon.gain.effect import Effect
 from ltp_switcher.daemon.gain.evaluate import Evaluation, evaluate
 from ltp_switcher.daemon.gain.rows import ROW_DTYPE, Rows
 from ltp_switcher.errors import ArtifactError, ConfigError
@@ -20,10 +23,7 @@ from ltp_switcher.errors import ArtifactError, ConfigError
 
 def judge(options: argparse.Namespace) -> int:
     """Estimate what a policy would have earned, or export the log."""
-    place = options.log or place_of(options)
-    parts = list(log.read(place, since(options)))
-    rows = np.concatenate([np.zeros(0, ROW_DTYPE), *parts])
-    names = log.read_names(place)
+    rows, names = _logged(options)
     if options.export is not None:
         export(rows, names, options.export)
         return 0
@@ -31,6 +31,23 @@ def judge(options: argparse.Namespace) -> int:
         raise ConfigError("policy", None, "--policy NAME or --export FILE")
     found = evaluate(rows, options.policy, names)
     return print_json(_json(found)) if options.json else _print(found)
+
+
+def report(options: argparse.Namespace) -> int:
+    """Tell what the daemon gained, or would."""
+    rows, names = _logged(options)
+    found = reports.report(rows, names)
+    if options.json:
+        made: Object = dataclasses.asdict(found)
+        return print_json(made)
+    return _print_report(found)
+
+
+def _logged(options: argparse.Namespace) -> tuple[Rows, dict[int, str]]:
+    """The rows that count, and the names of the arms by id."""
+    place = options.log or place_of(options)
+    parts = list(log.read(place, since(options)))
+    return np.concatenate([np.zeros(0, ROW_DTYPE), *parts]), log.read_names(place)
 
 
 def place_of(options: argparse.Namespace) -> Path:
@@ -85,3 +102,63 @@ def _print(found: Evaluation) -> int:
         )
     ]
     return print_table(["", "mean reward", "95 % interval"], rows)
+
+
+def _print_report(found: reports.Report) -> int:
+    if found.design == "none":
+        print(
+            f"{found.decisions} decisions, none of an experiment: set gain.design to measure what they gain."
+        )
+    else:
+        print(f"A {found.design}, {found.decisions} decisions. Change by the daemon's choices:")
+        print_table(["", "change", "95 % interval", "units"], _effects("all", found.overall))
+        for prefix, effects in found.prefixes.items():
+            print_table(["", "change", "95 % interval", "units"], _effects(prefix, effects))
+    print("\nUse of protocols, means over destination prefixes:")
+    print_table(
+        ["protocol", "of the data", "goodput, Mbit/s", "p95 of the RTT, ms", "retransmits, %"],
+        [
+            [name, f"{use.share:.1%}", _mean(use.goodput_Bps, 8e-6), _mean(use.rtt_p95_us, 1e-3),
+             _mean(use.retransmits, 100.0)]
+            for name, use in found.arms.items()
+        ],
+    )  # fmt: skip
+    if not found.advice:
+        return 0
+    agreed = "" if found.agreed is None else f", {found.agreed[0]:.0%} of the time on the mean prefix"
+    print(
+        f"\nAdvice and traffic agreed{agreed}. The expected change is an estimate, for no lot drew the flows."
+    )
+    return print_table(
+        ["prefix", "agreed", "expected change of the reward", "verdict"],
+        [
+            [prefix, f"{one.agreed:.0%}", "" if one.expected is None else _interval(one.expected, 1.0, ""),
+             one.verdict]
+            for prefix, one in found.advice.items()
+        ],
+    )  # fmt: skip
+
+
+def _effects(of: str, effects: Mapping[str, Effect | None]) -> list[list[str]]:
+    rows = []
+    for name, effect in effects.items():
+        if effect is None:
+            rows.append([f"{of}: {name}", "not known yet", "too few units", ""])
+            continue
+        unit = " %" if name in reports.RATIOS else " points"
+        rows.append(
+            [f"{of}: {name}", f"{100 * effect.value:+.2f}{unit}", _interval(effect, 100.0, unit),
+             f"{effect.treated} and {effect.control}"]
+        )  # fmt: skip
+    return rows
+
+
+def _interval(effect: Effect, scale: float, unit: str) -> str:
+    return f"{scale * effect.lower:+.2f} to {scale * effect.upper:+.2f}{unit}"
+
+
+def _mean(found: tuple[float, float, float] | None, scale: float) -> str:
+    if found is None:
+        return "too few prefixes"
+    value, lower, upper = (scale * one for one in found)
+    return f"{value:.2f} ({lower:.2f} to {upper:.2f})"

@@ -205,6 +205,16 @@ def parser() -> argparse.ArgumentParser:
     evaluate.add_argument(
         "--export", type=Path, metavar="FILE", help="write the log as Parquet, where pyarrow is installed"
     )
+    gained = add(
+        "report",
+        "tell what the daemon gained, by the experiment under way; in mode advise, what it would change",
+        "gain:report",
+    )
+    gained.add_argument(
+        "log", nargs="?", type=Path, metavar="LOG",
+        help="folder or file of the log (default: that of daemon.state_dir)",
+    )  # fmt: skip
+    gained.add_argument("--since", type=_age, metavar="AGE", help="only the last 7d, 12h, 30m or 90s")
     add("version", "show the versions of program and daemon", "show:version")
     completion = add(
         "completion",
