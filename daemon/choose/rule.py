@@ -37,7 +37,7 @@ from ltp_switcher.daemon.choose.looks import BDP, KERNEL_FLOOR, ROUND_TRIPS, TIM
 from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.daemon.datapath.commands import PINNED, due
 from ltp_switcher.daemon.datapath.protocol import ArmId, FlowFlags
-from ltp_switcher.daemon.settings.schema import RuleSection
+from ltp_switcher.daemon.settings.rule_policy import RuleSection
 from ltp_switcher.slots import SlotArrays, column
 
 ROLES: Final = (ArmId.BBR, ArmId.LTP, ArmId.VEGAS)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
 from ltp_switcher.daemon.settings.gain import GainSection
+from ltp_switcher.daemon.settings.rule_policy import RuleSection
 from ltp_switcher.daemon.settings.rules import Key, Section, did_you_mean, key, keys_of, plain
 from ltp_switcher.errors import ConfigError
 from ltp_switcher.policies.runtime.declaration import declarations
@@ -145,64 +146,6 @@ class PoolSection(Section):
     )
     k: int = key(6, "Size of a team picked from them.", minimum=1, maximum=20, live=True)
     extra: tuple[str, ...] = key((), "More congestion controls of this kernel to load as arms.")
-
-
-@dataclass(frozen=True, slots=True)
-class RuleSection(Section):
-    """The thresholds of the policy rule; see daemon/choose/rule.py."""
-
-    start_s: float = key(2.0, "How long a new flow runs bbr, s.", minimum=0, maximum=3600)
-    rtt_ratio: float = key(
-        6.0,
-        "Highest RTT over lowest RTT above which the flow runs vegas, because the path's rate varies. Below "
-        "it runs ltp.",
-        minimum=1,
-        maximum=1000,
-    )
-    rate_swing: float = key(
-        0.05,
-        "Change of the rate from look to look, as a share, above which the flow runs vegas, too. A look "
-        "lasts a quarter of a second and two round trips. The rate has to rise by so much in a quarter of "
-        "the last twelve, and to fall by so much in a quarter.",
-        minimum=0,
-        maximum=10,
-    )
-    short_ms: float = key(
-        5.0, "Lowest RTT below which the flow runs vegas, too, ms.", minimum=0, maximum=1000
-    )
-    rtt_step: float = key(
-        1.25,
-        "Factor by which the lowest RTT has to rise or fall to count as another path.",
-        minimum=1.01,
-        maximum=100,
-    )
-    rise_s: float = key(
-        1.0, "How long it has to stay high and constant to count as risen, s.", minimum=0, maximum=3600
-    )
-    queue_pkts: float = key(
-        10.0,
-        "Packets of queue that a rise has to exceed, because an arm's own standing queue looks like one.",
-        minimum=0,
-        maximum=1_000_000,
-    )
-    change_s: float = key(
-        10.0,
-        "How long a flow runs bbr after the path's RTT has risen, s. After a fall it is start_s.",
-        minimum=0,
-        maximum=3600,
-    )
-    prefix_s: float = key(
-        600.0,
-        "How long new flows to a prefix begin with vegas, once a flow to it has chosen that, s. 0: never.",
-        minimum=0,
-        maximum=1_000_000,
-    )
-    settle_rtts: float = key(
-        10.0,
-        "Round trips after a switch in which the RTT is not judged, because the earlier arm's queue drains.",
-        minimum=0,
-        maximum=1000,
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 
@@ -19,15 +19,9 @@ from ltp_switcher.arrays import ArmIds, Ints, Slots
 from ltp_switcher.daemon.choose.chooser import Chooser
 from ltp_switcher.daemon.choose.teams import Teams, Terms
 from ltp_switcher.daemon.datapath import (
-    CommandArray,
-    ControlArray,
-    ControlResult,
-    EventBatch,
     FlowInfo,
     FlowNotFoundError,
-    KernelConfig,
     RecordArray,
-    SelectResult,
     protocol,
 )
 from ltp_switcher.daemon.datapath.commands import commands_for
@@ -42,6 +36,7 @@ from ltp_switcher.daemon.step.governed import Governed
 from ltp_switcher.daemon.step.histogram import Distributions
 from ltp_switcher.daemon.step.history import History
 from ltp_switcher.daemon.step.journal import FALLBACKS, Cause, Journal, flow_event
+from ltp_switcher.daemon.step.sources import EventSource, StepSource
 from ltp_switcher.daemon.step.spans import Spans
 from ltp_switcher.daemon.step.starts import StartingArms
 from ltp_switcher.log_fields import fields
@@ -56,46 +51,6 @@ POLICY_START_NS: Final = 600_000_000_000
 """How long a policy's starting arm counts in the module. It is renewed halfway."""
 RESYNC_NS: Final = 10_000_000_000
 """Time between looks at all flows. They find flows whose events were lost."""
-
-
-class StepSource(Protocol):
-    """A step's view of the kernel module; see `Datapath`."""
-
-    def close_step(self) -> RecordArray:
-        """Aggregates since the last call."""
-        ...
-
-    def select(self, commands: CommandArray) -> SelectResult:
-        """Send commands."""
-        ...
-
-    def control(self, controls: ControlArray) -> ControlResult:
-        """Send parameters of learned arms."""
-        ...
-
-    def pin(self, cookie: int, arm: int) -> None:
-        """Give a flow an arm and keep it there."""
-        ...
-
-    def config(self) -> KernelConfig:
-        """The module's settings."""
-        ...
-
-    def flows(self) -> list[FlowInfo]:
-        """All flows."""
-        ...
-
-    def flow(self, cookie: int) -> FlowInfo:
-        """One flow."""
-        ...
-
-
-class EventSource(Protocol):
-    """A source of births and deaths; see `EventStream`."""
-
-    def read(self) -> EventBatch:
-        """The events since the last call."""
-        ...
 
 
 class Engine:

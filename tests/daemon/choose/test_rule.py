@@ -12,7 +12,7 @@ from support.records import record
 
 from ltp_switcher.daemon.choose.rule import RuleChooser
 from ltp_switcher.daemon.datapath.protocol import ArmId, FlowFlags
-from ltp_switcher.daemon.settings.schema import RuleSection
+from ltp_switcher.daemon.settings.rule_policy import RuleSection
 
 BBR, LTP, VEGAS = int(ArmId.BBR), int(ArmId.LTP), int(ArmId.VEGAS)
 STEP_S = 0.03
