@@ -14,6 +14,7 @@ from . import (
     marks,
     measuring,
     memory,
+    mptcp,
     safety,
     selection,
     starting,
@@ -30,6 +31,7 @@ GROUPS: dict[str, tuple[Check, ...]] = {
     + measuring.CHECKS
     + safety.CHECKS
     + switching.CHECKS
+    + mptcp.CHECKS
     + switching.LAST,
     "handover": starting.CHECKS + handover.CHECKS,
     "learned": learned.CHECKS + thresholds.CHECKS + marks.CHECKS,
