@@ -11,13 +11,24 @@ from pydantic.json_schema import models_json_schema
 
 import ltp_switcher
 from ltp_switcher.api import problems
+from ltp_switcher.api.access import OPEN_PATHS, Access, Gate
 from ltp_switcher.api.backend import DaemonClient
 from ltp_switcher.api.events import EventFeed
 from ltp_switcher.api.head import HeadLikeGet
 from ltp_switcher.api.limits import RequestLimits
 from ltp_switcher.api.metrics import ApiMetrics, CountRequests
 from ltp_switcher.api.problems import Problem, problem_responses
-from ltp_switcher.api.routes import config, dashboard, events, flows, history, policies, service, team
+from ltp_switcher.api.routes import (
+    config,
+    dashboard,
+    events,
+    flows,
+    history,
+    policies,
+    service,
+    sessions,
+    team,
+)
 
 DESCRIPTION = """\
 Watch and direct the flows of a server that runs under the congestion control `mutant`.
@@ -27,6 +38,11 @@ input names the `field`, its `value`, and the `allowed` values.
 """
 ANYWHERE = (400, 403, 408, 413, 415, 500, 502, 503)
 """Statuses that any request can end in: by its form, its listener, or the daemon."""
+TOKEN = {
+    "type": "http",
+    "scheme": "bearer",
+    "description": "Over TCP: a token of `ltp-switcher token add`. One made with --read may only read.",
+}
 TAGS = [
     {"name": "flows", "description": "TCP flows, and holding one at an arm"},
     {"name": "team", "description": "Arms, the pool that the daemon chooses from, and MPTS, which picks it"},
@@ -34,8 +50,8 @@ TAGS = [
 ]
 
 
-def create_app(daemon: DaemonClient) -> FastAPI:
-    """The API in front of one daemon."""
+def create_app(daemon: DaemonClient, access: Access | None = None) -> FastAPI:
+    """The API in front of one daemon. Without an `access` no token is taken over TCP."""
     app = FastAPI(
         title="ltp-switcher",
         description=DESCRIPTION,
@@ -51,12 +67,14 @@ def create_app(daemon: DaemonClient) -> FastAPI:
         generate_unique_id_function=lambda route: route.name,
     )
     app.state.daemon = daemon
+    app.state.access = access = access or Access()
     app.state.metrics = metrics = ApiMetrics(daemon)
     app.state.events = EventFeed(daemon, metrics)
-    for module in (flows, history, team, service, events, config, policies, dashboard):
+    for module in (flows, history, team, service, events, config, policies, sessions, dashboard):
         app.include_router(module.router)
     problems.install(app)
     app.add_middleware(RequestLimits)
+    app.add_middleware(Gate, access=access)
     app.add_middleware(CountRequests, metrics=metrics)
     app.add_middleware(HeadLikeGet)
     app.openapi = lambda: _document(app)  # type: ignore[method-assign]
@@ -78,9 +96,15 @@ def _document(app: FastAPI) -> dict[str, Any]:
             [(Problem, "serialization")], ref_template="#/components/schemas/{model}"
         )
         document["components"]["schemas"].update(problem["$defs"])
+        document["components"]["securitySchemes"] = {"token": TOKEN}
         anywhere = {str(status): said for status, said in problem_responses(*ANYWHERE).items()}
-        for operations in document["paths"].values():
+        unauthorized = {str(status): said for status, said in problem_responses(401).items()}
+        for path, operations in document["paths"].items():
+            guarded = path not in OPEN_PATHS
+            more = {**anywhere, **unauthorized} if guarded else anywhere
             for operation in operations.values():
-                operation["responses"] = dict(sorted({**anywhere, **operation["responses"]}.items()))
+                operation["responses"] = dict(sorted({**more, **operation["responses"]}.items()))
+                # The empty one stands for the UNIX socket.
+                operation["security"] = [{"token": []}, {}] if guarded else []
         app.openapi_schema = document
     return app.openapi_schema

@@ -10,6 +10,7 @@ from fastapi import Depends, Request
 from pydantic import TypeAdapter, ValidationError
 
 from ltp_switcher.api.problems import FieldProblem, ProblemError
+from ltp_switcher.daemon.control.caller import Author
 from ltp_switcher.daemon.control.client import (
     ControlClient,
     ControlInvalidError,
@@ -33,20 +34,20 @@ class DaemonClient:
     """
 
     def __init__(
-        self, control_socket: Path, timeout_s: float = TIMEOUT_S, peer: tuple[int, int] | None = None
+        self, control_socket: Path, timeout_s: float = TIMEOUT_S, author: Author | None = None
     ) -> None:
         self._path = control_socket
         self._timeout_s = timeout_s
-        self._peer = peer
+        self._author = author
 
-    def on_behalf_of(self, peer: tuple[int, int]) -> DaemonClient:
-        """The same for the requests of one process, by user and process id. The daemon notes it."""
-        return DaemonClient(self._path, self._timeout_s, peer)
+    def on_behalf_of(self, author: Author) -> DaemonClient:
+        """The same for the requests of one author. The daemon notes it."""
+        return DaemonClient(self._path, self._timeout_s, author)
 
     def call(self, method: str, **params: Json) -> Json:
         """The bare result of a control method."""
         try:
-            with ControlClient(self._path, timeout_s=self._timeout_s, on_behalf_of=self._peer) as client:
+            with ControlClient(self._path, timeout_s=self._timeout_s, on_behalf_of=self._author) as client:
                 return client.call(method, **params)
         except ControlError as error:
             raise _problem(error) from error
@@ -84,8 +85,8 @@ def _problem(error: ControlError) -> ProblemError:
 
 def _daemon(request: Request) -> DaemonClient:
     daemon = cast(DaemonClient, request.app.state.daemon)
-    peer = getattr(request.state, "peer", None)
-    return daemon if peer is None else daemon.on_behalf_of(peer)
+    author = getattr(request.state, "author", None)
+    return daemon if author is None else daemon.on_behalf_of(author)
 
 
 DaemonDep = Annotated[DaemonClient, Depends(_daemon)]

@@ -49,6 +49,7 @@ class Author(Answer):
 
     uid: int = Field(description="Its user")
     pid: int = Field(description="Its process id at that time")
+    token: str | None = Field(default=None, description="The name of the API token that it was shown")
     via: Author | None = Field(description="The server that it asked, such as this API; null for none")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of a request before the app sees it: size, time, type, and read-only over TCP."""
+"""Checks of a request's body before the app sees it: size, time, type."""
 
 from __future__ import annotations
 
@@ -13,18 +13,10 @@ from ltp_switcher.daemon.control import strict_json
 
 BODY_BYTES_MAX = 64 * 1024
 BODY_TIMEOUT_S = 10.0
-SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
-LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 
 class RequestLimits:
-    """ASGI middleware: holds a request's body whole, at most `BODY_BYTES_MAX` bytes of JSON.
-
-    A request over TCP may only read: every local user reaches a TCP port, while the UNIX
-    socket's mode says who may change things. The Host of a request over TCP or of a browser must be a name
-    of the loopback, so that no web page reaches the API under a name of its own (DNS rebinding). A browser
-    reaches the UNIX socket where a program such as ssh forwards a port to it.
-    """
+    """ASGI middleware: holds a request's body whole, at most `BODY_BYTES_MAX` bytes of JSON."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -34,7 +26,6 @@ class RequestLimits:
             await self.app(scope, receive, send)
             return
         try:
-            _check_listener(scope)
             body = await _read_body(scope, receive)
         except ProblemError as problem:
             await send_problem(problem, scope, receive, send)
@@ -46,39 +37,6 @@ class RequestLimits:
             return pending.pop() if pending else await receive()
 
         await self.app(scope, replay, send)
-
-
-def _check_listener(scope: Scope) -> None:
-    server, headers = scope.get("server"), Headers(scope=scope)
-    tcp = server is not None and server[1] is not None  # a UNIX socket has no port
-    origin = headers.get("origin")
-    if not tcp and origin is None and "sec-fetch-site" not in headers:
-        return
-    host = headers.get("host", "")
-    name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
-    if name not in LOOPBACK_NAMES:
-        allowed = "one of: " + ", ".join(LOOPBACK_NAMES)
-        raise ProblemError(
-            403,
-            "forbidden-host",
-            f"the request is for the host {host!r}, and this API is served for the loopback alone",
-            fields=[FieldProblem(field="Host", value=host, allowed=allowed)],
-        )
-    if origin is not None and origin.partition("://")[2] != host:
-        raise ProblemError(
-            403,
-            "forbidden-origin",
-            f"the request comes from a page of {origin!r}",
-            fields=[FieldProblem(field="Origin", value=origin, allowed=f"http://{host}")],
-        )
-    if tcp and scope["method"] not in SAFE_METHODS:
-        raise ProblemError(
-            403,
-            "read-only",
-            "over TCP the API is read-only; make changes over its UNIX socket",
-            title="Read-only",
-            fields=[FieldProblem(field="method", value=scope["method"], allowed="GET")],
-        )
 
 
 async def _read_body(scope: Scope, receive: Receive) -> bytes:

@@ -17,6 +17,7 @@ from pathlib import Path
 import uvicorn
 
 import ltp_switcher
+from ltp_switcher.api.access import Access
 from ltp_switcher.api.app import create_app
 from ltp_switcher.api.backend import DaemonClient
 from ltp_switcher.api.events import EventFeed
@@ -82,7 +83,8 @@ def serve(config: Config, group: str | None) -> None:
 
     Raises `ControlError` where a socket cannot be had.
     """
-    app = create_app(DaemonClient(Path(config.daemon.control_socket)))
+    access = Access(Path(config.api.token_file))
+    app = create_app(DaemonClient(Path(config.daemon.control_socket)), access)
     server = _Server(server_config(app, grace_s=GRACE_S))
     server.events = app.state.events
     # uvicorn raises the signal anew once it has shut down; by then our work is done.
@@ -94,8 +96,17 @@ def serve(config: Config, group: str | None) -> None:
             listeners.append(sockets.enter_context(unix_socket(Path(config.api.socket), group)))
         if config.api.tcp and all(listener.family == socket.AF_UNIX for listener in listeners):
             listeners.append(sockets.enter_context(tcp_socket(config.api.tcp)))
+        access.address = next(filter(None, map(_address, listeners)), "")
         log.info("API on %s", ", ".join(str(listener.getsockname()) for listener in listeners))
         server.run(sockets=listeners)
+
+
+def _address(listener: socket.socket) -> str:
+    """Host and port of a TCP listener as in a URL; "" for another one."""
+    if listener.family == socket.AF_UNIX:
+        return ""
+    host, port, *_ = listener.getsockname()
+    return f"[{host}]:{port}" if listener.family == socket.AF_INET6 else f"{host}:{port}"
 
 
 def parser() -> argparse.ArgumentParser:
@@ -106,7 +117,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--version", action="version", version=f"%(prog)s {ltp_switcher.__version__}")
     made.add_argument("--config", type=Path, metavar="FILE", help=f"settings (default {DEFAULT_PATH})")
     made.add_argument("--socket", metavar="PATH", help="listen on this UNIX socket (api.socket)")
-    made.add_argument("--tcp", metavar="HOST:PORT", help="also listen here, read-only (api.tcp)")
+    made.add_argument("--tcp", metavar="HOST:PORT", help="also listen here; needs tokens (api.tcp)")
     made.add_argument("--control", metavar="PATH", help="the daemon's socket (daemon.control_socket)")
     made.add_argument("--openapi", action="store_true", help="print the OpenAPI document and end")
     made.add_argument("--group", help="group of the UNIX socket (default: the one of this process)")

@@ -298,6 +298,19 @@ class ModeRequest(Request):
     mode: Mode = Field(description="active: carry out; advise: log them only; off: make none")
 
 
+class SessionRequest(Request):
+    """A browser's session to prepare."""
+
+    scope: Literal["read", "write"] = Field(description="write: the browser may change things")
+
+
+class SessionAddress(Answer):
+    """An address that works once."""
+
+    url: str = Field(description="What the browser opens", examples=["http://127.0.0.1:9480/?code=7Hq…"])
+    expires_in_s: float = Field(description="Time to open it, s", examples=[60.0])
+
+
 class LearnedStatus(Answer):
     """Counters of a learned arm since the daemon's start."""
 

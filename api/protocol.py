@@ -45,7 +45,7 @@ class ProblemProtocol(H11Protocol):
         if connection.family == socket.AF_UNIX:
             with contextlib.suppress(OSError):
                 # The state of each request of this connection; the routes pass it on to the daemon.
-                self.app_state = {**self.app_state, "peer": peer_of(connection)}
+                self.app_state = {**self.app_state, "author": peer_of(connection)}
         self._listener = transport.get_extra_info("sockname")
         self._open[self._listener] += 1
         if self._open[self._listener] > CONNECTIONS_MAX:

@@ -215,6 +215,18 @@ def parser() -> argparse.ArgumentParser:
         help="folder or file of the log (default: that of daemon.state_dir)",
     )  # fmt: skip
     gained.add_argument("--since", type=_age, metavar="AGE", help="only the last 7d, 12h, 30m or 90s")
+    token = add("token", "make, list or remove tokens, which the API asks for over TCP", "token:token")
+    token.add_argument("action", choices=["add", "list", "remove"])
+    token.add_argument("name", nargs="?", metavar="NAME")
+    scope = token.add_mutually_exclusive_group()
+    for may, text in (("read", "add: for reading only"), ("write", "add: for changes, too")):
+        scope.add_argument(f"--{may}", dest="scope", action="store_const", const=may, help=text)
+    opened = add(
+        "dashboard",
+        "print an address that opens the dashboard in a browser, once and within a minute",
+        "dashboard:dashboard",
+    )
+    opened.add_argument("--read", action="store_true", help="the browser may only read")
     add("version", "show the versions of program and daemon", "show:version")
     completion = add(
         "completion",

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ltp_switcher.daemon.control import strict_json
 from ltp_switcher.daemon.control.caller import Caller
 from ltp_switcher.daemon.control.client import INTERNAL, INVALID, NOT_FOUND, STALE, UNAVAILABLE, Json
 from ltp_switcher.daemon.control.keeper import Save
 from ltp_switcher.daemon.datapath import FlowNotFoundError
+from ltp_switcher.daemon.settings.tokens import is_name
 from ltp_switcher.errors import InvalidValueError, LtpSwitcherError
 
 log = logging.getLogger(__name__)
@@ -102,7 +103,7 @@ def answer(handler: Handler, line: bytes, peer: Caller) -> Iterator[bytes]:
 
 
 def _caller(claim: Json, peer: Caller) -> Caller:
-    """The author of a request: the peer, or another process for which the peer says it speaks."""
+    """The author of a request: the peer, or another process or token for which the peer says it speaks."""
     if claim is None:
         return peer
     number = range(2**32)
@@ -110,7 +111,13 @@ def _caller(claim: Json, peer: Caller) -> Caller:
         uid, pid = claim["uid"], claim["pid"]
         if type(uid) is int and type(pid) is int and uid in number and pid in number:
             return Caller(uid, pid, via=peer)
-    raise InvalidValueError("for", claim, 'a JSON object with "uid" and "pid", whole numbers')
+    if isinstance(claim, dict) and claim.keys() == {"token"}:
+        token = claim["token"]
+        if isinstance(token, str) and is_name(token):
+            return replace(peer, token=token)
+    raise InvalidValueError(
+        "for", claim, 'a JSON object with "uid" and "pid", whole numbers, or with "token", a name'
+    )
 
 
 def _around(result: JsonList) -> tuple[bytes, bytes]:

@@ -7,6 +7,9 @@ import socket
 import struct
 from dataclasses import dataclass
 
+Author = tuple[int, int] | str
+"""For whom a server asks: a process by user and process id, or the name of an API token."""
+
 
 @dataclass(frozen=True, slots=True)
 class Caller:
@@ -16,9 +19,13 @@ class Caller:
     pid: int
     via: Caller | None = None
     """The control socket's own peer, where it speaks for another process. Only it is certain."""
+    token: str | None = None
+    """Name of the API token that the process says it was shown."""
 
     def __str__(self) -> str:
         words = f"uid {self.uid}, pid {self.pid}"
+        if self.token is not None:
+            words += f", token {self.token}"
         return words if self.via is None else f"{words}, by way of {self.via}"
 
 

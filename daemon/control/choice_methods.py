@@ -174,7 +174,8 @@ def _runtime(params: Params) -> bool:
 
 def _change_json(change: Change) -> Json:
     def caller(of: Caller) -> Json:
-        return {"uid": of.uid, "pid": of.pid, "via": None if of.via is None else caller(of.via)}
+        via = None if of.via is None else caller(of.via)
+        return {"uid": of.uid, "pid": of.pid, "token": of.token, "via": via}
 
     when = datetime.datetime.fromtimestamp(change.time_s, datetime.UTC)
     return {

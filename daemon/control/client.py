@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from ltp_switcher.daemon.control.caller import Author
 from ltp_switcher.errors import ControlError
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
@@ -56,11 +57,11 @@ class ControlInternalError(ControlError):
 class ControlClient:
     """A connection to the daemon; opened by the first call, opened anew when it was lost.
 
-    `on_behalf_of` names the process, by user and process id, for which a server makes the calls.
+    `on_behalf_of` names the author for whom a server makes the calls.
     """
 
     def __init__(
-        self, path: Path | str, *, timeout_s: float = 5.0, on_behalf_of: tuple[int, int] | None = None
+        self, path: Path | str, *, timeout_s: float = 5.0, on_behalf_of: Author | None = None
     ) -> None:
         self._path = str(path)
         self._timeout_s = timeout_s
@@ -68,7 +69,9 @@ class ControlClient:
         self._received = b""
         self._id = 0
         self._for: dict[str, Json] = {}
-        if on_behalf_of is not None:
+        if isinstance(on_behalf_of, str):
+            self._for = {"for": {"token": on_behalf_of}}
+        elif on_behalf_of is not None:
             uid, pid = on_behalf_of
             self._for = {"for": {"uid": uid, "pid": pid}}
 

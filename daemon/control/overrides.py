@@ -123,8 +123,13 @@ def _change(content: dict[str, Json]) -> Change:
 
 def _caller(content: dict[str, Json]) -> Caller:
     via = content["via"]
+    # A file of an earlier release has none.
+    token = content.get("token")
     return Caller(
-        int(str(content["uid"])), int(str(content["pid"])), None if via is None else _caller(_object(via))
+        int(str(content["uid"])),
+        int(str(content["pid"])),
+        None if via is None else _caller(_object(via)),
+        None if token is None else str(token),
     )
 
 

@@ -303,7 +303,15 @@ class ApiSection(Section):
     """The REST API, a separate process (`ltp-switcher-api`)."""
 
     socket: str = key("/run/ltp-switcher-api/api.sock", "UNIX socket of the API.")
-    tcp: str = key("", "Loopback address and port of a read-only TCP listener. Empty: none.")
+    tcp: str = key(
+        "",
+        "Loopback address and port of a TCP listener, such as 127.0.0.1:9480. Without a token it serves "
+        "/metrics and /health alone. Empty: none.",
+    )
+    token_file: str = key(
+        "/etc/ltp-switcher/tokens.json",
+        "Digests of the tokens that the TCP listener takes. `ltp-switcher token add` writes it.",
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,8 +58,12 @@ def write(path: Path, arrays: Arrays, metadata: Mapping[str, object], *, version
     return checksum
 
 
-def write_atomically(path: Path, content: bytes) -> None:
+def write_atomically(
+    path: Path, content: bytes, *, mode: int | None = None, group: int | None = None
+) -> None:
     """Replace a file's content as a whole: a crash leaves the old file or the new one.
+
+    `mode` and `group` (id) are those of the new file; None: as the system makes files.
 
     Raises:
         ArtifactError: it cannot be written.
@@ -68,6 +72,11 @@ def write_atomically(path: Path, content: bytes) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with partial.open("wb") as file:
+            # The permissions come before the content.
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
+            if group is not None:
+                os.fchown(file.fileno(), -1, group)
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

@@ -149,7 +149,7 @@ def test_changes_are_told_the_latest_first(ask: Ask) -> None:
         ("daemon.mode", "advise", "off", False),
         ("pool.k", 6, 2, True),
     ]
-    assert found[0]["caller"] == {"uid": os.getuid(), "pid": os.getpid(), "via": None}
+    assert found[0]["caller"] == {"uid": os.getuid(), "pid": os.getpid(), "token": None, "via": None}
     assert [one["what"] for one in ask("GET", "/v1/changes?limit=1").json()["changes"]] == [
         "pin of flow 4711"
     ]

@@ -125,12 +125,14 @@ def test_a_client_of_an_earlier_daemon_is_told_so(api: ApiProcess) -> None:
 
 @pytest.mark.parametrize("number", ["x", "-1", "99999999999999999999"])
 def test_a_number_that_cannot_be_is_refused(api: ApiProcess, number: str) -> None:
-    answer = httpx.get(f"http://127.0.0.1:{api.port}/v1/events", headers={"Last-Event-ID": number})
+    with api.client() as client:
+        answer = client.get("/v1/events", headers={"Last-Event-ID": number})
     assert (answer.status_code, answer.json()["field"]) == (422, "last-event-id")
 
 
 def test_head_ends_though_the_stream_would_not(api: ApiProcess) -> None:
-    answer = httpx.head(f"http://127.0.0.1:{api.port}/v1/events", timeout=PATIENCE_S)
+    with api.client() as client:
+        answer = client.head("/v1/events")
     assert (answer.status_code, answer.content) == (200, b"")
 
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import socket
 import threading
@@ -234,54 +233,6 @@ def test_bug_shows_no_traceback(control_socket: Path, monkeypatch: pytest.Monkey
     ask = asker(control_socket, raise_app_exceptions=False)
     found = problem(ask("GET", "/metrics"), 500, "internal")
     assert "division" not in json.dumps(found)
-
-
-def over_tcp(control_socket: Path, method: str, path: str, host: str) -> tuple[int, dict[str, object]]:
-    """Status and body of a request as it comes from a TCP listener."""
-    from ltp_switcher.api.app import create_app
-    from ltp_switcher.api.backend import DaemonClient
-
-    app = create_app(DaemonClient(control_socket))
-    scope = {
-        "type": "http",
-        "asgi": {"version": "3.0"},
-        "http_version": "1.1",
-        "method": method,
-        "scheme": "http",
-        "path": path,
-        "query_string": b"",
-        "root_path": "",
-        "headers": [(b"host", host.encode()), (b"content-type", b"application/json")],
-        "client": ("127.0.0.1", 50_000),
-        "server": ("127.0.0.1", 9480),
-    }
-    sent: list[dict[str, object]] = []
-
-    async def receive() -> dict[str, object]:
-        return {"type": "http.request", "body": b'{"mode": "off"}', "more_body": False}
-
-    async def send(message: dict[str, object]) -> None:
-        sent.append(message)
-
-    asyncio.run(app(scope, receive, send))
-    return sent[0]["status"], json.loads(b"".join(message.get("body", b"") for message in sent))
-
-
-@pytest.mark.parametrize("host", ["localhost", "localhost:9480", "127.0.0.1:9480", "[::1]:9480", "[::1]"])
-def test_tcp_reads(control_socket: Path, host: str) -> None:
-    assert over_tcp(control_socket, "GET", "/v1/mode", host) == (200, {"mode": "advise"})
-
-
-def test_tcp_changes_nothing(control_socket: Path) -> None:
-    status, found = over_tcp(control_socket, "PUT", "/v1/mode", "localhost")
-    assert (status, found["type"]) == (403, URN + "read-only")
-    assert over_tcp(control_socket, "GET", "/v1/mode", "localhost")[1] == {"mode": "advise"}
-
-
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:9480", "localhost.evil.example", "", "[::2]"])
-def test_tcp_is_deaf_to_other_hosts(control_socket: Path, host: str) -> None:
-    status, found = over_tcp(control_socket, "GET", "/v1/mode", host)
-    assert (status, found["type"]) == (403, URN + "forbidden-host")
 
 
 @pytest.mark.parametrize(

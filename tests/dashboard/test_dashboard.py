@@ -194,11 +194,27 @@ def test_a_pool_that_somebody_else_changed_meanwhile_is_not_overwritten(page: Pa
     ask(place, "PUT", "/v1/pool", {"arms": ["bbr", "vegas", "ltp"]})
 
 
-def test_over_tcp_a_change_is_refused_in_words(page: Page, place: Site) -> None:
-    page.goto(f"http://127.0.0.1:{place.api.port}/#/settings")
-    page.get_by_label("off", exact=False).first.check()
-    page.locator("form", has_text="Mode").get_by_role("button").click()
-    expect(page.locator("#notice.bad")).to_be_visible()
+def test_a_one_time_address_opens_the_page_over_tcp(page: Page, place: Site) -> None:
+    def address(scope: str) -> str:
+        return str(ask(place, "POST", "/v1/sessions", {"scope": scope}).json()["url"])
+
+    page.goto(f"http://127.0.0.1:{place.api.port}/")
+    expect(page.locator("body")).to_contain_text("ltp-switcher dashboard")
+    once = address("read")
+    page.goto(once)
+    assert page.url == f"http://127.0.0.1:{place.api.port}/"
+    expect(page.locator("#live")).to_have_text("live")
+    page.goto(once)
+    expect(page.locator("body")).to_contain_text("the code was used")
+    for scope, notice in (("read", "may only read"), ("write", "")):
+        page.goto(address(scope))
+        page.goto(f"http://127.0.0.1:{place.api.port}/#/settings")
+        page.get_by_label("off", exact=False).first.check()
+        page.locator("form", has_text="Mode").get_by_role("button").click()
+        expect(page.locator("#notice.bad" if notice else "#notice:not(.bad)")).to_contain_text(notice)
+        expect(page.locator("#notice")).to_be_visible()
+    assert ask(place, "GET", "/v1/mode").json()["mode"] == "off"
+    ask(place, "PUT", "/v1/mode", {"mode": "active"})
 
 
 def test_text_from_the_kernel_is_no_markup(page: Page, place: Site) -> None:

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The right of a client to ask.
+
+The mode of the UNIX socket says who may use it. Every local user reaches a TCP port, so a request there
+shows a bearer token (RFC 6750) or the cookie of a browser's session. `/health` and `/metrics` need neither.
+"""
+
+from __future__ import annotations
+
+import logging
+from http.cookies import CookieError, SimpleCookie
+from pathlib import Path
+from typing import Final
+from urllib.parse import parse_qs
+
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from ltp_switcher.api.problems import FieldProblem, ProblemError, send_problem
+from ltp_switcher.api.sessions import SESSION_S, Grant, Sessions
+from ltp_switcher.daemon.settings import tokens
+from ltp_switcher.errors import ArtifactError
+
+log = logging.getLogger(__name__)
+
+SAFE_METHODS: Final = ("GET", "HEAD", "OPTIONS")
+LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
+OPEN_PATHS: Final = ("/health", "/metrics")
+"""What every local user may read."""
+COOKIE: Final = "ltp_switcher"
+CHALLENGE: Final = 'Bearer realm="ltp-switcher"'
+
+
+class TokenFile:
+    """The tokens of a file, read again when the file has changed. A damaged file allows nobody."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen: tuple[int, int, int] | None = None
+        self._tokens: tuple[tokens.Token, ...] = ()
+
+    def find(self, shown: str) -> Grant | None:
+        """What a shown token allows; None where the file does not have it."""
+        self._look()
+        found = tokens.find(self._tokens, shown)
+        return None if found is None else Grant(found.scope, found.name)
+
+    def _look(self) -> None:
+        try:
+            status = self._path.stat()
+        except OSError:
+            self._seen, self._tokens = None, ()
+            return
+        now = status.st_ino, status.st_mtime_ns, status.st_size
+        if now == self._seen:
+            return
+        self._seen = now
+        try:
+            self._tokens = tokens.load(self._path)
+        except ArtifactError as error:
+            self._tokens = ()
+            log.error("%s; no token is taken until it is mended", error)
+
+
+class Access:
+    """The secrets that one API process takes, and the address of its TCP listener ("" for none)."""
+
+    def __init__(self, token_file: Path | None = None) -> None:
+        self.tokens = None if token_file is None else TokenFile(token_file)
+        self.sessions = Sessions()
+        self.address = ""
+
+
+class Gate:
+    """ASGI middleware: refuses what a client may not do, and notes in whose name it asks.
+
+    The Host of a request over TCP or of a browser must be a name of the loopback, so that no web page
+    reaches the API under a name of its own (DNS rebinding). A browser reaches the UNIX socket where a
+    program such as ssh forwards a port to it.
+    """
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self.app = app
+        self._access = access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        server, headers = scope.get("server"), Headers(scope=scope)
+        tcp = server is not None and server[1] is not None  # a UNIX socket has no port
+        try:
+            if tcp or "origin" in headers or "sec-fetch-site" in headers:
+                _check_names(headers)
+            if tcp:
+                code = parse_qs(scope["query_string"].decode("latin-1")).get("code")
+                if code and scope["path"] == "/" and scope["method"] == "GET":
+                    await self._enter(code[0], headers)(scope, receive, send)
+                    return
+                self._authorize(scope, headers)
+        except ProblemError as problem:
+            await send_problem(problem, scope, receive, send)
+            return
+        await self.app(scope, receive, send)
+
+    def _enter(self, code: str, headers: Headers) -> Response:
+        """Open a session, and lead to the page without the code."""
+        cookie = self._access.sessions.open(code)
+        if cookie is None:
+            raise _unauthorized("the code was used or is too old; `ltp-switcher dashboard` prints another")
+        answer = Response(status_code=303, headers={"location": "/", "cache-control": "no-store"})
+        answer.set_cookie(
+            _cookie_name(headers), cookie, max_age=int(SESSION_S), path="/", httponly=True, samesite="strict"
+        )
+        return answer
+
+    def _authorize(self, scope: Scope, headers: Headers) -> None:
+        safe = scope["method"] in SAFE_METHODS
+        if safe and scope["path"] in OPEN_PATHS:
+            return
+        grant = self._granted(headers)
+        if not safe and grant.scope is not tokens.Scope.WRITE:
+            raise ProblemError(
+                403,
+                "read-only",
+                "this token may only read; `ltp-switcher token add NAME --write` makes one for changes",
+                title="Read-only",
+                fields=[FieldProblem(field="method", value=scope["method"], allowed="GET")],
+                headers={"www-authenticate": f'{CHALLENGE}, error="insufficient_scope"'},
+            )
+        if grant.author is not None:
+            scope.setdefault("state", {})["author"] = grant.author
+
+    def _granted(self, headers: Headers) -> Grant:
+        """What the shown token or the session allows. Raises `ProblemError` 401."""
+        shown = headers.get("authorization")
+        if shown is not None:
+            scheme, _, secret = shown.partition(" ")
+            found = self._access.tokens
+            grant = found.find(secret.strip()) if found and scheme.lower() == "bearer" else None
+            if grant is None:
+                raise _unauthorized("the token is not known; `ltp-switcher token list` shows those that are",
+                                    ', error="invalid_token"')  # fmt: skip
+            return grant
+        grant = self._access.sessions.find(_cookie(headers))
+        if grant is None:
+            raise _unauthorized(
+                "over TCP this needs a token (`ltp-switcher token add`), or for a browser the address that "
+                "`ltp-switcher dashboard` prints"
+            )
+        return grant
+
+
+def _unauthorized(detail: str, error: str = "") -> ProblemError:
+    return ProblemError(401, "unauthorized", detail, headers={"www-authenticate": CHALLENGE + error})
+
+
+def _cookie(headers: Headers) -> str:
+    """The session's cookie, or "".
+
+    Pages of other ports of the same address are the same site to a browser, so it sends them cookies of
+    ours along. Only a visit to the page itself may come from elsewhere.
+    """
+    elsewhere = headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
+    if elsewhere and headers.get("sec-fetch-mode") != "navigate":
+        return ""
+    cookies: SimpleCookie = SimpleCookie()
+    try:
+        cookies.load(headers.get("cookie", ""))
+    except CookieError:
+        return ""
+    found = cookies.get(_cookie_name(headers))
+    return "" if found is None else found.value
+
+
+def _cookie_name(headers: Headers) -> str:
+    """Browsers keep one set of cookies for all ports of an address, so the port is in the name."""
+    _, _, port = headers.get("host", "").rpartition(":")
+    return f"{COOKIE}_{port}" if port.isascii() and port.isdecimal() else COOKIE
+
+
+def _check_names(headers: Headers) -> None:
+    host, origin = headers.get("host", ""), headers.get("origin")
+    name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
+    if name not in LOOPBACK_NAMES:
+        allowed = "one of: " + ", ".join(LOOPBACK_NAMES)
+        raise ProblemError(
+            403,
+            "forbidden-host",
+            f"the request is for the host {host!r}, and this API is served for the loopback alone",
+            fields=[FieldProblem(field="Host", value=host, allowed=allowed)],
+        )
+    if origin is not None and origin.partition("://")[2] != host:
+        raise ProblemError(
+            403,
+            "forbidden-origin",
+            f"the request comes from a page of {origin!r}",
+            fields=[FieldProblem(field="Origin", value=origin, allowed=f"http://{host}")],
+        )

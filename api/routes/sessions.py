@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One-time addresses of the dashboard."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from fastapi import APIRouter, Request
+
+from ltp_switcher.api.access import Access
+from ltp_switcher.api.models import SessionAddress, SessionRequest
+from ltp_switcher.api.problems import ProblemError, problem_responses
+from ltp_switcher.api.sessions import CODE_S, Grant
+from ltp_switcher.daemon.settings.tokens import Scope
+
+router = APIRouter(prefix="/v1", tags=["service"])
+
+
+@router.post(
+    "/sessions",
+    status_code=201,
+    summary="Make a one-time address of the dashboard",
+    responses=problem_responses(409, 422),
+)
+def make_session(request: Request, wanted: SessionRequest) -> SessionAddress:
+    """A browser that opens the address gets a session of 12 hours. The address works once, for a minute."""
+    access = cast(Access, request.app.state.access)
+    if not access.address:
+        raise ProblemError(
+            409,
+            "no-tcp",
+            "the API does not listen on TCP; set tcp in [api] of the configuration, and restart the API",
+        )
+    code = access.sessions.invite(Grant(Scope(wanted.scope), getattr(request.state, "author", None)))
+    return SessionAddress(url=f"http://{access.address}/?code={code}", expires_in_s=CODE_S)

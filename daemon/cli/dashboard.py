@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`dashboard`: the address at which a browser opens the dashboard, good for one visit."""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import socket
+
+from ltp_switcher.commands import printable
+from ltp_switcher.daemon.cli.main import settings
+from ltp_switcher.daemon.cli.printing import Object, as_object, print_json
+from ltp_switcher.daemon.control.client import ControlUnavailableError
+from ltp_switcher.daemon.settings.tokens import Scope
+from ltp_switcher.errors import ControlError
+
+TIMEOUT_S = 5.0
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    """HTTP over a UNIX socket."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost", timeout=TIMEOUT_S)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+def dashboard(options: argparse.Namespace) -> int:
+    """Ask the API for a one-time address, and print it."""
+    scope = Scope.READ if options.read else Scope.WRITE
+    made = _post(settings(options).api.socket, "/v1/sessions", {"scope": str(scope)})
+    if options.json:
+        return print_json(made)
+    print(printable(str(made["url"])))
+    return 0
+
+
+def _post(path: str, resource: str, body: Object) -> Object:
+    """Send a request to the API. Raises `ControlUnavailableError` or `ControlError`."""
+    connection = _UnixConnection(path)
+    try:
+        connection.request("POST", resource, json.dumps(body), {"content-type": "application/json"})
+        answer = connection.getresponse()
+        told = json.loads(answer.read())
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ControlUnavailableError(f"cannot reach ltp-switcher-api at {path}: {reason}") from error
+    except (http.client.HTTPException, ValueError) as error:
+        raise ControlError(f"what listens at {path} is not ltp-switcher-api: {error!r}") from error
+    finally:
+        connection.close()
+    found = as_object(told if isinstance(told, dict) else {})
+    if answer.status != http.client.CREATED:
+        raise ControlError(str(found.get("detail", f"the API answered {answer.status}")))
+    return found
