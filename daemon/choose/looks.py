@@ -75,7 +75,10 @@ class Looks(SlotArrays):
     """RTT samples of the look, µs summed and counted."""
     _marks = column(np.float64, 3)
     """Time and packets delivered and lost, as they were at the look's start."""
-    _top_Bps = column(np.float64)  # noqa: N815 - B is bytes
+    rate_Bps = column(np.float64, initial=np.nan)  # noqa: N815 - B is bytes
+    """Of the last look; NaN if the application had too little to send."""
+    top_Bps = column(np.float64)  # noqa: N815
+    """Highest rate since the start, or since `forget`."""
     _log_rate = column(np.float64, initial=np.nan)
     """Of the last look."""
     _idle = column(np.bool_)
@@ -117,7 +120,7 @@ class Looks(SlotArrays):
         now = seen[[0, 6, 7]].T
         time_ns, delivered_pkts, lost_pkts = (now - self._marks[slots]).T
         throughput_Bps = delivered_pkts * seen[MSS] / np.maximum(time_ns * 1e-9, 1e-9)
-        top_Bps = np.maximum(self._top_Bps[slots], throughput_Bps)
+        top_Bps = np.maximum(self.top_Bps[slots], throughput_Bps)
         sum_us, samples = self._sums[slots].T
         share = reward(
             throughput_Bps / np.maximum(top_Bps, 1.0),
@@ -127,13 +130,14 @@ class Looks(SlotArrays):
             kappa=self._kappa,
         )
         self.share[slots] = np.minimum(share, 1.0)
-        self._top_Bps[slots] = top_Bps
+        self.top_Bps[slots] = top_Bps
         self.bdp_pkts[slots] = np.maximum(self.bdp_pkts[slots], seen[BDP])
         # Half a packet: a look without any is a fall, not an infinite one.
         log_rate = np.log(np.maximum(delivered_pkts, 0.5) / np.maximum(time_ns, 1.0))
         # The rate of a look in which the application paused is not the path's.
         idle = self._idle[slots]
         log_rate[idle] = np.nan
+        self.rate_Bps[slots] = np.where(idle, np.nan, throughput_Bps)
         gained = log_rate - self._log_rate[slots]
         grain = GRAIN_PKTS / np.maximum(delivered_pkts, 1.0)
         # The first samples of a flow count as limited by the application.
@@ -180,6 +184,6 @@ class Looks(SlotArrays):
         self._quiet_lost[slots] = 0.0
         self._first_delivered[slots] = self._marks[slots, 1]
         self.peak_us[slots] = 0.0
-        self._top_Bps[slots] = 0.0
+        self.top_Bps[slots] = 0.0
         self._gains[slots] = np.nan
         self.grown[slots] = False

@@ -20,7 +20,8 @@ The RTT of the path has changed when its floor moved. A floor falls at the first
 more care, because a queue looks the same at first: the lowest RTT of each look has to stay high and constant
 for `rise_s`, and to exceed the floor by more than a few packets of the bottleneck. Where it stays high
 without being constant, a queue stands that the steady arm keeps up, as LTP may after a fall of the rate: the
-probing arm empties it.
+probing arm empties it. The same arm tests whether another flow keeps the rate low (`rivals`). If the rate
+rises by much in the test, it goes on, because the other two would starve.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from ltp_switcher.arrays import ArmIds, Bools, Floats, Slots
 from ltp_switcher.daemon.choose.baselines import Draw
 from ltp_switcher.daemon.choose.chooser import Estimate, Reasons
 from ltp_switcher.daemon.choose.looks import BDP, KERNEL_FLOOR, ROUND_TRIPS, TIME_NS, Looks
+from ltp_switcher.daemon.choose.rivals import GAIN, Rivals
 from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.daemon.datapath.commands import PINNED, due
 from ltp_switcher.daemon.datapath.protocol import ArmId, FlowFlags
@@ -43,7 +45,9 @@ from ltp_switcher.slots import SlotArrays, column
 ROLES: Final = (ArmId.BBR, ArmId.LTP, ArmId.VEGAS)
 """The arms of the probing, the steady and the careful role, in this order."""
 _PROBING, _STEADY, _CAREFUL = range(3)
-_NEW, _KNOWN, _FELL, _ROSE, _QUEUED, _IS_STEADY, _VARIES, _SWINGS, _SHORT, _LOSSY = range(10)
+_NEW, _KNOWN, _FELL, _ROSE, _QUEUED, _STARVES, _RIVAL, _IS_STEADY, _VARIES, _SWINGS, _SHORT, _LOSSY = range(
+    12
+)
 """Reasons, in the order of `RuleChooser.reasons`."""
 _SUBSTITUTES: Final = (ArmId.BBR, ArmId.LTP, ArmId.VEGAS, ArmId.CUBIC)
 """Where the pool lacks a role's arm, the first of these that it has takes the role."""
@@ -96,6 +100,7 @@ class RuleChooser(SlotArrays):
         super().__init__()
         self._settings = settings
         self._looks = self.part(Looks(zeta=zeta, kappa=kappa))
+        self._rivals = self.part(Rivals(settings.rival_s))
         self._pool = tuple(pool)
         self._prefix: dict[int, str] = {}
         self._known: dict[str, tuple[int, int]] = {}
@@ -110,6 +115,9 @@ class RuleChooser(SlotArrays):
             f"the lowest RTT stayed at {{value:.1f}} ms for {settings.rise_s:g} s: the path had changed, "
             "and this arm probes it anew",
             "the lowest RTT stayed around {value:.1f} ms: a queue stood, and this arm empties it",
+            "the rate fell to {value:.0f} % of the path's behind a queue: this arm shows whether another "
+            "flow took the rest",
+            "the rate rose by a factor of {value:.1f} under this arm: another flow fills the queue",
             f"the highest RTT was {{value:.1f}} times the lowest, no more than {ratio}: the rate was steady",
             f"the highest RTT was {{value:.1f}} times the lowest, more than {ratio}: the rate varied",
             f"the rate moved by {{value:.0f}} % from look to look, more than {100 * settings.rate_swing:g} %",
@@ -191,6 +199,7 @@ class RuleChooser(SlotArrays):
         """End a look of these flows, shape (n,): measure, notice changes, and give roles."""
         looks, now_ns, settled = self._looks, seen[TIME_NS], seen[ROUND_TRIPS] >= self._settings.settle_rtts
         looks.measure(slots, seen)
+        self._rivals.look(slots, looks.least_us[slots], looks.rate_Bps[slots])
         least_us = looks.least_us[slots]
         probing = self._role[slots] == _PROBING
         # While an arm empties the queue, or an earlier arm's queue drains, the RTT is not the arm's own.
@@ -200,21 +209,32 @@ class RuleChooser(SlotArrays):
         moves = np.isin(self._code[slots], (_VARIES, _SWINGS))
         # Not at once again: the queue may be another flow's.
         again = now_ns - self._since_ns[slots] >= self._settings.change_s * 1e9
-        queued &= (self._role[slots] == _STEADY) & again & ~rose
-        changed = judged & ((fell & ~moves) | rose | queued)
+        queued &= judged & (self._role[slots] == _STEADY) & again
+        changed = judged & ((fell & ~moves) | rose)
+        top_Bps = looks.top_Bps[slots]
+        starves = judged & self._rivals.suspected(slots, looks.floor_us[slots], top_Bps, now_ns)
+        tested = (queued | starves) & ~changed
         kept = probing | (judged & ~changed)
         looks.floor_us[slots[kept]] = np.minimum(looks.floor_us[slots[kept]], least_us[kept])
         if changed.any():
             hold_s = np.where(rose, self._settings.change_s, self._settings.start_s)
-            self._begin_anew(slots[changed], least_us[changed], now_ns[changed], hold_s[changed])
-            self._code[slots[changed]] = np.select([rose[changed], queued[changed]], [_ROSE, _QUEUED], _FELL)
+            self._probe(slots[changed], now_ns[changed], hold_s[changed])
+            looks.forget(slots[changed], least_us[changed])
+            self._code[slots[changed]] = np.where(rose[changed], _ROSE, _FELL)
             self._value[slots[changed]] = least_us[changed] * 1e-3
+        if tested.any():
+            self._test(slots[tested], now_ns[tested], queued[tested])
         lasted = (now_ns - self._since_ns[slots]) / self._hold_ns[slots]
         # On a long path BBR is in its start still, which is faster than another arm's.
         held = (lasted >= 1) & (looks.grown[slots] | (lasted >= HOLD_MAX))
-        varies = looks.peak_us[slots] > self._settings.rtt_ratio * looks.floor_us[slots]
+        # Behind another's queue the RTT says nothing of the path.
+        testing = np.isin(self._code[slots], (_QUEUED, _STARVES, _RIVAL))
+        varies = (looks.peak_us[slots] > self._settings.rtt_ratio * looks.floor_us[slots]) & ~testing
         ready = probing & ~draining & (held | varies)
-        staying = judged & ~changed
+        ended = ready & testing
+        if ended.any():
+            ready[ended] = self._end_test(slots[ended], now_ns[ended])
+        staying = judged & ~changed & ~tested
         if (ready | staying).any():
             self._judge(slots, ready, staying)
         looks.begin(slots, seen)
@@ -237,6 +257,7 @@ class RuleChooser(SlotArrays):
         unfit = again & (role != self._role[slots]) & (lossy | swings)
         given = ready | unfit
         at = slots[given]
+        self._rivals.other_arm(at)
         self._role[at] = role[given]
         self._code[at] = reason[given]
         shown = np.choose(reason - _IS_STEADY, [ratio, ratio, 100 * swing, floor_us * 1e-3, 100 * lost])
@@ -276,14 +297,39 @@ class RuleChooser(SlotArrays):
         queued: Bools = stands & (now_ns - self._queued_ns[slots] >= QUEUE_RISES * settings.rise_s * 1e9)
         return fell, rose, queued
 
-    def _begin_anew(self, slots: Slots, floor_us: Floats, now_ns: Floats, hold_s: Floats) -> None:
-        """The path is another one: forget what the old one showed."""
+    def _probe(self, slots: Slots, now_ns: Floats, hold_s: Floats | float) -> None:
+        """Give these flows the probing arm for a time."""
         self._role[slots] = _PROBING
         self._since_ns[slots] = now_ns
         self._hold_ns[slots] = np.maximum(hold_s * 1e9, 1.0).astype(np.int64)
         self._raised_ns[slots] = 0
         self._queued_ns[slots] = 0
-        self._looks.forget(slots, floor_us)
+        self._rivals.other_arm(slots)
+
+    def _test(self, slots: Slots, now_ns: Floats, queued: Bools) -> None:
+        """Begin a test: the probing arm empties the queue, or shows that another flow fills it."""
+        self._rivals.test(slots)
+        share = self._looks.rate_Bps[slots] / self._looks.top_Bps[slots]
+        self._code[slots] = np.where(queued, _QUEUED, _STARVES)
+        self._value[slots] = np.where(queued, self._looks.least_us[slots] * 1e-3, 100 * share)
+        self._probe(slots, now_ns, self._settings.start_s)
+
+    def _end_test(self, slots: Slots, now_ns: Floats) -> Bools:
+        """Keep the probing arm where there is a rival; where there is none, a choice is due: shape (n,)."""
+        code, gain = self._code[slots], self._rivals.gain(slots)
+        rival = (code != _RIVAL) & (gain > GAIN)
+        alone = (code != _RIVAL) & ~rival
+        found, queued = slots[rival], alone & (code == _QUEUED)
+        wait_ns = self._rivals.wait(slots[rival | alone], now_ns[rival | alone])
+        if found.size:
+            self._probe(found, now_ns[rival], wait_ns[rival[rival | alone]] * 1e-9)
+            self._code[found] = _RIVAL
+            self._value[found] = gain[rival]
+        emptied_us, floor_us = self._rivals.lowest_us(slots[queued]), self._looks.floor_us[slots[queued]]
+        # A queue that nobody could empty is the path's.
+        longer = emptied_us > self._settings.rtt_step * floor_us
+        self._looks.forget(slots[queued], np.where(longer, emptied_us, floor_us))
+        return ~rival
 
 
 def roles_of(pool: Sequence[int]) -> ArmIds:

@@ -52,6 +52,13 @@ class RuleSection(Section):
         minimum=0,
         maximum=3600,
     )
+    rival_s: float = key(
+        15.0,
+        "How long a flow keeps bbr once that has shown that another flow fills the queue, s. It grows from "
+        "test to test, as does the time from a test to the next.",
+        minimum=0,
+        maximum=3600,
+    )
     prefix_s: float = key(
         600.0,
         "How long new flows to a prefix begin with vegas, once a flow to it has chosen that, s. 0: never.",

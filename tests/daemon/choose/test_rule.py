@@ -2,77 +2,17 @@
 """The rule on paths made of numbers: its picks, their times, and its errors."""
 
 import dataclasses
-from collections.abc import Callable
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.records import record
+from support.rule_flows import BBR, LTP, RATE_PPS, STEP_S, VEGAS, Rtt, run, step_at, times_s
 
 from ltp_switcher.daemon.choose.rule import RuleChooser
-from ltp_switcher.daemon.datapath.protocol import ArmId, FlowFlags
+from ltp_switcher.daemon.datapath.protocol import FlowFlags
 from ltp_switcher.daemon.settings.rule_policy import RuleSection
-
-BBR, LTP, VEGAS = int(ArmId.BBR), int(ArmId.LTP), int(ArmId.VEGAS)
-STEP_S = 0.03
-RATE_PPS = 2000.0
-
-Rtt = Callable[[float], float]
-"""RTT in ms at a time in seconds."""
-
-
-def run(
-    *rtts: Rtt,
-    duration_s: float = 12.0,
-    chooser: RuleChooser | None = None,
-    flags: Callable[[float], int] = lambda _: 0,
-    rate: Rtt = lambda _: 1.0,
-    lost: Rtt = lambda _: 0.0,
-    started_ns: int = 5_000_000_000,
-) -> np.ndarray:
-    """The arms of flows on these paths, shape (steps, flows), each flow on the arm it was told.
-
-    `rate`: share of the full rate that is delivered. `lost`: share of it that is lost, without a queue.
-    """
-    chooser = chooser or RuleChooser([BBR, LTP, VEGAS], RuleSection())
-    slots = np.arange(len(rtts))
-    chooser.open(slots, [""] * len(rtts))
-    arms = np.full(len(rtts), int(ArmId.CUBIC))
-    switched_s = np.zeros(len(rtts))
-    told, floors, delivered, losses = [], np.full(len(rtts), np.inf), 0.0, 0.0
-    for step in range(1, round(duration_s / STEP_S) + 1):
-        now_s = step * STEP_S
-        delivered += RATE_PPS * STEP_S * rate(now_s)
-        losses += RATE_PPS * STEP_S * lost(now_s)
-        rows = []
-        for i, rtt in enumerate(rtts):
-            rtt_us = round(rtt(now_s) * 1e3)
-            floors[i] = min(floors[i], rtt_us)
-            made = record(
-                i + 1, time_ns=started_ns + round(now_s * 1e9), interval_ns=round(STEP_S * 1e9), samples=5,
-                rtt_samples=5, delivered=int(RATE_PPS * STEP_S), total_delivered=int(delivered),
-                srtt_us=rtt_us, mss=1448, arm=int(arms[i]), want_arm=int(arms[i]),
-                rtt_floor_us=int(floors[i]), bdp=int(RATE_PPS * floors[i] * 1e-6),
-                round_trips=int((now_s - switched_s[i]) / (rtt_us * 1e-6)), flags=flags(now_s),
-                lost_without_queue=int(losses) - int(losses - RATE_PPS * STEP_S * lost(now_s)),
-            )  # fmt: skip
-            made["rtt_stat"] = made["srtt_stat"] = (rtt_us, rtt_us, 5 * rtt_us)
-            rows.append(made)
-        before, arms = arms, chooser.step(slots, np.concatenate(rows)).arms.astype(int)
-        switched_s[arms != before] = now_s
-        told.append(arms)
-    return np.array(told)
-
-
-def times_s(arms: np.ndarray) -> list[tuple[float, int]]:
-    """When each arm began, and which: of one flow, shape (steps,)."""
-    starts = np.flatnonzero(np.diff(arms, prepend=-1))
-    return [((int(at) + 1) * STEP_S, int(arms[at])) for at in starts]
-
-
-def step_at(at_s: float, before_ms: float, after_ms: float) -> Rtt:
-    return lambda t: before_ms if t < at_s else after_ms
 
 
 @pytest.mark.parametrize(("peak", "then"), [(1.0, LTP), (5.5, LTP), (6.5, VEGAS), (20.0, VEGAS)])
