@@ -98,7 +98,8 @@ class Rivals(SlotArrays):
 
     def lowest_us(self, slots: Slots) -> Floats:
         """The lowest RTT under the arm that runs, shape (n,)."""
-        return np.fmin.reduce(self._lows_us[slots], axis=1)
+        lowest_us: Floats = np.fmin.reduce(self._lows_us[slots], axis=1)
+        return lowest_us
 
     def wait(self, slots: Slots, now_ns: Floats) -> Floats:
         """The time from now until the next test, ns, shape (n,). It grows from test to test."""

@@ -317,18 +317,19 @@ class RuleChooser(SlotArrays):
     def _end_test(self, slots: Slots, now_ns: Floats) -> Bools:
         """Keep the probing arm where there is a rival; where there is none, a choice is due: shape (n,)."""
         code, gain = self._code[slots], self._rivals.gain(slots)
-        rival = (code != _RIVAL) & (gain > GAIN)
-        alone = (code != _RIVAL) & ~rival
-        found, queued = slots[rival], alone & (code == _QUEUED)
-        wait_ns = self._rivals.wait(slots[rival | alone], now_ns[rival | alone])
-        if found.size:
-            self._probe(found, now_ns[rival], wait_ns[rival[rival | alone]] * 1e-9)
-            self._code[found] = _RIVAL
-            self._value[found] = gain[rival]
-        emptied_us, floor_us = self._rivals.lowest_us(slots[queued]), self._looks.floor_us[slots[queued]]
+        tested = code != _RIVAL
+        rival: Bools = tested & (gain > GAIN)
+        wait_ns = np.zeros(slots.shape)
+        wait_ns[tested] = self._rivals.wait(slots[tested], now_ns[tested])
+        if rival.any():
+            self._probe(slots[rival], now_ns[rival], wait_ns[rival] * 1e-9)
+            self._code[slots[rival]] = _RIVAL
+            self._value[slots[rival]] = gain[rival]
+        queued = slots[~rival & (code == _QUEUED)]
+        lowest_us, floor_us = self._rivals.lowest_us(queued), self._looks.floor_us[queued]
         # A queue that nobody could empty is the path's.
-        longer = emptied_us > self._settings.rtt_step * floor_us
-        self._looks.forget(slots[queued], np.where(longer, emptied_us, floor_us))
+        longer = lowest_us > self._settings.rtt_step * floor_us
+        self._looks.forget(queued, np.where(longer, lowest_us, floor_us))
         return ~rival
 
 

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from ltp_switcher.eval.cli.output import json_text, need_pictures
 from ltp_switcher.eval.run.batch import run_batch
+from ltp_switcher.eval.suite.losses import losses
 from ltp_switcher.eval.suite.over_time import oracles, recovered, without_start
 from ltp_switcher.eval.suite.plan import FULL, QUICK, judged, plan
 from ltp_switcher.eval.suite.score import means, score
@@ -21,7 +22,8 @@ from ltp_switcher.eval.suite.web import TABLE_HEAD, table_rows, web_paths
 def evaluate(options: argparse.Namespace, console: Console, progress: Console) -> None:
     """Make the runs that are missing, and the report of all."""
     need_pictures()
-    from ltp_switcher.eval.suite.page import Results, draw, html
+    from ltp_switcher.eval.suite.page import Results, html
+    from ltp_switcher.eval.suite.pictures import draw
 
     began = time.monotonic()
     usual = QUICK if options.quick else FULL
@@ -44,6 +46,7 @@ def evaluate(options: argparse.Namespace, console: Console, progress: Console) -
         score((run.path, run.scheme, judged(run, without_start(outcome))) for run, outcome in made),
         recovered(made),
         oracles(made),
+        losses(made),
         round(time.monotonic() - began, 1),
         web_paths(every),
     )
@@ -51,7 +54,7 @@ def evaluate(options: argparse.Namespace, console: Console, progress: Console) -
     out.mkdir(parents=True, exist_ok=True)
     text = json_text(results.to_dict())
     (out / "results.json").write_text(text)
-    (out / "report.html").write_text(html(results, draw(made)), encoding="utf-8")
+    (out / "report.html").write_text(html(results, draw(made, results.losses)), encoding="utf-8")
     if options.json:
         console.out(text, end="", highlight=False)
         return

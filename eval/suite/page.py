@@ -3,25 +3,20 @@
 
 from __future__ import annotations
 
-import base64
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
-from pathlib import Path
 from statistics import median
 from typing import Final
 
-from ltp_switcher.eval.report.timeline import draw_timeline
-from ltp_switcher.eval.run.results import RunResult
+from ltp_switcher.eval.run.series import BIN_S
+from ltp_switcher.eval.suite.losses import AFTERMATH_S, CAUSES, PROBE_S, Losses, mean_by_cause, mean_regret_s
 from ltp_switcher.eval.suite.over_time import SEGMENT_S, SETTLE_RTTS, SETTLE_S, START_S, Recovery
 from ltp_switcher.eval.suite.paths import family, kind
-from ltp_switcher.eval.suite.plan import EARLIER, Run, is_arm
+from ltp_switcher.eval.suite.plan import EARLIER, is_arm
 from ltp_switcher.eval.suite.score import Mean, PathScore, gap_closed, grouped, means
 from ltp_switcher.eval.suite.web import TABLE_HEAD, WebPath, table_rows
 
-PICTURED: Final = ("rtt-steps-1", "rate-steps-1", "everything-1", "trace-1", "trace-4")
-"""Paths of which the report shows a run over time."""
 WORST: Final = 5
 KINDS: Final = ("all", "static", "changing", "trace", "several")
 """Groups of paths whose means have intervals."""
@@ -49,6 +44,8 @@ class Results:
     """By scheme."""
     oracles: Mapping[str, float]
     """Share of the best arm's reward that the oracle of segments earns, by path with one flow."""
+    losses: Mapping[str, Sequence[Losses]]
+    """To the best arm, by scheme."""
     wall_s: float
     web: Sequence[WebPath] = ()
     """The paths with requests, which `paths` lacks."""
@@ -74,6 +71,14 @@ class Results:
             "recoveries": {
                 scheme: {"median_s": median(one.took_s for one in of), "changes": [asdict(one) for one in of]}
                 for scheme, of in self.recoveries.items()
+            },
+            "losses": {
+                scheme: {
+                    "mean": mean_by_cause(of),
+                    "paths": {one.path: dict(one.by_cause) for one in of},
+                    "regret_s": [round(float(at), 4) for at in mean_regret_s(of)[:: round(1 / BIN_S)]],
+                }
+                for scheme, of in self.losses.items()
             },
             "oracle": {group: asdict(mean) for group, mean in oracle_means(self.oracles).items()},
             "gap_closed": {s: list(gap_closed(self.paths, s)) for s in self.schemes if not is_arm(s)},
@@ -140,6 +145,7 @@ def html(results: Results, pictures: Mapping[str, str]) -> str:
             f"<p><b>{escape(scheme)}</b> closes {closed:.0%} of the log gap from the best single arm "
             f"({escape(single)}) to the best arms in hindsight. Its worst paths: {escape(below)}.</p>"
         )
+    parts.append(_losses_table(results.losses))
     parts.append(_paths_table(results))
     if results.web:
         parts.append(_web_table(results.web))
@@ -191,6 +197,22 @@ def _paths_table(results: Results) -> str:
     return _table("By path", f"<th>path<th>best arm{head}<th>oracle", rows)
 
 
+def _losses_table(losses: Mapping[str, Sequence[Losses]]) -> str:
+    rows = []
+    for scheme, of in losses.items():
+        mean = mean_by_cause(of)
+        cells = "".join(f"<td>{100 * mean[cause]:.2f}" for cause in CAUSES)
+        rows.append(f"<tr><td>{escape(scheme)}<td>{len(of)}{cells}<td>{100 * sum(mean.values()):.2f}")
+    caption = (
+        "Where reward is lost to the best arm in hindsight, % of its reward, means over the paths with one "
+        f"flow. Below 0 is a gain. start: the first {START_S:g} s. change: the longer of {SETTLE_S:g} s and "
+        f"{SETTLE_RTTS:g} round trips after a change of the path. probe: an arm that stayed up to "
+        f"{PROBE_S:g} s. aftermath: {AFTERMATH_S:g} s after a switch"
+    )
+    head = "".join(f"<th>{cause}" for cause in CAUSES)
+    return _table(caption, f"<th>scheme<th>paths{head}<th>sum", rows)
+
+
 def _web_table(paths: Sequence[WebPath]) -> str:
     rows = []
     for row in table_rows(paths):
@@ -205,26 +227,3 @@ def _web_table(paths: Sequence[WebPath]) -> str:
 
 def _table(caption: str, head: str, rows: Iterable[str]) -> str:
     return f"<table><caption><b>{caption}</b></caption><tr>{head}\n" + "\n".join(rows) + "</table>"
-
-
-def draw(made: Sequence[tuple[Run, RunResult]]) -> dict[str, str]:
-    """Runs over time of some paths, the first seed of each scheme: PNG in base64 by title."""
-    pictures: dict[str, str] = {}
-    with tempfile.TemporaryDirectory(prefix="ltp-eval-") as folder:
-        for name in PICTURED:
-            first: dict[str, RunResult] = {}
-            for run, outcome in made:
-                if run.path == name:
-                    first.setdefault(run.scheme, outcome)
-            if not first:
-                continue
-            shown = sorted(first, key=is_arm)
-            title = f"{name}: {shown[0]} and single arms"
-            file = Path(folder) / f"{name}.png"
-            draw_timeline(
-                file, first[shown[0]].job.scenario, [first[scheme].series()[0] for scheme in shown],
-                title=title, explanation=f"One run of each scheme, seed {first[shown[0]].job.seed}.",
-                scores={scheme: first[scheme].summary.flows[0].reward for scheme in shown},
-            )  # fmt: skip
-            pictures[title] = base64.b64encode(file.read_bytes()).decode()
-    return pictures

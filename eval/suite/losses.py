@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a scheme loses reward to the best arm in hindsight, and its regret over time.
+
+Every bin of a flow belongs to one cause, the first of `CAUSES` that fits. A cause's loss is the best arm's
+reward in its bins less the scheme's, as a share of the best arm's reward on the whole path. So the losses of
+a path sum up to one less the scheme's share. A loss below 0 is a gain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.arrays import Bools, Floats, Indices
+from ltp_switcher.eval.run.results import RunResult
+from ltp_switcher.eval.run.scenario import Scenario
+from ltp_switcher.eval.run.series import BIN_S, FlowSeries
+from ltp_switcher.eval.suite.over_time import SETTLE_RTTS, SETTLE_S, START_S, rewards
+from ltp_switcher.eval.suite.plan import Run, is_arm
+
+CAUSES: Final = ("start", "change", "probe", "aftermath", "wrong arm", "same arm")
+"""The flow's first seconds; the time that an arm may take after a change of the path; stays of an arm that
+end soon; the time after a switch; an arm that is not the path's best; and the best arm itself."""
+PROBE_S: Final = 3.0
+"""A stay that ends so soon, between two others, was a probe."""
+AFTERMATH_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """A scheme on a path with one flow, all seeds together."""
+
+    path: str
+    best_arm: str
+    by_cause: Mapping[str, float]
+    """In order of `CAUSES`."""
+    regret_s: Floats
+    """Reward lost up to the end of each bin, in seconds of the best arm's mean reward: shape (bins,)."""
+
+
+def losses(made: Sequence[tuple[Run, RunResult]]) -> dict[str, list[Losses]]:
+    """The losses of every scheme on the paths with one flow, by scheme; of an arm alone, too."""
+    scenarios: dict[str, Scenario] = {}
+    series: dict[str, dict[str, list[FlowSeries]]] = {}
+    for run, result in made:
+        scenario = result.job.scenario
+        if len(scenario.flows) == 1:
+            scenarios[run.path] = scenario
+            series.setdefault(run.path, {}).setdefault(run.scheme, []).extend(result.series())
+    found: dict[str, list[Losses]] = {}
+    for path, of in series.items():
+        arms = {scheme: runs for scheme, runs in of.items() if is_arm(scheme)}
+        for scheme in of if arms else ():
+            found.setdefault(scheme, []).append(losses_of(path, scenarios[path], of[scheme], arms))
+    return found
+
+
+def losses_of(
+    path: str, scenario: Scenario, runs: Sequence[FlowSeries], arms: Mapping[str, Sequence[FlowSeries]]
+) -> Losses:
+    """The losses of the runs of a scheme to the arm with the largest mean reward.
+
+    Args:
+        path: name.
+        scenario: of all runs.
+        runs: of the scheme, one a seed.
+        arms: of the arms alone, by arm; one series a seed.
+    """
+    bins = min(len(one.t_s) for of in (runs, *arms.values()) for one in of)
+    earned = {arm: np.mean([rewards(one)[:bins] for one in of], axis=0) for arm, of in arms.items()}
+    best_arm = max(earned, key=lambda arm: float(earned[arm].mean()))
+    best = earned[best_arm]
+    whole = max(float(best.sum()), 1e-12)
+    shares = np.zeros(len(CAUSES))
+    lost = np.zeros(bins)
+    for one in runs:
+        missing = (best - rewards(one)[:bins]) / len(runs)
+        lost += missing
+        shares += np.bincount(causes(scenario, one, best_arm)[:bins], missing, len(CAUSES)) / whole
+    by_cause = dict(zip(CAUSES, shares.tolist(), strict=True))
+    return Losses(path, best_arm, by_cause, np.cumsum(lost) * BIN_S / (whole / bins))
+
+
+def causes(scenario: Scenario, series: FlowSeries, best_arm: str) -> Indices:
+    """The cause of each bin, an index of `CAUSES`, shape (bins,)."""
+    t_s = series.t_s - scenario.flows[0].start_s
+    arm = np.array(series.arm)
+    begins = np.flatnonzero(np.append(True, arm[1:] != arm[:-1]))
+    ends = np.append(begins[1:], arm.size)
+    probe, aftermath = np.zeros((2, arm.size), np.bool_)
+    for begin, end in zip(begins[1:].tolist(), ends[1:].tolist(), strict=True):
+        probe[begin:end] = end < arm.size and (end - begin) * BIN_S <= PROBE_S
+        aftermath[begin : begin + round(AFTERMATH_S / BIN_S)] = True
+    conditions = (
+        t_s < START_S, _changing(scenario, series), probe, aftermath, arm != best_arm,
+    )  # fmt: skip
+    return np.select(conditions, range(len(conditions)), len(conditions))
+
+
+def _changing(scenario: Scenario, series: FlowSeries) -> Bools:
+    """Where an arm may still settle after a change of the path, shape (bins,)."""
+    found = np.zeros(series.t_s.shape, np.bool_)
+    for state in list(scenario.link.states())[1:]:
+        allowed_s = max(SETTLE_S, SETTLE_RTTS * state.rtt_ms / 1e3)
+        found |= series.life(state.at_s, state.at_s + allowed_s)
+    return found
+
+
+def mean_by_cause(of: Sequence[Losses]) -> dict[str, float]:
+    """The mean of each cause's loss over the paths."""
+    return {cause: float(np.mean([one.by_cause[cause] for one in of])) for cause in CAUSES}
+
+
+def mean_regret_s(of: Sequence[Losses]) -> Floats:
+    """The mean regret over the paths, as long as the shortest of them, shape (bins,)."""
+    bins = min(one.regret_s.size for one in of)
+    mean: Floats = np.mean([one.regret_s[:bins] for one in of], axis=0)
+    return mean
