@@ -9,6 +9,7 @@ from pathlib import Path
 import ltp_switcher
 from ltp_switcher.daemon.choose.baselines import DWELLS, KeepChooser, RandomChooser
 from ltp_switcher.daemon.choose.chooser import Chooser
+from ltp_switcher.daemon.choose.epsilon_greedy import EpsilonGreedyChooser
 from ltp_switcher.daemon.choose.rule import ROLES, RuleChooser
 from ltp_switcher.daemon.choose.schedule import ScheduleChooser
 from ltp_switcher.daemon.choose.teams import Teams
@@ -36,7 +37,7 @@ def load_arms(datapath: Datapath, extra: Sequence[str], learned: LearnedSection)
 
 def pool_of(config: Config, arms: Sequence[ArmInfo]) -> tuple[int, ...]:
     """The arms to choose among: the named ones, or those of the policy. Raises `ConfigError`."""
-    usual = ROLES if config.daemon.policy == "rule" else None
+    usual = ROLES if config.daemon.policy in {"rule", "epsilon-greedy"} else None
     return candidate_ids(arms, config.pool.arms, usual=usual)
 
 
@@ -49,6 +50,8 @@ def make_chooser(config: Config, arms: Sequence[ArmInfo], pool: Sequence[int]) -
         return ScheduleChooser(config.daemon.schedule, arms)
     if config.daemon.policy == "rule":
         return RuleChooser(pool, config.rule, zeta=config.learning.zeta, kappa=config.learning.kappa)
+    if config.daemon.policy == "epsilon-greedy":
+        return EpsilonGreedyChooser(pool, zeta=config.learning.zeta, kappa=config.learning.kappa, seed=seed)
     if config.daemon.policy != "mutant":
         dwells = DWELLS if config.daemon.policy == "dwell-random" else (1,)
         return RandomChooser(pool, dwells=dwells, seed=seed)

@@ -42,10 +42,11 @@ class DaemonSection(Section):
         "rule",
         "rule: bbr first, then ltp, or vegas where the rate varies; section [rule]. mutant: the "
         "learning chooser (Algorithm 1 of the paper); section [learning]. random: a random arm at each step, "
-        "as a baseline. dwell-random: random arms held for 20, 40, 80 or 160 steps, to collect data. keep: "
-        "each flow keeps its first arm. schedule: the arms of daemon.schedule, for experiments. With rule, "
-        "keep and schedule, steps are as long as the arms allow.",
-        choices=("rule", "mutant", "random", "dwell-random", "keep", "schedule"),
+        "as a baseline. epsilon-greedy: mostly the arm with the best mean reward, as a baseline. "
+        "dwell-random: random arms held for 20, 40, 80 or 160 steps, to collect data. keep: each flow keeps "
+        "its first arm. schedule: the arms of daemon.schedule, for experiments. With rule, keep and "
+        "schedule, steps are as long as the arms allow.",
+        choices=("rule", "mutant", "random", "epsilon-greedy", "dwell-random", "keep", "schedule"),
     )
     schedule: tuple[str, ...] = key(
         (),

@@ -27,6 +27,7 @@ DAEMON_SCHEMES: Final[Mapping[str, str | None]] = {
     "rule": "rule",
     "bandit": "mutant",
     "random": "random",
+    "epsilon-greedy": "epsilon-greedy",
 }
 """Schemes in which the daemon chooses the arms of a `mutant` flow, and the daemon's policy. `switcher` is the
 policy that an installed daemon has."""

@@ -22,7 +22,7 @@ _ARM_COLOUR: Final[Mapping[str, str]] = dict(
 _SCHEME_COLOUR: Final[Mapping[str, str]] = {
     "switcher": "#000000", "random": "#777777", "rule": "#4D4D4D", "bandit": "#B35806", "reno": "#AA4499",
     "ltp": "#B2182B", "jury": "#1B7837", "spine": "#762A83", "spine-cubic": "#9970AB", "owl": "#8C510A",
-    "owl-loss": "#BF812D", "owl-network": "#543005",
+    "owl-loss": "#BF812D", "owl-network": "#543005", "epsilon-greedy": "#35978F",
 }  # fmt: skip
 
 
@@ -40,6 +40,8 @@ def marker(scheme: str) -> str:
     """Return matplotlib's marker for a scheme: its own shape, a star for the switcher and constant rates."""
     names = ("random", *KERNEL_ARMS, "reno", "rule", "bandit")
     name = scheme.removeprefix(PINNED_PREFIX)
+    if name == "epsilon-greedy":
+        return "$ε$"
     learned = (*LEARNED_ARMS, *VARIANTS, *INFORMED)
     if name in learned:
         return _LEARNED_MARKERS[learned.index(name) % len(_LEARNED_MARKERS)]

@@ -25,7 +25,7 @@ PAUSE_S: Final = 0.2
 """How long each of them lasts, and the pause after it."""
 FULL: Final[Mapping[str, int]] = {
     "rule": 5, "ltp": 5, "bbr": 5, KNOWN: 2, "vegas": 2, "cubic": 2, "jury": 2, "spine": 2, "bandit": 2,
-    "random": 2,
+    "random": 2, "epsilon-greedy": 2,
 }  # fmt: skip
 """Schemes of `make eval`, and how many seeds each gets: most where the figures decide."""
 QUICK: Final[Mapping[str, int]] = {"rule": 1, **dict.fromkeys(ARMS, 1)}

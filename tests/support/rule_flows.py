@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ltp_switcher.daemon.choose.chooser import Chooser
 from ltp_switcher.daemon.choose.rule import RuleChooser
 from ltp_switcher.daemon.datapath.protocol import ArmId
 from ltp_switcher.daemon.settings.rule_policy import RuleSection
@@ -22,7 +23,7 @@ Rtt = Callable[[float], float]
 def run(
     *rtts: Rtt,
     duration_s: float = 12.0,
-    chooser: RuleChooser | None = None,
+    chooser: Chooser | None = None,
     flags: Callable[[float], int] = lambda _: 0,
     rate: Rtt = lambda _: 1.0,
     lost: Rtt = lambda _: 0.0,

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ε-greedy, a baseline: the arm with the largest mean reward so far, and at times any arm.
+
+Each flow learns for itself. An arm stays for some looks at the path. Its reward is the mean of the later
+looks, because the first ones show the queue of the arm before. Each arm gets one stay first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.arrays import Bools, Slots
+from ltp_switcher.daemon.choose.baselines import Draw
+from ltp_switcher.daemon.choose.chooser import Estimate, Reasons
+from ltp_switcher.daemon.choose.looks import Looks
+from ltp_switcher.daemon.datapath import RecordArray
+from ltp_switcher.daemon.datapath.commands import PINNED
+from ltp_switcher.slots import SlotArrays, column
+
+EPSILON: Final = 0.1
+STAY_LOOKS: Final = 6
+SETTLE_LOOKS: Final = 2
+"""Looks of a stay that do not count."""
+ARMS_MAX: Final = 32
+_GREEDY, _EXPLORED = range(2)
+
+
+class EpsilonGreedyChooser(SlotArrays):
+    """ε-greedy for all flows of a step at once.
+
+    Args:
+        pool: ids of the arms.
+        epsilon: chance of any arm at the end of a stay.
+        zeta: weight of loss in the reward, Eq. 1.
+        kappa: weight of throughput in it.
+        seed: of the explored arms.
+    """
+
+    needed_step_s = 0.05
+    reasons: Sequence[str] = (
+        "its mean reward was the largest so far",
+        "the lot fell on it, so that the policy learns",
+    )
+
+    _arm = column(np.uint8)
+    _left = column(np.int64)
+    """Looks until the stay ends."""
+    _code = column(np.intp)
+    _sum = column(np.float64, ARMS_MAX)
+    """Rewards of each arm, summed and counted."""
+    _count = column(np.float64, ARMS_MAX)
+
+    def __init__(
+        self,
+        pool: Sequence[int],
+        *,
+        epsilon: float = EPSILON,
+        zeta: float = 5.0,
+        kappa: float = 2.0,
+        seed: int = 1,
+    ) -> None:
+        super().__init__()
+        self._looks = self.part(Looks(zeta=zeta, kappa=kappa))
+        self._epsilon = epsilon
+        self._rng = np.random.default_rng(seed)
+        self._pool = tuple(pool)
+        self._pools: dict[int, tuple[int, ...]] = {}
+
+    @property
+    def pool(self) -> tuple[int, ...]:
+        """The arms of a new flow."""
+        return self._pool
+
+    def set_pool(self, arms: Sequence[int], slots: Slots | None = None) -> None:
+        """Choose among these arms from the end of the running stays on."""
+        if slots is None:
+            self._pool = tuple(arms)
+            self._pools.clear()
+        else:
+            self._pools.update(dict.fromkeys(slots.tolist(), tuple(arms)))
+
+    def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
+        """New flows, each on the first arm of the pool."""
+        self.reset(slots)
+        self._arm[slots] = self._pool[0]
+        self._left[slots] = STAY_LOOKS
+
+    def close(self, slots: Slots) -> None:
+        """Flows that ended; their slots may come again."""
+        for slot in slots.tolist():
+            self._pools.pop(slot, None)
+
+    def step(self, slots: Slots, records: RecordArray) -> Draw:
+        """Count the looks that are over, and choose for the flows whose stay is over."""
+        seen, over = self._looks.take(slots, records)
+        if over.any():
+            at = slots[over]
+            looks = self._looks
+            looks.measure(at, seen[:, over])
+            looks.floor_us[at] = np.minimum(looks.floor_us[at], looks.least_us[at])
+            self._learn(at)
+            looks.begin(at, seen[:, over])
+        exploring: Bools = self._code[slots] == _EXPLORED
+        arms = np.where(records["flags"] & PINNED, records["want_arm"], self._arm[slots])
+        return Draw(arms, self._looks.share[slots], exploring)
+
+    def _learn(self, slots: Slots) -> None:
+        self._left[slots] -= 1
+        counted = slots[self._left[slots] < STAY_LOOKS - SETTLE_LOOKS]
+        arms = self._arm[counted]
+        self._sum[counted, arms] += np.nan_to_num(self._looks.share[counted])
+        self._count[counted, arms] += 1.0
+        for slot in slots[self._left[slots] <= 0].tolist():
+            pool = self._pools.get(slot, self._pool)
+            means = [self.mean(slot, arm) for arm in pool]
+            explores = self._rng.random() < self._epsilon
+            self._arm[slot] = self._rng.choice(pool) if explores else pool[int(np.argmax(means))]
+            self._code[slot] = _EXPLORED if explores else _GREEDY
+            self._left[slot] = STAY_LOOKS
+
+    def mean(self, slot: int, arm: int) -> float:
+        """The mean reward of an arm for a flow; infinite before its first stay."""
+        count = float(self._count[slot, arm])
+        return float(self._sum[slot, arm]) / count if count else np.inf
+
+    def starts(self) -> dict[str, int]:
+        """Nothing: flows begin as the module says."""
+        return {}
+
+    def reason(self, slots: Slots) -> Reasons:
+        """Whether each flow's arm was the best, or a lot."""
+        return Reasons(self._code[slots], np.full(slots.shape, np.nan))
+
+    def estimates(self, slot: int) -> Sequence[Estimate]:
+        """The mean reward of the arms that the flow has tried."""
+        pool = self._pools.get(slot, self._pool)
+        known = [(arm, self.mean(slot, arm)) for arm in pool if self._count[slot, arm]]
+        return [Estimate(arm, mean, mean, mean) for arm, mean in known]
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Nothing: each flow learns for itself."""
+        return {}
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Nothing to take up."""

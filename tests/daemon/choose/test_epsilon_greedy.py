@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ε-greedy on paths made of numbers: it finds the best arm, and goes on trying the others."""
+
+import numpy as np
+import pytest
+from support.rule_flows import BBR, LTP, VEGAS, run
+
+from ltp_switcher.daemon.choose.epsilon_greedy import EpsilonGreedyChooser
+
+POOL = (BBR, LTP, VEGAS)
+
+
+def best_is(best: int, t: float, arm: int) -> tuple[float, float]:
+    """The best arm keeps the queue empty, the others fill it; RTT in ms and share of the rate."""
+    return (40.0, 1.0) if arm == best or t < 0.1 else (80.0, 1.0)
+
+
+@pytest.mark.parametrize("best", POOL)
+def test_the_best_arm_gets_most_of_the_time_and_the_others_some(best: int) -> None:
+    chooser = EpsilonGreedyChooser(POOL, seed=5)
+    arms = run(under=lambda t, arm: best_is(best, t, arm), duration_s=120.0, chooser=chooser)[:, 0]
+    settled = arms[len(arms) // 10 :]
+    assert 0.85 < np.mean(settled == best) < 0.99
+    assert set(settled.tolist()) == set(POOL)
+
+
+def test_without_exploration_every_arm_gets_one_stay() -> None:
+    chooser = EpsilonGreedyChooser(POOL, epsilon=0.0)
+    arms = run(under=lambda t, arm: best_is(LTP, t, arm), duration_s=30.0, chooser=chooser)[:, 0]
+    stays = arms[np.flatnonzero(np.diff(arms, prepend=0))].tolist()
+    assert stays == [BBR, LTP, VEGAS, LTP]
+    assert [one.arm for one in chooser.estimates(0)] == list(POOL)
+    assert max(chooser.estimates(0), key=lambda one: one.mean).arm == LTP
+
+
+def test_a_flow_of_its_own_pool_tries_nothing_else() -> None:
+    chooser = EpsilonGreedyChooser(POOL, epsilon=1.0)
+    chooser.open(np.array([0]), [""])
+    chooser.close(np.array([0]))
+    chooser.set_pool([VEGAS], np.array([0]))
+    arms = run(lambda _: 40.0, lambda _: 50.0, duration_s=40.0, chooser=chooser)
+    assert set(arms[len(arms) // 2 :, 0].tolist()) == {VEGAS}
+    assert set(arms[:, 1].tolist()) == set(POOL)
