@@ -30,7 +30,9 @@ obsolete=("$PREFIX/lib/tmpfiles.d/ltp-switcher.conf")
 
 commands=(ltp-switcher ltp-switcher-api ltp-owl-agent)
 services=(ltp-switcher.service ltp-switcher-api.service)
-sockets=(ltp-switcher.socket ltp-switcher-api.socket)
+# Units that start a service when it is wanted.
+sockets=(ltp-switcher.socket ltp-switcher-api.socket ltp-switcher-routes.path)
+triggered=(ltp-switcher-routes.service)
 
 say() { printf '%s\n' "$*"; }
 die() {

@@ -20,7 +20,7 @@ END
 declare -A pythons=([12]=3.11 [13]=3.13)
 declare -A suites=([12]=bookworm [13]=trixie)
 # Of the packages that pyproject.toml names, those that the daemon and its command line use.
-daemon_packages=(numpy rich shtab)
+daemon_packages=(numpy pyroute2 rich shtab)
 daemon_kib_max=$((250 * 1024))
 releases=()
 out=$root/dist
@@ -103,7 +103,8 @@ stage() {
     (cd "$root/kmod-mutant" && git ls-files -z -- '*.c' '*.h' Makefile Kbuild ':!tests' |
         xargs -0 cp --parents -t "$source")
     cp "$root/packaging/systemd/ltp-switcher.sysusers" "$tree/debian/ltp-switcher.sysusers"
-    for unit in ltp-switcher.{socket,service} ltp-switcher-api.{socket,service} ltp-owl-agent.service; do
+    for unit in ltp-switcher.{socket,service} ltp-switcher-api.{socket,service} ltp-switcher-routes.{path,service} \
+        ltp-owl-agent.service; do
         cp "$root/packaging/systemd/$unit" "$tree/debian/$unit"
     done
 }

@@ -185,7 +185,9 @@ place() { # SOURCE TARGET
 
 install_files() {
     local unit
-    for unit in "${services[@]}" "${sockets[@]}"; do place "$root/packaging/systemd/$unit" "$units/$unit"; done
+    for unit in "${services[@]}" "${sockets[@]}" "${triggered[@]}"; do
+        place "$root/packaging/systemd/$unit" "$units/$unit"
+    done
     place "$root/packaging/systemd/ltp-switcher.sysusers" "$sysusers"
     rm -f "${obsolete[@]/#/$DESTDIR}"
     # Only the operator's pages: the others link into the source tree.

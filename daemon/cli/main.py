@@ -23,6 +23,7 @@ from ltp_switcher.daemon.settings.layers import Layers
 from ltp_switcher.daemon.settings.schema import DEFAULT_PATH, Config
 from ltp_switcher.errors import LtpSwitcherError
 
+PREFIXES_PATH: Final = Path("/etc/ltp-switcher/prefixes")
 EXIT_REFUSED: Final = 1
 EXIT_UNREACHABLE: Final = 3
 COOKIE_HELP: Final = (
@@ -155,6 +156,7 @@ def parser() -> argparse.ArgumentParser:
         "file", nargs="?", type=Path, metavar="FILE", help="TOML, a table [[policy]] for each"
     )
     policy.add_argument("--dry-run", action="store_true", help="only show the difference")
+    _add_routes(add)
     pin = add("pin", "switch a flow to an arm and hold it there", "show:pin", changing)
     pin.add_argument("cookie", type=_cookie, help=COOKIE_HELP)
     pin.add_argument("arm", help="the name of an arm")
@@ -236,6 +238,21 @@ def parser() -> argparse.ArgumentParser:
     )
     completion.add_argument("shell", choices=SHELLS)
     return top
+
+
+def _add_routes(add: Callable[..., argparse.ArgumentParser]) -> None:
+    """The commands about destinations, which need no daemon."""
+    use = add("use", "run connections to these destinations under mutant, by a route", "routes:use")
+    use.add_argument("prefix", nargs="+", metavar="PREFIX", help="such as 203.0.113.0/24 or 2001:db8::/32")
+    unuse = add("unuse", "take these destinations' routes back", "routes:unuse")
+    unuse.add_argument("prefix", nargs="*", metavar="PREFIX")
+    unuse.add_argument("--all", action="store_true", help="all that are used")
+    used = add("used", "list the destinations that are used, and their routes", "routes:used")
+    used.add_argument("--follow", action="store_true", help="keep the routes in step until SIGTERM")
+    for made in (use, unuse, used):
+        made.add_argument(
+            "--file", type=Path, default=PREFIXES_PATH, help=f"where they are kept (default {PREFIXES_PATH})"
+        )
 
 
 def _lazy(place: str) -> Command:
