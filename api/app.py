@@ -25,6 +25,7 @@ from ltp_switcher.api.routes import (
     flows,
     history,
     policies,
+    report,
     service,
     sessions,
     team,
@@ -70,7 +71,7 @@ def create_app(daemon: DaemonClient, access: Access | None = None) -> FastAPI:
     app.state.access = access = access or Access()
     app.state.metrics = metrics = ApiMetrics(daemon)
     app.state.events = EventFeed(daemon, metrics)
-    for module in (flows, history, team, service, events, config, policies, sessions, dashboard):
+    for module in (flows, history, team, service, events, config, report, policies, sessions, dashboard):
         app.include_router(module.router)
     problems.install(app)
     app.add_middleware(RequestLimits)

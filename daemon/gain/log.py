@@ -136,7 +136,7 @@ def read(place: Path, since_s: float = 0.0) -> Iterator[Rows]:
     A file of another version of the program is left out with a warning. Raises `ArtifactError` where
     nothing can be read.
     """
-    files = files_of(place) if place.is_dir() else [place]
+    files = [place] if place.is_file() else files_of(place)
     if not files:
         raise ArtifactError(f"{place} holds no decisions: the daemon logs them while gain.log_mb is above 0")
     for file in files:

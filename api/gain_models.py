@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report about the daemon's gain, as the API answers it; `ltp_switcher.daemon.gain.report` makes it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from ltp_switcher.api.models import Answer
+
+Interval = tuple[float, float, float]
+"""A mean, and the ends of its 95 % interval."""
+
+
+class GainEffect(Answer):
+    """A difference with its 95 % interval."""
+
+    value: float = Field(description="With the daemon's choices less without them", examples=[0.08])
+    lower: float = Field(description="Lower end of the 95 % interval", examples=[0.03])
+    upper: float = Field(description="Upper end of the 95 % interval", examples=[0.13])
+    treated: int = Field(description="Independent units with the daemon's choices", examples=[30])
+    control: int = Field(description="Independent units without them", examples=[10])
+
+
+class ArmUseState(Answer):
+    """What flows of an arm had, as means over destination prefixes; null where there are too few."""
+
+    share: float = Field(description="Of all bytes acknowledged")
+    goodput_Bps: Interval | None = Field(description="Bytes a second")  # noqa: N815 - B is bytes
+    rtt_p95_us: Interval | None = Field(description="95th percentile of the RTT, µs")
+    retransmits: Interval | None = Field(description="Retransmitted packets over delivered ones")
+
+
+class AdviceState(Answer):
+    """How the advice for a prefix and its traffic compare, in mode advise."""
+
+    agreed: float = Field(description="Share of the time in which the flows ran the advised arm")
+    expected: GainEffect | None = Field(
+        description="Change of the reward by following the advice: an estimate, for no lot drew the flows"
+    )
+    verdict: str = Field(examples=["too few decisions"])
+
+
+class GainReport(Answer):
+    """The gain by measure, the use of the arms, and the advice by prefix."""
+
+    design: Literal["none", "holdback", "switchback"] = Field(description="The experiment in the log")
+    decisions: int = Field(description="Decisions that the report is about")
+    overall: dict[str, GainEffect | None] = Field(
+        description="Relative change of goodput, rtt_p95 and completion_time; difference of the share of "
+        "retransmits. Null while there are too few units"
+    )
+    prefixes: dict[str, dict[str, GainEffect | None]] = Field(
+        description="The same by prefix, in a switchback, those with the most data first"
+    )
+    arms: dict[str, ArmUseState] = Field(description="By name")
+    agreed: Interval | None = Field(description="Agreement of advice and traffic on the mean prefix")
+    advice: dict[str, AdviceState] = Field(description="By prefix, in mode advise")

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report about the daemon's gain over HTTP: the same as the command line's, from the same log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.api_client import Ask, asker
+from support.fake_kernel import Kernel
+from support.records import flow
+from support.running_daemon import make_daemon, running
+
+from ltp_switcher.daemon.cli.main import main
+from ltp_switcher.daemon.gain.log import FOLDER, DecisionWriter
+from ltp_switcher.daemon.gain.rows import ROW_DTYPE, Group
+from ltp_switcher.daemon.settings.schema import Config, DaemonSection
+
+NAMES = {1: "cubic", 2: "bbr"}
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def ask(state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ask]:
+    state.mkdir()
+    path = tmp_path / "control.sock"
+    section = DaemonSection(policy="keep", control_socket=str(path), state_dir=str(state), mode="advise")
+    with running(make_daemon(Kernel(flow(1)), Config(daemon=section), monkeypatch)):
+        yield asker(path)
+
+
+def experiment(folder: Path) -> None:
+    """A holdback of 40 prefixes. The treated ones have a quarter more goodput."""
+    rows = np.zeros(200, ROW_DTYPE)
+    control = np.repeat(np.arange(40) % 4 == 0, 5)
+    rows["prefix"] = [f"10.0.{i}.0/24".encode() for i in np.repeat(np.arange(40), 5)]
+    rows["cookie"], rows["time_s"] = np.arange(200), 1e9
+    rows["duration_s"] = rows["busy_s"] = 10
+    rows["acked_bytes"] = np.where(control, 1e6, 1.25e6)
+    rows["delivered"], rows["retrans"], rows["rtt_us"] = 1000, 10, 40_000
+    rows["arm"] = rows["ran"] = np.where(control, 1, 2)
+    rows["block"], rows["reward"], rows["active"] = -1, 0.5, True
+    rows["group"] = np.where(control, Group.CONTROL, Group.TREATED)
+    writer = DecisionWriter(folder, 10**7, NAMES)
+    writer.append(rows)
+    writer.close()
+
+
+def test_it_says_as_much_as_the_command_line(
+    ask: Ask, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    experiment(state / FOLDER)
+    found = ask("GET", "/v1/report").json()
+    assert (found["design"], found["decisions"]) == ("holdback", 200)
+    assert found["overall"]["goodput"]["value"] == pytest.approx(0.25)
+    assert (found["overall"]["goodput"]["treated"], found["overall"]["goodput"]["control"]) == (30, 10)
+    assert main(["report", str(state / FOLDER), "--json"]) == 0
+    assert found == json.loads(capsys.readouterr().out)
+
+
+def test_an_age_leaves_older_decisions_out(ask: Ask, state: Path) -> None:
+    experiment(state / FOLDER)
+    found = ask("GET", "/v1/report", params={"since_s": 3600}).json()
+    assert (found["design"], found["decisions"], found["arms"]) == ("none", 0, {})
+    assert ask("GET", "/v1/report", params={"since_s": 0}).status_code == 422
+
+
+def test_without_a_log_it_says_so(ask: Ask) -> None:
+    answer = ask("GET", "/v1/report")
+    assert (answer.status_code, answer.json()["type"].rpartition(":")[2]) == (404, "no-decisions")
+    assert "gain.log_mb" in answer.json()["detail"]
