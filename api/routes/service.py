@@ -13,6 +13,7 @@ from ltp_switcher.api.choices import Runtime
 from ltp_switcher.api.metrics import ApiMetrics
 from ltp_switcher.api.models import Health, ModeRequest, ModeState, Status
 from ltp_switcher.api.problems import ProblemError, problem_responses
+from ltp_switcher.daemon.control import bundle
 
 LATE_MS = 2000.0
 
@@ -52,6 +53,20 @@ def get_health(daemon: DaemonDep) -> Health:
             503, "daemon-late", f"the daemon's last step was {status.last_step_age_ms:.0f} ms ago"
         )
     return Health(live=True, ready=True, mode=status.mode, last_step_age_ms=status.last_step_age_ms)
+
+
+@router.get(
+    "/v1/support-bundle",
+    summary="Fetch a support bundle",
+    response_class=Response,
+    responses={200: {"content": {"application/gzip": {}}}, **problem_responses(503)},
+)
+def get_support_bundle(daemon: DaemonDep) -> Response:
+    """All that a maintainer asks for first, as a .tar.gz. Flows' addresses are cut to their prefixes."""
+    # Without a daemon there is nothing to tell.
+    daemon.call("version")
+    headers = {"content-disposition": f'attachment; filename="{bundle.file_name()}"'}
+    return Response(bundle.bundle(daemon.told), media_type="application/gzip", headers=headers)
 
 
 @router.get(

@@ -173,6 +173,10 @@ def parser() -> argparse.ArgumentParser:
         "show:reload",
     )
     add("doctor", "check this machine, and name the remedy for each fault", "doctor:doctor")
+    packed = add(
+        "bundle", "write a support bundle: the daemon's answers, without the peers' addresses", "bundle:write"
+    )
+    packed.add_argument("file", nargs="?", type=Path, metavar="FILE", help="default: a name with the time")
     config = add(
         "config",
         "show the settings in force and their origins, or those of --config, or an example file; "
