@@ -20,8 +20,8 @@ from ltp_switcher.errors import LtpSwitcherError
 FLOWS_MAX: Final = 100
 _CALLS: Final[Mapping[str, Mapping[str, Json]]] = {
     "status": {}, "version": {}, "config.get": {}, "changes.list": {"limit": 100}, "arms.list": {},
-    "pool.get": {}, "policies.get": {}, "mpts.status": {}, "metrics": {}, "history": {}, "events": {"since": 0},
-    "flows.page": {"limit": FLOWS_MAX, "order": "goodput"},
+    "pool.get": {}, "policies.get": {}, "mpts.status": {}, "metrics": {}, "history": {},
+    "events": {"since": 0}, "flows.page": {"limit": FLOWS_MAX, "order": "goodput"},
 }  # fmt: skip
 """What the daemon is asked, by method."""
 _ADDRESSES: Final = ("local", "remote")
