@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from fastapi import FastAPI
 from pydantic import BaseModel, Field
@@ -11,6 +12,7 @@ from pydantic import BaseModel, Field
 import ltp_switcher
 from ltp_switcher.api import problems
 from ltp_switcher.api.head import HeadLikeGet
+from ltp_switcher.api.network_agent.allowed import LOOPBACK, AllowList, IpNetwork
 from ltp_switcher.api.network_agent.collector import Collector
 from ltp_switcher.api.problems import ProblemError, problem_responses
 from ltp_switcher.policies.runtime.path_knowledge import WINDOW_S
@@ -35,8 +37,8 @@ class Network(BaseModel):
     nodes: list[Node]
 
 
-def create_app(collector: Collector) -> FastAPI:
-    """The agent's API over a collector's readings."""
+def create_app(collector: Collector, allowed: Sequence[IpNetwork] = LOOPBACK) -> FastAPI:
+    """The agent's API over a collector's readings, for hosts of the networks `allowed`."""
     app = FastAPI(
         title="ltp-owl-agent",
         version=ltp_switcher.__version__,
@@ -46,7 +48,7 @@ def create_app(collector: Collector) -> FastAPI:
         redirect_slashes=False,
     )
 
-    @app.get("/v1/network", summary="Read the network's state", responses=problem_responses(503))
+    @app.get("/v1/network", summary="Read the network's state", responses=problem_responses(403, 503))
     def get_network() -> Network:
         """PNC and PNA of the last second; 503 while no node has been read twice."""
         latest = collector.latest
@@ -69,4 +71,5 @@ def create_app(collector: Collector) -> FastAPI:
 
     problems.install(app)
     app.add_middleware(HeadLikeGet)
+    app.add_middleware(AllowList, allowed=allowed)
     return app

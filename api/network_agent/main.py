@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import ipaddress
 import logging
 import signal
 import sys
@@ -14,6 +15,7 @@ import uvicorn
 
 import ltp_switcher
 from ltp_switcher.api.listen import tcp_socket
+from ltp_switcher.api.network_agent.allowed import networks
 from ltp_switcher.api.network_agent.app import create_app
 from ltp_switcher.api.network_agent.collector import Collector
 from ltp_switcher.api.network_agent.sources import NoQueueError, source
@@ -33,14 +35,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     try:
         logs.set_up("info")
-        serve(_sources(options.node), options.path_nodes, options.listen)
+        serve(_sources(options.node), options.path_nodes, options.listen, options.allow or [])
     except LtpSwitcherError as error:
         print(f"ltp-owl-agent: {error}", file=sys.stderr)
         return 1
     return 0
 
 
-def serve(sources: Sequence[CounterSource], path_nodes: int | None, address: str) -> None:
+def serve(
+    sources: Sequence[CounterSource], path_nodes: int | None, address: str, allow: Sequence[str]
+) -> None:
     """Read and answer until SIGTERM or SIGINT.
 
     Raises:
@@ -54,11 +58,12 @@ def serve(sources: Sequence[CounterSource], path_nodes: int | None, address: str
     for node in sources:
         _check(node)
     collector = Collector(sources, nodes)
-    config = server_config(create_app(collector))
     # uvicorn raises the signal anew once it has shut down; by then our work is done.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
     with tcp_socket(address, "--listen", loopback_only=False) as listener:
+        loopback = ipaddress.ip_address(listener.getsockname()[0]).is_loopback
+        config = server_config(create_app(collector, networks(allow, loopback=loopback)))
         log.info("network knowledge on %s", listener.getsockname())
         collector.start()
         try:
@@ -99,6 +104,12 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument(
         "--path-nodes", type=int, metavar="N", help="nodes of the path in all (default: those given)"
+    )
+    made.add_argument(
+        "--allow",
+        action="append",
+        metavar="NETWORK",
+        help="hosts that may ask, beside this one; may be repeated, and is needed beyond the loopback",
     )
     made.add_argument("--listen", default=LISTEN, metavar="HOST:PORT", help=f"address (default {LISTEN})")
     return made

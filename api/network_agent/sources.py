@@ -3,20 +3,22 @@
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
+import socket
 import struct
-import subprocess
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
+
+from pyroute2 import IPRoute
+from pyroute2.netlink.exceptions import NetlinkError
 
 from ltp_switcher.errors import ConfigError, DatapathError
 from ltp_switcher.policies.runtime.path_knowledge import Counters, CounterSource
 
-TC_TIMEOUT_S: Final = 1.0
+_ROOT: Final = 0xFFFFFFFF
+"""TC_H_ROOT, the parent of a root queue discipline."""
 _ALLOWED: Final = (
     "qdisc:DEVICE or lablink:FILE, and where the link's rate is known @MBIT, as in qdisc:eth0@100"
 )
@@ -51,7 +53,7 @@ def source(text: str) -> CounterSource:
 
 @dataclass(frozen=True)
 class QdiscSource:
-    """The root queue discipline of a device of this machine, as `tc -s -j qdisc show` prints it.
+    """The root queue discipline of a device of this machine, as the kernel tells it over rtnetlink.
 
     The capacity is the given one, else the rate of the queue discipline (tbf), else the device's speed.
     """
@@ -61,27 +63,20 @@ class QdiscSource:
 
     def read(self) -> Counters:
         """See `CounterSource`. Raises `NoQueueError` for a device without a queue, such as a bridge."""
-        # Not everyone who may run it has it in their path.
-        tc = shutil.which("tc", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin") or "tc"
-        command = [tc, "-s", "-j", "qdisc", "show", "dev", self.name, "root"]
+        root = root_qdisc(self.name)
+        at_s = time.monotonic()
+        if root["TCA_KIND"] == "noqueue":
+            raise NoQueueError(self.name)
         try:
-            told = subprocess.run(
-                command, capture_output=True, text=True, check=True, timeout=TC_TIMEOUT_S
-            ).stdout
-            at_s = time.monotonic()
-            root = next(entry for entry in json.loads(told) if entry.get("root"))
-            if root["kind"] == "noqueue":
-                raise NoQueueError(self.name)
-            sent, dropped, queued = (int(root[key]) for key in ("packets", "drops", "qlen"))
-            sent_bytes = int(root["bytes"])
-        except subprocess.CalledProcessError as error:
-            raise DatapathError(f"tc cannot read {self.name}: {error.stderr.strip()}") from error
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise DatapathError(f"tc cannot be run: {error}") from error
-        except (StopIteration, ValueError, TypeError, AttributeError, KeyError) as error:
-            raise DatapathError(f"tc tells nothing of the root queue of {self.name} ({error!r})") from error
+            stats = attributes(root["TCA_STATS2"])
+            basic = cast("Mapping[str, int]", stats["TCA_STATS_BASIC"])
+            queue = cast("Mapping[str, int]", stats["TCA_STATS_QUEUE"])
+            sent, sent_bytes = basic["packets"], basic["bytes"]
+            received = sent + queue["drops"] + queue["qlen"]
+        except KeyError as error:
+            raise DatapathError(f"the kernel tells no {error} of the root queue of {self.name}") from error
         capacity_bps = self.capacity_bps or _qdisc_rate(root) or self._device_speed()
-        return Counters(at_s, sent + dropped + queued, sent, sent_bytes, capacity_bps)
+        return Counters(at_s, received, sent, sent_bytes, capacity_bps)
 
     def _device_speed(self) -> float | None:
         try:
@@ -92,11 +87,34 @@ class QdiscSource:
         return mbps * 1e6 if mbps > 0 else None
 
 
-def _qdisc_rate(root: dict[str, object]) -> float | None:
-    """The rate that a queue discipline keeps to, bits a second; tc tells bytes."""
-    options = root.get("options")
-    rate_Bps = options.get("rate") if isinstance(options, dict) else None
-    return rate_Bps * 8.0 if isinstance(rate_Bps, int | float) and rate_Bps > 0 else None
+def root_qdisc(device: str) -> Mapping[str, object]:
+    """The attributes of a device's root queue discipline (TCA_*, by name). Raises `DatapathError`."""
+    try:
+        index = socket.if_nametoindex(device)
+        with IPRoute() as kernel:
+            found = list(kernel.get_qdiscs(index=index))
+    except (OSError, NetlinkError) as error:
+        raise DatapathError(f"the kernel cannot read {device}: {error}") from error
+    for entry in found:
+        if entry["parent"] == _ROOT and entry["index"] == index:
+            return attributes(entry)
+    raise DatapathError(f"the kernel tells of no root queue of {device}")
+
+
+def attributes(nested: object) -> Mapping[str, object]:
+    """A netlink message's attributes by name."""
+    return dict(cast("list[tuple[str, object]]", cast("Mapping[str, object]", nested)["attrs"]))
+
+
+def _qdisc_rate(root: Mapping[str, object]) -> float | None:
+    """The rate that a token bucket keeps to, bits a second; the kernel has bytes."""
+    if root["TCA_KIND"] != "tbf" or "TCA_OPTIONS" not in root:
+        return None
+    options = attributes(root["TCA_OPTIONS"])
+    parameters = cast("Mapping[str, int]", options.get("TCA_TBF_PARMS", {}))
+    # Beyond 32 bits the rate stands in an attribute of its own.
+    rate_Bps = cast("int", options.get("TCA_TBF_RATE64", 0)) or parameters.get("rate", 0)
+    return rate_Bps * 8.0 if rate_Bps > 0 else None
 
 
 _LABLINK_HEAD: Final = struct.Struct("=QII")

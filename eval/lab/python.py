@@ -30,7 +30,7 @@ PACKAGES: Final = (
 WHEELS: Final = ("numpy", "rich", "markdown-it-py", "mdurl", "pygments")
 SERVICE_WHEELS: Final = (
     "annotated-doc", "annotated-types", "anyio", "certifi", "click", "fastapi", "h11", "httpcore", "httpx",
-    "idna", "opentelemetry-api", "prometheus-client", "pydantic", "pydantic-core", "starlette",
+    "idna", "opentelemetry-api", "prometheus-client", "pydantic", "pydantic-core", "pyroute2", "starlette",
     "typing-extensions", "typing-inspection", "uvicorn",
 )  # fmt: skip
 """Imports of the API and its clients, closed under dependency."""

@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
-import json
-import shutil
+import asyncio
+import os
 import signal
 import socket
 import struct
 import subprocess
 import sys
 import time
+import uuid
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
@@ -19,6 +21,7 @@ from support.api_client import asker_of
 
 from ltp_switcher.api.network_agent import main as agent
 from ltp_switcher.api.network_agent import sources
+from ltp_switcher.api.network_agent.allowed import networks
 from ltp_switcher.api.network_agent.app import create_app
 from ltp_switcher.api.network_agent.collector import Collector
 from ltp_switcher.api.network_agent.sources import LablinkSource, QdiscSource, source
@@ -64,38 +67,68 @@ def test_what_is_not_there_is_a_problem_too() -> None:
     assert ask("POST", "/v1/network").json()["allowed"] == "GET, HEAD"
 
 
-def tc_tells(monkeypatch: pytest.MonkeyPatch, told: list[dict[str, object]]) -> None:
-    monkeypatch.setattr(
-        sources.subprocess, "run", lambda *_, **__: subprocess.CompletedProcess((), 0, json.dumps(told))
+def kernel_tells(monkeypatch: pytest.MonkeyPatch, told: dict[str, object]) -> None:
+    monkeypatch.setattr(sources, "root_qdisc", lambda _: told)
+
+
+def nested(**attributes: object) -> dict[str, object]:
+    return {"attrs": list(attributes.items())}
+
+
+def counted(packets: int, sent_bytes: int, drops: int, qlen: int) -> dict[str, object]:
+    return nested(
+        TCA_STATS_BASIC={"packets": packets, "bytes": sent_bytes},
+        TCA_STATS_QUEUE={"drops": drops, "qlen": qlen},
     )
 
 
-def test_a_devices_queue_can_be_read() -> None:
-    """Of whichever device of this machine has one."""
-    tc = shutil.which("tc", path="/usr/sbin:/sbin:/usr/bin:/bin")
-    if tc is None:
-        pytest.skip("needs tc of iproute2")
-    told = subprocess.run([tc, "-j", "qdisc", "show"], capture_output=True, check=True).stdout
-    queues = [entry["dev"] for entry in json.loads(told) if entry.get("root") and entry["kind"] != "noqueue"]
-    if not queues:
-        pytest.skip("no device of this machine has a queue")
-    counters = QdiscSource(queues[0], 1e9).read()
-    assert counters.capacity_bps == 1e9
-    assert counters.received_pkts >= counters.sent_pkts >= 0
+@pytest.fixture
+def inside() -> Iterator[Callable[[str], str]]:
+    """Runs Python in a network namespace whose loopback has a token bucket, after a connection over it."""
+    name = f"ltp-agent-{uuid.uuid4().hex[:8]}"
+    if os.geteuid():
+        pytest.skip("needs root, for a network namespace of its own")
+    for command in (
+        f"ip netns add {name}",
+        f"ip -n {name} link set lo up",
+        f"tc -n {name} qdisc add dev lo root tbf rate 8mbit burst 32k latency 50ms",
+    ):
+        subprocess.run(command.split(), check=True, env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"})
+    yield lambda program: subprocess.run(
+        ["ip", "netns", "exec", name, sys.executable, "-c", program],
+        capture_output=True, text=True, check=True, timeout=60,
+    ).stdout  # fmt: skip
+    subprocess.run(["ip", "netns", "delete", name], check=True)
 
 
-NO_QUEUE = {
-    "kind": "noqueue", "handle": "0:", "root": True, "refcnt": 2, "options": {}, "bytes": 0, "packets": 0,
-    "drops": 0, "overlimits": 0, "requeues": 0, "backlog": 0, "qlen": 0,
-}  # fmt: skip
-"""What tc tells of a bridge, a VLAN, a veth or the loopback, whatever passes."""
+def test_a_devices_queue_can_be_read(inside: Callable[[str], str]) -> None:
+    """The counters of a real queue, of packets that really passed."""
+    counters = inside(
+        "import socket\n"
+        "from ltp_switcher.api.network_agent.sources import QdiscSource\n"
+        "with socket.create_server(('127.0.0.1', 0)) as server:\n"
+        "    with socket.create_connection(server.getsockname()) as client:\n"
+        "        client.sendall(bytes(5000)); peer, _ = server.accept()\n"
+        "        left = 5000\n"
+        "        while left: left -= len(peer.recv(left))\n"
+        "        c = QdiscSource('lo').read()\n"
+        "print(c.received_pkts, c.sent_pkts, c.sent_bytes, c.capacity_bps)"
+    ).split()
+    received, sent, sent_bytes, capacity_bps = map(float, counters)
+    assert received >= sent >= 4
+    assert sent_bytes > 5000
+    assert capacity_bps == 8e6
+
+
+NO_QUEUE = {"TCA_KIND": "noqueue", "TCA_STATS2": counted(0, 0, 0, 0)}
+"""What the kernel tells of a bridge, a VLAN, a veth or the loopback, whatever passes."""
 
 
 def test_a_device_without_a_queue_is_no_node(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its counters stay 0, and a loaded path would be told to be empty."""
-    tc_tells(monkeypatch, [NO_QUEUE])
+    kernel_tells(monkeypatch, NO_QUEUE)
     with pytest.raises(DatapathError, match="br0 has no queue"):
         QdiscSource("br0").read()
     monkeypatch.setattr(agent.logs, "set_up", lambda _: None)
@@ -117,17 +150,17 @@ def test_a_device_that_is_not_there_says_so() -> None:
 
 
 def test_a_token_bucket_knows_its_rate(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = [
-        {"kind": "ingress", "handle": "ffff:"},
-        {
-            "kind": "tbf", "root": True, "options": {"rate": 1_250_000}, "bytes": 3000, "packets": 2,
-            "drops": 5, "qlen": 7,
-        },
-    ]  # fmt: skip
-    tc_tells(monkeypatch, told)
+    told = {
+        "TCA_KIND": "tbf",
+        "TCA_OPTIONS": nested(TCA_TBF_PARMS={"rate": 1_250_000}),
+        "TCA_STATS2": counted(2, 3000, 5, 7),
+    }
+    kernel_tells(monkeypatch, told)
     counters = QdiscSource("eth9").read()
     assert (counters.received_pkts, counters.sent_pkts, counters.sent_bytes) == (14, 2, 3000)
     assert counters.capacity_bps == 10e6
+    told["TCA_OPTIONS"] = nested(TCA_TBF_PARMS={"rate": 2**32 - 1}, TCA_TBF_RATE64=5_000_000_000)
+    assert QdiscSource("eth9").read().capacity_bps == 40e9
 
 
 def test_the_labs_link_can_be_read(tmp_path: Path) -> None:
@@ -158,6 +191,8 @@ def test_other_names_of_nodes_are_refused(text: str) -> None:
         (["--node", "lablink:/no", "--node", "lablink:/no"], "--node"),
         (["--node", "lablink:/no", "--path-nodes", "0"], "--path-nodes"),
         (["--node", "lablink:/no", "--listen", "router:1"], "--listen"),
+        (["--node", "lablink:/no", "--allow", "192.0.2.1/24"], "--allow"),
+        (["--node", "lablink:/no", "--listen", "0.0.0.0:9"], "--allow"),
     ],
 )
 def test_bad_arguments_are_named(
@@ -169,6 +204,27 @@ def test_bad_arguments_are_named(
     monkeypatch.setattr(agent.logs, "set_up", lambda _: None)
     assert agent.main(arguments) == 1
     assert field in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("client", "status"),
+    [
+        ("127.0.0.1", 503), ("::1", 503), ("192.0.2.77", 503), ("::ffff:192.0.2.77", 503),
+        ("2001:db8::5", 503),
+        ("192.0.3.1", 403), ("2001:db9::5", 403), ("fe80::1%eth0", 403), ("nobody", 403),
+    ],
+)  # fmt: skip
+def test_only_named_hosts_are_answered(client: str, status: int) -> None:
+    app = create_app(Collector([], 1), networks(["192.0.2.0/24", "2001:db8::/32"], loopback=False))
+    transport = httpx.ASGITransport(app, client=(client, 40000))
+
+    async def ask() -> httpx.Response:
+        async with httpx.AsyncClient(transport=transport, base_url="http://agent") as user:
+            return await user.get("/v1/network")
+
+    answer = asyncio.run(ask())
+    assert answer.status_code == status
+    assert answer.headers["content-type"] == "application/problem+json"
 
 
 def free_port() -> int:
