@@ -29,7 +29,7 @@ run=(/run/ltp-switcher /run/ltp-switcher-api)
 obsolete=("$PREFIX/lib/tmpfiles.d/ltp-switcher.conf")
 
 commands=(ltp-switcher ltp-switcher-api ltp-owl-agent)
-services=(ltp-switcher.service ltp-switcher-api.service)
+services=(ltp-switcher.service ltp-switcher-api.service ltp-switcher-network.service)
 # Units that start a service when it is wanted.
 sockets=(ltp-switcher.socket ltp-switcher-api.socket ltp-switcher-routes.path)
 triggered=(ltp-switcher-routes.service)

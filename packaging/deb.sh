@@ -104,7 +104,7 @@ stage() {
         xargs -0 cp --parents -t "$source")
     cp "$root/packaging/systemd/ltp-switcher.sysusers" "$tree/debian/ltp-switcher.sysusers"
     for unit in ltp-switcher.{socket,service} ltp-switcher-api.{socket,service} ltp-switcher-routes.{path,service} \
-        ltp-owl-agent.service; do
+        ltp-switcher-network.service ltp-owl-agent.service; do
         cp "$root/packaging/systemd/$unit" "$tree/debian/$unit"
     done
 }

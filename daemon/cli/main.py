@@ -118,6 +118,12 @@ def parser() -> argparse.ArgumentParser:
     )
 
     add(
+        "network",
+        "ask the measurement agents of learned.owl_network_urls, and tell the daemon, until SIGTERM",
+        "network:relay",
+        common,
+    )
+    add(
         "give-back",
         "restore the default congestion control that a crashed daemon replaced",
         "run:give_back",

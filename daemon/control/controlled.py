@@ -14,6 +14,7 @@ from ltp_switcher.daemon.control.keeper import Save
 from ltp_switcher.daemon.datapath import ArmInfo, Datapath, FlowNotFoundError
 from ltp_switcher.daemon.settings.policies import Policies
 from ltp_switcher.daemon.settings.schema import Config
+from ltp_switcher.daemon.steer import ToldNetwork
 from ltp_switcher.daemon.step.engine import Engine
 from ltp_switcher.daemon.step.flow_table import UNKNOWN, FlowTable
 from ltp_switcher.errors import InvalidValueError
@@ -52,6 +53,11 @@ class Controlled(Protocol):
     @property
     def names(self) -> dict[int, str]:
         """The arms' names by id."""
+        ...
+
+    @property
+    def network(self) -> ToldNetwork:
+        """What measurement agents report about the network."""
         ...
 
     @property

@@ -22,6 +22,21 @@ from ltp_switcher.daemon.control.why import past_json, totals_json, why_json
 from ltp_switcher.daemon.datapath import protocol
 from ltp_switcher.daemon.settings.rules import did_you_mean
 from ltp_switcher.errors import InvalidValueError
+from ltp_switcher.policies.runtime.path_knowledge import NetworkKnowledge
+
+
+def knowledge_of(params: Params) -> NetworkKnowledge:
+    """The knowledge that parameters tell. Raises `InvalidValueError`."""
+    values = []
+    for name in ("pnc_pkts", "pna", "known"):
+        value = params.get(name)
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise InvalidValueError(name, value, "a number")
+        values.append(float(value))
+    try:
+        return NetworkKnowledge(*values)
+    except ValueError as error:
+        raise InvalidValueError("pnc_pkts", values[0], str(error)) from error
 
 
 class Methods:
@@ -44,6 +59,7 @@ class Methods:
             "mpts.start": (self._start_mpts, frozenset({"prefix"})),
             "mpts.status": (self._mpts, frozenset()),
             "metrics": (self._metrics, frozenset()),
+            "network.tell": (self._tell_network, frozenset({"pnc_pkts", "pna", "known"})),
             "reload": (self._reload, frozenset()),
             "version": (self._version, frozenset()),
             **ChoiceMethods(daemon, lambda: self._caller).methods,
@@ -140,6 +156,11 @@ class Methods:
         replay = ring.since(since)
         events: list[Json] = [dict(event) for event in replay.events]
         return {"next": replay.next, "missed": replay.missed, "events": events}
+
+    def _tell_network(self, params: Params) -> Json:
+        """Take reports of the network, or, without parameters, that there are none."""
+        self._daemon.network.take(knowledge_of(params) if params else None)
+        return {}
 
     def _arms(self, _: Params) -> Json:
         return [arm_json(arm) for arm in self._daemon.arms]

@@ -45,7 +45,7 @@ from ltp_switcher.daemon.settings.layers import Layers, with_fixed
 from ltp_switcher.daemon.settings.load import changed
 from ltp_switcher.daemon.settings.policies import Policies
 from ltp_switcher.daemon.settings.schema import Config
-from ltp_switcher.daemon.steer import LearnedArms, NetworkFeed, loader, with_policies
+from ltp_switcher.daemon.steer import LearnedArms, ToldNetwork, loader, with_policies
 from ltp_switcher.daemon.step.decision_log import DecisionLog
 from ltp_switcher.daemon.step.engine import Engine
 from ltp_switcher.daemon.step.flow_table import FlowTable
@@ -100,8 +100,8 @@ class Daemon:
         pool = pool_of(config, self.arms)
         chooser = make_chooser(config, self.arms, pool)
         teams = make_teams(config, self.arms, pool, chooser)
-        self._network = NetworkFeed(config.learned.owl_network_urls)
-        learned = LearnedArms(config.daemon.step_ms / 1000, loader(config.learned), self._network.latest)
+        self.network = ToldNetwork()
+        learned = LearnedArms(config.daemon.step_ms / 1000, loader(config.learned), self.network.latest)
         learned.load(pool)
         # Before the flows are looked at, so that no birth falls in between.
         self._events = self.datapath.events()
@@ -186,7 +186,6 @@ class Daemon:
             ltp_switcher.__version__, self.mode, self.config.daemon.policy, self.config.daemon.step_ms,
             ", ".join(self.names[arm] for arm in self.engine.chooser.pool),
         )  # fmt: skip
-        self._network.start()
         self._manager.ready()
         try:
             self._loop.run()
@@ -198,7 +197,6 @@ class Daemon:
                 self._saver.finish(self._state())
             self._server.close()
             self.choices.close()
-            self._network.close()
             self.engine.close()
             signals.close()
             self._manager.close()

@@ -249,8 +249,8 @@ class LearnedSection(Section):
     spine_interval_ms: float = key(200.0, "Spine's monitor interval, ms.", minimum=10, maximum=10_000)
     owl_network_urls: tuple[str, ...] = key(
         (),
-        "Measurement agents (`ltp-owl-agent`) on routers of the path, as http://HOST:PORT. The daemon asks "
-        "each every second. While none answers, Owl works without the network's signals.",
+        "Measurement agents (`ltp-owl-agent`) on routers of the path, as http://HOST:PORT. `ltp-switcher "
+        "network` asks each every second. While none answers, Owl works without the network's signals.",
     )
 
     def __post_init__(self) -> None:

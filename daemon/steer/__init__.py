@@ -2,6 +2,14 @@
 """The learned arms at run time: measurements in, decisions, controls out."""
 
 from ltp_switcher.daemon.steer.arms import LEARNED, LearnedArms, loader, missing_weights, with_policies
-from ltp_switcher.daemon.steer.path_signals import NetworkFeed
+from ltp_switcher.daemon.steer.path_signals import NetworkFeed, ToldNetwork
 
-__all__ = ["LEARNED", "LearnedArms", "NetworkFeed", "loader", "missing_weights", "with_policies"]
+__all__ = [
+    "LEARNED",
+    "LearnedArms",
+    "NetworkFeed",
+    "ToldNetwork",
+    "loader",
+    "missing_weights",
+    "with_policies",
+]

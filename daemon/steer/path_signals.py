@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reports of measurement agents about the network (Owl §VI). Threads fetch them; no step waits."""
+"""The reports of measurement agents about the network (Owl §VI).
+
+`ltp-switcher network` fetches them and tells the daemon, which opens no network socket itself.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,22 @@ if TYPE_CHECKING:
 
 STALE_S: Final = 3.0
 """Age at which knowledge is no knowledge any more."""
+
+
+class ToldNetwork:
+    """What the daemon was told last. It counts until it is `STALE_S` old."""
+
+    def __init__(self) -> None:
+        self._told: tuple[float, NetworkKnowledge | None] = (0.0, None)
+
+    def take(self, knowledge: NetworkKnowledge | None) -> None:
+        """Keep what is known now; None: nothing."""
+        self._told = time.monotonic(), knowledge
+
+    def latest(self) -> NetworkKnowledge | None:
+        """The knowledge that counts now."""
+        at_s, knowledge = self._told
+        return knowledge if time.monotonic() - at_s < STALE_S else None
 
 
 class NetworkFeed:

@@ -33,6 +33,9 @@ until grep -q 'network knowledge on' /run/lab/agent.log; do
 	kill -0 $agent || {{ cat /run/lab/agent.log; exit 1; }}
 	sleep 0.05
 done"""
+_START_RELAY: Final = f"""PYTHONHASHSEED=0 PYTHONDONTWRITEBYTECODE=1 \\
+	python3 -m ltp_switcher.daemon.cli network --config {DAEMON_CONFIG} >/run/lab/relay.log 2>&1 &"""
+"""From the agent to the daemon."""
 _TELL: Final = f"python3 -m ltp_switcher.daemon.cli status --json >{STATUS}"
 
 
@@ -156,6 +159,8 @@ def script(scenario: Scenario, daemon: GuestDaemon | None) -> str:
         lines.append(_START_AGENT)
     if daemon is not None:
         lines.append(f"start_daemon {DAEMON_CONFIG} {daemon.options}".rstrip())
+        if asks_network(scenario):
+            lines.append(_START_RELAY)
         watched = ' "$daemon"'
     elif asks_for_steps(scenario):
         lines.append(_ASK)

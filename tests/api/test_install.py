@@ -43,6 +43,7 @@ def test_what_lands_where(staged: Path) -> None:
         "usr/lib/systemd/system/ltp-switcher-api.service",
         "usr/lib/systemd/system/ltp-switcher.socket",
         "usr/lib/systemd/system/ltp-switcher-api.socket",
+        "usr/lib/systemd/system/ltp-switcher-network.service",
         "usr/lib/systemd/system/ltp-switcher-routes.path",
         "usr/lib/systemd/system/ltp-switcher-routes.service",
         "usr/lib/sysusers.d/ltp-switcher.conf",
@@ -93,7 +94,9 @@ def test_systemd_takes_the_units(staged: Path, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("unit", ["ltp-switcher", "ltp-switcher-api", "ltp-switcher-routes"])
+@pytest.mark.parametrize(
+    "unit", ["ltp-switcher", "ltp-switcher-api", "ltp-switcher-routes", "ltp-switcher-network"]
+)
 def test_units_are_confined(unit: str) -> None:
     done = run(
         "systemd-analyze", "security", "--offline=true", "--threshold=20",

@@ -27,6 +27,8 @@ agent=$!
 python3 /lab/checks.py daemon run --config /lab/daemon.toml >/run/lab/daemon.log 2>&1 &
 daemon=$!
 while [ ! -S /run/ltp-switcher/control.sock ]; do kill -0 $daemon; sleep 0.05; done
+python3 -m ltp_switcher.daemon.cli network --config /lab/daemon.toml >/run/lab/relay.log 2>&1 &
+relay=$!
 until grep -q "network knowledge on" /run/lab/agent.log; do kill -0 $agent; sleep 0.05; done
 traffic 1 12
 sleep 5
@@ -34,11 +36,13 @@ python3 /lab/checks.py heard || { cat /run/lab/agent.log /run/lab/daemon.log; ex
 kill -TERM $agent
 wait $agent || echo "agent ended with $?"
 python3 /lab/checks.py masked
-grep "masked until it answers" /run/lab/daemon.log
+grep "masked until it answers" /run/lab/relay.log
+kill -TERM $relay
+wait $relay
 wait $traffic
 kill -TERM $daemon
 wait $daemon
-! grep Traceback /run/lab/agent.log /run/lab/daemon.log
+! grep Traceback /run/lab/agent.log /run/lab/daemon.log /run/lab/relay.log
 """
 
 
