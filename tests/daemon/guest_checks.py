@@ -3,6 +3,7 @@
 
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -93,11 +94,19 @@ def steering() -> None:
     teams = CLIENT.call("mpts.status")["teams"]
     assert [team["prefix"] for team in teams] == ["10.2.0.0/24"], teams
     assert len(teams[0]["arms"]) == 1
-    time.sleep(0.2)
-    assert {flow["want_arm"] for flow in CLIENT.call("flows.list")} == set(teams[0]["arms"])
+    # Each flow takes the team at its own next decision.
+    until(lambda: {flow["want_arm"] for flow in CLIENT.call("flows.list")} == set(teams[0]["arms"]))
 
     (flows,) = (f for f in from_json(CLIENT.call("metrics")) if f.name == "ltp_switcher_flows")
     assert [sample.value for sample in flows.samples] == [3]
+
+
+def until(true: Callable[[], bool]) -> None:
+    """Wait for a fact that is to come within five seconds."""
+    end_s = time.monotonic() + 5.0
+    while not true():
+        assert time.monotonic() < end_s
+        time.sleep(0.02)
 
 
 def unavailable(name: str) -> bool:
