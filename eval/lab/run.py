@@ -17,6 +17,7 @@ from ltp_switcher.cache import REPOSITORY
 from ltp_switcher.errors import LabError
 from ltp_switcher.eval.lab import kernels, qemu
 from ltp_switcher.eval.lab.boot import BootResult, boot
+from ltp_switcher.eval.lab.bpftune import bpftune_layers
 from ltp_switcher.eval.lab.layers import GUEST, base_layer, compiled, digest, link_module, mutant_module
 from ltp_switcher.eval.lab.python import python_layers
 from ltp_switcher.eval.lab.schedule import capacity_mbps, encode, link_trace
@@ -128,6 +129,7 @@ def boot_scenario(
         timeout_s=_SETUP_S + _WALL_PER_VIRTUAL * scenario.duration_s,
         on_line=on_line,
         mutant=needs(scenario, "mutant"),
+        layers=bpftune_layers(scenario),
     )
     if not result.ok:
         raise LabError(
@@ -183,6 +185,7 @@ def run_fingerprint(scenario: Scenario, *, seed: int, kernel: str) -> str:
         parts.append(digest(mutant_module(chosen, REPOSITORY)))
     if daemon:
         parts += [path.name for path in python_layers(service=asks_network(scenario))]
+    parts += [path.name for path in bpftune_layers(scenario)]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 

@@ -11,7 +11,14 @@ from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.run.daemon_settings import Settings, merged, to_config
 from ltp_switcher.eval.run.requests import KB, KINDS, Requests, draw_requests
 from ltp_switcher.eval.run.scenario import PACKET_BYTES, Scenario
-from ltp_switcher.eval.run.schemes import DAEMON_SCHEMES, LEARNED_ARMS, NETWORK_AGENT, Scheme, resolve
+from ltp_switcher.eval.run.schemes import (
+    BPFTUNE,
+    DAEMON_SCHEMES,
+    LEARNED_ARMS,
+    NETWORK_AGENT,
+    Scheme,
+    resolve,
+)
 
 START_JITTER_US: Final = 10_000
 """A flow starts up to this much after its `start_s`, drawn from the seed, so that seeds differ."""
@@ -92,6 +99,19 @@ def asks_for_steps(scenario: Scenario) -> bool:
     return any(scheme.measured for scheme in _schemes(scenario))
 
 
+def asks_bpftune(scenario: Scenario) -> bool:
+    """Tell whether bpftune chooses for the scenario's connections.
+
+    Raises:
+        ConfigError: it would choose for a flow of another scheme too.
+    """
+    tuned = {scheme.bpftune for scheme in _schemes(scenario)}
+    if len(tuned) > 1:
+        allowed = f"{BPFTUNE} alone, because it steers every connection of its machine"
+        raise ConfigError("flow.scheme", sorted(set(_names(scenario))), allowed)
+    return True in tuned
+
+
 def daemon_of(scenario: Scenario) -> GuestDaemon | None:
     """Return the daemon that the scenario's schemes need, if any.
 
@@ -137,10 +157,13 @@ def flow_table(scenario: Scenario, seed: int) -> bytes:
     """Return the flows as the traffic program takes them, a line for each."""
     jitter = random.Random(seed)  # noqa: S311 # an experiment's seed, not a secret
     lines = []
-    for flow in scenario.flows:
+    for index, flow in enumerate(scenario.flows):
         scheme = resolve(flow.scheme)
         start_us = round(flow.start_s * 1e6) + jitter.randrange(START_JITTER_US)
-        lines.append(f"{scheme.protocol} {scheme.arm or '-'} {start_us} {round(flow.stop_s * 1e6)}\n")
+        stop_us = round(flow.stop_s * 1e6)
+        # bpftune learns by address, where the daemon learns by prefix.
+        server = 0 if scheme.bpftune else index
+        lines.append(f"{scheme.protocol} {scheme.arm or '-'} {start_us} {stop_us} {server}\n")
     return "".join(lines).encode()
 
 
@@ -155,6 +178,9 @@ def script(scenario: Scenario, daemon: GuestDaemon | None) -> str:
         elif protocol not in ("cubic", "reno"):
             lines.append(f"modprobe tcp_{protocol}")
     watched = ""
+    if asks_bpftune(scenario):
+        lines += [". /lab/bpftune", "start_bpftune"]
+        watched = ' "$bpftune"'
     if asks_network(scenario):
         lines.append(_START_AGENT)
     if daemon is not None:
@@ -170,6 +196,8 @@ def script(scenario: Scenario, daemon: GuestDaemon | None) -> str:
         lines.append(traffic)
     else:
         lines += _with_requests(scenario.requests, end_ms, traffic)
+    if asks_bpftune(scenario):
+        lines.append("stop_bpftune")
     return "\n".join([*lines, *(daemon.after if daemon else ()), ""])
 
 

@@ -15,6 +15,7 @@ from ltp_switcher.cache import REPOSITORY
 from ltp_switcher.errors import ConfigError, LabError
 from ltp_switcher.eval.lab import cpio, kernels, qemu
 from ltp_switcher.eval.lab.boot import boot
+from ltp_switcher.eval.lab.bpftune import bpftune_layers
 from ltp_switcher.eval.lab.layers import (
     GUEST,
     base_layer,
@@ -93,7 +94,7 @@ def run_requests(
         timeout_s=_SETUP_S + _WALL_PER_VIRTUAL * (scenario.duration_s + PATIENCE_S),
         on_line=_follower(scenario, on_progress) if on_progress else None,
         mutant=needs(scenario, "mutant"),
-        layers=[web_layer()],
+        layers=[web_layer(), *bpftune_layers(scenario)],
     )
     if not result.ok:
         raise LabError(
@@ -134,6 +135,7 @@ def requests_fingerprint(scenario: Scenario, *, seed: int, kernel: str) -> str:
         parts.append(digest(mutant_module(chosen, REPOSITORY)))
     if daemon:
         parts += [path.name for path in python_layers(service=asks_network(scenario))]
+    parts += [path.name for path in bpftune_layers(scenario)]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 

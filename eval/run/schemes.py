@@ -44,6 +44,9 @@ INFORMED: Final[Mapping[str, tuple[str, Settings]]] = {
 }
 """A learned arm with settings of the daemon of its own: Owl with the network's signals."""
 
+BPFTUNE: Final = "bpftune"
+"""Oracle's bpftune chooses: the flow begins with the system's default, as its application sets nothing."""
+
 PINNED_PREFIX: Final = "mutant:"
 """`mutant:<arm>` runs a flow under `mutant` that never leaves the arm."""
 
@@ -57,7 +60,7 @@ FIXED_PREFIX: Final = "fixed:"
 """`fixed:<rate>` sends at a constant rate in Mbit/s of IP packets, whatever comes back."""
 FIXED_MBPS: Final = (0.1, 1000.0)
 
-_NAMED: Final = (*KERNEL_ARMS, "reno", *LEARNED_ARMS, *VARIANTS, *INFORMED, *DAEMON_SCHEMES)
+_NAMED: Final = (*KERNEL_ARMS, "reno", *LEARNED_ARMS, *VARIANTS, *INFORMED, *DAEMON_SCHEMES, BPFTUNE)
 AVAILABLE: Final = (
     *_NAMED,
     *(f"{prefix}{arm}" for prefix in (PINNED_PREFIX, MEASURED_PREFIX) for arm in KERNEL_ARMS),
@@ -88,6 +91,8 @@ class Scheme:
     """Of a constant rate."""
     measured: bool = False
     """Without a daemon: whether somebody asks for the flow's steps all the same."""
+    bpftune: bool = False
+    """Whether bpftune runs."""
 
 
 def resolve(name: str) -> Scheme:
@@ -110,6 +115,8 @@ def resolve(name: str) -> Scheme:
         return Scheme("mutant", arm=arm, policy="keep", settings=settings)
     if name in DAEMON_SCHEMES:
         return Scheme("mutant", policy=DAEMON_SCHEMES[name] or DaemonSection().policy)
+    if name == BPFTUNE:
+        return Scheme("cubic", bpftune=True)
     return Scheme(name)
 
 

@@ -9,7 +9,15 @@ from dataclasses import replace
 import pytest
 
 from ltp_switcher.errors import ConfigError
-from ltp_switcher.eval.lab.script import asks_network, daemon_config, daemon_of, flow_table, needs, script
+from ltp_switcher.eval.lab.script import (
+    asks_bpftune,
+    asks_network,
+    daemon_config,
+    daemon_of,
+    flow_table,
+    needs,
+    script,
+)
 from ltp_switcher.eval.run.daemon_settings import parse_assignments
 from ltp_switcher.eval.run.scenario import Flow, Link, Scenario
 
@@ -97,3 +105,24 @@ def test_a_constant_rate_counts_packets_and_paces_payload() -> None:
     assert protocols(mixed)[1] == ["fixed", "-"]
     # 12 Mbit/s are 1000 packets of 1500 bytes, each with 1448 of payload.
     assert "insmod /lab/fixed.ko rates=0,0,1448000,36200" in script(mixed, None).splitlines()
+
+
+def test_bpftune_runs_beside_flows_that_name_no_protocol_and_go_to_one_address() -> None:
+    """It learns by address. Flows of the daemon each have an address of their own, in one prefix."""
+    tuned = scenario("bpftune", "bpftune", "bpftune")
+    assert asks_bpftune(tuned)
+    assert daemon_of(tuned) is None
+    rows = [line.split() for line in flow_table(tuned, 1).decode().splitlines()]
+    assert [(row[0], row[4]) for row in rows] == [("cubic", "0")] * 3
+    lines = script(tuned, None).splitlines()
+    assert lines.index("start_bpftune") < next(i for i, line in enumerate(lines) if "traffic" in line)
+    assert lines[-1] == "stop_bpftune"
+    others = scenario("bbr", "cubic", "rule")
+    assert [line.split()[4] for line in flow_table(others, 1).decode().splitlines()] == ["0", "1", "2"]
+    assert not asks_bpftune(others)
+    assert "bpftune" not in script(others, daemon_of(others))
+
+
+def test_bpftune_shares_its_machine_with_no_other_scheme() -> None:
+    with pytest.raises(ConfigError, match=r"flow\.scheme.*\['bpftune', 'cubic'\].*every connection"):
+        asks_bpftune(scenario("bpftune", "cubic"))

@@ -35,7 +35,7 @@ struct lablink_step {
 	__u64 loss; /* probability of losing a data packet, times 2^32 */
 };
 
-/* Flow i has the addresses 10.1.0.0 + i and 10.2.0.0 + i; a delay of 0 means the link's. */
+/* Flow i comes from 10.1.0.0 + i; a delay of 0 means the link's. */
 struct lablink_delay {
 	__u64 delay_ns;
 };

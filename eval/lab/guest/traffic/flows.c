@@ -5,9 +5,10 @@
  *   traffic SCHEDULE FLOWS END_MS OUT [PID]
  *
  * SCHEDULE is the input of /dev/lablink; writing it is time 0. FLOWS has one line a flow:
- * "congestion-control default-arm start-us stop-us", default-arm "-" where it does not matter. The
- * samples, one line a flow and 100 ms, go to OUT.csv, the totals to OUT.json, and a line of JSON each
- * 500 ms to the live channel. PID is a process whose processor time is reported.
+ * "congestion-control default-arm start-us stop-us server", default-arm "-" where it does not matter,
+ * server the number of the address to which the flow goes, from 0. The samples, one line a flow and
+ * 100 ms, go to OUT.csv, the totals to OUT.json, and a line of JSON each 500 ms to the live channel. PID
+ * is a process whose processor time is reported.
  *
  * It spends little of the guest's time. The sink discards in the kernel (MSG_TRUNC) once in 10 ms,
  * and no packet wakes it (SO_RCVLOWAT, which also makes the receiver acknowledge as one that reads
@@ -36,11 +37,11 @@
 #include "traffic.h"
 
 #define DRAIN_MS 10000
-#define PORT 5001
+#define PORT 5001 /* of flow 0; those of others follow, as flows may share an address */
 #define CHUNK_BYTES (256 * 1024)
 #define NOTSENT_BYTES (256 * 1024)
 #define SOCKET_BUFFER_BYTES (256 * 1024 * 1024)
-#define CLIENT_NET 0x0a010001U /* flow 0 is 10.1.0.1, at the server 10.2.0.1 */
+#define CLIENT_NET 0x0a010001U /* flow 0 is 10.1.0.1, and server 0 is 10.2.0.1 */
 #define SERVER_NET 0x0a020001U
 #define SERVER_NETNS "/run/netns/server"
 #define ARM_PARAMETER "/sys/module/tcp_mutant/parameters/default_arm"
@@ -109,7 +110,7 @@ static int new_socket(void)
 
 static void listen_for(struct flow *flow, int index)
 {
-	struct sockaddr_in local = address(SERVER_NET, index, PORT);
+	struct sockaddr_in local = address(SERVER_NET, flow->server, PORT + index);
 	int one = 1;
 
 	flow->listener = new_socket();
@@ -145,7 +146,8 @@ static void set_default_arm(const char *arm)
 
 static void start(struct flow *flow, int index)
 {
-	struct sockaddr_in local = address(CLIENT_NET, index, 0), remote = address(SERVER_NET, index, PORT);
+	struct sockaddr_in remote = address(SERVER_NET, flow->server, PORT + index);
+	struct sockaddr_in local = address(CLIENT_NET, index, 0);
 	int lowat = NOTSENT_BYTES;
 
 	if (strcmp(flow->arm, "-"))
@@ -236,7 +238,7 @@ static void read_flows(const char *path)
 		die(path);
 	flows = zalloc((LABLINK_FLOWS - 1) * sizeof(*flows));
 	while (flow_count < LABLINK_FLOWS - 1 &&
-	       fscanf(file, "%15s %15s %llu %llu", flow.cc, flow.arm, &start, &stop) == 4) {
+	       fscanf(file, "%15s %15s %llu %llu %d", flow.cc, flow.arm, &start, &stop, &flow.server) == 5) {
 		flow.start_us = start;
 		flow.stop_us = stop;
 		flow.bins = zalloc(bin_count * sizeof(*flow.bins));

@@ -33,6 +33,7 @@ struct bin {
 struct flow {
 	char cc[NAME_MAX_CC], arm[NAME_MAX_CC];
 	uint64_t start_us, stop_us;
+	int server;
 	enum phase phase;
 	int source, sink, listener;
 	uint64_t sent_bytes, received_bytes, acked_bytes;
