@@ -118,7 +118,7 @@ def html(results: Results, pictures: Mapping[str, str]) -> str:
         "mean over its seeds. Means over paths are geometric, with 95 % bootstrap intervals over the paths. "
         "A scheme that changes its arm may exceed 1 on a path that changes. <code>rule</code> is the default "
         "policy of the daemon, <code>bandit</code> the learned one. <code>known</code> is the default policy "
-        f"on a path that {EARLIER} connections have used before.</p>",
+        f"on a path that {EARLIER} connections have used before; so is <code>bpftune</code>, Oracle's.</p>",
         _means_table("By kind and family", results.schemes, results.paths),
         _means_table(f"The same without the first {START_S:g} s of each flow", results.schemes, results.late),
     ]

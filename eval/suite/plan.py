@@ -10,7 +10,7 @@ from typing import Final
 from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.run.results import Job
 from ltp_switcher.eval.run.scenario import Flow, Scenario
-from ltp_switcher.eval.run.schemes import DAEMON_SCHEMES, check_scheme
+from ltp_switcher.eval.run.schemes import BPFTUNE, DAEMON_SCHEMES, check_scheme
 from ltp_switcher.eval.run.summary import Summary
 from ltp_switcher.eval.run.trace_files import locate_trace
 from ltp_switcher.eval.suite import paths
@@ -18,14 +18,15 @@ from ltp_switcher.policies.simulator.delivery_traces import model_trace, read_tr
 
 ARMS: Final = ("bbr", "vegas", "ltp", "cubic")
 KNOWN: Final = "known"
-"""The switcher on a path that `EARLIER` connections have used before."""
+LATER: Final[Mapping[str, str]] = {KNOWN: "switcher", BPFTUNE: BPFTUNE}
+"""Schemes on a path that `EARLIER` connections have used before, and what all these connections run."""
 EARLIER: Final = 10
 EARLIER_S: Final = 2.8
 PAUSE_S: Final = 0.2
 """How long each of them lasts, and the pause after it."""
 FULL: Final[Mapping[str, int]] = {
     "rule": 5, "ltp": 5, "bbr": 5, KNOWN: 2, "vegas": 2, "cubic": 2, "jury": 2, "spine": 2, "bandit": 2,
-    "random": 2, "epsilon-greedy": 2,
+    "random": 2, "epsilon-greedy": 2, BPFTUNE: 2,
 }  # fmt: skip
 """Schemes of `make eval`, and how many seeds each gets: most where the figures decide."""
 QUICK: Final[Mapping[str, int]] = {"rule": 1, **dict.fromkeys(ARMS, 1)}
@@ -47,7 +48,7 @@ class Run:
 
 def is_arm(scheme: str) -> bool:
     """Whether a scheme is an arm alone, which may be the best in hindsight."""
-    return scheme not in DAEMON_SCHEMES and scheme != KNOWN
+    return scheme not in DAEMON_SCHEMES and scheme not in LATER
 
 
 def plan(
@@ -66,7 +67,7 @@ def plan(
         ConfigError: there is no such path or scheme, or no arm among the schemes.
     """
     for scheme in schemes:
-        if scheme != KNOWN:
+        if scheme not in LATER:
             check_scheme("--schemes", scheme)
     if not any(map(is_arm, schemes)):
         raise ConfigError("--schemes", list(schemes), "one arm at least, to compare with")
@@ -81,24 +82,24 @@ def plan(
         Run(name, scheme, Job(_with(timed[name], scheme), seed, kernel))
         for name in wanted
         for scheme, count in schemes.items()
-        if scheme != KNOWN or (len(timed[name].flows) == 1 and timed[name].requests is None)
+        if scheme not in LATER or (len(timed[name].flows) == 1 and timed[name].requests is None)
         for seed in seeds[:count]
     ]
 
 
 def _with(scenario: Scenario, scheme: str) -> Scenario:
     """The scenario with the scheme on its web server or first flow, and on all flows of the same scheme."""
-    if scheme == KNOWN:
-        return after_others(scenario)
+    if scheme in LATER:
+        return after_others(scenario, LATER[scheme])
     switched = {flow.scheme for flow in scenario.flows} == {scenario.scheme}
     return scenario.with_scheme(scheme, every_flow=switched)
 
 
-def after_others(scenario: Scenario) -> Scenario:
+def after_others(scenario: Scenario, scheme: str) -> Scenario:
     """The scenario of one flow, later, on the same link at the same time, with `EARLIER` flows before it."""
     every_s = EARLIER_S + PAUSE_S
     lead_s = round(EARLIER * every_s, 3)
-    (flow,) = scenario.with_scheme("switcher").flows
+    (flow,) = scenario.with_scheme(scheme).flows
     others = [
         Flow(flow.scheme, round(n * every_s, 3), round(n * every_s + EARLIER_S, 3)) for n in range(EARLIER)
     ]
@@ -125,6 +126,6 @@ def after_others(scenario: Scenario) -> Scenario:
 
 def judged(run: Run, summary: Summary) -> Summary:
     """The summary with the flows that count, under the name of the run's scheme."""
-    if run.scheme != KNOWN:
+    if run.scheme not in LATER:
         return summary
-    return replace(summary, scheme=KNOWN, flows=(replace(summary.flows[-1], scheme=KNOWN),))
+    return replace(summary, scheme=run.scheme, flows=(replace(summary.flows[-1], scheme=run.scheme),))

@@ -89,17 +89,18 @@ def test_a_quick_plan_is_short() -> None:
         assert [replace(s, at_s=0.0) for s in shorter] == [replace(s, at_s=0.0) for s in longer]
 
 
-def test_a_known_path_is_the_same_path_later() -> None:
+@pytest.mark.parametrize(("scheme", "runs"), [("known", "switcher"), ("bpftune", "bpftune")])
+def test_a_known_path_is_the_same_path_later(scheme: str, runs: str) -> None:
     """The judged flow meets the link as a flow alone does: the same steps, the same part of a trace."""
     whole = {s.name: s for s in TEST}
     for name in ("rate-steps-1", "trace-2"):
-        (run,) = (r for r in plan("test", {"known": 1, "bbr": 1}, "6.1", quick=False, names=(name,))
-                  if r.scheme == "known")  # fmt: skip
+        (run,) = (r for r in plan("test", {scheme: 1, "bbr": 1}, "6.1", quick=False, names=(name,))
+                  if r.scheme == scheme)  # fmt: skip
         made, alone = run.job.scenario, whole[name]
         *earlier, last = made.flows
         assert len(earlier) == 10
         assert all(one.stop_s < other.start_s for one, other in pairwise(made.flows))
-        assert {flow.scheme for flow in made.flows} == {"switcher"}
+        assert {flow.scheme for flow in made.flows} == {runs}
         lead_s = last.start_s
         assert lead_s == 30.0
         assert last.stop_s == made.duration_s == lead_s + alone.duration_s
@@ -113,15 +114,21 @@ def test_a_known_path_is_the_same_path_later() -> None:
             assert met is not None
             assert expected is not None
             np.testing.assert_array_equal(met, expected)
-        seen = judged(run, summary("switcher", *[1.0] * 10, 7.0))
-        assert [(flow.scheme, flow.reward) for flow in seen.flows] == [("known", 1e9)]
+        seen = judged(run, summary(runs, *[1.0] * 10, 7.0))
+        assert [(flow.scheme, flow.reward) for flow in seen.flows] == [(scheme, 1e9)]
 
 
 def test_a_known_path_has_one_flow() -> None:
-    runs = plan("test", {"known": 1, "bbr": 1}, "6.1", quick=False, names=("eight-1", "fixed-1"))
+    names = ("eight-1", "pages-1", "fixed-1")
+    runs = plan("test", {"known": 1, "bpftune": 1, "bbr": 1}, "6.1", quick=False, names=names)
     assert {(run.path, run.scheme) for run in runs} == {
-        ("eight-1", "bbr"), ("fixed-1", "bbr"), ("fixed-1", "known")
+        *((name, "bbr") for name in names), ("fixed-1", "known"), ("fixed-1", "bpftune")
     }  # fmt: skip
+
+
+def test_the_best_arm_in_hindsight_is_an_arm_alone() -> None:
+    scored = score([("p", "bbr", summary("bbr", 1.0)), ("p", "bpftune", summary("bpftune", 9.0))])
+    assert scored[0].best_arm == "bbr"
 
 
 def test_the_time_to_recover() -> None:
