@@ -24,12 +24,13 @@ class GainEffect(Answer):
 
 
 class ArmUseState(Answer):
-    """What flows of an arm had, as means over destination prefixes; null where there are too few."""
+    """What flows of an arm had, over destination prefixes; null where there are too few."""
 
     share: float = Field(description="Of all bytes acknowledged")
-    goodput_Bps: Interval | None = Field(description="Bytes a second")  # noqa: N815 - B is bytes
-    rtt_p95_us: Interval | None = Field(description="95th percentile of the RTT, µs")
+    goodput_Bps: Interval | None = Field(description="Geometric mean, bytes a second")  # noqa: N815 - B is bytes
+    rtt_p95_us: Interval | None = Field(description="95th percentile of the RTT, geometric mean, µs")
     retransmits: Interval | None = Field(description="Retransmitted packets over delivered ones")
+    completion_time_s: Interval | None = Field(description="Life of flows that ended, geometric mean, s")
 
 
 class AdviceState(Answer):

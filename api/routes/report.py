@@ -41,9 +41,9 @@ def get_report(
     try:
         if not folder:
             raise ArtifactError("the daemon has no daemon.state_dir, and so no log of decisions")
-        parts = list(log.read(place, begin_s))
+        parts = list(log.read(place))
         names = log.read_names(place)
     except ArtifactError as error:
         raise ProblemError(404, "no-decisions", str(error)) from error
-    found = report.report(np.concatenate([np.zeros(0, ROW_DTYPE), *parts]), names)
+    found = report.report(np.concatenate([np.zeros(0, ROW_DTYPE), *parts]), names, begin_s)
     return GainReport.model_validate(dataclasses.asdict(found))

@@ -23,7 +23,7 @@ from ltp_switcher.errors import ArtifactError, ConfigError
 
 def judge(options: argparse.Namespace) -> int:
     """Estimate what a policy would have earned, or export the log."""
-    rows, names = _logged(options)
+    rows, names = _logged(options, since(options))
     if options.export is not None:
         export(rows, names, options.export)
         return 0
@@ -35,18 +35,19 @@ def judge(options: argparse.Namespace) -> int:
 
 def report(options: argparse.Namespace) -> int:
     """Tell what the daemon gained, or would."""
-    rows, names = _logged(options)
-    found = reports.report(rows, names)
+    # The rows before --since tell how the prefixes of an experiment differed before it.
+    rows, names = _logged(options, 0.0)
+    found = reports.report(rows, names, since(options))
     if options.json:
         made: Object = dataclasses.asdict(found)
         return print_json(made)
     return _print_report(found)
 
 
-def _logged(options: argparse.Namespace) -> tuple[Rows, dict[int, str]]:
-    """The rows that count, and the names of the arms by id."""
+def _logged(options: argparse.Namespace, since_s: float) -> tuple[Rows, dict[int, str]]:
+    """The rows from this Unix time on, and the names of the arms by id."""
     place = options.log or place_of(options)
-    parts = list(log.read(place, since(options)))
+    parts = list(log.read(place, since_s))
     return np.concatenate([np.zeros(0, ROW_DTYPE), *parts]), log.read_names(place)
 
 
@@ -116,10 +117,10 @@ def _print_report(found: reports.Report) -> int:
             print_table(["", "change", "95 % interval", "units"], _effects(prefix, effects))
     print("\nUse of protocols, means over destination prefixes:")
     print_table(
-        ["protocol", "of the data", "goodput, Mbit/s", "p95 of the RTT, ms", "retransmits, %"],
+        ["protocol", "of the data", "goodput, Mbit/s", "p95 RTT, ms", "retransmits, %", "completion, s"],
         [
             [name, f"{use.share:.1%}", _mean(use.goodput_Bps, 8e-6), _mean(use.rtt_p95_us, 1e-3),
-             _mean(use.retransmits, 100.0)]
+             _mean(use.retransmits, 100.0), _mean(use.completion_time_s, 1.0)]
             for name, use in found.arms.items()
         ],
     )  # fmt: skip

@@ -12,6 +12,16 @@ from ltp_switcher.arrays import Bools, Floats, Indices
 
 CLUSTERS_MIN: Final = 4
 """Fewer units in a group give no interval."""
+WINDOW: Final = 6
+"""Blocks of a switchback that are compared with each other: load drifts, but little within these."""
+_DRAWS: Final = 999
+"""Other draws of the groups that randomisation inference compares the real one with."""
+_LARGE: Final = 300
+"""From so many units in each group on, Welch's t holds even for skewed values."""
+_HALVINGS: Final = 30
+_FAR: Final = 64
+"""An interval so much wider than Welch's says that the groups are too small."""
+_TURNS: Final = 30
 _Z: Final = 1.959963984540054
 """The normal distribution's 97.5 % quantile."""
 
@@ -56,35 +66,146 @@ def difference(values: Floats, treated: Bools) -> Effect | None:
     return Effect(float(value), float(value - half), float(value + half), a.size, b.size)
 
 
+def drawn(values: Floats, treated: Bools, before: Floats | None = None) -> Effect | None:
+    """The effect of a holdback: units whose group was drawn by lot. None: too few units.
+
+    Where the units' values from before the experiment are known, they explain part of the differences
+    between units, and the interval shrinks (CUPED; Deng et al., WSDM 2013). In small groups the interval is
+    that of randomisation inference: all effects that the other draws of the groups do not contradict, with
+    Welch's t as the statistic. So skewed values, such as shares of retransmits, are no matter.
+
+    Args:
+        values: one for each unit, shape (units,).
+        treated: the group of each unit, shape (units,).
+        before: the same values before the experiment, shape (units,); NaN where not known.
+    """
+    if before is not None:
+        values = _explained(values, treated, before)
+    found = difference(values, treated)
+    if found is None or min(found.treated, found.control) >= _LARGE:
+        return found
+    limits = _Draws(values, treated).limits(found)
+    return None if limits is None else Effect(found.value, *limits, found.treated, found.control)
+
+
+def _explained(values: Floats, treated: Bools, before: Floats) -> Floats:
+    """The values less what those before explain, shape (units,)."""
+    known = np.isfinite(before)
+    if known.sum() < 2 * CLUSTERS_MIN:
+        return values
+    x = np.where(known, before - before[known].mean(), 0.0)
+    within_x, within_y = x.copy(), values.copy()
+    for group in (known & treated, known & ~treated):
+        if group.any():
+            within_x[group] -= x[group].mean()
+            within_y[group] -= values[group].mean()
+    power = np.square(within_x[known]).sum()
+    slope = (within_x[known] * within_y[known]).sum() / power if power > 0 else 0.0
+    return np.asarray(values - slope * x, np.float64)
+
+
+class _Draws:
+    """Welch's t under other draws of the groups, as a function of a supposed effect on the treated."""
+
+    def __init__(self, values: Floats, treated: Bools) -> None:
+        n, n_control = values.size, int((~treated).sum())
+        places = np.tile(np.arange(n), (_DRAWS, 1))
+        drawn_control = np.random.default_rng(1).permuted(places, axis=1)[:, :n_control]
+        self._control = np.concatenate([np.flatnonzero(~treated)[None], drawn_control])
+        self._sizes = n - n_control, n_control
+        self._y = values - values.mean()
+        self._t = treated.astype(np.float64)
+        parts = (self._y, self._y**2, self._y * self._t, self._t)
+        self._in_control = [part[self._control].sum(axis=1) for part in parts]
+        self._in_all = [part.sum() for part in parts]
+
+    def limits(self, found: Effect) -> tuple[float, float] | None:
+        """The ends of the interval: the effects that 2.5 % of the draws contradict. None: there are none."""
+        half = max(found.upper - found.value, 1e-12)
+        lower, upper = self._limit(found.value, -half), self._limit(found.value, half)
+        return None if lower is None or upper is None else (lower, upper)
+
+    def _limit(self, value: float, half: float) -> float | None:
+        inside, outside = value, value + half
+        while not self._beyond(outside, half):
+            if abs(outside - value) > _FAR * abs(half):
+                return None
+            inside, outside = outside, outside + (outside - value)
+        for _ in range(_HALVINGS):
+            middle = (inside + outside) / 2
+            inside, outside = (inside, middle) if self._beyond(middle, half) else (middle, outside)
+        return outside
+
+    def _beyond(self, effect: float, side: float) -> bool:
+        """Whether the real draw is among the most extreme 2.5 % if this were the effect."""
+        t = self._statistics(effect)
+        as_extreme = t <= t[0] + 1e-9 if side > 0 else t >= t[0] - 1e-9
+        return bool(as_extreme.mean() < 0.025)
+
+    def _statistics(self, effect: float) -> Floats:
+        """Welch's t of every draw for values less the effect on the treated; the real draw first."""
+        (control, control2), (total, total2) = (
+            (y - effect * t, y2 - 2 * effect * yt + effect**2 * t)
+            for y, y2, yt, t in (self._in_control, self._in_all)
+        )
+        n_treated, n_control = self._sizes
+        mean_c, mean_t = control / n_control, (total - control) / n_treated
+        var_c = control2 / n_control - mean_c**2
+        var_t = (total2 - control2) / n_treated - mean_t**2
+        error = np.sqrt(np.maximum(var_c / (n_control - 1) + var_t / (n_treated - 1), 1e-300))
+        return np.asarray((mean_t - mean_c) / error, np.float64)
+
+
 def within(values: Floats, treated: Bools, block: Indices, prefix: Indices) -> Effect | None:
     """The effect of a switchback: within prefixes, between blocks. None: too few blocks.
 
-    A regression on the treatment with one level for each prefix, so that another mix of destinations in a
-    block is no effect. The errors are those of clusters, the blocks: all flows of a block share its luck.
+    A regression on the treatment with one level for each prefix and one for each `WINDOW` blocks, so that
+    neither another mix of destinations nor the hour's load is an effect. The errors are those of clusters,
+    the blocks: all flows of a block share its luck. They allow for few blocks, as HC2 and the degrees of
+    freedom of Satterthwaite do, with each block's leverage (Bell and McCaffrey, 2002).
 
     Args:
         values: one for each prefix and block, shape (n,).
         treated: the block's group, shape (n,).
-        block: number of the block from 0 on, shape (n,).
+        block: number of the time block, shape (n,).
         prefix: number of the prefix from 0 on, shape (n,).
     """
-    blocks = block.max(initial=-1) + 1
+    numbers, cluster = np.unique(block, return_inverse=True)
+    windows, window = np.unique(block // WINDOW, return_inverse=True)
+    blocks = numbers.size
     groups = np.zeros(blocks, np.bool_)
-    groups[block] = treated
+    groups[cluster] = treated
     n_treated = int(groups.sum())
-    if min(n_treated, blocks - n_treated) < CLUSTERS_MIN:
+    freedom = blocks - windows.size - 1
+    if min(n_treated, blocks - n_treated, freedom) < CLUSTERS_MIN:
         return None
-    count = np.bincount(prefix)
-    x = treated - (np.bincount(prefix, treated) / count)[prefix]
-    y = values - (np.bincount(prefix, values) / count)[prefix]
-    power = np.square(x).sum()
-    if power <= 0:
+    x, y = _levelled(treated.astype(np.float64), prefix, window), _levelled(values, prefix, window)
+    weight = np.bincount(cluster, x**2)
+    power = weight.sum()
+    if power <= 1e-6 * x.size:
         return None
     value = (x * y).sum() / power
-    scores = np.bincount(block, x * (y - value * x))
-    error = np.sqrt(np.square(scores).sum() * blocks / (blocks - 2)) / power
-    half = t_quantile(blocks - 2) * error
+    scores = np.bincount(cluster, x * (y - value * x))
+    _, place, sizes = np.unique(numbers // WINDOW, return_inverse=True, return_counts=True)
+    leverage = np.minimum(weight / power + 1 / sizes[place], 0.9)
+    error = np.sqrt((np.square(scores) / (1 - leverage)).sum()) / power
+    counted = freedom / blocks * power**2 / np.square(weight).sum()
+    half = t_quantile(max(counted, 2.0)) * error
     return Effect(float(value), float(value - half), float(value + half), n_treated, blocks - n_treated)
+
+
+def _levelled(values: Floats, *groups: Indices) -> Floats:
+    """The values less the levels of their groups, by turns until nothing is left; shape (n,)."""
+    counts = [np.maximum(np.bincount(group), 1) for group in groups]
+    for _ in range(_TURNS):
+        moved = 0.0
+        for group, count in zip(groups, counts, strict=True):
+            levels = np.bincount(group, values) / count
+            values = values - levels[group]
+            moved = max(moved, float(np.abs(levels).max()))
+        if moved < 1e-9:
+            break
+    return values
 
 
 def mean(values: Floats) -> tuple[float, float, float] | None:

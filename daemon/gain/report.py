@@ -14,8 +14,8 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.arrays import Bools, Floats, Indices
-from ltp_switcher.daemon.gain.effect import Effect, difference, mean, within
-from ltp_switcher.daemon.gain.rows import Group, Rows
+from ltp_switcher.daemon.gain.effect import Effect, difference, drawn, mean, within
+from ltp_switcher.daemon.gain.rows import Group, Kind, Rows
 
 RATIOS: Final = ("goodput", "rtt_p95", "completion_time")
 """Measures whose effect is a relative change."""
@@ -29,13 +29,17 @@ AGREES: Final = 0.9
 
 @dataclass(frozen=True, slots=True)
 class ArmUse:
-    """What flows of an arm had: means over prefixes, with the ends of their 95 % intervals, or None."""
+    """What flows of an arm had, with the ends of 95 % intervals, or None.
+
+    Geometric means over prefixes; of retransmits, which may be 0, arithmetic ones.
+    """
 
     share: float
     """Of all bytes acknowledged."""
     goodput_Bps: tuple[float, float, float] | None  # noqa: N815 - B is bytes
     rtt_p95_us: tuple[float, float, float] | None
     retransmits: tuple[float, float, float] | None
+    completion_time_s: tuple[float, float, float] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +66,20 @@ class Report:
     advice: Mapping[str, Advice]
 
 
-def report(rows: Rows, names: Mapping[int, str]) -> Report:
-    """The report of logged decisions, shape (n,); `names` are those of arms by id."""
+def report(rows: Rows, names: Mapping[int, str], since_s: float = 0.0) -> Report:
+    """The report of logged decisions from Unix time `since_s` on.
+
+    Args:
+        rows: of the whole log, shape (n,). Those from before an experiment tell how its prefixes differ.
+        names: of the arms by id.
+        since_s: decisions before this time count for nothing else.
+    """
+    all_rows, rows = rows, rows[rows["time_s"] >= since_s]
     trial = rows[rows["active"] & np.isin(rows["group"], (Group.TREATED, Group.CONTROL))]
-    switchback = bool((trial["block"] >= 0).any())
-    units = _Units(trial)
+    # After another design was set, the latest one counts.
+    switchback = bool(trial.size) and bool(trial["block"][trial["time_s"].argmax()] >= 0)
+    trial = trial[(trial["block"] >= 0) == switchback]
+    units = _Units(trial, None if switchback else _before(all_rows))
     largest = units.largest_prefixes() if switchback else []
     advised = rows[~rows["active"]]
     by_prefix = _advice(advised)
@@ -74,29 +87,42 @@ def report(rows: Rows, names: Mapping[int, str]) -> Report:
         design="none" if not trial.size else "switchback" if switchback else "holdback",
         decisions=len(rows),
         overall=units.effects(np.ones(units.count, np.bool_), switchback=switchback),
-        prefixes={units.names[at]: units.effects(units.prefix == at, switchback=False) for at in largest},
+        prefixes={units.names[at]: units.effects(units.prefix == at, switchback=True) for at in largest},
         arms=_arms(rows, names),
         agreed=mean(np.array([one.agreed for one in by_prefix.values()])),
         advice=dict(list(by_prefix.items())[:PREFIXES_MAX]),
     )
 
 
+def _before(rows: Rows) -> Rows:
+    """The daemon's decisions, or its advice, from before the log's first experiment."""
+    in_trial = rows["active"] & (rows["group"] != Group.NONE)
+    begin_s = rows["time_s"][in_trial].min(initial=np.inf)
+    free = ~rows["active"] | np.isin(rows["kind"], (Kind.CHOSEN, Kind.EXPLORED))
+    earlier: Bools = rows["time_s"] + rows["duration_s"] <= begin_s
+    return rows[earlier & (rows["group"] == Group.NONE) & free]
+
+
 class _Units:
     """The independent units of an experiment: a prefix in a time block, or over all time."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: Rows, before: Rows | None) -> None:
         names, prefix = np.unique(rows["prefix"], return_inverse=True)
         blocks, block = np.unique(rows["block"], return_inverse=True)
         keys, unit = np.unique(prefix * max(blocks.size, 1) + block, return_inverse=True)
         self.count = keys.size
         self.names = [name.decode() for name in names.tolist()]
         self.prefix: Indices = keys // max(blocks.size, 1)
-        self._block: Indices = keys % max(blocks.size, 1)
+        self._block: Indices = blocks[keys % max(blocks.size, 1)]
         treated = np.zeros(self.count, np.bool_)
         treated[unit] = rows["group"] == Group.TREATED
         self._treated = treated
         self.bytes = np.bincount(unit, rows["acked_bytes"], self.count)
         self._values = measures(rows, unit, self.count)
+        self._before: Mapping[str, Floats] = {}
+        if before is not None and before.size and self.count:
+            before = before[np.isin(before["prefix"], names)]
+            self._before = measures(before, np.searchsorted(names, before["prefix"]), self.count)
 
     def largest_prefixes(self) -> list[int]:
         """Places in `names` of the prefixes with the most data."""
@@ -112,11 +138,11 @@ class _Units:
         if not at.size:
             return None
         if switchback:
-            _, block = np.unique(self._block[at], return_inverse=True)
             _, prefix = np.unique(self.prefix[at], return_inverse=True)
-            found = within(values[at], self._treated[at], block, prefix)
+            found = within(values[at], self._treated[at], self._block[at], prefix)
         else:
-            found = difference(values[at], self._treated[at])
+            before = self._before.get(name)
+            found = drawn(values[at], self._treated[at], None if before is None else before[at])
         if found is None or name not in RATIOS:
             return found
         value, lower, upper = np.expm1((found.value, found.lower, found.upper)).tolist()
@@ -137,22 +163,29 @@ def measures(rows: Rows, unit: Indices, count: int) -> dict[str, Floats]:
 
     ended = rows["ended"] & (rows["life_s"] > 0)
     life_s = np.where(ended, rows["life_s"].astype(np.float64), 1.0)
-    rtt_us = np.full(count, np.nan)
-    order = np.argsort(unit, kind="stable")
-    bounds = np.searchsorted(unit[order], np.arange(count + 1))
-    for at in range(count):
-        seen = rows["rtt_us"][order[bounds[at] : bounds[at + 1]]]
-        seen = seen[np.isfinite(seen)]
-        if seen.size:
-            rtt_us[at] = np.quantile(seen, 0.95)
     with np.errstate(divide="ignore", invalid="ignore"):
         goodput_Bps = total(rows["acked_bytes"]) / total(rows["busy_s"])
         return {
             "goodput": np.where(goodput_Bps > 0, np.log(goodput_Bps), np.nan),
-            "rtt_p95": np.log(rtt_us),
+            "rtt_p95": np.log(_quantile(rows["rtt_us"], unit, count, 0.95)),
             "completion_time": total(np.log(life_s)) / total(ended.astype(np.float64)),
             "retransmits": total(rows["retrans"]) / total(rows["delivered"]),
         }
+
+
+def _quantile(samples: Floats, unit: Indices, count: int, share: float) -> Floats:
+    """The quantile of each unit's finite samples, shape (count,); NaN: none. `samples`: shape (n, k)."""
+    known = np.isfinite(samples)
+    values, of = samples[known].astype(np.float64), np.repeat(unit, known.sum(axis=1))
+    values = values[np.lexsort((values, of))]
+    sizes = np.bincount(of, minlength=count)
+    place = (np.cumsum(sizes) - sizes) + share * np.maximum(sizes - 1, 0)
+    below = np.minimum(place.astype(np.int64), max(values.size - 1, 0))
+    above = np.minimum(np.ceil(place).astype(np.int64), max(values.size - 1, 0))
+    if not values.size:
+        return np.full(count, np.nan)
+    found = values[below] + (place - below) * (values[above] - values[below])
+    return np.where(sizes > 0, found, np.nan)
 
 
 def _arms(rows: Rows, names: Mapping[int, str]) -> dict[str, ArmUse]:
@@ -162,10 +195,22 @@ def _arms(rows: Rows, names: Mapping[int, str]) -> dict[str, ArmUse]:
         of = rows[rows["ran"] == arm]
         prefixes, unit = np.unique(of["prefix"], return_inverse=True)
         values = measures(of, unit, prefixes.size)
-        levels = (np.exp(values["goodput"]), np.exp(values["rtt_p95"]), values["retransmits"])
-        use = [mean(level[np.isfinite(level)]) for level in levels]
-        found[names.get(arm, str(arm))] = ArmUse(float(of["acked_bytes"].sum() / max(sent, 1.0)), *use)
+        goodput_Bps, rtt_p95_us, completion_time_s = (_typical(values[name]) for name in RATIOS)
+        retransmits = mean(values["retransmits"][np.isfinite(values["retransmits"])])
+        found[names.get(arm, str(arm))] = ArmUse(
+            float(of["acked_bytes"].sum() / max(sent, 1.0)),
+            goodput_Bps, rtt_p95_us, retransmits, completion_time_s,
+        )  # fmt: skip
     return found
+
+
+def _typical(logs: Floats) -> tuple[float, float, float] | None:
+    """The geometric mean with its interval: among prefixes that differ a thousandfold, not that of a few."""
+    found = mean(logs[np.isfinite(logs)])
+    if found is None:
+        return None
+    value, lower, upper = np.exp(found).tolist()
+    return value, lower, upper
 
 
 def _advice(rows: Rows) -> dict[str, Advice]:

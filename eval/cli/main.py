@@ -18,7 +18,7 @@ import ltp_switcher
 from ltp_switcher.commands import whole
 from ltp_switcher.completion import SHELLS, script
 from ltp_switcher.errors import LtpSwitcherError
-from ltp_switcher.eval.cli import claims, commands, suite
+from ltp_switcher.eval.cli import claims, commands, gain, suite
 from ltp_switcher.eval.report import demo
 from ltp_switcher.eval.run.batch import default_parallel
 from ltp_switcher.eval.run.results import KERNELS
@@ -61,6 +61,7 @@ def parser() -> argparse.ArgumentParser:
     _add_runs(add)
     _add_suite(add)
     _add_claims(add)
+    _add_gain(add)
     cost = _command(
         add, "cost", commands.cost, "count the guest's instructions per acknowledged packet", kernel=True
     )
@@ -173,6 +174,27 @@ def _add_claims(add: Commands) -> None:
 
     page = _command(add, "claims-page", claims.page, "make docs/claims.md from docs/claims.json")
     page.add_argument("--check", action="store_true", help="change nothing; fail if the page is stale")
+
+
+def _add_gain(add: Commands) -> None:
+    made = _command(
+        add, "gain-coverage", gain.coverage,
+        "simulate experiments, and count how often the intervals of `ltp-switcher report` hold the truth",
+    )  # fmt: skip
+    made.add_argument(
+        "--experiments", type=whole(0, 100_000), default=2000, metavar="N",
+        help="experiments of each design without an effect; default: 2000",
+    )  # fmt: skip
+    made.add_argument(
+        "--power-experiments", type=whole(0, 100_000), default=200, metavar="N",
+        help="experiments of each size with the effect; default: 200",
+    )  # fmt: skip
+    made.add_argument(
+        "--effect", type=float, default=0.05, metavar="X", help="the effect on goodput; default: 0.05"
+    )
+    made.add_argument("--seed", type=_seed, default=1, metavar="N", help="of the first; default: 1")
+    _jobs_option(made)
+    made.add_argument("--out", type=Path, metavar="FILE", help="write the JSON there, too")
 
 
 def _command(

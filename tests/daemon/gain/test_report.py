@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ltp_switcher.daemon.cli.main import main
-from ltp_switcher.daemon.gain.effect import difference, mean, within
+from ltp_switcher.daemon.gain.effect import difference, drawn, mean, within
 from ltp_switcher.daemon.gain.log import DecisionWriter
 from ltp_switcher.daemon.gain.report import report
 from ltp_switcher.daemon.gain.rows import ROW_DTYPE, Group, Kind
@@ -21,61 +21,41 @@ DAY = 144
 """Blocks of ten minutes."""
 
 
-def blocks(
-    rng: np.random.Generator, gain: float, days: int = 1
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """A switchback over 30 prefixes: log goodput by prefix and block, group, block, prefix.
-
-    Prefixes differ by a factor of e, blocks by 10 %, and both together by 20 %; standard deviations.
-    """
-    treated = rng.random(days * DAY) < 0.5
-    block, prefix = (part.reshape(-1) for part in np.indices((days * DAY, 30)))
-    luck = (
-        rng.normal(0, 0.1, days * DAY)[block] + rng.normal(0, 1, 30)[prefix] + rng.normal(0, 0.2, block.size)
-    )
-    seen = rng.random(block.size) < 0.7
-    return (
-        (luck + gain * treated[block])[seen],
-        treated[block][seen],
-        block[seen],
-        prefix[seen],
-    )
-
-
-def test_intervals_of_experiments_without_an_effect_hold_0_in_95_of_100() -> None:
-    """2,000 experiments of each design. A holdback keeps one prefix in ten of 300."""
-    rng = np.random.default_rng(1)
-    held = {"holdback": 0, "switchback": 0}
-    for _ in range(2000):
-        found = difference(rng.normal(0, 1, 300), rng.permutation(300) >= 30)
-        assert found is not None
-        held["holdback"] += found.lower <= 0 <= found.upper
-        found = within(*blocks(rng, 0.0))
-        assert found is not None
-        held["switchback"] += found.lower <= 0 <= found.upper
-    print(held)
-    for count in held.values():
-        assert 0.93 * 2000 <= count <= 0.97 * 2000
-
-
-def test_a_gain_of_5_percent_is_found_in_two_days() -> None:
-    rng = np.random.default_rng(2)
-    effects = [within(*blocks(rng, math.log(1.05), days=2)) for _ in range(400)]
-    found = sum(effect is not None and effect.lower > 0 for effect in effects)
-    print(found / 400)
-    assert found >= 0.8 * 400
-    assert np.mean([effect.value for effect in effects if effect]) == pytest.approx(math.log(1.05), abs=0.005)
-
-
 def test_flows_of_one_block_share_its_luck() -> None:
-    """The same numbers in blocks of their own would be ten times as sure."""
+    """With a level for each block, cells of a block are no further evidence: its interval stays as wide."""
     rng = np.random.default_rng(3)
-    values, treated, block, prefix = blocks(rng, 0.0)
-    together = within(values, treated, block, prefix)
-    apart = within(values, treated, np.arange(block.size), prefix)
-    assert together is not None
-    assert apart is not None
-    assert together.upper - together.lower > 1.5 * (apart.upper - apart.lower)
+    block, prefix = (part.reshape(-1) for part in np.indices((DAY, 30)))
+    treated = rng.random(DAY) < 0.5
+    luck = rng.normal(0, 0.1, DAY)
+    few = within(luck, treated, np.arange(DAY), np.zeros(DAY, np.int64))
+    many = within(luck[block], treated[block], block, prefix)
+    assert few is not None
+    assert many is not None
+    assert many.upper - many.lower == pytest.approx(few.upper - few.lower, rel=1e-6)
+
+
+def test_drifting_load_is_no_effect() -> None:
+    """A load that doubles over a day hides no effect of 5 %, and makes none."""
+    rng = np.random.default_rng(4)
+    treated = rng.random(DAY) < 0.5
+    load = np.linspace(0, math.log(2), DAY) + rng.normal(0, 0.02, DAY)
+    found = within(load + 0.05 * treated, treated, np.arange(DAY) + 1000, np.zeros(DAY, np.int64))
+    assert found is not None
+    assert 0 < found.lower < 0.05 < found.upper
+    assert found.upper - found.lower < 0.02
+
+
+def test_what_prefixes_had_before_explains_what_they_have() -> None:
+    rng = np.random.default_rng(6)
+    before = rng.normal(0, 1, 400)
+    treated = rng.permutation(400) < 200
+    values = before + rng.normal(0, 0.1, 400) + 0.05 * treated
+    before[:20] = np.nan
+    blind, seeing = drawn(values, treated), drawn(values, treated, before)
+    assert blind is not None
+    assert seeing is not None
+    assert seeing.upper - seeing.lower < 0.5 * (blind.upper - blind.lower)
+    assert seeing.lower < 0.05 < seeing.upper
 
 
 def test_too_few_units_give_no_interval() -> None:
@@ -177,18 +157,22 @@ def test_advice_is_judged_by_flows_that_happened_to_follow_it() -> None:
     assert goodput_Bps is None, "three prefixes are too few"
 
 
-@pytest.mark.parametrize("design", ["none", "holdback"])
+@pytest.mark.parametrize("design", ["none", "holdback", "switchback"])
 def test_the_command_prints_it(tmp_path: Path, capsys: pytest.CaptureFixture[str], design: str) -> None:
     rows = decisions(40, 3)
     if design == "holdback":
         rows["active"] = True
         rows["group"] = np.where(np.repeat(np.arange(40) % 4 == 0, 3), Group.CONTROL, Group.TREATED)
+    if design == "switchback":
+        rows["active"], rows["block"] = True, np.tile(np.arange(3), 40) + 10 * np.repeat(np.arange(40), 3)
+        rows["prefix"] = b"10.0.0.0/24"
+        rows["group"] = np.where(rows["block"] // 10 % 2, Group.CONTROL, Group.TREATED)
     writer = DecisionWriter(tmp_path, 10**7, NAMES)
     writer.append(rows)
     writer.close()
     assert main(["report", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
-    assert ("set gain.design" if design == "none" else "A holdback, 120 decisions.") in printed
+    assert ("set gain.design" if design == "none" else f"A {design}, 120 decisions.") in printed
     assert "bbr" in printed
     assert main(["report", str(tmp_path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["design"] == design

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ltp-eval gain-coverage`: whether the report's intervals hold the truth, in simulated experiments."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+from concurrent.futures import ProcessPoolExecutor
+from typing import Final
+
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+import ltp_switcher
+from ltp_switcher import artifacts
+from ltp_switcher.eval.cli.output import json_text
+from ltp_switcher.eval.gain.coverage import Outcome, Share, holdback, judge, switchback
+
+COVERAGE: Final = (
+    holdback(200, 0.1, before=True), holdback(50, 0.2, before=False), switchback(24), switchback(288),
+)  # fmt: skip
+"""Designs that are judged without an effect."""
+POWER: Final = (
+    *(holdback(prefixes, 0.5, before=True) for prefixes in (1000, 2000, 4000, 6000)),
+    *(switchback(blocks) for blocks in (72, 144, 216, 288)),
+)
+"""Sizes at which an effect is looked for."""
+
+
+def coverage(options: argparse.Namespace, console: Console, progress: Console) -> None:
+    """Simulate the experiments, report them, and print how often the intervals hold the truth."""
+    plan = [(design, 0.0, options.experiments) for design in COVERAGE]
+    plan += [(design, options.effect, options.power_experiments) for design in POWER]
+    plan = [(design, effect, count) for design, effect, count in plan if count]
+    outcomes: list[Outcome] = []
+    with (
+        Progress(console=progress) as bar,
+        ProcessPoolExecutor(options.jobs or len(os.sched_getaffinity(0))) as pool,
+    ):
+        for design, effect, count in plan:
+            task = bar.add_task(f"{design.name}, {design.size}, effect {effect:+.0%}", total=count)
+            for step in judge(design, count, options.seed, pool, effect):
+                if isinstance(step, list):
+                    outcomes += step
+                else:
+                    bar.update(task, completed=step)
+    document = {
+        "command": f"ltp-eval gain-coverage --experiments {options.experiments} "
+        f"--power-experiments {options.power_experiments} --effect {options.effect} --seed {options.seed}",
+        "version": ltp_switcher.__version__,
+        "revision": artifacts.revision(),
+        "outcomes": [_row(outcome) for outcome in outcomes],
+    }
+    if options.out is not None:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        options.out.write_text(json_text(document))
+    if options.json:
+        console.out(json_text(document), end="", highlight=False)
+    else:
+        console.print(_table(outcomes))
+
+
+def _row(outcome: Outcome) -> dict[str, object]:
+    made = dataclasses.asdict(outcome)
+    for name in ("covered", "found"):
+        share: Share = getattr(outcome, name)
+        made[name] = {**made[name], "share": share.value, "interval": list(share.interval)}
+    return made
+
+
+def _table(outcomes: list[Outcome]) -> Table:
+    table = Table(title="95 % intervals of simulated experiments", title_justify="left")
+    for head in ("design", "measure", "true effect", "held the truth", "found the effect", "no interval"):
+        table.add_column(head, overflow="fold")
+    for one in outcomes:
+        found = _share(one.found) if one.effect else ""
+        table.add_row(
+            f"{one.design}, {one.size}", one.measure, f"{one.effect:+.1%}", _share(one.covered), found,
+            str(one.unknown),
+        )  # fmt: skip
+    return table
+
+
+def _share(share: Share) -> str:
+    lower, upper = share.interval
+    return f"{share.value:.1%} ({lower:.1%} to {upper:.1%}) of {share.of}"

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Simulated experiments whose truth is known: whether the report's intervals hold it."""

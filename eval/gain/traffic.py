@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Simulated logs of decisions, with the traits of traffic that make an experiment hard to judge.
+
+Prefixes differ by a factor (log-normal, with a tail of slow ones). Load has a daily wave and is
+autocorrelated. Flow sizes are Pareto, so that few flows carry most bytes. A flow's rate is skewed, and
+retransmits are zero for most flows. An arm acts on into the next block for some seconds, which is what
+the wash-out is for. `Trial` draws the groups, as in the daemon.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.arrays import Floats, Indices
+from ltp_switcher.daemon.gain.rows import ROW_DTYPE, RTT_SAMPLES, Group, Kind, Rows
+from ltp_switcher.daemon.gain.trial import Trial
+
+NAMES: Final = {1: "cubic", 2: "bbr"}
+"""Arms of the log: the baseline, and the daemon's choice."""
+BEGIN_S: Final = 1_700_000_000.0 // 86_400 * 86_400
+"""Unix time at which the experiments begin."""
+BLOCK_S: Final = 600.0
+WASHOUT_S: Final = 60.0
+_SPAN_S: Final = 10.0
+"""A decision lasts as long at most."""
+_ROWS_MAX: Final = 30
+_DAY_S: Final = 86_400.0
+_CARRY_S: Final = 15.0
+"""Time constant with which the arm of the block before fades."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """The traits. Spreads are standard deviations of logarithms.
+
+    prefix_spread: between prefixes. load_spread, load_memory: of a server's load by block, and its
+    autocorrelation from block to block. wave: height of the daily wave. path_spread: of a prefix in a block.
+    flow_spread: between flows of a prefix. flows: mean number for a prefix in a block (switchback), or in
+    all (holdback). tail: index of the Pareto distribution of sizes. seen: chance that a prefix has flows in
+    a block.
+    """
+
+    prefix_spread: float = 1.0
+    load_spread: float = 0.10
+    load_memory: float = 0.8
+    wave: float = 0.15
+    path_spread: float = 0.15
+    flow_spread: float = 0.5
+    flows: float = 3.0
+    tail: float = 1.2
+    seen: float = 0.7
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """What the treatment changes: factors of goodput, RTT and retransmits, less 1."""
+
+    goodput: float = 0.0
+    rtt: float = 0.0
+    retransmits: float = 0.0
+
+
+def holdback(
+    seed: int,
+    prefixes: int,
+    share: float,
+    effects: Effects = Effects(),
+    traffic: Traffic = Traffic(flows=12.0),
+    *,
+    before: bool = False,
+) -> Rows:
+    """The log of a day's holdback; with `before`, the log of the day before it too, in mode advise."""
+    rng = np.random.default_rng([1, seed])
+    names = _prefixes(prefixes)
+    trial = Trial("holdback", share=share, arm=1, seed=seed)
+    control = np.array([trial.holds_back(name) for name in names])
+    world = _World(rng, prefixes, 2 * int(_DAY_S / BLOCK_S), traffic)
+    parts = []
+    for day in range(0 if before else 1, 2):
+        count = 1 + rng.poisson((traffic.flows - 1) * rng.pareto(2.0, prefixes).clip(0, 10))
+        prefix = np.repeat(np.arange(prefixes), count)
+        time_s = day * _DAY_S + rng.random(prefix.size) * _DAY_S
+        treated = ~control[prefix] if day else np.zeros(prefix.size, np.bool_)
+        rows = _rows(rng, world, names, prefix, time_s, treated.astype(np.float64), effects)
+        if day:
+            rows["active"] = True
+            groups = [int(trial.group(BEGIN_S, control=held)) for held in (False, True)]
+            rows["group"] = np.where(rows["ran"] == 1, groups[1], groups[0])
+        rows["block"] = -1
+        parts.append(rows)
+    return np.concatenate(parts)
+
+
+def switchback(
+    seed: int,
+    blocks: int,
+    prefixes: int = 30,
+    effects: Effects = Effects(),
+    traffic: Traffic = Traffic(),
+    *,
+    washout_s: float = WASHOUT_S,
+) -> Rows:
+    """The log of a switchback over so many time blocks."""
+    rng = np.random.default_rng([2, seed])
+    names = _prefixes(prefixes)
+    trial = Trial("switchback", block_s=BLOCK_S, washout_s=washout_s, arm=1, seed=seed)
+    first = trial.block(BEGIN_S)
+    control = np.array([trial.pauses(first + at) for at in range(blocks)])
+    world = _World(rng, prefixes, blocks, traffic)
+    seen = rng.random((blocks, prefixes)) < traffic.seen
+    count = np.where(seen, 1 + rng.poisson(traffic.flows - 1, seen.shape), 0)
+    block, prefix = (np.repeat(part.reshape(-1), count.reshape(-1)) for part in np.indices(seen.shape))
+    into_s = rng.random(block.size) * BLOCK_S
+    fades = np.exp(-into_s / _CARRY_S) * (block > 0)
+    treated = ~control[block] * (1 - fades) + ~control[np.maximum(block - 1, 0)] * fades
+    rows = _rows(rng, world, names, prefix, block * BLOCK_S + into_s, treated, effects)
+    place = ((rows["time_s"] - BEGIN_S) // BLOCK_S).astype(np.int64)
+    rows = rows[place < blocks]
+    place = place[place < blocks]
+    rows["active"], rows["block"] = True, first + place
+    rows["arm"] = rows["ran"] = np.where(control[place], 1, 2)
+    rows["kind"] = np.where(control[place], Kind.BASELINE, Kind.CHOSEN)
+    rows["group"] = [
+        trial.group(time_s, control=held)
+        for time_s, held in zip(rows["time_s"].tolist(), control[place].tolist(), strict=True)
+    ]
+    return rows
+
+
+class _World:
+    """What prefixes and times have in common, as logarithms of goodput."""
+
+    def __init__(self, rng: np.random.Generator, prefixes: int, blocks: int, traffic: Traffic) -> None:
+        self.traffic = traffic
+        slow = rng.exponential(1.0, prefixes) * (rng.random(prefixes) < 0.15)
+        self.level = np.log(1e6) + rng.normal(0, traffic.prefix_spread, prefixes) - slow
+        self.rtt_us = np.exp(rng.normal(np.log(40e3), 0.6, prefixes))
+        self.loss = np.minimum(np.exp(rng.normal(np.log(3e-3), 1.2, prefixes)), 0.2)
+        phase = rng.random() * 2 * np.pi
+        wave = traffic.wave * np.sin(phase + 2 * np.pi * BLOCK_S / _DAY_S * np.arange(blocks))
+        self.load = wave + _remembering(rng, traffic.load_spread, traffic.load_memory, (blocks, 1))[:, 0]
+        self.path = _remembering(rng, traffic.path_spread, traffic.load_memory, (blocks, prefixes))
+
+
+def _remembering(rng: np.random.Generator, spread: float, memory: float, shape: tuple[int, int]) -> Floats:
+    """Autoregressive noise of order 1 along the first axis, with this standard deviation."""
+    steps = rng.normal(0, spread * np.sqrt(1 - memory**2), shape)
+    steps[0] = rng.normal(0, spread, shape[1])
+    for at in range(1, shape[0]):
+        steps[at] += memory * steps[at - 1]
+    return steps
+
+
+def _rows(
+    rng: np.random.Generator, world: _World, names: list[str], prefix: Indices, time_s: Floats,
+    treated: Floats, effects: Effects,
+) -> Rows:  # fmt: skip
+    """Decisions of n flows; all of shape (n,). treated: 0 to 1. time_s: since the beginning."""
+    traffic, n = world.traffic, prefix.size
+    block = np.minimum((time_s // BLOCK_S).astype(np.int64), world.load.size - 1)
+    luck = rng.normal(0, traffic.flow_spread, n) - rng.exponential(0.3, n)
+    shared = world.load[block] + world.path[block, prefix]
+    rate_Bps = np.exp(world.level[prefix] + shared + luck) * (1 + effects.goodput * treated)
+    size = np.minimum(2e5 * (1 + rng.pareto(traffic.tail, n)), 2e9)
+    life_s = np.maximum(size / rate_Bps, 0.05)
+    spans = np.minimum(np.ceil(life_s / _SPAN_S).astype(np.int64), _ROWS_MAX)
+    flow = np.repeat(np.arange(n), spans)
+    number = np.arange(flow.size) - np.repeat(np.cumsum(spans) - spans, spans)
+    rows = np.zeros(flow.size, ROW_DTYPE)
+    last = number == spans[flow] - 1
+    duration_s = np.where(last, np.minimum(life_s[flow] - number * _SPAN_S, _SPAN_S), _SPAN_S)
+    noise = np.exp(rng.normal(0, 0.1, flow.size))
+    rows["prefix"], rows["cookie"] = np.array(names, "S32")[prefix[flow]], flow
+    rows["time_s"] = BEGIN_S + time_s[flow] + number * _SPAN_S
+    rows["duration_s"] = rows["busy_s"] = duration_s
+    rows["acked_bytes"] = rate_Bps[flow] * noise * duration_s
+    rows["delivered"] = rows["acked_bytes"] // 1448 + 1
+    loss = world.loss[prefix[flow]] * np.exp(-shared[flow]) * (1 + effects.retransmits * treated[flow])
+    rows["lost"] = rows["retrans"] = rng.poisson(np.minimum(loss, 0.5) * rows["delivered"])
+    rtt_us = (
+        world.rtt_us[prefix] * np.exp(-0.5 * shared + rng.gamma(1.0, 0.2, n)) * (1 + effects.rtt * treated)
+    )
+    rows["rtt_us"] = np.nan
+    samples = np.minimum(np.ceil(duration_s).astype(np.int64), RTT_SAMPLES)
+    taken = np.arange(RTT_SAMPLES) < samples[:, None]
+    rows["rtt_us"][taken] = np.repeat(rtt_us[flow], samples) * np.exp(
+        rng.gamma(1.0, 0.05, int(samples.sum()))
+    )
+    rows["ended"] = last & (spans < _ROWS_MAX)[flow]
+    rows["life_s"] = number * _SPAN_S + duration_s
+    rows["arm"] = rows["ran"] = np.where(treated[flow] > 0, 2, 1)
+    rows["kind"] = np.where(treated[flow] > 0, Kind.CHOSEN, Kind.BASELINE)
+    rows["group"], rows["reward"] = Group.NONE, 0.5
+    return rows
+
+
+def _prefixes(count: int) -> list[str]:
+    return [f"10.{at // 256}.{at % 256}.0/24" for at in range(count)]
