@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -104,14 +105,19 @@ def _explained(values: Floats, treated: Bools, before: Floats) -> Floats:
     return np.asarray(values - slope * x, np.float64)
 
 
+@lru_cache(maxsize=4)
+def _lots(n: int, n_control: int) -> Indices:
+    """Control groups of so many of n units, drawn by lot, shape (_DRAWS, n_control)."""
+    rng = np.random.default_rng(1)
+    return np.argsort(rng.random((_DRAWS, n), np.float32), axis=1)[:, :n_control]
+
+
 class _Draws:
     """Welch's t under other draws of the groups, as a function of a supposed effect on the treated."""
 
     def __init__(self, values: Floats, treated: Bools) -> None:
         n, n_control = values.size, int((~treated).sum())
-        places = np.tile(np.arange(n), (_DRAWS, 1))
-        drawn_control = np.random.default_rng(1).permuted(places, axis=1)[:, :n_control]
-        self._control = np.concatenate([np.flatnonzero(~treated)[None], drawn_control])
+        self._control = np.concatenate([np.flatnonzero(~treated)[None], _lots(n, n_control)])
         self._sizes = n - n_control, n_control
         self._y = values - values.mean()
         self._t = treated.astype(np.float64)

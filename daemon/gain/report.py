@@ -100,7 +100,8 @@ def _before(rows: Rows) -> Rows:
     begin_s = rows["time_s"][in_trial].min(initial=np.inf)
     free = ~rows["active"] | np.isin(rows["kind"], (Kind.CHOSEN, Kind.EXPLORED))
     earlier: Bools = rows["time_s"] + rows["duration_s"] <= begin_s
-    return rows[earlier & (rows["group"] == Group.NONE) & free]
+    found: Rows = rows[earlier & (rows["group"] == Group.NONE) & free]
+    return found
 
 
 class _Units:

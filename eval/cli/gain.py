@@ -23,7 +23,7 @@ COVERAGE: Final = (
 )  # fmt: skip
 """Designs that are judged without an effect."""
 POWER: Final = (
-    *(holdback(prefixes, 0.5, before=True) for prefixes in (1000, 2000, 4000, 6000)),
+    *(holdback(prefixes, 0.5, before=True) for prefixes in (1000, 2000, 4000)),
     *(switchback(blocks) for blocks in (72, 144, 216, 288)),
 )
 """Sizes at which an effect is looked for."""
@@ -44,6 +44,11 @@ def coverage(options: argparse.Namespace, console: Console, progress: Console) -
             for step in judge(design, count, options.seed, pool, effect):
                 if isinstance(step, list):
                     outcomes += step
+                    first = step[0]
+                    bar.print(
+                        f"{design.name}, {design.size}: {first.measure} {effect:+.0%}, held {_share(first.covered)}, "
+                        f"above 0 {_share(first.found)}"
+                    )
                 else:
                     bar.update(task, completed=step)
     document = {
