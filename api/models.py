@@ -265,6 +265,15 @@ class Team(Answer):
 
     prefix: str = Field(description="Destination prefix that it is for", examples=["192.0.2.0/24"])
     arms: list[str] = Field(description="The team", examples=[["bbr", "vegas"]])
+    mean_reward: dict[str, float] = Field(
+        default={},
+        description="Mean un-normalised reward by arm; empty for a team from before a restart",
+    )
+    gaps: dict[str, float] = Field(
+        default={},
+        description="By arm: its mean reward less the best one outside the team. For an arm outside: the "
+        "worst one in the team less its own",
+    )
 
 
 class TeamSearches(Answer):
@@ -284,6 +293,12 @@ class TeamSearchRequest(Request):
         description="Only for this destination prefix, which must have open flows; all where left out",
         examples=["192.0.2.0/24"],
     )
+
+
+class ArmRequest(Request):
+    """A congestion control of this kernel to load as an arm."""
+
+    name: ArmName = Field(description="As the kernel knows it", examples=["yeah"])
 
 
 class ModeState(Answer):

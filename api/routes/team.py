@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Response
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
 
 from ltp_switcher.api.backend import DaemonDep
 from ltp_switcher.api.choices import TAGGED, IfMatch, Runtime, expected, put_tag
 from ltp_switcher.api.models import (
     Arm,
     ArmList,
+    ArmRequest,
     Pool,
     PoolRequest,
     TeamSearches,
@@ -18,6 +21,7 @@ from ltp_switcher.api.models import (
     TeamSizeRequest,
 )
 from ltp_switcher.api.problems import problem_responses
+from ltp_switcher.daemon.control.client import Json
 
 router = APIRouter(prefix="/v1", tags=["team"])
 
@@ -26,6 +30,15 @@ router = APIRouter(prefix="/v1", tags=["team"])
 def list_arms(daemon: DaemonDep) -> ArmList:
     """Every protocol that `mutant` knows, and why this kernel cannot run the ones that it cannot."""
     return ArmList(arms=daemon.ask(list[Arm], "arms.list"))
+
+
+@router.post("/arms", summary="Load an arm", responses=problem_responses(400, 422, 503))
+def load_arm(daemon: DaemonDep, request: ArmRequest) -> Arm:
+    """Load another congestion control of this kernel as an arm, until the module is removed.
+
+    `pool.extra` of the configuration loads it at every start.
+    """
+    return daemon.ask(Arm, "arms.load", name=request.name)
 
 
 @router.get("/pool", summary="Show the pool", responses={**TAGGED, **problem_responses(503)})
@@ -86,6 +99,21 @@ def start_mpts(daemon: DaemonDep, request: TeamSearchRequest) -> TeamSearches:
     if request.prefix is None:
         return daemon.ask(TeamSearches, "mpts.start")
     return daemon.ask(TeamSearches, "mpts.start", prefix=request.prefix)
+
+
+@router.delete("/mpts", summary="Cancel team selections", responses=problem_responses(422, 503))
+def cancel_mpts(
+    daemon: DaemonDep,
+    prefix: Annotated[
+        str | None, Query(max_length=128, description="Only for this prefix", examples=["192.0.2.0/24"])
+    ] = None,
+) -> TeamSearches:
+    """End selections under way. Their flows go on with all arms of the pool; teams found before stay.
+
+    With `mpts.enabled` the next flow to such a prefix starts a selection again.
+    """
+    given: dict[str, Json] = {} if prefix is None else {"prefix": prefix}
+    return daemon.ask(TeamSearches, "mpts.cancel", **given)
 
 
 def _tagged_pool(pool: Pool, response: Response) -> Pool:

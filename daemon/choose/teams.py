@@ -112,6 +112,8 @@ class Teams:
         """Whether flows may be given arms; false while the daemon only advises."""
         self.searches: dict[str, Search] = {}
         self.known: OrderedDict[str, tuple[int, ...]] = OrderedDict()
+        self.means: dict[str, dict[int, float]] = {}
+        """Mean reward of each arm, by prefix whose team was found since the daemon's start."""
         self.settings, self.k, self.candidates = settings, k, tuple(candidates)
         self.special: Mapping[str, Terms] = {}
         """Terms of prefixes that have others than the general ones."""
@@ -163,6 +165,13 @@ class Teams:
         for slot, of in slots.items():
             self._set_pool(self.terms(of).candidates, np.array([slot], np.int64))
         self._search(slots)
+
+    def cancel(self, prefix: str | None = None) -> int:
+        """End the selection for a prefix, or all; the flows go on with all candidates. Returns how many."""
+        ended = [name for name in self.searches if prefix in (None, name)]
+        for name in ended:
+            self._stop(name)
+        return len(ended)
 
     def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
         """New flows: they get the team of their prefix, or take part in the search for it."""
@@ -261,6 +270,7 @@ class Teams:
     def _forget(self, prefix: str | None) -> None:
         for name in [*self.known, *self.searches] if prefix is None else [prefix]:
             self.known.pop(name, None)
+            self.means.pop(name, None)
             self._stop(name)
 
     def _stop(self, prefix: str) -> None:
@@ -354,6 +364,7 @@ class Teams:
         members = np.array(search.members, np.int64)
         self._stop(prefix)
         self.known[prefix] = team
+        self.means[prefix] = dict(zip(search.arms, means.tolist(), strict=True))
         if len(self.known) > TEAMS_MAX:
-            self.known.popitem(last=False)
+            self.means.pop(self.known.popitem(last=False)[0], None)
         self._set_pool(team, members)

@@ -171,7 +171,10 @@ def parser() -> argparse.ArgumentParser:
     mode = add("mode", "show the mode; or set it", "show:mode", changing)
     mode.add_argument("mode", nargs="?", help="active, advise or off")
     mpts = add("mpts", "show current team selections and found teams; or select anew", "show:mpts")
-    mpts.add_argument("action", nargs="?", choices=["start"], help="forget the teams and select them anew")
+    mpts.add_argument(
+        "action", nargs="?", choices=["start", "cancel"],
+        help="start: forget the teams and select them anew; cancel: end the selections under way",
+    )  # fmt: skip
     mpts.add_argument("prefix", nargs="?", help="only for this destination prefix")
     add(
         "reload",

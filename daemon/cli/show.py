@@ -138,19 +138,18 @@ def mode(options: argparse.Namespace) -> int:
 
 
 def mpts(options: argparse.Namespace) -> int:
-    """Print team selections, or start them."""
-    if options.action == "start":
-        prefix: Object = {} if options.prefix is None else {"prefix": options.prefix}
-        found = as_object(ask(options, "mpts.start", **prefix))
-    else:
-        found = as_object(ask(options, "mpts.status"))
+    """Print team selections, start them, or cancel them."""
+    prefix: Object = {} if options.prefix is None or options.action is None else {"prefix": options.prefix}
+    found = as_object(ask(options, f"mpts.{options.action or 'status'}", **prefix))
     if options.json:
         return print_json(found)
     rows = [
         [cell(search["prefix"]), f"{search['pulls']} of {search['budget']} pulls", ""]
         for search in as_objects(found["searches"])
     ]
-    rows += [[cell(team["prefix"]), "found", words(team["arms"])] for team in as_objects(found["teams"])]
+    for team in as_objects(found["teams"]):
+        gaps = ", ".join(f"{arm} {gap:.2g}" for arm, gap in as_object(team["gaps"]).items())
+        rows.append([cell(team["prefix"]), f"found; gaps: {gaps}" if gaps else "found", words(team["arms"])])
     return print_table(["prefix", "selection", "team"], rows)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import ltp_switcher
 from ltp_switcher.daemon.control import listing
@@ -58,6 +58,7 @@ class Methods:
             "arms.load": (self._load_arm, frozenset({"name"})),
             "mpts.start": (self._start_mpts, frozenset({"prefix"})),
             "mpts.status": (self._mpts, frozenset()),
+            "mpts.cancel": (self._cancel_mpts, frozenset({"prefix"})),
             "metrics": (self._metrics, frozenset()),
             "network.tell": (self._tell_network, frozenset({"pnc_pkts", "pna", "known"})),
             "reload": (self._reload, frozenset()),
@@ -186,6 +187,19 @@ class Methods:
         self._daemon.choices.tell(f"team selection for {where}", None, "started", self._caller, lasts=False)
         return self._mpts({})
 
+    def _cancel_mpts(self, params: Params) -> Json:
+        prefix, teams = params.get("prefix"), self._daemon.engine.teams
+        running = sorted(teams.searches)
+        if prefix is not None and prefix not in running:
+            allowed = f"a prefix with a selection under way: {', '.join(running) or 'none now'}"
+            raise InvalidValueError("prefix", prefix, allowed)
+        if teams.cancel(prefix if isinstance(prefix, str) else None):
+            where = prefix if isinstance(prefix, str) else "all prefixes"
+            self._daemon.choices.tell(
+                f"team selection for {where}", None, "cancelled", self._caller, lasts=False
+            )
+        return self._mpts({})
+
     def _mpts(self, _: Params) -> Json:
         teams = self._daemon.engine.teams
         searches: list[Json] = [
@@ -204,9 +218,23 @@ class Methods:
             for prefix, search in teams.searches.items()
         ]
         found: list[Json] = [
-            {"prefix": prefix, "arms": self._names(team)} for prefix, team in teams.known.items()
+            {"prefix": prefix, "arms": self._names(team), **self._outcome(team, teams.means.get(prefix, {}))}
+            for prefix, team in teams.known.items()
         ]
         return {"running": bool(searches), "searches": searches, "teams": found}
+
+    def _outcome(self, team: tuple[int, ...], means: Mapping[int, float]) -> dict[str, Json]:
+        """The mean rewards of a selection, and by how much each arm is in the team or out of it."""
+        rewards: dict[str, Json] = {self._daemon.names[arm]: mean for arm, mean in means.items()}
+        others = [mean for arm, mean in means.items() if arm not in team]
+        gaps: dict[str, Json] = {}
+        if others:
+            worst = min(means[arm] for arm in team)
+            gaps = {
+                self._daemon.names[arm]: mean - max(others) if arm in team else worst - mean
+                for arm, mean in means.items()
+            }
+        return {"mean_reward": rewards, "gaps": gaps}
 
     def _metrics(self, _: Params) -> Json:
         return to_json(families(self._daemon.engine, self._daemon.names))

@@ -46,7 +46,8 @@ def coverage(options: argparse.Namespace, console: Console, progress: Console) -
                     outcomes += step
                     first = step[0]
                     bar.print(
-                        f"{design.name}, {design.size}: {first.measure} {effect:+.0%}, held {_share(first.covered)}, "
+                        f"{design.name}, {design.size}: {first.measure} {effect:+.0%}, "
+                        f"held {_share(first.covered)}, "
                         f"above 0 {_share(first.found)}"
                     )
                 else:

@@ -3,8 +3,8 @@
 
 Prefixes differ by a factor (log-normal, with a tail of slow ones). Load has a daily wave and is
 autocorrelated. Flow sizes are Pareto, so that few flows carry most bytes. A flow's rate is skewed, and
-retransmits are zero for most flows. An arm acts on into the next block for some seconds, which is what
-the wash-out is for. `Trial` draws the groups, as in the daemon.
+retransmits are zero for most flows. An arm acts on into the next block for some seconds, so
+that the wash-out matters. `Trial` draws the groups, as in the daemon.
 """
 
 from __future__ import annotations

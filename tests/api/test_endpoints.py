@@ -140,6 +140,29 @@ def test_mpts(ask: Ask) -> None:
     assert {search["k"] for search in started.json()["searches"]} == {1}
 
 
+def test_selections_are_cancelled_of_a_prefix_or_all(ask: Ask) -> None:
+    ask("PUT", "/v1/k", json={"k": 1})
+    running = {search["prefix"] for search in ask("POST", "/v1/mpts", json={}).json()["searches"]}
+    one = next(prefix for prefix in running if prefix.startswith("198.51.100.0/24"))
+    left = ask("DELETE", "/v1/mpts", params={"prefix": one}).json()["searches"]
+    assert {search["prefix"] for search in left} == running - {one}
+    refused = ask("DELETE", "/v1/mpts", params={"prefix": one})
+    assert (refused.status_code, refused.json()["field"]) == (422, "prefix")
+    assert ask("DELETE", "/v1/mpts").json()["running"] is False
+    told = [(change["what"], change["after"]) for change in ask("GET", "/v1/changes").json()["changes"]]
+    assert told[:2] == [
+        ("team selection for all prefixes", "cancelled"), (f"team selection for {one}", "cancelled"),
+    ]  # fmt: skip
+
+
+def test_an_arm_is_loaded_and_the_journal_of_changes_says_so(ask: Ask) -> None:
+    answer = ask("POST", "/v1/arms", json={"name": "yeah"})
+    assert (answer.status_code, answer.json()["state"]) == (200, "available")
+    assert ask("GET", "/v1/changes").json()["changes"][0]["what"] == "arm yeah"
+    for name in ("", "a" * 16, 7):
+        assert ask("POST", "/v1/arms", json={"name": name}).status_code == 422
+
+
 def test_status_and_health(ask: Ask) -> None:
     status = ask("GET", "/v1/status").json()
     assert (status["flows"], status["policy"], status["step_ms"]) == (3, "random", 10.0)

@@ -70,6 +70,13 @@ class Kernel:
     def arms(self) -> list[ArmInfo]:
         return ARMS
 
+    def load_arm(self, name: str) -> ArmInfo:
+        """Only this one can be loaded; what came is in `settings`."""
+        self.settings.append({"load": name})
+        if name != "yeah":
+            return ArmInfo(YEAH + 1, name, protocol.ArmState.UNAVAILABLE, protocol.ArmKind.EXTRA, "none such")
+        return ArmInfo(YEAH, "yeah", protocol.ArmState.AVAILABLE, protocol.ArmKind.KERNEL, "")
+
     def config(self) -> KernelConfig:
         fallback, as_is = protocol.ArmId.WESTWOOD, protocol.HandoverMode.AS_IS
         return KernelConfig(protocol.ArmId.CUBIC, fallback, 1000, protocol.RestoreMode.AS_IS, as_is, 1000)

@@ -154,6 +154,27 @@ def test_a_search_ends_with_its_last_flow() -> None:
     assert not path.teams.known
 
 
+def test_a_cancelled_search_gives_no_arm_and_no_team() -> None:
+    path = Path()
+    path.open(0, 1)
+    for _ in range(20):
+        path.step()
+    assert path.teams.cancel("203.0.113.0/24") == 0
+    assert path.teams.cancel() == 1
+    path.step()
+    assert (path.pulling, path.teams.known, path.teams.searches) == (0, {}, {})
+
+
+def test_the_outcome_has_the_mean_of_every_arm_until_it_is_forgotten() -> None:
+    path = Path()
+    path.open(0)
+    path.run()
+    means = path.teams.means["192.0.2.0/24"]
+    assert sorted(means, key=lambda arm: -means[arm])[:3] == [11, 10, 9]
+    path.teams.restart()
+    assert path.teams.means == {}
+
+
 def test_nothing_to_choose_needs_no_search() -> None:
     path = Path(k=11)
     path.open(0)
