@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.arrays import Bools, Floats, Slots
+from ltp_switcher.arrays import Bools, Floats, Ints, Slots
 from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.daemon.datapath.columns import Columns
 from ltp_switcher.daemon.datapath.measurements import mean_or
@@ -163,13 +163,12 @@ class Looks(SlotArrays):
 
         It moves up by so much in a quarter of the looks, and down by so much in another quarter.
         """
-        gains = self._gains[slots]
-        known = np.isfinite(gains).sum(axis=1) >= GAINS_LEAST
-        found = np.zeros(len(slots))
-        if known.any():
-            low, high = np.nanquantile(gains[known], (0.25, 0.75), axis=1)
-            found[known] = np.maximum(np.minimum(-low, high), 0.0)
-        return found
+        # Sorted with NaN last. np.nanquantile goes row by row, at 40 times the cost for many flows.
+        gains = np.sort(self._gains[slots], axis=1)
+        count = np.isfinite(gains).sum(axis=1)
+        least = np.maximum(count, 1)
+        low, high = (_quantile(gains, least, q) for q in (0.25, 0.75))
+        return np.where(count >= GAINS_LEAST, np.maximum(np.minimum(-low, high), 0.0), 0.0)
 
     def quiet_loss(self, slots: Slots) -> Floats:
         """Share of the packets that were lost while no queue stood, shape (n,)."""
@@ -187,3 +186,13 @@ class Looks(SlotArrays):
         self.top_Bps[slots] = 0.0
         self._gains[slots] = np.nan
         self.grown[slots] = False
+
+
+def _quantile(ordered: Floats, count: Ints, q: float) -> Floats:
+    """The quantile of the first `count` (shape (n,), from 1) of each row of `ordered`, shape (n,)."""
+    at = q * (count - 1)
+    below = at.astype(np.int64)
+    rows = np.arange(len(ordered))
+    low, high = ordered[rows, below], ordered[rows, np.minimum(below + 1, count - 1)]
+    quantile: Floats = low + (high - low) * (at - below)
+    return quantile

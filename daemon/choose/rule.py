@@ -280,7 +280,8 @@ class RuleChooser(SlotArrays):
         floor_us = self._looks.floor_us[slots]
         known = np.isfinite(least_us) & np.isfinite(floor_us)
         fell = known & (least_us * settings.rtt_step < floor_us)
-        excess_us = np.where(known, least_us - floor_us, 0.0)
+        # Both are infinite in the look before a flow's first RTT.
+        excess_us = np.subtract(least_us, floor_us, out=np.zeros(slots.shape), where=known)
         queued_pkts = bdp_pkts * excess_us / np.maximum(kernel_floor_us, 1.0)
         high = (
             known & (excess_us > (settings.rtt_step - 1.0) * floor_us) & (queued_pkts > settings.queue_pkts)
