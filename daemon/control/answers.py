@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """One request as a line of JSON, and its answer in parts.
 
-A long answer is a list whose items are made and encoded one at a time, in the time that steps leave.
+A long answer is a list whose items are made and encoded a few at a time, in the time that steps leave.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from ltp_switcher.daemon.control import strict_json
 from ltp_switcher.daemon.control.caller import Caller
@@ -20,6 +22,9 @@ from ltp_switcher.daemon.settings.tokens import is_name
 from ltp_switcher.errors import InvalidValueError, LtpSwitcherError
 
 log = logging.getLogger(__name__)
+
+BATCH: Final = 8
+"""Items of a list in a part of its answer: 0.2 ms of work for flows."""
 
 Params = dict[str, Json]
 
@@ -75,9 +80,9 @@ def answer(handler: Handler, line: bytes, peer: Caller) -> Iterator[bytes]:
             before, after = _around(result)
             yield b'{"id":%b,"result":%b[' % (json.dumps(number).encode(), before)
             separator = b""
-            for item in result.items:
-                yield separator + json.dumps(item).encode()
-                separator = b","
+            while batch := list(itertools.islice(result.items, BATCH)):
+                yield separator + json.dumps(batch)[1:-1].encode()
+                separator = b", "
             yield b"]%b}\n" % after
         else:
             yield json.dumps({"id": number, "result": result}).encode() + b"\n"

@@ -109,8 +109,8 @@ class ControlClient:
                 answer = self._exchange(line)
         except OSError as error:
             self.close()
-            raise self._unavailable(error) from error
-        return _result(answer)
+            raise unavailable(self._path, self._timeout_s, error) from error
+        return result_of(answer)
 
     def _exchange(self, line: bytes) -> dict[str, Json]:
         if self._socket is None:
@@ -127,27 +127,35 @@ class ControlClient:
                 raise ConnectionResetError("the daemon closed the connection")
             parts.append(chunk)
         text, _, self._received = b"".join(parts).partition(b"\n")
-        try:
-            answer = json.loads(text)
-        except ValueError as error:
-            raise ControlInternalError(f"the daemon's answer is not JSON: {error}") from error
-        if not isinstance(answer, dict) or answer.get("id") not in (self._id, None):
-            raise ControlInternalError("the daemon answered another request")
-        return answer
-
-    def _unavailable(self, error: OSError) -> ControlUnavailableError:
-        if isinstance(error, FileNotFoundError | ConnectionRefusedError):
-            advice = "is it running? (`systemctl start ltp-switcher`, or `ltp-switcher run`)"
-        elif isinstance(error, PermissionError):
-            advice = "not permitted: become root or a member of the socket's group"
-        elif isinstance(error, TimeoutError):
-            advice = f"no answer within {self._timeout_s:g} s"
-        else:
-            advice = error.strerror or str(error)
-        return ControlUnavailableError(f"cannot reach the daemon at {self._path}: {advice}")
+        return parse_answer(text, self._id)
 
 
-def _result(answer: dict[str, Json]) -> Json:
+def parse_answer(text: bytes, number: int) -> dict[str, Json]:
+    """The answer to the request of this number. Raises `ControlInternalError` where it is none."""
+    try:
+        answer = json.loads(text)
+    except ValueError as error:
+        raise ControlInternalError(f"the daemon's answer is not JSON: {error}") from error
+    if not isinstance(answer, dict) or answer.get("id") not in (number, None):
+        raise ControlInternalError("the daemon answered another request")
+    return answer
+
+
+def unavailable(path: Path | str, timeout_s: float, error: OSError) -> ControlUnavailableError:
+    """What an error of the socket means, and what helps."""
+    if isinstance(error, FileNotFoundError | ConnectionRefusedError):
+        advice = "is it running? (`systemctl start ltp-switcher`, or `ltp-switcher run`)"
+    elif isinstance(error, PermissionError):
+        advice = "not permitted: become root or a member of the socket's group"
+    elif isinstance(error, TimeoutError):
+        advice = f"no answer within {timeout_s:g} s"
+    else:
+        advice = error.strerror or str(error)
+    return ControlUnavailableError(f"cannot reach the daemon at {path}: {advice}")
+
+
+def result_of(answer: dict[str, Json]) -> Json:
+    """The result of an answer. Raises the `ControlError` that it tells of."""
     error = answer.get("error")
     if not isinstance(error, dict):
         return answer.get("result")

@@ -33,6 +33,8 @@ IDLE_S: Final = 60.0
 LAST_S: Final = 1.0
 """Time for the last answers, when the daemon ends."""
 WAIT_S: Final = 0.001
+TURN_S: Final = 0.002
+"""Longest time in which answers are made before the loop reads and accepts again."""
 SOCKET_MODE: Final = 0o660
 UNSENT_MAX_BYTES: Final = 1 << 20
 """No more of an answer is made while this much of it waits for its reader."""
@@ -122,8 +124,10 @@ class ControlServer:
     def pump(self, until_s: float) -> bool:
         """Make and send answers until `until_s` (`time.monotonic`). Returns whether more can be done.
 
-        The clients take turns, a part of an answer each: a short answer does not wait for a long list.
+        The clients take turns, a part of an answer each: a short answer does not wait for a long list. Nor
+        does a new client: after `TURN_S` the loop looks who has come.
         """
+        until_s = min(until_s, time.monotonic() + TURN_S)
         self._drop_idle()
         for client in self._clients.values():
             client.waiting = False
@@ -137,6 +141,8 @@ class ControlServer:
                         break
                     self._advance(client)
                     self._clients[fileno] = self._clients.pop(fileno)
+                    if client.answer is None:
+                        self._flush(client)
                     more = more or client.ready
         for client in list(self._clients.values()):
             self._flush(client)

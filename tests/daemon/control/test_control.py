@@ -31,6 +31,7 @@ from ltp_switcher.daemon.control.client import (
     ControlInvalidError,
     ControlNotFoundError,
     ControlUnavailableError,
+    Json,
 )
 from ltp_switcher.daemon.control.controlled import Controlled
 from ltp_switcher.daemon.control.methods import Methods
@@ -368,4 +369,39 @@ def test_the_loop_is_told_whether_answers_are_left(tmp_path: Path) -> None:
             received += client.recv(1 << 16)
         assert server.pump(time.monotonic() + 1.0) is False
     server.close()
+    selector.close()
+
+
+def test_a_short_answer_and_a_new_client_do_not_wait_for_a_long_list(tmp_path: Path) -> None:
+    selector = selectors.SelectSelector()
+    answered: list[bool] = []
+    with socket.socket(socket.AF_UNIX) as long, socket.socket(socket.AF_UNIX) as short:
+
+        def look(method: str, params: Params, caller: Caller) -> Result:
+            if method == "echo":
+                return params
+
+            def items() -> Iterator[Json]:
+                short.setblocking(False)
+                # Small items, so that what waits for its reader does not end the turn.
+                for _ in range(100_000):
+                    with contextlib.suppress(BlockingIOError):
+                        answered.append(b"\n" in short.recv(1000))
+                    yield 1
+
+            return JsonList(items())
+
+        served = ControlServer(tmp_path / "control.sock", look, selector)
+        for client, method in ((long, "long"), (short, "echo")):
+            client.connect(str(tmp_path / "control.sock"))
+            client.sendall(b'{"id": 1, "method": "%b"}\n' % method.encode())
+        for _ in range(4):
+            for key, _ in selector.select(0):
+                key.data(key.fd)
+        assert served.pump(time.monotonic() + 3600) is True, "nobody else is read while a list is made"
+        while not answered and served.pump(time.monotonic() + 3600):
+            pass
+        assert answered == [True]
+        long.close()
+        served.close()
     selector.close()
