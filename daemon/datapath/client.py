@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import errno
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Final, Self
 
@@ -24,6 +24,7 @@ from ltp_switcher.daemon.datapath.netlink import (
     Message,
     NetlinkError,
     attribute,
+    iterate_attributes,
     parse_attributes,
 )
 from ltp_switcher.daemon.datapath.protocol import Cmd
@@ -136,14 +137,18 @@ class Datapath:
         payload = attribute(protocol.ArmAttr.NAME, name.encode() + b"\0")
         return decode_arm(parse_attributes(self._request("arm-load", Cmd.ARM_LOAD, payload)))
 
-    def flows(self) -> list[FlowInfo]:
-        """Every flow that the caller may see, in no order. Consistent, or after some tries nearly so."""
+    def flows(self, known: Callable[[int], FlowInfo | None] | None = None) -> list[FlowInfo]:
+        """Every flow that the caller may see, in no order. Consistent, or after some tries nearly so.
+
+        With `known`, what it has by a cookie stands for the flow. Only the others are decoded.
+        """
         for _ in range(DUMP_ATTEMPTS):
             # By cookie: an interrupted dump may tell of a flow twice.
             found = {
                 flow.cookie: flow
                 for flow in (
-                    decode_flow(parse_attributes(m.payload)) for m in self._dump("flow-get", Cmd.FLOW_GET)
+                    _known_flow(m.payload, known) or decode_flow(parse_attributes(m.payload))
+                    for m in self._dump("flow-get", Cmd.FLOW_GET)
                 )
             }
             if not self._netlink.dump_interrupted:
@@ -298,6 +303,14 @@ class Datapath:
                 f"{protocol.RECORD_VERSION} of {protocol.RECORD_DTYPE.itemsize}: another version of it is "
                 "loaded than is installed; `rmmod tcp_mutant` once no flow uses it, or reboot"
             )
+
+
+def _known_flow(payload: memoryview, known: Callable[[int], FlowInfo | None] | None) -> FlowInfo | None:
+    """The flow of a message by its cookie, which the module writes first."""
+    if known is None:
+        return None
+    kind, data = next(iterate_attributes(payload), (0, memoryview(b"")))
+    return known(_U64.unpack(data)[0]) if kind == protocol.FlowAttr.COOKIE else None
 
 
 def _explained(operation: str, error: NetlinkError, cookie: int | None) -> DatapathError:

@@ -174,7 +174,7 @@ class Engine:
         """Look at all flows anew."""
         now_ns = time.monotonic_ns()
         self._resync_at_ns = now_ns + RESYNC_NS
-        self._apply(self.table.resync(self.datapath.flows(), now_ns))
+        self._apply(self.table.resync(self.datapath.flows(self.table.flow), now_ns))
 
     def close(self) -> None:
         """Finish the recording and the decisions in force."""

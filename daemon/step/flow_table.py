@@ -86,6 +86,11 @@ class FlowTable(SlotArrays):
         """The slot of a flow, or `UNKNOWN`."""
         return self._slot_of.get(cookie, UNKNOWN)
 
+    def flow(self, cookie: int) -> FlowInfo | None:
+        """The flow as it was when it came, or None."""
+        slot = self._slot_of.get(cookie)
+        return None if slot is None else self.info[slot]
+
     def slots_of(self, cookies: UInt64s) -> Slots:
         """The slots of flows, `UNKNOWN` where the table has none. Shape as given; not to be changed."""
         key = cookies.tobytes()

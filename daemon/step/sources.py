@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from ltp_switcher.daemon.datapath import (
@@ -40,8 +41,8 @@ class StepSource(Protocol):
         """The module's settings."""
         ...
 
-    def flows(self) -> list[FlowInfo]:
-        """All flows."""
+    def flows(self, known: Callable[[int], FlowInfo | None] | None = None) -> list[FlowInfo]:
+        """All flows. What `known` has by a cookie stands for the flow."""
         ...
 
     def flow(self, cookie: int) -> FlowInfo:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import ipaddress
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -84,7 +84,7 @@ class Kernel:
     def set_config(self, **settings: object) -> None:
         self.settings.append(settings)
 
-    def flows(self) -> list[FlowInfo]:
+    def flows(self, known: Callable[[int], FlowInfo | None] | None = None) -> list[FlowInfo]:
         return list(self.table.values())
 
     def flow(self, cookie: int) -> FlowInfo:

@@ -286,3 +286,13 @@ def test_arms_are_in_the_order_of_their_ids(datapath: Datapath, netlink: Netlink
     assert (cubic.name, cubic.reason, bbr.name, bbr.reason) == ("cubic", "why", "bbr", "")
     assert datapath.load_arm("vegas").id == 5
     assert netlink.sent[1] == ("request", Cmd.ARM_LOAD, {protocol.ArmAttr.NAME: b"vegas\0"})
+
+
+def test_flows_that_are_known_are_not_decoded(datapath: Datapath, netlink: Netlink) -> None:
+    netlink.replies, netlink.interrupted = [[flow(1, 10)]], [False]
+    (known,) = datapath.flows()
+    bare = attribute(FlowAttr.COOKIE, struct.pack("=Q", 1))
+    netlink.replies, netlink.interrupted = [[flow(2, 20), bare]], [False]
+    new, same = datapath.flows({1: known}.get)
+    assert (new.cookie, new.age_ns) == (2, 20)
+    assert same is known
