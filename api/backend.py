@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import json
 from pathlib import Path
 from typing import Annotated, TypeVar, cast
 
@@ -18,11 +21,16 @@ from ltp_switcher.daemon.control.client import (
     ControlStaleError,
     ControlUnavailableError,
     Json,
+    parse_answer,
+    result_of,
+    unavailable,
 )
 from ltp_switcher.errors import ControlError
 
 TIMEOUT_S = 5.0
 RETRY_AFTER_S = 1
+ANSWER_MAX_BYTES = 1 << 20
+"""Of an answer on the event loop."""
 M = TypeVar("M")
 
 
@@ -59,16 +67,46 @@ class DaemonClient:
 
     def ask(self, shape: type[M], method: str, **params: Json) -> M:
         """The result of a control method as a `shape`: a model, or a list of one."""
-        result = self.call(method, **params)
+        return _typed(shape, method, self.call(method, **params))
+
+    async def ask_at_once(self, shape: type[M], method: str) -> M:
+        """The same on the event loop, for what must not wait until other requests leave it a thread."""
         try:
-            return TypeAdapter(shape).validate_python(result)
-        except ValidationError as error:
-            raise ProblemError(
-                502,
-                "unexpected-answer",
-                f"the daemon's answer to {method} is not as expected; are both of the same version? "
-                f"({error.error_count()} differences, the first at {error.errors()[0]['loc']})",
-            ) from error
+            async with asyncio.timeout(self._timeout_s):
+                try:
+                    result = await self._exchange(method)
+                except (BrokenPipeError, ConnectionResetError):
+                    # The daemon ended before it answered. With a socket unit the next one is on its way.
+                    result = await self._exchange(method)
+        except OSError as error:
+            raise _problem(unavailable(self._path, self._timeout_s, error)) from error
+        except ControlError as error:
+            raise _problem(error) from error
+        return _typed(shape, method, result)
+
+    async def _exchange(self, method: str) -> Json:
+        reader, writer = await asyncio.open_unix_connection(str(self._path), limit=ANSWER_MAX_BYTES)
+        try:
+            with contextlib.suppress(BrokenPipeError):
+                writer.write(json.dumps({"id": 1, "method": method}).encode() + b"\n")
+            text = await reader.readline()
+        finally:
+            writer.close()
+        if not text:
+            raise ConnectionResetError("the daemon closed the connection")
+        return result_of(parse_answer(text, 1))
+
+
+def _typed(shape: type[M], method: str, result: Json) -> M:
+    try:
+        return TypeAdapter(shape).validate_python(result)
+    except ValidationError as error:
+        raise ProblemError(
+            502,
+            "unexpected-answer",
+            f"the daemon's answer to {method} is not as expected; are both of the same version? "
+            f"({error.error_count()} differences, the first at {error.errors()[0]['loc']})",
+        ) from error
 
 
 def _problem(error: ControlError) -> ProblemError:
@@ -88,7 +126,8 @@ def _problem(error: ControlError) -> ProblemError:
     return ProblemError(502, "daemon-failed", str(error))
 
 
-def _daemon(request: Request) -> DaemonClient:
+async def _daemon(request: Request) -> DaemonClient:
+    # Not a plain function, which would take a thread of its own to run in.
     daemon = cast(DaemonClient, request.app.state.daemon)
     author = getattr(request.state, "author", None)
     return daemon if author is None else daemon.on_behalf_of(author)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import json
 import logging
 import os
@@ -15,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import uvicorn
+from anyio import to_thread
 
 import ltp_switcher
 from ltp_switcher.api.access import Access
@@ -31,6 +33,10 @@ from ltp_switcher.daemon.settings.schema import DEFAULT_PATH, Config
 from ltp_switcher.errors import LtpSwitcherError
 
 GRACE_S = 5
+THREADS = 8
+"""Threads that ask the daemon. It answers one after the other, so more would only compete with the loop."""
+SWITCH_S = 0.001
+"""How long a thread may hold the interpreter while the loop, which reads all requests, waits for it."""
 log = logging.getLogger("ltp_switcher.api")
 
 
@@ -42,6 +48,10 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        to_thread.current_default_thread_limiter().total_tokens = THREADS
+        # What is here stays. A collection that looked at all of it would stop every request for 60 ms.
+        gc.collect()
+        gc.freeze()
         self.manager.ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -87,6 +97,7 @@ def serve(config: Config, group: str | None) -> None:
     app = create_app(DaemonClient(Path(config.daemon.control_socket)), access)
     server = _Server(server_config(app, grace_s=GRACE_S))
     server.events = app.state.events
+    sys.setswitchinterval(SWITCH_S)
     # uvicorn raises the signal anew once it has shut down; by then our work is done.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import socket
 from collections import Counter
+from functools import cache, lru_cache
 from typing import Final, cast
 
 import h11
@@ -49,8 +50,7 @@ class ProblemProtocol(H11Protocol):
         self._listener = transport.get_extra_info("sockname")
         self._open[self._listener] += 1
         if self._open[self._listener] > CONNECTIONS_MAX:
-            detail = f"{CONNECTIONS_MAX} clients are connected; try again later"
-            self._refuse(ProblemError(503, "too-many-connections", detail), b"Service Unavailable")
+            self._refuse(_too_many(CONNECTIONS_MAX), b"Service Unavailable")
         else:
             self._watch()
 
@@ -114,19 +114,30 @@ class ProblemProtocol(H11Protocol):
     def _refuse(self, problem: ProblemError, reason: bytes) -> None:
         if self.transport.is_closing():
             return
-        body = bytes(problem.response("").body)
+        body = _body(problem)
         headers = [
             ("content-type", MEDIA_TYPE),
             ("content-length", str(len(body))),
             ("connection", "close"),
         ]
-        for event in (
+        events = (
             h11.Response(status_code=problem.status, headers=headers, reason=reason),
             h11.Data(data=body),
             h11.EndOfMessage(),
-        ):
-            self.transport.write(self.conn.send(event) or b"")
+        )
+        # One packet: who floods the listener gets no more of the processor than that.
+        self.transport.write(b"".join(self.conn.send(event) or b"" for event in events))
         self.transport.close()
+
+
+@cache
+def _too_many(connections: int) -> ProblemError:
+    return ProblemError(503, "too-many-connections", f"{connections} clients are connected; try again later")
+
+
+@lru_cache(8)
+def _body(problem: ProblemError) -> bytes:
+    return bytes(problem.response("").body)
 
 
 def server_config(app: FastAPI, *, grace_s: int | None = None) -> uvicorn.Config:

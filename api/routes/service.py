@@ -45,9 +45,9 @@ def get_status(daemon: DaemonDep) -> Status:
 
 
 @router.get("/health", summary="Check health", responses=problem_responses(503))
-def get_health(daemon: DaemonDep) -> Health:
+async def get_health(daemon: DaemonDep) -> Health:
     """200 while the daemon answers and steps on time, else 503."""
-    status = daemon.ask(Status, "status")
+    status = await daemon.ask_at_once(Status, "status")
     if status.last_step_age_ms > LATE_MS + max(status.step_ms, status.idle_step_ms):
         raise ProblemError(
             503, "daemon-late", f"the daemon's last step was {status.last_step_age_ms:.0f} ms ago"
