@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 from pathlib import Path
 
 from ltp_switcher.daemon.cli.main import layers, settings
@@ -16,7 +17,11 @@ def run(options: argparse.Namespace) -> int:
 
     given = layers(options)
     log.set_up(given.config().daemon.log_level)
-    Daemon(given, lambda: layers(options), record=options.record).run()
+    daemon = Daemon(given, lambda: layers(options), record=options.record)
+    # What is here stays. A collection that looked at all of it would hold up a step by 60 ms.
+    gc.collect()
+    gc.freeze()
+    daemon.run()
     return 0
 
 
