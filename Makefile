@@ -15,7 +15,7 @@ export LTP_CACHE ?= $(CURDIR)/.cache
 
 .PHONY: deb help demo eval eval-quick test test-fast test-slow mutate kmod lint format clean install uninstall venv \
         lock generate openapi promtool torch venv-train train-encoder collect-dataset train-ltp train-jury train-spine train-owl compare-ltp \
-        bench bench-kmod bench-daemon bench-lab bench-simulator validate-simulator traces claims screenshots gain-coverage
+        bench bench-api bench-kmod bench-daemon bench-lab bench-simulator validate-simulator traces claims screenshots gain-coverage
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -138,10 +138,13 @@ eval-quick: kmod traces ## The same on 8 paths of 30 s, with 5 schemes and one s
 gain-coverage: venv ## Simulate 2,000 experiments of each design, and count how often the report is right; an hour
 	@$(BIN)/ltp-eval gain-coverage --out out/gain-coverage.json
 
-bench: bench-daemon bench-kmod bench-lab ## Run all benchmarks
+bench: bench-daemon bench-api bench-kmod bench-lab ## Run all benchmarks
 
 bench-daemon: venv ## Measure the daemon: steps, p50 and p99 per step, flows per core
 	@$(BIN)/python -m ltp_switcher.daemon.choose.bandit.bench
+
+bench-api: venv kmod ## Measure daemon and API under load: steps, /health, lists, restarts, memory, log; 6 minutes
+	@PYTHONPATH=tests $(BIN)/python -m load
 
 bench-kmod: venv kmod ## Measure the module: guest instructions per acknowledged packet and per switch
 	@$(BIN)/ltp-eval cost

@@ -7,23 +7,16 @@ import contextlib
 import os
 import socket
 import subprocess
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 from support.api_process import api_running
 from support.daemon_process import PATIENCE_S, daemon_command, service_running
+from support.steady_clients import SteadyClients
 
 CLIENTS = 4
 BACKLOG = 512
-REQUESTS = [
-    ("GET", "/v1/k", None),
-    ("GET", "/v1/flows?limit=2", None),
-    ("PUT", "/v1/mode", {"mode": "off"}),
-    ("GET", "/v1/status", None),
-]
 
 
 @contextlib.contextmanager
@@ -33,45 +26,6 @@ def listening(path: Path) -> Iterator[socket.socket]:
         listener.bind(str(path))
         listener.listen(BACKLOG)
         yield listener
-
-
-class Load:
-    """Clients that ask without a pause, each request over a connection of its own."""
-
-    def __init__(self, api: Path) -> None:
-        self._api = api
-        self._stop = threading.Event()
-        self._threads = [threading.Thread(target=self._ask, args=(number,)) for number in range(CLIENTS)]
-        self.answers: list[int | str] = []
-
-    def __enter__(self) -> Load:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join()
-
-    def _ask(self, number: int) -> None:
-        while not self._stop.is_set():
-            method, path, body = REQUESTS[number % len(REQUESTS)]
-            number += 1
-            transport = httpx.HTTPTransport(uds=str(self._api))
-            with httpx.Client(transport=transport, timeout=PATIENCE_S) as client:
-                try:
-                    self.answers.append(
-                        client.request(method, f"http://localhost{path}", json=body).status_code
-                    )
-                except httpx.HTTPError as error:
-                    self.answers.append(repr(error))
-
-    def wait_for(self, more: int) -> None:
-        """Let the clients get so many answers more."""
-        wanted = len(self.answers) + more
-        while len(self.answers) < wanted:
-            self._stop.wait(0.01)
 
 
 @pytest.fixture
@@ -108,7 +62,7 @@ def test_a_restart_of_the_daemon_refuses_no_request_and_loses_no_choice(
             with api.client() as client:
                 assert client.put("/v1/k", json={"k": 2}).status_code == 200
                 assert client.put("/v1/flows/815/pin", json={"arm": "bbr"}).status_code == 200
-            load = running.enter_context(Load(api.socket))
+            load = running.enter_context(SteadyClients(api.socket, CLIENTS))
             load.wait_for(50)
         for _ in range(2):
             with start_daemon():
@@ -118,7 +72,7 @@ def test_a_restart_of_the_daemon_refuses_no_request_and_loses_no_choice(
             found = (client.get("/v1/k").json(), client.get("/v1/mode").json())
             assert found == ({"k": 2}, {"mode": "off"})
             assert client.get("/v1/flows/815").json()["pinned"] is True
-            load.__exit__()
+            load.stop()
     assert set(load.answers) == {200}
     assert (tmp_path / "log").read_text().count("restored the learned state") == 3
     assert (tmp_path / "control.sock").exists(), "the socket is not the daemon's"
@@ -148,10 +102,10 @@ def test_a_restart_of_the_api_refuses_no_request(start_daemon: Start, tmp_path: 
         for turn in range(4):
             with api_running(tmp_path, tmp_path / "control.sock", listener=listener, patient=True) as api:
                 if not turn:
-                    load = running.enter_context(Load(api.socket))
+                    load = running.enter_context(SteadyClients(api.socket, CLIENTS))
                 load.wait_for(50)
                 if turn == 3:
-                    load.__exit__()
+                    load.stop()
         assert set(load.answers) == {200}
 
 

@@ -40,6 +40,7 @@ def api_running(
     tcp: bool = False,
     listener: socket.socket | None = None,
     patient: bool = False,
+    log: Path | None = None,
 ) -> Iterator[ApiProcess]:
     """Start the program, and wait until it is ready; end it with the context.
 
@@ -55,7 +56,7 @@ def api_running(
     command += ["--socket", place, "--control", control_socket]
     port = _free_port() if tcp else None
     command += ["--tcp", f"127.0.0.1:{port}"] if tcp else []
-    with service_running(command, folder, listener=listener, environment=environment) as process:
+    with service_running(command, folder, listener=listener, environment=environment, log=log) as process:
         yield ApiProcess(process, place, port)
 
 
