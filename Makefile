@@ -15,7 +15,7 @@ export LTP_CACHE ?= $(CURDIR)/.cache
 
 .PHONY: deb help demo eval eval-quick test test-fast test-slow mutate kmod lint format clean install uninstall venv \
         lock generate openapi promtool torch venv-train train-encoder collect-dataset train-ltp train-jury train-spine train-owl compare-ltp \
-        bench bench-api bench-kmod bench-daemon bench-lab bench-simulator validate-simulator traces claims screenshots gain-coverage
+        bench bench-api bench-kmod bench-daemon bench-lab bench-simulator validate-simulator traces mahimahi agree claims screenshots gain-coverage
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -118,6 +118,13 @@ bench-simulator: venv ## Measure the simulator: flow-steps per second
 
 traces: venv ## Fetch recorded cellular traces into .cache/traces (GPL-3, from Debian)
 	@$(BIN)/ltp-eval traces
+
+mahimahi: venv ## Unpack mahimahi into .cache/mahimahi (GPL-3, from Debian 11), and check what it needs here
+	@.ci/install-packages iptables dnsmasq-base libpangocairo-1.0-0 libxcb-present0
+	@$(BIN)/ltp-eval mahimahi
+
+agree: mahimahi kmod traces ## Run cubic and bbr in the lab and through mahimahi, and compare; half an hour, as root
+	@$(BIN)/ltp-eval agree
 
 validate-simulator: traces ## Compare the simulator with the lab on the same scenarios
 	@PATH=$(CURDIR)/$(BIN):$$PATH; $(BIN)/python -m ltp_switcher.policies.simulator.validate --commands | sh

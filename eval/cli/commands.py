@@ -12,6 +12,7 @@ from rich.console import Console
 from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.cli.output import json_text, need_pictures, show
 from ltp_switcher.eval.lab.recorded_traces import fetch_traces
+from ltp_switcher.eval.mahimahi.run import as_emulated
 from ltp_switcher.eval.report import cost as costs
 from ltp_switcher.eval.report import demo, tables
 from ltp_switcher.eval.report import handover as handovers
@@ -35,10 +36,13 @@ def run(options: argparse.Namespace, console: Console, progress: Console) -> Non
     if options.scheme is not None:
         scenario = scenario.with_scheme(options.scheme, every_flow=options.every_flow)
     scenario = scenario.with_settings(parse_assignments(options.settings))
+    if options.engine == "mahimahi":
+        scenario = as_emulated(scenario)
     need_pictures()
     options.out.mkdir(parents=True, exist_ok=True)
-    job = Job(scenario, options.seed, options.kernel)
-    (outcome,) = run_batch([job], progress, use_cache=options.cache)
+    job = Job(scenario, options.seed, options.kernel, options.engine)
+    # In real time no run is like another, so each is made.
+    (outcome,) = run_batch([job], progress, use_cache=options.cache and options.engine == "lab")
     outcome.export(options.out)
     if scenario.requests is None:
         _draw_run(options.out / "timeline.png", outcome)
@@ -60,7 +64,7 @@ def _draw_run(path: Path, outcome: RunResult) -> None:
     draw_timeline(
         path, job.scenario, outcome.series(),
         title=f"{job.scheme} on {job.scenario.name}: {what}{of}",
-        explanation=f"Goodput and mean RTT of one run: seed {job.seed}, Linux {job.kernel}. "
+        explanation=f"Goodput and mean RTT of one run: seed {job.seed}, Linux {summary.kernel}. "
         f"All flows use {summary.utilisation:.0%} of the link.",
     )  # fmt: skip
 

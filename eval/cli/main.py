@@ -18,10 +18,10 @@ import ltp_switcher
 from ltp_switcher.commands import whole
 from ltp_switcher.completion import SHELLS, script
 from ltp_switcher.errors import LtpSwitcherError
-from ltp_switcher.eval.cli import claims, commands, gain, suite
-from ltp_switcher.eval.report import demo
+from ltp_switcher.eval.cli import claims, commands, engines, gain, suite
+from ltp_switcher.eval.report import demo, engine_agreement
 from ltp_switcher.eval.run.batch import default_parallel
-from ltp_switcher.eval.run.results import KERNELS
+from ltp_switcher.eval.run.results import ENGINES, KERNELS
 from ltp_switcher.eval.suite.paths import SETS
 
 EXIT_ERROR: Final = 1
@@ -73,6 +73,8 @@ def parser() -> argparse.ArgumentParser:
     _cache_option(handover)
     _command(add, "speed", commands.speed, "measure how fast the lab runs on this machine", kernel=True)
     _command(add, "traces", commands.traces, "fetch the recorded cellular traces, and list them")
+    _command(add, "mahimahi", engines.mahimahi, "fetch mahimahi, and list what it lacks to run here")
+    _add_agree(add)
     completion = add.add_parser(
         "completion",
         help="print the script by which a shell completes commands",
@@ -96,6 +98,10 @@ def _add_runs(add: Commands) -> None:
     run.add_argument("--scheme", help="replace the scheme of the first flow")
     run.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the results")
     run.add_argument("--seed", type=_seed, default=1, metavar="N", help="default: 1")
+    run.add_argument(
+        "--engine", choices=ENGINES, default=ENGINES[0],
+        help="lab: virtual time; mahimahi: real time, on this machine's own kernel; default: lab",
+    )  # fmt: skip
     _run_options(run)
 
     compare = _command(
@@ -132,6 +138,32 @@ def _add_runs(add: Commands) -> None:
         "--seeds", type=_seeds, default=[1, 2, 3, 4], metavar="N-M|N,M,...", help="default: 1-4"
     )
     _settings_option(teams)
+
+
+def _add_agree(add: Commands) -> None:
+    agree = _command(
+        add, "agree", engines.agree, "compare runs in the lab with runs through mahimahi",
+        kernel=True,
+    )  # fmt: skip
+    agree.add_argument(
+        "scenario", nargs="*", metavar="SCENARIO",
+        help=f"TOML files, or names of bundled scenarios; default: {', '.join(engine_agreement.SCENARIOS)}",
+    )  # fmt: skip
+    agree.add_argument(
+        "--schemes", type=_listed, default=list(engine_agreement.SCHEMES), metavar="A,B,...",
+        help=f"default: {','.join(engine_agreement.SCHEMES)}",
+    )  # fmt: skip
+    agree.add_argument(
+        "--seeds", type=_seeds, default=[1], metavar="N-M|N,M,...", help="the lab's; default: 1"
+    )
+    agree.add_argument(
+        "--repeats", type=whole(2, 100), default=3, metavar="N", help="runs through mahimahi; default: 3"
+    )
+    agree.add_argument(
+        "--seconds", type=whole(1, 3600), metavar="N", help="run the first N seconds of each scenario only"
+    )
+    _out_option(agree, "out/agree")
+    _cache_option(agree)
 
 
 def _add_suite(add: Commands) -> None:

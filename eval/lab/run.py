@@ -19,6 +19,7 @@ from ltp_switcher.eval.lab import kernels, qemu
 from ltp_switcher.eval.lab.boot import BootResult, boot
 from ltp_switcher.eval.lab.bpftune import bpftune_layers
 from ltp_switcher.eval.lab.layers import GUEST, base_layer, compiled, digest, link_module, mutant_module
+from ltp_switcher.eval.lab.measurements import check_bytes, flows_json, follower, timeseries
 from ltp_switcher.eval.lab.python import python_layers
 from ltp_switcher.eval.lab.schedule import capacity_mbps, encode, link_trace
 from ltp_switcher.eval.lab.script import (
@@ -34,13 +35,9 @@ from ltp_switcher.eval.lab.script import (
     needs,
     script,
 )
-from ltp_switcher.eval.run import metrics
 from ltp_switcher.eval.run.live import Sample
 from ltp_switcher.eval.run.scenario import PACKET_BYTES, Scenario
-from ltp_switcher.eval.run.series import BIN_S, COLUMNS
-from ltp_switcher.measures import BYTES_TO_MBIT, loss_rate
 
-_LIVE_S: Final = 0.5
 _WALL_PER_VIRTUAL: Final = 60.0
 _SETUP_S: Final = 300.0
 
@@ -90,14 +87,14 @@ def run_scenario(
         kernel=kernel,
         daemon=daemon,
         collect=(f"{RESULTS}.csv", f"{RESULTS}.json", *status),
-        on_line=_follower(scenario, on_progress) if on_progress else None,
+        on_line=follower(scenario, on_progress) if on_progress else None,
     )
     totals = json.loads(result.files[f"{RESULTS}.json"])
-    _check_bytes(scenario, totals)
+    check_bytes(scenario, totals)
     rows = list(csv.DictReader(io.StringIO(result.files[f"{RESULTS}.csv"].decode())))
     files = {
-        "timeseries.csv": _timeseries(scenario, rows, capacity_mbps(scenario, trace).tolist()),
-        "flows.json": _flows_json(scenario, totals),
+        "timeseries.csv": timeseries(scenario, rows, capacity_mbps(scenario, trace).tolist()),
+        "flows.json": flows_json(scenario, totals),
         "guest.json": _guest_json(totals, json.loads(result.files[STATUS]) if status else {}),
     }
     return RunFiles(files, result.kernel, result.virtual_s, result.wall_s)
@@ -177,7 +174,7 @@ def run_fingerprint(scenario: Scenario, *, seed: int, kernel: str) -> str:
         scenario.canonical(), str(seed), chosen.vmlinux.parent.name, base_layer(chosen).name,
         *qemu.MACHINE, qemu.COMMAND_LINE, qemu.version(), script(scenario, daemon), str(_memory_mb(scenario)),
         # These say how the raw results are read out of the guest's.
-        *(digest(Path(__file__).with_name(name)) for name in ("run.py", "schedule.py")),
+        *(digest(Path(__file__).with_name(name)) for name in ("run.py", "schedule.py", "measurements.py")),
     ]  # fmt: skip
     for path, content in _overlay(scenario, daemon, seed=seed, kernel=kernel).items():
         parts += [path, digest(content)]
@@ -196,96 +193,6 @@ def _memory_mb(scenario: Scenario) -> int:
     queue_bytes = scenario.link.buffer_packets(rate_mbps) * PACKET_BYTES
     in_flight_mb = rate_mbps / 8 * rtt_s + queue_bytes / 1e6
     return min(4096, 512 * math.ceil((768 + 4 * in_flight_mb) / 512))
-
-
-def _follower(scenario: Scenario, on_progress: Callable[[Sample], None]) -> Callable[[str], None]:
-    def follow(line: str) -> None:
-        if not line.startswith('{"t_ms"'):
-            return
-        document = json.loads(line)
-        flow = document["flows"][0]
-        goodput_mbps = flow["received_bytes"] * BYTES_TO_MBIT / _LIVE_S
-        loss = loss_rate(flow["lost_pkts"], flow["delivered_pkts"])
-        rtt_ms = flow["rtt_us"] / 1e3 or math.nan
-        on_progress(
-            Sample(
-                t_s=document["t_ms"] / 1e3,
-                arm=flow["arm"],
-                cwnd_pkts=flow["cwnd_pkts"],
-                srtt_ms=rtt_ms,
-                delivery_rate_mbps=flow["rate_Bps"] * BYTES_TO_MBIT,
-                reward=float(metrics.rewards([goodput_mbps], [rtt_ms], loss)[0]),
-                switches=flow["switches"],
-            )
-        )
-
-    return follow
-
-
-def _check_bytes(scenario: Scenario, totals: dict[str, Any]) -> None:
-    for index, flow in enumerate(totals["flows"]):
-        sent, received, acked = flow["sent_bytes"], flow["received_bytes"], flow["acked_bytes"]
-        # A flow that could not empty its queue after the end has bytes under way.
-        if not acked <= received <= sent or (flow["drained"] and received != sent):
-            raise LabError(
-                f"{scenario.name}: flow {index} sent {sent} bytes, {received} arrived, {acked} were acked"
-            )
-
-
-def _timeseries(scenario: Scenario, rows: list[dict[str, str]], capacity: list[float]) -> bytes:
-    measured = {(int(row["bin"]), int(row["flow"])): row for row in rows}
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for n, offered_mbps in enumerate(capacity):
-        for index, flow in enumerate(scenario.flows):
-            if flow.start_s - BIN_S / 2 <= n * BIN_S < flow.stop_s - BIN_S / 10:
-                row = measured.get((n, index))
-                writer.writerow(_row(n, index, flow.scheme, row, offered_mbps))
-    return text.getvalue().encode()
-
-
-def _row(n: int, index: int, scheme: str, row: dict[str, str] | None, offered_mbps: float) -> list[object]:
-    t_s = f"{n * BIN_S:.1f}"
-    if row is None:
-        # Not connected yet: nothing got through, and there is nothing to say of RTT and window.
-        return [t_s, index, scheme, 0, "", "", "", "", "", 0, 0, 0, "", f"{offered_mbps:.6g}", ""]
-    rtts = int(row["rtts"])
-    rtt_ms = [
-        f"{int(row['rtt_sum_us']) / rtts / 1e3:.3f}" if rtts else "",
-        f"{int(row['rtt_min_us']) / 1e3:.3f}" if rtts else "",
-        f"{int(row['rtt_max_us']) / 1e3:.3f}" if rtts else "",
-    ]
-    goodput_mbps = int(row["received_bytes"]) * BYTES_TO_MBIT / BIN_S
-    rate_mbps = int(row["rate_Bps"]) * BYTES_TO_MBIT
-    return [
-        t_s, index, scheme, f"{goodput_mbps:.6f}", *rtt_ms, row["cwnd_pkts"], f"{rate_mbps:.6f}",
-        row["lost_pkts"], row["delivered_pkts"], row["retrans_pkts"], row["arm"], f"{offered_mbps:.6g}",
-        row["queue_pkts"],
-    ]  # fmt: skip
-
-
-def _flows_json(scenario: Scenario, totals: dict[str, Any]) -> bytes:
-    upper_ms = [edge / 1e3 for edge in totals["rtt_upper_us"]]
-    flows = []
-    for index, (flow, total) in enumerate(zip(scenario.flows, totals["flows"], strict=True)):
-        used = max((i for i, count in enumerate(total["rtt_counts"]) if count), default=0) + 1
-        flows.append(
-            {
-                "flow": index,
-                "scheme": flow.scheme,
-                "bytes_acked": total["acked_bytes"],
-                "bytes_received": total["stop_received_bytes"],
-                "bytes_received_in_all": total["received_bytes"],
-                "bytes_sent": total["sent_bytes"],
-                "retransmits": total["retrans_pkts"],
-                "lost_pkts": total["lost_pkts"],
-                "delivered_pkts": total["delivered_pkts"],
-                "switches": total["switches"],
-                "rtt_histogram": {"upper_ms": upper_ms[:used], "count": total["rtt_counts"][:used]},
-            }
-        )
-    return (json.dumps({"flows": flows}, indent=1) + "\n").encode()
 
 
 def _guest_json(totals: dict[str, Any], status: dict[str, Any]) -> bytes:

@@ -33,7 +33,7 @@ def run_batch(
     The first error, or an interrupt, stops all runs; finished runs stay in the cache.
 
     Raises:
-        LabError, ConfigError, ArtifactError: as `run_job`.
+        LabError, ConfigError, EmulationError, ArtifactError: as `run_job`.
     """
     stop = threading.Event()
     outcomes: dict[int, RunResult] = {}

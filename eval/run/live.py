@@ -85,8 +85,8 @@ class Board:
         """Mark a run as begun: its lab boots."""
         with self._lock:
             run = self._runs[index]
-            run.state, run.started = "booting", time.monotonic()
-            self._tell(run, "booting the lab")
+            run.state, run.started = "starting", time.monotonic()
+            self._tell(run, "starting")
 
     def update(self, index: int, sample: Sample) -> None:
         """Show a run's newest sample."""
@@ -133,7 +133,7 @@ class Board:
                 table.add_column(name, justify="left" if name == "arm" else "right", no_wrap=True)
             table.add_column("state", no_wrap=True)
             for run in self._runs:
-                if len(self._runs) <= TABLE_MAX or run.state in ("booting", "running"):
+                if len(self._runs) <= TABLE_MAX or run.state in ("starting", "running"):
                     table.add_row(*_row(run))
             return table
 

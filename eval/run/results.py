@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs and their results: a run is a pure function of its inputs, so its raw results are kept by their hash.
+"""Runs and their results, kept by the hash of their inputs, of which a run in the lab is a pure function.
 
 `$LTP_CACHE/results/<fingerprint>/` holds the lab's raw files and `run.json`. A folder appears there
 whole or not at all, so an interrupted run leaves nothing behind. Summaries are computed anew each
 time: they cost little, and a corrected measure applies to old runs too.
+
+A run through mahimahi is kept in the same way, although no two are equal.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +23,7 @@ from ltp_switcher.cache import cache_dir
 from ltp_switcher.errors import ArtifactError
 from ltp_switcher.eval.lab.run import RunFiles, run_fingerprint, run_scenario
 from ltp_switcher.eval.lab.web import requests_fingerprint, run_requests
+from ltp_switcher.eval.mahimahi.run import as_emulated, emulation_fingerprint, run_emulated
 from ltp_switcher.eval.run.completion import Completions, read_completions, summarise_requests
 from ltp_switcher.eval.run.live import Sample
 from ltp_switcher.eval.run.scenario import Scenario
@@ -28,18 +31,22 @@ from ltp_switcher.eval.run.series import FlowSeries, read_series
 from ltp_switcher.eval.run.summary import FlowTotals, Summary, read_totals, summarise
 
 KERNELS: Final = ("6.1", "6.12")
+ENGINES: Final = ("lab", "mahimahi")
 RAW_FILES: Final = ("timeseries.csv", "flows.json", "guest.json")
 REQUEST_FILES: Final = ("requests.csv", "requests.json")
 """Raw files of a run with requests."""
+HOST_FILES: Final = ("timeseries.csv", "flows.json", "host.json")
+"""Raw files of a run through mahimahi."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One run to make; `scenario` has the schemes."""
+    """One run to make; `scenario` has the schemes. `kernel` is the lab's series; mahimahi has the host's."""
 
     scenario: Scenario
     seed: int = 1
     kernel: str = "6.1"
+    engine: str = "lab"
 
     @property
     def scheme(self) -> str:
@@ -51,15 +58,31 @@ class Job:
 
         Raises:
             ConfigError: the link's trace is not there.
-            LabError: the lab's parts cannot be had.
+            LabError: the lab's parts cannot be had, or mahimahi is not unpacked.
         """
+        if self.engine == "mahimahi":
+            return emulation_fingerprint(self.scenario, seed=self.seed)
         of = run_fingerprint if self.scenario.requests is None else requests_fingerprint
         return of(self.scenario, seed=self.seed, kernel=self.kernel)
 
     @property
     def raw_files(self) -> tuple[str, ...]:
         """Names of the raw files that its run leaves."""
+        if self.engine == "mahimahi":
+            return HOST_FILES
         return RAW_FILES if self.scenario.requests is None else REQUEST_FILES
+
+    def make(self, on_sample: Callable[[Sample], None] | None) -> RunFiles:
+        """Make the run.
+
+        Raises:
+            ConfigError: the scenario cannot run.
+            LabError, EmulationError: the run failed.
+        """
+        if self.engine == "mahimahi":
+            return run_emulated(self.scenario, seed=self.seed, on_progress=on_sample)
+        of = run_scenario if self.scenario.requests is None else run_requests
+        return of(self.scenario, seed=self.seed, kernel=self.kernel, on_progress=on_sample)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,14 +130,15 @@ def run_job(job: Job, *, use_cache: bool, on_sample: Callable[[Sample], None] | 
     Raises:
         ConfigError: the scenario cannot run.
         LabError: the lab failed.
-        ArtifactError: the lab's results cannot be read.
+        EmulationError: mahimahi is not set up, or failed.
+        ArtifactError: the results cannot be read.
     """
+    if job.engine == "mahimahi":
+        job = replace(job, scenario=as_emulated(job.scenario))
     folder = cache_dir() / "results" / job.fingerprint()
     if use_cache and folder.is_dir():
         return _read(job, folder, cached=True)
-    make = run_scenario if job.scenario.requests is None else run_requests
-    files = make(job.scenario, seed=job.seed, kernel=job.kernel, on_progress=on_sample)
-    _keep(job, files, folder)
+    _keep(job, job.make(on_sample), folder)
     return _read(job, folder, cached=False)
 
 
@@ -144,6 +168,7 @@ def _read(job: Job, folder: Path, *, cached: bool) -> RunResult:
     try:
         record = json.loads((folder / "run.json").read_text())
         wall_s = float(record["wall_s"])
+        kernel = f"{record['release']} (mahimahi)" if job.engine == "mahimahi" else job.kernel
         summary = (
             _summarise_requests(job, folder, wall_s)
             if job.scenario.requests
@@ -152,7 +177,7 @@ def _read(job: Job, folder: Path, *, cached: bool) -> RunResult:
                 read_series((folder / "timeseries.csv").read_text()),
                 read_totals((folder / "flows.json").read_text()),
                 seed=job.seed,
-                kernel=job.kernel,
+                kernel=kernel,
                 wall_s=wall_s,
             )
         )

@@ -43,3 +43,7 @@ class ControlError(LtpSwitcherError):
 
 class LabError(LtpSwitcherError):
     """The lab could not be built or booted, or the guest failed."""
+
+
+class EmulationError(LtpSwitcherError):
+    """Mahimahi is not set up on this machine, or its shells failed."""

@@ -29,8 +29,9 @@ PHRASES: Final = {
 }
 WRITTEN: Final = frozenset(
     (
-        "summary.json", "timeseries.csv", "timeline.png", "flows.json", "guest.json", "report.json",
-        "claims.json", "claims.md", "compare.json", "compare.csv", "curve.json", "begun.json", "config.toml",
+        "summary.json", "timeseries.csv", "timeline.png", "flows.json", "guest.json", "host.json",
+        "report.json", "claims.json", "claims.md", "compare.json", "compare.csv", "curve.json", "begun.json",
+        "config.toml",
     )
 )  # fmt: skip
 """Files that programs write: pages name them, the repository does not hold them."""

@@ -10,6 +10,8 @@
  * 100 ms, go to OUT.csv, the totals to OUT.json, and a line of JSON each 500 ms to the live channel. PID
  * is a process whose processor time is reported.
  *
+ * PATH_HEADER names the header that knows the path between source and sink; by default the lab's.
+ *
  * It spends little of the guest's time. The sink discards in the kernel (MSG_TRUNC) once in 10 ms,
  * and no packet wakes it (SO_RCVLOWAT, which also makes the receiver acknowledge as one that reads
  * at once). The source wakes once in half of TCP_NOTSENT_LOWAT.
@@ -41,9 +43,7 @@
 #define CHUNK_BYTES (256 * 1024)
 #define NOTSENT_BYTES (256 * 1024)
 #define SOCKET_BUFFER_BYTES (256 * 1024 * 1024)
-#define CLIENT_NET 0x0a010001U /* flow 0 is 10.1.0.1, and server 0 is 10.2.0.1 */
-#define SERVER_NET 0x0a020001U
-#define SERVER_NETNS "/run/netns/server"
+#define SERVER_NET 0x0a020001U /* of server 0: 10.2.0.1 */
 #define ARM_PARAMETER "/sys/module/tcp_mutant/parameters/default_arm"
 
 struct flow *flows;
@@ -53,7 +53,7 @@ uint64_t start_ns;
 struct lablink_counters counters;
 
 static char chunk[CHUNK_BYTES];
-static int epoll_fd, link_fd;
+static int epoll_fd;
 
 void die(const char *what)
 {
@@ -108,6 +108,11 @@ static int new_socket(void)
 	return fd;
 }
 
+#ifndef PATH_HEADER
+#define PATH_HEADER "lab_path.h"
+#endif
+#include PATH_HEADER
+
 static void listen_for(struct flow *flow, int index)
 {
 	struct sockaddr_in local = address(SERVER_NET, flow->server, PORT + index);
@@ -147,14 +152,11 @@ static void set_default_arm(const char *arm)
 static void start(struct flow *flow, int index)
 {
 	struct sockaddr_in remote = address(SERVER_NET, flow->server, PORT + index);
-	struct sockaddr_in local = address(CLIENT_NET, index, 0);
 	int lowat = NOTSENT_BYTES;
 
 	if (strcmp(flow->arm, "-"))
 		set_default_arm(flow->arm);
-	flow->source = new_socket();
-	if (bind(flow->source, (struct sockaddr *)&local, sizeof(local)))
-		die("bind");
+	flow->source = path_source(index);
 	if (setsockopt(flow->source, IPPROTO_TCP, TCP_CONGESTION, flow->cc, strlen(flow->cc)))
 		die(flow->cc);
 	setsockopt(flow->source, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &lowat, sizeof(lowat));
@@ -203,12 +205,10 @@ void drain_sink(struct flow *flow)
 
 static void tick(int index)
 {
-	size_t wanted = offsetof(struct lablink_counters, flow[flow_count + 1]);
 	int bin_index = index / BIN_SAMPLES;
 	uint64_t now = now_us();
 
-	if (read(link_fd, &counters, wanted) != (ssize_t)wanted)
-		die("/dev/lablink");
+	path_read();
 	for (int i = 0; i < flow_count; i++) {
 		struct flow *flow = &flows[i];
 		struct bin *bin = &flow->bins[bin_index];
@@ -245,26 +245,6 @@ static void read_flows(const char *path)
 		flows[flow_count++] = flow;
 	}
 	fclose(file);
-}
-
-static void start_link(const char *path)
-{
-	struct stat info;
-	char *schedule;
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-
-	if (fd < 0 || fstat(fd, &info))
-		die(path);
-	schedule = zalloc(info.st_size);
-	if (read(fd, schedule, info.st_size) != info.st_size)
-		die(path);
-	close(fd);
-	link_fd = open("/dev/lablink", O_RDWR | O_CLOEXEC);
-	if (link_fd < 0 || write(link_fd, schedule, info.st_size) != info.st_size ||
-	    read(link_fd, &counters, sizeof(counters)) != sizeof(counters))
-		die("/dev/lablink");
-	start_ns = counters.start_ns;
-	free(schedule);
 }
 
 static int timer(uint64_t at_ns, uint64_t every_ns)
@@ -354,7 +334,7 @@ int main(int argc, char *argv[])
 	read_flows(argv[2]);
 	epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	make_listeners();
-	start_link(argv[1]);
+	path_start(argv[1]);
 	idle = idle_ns();
 	process = argc > 5 ? process_ns(argv[5]) : 0;
 	run(samples);

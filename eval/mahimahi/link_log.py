@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""mm-link's log of the data's direction: the queue over time, and the packets it dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.arrays import Ints
+from ltp_switcher.errors import ArtifactError
+from ltp_switcher.eval.run.series import BIN_S
+
+_BASE: Final = "# base timestamp: "
+
+
+@dataclass(frozen=True, slots=True)
+class LinkLog:
+    """A run's packets at the link, and the queue at the end of each bin, shape (bins,), to one packet."""
+
+    arrived_pkts: int
+    left_pkts: int
+    dropped_pkts: int
+    queue_pkts: Ints
+
+
+def read_link_log(lines: Iterable[str], *, queue_pkts: int, lead_ms: int, bins: int) -> LinkLog:
+    """Follow the queue through the log.
+
+    The log tells what arrives (`+`) and what leaves (`-`), and no drops. So a packet that finds `queue_pkts`
+    packets is taken as dropped. mm-link may keep it, when the packet in service has left the queue in part.
+    At the end, all that has not left was dropped.
+
+    Args:
+        lines: the log.
+        queue_pkts: the queue's length.
+        lead_ms: the scenario begins so long after the link's start.
+        bins: number of bins of `BIN_S` from there on.
+
+    Raises:
+        ArtifactError: it is no log of mm-link.
+    """
+    base_ms: int | None = None
+    arrived = left = held = 0
+    at_end = np.zeros(bins, np.int64)
+    bin_ms = round(BIN_S * 1e3)
+    now_bin = 0
+    for line in lines:
+        if line.startswith("#"):
+            if line.startswith(_BASE):
+                base_ms = int(line.removeprefix(_BASE))
+            continue
+        at_ms, kind, *_ = line.split()
+        if kind == "#":
+            continue
+        if base_ms is None:
+            break
+        reached = (int(at_ms) - base_ms - lead_ms) // bin_ms
+        if reached > now_bin:
+            at_end[now_bin:reached] = held
+            now_bin = reached
+        if kind == "+":
+            arrived += 1
+            held = min(queue_pkts, held + 1)
+        elif kind == "-":
+            left += 1
+            held = max(0, held - 1)
+    if base_ms is None:
+        raise ArtifactError("mm-link's log has no base timestamp")
+    at_end[now_bin:] = held
+    return LinkLog(arrived, left, arrived - left, at_end)
