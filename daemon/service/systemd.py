@@ -63,15 +63,14 @@ class ServiceManager:
 
     def status(self, text: str) -> None:
         """One line for `systemctl status`."""
-        self.send(f"STATUS={text}")
+        self._offer(f"STATUS={text}")
 
     def feed_watchdog(self) -> None:
         """Say that the loop still turns, if it is due."""
         if self._interval_s:
             now_s = time.monotonic()
-            if now_s - self._fed_s >= self._interval_s:
+            if now_s - self._fed_s >= self._interval_s and self._offer("WATCHDOG=1"):
                 self._fed_s = now_s
-                self.send("WATCHDOG=1")
 
     def close(self) -> None:
         """Say no more."""
@@ -84,3 +83,11 @@ class ServiceManager:
         if self._socket is not None:
             with contextlib.suppress(OSError):
                 self._socket.sendto(message.encode(), self._address)
+
+    def _offer(self, message: str) -> bool:
+        """Send a message unless that has to wait: a manager that is busy must not hold up a step."""
+        if self._socket is not None:
+            with contextlib.suppress(OSError):
+                self._socket.sendto(message.encode(), socket.MSG_DONTWAIT, self._address)
+                return True
+        return False

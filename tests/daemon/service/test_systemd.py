@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
+import contextlib
 import os
 import socket
+import threading
 from pathlib import Path
 
 import pytest
@@ -45,4 +47,29 @@ def test_no_manager_and_one_that_is_gone_are_no_fault(tmp_path: Path) -> None:
         ours = ServiceManager(environment)
         ours.ready()
         ours.feed_watchdog()
+        ours.close()
+
+
+def test_a_manager_that_does_not_read_holds_nobody_up(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        ours = ServiceManager({"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "2"})
+
+        def tell() -> None:
+            for _ in range(1000):
+                ours.status("two flows")
+                ours.feed_watchdog()
+
+        thread = threading.Thread(target=tell, daemon=True)
+        thread.start()
+        thread.join(30)
+        assert not thread.is_alive()
+        manager.setblocking(False)
+        told = []
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                told.append(manager.recv(1000))
+        assert 0 < len(told) < 1000
+        ours.feed_watchdog()
+        assert manager.recv(1000) == b"WATCHDOG=1"
         ours.close()
