@@ -59,7 +59,7 @@ class ServiceManager:
 
     def stopping(self) -> None:
         """The daemon is about to end."""
-        self.send("STOPPING=1")
+        self._offer("STOPPING=1")
 
     def status(self, text: str) -> None:
         """One line for `systemctl status`."""

@@ -59,6 +59,7 @@ def test_a_manager_that_does_not_read_holds_nobody_up(tmp_path: Path) -> None:
             for _ in range(1000):
                 ours.status("two flows")
                 ours.feed_watchdog()
+            ours.stopping()
 
         thread = threading.Thread(target=tell, daemon=True)
         thread.start()
