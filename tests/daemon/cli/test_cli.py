@@ -120,7 +120,8 @@ def told(tmp_path: Path) -> Iterator[Callable[[object], str]]:
 def test_an_ipv6_address_is_shown(told: Callable[[object], str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["flows", "--socket", told({"result": {"flows": [FLOW], "total": 1}})]) == 0
     assert "[2001:db8::7]:443" in capsys.readouterr().out
-    found = {"searches": [], "teams": [{"prefix": "[2001:db8::]/48", "arms": ["bbr"]}]}
+    team = {"prefix": "[2001:db8::]/48", "arms": ["bbr"], "gaps": {"vegas": 0.1}}
+    found = {"searches": [], "teams": [team]}
     assert main(["mpts", "--socket", told({"result": found})]) == 0
     assert "[2001:db8::]/48" in capsys.readouterr().out
 
