@@ -279,3 +279,19 @@ def test_the_command_lists_what_is_missing_and_fails(
     assert "modprobe tun" in capsys.readouterr().out
     monkeypatch.setattr(engines, "find_missing", list)
     assert main(["mahimahi"]) == 0
+
+
+def test_the_modules_default_arm_is_put_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The source of a `mutant:bbr` flow sets it, for all new flows of the host."""
+    parameter = tmp_path / "default_arm"
+    parameter.write_text("cubic\n")
+    monkeypatch.setattr(mahimahi_run, "_DEFAULT_ARM", parameter)
+
+    def run() -> None:
+        with mahimahi_run._default_arm_kept():
+            parameter.write_text("bbr\n")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    assert parameter.read_text() == "cubic\n"
