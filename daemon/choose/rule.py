@@ -175,6 +175,10 @@ class RuleChooser(SlotArrays):
         settled = not over.any() and not due(records, arms).any()
         return Draw(arms, self._looks.share[slots], np.zeros(slots.shape, np.bool_), settled)
 
+    def free(self, slots: Slots) -> Bools:
+        """Where the rule neither probes nor tests, so that another arm may run, shape (n,)."""
+        return np.asarray(self._role[slots] != _PROBING)
+
     def starts(self) -> dict[str, int]:
         """The arms of the prefixes probed since the last call."""
         news, self._news = self._news, {}

@@ -37,7 +37,8 @@ def load_arms(datapath: Datapath, extra: Sequence[str], learned: LearnedSection)
 
 def pool_of(config: Config, arms: Sequence[ArmInfo]) -> tuple[int, ...]:
     """The arms to choose among: the named ones, or those of the policy. Raises `ConfigError`."""
-    usual = ROLES if config.daemon.policy in {"rule", "epsilon-greedy"} else None
+    guarded = config.daemon.policy == "mutant" and config.learning.baseline == "rule"
+    usual = ROLES if guarded or config.daemon.policy in {"rule", "epsilon-greedy"} else None
     return candidate_ids(arms, config.pool.arms, usual=usual)
 
 
@@ -48,8 +49,9 @@ def make_chooser(config: Config, arms: Sequence[ArmInfo], pool: Sequence[int]) -
         return KeepChooser(pool)
     if config.daemon.policy == "schedule":
         return ScheduleChooser(config.daemon.schedule, arms)
+    rule = RuleChooser(pool, config.rule, zeta=config.learning.zeta, kappa=config.learning.kappa)
     if config.daemon.policy == "rule":
-        return RuleChooser(pool, config.rule, zeta=config.learning.zeta, kappa=config.learning.kappa)
+        return rule
     if config.daemon.policy == "epsilon-greedy":
         return EpsilonGreedyChooser(pool, zeta=config.learning.zeta, kappa=config.learning.kappa, seed=seed)
     if config.daemon.policy != "mutant":
@@ -57,13 +59,14 @@ def make_chooser(config: Config, arms: Sequence[ArmInfo], pool: Sequence[int]) -
         return RandomChooser(pool, dwells=dwells, seed=seed)
     # Imported here, because the other policies need neither: half of the daemon's start is their import.
     from ltp_switcher.daemon.choose.bandit import ArmTable, MutantAgent
+    from ltp_switcher.daemon.choose.guarded import GuardedChooser
     from ltp_switcher.encoder import GRUEncoder
 
     available = [arm for arm in arms if arm.available]
     table = ArmTable(tuple(arm.id for arm in available), tuple(arm.name for arm in available))
     agent = MutantAgent(config.learning, config.daemon.step_ms, table, GRUEncoder.from_file(), seed)
     agent.set_pool(pool)
-    return agent
+    return GuardedChooser(rule, agent) if config.learning.baseline == "rule" else agent
 
 
 def make_teams(config: Config, arms: Sequence[ArmInfo], pool: Sequence[int], chooser: Chooser) -> Teams:

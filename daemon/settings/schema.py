@@ -25,6 +25,7 @@ Ucb = Literal["linucb", "algorithm1"]
 Credit = Literal["sent", "acked"]
 MinRtt = Literal["kernel", "adwin"]
 Preset = Literal["default", "paper"]
+Guarding = Literal["rule", "none"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +42,8 @@ class DaemonSection(Section):
     policy: str = key(
         "rule",
         "rule: bbr first, then ltp, or vegas where the rate varies; section [rule]. mutant: the "
-        "learning chooser (Algorithm 1 of the paper); section [learning]. random: a random arm at each step, "
-        "as a baseline. epsilon-greedy: mostly the arm with the best mean reward, as a baseline. "
+        "learning chooser (Algorithm 1 of the paper) over the rule; section [learning]. random: a random arm "
+        "at each step, as a baseline. epsilon-greedy: mostly the arm with the best mean reward, as one, too. "
         "dwell-random: random arms held for 20, 40, 80 or 160 steps, to collect data. keep: each flow keeps "
         "its first arm. schedule: the arms of daemon.schedule, for experiments. With rule, keep and "
         "schedule, steps are as long as the arms allow.",
@@ -141,8 +142,8 @@ class PoolSection(Section):
 
     arms: tuple[str, ...] = key(
         (),
-        "Names of these arms. Empty: bbr, ltp and vegas for the policy rule; for the others every available "
-        "protocol of the kernel.",
+        "Names of these arms. Empty: bbr, ltp and vegas for the policies rule, mutant over the rule, and "
+        "epsilon-greedy; for the others every available protocol of the kernel.",
         live=True,
     )
     k: int = key(6, "Size of a team picked from them.", minimum=1, maximum=20, live=True)
@@ -160,6 +161,25 @@ class LearningSection(Section):
     )
     zeta: float = key(5.0, "Weight of loss in the reward, Eq. 1.", minimum=0, maximum=1000)
     kappa: float = key(2.0, "Weight of throughput over delay in the reward, Eq. 1.", minimum=0.1, maximum=10)
+    baseline: Guarding = key(
+        "rule",
+        "rule: a flow runs the arm of the policy rule, unless the rewards exclude that it is the best. none: "
+        "Algorithm 1 chooses alone.",
+        choices=get_args(Guarding),
+    )
+    bound: float = key(
+        0.5,
+        "With a baseline: half of the width of a reward's interval, over that of LinUCB. Another arm runs "
+        "where its interval lies above that of the baseline's arm.",
+        minimum=0,
+        maximum=100,
+    )
+    explore_share: float = key(
+        0.005,
+        "With a baseline: most of the time of a destination prefix's flows in which they try another arm.",
+        minimum=0,
+        maximum=1,
+    )
     ucb: Ucb = key(
         "linucb",
         "Bonus for little-known arms. linucb: the width of the estimate. algorithm1: by counts, line 15.",
@@ -217,6 +237,7 @@ class LearningSection(Section):
         """Mutant as published: a decision each step, UCB of line 15, nothing inherited, no credit."""
         return cls(
             preset="paper",
+            baseline="none",
             ucb="algorithm1",
             alpha=1.0,
             discount=1.0,

@@ -27,7 +27,7 @@ from ltp_switcher.eval.run.scenario import Scenario
 
 _FOUND: Final = "/run/lab/mpts.json"
 _DAEMON: Final = GuestDaemon("mutant", after=(f"python3 -m ltp_switcher.daemon.cli mpts --json >{_FOUND}",))
-_PULL_ON_PULL: Final = (("mpts.share", 1.0),)
+_PULL_ON_PULL: Final = (("mpts.share", 1.0), ("learning.baseline", "none"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,11 +26,15 @@ DAEMON_SCHEMES: Final[Mapping[str, str | None]] = {
     "switcher": None,
     "rule": "rule",
     "bandit": "mutant",
+    "paper": "mutant",
     "random": "random",
     "epsilon-greedy": "epsilon-greedy",
 }
 """Schemes in which the daemon chooses the arms of a `mutant` flow, and the daemon's policy. `switcher` is the
 policy that an installed daemon has."""
+
+PRESETS: Final[Mapping[str, Settings]] = {"paper": (("learning.preset", "paper"),)}
+"""Settings of the daemon that belong to such a scheme."""
 
 VARIANTS: Final[Mapping[str, str]] = {
     variant.name: arm for arm in LEARNED_ARMS for variant in declarations()[arm].variants[1:]
@@ -114,7 +118,8 @@ def resolve(name: str) -> Scheme:
         arm, settings = INFORMED[name]
         return Scheme("mutant", arm=arm, policy="keep", settings=settings)
     if name in DAEMON_SCHEMES:
-        return Scheme("mutant", policy=DAEMON_SCHEMES[name] or DaemonSection().policy)
+        policy = DAEMON_SCHEMES[name] or DaemonSection().policy
+        return Scheme("mutant", policy=policy, settings=PRESETS.get(name, ()))
     if name == BPFTUNE:
         return Scheme("cubic", bpftune=True)
     return Scheme(name)

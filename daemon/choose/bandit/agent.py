@@ -18,6 +18,7 @@ from ltp_switcher.arrays import ArmIds, Bools, Float32s, Floats, Indices, Ints, 
 from ltp_switcher.daemon.choose.bandit.arm_table import ArmTable
 from ltp_switcher.daemon.choose.bandit.credit import Decisions, Earned
 from ltp_switcher.daemon.choose.bandit.features import N_FEATURES, FeatureWindows
+from ltp_switcher.daemon.choose.bandit.guard import Baseline, Guard
 from ltp_switcher.daemon.choose.bandit.knowledge import Knowledge, Sums
 from ltp_switcher.daemon.choose.bandit.linucb import LinUCB
 from ltp_switcher.daemon.choose.bandit.reward import RewardNormaliser
@@ -84,6 +85,11 @@ class MutantAgent(SlotArrays):
         "its reward was uncertain, and trying it showed more; {value:.2f} was expected",
         "the flow was new, and nothing was known yet",
     )
+    guarded_reasons = (
+        "flows to the same network earned {value:.2f} with it, surely more than with the rule's arm",
+        "the rule's arm may not be the best, and trying this one shows it; {value:.2f} was expected",
+    )
+    """With a baseline, where another arm runs."""
 
     _hidden = column(np.float32, "_state_size")
     """The encoder's state."""
@@ -118,12 +124,15 @@ class MutantAgent(SlotArrays):
         dim = encoder.output_size + 1
         prior = encoder.artifact
         trained = Sums(prior.prior_A[self._ids], prior.prior_b[self._ids], prior.prior_counts[self._ids])
-        self.knowledge = Knowledge(trained, config.trained_cap, config.global_cap, config.prefix_cap)
+        # Over a baseline the prefix alone counts. Other paths do not prove anything about this one.
+        wider = (config.trained_cap, config.global_cap) if config.baseline == "none" else (0.0, 0.0)
+        self.knowledge = Knowledge(trained, *wider, config.prefix_cap)
         self._features = self.part(FeatureWindows())
         self._normaliser = self.part(RewardNormaliser(config))
         self._bandit = self.part(LinUCB(len(arms), dim, config.ridge, config.discount))
         depth = _DEPTH_LONG if config.hold_rtts >= 1 else _DEPTH_SHORT
         self._decisions = self.part(Decisions(dim, config.credit, depth))
+        self._guard = self.part(Guard(config.bound, config.explore_share))
 
     @property
     def pool(self) -> tuple[int, ...]:
@@ -171,12 +180,13 @@ class MutantAgent(SlotArrays):
         self._normaliser.reset(slots)
         self.knowledge.close(self._prefix[slots])
 
-    def step(self, slots: Slots, records: RecordArray) -> StepResult:
+    def step(self, slots: Slots, records: RecordArray, baseline: Baseline | None = None) -> StepResult:
         """Take one step's records, and choose the arm of every flow.
 
         Args:
             slots: open slots, shape (n,), each at most once.
             records: `RECORD_DTYPE`, shape (n,), one for each slot.
+            baseline: the arms that run unless the rewards speak against them; None for Algorithm 1 alone.
         """
         config = self.config
         n = len(slots)
@@ -202,9 +212,14 @@ class MutantAgent(SlotArrays):
                 # A decision that has not lasted an RTT has not shown anything yet.
                 lasted = time_ns - self._decisions.start_ns(slots) >= srtt_us * 1e3
                 due |= changed & lasted
+        if baseline is not None:
+            # A pinned flow's arm need not be one of ours.
+            baseline = Baseline(baseline.arms, baseline.free & ((records["flags"] & _PINNED) == 0))
+            due |= self._guard.moved(slots, self._column[baseline.arms], baseline.free)
         at = np.flatnonzero(due)
         if at.size:
-            self._decide(slots[at], records[at], context[at], time_ns[at], srtt_us[at])
+            said = None if baseline is None else Baseline(baseline.arms[at], baseline.free[at])
+            self._decide(slots[at], records[at], context[at], time_ns[at], srtt_us[at], said)
         return StepResult(
             self._decisions.arm(slots).astype(np.uint8),
             self._reward[slots],
@@ -221,13 +236,19 @@ class MutantAgent(SlotArrays):
         code = np.where(np.isnan(expected), 2, self._exploring[slots].astype(np.intp))
         return Reasons(code, expected)
 
+    def guarded_reason(self, slots: Slots) -> Reasons:
+        """With a baseline: positions in `guarded_reasons`, -1 where the baseline's arm runs."""
+        code = np.where(self._guard.departed(slots), self._exploring[slots].astype(np.intp), -1)
+        return Reasons(code, self._expected[slots])
+
     def estimates(self, slot: int) -> Sequence[Estimate]:
         """Mean and LinUCB's bounds of every arm of the flow's pool, in the context of its last decision."""
         slots = np.array([slot])
         if not self._decisions.made[slot]:
             return ()
         z = self._decisions.context(slots)
-        mean, width = self._bandit.means(slots, z)[0], self.config.alpha * self._bandit.widths(slots, z)[0]
+        weight = self.config.alpha if self.config.baseline == "none" else self.config.bound
+        mean, width = self._bandit.means(slots, z)[0], weight * self._bandit.widths(slots, z)[0]
         return [
             Estimate(
                 int(self._ids[at]), float(mean[at]), float(mean[at] - width[at]), float(mean[at] + width[at])
@@ -293,12 +314,36 @@ class MutantAgent(SlotArrays):
         z: Floats,
         time_ns: Ints,
         srtt_us: Floats,
+        baseline: Baseline | None,
     ) -> None:
         config = self.config
-        n = len(slots)
         mean = self._bandit.means(slots, z)
-        in_pool = self._in_pool[slots]
-        mean[~in_pool] = -np.inf
+        mean[~self._in_pool[slots]] = -np.inf
+        hold_ns = np.maximum(
+            max(config.hold_steps * self.step_ms, config.hold_ms) * 1e6,
+            config.hold_rtts * srtt_us * 1e3,
+        )
+        if baseline is None:
+            choice = self._by_ucb(slots, z, mean)
+            self._exploring[slots] = choice != mean.argmax(axis=1)
+        else:
+            choice, self._exploring[slots] = self._guard.choose(
+                slots, self._prefix[slots], mean, self._bandit.widths(slots, z), self._in_pool[slots],
+                self._column[baseline.arms], baseline.free, time_ns, hold_ns,
+            )  # fmt: skip
+        self._expected[slots] = mean[np.arange(len(slots)), choice]
+        # The arm of a pinned flow is not ours to choose, but there is something to learn from it.
+        pinned = (records["flags"] & _PINNED) != 0
+        arms = np.where(pinned, records["arm"], self._ids[choice]).astype(np.intp)
+        # The reward right after a switch says more about the queue that the arm before left.
+        lesson = None if baseline is None else baseline.free & (arms == self._decisions.arm(slots))
+        self._decisions.make(slots, arms, z, time_ns, lesson)
+        # Half a step early, lest a step that comes a little early cost a whole one.
+        self._due_ns[slots] = time_ns + (hold_ns - self.step_ms * 0.5e6).astype(np.int64)
+
+    def _by_ucb(self, slots: Slots, z: Floats, mean: Floats) -> Indices:
+        """The columns that Algorithm 1 picks, shape (n,)."""
+        config, in_pool = self.config, self._in_pool[slots]
         if config.ucb == "linucb":
             bonus = config.alpha * self._bandit.widths(slots, z)
         else:
@@ -313,21 +358,10 @@ class MutantAgent(SlotArrays):
         score[stay, active[stay]] += config.switch_margin
         # Equal scores (all infinite, at the beginning) are drawn by lot.
         lot = np.where(score == score.max(axis=1, keepdims=True), self._rng.random(score.shape), -1.0)
-        choice = lot.argmax(axis=1)
+        choice: Indices = lot.argmax(axis=1)
         if config.epsilon > 0:
             chance = config.epsilon / (1.0 + self._decisions.made[slots] / config.epsilon_decay)
-            forced = self._rng.random(n) < chance
+            forced = self._rng.random(len(slots)) < chance
             drawn = np.where(in_pool, self._rng.random(in_pool.shape), -1.0).argmax(axis=1)
             choice = np.where(forced, drawn, choice)
-        self._exploring[slots] = choice != mean.argmax(axis=1)
-        self._expected[slots] = mean[np.arange(n), choice]
-        arms = self._ids[choice]
-        # The arm of a pinned flow is not ours to choose, but there is something to learn from it.
-        arms = np.where(records["flags"] & _PINNED, records["arm"], arms).astype(np.intp)
-        self._decisions.make(slots, arms, z, time_ns)
-        hold_ns = np.maximum(
-            max(config.hold_steps * self.step_ms, config.hold_ms) * 1e6,
-            config.hold_rtts * srtt_us * 1e3,
-        )
-        # Half a step early, lest a step that comes a little early cost a whole one.
-        self._due_ns[slots] = time_ns + (hold_ns - self.step_ms * 0.5e6).astype(np.int64)
+        return choice

@@ -21,8 +21,11 @@ import numpy as np
 from ltp_switcher.arrays import ArmIds
 from ltp_switcher.daemon.choose.bandit.agent import MutantAgent
 from ltp_switcher.daemon.choose.bandit.arm_table import ArmTable
+from ltp_switcher.daemon.choose.guarded import GuardedChooser
+from ltp_switcher.daemon.choose.rule import RuleChooser
 from ltp_switcher.daemon.datapath.protocol import RECORD_DTYPE, ArmId
 from ltp_switcher.daemon.datapath.types import RecordArray
+from ltp_switcher.daemon.settings.rule_policy import RuleSection
 from ltp_switcher.daemon.settings.schema import DaemonSection, LearningSection, Preset
 from ltp_switcher.encoder import GRUEncoder
 from ltp_switcher.errors import LtpSwitcherError
@@ -93,6 +96,8 @@ def measure(flows: int, steps: int, preset: Preset, seed: int = 1) -> dict[str, 
     settings, step_ms = LearningSection(preset=preset).in_force(), DaemonSection().step_ms
     arms = ArmTable(tuple(int(arm) for arm in _KERNEL_ARMS), tuple(arm.name.lower() for arm in _KERNEL_ARMS))
     agent = MutantAgent(settings, step_ms, arms, GRUEncoder.from_file(), seed)
+    rule = RuleChooser(arms.ids, RuleSection())
+    chooser = GuardedChooser(rule, agent) if settings.baseline == "rule" else agent
     source = SyntheticFlows(flows, seed, int(step_ms * 1e6))
     chosen = np.full(flows, int(ArmId.CUBIC), np.uint8)
     spent_s = np.empty(steps)
@@ -101,12 +106,12 @@ def measure(flows: int, steps: int, preset: Preset, seed: int = 1) -> dict[str, 
     for i in range(-_JOIN_STEPS, steps):
         wanted = min(flows, -(-flows * (i + _JOIN_STEPS + 1) // _JOIN_STEPS))
         new = np.arange(opened, wanted, dtype=np.intp)
-        agent.open(new, [f"198.51.{slot % 100}.0/24" for slot in new])
+        chooser.open(new, [f"198.51.{slot % 100}.0/24" for slot in new])
         opened = wanted
         slots = np.arange(opened, dtype=np.intp)
         records = source.step(chosen)[:opened]
         start = time.thread_time()
-        chosen[:opened] = agent.step(slots, records).arms
+        chosen[:opened] = chooser.step(slots, records).arms
         if i >= 0:
             spent_s[i] = time.thread_time() - start
     p50, p99 = np.percentile(spent_s, (50, 99)) * 1e3

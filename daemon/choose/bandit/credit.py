@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.arrays import Floats, Indices, Ints, Slots
+from ltp_switcher.arrays import Bools, Floats, Indices, Ints, Slots
 from ltp_switcher.daemon.datapath.measurements import (
     COUNTS,
     DELIVERED,
@@ -59,6 +59,8 @@ class Decisions(SlotArrays):
     _learnt = column(np.int64)
     _z = column(np.float64, "depth", "dim")
     _arm = column(np.intp, "depth")
+    _lesson = column(np.bool_, "depth")
+    """Whether its reward says something about the arm."""
     _start_ns = column(np.int64, "depth")
     _counts = column(np.float64, "depth", COUNTS)
 
@@ -80,13 +82,16 @@ class Decisions(SlotArrays):
         """When the decision in force was made, shape (n,)."""
         return self._start_ns[slots, (self.made[slots] - 1) % self.depth]
 
-    def make(self, slots: Slots, arms: Indices, z: Floats, time_ns: Ints) -> None:
-        """Write down one new decision for each slot."""
+    def make(
+        self, slots: Slots, arms: Indices, z: Floats, time_ns: Ints, lesson: Bools | None = None
+    ) -> None:
+        """Write down one new decision for each slot; from those without `lesson` nothing will be learnt."""
         made = self.made[slots]
         at = made % self.depth
         self._z[slots, at] = z
         self._arm[slots, at] = arms
         self._start_ns[slots, at] = time_ns
+        self._lesson[slots, at] = True if lesson is None else lesson
         self._counts[slots, at] = 0.0
         self.made[slots] = made + 1
         # A ring that is full forgets the oldest decision unlearnt.
@@ -123,6 +128,6 @@ class Decisions(SlotArrays):
         self._learnt[slots[at]] += 1
         place = slots[at], learnt[at] % self.depth
         counts = self._counts[place]
-        seen = (counts[:, TIME_NS] > 0) & (counts[:, DELIVERED] > 0)
+        seen = (counts[:, TIME_NS] > 0) & (counts[:, DELIVERED] > 0) & self._lesson[place]
         place = place[0][seen], place[1][seen]
         return Earned(at[seen], self._arm[place], self._z[place], counts[seen])

@@ -113,7 +113,7 @@ def test_from_start_to_sigterm(
     until(daemon, signal.SIGTERM)
     assert datagrams(told) == ["READY=1", "STOPPING=1"]
     assert kernel.session == ["open", 1234]
-    assert "mode advise, policy mutant, step 2 ms, pool cubic, bbr, vegas" in caplog.text
+    assert "mode advise, policy mutant, step 2 ms, pool bbr, vegas" in caplog.text
     assert "2 flows open; since the start" in caplog.text
     assert "arms by time: cubic 100%" in caplog.text
     assert (tmp_path / FILE_NAME).exists()

@@ -51,7 +51,7 @@ def test_a_flow_is_given_learned_arms_of_the_pool(policy: str) -> None:
     config = dataclasses.replace(
         Config(),
         daemon=dataclasses.replace(Config().daemon, policy=policy),
-        learning=dataclasses.replace(Config().learning, epsilon=1.0, epsilon_decay=1e9),
+        learning=dataclasses.replace(Config().learning, baseline="none", epsilon=1.0, epsilon_decay=1e9),
     )
     pool = candidate_ids(ARMS, NAMED)
     decider = make_chooser(config, ARMS, pool)

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A guard over LinUCB: a baseline's arm runs unless the rewards exclude that it is the better one.
+
+This is a conservative bandit (Wu et al., ICML 2016) with a baseline that knows the path. A flow leaves the
+baseline's arm where another arm's lower bound exceeds the upper bound of the baseline's arm. To learn more,
+it may try the arm that LinUCB prefers (Algorithm 1, lines 14 and 15). All trials of a destination prefix
+take a small share of its flows' time, so trials that fail cost no more than that.
+
+While the baseline does not leave the choice free, as when it probes the path, its arm runs.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from ltp_switcher.arrays import ArmIds, Bools, Floats, Indices, Ints, Slots
+from ltp_switcher.slots import SlotArrays, column
+
+TRIAL: Final = 3
+"""Decisions that a trial lasts. The first meets the queue of the arm before, and teaches nothing. A prefix
+saves up one trial at most."""
+AWAY_NS: Final = 10_000_000_000
+"""A flow that was silent for longer than this saves no more."""
+
+
+class Baseline(NamedTuple):
+    """The word of the baseline on n flows; each array has the shape (n,)."""
+
+    arms: ArmIds
+    free: Bools
+    """Whether another arm may run."""
+
+
+class Choice(NamedTuple):
+    """The arms of n flows, as columns; each array has the shape (n,)."""
+
+    columns: Indices
+    tried: Bools
+    """Where the arm runs to learn about it."""
+
+
+class Guard(SlotArrays):
+    """The state of the guard for each flow.
+
+    Args:
+        bound: half of the width of an interval, over LinUCB's sqrt(z' A^-1 z): twice the standard deviation
+            of a normalised reward.
+        share: most of the flows' time that trials take.
+    """
+
+    _baseline = column(np.intp, initial=-1)
+    _free = column(np.bool_)
+    _last_ns = column(np.int64)
+    """Time of the last decision."""
+    _left = column(np.int64)
+    """Decisions of the trial under way that are left."""
+    _departed = column(np.bool_)
+    """Whether another arm than the baseline's runs."""
+    _trial = column(np.intp)
+    """The column that it tries."""
+
+    def __init__(self, bound: float, share: float) -> None:
+        super().__init__()
+        self._bound, self._share = bound, share
+        self._saved_ns = np.zeros(0)
+        """Time that a prefix's flows may still spend on trials, by the prefix's row."""
+
+    def moved(self, slots: Slots, baseline: Indices, free: Bools) -> Bools:
+        """Where the baseline says something else than at the last decision, shape (n,)."""
+        moved: Bools = (self._baseline[slots] != baseline) | (self._free[slots] != free)
+        return moved
+
+    def choose(
+        self,
+        slots: Slots,
+        prefixes: Slots,
+        mean: Floats,
+        width: Floats,
+        in_pool: Bools,
+        baseline: Indices,
+        free: Bools,
+        time_ns: Ints,
+        hold_ns: Floats,
+    ) -> Choice:
+        """Choose for n flows whose decisions have run their time.
+
+        Args:
+            slots: shape (n,).
+            prefixes: rows of the flows' destination prefixes, shape (n,).
+            mean: expected reward of each arm, shape (n, arms).
+            width: LinUCB's sqrt(z' A^-1 z), shape (n, arms).
+            in_pool: shape (n, arms).
+            baseline: the baseline's arm as a column, shape (n,).
+            free: whether another arm may run, shape (n,).
+            time_ns: shape (n,).
+            hold_ns: how long the decision will last, shape (n,).
+        """
+        rows = np.arange(len(slots))
+        self._save(slots, prefixes, time_ns, hold_ns)
+        upper, lower = mean + self._bound * width, mean - self._bound * width
+        other = in_pool.copy()
+        other[rows, baseline] = False
+        may = free & other.any(axis=1)
+        surest = np.where(other, lower, -np.inf).argmax(axis=1)
+        wins = may & (lower[rows, surest] > upper[rows, baseline])
+        chosen = np.where(wins, surest, baseline)
+        hoped = np.where(other, upper, -np.inf).argmax(axis=1)
+        promising = may & ~wins & (upper[rows, hoped] > upper[rows, baseline])
+        goes_on = may & (self._left[slots] > 0) & other[rows, self._trial[slots]]
+        self._trial[slots] = np.where(goes_on, self._trial[slots], hoped)
+        tried = goes_on | self._paid(prefixes, promising & ~goes_on, hold_ns)
+        left = np.where(goes_on, self._left[slots], TRIAL)
+        self._left[slots] = np.where(tried, left - 1, 0)
+        self._baseline[slots], self._free[slots], self._last_ns[slots] = baseline, free, time_ns
+        columns = np.where(tried, self._trial[slots], chosen)
+        self._departed[slots] = columns != baseline
+        return Choice(columns, tried)
+
+    def departed(self, slots: Slots) -> Bools:
+        """Where another arm than the baseline's runs, shape (n,)."""
+        return self._departed[slots]
+
+    def _save(self, slots: Slots, prefixes: Slots, time_ns: Ints, hold_ns: Floats) -> None:
+        """Count the time since the last decisions, where the choice was free."""
+        missing = int(prefixes.max(initial=-1)) + 1 - len(self._saved_ns)
+        if missing > 0:
+            self._saved_ns = np.concatenate([self._saved_ns, np.zeros(max(missing, len(self._saved_ns)))])
+        past_ns = time_ns - self._last_ns[slots]
+        saving = self._free[slots] & (self._last_ns[slots] > 0) & (past_ns < AWAY_NS)
+        rows, most_ns = prefixes[saving], np.zeros(len(self._saved_ns))
+        np.maximum.at(most_ns, rows, TRIAL * hold_ns[saving])
+        np.add.at(self._saved_ns, rows, self._share * past_ns[saving])
+        self._saved_ns[rows] = np.minimum(self._saved_ns[rows], most_ns[rows])
+
+    def _paid(self, prefixes: Slots, wanted: Bools, hold_ns: Floats) -> Bools:
+        """Where the prefix has saved enough for the trial that is wanted, shape (n,); one trial each."""
+        affordable = np.flatnonzero(wanted & (self._saved_ns[prefixes] >= TRIAL * hold_ns))
+        rows, first = np.unique(prefixes[affordable], return_index=True)
+        at = affordable[first]
+        self._saved_ns[rows] -= TRIAL * hold_ns[at]
+        paid = np.zeros(wanted.shape, np.bool_)
+        paid[at] = True
+        return paid

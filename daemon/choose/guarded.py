@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The policy `mutant`: LinUCB over the rule, so that it learns to be better and never has to be worse.
+
+The rule's arm runs. Another one runs where the rewards of flows to the same destination prefix exclude that
+the rule's is the best, and now and then to learn about it (`bandit.guard`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ltp_switcher.arrays import Slots
+from ltp_switcher.daemon.choose.bandit import MutantAgent, StepResult
+from ltp_switcher.daemon.choose.bandit.guard import Baseline
+from ltp_switcher.daemon.choose.chooser import Estimate, Reasons
+from ltp_switcher.daemon.choose.rule import RuleChooser
+from ltp_switcher.daemon.datapath import RecordArray
+
+
+class GuardedChooser:
+    """Both choosers, fed with the same steps."""
+
+    needed_step_s = MutantAgent.needed_step_s
+
+    def __init__(self, rule: RuleChooser, agent: MutantAgent) -> None:
+        self._rule, self._agent = rule, agent
+        self._ruled = len(rule.reasons)
+        self.reasons: Sequence[str] = (*rule.reasons, *agent.guarded_reasons)
+
+    @property
+    def pool(self) -> tuple[int, ...]:
+        """The arms that a new flow may run."""
+        return self._agent.pool
+
+    def set_pool(self, arms: Sequence[int], slots: Slots | None = None) -> None:
+        """Choose among these arms. Raises `InvalidValueError` where this machine lacks one."""
+        self._agent.set_pool(arms, slots)
+        self._rule.set_pool(arms, slots)
+
+    def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
+        """Begin new flows with the knowledge about their prefixes."""
+        self._rule.open(slots, prefixes)
+        self._agent.open(slots, prefixes)
+
+    def close(self, slots: Slots) -> None:
+        """End flows."""
+        self._rule.close(slots)
+        self._agent.close(slots)
+
+    def step(self, slots: Slots, records: RecordArray) -> StepResult:
+        """Choose the arm of every flow of a step."""
+        arms = self._rule.step(slots, records).arms
+        return self._agent.step(slots, records, Baseline(arms, self._rule.free(slots)))
+
+    def starts(self) -> dict[str, int]:
+        """The arms of the prefixes that the rule probed since the last call."""
+        return self._rule.starts()
+
+    def reason(self, slots: Slots) -> Reasons:
+        """The rule's reason, unless another arm runs."""
+        by_rule, learnt = self._rule.reason(slots), self._agent.guarded_reason(slots)
+        rules = learnt.code < 0
+        return Reasons(
+            np.where(rules, by_rule.code, self._ruled + learnt.code),
+            np.where(rules, by_rule.value, learnt.value),
+        )
+
+    def estimates(self, slot: int) -> Sequence[Estimate]:
+        """Mean and bounds of every arm of the flow's pool."""
+        return self._agent.estimates(slot)
+
+    def state(self) -> dict[str, np.ndarray]:
+        """What was learnt beyond single flows."""
+        return self._agent.state()
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Take over the result of `state`. Raises `ArtifactError` where it does not fit."""
+        self._agent.restore(arrays)
