@@ -14,6 +14,7 @@ from ltp_switcher.api import problems
 from ltp_switcher.api.access import OPEN_PATHS, Access, Gate
 from ltp_switcher.api.backend import DaemonClient
 from ltp_switcher.api.events import EventFeed
+from ltp_switcher.api.gain import Gain
 from ltp_switcher.api.head import HeadLikeGet
 from ltp_switcher.api.limits import RequestLimits
 from ltp_switcher.api.metrics import ApiMetrics, CountRequests
@@ -69,7 +70,8 @@ def create_app(daemon: DaemonClient, access: Access | None = None) -> FastAPI:
     )
     app.state.daemon = daemon
     app.state.access = access = access or Access()
-    app.state.metrics = metrics = ApiMetrics(daemon)
+    app.state.gain = gain = Gain(daemon)
+    app.state.metrics = metrics = ApiMetrics(daemon, gain)
     app.state.events = EventFeed(daemon, metrics)
     for module in (flows, history, team, service, events, config, report, policies, sessions, dashboard):
         app.include_router(module.router)

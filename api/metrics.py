@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ltp_switcher.api.backend import DaemonClient
+from ltp_switcher.api.gain import Gain
 from ltp_switcher.api.problems import ProblemError
 from ltp_switcher.daemon.control.families import from_json
 
@@ -51,9 +52,10 @@ class _Daemon(Collector):
 class ApiMetrics:
     """The registry of one API process, and the metrics that it counts itself."""
 
-    def __init__(self, daemon: DaemonClient) -> None:
+    def __init__(self, daemon: DaemonClient, gain: Gain) -> None:
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(_Daemon(daemon))
+        self._registry.register(gain)
         ProcessCollector(namespace="ltp_switcher_api", registry=self._registry)
         self.requests = Counter(
             PREFIX + "api_requests", "Requests answered, by route and status.", ("method", "route", "status"),

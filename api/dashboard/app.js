@@ -5,6 +5,7 @@ import { say } from "./dom.js";
 import { heard } from "./feed.js";
 import { flowPage } from "./flow.js";
 import { flowsPage } from "./flows.js";
+import { gainPage } from "./gain.js";
 import { get, listen } from "./net.js";
 import { settingsPage } from "./settings.js";
 
@@ -61,9 +62,10 @@ function route() {
   document.title = "ltp-switcher";
   if (parts[0] === "flows" && parts[1]) end = flowPage(main, state, decodeURIComponent(parts[1]));
   else if (parts[0] === "settings") end = settingsPage(main, state);
+  else if (parts[0] === "gain") end = gainPage(main, state);
   else end = flowsPage(main, state);
   for (const link of document.querySelectorAll("nav a")) {
-    const here = link.hash === (parts[0] === "settings" ? "#/settings" : "#/");
+    const here = link.hash === (["settings", "gain"].includes(parts[0]) ? `#/${parts[0]}` : "#/");
     if (here) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The page of the settings that a running daemon takes: mode, pool, k.
+// The page of the settings that a running daemon takes: mode, pool, k, policies.
 
 import { chip, h, say } from "./dom.js";
 import { get, request } from "./net.js";
+import { policiesCard } from "./policies.js";
 
 const MODES = {
   active: "Decide, and switch the flows.",
@@ -18,11 +19,13 @@ export function settingsPage(main, state) {
 
   async function load() {
     try {
-      const [mode, pool, k, arms] = await Promise.all([
-        request("v1/mode"), request("v1/pool"), request("v1/k"), get("v1/arms"),
+      const [mode, pool, k, arms, policies] = await Promise.all([
+        request("v1/mode"), request("v1/pool"), request("v1/k"), get("v1/arms"), request("v1/policies"),
       ]);
+      const available = arms.arms.filter((arm) => arm.state === "available").map((arm) => arm.name);
       state.answered();
-      place.replaceChildren(modeForm(mode), kForm(k, pool), poolForm(pool, arms.arms));
+      place.replaceChildren(modeForm(mode), kForm(k, pool), poolForm(pool, arms.arms),
+        policiesCard(policies, available, state, load));
     } catch (error) {
       state.failed(error);
     }

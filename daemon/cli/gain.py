@@ -23,7 +23,7 @@ from ltp_switcher.errors import ArtifactError, ConfigError
 
 def judge(options: argparse.Namespace) -> int:
     """Estimate what a policy would have earned, or export the log."""
-    rows, names = _logged(options, since(options))
+    rows, names = _logged(options)
     if options.export is not None:
         export(rows, names, options.export)
         return 0
@@ -36,18 +36,19 @@ def judge(options: argparse.Namespace) -> int:
 def report(options: argparse.Namespace) -> int:
     """Tell what the daemon gained, or would."""
     # The rows before --since tell how the prefixes of an experiment differed before it.
-    rows, names = _logged(options, 0.0)
-    found = reports.report(rows, names, since(options))
+    place = options.log or place_of(options)
+    rows = log.load(place, reports.FIELDS)
+    found = reports.report(rows, log.read_names(place), since(options))
     if options.json:
         made: Object = dataclasses.asdict(found)
         return print_json(made)
     return _print_report(found)
 
 
-def _logged(options: argparse.Namespace, since_s: float) -> tuple[Rows, dict[int, str]]:
-    """The rows from this Unix time on, and the names of the arms by id."""
+def _logged(options: argparse.Namespace) -> tuple[Rows, dict[int, str]]:
+    """The rows that count, and the names of the arms by id."""
     place = options.log or place_of(options)
-    parts = list(log.read(place, since_s))
+    parts = list(log.read(place, since(options)))
     return np.concatenate([np.zeros(0, ROW_DTYPE), *parts]), log.read_names(place)
 
 

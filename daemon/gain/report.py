@@ -21,6 +21,11 @@ RATIOS: Final = ("goodput", "rtt_p95", "completion_time")
 """Measures whose effect is a relative change."""
 MEASURES: Final = (*RATIOS, "retransmits")
 """`retransmits` is a share of the packets, and its effect a difference of shares."""
+FIELDS: Final = (
+    "time_s", "duration_s", "busy_s", "cookie", "prefix", "arm", "ran", "kind", "group", "active", "ended",
+    "block", "reward", "acked_bytes", "delivered", "retrans", "rtt_us", "life_s",
+)  # fmt: skip
+"""What a report needs of a row."""
 PREFIXES_MAX: Final = 20
 """Prefixes that a report tells of, those with the most data first."""
 AGREES: Final = 0.9
@@ -70,11 +75,14 @@ def report(rows: Rows, names: Mapping[int, str], since_s: float = 0.0) -> Report
     """The report of logged decisions from Unix time `since_s` on.
 
     Args:
-        rows: of the whole log, shape (n,). Those from before an experiment tell how its prefixes differ.
+        rows: of the whole log, with `FIELDS` at least, shape (n,). Those from before an experiment tell how
+            its prefixes differ.
         names: of the arms by id.
         since_s: decisions before this time count for nothing else.
     """
-    all_rows, rows = rows, rows[rows["time_s"] >= since_s]
+    all_rows = rows
+    if rows["time_s"].min(initial=np.inf) < since_s:
+        rows = rows[rows["time_s"] >= since_s]
     trial = rows[rows["active"] & np.isin(rows["group"], (Group.TREATED, Group.CONTROL))]
     # After another design was set, the latest one counts.
     switchback = bool(trial.size) and bool(trial["block"][trial["time_s"].argmax()] >= 0)

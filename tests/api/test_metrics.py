@@ -121,4 +121,6 @@ def test_alerts_and_the_dashboard_of_grafana_use_metrics_that_exist(ask: Ask) ->
     exist = {sample.name for family in parse_text(text) for sample in family.samples}
     # A histogram by arm has samples once a flow has moved data.
     exist |= {f"{family.name}_bucket" for family in parse_text(text) if family.type == "histogram"}
+    # The gain has samples once an experiment gives figures.
+    exist |= {family.name for family in parse_text(text) if family.type == "gauge"}
     assert {name for query in queries for name in NAME.findall(query)} - exist == set()

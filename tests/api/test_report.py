@@ -4,19 +4,24 @@
 from __future__ import annotations
 
 import json
+import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-from support.api_client import Ask, asker
+from support.api_client import Ask, asker, asker_of
 from support.fake_kernel import Kernel
 from support.records import flow
 from support.running_daemon import make_daemon, running
 
+from ltp_switcher.api.app import create_app
+from ltp_switcher.api.backend import DaemonClient
 from ltp_switcher.daemon.cli.main import main
 from ltp_switcher.daemon.gain.log import FOLDER, DecisionWriter
 from ltp_switcher.daemon.gain.rows import ROW_DTYPE, Group
+from ltp_switcher.daemon.settings.gain import GainSection
 from ltp_switcher.daemon.settings.schema import Config, DaemonSection
 
 NAMES = {1: "cubic", 2: "bbr"}
@@ -36,12 +41,12 @@ def ask(state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
         yield asker(path)
 
 
-def experiment(folder: Path) -> None:
+def experiment(folder: Path, begin_s: float = 1e9) -> None:
     """A holdback of 40 prefixes. The treated ones have a quarter more goodput."""
     rows = np.zeros(200, ROW_DTYPE)
     control = np.repeat(np.arange(40) % 4 == 0, 5)
     rows["prefix"] = [f"10.0.{i}.0/24".encode() for i in np.repeat(np.arange(40), 5)]
-    rows["cookie"], rows["time_s"] = np.arange(200), 1e9
+    rows["cookie"], rows["time_s"] = np.arange(200), begin_s
     rows["duration_s"] = rows["busy_s"] = 10
     rows["acked_bytes"] = np.where(control, 1e6, 1.25e6)
     rows["delivered"], rows["retrans"], rows["rtt_us"] = 1000, 10, 40_000
@@ -76,3 +81,23 @@ def test_without_a_log_it_says_so(ask: Ask) -> None:
     answer = ask("GET", "/v1/report")
     assert (answer.status_code, answer.json()["type"].rpartition(":")[2]) == (404, "no-decisions")
     assert "gain.log_mb" in answer.json()["detail"]
+
+
+def test_the_metrics_have_the_gain_of_an_experiment_under_way(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state.mkdir()
+    experiment(state / FOLDER, begin_s=time.time() - 3600)
+    path = tmp_path / "c.sock"
+    section = DaemonSection(policy="keep", control_socket=str(path), state_dir=str(state), mode="active")
+    config = Config(daemon=section, gain=GainSection(design="holdback", log_mb=0))
+    with running(make_daemon(Kernel(flow(1)), config, monkeypatch)):
+        app = create_app(DaemonClient(path, timeout_s=5))
+        ask = asker_of(app)
+        assert 'ltp_switcher_gain{measure="goodput"}' not in ask("GET", "/metrics").text
+        app.state.gain.refresh()
+        text = ask("GET", "/metrics").text
+        found = re.search(r'^ltp_switcher_gain\{measure="goodput"\} (\S+)$', text, re.MULTILINE)
+        assert found is not None
+        assert float(found[1]) == pytest.approx(0.25)
+        assert 'ltp_switcher_gain_upper{measure="rtt_p95"}' in text

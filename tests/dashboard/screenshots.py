@@ -19,6 +19,7 @@ SHOTS = (
     ("dashboard", "#/", 1280, 1000, "light"),
     ("dashboard-dark", "#/", 1280, 1000, "dark"),
     ("dashboard-phone", "#/", 390, 844, "light"),
+    ("dashboard-gain", "#/gain", 1280, 1080, "light"),
     ("dashboard-flow", "#/flows/4716", 1280, 1080, "light"),
 )
 
