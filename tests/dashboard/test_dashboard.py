@@ -204,7 +204,7 @@ def test_policies_are_added_and_removed(page: Page, place: Site) -> None:
     expect(card.get_by_role("button", name="Add the policy")).to_be_disabled()
     card.get_by_label("Destination prefix").fill("203.0.113.0/24")
     card.get_by_label("What to do").select_option("pool")
-    card.get_by_label("Arm").select_option(["bbr", "vegas"])
+    card.get_by_label("Arm", exact=True).select_option(["bbr", "vegas"])
     card.get_by_role("button", name="Add the policy").click()
     expect(page.locator("#notice")).to_have_text("There is a policy for 203.0.113.0/24.")
     expect(card.locator(".policies li")).to_contain_text("203.0.113.0/24 pool bbr, vegas")
