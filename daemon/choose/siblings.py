@@ -82,7 +82,7 @@ class Siblings(SlotArrays):
     """Packets delivered at the end of the last look; NaN before it."""
     _rtts = column(np.float64, 2)
     """RTT samples since then: counted, and summed in µs."""
-    _srtt_us = column(np.float64, initial=np.nan)
+    _srtt_us = column(np.float64)
     _misfits = column(np.int64)
     _moves = column(np.int64)
 
@@ -216,8 +216,8 @@ class Siblings(SlotArrays):
         self._misfits[slot] = 0
         self._moves[slot] += 1
         others = [player for player in self._of.get(prefix, []) if player != left]
-        apart = [abs(np.log(self._srtt_us[self._flows[other][0]] / self._srtt_us[slot])) for other in others]
-        if apart and min(apart) <= np.log(APART):
+        apart = [_factor(self._srtt_us[self._flows[other][0]], self._srtt_us[slot]) for other in others]
+        if apart and min(apart) <= APART:
             self._join(slot, others[int(np.argmin(apart))])
             return None
         return self._found(slot, prefix)
@@ -252,6 +252,10 @@ class Siblings(SlotArrays):
         if not self._of[prefix]:
             del self._of[prefix]
         self._free.append(player)
+
+
+def _factor(one_us: float, other_us: float) -> float:
+    return max(one_us, other_us) / max(min(one_us, other_us), 1.0)
 
 
 def _differ(one_us: Floats, other_us: Floats, rate_pps: Floats) -> Bools:

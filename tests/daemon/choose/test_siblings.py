@@ -206,3 +206,14 @@ def test_a_player_s_packets_never_decrease_when_flows_come_and_go() -> None:
         sums.append(folded(siblings, slots, step_of([40.0] * len(slots), totals, float(step)))[1][6, 0])
     assert np.diff(sums).tolist() == [200, 200, 100, 100, 100]
     assert all(later >= earlier for earlier, later in pairwise(sums))
+
+
+def test_a_flow_leaves_siblings_that_have_no_rtt_yet_without_an_error() -> None:
+    """Another flow of the prefix left before, and has not been heard of since its slot came again."""
+    siblings, slots = Siblings(), np.arange(3)
+    siblings.open(slots, ["a"] * 3)
+    for step in range(1, 9):
+        totals = [500 * step] * 3
+        players, _ = folded(siblings, slots, step_of([40.0, 90.0, 200.0], totals, float(step)))
+        siblings.look(slots, players, np.full(len(players), step * 1e9))
+    assert len(set(siblings.player[slots].tolist())) == 3
