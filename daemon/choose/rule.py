@@ -190,7 +190,7 @@ class RuleChooser(SlotArrays):
 
     def free(self, slots: Slots) -> Bools:
         """Where the rule neither probes nor tests, so that another arm may run, shape (n,)."""
-        return np.asarray(self._role[slots] != _PROBING)
+        return np.asarray(self._role[self._siblings.player[slots]] != _PROBING)
 
     def starts(self) -> dict[str, int]:
         """The arms of the prefixes probed since the last call."""

@@ -217,3 +217,10 @@ def test_a_flow_leaves_siblings_that_have_no_rtt_yet_without_an_error() -> None:
         players, _ = folded(siblings, slots, step_of([40.0, 90.0, 200.0], totals, float(step)))
         siblings.look(slots, players, np.full(len(players), step * 1e9))
     assert len(set(siblings.player[slots].tolist())) == 3
+
+
+def test_the_rule_tells_of_each_flow_s_player_whether_another_arm_may_run() -> None:
+    """Flow 9 is the second player: its slot and its player's number differ."""
+    chooser, _ = play([40.0, 41.0], [1000.0] * 2, duration_s=4.0)
+    chooser.open(np.array([9]), ["b"])
+    assert chooser.free(np.array([0, 1, 9])).tolist() == [True, True, False]
