@@ -13,7 +13,7 @@ STAMPS := .cache/stamps
 KERNELS := 6.1 6.12
 export LTP_CACHE ?= $(CURDIR)/.cache
 
-.PHONY: deb help demo eval eval-quick test test-fast test-slow mutate kmod lint format clean install uninstall venv \
+.PHONY: deb help demo eval eval-quick test test-fast test-slow mutate fuzz kmod lint format clean install uninstall venv \
         lock generate openapi promtool torch venv-train train-encoder collect-dataset train-ltp train-jury train-spine train-owl compare-ltp \
         bench bench-api bench-kmod bench-daemon bench-lab bench-simulator validate-simulator traces mahimahi agree claims screenshots gain-coverage
 
@@ -38,6 +38,11 @@ test-slow: venv kmod torch ## Run the long tests, and those of the trainers with
 
 mutate: venv traces torch ## Plant faults, and count those that the tests notice: 30 minutes on two cores
 	@PYTHONPATH=tests $(BIN)/python -m mutation --page docs/lab-notes/mutation.md
+
+FUZZ ?= --seed 1
+
+fuzz: venv ## Send 20,000 odd requests to the API and the control socket; minutes (FUZZ="--seed 2 --json": options)
+	@PYTHONPATH=tests $(BIN)/python -m fuzz $(FUZZ)
 
 kmod: $(STAMPS)/apt ## Build tcp_mutant.ko for both kernels
 	@for kernel in $(KERNELS); do $(MAKE) --no-print-directory -C kmod-mutant KVER=$$(.ci/kernel-release $$kernel); done

@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+_LAST: Final[Message] = {"type": "http.response.body", "body": b"", "more_body": False}
 
 
 class HeadLikeGet:
@@ -19,9 +22,11 @@ class HeadLikeGet:
             await self.app(scope, receive, send)
             return
 
-        started = asyncio.Event()
+        started, ended = asyncio.Event(), False
 
         async def without_body(message: Message) -> None:
+            nonlocal ended
+            ended = message["type"] == "http.response.body" and not message.get("more_body", False)
             await send({**message, "body": b""} if message["type"] == "http.response.body" else message)
             started.set()
 
@@ -36,3 +41,6 @@ class HeadLikeGet:
                 begun.cancel()
 
         await self.app({**scope, "method": "GET"}, until_started, without_body)
+        if started.is_set() and not ended:
+            # A stream that was told that the client is gone says no last word.
+            await send(_LAST)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of a request's body before the app sees it: size, time, type."""
+"""Checks of a request before the app sees it: its path; its body's size, time and type."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BODY_TIMEOUT_S = 10.0
 
 
 class RequestLimits:
-    """ASGI middleware: holds a request's body whole, at most `BODY_BYTES_MAX` bytes of JSON."""
+    """ASGI middleware: checks the path, and holds the body whole, at most `BODY_BYTES_MAX` bytes of JSON."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -26,9 +26,13 @@ class RequestLimits:
             await self.app(scope, receive, send)
             return
         try:
+            _check_path(scope["path"])
             body = await _read_body(scope, receive)
         except ProblemError as problem:
             await send_problem(problem, scope, receive, send)
+            return
+        except _GoneError:
+            # What has come of the request may be whole JSON, and yet not what the client wanted.
             return
 
         pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
@@ -39,8 +43,18 @@ class RequestLimits:
         await self.app(scope, replay, send)
 
 
+class _GoneError(Exception):
+    """The client hung up before its request was whole."""
+
+
+def _check_path(path: str) -> None:
+    """Raise `ProblemError` 404 for a path that routes would take for the one without its last character."""
+    if path.endswith("\n"):
+        raise ProblemError(404, "unknown-path", f"no resource at {path!r}; /v1/openapi.json lists all")
+
+
 async def _read_body(scope: Scope, receive: Receive) -> bytes:
-    """The request's body; raises `ProblemError` 400, 408, 413 or 415."""
+    """The request's body; raises `ProblemError` 400, 408, 413 or 415, or `_GoneError`."""
     headers = Headers(scope=scope)
     declared = headers.get("content-length", "0")
     if declared.isdigit() and int(declared) > BODY_BYTES_MAX:
@@ -52,7 +66,7 @@ async def _read_body(scope: Scope, receive: Receive) -> bytes:
             while more:
                 message = await receive()
                 if message["type"] == "http.disconnect":
-                    break
+                    raise _GoneError
                 body += message.get("body", b"")
                 more = message.get("more_body", False)
                 if len(body) > BODY_BYTES_MAX:

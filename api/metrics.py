@@ -21,6 +21,8 @@ from ltp_switcher.daemon.control.families import from_json
 PREFIX: Final = "ltp_switcher_"
 _DURATIONS_S: Final = (0.001, 0.005, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0)
 _NO_ROUTE: Final = "none"
+_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_OTHER: Final = "other"
 
 
 class _Daemon(Collector):
@@ -102,8 +104,9 @@ class CountRequests:
         try:
             await self.app(scope, receive, noting)
         finally:
-            # A path that no route has would make a label of its own for every guess.
+            # What nobody knows would make a label of its own for every guess.
             route = getattr(scope.get("route"), "path", _NO_ROUTE)
-            self._metrics.requests.labels(scope["method"], route, str(status)).inc()
+            method = scope["method"] if scope["method"] in _METHODS else _OTHER
+            self._metrics.requests.labels(method, route, str(status)).inc()
             if not stream:
                 self._metrics.durations.observe(time.monotonic() - began_s)

@@ -153,6 +153,11 @@ async def send_problem(problem: ProblemError, scope: Scope, receive: Receive, se
     await problem.response(scope["path"])(scope, receive, send)
 
 
+def _path(request: Request) -> str:
+    """The path that was asked for. That of `request.url` is parsed from a text, and not always the same."""
+    return cast(str, request.scope["path"])
+
+
 def _field_name(location: Sequence[int | str]) -> str:
     """The place of a pydantic error as people write it: ("body", "arms", 1) is `arms[1]`."""
     name = ""
@@ -205,7 +210,7 @@ def _from_http(error: HTTPException, request: Request) -> ProblemError:
         return ProblemError(
             404,
             "unknown-path",
-            f"no resource at {request.url.path}; /v1/openapi.json lists all",
+            f"no resource at {_path(request)}; /v1/openapi.json lists all",
             headers=error.headers,
         )
     if error.status_code == 405:
@@ -213,7 +218,7 @@ def _from_http(error: HTTPException, request: Request) -> ProblemError:
         return ProblemError(
             405,
             "method-not-allowed",
-            f"{request.method} is not possible on {request.url.path}; allowed: {allow}",
+            f"{request.method} is not possible on {_path(request)}; allowed: {allow}",
             fields=[FieldProblem(field="method", value=request.method, allowed=allow)],
             headers={"allow": allow},
         )
@@ -228,7 +233,7 @@ def _methods(error: HTTPException, request: Request) -> list[str]:
     told = {name.lower(): value for name, value in (error.headers or {}).items()}.get("allow", "")
     found = {method.strip() for method in told.split(",") if method}
     for path, operations in request.app.openapi()["paths"].items():
-        if compile_path(path)[0].fullmatch(request.url.path):
+        if compile_path(path)[0].fullmatch(_path(request)):
             found |= {method.upper() for method in operations}
     return sorted(found | {"HEAD"} if "GET" in found else found)
 
@@ -237,20 +242,20 @@ def install(app: FastAPI) -> None:
     """Make `app` answer every error as a problem."""
 
     async def on_problem(request: Request, error: Exception) -> JSONResponse:
-        return cast(ProblemError, error).response(request.url.path)
+        return cast(ProblemError, error).response(_path(request))
 
     async def on_validation(request: Request, error: Exception) -> JSONResponse:
-        return _from_validation(cast(RequestValidationError, error)).response(request.url.path)
+        return _from_validation(cast(RequestValidationError, error)).response(_path(request))
 
     async def on_http(request: Request, error: Exception) -> JSONResponse:
-        return _from_http(cast(HTTPException, error), request).response(request.url.path)
+        return _from_http(cast(HTTPException, error), request).response(_path(request))
 
     async def on_bug(request: Request, _error: Exception) -> JSONResponse:
         # The server logs the traceback; the client gets none of it.
         problem = ProblemError(
             500, "internal", "an unexpected error; the log of ltp-switcher-api has the details"
         )
-        return problem.response(request.url.path)
+        return problem.response(_path(request))
 
     app.add_exception_handler(Exception, on_bug)
     app.add_exception_handler(ProblemError, on_problem)

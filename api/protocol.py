@@ -114,6 +114,10 @@ class ProblemProtocol(H11Protocol):
     def _refuse(self, problem: ProblemError, reason: bytes) -> None:
         if self.transport.is_closing():
             return
+        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+            # The answer has begun, or is over: nothing else can be said.
+            self.transport.close()
+            return
         body = _body(problem)
         headers = [
             ("content-type", MEDIA_TYPE),
@@ -128,6 +132,10 @@ class ProblemProtocol(H11Protocol):
         # One packet: who floods the listener gets no more of the processor than that.
         self.transport.write(b"".join(self.conn.send(event) or b"" for event in events))
         self.transport.close()
+        if self._asked:
+            # The app may have this request already, and be about to answer it.
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
 
 
 @cache

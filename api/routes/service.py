@@ -73,7 +73,14 @@ def get_support_bundle(daemon: DaemonDep) -> Response:
     "/metrics",
     summary="Read metrics",
     response_class=Response,
-    responses={200: {"content": {"text/plain": {"example": _EXAMPLE}}}},
+    responses={
+        200: {
+            "content": {
+                "text/plain": {"example": _EXAMPLE},
+                "application/openmetrics-text": {"example": _EXAMPLE + "# EOF\n"},
+            }
+        }
+    },
 )
 def get_metrics(request: Request) -> Response:
     """The metrics of daemon and API in Prometheus' text format, or in OpenMetrics where `Accept` asks for it.

@@ -22,7 +22,8 @@ from ltp_switcher.daemon.datapath import RecordArray
 class GuardedChooser:
     """Both choosers, fed with the same steps."""
 
-    needed_step_s = MutantAgent.needed_step_s
+    needed_step_s = RuleChooser.needed_step_s
+    """The rule's: with other steps its looks would differ, and so would its choices."""
 
     def __init__(self, rule: RuleChooser, agent: MutantAgent) -> None:
         self._rule, self._agent = rule, agent

@@ -19,6 +19,7 @@ from ltp_switcher.daemon.step.engine import Engine
 from ltp_switcher.daemon.step.flow_table import UNKNOWN, FlowTable
 from ltp_switcher.errors import InvalidValueError
 
+COOKIE_DIGITS = 20
 COOKIE_RULE = "a socket cookie: a decimal number from 1 to 2^64 - 1, written as a text"
 
 
@@ -85,7 +86,9 @@ class Controlled(Protocol):
 def cookie_of(params: Params) -> int:
     """The flow that a request names. Raises `InvalidValueError`."""
     text = params.get("cookie")
-    if not isinstance(text, str) or not text.isascii() or not text.isdigit() or not 0 < int(text) < 2**64:
+    # Python refuses to read a number of thousands of digits.
+    short = isinstance(text, str) and text.isascii() and text.isdigit() and len(text) <= COOKIE_DIGITS
+    if not isinstance(text, str) or not short or not 0 < int(text) < 2**64:
         raise InvalidValueError("cookie", text, COOKIE_RULE)
     return int(text)
 

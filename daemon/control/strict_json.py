@@ -5,18 +5,23 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Final
 
 from ltp_switcher.daemon.control.client import Json
+
+DEPTH_MAX: Final = 32
+"""Far less than what any part stands that takes the value later, each with a limit of its own."""
 
 
 def parse(text: bytes) -> Json:
     """The value of a JSON text in UTF-8.
 
-    Raises `ValueError`, which says why: no JSON, not UTF-8, nested too deep, NaN, Infinity, a number that
-    no float or no int of Python can hold, or half of a surrogate pair.
+    Raises `ValueError`, which says why: no JSON, not UTF-8, nested deeper than `DEPTH_MAX`, NaN, Infinity, a
+    number that no float can hold, or half of a surrogate pair.
     """
     try:
-        value: Json = json.loads(text.decode(), parse_constant=_constant, parse_float=_float)
+        value: Json = json.loads(text.decode(), parse_constant=_constant, parse_float=_float, parse_int=_int)
+        _check_depth(value)
         # A lone surrogate is the only text that UTF-8 cannot write.
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeDecodeError as error:
@@ -28,6 +33,21 @@ def parse(text: bytes) -> Json:
     return value
 
 
+def _check_depth(value: Json) -> None:
+    level = [value]
+    for _ in range(DEPTH_MAX + 1):
+        level = [child for parent in level for child in _children(parent)]
+        if not level:
+            return
+    raise ValueError("it is nested too deep")
+
+
+def _children(value: Json) -> list[Json]:
+    if isinstance(value, dict):
+        return list(value.values())
+    return value if isinstance(value, list) else []
+
+
 def _constant(name: str) -> float:
     raise ValueError(f"{name} is no JSON number")
 
@@ -37,3 +57,9 @@ def _float(text: str) -> float:
     if not math.isfinite(number):
         raise ValueError(f"the number {text[:20]} is too large")
     return number
+
+
+def _int(text: str) -> int:
+    # Whoever wants a real number takes a whole one, too.
+    _float(text)
+    return int(text)

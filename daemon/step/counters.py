@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -45,8 +46,8 @@ class Statistics:
     """Times that it could not be saved."""
     step_s: Histogram = field(default_factory=lambda: Histogram(STEP_S))
     """Durations of steps that moved data."""
-    last_step_s: float = 0.0
-    """End of the last step, one without data included (`time.monotonic`)."""
+    last_step_s: float = field(default_factory=time.monotonic)
+    """End of the last step, one without data included (`time.monotonic`); before the first, the start."""
     _step_s: Floats = field(default_factory=lambda: np.zeros(DURATIONS_KEPT))
 
     def took(self, duration_s: float) -> None:

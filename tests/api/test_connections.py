@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import socket
 import threading
 import time
@@ -17,6 +18,8 @@ from ltp_switcher.api import problems, protocol
 from ltp_switcher.api.protocol import server_config
 
 HALF = b"GET /here HTTP/1.1\r\nHost: localhost\r\nX-"
+CHUNKED = b"POST /here HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+NO_CHUNK = b"ZZ\r\n"
 WHOLE = b"GET /here HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
@@ -101,3 +104,30 @@ def test_one_listener_full_leaves_the_other(ports: list[int]) -> None:
         with connect(ports[0]) as free:
             free.sendall(WHOLE)
             assert free.recv(4096).startswith(b"HTTP/1.1 200")
+
+
+def errors(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+@pytest.mark.parametrize("sent", [CHUNKED + NO_CHUNK, WHOLE + CHUNKED + NO_CHUNK])
+def test_a_body_that_is_no_http_gets_one_answer(
+    ports: list[int], sent: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The app, which has the request already, must not answer, too."""
+    with connect(ports[0]) as client:
+        client.sendall(sent)
+        answers = everything(client).split(b"HTTP/1.1 ")[1:]
+    assert [answer[:3] for answer in answers] == [b"200"] * (WHOLE in sent) + [b"400"]
+    assert errors(caplog) == []
+
+
+def test_a_body_that_is_no_http_after_the_answer_ends_the_connection(
+    ports: list[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    with connect(ports[0]) as client:
+        client.sendall(CHUNKED)
+        assert client.recv(4096).startswith(b"HTTP/1.1 405")
+        client.sendall(NO_CHUNK)
+        assert b"HTTP/1.1" not in everything(client)
+    assert errors(caplog) == []

@@ -19,8 +19,10 @@ from support.fake_kernel import CUBIC, Kernel
 from support.records import flow
 
 from ltp_switcher.api import events
+from ltp_switcher.api.app import create_app
 from ltp_switcher.api.backend import DaemonClient
 from ltp_switcher.api.events import EventFeed
+from ltp_switcher.api.gain import Gain
 from ltp_switcher.api.metrics import ApiMetrics
 from ltp_switcher.api.problems import ProblemError
 from ltp_switcher.daemon.datapath import EventBatch, FlowEvent
@@ -148,7 +150,7 @@ def test_the_end_does_not_wait_for_listeners(api: ApiProcess) -> None:
 def test_one_listener_too_many_is_refused(control_socket: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def three() -> None:
         daemon = DaemonClient(control_socket)
-        feed = EventFeed(daemon, ApiMetrics(daemon))
+        feed = EventFeed(daemon, ApiMetrics(daemon, Gain(daemon)))
         streams = [await feed.listen(None) for _ in range(2)]
         for stream in streams:
             await anext(stream)
@@ -193,3 +195,32 @@ def test_a_client_that_never_reads_is_dropped_and_others_go_on(
                 pass
         with listening(api) as stream:
             assert any(event["event"] == "flow-advised" for event in stream)
+
+
+def test_head_of_a_stream_ends_as_an_answer_must(control_socket: Path) -> None:
+    """Else the server logs an error, and hangs up."""
+    app = create_app(DaemonClient(control_socket, timeout_s=5))
+    sent: list[dict[str, object]] = []
+
+    async def ask() -> None:
+        never = asyncio.Event()
+
+        async def receive() -> dict[str, object]:
+            if not sent:
+                return {"type": "http.request", "body": b"", "more_body": False}
+            await never.wait()
+            raise AssertionError
+
+        async def send(message: dict[str, object]) -> None:
+            sent.append(message)
+
+        scope = {
+            "type": "http", "method": "HEAD", "path": "/v1/events", "raw_path": b"/v1/events", "headers": [],
+            "query_string": b"", "root_path": "", "scheme": "http", "server": ("localhost", None),
+        }  # fmt: skip
+        await app(scope, receive, send)
+
+    asyncio.run(ask())
+    assert sent[0]["status"] == 200
+    assert [bool(message["more_body"]) for message in sent[1:]][-1:] == [False]
+    assert b"".join(message["body"] for message in sent[1:]) == b""

@@ -64,6 +64,17 @@ def test_requests_are_counted_by_route_not_by_path(ask: Ask) -> None:
     assert found["ltp_switcher_api_request_duration_seconds_count",] == 5
 
 
+def test_methods_that_nobody_knows_share_a_series(ask: Ask) -> None:
+    """Else each request could add one, and the process would grow without end."""
+    for method in ("FETCH", "GETT", "PURGE"):
+        ask(method, "/v1/k")
+    ask("PUT", "/v1/k", json={"k": 2})
+    found = values(ask("GET", "/metrics").text)
+    name, route = "ltp_switcher_api_requests_total", "route=/v1/k"
+    assert found[name, "method=other", route, "status=405"] == 3
+    assert found[name, "method=PUT", route, "status=200"] == 1
+
+
 def test_openmetrics_where_the_reader_asks_for_it(ask: Ask) -> None:
     answer = ask("GET", "/metrics", headers={"accept": f"{OPENMETRICS}; version=1.0.0,text/plain;q=0.5"})
     assert answer.headers["content-type"].startswith(OPENMETRICS)

@@ -3,17 +3,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import httpx
 import pytest
 from support.api_client import Ask, asker
 
-from ltp_switcher.api.limits import BODY_BYTES_MAX
+from ltp_switcher.api.limits import BODY_BYTES_MAX, RequestLimits
 from ltp_switcher.api.problems import MEDIA_TYPE, URN
 
 
@@ -116,6 +118,14 @@ def test_unknown_path(ask: Ask, path: str) -> None:
     assert answer.status_code == 404
 
 
+@pytest.mark.parametrize("path", ["/a?b", "/a#b", "/a\nb", "/a\tb", "/a//b", "/\\a"])
+def test_a_problem_names_the_path_as_it_was_asked_for(ask: Ask, path: str) -> None:
+    answer = ask("GET", quote(path))
+    assert answer.status_code == 404
+    assert answer.json()["instance"] == path
+    assert path in answer.json()["detail"]
+
+
 def test_unknown_method(ask: Ask) -> None:
     answer = ask("POST", "/v1/flows", json={})
     found = problem(answer, 405, "method-not-allowed")
@@ -129,7 +139,7 @@ def test_unknown_method(ask: Ask) -> None:
         ("/v1/k", "GET, HEAD, PUT"),
         ("/v1/pool", "GET, HEAD, PUT"),
         ("/v1/flows/4711/pin", "DELETE, PUT"),
-        ("/v1/mpts", "GET, HEAD, POST"),
+        ("/v1/mpts", "DELETE, GET, HEAD, POST"),
         ("/v1/openapi.json", "GET, HEAD"),
     ],
 )
@@ -154,7 +164,7 @@ def test_malformed_json(ask: Ask) -> None:
 
 NO_JSON = [
     "NaN", "-Infinity", "Infinity", "1e400", "-1e400", r'"\ud800"', r'"\udfff\ud800"', r'{"\ud800": 1}',
-    "[" * 5000 + "]" * 5000, "9" * 5000,
+    "[" * 5000 + "]" * 5000, "9" * 5000, "9" * 400, "-" + "9" * 310,
 ]  # fmt: skip
 
 
@@ -164,6 +174,28 @@ def test_what_only_python_takes_for_json(ask: Ask, text: str, body: str) -> None
     content = (body % text).encode()
     answer = ask("PUT", "/v1/k", content=content, headers={"content-type": "application/json"})
     assert problem(answer, 400, "malformed-json")["field"] == "body"
+
+
+@pytest.mark.parametrize("depth", [33, 100, 300, 500, 700, 800, 850, 900, 920, 940, 960, 980])
+@pytest.mark.parametrize(("before", "after"), [("[", "]"), ('{"a":', "}")])
+def test_what_is_nested_too_deep_is_refused_alike_at_any_depth(
+    ask: Ask, depth: int, before: str, after: str
+) -> None:
+    """Other parsers than the first have another limit, or none."""
+    content = '{"values": {"mpts": {"budget": %s}}}' % (before * (depth - 3) + "1" + after * (depth - 3))
+    answer = ask("PATCH", "/v1/config", content=content, headers={"content-type": "application/json"})
+    assert "nested" in problem(answer, 400, "malformed-json")["detail"]
+
+
+def test_what_is_nested_a_little_is_judged_by_its_content(ask: Ask) -> None:
+    answer = ask("PUT", "/v1/k", json={"k": [[[[[[1]]]]]]})
+    problem(answer, 422, "invalid-value")
+
+
+@pytest.mark.parametrize("path", ["/health", "/v1/k", "/v1/flows/4711", "/"])
+def test_a_path_with_a_line_s_end_is_another_one(ask: Ask, path: str) -> None:
+    answer = ask("GET", path + "%0A")
+    assert (answer.status_code, answer.json()["type"]) == (404, URN + "unknown-path")
 
 
 @pytest.mark.parametrize("content", [b'{"k": "\xff"}', '{"k": 2}'.encode("utf-16"), b'\xef\xbb\xbf{"k": 2}'])
@@ -177,6 +209,27 @@ def test_other_media_types(ask: Ask, media_type: str) -> None:
     answer = ask("PUT", "/v1/k", content=b'{"k": 6}', headers={"content-type": media_type})
     found = problem(answer, 415, "unsupported-media-type")
     assert (found["value"], found["allowed"]) == (media_type, "application/json")
+
+
+def test_a_request_whose_client_is_gone_before_its_end_is_not_carried_out() -> None:
+    """The part of the body that came may be JSON by itself."""
+    messages = [
+        {"type": "http.request", "body": b'{"mode": "off"}', "more_body": True},
+        {"type": "http.disconnect"},
+    ]
+    called = []
+
+    async def app(*_: object) -> None:
+        called.append(1)
+
+    async def receive() -> dict[str, object]:
+        return messages.pop(0)
+
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"40")]
+    scope = {"type": "http", "method": "PUT", "path": "/v1/mode", "headers": headers}
+    asyncio.run(RequestLimits(app)(scope, receive, app))
+    assert not messages
+    assert not called
 
 
 def test_too_large(ask: Ask) -> None:

@@ -16,8 +16,10 @@ from pathlib import Path
 import pytest
 from support.fake_kernel import BBR, CUBIC, VEGAS, Kernel
 from support.records import flow
-from support.running_daemon import layers_of
+from support.running_daemon import close, layers_of, make_daemon
 
+from ltp_switcher.daemon.control.caller import Caller
+from ltp_switcher.daemon.control.methods import Methods
 from ltp_switcher.daemon.datapath import protocol
 from ltp_switcher.daemon.service import daemon as service
 from ltp_switcher.daemon.service.daemon import Daemon, Every
@@ -230,3 +232,14 @@ def test_summaries_and_the_status_come_when_they_are_due(
     until(daemon, signal.SIGTERM)
     assert caplog.text.count("flows open; since the start") > 2
     assert "STATUS=advise: 2 flows" in datagrams(told)
+
+
+def test_a_daemon_that_has_made_no_step_yet_is_not_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The service manager hears that it is ready before the first step."""
+    began_s = time.monotonic()
+    daemon = make_daemon(Kernel(), config(tmp_path), monkeypatch)
+    status = Methods(daemon).handle("status", {}, Caller(0, 0))
+    close(daemon)
+    assert status["last_step_age_ms"] / 1000 < time.monotonic() - began_s

@@ -42,6 +42,7 @@ def make(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
             "daemon.control_socket": str(tmp_path / "control.sock"),
             "daemon.state_dir": "",
             "daemon.policy": "mutant",
+            "learning.baseline": "none",
         }
         config = load(None, {}, {**place, **{key.replace("__", "."): v for key, v in values.items()}})
         made.append(make_daemon(kernel, config, monkeypatch))
@@ -150,6 +151,7 @@ def test_pool_and_k_set_by_hand_pick_teams_anew(
         "daemon.control_socket": str(tmp_path / "c.sock"),
         "daemon.state_dir": "",
         "daemon.policy": "mutant",
+        "learning.baseline": "none",
         "pool.k": 1,
     }
     daemon = make_daemon(kernel, load(None, {}, values), monkeypatch)
@@ -227,6 +229,7 @@ def test_every_change_over_the_socket_leaves_a_line_with_its_author(
         "daemon.control_socket": str(tmp_path / "c.sock"),
         "daemon.state_dir": "",
         "daemon.policy": "mutant",
+        "learning.baseline": "none",
     }
     with (
         running(make_daemon(kernel, load(None, {}, values), monkeypatch)),
