@@ -103,10 +103,16 @@ stage() {
     (cd "$root/kmod-mutant" && git ls-files -z -- '*.c' '*.h' Makefile Kbuild ':!tests' |
         xargs -0 cp --parents -t "$source")
     cp "$root/packaging/systemd/ltp-switcher.sysusers" "$tree/debian/ltp-switcher.sysusers"
-    for unit in ltp-switcher.{socket,service} ltp-switcher-api.{socket,service} ltp-switcher-routes.{path,service} \
-        ltp-switcher-network.service ltp-owl-agent.service; do
-        cp "$root/packaging/systemd/$unit" "$tree/debian/$unit"
-    done
+    units ltp-switcher ltp-switcher.{socket,service} ltp-switcher-routes.{path,service} ltp-switcher-network.service
+    units ltp-switcher-api ltp-switcher-api.{socket,service}
+    units ltp-owl-agent ltp-owl-agent.service
+}
+
+# Debian 12's debhelper looks for units here alone; debian/rules moves them to /usr.
+units() { # PACKAGE UNIT…
+    local package=$1
+    shift
+    install -Dm644 -t "$stage/$package/lib/systemd/system" "${@/#/$root/packaging/systemd/}"
 }
 
 program() { # PROGRAM PACKAGE MODULE
