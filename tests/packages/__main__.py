@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`python -m packages`: test the Debian packages in virtual machines. See the package's docstring."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from packages import build, machine, matrix
+
+OUT: Final = build.ROOT / "out/packages"
+# About as many as a machine reports; only the bar needs it.
+CHECKS: Final = 95
+
+
+def parser() -> argparse.ArgumentParser:
+    """Options of the command."""
+    made = argparse.ArgumentParser(
+        prog="packages", description="Test the Debian packages in virtual machines."
+    )
+    made.add_argument(
+        "--release",
+        type=int,
+        action="append",
+        choices=[r.number for r in build.RELEASES],
+        help="only this release",
+    )
+    made.add_argument(
+        "--older",
+        default=build.FIRST,
+        metavar="REVISION",
+        help="the packages to upgrade from (default: %(default)s)",
+    )
+    made.add_argument("--again", action="store_true", help="run machines whose results are there already")
+    made.add_argument("--json", action="store_true", help="print all checks as JSON")
+    return made
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command. Returns 0 if every check passes on every release, 1 if not, 2 if one cannot be run."""
+    options = parser().parse_args(arguments)
+    console = Console(stderr=True)
+    if os.getuid() != 0 or not shutil.which("mmdebstrap"):
+        console.print("packages: needs root and mmdebstrap")
+        return 2
+    results: list[matrix.Result] = []
+    bar = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*bar, console=console) as progress:
+        for release in build.RELEASES:
+            if options.release and release.number not in options.release:
+                continue
+            task = progress.add_task(release.name, total=CHECKS)
+            try:
+                report = _reporter(progress, task, release)
+                results += _results(release, options.older, options.again, report)
+            except build.FailedError as error:
+                console.print(f"packages: {release.name}: {error}", markup=False)
+                return 2
+    for result in results:
+        for fault in matrix.faults(result):
+            console.print(fault, markup=False, style="red")
+    if options.json:
+        print(matrix.as_json(results))
+    else:
+        Console().print(matrix.table(results))
+    return 0 if all(result.good for result in results) else 1
+
+
+def _reporter(progress: Progress, task: TaskID, release: build.Release) -> Callable[[str], None]:
+    def report(text: str) -> None:
+        progress.update(task, description=f"{release.name}: {text[:60]}")
+        if ": " in text:
+            progress.advance(task)
+
+    return report
+
+
+def _results(
+    release: build.Release, older: str, again: bool, report: Callable[[str], None]
+) -> list[matrix.Result]:
+    """What the image and the machine of a release reported, now or in an earlier run of the same inputs."""
+    report("packages of this tree")
+    newer_debs = build.packages_of_this_tree(release)
+    report(f"packages of {older}")
+    debs = (build.packages_of(release, older), newer_debs)
+    report("the machine's file system")
+    base = machine.base(release)
+    guest = build.key_of_files(machine.GUEST, [path.name for path in machine.GUEST.iterdir()])
+    key = build.key(*(folder.name for folder in debs), base.name, guest)
+    versions = (_version(debs[0]), _version(debs[1]))
+    found = []
+    for kind, run in (("image", _in_chroot), ("machine", _in_machine)):
+        file = OUT / f"debian-{release.number}-{kind}.json"
+        kept = matrix.Result.load(file)
+        # A failed run is done again: only a good one needs no second look.
+        if not (kept and kept.key == key and kept.good and not again):
+            report(f"{kind}, booting" if kind == "machine" else kind)
+            began_s = time.monotonic()
+            with tempfile.TemporaryDirectory() as folder:
+                machine.archive(base, debs, Path(folder))
+                checks = run(release, base, Path(folder), versions, report)
+            kept = matrix.Result(
+                release=f"{release.name} {kind}",
+                key=key,
+                revision=build.run("git", "describe", "--always", "--dirty").strip(),
+                older=older,
+                kernel=(base / "tree/vmlinuz").readlink().name.removeprefix("vmlinuz-"),
+                wall_s=round(time.monotonic() - began_s),
+                sizes=build.sizes(newer_debs),
+                checks=checks,
+            )
+            kept.save(file)
+        found.append(kept)
+    return found
+
+
+def _in_chroot(
+    release: build.Release, base: Path, folder: Path, versions: tuple[str, str], report: Callable[[str], None]
+) -> list[matrix.Check]:
+    logs = OUT / f"debian-{release.number}-image"
+    report("image: install, upgrade, roll back, purge")
+    return machine.run_in_chroot(base, folder, versions, logs)
+
+
+def _in_machine(
+    release: build.Release, base: Path, folder: Path, versions: tuple[str, str], report: Callable[[str], None]
+) -> list[matrix.Check]:
+    logs = OUT / f"debian-{release.number}-machine"
+    logs.mkdir(parents=True, exist_ok=True)
+    disk = logs / "packages.img"
+    disk.unlink(missing_ok=True)
+    machine.second_disk(folder, (*versions, release.python), disk)
+    checks = machine.run_checks(base, disk, logs, lambda check: report(f"{check['step']}: {check['check']}"))
+    disk.unlink()
+    return checks
+
+
+def _version(debs: Path) -> str:
+    (deb,) = debs.glob("ltp-switcher_*.deb")
+    (found,) = re.findall(r"_(.*)_", deb.name)
+    return str(found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

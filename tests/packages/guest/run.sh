@@ -1,0 +1,233 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Runs as root in a Debian machine with systemd, without a network. Are the packages installed, upgraded, rolled
+# back and purged as they should be? Each check is a line of JSON on the second serial port.
+# Usage: run.sh FOLDER OLD NEW PYTHON, where OLD and NEW are versions of the packages.
+folder=$1
+old=$2
+new=$3
+python=$4
+report=${REPORT:-/dev/ttyS1}
+here=$(dirname "$0")
+# shellcheck source-path=SCRIPTDIR source=common.sh
+. "$here/common.sh"
+kernel=$(uname -r)
+state=/run/flows.json
+services=(ltp-switcher ltp-switcher-api ltp-switcher-network ltp-switcher-routes ltp-owl-agent)
+get() { curl -sS --fail-with-body --max-time 600 --unix-socket /run/ltp-switcher-api/api.sock "http://localhost$1" "${@:2}"; }
+says() { get "$1" | jq -ce "$2"; }
+pid_of() { systemctl show -p MainPID --value "$1"; }
+active() { systemctl is-active "$@"; }
+
+# The flows run to a network namespace behind a link of 20 ms.
+start_network() {
+    ip netns add peer
+    ip link add near type veth peer name far netns peer
+    ip address add 10.9.0.1/24 dev near
+    ip link set near up
+    ip -n peer address add 10.9.0.2/24 dev far
+    ip -n peer link set far up
+    ip -n peer link set lo up
+    tc qdisc add dev near root netem delay 10ms limit 1000 rate 20mbit
+    tc -n peer qdisc add dev far root netem delay 10ms limit 1000
+    ip netns exec peer "/usr/bin/python$python" "$here/flows.py" sink 10.9.0.2 >/dev/ttyS0 2>&1 &
+    sink=$!
+}
+# A step is rarer than by default: the emulated processor is slow.
+configure() { sed -i 's/^#take_default = .*/take_default = true/; s/^#step_ms = .*/step_ms = 100.0/' /etc/ltp-switcher/config.toml; }
+start_flows() {
+    rm -f $state
+    "/usr/bin/python$python" "$here/flows.py" source 10.9.0.2 $state >/dev/ttyS0 2>&1 &
+    flows=$!
+    check "flows start" eventually test -s $state
+}
+end_flows() {
+    kill "$flows"
+    wait "$flows" 2>/dev/null
+}
+progress() { jq -ce 'if .errors == [] then .acknowledged else error("\(.errors)") end' $state; }
+flows_go_on() { # every flow, by ten blocks more, and without an error
+    local before
+    before=$(progress) || return 1
+    eventually moved "$before"
+}
+moved() { jq -ce --argjson before "$1" '.errors == [] and ([.acknowledged, $before] | transpose | all(.[0] >= .[1] + 10))' $state; }
+steered() { # the daemon has all flows, and has switched some
+    says /v1/flows '(.total >= 6) and ([.flows[].switches] | add > 0)'
+}
+arms_in_kernel() { ss -tin dst 10.9.0.2 | grep -o 'm/[a-z0-9]*' | sort | uniq -c | grep .; }
+pinned_arm_runs() {
+    local cookie
+    cookie=$(get '/v1/flows?limit=1' | jq -r '.flows[0].cookie')
+    ltp-switcher pin "$cookie" vegas && eventually says "/v1/flows/$cookie" '.arm == "vegas"' &&
+        ss -tin dst 10.9.0.2 | grep -q m/vegas && ltp-switcher unpin "$cookie"
+}
+came_back() { # UNIT PID-BEFORE
+    local pid
+    pid=$(pid_of "$1")
+    [ "$pid" != 0 ] && [ "$pid" != "$2" ] && systemctl is-active -q "$1"
+}
+killed_comes_back() { # UNIT
+    local before
+    before=$(pid_of "$1")
+    [ "$before" != 0 ] || { echo "does not run" && return 1; }
+    kill -9 "$before"
+    eventually came_back "$1" "$before"
+}
+ask_all_the_time() {
+    rm -f /run/asked
+    while [ ! -e /run/asked ]; do says /v1/mode .mode >/dev/null || echo refused; done >/run/refused 2>&1 &
+    asking=$!
+}
+stop_asking() {
+    touch /run/asked
+    wait $asking
+}
+
+unloaded() { [ ! -e /sys/module/tcp_mutant ]; }
+
+services_run() { # VERSION
+    check "daemon and API run" active ltp-switcher.socket ltp-switcher-api.socket ltp-switcher.service ltp-switcher-api.service
+    check "API is ready" eventually says /health '.ready'
+    check "the API answers with its version" says /v1/version "[.[]] | tostring | contains(\"$1\")"
+    check "the commands are of this version" is "$(ltp-switcher --version; ltp-switcher-api --version)" \
+        "ltp-switcher $1"$'\n'"ltp-switcher-api $1"
+    check "no unit has failed" is "$(systemctl list-units --failed --no-legend --plain 'ltp-*')" ""
+}
+
+fresh_install() {
+    step install
+    check "install, offline" at_version "$new"
+    check "DKMS has built and installed the module" module_of "$(upstream "$new")"
+    check "the module is loaded" test -e /sys/module/tcp_mutant
+    services_run "$(upstream "$new")"
+    check "mode is advise at first" is "$(get /v1/mode | jq -r .mode)" advise
+    check "units are clean" systemd-analyze verify ltp-switcher.{socket,service} ltp-switcher-api.{socket,service} \
+        ltp-switcher-network.service ltp-switcher-routes.{path,service} ltp-owl-agent.service
+    check "the doctor finds no fault" ltp-switcher doctor
+    check "sandbox of the daemon: CAP_NET_ADMIN alone" is \
+        "$(sed -n 's/^CapBnd:\s*//p' "/proc/$(pid_of ltp-switcher)/status")" 0000000000001000
+
+    step steer
+    configure
+    check "restart with take_default" systemctl restart ltp-switcher
+    check "the default is mutant" eventually is_default mutant
+    start_flows
+    check "mode active over the command line" ltp-switcher mode active
+    check "the API says active" is "$(get /v1/mode | jq -r .mode)" active
+    check "flows are steered" eventually steered
+    check "the kernel shows their arms" arms_in_kernel
+    check "a pin reaches the kernel" pinned_arm_runs
+    check "ltp-switcher use" ltp-switcher use 10.9.0.0/25
+    check "its route is there" eventually route_there
+    check "flows go on" flows_go_on
+
+    step kill
+    tc qdisc replace dev near root tbf rate 20mbit burst 64kb latency 100ms
+    echo 'ARGUMENTS="--node qdisc:near@20 --listen 127.0.0.1:9481 --allow 127.0.0.0/8"' >/etc/default/ltp-owl-agent
+    sed -i 's|^#owl_network_urls = .*|owl_network_urls = ["http://127.0.0.1:9481"]|' /etc/ltp-switcher/config.toml
+    check "the agent starts" systemctl enable --now ltp-owl-agent
+    check "the agent is told to the daemon" systemctl restart ltp-switcher ltp-switcher-network
+    check "all services run" eventually active "${services[@]/%/.service}"
+    for unit in "${services[@]}"; do check "killed $unit comes back" killed_comes_back $unit; done
+    check "API is ready again" eventually says /health '.ready'
+    check "flows are steered again" eventually steered
+    check "the mode outlives it" is "$(get /v1/mode | jq -r .mode)" active
+    check "flows go on" flows_go_on
+}
+is_default() { is "$(cat $sysctl)" "$1"; }
+route_there() { ip route show proto 109 | grep 'congctl.*mutant'; }
+
+# A security update of Debian's interpreter: the same packages with a higher version, under running services.
+other_python() {
+    step python
+    check "update of python$python, offline" apt_get install --only-upgrade "python$python"
+    check "it is another build" is "$(dpkg-query -W -f '${Version}' "python$python" | grep -o '+update$')" +update
+    check "flows go on" flows_go_on
+    check "services restart on it" systemctl restart "${services[@]/%/.service}"
+    check "API is ready" eventually says /health '.ready'
+    ln -sfn python3.99 /usr/bin/python3.new && mv -T /usr/bin/python3.new /usr/bin/python3
+    check "services restart when /usr/bin/python3 is another" systemctl restart ltp-switcher ltp-switcher-api
+    check "API is ready with it" eventually says /health '.ready'
+    ln -sfn "python$python" /usr/bin/python3.new && mv -T /usr/bin/python3.new /usr/bin/python3
+    mv "/usr/bin/python$python" "/usr/bin/python$python.away"
+    check "commands name a python$python that is gone" eval "! ltp-switcher status && ltp-switcher status 2>&1 | grep 'python$python is gone'"
+    mv "/usr/bin/python$python.away" "/usr/bin/python$python"
+    check "and work when it is back" ltp-switcher status
+    check "flows go on" flows_go_on
+}
+
+purge_all() {
+    check "purge" apt_get purge "${packages[@]}"
+    check "flows go on without the daemon" flows_go_on
+    end_flows
+    check "without flows the module goes" eventually eval "rmmod tcp_mutant 2>/dev/null; unloaded"
+    systemctl daemon-reload
+    check "nothing is left" nothing_left
+}
+
+upgrade() {
+    step upgrade
+    check "install the older version, offline" at_version "$old"
+    check "DKMS has built and installed its module" module_of "$(upstream "$old")"
+    services_run "$(upstream "$old")"
+    configure
+    check "restart with take_default" systemctl restart ltp-switcher
+    start_flows
+    check "mode active" ltp-switcher mode active
+    check "a choice" ltp-switcher k 2
+    check "flows are steered" eventually steered
+    local daemon
+    daemon=$(pid_of ltp-switcher)
+    ask_all_the_time
+    check "upgrade with flows open" at_version "$new"
+    check "no flow is lost" flows_go_on
+    check "the daemon is another process" eventually came_back ltp-switcher "$daemon"
+    services_run "$(upstream "$new")"
+    stop_asking
+    check "no request was refused" is "$(cat /run/refused)" ""
+    check "DKMS has the new module alone" module_of "$(upstream "$new")"
+    check "and the source of the older is gone" eval "! ls -d /usr/src/tcp_mutant-$(upstream "$old") 2>/dev/null"
+    check "the mode is kept" is "$(get /v1/mode | jq -r .mode)" active
+    check "the choice is kept" is "$(get /v1/k)" '{"k":2}'
+    check "the operator's configuration is kept" grep -q '^take_default = true' /etc/ltp-switcher/config.toml
+    check "flows are steered on the older module" eventually steered
+    end_flows
+    check "the new module loads without a reboot" eval "eventually rmmod tcp_mutant && systemctl restart ltp-switcher && test -e /sys/module/tcp_mutant"
+    start_flows
+    check "and are steered on the new module" eventually steered
+}
+
+roll_back() {
+    step rollback
+    local daemon
+    daemon=$(pid_of ltp-switcher)
+    check "roll back with flows open" at_version "$old"
+    check "no flow is lost" flows_go_on
+    check "the daemon is another process" eventually came_back ltp-switcher "$daemon"
+    services_run "$(upstream "$old")"
+    check "DKMS has the older module alone" module_of "$(upstream "$old")"
+    check "the mode is kept" is "$(get /v1/mode | jq -r .mode)" active
+    check "the choice is kept" is "$(get /v1/k)" '{"k":2}'
+    check "flows are steered on the newer module" eventually steered
+}
+
+cd / || exit
+step machine
+check "kernel" uname -r
+use_archive "$folder"
+check "systemd has started" eval "systemctl is-system-running --wait; true"
+modprobe -a sch_netem sch_tbf
+start_network
+remember
+fresh_install
+other_python
+step purge
+purge_all
+upgrade
+roll_back
+step "purge after the rollback"
+purge_all
+kill "$sink"
+step end
+check end true

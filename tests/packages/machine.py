@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Debian machine: made by mmdebstrap, booted under QEMU without KVM, and read over its serial ports."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from packages.build import CACHE, FailedError, Release, key, newer_python, run
+from packages.matrix import Check
+
+GUEST: Final = Path(__file__).parent / "guest"
+INCLUDE: Final = (
+    "systemd", "systemd-sysv", "udev", "dbus", "kmod", "initramfs-tools", "dkms", "ccache", "python3", "curl",
+    "iproute2", "jq", "procps", "linux-image-amd64", "linux-headers-amd64",
+)  # fmt: skip
+HOOK: Final = """\
+mkdir -p "$1/python"
+chroot "$1" sh -c "cd /python &&
+    apt-get download -q python{0} python{0}-minimal libpython{0}-stdlib libpython{0}-minimal"
+"""
+SERVICE: Final = """\
+[Unit]
+Description=Checks of the packages
+After=systemd-sysctl.service dbus.service
+[Service]
+Type=oneshot
+ExecStartPre=/bin/mount -o ro LABEL=packages /mnt
+ExecStart=/bin/bash /mnt/start
+StandardOutput=tty
+StandardError=tty
+TTYPath=/dev/ttyS0
+ExecStopPost=/bin/systemctl poweroff -f
+[Install]
+WantedBy=multi-user.target
+"""
+# The emulated processor is ten times slower than a real one, and has to share that.
+SLOW: Final = "[Manager]\nDefaultTimeoutStartSec=15min\n"
+COMPILE: Final = """\
+set -e
+tree=$1 cache=$2
+shift 2
+mount -t proc proc "$tree/proc"
+mount --rbind /dev "$tree/dev"
+mkdir -p "$tree/ccache"
+mount --bind "$cache" "$tree/ccache"
+kernel=$(readlink "$tree/vmlinuz" | sed 's|.*vmlinuz-||')
+for deb; do
+    version=$(dpkg-deb -f "$deb" Version | sed 's/+deb.*//')
+    dpkg-deb --fsys-tarfile "$deb" | tar -x -C "$tree" ./usr/src
+    chroot "$tree" env -i PATH=/usr/lib/ccache:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root CCACHE_DIR=/ccache \\
+        dkms build -m tcp_mutant -v "$version" -k "$kernel"
+    chroot "$tree" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin dkms remove -m tcp_mutant -v "$version" --all
+    rm -r "$tree/usr/src/tcp_mutant-$version"
+done
+"""
+CHROOT: Final = """\
+set -e
+tree=$1 scratch=$2 folder=$3
+shift 3
+mkdir "$scratch"/{upper,work,root}
+mount -t overlay -o "lowerdir=$tree,upperdir=$scratch/upper,workdir=$scratch/work" overlay "$scratch/root"
+mount -t proc proc "$scratch/root/proc"
+mount --rbind /dev "$scratch/root/dev"
+mount --bind "$folder" "$scratch/root/mnt"
+kernel=$(readlink "$tree/vmlinuz" | sed 's|.*vmlinuz-||')
+chroot "$scratch/root" env -i REPORT=/checks.jsonl /bin/bash /mnt/guest/chroot.sh /mnt "$@" "$kernel"
+"""
+TIMEOUT_S: Final = 3 * 3600
+
+
+def base(release: Release) -> Path:
+    """Folder with a machine: `disk.img` (ext4), its `tree`, `vmlinuz`, `initrd.img`; packages in `python/`.
+
+    The machine has the current packages of the day on which it was made. Raises `FailedError`.
+    """
+    place = CACHE / "machines" / f"{release.number}-{key(*INCLUDE, HOOK, SERVICE, SLOW)}"
+    if place.exists():
+        return place
+    partial = place.with_suffix(".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    tree = partial / "tree"
+    partial.mkdir(parents=True)
+    run(
+        "mmdebstrap", "--variant=apt", "--dpkgopt=force-unsafe-io", "--format=directory",
+        f"--include={','.join(INCLUDE)}", f"--customize-hook={HOOK.format(release.python)}",
+        release.suite, tree,
+        log=place.with_suffix(".log"),
+    )  # fmt: skip
+    (tree / "etc/systemd/system/checks.service").write_text(SERVICE)
+    (tree / "etc/systemd/system.conf.d").mkdir(exist_ok=True)
+    (tree / "etc/systemd/system.conf.d/slow.conf").write_text(SLOW)
+    wants = tree / "etc/systemd/system/multi-user.target.wants"
+    wants.mkdir(exist_ok=True)
+    (wants / "checks.service").symlink_to("../checks.service")
+    (tree / "etc/hostname").write_text("machine\n")
+    newer_python((tree / "python").glob("*.deb"), partial / "python")
+    shutil.rmtree(tree / "python")
+    for name in ("vmlinuz", "initrd.img"):
+        shutil.copy(
+            (tree / name).resolve() if not (tree / name).is_symlink() else _boot(tree, name), partial / name
+        )
+    run("mke2fs", "-q", "-t", "ext4", "-d", tree, partial / "disk.img", "5G")
+    partial.rename(place)
+    return place
+
+
+def compiled(base_of: Path, debs: tuple[Path, Path]) -> Path:
+    """Folder for ccache with the module's objects, compiled in the machine's own tree.
+
+    The emulated compiler would need a quarter of an hour for each DKMS build. ccache gives DKMS the same
+    objects. Raises `FailedError`.
+    """
+    place = CACHE / "compiled" / key(base_of.name, *(folder.name for folder in debs))
+    if not place.exists():
+        partial = place.with_suffix(".partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        sources = [deb for folder in debs for deb in folder.glob("ltp-switcher-dkms_*.deb")]
+        log = place.with_suffix(".log")
+        run("unshare", "-m", "bash", "-c", COMPILE, "compile", base_of / "tree", partial, *sources, log=log)
+        partial.rename(place)
+    return place
+
+
+def _boot(tree: Path, name: str) -> Path:
+    return tree / str((tree / name).readlink()).lstrip("/")
+
+
+def archive(base_of: Path, debs: tuple[Path, Path], folder: Path) -> None:
+    """Fill a folder: the packages as an archive for apt, what ccache needs, and the checks."""
+    packages = folder / "debs"
+    packages.mkdir()
+    for place in (*debs, base_of / "python"):
+        for deb in place.glob("*.deb"):
+            shutil.copy(deb, packages)
+    (packages / "Packages").write_text(_index(packages))
+    shutil.copytree(compiled(base_of, debs), folder / "ccache")
+    shutil.copytree(GUEST, folder / "guest", ignore=shutil.ignore_patterns("__pycache__"))
+
+
+def run_in_chroot(base_of: Path, folder: Path, versions: tuple[str, str], logs: Path) -> list[Check]:
+    """Run chroot.sh in a copy of the machine's tree, with `folder` at /mnt. `versions`: older, newer.
+
+    Returns its checks. Raises `FailedError` if it stops before the last.
+    """
+    logs.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        run(
+            "unshare", "-m", "bash", "-c", CHROOT, "chroot", base_of / "tree", scratch, folder, *versions,
+            log=logs / "console.txt",
+        )  # fmt: skip
+        shutil.copy(Path(scratch, "upper/checks.jsonl"), logs)
+    return _whole(logs)
+
+
+def _index(archive: Path) -> str:
+    done = subprocess.run(
+        ["dpkg-scanpackages", "--multiversion", "."], cwd=archive, capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise FailedError(f"dpkg-scanpackages failed:\n{done.stderr[-3000:]}")
+    return done.stdout
+
+
+def second_disk(folder: Path, arguments: tuple[str, ...], disk: Path) -> None:
+    """A disk with a folder's content. The machine runs run.sh from it, with these arguments."""
+    (folder / "start").write_text(f"/bin/bash /mnt/guest/run.sh /mnt {' '.join(arguments)}\n")
+    run("mke2fs", "-q", "-t", "ext4", "-L", "packages", "-d", folder, disk, "1G")
+
+
+@contextmanager
+def booted(base_of: Path, disk: Path, logs: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A running machine, which writes `console.txt` and `checks.jsonl` to `logs`. Its disk forgets it all."""
+    logs.mkdir(parents=True, exist_ok=True)
+    for name in ("console.txt", "checks.jsonl"):
+        (logs / name).write_bytes(b"")
+    process = subprocess.Popen(
+        [
+            "qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", "2048",
+            "-display", "none", "-no-reboot", "-nic", "none",
+            "-serial", f"file:{logs / 'console.txt'}", "-serial", f"file:{logs / 'checks.jsonl'}",
+            "-kernel", str(base_of / "vmlinuz"), "-initrd", str(base_of / "initrd.img"),
+            "-drive", f"file={base_of / 'disk.img'},format=raw,if=virtio,cache=unsafe,snapshot=on",
+            "-drive", f"file={disk},format=raw,if=virtio,readonly=on",
+            "-append", "root=/dev/vda rw console=ttyS0 panic=-1 quiet systemd.show_status=0 "
+            "systemd.mask=serial-getty@ttyS0.service systemd.mask=serial-getty@ttyS1.service",
+        ],
+        stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def checks(logs: Path) -> list[Check]:
+    """The checks that the machine has reported so far."""
+    lines = (logs / "checks.jsonl").read_text(errors="replace").splitlines(keepends=True)
+    return [json.loads(line) for line in lines if line.endswith("\n") and line.startswith("{")]
+
+
+def run_checks(base_of: Path, disk: Path, logs: Path, seen: Callable[[Check], None]) -> list[Check]:
+    """Boot, and give each check to `seen` as it comes. Returns all.
+
+    Raises `FailedError` if the machine stops before its last check, or hangs.
+    """
+    told = 0
+    with booted(base_of, disk, logs) as process:
+        give_up_s = time.monotonic() + TIMEOUT_S
+        while process.poll() is None and time.monotonic() < give_up_s:
+            time.sleep(1)
+            now = checks(logs)
+            for check in now[told:]:
+                seen(check)
+            told = len(now)
+    return _whole(logs)
+
+
+def _whole(logs: Path) -> list[Check]:
+    done = checks(logs)
+    if not done or done[-1]["step"] != "end":
+        console = (logs / "console.txt").read_text(errors="replace")
+        raise FailedError(f"it stopped before its last check:\n{console[-3000:]}")
+    return done
