@@ -19,8 +19,9 @@ END
 
 declare -A pythons=([12]=3.11 [13]=3.13)
 declare -A suites=([12]=bookworm [13]=trixie)
-# Of the packages that pyproject.toml names, those that the daemon and its command line use.
+# Of the packages that pyproject.toml names, those that the daemon and its command line use, and the agent's.
 daemon_packages=(numpy pyroute2 rich shtab)
+agent_packages=(fastapi pyroute2 uvicorn)
 daemon_kib_max=$((250 * 1024))
 releases=()
 out=$root/dist
@@ -79,17 +80,21 @@ unpack() { # PLACE REQUIREMENT…
 }
 
 stage() {
-    local all=$stage/ltp-owl-agent/usr/lib/ltp-owl-agent/python
+    local all=$stage/all
     local daemon=$stage/ltp-switcher/usr/lib/ltp-switcher/python
     local api=$stage/ltp-switcher-api/usr/lib/ltp-switcher/python
+    local agent=$stage/ltp-owl-agent/usr/lib/ltp-owl-agent/python
     unpack "$all" "ltp-switcher==$version"
     unpack "$daemon" "${daemon_packages[@]}"
     cp -r "$all"/ltp_switcher{,-*.dist-info} "$daemon"
     rm -r "$daemon/ltp_switcher/api"
+    unpack "$agent" "${agent_packages[@]}"
+    cp -r "$all"/ltp_switcher{,-*.dist-info} "$agent"
     mkdir -p "$api"
     cp -r "$all/." "$api"
     (cd "$daemon" && find . -type f -print0) | (cd "$api" && xargs -0 rm -f)
     find "$api" -type d -empty -delete
+    rm -r "$all"
 
     "$root/.venv/bin/python" "$root/packaging/manual.py" "$stage"
     program ltp-switcher ltp-switcher ltp_switcher.daemon.cli.main

@@ -45,33 +45,31 @@ WantedBy=multi-user.target
 SLOW: Final = "[Manager]\nDefaultTimeoutStartSec=15min\n"
 COMPILE: Final = """\
 set -e
-tree=$1 cache=$2
-shift 2
+tree=$1 cache=$2 deb=$3
 mount -t proc proc "$tree/proc"
 mount --rbind /dev "$tree/dev"
 mkdir -p "$tree/ccache"
 mount --bind "$cache" "$tree/ccache"
 kernel=$(readlink "$tree/vmlinuz" | sed 's|.*vmlinuz-||')
-for deb; do
-    version=$(dpkg-deb -f "$deb" Version | sed 's/+deb.*//')
-    dpkg-deb --fsys-tarfile "$deb" | tar -x -C "$tree" ./usr/src
-    chroot "$tree" env -i PATH=/usr/lib/ccache:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root CCACHE_DIR=/ccache \\
-        dkms build -m tcp_mutant -v "$version" -k "$kernel"
-    chroot "$tree" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin dkms remove -m tcp_mutant -v "$version" --all
-    rm -r "$tree/usr/src/tcp_mutant-$version"
-done
+version=$(dpkg-deb -f "$deb" Version | sed 's/+deb.*//')
+dpkg-deb --fsys-tarfile "$deb" | tar -x -C "$tree" ./usr/src
+chroot "$tree" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin CCACHE_DIR=/ccache DEBIAN_KERNEL_USE_CCACHE=1 \\
+    dkms build -m tcp_mutant -v "$version" -k "$kernel"
+chroot "$tree" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin dkms remove -m tcp_mutant -v "$version" --all
+rm -r "$tree/usr/src/tcp_mutant-$version"
 """
 CHROOT: Final = """\
 set -e
-tree=$1 scratch=$2 folder=$3
-shift 3
+tree=$1 scratch=$2 folder=$3 logs=$4
+shift 4
 mkdir "$scratch"/{upper,work,root}
 mount -t overlay -o "lowerdir=$tree,upperdir=$scratch/upper,workdir=$scratch/work" overlay "$scratch/root"
 mount -t proc proc "$scratch/root/proc"
 mount --rbind /dev "$scratch/root/dev"
 mount --bind "$folder" "$scratch/root/mnt"
+mount --bind "$logs" "$scratch/root/root"
 kernel=$(readlink "$tree/vmlinuz" | sed 's|.*vmlinuz-||')
-chroot "$scratch/root" env -i REPORT=/checks.jsonl /bin/bash /mnt/guest/chroot.sh /mnt "$@" "$kernel"
+chroot "$scratch/root" env -i REPORT=/root/checks.jsonl /bin/bash /mnt/guest/chroot.sh /mnt "$@" "$kernel"
 """
 TIMEOUT_S: Final = 3 * 3600
 
@@ -104,34 +102,28 @@ def base(release: Release) -> Path:
     newer_python((tree / "python").glob("*.deb"), partial / "python")
     shutil.rmtree(tree / "python")
     for name in ("vmlinuz", "initrd.img"):
-        shutil.copy(
-            (tree / name).resolve() if not (tree / name).is_symlink() else _boot(tree, name), partial / name
-        )
+        shutil.copy(tree / name, partial / name)
     run("mke2fs", "-q", "-t", "ext4", "-d", tree, partial / "disk.img", "5G")
     partial.rename(place)
     return place
 
 
-def compiled(base_of: Path, debs: tuple[Path, Path]) -> Path:
+def compiled(base_of: Path, debs: Path) -> Path:
     """Folder for ccache with the module's objects, compiled in the machine's own tree.
 
     The emulated compiler would need a quarter of an hour for each DKMS build. ccache gives DKMS the same
     objects. Raises `FailedError`.
     """
-    place = CACHE / "compiled" / key(base_of.name, *(folder.name for folder in debs))
+    place = CACHE / "compiled" / key(base_of.name, debs.name)
     if not place.exists():
         partial = place.with_suffix(".partial")
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
-        sources = [deb for folder in debs for deb in folder.glob("ltp-switcher-dkms_*.deb")]
+        (source,) = debs.glob("ltp-switcher-dkms_*.deb")
         log = place.with_suffix(".log")
-        run("unshare", "-m", "bash", "-c", COMPILE, "compile", base_of / "tree", partial, *sources, log=log)
+        run("unshare", "-m", "bash", "-c", COMPILE, "compile", base_of / "tree", partial, source, log=log)
         partial.rename(place)
     return place
-
-
-def _boot(tree: Path, name: str) -> Path:
-    return tree / str((tree / name).readlink()).lstrip("/")
 
 
 def archive(base_of: Path, debs: tuple[Path, Path], folder: Path) -> None:
@@ -142,22 +134,24 @@ def archive(base_of: Path, debs: tuple[Path, Path], folder: Path) -> None:
         for deb in place.glob("*.deb"):
             shutil.copy(deb, packages)
     (packages / "Packages").write_text(_index(packages))
-    shutil.copytree(compiled(base_of, debs), folder / "ccache")
+    for place in debs:
+        shutil.copytree(compiled(base_of, place), folder / "ccache", dirs_exist_ok=True)
     shutil.copytree(GUEST, folder / "guest", ignore=shutil.ignore_patterns("__pycache__"))
 
 
 def run_in_chroot(base_of: Path, folder: Path, versions: tuple[str, str], logs: Path) -> list[Check]:
-    """Run chroot.sh in a copy of the machine's tree, with `folder` at /mnt. `versions`: older, newer.
+    """Run chroot.sh in a copy of the machine's tree, without a network. `folder` is at /mnt.
 
-    Returns its checks. Raises `FailedError` if it stops before the last.
+    `versions`: older, newer. Returns the checks. Raises `FailedError` if it stops before the last.
     """
     logs.mkdir(parents=True, exist_ok=True)
+    (logs / "checks.jsonl").write_bytes(b"")
     with tempfile.TemporaryDirectory() as scratch:
         run(
-            "unshare", "-m", "bash", "-c", CHROOT, "chroot", base_of / "tree", scratch, folder, *versions,
+            "unshare", "-m", "-n", "bash", "-c", CHROOT, "chroot", base_of / "tree", scratch, folder, logs,
+            *versions,
             log=logs / "console.txt",
         )  # fmt: skip
-        shutil.copy(Path(scratch, "upper/checks.jsonl"), logs)
     return _whole(logs)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make deb`: the packages can be built, and hold what they should. What they do is tested in a machine."""
+"""`make deb`: the packages can be built, and hold all files. A machine tests how they work."""
 
 from __future__ import annotations
 

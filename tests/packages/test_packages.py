@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The matrix of the packages: what is kept, what counts as passed, what makes the inputs others."""
+"""The matrix of the packages: its table, the results that are kept, and the inputs that end them."""
 
 from __future__ import annotations
 

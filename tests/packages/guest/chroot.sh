@@ -20,6 +20,21 @@ installed() { # VERSION
         "$(upstream "$1")"$'\n'"kernel-$kernel-x86_64"
 }
 
+# The agent brings all that it needs, and tells about a queue.
+agent_answers() {
+    local agent
+    ip link set lo up
+    ip link show near >/dev/null 2>&1 || ip link add near type dummy
+    tc qdisc replace dev near root tbf rate 20mbit burst 64kb latency 100ms
+    ltp-owl-agent --node qdisc:near@20 --listen 127.0.0.1:9481 --allow 127.0.0.0/8 &
+    agent=$!
+    eventually curl -sS --fail-with-body http://127.0.0.1:9481/v1/network
+    local answered=$?
+    kill $agent
+    wait $agent
+    return $answered
+}
+
 cd / || exit
 step machine
 use_archive "$1"
@@ -27,6 +42,7 @@ remember
 step install
 check "install" at_version "$new"
 installed "$new"
+check "the agent answers" agent_answers
 step purge
 check "purge" apt_get purge "${packages[@]}"
 check "nothing is left" nothing_left

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # For run.sh and chroot.sh: checks, apt, and a memory of what was there before the packages.
 # shellcheck shell=bash disable=SC2034
-export PATH=/usr/lib/ccache:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8
 packages=(ltp-switcher-dkms ltp-switcher ltp-switcher-api ltp-owl-agent)
 sysctl=/proc/sys/net/ipv4/tcp_congestion_control
 step=none
@@ -13,7 +13,7 @@ check() { # NAME COMMAND…
     said=$("$@" 2>&1) || ok=false
     jq -nc --arg step "$step" --arg check "$name" --argjson ok $ok --arg said "${said: -2000}" \
         --arg began "$began" --arg ended "$EPOCHREALTIME" \
-        '{$step, $check, $ok, s: (($ended | tonumber) - ($began | tonumber)), said: (if $ok then $said[-300:] else $said end)}' >"$report"
+        '{$step, $check, $ok, s: (($ended | tonumber) - ($began | tonumber)), said: (if $ok then $said[-300:] else $said end)}' >>"$report"
     $ok || { journalctl -b -n 60 --no-pager >/dev/ttyS0 2>/dev/null; false; }
 }
 eventually() { # COMMAND…: within ten minutes
@@ -62,7 +62,7 @@ nothing_left() {
 
 use_archive() { # FOLDER: the only source of packages
     # DKMS's compiler finds the module's objects there; see machine.py.
-    export CCACHE_DIR=$1/ccache CCACHE_READONLY=1 CCACHE_NOSTATS=1 CCACHE_TEMPDIR=/run
+    export DEBIAN_KERNEL_USE_CCACHE=1 CCACHE_DIR=$1/ccache CCACHE_READONLY=1 CCACHE_NOSTATS=1 CCACHE_TEMPDIR=/run
     echo "deb [trusted=yes] file:$1/debs ./" >/etc/apt/sources.list
     rm -f /etc/apt/sources.list.d/*
     check "apt knows the packages" apt-get update -q
