@@ -19,7 +19,7 @@ CACHE: Final = Path(os.environ.get("LTP_CACHE", ROOT / ".cache")) / "packages"
 # The first revision with Debian packages.
 FIRST: Final = "13f74a0"
 # Nothing of these reaches a package.
-APART: Final = ("tests/", "docs/lab-notes/", "docs/img/", ".ci/", "eval/", "kmod-mutant/tests/")
+APART: Final = ("tests/", "docs/lab-notes/", "docs/img/", ".ci/", "eval/", "kmod-mutant/tests/", "Makefile")
 OLDER: Final = "0.0.9"
 
 
@@ -85,7 +85,9 @@ def key_of_files(root: Path, names: Iterable[str]) -> str:
 def key_of_tree(root: Path = ROOT) -> str:
     """The name for all files of the working tree that reach a package."""
     names = run("git", "ls-files", "--cached", "--others", "--exclude-standard", cwd=root).splitlines()
-    return key_of_files(root, (name for name in names if not name.startswith(APART)))
+    return key_of_files(
+        root, (name for name in names if not name.startswith(APART) and not name.endswith("/README.md"))
+    )
 
 
 def version() -> str:

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`debian/rules` alone, without wheels: how each unit starts, restarts and stops with its package."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+
+from packages import build
+
+PACKAGING = build.ROOT / "packaging"
+UNITS = {
+    "ltp-switcher": (
+        "ltp-switcher.socket", "ltp-switcher.service", "ltp-switcher-routes.path",
+        "ltp-switcher-routes.service", "ltp-switcher-network.service",
+    ),
+    "ltp-switcher-api": ("ltp-switcher-api.socket", "ltp-switcher-api.service"),
+    "ltp-owl-agent": ("ltp-owl-agent.service",),
+}  # fmt: skip
+CHANGELOG = """\
+ltp-switcher (1) bookworm; urgency=medium
+
+  * None.
+
+ -- A <a@localhost>  Tue, 24 Nov 2026 02:52:29 +0000
+"""
+
+pytestmark = pytest.mark.skipif(not shutil.which("dh_installsystemd"), reason="needs apt install debhelper")
+
+
+@pytest.fixture(scope="module")
+def scripts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The parts of the maintainer scripts about units, by PACKAGE.SCRIPT."""
+    tree = tmp_path_factory.mktemp("tree")
+    shutil.copytree(PACKAGING / "debian", tree / "debian")
+    (tree / "debian/changelog").write_text(CHANGELOG)
+    for package, units in UNITS.items():
+        place = tree / f"debian/{package}/lib/systemd/system"
+        place.mkdir(parents=True)
+        for unit in units:
+            shutil.copy(PACKAGING / "systemd" / unit, place)
+    done = subprocess.run(
+        ["make", "-f", "debian/rules", "override_dh_installsystemd"],
+        cwd=tree, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    generated = (tree / "debian/.debhelper/generated").rglob("*.service")
+    return {f"{path.parent.name}.{path.stem}": path.read_text() for path in generated}
+
+
+def test_every_unit_of_the_folder_is_known() -> None:
+    known = sorted(unit for units in UNITS.values() for unit in units)
+    assert known == sorted(path.name for path in (PACKAGING / "systemd").glob("*.[sp]*[ceth]"))
+
+
+@pytest.mark.parametrize(("package", "unit"), [(p, unit) for p, units in UNITS.items() for unit in units])
+def test_a_unit_stops_with_its_package_and_not_at_an_upgrade(
+    scripts: dict[str, str], package: str, unit: str
+) -> None:
+    assert f"deb-systemd-invoke stop '{unit}'" in scripts[f"{package}.prerm"]
+    assert '"$1" = remove' in scripts[f"{package}.prerm"]
+    assert unit not in scripts.get(f"{package}.preinst", ""), "an upgrade stops it, and does not start it"
+
+
+@pytest.mark.parametrize(("package", "unit"), [(p, unit) for p, units in UNITS.items() for unit in units])
+def test_an_upgrade_restarts_a_service_and_leaves_a_socket_alone(
+    scripts: dict[str, str], package: str, unit: str
+) -> None:
+    lines = scripts[f"{package}.postinst"].splitlines()
+    (line,) = [line for line in lines if "deb-systemd-invoke" in line and f"'{unit}'" in line]
+    assert ("$_dh_action" in line) == (not unit.endswith(".socket"))
