@@ -216,7 +216,7 @@ cd / || exit
 step machine
 check "kernel" uname -r
 use_archive "$folder"
-check "systemd has started" eval "systemctl is-system-running --wait; true"
+check "systemd has started" eventually systemctl is-active basic.target
 modprobe -a sch_netem sch_tbf
 start_network
 remember
