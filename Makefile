@@ -13,8 +13,8 @@ STAMPS := .cache/stamps
 KERNELS := 6.1 6.12
 export LTP_CACHE ?= $(CURDIR)/.cache
 
-.PHONY: deb help demo eval eval-quick test test-fast test-slow test-packages mutate fuzz kmod lint format clean install uninstall \
-        venv \
+.PHONY: deb help demo eval eval-quick test test-fast test-slow test-packages test-debug mutate fuzz kmod lint format clean install \
+        uninstall venv \
         lock generate openapi promtool torch venv-train train-encoder collect-dataset train-ltp train-jury train-spine train-owl compare-ltp \
         bench bench-api bench-kmod bench-daemon bench-lab bench-simulator validate-simulator traces mahimahi agree claims screenshots gain-coverage
 
@@ -41,6 +41,9 @@ test-slow: venv kmod torch ## Run the long tests, and those of the trainers with
 test-packages: venv ## Install, upgrade and purge the packages in machines of Debian 12 and 13 (ARGS=--json)
 	@.ci/install-packages debhelper dh-dkms lintian
 	@PYTHONPATH=tests $(BIN)/python -m packages $(ARGS)
+
+test-debug: venv kmod ## Run the module on four processors, with poisoned memory: hours; resumable
+	@PYTHONPATH=tests $(BIN)/python -m debug_kernels --page docs/lab-notes/debug-kernels.md
 
 mutate: venv traces torch ## Plant faults, and count those that the tests notice: 30 minutes on two cores
 	@PYTHONPATH=tests $(BIN)/python -m mutation --page docs/lab-notes/mutation.md

@@ -7,6 +7,7 @@ skipped (`sleep=off`), so a run's course does not depend on the host's speed or 
 
 from __future__ import annotations
 
+import contextlib
 import struct
 import subprocess
 import tempfile
@@ -40,6 +41,22 @@ COMMAND_LINE: Final = (
     "tsc=reliable clocksource=tsc no_timer_check nohz=off idle=halt cpuidle.off=1 mitigations=off "
     "init_on_alloc=0 lsm= cgroup_disable=memory cryptomgr.notests=1 audit=0 nowatchdog"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A virtual machine: QEMU's arguments, the kernel's command line, and the host's processors that it uses.
+
+    `one_processor` keeps all threads of QEMU on one processor, as identical runs take.
+    """
+
+    arguments: tuple[str, ...] = MACHINE
+    command_line: str = COMMAND_LINE
+    one_processor: bool = True
+
+
+LAB: Final = Machine()
+"""The machine of every measurement."""
 
 _MAGIC: Final = 0x62616C2D70746C
 _HEADER: Final = struct.Struct("<QQQ")
@@ -104,12 +121,21 @@ class _Channel:
 
 
 def command(
-    vmlinux: Path, initramfs: Path, channel: Path, serial: Path, *, seed: int, memory_mb: int, parameters: str
+    vmlinux: Path,
+    initramfs: Path,
+    channel: Path,
+    serial: Path,
+    *,
+    seed: int,
+    memory_mb: int,
+    parameters: str,
+    machine: Machine,
 ) -> list[str]:
     """Return QEMU's command line."""
     return [
-        "qemu-system-x86_64", *MACHINE, "-m", str(memory_mb), "-seed", str(seed),
-        "-kernel", str(vmlinux), "-initrd", str(initramfs), "-append", f"{COMMAND_LINE} {parameters}".strip(),
+        "qemu-system-x86_64", *machine.arguments, "-m", str(memory_mb), "-seed", str(seed),
+        "-kernel", str(vmlinux), "-initrd", str(initramfs),
+        "-append", f"{machine.command_line} {parameters}".strip(),
         "-serial", f"file:{serial}",
         "-object", f"memory-backend-file,id=channel,share=on,size={CHANNEL_BYTES},mem-path={channel}",
         "-device", "ivshmem-plain,memdev=channel",
@@ -138,6 +164,7 @@ def execute(
     parameters: str,
     timeout_s: float,
     on_line: Callable[[str], None] | None,
+    machine: Machine = LAB,
 ) -> Report:
     """Boot `vmlinux` with the concatenated `layers`, follow it to its end, and return its report.
 
@@ -145,7 +172,8 @@ def execute(
         LabError: QEMU cannot run, or the guest needs longer than `timeout_s` seconds of wall time.
     """
     report = Report()
-    with tempfile.TemporaryDirectory(prefix="ltp-lab-") as name, own_processor() as processor:
+    processors = own_processor() if machine.one_processor else contextlib.nullcontext()
+    with tempfile.TemporaryDirectory(prefix="ltp-lab-") as name, processors as processor:
         folder = Path(name)
         initramfs, channel, serial = folder / "initramfs", folder / "channel", folder / "serial"
         with initramfs.open("wb") as archive:
@@ -155,10 +183,17 @@ def execute(
             file.truncate(CHANNEL_BYTES)
         serial.touch()
         arguments = command(
-            vmlinux, initramfs, channel, serial, seed=seed, memory_mb=memory_mb, parameters=parameters
+            vmlinux,
+            initramfs,
+            channel,
+            serial,
+            seed=seed,
+            memory_mb=memory_mb,
+            parameters=parameters,
+            machine=machine,
         )
         try:
-            machine = subprocess.Popen(
+            process = subprocess.Popen(
                 arguments,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -167,27 +202,28 @@ def execute(
             )
         except FileNotFoundError as error:
             raise LabError("qemu-system-x86_64 is not installed (package qemu-system-x86)") from error
-        settle(machine.pid, processor)
+        if processor is not None:
+            settle(process.pid, processor)
         reader = _Channel(channel, report, on_line)
         deadline = time.monotonic() + timeout_s
         try:
-            while machine.poll() is None:
+            while process.poll() is None:
                 reader.read()
                 if time.monotonic() > deadline:
-                    machine.kill()
-                    machine.wait()
+                    process.kill()
+                    process.wait()
                     tail = (serial.read_bytes()[-2000:] + report.output[-2000:]).decode(errors="replace")
                     raise LabError(f"the guest did not end within {timeout_s:g} s of wall time\n{tail}")
                 time.sleep(_POLL_S)
             reader.read()
         finally:
-            if machine.poll() is None:
-                machine.kill()
-                machine.wait()
+            if process.poll() is None:
+                process.kill()
+                process.wait()
             reader.close()
-            errors = machine.stderr.read() if machine.stderr else ""
-            if machine.stderr:
-                machine.stderr.close()
+            errors = process.stderr.read() if process.stderr else ""
+            if process.stderr:
+                process.stderr.close()
         report.serial = serial.read_text(errors="replace")
         if report.status is None and not report.serial:
             raise LabError(f"QEMU ended without booting the guest: {errors.strip() or 'no message'}")

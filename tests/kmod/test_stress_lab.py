@@ -96,6 +96,7 @@ def test_flows_come_and_go_without_a_trace(result: BootResult) -> None:
 def test_sums_hold_under_random_switches(result: BootResult) -> None:
     told = answer(result, "stress.json")
     assert told["records"] > 1000
+    assert told["foreign"] == 0
     assert (told["totals_wrong"], told["credits_wrong"], told["acked_wrong"]) == (0, 0, 0)
 
 

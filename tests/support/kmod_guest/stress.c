@@ -49,6 +49,16 @@ struct life *life_of(__u64 cookie)
 	return &lives[i];
 }
 
+/* The life of a flow of this program; NULL for those of others, in namespaces of their own. */
+static struct life *life_known(__u64 cookie)
+{
+	size_t i = cookie * 0x9e3779b97f4a7c15ULL >> 50;
+
+	while (lives[i].cookie && lives[i].cookie != cookie)
+		i = (i + 1) % HISTORY;
+	return lives[i].cookie ? &lives[i] : NULL;
+}
+
 static bool sums_equal(const struct sums *s, const struct mutant_record *r)
 {
 	return s->delivered == r->total_delivered && s->lost == r->total_lost &&
@@ -68,10 +78,14 @@ static bool credits_hold(const struct mutant_record *r, const struct sums *credi
 /* Add one step to its flow, and see that its credits add up to it. */
 static struct life *record_fold(const struct mutant_record *r)
 {
-	struct life *life = life_of(r->cookie);
+	struct life *life = life_known(r->cookie);
 	struct sums credit = {};
 	size_t i;
 
+	if (!life) {
+		count.foreign++;
+		return NULL;
+	}
 	count.records++;
 	for (i = 0; i < MUTANT_CREDITS_MAX; i++) {
 		credit.samples += r->credit[i].samples;
@@ -96,6 +110,8 @@ static void event_death(const struct mutant_record *r)
 {
 	struct life *life = record_fold(r);
 
+	if (!life)
+		return;
 	count.deaths++;
 	life->ended = true;
 	/* The FIN counts as one byte; the bytes in flight at a reset do not count at all. */
@@ -122,6 +138,10 @@ static void events_read(void)
 			continue;
 		}
 		attrs = message_attrs(h, &len);
+		a = attr_find(attrs, len, MUTANT_A_FLOW_RECORD);
+		memcpy(&record, attr_data(a), sizeof(record));
+		if (!life_known(record.cookie))
+			continue;
 		switch (((const struct genlmsghdr *)(buffer + NLMSG_HDRLEN))->cmd) {
 		case MUTANT_CMD_FLOW_BIRTH:
 			count.births++;
@@ -130,15 +150,13 @@ static void events_read(void)
 			count.fallbacks++;
 			break;
 		case MUTANT_CMD_FLOW_DEATH:
-			a = attr_find(attrs, len, MUTANT_A_FLOW_RECORD);
-			memcpy(&record, attr_data(a), sizeof(record));
 			event_death(&record);
 			break;
 		}
 	}
 }
 
-/* Walk the answer to a dump; `fold` says whether its records are kept. Returns the records seen. */
+/* Walk the answer to a dump; `fold` says whether its records are kept. Returns those of flows of ours. */
 static size_t dump(__u8 cmd, __u16 attr, bool fold)
 {
 	static struct request r;
@@ -172,7 +190,7 @@ static size_t dump(__u8 cmd, __u16 attr, bool fold)
 				struct mutant_record record;
 
 				memcpy(&record, (const __u8 *)attr_data(a) + at, sizeof(record));
-				seen++;
+				seen += !!life_known(record.cookie);
 				if (fold)
 					record_fold(&record);
 			}
@@ -203,6 +221,7 @@ static void report(size_t left)
 	FIELD(refused), FIELD(controlled), FIELD(unfit), FIELD(clamped);
 	FIELD(records), FIELD(births), FIELD(deaths), FIELD(fallbacks);
 	FIELD(totals_wrong), FIELD(credits_wrong), FIELD(acked_wrong), FIELD(events_lost);
+	FIELD(foreign);
 #undef FIELD
 	printf("\"switches\": %llu, \"flows_left\": %zu, \"without_death\": %zu}\n",
 	       (unsigned long long)switches(), left, unended);

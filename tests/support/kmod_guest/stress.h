@@ -37,7 +37,7 @@ struct stress_count {
 	__u64 started, completed, reset, bytes_sent, bytes_received, wrong_bytes, wrong_lengths;
 	__u64 batches, applied, unknown, refused, controlled, unfit, clamped;
 	__u64 records, births, deaths, fallbacks;
-	__u64 totals_wrong, credits_wrong, acked_wrong, events_lost;
+	__u64 totals_wrong, credits_wrong, acked_wrong, events_lost, foreign;
 };
 
 extern struct source sources[FLOWS_MAX];

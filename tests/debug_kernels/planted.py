@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Puts a known fault into a copy of the module: the gate must find it."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from debug_kernels.build import MODULE
+from ltp_switcher.eval.lab.packages import run
+
+PATCHES: Final = Path(__file__).parent / "faults"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A fault: its patch, a description, and the kernel that should find it."""
+
+    name: str
+    flavour: str
+    description: str
+
+
+FAULTS: Final = (Fault("free-at-once", "stock", "a flow is freed at once in place of `call_rcu`"),)
+
+
+def planted(fault: Fault, folder: Path) -> Path:
+    """Return a copy of the module's sources below `folder` with the fault in it.
+
+    Raises:
+        LabError: the patch does not fit the sources any more.
+    """
+    copy = folder / fault.name
+    shutil.copytree(MODULE, copy, ignore=shutil.ignore_patterns("build", "tests", "tools"))
+    patch = PATCHES / f"{fault.name}.patch"
+    run(["patch", "-s", "-p1", "--fuzz=0", "-d", str(copy), "-i", str(patch)], hint=f"Refresh {patch.name}.")
+    return copy

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The results of a run: for the terminal, as JSON, and as a page of the lab notes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from debug_kernels.planted import Fault
+from debug_kernels.rounds import Kept
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of the command: its rounds, the faults that were planted, and what became of each."""
+
+    rounds: Sequence[Kept]
+    planted: Sequence[tuple[Fault, Kept]]
+    revision: str
+    command: str
+
+    @property
+    def clean(self) -> bool:
+        """No round found a fault, and each planted fault was caught."""
+        return not any(kept.faults for kept in self.rounds) and all(kept.faults for _, kept in self.planted)
+
+
+def as_json(run: Run) -> str:
+    """Return everything of a run as JSON."""
+    return json.dumps(
+        {
+            "clean": run.clean,
+            "revision": run.revision,
+            "command": run.command,
+            "rounds": [asdict(kept) for kept in run.rounds],
+            "planted": [{**asdict(fault), "reports": kept.faults} for fault, kept in run.planted],
+        },
+        indent=1,
+    )
+
+
+def terminal(run: Run) -> str:
+    """Return the sums by kernel, each report, and each planted fault."""
+    lines = [
+        f"{flavour}: {sum(k.switches for k in rounds)} switches, {sum(k.messages for k in rounds)} messages, "
+        f"{sum(k.wall_s for k in rounds):.0f} s, {sum(len(k.faults) for k in rounds)} reports"
+        for flavour, rounds in _by_flavour(run).items()
+    ]
+    lines += [f"  {fault}" for kept in run.rounds for fault in kept.faults]
+    lines += [f"planted {fault.name}: {_caught(kept)}" for fault, kept in run.planted]
+    return "\n".join([*lines, "clean" if run.clean else "NOT clean"])
+
+
+def table_of_faults(run: Run) -> str:
+    """Return the planted faults as a table in Markdown."""
+    rows = [f"| {f.description} | {f.flavour} | {_caught(kept)} |" for f, kept in run.planted]
+    return "\n".join(["| planted fault | kernel | caught by |", "|---|---|---|", *rows])
+
+
+def page(run: Run) -> str:
+    """Return the page of the lab notes."""
+    sums = [
+        f"| {flavour} | {rounds[0].kernel} | {len(rounds)} | {sum(k.switches for k in rounds):,} "
+        f"| {sum(k.messages for k in rounds):,} | {sum(k.wall_s for k in rounds):,.0f} "
+        f"| {sum(len(k.faults) for k in rounds)} |"
+        for flavour, rounds in _by_flavour(run).items()
+    ]
+    return "\n".join(
+        [
+            "# Four processors",
+            "Question: does the module misuse memory, or race, when four processors run it at once?",
+            f"Measurement: `{run.command}` at revision {run.revision}. That command writes this page.",
+            "",
+            f"Conclusion: {'no report' if run.clean else '**reports, see below**'}.",
+            "",
+            "| kernel | release | rounds | switches | fuzzed messages | seconds | reports |",
+            "|---|---|---|---|---|---|---|",
+            *sums,
+            "",
+            *[
+                f"- {kept.flavour}, seed {kept.seed}: `{fault}`"
+                for kept in run.rounds
+                for fault in kept.faults
+            ],
+            "## Planted faults",
+            table_of_faults(run),
+            "",
+        ]
+    )
+
+
+def _caught(kept: Kept) -> str:
+    return f"`{kept.faults[0]}`" if kept.faults else "**nothing**"
+
+
+def _by_flavour(run: Run) -> dict[str, list[Kept]]:
+    found: dict[str, list[Kept]] = {}
+    for kept in run.rounds:
+        found.setdefault(kept.flavour, []).append(kept)
+    return found

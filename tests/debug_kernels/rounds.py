@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs rounds until there are enough switches and messages; clean rounds are kept, so that a run resumes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from debug_kernels import build, guest
+from debug_kernels.guest import Round
+from debug_kernels.planted import FAULTS, Fault, planted
+from debug_kernels.script import Size, script
+
+ROUND: Final = Size(flows=1000, switches=50_000, messages=50_000, churn=200, unloads=20)
+CUT: Final = Size(flows=128, switches=5_000, messages=2_000, churn=20, unloads=3)
+PLANTED: Final = Size(flows=64, switches=4_000, messages=100, churn=40, unloads=1)
+TIMEOUT_S: Final = 7200.0
+
+Told = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is written down of a round."""
+
+    flavour: str
+    seed: int
+    kernel: str
+    switches: int
+    messages: int
+    wall_s: float
+    faults: list[str]
+    foreign: list[str]
+    answers: dict[str, dict[str, object]]
+
+
+def run(flavour: str, size: Size, *, switches: int, messages: int, seed: int, tell: Told) -> Iterator[Kept]:
+    """Yield rounds of one kernel until the sums are reached, or one round has found a fault."""
+    done_switches = done_messages = 0
+    while done_switches < switches or done_messages < messages:
+        kept = one(flavour, size, seed=seed, tell=tell)
+        yield kept
+        if kept.faults:
+            return
+        done_switches += kept.switches
+        done_messages += kept.messages
+        seed += 1
+
+
+def one(flavour: str, size: Size, *, seed: int, tell: Told, sources: Path = build.MODULE) -> Kept:
+    """Return a round, from the cache where it was clean before."""
+    chosen = build.kernel(flavour)
+    module = build.module(chosen, sources)
+    mark = hashlib.sha256(module.read_bytes() + script(size, seed).encode())
+    for image in guest.programs().values():
+        mark.update(image)
+    path = build.debug_cache() / "results" / f"{chosen.vmlinux.parent.name}-{mark.hexdigest()[:20]}.json"
+    if path.exists():
+        return Kept(**json.loads(path.read_text()))
+    result = guest.play(
+        chosen,
+        module,
+        size,
+        flavour=flavour,
+        seed=seed,
+        timeout_s=TIMEOUT_S,
+        on_line=lambda line: tell(f"{flavour}, seed {seed}: {line}"),
+    )
+    kept = _kept(result, chosen.release)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if kept.faults:
+        # What was found is to be read, and the next run is to look again.
+        path.with_suffix(".log").write_text(f"{result.output}\n{result.console}")
+        tell(f"console and output: {path.with_suffix('.log')}")
+    else:
+        path.write_text(json.dumps(asdict(kept), indent=1))
+    return kept
+
+
+def _kept(result: Round, release: str) -> Kept:
+    return Kept(
+        flavour=result.flavour,
+        seed=result.seed,
+        kernel=release,
+        switches=result.switches,
+        messages=result.messages,
+        wall_s=round(result.wall_s, 1),
+        faults=[f"{fault.kind} ({fault.phase}): {fault.title}" for fault in result.faults],
+        foreign=result.foreign,
+        answers=result.answers,
+    )
+
+
+def catch(fault: Fault, *, seed: int, tell: Told) -> Kept:
+    """Return a round with a fault planted."""
+    with tempfile.TemporaryDirectory(prefix="ltp-planted-") as folder:
+        sources = planted(fault, Path(folder))
+        return one(fault.flavour, PLANTED, seed=seed, tell=tell, sources=sources)
+
+
+def faults_of(flavours: tuple[str, ...]) -> list[Fault]:
+    """The faults that kernels of these flavours should find."""
+    return [fault for fault in FAULTS if fault.flavour in flavours]

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The guest's script: one round, in phases that the kernel's log names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+WORKS: Final = ("namespaces", "options", "dumps")
+ANSWERS: Final = ("stress", "fuzz", *WORKS, "unload")
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much a round does.
+
+    Attributes:
+        flows: that `stress` keeps open.
+        switches: that it waits for.
+        messages: of the fuzzer.
+        churn: rounds of namespaces, options and dumps beside it, each.
+        unloads: times that the module is unloaded under load.
+    """
+
+    flows: int
+    switches: int
+    messages: int
+    churn: int
+    unloads: int
+
+
+def collected() -> list[str]:
+    """Paths of the files that come back from the guest."""
+    return [f"/tmp/{name}.json" for name in ANSWERS] + ["/tmp/slab"]  # noqa: S108
+
+
+# A bottleneck that loses packets, so that arms meet losses; wide enough for many ACKs.
+_START: Final = """
+mkdir -p /var && ln -sfn /run /var/run && export PATH
+phase() { echo "<3>debug-phase: $1" >/dev/kmsg; lab-say "$1"; }
+ip netns add sink
+ip link add va type veth peer name vb netns sink
+ip address add 10.2.0.1/24 dev va && ip link set va up
+ip -n sink address add 10.2.0.2/24 dev vb && ip -n sink link set vb up
+ethtool -K va tso off gso off gro off >/dev/null
+ip netns exec sink ethtool -K vb tso off gso off gro off >/dev/null
+tc qdisc add dev va root netem rate 100mbit delay 5ms limit 1000 loss 0.3%
+load() { insmod /lib/mutant/tcp_mutant.ko "$@"; }
+unload() { # SECONDS
+	i=0
+	until rmmod tcp_mutant 2>/dev/null; do
+		i=$((i + 1))
+		[ $i -lt $((10 * $1)) ] || return 1
+		sleep 0.1
+	done
+}
+"""
+
+_STRESS: Final = """
+phase stress
+load watchdog_ms=0 || exit 1
+churn load cdg || exit 2
+for work in namespaces options dumps; do
+	churn $work {size.churn} {seed} >/tmp/$work.json &
+done
+stress {size.flows} {size.switches} {seed} sink 10.2.0.2 >/tmp/stress.json || exit 3
+wait
+"""
+
+_FUZZ: Final = """
+phase fuzz
+churn namespaces {size.churn} 3{seed} >/dev/null &
+nlfuzz {size.messages} {seed} >/tmp/fuzz.json || exit 6
+wait
+"""
+
+# With a flow alive the kernel refuses; between two namespaces of `churn` there is a moment without one.
+_UNLOAD: Final = """
+phase unload
+while [ ! -e /tmp/unloaded ]; do churn namespaces 1 4{seed}; done >/dev/null 2>&1 &
+while [ ! -e /tmp/unloaded ]; do churn dumps 1 5{seed}; done >/dev/null 2>&1 &
+tries=0
+times=0
+while [ $times -lt {size.unloads} ]; do
+	tries=$((tries + 1))
+	[ $tries -lt 10000 ] || exit 7
+	sleep 0.01
+	if rmmod tcp_mutant 2>/dev/null; then
+		times=$((times + 1))
+		load || exit 8
+	fi
+done
+touch /tmp/unloaded
+wait
+echo "{{\\"tries\\": $tries, \\"times\\": $times}}" >/tmp/unload.json
+"""
+
+_END: Final = """
+phase end
+sleep 2
+# Without this the allocator keeps empty slabs, and counts their objects as active.
+for cache in /sys/kernel/slab/mutant_*; do echo 1 >$cache/shrink; done
+grep ^mutant_ /proc/slabinfo >/tmp/slab
+unload 60 || exit 9
+"""
+
+
+def script(size: Size, seed: int) -> str:
+    """Return the script of a round."""
+    return _START + "".join(part.format(size=size, seed=seed) for part in (_STRESS, _FUZZ, _UNLOAD, _END))

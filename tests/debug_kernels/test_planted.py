@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The planted faults still fit the module, and the round judges answers as it should."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from debug_kernels.build import FLAVOURS, MODULE
+from debug_kernels.guest import judged
+from debug_kernels.planted import FAULTS, PATCHES, Fault, planted
+from debug_kernels.script import ANSWERS, WORKS, Size, script
+from ltp_switcher.eval.lab.qemu import Report
+
+SIZE = Size(flows=8, switches=100, messages=100, churn=1, unloads=1)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_fault_fits_the_module(fault: Fault, tmp_path: Path) -> None:
+    copy = planted(fault, tmp_path)
+    changed = [
+        path.name for path in copy.glob("*.[ch]") if path.read_text() != (MODULE / path.name).read_text()
+    ]
+    assert len(changed) == 1
+
+
+def test_each_patch_is_listed() -> None:
+    assert {path.stem for path in PATCHES.glob("*.patch")} == {fault.name for fault in FAULTS}
+    assert {fault.flavour for fault in FAULTS} <= set(FLAVOURS)
+
+
+def _answers(**stress: int) -> dict[str, bytes]:
+    works = {f"{work}.json": b'{"rounds": 2, "broken": 1}' for work in WORKS}
+    return works | {"stress.json": json.dumps({"switches": 100, **stress}).encode()}
+
+
+def test_good_round_has_no_fault() -> None:
+    result = judged(Report(status=0, files=_answers()), "stock", 1, 1.0)
+    assert (result.faults, result.switches) == ([], 100)
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        Report(status=None, files=_answers()),
+        Report(status=3, files=_answers()),
+        Report(status=0, files=_answers(totals_wrong=1)),
+        Report(status=0, files=_answers(flows_left=1)),
+        Report(status=0, files=_answers() | {"dumps.json": b'{"rounds": 2, "broken": 2}'}),
+        Report(status=0, files=_answers() | {"fuzz.json": b'{"works": false}'}),
+        Report(status=0, files=_answers() | {"slab": b"mutant_flow 2 32 256\n"}),
+        Report(status=0, files=_answers(), serial="[    1.0] BUG: KASAN: double-free in f+0x1/0x2\n"),
+    ],
+)
+def test_bad_round_has_one(report: Report) -> None:
+    assert len(judged(report, "stock", 1, 1.0).faults) == 1
+
+
+def test_answers_of_a_script_are_those_that_come_back() -> None:
+    text = script(SIZE, 1).replace("$work", "options")
+    for name in ("stress", "fuzz", "unload", "options"):
+        assert f"/tmp/{name}.json" in text  # noqa: S108
+        assert name in ANSWERS
