@@ -251,7 +251,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	run(&works[i], strtoull(argv[2], NULL, 0));
-#define FIELD(name) printf("\"%s\": %llu, ", #name, (unsigned long long)tally->name)
+#define FIELD(name) printf("\"%s\": %llu, ", #name, (unsigned long long)(*tally).name)
 	printf("{");
 	FIELD(rounds), FIELD(broken), FIELD(flows), FIELD(commands), FIELD(applied);
 	FIELD(records), FIELD(options), FIELD(sessions), FIELD(dumps);

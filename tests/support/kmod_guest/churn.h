@@ -25,7 +25,7 @@ struct pair {
 extern struct tally *tally;
 extern __u64 seed;
 
-#define ADD(name, n)	__atomic_fetch_add(&tally->name, n, __ATOMIC_RELAXED)
+#define ADD(name, n)	__atomic_fetch_add(&(*tally).name, n, __ATOMIC_RELAXED)
 
 /* churn_flows.c */
 void namespace_enter(void);
