@@ -35,9 +35,9 @@ MACHINE: Final = qemu.Machine(
     ),
     command_line=(
         "console=ttyS0 loglevel=5 panic=-1 oops=panic rdinit=/init nokaslr random.trust_cpu=on "
-        "tsc=reliable clocksource=tsc no_timer_check mitigations=off slab_nomerge "
+        "tsc=reliable clocksource=tsc no_timer_check mitigations=off slab_nomerge kasan_multi_shot "
         # A virtual processor may wait for the host's; a minute without it is no fault of the guest.
-        "log_buf_len=16M rcupdate.rcu_cpu_stall_timeout=300"
+        "kmemleak=on log_buf_len=16M rcupdate.rcu_cpu_stall_timeout=300"
     ),
     one_processor=False,
 )  # fmt: skip
@@ -108,9 +108,9 @@ def play(
         LabError: the guest's file system cannot be built, or QEMU cannot run.
     """
     entries: dict[str, cpio.Entry] = {
-        "lab/script": cpio.regular(script(size, seed).encode()),
+        "lab/script": cpio.regular(script(size, flavour, seed).encode()),
         "lab/collect": cpio.regular("\n".join(collected()).encode()),
-        "lab/modules": cpio.regular(b"veth\nsch_netem\n"),
+        "lab/modules": cpio.regular(b"veth\nsch_netem\n" if flavour == "stock" else b""),
         "usr/lib/mutant/tcp_mutant.ko": cpio.regular(module.read_bytes()),
     }
     for name, image in programs().items():
@@ -127,7 +127,7 @@ def play(
                 [base_layer(chosen), Path(top.name)],
                 seed=seed,
                 memory_mb=MEMORY_MB,
-                parameters=PARAMETERS,
+                parameters=PARAMETERS if flavour == "stock" else "",
                 timeout_s=timeout_s,
                 on_line=on_line,
                 machine=MACHINE,
@@ -141,7 +141,7 @@ def play(
 def judged(report: qemu.Report, flavour: str, seed: int, wall_s: float) -> Round:
     """Read a guest's report."""
     files = {Path(path).name: data.decode(errors="replace") for path, data in report.files.items()}
-    found = complaints(report.serial)
+    found = complaints(report.serial + "\n" + files.get("leaks", ""))
     answers = {
         name.removesuffix(".json"): _json(text) for name, text in files.items() if name.endswith(".json")
     }

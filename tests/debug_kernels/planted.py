@@ -23,7 +23,12 @@ class Fault:
     description: str
 
 
-FAULTS: Final = (Fault("free-at-once", "stock", "a flow is freed at once in place of `call_rcu`"),)
+FAULTS: Final = (
+    Fault("free-at-once", "kasan", "a flow is freed at once in place of `call_rcu`"),
+    Fault("release-skipped", "kasan", "a frozen arm that owns memory is not released"),
+    Fault("sleep-in-softirq", "kasan", "an allocation under the socket's lock may sleep"),
+    Fault("barrier-dropped", "kcsan", "no full barrier in `mutant_step_begin`"),
+)
 
 
 def planted(fault: Fault, folder: Path) -> Path:

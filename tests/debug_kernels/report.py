@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
@@ -66,11 +67,13 @@ def page(run: Run) -> str:
         f"| {sum(len(k.faults) for k in rounds)} |"
         for flavour, rounds in _by_flavour(run).items()
     ]
+    foreign = Counter(title for kept in run.rounds for title in kept.foreign)
     return "\n".join(
         [
-            "# Four processors",
-            "Question: does the module misuse memory, or race, when four processors run it at once?",
+            "# Debug kernels",
+            "Question: does the module misuse memory or locks, or race, when four processors run it at once?",
             f"Measurement: `{run.command}` at revision {run.revision}. That command writes this page.",
+            "The configurations are in `tests/debug_kernels/configuration/`.",
             "",
             f"Conclusion: {'no report' if run.clean else '**reports, see below**'}.",
             "",
@@ -85,6 +88,11 @@ def page(run: Run) -> str:
             ],
             "## Planted faults",
             table_of_faults(run),
+            "",
+            "## Data races of the kernel's own",
+            "A race counts if one of its two functions is the module's. The others are listed here.",
+            "",
+            *([f"- {count} times `{title}`" for title, count in foreign.most_common()] or ["None."]),
             "",
         ]
     )

@@ -16,9 +16,9 @@ from debug_kernels.guest import Round
 from debug_kernels.planted import FAULTS, Fault, planted
 from debug_kernels.script import Size, script
 
-ROUND: Final = Size(flows=1000, switches=50_000, messages=50_000, churn=200, unloads=20)
-CUT: Final = Size(flows=128, switches=5_000, messages=2_000, churn=20, unloads=3)
-PLANTED: Final = Size(flows=64, switches=4_000, messages=100, churn=40, unloads=1)
+ROUND: Final = Size(flows=1000, switches=50_000, messages=50_000, churn=200, unloads=20, failing=100)
+CUT: Final = Size(flows=128, switches=5_000, messages=2_000, churn=20, unloads=3, failing=10)
+PLANTED: Final = Size(flows=64, switches=4_000, messages=100, churn=40, unloads=1, failing=2)
 TIMEOUT_S: Final = 7200.0
 
 Told = Callable[[str], None]
@@ -56,7 +56,7 @@ def one(flavour: str, size: Size, *, seed: int, tell: Told, sources: Path = buil
     """Return a round, from the cache where it was clean before."""
     chosen = build.kernel(flavour)
     module = build.module(chosen, sources)
-    mark = hashlib.sha256(module.read_bytes() + script(size, seed).encode())
+    mark = hashlib.sha256(module.read_bytes() + script(size, flavour, seed).encode())
     for image in guest.programs().values():
         mark.update(image)
     path = build.debug_cache() / "results" / f"{chosen.vmlinux.parent.name}-{mark.hexdigest()[:20]}.json"

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 
 WORKS: Final = ("namespaces", "options", "dumps")
-ANSWERS: Final = ("stress", "fuzz", *WORKS, "unload")
+ANSWERS: Final = (
+    "stress", "stress-failing", "fuzz", *WORKS, *(f"{work}-failing" for work in WORKS), "unload",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,7 @@ class Size:
         messages: of the fuzzer.
         churn: rounds of namespaces, options and dumps beside it, each.
         unloads: times that the module is unloaded under load.
+        failing: rounds of each with allocations that fail.
     """
 
     flows: int
@@ -27,11 +30,12 @@ class Size:
     messages: int
     churn: int
     unloads: int
+    failing: int
 
 
 def collected() -> list[str]:
     """Paths of the files that come back from the guest."""
-    return [f"/tmp/{name}.json" for name in ANSWERS] + ["/tmp/slab"]  # noqa: S108
+    return [f"/tmp/{name}.json" for name in ANSWERS] + ["/tmp/leaks", "/tmp/slab"]  # noqa: S108
 
 
 # A bottleneck that loses packets, so that arms meet losses; wide enough for many ACKs.
@@ -67,6 +71,26 @@ stress {size.flows} {size.switches} {seed} sink 10.2.0.2 >/tmp/stress.json || ex
 wait
 """
 
+# The module's own allocations fail wherever they are made, softirq included; all others in `churn` alone.
+_FAILING: Final = """
+phase failing
+inject=/sys/kernel/debug/failslab
+echo 0 >$inject/verbose && echo -1 >$inject/times && echo N >$inject/ignore-gfp-wait || exit 4
+for cache in /sys/kernel/slab/mutant_*; do echo 1 >$cache/failslab || exit 4; done
+echo Y >$inject/cache-filter && echo 20 >$inject/probability || exit 4
+for work in namespaces options dumps; do
+	churn $work {size.failing} 1{seed} >/tmp/$work-failing.json &
+done
+stress 64 {failing_switches} 1{seed} sink 10.2.0.2 >/tmp/stress-failing.json || exit 5
+wait
+echo N >$inject/cache-filter && echo Y >$inject/task-filter && echo 2 >$inject/probability
+for work in namespaces options dumps; do
+	sh -c "echo 1 >/proc/self/make-it-fail; exec churn $work {size.failing} 2{seed}" >/dev/null 2>&1 &
+done
+wait
+echo 0 >$inject/probability
+"""
+
 _FUZZ: Final = """
 phase fuzz
 churn namespaces {size.churn} 3{seed} >/dev/null &
@@ -95,6 +119,12 @@ wait
 echo "{{\\"tries\\": $tries, \\"times\\": $times}}" >/tmp/unload.json
 """
 
+_LEAKS: Final = """
+phase leaks
+sleep 6
+echo scan >/sys/kernel/debug/kmemleak && sleep 6 && echo scan >/sys/kernel/debug/kmemleak || exit 10
+"""
+
 _END: Final = """
 phase end
 sleep 2
@@ -105,6 +135,18 @@ unload 60 || exit 9
 """
 
 
-def script(size: Size, seed: int) -> str:
-    """Return the script of a round."""
-    return _START + "".join(part.format(size=size, seed=seed) for part in (_STRESS, _FUZZ, _UNLOAD, _END))
+_LEAKS_END: Final = """
+sleep 6
+echo scan >/sys/kernel/debug/kmemleak && sleep 1 && cat /sys/kernel/debug/kmemleak >/tmp/leaks || exit 11
+"""
+
+
+def script(size: Size, flavour: str, seed: int) -> str:
+    """Return the script of a round for a kernel of this flavour; what the flavour lacks is left out."""
+    parts = [_STRESS, _FUZZ, _UNLOAD, _END]
+    if flavour == "kasan":
+        parts = [_STRESS, _FAILING, _FUZZ, _UNLOAD, _LEAKS, _END, _LEAKS_END]
+    failing_switches = max(size.switches // 20, 200)
+    return _START + "".join(
+        part.format(size=size, seed=seed, failing_switches=failing_switches) for part in parts
+    )

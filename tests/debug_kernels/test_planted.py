@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from debug_kernels.build import FLAVOURS, MODULE
+from debug_kernels.build import CONFIGURATION, FLAVOURS, MODULE, lost
 from debug_kernels.guest import judged
 from debug_kernels.planted import FAULTS, PATCHES, Fault, planted
 from debug_kernels.script import ANSWERS, WORKS, Size, script
 from ltp_switcher.eval.lab.qemu import Report
 
-SIZE = Size(flows=8, switches=100, messages=100, churn=1, unloads=1)
+SIZE = Size(flows=8, switches=100, messages=100, churn=1, unloads=1, failing=1)
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
@@ -59,7 +59,41 @@ def test_bad_round_has_one(report: Report) -> None:
 
 
 def test_answers_of_a_script_are_those_that_come_back() -> None:
-    text = script(SIZE, 1).replace("$work", "options")
+    text = script(SIZE, "kasan", 1).replace("$work", "options")
     for name in ("stress", "fuzz", "unload", "options"):
         assert f"/tmp/{name}.json" in text  # noqa: S108
         assert name in ANSWERS
+
+
+def test_round_leaves_out_what_the_kernel_lacks() -> None:
+    assert "failslab" in script(SIZE, "kasan", 1)
+    assert "kmemleak" in script(SIZE, "kasan", 1)
+    for flavour in ("stock", "kcsan"):
+        assert "failslab" not in script(SIZE, flavour, 1)
+        assert "kmemleak" not in script(SIZE, flavour, 1)
+
+
+def test_option_that_a_configuration_lacks_is_named() -> None:
+    wanted = "# a comment\nCONFIG_KASAN=y\nCONFIG_NR_CPUS=4\nCONFIG_KASAN_VMALLOC=n\n"
+    assert lost(wanted, "CONFIG_NR_CPUS=4\nCONFIG_KASAN=y\n") == []
+    assert lost(wanted, "CONFIG_NR_CPUS=8\n# CONFIG_KASAN is not set\n") == [
+        "CONFIG_KASAN=y",
+        "CONFIG_NR_CPUS=4",
+    ]
+    assert lost(wanted, wanted.replace("VMALLOC=n", "VMALLOC=y")) == ["CONFIG_KASAN_VMALLOC=n"]
+
+
+@pytest.mark.parametrize(
+    ("flavour", "options"),
+    [
+        (
+            "kasan",
+            "KASAN_GENERIC PROVE_LOCKING PROVE_RCU DEBUG_ATOMIC_SLEEP DEBUG_KMEMLEAK UBSAN FAILSLAB",
+        ),
+        ("kcsan", "KCSAN KCSAN_STRICT KCSAN_WEAK_MEMORY"),
+        ("common", "SMP PREEMPT VETH NET_SCH_NETEM NET_NS IPV6"),
+    ],
+)
+def test_configuration_asks_for_its_sanitizers(flavour: str, options: str) -> None:
+    lines = (CONFIGURATION / f"{flavour}.config").read_text().splitlines()
+    assert [option for option in options.split() if f"CONFIG_{option}=y" not in lines] == []
