@@ -21,12 +21,10 @@ import numpy as np
 from ltp_switcher.arrays import Floats, Ints, Slots
 from ltp_switcher.daemon.datapath import ArmInfo, ControlArray, RecordArray, protocol
 from ltp_switcher.daemon.settings.schema import LearnedSection
-from ltp_switcher.daemon.steer.ensemble import ALONE, Together, numbers, shared, with_lowest_rtt
 from ltp_switcher.daemon.steer.monitor import Monitor
 from ltp_switcher.errors import ArtifactError
-from ltp_switcher.policies.runtime.arm import PARAMETERS, Arm, Law, SharesWindow
+from ltp_switcher.policies.runtime.arm import PARAMETERS, Arm, Law
 from ltp_switcher.policies.runtime.declaration import Variant, declarations
-from ltp_switcher.policies.runtime.measurements import Interval
 from ltp_switcher.policies.runtime.path_knowledge import NetworkKnowledge, UsesNetworkKnowledge
 
 log = logging.getLogger(__name__)
@@ -153,8 +151,6 @@ class LearnedArms:
         self._load = load
         self._network = network
         self.step_s = step_s
-        self.together: Together = ALONE
-        """Tells siblings, which share their windows."""
         self._running: dict[int, _Running] = {}
         self._stepped_ns = 0
         # The flows of the last step and their arms, which seldom change.
@@ -277,7 +273,7 @@ class LearnedArms:
             return _NONE
         if running.heeds is not None:
             running.heeds.network_knowledge = self._network()
-        parameters = self._parameters(running.arm, slots, interval)
+        parameters = running.arm.decide(slots, interval)
         made = controls(
             running.monitor.cookie[slots], running.id, running.arm.law, parameters, running.monitor.interval
         )
@@ -286,16 +282,6 @@ class LearnedArms:
         running.batches.controls += made.size
         running.batches.seconds += (time.perf_counter_ns() - began_ns) * 1e-9
         return made
-
-    def _parameters(self, arm: Arm, slots: Slots, interval: Interval) -> Floats:
-        players = self.together(slots) if isinstance(arm, SharesWindow) else None
-        if players is None or not isinstance(arm, SharesWindow):
-            return arm.decide(slots, interval)
-        arm.crowd(slots, numbers(players), interval.index)
-        parameters = arm.decide(slots, with_lowest_rtt(players, interval))
-        window_pkts = shared(players, parameters[:, 0], interval.leaves_unused(parameters[:, 0]))
-        arm.displace(slots, window_pkts)
-        return window_pkts[:, None]
 
     def _tolerance_ns(self, running: _Running) -> float:
         return min(self.step_s, running.arm.interval_s) * 0.5e9
