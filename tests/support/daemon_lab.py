@@ -32,7 +32,7 @@ insmod /lib/mutant/tcp_mutant.ko
 switcher() { python3 -m ltp_switcher.daemon.cli "$@"; }
 traffic() {
     rm -f /run/flows; i=0
-    while [ $i -lt $1 ]; do echo "mutant - $((i * 100000)) $(($2 * 1000000)) $i" >>/run/flows; i=$((i + 1)); done
+    while [ $i -lt $1 ]; do echo "mutant - ${i}00000 $(($2 * 1000000)) $i" >>/run/flows; i=$((i + 1)); done
     /lab/bin/traffic /lab/schedule /run/flows $(($2 * 1000)) /run/lab/traffic &
     traffic=$!
 }
