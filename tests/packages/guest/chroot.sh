@@ -24,7 +24,7 @@ installed() { # VERSION
 agent_answers() {
     local agent
     ip link set lo up
-    ip link show near >/dev/null 2>&1 || ip link add near type dummy
+    ip link show near >/dev/null 2>&1 || ip link add near type veth peer name far
     tc qdisc replace dev near root tbf rate 20mbit burst 64kb latency 100ms
     ltp-owl-agent --node qdisc:near@20 --listen 127.0.0.1:9481 --allow 127.0.0.0/8 &
     agent=$!

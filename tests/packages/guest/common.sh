@@ -11,9 +11,12 @@ check() { # NAME COMMAND…
     local name=$1 ok=true said began=$EPOCHREALTIME
     shift
     said=$("$@" 2>&1) || ok=false
-    jq -nc --arg step "$step" --arg check "$name" --argjson ok $ok --arg said "${said: -2000}" \
+    # Bash makes nothing of a text that is shorter than the part asked for.
+    [ ${#said} -le 2000 ] || said=${said: -2000}
+    # A serial port is a terminal: without -M jq writes colours.
+    jq -Mnc --arg step "$step" --arg check "$name" --argjson ok $ok --arg said "$said" \
         --arg began "$began" --arg ended "$EPOCHREALTIME" \
-        '{$step, $check, $ok, s: (($ended | tonumber) - ($began | tonumber)), said: (if $ok then $said[-300:] else $said end)}' >>"$report"
+        '{$step, $check, $ok, s: (($ended | tonumber) - ($began | tonumber)), $said}' >>"$report"
     $ok || { journalctl -b -n 60 --no-pager >/dev/ttyS0 2>/dev/null; false; }
 }
 eventually() { # COMMAND…: within ten minutes
