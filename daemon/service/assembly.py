@@ -37,8 +37,7 @@ def load_arms(datapath: Datapath, extra: Sequence[str], learned: LearnedSection)
 
 def pool_of(config: Config, arms: Sequence[ArmInfo]) -> tuple[int, ...]:
     """The arms to choose among: the named ones, or those of the policy. Raises `ConfigError`."""
-    guarded = config.daemon.policy == "mutant" and config.learning.baseline == "rule"
-    usual = ROLES if guarded or config.daemon.policy in {"rule", "epsilon-greedy"} else None
+    usual = ROLES if _guarded(config) or config.daemon.policy in {"rule", "epsilon-greedy"} else None
     return candidate_ids(arms, config.pool.arms, usual=usual)
 
 
@@ -49,9 +48,8 @@ def make_chooser(config: Config, arms: Sequence[ArmInfo], pool: Sequence[int]) -
         return KeepChooser(pool)
     if config.daemon.policy == "schedule":
         return ScheduleChooser(config.daemon.schedule, arms)
-    rule = RuleChooser(pool, config.rule, zeta=config.learning.zeta, kappa=config.learning.kappa)
     if config.daemon.policy == "rule":
-        return rule
+        return _rule(config, pool)
     if config.daemon.policy == "epsilon-greedy":
         return EpsilonGreedyChooser(pool, zeta=config.learning.zeta, kappa=config.learning.kappa, seed=seed)
     if config.daemon.policy != "mutant":
@@ -66,7 +64,16 @@ def make_chooser(config: Config, arms: Sequence[ArmInfo], pool: Sequence[int]) -
     table = ArmTable(tuple(arm.id for arm in available), tuple(arm.name for arm in available))
     agent = MutantAgent(config.learning, config.daemon.step_ms, table, GRUEncoder.from_file(), seed)
     agent.set_pool(pool)
-    return GuardedChooser(rule, agent) if config.learning.baseline == "rule" else agent
+    return GuardedChooser(_rule(config, pool), agent) if _guarded(config) else agent
+
+
+def _rule(config: Config, pool: Sequence[int]) -> RuleChooser:
+    return RuleChooser(pool, config.rule, zeta=config.learning.zeta, kappa=config.learning.kappa)
+
+
+def _guarded(config: Config) -> bool:
+    """Whether the learned policy runs over the rule."""
+    return config.daemon.policy == "mutant" and config.learning.baseline == "rule"
 
 
 def make_teams(config: Config, arms: Sequence[ArmInfo], pool: Sequence[int], chooser: Chooser) -> Teams:

@@ -6,6 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from support.module_lab import VETHS
+
 WORKS: Final = ("namespaces", "options", "dumps")
 ANSWERS: Final = (
     "stress", "stress-failing", "fuzz", *WORKS, *(f"{work}-failing" for work in WORKS), "unload",
@@ -39,25 +41,20 @@ def collected() -> list[str]:
 
 
 # A bottleneck that loses packets, so that arms meet losses; wide enough for many ACKs.
-_START: Final = """
+_LINK: Final = VETHS + "tc qdisc add dev va root netem rate 100mbit delay 5ms limit 1000 loss 0.3%\n"
+
+_START: Final = f"""
 mkdir -p /var && ln -sfn /run /var/run && export PATH
-phase() { echo "<3>debug-phase: $1" >/dev/kmsg; lab-say "$1"; }
-ip netns add sink
-ip link add va type veth peer name vb netns sink
-ip address add 10.2.0.1/24 dev va && ip link set va up
-ip -n sink address add 10.2.0.2/24 dev vb && ip -n sink link set vb up
-ethtool -K va tso off gso off gro off >/dev/null
-ip netns exec sink ethtool -K vb tso off gso off gro off >/dev/null
-tc qdisc add dev va root netem rate 100mbit delay 5ms limit 1000 loss 0.3%
-load() { insmod /lib/mutant/tcp_mutant.ko "$@"; }
-unload() { # SECONDS
+phase() {{ echo "<3>debug-phase: $1" >/dev/kmsg; lab-say "$1"; }}
+{_LINK}load() {{ insmod /lib/mutant/tcp_mutant.ko "$@"; }}
+unload() {{ # SECONDS
 	i=0
 	until rmmod tcp_mutant 2>/dev/null; do
 		i=$((i + 1))
 		[ $i -lt $((10 * $1)) ] || return 1
 		sleep 0.1
 	done
-}
+}}
 """
 
 _STRESS: Final = """

@@ -22,16 +22,17 @@ FILTERS = ("cls_matchall", "act_mirred")
 LEFT = ("report.json", "trace", "stress.json", "fuzz.json", "slab")
 PREPARE = "mkdir -p /var && ln -sfn /run /var/run && export PATH PYTHONPATH=/opt/tests\n"
 
-LINK = """
+VETHS = """
 ip netns add sink
 ip link add va type veth peer name vb netns sink
 ip address add 10.2.0.1/24 dev va && ip link set va up
 ip -n sink address add 10.2.0.2/24 dev vb && ip -n sink link set vb up
 ethtool -K va tso off gso off gro off >/dev/null
 ip netns exec sink ethtool -K vb tso off gso off gro off >/dev/null
-tc qdisc add dev va root netem rate 20mbit delay 5ms limit 300 loss 0.3%
 """
-"""To `sink`, for the C programs: a bottleneck that also loses packets, so that arms meet losses."""
+"""To `sink`, for the C programs."""
+LINK = VETHS + "tc qdisc add dev va root netem rate 20mbit delay 5ms limit 300 loss 0.3%\n"
+"""The same with a bottleneck that also loses packets, so that arms meet losses."""
 
 
 def program(name: str, folder: Path) -> Path:
