@@ -7,10 +7,11 @@ import pytest
 from support.daemon_lab import boot_with_daemon
 
 HERE = Path(__file__).parent
+# The policy `keep` would make steps as long as the arms' intervals, 30 ms. `random` has one arm to draw here.
 CONFIG = """
 [daemon]
 mode = "active"
-policy = "keep"
+policy = "random"
 [kernel]
 default_arm = "ltp"
 watchdog_ms = 500
