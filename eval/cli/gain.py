@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import json
 import os
 from concurrent.futures import ProcessPoolExecutor
 from typing import Final
@@ -15,6 +16,7 @@ from rich.table import Table
 
 import ltp_switcher
 from ltp_switcher import artifacts
+from ltp_switcher.daemon.gain.report import MEASURES
 from ltp_switcher.eval.cli.output import json_text
 from ltp_switcher.eval.gain.coverage import Outcome, Share, holdback, judge, switchback
 
@@ -23,7 +25,7 @@ COVERAGE: Final = (
 )  # fmt: skip
 """Designs that are judged without an effect."""
 POWER: Final = (
-    *(holdback(prefixes, 0.5, before=True) for prefixes in (1000, 2000, 4000)),
+    *(holdback(prefixes, 0.5, before=True) for prefixes in (1000, 2000, 4000, 4500, 5000)),
     *(switchback(blocks) for blocks in (72, 144, 216, 288)),
 )
 """Sizes at which an effect is looked for."""
@@ -35,15 +37,21 @@ def coverage(options: argparse.Namespace, console: Console, progress: Console) -
     plan += [(design, options.effect, options.power_experiments) for design in POWER]
     plan = [(design, effect, count) for design, effect, count in plan if count]
     outcomes: list[Outcome] = []
+    done = _done(options)
     with (
         Progress(console=progress) as bar,
         ProcessPoolExecutor(options.jobs or len(os.sched_getaffinity(0))) as pool,
     ):
         for design, effect, count in plan:
+            kept = done.get((design.name, design.size, effect, count))
+            if kept is not None:
+                outcomes += kept
+                continue
             task = bar.add_task(f"{design.name}, {design.size}, effect {effect:+.0%}", total=count)
             for step in judge(design, count, options.seed, pool, effect):
                 if isinstance(step, list):
                     outcomes += step
+                    _write(options, outcomes)
                     first = step[0]
                     bar.print(
                         f"{design.name}, {design.size}: {first.measure} {effect:+.0%}, "
@@ -52,20 +60,45 @@ def coverage(options: argparse.Namespace, console: Console, progress: Console) -
                     )
                 else:
                     bar.update(task, completed=step)
-    document = {
+    _write(options, outcomes)
+    if options.json:
+        console.out(json_text(_document(options, outcomes)), end="", highlight=False)
+    else:
+        console.print(_table(outcomes))
+
+
+def _document(options: argparse.Namespace, outcomes: list[Outcome]) -> dict[str, object]:
+    return {
         "command": f"ltp-eval gain-coverage --experiments {options.experiments} "
         f"--power-experiments {options.power_experiments} --effect {options.effect} --seed {options.seed}",
+        "seed": options.seed,
         "version": ltp_switcher.__version__,
         "revision": artifacts.revision(),
         "outcomes": [_row(outcome) for outcome in outcomes],
     }
+
+
+def _write(options: argparse.Namespace, outcomes: list[Outcome]) -> None:
     if options.out is not None:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(json_text(document))
-    if options.json:
-        console.out(json_text(document), end="", highlight=False)
-    else:
-        console.print(_table(outcomes))
+        artifacts.write_atomically(options.out, json_text(_document(options, outcomes)).encode())
+
+
+def _done(options: argparse.Namespace) -> dict[tuple[str, str, float, int], list[Outcome]]:
+    """What an interrupted run of this revision and seed left in its file: outcomes by design and size."""
+    found: dict[tuple[str, str, float, int], list[Outcome]] = {}
+    if options.out is None or not options.out.exists():
+        return found
+    document = json.loads(options.out.read_text())
+    if (document.get("revision"), document.get("seed")) != (artifacts.revision(), options.seed):
+        return found
+    for row in document["outcomes"]:
+        covered, above = (Share(row[name]["count"], row[name]["of"]) for name in ("covered", "found"))
+        one = Outcome(**{**row, "covered": covered, "found": above})
+        if one.measure == MEASURES[0]:
+            # Each measure has another truth. The effect on goodput is the experiment's.
+            outcomes = found[one.design, one.size, one.effect, above.of] = []
+        outcomes.append(one)
+    return found
 
 
 def _row(outcome: Outcome) -> dict[str, object]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -105,3 +106,20 @@ def test_the_command_prints_shares(capsys: pytest.CaptureFixture[str]) -> None:
     }  # fmt: skip
     assert main(args) == 0
     assert "goodput" in capsys.readouterr().out
+
+
+def test_an_interrupted_run_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The second run prints what the first one wrote, though nothing would give that again."""
+    out = tmp_path / "coverage.json"
+    args = ["gain-coverage", "--experiments", "1", "--power-experiments", "0", "--jobs", "1"]
+    assert main([*args, "--out", str(out)]) == 0
+    document = json.loads(out.read_text())
+    kept = [{**one, "bias": 123.0} for one in document["outcomes"][:4]]
+    out.write_text(json.dumps({**document, "outcomes": kept}))
+    capsys.readouterr()
+    assert main([*args, "--json", "--out", str(out)]) == 0
+    made = json.loads(capsys.readouterr().out)["outcomes"]
+    assert made == json.loads(out.read_text())["outcomes"] == [*kept, *document["outcomes"][4:]]
+    out.write_text(json.dumps({**document, "outcomes": kept, "revision": "another"}))
+    assert main([*args, "--json", "--out", str(out)]) == 0
+    assert json.loads(out.read_text()) == document
