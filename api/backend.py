@@ -31,6 +31,8 @@ TIMEOUT_S = 5.0
 RETRY_AFTER_S = 1
 ANSWER_MAX_BYTES = 1 << 20
 """Of an answer on the event loop."""
+AT_ONCE_MAX = 8
+"""Connections to the daemon at once, from the event loop. The daemon keeps places for so many."""
 M = TypeVar("M")
 
 
@@ -47,10 +49,13 @@ class DaemonClient:
         self._path = control_socket
         self._timeout_s = timeout_s
         self._author = author
+        self._at_once = asyncio.Semaphore(AT_ONCE_MAX)
 
     def on_behalf_of(self, author: Author) -> DaemonClient:
         """The same for the requests of one author. The daemon notes it."""
-        return DaemonClient(self._path, self._timeout_s, author)
+        client = DaemonClient(self._path, self._timeout_s, author)
+        client._at_once = self._at_once
+        return client
 
     def call(self, method: str, **params: Json) -> Json:
         """The bare result of a control method."""
@@ -72,7 +77,7 @@ class DaemonClient:
     async def ask_at_once(self, shape: type[M], method: str) -> M:
         """The same on the event loop, for what must not wait until other requests leave it a thread."""
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with asyncio.timeout(self._timeout_s), self._at_once:
                 try:
                     result = await self._exchange(method)
                 except (BrokenPipeError, ConnectionResetError):

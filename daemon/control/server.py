@@ -10,9 +10,11 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import pwd
 import selectors
 import socket
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,8 +28,13 @@ from ltp_switcher.errors import ControlError
 log = logging.getLogger(__name__)
 
 CLIENTS_MAX: Final = 64
+USER_MAX: Final = 32
+"""Connections that one user gets of these."""
 ROOT_SLOTS: Final = 8
-"""Connections that only root gets, once `CLIENTS_MAX` are there."""
+"""Connections beyond `CLIENTS_MAX` that only root gets."""
+API_SLOTS: Final = 20
+"""The same for the API's user. The API has no more at once: of its threads, health checks and events."""
+API_USER: Final = "ltp-switcher-api"
 IDLE_S: Final = 60.0
 """A client that neither sends nor reads for so long is hung up on. `ControlClient` connects again."""
 LAST_S: Final = 1.0
@@ -78,6 +85,7 @@ class _Client:
 class ControlServer:
     """Serves `handler` on a UNIX socket: on `inherited`, which listens, or on one of mode 0660 at `path`.
 
+    No user can take every place from root or from the API, whose user is `api_uid`.
     Raises `ControlError` where it cannot listen.
     """
 
@@ -87,6 +95,7 @@ class ControlServer:
         handler: Handler,
         selector: selectors.BaseSelector,
         inherited: socket.socket | None = None,
+        api_uid: int | None = None,
     ) -> None:
         self._made = path if inherited is None else None
         self._handler = handler
@@ -94,6 +103,9 @@ class ControlServer:
         # The client that was served last comes last.
         self._clients: dict[int, _Client] = {}
         self._look_at_s = 0.0
+        self._kept = {0: ROOT_SLOTS}
+        if api_uid is not None:
+            self._kept[api_uid] = API_SLOTS
         self._listener = listen(path) if inherited is None else inherited
         self._listener.setblocking(False)
         selector.register(self._listener, selectors.EVENT_READ, self._accept)
@@ -167,13 +179,27 @@ class ControlServer:
             connection, _address = self._listener.accept()
             connection.setblocking(False)
             caller = _credentials(connection)
-            if len(self._clients) >= CLIENTS_MAX + (0 if caller.uid else ROOT_SLOTS):
+            full = self._full_for(caller.uid)
+            if full:
                 with connection:
-                    connection.send(error(None, UNAVAILABLE, f"{len(self._clients)} clients are connected"))
+                    connection.send(error(None, UNAVAILABLE, full))
                 return
             client = _Client(connection, caller, time.monotonic())
             self._clients[connection.fileno()] = client
             self._selector.register(connection, selectors.EVENT_READ, self._ready)
+
+    def _full_for(self, uid: int) -> str:
+        """Why there is no place for one more client of a user; empty where there is."""
+        beyond = Counter(client.caller.uid for client in self._clients.values())
+        for user, kept in self._kept.items():
+            if user == uid and beyond[user] < kept:
+                return ""
+            beyond[user] = max(beyond[user] - kept, 0)
+        if beyond[uid] >= USER_MAX:
+            return f"uid {uid} has {USER_MAX + self._kept.get(uid, 0)} connections, as many as a user gets"
+        if beyond.total() >= CLIENTS_MAX:
+            return f"{beyond.total()} clients are connected"
+        return ""
 
     def _ready(self, fileno: int) -> None:
         client = self._clients.get(fileno)
@@ -259,7 +285,7 @@ def listen(path: Path) -> socket.socket:
         finally:
             os.umask(before)
         path.chmod(SOCKET_MODE)
-        listener.listen(CLIENTS_MAX + ROOT_SLOTS)
+        listener.listen(CLIENTS_MAX + ROOT_SLOTS + API_SLOTS)
     except OSError as error:
         listener.close()
         raise ControlError(f"cannot listen on {path}: {error.strerror or error}") from error
@@ -267,6 +293,14 @@ def listen(path: Path) -> socket.socket:
         listener.close()
         raise
     return listener
+
+
+def api_uid() -> int | None:
+    """The user that the API's unit runs as; None where there is none."""
+    try:
+        return pwd.getpwnam(API_USER).pw_uid
+    except KeyError:
+        return None
 
 
 def _credentials(connection: socket.socket) -> Caller:

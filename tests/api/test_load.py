@@ -38,6 +38,15 @@ def test_health_is_answered_while_every_thread_has_a_request(control_socket: Pat
     assert asyncio.run(ask()).json()["live"] is True
 
 
+def test_many_health_checks_at_once_need_no_more_places_than_the_daemon_has(control_socket: Path) -> None:
+    async def ask() -> list[httpx.Response]:
+        transport = httpx.ASGITransport(create_app(DaemonClient(control_socket, timeout_s=PATIENCE_S)))
+        async with httpx.AsyncClient(transport=transport) as client:
+            return await asyncio.gather(*(client.get("http://localhost/health") for _ in range(250)))
+
+    assert {answer.status_code for answer in asyncio.run(ask())} == {200}
+
+
 def test_health_waits_for_the_next_daemon(tmp_path: Path) -> None:
     """The first one hangs up without an answer, as one that ends does."""
     place, status = (

@@ -41,6 +41,8 @@ def _measure(part: str, options: argparse.Namespace) -> dict[str, object]:
 
     with TemporaryDirectory(prefix="bench-api-") as name:
         folder = Path(name)
+        # For the other users of the sockets' group.
+        folder.chmod(0o710)
         if part == "load":
             wanted = Wanted(folder, options.flows, options.policy, churn=2, seed=options.seed)
             load = Load(

@@ -4,8 +4,8 @@
 - So many connections over TCP that never finish their headers. One that is hung up on comes
   again after five seconds.
 - One client each of API and control socket that asks for all flows, again and again, and reads nothing.
-- After the order `garbage`, also clients of both sockets that send no valid request, and clients of the
-  control socket beyond its limit. They pause for 10 ms after each answer.
+- After the order `garbage`, also clients of both sockets that send no valid request. They pause for 10 ms
+  after each answer. And another user holds as many connections to the control socket as it can.
 
 It obeys lines on its standard input (on, garbage, off, end).
 """
@@ -21,12 +21,13 @@ import socket
 import sys
 from collections import Counter
 from collections.abc import Callable, Coroutine
+from multiprocessing.process import BaseProcess
 
+from load import crowd
 from load.orders import Orders
 
 AGAIN_S = 5.0
 PAUSE_S = 0.01
-CONTROL_CLIENTS = 100
 GARBAGE = (
     b"\x00\xff\xfe\n", b"GET / HTTP/9.9\r\n\r\n", b"{}\n", b'{"id":1e999}\n', b"[" * 500 + b"\n",
     b'{"id":1,"method":"\\ud800"}\n', b'{"id":1,"method":"pin","params":{"cookie":"1\\u0000"}}\n',
@@ -44,6 +45,7 @@ class Abuse:
         self._port, self._api, self._control = port, api, control
         self._half_open = half_open
         self._tasks: list[asyncio.Task[None]] = []
+        self._crowd: BaseProcess | None = None
         self.done: Counter[str] = Counter()
 
     def start(self, *, garbage: bool) -> None:
@@ -52,7 +54,7 @@ class Abuse:
         calls += [self._never_read_api, self._never_read_control]
         if garbage:
             calls += [lambda: self._garble(self._api)] * 4 + [lambda: self._garble(self._control)] * 4
-            calls += [self._crowd] * CONTROL_CLIENTS
+            self._crowd = crowd.start(self._control)
         self._tasks = [asyncio.create_task(self._again(call)) for call in calls]
 
     async def stop(self) -> None:
@@ -61,6 +63,10 @@ class Abuse:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
+        if self._crowd is not None:
+            self._crowd.terminate()
+            self._crowd.join()
+            self._crowd = None
 
     async def _again(self, call: Callable[[], Coroutine[None, None, None]]) -> None:
         await asyncio.sleep(random.random() * AGAIN_S)
@@ -107,14 +113,6 @@ class Abuse:
             finally:
                 writer.close()
             await asyncio.sleep(PAUSE_S)
-
-    async def _crowd(self) -> None:
-        reader, writer = await asyncio.open_unix_connection(self._control)
-        self.done["clients of the control socket"] += 1
-        try:
-            await reader.read()
-        finally:
-            writer.close()
 
 
 async def main(port: int, api: str, control: str, half_open: int) -> None:

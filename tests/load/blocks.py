@@ -100,7 +100,9 @@ def measure(wanted: Wanted, load: Load, tell: Tell) -> dict[str, object]:
                 block.ended_ns - block.began_ns for block in blocks
             )
             uses = _uses(running)
+            garbage_ns = [time.monotonic_ns()]
             logged_by_abuse = _log_of_abuse(running, load, abuse, tell)
+            garbage_ns.append(time.monotonic_ns())
             status = running.client().get("/v1/status").json()
             uses_after = _uses(running)
         finally:
@@ -109,6 +111,7 @@ def measure(wanted: Wanted, load: Load, tell: Tell) -> dict[str, object]:
         seen, done = clients.end(), abuse.end()
     return {
         **_compare(blocks, np.fromfile(running.steps, STEP_DTYPE), health),
+        "health with garbage, ms": _health(health, garbage_ns),
         "clients": _clients(seen),
         "abuse": done,
         "memory": {
@@ -202,6 +205,15 @@ def _compare(blocks: Sequence[Block], steps: np.ndarray, health: Path) -> dict[s
         for word, loaded in (("without", False), ("with", True))
     }
     return found
+
+
+def _health(file: Path, between_ns: Sequence[int]) -> dict[str, float]:
+    lines = [line.split() for line in file.read_text().splitlines() if line.count(" ") == 2]
+    inside = [line for line in lines if between_ns[0] <= int(line[0]) < between_ns[1]]
+    if not inside:
+        return {}
+    quantiles = _quantiles(np.array([int(line[1]) for line in inside]) / 1e6)
+    return {**quantiles, "not 200": sum(line[2] != "200" for line in inside)}
 
 
 def _within(blocks: Sequence[Block], loaded: bool, times_ns: np.ndarray) -> np.ndarray:

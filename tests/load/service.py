@@ -141,6 +141,8 @@ def listening(path: Path) -> Iterator[socket.socket]:
     with socket.socket(socket.AF_UNIX) as listener:
         path.unlink(missing_ok=True)
         listener.bind(str(path))
+        # As the socket units say.
+        path.chmod(0o660)
         listener.listen(BACKLOG)
         yield listener
 

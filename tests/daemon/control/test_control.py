@@ -9,10 +9,12 @@ import json
 import os
 import selectors
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import cast
 
@@ -44,6 +46,7 @@ from ltp_switcher.daemon.step.flow_table import FlowTable
 from ltp_switcher.errors import ControlError, DatapathError, InvalidValueError
 
 LONG = 20_000
+API_UID = 990
 
 
 def handle(method: str, params: Params, caller: Caller) -> Result:
@@ -69,8 +72,15 @@ def handle(method: str, params: Params, caller: Caller) -> Result:
 @pytest.fixture
 def path(tmp_path: Path) -> Iterator[Path]:
     """A server whose loop has 5 ms between two steps."""
+    with serving(tmp_path / "control.sock") as place:
+        yield place
+    assert not place.exists()
+
+
+@contextlib.contextmanager
+def serving(place: Path) -> Iterator[Path]:
     selector = selectors.SelectSelector()
-    server = ControlServer(tmp_path / "control.sock", handle, selector)
+    server = ControlServer(place, handle, selector, api_uid=API_UID)
     stop = threading.Event()
 
     def turn() -> None:
@@ -81,12 +91,13 @@ def path(tmp_path: Path) -> Iterator[Path]:
 
     thread = threading.Thread(target=turn)
     thread.start()
-    yield tmp_path / "control.sock"
-    stop.set()
-    thread.join()
-    server.close()
-    selector.close()
-    assert not (tmp_path / "control.sock").exists()
+    try:
+        yield place
+    finally:
+        stop.set()
+        thread.join()
+        server.close()
+        selector.close()
 
 
 def test_calls_are_answered_in_order(path: Path) -> None:
@@ -234,18 +245,83 @@ def test_an_idle_client_is_hung_up_on_and_comes_back(path: Path, monkeypatch: py
         assert client.call("echo") == {}
 
 
-def test_root_gets_in_where_others_have_every_place(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_root_and_the_api_get_in_where_others_have_every_place(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     user = 1000
     monkeypatch.setattr(server, "_credentials", lambda _: Caller(user, 1))
     with contextlib.ExitStack() as opened:
-        clients = [opened.enter_context(ControlClient(path)) for _ in range(server.CLIENTS_MAX + 2)]
-        *first, late, root = clients
-        for client in first:
-            client.call("echo")
+
+        def come() -> str:
+            return str(opened.enter_context(ControlClient(path)).call("caller"))
+
+        for _ in range(server.CLIENTS_MAX):
+            # No user has more than its share.
+            user += 1
+            come()
         with pytest.raises(ControlUnavailableError, match="64 clients are connected"):
-            late.call("echo")
-        user = 0
-        assert root.call("caller") == "uid 0, pid 1"
+            come()
+        for user in (0, API_UID):
+            assert come() == f"uid {user}, pid 1"
+
+
+def test_one_user_leaves_places_for_others(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    user = 1000
+    monkeypatch.setattr(server, "_credentials", lambda _: Caller(user, 1))
+    with contextlib.ExitStack() as opened:
+        crowd = [opened.enter_context(ControlClient(path)) for _ in range(server.CLIENTS_MAX)]
+        for client in crowd[:32]:
+            client.call("echo")
+        with pytest.raises(ControlUnavailableError, match="uid 1000 has 32 connections"):
+            crowd[32].call("echo")
+        user = 1001
+        assert opened.enter_context(ControlClient(path)).call("caller") == "uid 1001, pid 1"
+        # Who leaves makes room.
+        user = 1000
+        crowd[0].close()
+        late = opened.enter_context(ControlClient(path))
+        until_s = time.monotonic() + 5
+        while time.monotonic() < until_s:
+            with contextlib.suppress(ControlUnavailableError):
+                assert late.call("caller") == "uid 1000, pid 1"
+                break
+        else:
+            pytest.fail("no place became free")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root, to become other users")
+def test_the_users_are_those_that_the_kernel_knows() -> None:
+    """100 connections of one user leave a place for another. Both are real users."""
+    crowd = "held = [connect() for _ in range(100)]; print(flush=True); sys.stdin.read()"
+    other = 'one = connect(); one.sendall(b\'{"id":1,"method":"caller"}\\n\'); print(one.recv(9999).decode())'
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        with serving(folder / "control.sock") as place:
+            place.chmod(0o666)
+            with as_user(65534, crowd, place) as held, as_user(65533, other, place) as asks:
+                assert asks.stdout is not None
+                answer = asks.stdout.readline()
+                asks.communicate(b"", timeout=30)
+                held.communicate(b"", timeout=30)
+    assert json.loads(answer)["result"] == f"uid 65533, pid {asks.pid}"
+
+
+@contextlib.contextmanager
+def as_user(uid: int, code: str, place: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A process of another user, once its code has printed a first line or ended."""
+    head = (
+        "import socket, sys\n"
+        "def connect():\n"
+        "    one = socket.socket(socket.AF_UNIX); one.connect(sys.argv[1]); one.settimeout(20); return one\n"
+    )
+    command = ["/usr/bin/python3", "-I", "-c", head + code, place]
+    with subprocess.Popen(
+        command, user=uid, group=uid, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.peek()  # type: ignore[attr-defined]
+        yield process
 
 
 def test_many_clients(path: Path) -> None:
