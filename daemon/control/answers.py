@@ -55,10 +55,12 @@ Method = Callable[[Params], Result]
 Handler = Callable[[str, Params, Caller], Result]
 
 
-def answer(handler: Handler, line: bytes, peer: Caller) -> Iterator[bytes]:
+def answer(
+    handler: Handler, line: bytes, peer: Caller, may_run: Callable[[str], bool] = lambda _: True
+) -> Iterator[bytes]:
     """The parts of the answer to one request. The method is called when the first is asked for.
 
-    An empty part means that the next one has to wait.
+    An empty part means that the next one has to wait, as while the method may not run.
     """
     number: Json = None
     try:
@@ -70,6 +72,8 @@ def answer(handler: Handler, line: bytes, peer: Caller) -> Iterator[bytes]:
         params = request.get("params") or {}
         if not isinstance(params, dict):
             raise InvalidValueError("params", params, "a JSON object")
+        while not may_run(method):
+            yield b""
         result = handler(method, params, _caller(request.get("for"), peer))
         if isinstance(result, Saved):
             while not result.save.done:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 import ltp_switcher
 from ltp_switcher.daemon.control import listing
@@ -24,6 +25,11 @@ from ltp_switcher.daemon.settings.rules import did_you_mean
 from ltp_switcher.errors import InvalidValueError
 from ltp_switcher.policies.runtime.path_knowledge import NetworkKnowledge
 
+READS: Final = frozenset(
+    {"status", "flows.list", "flows.page", "flows.get", "flows.history", "events", "arms.list", "version"}
+)
+"""Methods that change nothing and take little time: these may run between two parts of a step."""
+
 
 def knowledge_of(params: Params) -> NetworkKnowledge:
     """The knowledge that parameters tell. Raises `InvalidValueError`."""
@@ -40,7 +46,7 @@ def knowledge_of(params: Params) -> NetworkKnowledge:
 
 
 class Methods:
-    """Answers control requests for a daemon. Every method runs between two steps."""
+    """Answers control requests for a daemon. Methods run between steps, those of `READS` within one too."""
 
     def __init__(self, daemon: Controlled) -> None:
         self._daemon = daemon

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The control server: answers between steps, and never for longer than the time to the next one.
 
+A step of many flows is long. Between its parts the server answers what only reads.
+
 No client can cost the daemon more than a bounded amount of memory: while a client does not read its
 answers, the server does not read its requests.
 """
@@ -43,6 +45,12 @@ WAIT_S: Final = 0.001
 TURN_S: Final = 0.002
 """Longest time in which answers are made before the loop reads and accepts again."""
 SOCKET_MODE: Final = 0o660
+BREATHE_AFTER_S: Final = 0.006
+"""Who asks waits no longer for a step to pause."""
+BREATH_S: Final = 0.0005
+"""A pause within a step lasts so long, or as one part of an answer does."""
+_ROUNDS: Final = 3
+"""Within a pause: a client comes, its request comes, and the next one's."""
 UNSENT_MAX_BYTES: Final = 1 << 20
 """No more of an answer is made while this much of it waits for its reader."""
 
@@ -86,6 +94,7 @@ class ControlServer:
     """Serves `handler` on a UNIX socket: on `inherited`, which listens, or on one of mode 0660 at `path`.
 
     No user can take every place from root or from the API, whose user is `api_uid`.
+    `reads` are the methods that change nothing, and may run within a step.
     Raises `ControlError` where it cannot listen.
     """
 
@@ -96,6 +105,7 @@ class ControlServer:
         selector: selectors.BaseSelector,
         inherited: socket.socket | None = None,
         api_uid: int | None = None,
+        reads: frozenset[str] = frozenset(),
     ) -> None:
         self._made = path if inherited is None else None
         self._handler = handler
@@ -103,6 +113,9 @@ class ControlServer:
         # The client that was served last comes last.
         self._clients: dict[int, _Client] = {}
         self._look_at_s = 0.0
+        self._reads = reads
+        self._in_step = False
+        self._pumped_s = 0.0
         self._kept = {0: ROOT_SLOTS}
         if api_uid is not None:
             self._kept[api_uid] = API_SLOTS
@@ -158,7 +171,27 @@ class ControlServer:
                     more = more or client.ready
         for client in list(self._clients.values()):
             self._flush(client)
+        self._pumped_s = time.monotonic()
         return more
+
+    def breathe(self) -> None:
+        """Between two parts of a step: answer what only reads, if nobody has been answered for a while."""
+        if time.monotonic() - self._pumped_s < BREATHE_AFTER_S:
+            return
+        for _ in range(_ROUNDS):
+            ours = [key for key, _ in self._selector.select(0) if key.data in (self._accept, self._ready)]
+            for key in ours:
+                key.data(key.fd)
+            if not ours:
+                break
+        self._in_step = True
+        try:
+            self.pump(time.monotonic() + BREATH_S)
+        finally:
+            self._in_step = False
+
+    def _may_run(self, method: str) -> bool:
+        return not self._in_step or method in self._reads
 
     def _advance(self, client: _Client) -> None:
         if client.answer is None:
@@ -166,7 +199,7 @@ class ControlServer:
             client.received = bytearray(rest)
             if not line.strip():
                 return
-            client.answer = answer(self._handler, line, client.caller)
+            client.answer = answer(self._handler, line, client.caller, self._may_run)
         part = next(client.answer, None)
         if part is None:
             client.answer = None

@@ -22,7 +22,7 @@ from ltp_switcher.daemon.control.caller import Caller
 from ltp_switcher.daemon.control.choices import Choices
 from ltp_switcher.daemon.control.client import Json
 from ltp_switcher.daemon.control.keeper import Save
-from ltp_switcher.daemon.control.methods import Methods
+from ltp_switcher.daemon.control.methods import READS, Methods
 from ltp_switcher.daemon.control.server import ControlServer, api_uid
 from ltp_switcher.daemon.datapath import ArmInfo, Datapath, FlowNotFoundError, KernelConfig
 from ltp_switcher.daemon.datapath.arms import arm_id
@@ -128,8 +128,10 @@ class Daemon:
         self._govern(self.choices.policies)
         self._selector.register(self._events, selectors.EVENT_READ, lambda _: self.engine.read_events())
         self._server = ControlServer(
-            Path(config.daemon.control_socket), Methods(self).handle, self._selector, listener, api_uid()
-        )
+            Path(config.daemon.control_socket), Methods(self).handle, self._selector, listener, api_uid(),
+            READS,
+        )  # fmt: skip
+        self.engine.breathe = learned.breathe = self._server.breathe
         self._loop = StepLoop(
             step_s=config.daemon.step_ms / 1000,
             idle_s=config.daemon.idle_step_ms / 1000,

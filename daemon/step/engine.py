@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import numpy as np
@@ -89,6 +89,8 @@ class Engine:
         self.governed = Governed()
         self._renew_at_ns = 0
         self._known = _NO_SLOTS
+        self.breathe: Callable[[], object] = lambda: None
+        """Called between the parts of a step, so that others need not wait for its end."""
         self._recorder = recorder
         self._sent_away = RateLimit(1.0)
         self._busy_until_ns = 0
@@ -114,7 +116,9 @@ class Engine:
                 self.spans.look(self.table, started_ns)
             self.journal.look(self.table)
             self.distributions.look(self.table)
+        self.breathe()
         records = self.datapath.close_step()
+        self.breathe()
         if not records.size:
             self._control(_NO_SLOTS, records, started_ns)
             return
@@ -126,6 +130,7 @@ class Engine:
             self._known = slots
         self._busy_until_ns = started_ns + BUSY_NS
         self._decide(slots, records)
+        self.breathe()
         # The kernel closes the flows' steps one after the other.
         read_ns = int(records["time_ns"][-1]) if records.size else started_ns
         self._control(slots, records, max(started_ns, read_ns))
@@ -225,7 +230,9 @@ class Engine:
             if self.spans is not None:
                 self.spans.finish(self.table)
             return
+        self.breathe()
         decision = self.chooser.step(slots, records)
+        self.breathe()
         picked = self.teams.step(slots, records, decision.arms)
         governed = self.governed.step(slots, records, picked)
         arms = governed

@@ -55,7 +55,10 @@ class Arm(Protocol):
         """Flows come under the arm."""
 
     def decide(self, slots: Slots, interval: Interval) -> Floats:
-        """All flows of an interval at once: the law's parameters, (n, parameters); NaN: no change."""
+        """Flows of an interval at once: the law's parameters, (n, parameters); NaN: no change.
+
+        Many flows may come in several parts. A row depends on its own flow alone.
+        """
 
 
 class Actor(Protocol):

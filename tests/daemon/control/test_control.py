@@ -481,3 +481,58 @@ def test_a_short_answer_and_a_new_client_do_not_wait_for_a_long_list(tmp_path: P
         long.close()
         served.close()
     selector.close()
+
+
+def test_within_a_step_reads_are_answered_and_changes_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "BREATHE_AFTER_S", 0.0)
+    selector = selectors.SelectSelector()
+    called: list[str] = []
+
+    def note(method: str, params: Params, caller: Caller) -> Result:
+        called.append(method)
+        return {}
+
+    served = ControlServer(tmp_path / "control.sock", note, selector, reads=frozenset({"look"}))
+    with socket.socket(socket.AF_UNIX) as reader, socket.socket(socket.AF_UNIX) as writer:
+        for client, method in ((writer, "change"), (reader, "look")):
+            client.settimeout(5)
+            client.connect(str(tmp_path / "control.sock"))
+            client.sendall(b'{"id": 1, "method": "%b"}\n' % method.encode() * 2)
+        while called != ["look", "look"]:
+            served.breathe()
+        # Both of the writer's requests are there, too.
+        for _ in range(3):
+            served.breathe()
+        assert called == ["look", "look"]
+        assert reader.recv(1000).count(b"\n") == 2
+        # Other callbacks of the loop, such as the kernel's events, belong between steps.
+        events, tell = socket.socketpair()
+        selector.register(events, selectors.EVENT_READ, lambda _: called.append("event"))
+        tell.send(b"x")
+        served.breathe()
+        assert called == ["look", "look"]
+        served.pump(time.monotonic() + 5)
+        assert called == ["look", "look", "change", "change"]
+        assert writer.recv(1000).count(b"\n") == 2
+        selector.unregister(events)
+        events.close()
+        tell.close()
+    served.close()
+    selector.close()
+
+
+def test_a_step_does_not_pause_for_clients_that_have_just_been_served(tmp_path: Path) -> None:
+    selector = selectors.SelectSelector()
+    served = ControlServer(tmp_path / "control.sock", handle, selector, reads=frozenset({"echo"}))
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(0.2)
+        client.connect(str(tmp_path / "control.sock"))
+        client.sendall(b'{"id": 1, "method": "echo"}\n')
+        served._pumped_s = time.monotonic() + 3600
+        served.breathe()
+        with pytest.raises(TimeoutError):
+            client.recv(1)
+    served.close()
+    selector.close()

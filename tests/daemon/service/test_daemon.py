@@ -18,9 +18,11 @@ from support.fake_kernel import BBR, CUBIC, VEGAS, Kernel
 from support.records import flow
 from support.running_daemon import close, layers_of, make_daemon
 
+from ltp_switcher.arrays import ArmIds, Slots
+from ltp_switcher.daemon.choose.chooser import Decision
 from ltp_switcher.daemon.control.caller import Caller
 from ltp_switcher.daemon.control.methods import Methods
-from ltp_switcher.daemon.datapath import protocol
+from ltp_switcher.daemon.datapath import RecordArray, protocol
 from ltp_switcher.daemon.service import daemon as service
 from ltp_switcher.daemon.service.daemon import Daemon, Every
 from ltp_switcher.daemon.service.state import FILE_NAME
@@ -243,3 +245,38 @@ def test_a_daemon_that_has_made_no_step_yet_is_not_late(
     status = Methods(daemon).handle("status", {}, Caller(0, 0))
     close(daemon)
     assert status["last_step_age_ms"] / 1000 < time.monotonic() - began_s
+
+
+def test_who_asks_within_a_step_is_answered_within_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The step's second part waits until the client has what it asked for in the first."""
+    daemon = make_daemon(Kernel(flow(1, busy=True)), config(tmp_path, policy="random"), monkeypatch)
+    part_1, part_2 = daemon.engine.chooser.step, daemon.engine.teams.step
+    sent, answered, in_time = threading.Event(), threading.Event(), []
+
+    def ask() -> None:
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(tmp_path / "s"))
+            client.sendall(b'{"id": 1, "method": "flows.get", "params": {"cookie": "1"}}\n')
+            sent.set()
+            if b'"result"' in client.recv(10_000):
+                answered.set()
+
+    def first(slots: Slots, records: RecordArray) -> Decision:
+        sent.wait()
+        return part_1(slots, records)
+
+    def second(slots: Slots, records: RecordArray, arms: ArmIds) -> ArmIds:
+        in_time.append(answered.wait(5))
+        return part_2(slots, records, arms)
+
+    monkeypatch.setattr(daemon.engine.chooser, "step", first)
+    monkeypatch.setattr(daemon.engine.teams, "step", second)
+    client = threading.Thread(target=ask)
+    client.start()
+    daemon.engine.step()
+    daemon.engine.step()
+    client.join()
+    close(daemon)
+    assert in_time[0]

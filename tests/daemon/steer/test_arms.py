@@ -234,3 +234,28 @@ def test_the_least_rtt_is_of_the_path_as_the_flow_found_it() -> None:
     assert close(0, 60_000, 0) == pytest.approx([0.060, 0.020])
     assert close(30, 50_000, 35_000) == pytest.approx([0.050, 0.020])
     assert close(60, 70_000, 35_000) == pytest.approx([0.050, 0.020])
+
+
+def test_many_flows_are_decided_for_in_parts_with_pauses_and_each_as_if_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The real policy's network, over three batches and as one."""
+    sent, pauses = [], []
+    for most in (1000, 128):
+        monkeypatch.setattr(learned, "BATCH_MAX", most)
+        arms = LearnedArms(0.030, learned.loader(LearnedSection()))
+        arms.breathe = lambda most=most: pauses.append(most)  # type: ignore[misc]
+        slots = np.arange(300)
+        rng = np.random.default_rng(1)
+        for step in range(1, 9):
+            records = np.concatenate([record(cookie + 1, arm=LTP, in_flight=4) for cookie in range(300)])
+            records["snd_cwnd"] = rng.integers(10, 900, 300)
+            records["srtt_us"] = rng.integers(5_000, 90_000, 300)
+            records["total_delivered"] = step * rng.integers(100, 900, 300)
+            made = arms.step(slots, records, step * 30 * MS_NS)
+        sent.append(made)
+    assert pauses == [128] * 3 * 7
+    assert len(sent[0]) == 300
+    assert np.array_equal(sent[0]["cookie"], sent[1]["cookie"])
+    # The order in which BLAS adds depends on the shape.
+    assert np.abs(sent[0]["value"].astype(int) - sent[1]["value"].astype(int)).max() <= 1
