@@ -185,6 +185,9 @@ class FlowList(Answer):
 
     flows: list[FlowRow]
     total: int = Field(description="Flows that match the filter, on all pages")
+    next_cursor: str | None = Field(
+        default=None, description="`cursor` of the next page, null on the last one, and in another order"
+    )
 
 
 class FlowPage(FlowList):

@@ -19,6 +19,11 @@ class PolicyEntry(Request):
     prefix: str | None = Field(
         default=None, max_length=64, description="Network of the destination", examples=["198.51.100.0/24"]
     )
+    netns: Annotated[str, Field(pattern=r"^[!-.0-~]+$")] | None = Field(
+        default=None,
+        max_length=64,
+        description="Name of a network namespace in /run/netns, or the number of its inode, as flows have it",
+    )
     port: Port | None = Field(default=None, description="Port of the destination")
     local_port: Port | None = Field(default=None, description="This server's own port")
     exclude: bool | None = Field(default=None, description="The daemon leaves the flows alone")
@@ -36,7 +41,7 @@ class PolicyList(Answer):
     """All policies."""
 
     policies: list[PolicyEntry] = Field(
-        description="The most specific first: the longest prefix, then the one that names more ports"
+        description="The most specific first: the longest prefix, then the namespace, the port, the own port"
     )
 
 

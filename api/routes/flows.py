@@ -55,6 +55,13 @@ def list_flows(
     ] = None,
     limit: Annotated[int, Query(ge=1, le=LIMIT_MAX, description="Flows to give at most")] = 100,
     offset: Annotated[int, Query(ge=0, le=COOKIE_MAX, description="Flows to skip")] = 0,
+    cursor: Annotated[
+        str | None,
+        Query(
+            pattern=r"^[0-9]{1,20}$",
+            description="The `next_cursor` of a page: the flows behind it, whatever came and went meanwhile",
+        ),
+    ] = None,
     order: Annotated[Literal["cookie", "goodput"], Query(description="goodput: the most first")] = "cookie",
     history: Annotated[
         int, Query(ge=0, le=POINTS_MAX, description="Points of each flow's history to give, one a second")
@@ -62,12 +69,14 @@ def list_flows(
 ) -> FlowPage:
     """The flows under `mutant`, a page at a time."""
     given: dict[str, Json] = {
-        name: value for name, value in (("arm", arm), ("prefix", prefix)) if value is not None
+        name: value
+        for name, value in (("arm", arm), ("prefix", prefix), ("cursor", cursor))
+        if value is not None
     }
     page = daemon.ask(
         FlowList, "flows.page", limit=limit, offset=offset, order=order, history=history, **given
     )
-    return FlowPage(flows=page.flows, total=page.total, limit=limit, offset=offset)
+    return FlowPage(**dict(page), limit=limit, offset=offset)
 
 
 @router.get("/{cookie}", summary="Look at a flow", responses=problem_responses(404, 422, 503))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Policies: rules of operators for flows to a prefix or a port."""
+"""Policies: rules of operators for flows to a prefix or a port, or of a namespace."""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isnan
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -63,6 +64,10 @@ class Terms(NamedTuple):
 
     candidates: tuple[int, ...]
     k: int
+
+
+def _bounded(k: int, candidates: Sequence[int]) -> int:
+    return min(k, len(candidates))
 
 
 @dataclass(slots=True)
@@ -113,8 +118,10 @@ class Teams:
         self.searches: dict[str, Search] = {}
         self.known: OrderedDict[str, tuple[int, ...]] = OrderedDict()
         self.means: dict[str, dict[int, float]] = {}
-        """Mean reward of each arm, by prefix whose team was found since the daemon's start."""
-        self.settings, self.k, self.candidates = settings, k, tuple(candidates)
+        """Mean reward of each arm, by prefix whose team was found."""
+        self.settings, self.candidates = settings, tuple(candidates)
+        self.k = _bounded(k, candidates)
+        """Size of a team: as set, and no more than there are candidates."""
         self.special: Mapping[str, Terms] = {}
         """Terms of prefixes that have others than the general ones."""
         self.check(settings, k, self.candidates)
@@ -148,7 +155,7 @@ class Teams:
         anew for the open flows. Raises `ConfigError` and changes nothing where the budget cannot pull every
         candidate.
         """
-        candidates = tuple(candidates)
+        candidates, k = tuple(candidates), _bounded(k, candidates)
         self.check(settings, k, candidates)
         other = (k, candidates) != (self.k, self.candidates)
         self.settings, self.k, self.candidates = settings, k, candidates
@@ -227,11 +234,15 @@ class Teams:
     def state(self) -> dict[str, np.ndarray]:
         """The teams found, for `restore`."""
         teams = np.zeros((len(self.known), protocol.ARMS_MAX), np.uint8)
-        for row, team in zip(teams, self.known.values(), strict=True):
+        means = np.full((len(self.known), protocol.ARMS_MAX + 1), np.nan)
+        for row, mean, (prefix, team) in zip(teams, means, self.known.items(), strict=True):
             row[: len(team)] = team
+            for arm, value in self.means.get(prefix, {}).items():
+                mean[arm] = value
         return {
             "prefixes": np.array(list(self.known), np.str_),
             "teams": teams,
+            "means": means,
             "candidates": np.array(self.candidates, np.uint8),
             "k": np.array(self.k),
         }
@@ -241,10 +252,25 @@ class Teams:
         try:
             same = tuple(arrays["candidates"].tolist()) == self.candidates and int(arrays["k"]) == self.k
             pairs = list(zip(arrays["prefixes"].tolist(), arrays["teams"].tolist(), strict=True))
+            # Earlier states have none.
+            means = arrays.get("means", np.zeros((len(pairs), 0))).astype(np.float64).tolist()
+            by_prefix = {
+                str(prefix): {arm: mean for arm, mean in enumerate(row) if not isnan(mean)}
+                for (prefix, _), row in zip(pairs, means, strict=True)
+            }
         except (KeyError, TypeError, ValueError) as error:
             raise ArtifactError(f"saved teams cannot be read: {error!r}") from error
         if same:
-            self.known = OrderedDict((str(p), tuple(arm for arm in team if arm)) for p, team in pairs)
+            teams = ((str(prefix), tuple(arm for arm in team if arm)) for prefix, team in pairs)
+            # An arm that was loaded for a policy may be absent now.
+            self.known = OrderedDict(
+                (prefix, team) for prefix, team in teams if self._names.keys() >= {*team}
+            )
+            self.means = {
+                prefix: by_prefix[prefix]
+                for prefix, team in self.known.items()
+                if self._names.keys() >= by_prefix[prefix].keys() >= {*team}
+            }
 
     def _search(self, prefixes: Mapping[int, str]) -> None:
         """Let flows, by slot, take part in the selections for their prefixes."""

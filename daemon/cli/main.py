@@ -139,6 +139,10 @@ def parser() -> argparse.ArgumentParser:
         "--limit", type=whole(1, 1000), metavar="N",
         help="only the N flows with the most goodput (default: 100 in the table, all with --json)",
     )  # fmt: skip
+    flows.add_argument(
+        "--cursor", metavar="COOKIE",
+        help="by cookie, those behind this one; begin with 0. The page names the cursor of the next one",
+    )  # fmt: skip
     flow = add("flow", "show everything about one flow", "show:flow")
     flow.add_argument("cookie", type=_cookie, help=COOKIE_HELP)
     why = add("why", "say why a flow runs its arm, with its last switches", "why:why")

@@ -22,7 +22,7 @@ from ltp_switcher.daemon.cli.printing import (
     print_table,
     words,
 )
-from ltp_switcher.daemon.control.client import ControlClient, ControlUnavailableError
+from ltp_switcher.daemon.control.client import ControlClient, ControlUnavailableError, Json
 from ltp_switcher.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -56,11 +56,15 @@ def flows(options: argparse.Namespace) -> int:
     with ControlClient(settings(options).daemon.control_socket) as client:
 
         def page() -> Object:
-            return as_object(client.call("flows.page", order="goodput", limit=options.limit or ROWS))
+            chosen: Object = {"order": "goodput"} if options.cursor is None else {"cursor": options.cursor}
+            return as_object(client.call("flows.page", limit=options.limit or ROWS, **chosen))
 
         if options.json:
             while True:
-                found = page()["flows"] if options.limit else client.call("flows.list")
+                if options.cursor is not None:
+                    found: Json = page()
+                else:
+                    found = page()["flows"] if options.limit else client.call("flows.list")
                 print(json.dumps(found), flush=True)
                 if not options.watch:
                     return 0
@@ -183,7 +187,10 @@ def _flow_table(page: Object) -> Table:
         table.add_column(heading, justify="left" if text else "right", no_wrap=True)
     found = as_objects(page["flows"])
     if len(found) < cast("int", page["total"]):
-        table.caption = f"{len(found)} of {page['total']} flows; --limit N shows up to 1000"
+        more = "--limit N shows up to 1000"
+        if page.get("next_cursor") is not None:
+            more = f"the next ones: --cursor {page['next_cursor']}"
+        table.caption = f"{len(found)} of {page['total']} flows; {more}"
         table.caption_justify = "left"
     for entry in found:
         marks = [mark for mark in ("pinned", "fallen_back") if entry[mark]]

@@ -83,12 +83,15 @@ class Controlled(Protocol):
         ...
 
 
+def is_number(text: str) -> bool:
+    """Whether a text is a whole number of 64 bits. Python refuses to read one of thousands of digits."""
+    return text.isascii() and text.isdigit() and len(text) <= COOKIE_DIGITS and int(text) < 2**64
+
+
 def cookie_of(params: Params) -> int:
     """The flow that a request names. Raises `InvalidValueError`."""
     text = params.get("cookie")
-    # Python refuses to read a number of thousands of digits.
-    short = isinstance(text, str) and text.isascii() and text.isdigit() and len(text) <= COOKIE_DIGITS
-    if not isinstance(text, str) or not short or not 0 < int(text) < 2**64:
+    if not isinstance(text, str) or not is_number(text) or not int(text):
         raise InvalidValueError("cookie", text, COOKIE_RULE)
     return int(text)
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from ltp_switcher.arrays import Bools, Slots
 from ltp_switcher.daemon.control.answers import Params
+from ltp_switcher.daemon.control.controlled import is_number
 from ltp_switcher.daemon.datapath import ArmInfo
 from ltp_switcher.daemon.settings.rules import did_you_mean
 from ltp_switcher.daemon.step.flow_table import FlowTable
@@ -20,7 +21,8 @@ from ltp_switcher.errors import InvalidValueError
 
 PAGE_MAX: Final = 1000
 ORDERS: Final = ("cookie", "goodput")
-PARAMS: Final = frozenset({"arm", "prefix", "limit", "offset", "order", "history"})
+PARAMS: Final = frozenset({"arm", "prefix", "limit", "offset", "cursor", "order", "history"})
+CURSOR_RULE: Final = "the next_cursor of a page, without an offset, in the order of cookies"
 _WORD: Final = 2**64 - 1
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -34,6 +36,8 @@ class Query:
     network: Network | None
     limit: int
     offset: int
+    cursor: int
+    """Only flows with a larger cookie."""
     order: str
     history: int
     """Points of history of each flow."""
@@ -44,18 +48,28 @@ class Query:
         order = params.get("order", "cookie")
         if not isinstance(order, str) or order not in ORDERS:
             raise InvalidValueError("order", order, "one of " + ", ".join(ORDERS))
+        cursor = params.get("cursor", "0")
+        if not isinstance(cursor, str) or not is_number(cursor) or order != "cookie" or params.get("offset"):
+            if "cursor" in params:
+                raise InvalidValueError("cursor", cursor, CURSOR_RULE)
+            cursor = "0"
         return cls(
             arm=_arm(params, arms),
             network=_network(params),
             limit=_number(params, "limit", 100, 1, PAGE_MAX),
             offset=_number(params, "offset", 0, 0, _WORD),
+            cursor=int(cursor),
             order=order,
             history=_number(params, "history", 0, 0, POINTS),
         )
 
 
-def select(table: FlowTable, query: Query) -> tuple[Slots, int]:
-    """The slots of a page in their order, and the number of flows that match on all pages."""
+def select(table: FlowTable, query: Query) -> tuple[Slots, int, int | None]:
+    """The slots of a page in their order, the number of flows that match on all pages, and the next cursor.
+
+    Pages by cursor leave no flow out and show none twice, whatever flows come and go meanwhile. None: this is
+    the last page, or the order is another one.
+    """
     slots = np.array(table.slots(), np.int64)
     chosen = np.ones(slots.size, np.bool_)
     if query.arm is not None:
@@ -63,8 +77,13 @@ def select(table: FlowTable, query: Query) -> tuple[Slots, int]:
     if query.network is not None:
         chosen &= _inside(table, slots, query.network)
     slots = slots[chosen]
+    total = slots.size
+    slots = slots[table.cookie[slots] > np.uint64(query.cursor)]
     key = table.cookie[slots] if query.order == "cookie" else -table.goodput_Bps[slots]
-    return slots[np.argsort(key, kind="stable")][query.offset : query.offset + query.limit], slots.size
+    end = query.offset + query.limit
+    page = slots[np.argsort(key, kind="stable")][query.offset : end]
+    more = query.order == "cookie" and end < slots.size
+    return page, total, int(table.cookie[page[-1]]) if more else None
 
 
 def _inside(table: FlowTable, slots: Slots, network: Network) -> Bools:

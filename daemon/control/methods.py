@@ -129,8 +129,9 @@ class Methods:
     def _flow_page(self, params: Params) -> JsonList:
         table = self._daemon.engine.table
         query = listing.Query.of(params, self._daemon.arms)
-        slots, total = listing.select(table, query)
-        return JsonList(self._each_flow(slots.tolist(), query.history), "flows", {"total": total})
+        slots, total, after = listing.select(table, query)
+        rest: dict[str, Json] = {"total": total, "next_cursor": None if after is None else str(after)}
+        return JsonList(self._each_flow(slots.tolist(), query.history), "flows", rest)
 
     def _each_flow(self, slots: Sequence[int], history: int = 0) -> Iterator[Json]:
         engine, table = self._daemon.engine, self._daemon.engine.table

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The control server: answers between steps, and never for longer than the time to the next one.
 
-A step of many flows is long. Between its parts the server answers what only reads.
+A step of many flows is long. Between its parts the server answers requests that only read.
 
 No client can cost the daemon more than a bounded amount of memory: while a client does not read its
 answers, the server does not read its requests.
@@ -175,7 +175,7 @@ class ControlServer:
         return more
 
     def breathe(self) -> None:
-        """Between two parts of a step: answer what only reads, if nobody has been answered for a while."""
+        """Between two parts of a step: answer requests that only read, if the last turn was a while ago."""
         if time.monotonic() - self._pumped_s < BREATHE_AFTER_S:
             return
         for _ in range(_ROUNDS):

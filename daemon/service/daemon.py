@@ -222,6 +222,13 @@ class Daemon:
             if policy not in usable:
                 missing = ", ".join(sorted(policy.arms - ids.keys()))
                 log.warning("the policy for %s does not count: no arm %s", policy.match, missing)
+        known = policies.namespaces()
+        for policy in usable:
+            if policy.netns is not None and policy.netns not in known:
+                log.warning(
+                    "there is no network namespace %s yet; its policy counts for flows that come later",
+                    policy.netns,
+                )
         before = self.engine.governed.policies
         default_arm = kernel_config(self.config.kernel, self.arms).default_arm
         self.engine.govern(Policies(usable), ids, default_arm or 0)

@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Policies: rules of operators for flows to a prefix or a port. The longest match decides.
+"""Policies: rules of operators for flows to a prefix or a port, or of a network namespace.
 
-A policy matches by destination prefix, by destination port, by the server's own port, or by several of
-these. It excludes its flows, holds them at an arm, or says which arms the daemon may choose among, how many
-of these team selection picks, and on which arm a flow starts.
+A policy matches by destination prefix, network namespace, destination port, the server's own port, or by
+several of these. Of those that match a flow the one with the longest prefix decides; then one that names the
+namespace, then one that names the port, then one that names the own port. It excludes its flows, holds them
+at an arm, or says which arms the daemon may choose among, how many of these team selection picks, and on
+which arm a flow starts.
 """
 
 from __future__ import annotations
 
 import ipaddress
+import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, Protocol, cast
 
 from ltp_switcher.daemon.settings.rules import did_you_mean
@@ -21,14 +25,26 @@ from ltp_switcher.errors import ConfigError
 POLICIES_MAX: Final = 256
 ARMS_MAX: Final = 20
 PORT_MAX: Final = 65535
-FIELDS: Final = ("prefix", "port", "local_port", "exclude", "pin", "pool", "k", "start")
+FIELDS: Final = ("prefix", "netns", "port", "local_port", "exclude", "pin", "pool", "k", "start")
+
+NETNS_FOLDER: Final = Path("/run/netns")
+"""Where ip-netns(8) keeps the network namespaces that have a name."""
+_NETNS_NAME: Final = re.compile(r"(?!\.{1,2}$)[!-.0-~]{1,64}")
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Entry = None | bool | int | str | list[str]
 
 
+NO_NAMESPACES: Final[Mapping[str, int]] = MappingProxyType({})
+
+
 class Ends(Protocol):
     """The ends of a flow; see `FlowInfo`."""
+
+    @property
+    def netns(self) -> int:
+        """The inode of its network namespace."""
+        ...
 
     @property
     def local_port(self) -> int:
@@ -51,6 +67,8 @@ class Policy:
     """One policy. None and empty stand for what it says nothing about."""
 
     prefix: Network | None = None
+    netns: str | None = None
+    """Name of a network namespace (ip-netns(8)), or the number of its inode."""
     port: int | None = None
     local_port: int | None = None
     exclude: bool = False
@@ -63,9 +81,20 @@ class Policy:
     def match(self) -> str:
         """The flows that it is for, in words. No two policies in force have the same."""
         parts = [] if self.prefix is None else [str(self.prefix)]
+        parts += [] if self.netns is None else [f"namespace {self.netns}"]
         parts += [] if self.port is None else [f"port {self.port}"]
         parts += [] if self.local_port is None else [f"local port {self.local_port}"]
         return ", ".join(parts)
+
+    @property
+    def for_whole_prefix(self) -> bool:
+        """Whether nothing but a prefix makes it match. The kernel's table of starts knows no more."""
+        return self.prefix is not None and not self.netns and not self.ports
+
+    @property
+    def ports(self) -> bool:
+        """Whether it matches by port."""
+        return self.port is not None or self.local_port is not None
 
     @property
     def arms(self) -> set[str]:
@@ -84,6 +113,7 @@ class Policy:
         """The policy as `parse` takes it."""
         fields: dict[str, Entry] = {
             "prefix": None if self.prefix is None else str(self.prefix),
+            "netns": self.netns,
             "port": self.port,
             "local_port": self.local_port,
             "exclude": self.exclude or None,
@@ -113,10 +143,20 @@ class Policies:
     def __bool__(self) -> bool:
         return bool(self.entries)
 
-    def of(self, flow: Ends) -> Policy | None:
-        """The policy for a flow: of the longest prefix, then the one that names more ports."""
+    def namespaces(self) -> dict[str, int]:
+        """The inodes of the namespaces that policies name, of those that exist."""
+        names = {policy.netns for policy in self.entries if policy.netns is not None}
+        found = {name: namespace_inode(name) for name in names}
+        return {name: inode for name, inode in found.items() if inode is not None}
+
+    def of(self, flow: Ends, namespaces: Mapping[str, int] = NO_NAMESPACES) -> Policy | None:
+        """The policy for a flow; `namespaces` as the method of that name has told."""
         for policy in self._towards(ipaddress.ip_address(flow.remote_address)):
-            if policy.port in (None, flow.remote_port) and policy.local_port in (None, flow.local_port):
+            if (
+                policy.port in (None, flow.remote_port)
+                and policy.local_port in (None, flow.local_port)
+                and (policy.netns is None or namespaces.get(policy.netns) == flow.netns)
+            ):
                 return policy
         return None
 
@@ -127,9 +167,8 @@ class Policies:
         """
         network = ipaddress.ip_network(prefix)
         for policy in self._towards(network.network_address):
-            if policy.port is policy.local_port is None and (
-                policy.prefix is None or policy.prefix.prefixlen <= network.prefixlen
-            ):
+            covers = policy.prefix is None or policy.prefix.prefixlen <= network.prefixlen
+            if covers and not policy.netns and not policy.ports:
                 return policy
         return None
 
@@ -138,7 +177,7 @@ class Policies:
         found = {}
         for policy in self.entries:
             arm = policy.start or policy.pin
-            if policy.prefix is not None and policy.port is policy.local_port is None and arm:
+            if policy.for_whole_prefix and arm:
                 found[str(policy.prefix)] = arm
         return found
 
@@ -194,9 +233,19 @@ def difference(before: Policies, after: Policies) -> tuple[list[Policy], list[Po
     return [p for p in before.entries if p not in new], [p for p in after.entries if p not in old]
 
 
-def _specificity(policy: Policy) -> tuple[int, int, int, str]:
+def namespace_inode(name: str) -> int | None:
+    """The inode of a network namespace; None where there is none of that name."""
+    if name.isdecimal():
+        return int(name)
+    try:
+        return (NETNS_FOLDER / name).stat().st_ino
+    except OSError:
+        return None
+
+
+def _specificity(policy: Policy) -> tuple[int, bool, bool, bool, str]:
     length = -1 if policy.prefix is None else policy.prefix.prefixlen
-    return -length, policy.port is None, policy.local_port is None, policy.match
+    return -length, policy.netns is None, policy.port is None, policy.local_port is None, policy.match
 
 
 def _policy(entry: object, place: str, arms: Sequence[str] | None) -> Policy:
@@ -210,6 +259,7 @@ def _policy(entry: object, place: str, arms: Sequence[str] | None) -> Policy:
     fields = _Fields(cast("dict[str, object]", entry), place, arms)
     policy = Policy(
         prefix=fields.network("prefix"),
+        netns=fields.namespace("netns"),
         port=fields.number("port", PORT_MAX),
         local_port=fields.number("local_port", PORT_MAX),
         exclude=fields.switch("exclude"),
@@ -225,17 +275,16 @@ def _policy(entry: object, place: str, arms: Sequence[str] | None) -> Policy:
 def _check(policy: Policy, place: str) -> None:
     """Refuse what cannot be meant."""
     if not policy.match:
-        raise ConfigError(place, str(policy), "prefix, port or local_port: the flows that it is for")
+        raise ConfigError(place, str(policy), "prefix, netns, port or local_port: the flows that it is for")
     says = [name for name in ("exclude", "pin", "pool", "k", "start") if getattr(policy, name)]
     if not says:
         raise ConfigError(place, policy.match, "exclude, pin, pool, k or start: what to do with the flows")
     alone = next((name for name in ("exclude", "pin") if name in says), "")
     if alone and len(says) > 1:
         raise ConfigError(f"{place}.{alone}", getattr(policy, alone), f"{alone} alone, without {says[-1]}")
-    if policy.start and (policy.prefix is None or policy.port or policy.local_port):
-        raise ConfigError(
-            f"{place}.start", policy.start, "a start with a prefix and no port, as the kernel knows no more"
-        )
+    if policy.start and not policy.for_whole_prefix:
+        allowed = "a start with a prefix alone, without port and namespace, as the kernel knows no more"
+        raise ConfigError(f"{place}.start", policy.start, allowed)
     if policy.pool and policy.k is not None and policy.k > len(policy.pool):
         raise ConfigError(f"{place}.k", policy.k, f"at most {len(policy.pool)}, the arms of its pool")
 
@@ -257,6 +306,15 @@ class _Fields:
         except ValueError as error:
             allowed = f"a network such as 192.0.2.0/24 or 2001:db8::/32 ({error})"
             raise ConfigError(f"{self.place}.{name}", text, allowed) from None
+
+    def namespace(self, name: str) -> str | None:
+        value = self.entry.get(name)
+        if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**64:
+            return str(value)
+        if value is None or (isinstance(value, str) and _NETNS_NAME.fullmatch(value)):
+            return value
+        allowed = f"the name of a network namespace in {NETNS_FOLDER}, or the number of its inode"
+        raise ConfigError(f"{self.place}.{name}", value, allowed)
 
     def number(self, name: str, most: int) -> int | None:
         value = self.entry.get(name)

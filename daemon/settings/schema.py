@@ -146,7 +146,7 @@ class PoolSection(Section):
         "epsilon-greedy; for the others every available protocol of the kernel.",
         live=True,
     )
-    k: int = key(6, "Size of a team picked from them.", minimum=1, maximum=20, live=True)
+    k: int = key(6, "Size of a team picked from them; no more than these.", minimum=1, maximum=20, live=True)
     extra: tuple[str, ...] = key((), "More congestion controls of this kernel to load as arms.")
 
 

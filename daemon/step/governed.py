@@ -52,10 +52,11 @@ class Governed(SlotArrays):
         self.reset(slots)
         if not self.policies:
             return slots, [table.prefix[slot] for slot in slots.tolist()]
+        namespaces = self.policies.namespaces()
         chosen, paths = [], []
         for slot in slots.tolist():
             flow = table.info[slot]
-            policy = None if flow is None else self.policies.of(flow)
+            policy = None if flow is None else self.policies.of(flow, namespaces)
             path = table.prefix[slot]
             if policy is not None:
                 self._excluded[slot] = policy.exclude
@@ -102,7 +103,7 @@ class Governed(SlotArrays):
         """The arms on which flows start by policy, by prefix. A learned arm cannot start a flow."""
         found = {prefix: self._ids[arm] for prefix, arm in self.policies.starts().items()}
         for policy in self.policies.entries:
-            if policy.exclude and policy.prefix is not None and policy.port is policy.local_port is None:
+            if policy.exclude and policy.for_whole_prefix:
                 # So that no shorter prefix decides.
                 found[str(policy.prefix)] = self._default
         return {prefix: arm for prefix, arm in found.items() if arm not in LEARNED}
@@ -125,5 +126,5 @@ class Governed(SlotArrays):
             return path
         name = f"{path} under {policy.match}"
         pool = self._pool(policy) or terms.candidates
-        self.terms[name] = Terms(pool, policy.k or terms.k)
+        self.terms[name] = Terms(pool, min(policy.k or terms.k, len(pool)))
         return name

@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 
 import pytest
 from support.api_client import Ask
 from support.fake_kernel import REMOTES
 
 from ltp_switcher.api.models import FLOW_EXAMPLE, Flow
+from ltp_switcher.daemon.cli.main import main
 from ltp_switcher.daemon.control.client import ControlClient, Json
 
 
@@ -67,6 +70,23 @@ def test_total_counts_all_pages(ask: Ask) -> None:
     assert ask("GET", "/v1/flows?limit=1&prefix=0.0.0.0/0").json()["total"] == 2
 
 
+def test_pages_by_cursor(ask: Ask, control_socket: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = ask("GET", "/v1/flows?limit=2").json()
+    assert [flow["cookie"] for flow in first["flows"]] == ["815", "4711"]
+    assert first["next_cursor"] == "4711"
+    last = ask("GET", "/v1/flows?limit=2&cursor=4711").json()
+    assert [flow["cookie"] for flow in last["flows"]] == ["18446744073709551615"]
+    assert (last["next_cursor"], last["total"]) == (None, 3)
+    assert ask("GET", "/v1/flows?cursor=1&order=goodput").status_code == 422
+    # The command line gives the same pages.
+    command = ["flows", "--limit", "2", "--socket", str(control_socket), "--cursor"]
+    assert main([*command, "4711", "--json"]) == 0
+    page = json.loads(capsys.readouterr().out)
+    assert [flow["cookie"] for flow in page["flows"]] == ["18446744073709551615"]
+    assert main([*command, "0"]) == 0
+    assert "--cursor 4711" in " ".join(capsys.readouterr().out.split())
+
+
 def test_pin_and_unpin(ask: Ask) -> None:
     pinned = ask("PUT", "/v1/flows/4711/pin", json={"arm": "bbr"})
     assert pinned.status_code == 200
@@ -94,7 +114,8 @@ def test_pool(ask: Ask) -> None:
 
 
 def test_k(ask: Ask) -> None:
-    assert ask("GET", "/v1/k").json() == {"k": 6}
+    assert ask("GET", "/v1/k").json() == {"k": 3}, "6 are set, but the pool has three arms"
+    assert ask("GET", "/v1/status").json()["k"] == 3
     assert ask("PUT", "/v1/k", json={"k": 2}).json() == {"k": 2}
     assert ask("GET", "/v1/k").json() == {"k": 2}
 

@@ -134,7 +134,7 @@ def test_policies_outlive_the_daemon(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def one_model() -> list[str]:
-    return ["prefix", "port", "local_port", "exclude", "pin", "pool", "k", "start"]
+    return ["prefix", "netns", "port", "local_port", "exclude", "pin", "pool", "k", "start"]
 
 
 def test_a_dry_run_tells_the_difference_and_changes_nothing(steered: tuple[Kernel, Ask, Daemon]) -> None:

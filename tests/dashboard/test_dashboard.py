@@ -175,6 +175,7 @@ def test_settings_are_changed_by_keyboard_alone(page: Page, place: Site) -> None
     assert "htcp" in ask(place, "GET", "/v1/pool").json()["arms"]
     number = page.get_by_label("Arms that team selection picks")
     button = page.locator("form", has_text="Team size").get_by_role("button")
+    assert int(number.input_value()) <= int(number.get_attribute("max") or 0) == 4, "6 are set"
     number.fill("99")
     expect(button).to_be_disabled()
     number.fill("2")
@@ -198,22 +199,35 @@ def test_the_gain_is_shown_with_its_interval(page: Page, place: Site) -> None:
     expect(effects).to_have_count(4)
 
 
-def test_policies_are_added_and_removed(page: Page, place: Site) -> None:
+def test_policies_are_shown_before_they_are_added_and_removed(page: Page, place: Site) -> None:
     ready(page, place, "#/settings")
     card = page.locator("#policies")
-    expect(card.get_by_role("button", name="Add the policy")).to_be_disabled()
+    preview = card.get_by_role("button", name="Preview")
+    expect(preview).to_be_disabled()
     card.get_by_label("Destination prefix").fill("203.0.113.0/24")
     card.get_by_label("What to do").select_option("pool")
     card.get_by_label("Arm", exact=True).select_option(["bbr", "vegas"])
-    card.get_by_role("button", name="Add the policy").click()
+    card.get_by_label("Namespace").fill("web")
+    preview.click()
+    expect(card.locator(".diff li")).to_have_text("+ 203.0.113.0/24, namespace web: pool bbr vegas")
+    assert ask(place, "GET", "/v1/policies").json()["policies"] == []
+    card.get_by_role("button", name="Cancel").click()
+    expect(card.locator(".diff")).to_have_count(0)
+    card.get_by_label("Namespace").fill("")
+    preview.click()
+    expect(card.locator(".diff li")).to_have_text("+ 203.0.113.0/24: pool bbr vegas")
+    card.get_by_role("button", name="Apply").click()
     expect(page.locator("#notice")).to_have_text("There is a policy for 203.0.113.0/24.")
     expect(card.locator(".policies li")).to_contain_text("203.0.113.0/24 pool bbr, vegas")
     (entry,) = ask(place, "GET", "/v1/policies").json()["policies"]
     assert (entry["prefix"], entry["pool"]) == ("203.0.113.0/24", ["bbr", "vegas"])
     card.get_by_label("Destination prefix").fill("203.0.113.0/99")
-    card.get_by_role("button", name="Add the policy").click()
+    preview.click()
     expect(page.locator("#notice.bad")).to_contain_text("a network such as")
     card.get_by_role("button", name="Remove the policy for 203.0.113.0/24").click()
+    expect(card.locator(".diff li")).to_have_text("− 203.0.113.0/24: pool bbr vegas")
+    assert len(ask(place, "GET", "/v1/policies").json()["policies"]) == 1
+    card.get_by_role("button", name="Apply").click()
     expect(card.locator(".policies")).to_have_text("There are none.")
     assert ask(place, "GET", "/v1/policies").json()["policies"] == []
 

@@ -242,11 +242,34 @@ def test_teams_survive_a_restart_only_for_the_same_choice() -> None:
     again = Path()
     again.teams.restore(saved)
     assert again.teams.known == path.teams.known
+    assert again.teams.means == path.teams.means != {}
+    again.teams.restore({name: array for name, array in saved.items() if name != "means"})
+    assert (again.teams.known, again.teams.means) == (path.teams.known, {}), "as an earlier daemon saved it"
     other = Path(k=4)
     other.teams.restore(saved)
     assert not other.teams.known
     with pytest.raises(ArtifactError):
         again.teams.restore({"prefixes": np.array(["x"])})
+
+
+def test_a_kept_team_with_an_arm_that_is_gone_is_left_out() -> None:
+    path = Path()
+    path.open(0)
+    path.run()
+    saved = path.teams.state()
+    saved["teams"][0, 0] = 99
+    again = Path()
+    again.teams.restore(saved)
+    assert (again.teams.known, again.teams.means) == ({}, {})
+
+
+def test_a_team_is_no_larger_than_the_pool() -> None:
+    path = Path(k=20)
+    assert path.teams.k == len(ARMS)
+    path.teams.configure(SETTINGS, 6, (2, 3, 4))
+    assert path.teams.k == 3
+    path.teams.configure(SETTINGS, 6, ARMS)
+    assert path.teams.k == 6
 
 
 def test_a_budget_too_small_is_named() -> None:

@@ -42,7 +42,7 @@ def table() -> FlowTable:
 @pytest.mark.parametrize("text", NETWORKS)
 def test_a_prefix_chooses_as_ipaddress_does(table: FlowTable, text: str) -> None:
     network = ipaddress.ip_network(text)
-    slots, total = select(table, Query.of({"prefix": text, "limit": 1000}, ARMS))
+    slots, total, _ = select(table, Query.of({"prefix": text, "limit": 1000}, ARMS))
     found = {table.info[slot].remote_address for slot in slots}
     every = [info.remote_address for info in table.info if info is not None]
     assert found == {address for address in every if ipaddress.ip_address(address) in network}
@@ -53,7 +53,7 @@ def test_pages_follow_one_another_by_cookie(table: FlowTable) -> None:
     cookies = sorted(int(table.cookie[slot]) for slot in table.slots())
     found: list[int] = []
     while True:
-        slots, total = select(table, Query.of({"limit": 7, "offset": len(found)}, ARMS))
+        slots, total, _ = select(table, Query.of({"limit": 7, "offset": len(found)}, ARMS))
         assert total == len(cookies)
         if not slots.size:
             break
@@ -61,9 +61,34 @@ def test_pages_follow_one_another_by_cookie(table: FlowTable) -> None:
     assert found == cookies
 
 
+def test_pages_by_cursor_hold_each_flow_once_while_others_come_and_go(table: FlowTable) -> None:
+    rng = random.Random(7)
+    standing = sorted(int(table.cookie[slot]) for slot in table.slots())
+    found: list[int] = []
+    cursor: int | None = 0
+    while cursor is not None:
+        slots, _, cursor = select(table, Query.of({"limit": 7, "cursor": str(cursor)}, ARMS))
+        found += [int(table.cookie[slot]) for slot in slots]
+        for _ in range(3):
+            table.add(flow(rng.getrandbits(64) or 1), 0)
+        gone = rng.choice(found)
+        table.remove(gone)
+        standing = [cookie for cookie in standing if cookie != gone or cookie in found]
+    assert found == sorted(set(found))
+    assert set(standing) <= set(found)
+
+
+def test_the_last_page_has_no_cursor_and_neither_has_another_order(table: FlowTable) -> None:
+    count = len(table.slots())
+    for params, known in (
+        ({"limit": count - 1}, True), ({"limit": count}, False), ({"limit": 1, "order": "goodput"}, False),
+    ):  # fmt: skip
+        assert (select(table, Query.of(params, ARMS))[2] is not None) == known  # type: ignore[arg-type]
+
+
 def test_an_arm_chooses_and_goodput_orders(table: FlowTable) -> None:
     table.goodput_Bps[table.slots()] = [random.Random(1).random() for _ in table.slots()]
-    slots, total = select(table, Query.of({"arm": "bbr", "order": "goodput", "limit": 1000}, ARMS))
+    slots, total, _ = select(table, Query.of({"arm": "bbr", "order": "goodput", "limit": 1000}, ARMS))
     assert total == sum(int(table.record["arm"][slot]) == 2 for slot in table.slots()) > 0
     goodputs = table.goodput_Bps[slots].tolist()
     assert goodputs == sorted(goodputs, reverse=True)
@@ -80,6 +105,11 @@ def test_an_arm_chooses_and_goodput_orders(table: FlowTable) -> None:
         ({"limit": 1001}, "limit", "from 1 to 1000"),
         ({"limit": True}, "limit", "whole number"),
         ({"offset": -1}, "offset", "from 0"),
+        ({"cursor": 7}, "cursor", "next_cursor"),
+        ({"cursor": "x"}, "cursor", "next_cursor"),
+        ({"cursor": "9" * 20}, "cursor", "next_cursor"),
+        ({"cursor": "7", "order": "goodput"}, "cursor", "in the order of cookies"),
+        ({"cursor": "7", "offset": 1}, "cursor", "without an offset"),
         ({"order": "rtt"}, "order", "cookie, goodput"),
     ],
 )

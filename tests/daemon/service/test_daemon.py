@@ -22,6 +22,7 @@ from ltp_switcher.arrays import ArmIds, Slots
 from ltp_switcher.daemon.choose.chooser import Decision
 from ltp_switcher.daemon.control.caller import Caller
 from ltp_switcher.daemon.control.methods import Methods
+from ltp_switcher.daemon.control.server import BREATHE_AFTER_S
 from ltp_switcher.daemon.datapath import RecordArray, protocol
 from ltp_switcher.daemon.service import daemon as service
 from ltp_switcher.daemon.service.daemon import Daemon, Every
@@ -265,6 +266,8 @@ def test_who_asks_within_a_step_is_answered_within_it(
 
     def first(slots: Slots, records: RecordArray) -> Decision:
         sent.wait()
+        # It is a while since somebody was answered.
+        time.sleep(2 * BREATHE_AFTER_S)
         return part_1(slots, records)
 
     def second(slots: Slots, records: RecordArray, arms: ArmIds) -> ArmIds:

@@ -177,10 +177,10 @@ def test_a_reload_over_the_socket_fails_when_the_settings_are_refused(
     daemon = make_daemon(kernel, load(None, {}, values), monkeypatch)
     with running(daemon):
         command = ["reload", "--socket", str(tmp_path / "c.sock")]
-        daemon._reload = lambda: layers_of(changed(daemon.config, pool__k=2, kernel__fallback_arm="yeah"))
+        daemon._reload = lambda: layers_of(changed(daemon.config, pool__k=1, kernel__fallback_arm="yeah"))
         assert main(command) == 1
         assert "kernel.fallback_arm" in capsys.readouterr().err
-        assert daemon.engine.teams.k == 6
+        assert daemon.engine.teams.k == 2
         daemon._reload = lambda: layers_of(changed(daemon.config, pool__k=2, daemon__seed=7))
         assert main([*command, "--json"]) == 0
         assert json.loads(capsys.readouterr().out) == {"changed": ["daemon.seed", "pool.k"]}

@@ -8,14 +8,16 @@ from types import SimpleNamespace
 
 import pytest
 
+from ltp_switcher.daemon.settings import policies
 from ltp_switcher.daemon.settings.policies import POLICIES_MAX, Policies, difference, parse, read
 from ltp_switcher.errors import ConfigError
 
 ARMS = ["bbr", "cubic", "vegas"]
+WEB = 77
 
 
-def flow(address: str, port: int = 443, local_port: int = 40_000) -> SimpleNamespace:
-    return SimpleNamespace(remote_address=address, remote_port=port, local_port=local_port)
+def flow(address: str, port: int = 443, local_port: int = 40_000, netns: int = 1) -> SimpleNamespace:
+    return SimpleNamespace(remote_address=address, remote_port=port, local_port=local_port, netns=netns)
 
 
 POLICIES = parse(
@@ -30,6 +32,9 @@ POLICIES = parse(
         {"prefix": "2001:db8::/32", "start": "bbr"},
         {"prefix": "2001:db8:7::/48", "pin": "bbr"},
         {"local_port": 8080, "pin": "vegas"},
+        {"netns": "web", "pin": "bbr"},
+        {"netns": "4026532000", "local_port": 80, "pin": "cubic"},
+        {"netns": "web", "prefix": "10.1.0.0/16", "pin": "bbr"},
     ],
     arms=ARMS,
 )
@@ -51,10 +56,15 @@ POLICIES = parse(
         (flow("2001:db8:7::1"), "2001:db8:7::/48"),
         (flow("2001:db9::1", 22), "port 22"),
         (flow("::ffff:10.1.2.3", 1, 8080), "local port 8080"),
+        (flow("192.0.2.1", 22, netns=WEB), "namespace web"),
+        (flow("10.9.9.9", netns=WEB), "10.0.0.0/8"),
+        (flow("10.1.9.9", 443, 80, netns=WEB), "10.1.0.0/16, namespace web"),
+        (flow("192.0.2.1", 22, 80, netns=4026532000), "namespace 4026532000, local port 80"),
+        (flow("192.0.2.1", 22, netns=4026532000), "port 22"),
     ],
 )
 def test_the_longest_match_decides(found: SimpleNamespace, match: str | None) -> None:
-    policy = POLICIES.of(found)
+    policy = POLICIES.of(found, {"web": WEB, "4026532000": 4026532000})
     assert (None if policy is None else policy.match) == match
 
 
@@ -84,7 +94,7 @@ def test_the_start_of_a_prefix_is_that_of_the_longest_one_around_it(prefix: str,
         ({"port": 1}, "policies", "a list of policies"),
         ([7], "policies[0]", "a table"),
         ([{"port": 22, "exclude": True}, {"prefx": "x"}], "policies[1].prefx", "did you mean prefix?"),
-        ([{"exclude": True}], "policies[0]", "prefix, port or local_port"),
+        ([{"exclude": True}], "policies[0]", "prefix, netns, port or local_port"),
         ([{"port": 22}], "policies[0]", "exclude, pin, pool, k or start"),
         ([{"port": 22, "exclude": False}], "policies[0]", "exclude, pin, pool, k or start"),
         ([{"port": 0, "exclude": True}], "policies[0].port", "from 1 to 65535"),
@@ -99,7 +109,12 @@ def test_the_start_of_a_prefix_is_that_of_the_longest_one_around_it(prefix: str,
         ([{"port": 22, "pool": ["bbr"], "k": 2}], "policies[0].k", "at most 1"),
         ([{"port": 22, "pin": "bbr", "pool": ["bbr"]}], "policies[0].pin", "pin alone, without pool"),
         ([{"port": 22, "exclude": True, "k": 1}], "policies[0].exclude", "exclude alone, without k"),
-        ([{"port": 22, "start": "bbr"}], "policies[0].start", "a prefix and no port"),
+        ([{"port": 22, "start": "bbr"}], "policies[0].start", "a prefix alone"),
+        ([{"prefix": "10.0.0.0/8", "netns": "web", "start": "bbr"}], "policies[0].start", "a prefix alone"),
+        ([{"netns": "a/b", "k": 2}], "policies[0].netns", "the number of its inode"),
+        ([{"netns": "..", "k": 2}], "policies[0].netns", "the number of its inode"),
+        ([{"netns": True, "k": 2}], "policies[0].netns", "the number of its inode"),
+        ([{"netns": -3, "k": 2}], "policies[0].netns", "the number of its inode"),
         ([{"port": 22, "k": 2}, {"port": 22, "k": 3}], "policies[1]", "see policies[0]"),
         ([{"port": 22, "k": 2}] * (POLICIES_MAX + 1), "policies", "at most 256"),
     ],
@@ -109,6 +124,15 @@ def test_what_cannot_be_meant_is_refused(entries: object, field: str, allowed: s
         parse(entries, arms=ARMS)
     assert caught.value.field == field
     assert allowed in caught.value.allowed
+
+
+def test_a_namespace_has_a_name_or_a_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(policies, "NETNS_FOLDER", tmp_path)
+    (tmp_path / "web").touch()
+    found = parse([{"netns": name, "k": 2} for name in ("web", "gone", 4026532000)], arms=ARMS)
+    inode = (tmp_path / "web").stat().st_ino
+    assert found.namespaces() == {"web": inode, "4026532000": 4026532000}
+    assert found.of(flow("192.0.2.1", netns=inode)) is None, "no namespace was told"
 
 
 def test_a_difference_names_what_goes_and_what_comes() -> None:
