@@ -30,7 +30,7 @@ def judge(options: argparse.Namespace) -> int:
     if options.policy is None:
         raise ConfigError("policy", None, "--policy NAME or --export FILE")
     found = evaluate(rows, options.policy, names)
-    return print_json(_json(found)) if options.json else _print(found)
+    return print_json(_json(found)) if options.json else _print(options, found)
 
 
 def report(options: argparse.Namespace) -> int:
@@ -42,7 +42,7 @@ def report(options: argparse.Namespace) -> int:
     if options.json:
         made: Object = dataclasses.asdict(found)
         return print_json(made)
-    return _print_report(found)
+    return _print_report(options, found)
 
 
 def _logged(options: argparse.Namespace) -> tuple[Rows, dict[int, str]]:
@@ -90,10 +90,11 @@ def _json(found: Evaluation) -> Object:
     return made
 
 
-def _print(found: Evaluation) -> int:
-    print(
+def _print(options: argparse.Namespace, found: Evaluation) -> int:
+    _say(
+        options,
         f"{found.policy}: {found.decisions} decisions, effective sample size {found.effective:.0f}, "
-        f"{found.clusters} independent units ({found.of}); {found.without_reward} decisions were too short"
+        f"{found.clusters} independent units ({found.of}); {found.without_reward} decisions were too short",
     )
     rows = [
         [name, f"{mean.value:.4f}", f"{mean.lower:.4f} to {mean.upper:.4f}"]
@@ -103,21 +104,23 @@ def _print(found: Evaluation) -> int:
             ("SNIPS estimate", found.snips),
         )
     ]
-    return print_table(["", "mean reward", "95 % interval"], rows)
+    return print_table(options, ["", "mean reward", "95 % interval"], rows)
 
 
-def _print_report(found: reports.Report) -> int:
+def _print_report(options: argparse.Namespace, found: reports.Report) -> int:
     if found.design == "none":
-        print(
-            f"{found.decisions} decisions, none of an experiment: set gain.design to measure what they gain."
+        _say(
+            options,
+            f"{found.decisions} decisions, none of an experiment: set gain.design to measure what they gain.",
         )
     else:
-        print(f"A {found.design}, {found.decisions} decisions. Change by the daemon's choices:")
-        print_table(["", "change", "95 % interval", "units"], _effects("all", found.overall))
+        _say(options, f"A {found.design}, {found.decisions} decisions. Change by the daemon's choices:")
+        print_table(options, ["", "change", "95 % interval", "units"], _effects("all", found.overall))
         for prefix, effects in found.prefixes.items():
-            print_table(["", "change", "95 % interval", "units"], _effects(prefix, effects))
-    print("\nUse of protocols, means over destination prefixes:")
+            print_table(options, ["", "change", "95 % interval", "units"], _effects(prefix, effects))
+    _say(options, "\nUse of protocols, means over destination prefixes:")
     print_table(
+        options,
         ["protocol", "of the data", "goodput, Mbit/s", "p95 RTT, ms", "retransmits, %", "completion, s"],
         [
             [name, f"{use.share:.1%}", _mean(use.goodput_Bps, 8e-6), _mean(use.rtt_p95_us, 1e-3),
@@ -128,10 +131,12 @@ def _print_report(found: reports.Report) -> int:
     if not found.advice:
         return 0
     agreed = "" if found.agreed is None else f", {found.agreed[0]:.0%} of the time on the mean prefix"
-    print(
-        f"\nAdvice and traffic agreed{agreed}. The expected change is an estimate, for no lot drew the flows."
+    _say(
+        options,
+        f"\nAdvice and traffic agreed{agreed}. The expected change is an estimate: no lot drew the flows.",
     )
     return print_table(
+        options,
         ["prefix", "agreed", "expected change of the reward", "verdict"],
         [
             [prefix, f"{one.agreed:.0%}", "" if one.expected is None else _interval(one.expected, 1.0, ""),
@@ -139,6 +144,12 @@ def _print_report(found: reports.Report) -> int:
             for prefix, one in found.advice.items()
         ],
     )  # fmt: skip
+
+
+def _say(options: argparse.Namespace, text: str) -> None:
+    """A sentence for people, which rows for programs go without."""
+    if not options.terse:
+        print(text)
 
 
 def _effects(of: str, effects: Mapping[str, Effect | None]) -> list[list[str]]:

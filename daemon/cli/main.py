@@ -81,7 +81,11 @@ def parser() -> argparse.ArgumentParser:
     common.add_argument("--config", type=Path, metavar="FILE", help=f"settings (default {DEFAULT_PATH})")
     common.add_argument("--socket", metavar="PATH", help="the daemon's socket (daemon.control_socket)")
     printing = argparse.ArgumentParser(add_help=False, parents=[common])
-    printing.add_argument("--json", action="store_true", help="print JSON")
+    form = printing.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print JSON")
+    form.add_argument(
+        "--terse", action="store_true", help="print tables without headings, a tab between values"
+    )
 
     changing = argparse.ArgumentParser(add_help=False, parents=[printing])
     changing.add_argument(

@@ -34,14 +34,25 @@ def print_object(options: argparse.Namespace, value: Object) -> int:
     """Print the members of an object, one a line, or as JSON."""
     if options.json:
         return print_json(value)
+    if options.terse:
+        return print_terse((name, cell(entry)) for name, entry in value.items())
     width = max(map(len, value), default=0)
     for name, entry in value.items():
         print(f"{printable(name):<{width}}  {cell(entry)}")
     return 0
 
 
-def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> int:
-    """Print a table."""
+def print_terse(rows: Iterable[Sequence[str]]) -> int:
+    """Print rows for other programs: a line each, a tab between values."""
+    for row in rows:
+        print("\t".join(map(printable, row)))
+    return 0
+
+
+def print_table(options: argparse.Namespace, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> int:
+    """Print a table, or its rows alone."""
+    if options.terse:
+        return print_terse(rows)
     from rich.table import Table
     from rich.text import Text
 

@@ -29,7 +29,7 @@ def use(options: argparse.Namespace) -> int:
         if prefixes != before:
             store.save(options.file, prefixes)
         store.apply(table, prefixes)
-        return _show(table, asked, as_json=options.json)
+        return _show(options, table, asked)
     finally:
         table.close()
 
@@ -64,7 +64,7 @@ def used(options: argparse.Namespace) -> int:
         return _follow(options)
     table = RoutingTable()
     try:
-        return _show(table, store.load(options.file), as_json=options.json)
+        return _show(options, table, store.load(options.file))
     finally:
         table.close()
 
@@ -84,17 +84,17 @@ def _follow(options: argparse.Namespace) -> int:
     return 0
 
 
-def _show(table: RoutingTable, prefixes: list[Network], *, as_json: bool) -> int:
+def _show(options: argparse.Namespace, table: RoutingTable, prefixes: list[Network]) -> int:
     routes = table.read()
     ours = [route for route in routes if route.ours]
     rows = [(prefix, [r for r in wanted(prefix, routes) if r in ours]) for prefix in prefixes]
-    if as_json:
+    if options.json:
         return print_json([_told(prefix, found, table) for prefix, found in rows])
-    if not rows:
+    if not rows and not options.terse:
         print("no prefixes are used; add one with `ltp-switcher use PREFIX`")
         return 0
     cells = [(str(prefix), ", ".join(_text(r, table) for r in found) or _NONE) for prefix, found in rows]
-    return print_table(("PREFIX", "ROUTE"), cells)
+    return print_table(options, ("PREFIX", "ROUTE"), cells)
 
 
 _NONE = "none yet: no route covers it; the service ltp-switcher-routes adds it once one does"

@@ -54,7 +54,7 @@ def changes(options: argparse.Namespace) -> int:
             [str(change["time"]), str(change["what"]), _text(change["before"]), _text(change["after"]), lasts,
              printable(f"{told['uid']}, {told['pid']}")]
         )  # fmt: skip
-    return print_table(["time", "what", "before", "after", "", "uid, pid"], rows)
+    return print_table(options, ["time", "what", "before", "after", "", "uid, pid"], rows)
 
 
 def _in_force(options: argparse.Namespace) -> Object:

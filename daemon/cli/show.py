@@ -20,6 +20,7 @@ from ltp_switcher.daemon.cli.printing import (
     print_json,
     print_object,
     print_table,
+    print_terse,
     words,
 )
 from ltp_switcher.daemon.control.client import ControlClient, ControlUnavailableError, Json
@@ -69,6 +70,12 @@ def flows(options: argparse.Namespace) -> int:
                 if not options.watch:
                     return 0
                 time.sleep(options.interval)
+        if options.terse:
+            while True:
+                print_terse(map(_cells, as_objects(page()["flows"])))
+                if not options.watch:
+                    return 0
+                time.sleep(options.interval)
         terminal = console()
         if not options.watch:
             terminal.print(_flow_table(page()))
@@ -97,7 +104,7 @@ def arms(options: argparse.Namespace) -> int:
     if options.json:
         return print_json(found)
     rows = [[cell(arm[name]) for name in ("id", "name", "state", "kind", "reason")] for arm in found]
-    return print_table(["id", "name", "state", "kind", "reason"], rows)
+    return print_table(options, ["id", "name", "state", "kind", "reason"], rows)
 
 
 def pool(options: argparse.Namespace) -> int:
@@ -112,7 +119,7 @@ def pool(options: argparse.Namespace) -> int:
         return print_json(found)
     rows = [["all others", words(found["arms"])]]
     rows += [[prefix, words(team)] for prefix, team in as_object(found["teams"]).items()]
-    return print_table(["prefix", "chosen among"], rows)
+    return print_table(options, ["prefix", "chosen among"], rows)
 
 
 def team_size(options: argparse.Namespace) -> int:
@@ -154,7 +161,7 @@ def mpts(options: argparse.Namespace) -> int:
     for team in as_objects(found["teams"]):
         gaps = ", ".join(f"{arm} {gap:.2g}" for arm, gap in as_object(team["gaps"]).items())
         rows.append([cell(team["prefix"]), f"found; gaps: {gaps}" if gaps else "found", words(team["arms"])])
-    return print_table(["prefix", "selection", "team"], rows)
+    return print_table(options, ["prefix", "selection", "team"], rows)
 
 
 def reload(options: argparse.Namespace) -> int:
@@ -193,8 +200,12 @@ def _flow_table(page: Object) -> Table:
         table.caption = f"{len(found)} of {page['total']} flows; {more}"
         table.caption_justify = "left"
     for entry in found:
-        marks = [mark for mark in ("pinned", "fallen_back") if entry[mark]]
-        shown = {**entry, "state": ", ".join(marks).replace("_", " ")}
         # A text, not markup: [2001:db8::1] is no tag.
-        table.add_row(*(Text(cell(shown[name])) for name, _ in COLUMNS))
+        table.add_row(*map(Text, _cells(entry)))
     return table
+
+
+def _cells(flow: Object) -> list[str]:
+    marks = [mark for mark in ("pinned", "fallen_back") if flow[mark]]
+    shown = {**flow, "state": ", ".join(marks).replace("_", " ")}
+    return [cell(shown[name]) for name, _ in COLUMNS]

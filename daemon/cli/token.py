@@ -17,7 +17,7 @@ def token(options: argparse.Namespace) -> int:
     """Carry out one of the three actions."""
     path = Path(settings(options).api.token_file)
     if options.action == "list":
-        return _list(path, as_json=options.json)
+        return _list(options, path)
     if options.name is None:
         raise ConfigError(f"token {options.action}", "", "the name of a token")
     if options.action == "remove":
@@ -33,9 +33,9 @@ def token(options: argparse.Namespace) -> int:
     return 0
 
 
-def _list(path: Path, *, as_json: bool) -> int:
+def _list(options: argparse.Namespace, path: Path) -> int:
     found = tokens.load(path)
-    if as_json:
+    if options.json:
         told: list[Object] = [{"name": t.name, "scope": t.scope, "created": t.created} for t in found]
         return print_json(told)
-    return print_table(["name", "may", "created"], [[t.name, t.scope, t.created] for t in found])
+    return print_table(options, ["name", "may", "created"], [[t.name, t.scope, t.created] for t in found])

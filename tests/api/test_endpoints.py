@@ -83,6 +83,11 @@ def test_pages_by_cursor(ask: Ask, control_socket: Path, capsys: pytest.CaptureF
     assert main([*command, "4711", "--json"]) == 0
     page = json.loads(capsys.readouterr().out)
     assert [flow["cookie"] for flow in page["flows"]] == ["18446744073709551615"]
+    assert main([*command, "0", "--terse"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split("\t")[:3] for line in lines] == [
+        ["815", "203.0.113.9:443", "cubic"], ["4711", "198.51.100.7:443", "cubic"],
+    ]  # fmt: skip
     assert main([*command, "0"]) == 0
     assert "--cursor 4711" in " ".join(capsys.readouterr().out.split())
 
@@ -208,3 +213,17 @@ def test_openapi_describes_every_endpoint(ask: Ask) -> None:
             assert operation["description"]
             for status in ("400", "403", "408", "413", "415", "500", "502", "503"):
                 assert "application/problem+json" in operation["responses"][status]["content"]
+
+
+def test_the_command_line_has_a_terse_form(control_socket: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def told(*command: str) -> list[list[str]]:
+        assert main([*command, "--terse", "--socket", str(control_socket)]) == 0
+        return [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+
+    assert told("k") == [["k", "3"]]
+    assert told("pool") == [["all others", "cubic, bbr, vegas"]]
+    assert ["8", "yeah", "unavailable", "kernel", "no such protocol"] in told("arms")
+    assert told("flow", "815")[0] == ["cookie", "815"]
+    assert told("mpts") == []
+    with pytest.raises(SystemExit):
+        main(["k", "--terse", "--json"])
