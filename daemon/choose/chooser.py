@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -110,6 +110,14 @@ class Chooser(Protocol):
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Take over the result of `state`. Raises `ArtifactError` where it does not fit."""
         ...
+
+
+@runtime_checkable
+class KnowsSiblings(Protocol):
+    """A chooser that knows which flows share a bottleneck."""
+
+    def together(self, slots: Slots) -> Indices | None:
+        """Equal numbers for siblings, shape (n,); None where no open flow has any."""
 
 
 class OneReason:

@@ -38,9 +38,20 @@ _FIELDS: Final = Columns(
     "total_delivered", "total_lost", "lost_without_queue", "srtt_us", "mss",
     "rtt_floor_us", "bdp", "round_trips",
 )  # fmt: skip
-TIME_NS: Final = 0
-SRTT, MSS, KERNEL_FLOOR, BDP, ROUND_TRIPS = range(9, 14)
-"""Places of these fields in what `Looks.take` returns."""
+(
+    TIME_NS, INTERVAL_NS, RTT_SAMPLES, RTT_LEAST, RTT_SUM, SRTT_PEAK, DELIVERED, LOST, LOST_WITHOUT_QUEUE,
+    SRTT, MSS, KERNEL_FLOOR, BDP, ROUND_TRIPS,
+) = range(14)  # fmt: skip
+"""Places of these fields in what `read` returns."""
+
+
+def read(records: RecordArray) -> tuple[Floats, Bools]:
+    """What looks need of a step's records, shape (n,).
+
+    Returns:
+        Fields, shape (14, n), and where the application had too little to send, shape (n,).
+    """
+    return _FIELDS.read(records).T, (records["flags"] & _APP_LIMITED) != 0
 
 
 class Looks(SlotArrays):
@@ -92,20 +103,15 @@ class Looks(SlotArrays):
         super().__init__()
         self._zeta, self._kappa = zeta, kappa
 
-    def take(self, slots: Slots, records: RecordArray) -> tuple[Floats, Bools]:
-        """Take in a step's records, shape (n,).
-
-        Returns:
-            The fields that looks need, shape (14, n), and where a look is over, shape (n,).
-        """
-        seen = _FIELDS.read(records).T
+    def take(self, slots: Slots, seen: Floats, idle: Bools) -> Bools:
+        """Take in a step, as `read` gives it. Returns where a look is over, shape (n,)."""
         now_ns, interval_ns, samples, least_us, _, peak_us, delivered, lost, quiet_lost = seen[:9]
         known = samples > 0
         self.least_us[slots] = np.minimum(self.least_us[slots], np.where(known, least_us, np.inf))
         self.peak_us[slots] = np.maximum(self.peak_us[slots], peak_us)
         self._sums[slots] += seen[[4, 2]].T
         self._quiet_lost[slots] += quiet_lost
-        self._idle[slots] |= (records["flags"] & _APP_LIMITED) != 0
+        self._idle[slots] |= idle
         new = self.began_ns[slots] == 0
         if new.any():
             born, began_ns = slots[new], (now_ns - interval_ns)[new]
@@ -113,7 +119,8 @@ class Looks(SlotArrays):
             self._end_ns[born] = began_ns + LOOK_NS
             self._first_delivered[born] = delivered[new]
             self._marks[born] = np.array((began_ns, delivered[new], lost[new])).T
-        return seen, now_ns >= self._end_ns[slots]
+        over: Bools = now_ns >= self._end_ns[slots]
+        return over
 
     def measure(self, slots: Slots, seen: Floats) -> None:
         """End the looks of these flows: the reward and the rate that they show."""

@@ -22,6 +22,9 @@ for `rise_s`, and to exceed the floor by more than a few packets of the bottlene
 without being constant, a queue stands that the steady arm keeps up, as LTP may after a fall of the rate: the
 probing arm empties it. The same arm tests whether another flow keeps the rate low (`rivals`). If the rate
 rises by much in the test, it goes on, because the other two would starve.
+
+All this is decided for players, not for flows: `siblings` makes one of the flows that share a bottleneck.
+Only a young flow probes for itself where the siblings have nothing to share (`newcomers`).
 """
 
 from __future__ import annotations
@@ -31,11 +34,13 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.arrays import ArmIds, Bools, Floats, Slots
+from ltp_switcher.arrays import ArmIds, Bools, Floats, Indices, Slots
 from ltp_switcher.daemon.choose.baselines import Draw
 from ltp_switcher.daemon.choose.chooser import Estimate, Reasons
-from ltp_switcher.daemon.choose.looks import BDP, KERNEL_FLOOR, ROUND_TRIPS, TIME_NS, Looks
+from ltp_switcher.daemon.choose.looks import BDP, INTERVAL_NS, KERNEL_FLOOR, ROUND_TRIPS, TIME_NS, Looks, read
+from ltp_switcher.daemon.choose.newcomers import Newcomers
 from ltp_switcher.daemon.choose.rivals import GAIN, Rivals
+from ltp_switcher.daemon.choose.siblings import Siblings
 from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.daemon.datapath.commands import PINNED, due
 from ltp_switcher.daemon.datapath.protocol import ArmId, FlowFlags
@@ -66,8 +71,19 @@ CONSTANT: Final = 0.1
 _DRAINING: Final = np.uint32(FlowFlags.DRAINING)
 
 
+class _Flows(SlotArrays):
+    """What each flow has of its own."""
+
+    of_role = column(np.uint8, len(ROLES))
+    """The arm of each role."""
+    role = column(np.intp)
+    """Its player's, but while it is young."""
+
+
 class RuleChooser(SlotArrays):
     """The rule for all flows of a step at once.
+
+    Its slots are numbers of players (`siblings`), but where its methods take the slots of flows.
 
     Args:
         pool: ids of the arms that it may choose; a role goes to another arm where its own is not among them.
@@ -76,8 +92,6 @@ class RuleChooser(SlotArrays):
         kappa: weight of throughput in it.
     """
 
-    _arms = column(np.uint8, len(ROLES))
-    """The arm of each role."""
     _role = column(np.intp)
     _since_ns = column(np.int64)
     """Start of the flow, or of the path as it is now; 0 before the first record."""
@@ -101,8 +115,10 @@ class RuleChooser(SlotArrays):
         self._settings = settings
         self._looks = self.part(Looks(zeta=zeta, kappa=kappa))
         self._rivals = self.part(Rivals(settings.rival_s))
+        self._flows = _Flows()
+        self._siblings = Siblings()
+        self._newcomers = Newcomers(settings.start_s)
         self._pool = tuple(pool)
-        self._prefix: dict[int, str] = {}
         self._known: dict[str, tuple[int, int]] = {}
         """By prefix: the role that probing chose, and when, CLOCK_MONOTONIC in ns."""
         self._news: dict[str, int] = {}
@@ -137,47 +153,58 @@ class RuleChooser(SlotArrays):
         """Give the roles to these arms: of these flows, or of all and those to come."""
         if slots is None:
             self._pool = tuple(arms)
-            self._arms[:] = roles_of(arms)
+            self._flows.of_role[:] = roles_of(arms)
         else:
-            self._arms[slots] = roles_of(arms)
+            self._flows.of_role[slots] = roles_of(arms)
 
     def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
-        """New flows. Each begins with the careful arm where its prefix is known for that, else it probes."""
-        self.reset(slots)
-        self._arms[slots] = roles_of(self._pool)
-        for slot, prefix in zip(slots.tolist(), prefixes, strict=True):
-            self._prefix[slot] = prefix
-            known = self._known.get(prefix)
-            if known is None or known[0] != _CAREFUL:
-                continue
-            if self._now_ns - known[1] < self._settings.prefix_s * 1e9:
-                self._role[slot] = _CAREFUL
-                self._code[slot] = _KNOWN
+        """New flows. Where open flows go to the prefix, they play with these."""
+        self._flows.reset(slots)
+        self._newcomers.reset(slots)
+        self._flows.of_role[slots] = roles_of(self._pool)
+        self._open_players(self._siblings.open(slots, prefixes))
+        self._flows.role[slots] = self._role[self._siblings.player[slots]]
 
     def close(self, slots: Slots) -> None:
         """Flows that ended; their slots may come again."""
-        for slot in slots.tolist():
-            del self._prefix[slot]
+        self._siblings.close(slots)
 
     def step(self, slots: Slots, records: RecordArray) -> Draw:
-        """Look at the flows whose look is over; the others keep their arms."""
-        seen, over = self._looks.take(slots, records)
+        """Look at the players whose look is over; the flows of the others keep their arms."""
+        seen, idle = read(records)
+        flags, now_ns = records["flags"], seen[TIME_NS]
+        fills = (self._flows.role[slots] == _STEADY) & ~idle
+        began_ns = now_ns - seen[INTERVAL_NS]
+        self._newcomers.step(slots, self._siblings.player[slots], began_ns, now_ns, fills)
+        players, seen, idle, draining = self._siblings.fold(slots, seen, idle, (flags & _DRAINING) != 0)
+        over = self._looks.take(players, seen, idle)
         self._now_ns = int(seen[TIME_NS].max(initial=self._now_ns))
-        new = self._since_ns[slots] == 0
+        new = self._since_ns[players] == 0
         if new.any():
-            self._since_ns[slots[new]] = self._looks.began_ns[slots[new]]
-            self._hold_ns[slots[new]] = max(1, int(self._settings.start_s * 1e9))
+            self._since_ns[players[new]] = self._looks.began_ns[players[new]]
+            self._hold_ns[players[new]] = max(1, int(self._settings.start_s * 1e9))
         if over.any():
-            self._look(slots[over], seen[:, over], (records["flags"][over] & _DRAINING) != 0)
+            ended, ended_ns = players[over], seen[TIME_NS, over]
+            self._look(ended, seen[:, over], draining[over])
+            self._open_players(self._siblings.look(slots, ended, ended_ns))
+        of = self._siblings.player[slots]
+        young = (self._role[of] == _STEADY) & self._newcomers.young(slots, now_ns)
+        self._flows.role[slots] = np.where(young, _PROBING, self._role[of])
         # The arm of a pinned flow is not ours to choose.
-        pinned = records["flags"] & PINNED
-        arms = np.where(pinned, records["want_arm"], self._arms[slots, self._role[slots]])
+        arms = np.where(
+            flags & PINNED, records["want_arm"], self._flows.of_role[slots, self._flows.role[slots]]
+        )
         settled = not over.any() and not due(records, arms).any()
-        return Draw(arms, self._looks.share[slots], np.zeros(slots.shape, np.bool_), settled)
+        share = self._looks.share[of] * self._siblings.jain(of)
+        return Draw(arms, share, np.zeros(slots.shape, np.bool_), settled)
+
+    def together(self, slots: Slots) -> Indices | None:
+        """The players of flows; None where each flow is its own."""
+        return self._siblings.player[slots] if self._siblings.several else None
 
     def free(self, slots: Slots) -> Bools:
         """Where the rule neither probes nor tests, so that another arm may run, shape (n,)."""
-        return np.asarray(self._role[slots] != _PROBING)
+        return np.asarray(self._flows.role[slots] != _PROBING)
 
     def starts(self) -> dict[str, int]:
         """The arms of the prefixes probed since the last call."""
@@ -185,8 +212,10 @@ class RuleChooser(SlotArrays):
         return news
 
     def reason(self, slots: Slots) -> Reasons:
-        """The measurement behind each flow's role."""
-        return Reasons(self._code[slots], self._value[slots])
+        """The measurement behind the role of each flow's player; that a flow is new where it is younger."""
+        of = self._siblings.player[slots]
+        young = self._flows.role[slots] != self._role[of]
+        return Reasons(np.where(young, _NEW, self._code[of]), np.where(young, np.nan, self._value[of]))
 
     def estimates(self, slot: int) -> Sequence[Estimate]:
         """Nothing: the rule expects no reward."""
@@ -199,8 +228,20 @@ class RuleChooser(SlotArrays):
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Nothing to take up."""
 
+    def _open_players(self, players: Slots) -> None:
+        """New players. One begins with the careful arm where its prefix is known for that, else it probes."""
+        self.reset(players)
+        self._newcomers.found(players)
+        for player in players.tolist():
+            known = self._known.get(self._siblings.prefix(player))
+            if known is None or known[0] != _CAREFUL:
+                continue
+            if self._now_ns - known[1] < self._settings.prefix_s * 1e9:
+                self._role[player] = _CAREFUL
+                self._code[player] = _KNOWN
+
     def _look(self, slots: Slots, seen: Floats, draining: Bools) -> None:
-        """End a look of these flows, shape (n,): measure, notice changes, and give roles."""
+        """End a look of these players, shape (n,): measure, notice changes, and give roles."""
         looks, now_ns, settled = self._looks, seen[TIME_NS], seen[ROUND_TRIPS] >= self._settings.settle_rtts
         looks.measure(slots, seen)
         self._rivals.look(slots, looks.least_us[slots], looks.rate_Bps[slots])
@@ -270,8 +311,8 @@ class RuleChooser(SlotArrays):
             self._learn(slot, int(self._role[slot]))
 
     def _learn(self, slot: int, role: int) -> None:
-        prefix = self._prefix[slot]
-        self._news[prefix] = int(self._arms[slot, role])
+        prefix = self._siblings.prefix(slot)
+        self._news[prefix] = int(self._flows.of_role[self._siblings.oldest(slot), role])
         self._known.pop(prefix, None)
         self._known[prefix] = role, self._now_ns
         if len(self._known) > PREFIXES_MAX:
@@ -332,8 +373,8 @@ class RuleChooser(SlotArrays):
             self._value[slots[rival]] = gain[rival]
         queued = slots[~rival & (code == _QUEUED)]
         lowest_us, floor_us = self._rivals.lowest_us(queued), self._looks.floor_us[queued]
-        # A queue that nobody could empty is the path's.
-        longer = lowest_us > self._settings.rtt_step * floor_us
+        # A queue that nobody could empty is the path's. Several flows of BBR never empty it.
+        longer = (lowest_us > self._settings.rtt_step * floor_us) & self._siblings.alone(queued)
         self._looks.forget(queued, np.where(longer, lowest_us, floor_us))
         return ~rival
 

@@ -21,9 +21,10 @@ import numpy as np
 from ltp_switcher.arrays import Floats, Ints, Slots
 from ltp_switcher.daemon.datapath import ArmInfo, ControlArray, RecordArray, protocol
 from ltp_switcher.daemon.settings.schema import LearnedSection
+from ltp_switcher.daemon.steer.ensemble import ALONE, Together, numbers, shared, with_lowest_rtt
 from ltp_switcher.daemon.steer.monitor import Monitor
 from ltp_switcher.errors import ArtifactError
-from ltp_switcher.policies.runtime.arm import PARAMETERS, Arm, Law
+from ltp_switcher.policies.runtime.arm import PARAMETERS, Arm, Law, SharesWindow
 from ltp_switcher.policies.runtime.declaration import Variant, declarations
 from ltp_switcher.policies.runtime.measurements import Interval
 from ltp_switcher.policies.runtime.path_knowledge import NetworkKnowledge, UsesNetworkKnowledge
@@ -156,6 +157,8 @@ class LearnedArms:
         self._load = load
         self._network = network
         self.step_s = step_s
+        self.together: Together = ALONE
+        """Tells siblings, which share their windows."""
         self.breathe: Callable[[], object] = lambda: None
         """Called between batches of decisions."""
         self._running: dict[int, _Running] = {}
@@ -290,7 +293,17 @@ class LearnedArms:
         running.batches.seconds += (time.perf_counter_ns() - began_ns) * 1e-9
         return made
 
-    def _parameters(self, arm: Arm, slots: Ints, interval: Interval) -> Floats:
+    def _parameters(self, arm: Arm, slots: Slots, interval: Interval) -> Floats:
+        players = self.together(slots) if isinstance(arm, SharesWindow) else None
+        if players is None or not isinstance(arm, SharesWindow):
+            return self._decisions(arm, slots, interval)
+        arm.crowd(slots, numbers(players), interval.index)
+        parameters = self._decisions(arm, slots, with_lowest_rtt(players, interval))
+        window_pkts = shared(players, parameters[:, 0], interval.leaves_unused(parameters[:, 0]))
+        arm.displace(slots, window_pkts)
+        return window_pkts[:, None]
+
+    def _decisions(self, arm: Arm, slots: Slots, interval: Interval) -> Floats:
         if slots.size <= BATCH_MAX:
             return arm.decide(slots, interval)
         parts = []

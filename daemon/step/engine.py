@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.arrays import ArmIds, Ints, Slots
-from ltp_switcher.daemon.choose.chooser import Chooser
+from ltp_switcher.daemon.choose.chooser import Chooser, KnowsSiblings
 from ltp_switcher.daemon.choose.teams import Teams, Terms
 from ltp_switcher.daemon.datapath import (
     FlowInfo,
@@ -77,6 +77,8 @@ class Engine:
         self.teams = teams
         self.decisions = decisions
         self.learned = learned
+        if isinstance(chooser, KnowsSiblings):
+            learned.together = chooser.together
         self.statistics = Statistics()
         self.mode = mode
         self.events = EventRing()

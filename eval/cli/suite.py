@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -16,6 +17,9 @@ from ltp_switcher.eval.suite.losses import losses
 from ltp_switcher.eval.suite.over_time import oracles, recovered, without_start
 from ltp_switcher.eval.suite.plan import FULL, QUICK, judged, plan
 from ltp_switcher.eval.suite.score import means, score
+from ltp_switcher.eval.suite.siblings import TABLE_HEAD as PLAYERS_HEAD
+from ltp_switcher.eval.suite.siblings import players
+from ltp_switcher.eval.suite.siblings import table_rows as players_rows
 from ltp_switcher.eval.suite.web import TABLE_HEAD, table_rows, web_paths
 
 
@@ -49,6 +53,7 @@ def evaluate(options: argparse.Namespace, console: Console, progress: Console) -
         losses(made),
         round(time.monotonic() - began, 1),
         web_paths(every),
+        players(made),
     )
     out: Path = options.out
     out.mkdir(parents=True, exist_ok=True)
@@ -64,11 +69,17 @@ def evaluate(options: argparse.Namespace, console: Console, progress: Console) -
         table.add_row(scheme, str(mean.paths), f"{mean.value:.3f}", f"{mean.low:.3f} to {mean.high:.3f}")
     if paths:
         console.print(table)
+    if results.players:
+        _print(console, PLAYERS_HEAD, players_rows(results.players))
     if results.web:
-        completion = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-        for name in TABLE_HEAD:
-            completion.add_column(name, no_wrap=True)
-        for row in table_rows(results.web):
-            completion.add_row(*row)
-        console.print(completion)
+        _print(console, TABLE_HEAD, table_rows(results.web))
     console.print(f"\n{out}: results.json, report.html", highlight=False)
+
+
+def _print(console: Console, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    for name in head:
+        table.add_column(name, no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)

@@ -15,6 +15,9 @@ from ltp_switcher.eval.suite.over_time import SEGMENT_S, SETTLE_RTTS, SETTLE_S, 
 from ltp_switcher.eval.suite.paths import family, kind
 from ltp_switcher.eval.suite.plan import EARLIER, is_arm
 from ltp_switcher.eval.suite.score import Mean, PathScore, gap_closed, grouped, means
+from ltp_switcher.eval.suite.siblings import TABLE_HEAD as PLAYERS_HEAD
+from ltp_switcher.eval.suite.siblings import Player
+from ltp_switcher.eval.suite.siblings import table_rows as players_rows
 from ltp_switcher.eval.suite.web import TABLE_HEAD, WebPath, table_rows
 
 WORST: Final = 5
@@ -49,6 +52,8 @@ class Results:
     wall_s: float
     web: Sequence[WebPath] = ()
     """The paths with requests, which `paths` lacks."""
+    players: Sequence[Player] = ()
+    """Of the paths on which one scheme has several flows."""
 
     @property
     def schemes(self) -> list[str]:
@@ -94,6 +99,7 @@ class Results:
                 for path in self.paths
             ],
             "web": [path.to_dict() for path in self.web],
+            "players": [asdict(player) for player in self.players],
         }  # fmt: skip
 
 
@@ -147,6 +153,8 @@ def html(results: Results, pictures: Mapping[str, str]) -> str:
         )
     parts.append(_losses_table(results.losses))
     parts.append(_paths_table(results))
+    if results.players:
+        parts.append(_players_table(results.players))
     if results.web:
         parts.append(_web_table(results.web))
     for title, data in pictures.items():
@@ -211,6 +219,12 @@ def _losses_table(losses: Mapping[str, Sequence[Losses]]) -> str:
     )
     head = "".join(f"<th>{cause}" for cause in CAUSES)
     return _table(caption, f"<th>scheme<th>paths{head}<th>sum", rows)
+
+
+def _players_table(players: Sequence[Player]) -> str:
+    rows = ["<tr>" + "".join(f"<td>{escape(cell)}" for cell in row) for row in players_rows(players)]
+    title = "Several flows of a scheme as one player: Eq. 1 of the sum, times Jain's index"
+    return _table(title, "".join(f"<th>{escape(name)}" for name in PLAYERS_HEAD), rows)
 
 
 def _web_table(paths: Sequence[WebPath]) -> str:

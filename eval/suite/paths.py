@@ -152,7 +152,7 @@ CHANGING: Final = ("step", "rate-steps", "rtt-steps", "loss-steps", "everything"
 TRACE: Final = "trace"
 WEB: Final = ("short", "pages")
 """Short flows and web pages; their measure is the completion time."""
-SEVERAL: Final = ("two", "eight", "beside-cubic", "beside-bbr")
+SEVERAL: Final = ("two", "eight", "beside-cubic", "beside-bbr", "four")
 
 
 def family(name: str) -> str:
@@ -173,6 +173,12 @@ def _flows(*schemes: str, apart_s: float = 0.0) -> Lines:
     for n, scheme in enumerate(schemes):
         lines += ["", "[[flow]]", f'scheme = "{scheme}"', f"start_s = {round(n * apart_s, 1)}"]
     return lines
+
+
+def _several(d: _Draw, schemes: tuple[str, ...]) -> Lines:
+    """A link, and flows of these schemes that come within 8 s and stay; all go to one destination prefix."""
+    link = _link(d.mbps(30, 60), d.rtt_ms(25, 60), d.bdp(1, 3))
+    return [*link, *_flows(*schemes, apart_s=round(8.0 / len(schemes), 1))]
 
 
 def _requests(d: _Draw, kind: str, load: float, *, deep: bool) -> Lines:
@@ -201,13 +207,14 @@ def draw(set_name: str) -> dict[str, str]:
         lines = [f'trace = "{trace}"', f"offset_s = {offset_s}", f"rtt_ms = {d.rtt_ms(25, 70)}"]
         drawn[f"{TRACE}-{n}"] = [*lines, f"buffer_pkts = {int(d.between(150, 900, 1))}", *_flows("switcher")]
     several = (("switcher",) * 2, ("switcher",) * 8, ("switcher", "cubic"), ("switcher", "bbr"))
-    for name, schemes in zip(SEVERAL, several, strict=True):
-        link = _link(d.mbps(30, 60), d.rtt_ms(25, 60), d.bdp(1, 3))
-        drawn[f"{name}-1"] = [*link, *_flows(*schemes, apart_s=round(8.0 / len(schemes), 1))]
+    for name, schemes in zip(SEVERAL, several, strict=False):
+        drawn[f"{name}-1"] = _several(d, schemes)
     drawn["short-1"] = _requests(d, "downloads", 0.55, deep=False)
     drawn["short-2"] = [*_requests(d, "downloads", 0.45, deep=True), *_flows("switcher")]
     drawn["pages-1"] = _requests(d, "pages", 0.4, deep=False)
     drawn["pages-2"] = [*_requests(d, "pages", 0.25, deep=True), *_flows("cubic")]
+    # Drawn last, so that the paths before it stay as they were.
+    drawn["four-1"] = _several(d, ("switcher",) * 4)
     return {name: _file(name, lines) for name, lines in drawn.items()}
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from ltp_switcher.policies.ltp.signals import LtpSignals
-from ltp_switcher.policies.runtime.arm import Arm, NetworkArm
+from ltp_switcher.policies.runtime.arm import Arm, WindowArm
 from ltp_switcher.policies.runtime.declaration import Variant, declaration
 
 ARM: Final = declaration(Path(__file__).parent)
@@ -21,4 +21,4 @@ def make_arm(variant: Variant = ARM.variants[0]) -> Arm:
     Raises:
         ArtifactError: the weights are missing or corrupt.
     """
-    return NetworkArm(LtpSignals(), variant.networks()["actor"])
+    return WindowArm(LtpSignals(), variant.networks()["actor"])

@@ -40,6 +40,8 @@ LOSS_MEMORY: Final = 1 / 16
 SLOW_START_GROWTH: Final = 1.5
 """In a round trip. A queue is heard of an RTT and half an interval late: doubling fills another buffer of a
 BDP meanwhile and loses hundreds of packets, this does not."""
+CROWDED_INTERVALS: Final = 10
+"""After another flow has joined, until the rates have settled."""
 SMOOTHING: Final = 0.25
 """Weight of an echo in the throughput whose largest value counts: a single one is too noisy for a maximum."""
 
@@ -101,6 +103,23 @@ class LargestThroughput(SlotArrays):
     _smooth_pps = column(np.float64, initial=np.nan)
     _largest_pps = column(np.float64)
     _heard_index = column(np.float64, initial=-1.0)
+    _siblings = column(np.float64, initial=1.0)
+    """Flows that share its path, itself among them."""
+    _from_index = column(np.float64)
+    """Echoes of earlier intervals count for no maximum."""
+
+    def crowd(self, slots: Slots, siblings: Floats, index: int) -> None:
+        """Tell how many flows share the path in this interval, shape (n,).
+
+        Where they have become more, a flow's part of the largest throughput has become smaller. Else all
+        of them would believe that they had lost something, and press on into the queue.
+        """
+        before = self._siblings[slots]
+        more = siblings > before
+        at = slots[more]
+        self._largest_pps[at] *= before[more] / siblings[more]
+        self._from_index[at] = index + CROWDED_INTERVALS
+        self._siblings[slots] = siblings
 
     def update(self, slots: Slots, echo: Echo) -> Floats:
         """Take in the last echoes, each but once; return the largest throughput, shape (n,)."""
@@ -113,7 +132,10 @@ class LargestThroughput(SlotArrays):
         if np.count_nonzero(unknown):
             smooth_pps = np.where(unknown, np.fmax(before_pps, delivered_pps), smooth_pps)
         self._smooth_pps[slots] = smooth_pps
-        largest_pps: Floats = np.fmax(self._largest_pps[slots], smooth_pps)
+        counts = echo.index >= self._from_index[slots]
+        largest_pps: Floats = np.fmax(self._largest_pps[slots], np.where(counts, smooth_pps, np.nan))
+        # Before the first maximum there is nothing else to compare with.
+        largest_pps = np.where(largest_pps > 0, largest_pps, np.fmax(largest_pps, smooth_pps))
         self._largest_pps[slots] = largest_pps
         return largest_pps
 
@@ -144,6 +166,9 @@ class WindowSignals(SlotArrays):
     def displace(self, slots: Slots, window_pkts: Floats) -> None:
         """Set the windows of flows that keep their past: a disturbance, for training."""
         self._window_pkts[slots] = window_pkts
+
+    def crowd(self, slots: Slots, siblings: Floats, index: int) -> None:
+        """Flows share their path with so many, themselves among them, shape (n,)."""
 
     def observe(self, slots: Slots, interval: Interval) -> Float32s:
         """See `Signals`."""
@@ -205,6 +230,10 @@ class LtpSignals(WindowSignals):
     def __init__(self) -> None:
         super().__init__()
         self._largest = self.part(LargestThroughput())
+
+    def crowd(self, slots: Slots, siblings: Floats, index: int) -> None:
+        """See `WindowSignals`."""
+        self._largest.crowd(slots, siblings, index)
 
     def observe(self, slots: Slots, interval: Interval) -> Float32s:
         """See `Signals`."""

@@ -7,7 +7,7 @@ share them, so a network meets the same inputs in training and in service.
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -61,6 +61,27 @@ class Arm(Protocol):
         """
 
 
+@runtime_checkable
+class SharesWindow(Protocol):
+    """An arm whose flows may get other windows than it decided, and go on from these."""
+
+    def displace(self, slots: Slots, window_pkts: Floats) -> None:
+        """Set the windows of flows that keep their past, shape (n,)."""
+
+    def crowd(self, slots: Slots, siblings: Floats, index: int) -> None:
+        """Tell how many flows share each one's path in the interval of this index, shape (n,)."""
+
+
+class DisplacedSignals(Signals, Protocol):
+    """Signals that allow it."""
+
+    def displace(self, slots: Slots, window_pkts: Floats) -> None:
+        """See `SharesWindow`."""
+
+    def crowd(self, slots: Slots, siblings: Floats, index: int) -> None:
+        """See `SharesWindow`."""
+
+
 class Actor(Protocol):
     """An arm's network: `inference.Network`, or several of them put together."""
 
@@ -97,3 +118,19 @@ class NetworkArm(SlotArrays):
         if state.size:
             self._state[slots] = state
         return self._signals.control(slots, interval, np.asarray(actions, np.float32))
+
+
+class WindowArm(NetworkArm):
+    """A `NetworkArm` whose flows may share their windows."""
+
+    def __init__(self, signals: DisplacedSignals, network: Actor) -> None:
+        super().__init__(signals, network)
+        self._displaced = signals
+
+    def displace(self, slots: Slots, window_pkts: Floats) -> None:
+        """See `SharesWindow`."""
+        self._displaced.displace(slots, window_pkts)
+
+    def crowd(self, slots: Slots, siblings: Floats, index: int) -> None:
+        """See `SharesWindow`."""
+        self._displaced.crowd(slots, siblings, index)

@@ -20,6 +20,7 @@ from ltp_switcher.eval.suite.over_time import Recovery, recoveries, segment_orac
 from ltp_switcher.eval.suite.page import Results, html
 from ltp_switcher.eval.suite.plan import judged, plan
 from ltp_switcher.eval.suite.score import gap_closed, geometric_mean, means, score
+from ltp_switcher.eval.suite.siblings import player_reward
 
 TUNING, TEST = paths.load("tuning"), paths.load("test")
 
@@ -280,3 +281,24 @@ def test_the_page_has_every_path_and_loads_nothing() -> None:
 def test_no_two_paths_of_a_set_are_alike() -> None:
     for scenarios in (TUNING, TEST):
         assert all(one.link != other.link for one, other in combinations(scenarios, 2))
+
+
+def series_of(flow: int, start_s: float, goodput_mbps: float, rtt_ms: float) -> FlowSeries:
+    """A flow that gets so much from its start to 4 s, without loss."""
+    t_s = np.arange(round(10 * start_s), 40) / 10
+    one = {"goodput_mbps": goodput_mbps, "rtt_ms": rtt_ms, "delivered_pkts": 10.0}
+    numbers = {
+        name: np.full(t_s.size, one.get(name, 0.0))
+        for name in FlowSeries.__dataclass_fields__
+        if name not in {"flow", "scheme", "t_s", "arm"}
+    }
+    return FlowSeries(flow=flow, scheme="rule", t_s=t_s, arm=("ltp",) * t_s.size, **numbers)
+
+
+def test_a_player_s_reward_is_that_of_the_sum_times_jain() -> None:
+    """8 alone at 20 ms for 2 s: 64 / 20. Then 6 and 2, at 30 and 10 ms: 64 / 20 times 64 / (2 * 40)."""
+    alone, fair = series_of(0, 0.0, 8.0, 20.0), series_of(0, 0.0, 4.0, 20.0)
+    assert player_reward([alone]) == pytest.approx(3.2)
+    assert player_reward([fair, replace(fair, flow=1)]) == pytest.approx(3.2)
+    unfair = [series_of(0, 0.0, 6.0, 30.0), series_of(1, 2.0, 2.0, 10.0)]
+    assert player_reward(unfair) == pytest.approx((36 / 30 + 3.2 * 0.8) / 2)

@@ -156,6 +156,20 @@ def test_an_echo_counts_once_for_the_largest_throughput() -> None:
         assert largest.update(SLOTS, echo(2.0, 1150.0, 0.03, 0.0)) == once
 
 
+def test_a_flow_that_has_siblings_now_has_a_part_of_its_largest_throughput() -> None:
+    """Four flows had 1000 each; with a fifth, 800 is theirs. Old echoes do not raise it, later ones do."""
+    largest = LargestThroughput()
+    largest.reset(SLOTS)
+    largest.crowd(SLOTS, one(4.0), 0)
+    assert largest.update(SLOTS, echo(20.0, 1000.0, 0.03, 0.0)) == 1000.0
+    largest.crowd(SLOTS, one(5.0), 21)
+    assert largest.update(SLOTS, echo(21.0, 1000.0, 0.03, 0.0)) == 800.0
+    largest.crowd(SLOTS, one(5.0), 22)
+    assert largest.update(SLOTS, echo(30.0, 1000.0, 0.03, 0.0)) == 800.0
+    largest.crowd(SLOTS, one(3.0), 32)
+    assert largest.update(SLOTS, echo(32.0, 1000.0, 0.03, 0.0)) == 1000.0
+
+
 def test_the_kernels_window_counts_where_it_is_much_smaller() -> None:
     made = signals(100.0)
     collapsed = interval(window_pkts=one(10.0), in_flight_pkts=one(10.0))

@@ -40,7 +40,7 @@ def run(
         rate = lambda t: under(t, int(arms[0]))[1]  # noqa: E731
     chooser = chooser or RuleChooser([BBR, LTP, VEGAS], RuleSection())
     slots = np.arange(len(rtts))
-    chooser.open(slots, [""] * len(rtts))
+    chooser.open(slots, [str(slot or "") for slot in slots])
     arms = np.full(len(rtts), int(ArmId.CUBIC))
     switched_s = np.zeros(len(rtts))
     told, floors, delivered, losses = [], np.full(len(rtts), np.inf), 0.0, 0.0

@@ -304,5 +304,6 @@ def test_the_reason_is_the_measurement_that_decided(rtt: Rtt, duration_s: float,
 def test_the_reason_of_a_flow_to_a_known_network_is_its_network() -> None:
     chooser = RuleChooser([BBR, LTP, VEGAS], RuleSection())
     run(lambda t: 400.0 if 0.5 < t < 1.0 else 40.0, duration_s=4.0, chooser=chooser)
+    chooser.close(np.array([0]))
     chooser.open(np.array([1]), [""])
     assert said(chooser, 1) == "flows to the same network were probed before, and this arm suited them"

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Newcomers: flows that begin while siblings are open.
+
+A newcomer joins siblings that fill their windows at once, because it gets its part of these. Siblings that do
+not fill them, as those of a web page, have nothing to share. Beside them the steady arm would begin with a
+few packets, and a short transfer would be over before it has grown.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.arrays import Bools, Floats, Indices, Slots
+from ltp_switcher.slots import SlotArrays, column
+
+FILLED_S: Final = 1.0
+"""A sibling counts as filling its window once it has done so for this time, and for as long after."""
+
+
+class _Players(SlotArrays):
+    filled_ns = column(np.int64)
+    """When one of its flows last filled its window."""
+
+
+class Newcomers(SlotArrays):
+    """Which flows are young: they do not join their siblings yet.
+
+    Args:
+        start_s: for so long, at most.
+    """
+
+    _old_ns = column(np.int64)
+    """From when on a flow is no newcomer; 0 before its first record."""
+    _spare_ns = column(np.int64)
+    """When it last did not fill the window of the steady arm."""
+
+    def __init__(self, start_s: float) -> None:
+        super().__init__()
+        self._start_ns = start_s * 1e9
+        self._players = _Players()
+
+    def found(self, players: Slots) -> None:
+        """New players."""
+        self._players.reset(players)
+
+    def step(self, slots: Slots, players: Indices, began_ns: Floats, now_ns: Floats, fills: Bools) -> None:
+        """Take in a step of flows; each argument has shape (n,).
+
+        Args:
+            slots: the flows.
+            players: the player of each.
+            began_ns: start of the step; where the flow is new, its own start.
+            now_ns: end of the step.
+            fills: whether the flow runs the steady arm, and has enough to send.
+        """
+        new = self._old_ns[slots] == 0
+        if new.any():
+            born, since_ns = slots[new], began_ns[new]
+            joins = since_ns - self._players.filled_ns[players[new]] <= FILLED_S * 1e9
+            self._old_ns[born] = since_ns + np.where(joins, 0.0, self._start_ns)
+        spare = new | ~fills
+        self._spare_ns[slots[spare]] = now_ns[spare]
+        filled = now_ns - self._spare_ns[slots] >= FILLED_S * 1e9
+        self._players.filled_ns[players[filled]] = now_ns[filled]
+
+    def young(self, slots: Slots, now_ns: Floats) -> Bools:
+        """Where flows are, at these times, shape (n,)."""
+        found: Bools = now_ns < self._old_ns[slots]
+        return found

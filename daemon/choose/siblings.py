@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Siblings: the open flows to one destination prefix that share a bottleneck. Together they are one player.
+
+Flows that decide each for itself take their siblings for rivals, and κ = 2 of Eq. 1 pays whoever takes
+everything. So a rule sees a player as if it were one flow: with the packets of all its flows, at the lowest
+RTT of any. All flows of a player get the arm of its role at the same time, and a new one gets it at once.
+
+Flows of a prefix share a bottleneck unless their RTTs show that they do not. One queue delays all that pass
+it, so the mean RTTs of the same look agree. A flow whose RTT stays another one plays with flows of the same
+RTT, or alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from ltp_switcher.arrays import Bools, Floats, Indices, Slots
+from ltp_switcher.daemon.choose.looks import (
+    BDP,
+    DELIVERED,
+    KERNEL_FLOOR,
+    LOST,
+    LOST_WITHOUT_QUEUE,
+    RTT_LEAST,
+    RTT_SAMPLES,
+    RTT_SUM,
+    SRTT,
+)
+from ltp_switcher.slots import SlotArrays, column
+
+APART: Final = 1.25
+"""The mean RTTs of siblings differ by no more than this factor ..."""
+APART_PKTS: Final = 10.0
+"""... or by the time in which their bottleneck sends so many packets."""
+SAMPLES_LEAST: Final = 3
+"""RTT samples of a look below which its mean says nothing."""
+MISFITS: Final = 4
+"""A flow leaves its player after so many more looks with another RTT than with the same."""
+MOVES_MAX: Final = 2
+"""A flow that has moved so often stays where it is."""
+
+_SUMMED: Final = [RTT_SAMPLES, RTT_SUM, LOST_WITHOUT_QUEUE, BDP]
+_TOTALS: Final = [DELIVERED, LOST]
+
+
+class Folded(NamedTuple):
+    """A step of g players, each like a step of one flow."""
+
+    players: Indices
+    """Shape (g,)."""
+    seen: Floats
+    """As `looks.read` gives it, shape (fields, g)."""
+    idle: Bools
+    """Where no flow had enough to send, shape (g,)."""
+    draining: Bools
+    """Where an earlier arm's queue drains, shape (g,)."""
+
+
+class _Players(SlotArrays):
+    """What is known of each player."""
+
+    oldest = column(np.int64)
+    """The slot of its oldest flow."""
+    totals = column(np.float64, 2)
+    """Packets that its flows delivered and lost."""
+    jain = column(np.float64, initial=1.0)
+    """Jain's index of what they delivered in the last look."""
+    look_ns = column(np.float64, initial=np.nan)
+    """End of that look."""
+
+
+class Siblings(SlotArrays):
+    """The player of each flow. A player has a number from `open` to `close`, as flows have their slots."""
+
+    player = column(np.intp)
+    _totals = column(np.float64, 2, initial=np.nan)
+    """Packets delivered and lost, as last told; NaN before the first record."""
+    _mark = column(np.float64, initial=np.nan)
+    """Packets delivered at the end of the last look; NaN before it."""
+    _rtts = column(np.float64, 2)
+    """RTT samples since then: counted, and summed in µs."""
+    _srtt_us = column(np.float64)
+    _misfits = column(np.int64)
+    _moves = column(np.int64)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._players = _Players()
+        self._free: list[int] = []
+        self._flows: dict[int, list[int]] = {}
+        """By player: the slots of its flows, the oldest first."""
+        self._of: dict[str, list[int]] = {}
+        """By prefix: its players."""
+        self._prefix: dict[int, str] = {}
+        self.several = 0
+        """Players with more than one flow."""
+
+    def prefix(self, player: int) -> str:
+        """The destination prefix of an open player."""
+        return self._prefix[player]
+
+    def oldest(self, player: int) -> int:
+        """The slot of an open player's oldest flow."""
+        return self._flows[player][0]
+
+    def alone(self, players: Indices) -> Bools:
+        """Which players have one flow, of the same shape."""
+        return np.array([len(self._flows[player]) == 1 for player in players.tolist()], np.bool_)
+
+    def jain(self, players: Indices) -> Floats:
+        """Jain's index over the flows of each player in its last look; of the same shape."""
+        return self._players.jain[players]
+
+    def open(self, slots: Slots, prefixes: Sequence[str]) -> Slots:
+        """New flows, each with its prefix. Returns the players that are new with them."""
+        self.reset(slots)
+        founded = []
+        for slot, prefix in zip(slots.tolist(), prefixes, strict=True):
+            there = self._of.get(prefix)
+            if there:
+                self._join(slot, max(there, key=lambda player: len(self._flows[player])))
+            else:
+                founded.append(self._found(slot, prefix))
+        return np.array(founded, np.int64)
+
+    def close(self, slots: Slots) -> None:
+        """Flows that ended; their slots may come again."""
+        for slot in slots.tolist():
+            self._leave(slot)
+
+    def fold(self, slots: Slots, seen: Floats, idle: Bools, draining: Bools) -> Folded:
+        """Sum up a step's flows by player.
+
+        Args:
+            slots: shape (n,).
+            seen: what `looks.read` gives, shape (fields, n).
+            idle: whether the application had too little to send, shape (n,).
+            draining: whether an earlier arm's queue drains, shape (n,).
+        """
+        of, known = self.player[slots], self._players
+        totals = seen[_TOTALS].T
+        news = np.nan_to_num(totals - self._totals[slots])
+        self._totals[slots] = totals
+        if not self.several:
+            known.totals[of] += news
+            folded = seen.copy()
+            folded[_TOTALS] = known.totals[of].T
+            return Folded(of, folded, idle, draining)
+        self._rtts[slots] += seen[[RTT_SAMPLES, RTT_SUM]].T
+        self._srtt_us[slots] = seen[SRTT]
+        players, first, at = np.unique(of, return_index=True, return_inverse=True)
+        # The oldest flow stands for the others in what cannot be summed up.
+        is_oldest = known.oldest[of] == slots
+        first[at[is_oldest]] = np.flatnonzero(is_oldest)
+        np.add.at(known.totals, of, news)
+        folded = seen[:, first]
+        folded[_TOTALS] = known.totals[players].T
+        for row in _SUMMED:
+            folded[row] = np.bincount(at, seen[row])
+        for row, is_known in ((RTT_LEAST, seen[RTT_SAMPLES] > 0), (KERNEL_FLOOR, seen[KERNEL_FLOOR] > 0)):
+            least = np.full(players.size, np.inf)
+            np.minimum.at(least, at[is_known], seen[row, is_known])
+            folded[row] = np.where(np.isfinite(least), least, 0.0)
+        return Folded(players, folded, np.bincount(at, ~idle) == 0, draining[first])
+
+    def look(self, slots: Slots, ended: Indices, now_ns: Floats) -> Slots:
+        """End the looks of these players, at these times, shape (g,): part flows whose RTTs differ.
+
+        Args:
+            slots: the flows of the step, shape (n,).
+            ended: shape (g,).
+            now_ns: shape (g,).
+
+        Returns:
+            The players that are new because a flow fits none of its prefix.
+        """
+        known = self._players
+        since_ns = known.look_ns[ended]
+        known.look_ns[ended] = now_ns
+        if not self.several:
+            return np.zeros(0, np.int64)
+        took_s = np.full(known.capacity, np.nan)
+        took_s[ended] = (now_ns - since_ns) * 1e-9
+        mine = slots[np.isin(self.player[slots], ended)]
+        of = self.player[mine]
+        got = self._totals[mine, 0] - self._mark[mine]
+        self._mark[mine] = self._totals[mine, 0]
+        count, sum_us = self._rtts[mine].T
+        self._rtts[mine] = 0.0
+        # A flow that came within the look has a smaller share of it.
+        whole = np.isfinite(got)
+        counts, sums, squares = (
+            np.bincount(of[whole], weights, known.capacity) for weights in (None, got[whole], got[whole] ** 2)
+        )
+        busy = ended[squares[ended] > 0]
+        known.jain[busy] = sums[busy] ** 2 / (counts[busy] * squares[busy])
+        mean_us = np.full(self.capacity, np.nan)
+        mean_us[mine] = np.where(count >= SAMPLES_LEAST, sum_us / np.maximum(count, 1.0), np.nan)
+        other_us = mean_us[known.oldest[of]]
+        differ = _differ(mean_us[mine], other_us, sums[of] / took_s[of])
+        self._misfits[mine] = np.where(
+            differ, self._misfits[mine] + 1, np.maximum(self._misfits[mine] - 1, 0)
+        )
+        leave = (self._misfits[mine] >= MISFITS) & (self._moves[mine] < MOVES_MAX)
+        founded = [self._move(slot) for slot in mine[leave].tolist()]
+        return np.array([player for player in founded if player is not None], np.int64)
+
+    def _move(self, slot: int) -> int | None:
+        """Move a flow to another player of its prefix, or let it be a new one, which is returned."""
+        left = int(self.player[slot])
+        prefix = self._prefix[left]
+        self._leave(slot)
+        self._misfits[slot] = 0
+        self._moves[slot] += 1
+        others = [player for player in self._of.get(prefix, []) if player != left]
+        apart = [_factor(self._srtt_us[self._flows[other][0]], self._srtt_us[slot]) for other in others]
+        if apart and min(apart) <= APART:
+            self._join(slot, others[int(np.argmin(apart))])
+            return None
+        return self._found(slot, prefix)
+
+    def _found(self, slot: int, prefix: str) -> int:
+        player = self._free.pop() if self._free else len(self._flows)
+        self._players.reset(np.array([player]))
+        self._players.oldest[player] = slot
+        self._flows[player] = []
+        self._prefix[player] = prefix
+        self._of.setdefault(prefix, []).append(player)
+        self._join(slot, player)
+        return player
+
+    def _join(self, slot: int, player: int) -> None:
+        self.player[slot] = player
+        self._flows[player].append(slot)
+        self.several += len(self._flows[player]) == 2
+
+    def _leave(self, slot: int) -> None:
+        player = int(self.player[slot])
+        flows = self._flows[player]
+        flows.remove(slot)
+        self.several -= len(flows) == 1
+        self._players.jain[player] = 1.0
+        if flows:
+            self._players.oldest[player] = flows[0]
+            return
+        del self._flows[player]
+        prefix = self._prefix.pop(player)
+        self._of[prefix].remove(player)
+        if not self._of[prefix]:
+            del self._of[prefix]
+        self._free.append(player)
+
+
+def _factor(one_us: float, other_us: float) -> float:
+    return max(one_us, other_us) / max(min(one_us, other_us), 1.0)
+
+
+def _differ(one_us: Floats, other_us: Floats, rate_pps: Floats) -> Bools:
+    """Whether RTTs tell of two bottlenecks, where one sends at this rate; False if one is not known."""
+    apart_us = np.abs(one_us - other_us)
+    found: Bools = (apart_us > (APART - 1.0) * np.minimum(one_us, other_us)) & (
+        apart_us * 1e-6 * rate_pps > APART_PKTS
+    )
+    return found

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Siblings under a learned arm share one window evenly, and the lowest RTT of their path.
+
+Flows through one queue with equal windows get equal rates. So the policy's decisions move the sum of the
+windows, and the sum is shared out anew in every interval. RFC 3124 and RFC 9040 have flows to one
+destination share their state, too. A flow that came beside a standing queue has not seen the path's lowest
+RTT, but a sibling has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.arrays import Bools, Floats, Indices, Slots
+from ltp_switcher.policies.runtime.measurements import Interval
+
+Together = Callable[[Slots], Indices | None]
+"""Which flows are siblings: equal numbers, of the slots' shape; None where no flow has any."""
+ALONE: Final[Together] = lambda _: None  # noqa: E731
+
+
+def numbers(players: Indices) -> Floats:
+    """How many flows each flow's player has, shape (n,)."""
+    _, at, counts = np.unique(players, return_inverse=True, return_counts=True)
+    found: Floats = counts[at].astype(np.float64)
+    return found
+
+
+def with_lowest_rtt(players: Indices, interval: Interval) -> Interval:
+    """The interval with the lowest RTT of any sibling for each flow."""
+    _, at = np.unique(players, return_inverse=True)
+    least_s = np.full(len(players), np.inf)
+    np.minimum.at(least_s, at, interval.rtt_min_s)
+    return replace(interval, rtt_min_s=least_s[at])
+
+
+def shared(players: Indices, window_pkts: Floats, unused: Bools) -> Floats:
+    """The windows of siblings made equal, their sum kept.
+
+    Args:
+        players: shape (n,); siblings have equal numbers.
+        window_pkts: shape (n,).
+        unused: whether a flow fills too little of its window to share it, shape (n,).
+
+    Returns:
+        Windows in packets, shape (n,).
+    """
+    window_pkts = window_pkts.copy()
+    taking = np.flatnonzero(~unused & np.isfinite(window_pkts))
+    _, at = np.unique(players[taking], return_inverse=True)
+    sums, counts = np.bincount(at, window_pkts[taking]), np.bincount(at)
+    window_pkts[taking] = (sums / counts)[at]
+    return window_pkts
