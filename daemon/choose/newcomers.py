@@ -2,8 +2,8 @@
 """Newcomers: flows that begin while siblings are open.
 
 A newcomer joins siblings that fill their windows at once, because it gets its part of these. Siblings that do
-not fill them, as those of a web page, have nothing to share. Beside them the steady arm would begin with a
-few packets, and a short transfer would be over before it has grown.
+not fill them, like the connections of a web page, have nothing to share. Beside them the steady arm would
+begin with a few packets, and a short transfer would be over before it has grown.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 
 Flows that decide each for itself take their siblings for rivals, and κ = 2 of Eq. 1 pays whoever takes
 everything. So a rule sees a player as if it were one flow: with the packets of all its flows, at the lowest
-RTT of any. All flows of a player get the arm of its role at the same time, and a new one gets it at once.
+RTT of any. All flows of a player get the arm of its role at the same time; `newcomers` has the exception.
 
 Flows of a prefix share a bottleneck unless their RTTs show that they do not. One queue delays all that pass
 it, so the mean RTTs of the same look agree. A flow whose RTT stays another one plays with flows of the same

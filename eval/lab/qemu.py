@@ -64,6 +64,8 @@ _RECORD: Final = struct.Struct("<II")
 _END: Final = struct.Struct("<qQ")
 _OUTPUT, _LIVE, _FILE, _KERNEL_LOG, _ENDED = 1, 2, 3, 4, 5
 _POLL_S: Final = 0.02
+_WITH_US: Final = ("setpriv", "--pdeathsig", "KILL", "--")
+"""QEMU is to end with the thread that waits for it, even where that is killed."""
 
 
 @dataclass
@@ -194,14 +196,14 @@ def execute(
         )
         try:
             process = subprocess.Popen(
-                arguments,
+                [*_WITH_US, *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 text=True,
             )
         except FileNotFoundError as error:
-            raise LabError("qemu-system-x86_64 is not installed (package qemu-system-x86)") from error
+            raise LabError("setpriv is not installed (package util-linux)") from error
         if processor is not None:
             settle(process.pid, processor)
         reader = _Channel(channel, report, on_line)
@@ -226,5 +228,8 @@ def execute(
                 process.stderr.close()
         report.serial = serial.read_text(errors="replace")
         if report.status is None and not report.serial:
-            raise LabError(f"QEMU ended without booting the guest: {errors.strip() or 'no message'}")
+            raise LabError(
+                f"QEMU ended without booting the guest: {errors.strip() or 'no message'}. "
+                "Does qemu-system-x86_64 run (package qemu-system-x86)?"
+            )
     return report

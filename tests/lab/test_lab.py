@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -55,6 +58,25 @@ def test_boot_hands_back_what_the_script_did(kernel: str, tmp_path: Path) -> Non
     assert lines == ["alive"]
     assert result.warnings == ()
     assert "Linux version" in result.kernel_log
+
+
+FOREVER = """
+from ltp_switcher.eval.lab import boot
+boot(script="lab-say alive; sleep 100000", mutant=False, on_line=lambda line: print(line, flush=True))
+"""
+
+
+def test_a_guest_ends_with_the_process_that_follows_it() -> None:
+    with subprocess.Popen([sys.executable, "-c", FOREVER], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "alive\n"
+        (guest,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        assert b"qemu" in Path(f"/proc/{guest}/cmdline").read_bytes()
+        process.kill()
+    deadline = time.monotonic() + 60
+    while Path(f"/proc/{guest}").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not Path(f"/proc/{guest}").exists()
 
 
 def test_a_dead_kernel_is_reported() -> None:
