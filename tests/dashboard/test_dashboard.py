@@ -13,6 +13,8 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 from support.browser import Site, chromium, site
+from support.dashboard_use import DRAWN, add_to_pool, choose_k, pin
+from support.dashboard_use import ready as opened
 from support.live_kernel import NO_ARM, PATHS
 
 PATIENCE_MS = 15_000
@@ -20,7 +22,6 @@ CELLULAR = "4713"
 PHONE = {"width": 360, "height": 740}
 PAGES = ("#/", f"#/flows/{CELLULAR}", "#/gain", "#/settings")
 PIXELS = "canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data"
-DRAWN = f"(canvas) => canvas.width > 0 && {PIXELS}.some(Boolean)"
 PAINTED = f"""([canvas, rgb]) => {{
     const pixels = {PIXELS};
     const like = (at) => rgb.every((value, part) => Math.abs(pixels[at + part] - value) < 3);
@@ -63,9 +64,7 @@ def page(context: BrowserContext) -> Iterator[Page]:
 
 
 def ready(page: Page, place: Site, at: str = "#/") -> Page:
-    page.goto(place.url + at)
-    expect(page.locator("#live")).to_have_text("live")
-    return page
+    return opened(page, place.url + at)
 
 
 def ask(place: Site, method: str, path: str, body: object = None) -> httpx.Response:
@@ -130,12 +129,7 @@ def test_a_flow_s_page_says_why_and_follows_a_pin_live(page: Page, place: Site) 
     expect(page.locator(".why")).to_have_text(told["sentence"])
     expect(page.locator(".switches li")).to_have_count(len(told["switches"]))
     expect(page.locator(".chart canvas")).to_have_count(3)
-    page.get_by_label("Arm to pin the flow to").select_option("vegas")
-    page.get_by_role("button", name="Pin", exact=True).click()
-    expect(page.locator(".why")).to_have_text(
-        "Somebody pinned the flow to vegas; it stays there until it is unpinned."
-    )
-    expect(page.locator(".switches li").first).to_contain_text("an operator pinned the flow")
+    pin(page, "vegas")
     page.get_by_role("button", name="Unpin").click()
     expect(page.get_by_role("button", name="Unpin")).to_be_disabled()
     assert ask(place, "GET", "/v1/flows/4711").json()["pinned"] is False
@@ -169,19 +163,10 @@ def test_settings_are_changed_by_keyboard_alone(page: Page, place: Site) -> None
     page.locator("form", has_text="Mode").get_by_role("button").press("Enter")
     expect(page.locator("#notice")).to_have_text("The mode is advise.")
     assert ask(place, "GET", "/v1/mode").json()["mode"] == "advise"
-    page.get_by_label("htcp").press("Space")
-    page.locator("#pool").get_by_role("button").press("Enter")
-    expect(page.locator("#notice")).to_contain_text("The pool is")
-    assert "htcp" in ask(place, "GET", "/v1/pool").json()["arms"]
+    add_to_pool(page, "htcp", lambda: ask(place, "GET", "/v1/pool").json()["arms"])
     number = page.get_by_label("Arms that team selection picks")
-    button = page.locator("form", has_text="Team size").get_by_role("button")
     assert int(number.input_value()) <= int(number.get_attribute("max") or 0) == 4, "6 are set"
-    number.fill("99")
-    expect(button).to_be_disabled()
-    number.fill("2")
-    number.press("Enter")
-    expect(page.locator("#notice")).to_have_text("k is 2.")
-    assert ask(place, "GET", "/v1/k").json()["k"] == 2
+    choose_k(page, 2, lambda: ask(place, "GET", "/v1/k").json()["k"])
     ask(place, "PUT", "/v1/mode", {"mode": "active"})
 
 

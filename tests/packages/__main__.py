@@ -17,11 +17,11 @@ from typing import Final
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from packages import build, machine, matrix
+from packages import build, dashboard, machine, matrix
 
 OUT: Final = build.ROOT / "out/packages"
 # About as many as a machine reports; only the bar needs it.
-CHECKS: Final = 95
+CHECKS: Final = 108
 
 
 def parser() -> argparse.ArgumentParser:
@@ -97,7 +97,8 @@ def _results(
     report("the machine's file system")
     base = machine.base(release)
     guest = build.key_of_files(machine.GUEST, [path.name for path in machine.GUEST.iterdir()])
-    key = build.key(*(folder.name for folder in debs), base.name, guest)
+    browser = build.key_of_files(machine.GUEST.parent, ["dashboard.py"])
+    key = build.key(*(folder.name for folder in debs), base.name, guest, browser)
     versions = (_version(debs[0]), _version(debs[1]))
     found = []
     for kind, run in (("image", _in_chroot), ("machine", _in_machine)):
@@ -141,7 +142,13 @@ def _in_machine(
     disk = logs / "packages.img"
     disk.unlink(missing_ok=True)
     machine.second_disk(folder, (*versions, release.python), disk)
-    checks = machine.run_checks(base, disk, logs, lambda check: report(f"{check['step']}: {check['check']}"))
+
+    def seen(check: matrix.Check, ports: machine.Ports) -> None:
+        report(f"{check['step']}: {check['check']}")
+        if check["check"] == machine.READY:
+            dashboard.visit(ports, logs)
+
+    checks = machine.run_checks(base, disk, logs, seen)
     disk.unlink()
     return checks
 

@@ -1,15 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Debian machine: made by mmdebstrap, booted under QEMU without KVM, and read over its serial ports."""
+"""A Debian machine: made by mmdebstrap, booted under QEMU without KVM, and read over its serial ports.
+
+Its network has no way out. Two ports of this machine's loopback lead into it, for a browser.
+"""
 
 from __future__ import annotations
 
 import json
 import shutil
+import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -72,6 +77,25 @@ kernel=$(readlink "$tree/vmlinuz" | sed 's|.*vmlinuz-||')
 chroot "$scratch/root" env -i REPORT=/root/checks.jsonl /bin/bash /mnt/guest/chroot.sh /mnt "$@" "$kernel"
 """
 TIMEOUT_S: Final = 3 * 3600
+# Without what QEMU emulates in many steps, and glibc would use all the time.
+PROCESSOR: Final = "max,-erms,-fsrm,-avx,-avx2,-fma,-f16c,-pku"
+KERNEL: Final = (
+    "root=/dev/vda rw console=ttyS0 panic=-1 quiet net.ifnames=0 "
+    "mitigations=off nowatchdog audit=0 init_on_alloc=0 "
+    "systemd.show_status=0 systemd.mask=serial-getty@ttyS0.service systemd.mask=serial-getty@ttyS1.service"
+)
+# QEMU's own network has this address for its one machine.
+ADDRESS: Final = "10.0.2.15"
+# The check after which the machine waits for a browser.
+READY: Final = "ready for a browser"
+
+
+@dataclass(frozen=True)
+class Ports:
+    """TCP ports of the loopback: `dashboard` leads to the dashboard, `results` takes the browser's checks."""
+
+    dashboard: int
+    results: int
 
 
 def base(release: Release) -> Path:
@@ -171,21 +195,25 @@ def second_disk(folder: Path, arguments: tuple[str, ...], disk: Path) -> None:
 
 
 @contextmanager
-def booted(base_of: Path, disk: Path, logs: Path) -> Iterator[subprocess.Popen[bytes]]:
+def booted(base_of: Path, disk: Path, logs: Path, ports: Ports) -> Iterator[subprocess.Popen[bytes]]:
     """A running machine, which writes `console.txt` and `checks.jsonl` to `logs`. Its disk forgets it all."""
     logs.mkdir(parents=True, exist_ok=True)
     for name in ("console.txt", "checks.jsonl"):
         (logs / name).write_bytes(b"")
+    forwards = (
+        f"hostfwd=tcp:127.0.0.1:{here}-{ADDRESS}:{there}"
+        for here, there in ((ports.dashboard, 80), (ports.results, 81))
+    )
     process = subprocess.Popen(
         [
-            "qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", "2048",
-            "-display", "none", "-no-reboot", "-nic", "none",
+            "qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", PROCESSOR, "-smp", "2", "-m", "2048",
+            "-nodefaults", "-vga", "none", "-display", "none", "-no-reboot",
+            "-nic", ",".join(("user,model=virtio-net-pci,restrict=on", *forwards)),
             "-serial", f"file:{logs / 'console.txt'}", "-serial", f"file:{logs / 'checks.jsonl'}",
             "-kernel", str(base_of / "vmlinuz"), "-initrd", str(base_of / "initrd.img"),
             "-drive", f"file={base_of / 'disk.img'},format=raw,if=virtio,cache=unsafe,snapshot=on",
             "-drive", f"file={disk},format=raw,if=virtio,readonly=on",
-            "-append", "root=/dev/vda rw console=ttyS0 panic=-1 quiet systemd.show_status=0 "
-            "systemd.mask=serial-getty@ttyS0.service systemd.mask=serial-getty@ttyS1.service",
+            "-append", KERNEL,
         ],
         stdin=subprocess.DEVNULL,
     )  # fmt: skip
@@ -196,25 +224,32 @@ def booted(base_of: Path, disk: Path, logs: Path) -> Iterator[subprocess.Popen[b
         process.wait()
 
 
+def free_ports() -> Ports:
+    """Two ports that nobody uses now."""
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
+        return Ports(one.getsockname()[1], other.getsockname()[1])
+
+
 def checks(logs: Path) -> list[Check]:
     """The checks that the machine has reported so far."""
     lines = (logs / "checks.jsonl").read_text(errors="replace").splitlines(keepends=True)
     return [json.loads(line) for line in lines if line.endswith("\n") and line.startswith("{")]
 
 
-def run_checks(base_of: Path, disk: Path, logs: Path, seen: Callable[[Check], None]) -> list[Check]:
-    """Boot, and give each check to `seen` as it comes. Returns all.
+def run_checks(base_of: Path, disk: Path, logs: Path, seen: Callable[[Check, Ports], None]) -> list[Check]:
+    """Boot, and give each check to `seen` as it comes, with the machine's ports. Returns all.
 
     Raises `FailedError` if the machine stops before its last check, or hangs.
     """
     told = 0
-    with booted(base_of, disk, logs) as process:
+    ports = free_ports()
+    with booted(base_of, disk, logs, ports) as process:
         give_up_s = time.monotonic() + TIMEOUT_S
         while process.poll() is None and time.monotonic() < give_up_s:
             time.sleep(1)
             now = checks(logs)
             for check in now[told:]:
-                seen(check)
+                seen(check, ports)
             told = len(now)
     return _whole(logs)
 

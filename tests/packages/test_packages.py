@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
 import subprocess
+import threading
 from collections.abc import Mapping
 from io import StringIO
 from pathlib import Path
@@ -13,7 +15,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from packages import build, machine, matrix
+from packages import build, dashboard, machine, matrix
 
 SIZES = {"ltp-switcher": (15_000_000, 60_000)}
 
@@ -71,6 +73,34 @@ def test_json_has_every_check() -> None:
 def test_a_half_written_line_of_the_serial_port_is_not_read_yet(tmp_path: Path) -> None:
     (tmp_path / "checks.jsonl").write_text('{"step": "install"}\nnoise\n{"step": "en')
     assert machine.checks(tmp_path) == [{"step": "install"}]
+
+
+def test_the_browser_waits_until_the_machine_listens() -> None:
+    """QEMU takes connections for a machine that does not listen yet, and ends them."""
+
+    def machine_of(listener: socket.socket) -> None:
+        listener.accept()[0].close()
+        with listener.accept()[0] as connection:
+            connection.sendall(b"http://127.0.0.1:9480/?code=x\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=machine_of, args=(listener,), daemon=True).start()
+        connection, once = dashboard.address(listener.getsockname()[1])
+        connection.close()
+    assert once == "http://127.0.0.1:9480/?code=x"
+
+
+def test_what_the_browser_misses_is_a_failed_check_and_the_next_step_runs() -> None:
+    def misses() -> None:
+        raise AssertionError("Locator expected to have count '6'")
+
+    first, second = dashboard.run((("flows", misses), ("why", lambda: None)))
+    assert (first["step"], first["ok"], first["said"]) == (
+        "dashboard",
+        False,
+        "Locator expected to have count '6'",
+    )
+    assert (second["ok"], second["said"]) == (True, "")
 
 
 def test_packages_are_built_anew_when_a_file_of_theirs_changes(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs as root in a Debian machine with systemd, without a network. Are the packages installed, upgraded, rolled
+# Runs as root in a Debian machine with systemd, without a network beyond its host. Are the packages installed, upgraded, rolled
 # back and purged as they should be? Each check is a line of JSON on the second serial port.
 # Usage: run.sh FOLDER OLD NEW PYTHON, where OLD and NEW are versions of the packages.
 folder=$1
@@ -32,6 +32,35 @@ start_network() {
     tc -n peer qdisc add dev far root netem delay 10ms limit 1000
     ip netns exec peer "/usr/bin/python$python" "$here/flows.py" sink 10.9.0.2 >/dev/ttyS0 2>&1 &
     sink=$!
+}
+# The host's browser comes in over eth0, to port 80. Its API listens on the loopback alone, as everywhere.
+open_dashboard() {
+    ip address add 10.0.2.15/24 dev eth0
+    ip link set eth0 up
+    sed -i 's/^#tcp = .*/tcp = "127.0.0.1:9480"/' /etc/ltp-switcher/config.toml
+    systemctl restart ltp-switcher-api && eventually curl -sS --fail-with-body http://127.0.0.1:9480/health || return 1
+    /usr/bin/systemd-socket-activate -l 10.0.2.15:80 /lib/systemd/systemd-socket-proxyd 127.0.0.1:9480 >/dev/ttyS0 2>&1 &
+    echo $! >/run/proxy
+}
+close_dashboard() {
+    kill "$(cat /run/proxy)"
+    ip link set eth0 down
+    ip address flush dev eth0
+    sed -i 's/^tcp = /#tcp = /' /etc/ltp-switcher/config.toml
+    systemctl restart ltp-switcher-api
+}
+# The browser's checks come as lines of JSON for the report.
+browser() { timeout 1200 "/usr/bin/python$python" "$here/browser.py" 10.0.2.15 81 >>"$report" 2>/dev/ttyS0; }
+dashboard() {
+    step dashboard
+    check "its port is forwarded" open_dashboard
+    check "ready for a browser" test -e /run/proxy
+    browser
+    check "the browser came to its end" is $? 0
+    check "the browser's pool is the daemon's" says /v1/pool '.arms | index("htcp")'
+    check "and its k" is "$(get /v1/k | jq .k)" 2
+    check "and the kernel runs the arm of its pin" eval "arms_in_kernel | grep m/vegas"
+    check "close it" close_dashboard
 }
 # A step is rarer than by default: the emulated processor is slow.
 configure() { sed -i 's/^#take_default = .*/take_default = true/; s/^#step_ms = .*/step_ms = 100.0/' /etc/ltp-switcher/config.toml; }
@@ -121,6 +150,8 @@ fresh_install() {
     check "ltp-switcher use" ltp-switcher use 10.9.0.0/25
     check "its route is there" eventually route_there
     check "flows go on" flows_go_on
+
+    dashboard
 
     step kill
     tc qdisc replace dev near root tbf rate 20mbit burst 64kb latency 100ms
