@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from packages.build import CACHE, FailedError, Release, key, newer_python, run
+from packages.build import CACHE, ROOT, FailedError, Release, key, newer_python, run
 from packages.matrix import Check
 
 GUEST: Final = Path(__file__).parent / "guest"
 INCLUDE: Final = (
     "systemd", "systemd-sysv", "udev", "dbus", "kmod", "initramfs-tools", "dkms", "ccache", "python3", "curl",
-    "iproute2", "jq", "procps", "linux-image-amd64", "linux-headers-amd64",
+    "iproute2", "jq", "procps", "lintian", "linux-image-amd64", "linux-headers-amd64",
 )  # fmt: skip
 HOOK: Final = """\
 mkdir -p "$1/python"
@@ -48,6 +48,16 @@ WantedBy=multi-user.target
 """
 # The emulated processor is ten times slower than a real one, and has to share that.
 SLOW: Final = "[Manager]\nDefaultTimeoutStartSec=15min\n"
+# Without drivers of absent hardware: depmod reads each module several times for an upgrade; it took the most.
+TRIM: Final = """\
+set -e
+kernel=$(basename "$1"/lib/modules/*)
+cd "$1/lib/modules/$kernel/kernel"
+rm -rf sound drivers/net/{ethernet,wireless,usb,phy,can}
+find drivers -mindepth 1 -maxdepth 1 -type d -regextype egrep ! -regex 'drivers/(net|block|virtio|char)' \\
+    -exec rm -r {} +
+depmod -b "$1" "$kernel"
+"""
 COMPILE: Final = """\
 set -e
 tree=$1 cache=$2 deb=$3
@@ -103,7 +113,7 @@ def base(release: Release) -> Path:
 
     The machine has the current packages of the day on which it was made. Raises `FailedError`.
     """
-    place = CACHE / "machines" / f"{release.number}-{key(*INCLUDE, HOOK, SERVICE, SLOW)}"
+    place = CACHE / "machines" / f"{release.number}-{key(*INCLUDE, HOOK, TRIM, SERVICE, SLOW)}"
     if place.exists():
         return place
     partial = place.with_suffix(".partial")
@@ -116,6 +126,7 @@ def base(release: Release) -> Path:
         release.suite, tree,
         log=place.with_suffix(".log"),
     )  # fmt: skip
+    run("bash", "-c", TRIM, "trim", tree)
     (tree / "etc/systemd/system/checks.service").write_text(SERVICE)
     (tree / "etc/systemd/system.conf.d").mkdir(exist_ok=True)
     (tree / "etc/systemd/system.conf.d/slow.conf").write_text(SLOW)
@@ -160,6 +171,7 @@ def archive(base_of: Path, debs: tuple[Path, Path], folder: Path) -> None:
     (packages / "Packages").write_text(_index(packages))
     for place in debs:
         shutil.copytree(compiled(base_of, place), folder / "ccache", dirs_exist_ok=True)
+    shutil.copy(ROOT / "packaging/lintian-suppressed", folder)
     shutil.copytree(GUEST, folder / "guest", ignore=shutil.ignore_patterns("__pycache__"))
 
 

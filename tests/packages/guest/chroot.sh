@@ -39,6 +39,9 @@ cd / || exit
 step machine
 use_archive "$1"
 remember
+step lintian
+check "no complaints of this release's lintian" lintian --fail-on error,warning \
+    --suppress-tags "$(paste -sd, <"$1/lintian-suppressed")" "$1"/debs/ltp-*_"$new"_*.deb
 step install
 check "install" at_version "$new"
 installed "$new"
