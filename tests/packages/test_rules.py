@@ -71,3 +71,11 @@ def test_an_upgrade_restarts_a_service_and_leaves_a_socket_alone(
     lines = scripts[f"{package}.postinst"].splitlines()
     (line,) = [line for line in lines if "deb-systemd-invoke" in line and f"'{unit}'" in line]
     assert ("$_dh_action" in line) == (not unit.endswith(".socket"))
+
+
+@pytest.mark.parametrize("package", ["ltp-switcher", "ltp-switcher-api"])
+def test_a_removal_takes_the_folder_of_the_socket_away(package: str) -> None:
+    """systemd makes it and leaves it. A machine of `make test-packages` shows that it goes."""
+    lines = (PACKAGING / f"systemd/{package}.socket").read_text().splitlines()
+    (path,) = [line.removeprefix("ListenStream=") for line in lines if line.startswith("ListenStream=")]
+    assert f"rmdir {path.rpartition('/')[0]} " in (PACKAGING / f"debian/{package}.postrm").read_text()
