@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a person does on the dashboard, by mouse or by keyboard, and what the page answers."""
+"""Acts of a person on the dashboard, by mouse or by keyboard, and the page's answers."""
 
 from __future__ import annotations
 

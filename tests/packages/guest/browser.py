@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`browser.py ADDRESS PORT`: give the host an address of the dashboard, and print what its browser found.
+"""`browser.py ADDRESS PORT`: give the host an address of the dashboard, and print its browser's checks.
 
 One connection is taken. It gets the address, and sends lines of JSON and a last line "end".
 """
