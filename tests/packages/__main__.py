@@ -7,6 +7,7 @@ import argparse
 import os
 import re
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -50,6 +51,8 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command. Returns 0 if every check passes on every release, 1 if not, 2 if one cannot be run."""
     options = parser().parse_args(arguments)
+    # So that the machine ends with this process.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     console = Console(stderr=True)
     if os.getuid() != 0 or not shutil.which("mmdebstrap"):
         console.print("packages: needs root and mmdebstrap")
