@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ltp_switcher.arrays import Slots
+from ltp_switcher.arrays import Indices, Slots
 from ltp_switcher.daemon.choose.bandit import MutantAgent, StepResult
 from ltp_switcher.daemon.choose.bandit.guard import Baseline
 from ltp_switcher.daemon.choose.chooser import Estimate, Reasons
@@ -54,6 +54,10 @@ class GuardedChooser:
         """Choose the arm of every flow of a step."""
         arms = self._rule.step(slots, records).arms
         return self._agent.step(slots, records, Baseline(arms, self._rule.free(slots)))
+
+    def together(self, slots: Slots) -> Indices | None:
+        """The rule's players, whatever arms they run."""
+        return self._rule.together(slots)
 
     def starts(self) -> dict[str, int]:
         """The arms of the prefixes that the rule probed since the last call."""

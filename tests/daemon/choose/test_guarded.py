@@ -8,6 +8,7 @@ from support.bandit_world import STEP_NS, World, random_encoder
 
 from ltp_switcher.daemon.choose.bandit import ArmTable, MutantAgent
 from ltp_switcher.daemon.choose.bandit.guard import Baseline, Guard
+from ltp_switcher.daemon.choose.chooser import KnowsSiblings
 from ltp_switcher.daemon.choose.guarded import GuardedChooser
 from ltp_switcher.daemon.choose.rule import RuleChooser
 from ltp_switcher.daemon.datapath.protocol import ArmId, FlowFlags
@@ -53,6 +54,15 @@ def test_where_the_rule_is_right_others_take_no_more_than_their_share() -> None:
     elsewhere = float((arms[1000:] != LTP).mean())
     print(f"{elsewhere:.2%} of the time on other arms")
     assert 0 < elsewhere <= 0.12
+
+
+def test_the_learned_arms_hear_of_siblings_under_this_policy_too() -> None:
+    policy = chooser()
+    assert isinstance(policy, KnowsSiblings)
+    policy.open(np.arange(3), ["192.0.2.0/24", "198.51.100.0/24", "192.0.2.0/24"])
+    players = policy.together(np.arange(3))
+    assert players is not None
+    assert (players[0] == players[2], players[0] == players[1]) == (True, False)
 
 
 def test_without_trials_the_rules_arm_runs_always() -> None:
