@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -133,6 +135,20 @@ def test_a_namespace_has_a_name_or_a_number(tmp_path: Path, monkeypatch: pytest.
     inode = (tmp_path / "web").stat().st_ino
     assert found.namespaces() == {"web": inode, "4026532000": 4026532000}
     assert found.of(flow("192.0.2.1", netns=inode)) is None, "no namespace was told"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root, to make a network namespace")
+def test_a_name_leads_to_the_inode_that_the_kernel_tells_of_a_flow() -> None:
+    name = f"ltp{os.getpid()}"
+    if subprocess.run(["ip", "netns", "add", name], capture_output=True).returncode:
+        pytest.skip("this machine lets nobody make a network namespace")
+    try:
+        inside = ["ip", "netns", "exec", name, "stat", "-L", "-c", "%i", "/proc/self/ns/net"]
+        seen = subprocess.run(inside, check=True, capture_output=True, text=True).stdout
+        assert policies.namespace_inode(name) == int(seen)
+    finally:
+        subprocess.run(["ip", "netns", "del", name], check=True)
+    assert policies.namespace_inode(name) is None
 
 
 def test_a_difference_names_what_goes_and_what_comes() -> None:
