@@ -109,15 +109,7 @@ class Engine:
         started_ns = time.monotonic_ns()
         if started_ns >= self._look_at_ns:
             self._look_at_ns = started_ns + LOOK_NS
-            self.table.mark(started_ns)
-            self._write_starts()
-            if started_ns >= self._resync_at_ns:
-                self.resync()
-            self.history.mark(self.table, started_ns)
-            if self.spans is not None:
-                self.spans.look(self.table, started_ns)
-            self.journal.look(self.table)
-            self.distributions.look(self.table)
+            self._look(started_ns)
         self.breathe()
         records = self.datapath.close_step()
         self.breathe()
@@ -137,6 +129,24 @@ class Engine:
         read_ns = int(records["time_ns"][-1]) if records.size else started_ns
         self._control(slots, records, max(started_ns, read_ns))
         self.statistics.took((time.monotonic_ns() - started_ns) * 1e-9)
+
+    def _look(self, now_ns: int) -> None:
+        """Once a second: all that a step need not do."""
+        self.table.mark(now_ns)
+        self.breathe()
+        self._write_starts()
+        self.breathe()
+        if now_ns >= self._resync_at_ns:
+            self.resync()
+            self.breathe()
+        self.history.mark(self.table, now_ns)
+        self.breathe()
+        if self.spans is not None:
+            self.spans.look(self.table, now_ns)
+            self.breathe()
+        self.journal.look(self.table)
+        self.breathe()
+        self.distributions.look(self.table)
 
     def read_events(self) -> None:
         """Take in births, deaths and fallbacks."""

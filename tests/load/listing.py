@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from load.blocks import Tell, _environment
-from load.service import Service, Wanted, service, use_of
+from load.service import STEP_MS, Service, Wanted, service, use_of
 from load.stream import FIRST_COOKIE
 
 SETTLE_S = 5.0
@@ -60,7 +60,30 @@ def measure(wanted: Wanted, repeats: int, tell: Tell) -> dict[str, object]:
             for name, pid in (("daemon", running.daemon.pid), ("api", running.api.process.pid))
         }
         status = running.client().get("/v1/status").json()
-    return {"ms": found, "memory, MB at most": memory, "step p99, ms": status["step_p99_ms"]}
+    waits = waits_ms(
+        np.fromfile(running.steps.with_name("stretches"), np.int64), status["steps"] * STEP_MS[wanted.policy]
+    )
+    return {
+        "ms": found,
+        "wait for the daemon's turn, ms of processor time": waits,
+        "memory, MB at most": memory,
+        "step p99, ms": status["step_p99_ms"],
+    }
+
+
+def waits_ms(stretches_ns: np.ndarray, all_ms: float) -> dict[str, float]:
+    """Quantiles of the wait for a turn, of who comes at any time of `all_ms`, shape (stretches,)."""
+    stretches_ms = stretches_ns / 1e6
+
+    def quantile(share: float) -> float:
+        low, high = 0.0, float(stretches_ms.max())
+        for _ in range(40):
+            middle = (low + high) / 2
+            longer = np.maximum(stretches_ms - middle, 0.0).sum() / all_ms
+            low, high = (middle, high) if longer > 1 - share else (low, middle)
+        return round(high, 2)
+
+    return {"p50": quantile(0.5), "p90": quantile(0.9), "p99": quantile(0.99)}
 
 
 def _busy_health(running: Service, repeats: int) -> dict[str, float]:

@@ -254,9 +254,11 @@ def test_who_asks_within_a_step_is_answered_within_it(
     """The step's second part waits until the client has what it asked for in the first."""
     daemon = make_daemon(Kernel(flow(1, busy=True)), config(tmp_path, policy="random"), monkeypatch)
     part_1, part_2 = daemon.engine.chooser.step, daemon.engine.teams.step
-    sent, answered, in_time = threading.Event(), threading.Event(), []
+    asked, sent, answered = threading.Event(), threading.Event(), threading.Event()
+    in_time = []
 
     def ask() -> None:
+        asked.wait()
         with socket.socket(socket.AF_UNIX) as client:
             client.connect(str(tmp_path / "s"))
             client.sendall(b'{"id": 1, "method": "flows.get", "params": {"cookie": "1"}}\n')
@@ -265,6 +267,7 @@ def test_who_asks_within_a_step_is_answered_within_it(
                 answered.set()
 
     def first(slots: Slots, records: RecordArray) -> Decision:
+        asked.set()
         sent.wait()
         # It is a while since somebody was answered.
         time.sleep(2 * BREATHE_AFTER_S)
