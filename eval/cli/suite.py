@@ -11,11 +11,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from ltp_switcher.artifacts import revision
 from ltp_switcher.eval.cli.output import json_text, need_pictures
 from ltp_switcher.eval.run.batch import run_batch
 from ltp_switcher.eval.suite.losses import losses
 from ltp_switcher.eval.suite.over_time import oracles, recovered, without_start
-from ltp_switcher.eval.suite.plan import FULL, QUICK, judged, plan
+from ltp_switcher.eval.suite.plan import FULL, QUICK, Run, judged, plan
 from ltp_switcher.eval.suite.score import means, score
 from ltp_switcher.eval.suite.siblings import TABLE_HEAD as PLAYERS_HEAD
 from ltp_switcher.eval.suite.siblings import players
@@ -26,10 +27,12 @@ from ltp_switcher.eval.suite.web import TABLE_HEAD, table_rows, web_paths
 def evaluate(options: argparse.Namespace, console: Console, progress: Console) -> None:
     """Make the runs that are missing, and the report of all."""
     need_pictures()
-    from ltp_switcher.eval.suite.page import Results, html
+    from ltp_switcher.eval.suite.page import Origin, Results, html
     from ltp_switcher.eval.suite.pictures import draw
 
     began = time.monotonic()
+    # The runs have this revision. Hours later the checkout may have another.
+    made_of = revision()
     usual = QUICK if options.quick else FULL
     schemes = {name: usual.get(name, 1) for name in options.schemes or usual}
     if options.seeds:
@@ -54,6 +57,7 @@ def evaluate(options: argparse.Namespace, console: Console, progress: Console) -
         round(time.monotonic() - began, 1),
         web_paths(every),
         players(made),
+        Origin(_command(options), made_of, {scheme: _seeds(runs, scheme) for scheme in schemes}),
     )
     out: Path = options.out
     out.mkdir(parents=True, exist_ok=True)
@@ -74,6 +78,17 @@ def evaluate(options: argparse.Namespace, console: Console, progress: Console) -
     if results.web:
         _print(console, TABLE_HEAD, table_rows(results.web))
     console.print(f"\n{out}: results.json, report.html", highlight=False)
+
+
+def _command(options: argparse.Namespace) -> str:
+    words = ["ltp-eval suite", *(["--quick"] if options.quick else []), f"--set {options.set}"]
+    words.append(f"--kernel {options.kernel}")
+    words += [f"--{name} {','.join(of)}" for name in ("schemes", "paths") if (of := getattr(options, name))]
+    return " ".join([*words, *([f"--seeds {options.seeds}"] if options.seeds else [])])
+
+
+def _seeds(runs: Sequence[Run], scheme: str) -> list[int]:
+    return sorted({run.job.seed for run in runs if run.scheme == scheme})
 
 
 def _print(console: Console, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

@@ -34,6 +34,16 @@ img { max-width: 100% } p { max-width: 60em }
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """What made the results."""
+
+    command: str
+    revision: str
+    seeds: Mapping[str, Sequence[int]]
+    """By scheme."""
+
+
+@dataclass(frozen=True, slots=True)
 class Results:
     """A finished suite: its paths' scores, and how it was run."""
 
@@ -54,6 +64,7 @@ class Results:
     """The paths with requests, which `paths` lacks."""
     players: Sequence[Player] = ()
     """Of the paths on which one scheme has several flows."""
+    origin: Origin | None = None
 
     @property
     def schemes(self) -> list[str]:
@@ -64,6 +75,7 @@ class Results:
     def to_dict(self) -> dict[str, object]:
         """Plain values for JSON."""
         return {
+            "made_by": None if self.origin is None else asdict(self.origin),
             "set": self.set_name, "kernel": self.kernel, "quick": self.quick, "wall_s": self.wall_s,
             "summary": {
                 scheme: {group: asdict(mean) for group, mean in means(self.paths, scheme).items()}
@@ -125,6 +137,7 @@ def html(results: Results, pictures: Mapping[str, str]) -> str:
         "A scheme that changes its arm may exceed 1 on a path that changes. <code>rule</code> is the default "
         "policy of the daemon, <code>bandit</code> the learned one. <code>known</code> is the default policy "
         f"on a path that {EARLIER} connections have used before; so is <code>bpftune</code>, Oracle's.</p>",
+        _origin(results.origin),
         _means_table("By kind and family", results.schemes, results.paths),
         _means_table(f"The same without the first {START_S:g} s of each flow", results.schemes, results.late),
     ]
@@ -162,6 +175,14 @@ def html(results: Results, pictures: Mapping[str, str]) -> str:
             f'<h2>{escape(title)}</h2><img alt="{escape(title)}" src="data:image/png;base64,{data}">'
         )
     return "\n".join(parts) + "\n"
+
+
+def _origin(origin: Origin | None) -> str:
+    if origin is None:
+        return ""
+    seeds = "; ".join(f"{escape(s)} {', '.join(map(str, of))}" for s, of in origin.seeds.items())
+    command, made_of = escape(origin.command), escape(origin.revision)
+    return f"<p>Made by <code>{command}</code>, revision {made_of}. Seeds: {seeds}.</p>"
 
 
 def _means_table(title: str, schemes: Sequence[str], paths: Sequence[PathScore]) -> str:

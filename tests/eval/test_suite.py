@@ -17,7 +17,7 @@ from ltp_switcher.eval.run.series import FlowSeries
 from ltp_switcher.eval.run.summary import FlowSummary, Summary
 from ltp_switcher.eval.suite import paths
 from ltp_switcher.eval.suite.over_time import Recovery, recoveries, segment_oracle
-from ltp_switcher.eval.suite.page import Results, html
+from ltp_switcher.eval.suite.page import Origin, Results, html
 from ltp_switcher.eval.suite.plan import judged, plan
 from ltp_switcher.eval.suite.score import gap_closed, geometric_mean, means, score
 from ltp_switcher.eval.suite.siblings import player_reward
@@ -260,9 +260,13 @@ def test_the_page_has_every_path_and_loads_nothing() -> None:
         {"fixed-1": 1.25, "trace-1": 1.0},
         {},
         1.0,
+        origin=Origin("ltp-eval suite --quick", "abc1234", {"rule": [101, 102], "bbr": [101]}),
     )
     page = html(results, {"a <picture>": "QUJD"})
     for text in (
+        "ltp-eval suite --quick",
+        "revision abc1234",
+        "rule 101, 102; bbr 101",
         "1.250 on static paths",
         "in 1.5 s (median of 3 changes), and 2 times",
         "fixed-1",
@@ -275,6 +279,12 @@ def test_the_page_has_every_path_and_loads_nothing() -> None:
     assert "http" not in page
     assert "<script" not in page
     document = results.to_dict()
+    made_by = {
+        "command": "ltp-eval suite --quick",
+        "revision": "abc1234",
+        "seeds": {"rule": [101, 102], "bbr": [101]},
+    }
+    assert document["made_by"] == made_by
     assert [path["name"] for path in document["paths"]] == ["fixed-1", "trace-1"]  # type: ignore[attr-defined]
 
 
