@@ -22,7 +22,9 @@ from packages import build, dashboard, machine, matrix
 
 OUT: Final = build.ROOT / "out/packages"
 # About as many as a machine reports; only the bar needs it.
-CHECKS: Final = 108
+CHECKS: Final = 118
+# The packages in a file system; new in a machine; and in another one upgraded from an earlier version.
+PARTS: Final = ("image", "fresh", "upgrade")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -43,6 +45,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="REVISION",
         help="the packages to upgrade from (default: %(default)s)",
     )
+    made.add_argument("--part", action="append", choices=PARTS, help="only this part of a release")
     made.add_argument("--again", action="store_true", help="run machines whose results are there already")
     made.add_argument("--json", action="store_true", help="print all checks as JSON")
     return made
@@ -66,7 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             task = progress.add_task(release.name, total=CHECKS)
             try:
                 report = _reporter(progress, task, release)
-                results += _results(release, options.older, options.again, report)
+                parts = options.part or PARTS
+                results += _results(release, options.older, parts, options.again, report)
             except build.FailedError as error:
                 console.print(f"packages: {release.name}: {error}", markup=False)
                 return 2
@@ -90,9 +94,9 @@ def _reporter(progress: Progress, task: TaskID, release: build.Release) -> Calla
 
 
 def _results(
-    release: build.Release, older: str, again: bool, report: Callable[[str], None]
+    release: build.Release, older: str, parts: Sequence[str], again: bool, report: Callable[[str], None]
 ) -> list[matrix.Result]:
-    """What the image and the machine of a release reported, now or in an earlier run of the same inputs."""
+    """The reports of a release's parts, from now or from an earlier run of the same inputs."""
     report("packages of this tree")
     newer_debs = build.packages_of_this_tree(release)
     report(f"packages of {older}")
@@ -104,18 +108,25 @@ def _results(
     key = build.key(*(folder.name for folder in debs), base.name, guest, browser)
     versions = (_version(debs[0]), _version(debs[1]))
     found = []
-    for kind, run in (("image", _in_chroot), ("machine", _in_machine)):
-        file = OUT / f"debian-{release.number}-{kind}.json"
+    for part in parts:
+        file = OUT / f"debian-{release.number}-{part}.json"
         kept = matrix.Result.load(file)
         # A failed run is done again: only a good one needs no second look.
         if not (kept and kept.key == key and kept.good and not again):
-            report(f"{kind}, booting" if kind == "machine" else kind)
+            report(part)
             began_s = time.monotonic()
             with tempfile.TemporaryDirectory() as folder:
                 machine.archive(base, debs, Path(folder))
-                checks = run(release, base, Path(folder), versions, report)
+                logs = OUT / f"debian-{release.number}-{part}"
+                if part == "image":
+                    checks = machine.run_in_chroot(base, Path(folder), versions, logs)
+                else:
+                    machine.second_disk(
+                        Path(folder), (*versions, release.python, part), logs / "packages.img"
+                    )
+                    checks = _in_machine(base, logs, report)
             kept = matrix.Result(
-                release=f"{release.name} {kind}",
+                release=f"{release.name} {part}",
                 key=key,
                 revision=build.run("git", "describe", "--always", "--dirty").strip(),
                 older=older,
@@ -129,28 +140,13 @@ def _results(
     return found
 
 
-def _in_chroot(
-    release: build.Release, base: Path, folder: Path, versions: tuple[str, str], report: Callable[[str], None]
-) -> list[matrix.Check]:
-    logs = OUT / f"debian-{release.number}-image"
-    report("image: install, upgrade, roll back, purge")
-    return machine.run_in_chroot(base, folder, versions, logs)
-
-
-def _in_machine(
-    release: build.Release, base: Path, folder: Path, versions: tuple[str, str], report: Callable[[str], None]
-) -> list[matrix.Check]:
-    logs = OUT / f"debian-{release.number}-machine"
-    logs.mkdir(parents=True, exist_ok=True)
-    disk = logs / "packages.img"
-    disk.unlink(missing_ok=True)
-    machine.second_disk(folder, (*versions, release.python), disk)
-
+def _in_machine(base: Path, logs: Path, report: Callable[[str], None]) -> list[matrix.Check]:
     def seen(check: matrix.Check, ports: machine.Ports) -> None:
         report(f"{check['step']}: {check['check']}")
         if check["check"] == machine.READY:
             dashboard.visit(ports, logs)
 
+    disk = logs / "packages.img"
     checks = machine.run_checks(base, disk, logs, seen)
     disk.unlink()
     return checks

@@ -202,6 +202,8 @@ def _index(archive: Path) -> str:
 
 def second_disk(folder: Path, arguments: tuple[str, ...], disk: Path) -> None:
     """A disk with a folder's content. The machine runs run.sh from it, with these arguments."""
+    disk.parent.mkdir(parents=True, exist_ok=True)
+    disk.unlink(missing_ok=True)
     (folder / "start").write_text(f"/bin/bash /mnt/guest/run.sh /mnt {' '.join(arguments)}\n")
     run("mke2fs", "-q", "-t", "ext4", "-L", "packages", "-d", folder, disk, "1G")
 

@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs as root in a Debian machine with systemd, without a network beyond its host. Are the packages installed, upgraded, rolled
 # back and purged as they should be? Each check is a line of JSON on the second serial port.
-# Usage: run.sh FOLDER OLD NEW PYTHON, where OLD and NEW are versions of the packages.
+# Usage: run.sh FOLDER OLD NEW PYTHON PART. OLD and NEW are versions of the packages; PART is fresh or upgrade.
 folder=$1
 old=$2
 new=$3
 python=$4
+part=$5
 report=${REPORT:-/dev/ttyS1}
 here=$(dirname "$0")
 # shellcheck source-path=SCRIPTDIR source=common.sh
@@ -251,13 +252,15 @@ check "systemd has started" eventually systemctl is-active basic.target
 modprobe -a sch_netem sch_tbf
 start_network
 remember
-fresh_install
-other_python
-step purge
-purge_all
-upgrade
-roll_back
-step "purge after the rollback"
+if [ "$part" = fresh ]; then
+    fresh_install
+    other_python
+    step purge
+else
+    upgrade
+    roll_back
+    step "purge after the rollback"
+fi
 purge_all
 kill "$sink"
 step end
