@@ -14,6 +14,7 @@ REQUESTS: Final[tuple[tuple[str, dict[str, object]], ...]] = (
     ("flows.history", {"cookie": "815"}),
     ("flows.page", {"arm": "bbr", "prefix": "198.51.100.0/24", "limit": 2, "offset": 0, "history": 3}),
     ("flows.page", {"order": "goodput"}),
+    ("flows.page", {"cursor": "815", "limit": 1}),
     ("history", {}), ("events", {}), ("events", {"since": 3}), ("arms.list", {}),
     ("arms.load", {"name": "cubic"}), ("mpts.start", {}), ("mpts.start", {"prefix": "198.51.100.0/24"}),
     ("mpts.status", {}), ("mpts.cancel", {}), ("metrics", {}),

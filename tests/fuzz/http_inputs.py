@@ -23,7 +23,7 @@ BODIES: Final[Mapping[str, tuple[object, ...]]] = {
     "start_mpts": ({}, {"prefix": "198.51.100.0/24"}),
     "set_policies": (
         {"policies": [{"prefix": "198.51.100.0/24", "pool": ["bbr", "vegas"], "k": 1, "start": "bbr"}]},
-        {"policies": [{"port": 22, "exclude": True}, {"local_port": 443, "pin": "cubic"}]},
+        {"policies": [{"netns": "web", "exclude": True}, {"local_port": 443, "pin": "cubic"}]},
     ),
     "set_pool": ({"arms": ["cubic", "bbr", "vegas"]}, {"arms": ["bbr", "vegas"]}),
     "make_session": ({"scope": "read"}, {"scope": "write"}),
@@ -31,6 +31,7 @@ BODIES: Final[Mapping[str, tuple[object, ...]]] = {
 """Bodies by operation. Each operation that has a body needs one here."""
 QUERIES: Final[Mapping[str, tuple[str, ...]]] = {
     "arm": ("bbr", "cubik"), "prefix": ("198.51.100.0/24", "2001:db8::/32"), "limit": ("1", "100"),
+    "cursor": ("0", "815"),
     "offset": ("0", "2"), "order": ("goodput", "cookie"), "history": ("0", "300"), "since_s": ("604800",),
     "runtime": ("true", "false"), "dry_run": ("true", "false"),
 }  # fmt: skip
