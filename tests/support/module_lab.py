@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sysconfig
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +18,7 @@ from ltp_switcher.eval.lab.kernels import kernel as lab_kernel
 REPOSITORY = Path(__file__).resolve().parents[2]
 GUEST = REPOSITORY / "tests/support/kmod_guest"
 PROBE = REPOSITORY / "tests/kmod/probe_cc"
-KERNELS = ("6.1", "6.12")
+KERNELS = tuple(os.environ.get("LTP_TEST_KERNELS", "6.1 6.12").split())
 FILTERS = ("cls_matchall", "act_mirred")
 LEFT = ("report.json", "trace", "stress.json", "fuzz.json", "slab")
 PREPARE = "mkdir -p /var && ln -sfn /run /var/run && export PATH PYTHONPATH=/opt/tests\n"
@@ -47,7 +48,10 @@ def program(name: str, folder: Path) -> Path:
 
 def probe_module(series: str, folder: Path) -> Path:
     """Build the congestion control that checks its own private bytes."""
-    release = lab_kernel(series).release
+    chosen = lab_kernel(series)
+    if chosen.built is not None:
+        return chosen.built / "tcp_probecc.ko"
+    release = chosen.release
     build = folder / f"probe-{release}"
     build.mkdir()
     for source in ("tcp_probecc.c", "Kbuild"):
@@ -83,6 +87,8 @@ def run(series: str, script: str, overlay: Mapping[str, Path | bytes], *, python
         parameters="slab_nomerge",
         collect=[f"/tmp/{name}" for name in LEFT],  # noqa: S108
         python=python,
+        # The checks take a minute or two on an idle processor, and a machine may be busy.
+        timeout_s=2400,
         modules=(
             "veth",
             "ifb",

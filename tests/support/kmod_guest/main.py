@@ -17,6 +17,7 @@ from . import (
     mptcp,
     safety,
     selection,
+    sockets,
     starting,
     switching,
     thresholds,
@@ -34,6 +35,7 @@ GROUPS: dict[str, tuple[Check, ...]] = {
     + mptcp.CHECKS
     + switching.LAST,
     "handover": starting.CHECKS + handover.CHECKS,
+    "sockets": sockets.CHECKS,
     "learned": learned.CHECKS + thresholds.CHECKS + marks.CHECKS,
 }
 
