@@ -73,8 +73,8 @@ class Datapath:
     `PermissionDeniedError` or `RequestRefusedError` as the kernel answers.
     """
 
-    def __init__(self) -> None:
-        self._netlink = GenericNetlink(receive_buffer_bytes=8 << 20)
+    def __init__(self, netlink: GenericNetlink | None = None) -> None:
+        self._netlink = netlink or GenericNetlink(receive_buffer_bytes=8 << 20)
         try:
             self._family = self._netlink.family(protocol.FAMILY_NAME)
         except NetlinkError as error:

@@ -126,10 +126,15 @@ def iterate_attributes(data: memoryview) -> Iterator[tuple[int, memoryview]]:
 
 
 class GenericNetlink:
-    """A request socket. One request at a time; not for use from several threads at once."""
+    """A request socket. One request at a time; not for use from several threads at once.
 
-    def __init__(self, *, receive_buffer_bytes: int = 1 << 20) -> None:
-        self._socket = open_socket(receive_buffer_bytes)
+    `connected` is another socket to use, whose other end answers as the kernel does.
+    """
+
+    def __init__(
+        self, connected: socket.socket | None = None, *, receive_buffer_bytes: int = 1 << 20
+    ) -> None:
+        self._socket = connected or open_socket(receive_buffer_bytes)
         self._sequence = 0
         self.dump_interrupted = False
         # The kernel sizes the messages of a dump by the largest buffer that it was offered.

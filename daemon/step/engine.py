@@ -70,6 +70,7 @@ class Engine:
         starts: StartingArms | None = None,
         spans: Spans | None = None,
         recorder: Recorder | None = None,
+        clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self.datapath = datapath
         self.table = table
@@ -94,6 +95,7 @@ class Engine:
         self.breathe: Callable[[], object] = lambda: None
         """Called between the parts of a step, so that others need not wait for its end."""
         self._recorder = recorder
+        self._clock = clock
         self._sent_away = RateLimit(1.0)
         self._busy_until_ns = 0
         self._resync_at_ns = 0
@@ -102,11 +104,11 @@ class Engine:
     @property
     def busy(self) -> bool:
         """Whether a flow moved data lately."""
-        return time.monotonic_ns() < self._busy_until_ns
+        return self._clock() < self._busy_until_ns
 
     def step(self) -> None:
         """Poll, decide, command."""
-        started_ns = time.monotonic_ns()
+        started_ns = self._clock()
         if started_ns >= self._look_at_ns:
             self._look_at_ns = started_ns + LOOK_NS
             self._look(started_ns)
@@ -128,7 +130,7 @@ class Engine:
         # The kernel closes the flows' steps one after the other.
         read_ns = int(records["time_ns"][-1]) if records.size else started_ns
         self._control(slots, records, max(started_ns, read_ns))
-        self.statistics.took((time.monotonic_ns() - started_ns) * 1e-9)
+        self.statistics.took((self._clock() - started_ns) * 1e-9)
 
     def _look(self, now_ns: int) -> None:
         """Once a second: all that a step need not do."""
@@ -156,7 +158,7 @@ class Engine:
             self.events.tell("flows-lost")
             self.resync()
             return
-        now_ns = time.monotonic_ns()
+        now_ns = self._clock()
         changes = Changes()
         fallen: list[FlowInfo] = []
         for event in batch.events:
@@ -189,7 +191,7 @@ class Engine:
 
     def resync(self) -> None:
         """Look at all flows anew."""
-        now_ns = time.monotonic_ns()
+        now_ns = self._clock()
         self._resync_at_ns = now_ns + RESYNC_NS
         self._apply(self.table.resync(self.datapath.flows(self.table.flow), now_ns))
 
@@ -209,7 +211,7 @@ class Engine:
             self._renew_at_ns = 0
             return
         self._starts.write(news)
-        now_ns = time.monotonic_ns()
+        now_ns = self._clock()
         if now_ns >= self._renew_at_ns:
             # Entries age, so that none outlives its policy for long.
             self._renew_at_ns = now_ns + POLICY_START_NS // 2
@@ -334,7 +336,7 @@ class Engine:
         opened = []
         for cookie in records["cookie"][slots == UNKNOWN].tolist():
             try:
-                slot = self.table.add(self.datapath.flow(cookie), time.monotonic_ns())
+                slot = self.table.add(self.datapath.flow(cookie), self._clock())
             except FlowNotFoundError:
                 continue
             if slot is not None:
