@@ -13,10 +13,10 @@ STAMPS := .cache/stamps
 KERNELS := 6.1 6.12
 export LTP_CACHE ?= $(CURDIR)/.cache
 
-.PHONY: deb help demo eval eval-quick test test-fast test-slow test-packages test-debug mutate fuzz kmod lint format clean install \
+.PHONY: deb help demo eval eval-quick test test-fast test-slow test-packages test-kernels test-debug mutate fuzz kmod lint format clean install \
         uninstall venv \
         lock generate openapi promtool torch venv-train train-encoder collect-dataset train-ltp train-jury train-spine train-owl compare-ltp \
-        bench bench-api bench-kmod bench-daemon bench-lab bench-simulator validate-simulator traces mahimahi agree claims screenshots gain-coverage
+        bench bench-api bench-kmod bench-scale bench-daemon bench-lab bench-simulator validate-simulator traces mahimahi agree claims screenshots gain-coverage
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,10 @@ test-slow: venv kmod torch ## Run the long tests, and those of the trainers with
 test-packages: venv ## Install, upgrade and purge the packages in machines of Debian 12 and 13 (ARGS=--json)
 	@.ci/install-packages debhelper dh-dkms lintian
 	@PYTHONPATH=tests $(BIN)/python -m packages $(ARGS)
+
+test-kernels: venv ## Build the module for the kernels of Debian 13 and unstable, and test it there (ARGS=--json)
+	@.ci/install-packages
+	@PYTHONPATH=tests $(BIN)/python -m kernels $(ARGS)
 
 test-debug: venv kmod ## Run the module on four processors, with poisoned memory: hours; resumable
 	@PYTHONPATH=tests $(BIN)/python -m debug_kernels --page docs/lab-notes/debug-kernels.md
@@ -161,7 +165,8 @@ gain-coverage: venv ## Simulate 2,000 experiments of each design, and count how 
 
 bench: bench-daemon bench-api bench-kmod bench-lab ## Run all benchmarks
 
-bench-daemon: venv ## Measure the daemon: steps, p50 and p99 per step, flows per core
+bench-daemon: venv ## Measure the daemon: steps with 5,000 and 10,000 flows, then the learning policy's decision alone
+	@$(BIN)/python -m ltp_switcher.daemon.service.bench
 	@$(BIN)/python -m ltp_switcher.daemon.choose.bandit.bench
 
 bench-api: venv kmod ## Measure daemon and API under load: steps, /health, lists, restarts, memory, log; 6 minutes
@@ -170,6 +175,9 @@ bench-api: venv kmod ## Measure daemon and API under load: steps, /health, lists
 bench-kmod: venv kmod ## Measure the module: guest instructions per acknowledged packet and per switch
 	@$(BIN)/ltp-eval cost
 	@PYTHONPATH=tests $(BIN)/python tests/kmod/bench_switch.py
+
+bench-scale: venv kmod ## Measure steps with 10,000 live and 100,000 idle flows, and who looks on; ten minutes (ARGS=--json)
+	@PYTHONPATH=tests $(BIN)/python tests/kmod/bench_scale.py $(ARGS)
 
 bench-lab: venv kmod ## Measure the lab: virtual seconds per wall second, instructions per packet
 	@$(BIN)/ltp-eval speed

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import lzma
+import os
 import re
 import struct
 import subprocess
@@ -29,14 +30,29 @@ _XZ_MAGIC: Final = b"\xfd7zXZ\0"
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 
 
+PREPARED: Final = "LTP_KERNELS_DIR"
+"""Environment variable with a folder of kernels that were made ready elsewhere, by series."""
+
+
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """One kernel release: `vmlinux` is the uncompressed image, `modules` its /lib/modules folder."""
+    """One kernel release: `vmlinux` is the uncompressed image, `modules` its /lib/modules folder.
+
+    `built` holds our modules where they were built elsewhere, for want of the headers on this machine.
+    """
 
     series: str
     release: str
     vmlinux: Path
     modules: Path
+    built: Path | None = None
+
+
+def known() -> tuple[str, ...]:
+    """The series that the lab can boot: its own, then the prepared ones."""
+    folder = os.environ.get(PREPARED)
+    prepared = sorted(path.name for path in Path(folder).iterdir() if path.is_dir()) if folder else []
+    return (*META_PACKAGES, *prepared)
 
 
 def kernel(series: str) -> Kernel:
@@ -50,14 +66,18 @@ def kernel(series: str) -> Kernel:
         LabError: the kernel's package cannot be had or read.
     """
     if series not in META_PACKAGES:
-        raise InvalidValueError("kernel", series, " or ".join(META_PACKAGES))
+        folder = Path(os.environ.get(PREPARED, "/nonexistent")) / series
+        if not (folder / "release").exists():
+            raise InvalidValueError("kernel", series, " or ".join(META_PACKAGES))
+        release = (folder / "release").read_text().strip()
+        return Kernel(series, release, folder / "vmlinux", folder / "modules" / release, folder / "built")
     release = _release(series)
     folder = unpacked(f"linux-image-{release}")
     image = lab_cache() / "vmlinux" / folder.name
     with locked(f"vmlinux-{release}"):
         if not image.is_dir():
             with building(image) as scratch:
-                (scratch / "vmlinux").write_bytes(_vmlinux(folder / "boot" / f"vmlinuz-{release}"))
+                (scratch / "vmlinux").write_bytes(uncompressed(folder / "boot" / f"vmlinuz-{release}"))
     return Kernel(series, release, image / "vmlinux", folder / "lib" / "modules" / release)
 
 
@@ -74,7 +94,7 @@ def _release(series: str) -> str:
     )
 
 
-def _vmlinux(bzimage: Path) -> bytes:
+def uncompressed(bzimage: Path) -> bytes:
     """Return the ELF image inside a bzImage (Documentation/arch/x86/boot.rst, payload_offset and _length).
 
     Booted as it is, it saves the guest its own decompression, which is half of the boot.

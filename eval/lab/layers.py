@@ -92,7 +92,7 @@ def base_layer(kernel: Kernel) -> Path:
         entries["lab/bin/lab"] = cpio.regular(agent, executable=True)
         return entries | module_entries(kernel)
 
-    image = kernel.vmlinux.parent.name
+    image = kernel.vmlinux.parent.name if kernel.built is None else kernel.release
     return layer(f"base-{kernel.series}", [*versions, *texts, image, digest(agent)], build)
 
 
@@ -133,6 +133,8 @@ def link_module(kernel: Kernel, name: str = "lablink") -> Path:
     Raises:
         LabError: the kernel's headers are missing, or the module does not build.
     """
+    if kernel.built is not None:
+        return kernel.built / f"{name}.ko"
     recipe = hashlib.sha256("".join(digest(path) for path in sorted(LINK.iterdir())).encode()).hexdigest()[
         :20
     ]
@@ -165,6 +167,8 @@ def mutant_module(kernel: Kernel, repository: Path) -> Path:
     Raises:
         LabError: the module cannot be built.
     """
+    if kernel.built is not None:
+        return kernel.built / "tcp_mutant.ko"
     module = repository / "kmod-mutant" / "build" / kernel.release / "tcp_mutant.ko"
     with locked(f"kmod-{kernel.release}"):
         run(

@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from ltp_switcher.cache import cache_dir
 from ltp_switcher.errors import ArtifactError
+from ltp_switcher.eval.lab.kernels import known
 from ltp_switcher.eval.lab.run import RunFiles, run_fingerprint, run_scenario
 from ltp_switcher.eval.lab.web import requests_fingerprint, run_requests
 from ltp_switcher.eval.mahimahi.run import as_emulated, emulation_fingerprint, run_emulated
@@ -30,7 +31,7 @@ from ltp_switcher.eval.run.scenario import Scenario
 from ltp_switcher.eval.run.series import FlowSeries, read_series
 from ltp_switcher.eval.run.summary import FlowTotals, Summary, read_totals, summarise
 
-KERNELS: Final = ("6.1", "6.12")
+KERNELS: Final = known()
 ENGINES: Final = ("lab", "mahimahi")
 RAW_FILES: Final = ("timeseries.csv", "flows.json", "guest.json")
 REQUEST_FILES: Final = ("requests.csv", "requests.json")

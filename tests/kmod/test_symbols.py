@@ -23,6 +23,8 @@ def exported(symvers: str) -> dict[str, str]:
 
 def symvers(chosen: Kernel) -> str:
     """The kernel's Module.symvers, from the headers that our modules are built against."""
+    if chosen.built is not None:
+        return (chosen.built / "Module.symvers").read_text()
     return Path(f"/lib/modules/{chosen.release}/build/Module.symvers").read_text()
 
 

@@ -319,8 +319,12 @@ static struct net_device *add_device(const char *name)
 static void line_init(struct line *line, struct net_device *to)
 {
 	__skb_queue_head_init(&line->queue);
+#ifdef LABLINK_HAS_HRTIMER_SETUP
+	hrtimer_setup(&line->timer, lablink_due, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_SOFT);
+#else
 	hrtimer_init(&line->timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_SOFT);
 	line->timer.function = lablink_due;
+#endif
 	line->to = to;
 }
 
