@@ -44,17 +44,29 @@ def kernel(flavour: str) -> Kernel:
     """
     if flavour == "stock":
         return lab_kernel(STOCK)
-    version = candidates((SOURCE_PACKAGE,))[SOURCE_PACKAGE]
-    wanted = [(CONFIGURATION / f"{name}.config").read_text() for name in ("common", flavour)]
-    compiler = run(["gcc", "--version"]).splitlines()[0]
-    folder = debug_cache() / f"{flavour}-{_hash([version, compiler, *wanted])}"
+    folder = _folder(flavour)
     release = folder / "release"
     with locked(f"debug-{flavour}"):
         if not release.exists():
-            _build(folder, "".join(wanted), flavour)
+            _build(folder, "".join(_wanted(flavour)), flavour)
     name = release.read_text()
     # The folder of the image names it for the cache of layers.
     return Kernel(f"6.12-{flavour}", name, folder / "vmlinux", folder / "root" / "lib" / "modules" / name)
+
+
+def built(flavour: str) -> bool:
+    """Whether the kernel of a flavour is in the cache."""
+    return flavour == "stock" or (_folder(flavour) / "release").exists()
+
+
+def _wanted(flavour: str) -> list[str]:
+    return [(CONFIGURATION / f"{name}.config").read_text() for name in ("common", flavour)]
+
+
+def _folder(flavour: str) -> Path:
+    version = candidates((SOURCE_PACKAGE,))[SOURCE_PACKAGE]
+    compiler = run(["gcc", "--version"]).splitlines()[0]
+    return debug_cache() / f"{flavour}-{_hash([version, compiler, *_wanted(flavour)])}"
 
 
 def _build(folder: Path, wanted: str, flavour: str) -> None:

@@ -45,8 +45,13 @@ MACHINE: Final = qemu.Machine(
 # Of the module's objects: consistency checks, red zones, poison, and who allocated and freed them.
 PARAMETERS: Final = "slab_debug=FZPU,mutant_* kfence.sample_interval=5"
 
-WRONG: Final = ("wrong_bytes", "wrong_lengths", "totals_wrong", "credits_wrong", "acked_wrong", "flows_left")
-"""Counts of `stress` that must be 0."""
+WRONG: Final = {
+    "stress": (
+        "wrong_bytes", "wrong_lengths", "totals_wrong", "credits_wrong", "acked_wrong", "flows_left",
+    ),
+    "steps": ("sums_wrong",),
+}  # fmt: skip
+"""Counts of the guest's programs that must be 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +106,9 @@ def play(
     seed: int,
     timeout_s: float,
     on_line: Callable[[str], None] | None = None,
+    first: bool = False,
 ) -> Round:
-    """Boot and run one round.
+    """Boot and run one round; with `first`, end it at the first report that warns.
 
     Raises:
         LabError: the guest's file system cannot be built, or QEMU cannot run.
@@ -127,7 +133,7 @@ def play(
                 [base_layer(chosen), Path(top.name)],
                 seed=seed,
                 memory_mb=MEMORY_MB,
-                parameters=PARAMETERS if flavour == "stock" else "",
+                parameters=" ".join([PARAMETERS] * (flavour == "stock") + ["panic_on_warn=1"] * first),
                 timeout_s=timeout_s,
                 on_line=on_line,
                 machine=MACHINE,
@@ -169,18 +175,10 @@ def wrong(
     lines = []
     if status != 0:
         lines.append("the guest died or did not end" if status is None else f"the script ended with {status}")
-    stress = answers.get("stress", {})
     # The sums of all steps are the socket's own counters, whatever ran between the steps.
-    for name in (
-        "wrong_bytes",
-        "wrong_lengths",
-        "totals_wrong",
-        "credits_wrong",
-        "acked_wrong",
-        "flows_left",
-    ):
-        if stress.get(name):
-            lines.append(f"stress: {name} = {stress[name]}")
+    for worker, counts in WRONG.items():
+        answer = answers.get(worker, {})
+        lines += [f"{worker}: {count} = {answer[count]}" for count in counts if answer.get(count)]
     if answers.get("fuzz", {}).get("works") is False:
         lines.append("nlfuzz: the module does not work any more")
     if status == 0:

@@ -13,7 +13,7 @@ from typing import Final
 
 from debug_kernels import build, guest
 from debug_kernels.guest import Round
-from debug_kernels.planted import FAULTS, Fault, planted
+from debug_kernels.planted import FAULTS, HOST, Fault, failures_on_host, planted
 from debug_kernels.script import Size, script
 
 ROUND: Final = Size(flows=1000, switches=50_000, messages=50_000, churn=200, unloads=20, failing=100)
@@ -52,8 +52,16 @@ def run(flavour: str, size: Size, *, switches: int, messages: int, seed: int, te
         seed += 1
 
 
-def one(flavour: str, size: Size, *, seed: int, tell: Told, sources: Path = build.MODULE) -> Kept:
-    """Return a round, from the cache where it was clean before."""
+def one(
+    flavour: str,
+    size: Size,
+    *,
+    seed: int,
+    tell: Told,
+    sources: Path = build.MODULE,
+    planted_fault: bool = False,
+) -> Kept:
+    """Return a round, from the cache where it was clean before, or where its fault was planted."""
     chosen = build.kernel(flavour)
     module = build.module(chosen, sources)
     mark = hashlib.sha256(module.read_bytes() + script(size, flavour, seed).encode())
@@ -70,14 +78,15 @@ def one(flavour: str, size: Size, *, seed: int, tell: Told, sources: Path = buil
         seed=seed,
         timeout_s=TIMEOUT_S,
         on_line=lambda line: tell(f"{flavour}, seed {seed}: {line}"),
+        first=planted_fault,
     )
     kept = _kept(result, chosen.release)
     path.parent.mkdir(parents=True, exist_ok=True)
     if kept.faults:
-        # What was found is to be read, and the next run is to look again.
         path.with_suffix(".log").write_text(f"{result.output}\n{result.console}")
         tell(f"console and output: {path.with_suffix('.log')}")
-    else:
+    # What was found in the module is looked for again by the next run.
+    if planted_fault or not kept.faults:
         path.write_text(json.dumps(asdict(kept), indent=1))
     return kept
 
@@ -100,9 +109,12 @@ def catch(fault: Fault, *, seed: int, tell: Told) -> Kept:
     """Return a round with a fault planted."""
     with tempfile.TemporaryDirectory(prefix="ltp-planted-") as folder:
         sources = planted(fault, Path(folder))
-        return one(fault.flavour, PLANTED, seed=seed, tell=tell, sources=sources)
+        if fault.flavour == HOST:
+            failed = [f"host-test: {line}" for line in failures_on_host(sources)]
+            return Kept(HOST, seed, "", 0, 0, 0.0, failed, [], {})
+        return one(fault.flavour, PLANTED, seed=seed, tell=tell, sources=sources, planted_fault=True)
 
 
 def faults_of(flavours: tuple[str, ...]) -> list[Fault]:
-    """The faults that kernels of these flavours should find."""
-    return [fault for fault in FAULTS if fault.flavour in flavours]
+    """The faults that kernels of these flavours should find, and the host."""
+    return [fault for fault in FAULTS if fault.flavour in (*flavours, HOST)]

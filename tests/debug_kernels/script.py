@@ -8,7 +8,7 @@ from typing import Final
 
 from support.module_lab import VETHS
 
-WORKS: Final = ("namespaces", "options", "dumps")
+WORKS: Final = ("namespaces", "options", "dumps", "steps")
 ANSWERS: Final = (
     "stress", "stress-failing", "fuzz", *WORKS, *(f"{work}-failing" for work in WORKS), "unload",
 )  # fmt: skip
@@ -22,7 +22,7 @@ class Size:
         flows: that `stress` keeps open.
         switches: that it waits for.
         messages: of the fuzzer.
-        churn: rounds of namespaces, options and dumps beside it, each.
+        churn: rounds of each of `WORKS` beside it.
         unloads: times that the module is unloaded under load.
         failing: rounds of each with allocations that fail.
     """
@@ -61,7 +61,7 @@ _STRESS: Final = """
 phase stress
 load watchdog_ms=0 || exit 1
 churn load cdg || exit 2
-for work in namespaces options dumps; do
+for work in namespaces options dumps steps; do
 	churn $work {size.churn} {seed} >/tmp/$work.json &
 done
 stress {size.flows} {size.switches} {seed} sink 10.2.0.2 >/tmp/stress.json || exit 3
@@ -75,13 +75,13 @@ inject=/sys/kernel/debug/failslab
 echo 0 >$inject/verbose && echo -1 >$inject/times && echo N >$inject/ignore-gfp-wait || exit 4
 for cache in /sys/kernel/slab/mutant_*; do echo 1 >$cache/failslab || exit 4; done
 echo Y >$inject/cache-filter && echo 20 >$inject/probability || exit 4
-for work in namespaces options dumps; do
+for work in namespaces options dumps steps; do
 	churn $work {size.failing} 1{seed} >/tmp/$work-failing.json &
 done
 stress 64 {failing_switches} 1{seed} sink 10.2.0.2 >/tmp/stress-failing.json || exit 5
 wait
 echo N >$inject/cache-filter && echo Y >$inject/task-filter && echo 2 >$inject/probability
-for work in namespaces options dumps; do
+for work in namespaces options dumps steps; do
 	sh -c "echo 1 >/proc/self/make-it-fail; exec churn $work {size.failing} 2{seed}" >/dev/null 2>&1 &
 done
 wait

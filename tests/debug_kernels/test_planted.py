@@ -10,14 +10,14 @@ import pytest
 
 from debug_kernels.build import CONFIGURATION, FLAVOURS, MODULE, lost
 from debug_kernels.guest import judged
-from debug_kernels.planted import FAULTS, PATCHES, Fault, planted
+from debug_kernels.planted import FAULTS, HOST, PATCHES, Fault, failures_on_host, planted
 from debug_kernels.script import ANSWERS, WORKS, Size, script
 from ltp_switcher.eval.lab.qemu import Report
 
 SIZE = Size(flows=8, switches=100, messages=100, churn=1, unloads=1, failing=1)
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault.name}-{fault.flavour}")
 def test_fault_fits_the_module(fault: Fault, tmp_path: Path) -> None:
     copy = planted(fault, tmp_path)
     changed = [
@@ -26,9 +26,17 @@ def test_fault_fits_the_module(fault: Fault, tmp_path: Path) -> None:
     assert len(changed) == 1
 
 
+@pytest.mark.slow
+def test_dropped_barrier_fails_on_the_host(tmp_path: Path) -> None:
+    (fault,) = [fault for fault in FAULTS if fault.flavour == HOST]
+    failed = failures_on_host(planted(fault, tmp_path))
+    assert failed
+    assert all("step_test.c" in line for line in failed)
+
+
 def test_each_patch_is_listed() -> None:
     assert {path.stem for path in PATCHES.glob("*.patch")} == {fault.name for fault in FAULTS}
-    assert {fault.flavour for fault in FAULTS} <= set(FLAVOURS)
+    assert {fault.flavour for fault in FAULTS} <= {*FLAVOURS, HOST}
 
 
 def _answers(**stress: int) -> dict[str, bytes]:
@@ -50,6 +58,7 @@ def test_good_round_has_no_fault() -> None:
         Report(status=0, files=_answers(flows_left=1)),
         Report(status=0, files=_answers() | {"dumps.json": b'{"rounds": 2, "broken": 2}'}),
         Report(status=0, files=_answers() | {"fuzz.json": b'{"works": false}'}),
+        Report(status=0, files=_answers() | {"steps.json": b'{"rounds": 2, "sums_wrong": 1}'}),
         Report(status=0, files=_answers() | {"slab": b"mutant_flow 2 32 256\n"}),
         Report(status=0, files=_answers(), serial="[    1.0] BUG: KASAN: double-free in f+0x1/0x2\n"),
     ],

@@ -11,6 +11,7 @@
  *	options		setsockopt, disconnects and closes on flows that others switch, under
  *			sessions that come and go
  *	dumps		dumps of all flows of the machine, some of them abandoned half-way
+ *	steps		a flow that never pauses, whose steps are closed without a pause
  *
  * Each round is a process of its own, so that what a failed allocation breaks ends with it. A round
  * that broke is counted. At the end one JSON object says what was done. `load` gives an arm to a
@@ -202,6 +203,7 @@ static const struct work {
 	{ "namespaces", round_namespaces },
 	{ "options", round_options },
 	{ "dumps", round_dumps },
+	{ "steps", round_steps },
 };
 
 static void run(const struct work *work, __u64 rounds)
@@ -255,6 +257,7 @@ int main(int argc, char **argv)
 	printf("{");
 	FIELD(rounds), FIELD(broken), FIELD(flows), FIELD(commands), FIELD(applied);
 	FIELD(records), FIELD(options), FIELD(sessions), FIELD(dumps);
+	FIELD(sums_wrong);
 #undef FIELD
 	printf("\"work\": \"%s\"}\n", works[i].name);
 	return 0;

@@ -13,7 +13,7 @@
 
 /* In memory that all processes share; added to atomically. */
 struct tally {
-	__u64 rounds, broken, flows, commands, applied, records, options, sessions, dumps;
+	__u64 rounds, broken, flows, commands, applied, records, options, sessions, dumps, sums_wrong;
 	__u64 cookie[FLOWS_MAX];	/* of the flows of `options`, for whoever steers them */
 };
 
@@ -45,5 +45,8 @@ void steer_step(int control, __u16 family);
 void steer_look(int control, __u16 family, __u64 cookie);
 void steer_listen(int control);
 int steer_load(const char *name);
+
+/* churn_steps.c */
+void round_steps(void);
 
 #endif
