@@ -23,6 +23,7 @@ STOCK: Final = "6.12"
 FLAVOURS: Final = ("stock", "kasan", "kcsan")
 """Debian's own kernel, whose allocator can poison what is freed, and the two that are built here."""
 
+IMAGE: Final = "bzImage"
 SOURCE_PACKAGE: Final = "linux-source-6.12"
 JOBS: Final = f"-j{(os.cpu_count() or 1) + 1}"
 MODULE: Final = REPOSITORY / "kmod-mutant"
@@ -45,18 +46,18 @@ def kernel(flavour: str) -> Kernel:
     if flavour == "stock":
         return lab_kernel(STOCK)
     folder = _folder(flavour)
-    release = folder / "release"
+    image, release = folder / IMAGE, folder / "release"
     with locked(f"debug-{flavour}"):
-        if not release.exists():
+        if not (image.exists() and release.exists()):
             _build(folder, "".join(_wanted(flavour)), flavour)
     name = release.read_text()
     # The folder of the image names it for the cache of layers.
-    return Kernel(f"6.12-{flavour}", name, folder / "vmlinux", folder / "root" / "lib" / "modules" / name)
+    return Kernel(f"6.12-{flavour}", name, image, folder / "root" / "lib" / "modules" / name)
 
 
 def built(flavour: str) -> bool:
     """Whether the kernel of a flavour is in the cache."""
-    return flavour == "stock" or (_folder(flavour) / "release").exists()
+    return flavour == "stock" or all((_folder(flavour) / name).exists() for name in (IMAGE, "release"))
 
 
 def _wanted(flavour: str) -> list[str]:
@@ -81,7 +82,9 @@ def _build(folder: Path, wanted: str, flavour: str) -> None:
             (folder / ".config").unlink()
             raise LabError(f"the {flavour} kernel's configuration does not hold: {', '.join(missing)}")
     say(f"building the {flavour} kernel (once; half an hour on two cores)")
-    run([*make, JOBS, "vmlinux", "modules"])
+    run([*make, JOBS, "bzImage", "modules"])
+    # QEMU boots vmlinux itself only if the kernel is one for guests of hypervisors.
+    shutil.copy(folder / "arch/x86/boot/bzImage", folder / IMAGE)
     run([*make, f"INSTALL_MOD_PATH={folder / 'root'}", "DEPMOD=true", "modules_install"])
     (folder / "release").write_text(run([*make, "kernelrelease"]).strip())
 

@@ -17,8 +17,8 @@ from debug_kernels.planted import FAULTS, HOST, Fault, failures_on_host, planted
 from debug_kernels.script import Size, script
 
 ROUND: Final = Size(flows=1000, switches=50_000, messages=50_000, churn=200, unloads=20, failing=100)
-CUT: Final = Size(flows=128, switches=5_000, messages=2_000, churn=20, unloads=3, failing=10)
-PLANTED: Final = Size(flows=64, switches=4_000, messages=100, churn=40, unloads=1, failing=2)
+CUT: Final = Size(flows=64, switches=3_000, messages=2_000, churn=8, unloads=3, failing=4)
+PLANTED: Final = Size(flows=64, switches=2_000, messages=100, churn=20, unloads=1, failing=2)
 TIMEOUT_S: Final = 7200.0
 
 Told = Callable[[str], None]
@@ -64,7 +64,7 @@ def one(
     """Return a round, from the cache where it was clean before, or where its fault was planted."""
     chosen = build.kernel(flavour)
     module = build.module(chosen, sources)
-    mark = hashlib.sha256(module.read_bytes() + script(size, flavour, seed).encode())
+    mark = hashlib.sha256(module.read_bytes() + script(size, flavour, seed, planted=planted_fault).encode())
     for image in guest.programs().values():
         mark.update(image)
     path = build.debug_cache() / "results" / f"{chosen.vmlinux.parent.name}-{mark.hexdigest()[:20]}.json"

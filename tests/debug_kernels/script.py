@@ -57,6 +57,12 @@ unload() {{ # SECONDS
 }}
 """
 
+# Not each report ends in a panic. The script's own `wait` is not to wait for this.
+_FIRST: Final = "((grep -qE 'BUG: |WARNING: ' /dev/kmsg; sleep 2; kill $$) &)\n"
+
+# It stays off while the kernel boots, which would take minutes.
+_KCSAN: Final = "echo on >/sys/kernel/debug/kcsan || exit 12\n"
+
 _STRESS: Final = """
 phase stress
 load watchdog_ms=0 || exit 1
@@ -138,11 +144,16 @@ echo scan >/sys/kernel/debug/kmemleak && sleep 1 && cat /sys/kernel/debug/kmemle
 """
 
 
-def script(size: Size, flavour: str, seed: int) -> str:
-    """Return the script of a round for a kernel of this flavour; what the flavour lacks is left out."""
-    parts = [_STRESS, _FUZZ, _UNLOAD, _END]
-    if flavour == "kasan":
-        parts = [_STRESS, _FAILING, _FUZZ, _UNLOAD, _LEAKS, _END, _LEAKS_END]
+def script(size: Size, flavour: str, seed: int, *, planted: bool = False) -> str:
+    """Return the script of a round for a kernel of this flavour; what the flavour lacks is left out.
+
+    With a fault planted, the phases that need it not are left out too, and the first report ends the round.
+    """
+    leaks = flavour == "kasan"
+    parts = [_FIRST] * planted + [_KCSAN] * (flavour == "kcsan") + [_STRESS]
+    if not planted:
+        parts += [_FAILING] * (flavour == "kasan") + [_FUZZ, _UNLOAD]
+    parts += [_LEAKS] * leaks + [_END] + [_LEAKS_END] * leaks
     failing_switches = max(size.switches // 20, 200)
     return _START + "".join(
         part.format(size=size, seed=seed, failing_switches=failing_switches) for part in parts

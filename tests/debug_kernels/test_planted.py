@@ -77,6 +77,7 @@ def test_answers_of_a_script_are_those_that_come_back() -> None:
 def test_round_leaves_out_what_the_kernel_lacks() -> None:
     assert "failslab" in script(SIZE, "kasan", 1)
     assert "kmemleak" in script(SIZE, "kasan", 1)
+    assert "debug/kcsan" in script(SIZE, "kcsan", 1)
     for flavour in ("stock", "kcsan"):
         assert "failslab" not in script(SIZE, flavour, 1)
         assert "kmemleak" not in script(SIZE, flavour, 1)
