@@ -12,6 +12,7 @@ from typing import Final
 
 from debug_kernels import report, rounds
 from debug_kernels.build import FLAVOURS
+from debug_kernels.planted import Fault
 from ltp_switcher.errors import LabError
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -31,6 +32,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--cut", action="store_true", help="one short round a kernel")
     made.add_argument("--no-faults", action="store_true", help="plant no faults")
     made.add_argument("--seed", type=int, default=1, help="of the first round; the next takes the next")
+    made.add_argument("--kept", action="store_true", help="report the rounds in the cache; boot nothing")
     made.add_argument("--json", action="store_true", help="print all results as JSON")
     made.add_argument("--page", type=Path, metavar="FILE", help="write a page of the lab notes")
     return made
@@ -46,12 +48,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for flavour in flavours:
             size = rounds.CUT if options.cut else rounds.ROUND
             for kept in rounds.run(
-                flavour, size, switches=switches, messages=messages, seed=options.seed, tell=_tell
+                flavour,
+                size,
+                switches=switches,
+                messages=messages,
+                seed=options.seed,
+                tell=_tell,
+                boot=not options.kept,
             ):
                 done.append(kept)
                 _tell(f"{flavour}, seed {kept.seed}: {kept.switches} switches, {len(kept.faults)} reports")
         listed = [] if options.no_faults else rounds.faults_of(flavours)
-        planted = [(fault, rounds.catch(fault, seed=options.seed, tell=_tell)) for fault in listed]
+        planted = [(fault, _catch(fault, options.seed, boot=not options.kept)) for fault in listed]
     except LabError as error:
         _tell(f"debug_kernels: {error}")
         return 2
@@ -61,6 +69,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.page.write_text(report.page(run))
     print(report.as_json(run) if options.json else report.terminal(run))
     return 0 if run.clean else 1
+
+
+def _catch(fault: Fault, seed: int, *, boot: bool) -> rounds.Kept | None:
+    try:
+        return rounds.catch(fault, seed=seed, tell=_tell, boot=boot)
+    except rounds.NotKeptError:
+        return None
 
 
 def _tell(line: str) -> None:

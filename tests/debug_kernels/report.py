@@ -14,17 +14,19 @@ from debug_kernels.rounds import Kept
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run of the command: its rounds, the faults that were planted, and what became of each."""
+    """One run of the command: its rounds, the planted faults, and the round of each that was run."""
 
     rounds: Sequence[Kept]
-    planted: Sequence[tuple[Fault, Kept]]
+    planted: Sequence[tuple[Fault, Kept | None]]
     revision: str
     command: str
 
     @property
     def clean(self) -> bool:
         """No round found a fault, and each planted fault was caught."""
-        return not any(kept.faults for kept in self.rounds) and all(kept.faults for _, kept in self.planted)
+        return not any(kept.faults for kept in self.rounds) and all(
+            kept and kept.faults for _, kept in self.planted
+        )
 
 
 def as_json(run: Run) -> str:
@@ -35,7 +37,9 @@ def as_json(run: Run) -> str:
             "revision": run.revision,
             "command": run.command,
             "rounds": [asdict(kept) for kept in run.rounds],
-            "planted": [{**asdict(fault), "reports": kept.faults} for fault, kept in run.planted],
+            "planted": [
+                {**asdict(fault), "reports": kept.faults if kept else None} for fault, kept in run.planted
+            ],
         },
         indent=1,
     )
@@ -69,7 +73,7 @@ def page(run: Run) -> str:
     ]
     foreign = Counter(title for kept in run.rounds for title in kept.foreign)
     reports = sum(len(kept.faults) for kept in run.rounds)
-    caught = sum(bool(kept.faults) for _, kept in run.planted)
+    caught = sum(bool(kept and kept.faults) for _, kept in run.planted)
     listed = [
         f"- {kept.flavour}, seed {kept.seed}: `{fault}`" for kept in run.rounds for fault in kept.faults
     ]
@@ -100,7 +104,9 @@ def page(run: Run) -> str:
     )
 
 
-def _caught(kept: Kept) -> str:
+def _caught(kept: Kept | None) -> str:
+    if kept is None:
+        return "not run"
     return f"`{kept.faults[0]}`" if kept.faults else "**nothing**"
 
 

@@ -15,6 +15,7 @@ from debug_kernels import build, guest
 from debug_kernels.guest import Round
 from debug_kernels.planted import FAULTS, HOST, Fault, failures_on_host, planted
 from debug_kernels.script import Size, script
+from ltp_switcher.errors import LabError
 
 ROUND: Final = Size(flows=1000, switches=50_000, messages=50_000, churn=200, unloads=20, failing=100)
 CUT: Final = Size(flows=24, switches=800, messages=1_000, churn=2, unloads=2, failing=1)
@@ -39,11 +40,23 @@ class Kept:
     answers: dict[str, dict[str, object]]
 
 
-def run(flavour: str, size: Size, *, switches: int, messages: int, seed: int, tell: Told) -> Iterator[Kept]:
-    """Yield rounds of one kernel until the sums are reached, or one round has found a fault."""
+class NotKeptError(LabError):
+    """A round is not in the cache, and none was to be run."""
+
+
+def run(
+    flavour: str, size: Size, *, switches: int, messages: int, seed: int, tell: Told, boot: bool = True
+) -> Iterator[Kept]:
+    """Yield rounds of one kernel until the sums are reached, or one round has found a fault.
+
+    Without `boot` they come from the cache alone, as far as that goes.
+    """
     done_switches = done_messages = 0
     while done_switches < switches or done_messages < messages:
-        kept = one(flavour, size, seed=seed, tell=tell)
+        try:
+            kept = one(flavour, size, seed=seed, tell=tell, boot=boot)
+        except NotKeptError:
+            return
         yield kept
         if kept.faults:
             return
@@ -60,8 +73,14 @@ def one(
     tell: Told,
     sources: Path = build.MODULE,
     planted_fault: bool = False,
+    boot: bool = True,
 ) -> Kept:
-    """Return a round, from the cache where it was clean before, or where its fault was planted."""
+    """Return a round, from the cache where it was clean before, or where its fault was planted.
+
+    Raises:
+        NotKeptError: it is not in the cache, and `boot` is False.
+        LabError: the guest could not be built or booted.
+    """
     chosen = build.kernel(flavour)
     module = build.module(chosen, sources)
     mark = hashlib.sha256(module.read_bytes() + script(size, flavour, seed, planted=planted_fault).encode())
@@ -69,7 +88,12 @@ def one(
         mark.update(image)
     path = build.debug_cache() / "results" / f"{chosen.vmlinux.parent.name}-{mark.hexdigest()[:20]}.json"
     if path.exists():
-        return Kept(**json.loads(path.read_text()))
+        kept = Kept(**json.loads(path.read_text()))
+        # A round that has found something is run once more.
+        if planted_fault or not kept.faults or not boot:
+            return kept
+    if not boot:
+        raise NotKeptError(f"no round of {flavour} with seed {seed} is kept")
     result = guest.play(
         chosen,
         module,
@@ -85,9 +109,7 @@ def one(
     if kept.faults:
         path.with_suffix(".log").write_text(f"{result.output}\n{result.console}")
         tell(f"console and output: {path.with_suffix('.log')}")
-    # What was found in the module is looked for again by the next run.
-    if planted_fault or not kept.faults:
-        path.write_text(json.dumps(asdict(kept), indent=1))
+    path.write_text(json.dumps(asdict(kept), indent=1))
     return kept
 
 
@@ -105,14 +127,16 @@ def _kept(result: Round, release: str) -> Kept:
     )
 
 
-def catch(fault: Fault, *, seed: int, tell: Told) -> Kept:
+def catch(fault: Fault, *, seed: int, tell: Told, boot: bool = True) -> Kept:
     """Return a round with a fault planted."""
     with tempfile.TemporaryDirectory(prefix="ltp-planted-") as folder:
         sources = planted(fault, Path(folder))
         if fault.flavour == HOST:
             failed = [f"host-test: {line}" for line in failures_on_host(sources)]
             return Kept(HOST, seed, "", 0, 0, 0.0, failed, [], {})
-        return one(fault.flavour, PLANTED, seed=seed, tell=tell, sources=sources, planted_fault=True)
+        return one(
+            fault.flavour, PLANTED, seed=seed, tell=tell, sources=sources, planted_fault=True, boot=boot
+        )
 
 
 def faults_of(flavours: tuple[str, ...]) -> list[Fault]:
