@@ -110,14 +110,15 @@ def play(
     timeout_s: float,
     on_line: Callable[[str], None] | None = None,
     first: bool = False,
+    quiet: bool = False,
 ) -> Round:
-    """Boot and run one round; with `first`, the first report ends it.
+    """Boot and run one round. With `first`, the first report ends it.
 
     Raises:
         LabError: the guest's file system cannot be built, or QEMU cannot run.
     """
     entries: dict[str, cpio.Entry] = {
-        "lab/script": cpio.regular(script(size, flavour, seed, planted=first).encode()),
+        "lab/script": cpio.regular(script(size, flavour, seed, planted=first, quiet=quiet).encode()),
         "lab/collect": cpio.regular("\n".join(collected()).encode()),
         "lab/modules": cpio.regular(b"veth\nsch_netem\n" if flavour == "stock" else b""),
         "usr/lib/mutant/tcp_mutant.ko": cpio.regular(module.read_bytes()),

@@ -73,6 +73,7 @@ def one(
     tell: Told,
     sources: Path = build.MODULE,
     planted_fault: bool = False,
+    quiet: bool = False,
     boot: bool = True,
 ) -> Kept:
     """Return a round, from the cache where it was clean before, or where its fault was planted.
@@ -83,7 +84,8 @@ def one(
     """
     chosen = build.kernel(flavour)
     module = build.module(chosen, sources)
-    mark = hashlib.sha256(module.read_bytes() + script(size, flavour, seed, planted=planted_fault).encode())
+    text = script(size, flavour, seed, planted=planted_fault, quiet=quiet)
+    mark = hashlib.sha256(module.read_bytes() + text.encode())
     for image in guest.programs().values():
         mark.update(image)
     path = build.debug_cache() / "results" / f"{chosen.vmlinux.parent.name}-{mark.hexdigest()[:20]}.json"
@@ -103,6 +105,7 @@ def one(
         timeout_s=TIMEOUT_S,
         on_line=lambda line: tell(f"{flavour}, seed {seed}: {line}"),
         first=planted_fault,
+        quiet=quiet,
     )
     kept = _kept(result, chosen.release)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -135,7 +138,14 @@ def catch(fault: Fault, *, seed: int, tell: Told, boot: bool = True) -> Kept:
             failed = [f"host-test: {line}" for line in failures_on_host(sources)]
             return Kept(HOST, seed, "", 0, 0, 0.0, failed, [], {})
         return one(
-            fault.flavour, PLANTED, seed=seed, tell=tell, sources=sources, planted_fault=True, boot=boot
+            fault.flavour,
+            PLANTED,
+            seed=seed,
+            tell=tell,
+            sources=sources,
+            planted_fault=True,
+            quiet=fault.quiet,
+            boot=boot,
         )
 
 
