@@ -253,9 +253,12 @@ void mutant_flow_release(struct sock *sk)
 	mutant_release_slots(sk, f);
 	rhashtable_remove_fast(&mutant_flow_table, &f->node, mutant_flow_table_params);
 	xa_erase_bh(&mutant_flow_index, f->cookie);
+	/* Whoever looks at a flow of which nothing is measured sees it before its end, or after. */
+	spin_lock_bh(&f->lock);
 	mutant_flow_sum_up(sk, f);
 	/* The socket may go after the end; pairs with mutant_flow_stands(). */
 	smp_store_release(&f->ended, true);
+	spin_unlock_bh(&f->lock);
 	mutant_event(f, MUTANT_EVENT_DEATH | MUTANT_EVENT_END);
 }
 

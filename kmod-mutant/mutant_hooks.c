@@ -26,8 +26,8 @@ static noinline bool mutant_fall_back(struct mutant_flow *f)
 		f->restore = 0;
 		WRITE_ONCE(f->flags, (f->flags & ~MUTANT_FLOW_FLAGS_STEERED) |
 			   MUTANT_FLOW_FLAGS_FALLEN_BACK);
-		f->reason = f->abandoned ? MUTANT_FALLBACK_REASON_SESSION_ENDED :
-			    MUTANT_FALLBACK_REASON_SILENCE;
+		WRITE_ONCE(f->reason, f->abandoned ? MUTANT_FALLBACK_REASON_SESSION_ENDED :
+			   MUTANT_FALLBACK_REASON_SILENCE);
 		WRITE_ONCE(f->abandoned, false);
 	}
 	spin_unlock_bh(&f->lock);

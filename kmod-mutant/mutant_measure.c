@@ -31,6 +31,8 @@ struct mutant_measures *mutant_measure(struct sock *sk, struct mutant_flow *f)
 	mutant_path_init(&m->path, tp->tcp_mstamp, tp->delivered, tcp_packets_in_flight(tp));
 	/* Complete when it is seen; pairs with mutant_flow_measures(). */
 	smp_store_release(&f->measures, m);
+	/* What is folded or switched from now on comes later; pairs with mutant_flow_outline(). */
+	smp_wmb();
 	return m;
 }
 
@@ -71,7 +73,8 @@ static bool mutant_flow_stands(const struct mutant_flow *f, u64 rate, struct mut
 {
 	if (READ_ONCE(f->ended))
 		return false;
-	mutant_state_read(f->sk, rate, s);
+	/* The socket's lock is another's: a value may be gone by. */
+	data_race((mutant_state_read(f->sk, rate, s), 0));
 	/* The socket before the end; pairs with mutant_flow_release(). */
 	smp_rmb();
 	return !READ_ONCE(f->ended);
@@ -107,37 +110,65 @@ bool mutant_flow_close(struct mutant_flow *f, struct mutant_record *rec)
 	return true;
 }
 
-/* What the socket itself says of a flow of which nothing is measured. */
-static void mutant_flow_outline(const struct mutant_flow *f, struct mutant_record *rec)
-{
-	struct mutant_counters none = {}, last = f->last;
-	struct mutant_sample s = {};
+/* What an unmeasured flow has done: from @last to @s, and how it stands. */
+struct mutant_outline {
+	struct mutant_counters last;
+	struct mutant_sample s;
 	struct mutant_state state;
+	u8 arm;
+};
 
+static void mutant_outline_open(const struct mutant_flow *f, struct mutant_outline *o)
+{
+	o->arm = f->arm;
+	o->last = f->last;
+	mutant_sample_read(f->sk, 0, -1, &o->s);
+	mutant_state_read(f->sk, 0, &o->state);
+}
+
+static void mutant_outline_ended(const struct mutant_flow *f, struct mutant_outline *o)
+{
+	o->arm = f->arm;
+	o->s.acked_bytes = f->last.acked_bytes;
+	o->s.delivered = f->last.delivered;
+	o->s.delivered_ce = f->last.delivered_ce;
+	o->s.lost = f->last.lost;
+	o->s.retrans = f->last.retrans;
+	o->state.srtt_us = f->end.srtt_us;
+	o->state.min_rtt_us = f->end.min_rtt_us;
+	o->state.snd_cwnd = f->end.snd_cwnd;
+	o->state.mss = f->end.mss;
+}
+
+/*
+ * What the socket itself says of a flow of which nothing is measured; false if something is by now,
+ * for then the counters move.
+ */
+static bool mutant_flow_outline(struct mutant_flow *f, struct mutant_record *rec)
+{
+	struct mutant_outline o = {};
+
+	/* The flow does not end meanwhile. */
+	spin_lock_bh(&f->lock);
+	if (f->ended)
+		mutant_outline_ended(f, &o);
+	else
+		/* But its ACKs go on: a value may be gone by. */
+		data_race((mutant_outline_open(f, &o), 0));
+	spin_unlock_bh(&f->lock);
+	/* Pairs with mutant_measure(). */
+	smp_rmb();
+	if (mutant_flow_measures(f))
+		return false;
 	memset(rec, 0, sizeof(*rec));
-	rec->arm = f->arm;
-	mutant_sample_read(f->sk, 0, -1, &s);
-	if (!mutant_flow_stands(f, 0, &state)) {
-		last = f->last;
-		memset(&s, 0, sizeof(s));
-		memset(&state, 0, sizeof(state));
-		s.acked_bytes = last.acked_bytes;
-		s.delivered = last.delivered;
-		s.delivered_ce = last.delivered_ce;
-		s.lost = last.lost;
-		s.retrans = last.retrans;
-		state.srtt_us = f->end.srtt_us;
-		state.min_rtt_us = f->end.min_rtt_us;
-		state.snd_cwnd = f->end.snd_cwnd;
-		state.mss = f->end.mss;
-		last = none;
-	}
-	mutant_state_tell(&state, rec);
-	rec->flags = s.flags;
+	rec->arm = o.arm;
+	mutant_state_tell(&o.state, rec);
+	rec->flags = o.s.flags;
 	/* All of it under one arm: a flow that switches is measured. */
-	rec->credit[0].arm = f->arm;
+	rec->credit[0].arm = o.arm;
 	rec->credit[0].time_ns = ktime_get_ns() - f->born_ns;
-	mutant_fold_counters(rec, &rec->credit[0], &last, &s);
+	mutant_fold_counters(rec, &rec->credit[0], &o.last, &o.s);
+	return true;
 }
 
 /* Look at the step in progress without closing it. */
@@ -145,11 +176,12 @@ void mutant_flow_peek(struct mutant_flow *f, struct mutant_record *rec)
 {
 	struct mutant_measures *m = mutant_flow_measures(f);
 
-	if (m) {
-		mutant_steps_peek(&m->steps, rec);
-		mutant_record_state(f, m, rec);
-	} else {
-		mutant_flow_outline(f, rec);
+	if (!m && mutant_flow_outline(f, rec)) {
+		mutant_record_complete(f, rec, f->born_ns);
+		return;
 	}
-	mutant_record_complete(f, rec, m ? m->closed_ns : f->born_ns);
+	m = mutant_flow_measures(f);
+	mutant_steps_peek(&m->steps, rec);
+	mutant_record_state(f, m, rec);
+	mutant_record_complete(f, rec, m->closed_ns);
 }

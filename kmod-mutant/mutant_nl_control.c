@@ -22,7 +22,7 @@ static u32 mutant_permitted_window(struct mutant_flow *f, u32 arm, u32 wanted)
 {
 	u32 now = tcp_jiffies32;
 	/* Sockets' memory stays sockets' memory under RCU; the worst is a window just gone by. */
-	u32 window = READ_ONCE(tcp_sk(f->sk)->snd_cwnd), target = window;
+	u32 window = data_race(READ_ONCE(tcp_sk(f->sk)->snd_cwnd)), target = window;
 	const struct mutant_kept *kept = mutant_learned_kept(f->learned, arm);
 
 	if (f->want == arm && mutant_kept_number(kept))

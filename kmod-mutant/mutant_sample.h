@@ -14,8 +14,8 @@ static __always_inline u64 mutant_sample_rate(const struct tcp_sock *tp, struct 
 		m->rate_delivered = tp->rate_delivered;
 		m->rate_interval_us = tp->rate_interval_us;
 		if (m->rate_interval_us)
-			m->rate = (u64)m->rate_delivered * tp->mss_cache * USEC_PER_SEC /
-				  m->rate_interval_us;
+			WRITE_ONCE(m->rate, (u64)m->rate_delivered * tp->mss_cache *
+				   USEC_PER_SEC / m->rate_interval_us);
 	}
 	return m->rate;
 }

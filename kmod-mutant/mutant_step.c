@@ -41,7 +41,8 @@ void mutant_steps_peek(const struct mutant_steps *steps, struct mutant_record *r
 
 	do {
 		seq = smp_cond_load_acquire(&steps->seq, !(VAL & 1));
-		mutant_steps_current(steps, rec);
+		/* What a writer has torn is read again. */
+		data_race((mutant_steps_current(steps, rec), 0));
 		/* The step before seq again. */
 		smp_rmb();
 	} while (READ_ONCE(steps->seq) != seq);

@@ -67,7 +67,7 @@ static void mutant_refuse(struct mutant_flow *f, u8 id)
 	f->restore = 0;
 	WRITE_ONCE(f->flags, (f->flags & ~MUTANT_FLOW_FLAGS_STEERED) |
 		   MUTANT_FLOW_FLAGS_FALLEN_BACK);
-	f->reason = MUTANT_FALLBACK_REASON_INIT_REFUSED;
+	WRITE_ONCE(f->reason, MUTANT_FALLBACK_REASON_INIT_REFUSED);
 	spin_unlock_bh(&f->lock);
 }
 

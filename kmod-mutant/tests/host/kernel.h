@@ -28,6 +28,7 @@ typedef __u64 u64;
 #define smp_load_acquire(p)	__atomic_load_n(p, __ATOMIC_ACQUIRE) /* acquire */
 #define smp_wmb()		__atomic_thread_fence(__ATOMIC_RELEASE) /* stores before stores */
 #define smp_rmb()		__atomic_thread_fence(__ATOMIC_ACQUIRE) /* loads before loads */
+#define data_race(expression)	((void)(expression))
 
 #define smp_cond_load_acquire(p, condition)				\
 ({									\
