@@ -5,11 +5,13 @@
  *	main	loading and unloading
  *	config	the module's parameters
  *	arms	finding protocols, pinning them, cloning their ops
- *	flow	the object of a flow: birth, death, look-up
+ *	flow	the object of a flow: birth, death, look-up by socket
+ *	index	flows by cookie, and which of them have something to tell
  *	memory	the slab caches of flows' objects
  *	measure	what is measured of a flow: its steps, the records that netlink shows
  *	dest	how many flows go to the same destination
  *	event	multicast of birth, death and fallback
+ *	trace	tracepoints for switch and fallback
  *	hooks	what runs for every ACK
  *	sample	what a socket says at an ACK
  *	fold	samples into records (pure logic)
@@ -32,10 +34,8 @@
 #define _MUTANT_CORE_H
 
 #include <linux/llist.h>
-#include <linux/mutex.h>
 #include <linux/rhashtable-types.h>
 #include <linux/spinlock.h>
-#include <linux/xarray.h>
 #include <net/tcp.h>
 
 #include "mutant_arms_gen.h"
@@ -127,7 +127,8 @@ struct mutant_past {
 /* What is measured of a flow, from the first time on that somebody asks for its steps. */
 struct mutant_measures {
 	struct mutant_steps steps;
-	u64 closed_ns;			/* when the closer last closed a step, CLOCK_MONOTONIC */
+	u64 closed_ns;			/* when the last step was closed, CLOCK_MONOTONIC */
+	u64 due_ns;			/* no step is closed before */
 	u64 rate;			/* last delivery rate sample, bytes per second */
 	u32 rate_delivered;		/* the rate sample that `rate` was computed from, packets */
 	u32 rate_interval_us;		/* its time, µs */
@@ -185,13 +186,13 @@ struct mutant_flow {
 	u32 refused;			/* arms that refused the flow in their init, a bit each */
 
 	/* What commands say. */
-	spinlock_t lock;		/* orders the writers of these; no ordinary ACK takes it */
+	spinlock_t lock;		/* for the writers of these; and to close or read a step */
 	u8 want;			/* id of the arm to run */
 	u8 handover;			/* how to get there: enum mutant_handover_mode */
 	u8 restore;			/* 0: as configured; else 1 + enum mutant_restore_mode */
 	u8 reason;			/* enum mutant_fallback_reason */
 	u32 flags;			/* enum mutant_flow_flags, those that commands change */
-	u32 heard;			/* last request that a daemon would send, jiffies */
+	u32 heard;			/* last sign of life that was noted, jiffies */
 	bool abandoned;			/* the session that steered the flow has ended */
 	struct mutant_bound bound;
 	struct mutant_learned *learned;	/* NULL before the first control */
@@ -219,17 +220,13 @@ void mutant_flow_init(struct sock *sk);
 void mutant_flow_release(struct sock *sk);
 void mutant_flow_free_soon(struct mutant_flow *f);
 struct mutant_flow *mutant_flow_find(struct sock *sk);
-struct mutant_flow *mutant_flow_by_cookie(u64 cookie);
-struct mutant_flow *mutant_flow_next(u64 *cookie);
 u32 mutant_flow_count(void);
 u64 mutant_flow_refusals(void);
 
 struct mutant_measures *mutant_measure(struct sock *sk, struct mutant_flow *f);
 void mutant_measures_free(struct mutant_measures *m);
-bool mutant_flow_close(struct mutant_flow *f, struct mutant_record *rec);
+bool mutant_flow_close(struct mutant_flow *f, u32 rtt_quarters, struct mutant_record *rec);
 void mutant_flow_peek(struct mutant_flow *f, struct mutant_record *rec);
-
-extern struct mutex mutant_step_mutex;
 
 void mutant_switch(struct sock *sk, struct mutant_flow *f);
 
@@ -260,13 +257,19 @@ static inline struct mutant_arm *mutant_arm_of(const struct sock *sk)
 	return container_of(inet_csk(sk)->icsk_ca_ops, struct mutant_arm, ops);
 }
 
-/* Whether whoever steered the flow is gone, or has not been heard of for too long. */
-static inline bool mutant_flow_silent(const struct mutant_flow *f)
+bool mutant_session_silent(struct mutant_flow *f, u32 limit);
+
+/*
+ * Whether whoever steered the flow is gone, or has not been heard of for too long. A session's
+ * requests for steps are noted in the flow when the last sign of life is about to be too old.
+ */
+static inline bool mutant_flow_silent(struct mutant_flow *f)
 {
 	u32 limit = READ_ONCE(mutant_config.watchdog_jiffies);
 
 	return READ_ONCE(f->abandoned) ||
-	       (limit && (s32)(tcp_jiffies32 - READ_ONCE(f->heard)) > (s32)limit);
+	       (limit && unlikely((s32)(tcp_jiffies32 - READ_ONCE(f->heard)) > (s32)limit) &&
+		mutant_session_silent(f, limit));
 }
 
 #endif /* _MUTANT_CORE_H */

@@ -5,7 +5,7 @@
 #include <net/net_namespace.h>
 #include <net/sock.h>
 
-#include "mutant_core.h"
+#include "mutant_trace.h"
 
 static unsigned int mutant_address_size(const struct mutant_flow *f)
 {
@@ -71,7 +71,6 @@ static void mutant_events_work(struct work_struct *work)
 	int events;
 
 	llist_for_each_entry_safe(f, next, node, told) {
-		mutex_lock(&mutant_step_mutex);
 		rcu_read_lock();
 		net = f->net;
 		/* From here on the flow may come into the list anew, or end and be freed. */
@@ -86,7 +85,6 @@ static void mutant_events_work(struct work_struct *work)
 		if (events & MUTANT_EVENT_END)
 			mutant_flow_free_soon(f);
 		rcu_read_unlock();
-		mutex_unlock(&mutant_step_mutex);
 		put_net(net);
 		cond_resched();
 	}
@@ -109,6 +107,8 @@ void mutant_event(struct mutant_flow *f, int event)
 {
 	bool end = event & MUTANT_EVENT_END;
 
+	if (event & MUTANT_EVENT_FALLBACK)
+		trace_mutant_fallback(f);
 	if (!mutant_listeners(f))
 		event &= MUTANT_EVENT_END;
 	/* Already in the list: the work takes the new events along, and frees the flow. */

@@ -13,16 +13,12 @@
 
 #include "mutant_dest.h"
 #include "mutant_freeze.h"
+#include "mutant_index.h"
 #include "mutant_memory.h"
 #include "mutant_sample.h"
 #include "mutant_start.h"
 
 static struct rhashtable mutant_flow_table;
-
-#if BITS_PER_LONG < 64
-#error "a socket cookie is the index of an xarray here, and needs 64 bits"
-#endif
-static DEFINE_XARRAY_FLAGS(mutant_flow_index, XA_FLAGS_LOCK_BH);
 
 static atomic_t mutant_flows = ATOMIC_INIT(0);
 /* Sockets that could not become flows: too many are, or there was no memory. */
@@ -52,22 +48,6 @@ static const struct rhashtable_params mutant_flow_table_params = {
 struct mutant_flow *mutant_flow_find(struct sock *sk)
 {
 	return rhashtable_lookup_fast(&mutant_flow_table, &sk, mutant_flow_table_params);
-}
-
-/* Under RCU. */
-struct mutant_flow *mutant_flow_by_cookie(u64 cookie)
-{
-	return xa_load(&mutant_flow_index, cookie);
-}
-
-/* The flow with the lowest cookie from @cookie on, which becomes that flow's. Under RCU. */
-struct mutant_flow *mutant_flow_next(u64 *cookie)
-{
-	unsigned long index = *cookie;
-	struct mutant_flow *f = xa_find(&mutant_flow_index, &index, ULONG_MAX, XA_PRESENT);
-
-	*cookie = index;
-	return f;
 }
 
 u32 mutant_flow_count(void)
@@ -180,7 +160,7 @@ void mutant_flow_init(struct sock *sk)
 	mutant_flow_identify(f, sk);
 	mutant_counters_read(sk, &f->last);
 
-	if (xa_insert_bh(&mutant_flow_index, f->cookie, f, GFP_ATOMIC | __GFP_NOWARN))
+	if (mutant_index_add(f))
 		goto forget;
 	if (rhashtable_lookup_insert_fast(&mutant_flow_table, &f->node, mutant_flow_table_params))
 		goto erase;
@@ -188,7 +168,7 @@ void mutant_flow_init(struct sock *sk)
 	return;
 
 erase:
-	xa_erase_bh(&mutant_flow_index, f->cookie);
+	mutant_index_remove(f);
 forget:
 	/* Somebody may have found it by its cookie already. */
 	mutant_flow_free_soon(f);
@@ -252,7 +232,7 @@ void mutant_flow_release(struct sock *sk)
 		return;
 	mutant_release_slots(sk, f);
 	rhashtable_remove_fast(&mutant_flow_table, &f->node, mutant_flow_table_params);
-	xa_erase_bh(&mutant_flow_index, f->cookie);
+	mutant_index_remove(f);
 	/* Whoever looks at a flow of which nothing is measured sees it before its end, or after. */
 	spin_lock_bh(&f->lock);
 	mutant_flow_sum_up(sk, f);
@@ -288,6 +268,5 @@ void mutant_flows_exit(void)
 	rcu_barrier();
 	mutant_dests_exit();
 	rhashtable_destroy(&mutant_flow_table);
-	xa_destroy(&mutant_flow_index);
 	mutant_memory_exit();
 }

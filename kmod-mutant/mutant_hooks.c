@@ -10,6 +10,7 @@
 #include "compat.h"
 #include "mutant_bbr.h"
 #include "mutant_dest.h"
+#include "mutant_index.h"
 #include "mutant_sample.h"
 
 /* Nobody has steered the flow for too long: true if it falls back now. */
@@ -77,6 +78,7 @@ static __always_inline void mutant_measure_ack(struct sock *sk, struct mutant_fl
 	const struct tcp_sock *tp = tcp_sk(sk);
 	struct mutant_step *step;
 	u32 floor_us = 0;
+	bool first;
 
 	if (unlikely(tp->lost != f->last.lost)) {
 		floor_us = mutant_path_floor_us(&m->path);
@@ -84,7 +86,8 @@ static __always_inline void mutant_measure_ack(struct sock *sk, struct mutant_fl
 			floor_us = 0;
 	}
 	step = mutant_step_begin(&m->steps);
-	if (!step->rec.samples)
+	first = !step->rec.samples;
+	if (first)
 		m->draining = mutant_bbr_draining(sk, mutant_arm_of(sk)->orig);
 	if (mutant_path_heard(&m->path, rtt_us, tp->delivered, tp->rate_app_limited | m->draining))
 		mutant_round_ended(sk, f, &step->rec, rtt_us);
@@ -95,6 +98,8 @@ static __always_inline void mutant_measure_ack(struct sock *sk, struct mutant_fl
 	mutant_fold(step, &m->epochs, &f->last, &sample);
 	mutant_fold_levels(&step->rec, tp->mdev_us >> 2, tp->lost_out, tcp_packets_in_flight(tp));
 	mutant_step_end(&m->steps);
+	if (first)
+		mutant_index_mark(f);
 }
 
 static __always_inline void mutant_acked(struct sock *sk, s64 rtt_us)

@@ -4,11 +4,9 @@
  * before that. What the socket counted by then is in the first step all the same.
  */
 #include "mutant_dest.h"
+#include "mutant_index.h"
 #include "mutant_memory.h"
 #include "mutant_sample.h"
-
-/* Held while steps are closed or looked at. */
-DEFINE_MUTEX(mutant_step_mutex);
 
 /* Begin to measure a flow, under its socket's lock; NULL without memory. */
 struct mutant_measures *mutant_measure(struct sock *sk, struct mutant_flow *f)
@@ -50,7 +48,7 @@ static struct mutant_measures *mutant_flow_measures(const struct mutant_flow *f)
 }
 
 /* Fill in what lies outside of the step: identity, time, commands. */
-static void mutant_record_complete(const struct mutant_flow *f, struct mutant_record *rec,
+static void mutant_record_complete(struct mutant_flow *f, struct mutant_record *rec,
 				   u64 since_ns)
 {
 	u32 flags = READ_ONCE(f->flags);
@@ -91,23 +89,33 @@ static void mutant_record_state(const struct mutant_flow *f, const struct mutant
 }
 
 /*
- * Close the flow's step and hand it over; false if nothing happened in it. Under RCU and
- * mutant_step_mutex, as is mutant_flow_peek().
+ * Close the flow's step and hand it over; false if nothing happened in it, or if it has not lasted
+ * for @rtt_quarters of the flow's RTT. Under RCU.
  */
-bool mutant_flow_close(struct mutant_flow *f, struct mutant_record *rec)
+bool mutant_flow_close(struct mutant_flow *f, u32 rtt_quarters, struct mutant_record *rec)
 {
 	struct mutant_measures *m = mutant_flow_measures(f);
+	bool closed;
 
+	/* A flow that is not due keeps its mark, and is asked again. */
+	if (m && rtt_quarters && ktime_get_ns() < READ_ONCE(m->due_ns))
+		return false;
+	mutant_index_unmark(f);
 	if (!m) {
 		WRITE_ONCE(f->asked, true);
 		return false;
 	}
-	if (!mutant_steps_close(&m->steps, rec))
-		return false;
-	mutant_record_state(f, m, rec);
-	mutant_record_complete(f, rec, m->closed_ns);
-	m->closed_ns = rec->time_ns;
-	return true;
+	spin_lock_bh(&f->lock);
+	closed = mutant_steps_close(&m->steps, rec);
+	if (closed) {
+		mutant_record_state(f, m, rec);
+		mutant_record_complete(f, rec, m->closed_ns);
+		m->closed_ns = rec->time_ns;
+		WRITE_ONCE(m->due_ns, rec->time_ns +
+			   (u64)rec->srtt_us * rtt_quarters * (NSEC_PER_USEC / 4));
+	}
+	spin_unlock_bh(&f->lock);
+	return closed;
 }
 
 /* What an unmeasured flow has done: from @last to @s, and how it stands. */
@@ -171,7 +179,7 @@ static bool mutant_flow_outline(struct mutant_flow *f, struct mutant_record *rec
 	return true;
 }
 
-/* Look at the step in progress without closing it. */
+/* Look at the step in progress without closing it. Under RCU. */
 void mutant_flow_peek(struct mutant_flow *f, struct mutant_record *rec)
 {
 	struct mutant_measures *m = mutant_flow_measures(f);
@@ -181,7 +189,9 @@ void mutant_flow_peek(struct mutant_flow *f, struct mutant_record *rec)
 		return;
 	}
 	m = mutant_flow_measures(f);
+	spin_lock_bh(&f->lock);
 	mutant_steps_peek(&m->steps, rec);
 	mutant_record_state(f, m, rec);
 	mutant_record_complete(f, rec, m->closed_ns);
+	spin_unlock_bh(&f->lock);
 }

@@ -3,8 +3,8 @@
  * The requests of the netlink family that concern arms and settings, as mutant.yaml describes them,
  * and what all requests share. Flows, steps, commands and controls have files of their own.
  *
- * Requests run in parallel: what they read is under RCU, commands take the flow's own lock, closing
- * steps takes mutant_step_mutex, and arms have a mutex of their own.
+ * Requests run in parallel: what they read is under RCU, commands and who closes or reads a flow's
+ * steps take the flow's own lock, and arms have a mutex of their own.
  */
 #include "mutant_nl.h"
 #include "mutant_session.h"

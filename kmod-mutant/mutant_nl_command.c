@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Netlink requests that give flows their arms: batches of commands, pins. */
+#include "mutant_index.h"
 #include "mutant_nl.h"
 #include "mutant_session.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The netlink request that gives the learned arms their parameters. */
+#include "mutant_index.h"
 #include "mutant_memory.h"
 #include "mutant_nl.h"
 #include "mutant_session.h"

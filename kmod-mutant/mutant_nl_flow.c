@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Netlink requests that look at flows. */
+#include "mutant_index.h"
 #include "mutant_nl.h"
 #include "mutant_session.h"
 
@@ -18,7 +19,6 @@ int mutant_nl_flow_get_doit(struct sk_buff *skb, struct genl_info *info)
 	msg = mutant_reply_new(info, MUTANT_CMD_FLOW_GET, &header);
 	if (!msg)
 		return -ENOMEM;
-	mutex_lock(&mutant_step_mutex);
 	rcu_read_lock();
 	f = mutant_flow_by_cookie(nla_get_u64(info->attrs[MUTANT_A_FLOW_COOKIE]));
 	if (f && mutant_may_see(skb, f)) {
@@ -26,7 +26,6 @@ int mutant_nl_flow_get_doit(struct sk_buff *skb, struct genl_info *info)
 		err = mutant_put_flow(msg, f, &rec);
 	}
 	rcu_read_unlock();
-	mutex_unlock(&mutant_step_mutex);
 	if (err == -ENOENT)
 		NL_SET_ERR_MSG_ATTR(info->extack, info->attrs[MUTANT_A_FLOW_COOKIE],
 				    "no flow has this cookie");
@@ -36,16 +35,16 @@ int mutant_nl_flow_get_doit(struct sk_buff *skb, struct genl_info *info)
 int mutant_nl_flow_get_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
 {
 	struct mutant_viewer viewer = { .may = mutant_may_see };
+	const struct net *net = sock_net(cb->skb->sk);
 	struct mutant_record rec;
 	struct mutant_flow *f;
 	u64 cookie;
 	void *header;
 
-	mutex_lock(&mutant_step_mutex);
 	rcu_read_lock();
-	for (cookie = cb->args[0]; (f = mutant_flow_next(&cookie)); cookie++) {
+	for (cookie = cb->args[0]; (f = mutant_flow_next(net, &cookie)); cookie++) {
 		if (!mutant_viewer_permits(&viewer, cb->skb, f))
-			continue;
+			goto next;
 		header = genlmsg_put(skb, NETLINK_CB(cb->skb).portid, cb->nlh->nlmsg_seq,
 				     &mutant_nl_family, NLM_F_MULTI, MUTANT_CMD_FLOW_GET);
 		if (!header)
@@ -56,9 +55,10 @@ int mutant_nl_flow_get_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
 			break;
 		}
 		genlmsg_end(skb, header);
+next:
+		mutant_viewer_pause(&viewer);
 	}
 	rcu_read_unlock();
-	mutex_unlock(&mutant_step_mutex);
 	cb->args[0] = cookie;
 	return skb->len;
 }

@@ -62,6 +62,7 @@ static const struct nla_policy mutant_control_nl_policy[] = {
 
 static const struct nla_policy mutant_session_open_nl_policy[] = {
 	[MUTANT_A_SESSION_START_ARMS] = NLA_POLICY_MAX(NLA_U8, 1),
+	[MUTANT_A_SESSION_RTT_QUARTERS] = NLA_POLICY_MAX(NLA_U8, 16),
 };
 
 static struct netlink_range_validation mutant_session_close_grace_ms_range = {

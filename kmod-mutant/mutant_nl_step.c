@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The netlink request that closes steps and hands their records over. */
+#include "mutant_index.h"
 #include "mutant_nl.h"
 #include "mutant_session.h"
 
@@ -11,25 +12,24 @@ static u64 mutant_put_steps(struct sk_buff *skb, struct netlink_callback *cb, st
 			    u64 cookie)
 {
 	struct mutant_viewer viewer = { .may = mutant_steers };
+	const struct net *net = sock_net(cb->skb->sk);
+	u32 quarters = mutant_session_heard(net);
 	struct mutant_record rec;
 	struct mutant_flow *f;
 
-	mutex_lock(&mutant_step_mutex);
 	rcu_read_lock();
-	for (; (f = mutant_flow_next(&cookie)); cookie++) {
+	for (; (f = mutant_flow_next_marked(net, &cookie)); cookie++) {
 		if (skb_tailroom(skb) < sizeof(rec) ||
 		    attr->nla_len + sizeof(rec) > U16_MAX)
 			break;
-		if (!mutant_viewer_permits(&viewer, cb->skb, f))
-			continue;
-		WRITE_ONCE(f->heard, tcp_jiffies32);
-		if (!mutant_flow_close(f, &rec))
-			continue;
-		skb_put_data(skb, &rec, sizeof(rec));
-		attr->nla_len += sizeof(rec);
+		if (mutant_viewer_permits(&viewer, cb->skb, f) &&
+		    mutant_flow_close(f, quarters, &rec)) {
+			skb_put_data(skb, &rec, sizeof(rec));
+			attr->nla_len += sizeof(rec);
+		}
+		mutant_viewer_pause(&viewer);
 	}
 	rcu_read_unlock();
-	mutex_unlock(&mutant_step_mutex);
 	return cookie;
 }
 

@@ -6,6 +6,7 @@
 #include <net/netns/generic.h>
 #include <net/sock.h>
 
+#include "mutant_index.h"
 #include "mutant_nl.h"
 #include "mutant_session.h"
 
@@ -42,6 +43,18 @@ bool mutant_viewer_permits(struct mutant_viewer *viewer, struct sk_buff *skb,
 	return viewer->answer;
 }
 
+/* Let others run, if somebody waits; ends an RCU section and begins another. */
+void mutant_viewer_pause(struct mutant_viewer *viewer)
+{
+	if (!need_resched())
+		return;
+	rcu_read_unlock();
+	cond_resched();
+	rcu_read_lock();
+	/* The namespace may be gone, and its memory another's. */
+	viewer->net = NULL;
+}
+
 /* Settings and arms are the whole machine's. */
 bool mutant_in_initial_namespaces(const struct sk_buff *skb)
 {
@@ -72,6 +85,32 @@ int mutant_session_check(const struct sk_buff *skb, struct netlink_ext_ack *exta
 	}
 	NL_SET_ERR_MSG(extack, "this socket does not steer: open a session first");
 	return -ENOTCONN;
+}
+
+/* The session of @net asks for steps; how many quarters of its RTT a step lasts at least. */
+u32 mutant_session_heard(const struct net *net)
+{
+	struct mutant_net *mn = mutant_net_of(net);
+
+	WRITE_ONCE(mn->heard, tcp_jiffies32);
+	return READ_ONCE(mn->rtt_quarters);
+}
+
+/* Whether the session that steers the flow has been silent, too; else its sign of life is noted. */
+bool mutant_session_silent(struct mutant_flow *f, u32 limit)
+{
+	const struct mutant_net *mn = mutant_net_of(mutant_session_net(f->net));
+	u32 heard = READ_ONCE(mn->heard);
+
+	if (!READ_ONCE(mn->portid) || (s32)(tcp_jiffies32 - heard) > (s32)limit)
+		return true;
+	WRITE_ONCE(f->heard, heard);
+	return false;
+}
+
+struct xarray *mutant_net_flows(const struct net *net)
+{
+	return &mutant_net_of(net)->flows;
 }
 
 struct mutant_starts *mutant_net_starts(const struct net *net)
@@ -112,7 +151,7 @@ static void mutant_turn_flows(const struct net *net, const struct mutant_turn *t
 	u64 cookie;
 
 	rcu_read_lock();
-	for (cookie = 0; (f = mutant_flow_next(&cookie)); cookie++) {
+	for (cookie = 0; (f = mutant_flow_next(net, &cookie)); cookie++) {
 		if (net_eq(net, f->net) || net_eq(net, mutant_session_net(f->net)))
 			mutant_turn_flow(f, turn);
 		if (need_resched()) {
@@ -127,6 +166,7 @@ static void mutant_turn_flows(const struct net *net, const struct mutant_turn *t
 int mutant_nl_session_open_doit(struct sk_buff *skb, struct genl_info *info)
 {
 	struct nlattr *start_arms = info->attrs[MUTANT_A_SESSION_START_ARMS];
+	struct nlattr *quarters = info->attrs[MUTANT_A_SESSION_RTT_QUARTERS];
 	struct mutant_turn turn = { .heard = tcp_jiffies32 };
 	struct net *net = genl_info_net(info);
 	struct mutant_net *mn = mutant_net_of(net);
@@ -138,6 +178,8 @@ int mutant_nl_session_open_doit(struct sk_buff *skb, struct genl_info *info)
 		err = -EBUSY;
 	} else {
 		WRITE_ONCE(mn->starts.wanted, start_arms && nla_get_u8(start_arms));
+		WRITE_ONCE(mn->rtt_quarters, quarters ? nla_get_u8(quarters) : 0);
+		WRITE_ONCE(mn->heard, turn.heard);
 		WRITE_ONCE(mn->portid, info->snd_portid);
 		mutant_turn_flows(net, &turn);
 	}
@@ -194,12 +236,19 @@ static struct notifier_block mutant_netlink_notifier = {
 	.notifier_call = mutant_netlink_event,
 };
 
+static int __net_init mutant_net_init(struct net *net)
+{
+	xa_init_flags(&mutant_net_of(net)->flows, XA_FLAGS_LOCK_BH);
+	return 0;
+}
+
 static void __net_exit mutant_net_exit(struct net *net)
 {
 	mutant_starts_forget(net);
 }
 
 static struct pernet_operations mutant_net_ops = {
+	.init = mutant_net_init,
 	.exit = mutant_net_exit,
 	.id = &mutant_net_id,
 	.size = sizeof(struct mutant_net),

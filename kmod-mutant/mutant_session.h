@@ -15,6 +15,7 @@
 #ifndef _MUTANT_SESSION_H
 #define _MUTANT_SESSION_H
 
+#include <linux/xarray.h>
 #include <net/genetlink.h>
 
 #include "mutant_core.h"
@@ -23,6 +24,9 @@
 /* What the module keeps of a network namespace. */
 struct mutant_net {
 	u32 portid;			/* of the socket that steers; 0: nobody does */
+	u32 heard;			/* its last request for steps, jiffies */
+	u8 rtt_quarters;		/* of its flow's RTT: the least that a step lasts */
+	struct xarray flows;		/* see mutant_index.h; empty in the initial namespace */
 	struct mutant_starts starts;	/* the arms that flows begin on, by destination */
 };
 
@@ -38,12 +42,15 @@ void mutant_sessions_exit(void);
 
 bool mutant_may_change(const struct sk_buff *skb, const struct mutant_flow *f);
 bool mutant_may_see(const struct sk_buff *skb, const struct mutant_flow *f);
+void mutant_viewer_pause(struct mutant_viewer *viewer);
 bool mutant_viewer_permits(struct mutant_viewer *viewer, struct sk_buff *skb,
 			   const struct mutant_flow *f);
 bool mutant_in_initial_namespaces(const struct sk_buff *skb);
 bool mutant_steers(const struct sk_buff *skb, const struct mutant_flow *f);
 struct mutant_starts *mutant_net_starts(const struct net *net);
 const struct mutant_starts *mutant_session_starts(const struct net *net);
+struct xarray *mutant_net_flows(const struct net *net);
 int mutant_session_check(const struct sk_buff *skb, struct netlink_ext_ack *extack);
+u32 mutant_session_heard(const struct net *net);
 
 #endif /* _MUTANT_SESSION_H */

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* A flow leaves one arm and enters another, under the socket's lock. */
 #include "mutant_freeze.h"
+#include "mutant_index.h"
+#include "mutant_trace.h"
 
 /* Whether the arm sets its window by a model of its own, as BBR does. */
 static bool mutant_arm_has_model(const struct mutant_arm *arm)
@@ -75,11 +77,11 @@ static void mutant_refuse(struct mutant_flow *f, u8 id)
 void mutant_switch(struct sock *sk, struct mutant_flow *f)
 {
 	u8 id, handover, restore, before = f->arm;
+	u32 window, cwnd_before;
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct mutant_epochs *epochs;
 	struct mutant_step *step;
 	bool refused;
-	u32 window;
 
 	/* Without memory the flow stays as it is, and its next ACK tries again. */
 	if ((!f->measures && !mutant_measure(sk, f)) || !mutant_past_ready(f))
@@ -93,7 +95,8 @@ void mutant_switch(struct sock *sk, struct mutant_flow *f)
 
 	mutant_freeze(sk, f);
 	/* By what the path is: an arm that comes may change the threshold, and BBR the window. */
-	window = mutant_hand_over(sk, f, id, handover, tcp_snd_cwnd(tp));
+	cwnd_before = tcp_snd_cwnd(tp);
+	window = mutant_hand_over(sk, f, id, handover, cwnd_before);
 	refused = !mutant_enter(sk, f, id, restore, window);
 	if (refused) {
 		mutant_refuse(f, id);
@@ -118,6 +121,8 @@ void mutant_switch(struct sock *sk, struct mutant_flow *f)
 		step->rec.switches = epochs->newest;
 		step->rec.round_trips = 0;
 		mutant_step_end(&f->measures->steps);
+		mutant_index_mark(f);
+		trace_mutant_switch(f, before, id, cwnd_before, tcp_snd_cwnd(tp));
 	}
 	if (refused)
 		mutant_event(f, MUTANT_EVENT_FALLBACK);

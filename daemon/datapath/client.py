@@ -95,14 +95,16 @@ class Datapath:
         """Close the socket. If it steers still, its flows go to the fallback arm."""
         self._netlink.close()
 
-    def open_session(self, *, start_arms: bool = False) -> None:
+    def open_session(self, *, start_arms: bool = False, rtt_quarters: int = 0) -> None:
         """Steer the flows of this network namespace from now on, until `close_session` or the socket's end.
 
-        With `start_arms`, new flows begin on the arms of the table (`set_starts`). A socket that steers
+        With `start_arms`, new flows begin on the arms of the table (`set_starts`). With `rtt_quarters`, each
+        flow's step lasts at least so many quarters of its smoothed RTT (0 to 16). A socket that steers
         already may call this again to change that.
         Raises `RequestRefusedError` while another socket steers.
         """
         payload = attribute(protocol.SessionAttr.START_ARMS, struct.pack("=B", start_arms))
+        payload += attribute(protocol.SessionAttr.RTT_QUARTERS, struct.pack("=B", rtt_quarters))
         self._order("session-open", Cmd.SESSION_OPEN, payload)
 
     def set_starts(self, starts: npt.NDArray[np.void]) -> None:

@@ -295,6 +295,8 @@ class SessionAttr(IntEnum):
     GRACE_MS = 1
     # 1: new flows of the namespace begin on the arms of its table. 0: on the default arm.
     START_ARMS = 2
+    # A flow's step lasts at least so many quarters of its smoothed RTT. 0: until the next step-get.
+    RTT_QUARTERS = 3
 
 
 class ConfigAttr(IntEnum):

@@ -20,7 +20,9 @@ from . import (
     sockets,
     starting,
     switching,
+    telling,
     thresholds,
+    tracing,
 )
 from .harness import Check, Context, insmod, run
 from .net import Link, Traffic
@@ -35,7 +37,7 @@ GROUPS: dict[str, tuple[Check, ...]] = {
     + mptcp.CHECKS
     + switching.LAST,
     "handover": starting.CHECKS + handover.CHECKS,
-    "sockets": sockets.CHECKS,
+    "sockets": telling.CHECKS + tracing.CHECKS + sockets.CHECKS,
     "learned": learned.CHECKS + thresholds.CHECKS + marks.CHECKS,
 }
 

@@ -332,10 +332,13 @@ enum {
  * sends them to the fallback arm. 0: they go there at once.
  * MUTANT_A_SESSION_START_ARMS: 1: new flows of the namespace begin on the arms of its table. 0: on
  * the default arm.
+ * MUTANT_A_SESSION_RTT_QUARTERS: A flow's step lasts at least so many quarters of its smoothed RTT.
+ * 0: until the next step-get.
  */
 enum {
 	MUTANT_A_SESSION_GRACE_MS = 1,
 	MUTANT_A_SESSION_START_ARMS,
+	MUTANT_A_SESSION_RTT_QUARTERS,
 
 	__MUTANT_A_SESSION_MAX,
 	MUTANT_A_SESSION_MAX = (__MUTANT_A_SESSION_MAX - 1)
