@@ -27,7 +27,8 @@ from ltp_switcher.daemon.control.client import (
 )
 from ltp_switcher.errors import ControlError
 
-TIMEOUT_S = 5.0
+TIMEOUT_S = 12.0
+"""Longer than a restart of the daemon takes on a slow machine: 8 s in an emulated one."""
 RETRY_AFTER_S = 1
 ANSWER_MAX_BYTES = 1 << 20
 """Of an answer on the event loop."""
