@@ -125,6 +125,13 @@ def test_a_module_that_is_missing_is_said(
             lambda d: d.open_session(start_arms=True),
             (Cmd.SESSION_OPEN, {protocol.SessionAttr.START_ARMS: b"\1"}),
         ),
+        (
+            lambda d: d.open_session(rtt_quarters=2),
+            (
+                Cmd.SESSION_OPEN,
+                {protocol.SessionAttr.START_ARMS: b"\0", protocol.SessionAttr.RTT_QUARTERS: b"\2"},
+            ),
+        ),
         (lambda d: d.close_session(1500), (Cmd.SESSION_CLOSE, {protocol.SessionAttr.GRACE_MS: u32(1500)})),
         (
             lambda d: d.pin(2**63 + 5, 3, protocol.HandoverMode.AS_IS),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decisions, their chances and their outcome, through the engine."""
 
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -54,7 +55,10 @@ def make(
     spans = Spans(log, trial or Trial(), explore=explore, pool=[5, 6, 7, 8])
     learned = LearnedArms(0.010, lambda _: pytest.fail("no learned arm here"))
     decisions = DecisionLog(NAMES, 1000.0, mode)
-    return Engine(kernel, kernel, FlowTable(), chooser, teams, decisions, learned, mode=mode, spans=spans)
+    return Engine(
+        kernel, kernel, FlowTable(), chooser, teams, decisions, learned, mode=mode, spans=spans,
+        clock=time.monotonic_ns,
+    )  # fmt: skip
 
 
 def seen(*cookies: int, **fields: int) -> np.ndarray:
