@@ -167,7 +167,7 @@ bench: bench-daemon bench-api bench-kmod bench-lab ## Run all benchmarks
 
 bench-daemon: venv ## Measure the daemon: steps with 5,000 and 10,000 flows, then the learning policy's decision alone
 	@$(BIN)/python -m ltp_switcher.daemon.service.bench
-	@$(BIN)/python -m ltp_switcher.daemon.choose.bandit.bench
+	@$(BIN)/python -m ltp_switcher.daemon.service.bench.decision
 
 bench-api: venv kmod ## Measure daemon and API under load: steps, /health, lists, restarts, memory, log; 6 minutes
 	@PYTHONPATH=tests $(BIN)/python -m load

@@ -294,8 +294,7 @@ class LearnedArms:
         return made
 
     def _parameters(self, arm: Arm, slots: Slots, interval: Interval) -> Floats:
-        players = self.together(slots) if isinstance(arm, SharesWindow) else None
-        if players is None or not isinstance(arm, SharesWindow):
+        if not isinstance(arm, SharesWindow) or (players := self.together(slots)) is None:
             return self._decisions(arm, slots, interval)
         arm.crowd(slots, numbers(players), interval.index)
         parameters = self._decisions(arm, slots, with_lowest_rtt(players, interval))

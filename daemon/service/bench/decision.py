@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long a step takes: `python -m ltp_switcher.daemon.choose.bandit.bench --flows 1000`.
+"""How long a step takes: `python -m ltp_switcher.daemon.service.bench.decision --flows 1000`.
 
 Synthetic records through the whole decision: features, encoder, R_max, credit, learning, choice.
 """
@@ -18,77 +18,20 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 
-from ltp_switcher.arrays import ArmIds
 from ltp_switcher.daemon.choose.bandit.agent import MutantAgent
 from ltp_switcher.daemon.choose.bandit.arm_table import ArmTable
 from ltp_switcher.daemon.choose.guarded import GuardedChooser
 from ltp_switcher.daemon.choose.rule import RuleChooser
-from ltp_switcher.daemon.datapath.protocol import RECORD_DTYPE, ArmId
-from ltp_switcher.daemon.datapath.types import RecordArray
+from ltp_switcher.daemon.datapath.protocol import COMMAND_DTYPE, ArmId
+from ltp_switcher.daemon.datapath.types import CommandArray
+from ltp_switcher.daemon.service.bench.crowd import Crowd
 from ltp_switcher.daemon.settings.rule_policy import RuleSection
 from ltp_switcher.daemon.settings.schema import DaemonSection, LearningSection, Preset
 from ltp_switcher.encoder import GRUEncoder
 from ltp_switcher.errors import LtpSwitcherError
 
 _KERNEL_ARMS: Final = tuple(arm for arm in ArmId if 1 <= arm <= 11)
-_MSS: Final = 1448
 _JOIN_STEPS: Final = 200
-_STATS: Final = {
-    "srtt_stat": "srtt_us",
-    "mdev_stat": "mdev_us",
-    "lost_out_stat": "lost_out",
-    "in_flight_stat": "in_flight",
-    "throughput_stat": "delivery_rate",
-    "rtt_stat": "rtt_us",
-}
-
-
-class SyntheticFlows:
-    """Flows on paths drawn from 10 to 100 Mbit/s and 10 to 120 ms, each with noise of its own."""
-
-    def __init__(self, n: int, seed: int, step_ns: int) -> None:
-        self._rng = np.random.default_rng(seed)
-        self._rate_Bps = np.exp(self._rng.uniform(np.log(1.2e6), np.log(1.2e7), n))
-        self._rtt_us = self._rng.uniform(1e4, 1.2e5, n)
-        self._step_ns = step_ns
-        self._time_ns = 10**9
-        self._epoch = np.zeros(n, np.int64)
-        self._arm = np.full(n, int(ArmId.CUBIC))
-
-    def step(self, arms: ArmIds) -> RecordArray:
-        """Records of the next step, under the arms given."""
-        n = len(self._rtt_us)
-        self._time_ns += self._step_ns
-        self._epoch += arms != self._arm
-        self._arm = arms.astype(np.int64)
-        noise = self._rng.uniform(0.7, 1.0, n)
-        queue = self._rng.uniform(1.0, 1.6, n)
-        records = np.zeros(n, RECORD_DTYPE)
-        records["cookie"] = np.arange(1, n + 1)
-        records["time_ns"] = self._time_ns
-        records["interval_ns"] = self._step_ns
-        records["delivered"] = np.maximum(noise * self._rate_Bps * self._step_ns / 1e9 / _MSS, 1)
-        records["samples"] = records["rtt_samples"] = records["delivered"] // 2 + 1
-        records["lost"] = self._rng.random(n) < 0.02
-        records["delivery_rate"] = noise * self._rate_Bps
-        records["rtt_us"] = records["srtt_us"] = queue * self._rtt_us
-        records["min_rtt_us"] = self._rtt_us
-        records["mdev_us"] = 0.05 * self._rtt_us
-        records["mss"] = records["advmss"] = _MSS
-        records["snd_cwnd"] = records["in_flight"] = queue * self._rate_Bps * self._rtt_us / 1e6 / _MSS + 1
-        records["arm"] = records["prev_arm"] = records["want_arm"] = self._arm
-        records["epoch"] = self._epoch
-        for stat, current in _STATS.items():
-            records[stat]["min"] = records[stat]["max"] = records[current]
-            records[stat]["sum"] = records[current] * records["samples"]
-        credit = records["credit"][:, 0]
-        credit["arm"] = self._arm
-        credit["epoch"] = self._epoch
-        credit["time_ns"] = self._step_ns
-        for name in ("samples", "rtt_samples", "delivered", "lost"):
-            credit[name] = records[name]
-        credit["rtt_us_sum"] = records["rtt_stat"]["sum"]
-        return records
 
 
 def measure(flows: int, steps: int, preset: Preset, seed: int = 1) -> dict[str, float | int | str]:
@@ -98,8 +41,10 @@ def measure(flows: int, steps: int, preset: Preset, seed: int = 1) -> dict[str, 
     agent = MutantAgent(settings, step_ms, arms, GRUEncoder.from_file(), seed)
     rule = RuleChooser(arms.ids, RuleSection())
     chooser = GuardedChooser(rule, agent) if settings.baseline == "rule" else agent
-    source = SyntheticFlows(flows, seed, int(step_ms * 1e6))
-    chosen = np.full(flows, int(ArmId.CUBIC), np.uint8)
+    now_ns, step_ns = 10**9, int(step_ms * 1e6)
+    crowd = Crowd(flows, seed, now_ns)
+    commands: CommandArray = np.zeros(flows, COMMAND_DTYPE)
+    commands["cookie"], commands["arm"] = crowd.records["cookie"], ArmId.CUBIC
     spent_s = np.empty(steps)
     # Flows come one after the other, else all of them would close their windows in the same step.
     opened = 0
@@ -109,9 +54,11 @@ def measure(flows: int, steps: int, preset: Preset, seed: int = 1) -> dict[str, 
         chooser.open(new, [f"198.51.{slot % 100}.0/24" for slot in new])
         opened = wanted
         slots = np.arange(opened, dtype=np.intp)
-        records = source.step(chosen)[:opened]
+        now_ns += step_ns
+        crowd.select(commands)
+        records = crowd.step(now_ns)[:opened]
         start = time.thread_time()
-        chosen[:opened] = chooser.step(slots, records).arms
+        commands["arm"][:opened] = chooser.step(slots, records).arms
         if i >= 0:
             spent_s[i] = time.thread_time() - start
     p50, p99 = np.percentile(spent_s, (50, 99)) * 1e3
@@ -131,7 +78,7 @@ def measure(flows: int, steps: int, preset: Preset, seed: int = 1) -> dict[str, 
 def main(arguments: list[str] | None = None) -> int:
     """Command line; returns the exit status."""
     parser = argparse.ArgumentParser(
-        prog="python -m ltp_switcher.daemon.choose.bandit.bench", description=__doc__
+        prog="python -m ltp_switcher.daemon.service.bench.decision", description=__doc__
     )
     parser.add_argument("--flows", type=int, default=1000)
     parser.add_argument("--steps", type=int, default=1000)
