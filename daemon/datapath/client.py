@@ -24,6 +24,7 @@ from ltp_switcher.daemon.datapath.netlink import (
     Message,
     NetlinkError,
     attribute,
+    find_attribute,
     iterate_attributes,
     parse_attributes,
 )
@@ -75,6 +76,8 @@ class Datapath:
 
     def __init__(self, netlink: GenericNetlink | None = None) -> None:
         self._netlink = netlink or GenericNetlink(receive_buffer_bytes=8 << 20)
+        self._step_bytes = 1 << 16
+        """Room for the records of a step."""
         try:
             self._family = self._netlink.family(protocol.FAMILY_NAME)
         except NetlinkError as error:
@@ -169,23 +172,32 @@ class Datapath:
 
         Returns the aggregates: `RECORD_DTYPE`, shape (flows,), read-only, its memory the caller's own.
         """
-        chunks: list[bytes] = []
+        memory = np.empty(self._step_bytes, np.uint8)
+        content, end = memory.data, 0
         try:
             for message in self._netlink.dump(self._family, Cmd.STEP_GET):
-                parts = parse_attributes(message.payload)
-                records = parts.get(protocol.StepAttr.RECORDS)
+                records = find_attribute(message.payload, protocol.StepAttr.RECORDS)
                 if records is None:
                     continue
-                if not chunks:
-                    self._check_layout(parts)
-                chunks.append(bytes(records))
+                if not end:
+                    self._check_layout(parse_attributes(message.payload))
+                start, end = end, end + len(records)
+                if end > memory.size:
+                    self._step_bytes = 2 * end
+                    memory = np.concatenate((memory[:start], np.empty(2 * end - start, np.uint8)))
+                    content = memory.data
+                content[start:end] = records
         except NetlinkError as error:
             # An overrun loses a message of this step; its flows tell of themselves again in the next.
             if error.errno != errno.ENOBUFS:
                 raise explain("step-get", error) from error
-        if not chunks:
+        if not end:
             return _NO_RECORDS
-        return np.frombuffer(chunks[0] if len(chunks) == 1 else b"".join(chunks), dtype=protocol.RECORD_DTYPE)
+        # Whoever keeps few records is not to keep memory for many.
+        filled = memory[:end] if 2 * end > memory.size else memory[:end].copy()
+        closed: RecordArray = filled.view(protocol.RECORD_DTYPE)
+        closed.flags.writeable = False
+        return closed
 
     def select(self, commands: CommandArray) -> SelectResult:
         """Send commands (`COMMAND_DTYPE`, shape (n,)); each takes effect at its flow's next ACK."""

@@ -14,7 +14,7 @@ import struct
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from ltp_switcher.errors import DatapathError
 
@@ -91,8 +91,7 @@ class Family:
     groups: dict[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(NamedTuple):
     """One message of the family: its command and its payload after the generic header."""
 
     command: int
@@ -112,6 +111,19 @@ def attribute(kind: int, payload: bytes | bytearray | memoryview) -> bytes:
 def parse_attributes(data: memoryview) -> Attributes:
     """Attributes by type; of a repeated one the last. Raises `DatapathError` on a malformed list."""
     return dict(iterate_attributes(data))
+
+
+def find_attribute(data: memoryview, wanted: int) -> memoryview | None:
+    """The first attribute of a type, or None. Raises `DatapathError` where the list is malformed up to it."""
+    at, end = 0, len(data)
+    while at + 4 <= end:
+        length, kind = _ATTRIBUTE.unpack_from(data, at)
+        if length < 4 or at + length > end:
+            raise DatapathError(f"malformed netlink attribute of length {length} at byte {at} of {end}")
+        if kind & NLA_TYPE_MASK == wanted:
+            return data[at + 4 : at + length]
+        at += (length + 3) & ~3
+    return None
 
 
 def iterate_attributes(data: memoryview) -> Iterator[tuple[int, memoryview]]:

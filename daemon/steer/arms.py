@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from math import inf
@@ -18,11 +18,12 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.arrays import Floats, Ints, Slots
+from ltp_switcher.arrays import Bools, Floats, Indices, Ints, Slots
 from ltp_switcher.daemon.datapath import ArmInfo, ControlArray, RecordArray, protocol
 from ltp_switcher.daemon.settings.schema import LearnedSection
 from ltp_switcher.daemon.steer.ensemble import ALONE, Together, numbers, shared, with_lowest_rtt
 from ltp_switcher.daemon.steer.monitor import Monitor
+from ltp_switcher.daemon.steer.phases import Schedule, phases_of
 from ltp_switcher.errors import ArtifactError
 from ltp_switcher.policies.runtime.arm import PARAMETERS, Arm, Law, SharesWindow
 from ltp_switcher.policies.runtime.declaration import Variant, declarations
@@ -38,9 +39,8 @@ LOOK_AGAIN_NS: Final = 1_000_000_000
 stale."""
 LOOK_AGAIN_STEPS: Final = 3
 
-BATCH_MAX: Final = 256
-"""Flows that a policy decides for at once. More need more memory than the processor's cache has: 10,000
-take LTP's network 37 ms at once, 25 ms in parts."""
+BATCH_MAX: Final = 1024
+"""Flows that a policy decides for at once: some two milliseconds of LTP's network."""
 
 _LAWS: Final = {law: int(protocol.ControlLaw[law.name]) for law in Law}
 _UNIT: Final = {Law.WINDOW: 1, Law.AIMD: protocol.CONTROL_ONE, Law.CUBIC: protocol.CONTROL_ONE}
@@ -116,9 +116,9 @@ class Batches:
     """Counters of an arm's decisions since the start."""
 
     count: int = 0
-    """Intervals in which flows were decided for."""
+    """Ends of intervals, of one phase each, with flows to decide for."""
     flows: int = 0
-    """Decisions: intervals times flows."""
+    """Decisions: one for each flow of a batch."""
     controls: int = 0
     """Of these, the ones that changed something."""
     seconds: float = 0.0
@@ -134,8 +134,7 @@ class _Running:
     monitor: Monitor
     heeds: UsesNetworkKnowledge | None
     """The arm, if it uses reports of the network."""
-    due_ns: int = 0
-    """CLOCK_MONOTONIC."""
+    schedule: Schedule
     slots: Slots = field(default_factory=lambda: np.zeros(0, np.int64))
     """Its flows of the last step, and their rows among the step's records."""
     rows: Ints | slice = field(default_factory=lambda: slice(None))
@@ -159,6 +158,8 @@ class LearnedArms:
         self.step_s = step_s
         self.together: Together = ALONE
         """Tells siblings, which share their windows."""
+        self.paths: Callable[[Slots], Sequence[Hashable]] = np.ndarray.tolist
+        """What siblings have in common; flows of the same path are decided for in the same step."""
         self.breathe: Callable[[], object] = lambda: None
         """Called between batches of decisions."""
         self._running: dict[int, _Running] = {}
@@ -185,7 +186,7 @@ class LearnedArms:
             if arm in LEARNED and arm not in self._running:
                 policy = self._load(LEARNED[arm])
                 heeds = policy if isinstance(policy, UsesNetworkKnowledge) else None
-                self._running[arm] = _Running(arm, policy, Monitor(), heeds)
+                self._running[arm] = _Running(arm, policy, Monitor(), heeds, Schedule(policy.interval_s))
                 interval_s = max(policy.interval_s, self.step_s)
                 log.info("arm %s: decides every %g ms", LEARNED[arm], interval_s * 1e3)
 
@@ -205,9 +206,9 @@ class LearnedArms:
         if slots.size:
             self._observe(slots, records, now_ns)
         made = [
-            self._decide(running, now_ns)
+            self._decide(running, phase, now_ns)
             for running in self._running.values()
-            if running.monitor.slots.size and now_ns >= running.due_ns - self._tolerance_ns(running)
+            for phase in running.schedule.due(running.monitor.deal.flows, now_ns, self._tolerance_ns(running))
         ]
         if len(made) == 1:
             return made[0]
@@ -238,7 +239,7 @@ class LearnedArms:
             return
         for running in self._running.values():
             if running.slots.size:
-                running.monitor.observe(running.slots, records[running.rows], now_ns)
+                running.monitor.observe(running.slots, _taken(records, running.rows), now_ns)
 
     def _sort_out(self, slots: Slots, records: RecordArray, now_ns: int) -> None:
         """Take in other flows than in the step before, or flows that came to an arm or left it."""
@@ -251,28 +252,35 @@ class LearnedArms:
             monitor.leave(slots[~ours])
             running.slots = mine = slots[ours]
             running.rows = slice(None) if ours.all() else np.flatnonzero(ours)
-            found = records[running.rows]
+            if not mine.size:
+                continue
+            found = _taken(records, running.rows)
             watched = monitor.watches(mine)
+            if watched.all():
+                monitor.observe(mine, found, now_ns)
+                continue
             if watched.any():
-                monitor.observe(mine[watched], found[watched], now_ns)
-            if not watched.all():
-                self._begin(running, mine[~watched], found[~watched], now_ns)
+                monitor.observe(mine[watched], _taken(found, watched), now_ns)
+            self._begin(running, mine[~watched], _taken(found, ~watched), now_ns)
 
     def _begin(self, running: _Running, slots: Slots, records: RecordArray, now_ns: int) -> None:
-        if not running.monitor.slots.size:
-            running.due_ns = now_ns + int(running.arm.interval_s * 1e9)
-        running.monitor.begin(slots, records, now_ns)
+        flows = running.monitor.deal.flows.copy()
+        phases = self._phases(running)
+        dealt = running.monitor.begin(slots, records, now_ns, phases=phases, paths=self.paths(slots))
+        for phase in sorted(set(dealt.tolist())):
+            if not flows[phase]:
+                running.schedule.open(phase, flows, phases, now_ns)
+                flows[phase] = running.monitor.deal.flows[phase]
         running.arm.begin(slots, records["snd_cwnd"].astype(np.float64))
 
-    def _decide(self, running: _Running, now_ns: int) -> ControlArray:
-        """End the interval of all the arm's flows with one batch."""
+    def _decide(self, running: _Running, phase: int, now_ns: int) -> ControlArray:
+        """End the interval of a phase's flows with one batch."""
         began_ns = time.perf_counter_ns()
-        interval_ns = int(running.arm.interval_s * 1e9)
-        # A late step makes one interval longer, and none shorter than a policy knows it.
-        late = now_ns - running.due_ns > self._tolerance_ns(running)
-        running.due_ns = (now_ns if late else running.due_ns) + interval_ns
+        running.schedule.end(
+            phase, running.monitor.deal.flows, self._phases(running), now_ns, self._tolerance_ns(running)
+        )
         watched = running.monitor.slots
-        slots, interval = running.monitor.close(now_ns)
+        slots, interval = running.monitor.close(now_ns, phase)
         if running.monitor.slots is not watched:
             # One of them stopped; it is to begin anew when it comes back.
             self._sorted = None
@@ -284,9 +292,8 @@ class LearnedArms:
         if running.heeds is not None:
             running.heeds.network_knowledge = self._network()
         parameters = self._parameters(running.arm, slots, interval)
-        made = controls(
-            running.monitor.cookie[slots], running.id, running.arm.law, parameters, running.monitor.interval
-        )
+        number = int(running.monitor.interval[phase])
+        made = controls(running.monitor.cookie[slots], running.id, running.arm.law, parameters, number)
         running.batches.count += 1
         running.batches.flows += slots.size
         running.batches.controls += made.size
@@ -315,5 +322,18 @@ class LearnedArms:
     def _tolerance_ns(self, running: _Running) -> float:
         return min(self.step_s, running.arm.interval_s) * 0.5e9
 
+    def _phases(self, running: _Running) -> int:
+        return phases_of(running.arm.interval_s, self.step_s)
+
+
+def _taken(records: RecordArray, rows: Indices | Bools | slice) -> RecordArray:
+    """Rows of records, shape (m,)."""
+    if isinstance(rows, slice):
+        return records[rows]
+    # As opaque bytes: numpy copies records with fields field by field, at 50 times the cost.
+    taken: RecordArray = records.view(_OPAQUE)[rows].view(protocol.RECORD_DTYPE)
+    return taken
+
 
 _NONE: Final = np.zeros(0, protocol.CONTROL_DTYPE)
+_OPAQUE: Final = np.dtype(f"V{protocol.RECORD_DTYPE.itemsize}")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """From the kernel's step records to the intervals that a policy sees, for all flows of one arm.
 
-The intervals of all flows end together. `Interval` and `Echo` mean the same as in training; only the kernel
-counts packets, where the simulator's fluid flows. The kernel cuts the echoes where it took up a control, and
-each control carries the number of the interval that it begins.
+The intervals of a phase's flows end together. `Interval` and `Echo` mean the same as in training; only the
+kernel counts packets, where the simulator's fluid flows. The kernel cuts the echoes where it took up a
+control, and each control carries the number of the interval that it begins.
 
 The kernel does not count sent packets, but they follow from its counters: a sent packet was delivered, was
 lost, or is in flight. A retransmission counts as a packet of its own.
@@ -11,6 +11,7 @@ lost, or is in flight. A retransmission counts as a packet of its own.
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from typing import Final
 
 import numpy as np
@@ -19,6 +20,7 @@ from ltp_switcher.arrays import Bools, Floats, Ints, Slots
 from ltp_switcher.daemon.datapath import RecordArray, protocol
 from ltp_switcher.daemon.datapath.columns import Columns
 from ltp_switcher.daemon.datapath.measurements import known_rtt, mean_or
+from ltp_switcher.daemon.steer.phases import PHASES_MAX, Deal
 from ltp_switcher.policies.runtime.measurements import NOTHING, Echo, Interval
 from ltp_switcher.slots import SlotArrays, column
 
@@ -58,7 +60,8 @@ class Monitor(SlotArrays):
     """Flows by slot, from `begin` to `leave`. Row i of a record array belongs to `slots[i]`."""
 
     cookie = column(np.uint64)
-    _member = column(np.bool_)
+    _phase = column(np.int64, initial=-1)
+    """-1: not watched."""
     _seen = column(np.float64, _WIDTH)
     _heard_s = column(np.float64)
     _first = column(np.float64)
@@ -72,40 +75,68 @@ class Monitor(SlotArrays):
         super().__init__()
         self.slots: Slots = np.zeros(0, np.int64)
         """The flows that are watched, shape (n,), ascending."""
-        self.interval = 0
-        """Number of the interval under way; the control that begins an interval bears its number."""
+        self.deal = Deal()
+        """The phases of the flows."""
+        self.interval = np.zeros(PHASES_MAX, np.int64)
+        """Number of each phase's interval under way; the control that begins an interval bears its number."""
         self.fresh: tuple[Ints, Floats] = (self.slots, np.zeros(0))
         """The flows whose first interval begins where the last one ended, and their windows in packets."""
-        self._closed_ns = 0
+        self._of_phase: dict[int, Slots] = {}
+        """The slots of each phase, ascending; without a phase that nobody asked for since they changed."""
+        self._closed_ns = [0] * PHASES_MAX
 
     def watches(self, slots: Slots) -> Bools:
         """Whether each of the slots is watched, shape (n,)."""
-        return self._member[slots]
+        watched: Bools = self._phase[slots] >= 0
+        return watched
 
-    def begin(self, slots: Slots, records: RecordArray, now_ns: int) -> None:
+    def begin(
+        self,
+        slots: Slots,
+        records: RecordArray,
+        now_ns: int,
+        *,
+        phases: int = 1,
+        paths: Sequence[Hashable] | None = None,
+    ) -> Ints:
         """Watch flows from these records (`RECORD_DTYPE`, shape (n,)) on; earlier counts are left out.
 
-        Where others are watched, their interval is under way: the new ones' first is the next. A part of
-        one over the length of a whole would be a rate that they never had.
+        Where others are watched, an interval is under way: the new ones' first is the next of their phase. A
+        part of one over the length of a whole would be a rate that they never had.
+
+        Args:
+            slots: shape (n,).
+            records: theirs.
+            now_ns: CLOCK_MONOTONIC.
+            phases: into which they may be dealt.
+            paths: theirs; the flows of a path share a phase. None: each flow has its own.
+
+        Returns:
+            Their phases, shape (n,).
         """
         others = self.slots.size > 0
+        members = slots.tolist()
+        dealt = self.deal.deal(members, members if paths is None else paths, phases)
         if not others:
-            self._closed_ns = now_ns
+            self._closed_ns = [now_ns] * PHASES_MAX
         self.reset(slots)
         self.cookie[slots] = records["cookie"]
         seen = _FIELDS.read(records)
         seen[:, :_SUMMED] = 0.0
         self._seen[slots] = seen
         self._heard_s[slots] = now_ns * 1e-9
-        self._first[slots] = self.interval + others
+        # The first phase in use begins with its flows; any other one joins it.
+        self._first[slots] = self.interval[dealt] + (others | (dealt != dealt.min(initial=PHASES_MAX)))
         self._ended_pkts[slots] = _totals(seen.T).T
         self._rtt_s[slots] = records["srtt_us"] * 1e-6
-        self._watch(slots, True)
+        self._watch(slots, dealt)
+        return dealt
 
     def leave(self, slots: Slots) -> None:
         """Watch these no more, if they were watched."""
-        if self._member[slots].any():
-            self._watch(slots, False)
+        watched = slots[self._phase[slots] >= 0]
+        if watched.size:
+            self._forget(watched)
 
     def observe(self, slots: Slots, records: RecordArray, now_ns: int) -> None:
         """Take in a step's records of flows that are watched; a flow without one shows itself later.
@@ -117,25 +148,29 @@ class Monitor(SlotArrays):
         self._seen.view(_ROW).reshape(-1)[slots] = seen.view(_ROW).reshape(-1)
         self._heard_s[slots] = now_ns * 1e-9
 
-    def close(self, now_ns: int) -> tuple[Ints, Interval]:
-        """End the interval; return the sending flows and their measurements, shape (n,).
+    def close(self, now_ns: int, phase: int = 0) -> tuple[Ints, Interval]:
+        """End a phase's interval; return the sending flows and their measurements, shape (n,).
 
         Flows that came while it was under way are left out, and are `fresh`.
         """
-        length_s = (now_ns - self._closed_ns) * 1e-9
-        self._closed_ns = now_ns
-        slots = self.slots
+        length_s = (now_ns - self._closed_ns[phase]) * 1e-9
+        self._closed_ns[phase] = now_ns
+        number = int(self.interval[phase])
+        slots = self._slots_of(phase)
         seen = self._seen.take(slots, axis=0).T * _UNITS
-        self._seen[:, :_SUMMED].fill(0.0)
+        if slots is self.slots:
+            self._seen[:, :_SUMMED].fill(0.0)
+        else:
+            self._seen[slots, :_SUMMED] = 0.0
         in_flight = seen[_IN_FLIGHT]
         totals = _totals(seen)
         resolved, acked, sent = totals - self._ended_pkts.take(slots, axis=0).T
         self._ended_pkts[slots] = totals.T
 
         sending = np.maximum(in_flight, resolved) > NOTHING
-        previous_echo, echo = self._echoes(slots, seen)
+        previous_echo, echo = self._echoes(slots, seen, number)
         interval = Interval(
-            index=self.interval,
+            index=number,
             end_s=now_ns * 1e-9,
             length_s=length_s,
             active=sending,
@@ -150,30 +185,44 @@ class Monitor(SlotArrays):
             echo=echo,
             previous_echo=previous_echo,
         )
-        whole = self._first[slots] <= self.interval
-        self.interval += 1
+        whole = self._first[slots] <= number
+        self.interval[phase] += 1
         (rows,) = (sending & whole).nonzero()
         self.fresh = (slots[~whole], seen[_WINDOW, ~whole])
         if rows.size == slots.size:
             return slots, interval
         stopped = ~sending & (self._heard_s[slots] <= now_ns * 1e-9 - PAUSE_S)
         if stopped.any():
-            self._watch(slots[stopped], False)
+            self._forget(slots[stopped])
         return slots[rows], interval.rows(rows)
 
-    def _watch(self, slots: Slots, watched: bool) -> None:
-        self._member[slots] = watched
-        self.slots = np.flatnonzero(self._member)
+    def _forget(self, slots: Slots) -> None:
+        self.deal.leave(slots.tolist())
+        self._watch(slots, -1)
 
-    def _echoes(self, slots: Slots, seen: Floats) -> tuple[Echo, Echo]:
-        """The last two echoes, the earlier one first; columns as in `_FIELDS`, with units."""
+    def _watch(self, slots: Slots, phases: Ints | int) -> None:
+        self._phase[slots] = phases
+        self.slots = np.flatnonzero(self._phase >= 0)
+        self._of_phase = {}
+
+    def _slots_of(self, phase: int) -> Slots:
+        if phase not in self._of_phase:
+            mine = np.flatnonzero(self._phase == phase)
+            self._of_phase[phase] = self.slots if mine.size == self.slots.size else mine
+        return self._of_phase[phase]
+
+    def _echoes(self, slots: Slots, seen: Floats, interval: int) -> tuple[Echo, Echo]:
+        """The last two echoes, the earlier one first; columns as in `_FIELDS`, with units.
+
+        `interval`: the number of the one that ends.
+        """
         rtt_sum_s = seen[_ECHO_RTTS:_WINDOW]
         number, delivered, lost, sending_s, acking_s = (
             seen[_ECHO_REST:].reshape(_ECHOES, 5, -1).swapaxes(0, 1)
         )
         resolved = delivered + lost
         # Marks that an earlier daemon made may bear any number.
-        known = (acking_s > 0.0) & (number > self._first[slots]) & (number <= self.interval)
+        known = (acking_s > 0.0) & (number > self._first[slots]) & (number <= interval)
         values = np.full((4, *known.shape), np.nan)
         np.divide(
             (resolved, delivered, rtt_sum_s, lost),

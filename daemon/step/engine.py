@@ -80,6 +80,7 @@ class Engine:
         self.learned = learned
         if isinstance(chooser, KnowsSiblings):
             learned.together = chooser.together
+        learned.paths = table.prefixes
         self.statistics = Statistics()
         self.mode = mode
         self.events = EventRing()

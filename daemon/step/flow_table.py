@@ -91,6 +91,10 @@ class FlowTable(SlotArrays):
         slot = self._slot_of.get(cookie)
         return None if slot is None else self.info[slot]
 
+    def prefixes(self, slots: Slots) -> list[str]:
+        """The destination prefixes of flows, shape (n,)."""
+        return [self.prefix[slot] for slot in slots.tolist()]
+
     def slots_of(self, cookies: UInt64s) -> Slots:
         """The slots of flows, `UNKNOWN` where the table has none. Shape as given; not to be changed."""
         key = cookies.tobytes()

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltp_switcher.errors import ArtifactError
-from ltp_switcher.layers import Array, Cell, gru_cell, linear, lstm_cell
+from ltp_switcher.layers import Array, Cell, Gru, linear, lstm_cell
 
 Kind = Literal["dense", "gru", "lstm"]
 Activation = Literal["none", "relu", "tanh"]
@@ -23,6 +23,8 @@ _PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = {
     "lstm": Cell._fields,
 }
 _ZERO: Final = np.float32(0)
+BLOCK: Final = 256
+"""Flows that go through all layers together: the values between the layers fit the processor's cache."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,11 @@ class Network:
         self.output_size = layers[-1].size
         self._check()
         ends = list(accumulate(layer.state_size for layer in layers))
+        self._grus = {
+            number: Gru(Cell(*weights))
+            for number, (layer, weights) in enumerate(zip(layers, self._weights, strict=True))
+            if layer.kind == "gru"
+        }
         self._places = [slice(end - layer.state_size, end) for layer, end in zip(layers, ends, strict=True)]
 
     def _check(self) -> None:
@@ -105,19 +112,29 @@ class Network:
             The new state, shape (n, state_size), and the outputs, shape (n, output_size).
         """
         after = np.empty_like(state)
-        x = inputs
-        for layer, weights, place in zip(self.layers, self._weights, self._places, strict=True):
+        if len(inputs) <= BLOCK:
+            return after, self._through(state, inputs, after)
+        outputs = np.empty((len(inputs), self.output_size), np.float32)
+        for first in range(0, len(inputs), BLOCK):
+            rows = slice(first, first + BLOCK)
+            outputs[rows] = self._through(state[rows], inputs[rows], after[rows])
+        return after, outputs
+
+    def _through(self, state: Array, x: Array, after: Array) -> Array:
+        """The outputs; the new state goes to `after`."""
+        parts = zip(self.layers, self._weights, self._places, strict=True)
+        for number, (layer, weights, place) in enumerate(parts):
             if layer.kind == "dense":
                 x = linear(x, *weights)
                 if layer.activation == "relu":
-                    x = np.maximum(x, _ZERO)
+                    np.maximum(x, _ZERO, out=x)
                 elif layer.activation == "tanh":
-                    x = np.tanh(x)
+                    np.tanh(x, out=x)
             elif layer.kind == "gru":
-                x = gru_cell(x, state[:, place], Cell(*weights))
+                x = self._grus[number].step(x, state[:, place])
                 after[:, place] = x
             else:
                 hidden, cell = np.split(state[:, place], 2, axis=1)
                 x, cell = lstm_cell(x, hidden, cell, Cell(*weights))
                 np.concatenate((x, cell), axis=1, out=after[:, place])
-        return after, x
+        return x

@@ -14,6 +14,7 @@ from ltp_switcher.arrays import Float32s
 
 Array = Float32s
 _HALF = np.float32(0.5)
+_ONE = np.float32(1)
 
 
 class Cell(NamedTuple):
@@ -57,6 +58,49 @@ def gru_cell(x: Array, hidden: Array, weights: Cell) -> Array:
     reset, update = gates[:, :size], gates[:, size:]
     candidate: Array = np.tanh(ours[:, 2 * size :] + reset * theirs[:, 2 * size :])
     return candidate + update * (hidden - candidate)
+
+
+class Gru:
+    """`gru_cell` for many flows, its weights laid out for it.
+
+    Both gates take one product, of inputs and state side by side. A sigmoid is a tanh of half its argument,
+    and the halves are in the weights: exactly, as a factor of 2 is.
+    """
+
+    def __init__(self, weights: Cell) -> None:
+        size = weights.weight_hh.shape[1]
+        self.size = size
+        gates, candidate = slice(2 * size), slice(2 * size, None)
+        sides = np.concatenate((weights.weight_ih[gates], weights.weight_hh[gates]), axis=1)
+        self._gates, self._gates_bias = _HALF * sides.T, _HALF * (weights.bias_ih + weights.bias_hh)[gates]
+        self._candidate = np.ascontiguousarray(weights.weight_ih[candidate].T)
+        self._candidate_bias = weights.bias_ih[candidate]
+        self._memory, self._memory_bias = (
+            _HALF * weights.weight_hh[candidate].T,
+            _HALF * weights.bias_hh[candidate],
+        )
+        self._gates, self._memory = np.ascontiguousarray(self._gates), np.ascontiguousarray(self._memory)
+
+    def step(self, x: Array, hidden: Array) -> Array:
+        """The new state, shape (n, size), of inputs (n, inputs) and a state (n, size)."""
+        gates = np.concatenate((x, hidden), axis=1).dot(self._gates)
+        gates += self._gates_bias
+        # Twice the gates.
+        np.tanh(gates, out=gates)
+        gates += _ONE
+        reset, update = gates[:, : self.size], gates[:, self.size :]
+        memory: Array = hidden.dot(self._memory)
+        memory += self._memory_bias
+        memory *= reset
+        candidate = x.dot(self._candidate)
+        candidate += self._candidate_bias
+        candidate += memory
+        np.tanh(candidate, out=candidate)
+        kept: Array = np.subtract(hidden, candidate, out=memory)
+        kept *= update
+        kept *= _HALF
+        kept += candidate
+        return kept
 
 
 def lstm_cell(x: Array, hidden: Array, cell: Array, weights: Cell) -> tuple[Array, Array]:

@@ -12,6 +12,7 @@ from support.stacks import STACKS
 
 from ltp_switcher import artifacts, policies
 from ltp_switcher.errors import ArtifactError
+from ltp_switcher.layers import Cell, Gru, gru_cell
 from ltp_switcher.policies.runtime.export import Card, load, save
 from ltp_switcher.policies.runtime.inference import Layer, Network
 
@@ -41,6 +42,28 @@ def test_flows_of_a_batch_do_not_touch_each_other(stack: str) -> None:
         one, output = network.step(state[flow : flow + 1], inputs[flow : flow + 1])
         np.testing.assert_allclose(one[0], after[flow], atol=1e-5)
         np.testing.assert_allclose(output[0], outputs[flow], atol=1e-5)
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_many_flows_go_through_in_blocks_and_each_as_if_alone(stack: str) -> None:
+    network = Network(STACKS[stack], random_weights(STACKS[stack], 5, 3))
+    rng = np.random.default_rng(4)
+    state = rng.normal(size=(1000, network.state_size)).astype(np.float32)
+    inputs = rng.normal(size=(1000, 5)).astype(np.float32)
+    given = state.copy(), inputs.copy()
+    after, outputs = network.step(state, inputs)
+    alone = [network.step(state[flow : flow + 1], inputs[flow : flow + 1]) for flow in range(1000)]
+    np.testing.assert_allclose(after, np.concatenate([one for one, _ in alone]), atol=1e-5)
+    np.testing.assert_allclose(outputs, np.concatenate([one for _, one in alone]), atol=1e-5)
+    np.testing.assert_array_equal(state, given[0])
+    np.testing.assert_array_equal(inputs, given[1])
+
+
+def test_a_gru_for_many_flows_is_the_same_gru() -> None:
+    rng = np.random.default_rng(7)
+    cell = Cell(*(rng.normal(size=shape).astype(np.float32) for shape in ((24, 3), (24, 8), (24,), (24,))))
+    x, hidden = (rng.normal(size=(40, size)).astype(np.float32) for size in (3, 8))
+    np.testing.assert_allclose(Gru(cell).step(x, hidden), gru_cell(x, hidden, cell), atol=1e-6)
 
 
 def test_a_policy_comes_back_as_it_was_saved(tmp_path: Path) -> None:

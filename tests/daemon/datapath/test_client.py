@@ -267,6 +267,23 @@ def test_a_step_s_messages_are_joined(datapath: Datapath, netlink: Netlink) -> N
     assert (len(nothing), nothing.dtype) == (0, protocol.RECORD_DTYPE)
 
 
+def test_a_step_of_many_flows_takes_memory_for_them_once(datapath: Datapath, netlink: Netlink) -> None:
+    pages = [records(*range(at, at + 40)) for at in range(1, 401, 40)]
+    netlink.replies = [pages, [records(7)], pages]
+    assert datapath.close_step()["cookie"].tolist() == list(range(1, 401))
+    one = datapath.close_step()
+    assert one["cookie"].tolist() == [7]
+    # Those who keep it keep the memory behind it.
+    behind = one
+    while isinstance(behind.base, np.ndarray):
+        behind = behind.base
+    assert behind.nbytes == one.nbytes
+    again = datapath.close_step()
+    assert again["cookie"].tolist() == list(range(1, 401))
+    assert not again.flags.writeable
+    assert one["cookie"].tolist() == [7]
+
+
 def test_another_layout_is_refused(datapath: Datapath, netlink: Netlink) -> None:
     netlink.replies = [[records(1, version=protocol.RECORD_VERSION + 1)]]
     with pytest.raises(DatapathError, match=f"record version {protocol.RECORD_VERSION + 1}"):

@@ -52,6 +52,19 @@ def test_the_controller_describes_itself(kernel: GenericNetlink) -> None:
     assert "notify" in family.groups
 
 
+def test_an_attribute_is_found_as_in_the_whole_list() -> None:
+    data = memoryview(
+        netlink.attribute(3, b"abc") + netlink.attribute(5, b"") + netlink.attribute(9, b"wanted")
+    )
+    for kind, payload in netlink.parse_attributes(data).items():
+        found = netlink.find_attribute(data, kind)
+        assert found is not None
+        assert bytes(found) == bytes(payload)
+    assert netlink.find_attribute(data, 4) is None
+    with pytest.raises(DatapathError, match="malformed"):
+        netlink.find_attribute(memoryview(b"\x03\x00\x01\x00"), 4)
+
+
 def test_a_dump_gives_every_object(kernel: GenericNetlink) -> None:
     names = [
         bytes(netlink.parse_attributes(message.payload)[netlink.CTRL_ATTR_FAMILY_NAME]).rstrip(b"\0")

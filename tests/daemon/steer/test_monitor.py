@@ -177,8 +177,8 @@ def test_echoes_of_another_time_are_not_the_arm_s() -> None:
     monitor.begin(slot, echoing(2), 90 * MS_NS)
     heard = []
     for number in (2, 3, 70, 4, 5):
-        monitor.observe(slot, echoing(number), (monitor.interval + 1) * 30 * MS_NS)
-        _, interval = monitor.close((monitor.interval + 1) * 30 * MS_NS)
+        monitor.observe(slot, echoing(number), (int(monitor.interval[0]) + 1) * 30 * MS_NS)
+        _, interval = monitor.close((int(monitor.interval[0]) + 1) * 30 * MS_NS)
         heard.append((interval.previous_echo.index[0], interval.echo.index[0]))
     assert heard == [(-1, -1), (-1, -1), (-1, -1), (-1, 4), (4, 5)]
     assert interval.echo.sending_pps[0] == pytest.approx(60 / 0.030)

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Phases: the flows of an arm are dealt into groups, whose intervals end in different steps.
+
+With all intervals ending together, one step of several has all the decisions, and the steps between have
+none. Few flows stay together, because a batch costs something whatever its size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.arrays import Ints
+
+FLOWS_LEAST: Final = 64
+"""Flows that a phase has before another phase gets any."""
+PHASES_MAX: Final = 8
+_SLACK: Final = 0.01
+"""Share of an interval by which it may be shorter than the arm's, for the sake of rounding."""
+
+
+def phases_of(interval_s: float, step_s: float) -> int:
+    """Phases of an arm whose interval spans so many steps: one step each, as far as that goes."""
+    return min(max(1, round(interval_s / step_s)), PHASES_MAX)
+
+
+class Deal:
+    """The phase of each flow, from `deal` to `leave`. The flows of a path are in the same phase."""
+
+    def __init__(self) -> None:
+        self.flows: list[int] = [0] * PHASES_MAX
+        """Flows of each phase."""
+        self._path: dict[int, Hashable] = {}
+        self._of_path: dict[Hashable, tuple[int, int]] = {}
+        """The phase of a path, and its number of flows."""
+
+    def deal(self, slots: Sequence[int], paths: Sequence[Hashable], most: int) -> Ints:
+        """Give flows a phase below `most`, or that of their path. Returns the phases, shape (n,)."""
+        dealt = []
+        for slot, path in zip(slots, paths, strict=True):
+            phase, count = self._of_path.get(path) or (self._choose(most), 0)
+            self._of_path[path] = phase, count + 1
+            self._path[slot] = path
+            self.flows[phase] += 1
+            dealt.append(phase)
+        return np.array(dealt, np.int64)
+
+    def leave(self, slots: Sequence[int]) -> None:
+        """Flows that were dealt a phase leave it."""
+        for slot in slots:
+            path = self._path.pop(slot)
+            phase, count = self._of_path[path]
+            self.flows[phase] -= 1
+            if count > 1:
+                self._of_path[path] = phase, count - 1
+            else:
+                del self._of_path[path]
+
+    def _choose(self, most: int) -> int:
+        open_ones = self.flows[:most]
+        unfilled = (phase for phase, flows in enumerate(open_ones) if flows < FLOWS_LEAST)
+        return next(unfilled, open_ones.index(min(open_ones)))
+
+
+class Schedule:
+    """When the interval of each phase ends, CLOCK_MONOTONIC in ns.
+
+    The first phase in use keeps its own time, as if there were no other. The others keep their distance to
+    it: a share of the interval each.
+    """
+
+    def __init__(self, interval_s: float) -> None:
+        self._interval_ns = int(interval_s * 1e9)
+        self._due_ns = [0] * PHASES_MAX
+
+    def open(self, phase: int, flows: Sequence[int], phases: int, now_ns: int) -> None:
+        """A phase of several gets its first flows. `flows`: of each phase, so far."""
+        leader = _first(flows)
+        if leader is None:
+            self._due_ns[phase] = now_ns + self._interval_ns
+        else:
+            # Its flows came within an interval that nobody measures, so that may be short.
+            self._due_ns[phase] = self._beside(leader, phase, phases, now_ns + 1)
+
+    def due(self, flows: Sequence[int], now_ns: int, tolerance_ns: float) -> list[int]:
+        """The phases with flows whose intervals end now."""
+        return [
+            phase
+            for phase, due_ns in enumerate(self._due_ns)
+            if flows[phase] and now_ns >= due_ns - tolerance_ns
+        ]
+
+    def end(self, phase: int, flows: Sequence[int], phases: int, now_ns: int, tolerance_ns: float) -> None:
+        """An interval ends, and the next one begins.
+
+        A late step makes one interval longer, and none shorter than a policy knows it.
+        """
+        late = now_ns - self._due_ns[phase] > tolerance_ns
+        due_ns = (now_ns if late else self._due_ns[phase]) + self._interval_ns
+        leader = _first(flows)
+        if leader not in (None, phase):
+            due_ns = self._beside(leader, phase, phases, due_ns - int(_SLACK * self._interval_ns))
+        self._due_ns[phase] = due_ns
+
+    def _beside(self, leader: int, phase: int, phases: int, earliest_ns: int) -> int:
+        """The first time from `earliest_ns` on that has the phase's distance to the leader's."""
+        wanted_ns = self._due_ns[leader] + (phase - leader) * self._interval_ns // phases
+        return earliest_ns + (wanted_ns - earliest_ns) % self._interval_ns
+
+
+def _first(flows: Sequence[int]) -> int | None:
+    return next((phase for phase, count in enumerate(flows) if count), None)
