@@ -20,8 +20,11 @@ from ltp_switcher.eval.lab.packages import building, candidates, locked, run, sa
 
 CONFIGURATION: Final = Path(__file__).parent / "configuration"
 STOCK: Final = "6.12"
-FLAVOURS: Final = ("stock", "kasan", "kcsan")
-"""Debian's own kernel, whose allocator can poison what is freed, and the two that are built here."""
+FLAVOURS: Final = ("stock", "kasan", "kmemleak", "kcsan")
+"""Debian's own kernel, whose allocator can poison what is freed, and those that are built here."""
+
+IMAGES: Final = {"kmemleak": "kasan"}
+"""Flavours that boot the kernel of another one, in another way."""
 
 IMAGE: Final = "bzImage"
 SOURCE_PACKAGE: Final = "linux-source-6.12"
@@ -45,6 +48,7 @@ def kernel(flavour: str) -> Kernel:
     """
     if flavour == "stock":
         return lab_kernel(STOCK)
+    flavour = IMAGES.get(flavour, flavour)
     folder = _folder(flavour)
     image, release = folder / IMAGE, folder / "release"
     with locked(f"debug-{flavour}"):
@@ -57,7 +61,8 @@ def kernel(flavour: str) -> Kernel:
 
 def built(flavour: str) -> bool:
     """Whether the kernel of a flavour is in the cache."""
-    return flavour == "stock" or all((_folder(flavour) / name).exists() for name in (IMAGE, "release"))
+    image = IMAGES.get(flavour, flavour)
+    return flavour == "stock" or all((_folder(image) / name).exists() for name in (IMAGE, "release"))
 
 
 def _wanted(flavour: str) -> list[str]:

@@ -82,7 +82,8 @@ def page(run: Run) -> str:
             "# Debug kernels",
             "Question: does the module misuse memory or locks, or race, when four processors run it at once?",
             f"Measurement: `{run.command}` at revision {run.revision}. That command writes this page.",
-            "The configurations are in `tests/debug_kernels/configuration/`.",
+            "The configurations are in `tests/debug_kernels/configuration/`. `kmemleak` is the kernel of",
+            "`kasan` with kmemleak on, and with one processor. The others have four.",
             "",
             f"Conclusion: **reports: {reports}; planted faults caught: {caught} of {len(run.planted)}**.",
             "The target is a million switches and a million messages on each kernel.",
@@ -107,7 +108,10 @@ def page(run: Run) -> str:
 def _caught(kept: Kept | None) -> str:
     if kept is None:
         return "not run"
-    return f"`{kept.faults[0]}`" if kept.faults else "**nothing**"
+    if not kept.faults:
+        return "**nothing**"
+    more = f" and {len(kept.faults) - 1} more" * (len(kept.faults) > 1)
+    return f"`{kept.faults[0]}`{more}"
 
 
 def _by_flavour(run: Run) -> dict[str, list[Kept]]:

@@ -73,7 +73,6 @@ def one(
     tell: Told,
     sources: Path = build.MODULE,
     planted_fault: bool = False,
-    quiet: bool = False,
     boot: bool = True,
 ) -> Kept:
     """Return a round, from the cache where it was clean before, or where its fault was planted.
@@ -84,8 +83,8 @@ def one(
     """
     chosen = build.kernel(flavour)
     module = build.module(chosen, sources)
-    text = script(size, flavour, seed, planted=planted_fault, quiet=quiet)
-    mark = hashlib.sha256(module.read_bytes() + text.encode())
+    text = script(size, flavour, seed, planted=planted_fault)
+    mark = hashlib.sha256(module.read_bytes() + f"{flavour}\0{text}".encode())
     for image in guest.programs().values():
         mark.update(image)
     path = build.debug_cache() / "results" / f"{chosen.vmlinux.parent.name}-{mark.hexdigest()[:20]}.json"
@@ -105,7 +104,6 @@ def one(
         timeout_s=TIMEOUT_S,
         on_line=lambda line: tell(f"{flavour}, seed {seed}: {line}"),
         first=planted_fault,
-        quiet=quiet,
     )
     kept = _kept(result, chosen.release)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -144,7 +142,6 @@ def catch(fault: Fault, *, seed: int, tell: Told, boot: bool = True) -> Kept:
             tell=tell,
             sources=sources,
             planted_fault=True,
-            quiet=fault.quiet,
             boot=boot,
         )
 

@@ -11,7 +11,7 @@ from debug_kernels.build import built
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 
-@pytest.mark.parametrize("flavour", ["kasan", "kcsan"])
+@pytest.mark.parametrize("flavour", ["kasan", "kmemleak", "kcsan"])
 def test_short_round_finds_nothing(flavour: str) -> None:
     if not built(flavour):
         pytest.skip(f"the {flavour} kernel is not built: `make test-debug` builds it in half an hour")

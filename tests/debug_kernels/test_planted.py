@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from debug_kernels.build import CONFIGURATION, FLAVOURS, MODULE, lost
-from debug_kernels.guest import judged
+from debug_kernels.guest import judged, machine
 from debug_kernels.planted import FAULTS, HOST, PATCHES, Fault, failures_on_host, planted
 from debug_kernels.script import ANSWERS, WORKS, Size, script
 from ltp_switcher.eval.lab.qemu import Report
@@ -75,12 +75,33 @@ def test_answers_of_a_script_are_those_that_come_back() -> None:
 
 
 def test_round_leaves_out_what_the_kernel_lacks() -> None:
-    assert "failslab" in script(SIZE, "kasan", 1)
-    assert "kmemleak" in script(SIZE, "kasan", 1)
-    assert "debug/kcsan" in script(SIZE, "kcsan", 1)
-    for flavour in ("stock", "kcsan"):
-        assert "failslab" not in script(SIZE, flavour, 1)
-        assert "kmemleak" not in script(SIZE, flavour, 1)
+    parts = {
+        "failslab": {"kasan", "kmemleak"},
+        "debug/kmemleak": {"kmemleak"},
+        "debug/kcsan": {"kcsan"},
+        "phase quiet": {"kasan"},
+        "phase stress": set(FLAVOURS),
+        "phase fuzz": set(FLAVOURS),
+        "phase unload": set(FLAVOURS),
+    }
+    for part, wanted in parts.items():
+        assert {flavour for flavour in FLAVOURS if part in script(SIZE, flavour, 1)} == wanted
+
+
+@pytest.mark.parametrize(
+    ("flavour", "processors"), [("kasan", 4), ("kcsan", 4), ("stock", 4), ("kmemleak", 1)]
+)
+def test_machine_has_its_processors(flavour: str, processors: int) -> None:
+    arguments = machine(flavour).arguments
+    assert arguments[arguments.index("-smp") + 1].split(",")[0] == str(processors)
+
+
+def test_failing_allocations_never_hit_the_script_itself() -> None:
+    lines = script(SIZE, "kasan", 1).splitlines()
+    (unfiltered,) = [number for number, line in enumerate(lines) if "echo N >$inject/cache-filter" in line]
+    before = "\n".join(lines[:unfiltered])
+    assert "echo Y >$inject/task-filter" in before
+    assert before.rindex("echo 0 >$inject/probability") > before.rindex("echo 20 >$inject/probability")
 
 
 def test_option_that_a_configuration_lacks_is_named() -> None:
