@@ -165,7 +165,7 @@ gain-coverage: venv ## Simulate 2,000 experiments of each design, and count how 
 
 bench: bench-daemon bench-api bench-kmod bench-lab ## Run all benchmarks
 
-bench-daemon: venv ## Measure the daemon: steps with 5,000 and 10,000 flows, then the learning policy's decision alone
+bench-daemon: venv ## Measure the daemon: steps with 5,000 and 10,000 flows, reported at each step or by their RTTs, then the learning policy's decision alone
 	@$(BIN)/python -m ltp_switcher.daemon.service.bench
 	@$(BIN)/python -m ltp_switcher.daemon.service.bench.decision
 

@@ -24,7 +24,13 @@ from ltp_switcher.daemon.control.client import Json
 from ltp_switcher.daemon.control.keeper import Save
 from ltp_switcher.daemon.control.methods import READS, Methods
 from ltp_switcher.daemon.control.server import ControlServer, api_uid
-from ltp_switcher.daemon.datapath import ArmInfo, Datapath, FlowNotFoundError, KernelConfig
+from ltp_switcher.daemon.datapath import (
+    ArmInfo,
+    Datapath,
+    FlowNotFoundError,
+    KernelConfig,
+    RequestRefusedError,
+)
 from ltp_switcher.daemon.datapath.arms import arm_id
 from ltp_switcher.daemon.datapath.commands import PINNED
 from ltp_switcher.daemon.datapath.recording import Recorder
@@ -95,13 +101,14 @@ class Daemon:
         self.names = {arm.id: arm.name for arm in self.arms}
         self.choices = Choices(layers, state_dir, self._check)
         config = self.config = with_fixed(config, self.choices.config)
-        self.datapath.open_session(start_arms=self._starts_count(config.daemon.mode, self.choices.policies))
+        rtt_quarters = self._steer(config.daemon.mode, self.choices.policies)
         self._configure_kernel(kernel_config(config.kernel, self.arms))
         pool = pool_of(config, self.arms)
         chooser = make_chooser(config, self.arms, pool)
         teams = make_teams(config, self.arms, pool, chooser)
         self.network = ToldNetwork()
         learned = LearnedArms(config.daemon.step_ms / 1000, loader(config.learned), self.network.latest)
+        learned.rtt_quarters = rtt_quarters
         learned.load(pool)
         # Before the flows are looked at, so that no birth falls in between.
         self._events = self.datapath.events()
@@ -156,9 +163,23 @@ class Daemon:
         self.engine.decisions.mode = mode
         self.engine.teams.active = mode == "active"
         if mode != before:
-            self.datapath.open_session(start_arms=self._starts_count(mode, self.choices.policies))
+            self._steer(mode, self.choices.policies)
             log.info("mode is %s now, was %s", mode, before)
             self.engine.events.tell("mode-changed", before=before, after=mode)
+
+    def _steer(self, mode: str, policies: Policies) -> int:
+        """Steer the flows from now on, or change how. Returns the `rtt_quarters` that count."""
+        starts, quarters = self._starts_count(mode, policies), self.config.daemon.rtt_quarters
+        try:
+            self.datapath.open_session(start_arms=starts, rtt_quarters=quarters)
+        except RequestRefusedError:
+            if not quarters:
+                raise
+            # By a module from before the setting; if another daemon steers, this is refused, too.
+            self.datapath.open_session(start_arms=starts)
+            log.warning("daemon.rtt_quarters does not count: the loaded module is older than the setting")
+            return 0
+        return quarters
 
     def _starts_count(self, mode: str, policies: Policies) -> bool:
         """Whether new flows begin on the arms of the module's table: where the daemon steers and fills it."""
@@ -233,7 +254,7 @@ class Daemon:
         default_arm = kernel_config(self.config.kernel, self.arms).default_arm
         self.engine.govern(Policies(usable), ids, default_arm or 0)
         if bool(before) != bool(usable):
-            self.datapath.open_session(start_arms=self._starts_count(self.mode, policies))
+            self._steer(self.mode, policies)
 
     def reload(self) -> list[str]:
         """Reload the settings, apply the ones that a running daemon can change, and name those that changed.
@@ -289,6 +310,8 @@ class Daemon:
         self.engine.decisions.set_rate(new.daemon.decisions_per_s)
         self._statistics_due = Every(new.daemon.statistics_interval_s)
         self.config = new
+        if "daemon.rtt_quarters" in paths:
+            self.engine.learned.rtt_quarters = self._steer(self.mode, self.choices.policies)
         if self.choices.policies:
             # Another pool or k is another one for some policies, too.
             self._govern(self.choices.policies)

@@ -65,6 +65,14 @@ class DaemonSection(Section):
         minimum=1,
         maximum=STEP_MAX_MS,
     )
+    rtt_quarters: int = key(
+        0,
+        "A flow is reported once in so many quarters of its round trip time at most, so that thousands of "
+        "flows cost less. 0: at every step. A module from before the setting reports at every step.",
+        minimum=0,
+        maximum=16,
+        live=True,
+    )
     seed: int = key(1, "Seed of all random choices.", minimum=0, maximum=2**32 - 1)
     control_socket: str = key(
         "/run/ltp-switcher/control.sock", "UNIX socket of the command line and the API."

@@ -156,6 +156,8 @@ class LearnedArms:
         self._load = load
         self._network = network
         self.step_s = step_s
+        self.rtt_quarters = 0
+        """Of a flow's round trip time: the module reports the flow once in so many, at most."""
         self.together: Together = ALONE
         """Tells siblings, which share their windows."""
         self.paths: Callable[[Slots], Sequence[Hashable]] = np.ndarray.tolist
@@ -280,7 +282,7 @@ class LearnedArms:
             phase, running.monitor.deal.flows, self._phases(running), now_ns, self._tolerance_ns(running)
         )
         watched = running.monitor.slots
-        slots, interval = running.monitor.close(now_ns, phase)
+        slots, interval = running.monitor.close(now_ns, phase, self.rtt_quarters)
         if running.monitor.slots is not watched:
             # One of them stopped; it is to begin anew when it comes back.
             self._sorted = None

@@ -68,6 +68,10 @@ class Monitor(SlotArrays):
     """The first interval that counts: the first whole one under the arm."""
     _ended_pkts = column(np.float64, 3)
     """`_totals` at the end of the last interval."""
+    _counted_s = column(np.float64)
+    """The time of the record that these come from."""
+    _rates_pps = column(np.float64, 3)
+    """How fast they grew up to it, of a flow that is reported less often than its intervals end."""
     _rtt_s = column(np.float64)
     _rtt_min_s = column(np.float64, initial=np.inf)
 
@@ -124,7 +128,7 @@ class Monitor(SlotArrays):
         seen = _FIELDS.read(records)
         seen[:, :_SUMMED] = 0.0
         self._seen[slots] = seen
-        self._heard_s[slots] = now_ns * 1e-9
+        self._heard_s[slots] = self._counted_s[slots] = now_ns * 1e-9
         # The first phase in use begins with its flows; any other one joins it.
         self._first[slots] = self.interval[dealt] + (others | (dealt != dealt.min(initial=PHASES_MAX)))
         self._ended_pkts[slots] = _totals(seen.T).T
@@ -148,10 +152,11 @@ class Monitor(SlotArrays):
         self._seen.view(_ROW).reshape(-1)[slots] = seen.view(_ROW).reshape(-1)
         self._heard_s[slots] = now_ns * 1e-9
 
-    def close(self, now_ns: int, phase: int = 0) -> tuple[Ints, Interval]:
+    def close(self, now_ns: int, phase: int = 0, rtt_quarters: int = 0) -> tuple[Ints, Interval]:
         """End a phase's interval; return the sending flows and their measurements, shape (n,).
 
-        Flows that came while it was under way are left out, and are `fresh`.
+        Flows that came while it was under way are left out, and are `fresh`. `rtt_quarters`: the module
+        reports a flow once in so many quarters of its RTT, at most.
         """
         length_s = (now_ns - self._closed_ns[phase]) * 1e-9
         self._closed_ns[phase] = now_ns
@@ -164,8 +169,12 @@ class Monitor(SlotArrays):
             self._seen[slots, :_SUMMED] = 0.0
         in_flight = seen[_IN_FLIGHT]
         totals = _totals(seen)
-        resolved, acked, sent = totals - self._ended_pkts.take(slots, axis=0).T
+        counts = totals - self._ended_pkts.take(slots, axis=0).T
         self._ended_pkts[slots] = totals.T
+        mean_rtt_s = self._mean_rtts(slots, seen)
+        if rtt_quarters:
+            self._spread(slots, counts, now_ns * 1e-9, length_s, mean_rtt_s * rtt_quarters / 4)
+        resolved, acked, sent = counts
 
         sending = np.maximum(in_flight, resolved) > NOTHING
         previous_echo, echo = self._echoes(slots, seen, number)
@@ -177,7 +186,7 @@ class Monitor(SlotArrays):
             sent_pkts=sent,
             acked_pkts=acked,
             lost_pkts=resolved - acked,
-            rtt_s=self._mean_rtts(slots, seen),
+            rtt_s=mean_rtt_s,
             rtt_min_s=self._least_rtts(slots, seen),
             window_pkts=seen[_WINDOW],
             pacing_pps=seen[_PACING_BPS] / np.maximum(seen[_MSS], 1.0),
@@ -195,6 +204,34 @@ class Monitor(SlotArrays):
         if stopped.any():
             self._forget(slots[stopped])
         return slots[rows], interval.rows(rows)
+
+    def _spread(self, slots: Slots, counts: Floats, now_s: float, length_s: float, apart_s: Floats) -> None:
+        """Spread a flow's packets over the intervals between two of its records.
+
+        Else an interval without a record would seem to be one without an ACK, and the next one would have the
+        packets of both. Until a record comes, the rates up to the last one count.
+
+        Args:
+            slots: shape (n,).
+            counts: as `_totals`, of the interval that ends; shape (3, n). They are changed.
+            now_s: its end.
+            length_s: its length.
+            apart_s: the least time between two records of each flow, shape (n,).
+        """
+        heard_s, since_s = self._heard_s[slots], self._counted_s[slots]
+        told = heard_s > since_s
+        self._counted_s[slots] = heard_s
+        seldom = apart_s > length_s
+        at = (told & seldom).nonzero()[0]
+        if at.size:
+            rates_pps = counts[:, at] / (heard_s - since_s)[at]
+            self._rates_pps[slots[at]] = rates_pps.T
+            counts[:, at] = rates_pps * length_s
+        # One that is overdue has no ACKs to tell of.
+        waits = (~told & seldom & (now_s - heard_s < apart_s + length_s)).nonzero()[0]
+        if waits.size:
+            counts[:, waits] = self._rates_pps[slots[waits]].T * length_s
+        self._rates_pps[slots[~seldom]] = 0.0
 
     def _forget(self, slots: Slots) -> None:
         self.deal.leave(slots.tolist())

@@ -7,6 +7,7 @@ Everything above it (engine, control methods, control server, API) is the real c
 from __future__ import annotations
 
 import dataclasses
+import errno
 import ipaddress
 import socket
 from collections.abc import Callable, Sequence
@@ -20,9 +21,11 @@ from ltp_switcher.daemon.datapath import (
     FlowInfo,
     FlowNotFoundError,
     KernelConfig,
+    RequestRefusedError,
     SelectResult,
     protocol,
 )
+from ltp_switcher.daemon.datapath.netlink import NetlinkError
 from ltp_switcher.daemon.datapath.types import CommandArray, ControlArray, RecordArray
 
 REMOTES = {"4711": "198.51.100.7", "815": "203.0.113.9", "18446744073709551615": "2001:db8:7::9"}
@@ -51,6 +54,8 @@ class Kernel:
         settings: what the module was told to change, in order.
         session: "open" for each opening of the session, the grace in ms for each closing.
         start_arms: whether new flows begin on the arms of the table.
+        rtt_quarters: of a flow's RTT, which its step lasts at least.
+        is_old: whether it is a module from before `rtt_quarters`.
         started: arms of the table by prefix; 0 where one was taken out.
     """
 
@@ -64,6 +69,8 @@ class Kernel:
         self.settings: list[dict[str, object]] = []
         self.session: list[str | int] = []
         self.start_arms = False
+        self.rtt_quarters = 0
+        self.is_old = False
         self.started: dict[str, int] = {}
         self._ends: tuple[socket.socket, ...] = ()
 
@@ -134,10 +141,13 @@ class Kernel:
     def read(self) -> EventBatch:
         return self.pending.pop(0) if self.pending else EventBatch([], lost=False)
 
-    def open_session(self, *, start_arms: bool = False) -> None:
+    def open_session(self, *, start_arms: bool = False, rtt_quarters: int = 0) -> None:
         """Nobody else steers."""
+        if rtt_quarters and self.is_old:
+            raise RequestRefusedError("session-open", NetlinkError(errno.EINVAL, "Unknown attribute type"))
         self.session.append("open")
         self.start_arms = start_arms
+        self.rtt_quarters = rtt_quarters
 
     def set_starts(self, starts: np.ndarray) -> None:
         for entry in starts:

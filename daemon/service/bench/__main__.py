@@ -3,7 +3,8 @@
 
 The daemon's engine runs with the policy `rule`: requests, parser, flow table, policy, commands, learned arms,
 controls. The module is a process at the other end of a socket pair, and its flows are invented. Time is the
-processor time of the daemon's side. All flows send all the time.
+processor time of the daemon's side. All flows send all the time. Their RTTs spread from 10 to 120 ms, without
+queues.
 """
 
 from __future__ import annotations
@@ -20,8 +21,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
+from ltp_switcher import blas
+
 # One core is what is being measured: before numpy, which reads it when it is loaded.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.update(blas.fastest(os.environ))
 
 import numpy as np
 
@@ -48,6 +52,7 @@ class Result:
     """Processor time of steps. `flows_a_core`: flows whose p99 would fill a step."""
 
     flows: int
+    rtt_quarters: int
     step_ms: float
     steps: int
     records_a_step: float
@@ -67,8 +72,11 @@ class _NoEvents:
         return EventBatch([], False)
 
 
-def measure(flows: int, steps: int) -> Result:
-    """Run the engine for `steps` steps with `flows` flows. Raises `LtpSwitcherError`."""
+def measure(flows: int, steps: int, rtt_quarters: int = 0) -> Result:
+    """Run the engine for `steps` steps with `flows` flows. Raises `LtpSwitcherError`.
+
+    `rtt_quarters`: each flow is reported once in so many quarters of its RTT, at most; 0: at every step.
+    """
     config = Config()
     step_s = config.daemon.step_ms / 1000
     clock_ns = time.monotonic_ns()
@@ -76,10 +84,12 @@ def measure(flows: int, steps: int) -> Result:
     spent_s = np.empty(steps)
     with stand_in(crowd, clock_ns, int(step_s * 1e9)) as end:
         datapath = Datapath(GenericNetlink(end))
+        datapath.open_session(rtt_quarters=rtt_quarters)
         arms = [_arm(arm) for arm in protocol.ArmId if arm]
         pool = tuple(int(arm) for arm in ROLES)
         chooser = make_chooser(config, arms, pool)
         learned = LearnedArms(step_s, loader(config.learned))
+        learned.rtt_quarters = rtt_quarters
         learned.load(pool)
         decisions = DecisionLog({arm.id: arm.name for arm in arms}, 1.0, "active")
         engine = Engine(
@@ -104,6 +114,7 @@ def measure(flows: int, steps: int) -> Result:
     p50_ms, p99_ms = np.percentile(spent_s, (50, 99)) * 1e3
     return Result(
         flows=flows,
+        rtt_quarters=rtt_quarters,
         step_ms=step_s * 1e3,
         steps=steps,
         records_a_step=round((count.records - before) / steps, 1),
@@ -132,25 +143,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m ltp_switcher.daemon.service.bench", description=__doc__)
     parser.add_argument("--flows", type=int, nargs="+", default=[5000, 10_000])
     parser.add_argument("--steps", type=int, default=500)
+    parser.add_argument(
+        "--rtt-quarters",
+        type=int,
+        nargs="+",
+        default=[0, 1],
+        help="values of daemon.rtt_quarters; default: 0 1",
+    )
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     if min(options.flows) < 1 or max(options.flows) > 60_000 or options.steps < 10:
         parser.error("--flows must be 1 to 60000 and --steps 10 or more")
+    if min(options.rtt_quarters) < 0 or max(options.rtt_quarters) > 16:
+        parser.error("--rtt-quarters must be 0 to 16")
     logging.disable(logging.INFO)
+    runs = [(flows, quarters) for quarters in options.rtt_quarters for flows in options.flows]
     try:
-        results = [measure(flows, options.steps) for flows in options.flows]
+        results = [measure(flows, options.steps, quarters) for flows, quarters in runs]
     except LtpSwitcherError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
     if options.json:
         print(json.dumps([asdict(result) for result in results], indent=2))
         return 0
-    print("flows   records  controls  p50 ms  p99 ms  max ms  flows a core  memory MB")
+    print("flows   quarters  records  controls  p50 ms  p99 ms  max ms  flows a core  memory MB")
     for result in results:
         print(
-            f"{result.flows:<7} {result.records_a_step:>7} {result.controls_a_step:>9} "
-            f"{result.p50_ms:>7} {result.p99_ms:>7} {result.max_ms:>7} {result.flows_a_core:>13} "
-            f"{result.memory_mb:>10}"
+            f"{result.flows:<7} {result.rtt_quarters:>8} {result.records_a_step:>8} "
+            f"{result.controls_a_step:>9} {result.p50_ms:>7} {result.p99_ms:>7} {result.max_ms:>7} "
+            f"{result.flows_a_core:>13} {result.memory_mb:>10}"
         )
     return 0
 

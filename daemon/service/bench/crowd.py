@@ -40,6 +40,9 @@ class Crowd:
         self._rate_Bps = np.exp(self._rng.uniform(np.log(RATE_BPS[0]), np.log(RATE_BPS[1]), n))
         self._rtt_us = self._rng.uniform(RTT_US[0], RTT_US[1], n)
         self._closed_ns = np.full(n, start_ns, np.int64)
+        self._due_ns = np.full(n, start_ns, np.int64)
+        self.rtt_quarters = 0
+        """Each flow's step lasts at least so many quarters of its RTT."""
         self._echoed = np.zeros(n, np.uint32)
         self.records: RecordArray = np.zeros(n, RECORD_DTYPE)
         records = self.records
@@ -52,11 +55,18 @@ class Crowd:
         records["siblings"] = 1
 
     def step(self, now_ns: int) -> RecordArray:
-        """Close all steps, and hand over their records."""
-        rows = np.arange(len(self.records))
-        self._fill(self.records, rows, now_ns)
-        self._closed_ns[:] = now_ns
-        return self.records
+        """Close the steps that are due, and hand over their records."""
+        if not self.rtt_quarters:
+            self._fill(self.records, np.arange(len(self.records)), now_ns)
+            self._closed_ns[:] = now_ns
+            return self.records
+        rows = np.flatnonzero(now_ns >= self._due_ns)
+        records = self.records[rows]
+        self._fill(records, rows, now_ns)
+        self.records[rows] = records
+        self._closed_ns[rows] = now_ns
+        self._due_ns[rows] = now_ns + records["srtt_us"].astype(np.int64) * self.rtt_quarters * 250
+        return records
 
     def select(self, commands: CommandArray) -> None:
         """Switch flows at once."""

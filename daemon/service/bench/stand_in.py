@@ -72,6 +72,7 @@ class _Answers:
         self._step_ns = step_ns
         self._header = (0, 0)
         self._commands: dict[int, Callable[[Attributes], None]] = {
+            Cmd.SESSION_OPEN: self._session,
             Cmd.STEP_GET: self._step,
             Cmd.SELECT: self._select,
             Cmd.CONTROL: self._control,
@@ -92,7 +93,7 @@ class _Answers:
             elif command in self._commands:
                 self._commands[command](attributes)
             else:
-                self._send(NLMSG_ERROR, struct.pack("=i", 0) + request[: _HEADER.size])
+                self._done()
 
     def _send(self, kind: int, payload: bytes) -> None:
         sequence, _ = self._header
@@ -100,6 +101,15 @@ class _Answers:
 
     def _reply(self, command: int, payload: bytes, kind: int = FAMILY_ID) -> None:
         self._send(kind, _GENL.pack(command, 1, 0) + payload)
+
+    def _session(self, attributes: Attributes) -> None:
+        quarters = attributes.get(protocol.SessionAttr.RTT_QUARTERS)
+        self._crowd.rtt_quarters = quarters[0] if quarters else 0
+        self._done()
+
+    def _done(self) -> None:
+        sequence, _ = self._header
+        self._send(NLMSG_ERROR, struct.pack("=i", 0) + _HEADER.pack(_HEADER.size, 0, 0, sequence, 0))
 
     def _step(self, _: Attributes) -> None:
         self._now_ns += self._step_ns

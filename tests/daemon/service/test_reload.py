@@ -73,6 +73,27 @@ def changed(config: Config, **values: object) -> Config:
     return config
 
 
+def test_reports_as_rare_as_round_trips_allow(make: Make, kernel: Kernel) -> None:
+    daemon = make(daemon__mode="active", daemon__rtt_quarters=2)
+    assert (kernel.rtt_quarters, daemon.engine.learned.rtt_quarters) == (2, 2)
+    daemon.set_mode("advise")
+    assert kernel.rtt_quarters == 2
+    reload(daemon, changed(daemon.config, daemon__rtt_quarters=1))
+    assert (kernel.rtt_quarters, daemon.engine.learned.rtt_quarters) == (1, 1)
+    reload(daemon, changed(daemon.config, daemon__rtt_quarters=0))
+    assert (kernel.rtt_quarters, daemon.engine.learned.rtt_quarters) == (0, 0)
+
+
+def test_an_older_module_reports_at_every_step(
+    make: Make, kernel: Kernel, caplog: pytest.LogCaptureFixture
+) -> None:
+    kernel.is_old = True
+    daemon = make(daemon__rtt_quarters=1)
+    assert (kernel.session, kernel.rtt_quarters) == (["open"], 0)
+    assert "daemon.rtt_quarters does not count" in caplog.text
+    assert daemon.engine.learned.rtt_quarters == 0
+
+
 def test_a_reload_leaves_what_the_operator_set_by_hand(make: Make) -> None:
     daemon = make(pool__k=2)
     teams = daemon.engine.teams

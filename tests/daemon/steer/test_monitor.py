@@ -194,3 +194,56 @@ def test_a_flow_that_stopped_is_left_and_one_that_waits_is_not() -> None:
     assert monitor.slots.tolist() == [0, 1]
     monitor.close(1500 * MS_NS)
     assert monitor.slots.tolist() == [1]
+
+
+@pytest.mark.parametrize("apart_ms", [40, 50, 100])
+def test_records_that_come_less_often_than_intervals_end_tell_of_each(apart_ms: int) -> None:
+    """Else an interval without a record would be one without an ACK, and the next would have too many."""
+    monitor = Monitor()
+    slot = np.array([0])
+    rtt_us = 4000 * (apart_ms - 5)
+    monitor.begin(slot, record(1, in_flight=40, srtt_us=rtt_us), 0)
+    rates = []
+    for at_ms in range(10, 1510, 10):
+        if at_ms % apart_ms == 0:
+            made = record(1, in_flight=40, srtt_us=rtt_us, total_delivered=2 * at_ms, rtt_samples=at_ms)
+            made["rtt_stat"]["sum"] = rtt_us * at_ms
+            monitor.observe(slot, made, at_ms * MS_NS)
+        if at_ms % 30 == 0:
+            sending, interval = monitor.close(at_ms * MS_NS, rtt_quarters=1)
+            assert sending.tolist() == [0]
+            rates.append(interval.delivered_pps[0])
+    # In the first ones nothing is known.
+    assert rates[4:] == pytest.approx([2000.0] * (len(rates) - 4))
+
+
+def test_a_flow_whose_record_is_overdue_is_silent() -> None:
+    monitor = Monitor()
+    slot = np.array([0])
+    monitor.begin(slot, record(1, in_flight=40, srtt_us=200_000), 0)
+    heard = []
+    for at_ms in range(30, 300, 30):
+        if at_ms == 60:
+            monitor.observe(slot, record(1, in_flight=0, srtt_us=200_000, total_delivered=100), 50 * MS_NS)
+        sending, interval = monitor.close(at_ms * MS_NS, rtt_quarters=1)
+        heard.append(float(interval.acked_pkts[0]) if sending.size else 0.0)
+    assert heard == pytest.approx([0.0, 60.0, 60.0, 60.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+
+
+@pytest.mark.parametrize("rtt_us", [40_000, 119_000])
+def test_where_each_interval_has_a_record_nothing_is_spread(rtt_us: int) -> None:
+    """A flow whose ACKs come in bursts is one whose ACKs come in bursts."""
+    seen = []
+    for quarters in (0, 1):
+        monitor = Monitor()
+        slot = np.array([0])
+        monitor.begin(slot, record(1, in_flight=40, srtt_us=rtt_us), 0)
+        acked = []
+        for number in range(1, 20):
+            made = record(1, in_flight=40, srtt_us=rtt_us, total_delivered=100 * (number // 3))
+            if number % 3:
+                monitor.observe(slot, made, number * 30 * MS_NS)
+            acked.append(monitor.close(number * 30 * MS_NS, rtt_quarters=quarters)[1].acked_pkts[0])
+        seen.append(acked)
+    assert seen[0] == seen[1]
+    assert set(seen[0]) == {0.0, 100.0}
