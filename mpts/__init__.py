@@ -2,5 +2,6 @@
 """Team selection: which k of n arms are worth choosing among (Mutant §5.2, Algorithm 2)."""
 
 from ltp_switcher.mpts.selection import SuccessiveAcceptsRejects, phase_pulls
+from ltp_switcher.mpts.tournament import PairedTournament
 
-__all__ = ["SuccessiveAcceptsRejects", "phase_pulls"]
+__all__ = ["PairedTournament", "SuccessiveAcceptsRejects", "phase_pulls"]

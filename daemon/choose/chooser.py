@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -118,6 +118,23 @@ class KnowsSiblings(Protocol):
 
     def together(self, slots: Slots) -> Indices | None:
         """Equal numbers for siblings, shape (n,); None where no open flow has any."""
+
+
+@runtime_checkable
+class TakesPulls(Protocol):
+    """A chooser that learns from the arms that team selection gives to its flows."""
+
+    pulled: Callable[[Slots], ArmIds] | None
+    """These arms, shape (n,), 0 where there is none."""
+
+
+@runtime_checkable
+class Probes(Protocol):
+    """A chooser with arms that it keeps, unless it probes a path."""
+
+    def free(self, slots: Slots) -> Bools:
+        """Where it neither probes nor tests, so that another arm may run, shape (n,)."""
+        ...
 
 
 class OneReason:

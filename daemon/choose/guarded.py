@@ -7,11 +7,11 @@ the rule's is the best, and now and then to learn about it (`bandit.guard`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from ltp_switcher.arrays import Indices, Slots
+from ltp_switcher.arrays import ArmIds, Bools, Indices, Slots
 from ltp_switcher.daemon.choose.bandit import MutantAgent, StepResult
 from ltp_switcher.daemon.choose.bandit.guard import Baseline
 from ltp_switcher.daemon.choose.chooser import Estimate, Reasons
@@ -29,6 +29,19 @@ class GuardedChooser:
         self._rule, self._agent = rule, agent
         self._ruled = len(rule.reasons)
         self.reasons: Sequence[str] = (*rule.reasons, *agent.guarded_reasons)
+
+    @property
+    def pulled(self) -> Callable[[Slots], ArmIds] | None:
+        """The arms that team selection gives to flows. The rule does not judge them, the agent learns."""
+        return self._agent.pulled
+
+    @pulled.setter
+    def pulled(self, pulled: Callable[[Slots], ArmIds] | None) -> None:
+        self._agent.pulled = pulled
+
+    def free(self, slots: Slots) -> Bools:
+        """Where the rule neither probes nor tests, shape (n,)."""
+        return self._rule.free(slots)
 
     @property
     def pool(self) -> tuple[int, ...]:
@@ -52,7 +65,8 @@ class GuardedChooser:
 
     def step(self, slots: Slots, records: RecordArray) -> StepResult:
         """Choose the arm of every flow of a step."""
-        arms = self._rule.step(slots, records).arms
+        away = None if self.pulled is None else self.pulled(slots) != 0
+        arms = self._rule.step(slots, records, away).arms
         return self._agent.step(slots, records, Baseline(arms, self._rule.free(slots)))
 
     def together(self, slots: Slots) -> Indices | None:

@@ -169,14 +169,20 @@ class RuleChooser(SlotArrays):
         """Flows that ended; their slots may come again."""
         self._siblings.close(slots)
 
-    def step(self, slots: Slots, records: RecordArray) -> Draw:
-        """Look at the players whose look is over; the flows of the others keep their arms."""
+    def step(self, slots: Slots, records: RecordArray, away: Bools | None = None) -> Draw:
+        """Look at the players whose look is over; the flows of the others keep their arms.
+
+        `away`: which flows run an arm for team selection, shape (n,). It says nothing about the rule's.
+        """
         seen, idle = read(records)
         flags, now_ns = records["flags"], seen[TIME_NS]
+        draining = (flags & _DRAINING) != 0
+        if away is not None and away.any():
+            idle, draining = idle | away, draining | away
         fills = (self._flows.role[slots] == _STEADY) & ~idle
         began_ns = now_ns - seen[INTERVAL_NS]
         self._newcomers.step(slots, self._siblings.player[slots], began_ns, now_ns, fills)
-        players, seen, idle, draining = self._siblings.fold(slots, seen, idle, (flags & _DRAINING) != 0)
+        players, seen, idle, draining = self._siblings.fold(slots, seen, idle, draining)
         over = self._looks.take(players, seen, idle)
         self._now_ns = int(seen[TIME_NS].max(initial=self._now_ns))
         new = self._since_ns[players] == 0

@@ -1,86 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
 """Team selection on live flows: which k arms are worth choosing among on each path (Mutant §5.2).
 
-A path is a destination prefix. Its pulls take turns among the prefix's flows, so that no flow bears all of
-them. A pull gives its flow the arm and waits `settle_rtts` round trips, in which the previous arm's packets
-and queue drain. Then it measures Eq. 1 over `measure_rtts`.
-
-Between pulls all flows follow the policy, so that pulls take at most `share` of a flow's time. The paper
-selects its team before the transfer; a server has no such time. A found team stays for the prefix's later
-flows.
+A path is a destination prefix. With `mpts.enabled` its first flow starts a paired tournament
+(`tournament`), which later flows carry on. `mpts start` runs Algorithm 2 with its exact budget instead
+(`pulls`). A found team stays for the prefix's later flows.
 """
 
 from __future__ import annotations
 
-import logging
-import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from math import isnan
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
-from ltp_switcher.arrays import ArmIds, Floats, Ints, Slots
+from ltp_switcher.arrays import ArmIds, Bools, Ints, Slots
+from ltp_switcher.daemon.choose.pulls import Pulls, Search
+from ltp_switcher.daemon.choose.selection import METHODS, Eq1, Outcome, Terms
+from ltp_switcher.daemon.choose.tournament import Tournament, Tournaments
 from ltp_switcher.daemon.datapath import RecordArray, protocol
-from ltp_switcher.daemon.datapath.measurements import COUNTS, RTT_SAMPLES, performance, step_counts
 from ltp_switcher.daemon.settings.schema import MptsSection
 from ltp_switcher.errors import ArtifactError, ConfigError
-from ltp_switcher.measures import BYTES_TO_MBIT, reward
-from ltp_switcher.mpts import SuccessiveAcceptsRejects
-from ltp_switcher.slots import SlotArrays, column
-
-log = logging.getLogger(__name__)
 
 TEAMS_MAX: Final = 4096
 """Prefixes remembered; the one unused for longest makes room."""
-STALLED_NS: Final = 2_000_000_000
-"""A pull whose flow shows nothing for this long goes to another flow."""
-
-_PULL_DTYPE: Final = np.dtype(
-    [
-        ("arm", "u1"),  # 0: the flow is not pulling.
-        ("seen_ns", "i8"),
-        ("count_from_ns", "i8"),  # 0: the arm does not run yet.
-        ("until_ns", "i8"),
-        ("counts", "f8", (COUNTS,)),  # See `measurements`.
-    ]
-)
-
-
-class _Pulls(SlotArrays):
-    """The pull of each flow."""
-
-    row = column(_PULL_DTYPE)
-
 
 SetPool = Callable[[Sequence[int], "Ints | None"], None]
 """`Chooser.set_pool`."""
 
 
-class Terms(NamedTuple):
-    """The arms to pick a team from, and its size."""
-
-    candidates: tuple[int, ...]
-    k: int
-
-
 def _bounded(k: int, candidates: Sequence[int]) -> int:
     return min(k, len(candidates))
-
-
-@dataclass(slots=True)
-class Search:
-    """A selection under way on a prefix. `arms[i]` is the id of the search's arm i."""
-
-    arms: tuple[int, ...]
-    bandit: SuccessiveAcceptsRejects
-    started_ns: int
-    members: list[int] = field(default_factory=list)
-    slot: int | None = None
-    assigned_ns: int = 0
-    rest_until_ns: int = 0
 
 
 class Teams:
@@ -106,19 +57,16 @@ class Teams:
     ) -> None:
         self._set_pool = set_pool
         self._names = names
-        self._zeta, self._kappa, self._seed = zeta, kappa, seed
-        self._pulls = _Pulls()
         self._prefix: dict[int, str] = {}
-        self._pulling = 0
-        self._now_ns = 0
-        self._look_at_ns = 0
+        self._slots = 0
         self._learns = learns
         self.active = True
         """Whether flows may be given arms; false while the daemon only advises."""
-        self.searches: dict[str, Search] = {}
-        self.known: OrderedDict[str, tuple[int, ...]] = OrderedDict()
-        self.means: dict[str, dict[int, float]] = {}
-        """Mean reward of each arm, by prefix whose team was found."""
+        worth = Eq1(zeta, kappa)
+        self._pulls = Pulls(settings, names, worth, self._found, seed)
+        self._tournaments = Tournaments(settings, names, worth, self._found)
+        self.found: OrderedDict[str, Outcome] = OrderedDict()
+        """Teams by prefix."""
         self.settings, self.candidates = settings, tuple(candidates)
         self.k = _bounded(k, candidates)
         """Size of a team: as set, and no more than there are candidates."""
@@ -136,6 +84,11 @@ class Teams:
         """The prefixes of open flows."""
         return set(self._prefix.values())
 
+    @property
+    def searches(self) -> dict[str, Search | Tournament]:
+        """The selections under way, by prefix."""
+        return {**self._tournaments.searches, **self._pulls.searches}
+
     def terms(self, prefix: str) -> Terms:
         """The terms of a selection for a prefix."""
         return self.special.get(prefix) or Terms(self.candidates, self.k)
@@ -148,6 +101,10 @@ class Teams:
                 "mpts.budget", settings.budget, f"{len(candidates)} or more: every arm is pulled once"
             )
 
+    def wait_for(self, free: Callable[[Slots], Bools]) -> None:
+        """Let no tournament touch a flow that the policy probes; `free` tells which it does not."""
+        self._tournaments.free = free
+
     def configure(self, settings: MptsSection, k: int, candidates: Sequence[int]) -> None:
         """Take other settings, from the next selection on.
 
@@ -159,19 +116,20 @@ class Teams:
         self.check(settings, k, candidates)
         other = (k, candidates) != (self.k, self.candidates)
         self.settings, self.k, self.candidates = settings, k, candidates
+        self._pulls.settings = self._tournaments.settings = settings
         if other:
             self._forget(None)
             self._set_pool(candidates, None)
             if self.automatic:
-                self._search(self._prefix)
+                self._search(self._tournaments, self._prefix)
 
     def restart(self, prefix: str | None = None) -> None:
-        """Forget the team of a prefix, or of all, and pick it anew among the candidates."""
+        """Forget the team of a prefix, or of all, and pick it anew among the candidates, by Algorithm 2."""
         self._forget(prefix)
         slots = {slot: of for slot, of in self._prefix.items() if prefix in (None, of)}
         for slot, of in slots.items():
             self._set_pool(self.terms(of).candidates, np.array([slot], np.int64))
-        self._search(slots)
+        self._search(self._pulls, slots)
 
     def cancel(self, prefix: str | None = None) -> int:
         """End the selection for a prefix, or all; the flows go on with all candidates. Returns how many."""
@@ -183,66 +141,61 @@ class Teams:
     def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
         """New flows: they get the team of their prefix, or take part in the search for it."""
         self._pulls.reset(slots)
+        self._tournaments.reset(slots)
         for slot, prefix in zip(slots.tolist(), prefixes, strict=True):
             self._prefix[slot] = prefix
             if prefix in self.special:
                 self._set_pool(self.special[prefix].candidates, np.array([slot], np.int64))
-            team = self.known.get(prefix)
-            if team is not None:
-                self.known.move_to_end(prefix)
-                self._set_pool(team, np.array([slot], np.int64))
-            elif self.automatic or prefix in self.searches:
-                self._search({slot: prefix})
+            outcome = self.found.get(prefix)
+            if outcome is not None:
+                self.found.move_to_end(prefix)
+                self._set_pool(outcome.team, np.array([slot], np.int64))
+            elif prefix in self._pulls.searches:
+                self._search(self._pulls, {slot: prefix})
+            elif self.automatic:
+                self._search(self._tournaments, {slot: prefix})
 
     def close(self, slots: Slots) -> None:
-        """Flows that ended; another flow takes over the pull of one."""
+        """Flows that ended."""
         for slot in slots.tolist():
             prefix = self._prefix.pop(slot, "")
-            search = self.searches.get(prefix)
-            if search is None:
-                continue
-            search.members.remove(slot)
-            if search.slot == slot:
-                self._release(search)
-            if not search.members:
-                # What was pulled so far belongs to a path that nobody uses now.
-                self._stop(prefix)
+            self._pulls.leave(prefix, slot)
+            self._tournaments.leave(prefix, slot)
+
+    def pulled(self, slots: Slots) -> ArmIds:
+        """The arms that flows run for a selection, shape (n,); 0: none."""
+        self._grow(slots)
+        found: ArmIds = np.maximum(self._pulls.pulled(slots), self._tournaments.pulled(slots))
+        return found
 
     def step(self, slots: Slots, records: RecordArray, arms: ArmIds) -> ArmIds:
         """The policy's `arms`, with the pulling flows' arms in their places. All of shape (n,)."""
-        if not self.searches or not self.active:
+        pulls, tournaments = self._pulls, self._tournaments
+        if not self.active or not (pulls.searches or tournaments.searches):
             return arms
-        now_ns = int(records["time_ns"].max())
-        self._now_ns = now_ns
-        self._pulls.row["seen_ns"][slots] = now_ns
-        if now_ns >= self._look_at_ns:
-            self._look_at_ns = now_ns + STALLED_NS // 8
-            for search in self.searches.values():
-                if search.slot is None:
-                    if now_ns >= search.rest_until_ns:
-                        self._assign(search)
-                    else:
-                        self._look_at_ns = min(self._look_at_ns, search.rest_until_ns)
-                elif now_ns - int(self._pulls.row["seen_ns"][search.slot]) > STALLED_NS:
-                    self._assign(search)
-        if self._pulling:
-            self._measure(slots, records)
-            pulled = self._pulls.row["arm"][slots]
-            arms = np.where(pulled != 0, pulled, arms)
-        return arms
+        self._grow(slots)
+        if pulls.searches:
+            pulls.step(slots, records)
+        if tournaments.searches:
+            tournaments.step(slots, records, arms)
+        pulled = self.pulled(slots)
+        return np.where(pulled != 0, pulled, arms) if pulled.any() else arms
 
     def state(self) -> dict[str, np.ndarray]:
         """The teams found, for `restore`."""
-        teams = np.zeros((len(self.known), protocol.ARMS_MAX), np.uint8)
-        means = np.full((len(self.known), protocol.ARMS_MAX + 1), np.nan)
-        for row, mean, (prefix, team) in zip(teams, means, self.known.items(), strict=True):
-            row[: len(team)] = team
-            for arm, value in self.means.get(prefix, {}).items():
-                mean[arm] = value
+        teams = np.zeros((len(self.found), protocol.ARMS_MAX), np.uint8)
+        means, halves = (np.full((len(self.found), protocol.ARMS_MAX + 1), np.nan) for _ in range(2))
+        for row, outcome in enumerate(self.found.values()):
+            teams[row, : len(outcome.team)] = outcome.team
+            for values, of in ((means, outcome.means), (halves, outcome.half_widths)):
+                for arm, value in (of or {}).items():
+                    values[row, arm] = value
         return {
-            "prefixes": np.array(list(self.known), np.str_),
+            "prefixes": np.array(list(self.found), np.str_),
             "teams": teams,
+            "methods": np.array([outcome.method for outcome in self.found.values()], np.str_),
             "means": means,
+            "half_widths": halves,
             "candidates": np.array(self.candidates, np.uint8),
             "k": np.array(self.k),
         }
@@ -251,146 +204,75 @@ class Teams:
         """Take up the teams of `state`, if they were picked from the same arms with the same k."""
         try:
             same = tuple(arrays["candidates"].tolist()) == self.candidates and int(arrays["k"]) == self.k
-            pairs = list(zip(arrays["prefixes"].tolist(), arrays["teams"].tolist(), strict=True))
-            # Earlier states have none.
-            means = arrays.get("means", np.zeros((len(pairs), 0))).astype(np.float64).tolist()
-            by_prefix = {
-                str(prefix): {arm: mean for arm, mean in enumerate(row) if not isnan(mean)}
-                for (prefix, _), row in zip(pairs, means, strict=True)
-            }
+            prefixes = [str(prefix) for prefix in arrays["prefixes"].tolist()]
+            count = len(prefixes)
+            # Earlier states lack these.
+            methods = arrays.get("methods", np.full(count, "budget")).tolist()
+            means, halves = (
+                [_by_arm(row) for row in arrays.get(name, np.zeros((count, 0))).astype(np.float64).tolist()]
+                for name in ("means", "half_widths")
+            )
+            found = OrderedDict(
+                (
+                    prefix,
+                    Outcome(tuple(arm for arm in team if arm), METHODS[METHODS.index(method)], mean, half),
+                )
+                for prefix, team, method, mean, half in zip(
+                    prefixes, arrays["teams"].tolist(), methods, means, halves, strict=True
+                )
+            )
         except (KeyError, TypeError, ValueError) as error:
             raise ArtifactError(f"saved teams cannot be read: {error!r}") from error
         if same:
-            teams = ((str(prefix), tuple(arm for arm in team if arm)) for prefix, team in pairs)
             # An arm that was loaded for a policy may be absent now.
-            self.known = OrderedDict(
-                (prefix, team) for prefix, team in teams if self._names.keys() >= {*team}
+            self.found = OrderedDict(
+                (prefix, outcome if self._knows(outcome) else Outcome(outcome.team, outcome.method))
+                for prefix, outcome in found.items()
+                if self._names.keys() >= {*outcome.team}
             )
-            self.means = {
-                prefix: by_prefix[prefix]
-                for prefix, team in self.known.items()
-                if self._names.keys() >= by_prefix[prefix].keys() >= {*team}
-            }
 
-    def _search(self, prefixes: Mapping[int, str]) -> None:
+    def _knows(self, outcome: Outcome) -> bool:
+        """Whether the measurements are of arms that this machine has, and of the whole team."""
+        measured = (outcome.means or {}).keys()
+        return self._names.keys() >= measured | (outcome.half_widths or {}).keys() and measured >= {
+            *outcome.team
+        }
+
+    def _search(self, kind: Pulls | Tournaments, prefixes: Mapping[int, str]) -> None:
         """Let flows, by slot, take part in the selections for their prefixes."""
         for slot, prefix in prefixes.items():
             terms = self.terms(prefix)
             if terms.k < len(terms.candidates):
-                search = self.searches.get(prefix) or self._start(prefix)
-                search.members.append(slot)
+                kind.join(prefix, terms, slot)
 
-    def _start(self, prefix: str) -> Search:
-        rng = np.random.default_rng([self._seed, zlib.crc32(prefix.encode())])
-        candidates, k = self.terms(prefix)
-        bandit = SuccessiveAcceptsRejects(len(candidates), k, self.settings.budget, rng)
-        search = Search(candidates, bandit, self._now_ns)
-        self.searches[prefix] = search
-        self._look_at_ns = 0
-        log.info(
-            "team selection started for %s: %d pulls among %d arms, k=%d",
-            prefix, self.settings.budget, len(candidates), k,
-        )  # fmt: skip
-        return search
+    def _grow(self, slots: Slots) -> None:
+        """Make room for flows that take no part, because a policy of the operator rules them."""
+        needed = int(slots.max(initial=-1)) + 1
+        if needed > self._slots:
+            self._slots = needed
+            self._pulls.grow(needed)
+            self._tournaments.grow(needed)
 
     def _forget(self, prefix: str | None) -> None:
-        for name in [*self.known, *self.searches] if prefix is None else [prefix]:
-            self.known.pop(name, None)
-            self.means.pop(name, None)
-            self._stop(name)
+        if prefix is None:
+            self.found.clear()
+            self._tournaments.forget()
+            for name in list(self._pulls.searches):
+                self._pulls.stop(name)
+        else:
+            self.found.pop(prefix, None)
+            self._stop(prefix)
 
     def _stop(self, prefix: str) -> None:
-        search = self.searches.pop(prefix, None)
-        if search is not None:
-            self._release(search)
+        self._pulls.stop(prefix)
+        self._tournaments.stop(prefix)
 
-    def _release(self, search: Search) -> None:
-        if search.slot is not None:
-            self._pulls.row["arm"][search.slot] = 0
-            self._pulling -= 1
-            search.slot = None
+    def _found(self, prefix: str, outcome: Outcome, members: list[int]) -> None:
+        self.found[prefix] = outcome
+        if len(self.found) > TEAMS_MAX:
+            self.found.popitem(last=False)
+        self._set_pool(outcome.team, np.array(members, np.int64))
 
-    def _assign(self, search: Search) -> None:
-        """Give the pull that is due to the member whose turn it is."""
-        self._release(search)
-        arm = search.bandit.next_arm()
-        if arm is None:
-            return
-        live = [s for s in search.members if self._now_ns - int(self._pulls.row["seen_ns"][s]) <= STALLED_NS]
-        if not live:
-            return
-        slot = live[0]
-        search.members.remove(slot)
-        search.members.append(slot)
-        seen_ns = self._pulls.row["seen_ns"][slot]
-        self._pulls.row[slot] = 0
-        self._pulls.row["seen_ns"][slot] = seen_ns
-        self._pulls.row["arm"][slot] = search.arms[arm]
-        search.slot = slot
-        search.assigned_ns = self._now_ns
-        self._pulling += 1
 
-    def _rest(self, search: Search) -> None:
-        """Let the flows follow the policy until the next pull is due."""
-        took_ns = self._now_ns - search.assigned_ns
-        rest_ns = int(took_ns * (1.0 / (self.settings.share * len(search.members)) - 1.0))
-        if rest_ns <= 0:
-            self._assign(search)
-            return
-        self._release(search)
-        search.rest_until_ns = self._now_ns + rest_ns
-        self._look_at_ns = min(self._look_at_ns, search.rest_until_ns)
-
-    def _measure(self, slots: Slots, records: RecordArray) -> None:
-        at = np.flatnonzero(self._pulls.row["arm"][slots])
-        slots, records = slots[at], records[at]
-        pull = self._pulls.row[slots]
-        now_ns = records["time_ns"].astype(np.int64)
-        begins = (pull["count_from_ns"] == 0) & (records["arm"] == pull["arm"])
-        if begins.any():
-            rtt_ns = records["srtt_us"] * 1000.0
-            from_ns = now_ns + (self.settings.settle_rtts * rtt_ns).astype(np.int64)
-            lasts_ns = np.maximum(self.settings.measure_rtts * rtt_ns, self.settings.measure_ms * 1e6)
-            pull["count_from_ns"] = np.where(begins, from_ns, pull["count_from_ns"])
-            pull["until_ns"] = np.where(begins, from_ns + lasts_ns.astype(np.int64), pull["until_ns"])
-        interval_ns = records["interval_ns"].astype(np.int64)
-        counts = (pull["count_from_ns"] > 0) & (now_ns - interval_ns >= pull["count_from_ns"])
-        pull["counts"] += step_counts(records) * counts[:, None]
-        self._pulls.row[slots] = pull
-        done = counts & (now_ns >= pull["until_ns"]) & (pull["counts"][:, RTT_SAMPLES] > 0)
-        rewards = self._rewards(pull["counts"][done], records[done])
-        for slot, value in zip(slots[done].tolist(), rewards.tolist(), strict=True):
-            self._finish(slot, value)
-
-    def _rewards(self, counts: Floats, records: RecordArray) -> Floats:
-        """Eq. 1 over each pull, un-normalised: ADWIN's normaliser moves between pulls."""
-        seen = performance(counts, records["mss"], records["srtt_us"])
-        throughput_mbps, rtt_ms = seen.throughput_Bps * BYTES_TO_MBIT, seen.rtt_us * 1e-3
-        return reward(throughput_mbps, seen.loss_rate, rtt_ms, zeta=self._zeta, kappa=self._kappa)
-
-    def _finish(self, slot: int, value: float) -> None:
-        prefix = self._prefix[slot]
-        search = self.searches[prefix]
-        arm = self._pulls.row["arm"][slot]
-        log.debug("pull of %s for %s: reward %.4g", self._names[int(arm)], prefix, value)
-        search.bandit.observe(value)
-        result = search.bandit.result
-        if result is None:
-            self._rest(search)
-            return
-        team = tuple(search.arms[arm] for arm in result)
-        means = search.bandit.means
-        ranked = sorted(range(len(search.arms)), key=lambda arm: -means[arm])
-        log.info(
-            "team for %s after %d pulls in %.1f s: %s (mean reward of all: %s)",
-            prefix, search.bandit.budget, (self._now_ns - search.started_ns) * 1e-9,
-            ", ".join(self._names[arm] for arm in team),
-            ", ".join(f"{self._names[search.arms[arm]]} {means[arm]:.3g}" for arm in ranked),
-        )  # fmt: skip
-        members = np.array(search.members, np.int64)
-        self._stop(prefix)
-        self.known[prefix] = team
-        self.means[prefix] = dict(zip(search.arms, means.tolist(), strict=True))
-        if len(self.known) > TEAMS_MAX:
-            self.means.pop(self.known.popitem(last=False)[0], None)
-        self._set_pool(team, members)
+def _by_arm(row: Sequence[float]) -> dict[int, float]:
+    return {arm: value for arm, value in enumerate(row) if not isnan(value)}

@@ -154,14 +154,29 @@ def mpts(options: argparse.Namespace) -> int:
     found = as_object(ask(options, f"mpts.{options.action or 'status'}", **prefix))
     if options.json:
         return print_json(found)
-    rows = [
-        [cell(search["prefix"]), f"{search['pulls']} of {search['budget']} pulls", ""]
-        for search in as_objects(found["searches"])
-    ]
+    rows = []
+    for search in as_objects(found["searches"]):
+        paired = search["method"] == "tournament"
+        budget = f"at most {search['budget']} pairs" if paired else f"{search['budget']} pulls"
+        rows.append(
+            [cell(search["prefix"]), "; ".join([f"{search['pulls']} of {budget}", *_ratios(search)]), ""]
+        )
     for team in as_objects(found["teams"]):
         gaps = ", ".join(f"{arm} {gap:.2g}" for arm, gap in as_object(team["gaps"]).items())
-        rows.append([cell(team["prefix"]), f"found; gaps: {gaps}" if gaps else "found", words(team["arms"])])
+        told = ["found", *([f"gaps: {gaps}"] if gaps else []), *_ratios(team)]
+        rows.append([cell(team["prefix"]), "; ".join(told), words(team["arms"])])
     return print_table(options, ["prefix", "selection", "team"], rows)
+
+
+def _ratios(selection: Object) -> list[str]:
+    """The log ratios of a tournament in words, with their intervals."""
+    halves = as_object(selection["half_width"])
+    told = []
+    for arm, ratio in as_object(selection["log_ratio"]).items():
+        if ratio is not None:
+            half = halves.get(arm)
+            told.append(f"{arm} {ratio:.2f}" + ("" if half is None else f" ± {half:.2f}"))
+    return [f"log ratios: {', '.join(told)}"] if told else []
 
 
 def reload(options: argparse.Namespace) -> int:

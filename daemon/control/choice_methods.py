@@ -71,7 +71,9 @@ class ChoiceMethods:
 
     def _pool(self, _: Params) -> Json:
         engine = self._daemon.engine
-        found: dict[str, Json] = {prefix: self._names(team) for prefix, team in engine.teams.known.items()}
+        found: dict[str, Json] = {
+            prefix: self._names(outcome.team) for prefix, outcome in engine.teams.found.items()
+        }
         return {"arms": self._names(engine.chooser.pool), "teams": found}
 
     def _set_pool(self, params: Params) -> Saved:

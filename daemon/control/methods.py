@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import ltp_switcher
+from ltp_switcher.daemon.choose.selection import Outcome, Progress, gaps
 from ltp_switcher.daemon.control import listing
 from ltp_switcher.daemon.control.answers import JsonList, Method, Params, Result
 from ltp_switcher.daemon.control.caller import Caller
@@ -103,7 +104,7 @@ class Methods:
             "pool": self._names(engine.chooser.pool),
             "k": engine.teams.k,
             "searches": len(engine.teams.searches),
-            "teams": len(engine.teams.known),
+            "teams": len(engine.teams.found),
             "steps": count.steps,
             "missed_steps": count.missed_steps,
             "last_step_age_ms": round((time.monotonic() - count.last_step_s) * 1e3, 3),
@@ -211,37 +212,32 @@ class Methods:
         teams = self._daemon.engine.teams
         searches: list[Json] = [
             {
-                "prefix": prefix,
-                "k": search.bandit.k,
-                "pulls": int(search.bandit.pulls.sum()),
-                "budget": search.bandit.budget,
-                "mean_reward": {
-                    self._daemon.names[arm]: float(mean) if pulls else None
-                    for arm, mean, pulls in zip(
-                        search.arms, search.bandit.means, search.bandit.pulls, strict=True
-                    )
-                },
+                "prefix": prefix, "k": progress.k, "pulls": progress.pulls, "budget": progress.budget,
+                **self._measured(progress),
             }
-            for prefix, search in teams.searches.items()
-        ]
+            for prefix, progress in ((prefix, search.progress) for prefix, search in teams.searches.items())
+        ]  # fmt: skip
         found: list[Json] = [
-            {"prefix": prefix, "arms": self._names(team), **self._outcome(team, teams.means.get(prefix, {}))}
-            for prefix, team in teams.known.items()
-        ]
+            {
+                "prefix": prefix, "arms": self._names(outcome.team), **self._measured(outcome),
+                "gaps": self._by_name(gaps(outcome.team, outcome.means or {})),
+            }
+            for prefix, outcome in teams.found.items()
+        ]  # fmt: skip
         return {"running": bool(searches), "searches": searches, "teams": found}
 
-    def _outcome(self, team: tuple[int, ...], means: Mapping[int, float]) -> dict[str, Json]:
-        """The mean rewards of a selection, and by how much each arm is in the team or out of it."""
-        rewards: dict[str, Json] = {self._daemon.names[arm]: mean for arm, mean in means.items()}
-        others = [mean for arm, mean in means.items() if arm not in team]
-        gaps: dict[str, Json] = {}
-        if others:
-            worst = min(means[arm] for arm in team)
-            gaps = {
-                self._daemon.names[arm]: mean - max(others) if arm in team else worst - mean
-                for arm, mean in means.items()
-            }
-        return {"mean_reward": rewards, "gaps": gaps}
+    def _measured(self, of: Progress | Outcome) -> dict[str, Json]:
+        """What a selection has measured of each arm."""
+        means, paired = self._by_name(of.means or {}), of.method == "tournament"
+        return {
+            "method": of.method,
+            "mean_reward": {} if paired else means,
+            "log_ratio": means if paired else {},
+            "half_width": self._by_name(of.half_widths or {}),
+        }
+
+    def _by_name(self, values: Mapping[int, float] | Mapping[int, float | None]) -> dict[str, Json]:
+        return {self._daemon.names[arm]: value for arm, value in values.items()}
 
     def _metrics(self, _: Params) -> Json:
         return to_json(families(self._daemon.engine, self._daemon.names))

@@ -90,7 +90,7 @@ def families(engine: Engine, names: Mapping[int, str]) -> list[Family]:
             {"saved": count.saves, "failed": count.save_failures},
         ),
         gauge(PREFIX + "team_searches", "Team selections under way.", len(teams.searches)),
-        gauge(PREFIX + "teams", "Destination prefixes with a team.", len(teams.known)),
+        gauge(PREFIX + "teams", "Destination prefixes with a team.", len(teams.found)),
         *_process(),
     ]  # fmt: skip
 

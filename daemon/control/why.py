@@ -6,6 +6,8 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
+import numpy as np
+
 from ltp_switcher.arrays import Ints
 from ltp_switcher.daemon.control.client import Json
 from ltp_switcher.daemon.datapath import protocol
@@ -85,7 +87,7 @@ def _now(engine: Engine, slot: int, names: Names, switches: list[Switch]) -> str
         return f"It runs {arm}: a policy of an operator holds the flow at this arm."
     if held:
         return f"It keeps {arm}. In mode active a policy of an operator would hold it at {names[held]}."
-    if any(search.slot == slot for search in engine.teams.searches.values()):
+    if engine.teams.pulled(np.array([slot]))[0]:
         return f"It runs {arm}: team selection measures this arm on the path."
     if engine.spans is not None and engine.spans.tried(slot):
         return f"It runs {arm}: an experiment or exploration gave it this arm, see section [gain]."

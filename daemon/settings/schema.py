@@ -299,18 +299,26 @@ class LearnedSection(Section):
 
 @dataclass(frozen=True, slots=True)
 class MptsSection(Section):
-    """Team selection (Mutant §5.2, Algorithm 2)."""
+    """Team selection (Mutant §5.2); see mpts/README.md."""
 
     enabled: bool = key(
         True,
-        "Pick a team for each destination prefix when its first flow comes. This needs a k below the number "
-        "of arms.",
+        "With the policy mutant: pick a team for each destination prefix by a paired tournament, from its "
+        "first flow on. This needs a k below the number of arms.",
         live=True,
     )
-    budget: int = key(100, "Pulls of one selection, T of the paper.", minimum=1, maximum=100_000, live=True)
+    budget: int = key(
+        100,
+        "Pulls of one selection by Algorithm 2 (`mpts start`), T of the paper.",
+        minimum=1,
+        maximum=100_000,
+        live=True,
+    )
     share: float = key(
         0.02,
-        "Most of a flow's time that pulls may take, as a share. 1: one pull after the other.",
+        "Most of a flow's time that the pulls of Algorithm 2 may take, as a share, and most of the reward "
+        "that a tournament may cost. After its first minute the latter is half of that. 1: one pull after "
+        "the other.",
         minimum=0.001,
         maximum=1,
         live=True,
@@ -322,7 +330,7 @@ class MptsSection(Section):
         maximum=1000,
         live=True,
     )
-    measure_rtts: float = key(8.0, "Round trips that a pull measures.", minimum=0, maximum=1000, live=True)
+    measure_rtts: float = key(10.0, "Round trips that a pull measures.", minimum=0, maximum=1000, live=True)
     measure_ms: float = key(
         50.0, "Least time that a pull measures, ms.", minimum=1, maximum=60_000, live=True
     )

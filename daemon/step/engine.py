@@ -16,8 +16,9 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.arrays import ArmIds, Ints, Slots
-from ltp_switcher.daemon.choose.chooser import Chooser, KnowsSiblings
-from ltp_switcher.daemon.choose.teams import Teams, Terms
+from ltp_switcher.daemon.choose.chooser import Chooser, KnowsSiblings, Probes, TakesPulls
+from ltp_switcher.daemon.choose.selection import Terms
+from ltp_switcher.daemon.choose.teams import Teams
 from ltp_switcher.daemon.datapath import (
     FlowInfo,
     FlowNotFoundError,
@@ -81,6 +82,10 @@ class Engine:
         if isinstance(chooser, KnowsSiblings):
             learned.together = chooser.together
         learned.paths = table.prefixes
+        if isinstance(chooser, TakesPulls):
+            chooser.pulled = teams.pulled
+        if isinstance(chooser, Probes):
+            teams.wait_for(chooser.free)
         self.statistics = Statistics()
         self.mode = mode
         self.events = EventRing()

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.arrays import ArmIds, Bools, Slots
-from ltp_switcher.daemon.choose.teams import Terms
+from ltp_switcher.daemon.choose.selection import Terms
 from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.daemon.settings.policies import Policies, Policy
 from ltp_switcher.daemon.steer import LEARNED

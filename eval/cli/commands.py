@@ -19,12 +19,13 @@ from ltp_switcher.eval.report import handover as handovers
 from ltp_switcher.eval.report import team_agreement as agreement
 from ltp_switcher.eval.report.claims.catalogue import CLAIMS
 from ltp_switcher.eval.report.compare import compare as run_and_compare
+from ltp_switcher.eval.report.engine_agreement import shortened
 from ltp_switcher.eval.run.batch import run_batch
 from ltp_switcher.eval.run.bundled import bundled_scenarios, find_scenario
 from ltp_switcher.eval.run.daemon_settings import parse_assignments
 from ltp_switcher.eval.run.results import KERNELS, Job, RunResult
 from ltp_switcher.eval.run.scenario import Scenario
-from ltp_switcher.eval.run.schemes import AVAILABLE, KERNEL_ARMS, NAMES, check_scheme
+from ltp_switcher.eval.run.schemes import AVAILABLE, NAMES, check_scheme
 from ltp_switcher.eval.run.trace_files import list_traces
 
 
@@ -150,8 +151,10 @@ def teams(options: argparse.Namespace, console: Console, progress: Console) -> N
     scenario = find_scenario(options.scenario).with_settings(parse_assignments(options.settings))
     if len(options.seeds) < 2:
         raise ConfigError("--seeds", options.seeds, "two or more: teams are compared with each other")
+    if options.seconds is not None:
+        scenario = shortened(scenario, float(options.seconds))
     found = agreement.measure_agreement(
-        scenario, options.seeds, len(KERNEL_ARMS), progress, kernel=options.kernel
+        scenario, options.seeds, options.method, progress, kernel=options.kernel
     )
     show(options, console, found.to_dict(), lambda: agreement.agreement_table(found))
 

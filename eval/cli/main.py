@@ -137,6 +137,13 @@ def _add_runs(add: Commands) -> None:
     teams.add_argument(
         "--seeds", type=_seeds, default=[1, 2, 3, 4], metavar="N-M|N,M,...", help="default: 1-4"
     )
+    teams.add_argument(
+        "--method", choices=("tournament", "budget"), default="tournament",
+        help="tournament: the automatic selection; budget: Algorithm 2 (`mpts start`); default: tournament",
+    )  # fmt: skip
+    teams.add_argument(
+        "--seconds", type=whole(2, 3600), metavar="S", help="run the first S seconds; default: all"
+    )
     _settings_option(teams)
 
 

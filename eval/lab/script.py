@@ -69,13 +69,15 @@ done"""
 class GuestDaemon:
     """The daemon in the guest: its policy, more options of `run`, and shell lines after the traffic.
 
-    The lines know its process id as $daemon. `settings` give way to the scenario's own.
+    The lines know its process id as $daemon, and so do those of `beside`, which run beside the traffic.
+    `settings` give way to the scenario's own.
     """
 
     policy: str
     options: str = ""
     after: tuple[str, ...] = ()
     settings: Settings = ()
+    beside: tuple[str, ...] = ()
 
     @property
     def tells_status(self) -> bool:
@@ -188,6 +190,7 @@ def script(scenario: Scenario, daemon: GuestDaemon | None) -> str:
         if asks_network(scenario):
             lines.append(_START_RELAY)
         watched = ' "$daemon"'
+        lines += daemon.beside
     elif asks_for_steps(scenario):
         lines.append(_ASK)
     end_ms = round(scenario.duration_s * 1e3)

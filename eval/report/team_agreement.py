@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Test whether team selection finds the same team again on the same path (Mutant §5.2).
 
-Two teams of k drawn at random from n arms share k²/n on average; the table shows both numbers.
+The agreement is the share of the runs that pick the team which is picked most often. Two teams of k drawn at
+random from n arms share k²/n arms on average; the table shows that number, too.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from rich.console import Console
 from rich.markup import escape
@@ -26,22 +28,44 @@ from ltp_switcher.eval.run.daemon_settings import merged
 from ltp_switcher.eval.run.scenario import Scenario
 
 _FOUND: Final = "/run/lab/mpts.json"
-_DAEMON: Final = GuestDaemon("mutant", after=(f"python3 -m ltp_switcher.daemon.cli mpts --json >{_FOUND}",))
-_PULL_ON_PULL: Final = (("mpts.share", 1.0), ("learning.baseline", "none"))
+_CLI: Final = "python3 -m ltp_switcher.daemon.cli mpts"
+_AFTER: Final = (f"{_CLI} --json >{_FOUND}",)
+Method = Literal["tournament", "budget"]
+_DAEMONS: Final[dict[Method, GuestDaemon]] = {
+    "tournament": GuestDaemon("mutant", after=_AFTER),
+    "budget": GuestDaemon(
+        "mutant", after=_AFTER, beside=(f"(sleep 1 && exec {_CLI} start >/run/lab/start.log) &",)
+    ),
+}
+_PULL_ON_PULL: Final = (("mpts.share", 1.0),)
 
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Teams found on one path, one for each seed, and the number of arms they share."""
+    """Teams found on one path, one for each seed, with the arms' means, and the number of arms they share."""
 
     scenario: str
-    arms: int
+    method: Method
     teams: dict[int, tuple[str, ...]]
+    """By seed; empty where the run ended before the selection. That counts as a team of its own."""
+    means: dict[int, dict[str, float]]
+    """By seed and arm: the log ratio to the incumbent's reward, or with Algorithm 2 the reward."""
+
+    @property
+    def arms(self) -> int:
+        """Arms to pick from."""
+        return len({arm for means in self.means.values() for arm in means})
+
+    @property
+    def agreement(self) -> float:
+        """Share of the runs that pick the most frequent team."""
+        counts = Counter(frozenset(team) for team in self.teams.values())
+        return counts.most_common(1)[0][1] / len(self.teams)
 
     @property
     def k(self) -> int:
         """Members of a team."""
-        return len(next(iter(self.teams.values())))
+        return max(len(team) for team in self.teams.values())
 
     @property
     def shared(self) -> float:
@@ -57,28 +81,30 @@ class Agreement:
     def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""
         return {
-            "scenario": self.scenario, "k": self.k, "arms": self.arms, "shared": self.shared,
-            "chance": self.chance, "teams": {str(seed): list(team) for seed, team in self.teams.items()},
+            "scenario": self.scenario, "method": self.method, "k": self.k, "arms": self.arms,
+            "agreement": self.agreement, "shared": self.shared, "chance": self.chance,
+            "teams": {str(seed): list(team) for seed, team in self.teams.items()},
+            "means": {str(seed): means for seed, means in self.means.items()},
         }  # fmt: skip
 
 
 def measure_agreement(
-    scenario: Scenario, seeds: Sequence[int], arms: int, progress: Console, *, kernel: str
+    scenario: Scenario, seeds: Sequence[int], method: Method, progress: Console, *, kernel: str
 ) -> Agreement:
-    """Select a team on the scenario's path once a seed.
+    """Select a team on the scenario's path once a seed, pull on pull.
 
     Raises:
-        LabError: the lab failed, or the scenario ended before a selection did.
+        LabError: the lab failed, or no selection ended.
     """
     scenario = scenario.with_scheme("bandit")
     scenario = scenario.with_settings(merged(_PULL_ON_PULL, scenario.settings))
 
-    def select(seed: int) -> tuple[str, ...]:
-        result = boot_scenario(scenario, seed=seed, kernel=kernel, daemon=_DAEMON, collect=[_FOUND])
+    def select(seed: int) -> tuple[tuple[str, ...], dict[str, float]]:
+        result = boot_scenario(scenario, seed=seed, kernel=kernel, daemon=_DAEMONS[method], collect=[_FOUND])
         teams = json.loads(result.files[_FOUND])["teams"]
         if len(teams) != 1:
-            raise LabError(f"{scenario.name}: no team was found within {scenario.duration_s:g} s")
-        return tuple(sorted(teams[0]["arms"]))
+            return (), {}
+        return tuple(sorted(teams[0]["arms"])), teams[0]["log_ratio"] or teams[0]["mean_reward"]
 
     with Progress(console=progress) as bar, ThreadPoolExecutor(default_parallel()) as pool:
         task = bar.add_task(f"team selections on {scenario.name}", total=len(seeds))
@@ -86,22 +112,31 @@ def measure_agreement(
         for future in futures.values():
             future.add_done_callback(lambda _: bar.advance(task))
         try:
-            teams = {seed: future.result() for seed, future in futures.items()}
+            found = {seed: future.result() for seed, future in futures.items()}
         except BaseException:
             # Those that have not begun are not waited for.
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    return Agreement(scenario.name, arms, teams)
+    teams = {seed: team for seed, (team, _) in found.items()}
+    if not any(teams.values()):
+        raise LabError(f"{scenario.name}: no team was found within {scenario.duration_s:g} s")
+    return Agreement(scenario.name, method, teams, {seed: means for seed, (_, means) in found.items()})
 
 
 def agreement_table(found: Agreement) -> Table:
-    """The teams, and the number of arms that two of them share on average."""
+    """The teams with the arms' means, and how far they agree."""
     table = Table(
-        caption=f"{escape(found.scenario)}: two teams share {found.shared:.2f} of {found.k} arms on average; "
-        f"by chance {found.chance:.2f}"
+        caption=f"{escape(found.scenario)}, {found.method}: {found.agreement:.0%} of the runs agree; two "
+        f"teams share {found.shared:.2f} of {found.k} arms on average; by chance {found.chance:.2f}"
     )
     table.add_column("seed", justify="right")
     table.add_column("team")
+    table.add_column("mean log ratio" if found.method == "tournament" else "mean reward")
     for seed, team in found.teams.items():
-        table.add_row(str(seed), ", ".join(team))
+        ranked = sorted(found.means[seed].items(), key=lambda entry: -entry[1])
+        table.add_row(
+            str(seed),
+            ", ".join(team) or "none in time",
+            ", ".join(f"{arm} {mean:.3g}" for arm, mean in ranked),
+        )
     return table

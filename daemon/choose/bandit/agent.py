@@ -7,7 +7,7 @@ A step computes features (line 10), encoder (11, 12) and R_max (13), and learns 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -99,6 +99,8 @@ class MutantAgent(SlotArrays):
     _in_pool = column(np.bool_, "_n_arms", initial=True)
     _reward = column(np.float64)
     _exploring = column(np.bool_)
+    _given = column(np.uint8)
+    """The arm that team selection gave at the last step; 0: none."""
     _expected = column(np.float64, initial=np.nan)
     """The reward that the arm of the decision in force promised."""
 
@@ -116,6 +118,8 @@ class MutantAgent(SlotArrays):
         self.step_ms = step_ms
         self.arms = arms
         self._encoder = encoder
+        self.pulled: Callable[[Slots], ArmIds] | None = None
+        """The arms that team selection gives to flows, 0: none. They are decisions like the agent's own."""
         self._rng = np.random.default_rng(seed)
         self._ids = np.array(arms.ids, np.intp)
         self._column = np.full(256, -1, np.intp)
@@ -216,10 +220,13 @@ class MutantAgent(SlotArrays):
             # A pinned flow's arm need not be one of ours.
             baseline = Baseline(baseline.arms, baseline.free & ((records["flags"] & _PINNED) == 0))
             due |= self._guard.moved(slots, self._column[baseline.arms], baseline.free)
+        given = np.zeros(n, np.uint8) if self.pulled is None else self.pulled(slots)
+        due |= given != self._given[slots]
+        self._given[slots] = given
         at = np.flatnonzero(due)
         if at.size:
             said = None if baseline is None else Baseline(baseline.arms[at], baseline.free[at])
-            self._decide(slots[at], records[at], context[at], time_ns[at], srtt_us[at], said)
+            self._decide(slots[at], records[at], context[at], time_ns[at], srtt_us[at], said, given[at])
         return StepResult(
             self._decisions.arm(slots).astype(np.uint8),
             self._reward[slots],
@@ -315,8 +322,10 @@ class MutantAgent(SlotArrays):
         time_ns: Ints,
         srtt_us: Floats,
         baseline: Baseline | None,
+        given: ArmIds,
     ) -> None:
         config = self.config
+        is_given = given != 0
         mean = self._bandit.means(slots, z)
         mean[~self._in_pool[slots]] = -np.inf
         hold_ns = np.maximum(
@@ -329,8 +338,10 @@ class MutantAgent(SlotArrays):
         else:
             choice, self._exploring[slots] = self._guard.choose(
                 slots, self._prefix[slots], mean, self._bandit.widths(slots, z), self._in_pool[slots],
-                self._column[baseline.arms], baseline.free, time_ns, hold_ns,
+                self._column[baseline.arms], baseline.free & ~is_given, time_ns, hold_ns,
             )  # fmt: skip
+        self._exploring[slots] |= is_given & (self._column[given] != choice)
+        choice = np.where(is_given, self._column[given], choice)
         self._expected[slots] = mean[np.arange(len(slots)), choice]
         # The arm of a pinned flow is not ours to choose, but there is something to learn from it.
         pinned = (records["flags"] & _PINNED) != 0

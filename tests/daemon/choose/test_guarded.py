@@ -86,6 +86,32 @@ def test_where_the_rule_is_wrong_the_rewards_show_it() -> None:
     assert any("earned" in sentence for sentence in sentences)
 
 
+def test_pulls_of_team_selection_teach_as_other_rewards_do() -> None:
+    policy, given = chooser(explore_share=0.0), np.zeros(2, np.uint8)
+    policy.pulled = lambda slots: given[slots]
+    policy.open(np.arange(2), ["192.0.2.0/24"] * 2)
+    path = world(2, RULE_IS_WRONG)
+    assert set(run(policy, path, 5)[-1]) == {LTP}
+    for _ in range(5):
+        given[:] = VEGAS
+        assert (run(policy, path, 1.5) == VEGAS).all(), "the decision is the pull's"
+        given[:] = 0
+        run(policy, path, 1.5)
+    assert set(run(policy, path, 1)[-1]) == {VEGAS}
+
+
+def test_the_flow_goes_back_to_the_rule_as_soon_as_a_pull_ends() -> None:
+    policy, given = chooser(explore_share=0.0), np.zeros(1, np.uint8)
+    policy.pulled = lambda slots: given[slots]
+    policy.open(np.arange(1), ["192.0.2.0/24"])
+    path = world(1, RULE_IS_RIGHT)
+    run(policy, path, 5)
+    given[:] = VEGAS
+    run(policy, path, 1.0)
+    given[:] = 0
+    assert run(policy, path, STEP_MS / 1e3).tolist() == [[LTP]]
+
+
 def test_what_a_prefix_has_taught_outlasts_its_flows() -> None:
     policy = chooser(explore_share=0.2)
     policy.open(np.arange(4), ["192.0.2.0/24"] * 4)

@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 from support.records import record
 from support.rule_flows import BBR, LTP, RATE_PPS, STEP_S, VEGAS, Rtt, run, step_at, times_s
 
+from ltp_switcher.arrays import Bools, Slots
+from ltp_switcher.daemon.choose.baselines import Draw
 from ltp_switcher.daemon.choose.rule import RuleChooser
+from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.daemon.datapath.protocol import FlowFlags
 from ltp_switcher.daemon.settings.rule_policy import RuleSection
 
@@ -91,6 +94,24 @@ def test_pauses_of_the_application_are_no_swings() -> None:
     idle = lambda t: FlowFlags.APP_LIMITED if t % 0.6 < 0.3 else 0  # noqa: E731
     arms = run(lambda _: 40.0, duration_s=9.0, rate=lambda t: 0.5 if t % 0.6 < 0.3 else 1.0, flags=idle)
     assert [arm for _, arm in times_s(arms[:, 0])] == [BBR, LTP]
+
+
+def test_rates_and_queues_under_the_arms_of_team_selection_say_nothing_of_the_path() -> None:
+    def pulled(t: float) -> bool:
+        return t > 4.0 and t % 1.5 < 0.9
+
+    class Pulled(RuleChooser):
+        def step(self, slots: Slots, records: RecordArray, away: Bools | None = None) -> Draw:
+            now_s = (records["time_ns"].astype(np.float64) - 5e9) * 1e-9
+            return super().step(slots, records, np.array([pulled(t) for t in now_s]))
+
+    paths: tuple[Rtt, ...] = (lambda _: 40.0), (lambda t: 60.0 if pulled(t) else 40.0)
+    for rtt in paths:
+        world = {"duration_s": 15.0, "rate": lambda t: 0.5 if pulled(t) else 1.0}
+        judged = times_s(run(rtt, **world)[:, 0])
+        assert [arm for _, arm in judged] != [BBR, LTP], "the rule alone takes it for the path"
+        blind = run(rtt, chooser=Pulled([BBR, LTP, VEGAS], RuleSection()), **world)
+        assert [arm for _, arm in times_s(blind[:, 0])] == [BBR, LTP]
 
 
 def test_on_a_path_that_varies_a_lower_rtt_is_no_other_path() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Team selection on flows whose arms have known worth."""
+"""Team selection by Algorithm 2 (`mpts start`) on flows whose arms have known worth, and the teams found."""
 
 import dataclasses
 
@@ -7,14 +7,17 @@ import numpy as np
 import pytest
 from support.records import record
 
-from ltp_switcher.daemon.choose.teams import STALLED_NS, Teams
+from ltp_switcher.daemon.choose.selection import STALLED_NS, Outcome
+from ltp_switcher.daemon.choose.teams import Teams
 from ltp_switcher.daemon.settings.schema import MptsSection
 from ltp_switcher.errors import ArtifactError, ConfigError
 
 STEP_NS = 10_000_000
 ARMS = tuple(range(1, 12))
 NAMES = {arm: f"arm{arm}" for arm in ARMS}
-SETTINGS = MptsSection(budget=60, share=1.0, settle_rtts=1.0, measure_rtts=2.0, measure_ms=20.0)
+SETTINGS = MptsSection(
+    enabled=False, budget=60, share=1.0, settle_rtts=1.0, measure_rtts=2.0, measure_ms=20.0
+)
 
 
 class Path:
@@ -37,6 +40,8 @@ class Path:
     def open(self, *slots: int, prefix: str = "192.0.2.0/24") -> None:
         self.arm |= dict.fromkeys(slots, 1)
         self.teams.open(np.array(slots), [prefix] * len(slots))
+        if prefix not in self.teams.found and prefix not in self.teams.searches:
+            self.teams.restart(prefix)
 
     def close(self, *slots: int) -> None:
         for slot in slots:
@@ -75,7 +80,7 @@ def test_the_best_arms_become_the_team_of_the_prefix() -> None:
     path = Path()
     path.open(0, 1)
     steps = path.run()
-    assert set(path.teams.known["192.0.2.0/24"]) == {9, 10, 11}
+    assert set(path.teams.found["192.0.2.0/24"].team) == {9, 10, 11}
     assert set(path.pools[0]) == set(path.pools[1]) == {9, 10, 11}
     # 60 pulls of an RTT to settle and two to measure, and no more than a few steps beside.
     assert 60 * 9 <= steps <= 60 * 12
@@ -86,7 +91,7 @@ def test_pulls_take_their_share_of_the_flows_time() -> None:
         path = Path(settings=dataclasses.replace(SETTINGS, share=0.25))
         path.open(*range(flows))
         steps = path.run(steps=20_000)
-        assert len(path.teams.known) == 1
+        assert len(path.teams.found) == 1
         pulls = 60 * 10
         assert pulls * max(4 / flows, 1) * 0.9 <= steps <= pulls * max(4 / flows, 1) * 1.2
 
@@ -122,7 +127,7 @@ def test_prefixes_are_searched_apart() -> None:
     path.open(0)
     path.open(1, prefix="198.51.100.0/24")
     path.run()
-    assert path.teams.known.keys() == {"192.0.2.0/24", "198.51.100.0/24"}
+    assert path.teams.found.keys() == {"192.0.2.0/24", "198.51.100.0/24"}
 
 
 def test_another_flow_takes_over_where_one_ends_or_falls_silent() -> None:
@@ -151,7 +156,7 @@ def test_a_search_ends_with_its_last_flow() -> None:
     path.step()
     path.close(0)
     assert not path.teams.searches
-    assert not path.teams.known
+    assert not path.teams.found
 
 
 def test_a_cancelled_search_gives_no_arm_and_no_team() -> None:
@@ -162,17 +167,18 @@ def test_a_cancelled_search_gives_no_arm_and_no_team() -> None:
     assert path.teams.cancel("203.0.113.0/24") == 0
     assert path.teams.cancel() == 1
     path.step()
-    assert (path.pulling, path.teams.known, path.teams.searches) == (0, {}, {})
+    assert (path.pulling, path.teams.found, path.teams.searches) == (0, {}, {})
 
 
 def test_the_outcome_has_the_mean_of_every_arm_until_it_is_forgotten() -> None:
     path = Path()
     path.open(0)
     path.run()
-    means = path.teams.means["192.0.2.0/24"]
+    means = path.teams.found["192.0.2.0/24"].means
+    assert means is not None
     assert sorted(means, key=lambda arm: -means[arm])[:3] == [11, 10, 9]
     path.teams.restart()
-    assert path.teams.means == {}
+    assert not path.teams.found
 
 
 def test_nothing_to_choose_needs_no_search() -> None:
@@ -187,10 +193,10 @@ def test_another_pool_picks_teams_anew_from_it() -> None:
     path.run()
     path.teams.configure(SETTINGS, 3, (2, 3, 4, 5))
     assert path.pools == {None: (2, 3, 4, 5)}
-    assert not path.teams.known
+    assert not path.teams.found
     path.open(1)
     path.run()
-    assert set(path.teams.known["192.0.2.0/24"]) == {3, 4, 5}
+    assert set(path.teams.found["192.0.2.0/24"].team) == {3, 4, 5}
     assert set(path.pools[0]) == set(path.pools[1]) == {3, 4, 5}
 
 
@@ -199,26 +205,28 @@ def test_teams_of_another_size_are_forgotten_and_picked_anew() -> None:
     path.open(0)
     path.run()
     path.teams.configure(SETTINGS, 3, ARMS)
-    assert path.teams.known, "the same size keeps its teams"
+    assert path.teams.found, "the same size keeps its teams"
     path.teams.configure(SETTINGS, 2, ARMS)
-    assert not path.teams.known
+    assert not path.teams.found
     assert path.pools[None] == ARMS
+    path.teams.restart()
     path.run()
-    assert set(path.teams.known["192.0.2.0/24"]) == {10, 11}
+    assert set(path.teams.found["192.0.2.0/24"].team) == {10, 11}
     path.teams.configure(SETTINGS, 11, ARMS)
-    assert not path.teams.known
+    assert not path.teams.found
     assert not path.teams.searches
 
 
 def test_without_automatic_selection_teams_are_picked_only_on_request() -> None:
-    path = Path(settings=dataclasses.replace(SETTINGS, enabled=False))
-    path.open(0)
+    path = Path()
+    path.teams.open(np.array([0]), ["192.0.2.0/24"])
+    path.arm[0] = 1
     assert not path.teams.searches
     path.teams.configure(path.teams.settings, 2, (2, 3, 4, 5))
     assert not path.teams.searches
     path.teams.restart("192.0.2.0/24")
     path.open(1)
-    path.open(2, prefix="198.51.100.0/24")
+    path.teams.open(np.array([2]), ["198.51.100.0/24"])
     assert path.teams.searches.keys() == {"192.0.2.0/24"}
     path.run()
     assert set(path.pools[0]) == set(path.pools[1]) == {4, 5}
@@ -241,13 +249,16 @@ def test_teams_survive_a_restart_only_for_the_same_choice() -> None:
     saved = path.teams.state()
     again = Path()
     again.teams.restore(saved)
-    assert again.teams.known == path.teams.known
-    assert again.teams.means == path.teams.means != {}
-    again.teams.restore({name: array for name, array in saved.items() if name != "means"})
-    assert (again.teams.known, again.teams.means) == (path.teams.known, {}), "as an earlier daemon saved it"
+    assert again.teams.found == path.teams.found
+    old = {name: array for name, array in saved.items() if name in ("prefixes", "teams", "candidates", "k")}
+    again.teams.restore(old)
+    (outcome,) = again.teams.found.values()
+    assert (outcome.team, not outcome.means) == (path.teams.found["192.0.2.0/24"].team, True), (
+        "an earlier daemon's"
+    )
     other = Path(k=4)
     other.teams.restore(saved)
-    assert not other.teams.known
+    assert not other.teams.found
     with pytest.raises(ArtifactError):
         again.teams.restore({"prefixes": np.array(["x"])})
 
@@ -260,7 +271,19 @@ def test_a_kept_team_with_an_arm_that_is_gone_is_left_out() -> None:
     saved["teams"][0, 0] = 99
     again = Path()
     again.teams.restore(saved)
-    assert (again.teams.known, again.teams.means) == ({}, {})
+    assert not again.teams.found
+
+
+def test_measurements_of_an_arm_that_is_gone_are_left_out() -> None:
+    path = Path()
+    path.open(0)
+    path.run()
+    saved = path.teams.state()
+    saved["means"][0, 20] = 1.0
+    again = Path()
+    again.teams.restore(saved)
+    (outcome,) = again.teams.found.values()
+    assert outcome == Outcome(path.teams.found["192.0.2.0/24"].team)
 
 
 def test_a_team_is_no_larger_than_the_pool() -> None:

@@ -91,6 +91,7 @@ def test_the_command_line_starts_without_numpy() -> None:
     assert shown.stdout.strip() == ""
 
 
+RATIOS = {"log_ratio": {"bbr": 0.0, "vegas": -0.25}, "half_width": {"bbr": 0.0, "vegas": None}}
 FLOW = {
     "cookie": "7", "remote": "[2001:db8::7]:443", "arm": "bbr", "age_s": 1.0, "cwnd_pkts": 10, "srtt_ms": 1.0,
     "min_rtt_ms": 1.0, "delivery_rate_mbps": 1.0, "goodput_mbps": 1.0, "lost_pkts": 0, "reward": None,
@@ -120,10 +121,16 @@ def told(tmp_path: Path) -> Iterator[Callable[[object], str]]:
 def test_an_ipv6_address_is_shown(told: Callable[[object], str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["flows", "--socket", told({"result": {"flows": [FLOW], "total": 1}})]) == 0
     assert "[2001:db8::7]:443" in capsys.readouterr().out
-    team = {"prefix": "[2001:db8::]/48", "arms": ["bbr"], "gaps": {"vegas": 0.1}}
-    found = {"searches": [], "teams": [team]}
-    assert main(["mpts", "--socket", told({"result": found})]) == 0
-    assert "[2001:db8::]/48" in capsys.readouterr().out
+    team = {"prefix": "[2001:db8::]/48", "arms": ["bbr"], "gaps": {"vegas": 0.1}, **RATIOS}
+    search = {"prefix": "192.0.2.0/24", "method": "tournament", "pulls": 3, "budget": 16, **RATIOS}
+    found = {"searches": [search], "teams": [team]}
+    assert main(["mpts", "--socket", told({"result": found}), "--terse"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    ratios = "log ratios: bbr 0.00 ± 0.00, vegas -0.25"
+    assert shown == [
+        f"192.0.2.0/24\t3 of at most 16 pairs; {ratios}\t",
+        f"[2001:db8::]/48\tfound; gaps: vegas 0.1; {ratios}\tbbr",
+    ]
 
 
 def test_a_server_cannot_command_the_terminal(

@@ -16,6 +16,7 @@ from support.fake_kernel import BBR, CUBIC, VEGAS, Kernel
 from support.records import flow
 from support.running_daemon import close, layers_of, make_daemon, running
 
+from ltp_switcher.daemon.choose.selection import Outcome
 from ltp_switcher.daemon.cli.main import main
 from ltp_switcher.daemon.control.caller import Caller
 from ltp_switcher.daemon.control.client import ControlClient
@@ -105,9 +106,9 @@ def test_a_reload_leaves_what_the_operator_set_by_hand(make: Make) -> None:
 def test_a_reload_with_another_pool_keeps_team_selection_on(make: Make) -> None:
     daemon = make(pool__k=1)
     teams = daemon.engine.teams
-    assert teams.searches[prefix_of(daemon, 7)].arms == (CUBIC, BBR, VEGAS)
+    assert teams.searches[prefix_of(daemon, 7)].terms.candidates == (CUBIC, BBR, VEGAS)
     reload(daemon, changed(daemon.config, pool__arms=("bbr", "vegas")))
-    assert teams.searches[prefix_of(daemon, 7)].arms == (BBR, VEGAS)
+    assert teams.searches[prefix_of(daemon, 7)].terms.candidates == (BBR, VEGAS)
 
 
 def test_a_reload_turns_team_selection_off_and_on(make: Make, kernel: Kernel) -> None:
@@ -177,7 +178,7 @@ def test_pool_and_k_set_by_hand_pick_teams_anew(
     }
     daemon = make_daemon(kernel, load(None, {}, values), monkeypatch)
     with running(daemon), ControlClient(tmp_path / "c.sock") as client:
-        daemon.engine.teams.known["192.0.2.0/24"] = (BBR,)
+        daemon.engine.teams.found["192.0.2.0/24"] = Outcome((BBR,))
         client.call("k.set", k=1)
         assert client.call("pool.get")["teams"] == {"192.0.2.0/24": ["bbr"]}, "the size is the same"
         client.call("k.set", k=2)
@@ -188,7 +189,7 @@ def test_pool_and_k_set_by_hand_pick_teams_anew(
         assert client.call("mpts.status")["searches"] == [], "2 of 2 is no choice"
         client.call("k.set", k=1)
         (search,) = client.call("mpts.status")["searches"]
-        assert search["mean_reward"].keys() == {"bbr", "vegas"}
+        assert search["log_ratio"].keys() == {"bbr", "vegas"}
 
 
 def test_a_reload_over_the_socket_fails_when_the_settings_are_refused(

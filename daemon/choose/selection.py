@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The words that all kinds of team selection share: its terms, its progress, its outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple
+
+from ltp_switcher.arrays import Floats
+from ltp_switcher.daemon.datapath.measurements import Performance
+from ltp_switcher.measures import BYTES_TO_MBIT, reward
+
+Method = Literal["tournament", "budget"]
+"""tournament: pairs beside the incumbent (`tournament`). budget: Algorithm 2 (`pulls`)."""
+METHODS: Final[tuple[Method, ...]] = ("tournament", "budget")
+STALLED_NS: Final = 2_000_000_000
+"""A flow that shows nothing for this long takes no part."""
+
+
+class Terms(NamedTuple):
+    """The arms to pick a team from, and its size."""
+
+    candidates: tuple[int, ...]
+    k: int
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a selection is. By arm: `means` as in `Outcome`, None before its first pull."""
+
+    method: Method
+    k: int
+    pulls: int
+    budget: int
+    means: Mapping[int, float | None]
+    half_widths: Mapping[int, float | None]
+    """Of the intervals around the means; None where there is none yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A team, best first, and the measurements behind it, by arm. Those of an earlier daemon may be gone."""
+
+    team: tuple[int, ...]
+    method: Method = "budget"
+    means: Mapping[int, float] | None = None
+    """tournament: mean log ratio of the reward to the incumbent's, its own being 0. budget: mean of Eq. 1."""
+    half_widths: Mapping[int, float] | None = None
+    """tournament: of the intervals around the means; an arm that was not judged has none."""
+
+
+Found = Callable[[str, Outcome, list[int]], None]
+"""Takes the prefix, the outcome, and the slots of the flows that took part."""
+
+
+class Eq1:
+    """Eq. 1, un-normalised: a normaliser would move between pulls."""
+
+    def __init__(self, zeta: float, kappa: float) -> None:
+        self._zeta, self._kappa = zeta, kappa
+
+    def __call__(self, seen: Performance) -> Floats:
+        """The rewards in Mbit/s to the power of kappa, per ms; of the shape of `seen`."""
+        return reward(
+            seen.throughput_Bps * BYTES_TO_MBIT, seen.loss_rate, seen.rtt_us * 1e-3,
+            zeta=self._zeta, kappa=self._kappa,
+        )  # fmt: skip
+
+
+def gaps(team: tuple[int, ...], means: Mapping[int, float]) -> dict[int, float]:
+    """By how much each arm is in the team or out of it (Eq. 5); empty where all arms are in."""
+    others = [mean for arm, mean in means.items() if arm not in team]
+    if not others:
+        return {}
+    worst = min(means[arm] for arm in team)
+    return {arm: mean - max(others) if arm in team else worst - mean for arm, mean in means.items()}

@@ -1,0 +1,393 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The automatic team selection: a short paired tournament on each prefix's live flows.
+
+A pair has three halves on the same flows: the incumbent, another arm, the incumbent again. Each half waits
+until its arm has run for `settle_rtts` and the queue of the arm before has drained, and measures Eq. 1 over
+`measure_rtts`. The pair's value is the logarithm of the arm's reward over the geometric mean of the
+incumbent's two, so that a steady drift of the path cancels. Where the arm earns far less than the incumbent,
+its half ends early, and the pair weighs less. `mpts.tournament` judges the values.
+
+A prefix is one player. All its flows that move data change their arm together, and the reward is that of the
+summed goodput and the mean RTT. A flow that comes or goes ends the pair, and so does a policy that wants
+to probe the path. Such a pair has no value, but its price.
+
+The price of a pair is the time away from the incumbent times the share of the reward that was lost. A prefix
+saves up for it while its flows could take part: `share` of the time in the first minute, half as much later.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from math import exp, isfinite, log
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.arrays import ArmIds, Bools, Floats, Ints, Slots
+from ltp_switcher.daemon.choose.selection import STALLED_NS, Eq1, Found, Outcome, Progress, Terms
+from ltp_switcher.daemon.datapath import RecordArray
+from ltp_switcher.daemon.datapath.columns import Columns
+from ltp_switcher.daemon.datapath.commands import PINNED
+from ltp_switcher.daemon.datapath.measurements import Performance
+from ltp_switcher.daemon.datapath.protocol import FlowFlags
+from ltp_switcher.daemon.settings.schema import MptsSection
+from ltp_switcher.measures import loss_rate
+from ltp_switcher.mpts import PairedTournament
+from ltp_switcher.slots import SlotArrays, column
+
+logger = logging.getLogger(__name__)
+
+FIRST_NS: Final = 60_000_000_000
+"""The first minute of a prefix's tournament, in which it may cost twice as much."""
+ABORT_RTTS: Final = 3.0
+ABORT_RATIO: Final = 4.0
+"""A half ends after `ABORT_RTTS` where the arm has earned less than the incumbent by this factor."""
+LEAST_LOSS: Final = 0.1
+"""Share of the reward that a pair costs at least, for the switches."""
+PAIRS_MAX: Final = 16
+"""Pairs at a time, of all prefixes."""
+LOOKED: Final = 8
+"""Resting tournaments that a step looks at."""
+AWAY_NS: Final = 10_000_000_000
+"""A prefix that could not take part for longer than this saves no more for it."""
+KEPT_MAX: Final = 4096
+"""Unfinished tournaments of prefixes without open flows; the oldest makes room."""
+
+_DRAINING: Final = np.uint32(FlowFlags.DRAINING)
+_APP_LIMITED: Final = np.uint32(FlowFlags.APP_LIMITED)
+_FIELDS: Final = Columns("delivered", "lost", "rtt_stat.sum", "rtt_samples", "mss", "srtt_us", "round_trips")
+
+
+@dataclass(slots=True)
+class Pair:
+    """A pair under way."""
+
+    arm: int
+    slots: Slots
+    half: int = 0
+    since_ns: int = 0
+    """Start of the half."""
+    away_ns: int = 0
+    """When the flows left the incumbent; 0: not yet."""
+    lasts_ns: float = 0.0
+    """How long the half measures; 0: it does not measure yet."""
+    marks: Floats = field(default_factory=lambda: np.zeros((0, 5)))
+    """The flows' totals at the start of the measurement, shape (flows, 5)."""
+    marked_ns: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    rewards: list[float] = field(default_factory=list)
+    weight: float = 1.0
+
+
+@dataclass(slots=True)
+class Tournament:
+    """The tournament of a prefix."""
+
+    prefix: str
+    terms: Terms
+    started_ns: int = 0
+    members: list[int] = field(default_factory=list)
+    order: tuple[int, ...] = ()
+    """Ids of the arms as the statistics number them, the incumbent first."""
+    judge: PairedTournament | None = None
+    pair: Pair | None = None
+    saved_ns: float = 0.0
+    looked_ns: int = 0
+
+    @property
+    def progress(self) -> Progress:
+        """How far it is."""
+        judge = self.judge
+        if judge is None:
+            nothing = dict.fromkeys(self.terms.candidates)
+            return Progress("tournament", self.terms.k, 0, 0, nothing, nothing)
+        known = zip(self.order, judge.means.tolist(), judge.half_widths.tolist(), strict=True)
+        means: dict[int, float | None] = {}
+        halves: dict[int, float | None] = {}
+        for at, (arm, mean, half) in enumerate(known):
+            means[arm] = mean if at == 0 or judge.pulls[at] else None
+            halves[arm] = half if isfinite(half) else None
+        return Progress("tournament", judge.k, int(judge.pulls.sum()), judge.budget, means, halves)
+
+
+class Tournaments(SlotArrays):
+    """The tournaments of all prefixes.
+
+    Args:
+        settings: taken by each new pair.
+        names: the arms' by id.
+        worth: the reward.
+        found: takes each outcome.
+    """
+
+    _seen_ns = column(np.int64)
+    """Time of the latest record; 0: none yet."""
+    _totals = column(np.float64, 5)
+    """Bytes and packets delivered, packets lost, RTT samples summed in µs and counted."""
+    _srtt_us = column(np.float64)
+    _trips = column(np.float64)
+    """Round trips since the last switch."""
+    _arm = column(np.uint8)
+    """The arm that runs."""
+    _wanted = column(np.uint8)
+    """The policy's arm."""
+    _barred = column(np.bool_)
+    """Whether the flow is pinned, or its policy probes."""
+    _draining = column(np.bool_)
+    _idle = column(np.bool_)
+    """Whether the application has too little to send."""
+    _pulled = column(np.uint8)
+    """The arm that a pair gives; 0: none."""
+
+    def __init__(self, settings: MptsSection, names: Mapping[int, str], worth: Eq1, found: Found) -> None:
+        super().__init__()
+        self.settings = settings
+        self.free: Callable[[Slots], Bools] | None = None
+        """Where the policy neither probes nor tests a path; None: its arm changes all the time."""
+        self.searches: OrderedDict[str, Tournament] = OrderedDict()
+        """Those with open flows; the one that was looked at last is at the end."""
+        self._kept: OrderedDict[str, Tournament] = OrderedDict()
+        self._paired: dict[str, Tournament] = {}
+        self._names, self._worth, self._found = names, worth, found
+        self._now_ns = 0
+
+    def join(self, prefix: str, terms: Terms, slot: int) -> None:
+        """Let a flow take part in the tournament of its prefix, which may start with it or go on."""
+        search = self.searches.get(prefix) or self._kept.pop(prefix, None)
+        if search is None or search.terms != terms:
+            search = Tournament(prefix, terms)
+        self.searches[prefix] = search
+        self._void(search)
+        search.members.append(slot)
+
+    def leave(self, prefix: str, slot: int) -> None:
+        """A flow that ended. What is known stays for the prefix's next one."""
+        search = self.searches.get(prefix)
+        if search is None or slot not in search.members:
+            return
+        self._void(search)
+        search.members.remove(slot)
+        if not search.members:
+            self._kept[prefix] = self.searches.pop(prefix)
+            if len(self._kept) > KEPT_MAX:
+                self._kept.popitem(last=False)
+
+    def stop(self, prefix: str) -> None:
+        """Forget the tournament of a prefix, if there is one."""
+        self._kept.pop(prefix, None)
+        search = self.searches.pop(prefix, None)
+        if search is not None:
+            self._void(search)
+
+    def forget(self) -> None:
+        """Forget all tournaments."""
+        for prefix in [*self.searches, *self._kept]:
+            self.stop(prefix)
+
+    def pulled(self, slots: Slots) -> ArmIds:
+        """The arms that pairs give to flows, shape (n,); 0: none."""
+        return self._pulled[slots]
+
+    def step(self, slots: Slots, records: RecordArray, arms: ArmIds) -> None:
+        """Take in a step's records and the policy's arms, shape (n,): measure pairs, and begin some."""
+        now_ns = self._now_ns = int(records["time_ns"].max())
+        self._take(slots, records, arms)
+        for search in list(self._paired.values()):
+            self._advance(search)
+        for _ in range(min(LOOKED, len(self.searches))):
+            prefix = next(iter(self.searches))
+            self.searches.move_to_end(prefix)
+            search = self.searches[prefix]
+            if search.pair is None:
+                self._look(search)
+            search.looked_ns = now_ns
+
+    def _take(self, slots: Slots, records: RecordArray, arms: ArmIds) -> None:
+        delivered, lost, rtt_us, samples, mss, srtt_us, trips = _FIELDS.read(records).T
+        flags = records["flags"]
+        self._seen_ns[slots] = records["time_ns"]
+        self._totals[slots] += np.array((delivered * mss, delivered, lost, rtt_us, samples)).T
+        self._srtt_us[slots], self._trips[slots] = srtt_us, trips
+        self._arm[slots], self._wanted[slots] = records["arm"], arms
+        barred = (flags & PINNED) != 0
+        self._barred[slots] = barred if self.free is None else barred | ~self.free(slots)
+        self._draining[slots] = (flags & _DRAINING) != 0
+        self._idle[slots] = (flags & _APP_LIMITED) != 0
+
+    def _look(self, search: Tournament) -> None:
+        """Save up for the next pair, and begin it where it can be paid and its flows are ready."""
+        slots = self._ready(search)
+        if slots is None:
+            return
+        incumbent = int(self._wanted[slots[0]])
+        if not search.started_ns:
+            search.started_ns = self._now_ns
+        if search.judge is None or (self.free is not None and incumbent != search.order[0]):
+            others = tuple(arm for arm in search.terms.candidates if arm != incumbent)
+            search.order = (incumbent, *others)
+            search.judge = PairedTournament(len(search.order), search.terms.k)
+        arm = search.judge.next_arm()
+        if arm is None:
+            self._end(search, search.judge)
+        elif self._pays(search, search.judge, arm, slots) and len(self._paired) < PAIRS_MAX:
+            search.pair = Pair(search.order[arm], slots, since_ns=self._now_ns)
+            self._paired[search.prefix] = search
+            if self.free is None:
+                # The policy's own arm would change meanwhile.
+                self._give(search.pair, search.order[0])
+
+    def _ready(self, search: Tournament) -> Slots | None:
+        """The flows that move data, if they could begin a pair now."""
+        members = np.array(search.members, np.int64)
+        slots = members[self._now_ns - self._seen_ns[members] <= STALLED_NS]
+        if not slots.size or self._barred[slots].any() or self._draining[slots].any():
+            return None
+        if self._idle[slots].all() or not self._srtt_us[slots].all():
+            return None
+        wanted = self._wanted[slots]
+        if (wanted != wanted[0]).any() or wanted[0] not in search.terms.candidates:
+            return None
+        if self.free is not None and (self._arm[slots] != wanted).any():
+            return None
+        return slots
+
+    def _pays(self, search: Tournament, judge: PairedTournament, arm: int, slots: Slots) -> bool:
+        share = self.settings.share
+        if share >= 1.0:
+            return True
+        if self._now_ns - search.started_ns > FIRST_NS:
+            share *= 0.5
+        rtts = 2.0 * self.settings.settle_rtts + self.settings.measure_rtts
+        lost = _lost(float(judge.means[arm])) if judge.pulls[arm] else 1.0
+        price_ns = rtts * float(self._srtt_us[slots].max()) * 1e3 * lost
+        past_ns = self._now_ns - search.looked_ns if search.looked_ns else 0
+        if past_ns < AWAY_NS:
+            search.saved_ns = min(search.saved_ns + share * past_ns, price_ns)
+        return search.saved_ns >= price_ns
+
+    def _advance(self, search: Tournament) -> None:
+        """Take the pair of a prefix as far as the latest records let it go."""
+        pair = search.pair
+        if pair is None:
+            return
+        slots, incumbent = pair.slots, search.order[0]
+        policy_moved = self.free is not None and pair.half == 0 and (self._wanted[slots] != incumbent).any()
+        silent = (self._now_ns - self._seen_ns[slots] > STALLED_NS).any()
+        if policy_moved or silent or self._barred[slots].any() or self._idle[slots].all():
+            self._void(search)
+            return
+        runs = bool((self._arm[slots] == (pair.arm if pair.half == 1 else incumbent)).all())
+        srtt_ns = float(self._srtt_us[slots].max()) * 1e3
+        if not pair.lasts_ns:
+            settled = runs and (self._trips[slots] >= self.settings.settle_rtts).all()
+            if settled and not self._draining[slots].any():
+                pair.lasts_ns = max(self.settings.measure_rtts * srtt_ns, self.settings.measure_ms * 1e6)
+                pair.marks, pair.marked_ns = self._totals[slots].copy(), self._seen_ns[slots].copy()
+            elif self._now_ns - pair.since_ns > STALLED_NS + 4.0 * self.settings.settle_rtts * srtt_ns:
+                self._void(search)
+            return
+        if not runs:
+            self._void(search)
+            return
+        took_ns = float((self._seen_ns[slots] - pair.marked_ns).mean())
+        over = took_ns >= pair.lasts_ns
+        if not over and not (pair.half == 1 and took_ns >= ABORT_RTTS * srtt_ns):
+            return
+        reward = self._reward(pair, took_ns)
+        if over or reward * ABORT_RATIO < pair.rewards[0]:
+            if pair.half == 1:
+                pair.weight = min(took_ns / pair.lasts_ns, 1.0)
+            pair.rewards.append(reward)
+            self._next_half(search, pair)
+
+    def _next_half(self, search: Tournament, pair: Pair) -> None:
+        pair.half += 1
+        pair.since_ns, pair.lasts_ns = self._now_ns, 0.0
+        if pair.half == 1:
+            pair.away_ns = self._now_ns
+            self._give(pair, pair.arm)
+        elif pair.half == 2:
+            self._give(pair, search.order[0])
+        else:
+            self._finish(search, pair)
+
+    def _finish(self, search: Tournament, pair: Pair) -> None:
+        """Hand the value of a whole pair to the statistics."""
+        judge = search.judge
+        value = log_ratio(*pair.rewards)
+        if judge is None or value is None:
+            self._void(search)
+            return
+        self._release(search, pair, _lost(value))
+        judge.observe(search.order.index(pair.arm), value, pair.weight)
+        logger.debug(
+            "pair of %s beside %s for %s: log ratio %.3f, weight %.2f",
+            self._names[pair.arm], self._names[search.order[0]], search.prefix, value, pair.weight,
+        )  # fmt: skip
+        if judge.next_arm() is None:
+            self._end(search, judge)
+
+    def _end(self, search: Tournament, judge: PairedTournament) -> None:
+        means, halves = judge.means.tolist(), judge.half_widths.tolist()
+        team = tuple(search.order[arm] for arm in judge.ranking()[: judge.k])
+        known = range(len(means))
+        logger.info(
+            "team for %s after %d pairs in %.1f s: %s (%s; log ratio to %s: %s)",
+            search.prefix, int(judge.pulls.sum()), (self._now_ns - search.started_ns) * 1e-9,
+            ", ".join(self._names[arm] for arm in team),
+            "the pairs decide" if judge.decided else "the pairs do not decide",
+            self._names[search.order[0]],
+            ", ".join(f"{self._names[search.order[at]]} {means[at]:.2f} ± {halves[at]:.2f}" for at in known),
+        )  # fmt: skip
+        outcome = Outcome(
+            team, "tournament", dict(zip(search.order, means, strict=True)),
+            {search.order[at]: halves[at] for at in known if isfinite(halves[at])},
+        )  # fmt: skip
+        del self.searches[search.prefix]
+        self._found(search.prefix, outcome, list(search.members))
+
+    def _void(self, search: Tournament) -> None:
+        """End a pair without a value. It may have cost all its time."""
+        if search.pair is not None:
+            self._release(search, search.pair, 1.0)
+
+    def _release(self, search: Tournament, pair: Pair, lost: float) -> None:
+        """Give the flows back to the policy, and pay."""
+        if pair.away_ns:
+            returned = pair.half > 2 or (pair.half == 2 and pair.lasts_ns)
+            back_ns = int(pair.marked_ns.max()) if returned else self._now_ns
+            search.saved_ns -= lost * max(back_ns - pair.away_ns, 0)
+        self._pulled[pair.slots] = 0
+        search.pair = None
+        self._paired.pop(search.prefix, None)
+
+    def _give(self, pair: Pair, arm: int) -> None:
+        self._pulled[pair.slots] = arm
+
+    def _reward(self, pair: Pair, took_ns: float) -> float:
+        """Eq. 1 of the pair's flows as one player, since the half's marks."""
+        sent, delivered, lost, rtt_us, samples = (self._totals[pair.slots] - pair.marks).sum(axis=0)
+        if not samples:
+            return 0.0
+        seen = Performance(
+            np.array([sent / (took_ns * 1e-9)]), loss_rate([lost], [delivered]), np.array([rtt_us / samples])
+        )
+        return float(self._worth(seen)[0])
+
+
+def log_ratio(before: float, arm: float, after: float) -> float | None:
+    """The logarithm of an arm's reward over the geometric mean of the incumbent's; None where all are 0.
+
+    A reward below a thousandth of the largest counts as that.
+    """
+    least = 1e-3 * max(before, arm, after)
+    if least <= 0.0:
+        return None
+    return log(max(arm, least)) - 0.5 * (log(max(before, least)) + log(max(after, least)))
+
+
+def _lost(value: float) -> float:
+    """The share of the incumbent's reward that an arm of this log ratio loses."""
+    return max(1.0 - exp(min(value, 0.0)), LEAST_LOSS)

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A short tournament of paired measurements, which ends early where it can and gives up where it must.
+
+Arm 0 is the incumbent, the arm that runs anyway. A round measures another arm beside it and yields the
+logarithm of the ratio of their rewards, so that what both meet alike cancels. Each arm's mean log ratio has
+an interval by Student's t, with one variance for all arms. The tournament ends once the intervals tell the k
+best arms from the others, once each arm is known well enough, or once the rounds are used up. It gives an arm
+up where its remaining rounds could not decide at the variance seen so far.
+
+An arm passes another one in the order only where their intervals say so. Otherwise the order of before
+stands: the incumbent first, then the arms as they were given. So where the noise of the rewards is normal
+and equal for all arms, the probability that a worse arm passes a better one is at most `error`, whatever its
+variance. It covers all looks at all arms (Bonferroni).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import atan, cos, pi, sin, sqrt
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.arrays import Bools, Floats
+from ltp_switcher.errors import InvalidValueError
+
+ROUNDS: Final = 8
+"""Rounds of an arm at most."""
+ROUNDS_LEAST: Final = 3
+"""Rounds of an arm before it is judged."""
+ERROR: Final = 0.1
+PRECISE: Final = 0.05
+"""An arm is known well enough with an interval of this half-width: about 5 % of its reward."""
+MOST: Final = 3.0
+"""Log ratios beyond this count as this: a factor of 20 decides, and more of it is noise."""
+
+
+class PairedTournament:
+    """Find the k best of n arms, numbered 0 to n_arms - 1 in the order that stands until proved otherwise.
+
+    Ask `next_arm`, measure that arm beside arm 0, hand the log ratio to `observe`. When `next_arm` returns
+    None the team is in `result`. No more than `budget` rounds are asked for.
+
+    Args:
+        n_arms: n.
+        k: size of the team. With k = n_arms there is nothing to find.
+        rounds: rounds of an arm at most.
+        error: probability of a wrong order, see above.
+
+    Raises:
+        InvalidValueError: n_arms < 1, k outside 1..n_arms, rounds < 3, or error outside 0..1.
+    """
+
+    def __init__(self, n_arms: int, k: int, *, rounds: int = ROUNDS, error: float = ERROR) -> None:
+        if n_arms < 1:
+            raise InvalidValueError("n_arms", n_arms, "1 or more")
+        if not 1 <= k <= n_arms:
+            raise InvalidValueError("k", k, f"1 to {n_arms}, the number of arms")
+        if rounds < ROUNDS_LEAST:
+            raise InvalidValueError("rounds", rounds, f"{ROUNDS_LEAST} or more")
+        if not 0.0 < error < 1.0:
+            raise InvalidValueError("error", error, "a probability between 0 and 1")
+        self.n_arms, self.k, self.rounds = n_arms, k, rounds
+        self.budget = 0 if k == n_arms else (n_arms - 1) * rounds
+        self.pulls = np.zeros(n_arms, np.int64)
+        """Rounds of each arm."""
+        self._weights = np.zeros(n_arms)
+        self._sums = np.zeros(n_arms)
+        self._squares = np.zeros(n_arms)
+        looks = max(n_arms - 1, 1) * (rounds - ROUNDS_LEAST + 1)
+        self._tail = error / (2.0 * looks)
+
+    @property
+    def means(self) -> Floats:
+        """Mean log ratio of each arm to arm 0, shape (n_arms,); 0 where never measured."""
+        return np.divide(self._sums, self._weights, out=np.zeros(self.n_arms), where=self._weights > 0)
+
+    @property
+    def half_widths(self) -> Floats:
+        """Half of the width of each mean's interval, shape (n_arms,); infinite where not judged yet."""
+        deviation, freedom = self._noise()
+        found = np.full(self.n_arms, np.inf)
+        judged = self.pulls >= ROUNDS_LEAST
+        if judged.any():
+            found[judged] = student_quantile(freedom, self._tail) * deviation / np.sqrt(self._weights[judged])
+        found[0] = 0.0
+        return found
+
+    @property
+    def decided(self) -> bool:
+        """Whether the intervals tell the k best arms from the others."""
+        return self.k == self.n_arms or bool(self._told_apart(self.means, self.half_widths).all())
+
+    @property
+    def result(self) -> tuple[int, ...] | None:
+        """The team, best first, or None while rounds are outstanding."""
+        return None if self.next_arm() is not None else self.ranking()[: self.k]
+
+    def next_arm(self) -> int | None:
+        """Return the arm to measure now, or None at the end. Open arms take turns."""
+        if self.k == self.n_arms:
+            return None
+        mean, half = self.means, self.half_widths
+        unsure = ~self._told_apart(mean, half) & (half > PRECISE) & (self.pulls < self.rounds)
+        unsure &= ~self._hopeless(mean)
+        unsure[0] = False
+        arms = np.flatnonzero(unsure)
+        return int(arms[self.pulls[arms].argmin()]) if arms.size else None
+
+    def observe(self, arm: int, log_ratio: float, weight: float = 1.0) -> None:
+        """Take the log ratio of an arm's reward to arm 0's.
+
+        Args:
+            arm: the one that `next_arm` named.
+            log_ratio: beyond `MOST` it counts as that.
+            weight: its information over a whole round's, 0..1: an aborted round has less.
+
+        Raises:
+            InvalidValueError: another arm, a log ratio that is not a number, or a weight outside 0..1.
+        """
+        wanted = self.next_arm()
+        if arm != wanted:
+            raise InvalidValueError("arm", arm, f"{wanted}, the next arm")
+        if np.isnan(log_ratio):
+            raise InvalidValueError("log_ratio", log_ratio, "a number")
+        if not 0.0 < weight <= 1.0:
+            raise InvalidValueError("weight", weight, "above 0, at most 1")
+        value = min(max(log_ratio, -MOST), MOST)
+        self.pulls[arm] += 1
+        self._weights[arm] += weight
+        self._sums[arm] += weight * value
+        self._squares[arm] += weight * value * value
+
+    def ranking(self) -> tuple[int, ...]:
+        """All arms, best first: in the order of before, but where the intervals prove another one."""
+        mean, half = self.means, self.half_widths
+        above = (mean - half)[:, None] > (mean + half)[None, :]
+        left = list(range(self.n_arms))
+        order: list[int] = []
+        while left:
+            first = next(arm for arm in left if not above[left, arm].any())
+            left.remove(first)
+            order.append(first)
+        return tuple(order)
+
+    def _noise(self) -> tuple[float, int]:
+        """The standard deviation of a whole round, and its degrees of freedom."""
+        freedom = int(np.maximum(self.pulls - 1, 0).sum())
+        # Rounding may leave a little less than nothing.
+        squares = float(np.maximum(self._squares - self._weights * self.means**2, 0.0).sum())
+        return sqrt(squares / max(freedom, 1)), freedom
+
+    def _told_apart(self, mean: Floats, half: Floats) -> Bools:
+        """Which arms are surely among the k best, or surely not, shape (n_arms,)."""
+        low, high = mean - half, mean + half
+        others = ~np.eye(self.n_arms, dtype=np.bool_)
+        rivals = ((high[None, :] >= low[:, None]) & others).sum(axis=1)
+        better = (low[None, :] > high[:, None]).sum(axis=1)
+        found: Bools = (rivals < self.k) | (better >= self.k)
+        return found
+
+    def _hopeless(self, mean: Floats) -> Bools:
+        """Which arms the remaining rounds would not tell apart, shape (n_arms,).
+
+        An arm has to be as far from the nearest arm beyond the border of the team (Eq. 5 of the paper) as the
+        interval after all its rounds will be wide, or to seem so far within its own standard error.
+        """
+        deviation, freedom = self._noise()
+        order = np.sort(mean)[::-1]
+        gap = np.where(mean >= order[self.k - 1], mean - order[self.k], order[self.k - 1] - mean)
+        judged = self.pulls >= ROUNDS_LEAST
+        error = deviation / np.sqrt(np.maximum(self._weights, 1e-9))
+        found = np.zeros(self.n_arms, np.bool_)
+        for arm in np.flatnonzero(judged).tolist():
+            final = student_quantile(freedom + self.rounds - int(self.pulls[arm]), self._tail)
+            found[arm] = gap[arm] + error[arm] < final * deviation / sqrt(self.rounds)
+        return found
+
+
+@lru_cache(maxsize=4096)
+def student_quantile(freedom: int, tail: float) -> float:
+    """The value that Student's t exceeds with probability `tail`, below 0.5 (Abramowitz & Stegun, 26.7.3)."""
+    low, high = 0.0, 1.0
+    while _student_tail(high, freedom) > tail:
+        low, high = high, 2.0 * high
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if _student_tail(middle, freedom) > tail else (low, middle)
+    return high
+
+
+def _student_tail(value: float, freedom: int) -> float:
+    angle = atan(value / sqrt(freedom))
+    odd = freedom % 2 == 1
+    term, total = (cos(angle) if odd else 1.0), 0.0
+    for step in range(2 + odd, freedom + 1, 2):
+        total += term
+        term *= cos(angle) ** 2 * (step - 1) / step
+    inside = 2.0 / pi * (angle + sin(angle) * total) if odd else sin(angle) * total
+    return 0.5 * (1.0 - inside)

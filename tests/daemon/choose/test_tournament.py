@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Paired tournaments on flows whose arms have known worth."""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from support.records import record
+
+from ltp_switcher.daemon.choose.selection import STALLED_NS
+from ltp_switcher.daemon.choose.teams import Teams
+from ltp_switcher.daemon.choose.tournament import Tournament, log_ratio
+from ltp_switcher.daemon.datapath.commands import PINNED
+from ltp_switcher.daemon.datapath.protocol import FlowFlags
+from ltp_switcher.daemon.settings.schema import MptsSection
+
+STEP_NS = 10_000_000
+RTT_US = 30_000
+BBR, VEGAS, LTP = 2, 3, 12
+NAMES = {BBR: "bbr", VEGAS: "vegas", LTP: "ltp"}
+SETTINGS = MptsSection(share=1.0, settle_rtts=2.0, measure_rtts=5.0, measure_ms=20.0)
+PREFIX = "192.0.2.0/24"
+WORTH = {LTP: 1.0, BBR: 0.6, VEGAS: 0.25}
+
+
+class Path:
+    """Flows on one path of 30 ms under a policy that runs one arm; arms deliver so many packets a step."""
+
+    def __init__(
+        self,
+        k: int = 1,
+        settings: MptsSection = SETTINGS,
+        worth: dict[int, float] = WORTH,
+        noise: float = 0.02,
+    ) -> None:
+        self.pools: dict[int, tuple[int, ...]] = {}
+        self.teams = Teams(settings, tuple(NAMES), k, self.set_pool, names=NAMES, zeta=5.0, kappa=2.0)
+        self.teams.wait_for(lambda slots: np.full(slots.shape, self.free))
+        self.worth, self.noise, self.free = worth, noise, True
+        self.policy, self.flags = LTP, 0
+        self.drift = 0.0
+        self.now_ns = 1_000_000_000
+        self.runs: dict[int, int] = {}
+        self.since_ns: dict[int, int] = {}
+        self.away_ns = 0
+        self.given: dict[int, int] = {}
+        self.rng = np.random.default_rng(1)
+
+    def set_pool(self, arms: Sequence[int], slots: np.ndarray | None) -> None:
+        assert slots is not None
+        self.pools |= dict.fromkeys(slots.tolist(), tuple(arms))
+
+    def open(self, *slots: int) -> None:
+        self.runs |= dict.fromkeys(slots, self.policy)
+        self.since_ns |= dict.fromkeys(slots, 0)
+        self.teams.open(np.array(slots), [PREFIX] * len(slots))
+
+    def close(self, *slots: int) -> None:
+        for slot in slots:
+            del self.runs[slot]
+        self.teams.close(np.array(slots))
+
+    def step(self, *silent: int) -> None:
+        self.now_ns += STEP_NS
+        slots = np.array([slot for slot in self.runs if slot not in silent])
+        records = np.concatenate([record(int(slot) + 1) for slot in slots])
+        runs = np.array([self.runs[int(slot)] for slot in slots])
+        since = np.array([self.since_ns[int(slot)] for slot in slots])
+        rate = np.array([self.worth[int(arm)] for arm in runs]) * 1000 / len(slots)
+        self.drift += 0.001
+        records["arm"] = runs
+        records["time_ns"] = self.now_ns
+        records["srtt_us"] = RTT_US
+        records["round_trips"] = (self.now_ns - since) // (RTT_US * 1000)
+        records["delivered"] = np.exp(self.rng.normal(self.drift, self.noise)) * rate
+        records["mss"] = 1000
+        records["rtt_samples"] = 1
+        records["rtt_stat"]["sum"] = RTT_US
+        records["flags"] = self.flags
+        given = self.teams.step(slots, records, np.full(len(slots), self.policy, np.uint8))
+        self.given = dict(zip(slots.tolist(), given.tolist(), strict=True))
+        self.away_ns += STEP_NS * any(arm != self.policy for arm in self.given.values())
+        for slot, arm in self.given.items():
+            if arm != self.runs[slot]:
+                self.runs[slot], self.since_ns[slot] = arm, self.now_ns
+
+    def run(self, steps: int = 6000) -> int:
+        for taken in range(steps):
+            self.step()
+            if not self.teams.searches:
+                return taken + 1
+        return steps
+
+    @property
+    def search(self) -> Tournament:
+        search = self.teams.searches[PREFIX]
+        assert isinstance(search, Tournament)
+        return search
+
+    def run_to_pull(self) -> None:
+        for _ in range(1000):
+            self.step()
+            if any(arm != self.policy for arm in self.given.values()):
+                return
+        pytest.fail("no pull")
+
+
+def test_the_incumbent_stays_where_it_is_the_best() -> None:
+    path = Path()
+    path.open(0)
+    path.run()
+    outcome = path.teams.found[PREFIX]
+    assert (outcome.team, outcome.method) == ((LTP,), "tournament")
+    assert outcome.means is not None
+    # Eq. 1 squares the throughput.
+    expected = {LTP: 0.0, BBR: 2 * np.log(0.6), VEGAS: 2 * np.log(0.25)}
+    assert outcome.means == pytest.approx(expected, abs=0.05)
+    assert path.pools == {0: (LTP,)}
+
+
+def test_a_better_arm_wins_though_all_rates_rise_meanwhile() -> None:
+    """The rate grows by a tenth of a percent a step, so by half within a pair."""
+    path = Path(worth={LTP: 1.0, BBR: 1.25, VEGAS: 0.9})
+    path.open(0)
+    path.run()
+    outcome = path.teams.found[PREFIX]
+    assert outcome.team == (BBR,)
+    assert outcome.means is not None
+    assert outcome.means[BBR] == pytest.approx(2 * np.log(1.25), abs=0.05)
+
+
+def test_a_bad_arm_is_aborted_and_weighs_less() -> None:
+    path = Path()
+    path.open(0)
+    away = {BBR: 0, VEGAS: 0}
+    while path.teams.searches and sum(away.values()) < 2000:
+        path.step()
+        arm = path.given[0]
+        if arm in away:
+            away[arm] += 1
+    assert away[VEGAS] < 0.8 * away[BBR], "vegas earns a sixteenth, bbr a third"
+    assert min(away.values()) > 0
+
+
+def test_noise_ends_a_tournament_early_and_leaves_the_order() -> None:
+    path = Path(noise=1.2, worth={LTP: 1.0, BBR: 1.0, VEGAS: 1.0}, k=2)
+    path.open(0)
+    path.run()
+    assert path.teams.found[PREFIX].team == (LTP, BBR)
+
+
+def test_all_flows_of_a_prefix_change_their_arm_together() -> None:
+    path = Path()
+    path.open(0, 1, 2)
+    for _ in range(600):
+        path.step()
+        assert len(set(path.given.values())) == 1
+    assert path.away_ns > 0
+    path.run()
+    assert path.teams.found[PREFIX].team == (LTP,)
+    assert path.pools == dict.fromkeys((0, 1, 2), (LTP,))
+
+
+@pytest.mark.parametrize("flag", [FlowFlags.DRAINING, FlowFlags.APP_LIMITED, PINNED])
+def test_no_pair_begins_while_a_queue_drains_or_the_flow_is_idle_or_pinned(flag: int) -> None:
+    path = Path()
+    path.flags = int(flag)
+    path.open(0)
+    path.run(300)
+    assert path.away_ns == 0
+    path.flags = 0
+    path.run_to_pull()
+
+
+def test_no_pair_runs_while_the_policy_probes() -> None:
+    path = Path()
+    path.free = False
+    path.open(0)
+    path.run(300)
+    assert path.away_ns == 0
+    path.free = True
+    path.run_to_pull()
+    path.free = False
+    path.step()
+    assert path.given == {0: LTP}, "the policy has its flow back at once"
+    assert path.search.progress.pulls == 0
+
+
+def test_another_incumbent_starts_the_tournament_anew() -> None:
+    path = Path()
+    path.open(0)
+    while path.search.progress.pulls < 2:
+        path.step()
+    while path.given[0] != path.policy:
+        path.step()
+    path.policy = VEGAS
+    path.run(20)
+    assert path.search.progress.pulls == 0
+    assert path.search.progress.means[VEGAS] == 0.0
+    path.run()
+    assert path.teams.found[PREFIX].team == (LTP,)
+
+
+def test_a_flow_that_comes_or_goes_or_falls_silent_ends_the_pair() -> None:
+    path = Path()
+    path.open(0, 1)
+    for end in (lambda: path.open(2), lambda: path.close(2)):
+        path.run_to_pull()
+        end()
+        path.step()
+        assert set(path.given.values()) == {LTP}
+    path.run_to_pull()
+    for _ in range(STALLED_NS // STEP_NS + 2):
+        path.step(1)
+    assert path.search.progress.pulls == 0
+    assert path.runs[1] != LTP
+    path.step()
+    assert path.given[1] == LTP
+
+
+def test_a_flow_that_an_operator_moves_ends_the_pair() -> None:
+    path = Path()
+    path.open(0)
+    path.run_to_pull()
+    for _ in range(15):
+        path.step()
+    path.runs[0] = 7
+    path.worth = {**WORTH, 7: 1.0}
+    path.step()
+    assert path.given == {0: LTP}
+    assert path.search.progress.pulls == 0
+
+
+def test_a_prefix_pays_its_share_and_no_more() -> None:
+    path = Path(settings=dataclasses.replace(SETTINGS, share=0.02), worth={LTP: 1.0, BBR: 0.1, VEGAS: 0.1})
+    path.open(0)
+    path.run(6000)
+    first_ns = path.away_ns
+    assert 0 < first_ns <= 0.02 * 60e9
+    path.teams.cancel()
+    path.close(0)
+    path.open(0)
+    path.run(1000)
+    assert path.away_ns == first_ns, "it saves up before it spends"
+
+
+def test_a_tournament_goes_on_with_the_next_flow() -> None:
+    path = Path()
+    path.open(0)
+    while path.search.progress.pulls < 3:
+        path.step()
+    path.close(0)
+    assert not path.teams.searches
+    path.open(4)
+    assert path.search.progress.pulls == 3
+    path.run()
+    path.open(5)
+    assert path.pools[5] == (LTP,)
+
+
+def test_a_team_of_a_tournament_survives_a_restart() -> None:
+    path = Path()
+    path.open(0)
+    path.run()
+    again = Path()
+    again.teams.restore(path.teams.state())
+    assert again.teams.found == path.teams.found
+    again.open(7)
+    assert (again.pools, again.teams.searches) == ({7: (LTP,)}, {})
+
+
+def test_on_request_algorithm_2_takes_over() -> None:
+    path = Path(settings=dataclasses.replace(SETTINGS, budget=30))
+    path.open(0)
+    path.step()
+    path.teams.restart()
+    (search,) = path.teams.searches.values()
+    assert (search.progress.method, search.progress.budget) == ("budget", 30)
+    path.run()
+    assert path.teams.found[PREFIX].method == "budget"
+
+
+def test_a_path_that_carries_nothing_has_no_value() -> None:
+    assert log_ratio(0.0, 0.0, 0.0) is None
+    assert log_ratio(2.0, 4.0, 8.0) == pytest.approx(0.0)
+    assert log_ratio(1.0, 0.0, 1.0) == pytest.approx(np.log(1e-3))
+    assert log_ratio(0.0, 1.0, 1.0) == pytest.approx(-0.5 * np.log(1e-3))
