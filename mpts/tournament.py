@@ -2,7 +2,7 @@
 """A short tournament of paired measurements, which ends early where it can and gives up where it must.
 
 Arm 0 is the incumbent, the arm that runs anyway. A round measures another arm beside it and yields the
-logarithm of the ratio of their rewards, so that what both meet alike cancels. Each arm's mean log ratio has
+logarithm of the ratio of their rewards, in which a change of the path cancels. Each arm's mean log ratio has
 an interval by Student's t, with one variance for all arms. The tournament ends once the intervals tell the k
 best arms from the others, once each arm is known well enough, or once the rounds are used up. It gives an arm
 up where its remaining rounds could not decide at the variance seen so far.

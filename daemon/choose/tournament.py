@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The automatic team selection: a short paired tournament on each prefix's live flows.
 
-A pair has three halves on the same flows: the incumbent, another arm, the incumbent again. Each half waits
-until its arm has run for `settle_rtts` and the queue of the arm before has drained, and measures Eq. 1 over
-`measure_rtts`. The pair's value is the logarithm of the arm's reward over the geometric mean of the
-incumbent's two, so that a steady drift of the path cancels. Where the arm earns far less than the incumbent,
-its half ends early, and the pair weighs less. `mpts.tournament` judges the values.
+A pair has three halves on the same flows: the incumbent, another arm, the incumbent again. A half waits until
+its arm has run for `settle_rtts` and the queue of the arm before has drained. Then it measures Eq. 1 over
+`measure_rtts`. The pair's value is a logarithm: the arm's reward over the geometric mean of the incumbent's
+two. A steady drift of the path cancels in it. Where the arm earns far less than the incumbent, its half ends
+early, and the pair weighs less. `mpts.tournament` judges the values.
 
-A prefix is one player. All its flows that move data change their arm together, and the reward is that of the
-summed goodput and the mean RTT. A flow that comes or goes ends the pair, and so does a policy that wants
-to probe the path. Such a pair has no value, but its price.
+A prefix is one player. All its flows that move data change their arm together. Eq. 1 takes their summed
+goodput and their mean RTT. A flow that comes or goes ends the pair, and so does a policy that wants to probe
+the path. Such a pair has no value, but its price.
 
 The price of a pair is the time away from the incumbent times the share of the reward that was lost. A prefix
 saves up for it while its flows could take part: `share` of the time in the first minute, half as much later.
