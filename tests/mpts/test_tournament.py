@@ -114,6 +114,15 @@ def test_students_quantile(freedom: int, tail: float) -> None:
     assert student_quantile(freedom, tail) == pytest.approx(stats.t.ppf(1 - tail, freedom), rel=1e-6)
 
 
+def test_an_arm_that_is_known_to_five_percent_needs_no_more_rounds() -> None:
+    search = PairedTournament(2, 1)
+    for value in (0.05, 0.03, 0.01, 0.03):
+        assert search.next_arm() == 1
+        search.observe(1, value)
+    assert not search.decided
+    assert (search.next_arm(), search.result) == (None, (0,))
+
+
 def test_extreme_ratios_count_as_a_factor_of_twenty() -> None:
     search = PairedTournament(2, 1)
     for value in (-np.inf, -50.0, -3.0):

@@ -98,8 +98,8 @@ class Path:
         assert isinstance(search, Tournament)
         return search
 
-    def run_to_pull(self) -> None:
-        for _ in range(1000):
+    def run_to_pull(self, steps: int = 1000) -> None:
+        for _ in range(steps):
             self.step()
             if any(arm != self.policy for arm in self.given.values()):
                 return
@@ -233,16 +233,28 @@ def test_a_flow_that_an_operator_moves_ends_the_pair() -> None:
 
 
 def test_a_prefix_pays_its_share_and_no_more() -> None:
-    path = Path(settings=dataclasses.replace(SETTINGS, share=0.02), worth={LTP: 1.0, BBR: 0.1, VEGAS: 0.1})
+    """An arm without worth costs its time: a share of the first minute, half of that later."""
+    settings = dataclasses.replace(SETTINGS, share=0.015)
+    path = Path(settings=settings, worth={LTP: 1.0, BBR: 0.1, VEGAS: 0.1})
     path.open(0)
-    path.run(6000)
-    first_ns = path.away_ns
-    assert 0 < first_ns <= 0.02 * 60e9
-    path.teams.cancel()
-    path.close(0)
-    path.open(0)
-    path.run(1000)
-    assert path.away_ns == first_ns, "it saves up before it spends"
+    began_s, away_s = [], []
+    while path.teams.searches:
+        path.run_to_pull(10_000)
+        began_s.append(path.now_ns * 1e-9)
+        before_ns = path.away_ns
+        while path.given[0] != LTP:
+            path.step()
+        away_s.append((path.away_ns - before_ns) * 1e-9)
+        for _ in range(30):
+            path.step()
+    assert len(began_s) == 6
+    waited_s = np.diff([1.0, *began_s])
+    # The price has the way back, too, which is two round trips.
+    assert waited_s[0] >= (9 * 0.03) / 0.015
+    for i in range(1, 6):
+        share = 0.015 if began_s[i] < 61.0 else 0.0075 if began_s[i - 1] > 61.0 else 0.011
+        assert 0.8 * away_s[i - 1] / share <= waited_s[i] <= 2.0 * away_s[i - 1] / share
+    assert began_s[-2] > 61.0
 
 
 def test_a_tournament_goes_on_with_the_next_flow() -> None:
