@@ -5,16 +5,13 @@ from __future__ import annotations
 
 import argparse
 import gc
-import os
 from pathlib import Path
 
-from ltp_switcher import blas
 from ltp_switcher.daemon.cli.main import layers, settings
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the daemon until it is told to stop."""
-    os.environ.update(blas.fastest(os.environ))
     from ltp_switcher.daemon.service import log
     from ltp_switcher.daemon.service.daemon import Daemon
 

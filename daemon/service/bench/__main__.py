@@ -21,11 +21,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from ltp_switcher import blas
-
 # One core is what is being measured: before numpy, which reads it when it is loaded.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-os.environ.update(blas.fastest(os.environ))
 
 import numpy as np
 
