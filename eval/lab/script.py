@@ -64,13 +64,19 @@ until grep -q asking /run/lab/ask.log; do
 done"""
 """Ask for the steps of the flows once, half a second after the first has begun, and keep the session."""
 
+_UNTIL: Final = """({traffic} || true; touch /run/lab/ended) &
+until grep -q '{words}' /run/lab/daemon.log || test -e /run/lab/ended; do
+	kill -0 "$daemon" || {{ cat /run/lab/daemon.log; exit 1; }}
+	sleep 0.2
+done"""
+
 
 @dataclass(frozen=True, slots=True)
 class GuestDaemon:
     """The daemon in the guest: its policy, more options of `run`, and shell lines after the traffic.
 
     The lines know its process id as $daemon, and so do those of `beside`, which run beside the traffic.
-    `settings` give way to the scenario's own.
+    `settings` give way to the scenario's own. Where its log has a line with `until`, the traffic is over.
     """
 
     policy: str
@@ -78,6 +84,7 @@ class GuestDaemon:
     after: tuple[str, ...] = ()
     settings: Settings = ()
     beside: tuple[str, ...] = ()
+    until: str = ""
 
     @property
     def tells_status(self) -> bool:
@@ -195,7 +202,9 @@ def script(scenario: Scenario, daemon: GuestDaemon | None) -> str:
         lines.append(_ASK)
     end_ms = round(scenario.duration_s * 1e3)
     traffic = f"/lab/bin/traffic /lab/schedule /lab/flows {end_ms} {RESULTS}{watched}"
-    if scenario.requests is None:
+    if daemon is not None and daemon.until:
+        lines.append(_UNTIL.format(traffic=traffic, words=daemon.until))
+    elif scenario.requests is None:
         lines.append(traffic)
     else:
         lines += _with_requests(scenario.requests, end_ms, traffic)

@@ -30,11 +30,16 @@ from ltp_switcher.eval.run.scenario import Scenario
 _FOUND: Final = "/run/lab/mpts.json"
 _CLI: Final = "python3 -m ltp_switcher.daemon.cli mpts"
 _AFTER: Final = (f"{_CLI} --json >{_FOUND}",)
+_LOGGED: Final = "team for"
+"""The daemon's words when a selection ends. The traffic ends then, too."""
 Method = Literal["tournament", "budget"]
 _DAEMONS: Final[dict[Method, GuestDaemon]] = {
-    "tournament": GuestDaemon("mutant", after=_AFTER),
+    "tournament": GuestDaemon("mutant", after=_AFTER, until=_LOGGED),
     "budget": GuestDaemon(
-        "mutant", after=_AFTER, beside=(f"(sleep 1 && exec {_CLI} start >/run/lab/start.log) &",)
+        "mutant",
+        after=_AFTER,
+        beside=(f"(sleep 1 && exec {_CLI} start >/run/lab/start.log) &",),
+        until=_LOGGED,
     ),
 }
 _PULL_ON_PULL: Final = (("mpts.share", 1.0),)

@@ -10,6 +10,7 @@ import pytest
 
 from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.lab.script import (
+    GuestDaemon,
     asks_bpftune,
     asks_network,
     daemon_config,
@@ -126,3 +127,11 @@ def test_bpftune_runs_beside_flows_that_name_no_protocol_and_go_to_one_address()
 def test_bpftune_shares_its_machine_with_no_other_scheme() -> None:
     with pytest.raises(ConfigError, match=r"flow\.scheme.*\['bpftune', 'cubic'\].*every connection"):
         asks_bpftune(scenario("bpftune", "cubic"))
+
+
+def test_the_traffic_may_end_at_a_line_of_the_daemons_log() -> None:
+    one = scenario("bandit")
+    plain = script(one, GuestDaemon("mutant", beside=("ask &",)))
+    assert "ask &\n/lab/bin/traffic" in plain
+    early = script(one, GuestDaemon("mutant", until="team for"))
+    assert "until grep -q 'team for' /run/lab/daemon.log || test -e /run/lab/ended" in early
