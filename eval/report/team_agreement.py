@@ -24,7 +24,7 @@ from ltp_switcher.errors import LabError
 from ltp_switcher.eval.lab.run import boot_scenario
 from ltp_switcher.eval.lab.script import GuestDaemon
 from ltp_switcher.eval.run.batch import default_parallel
-from ltp_switcher.eval.run.daemon_settings import merged
+from ltp_switcher.eval.run.daemon_settings import Settings, merged
 from ltp_switcher.eval.run.scenario import Scenario
 
 _FOUND: Final = "/run/lab/mpts.json"
@@ -42,7 +42,11 @@ _DAEMONS: Final[dict[Method, GuestDaemon]] = {
         until=_LOGGED,
     ),
 }
-_PULL_ON_PULL: Final = (("mpts.share", 1.0),)
+_PULL_ON_PULL: Final[dict[Method, Settings]] = {
+    "tournament": (("mpts.share", 1.0), ("pool.k", 1)),
+    # Over the rule there would be three arms for a team of six.
+    "budget": (("mpts.share", 1.0), ("learning.baseline", "none")),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +106,7 @@ def measure_agreement(
         LabError: the lab failed, or no selection ended.
     """
     scenario = scenario.with_scheme("bandit")
-    scenario = scenario.with_settings(merged(_PULL_ON_PULL, scenario.settings))
+    scenario = scenario.with_settings(merged(_PULL_ON_PULL[method], scenario.settings))
 
     def select(seed: int) -> tuple[tuple[str, ...], dict[str, float]]:
         result = boot_scenario(scenario, seed=seed, kernel=kernel, daemon=_DAEMONS[method], collect=[_FOUND])
