@@ -114,9 +114,17 @@ def test_students_quantile(freedom: int, tail: float) -> None:
     assert student_quantile(freedom, tail) == pytest.approx(stats.t.ppf(1 - tail, freedom), rel=1e-6)
 
 
+def test_an_arm_that_is_better_by_little_stays_behind() -> None:
+    for better, team in ((0.09, (0,)), (0.11, (1,))):
+        search = PairedTournament(2, 1)
+        while search.next_arm() is not None:
+            search.observe(1, better)
+        assert (search.result, search.decided) == (team, True)
+
+
 def test_an_arm_that_is_known_to_five_percent_needs_no_more_rounds() -> None:
     search = PairedTournament(2, 1)
-    for value in (0.05, 0.03, 0.01, 0.03):
+    for value in (0.09, 0.07, 0.05, 0.07):
         assert search.next_arm() == 1
         search.observe(1, value)
     assert not search.decided
