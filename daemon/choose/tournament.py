@@ -67,6 +67,8 @@ class Pair:
 
     arm: int
     slots: Slots
+    srtt_ns: float
+    """Of the slowest flow at the beginning. All times are in it: a bad arm must not stretch its own half."""
     half: int = 0
     since_ns: int = 0
     """Start of the half."""
@@ -232,7 +234,8 @@ class Tournaments(SlotArrays):
         if arm is None:
             self._end(search, search.judge)
         elif self._pays(search, search.judge, arm, slots) and len(self._paired) < PAIRS_MAX:
-            search.pair = Pair(search.order[arm], slots, since_ns=self._now_ns)
+            srtt_ns = float(self._srtt_us[slots].max()) * 1e3
+            search.pair = Pair(search.order[arm], slots, srtt_ns, since_ns=self._now_ns)
             self._paired[search.prefix] = search
             if self.free is None:
                 # The policy's own arm would change meanwhile.
@@ -279,10 +282,13 @@ class Tournaments(SlotArrays):
             self._void(search)
             return
         runs = bool((self._arm[slots] == (pair.arm if pair.half == 1 else incumbent)).all())
-        srtt_ns = float(self._srtt_us[slots].max()) * 1e3
+        srtt_ns = pair.srtt_ns
         if not pair.lasts_ns:
-            settled = runs and (self._trips[slots] >= self.settings.settle_rtts).all()
-            if settled and not self._draining[slots].any():
+            settled = (self._trips[slots] >= self.settings.settle_rtts).all()
+            settled &= not self._draining[slots].any()
+            if pair.half == 1:
+                settled |= self._now_ns - pair.since_ns >= 2.0 * self.settings.settle_rtts * srtt_ns
+            if runs and settled:
                 pair.lasts_ns = max(self.settings.measure_rtts * srtt_ns, self.settings.measure_ms * 1e6)
                 pair.marks, pair.marked_ns = self._totals[slots].copy(), self._seen_ns[slots].copy()
             elif self._now_ns - pair.since_ns > STALLED_NS + 4.0 * self.settings.settle_rtts * srtt_ns:

@@ -40,6 +40,7 @@ class Path:
         self.worth, self.noise, self.free = worth, noise, True
         self.policy, self.flags = LTP, 0
         self.drift = 0.0
+        self.slower = dict.fromkeys((*NAMES, 7), 1)
         self.now_ns = 1_000_000_000
         self.runs: dict[int, int] = {}
         self.since_ns: dict[int, int] = {}
@@ -71,12 +72,13 @@ class Path:
         self.drift += 0.001
         records["arm"] = runs
         records["time_ns"] = self.now_ns
-        records["srtt_us"] = RTT_US
-        records["round_trips"] = (self.now_ns - since) // (RTT_US * 1000)
+        rtt_us = RTT_US * np.array([self.slower[int(arm)] for arm in runs])
+        records["srtt_us"] = rtt_us
+        records["round_trips"] = (self.now_ns - since) // (rtt_us * 1000)
         records["delivered"] = np.exp(self.rng.normal(self.drift, self.noise)) * rate
         records["mss"] = 1000
         records["rtt_samples"] = 1
-        records["rtt_stat"]["sum"] = RTT_US
+        records["rtt_stat"]["sum"] = rtt_us
         records["flags"] = self.flags
         given = self.teams.step(slots, records, np.full(len(slots), self.policy, np.uint8))
         self.given = dict(zip(slots.tolist(), given.tolist(), strict=True))
@@ -141,6 +143,20 @@ def test_a_bad_arm_is_aborted_and_weighs_less() -> None:
             away[arm] += 1
     assert away[VEGAS] < 0.8 * away[BBR], "vegas earns a sixteenth, bbr a third"
     assert min(away.values()) > 0
+
+
+def test_an_arm_that_fills_the_queue_does_not_stretch_its_own_half() -> None:
+    """Its round trips take 0.9 s. It has four of the incumbent's to settle, and three to show its worth."""
+    path = Path()
+    path.slower[BBR] = path.slower[VEGAS] = 30
+    path.open(0)
+    path.run_to_pull()
+    before_ns = path.away_ns - STEP_NS
+    while path.given[0] != LTP:
+        path.step()
+    assert path.away_ns - before_ns <= (4 + 3) * RTT_US * 1000 + 4 * STEP_NS
+    path.run()
+    assert path.teams.found[PREFIX].team == (LTP,)
 
 
 def test_noise_ends_a_tournament_early_and_leaves_the_order() -> None:
