@@ -94,6 +94,10 @@ class Looks(SlotArrays):
     """Of the last look."""
     _idle = column(np.bool_)
     """Whether the application had too little to send in the look."""
+    _mixed = column(np.bool_)
+    """Whether other flows make up the player than at the look's start."""
+    _unsteady = column(np.bool_)
+    """Whether its rate has grown in every look since then."""
     _count = column(np.int64)
     """Looks so far."""
     _gains = column(np.float64, GAINS, initial=np.nan)
@@ -102,6 +106,15 @@ class Looks(SlotArrays):
     def __init__(self, *, zeta: float, kappa: float) -> None:
         super().__init__()
         self._zeta, self._kappa = zeta, kappa
+
+    def mix(self, slots: Slots) -> None:
+        """Other flows make up these players now: rates before and after do not compare.
+
+        The look before may have the last packets of a flow that ended, and the looks after a flow's growth.
+        """
+        self._mixed[slots] = True
+        self._unsteady[slots] = True
+        self._gains[slots, 0] = np.nan
 
     def take(self, slots: Slots, seen: Floats, idle: Bools) -> Bools:
         """Take in a step, as `read` gives it. Returns where a look is over, shape (n,)."""
@@ -143,7 +156,7 @@ class Looks(SlotArrays):
         log_rate = np.log(np.maximum(delivered_pkts, 0.5) / np.maximum(time_ns, 1.0))
         # The rate of a look in which the application paused is not the path's.
         idle = self._idle[slots]
-        log_rate[idle] = np.nan
+        log_rate[idle | self._mixed[slots]] = np.nan
         self.rate_Bps[slots] = np.where(idle, np.nan, throughput_Bps)
         gained = log_rate - self._log_rate[slots]
         grain = GRAIN_PKTS / np.maximum(delivered_pkts, 1.0)
@@ -152,11 +165,14 @@ class Looks(SlotArrays):
         gains = self._gains[slots]
         gains[:, 1:] = gains[:, :-1]
         beyond = np.sign(gained) * np.maximum(np.abs(gained) - grain, 0.0)
-        gains[:, 0] = np.where(self.grown[slots], beyond, np.nan)
+        self._unsteady[slots] &= ~(gained < GROWTH)
+        counts = self.grown[slots] & ~self._unsteady[slots]
+        gains[:, 0] = np.where(counts, beyond, np.nan)
         self._gains[slots] = gains
         self._count[slots] += 1
         self._log_rate[slots] = log_rate
         self._idle[slots] = False
+        self._mixed[slots] = False
         self._marks[slots] = now
         self._sums[slots] = 0.0
 

@@ -183,6 +183,7 @@ class RuleChooser(SlotArrays):
         began_ns = now_ns - seen[INTERVAL_NS]
         self._newcomers.step(slots, self._siblings.player[slots], began_ns, now_ns, fills)
         players, seen, idle, draining = self._siblings.fold(slots, seen, idle, draining)
+        self._looks.mix(self._siblings.mixed())
         over = self._looks.take(players, seen, idle)
         self._now_ns = int(seen[TIME_NS].max(initial=self._now_ns))
         new = self._since_ns[players] == 0

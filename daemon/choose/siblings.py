@@ -95,6 +95,7 @@ class Siblings(SlotArrays):
         self._of: dict[str, list[int]] = {}
         """By prefix: its players."""
         self._prefix: dict[int, str] = {}
+        self._mixed: set[int] = set()
         self.several = 0
         """Players with more than one flow."""
 
@@ -113,6 +114,12 @@ class Siblings(SlotArrays):
     def jain(self, players: Indices) -> Floats:
         """Jain's index over the flows of each player in its last look; of the same shape."""
         return self._players.jain[players]
+
+    def mixed(self) -> Slots:
+        """Open players that flows have joined or left since the last call."""
+        mixed = np.array(sorted(self._mixed), np.int64)
+        self._mixed.clear()
+        return mixed
 
     def open(self, slots: Slots, prefixes: Sequence[str]) -> Slots:
         """New flows, each with its prefix. Returns the players that are new with them."""
@@ -235,6 +242,8 @@ class Siblings(SlotArrays):
     def _join(self, slot: int, player: int) -> None:
         self.player[slot] = player
         self._flows[player].append(slot)
+        if len(self._flows[player]) > 1:
+            self._mixed.add(player)
         self.several += len(self._flows[player]) == 2
 
     def _leave(self, slot: int) -> None:
@@ -245,8 +254,10 @@ class Siblings(SlotArrays):
         self._players.jain[player] = 1.0
         if flows:
             self._players.oldest[player] = flows[0]
+            self._mixed.add(player)
             return
         del self._flows[player]
+        self._mixed.discard(player)
         prefix = self._prefix.pop(player)
         self._of[prefix].remove(player)
         if not self._of[prefix]:

@@ -176,6 +176,32 @@ def test_a_new_flow_beside_siblings_with_little_to_send_probes_until_it_is_two_s
     assert youth_s == pytest.approx(0.0 if idle_s[1] < 6.0 else 2.0, abs=2 * STEP_S)
 
 
+@pytest.mark.parametrize("comes_and_goes", [True, False])
+def test_siblings_that_come_and_go_are_no_swing_of_the_rate(comes_and_goes: bool) -> None:
+    """A second flow doubles the sum every second for a while. If it stays open, the path itself swings."""
+    chooser = RuleChooser([BBR, LTP, VEGAS], RuleSection())
+    old, both = np.arange(1), np.array([0, 7])
+    chooser.open(old, ["a"])
+    told, there, sent = [], False, 0
+    for step in range(1, round(14.0 / STEP_S)):
+        at_s = step * STEP_S
+        sends = at_s > 4.0 and at_s % 1.2 < 0.6
+        opens = at_s > 4.0 and (sends or not comes_and_goes)
+        if opens and not there:
+            chooser.open(np.array([7]), ["a"])
+            sent = 0
+        if there and not opens:
+            chooser.close(np.array([7]))
+        there = opens
+        sent += 30 * sends
+        records = (
+            step_of([40.0, 40.0], [30 * step, sent], at_s) if there else step_of([40.0], [30 * step], at_s)
+        )
+        told.append(int(chooser.step(both if there else old, records).arms[0]))
+    expected = [BBR, LTP] if comes_and_goes else [BBR, LTP, VEGAS]
+    assert [arm for _, arm in times_s(np.array(told))] == expected
+
+
 def test_a_flow_whose_rtt_is_another_one_plays_alone() -> None:
     chooser, _ = play([40.0, 40.0, 90.0, 90.0], [500.0] * 4, duration_s=6.0)
     together = chooser.together(np.arange(4))
