@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The control socket in the daemon's loop: what is answered between steps, and what within one."""
+"""The control socket in the daemon's loop: some requests are answered between steps, others within one."""
 
 from __future__ import annotations
 
