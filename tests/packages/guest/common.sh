@@ -36,11 +36,12 @@ module_of() { # VERSION: DKMS has this one alone, for this kernel
     is "$(dkms status -m tcp_mutant | tr -d ' ')" "tcp_mutant/$1,$kernel,x86_64:installed"
 }
 
-# All that a purge has to take away. Debian's own notes of what was installed are not counted.
+# All that a purge has to take away. Debian's own notes of what was installed are not counted, nor the key that DKMS
+# makes at its first build.
 files() {
     find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /tmp -o -path /var/tmp -o -path /var/log \
         -o -path /var/cache -o -path /var/lib/apt -o -path /var/lib/dpkg -o -path /run -o -path /root \) -prune \
-        -o -not -name __pycache__ -not -name '*.pyc' -print | sort
+        -o -not -name __pycache__ -not -name '*.pyc' -not -path '/var/lib/dkms/mok.*' -print | sort
     find /run -xdev -iname '*ltp*' | sort
 }
 others() { # units, users and groups, routes, sysctl
