@@ -32,7 +32,10 @@ GRAIN_PKTS: Final = 2.0
 GROWTH: Final = 0.1
 """A rate grows while it gains this share from look to look."""
 
-_APP_LIMITED: Final = np.uint32(FlowFlags.APP_LIMITED)
+APP_LIMITED: Final = np.uint32(FlowFlags.APP_LIMITED)
+"""The flag of a record whose flow had too little to send."""
+DRAINING: Final = np.uint32(FlowFlags.DRAINING)
+"""The flag of a record in whose step an earlier arm's queue drained."""
 _FIELDS: Final = Columns(
     "time_ns", "interval_ns", "rtt_samples", "rtt_stat.min", "rtt_stat.sum", "srtt_stat.max",
     "total_delivered", "total_lost", "lost_without_queue", "srtt_us", "mss",
@@ -51,7 +54,7 @@ def read(records: RecordArray) -> tuple[Floats, Bools]:
     Returns:
         Fields, shape (14, n), and where the application had too little to send, shape (n,).
     """
-    return _FIELDS.read(records).T, (records["flags"] & _APP_LIMITED) != 0
+    return _FIELDS.read(records).T, (records["flags"] & APP_LIMITED) != 0
 
 
 class Looks(SlotArrays):

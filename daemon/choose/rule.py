@@ -37,13 +37,22 @@ import numpy as np
 from ltp_switcher.arrays import ArmIds, Bools, Floats, Indices, Slots
 from ltp_switcher.daemon.choose.baselines import Draw
 from ltp_switcher.daemon.choose.chooser import Estimate, Reasons
-from ltp_switcher.daemon.choose.looks import BDP, INTERVAL_NS, KERNEL_FLOOR, ROUND_TRIPS, TIME_NS, Looks, read
+from ltp_switcher.daemon.choose.looks import (
+    BDP,
+    DRAINING,
+    INTERVAL_NS,
+    KERNEL_FLOOR,
+    ROUND_TRIPS,
+    TIME_NS,
+    Looks,
+    read,
+)
 from ltp_switcher.daemon.choose.newcomers import Newcomers
 from ltp_switcher.daemon.choose.rivals import GAIN, Rivals
 from ltp_switcher.daemon.choose.siblings import Siblings
 from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.daemon.datapath.commands import PINNED, due
-from ltp_switcher.daemon.datapath.protocol import ArmId, FlowFlags
+from ltp_switcher.daemon.datapath.protocol import ArmId
 from ltp_switcher.daemon.settings.rule_policy import RuleSection
 from ltp_switcher.slots import SlotArrays, column
 
@@ -67,8 +76,6 @@ HOLD_MAX: Final = 5
 """Times the usual hold that a rate may go on growing."""
 CONSTANT: Final = 0.1
 """Looks count as constant while each is within this share of the first."""
-
-_DRAINING: Final = np.uint32(FlowFlags.DRAINING)
 
 
 class _Flows(SlotArrays):
@@ -176,7 +183,7 @@ class RuleChooser(SlotArrays):
         """
         seen, idle = read(records)
         flags, now_ns = records["flags"], seen[TIME_NS]
-        draining = (flags & _DRAINING) != 0
+        draining = (flags & DRAINING) != 0
         if away is not None and away.any():
             idle, draining = idle | away, draining | away
         fills = (self._flows.role[slots] == _STEADY) & ~idle

@@ -27,12 +27,12 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.arrays import ArmIds, Bools, Floats, Ints, Slots
+from ltp_switcher.daemon.choose.looks import APP_LIMITED, DRAINING
 from ltp_switcher.daemon.choose.selection import STALLED_NS, Eq1, Found, Outcome, Progress, Terms
 from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.daemon.datapath.columns import Columns
 from ltp_switcher.daemon.datapath.commands import PINNED
 from ltp_switcher.daemon.datapath.measurements import Performance
-from ltp_switcher.daemon.datapath.protocol import FlowFlags
 from ltp_switcher.daemon.settings.schema import MptsSection
 from ltp_switcher.measures import loss_rate
 from ltp_switcher.mpts import PairedTournament
@@ -56,8 +56,6 @@ AWAY_NS: Final = 10_000_000_000
 KEPT_MAX: Final = 4096
 """Unfinished tournaments of prefixes without open flows; the oldest makes room."""
 
-_DRAINING: Final = np.uint32(FlowFlags.DRAINING)
-_APP_LIMITED: Final = np.uint32(FlowFlags.APP_LIMITED)
 _FIELDS: Final = Columns("delivered", "lost", "rtt_stat.sum", "rtt_samples", "mss", "srtt_us", "round_trips")
 
 
@@ -215,8 +213,8 @@ class Tournaments(SlotArrays):
         self._arm[slots], self._wanted[slots] = records["arm"], arms
         barred = (flags & PINNED) != 0
         self._barred[slots] = barred if self.free is None else barred | ~self.free(slots)
-        self._draining[slots] = (flags & _DRAINING) != 0
-        self._idle[slots] = (flags & _APP_LIMITED) != 0
+        self._draining[slots] = (flags & DRAINING) != 0
+        self._idle[slots] = (flags & APP_LIMITED) != 0
 
     def _look(self, search: Tournament) -> None:
         """Save up for the next pair, and begin it where it can be paid and its flows are ready."""
