@@ -45,8 +45,8 @@ export function policiesCard({ body, etag }, arms, state, again) {
   async function make(policies, text) {
     try {
       await put(policies, false);
-      state.told(text);
       await again();
+      state.told(text);
     } catch (error) {
       state.refused(error);
     }

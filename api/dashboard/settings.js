@@ -45,8 +45,9 @@ export function settingsPage(main, state) {
       event.preventDefault();
       button.disabled = true;
       try {
-        state.told(await save());
+        const told = await save();
         await load();
+        state.told(told);
       } catch (error) {
         state.refused(error);
         button.disabled = false;

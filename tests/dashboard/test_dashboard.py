@@ -28,6 +28,13 @@ PAINTED = f"""([canvas, rgb]) => {{
     for (let at = 0; at < pixels.length; at += 4) if (like(at)) return true;
     return false;
 }}"""
+SLOW_ARMS = """
+    const fetchAtOnce = window.fetch;
+    window.fetch = async (path, ...rest) => {
+        if (path === "v1/arms") await new Promise((done) => setTimeout(done, 500));
+        return fetchAtOnce(path, ...rest);
+    };
+"""
 expect.set_options(timeout=PATIENCE_MS)
 
 
@@ -168,6 +175,19 @@ def test_settings_are_changed_by_keyboard_alone(page: Page, place: Site) -> None
     assert int(number.input_value()) <= int(number.get_attribute("max") or 0) == 4, "6 are set"
     choose_k(page, 2, lambda: ask(place, "GET", "/v1/k").json()["k"])
     ask(place, "PUT", "/v1/mode", {"mode": "active"})
+
+
+def test_a_change_is_told_once_the_page_shows_it(page: Page, place: Site) -> None:
+    """The page reads the settings anew after a change. A slow answer must not leave the old limits beside the notice."""
+    page.add_init_script(SLOW_ARMS)
+    ready(page, place, "#/settings")
+    before = ask(place, "GET", "/v1/pool").json()["arms"]
+    page.locator("#pool input:checked").first.press("Space")
+    page.locator("#pool").get_by_role("button").press("Enter")
+    expect(page.locator("#notice")).to_contain_text("The pool is")
+    number = page.get_by_label("Arms that team selection picks")
+    assert number.get_attribute("max") == str(len(before) - 1)
+    ask(place, "PUT", "/v1/pool", {"arms": before})
 
 
 def test_the_gain_is_shown_with_its_interval(page: Page, place: Site) -> None:
