@@ -178,7 +178,7 @@ def test_settings_are_changed_by_keyboard_alone(page: Page, place: Site) -> None
 
 
 def test_a_change_is_told_once_the_page_shows_it(page: Page, place: Site) -> None:
-    """The page reads the settings anew after a change. A slow answer must not leave the old limits beside the notice."""
+    """A slow answer about the new settings must not leave the old limits beside the notice."""
     page.add_init_script(SLOW_ARMS)
     ready(page, place, "#/settings")
     before = ask(place, "GET", "/v1/pool").json()["arms"]

@@ -182,13 +182,19 @@ static void probe_set_state(struct sock *sk, u8 state)
 	probe_touch(sk);
 }
 
+static void probe_tx_start(struct sock *sk)
+{
+	restarts++;
+	probe_note(sk);
+	probe_touch(sk);
+}
+
 static void probe_cwnd_event(struct sock *sk, enum tcp_ca_event event)
 {
-	if (event == CA_EVENT_TX_START) {
-		restarts++;
-		probe_note(sk);
-	}
-	probe_touch(sk);
+	if (event == CA_EVENT_TX_START)
+		probe_tx_start(sk);
+	else
+		probe_touch(sk);
 }
 
 static struct tcp_congestion_ops probecc = {
@@ -201,6 +207,9 @@ static struct tcp_congestion_ops probecc = {
 	.in_ack_event	= probe_in_ack_event,
 	.set_state	= probe_set_state,
 	.cwnd_event	= probe_cwnd_event,
+#ifdef PROBE_HAS_CWND_EVENT_TX_START
+	.cwnd_event_tx_start = probe_tx_start,
+#endif
 	.owner		= THIS_MODULE,
 	.name		= "probecc",
 };

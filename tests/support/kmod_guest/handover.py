@@ -39,6 +39,7 @@ def long_flow(context: Context) -> Flow:
     """A flow whose window no send buffer bounds."""
     flow = context.link.connect("mutant")
     flow.client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)
+    flow.outstanding_bytes = 4 << 20
     context.datapath.close_step()
     context.traffic.add(flow)
     return flow

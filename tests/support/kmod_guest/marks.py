@@ -52,6 +52,7 @@ def marking_link(context: Context) -> Iterator[None]:
 def _long_flow(context: Context) -> Flow:
     flow = context.link.connect("mutant")
     flow.client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8 << 20)
+    flow.outstanding_bytes = 8 << 20
     context.traffic.add(flow)
     return flow
 

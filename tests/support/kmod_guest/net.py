@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import socket
 import struct
 import subprocess
+import termios
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -21,8 +23,10 @@ SO_COOKIE = 57
 SO_MAX_PACING_RATE = 47
 NETNS = Path("/var/run/netns")
 TICK_S = 0.002
-SEND_BUFFER_BYTES = 64 << 10
-"""What a client may have unsent: it bounds the window, and the wait for the end of a flow."""
+OUTSTANDING_BYTES = 128 << 10
+"""What a client may have in its buffer, sent or not: it bounds the window, and the wait for a flow's end.
+
+SO_SNDBUF does not: with 64 KiB of it, Linux 7.2 queued 4 MB of a plain Reno flow, and 6.12 queued 1.4 MB."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _BLOCK = bytes((i * i + i // 7) & 0xFF for i in range(65536))
@@ -113,6 +117,7 @@ class Flow:
     received_crc: int = 0
     ended: bool = False
     talking: bool = True
+    outstanding_bytes: int = OUTSTANDING_BYTES
 
     @property
     def cookie(self) -> int:
@@ -128,6 +133,11 @@ class Flow:
 def cookie(sock: socket.socket) -> int:
     """The kernel's name of a socket."""
     return int(struct.unpack("=Q", sock.getsockopt(socket.SOL_SOCKET, SO_COOKIE, 8))[0])
+
+
+def outstanding(sock: socket.socket) -> int:
+    """The bytes that a socket has taken and that the other side has not acknowledged."""
+    return int(struct.unpack("=i", fcntl.ioctl(sock, termios.TIOCOUTQ, bytes(4)))[0])
 
 
 def congestion(sock: socket.socket) -> str:
@@ -179,9 +189,12 @@ class Traffic:
         self.flows.clear()
 
     def send(self, flow: Flow, size: int = len(_BLOCK)) -> None:
-        """Send up to `size` bytes, as many as the socket takes at once."""
+        """Send up to `size` bytes, as many as the socket and `outstanding_bytes` allow at once."""
+        room = flow.outstanding_bytes - outstanding(flow.client)
+        if room <= 0:
+            return
         try:
-            count = flow.client.send(_BLOCK[:size])
+            count = flow.client.send(_BLOCK[: min(size, room)])
         except BlockingIOError:
             return
         flow.sent += count
@@ -260,7 +273,6 @@ class Link:
         """An unconnected socket at the near side."""
         with namespace(f"{self.name}a"):
             sock = socket.socket()
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
         if congestion_control:
             choose(sock, congestion_control)
         return sock
