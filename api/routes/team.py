@@ -15,12 +15,11 @@ from ltp_switcher.api.models import (
     ArmRequest,
     Pool,
     PoolRequest,
-    TeamSearches,
-    TeamSearchRequest,
     TeamSize,
     TeamSizeRequest,
 )
 from ltp_switcher.api.problems import problem_responses
+from ltp_switcher.api.team_models import TeamSearches, TeamSearchRequest
 from ltp_switcher.daemon.control.client import Json
 
 router = APIRouter(prefix="/v1", tags=["team"])

@@ -25,7 +25,7 @@ from ltp_switcher.daemon.datapath import (
     RecordArray,
     protocol,
 )
-from ltp_switcher.daemon.datapath.commands import commands_for
+from ltp_switcher.daemon.datapath.commands import PINNED, commands_for
 from ltp_switcher.daemon.datapath.recording import Recorder
 from ltp_switcher.daemon.settings.policies import Policies
 from ltp_switcher.daemon.steer import LEARNED, LearnedArms
@@ -328,7 +328,7 @@ class Engine:
         for slot in self.table.slots_of(records["cookie"]).tolist():
             if slot != UNKNOWN:
                 self.journal.note(self.table, slot, fallback, Cause.MODE)
-        pinned = records[(records["flags"] & _PINNED) != 0]
+        pinned = records[(records["flags"] & PINNED) != 0]
         for cookie, arm in zip(pinned["cookie"].tolist(), pinned["want_arm"].tolist(), strict=True):
             with contextlib.suppress(FlowNotFoundError):
                 self.datapath.pin(cookie, fallback)
@@ -383,4 +383,3 @@ class Engine:
 _NO_SLOTS: Final = np.zeros(0, np.int64)
 _IS_LEARNED: Final = np.isin(np.arange(256), list(LEARNED))
 """By an arm's id, whether it is learned."""
-_PINNED: Final = np.uint32(protocol.FlowFlags.PINNED)

@@ -15,6 +15,7 @@ from . import (
     measuring,
     memory,
     mptcp,
+    rights,
     safety,
     selection,
     sockets,
@@ -33,6 +34,7 @@ GROUPS: dict[str, tuple[Check, ...]] = {
     + selection.CHECKS
     + measuring.CHECKS
     + safety.CHECKS
+    + rights.CHECKS
     + switching.CHECKS
     + mptcp.CHECKS
     + switching.LAST,

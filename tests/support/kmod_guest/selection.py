@@ -11,7 +11,7 @@ from ltp_switcher.daemon.datapath.protocol import Cmd, FlowFlags
 from .harness import Context, require
 from .loading import loopback
 from .net import Flow, choose, congestion, cookie, disconnect, enter, ip
-from .safety import as_another, give_up_rights
+from .rights import as_another, give_up_rights
 from .steering import commands, switch
 
 

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bodies of requests and answers about team selection."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from pydantic import Field
+
+from ltp_switcher.api.models import Answer, Request
+
+SelectionMethod = Literal["tournament", "budget"]
+_METHOD: Final = (
+    "tournament: by pairs beside the incumbent. budget: by Algorithm 2 of Mutant, which `POST` starts"
+)
+
+
+class Search(Answer):
+    """A team selection under way."""
+
+    prefix: str = Field(description="Destination prefix that it is for", examples=["192.0.2.0/24"])
+    k: int = Field(description="Arms to pick")
+    method: SelectionMethod = Field(description=_METHOD)
+    pulls: int = Field(description="Pulls done, or pairs of a tournament")
+    budget: int = Field(description="Pulls in all, or pairs at most; 0 before a tournament's first pair")
+    mean_reward: dict[str, float | None] = Field(
+        description="Mean un-normalised reward (Mutant, Eq. 1) by arm; null before its first pull. A "
+        "tournament has none"
+    )
+    log_ratio: dict[str, float | None] = Field(
+        default={},
+        description="Tournament: mean logarithm of the reward over the incumbent's, by arm; null before its "
+        "first pair",
+    )
+    half_width: dict[str, float | None] = Field(
+        default={},
+        description="Tournament: half of the width of the log ratio's interval by arm; null where there are "
+        "too few pairs",
+    )
+
+
+class Team(Answer):
+    """The outcome of a team selection."""
+
+    prefix: str = Field(description="Destination prefix that it is for", examples=["192.0.2.0/24"])
+    arms: list[str] = Field(description="The team", examples=[["bbr", "vegas"]])
+    method: SelectionMethod = Field(default="budget", description=_METHOD)
+    mean_reward: dict[str, float] = Field(
+        default={},
+        description="Mean un-normalised reward by arm; empty for a tournament",
+    )
+    log_ratio: dict[str, float] = Field(
+        default={},
+        description="Tournament: mean logarithm of the reward over the incumbent's, by arm; 0 for its own",
+    )
+    half_width: dict[str, float] = Field(
+        default={},
+        description="Tournament: half of the width of the log ratio's interval, by arm that was judged",
+    )
+    gaps: dict[str, float] = Field(
+        default={},
+        description="By arm: its mean reward, or log ratio, less the best one outside the team. For an arm "
+        "outside: the worst one in the team less its own",
+    )
+
+
+class TeamSearches(Answer):
+    """Team selections: under way and done."""
+
+    running: bool
+    searches: list[Search]
+    teams: list[Team]
+
+
+class TeamSearchRequest(Request):
+    """Pick teams anew."""
+
+    prefix: str | None = Field(
+        default=None,
+        max_length=128,
+        description="Only for this destination prefix, which must have open flows; all where left out",
+        examples=["192.0.2.0/24"],
+    )
