@@ -79,15 +79,16 @@ install_module() {
         say "module $version: DKMS builds and installs it for $kernel"
         # DKMS takes no other source of the same version while it has one.
         ! dkms_versions | grep -qx "$version" || dkms remove "$module/$version" --all >/dev/null
-        # By force: DKMS takes the module of another version for this one, and leaves it in its place.
-        if ! dkms install --force "$module_source" -k "$kernel" >"$work/dkms.log" 2>&1; then
+        # By force: DKMS takes the module of another version for this one, and leaves it in its place. And by
+        # name: by its path, force has DKMS remove the source before it is read.
+        if ! dkms install --force "$module/$version" -k "$kernel" >"$work/dkms.log" 2>&1; then
             cat "$work/dkms.log" >&2
             if [ "$kept" ]; then
                 say "module: the one before is installed again"
                 dkms remove "$module/$version" --all >/dev/null 2>&1 || true
                 rm -rf "$place"
                 mv "$kept" "$place"
-                dkms install "$module_source" -k "$kernel" >/dev/null
+                dkms install "$module/$version" -k "$kernel" >/dev/null
             fi
             die "DKMS could not install the module"
         fi
