@@ -137,6 +137,15 @@ class Probes(Protocol):
         ...
 
 
+@runtime_checkable
+class Drains(Protocol):
+    """A chooser that knows where a queue stands that a learned arm would keep."""
+
+    def drains(self, slots: Slots, records: RecordArray) -> Bools:
+        """Where such an arm's window is to be small in the coming step, shape (n,)."""
+        ...
+
+
 class OneReason:
     """The explanations of a chooser that has one reason for all, and estimates nothing."""
 

@@ -43,6 +43,10 @@ class GuardedChooser:
         """Where the rule neither probes nor tests, shape (n,)."""
         return self._rule.free(slots)
 
+    def drains(self, slots: Slots, records: RecordArray) -> Bools:
+        """Where the rule wants a queue emptied, shape (n,)."""
+        return self._rule.drains(slots, records)
+
     @property
     def pool(self) -> tuple[int, ...]:
         """The arms that a new flow may run."""

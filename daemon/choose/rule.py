@@ -9,8 +9,8 @@ arm in any case, because Vegas would starve. Rate and losses are judged all the 
 when they do not fit it.
 
 When the path's RTT itself has changed, the flow runs the probing arm again: for `start_s` after a fall, for
-`change_s` after a rise. Then the measurements since the change decide. A rise takes longer, because
-everything that measures the RTT floor looks back over seconds.
+`change_s` after a rise, which shows later. Then the measurements since the change decide. After a fall the
+data in flight are a queue that BBR may keep; the steady arm begins with round trips that empty it.
 
 A choice counts for the destination prefix, too. Where it is the careful arm, flows to the prefix begin with
 it for `prefix_s`. They do not renew it, so that the prefix is probed again. Where it is the steady arm, they
@@ -34,7 +34,7 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.arrays import ArmIds, Bools, Floats, Indices, Slots
+from ltp_switcher.arrays import Bools, Floats, Indices, Slots
 from ltp_switcher.daemon.choose.baselines import Draw
 from ltp_switcher.daemon.choose.chooser import Estimate, Reasons
 from ltp_switcher.daemon.choose.looks import (
@@ -49,23 +49,17 @@ from ltp_switcher.daemon.choose.looks import (
 )
 from ltp_switcher.daemon.choose.newcomers import Newcomers
 from ltp_switcher.daemon.choose.rivals import GAIN, Rivals
+from ltp_switcher.daemon.choose.roles import ROLES, roles_of
 from ltp_switcher.daemon.choose.siblings import Siblings
 from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.daemon.datapath.commands import PINNED, due
-from ltp_switcher.daemon.datapath.protocol import ArmId
 from ltp_switcher.daemon.settings.rule_policy import RuleSection
 from ltp_switcher.slots import SlotArrays, column
 
-ROLES: Final = (ArmId.BBR, ArmId.LTP, ArmId.VEGAS)
-"""The arms of the probing, the steady and the careful role, in this order."""
 _PROBING, _STEADY, _CAREFUL = range(3)
-_NEW, _KNOWN, _FELL, _ROSE, _QUEUED, _STARVES, _RIVAL, _IS_STEADY, _VARIES, _SWINGS, _SHORT, _LOSSY = range(
-    12
-)
+_NEW, _KNOWN, _FELL, _ROSE, _QUEUED, _STARVES, _RIVAL = range(7)
+_IS_STEADY, _VARIES, _SWINGS, _SHORT, _LOSSY = range(7, 12)
 """Reasons, in the order of `RuleChooser.reasons`."""
-_SUBSTITUTES: Final = (ArmId.BBR, ArmId.LTP, ArmId.VEGAS, ArmId.CUBIC)
-"""Where the pool lacks a role's arm, the first of these that it has takes the role."""
-
 PREFIXES_MAX: Final = 65_536
 """Prefixes remembered; the one probed first makes room."""
 RENO_PKTS: Final = 1.22
@@ -74,6 +68,8 @@ QUEUE_RISES: Final = 2.0
 """A queue stands after this many times the time that shows a longer path."""
 HOLD_MAX: Final = 5
 """Times the usual hold that a rate may go on growing."""
+DRAIN_RTTS: Final = 3
+"""Round trips in which a queue is emptied."""
 CONSTANT: Final = 0.1
 """Looks count as constant while each is within this share of the first."""
 
@@ -108,6 +104,8 @@ class RuleChooser(SlotArrays):
     """Since when the looks' lowest RTT is high and constant; 0: it is not."""
     _queued_ns = column(np.int64)
     """Since when the looks' lowest RTT is high; 0: it is not."""
+    _shorter = column(np.bool_)
+    """Whether the probing arm runs, or ran last, because the path's RTT fell."""
     _raised_us = column(np.float64)
     """The lowest RTT of the first such look."""
     _code = column(np.intp)
@@ -220,6 +218,13 @@ class RuleChooser(SlotArrays):
         """Where the rule neither probes nor tests, so that another arm may run, shape (n,)."""
         return np.asarray(self._flows.role[slots] != _PROBING)
 
+    def drains(self, slots: Slots, records: RecordArray) -> Bools:
+        """Where the path's RTT fell and the steady arm has just come: what was in flight is a queue now."""
+        of = self._siblings.player[slots]
+        early = records["round_trips"] < DRAIN_RTTS
+        found: Bools = early & self._shorter[of] & (self._flows.role[slots] == _STEADY)
+        return found
+
     def starts(self) -> dict[str, int]:
         """The arms of the prefixes probed since the last call."""
         news, self._news = self._news, {}
@@ -280,6 +285,7 @@ class RuleChooser(SlotArrays):
             self._probe(slots[changed], now_ns[changed], hold_s[changed])
             looks.forget(slots[changed], least_us[changed])
             self._code[slots[changed]] = np.where(rose[changed], _ROSE, _FELL)
+            self._shorter[slots[changed]] = ~rose[changed]
             self._value[slots[changed]] = least_us[changed] * 1e-3
         if tested.any():
             self._test(slots[tested], now_ns[tested], queued[tested])
@@ -360,6 +366,7 @@ class RuleChooser(SlotArrays):
     def _probe(self, slots: Slots, now_ns: Floats, hold_s: Floats | float) -> None:
         """Give these flows the probing arm for a time."""
         self._role[slots] = _PROBING
+        self._shorter[slots] = False
         self._since_ns[slots] = now_ns
         self._hold_ns[slots] = np.maximum(hold_s * 1e9, 1.0).astype(np.int64)
         self._raised_ns[slots] = 0
@@ -391,9 +398,3 @@ class RuleChooser(SlotArrays):
         longer = (lowest_us > self._settings.rtt_step * floor_us) & self._siblings.alone(queued)
         self._looks.forget(queued, np.where(longer, lowest_us, floor_us))
         return ~rival
-
-
-def roles_of(pool: Sequence[int]) -> ArmIds:
-    """The arm of each role among those of the pool, shape (3,)."""
-    order = [int(arm) for arm in _SUBSTITUTES if arm in pool] or list(pool)
-    return np.array([arm if arm in pool else order[0] for arm in ROLES], np.uint8)

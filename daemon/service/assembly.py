@@ -10,7 +10,8 @@ import ltp_switcher
 from ltp_switcher.daemon.choose.baselines import DWELLS, KeepChooser, RandomChooser
 from ltp_switcher.daemon.choose.chooser import Chooser
 from ltp_switcher.daemon.choose.epsilon_greedy import EpsilonGreedyChooser
-from ltp_switcher.daemon.choose.rule import ROLES, RuleChooser
+from ltp_switcher.daemon.choose.roles import ROLES
+from ltp_switcher.daemon.choose.rule import RuleChooser
 from ltp_switcher.daemon.choose.schedule import ScheduleChooser
 from ltp_switcher.daemon.choose.teams import Teams
 from ltp_switcher.daemon.datapath import ArmInfo, Datapath, KernelConfig, protocol

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.arrays import ArmIds, Ints, Slots
-from ltp_switcher.daemon.choose.chooser import Chooser, KnowsSiblings, Probes, TakesPulls
+from ltp_switcher.daemon.choose.chooser import Chooser, Drains, KnowsSiblings, Probes, TakesPulls
 from ltp_switcher.daemon.choose.selection import Terms
 from ltp_switcher.daemon.choose.teams import Teams
 from ltp_switcher.daemon.datapath import (
@@ -29,6 +29,7 @@ from ltp_switcher.daemon.datapath.commands import PINNED, commands_for
 from ltp_switcher.daemon.datapath.recording import Recorder
 from ltp_switcher.daemon.settings.policies import Policies
 from ltp_switcher.daemon.steer import LEARNED, LearnedArms
+from ltp_switcher.daemon.steer.drain import drain
 from ltp_switcher.daemon.step.counters import Statistics
 from ltp_switcher.daemon.step.decision_log import DecisionLog, RateLimit
 from ltp_switcher.daemon.step.events import EventRing, Kind
@@ -299,6 +300,10 @@ class Engine:
             self._send_away(records[_IS_LEARNED[records["want_arm"]]])
             return
         controls = self.learned.step(slots, records, now_ns)
+        if controls.size and slots.size and isinstance(self.chooser, Drains):
+            drains = self.chooser.drains(slots, records)
+            if drains.any():
+                drain(controls, records[drains])
         if controls.size:
             sent = self.datapath.control(controls)
             count = self.statistics

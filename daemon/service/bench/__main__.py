@@ -26,7 +26,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 
-from ltp_switcher.daemon.choose.rule import ROLES
+from ltp_switcher.daemon.choose.roles import ROLES
 from ltp_switcher.daemon.datapath import ArmInfo, Datapath, EventBatch, protocol
 from ltp_switcher.daemon.datapath.netlink import GenericNetlink
 from ltp_switcher.daemon.service.assembly import make_chooser, make_teams

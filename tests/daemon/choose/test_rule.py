@@ -67,6 +67,32 @@ def test_a_step_of_the_rtt_brings_bbr_and_then_the_choice_anew(
     assert hold_s <= again_s - back_s <= hold_s + max(0.25, 2 * high_ms / 1e3) + 2 * STEP_S
 
 
+@pytest.mark.parametrize(("first_ms", "then_ms", "drained"), [(100.0, 40.0, True), (40.0, 100.0, False)])
+def test_the_steady_arm_empties_the_queue_that_a_fall_of_the_rtt_leaves(
+    first_ms: float, then_ms: float, drained: bool
+) -> None:
+    """For its first round trips after the fall, and at no other time."""
+    seen: list[tuple[float, int, bool]] = []
+
+    class Watched(RuleChooser):
+        def step(self, slots: Slots, records: RecordArray, away: Bools | None = None) -> Draw:
+            decision = super().step(slots, records, away)
+            low = bool(self.drains(slots, records)[0]) and int(records["arm"][0]) == LTP
+            seen.append((len(seen) * STEP_S, int(decision.arms[0]), low))
+            return decision
+
+    chooser = Watched([BBR, LTP, VEGAS], dataclasses.replace(RuleSection(), queue_pkts=0.0))
+    run(step_at(12.0, first_ms, then_ms), duration_s=27.0, chooser=chooser)
+    arms = [arm for (_, arm, _), (_, before, _) in zip(seen[1:], seen, strict=False) if arm != before]
+    assert arms == [LTP, BBR, LTP]
+    low_s = [at_s for at_s, _, low in seen if low]
+    assert bool(low_s) == drained
+    if drained:
+        assert min(low_s) > 12.0
+        assert 0.08 <= len(low_s) * STEP_S <= 0.16, "three round trips of 40 ms, but for a step"
+        assert max(low_s) - min(low_s) < 0.16
+
+
 def test_a_steady_flow_whose_rate_swings_gets_the_careful_arm() -> None:
     """A rate that halves and doubles is seen within ten looks; a step or a climb never is."""
     swinging = run(lambda _: 40.0, duration_s=9.0, rate=lambda t: 0.5 if t > 4.0 and t % 0.6 < 0.3 else 1.0)

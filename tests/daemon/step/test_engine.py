@@ -83,6 +83,28 @@ def test_all_flows_of_a_step_are_decided_with_one_batch() -> None:
     assert engine.busy
 
 
+class Draining(RandomChooser):
+    """Wants the queue of every second flow emptied."""
+
+    def drains(self, slots: np.ndarray, records: np.ndarray) -> np.ndarray:
+        return np.arange(slots.size) % 2 == 1
+
+
+def test_a_queue_is_emptied_where_the_chooser_says_so() -> None:
+    """The arm wants a window of 10 for each; the paths hold 12 packets."""
+    kernel = made_of(7, 8, 9)
+    fields = {"arm": ArmId.LTP, "want_arm": ArmId.LTP, "samples": 1, "in_flight": 5, "bdp": 12}
+    for at_ms in (10, 20, 30):
+        made = np.concatenate([record(cookie, **fields) for cookie in (7, 8, 9)])
+        made["time_ns"] = time.monotonic_ns() + at_ms * 1_000_000
+        kernel.steps.append(made)
+    engine = make(kernel, chooser=Draining([int(ArmId.LTP)]))
+    for _ in range(3):
+        engine.step()
+    told = {row["cookie"].item(): row["value"][0].item() for batch in kernel.controls for row in batch}
+    assert told == {7: 10, 8: 6, 9: 10}
+
+
 def test_flows_to_a_network_are_of_one_path_to_the_learned_arms() -> None:
     engine = make(made_of(7, 8))
     engine.step()
