@@ -184,6 +184,10 @@ def _add_suite(add: Commands) -> None:
     whole_suite.add_argument(
         "--seeds", type=whole(1, 5), metavar="N", help="seeds of every scheme; default: most where it decides"
     )
+    whole_suite.add_argument(
+        "--keep", action="store_true",
+        help="keep the results of the kernel's own protocols in eval/suite/kept, to commit them",
+    )  # fmt: skip
     _jobs_option(whole_suite)
     _out_option(whole_suite, "out/eval")
 

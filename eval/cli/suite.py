@@ -13,10 +13,12 @@ from rich.table import Table
 
 from ltp_switcher.artifacts import revision
 from ltp_switcher.eval.cli.output import json_text, need_pictures
+from ltp_switcher.eval.run import kept
 from ltp_switcher.eval.run.batch import run_batch
+from ltp_switcher.eval.run.results import RunResult
 from ltp_switcher.eval.suite.losses import losses
 from ltp_switcher.eval.suite.over_time import oracles, recovered, without_start
-from ltp_switcher.eval.suite.plan import FULL, QUICK, Run, judged, plan
+from ltp_switcher.eval.suite.plan import FULL, QUICK, Run, judged, lasting, plan
 from ltp_switcher.eval.suite.score import means, score
 from ltp_switcher.eval.suite.siblings import TABLE_HEAD as PLAYERS_HEAD
 from ltp_switcher.eval.suite.siblings import players
@@ -43,6 +45,8 @@ def evaluate(options: argparse.Namespace, console: Console, progress: Console) -
         [run.job for run in runs], progress, use_cache=True, parallel=options.jobs, label=labels.__getitem__
     )
     every = list(zip(runs, outcomes, strict=True))
+    if options.keep:
+        _keep(every, options, made_of)
     made = [(run, outcome) for run, outcome in every if run.job.scenario.requests is None]
     paths = score((run.path, run.scheme, judged(run, outcome.summary)) for run, outcome in made)
     results = Results(
@@ -78,6 +82,16 @@ def evaluate(options: argparse.Namespace, console: Console, progress: Console) -
     if results.web:
         _print(console, TABLE_HEAD, table_rows(results.web))
     console.print(f"\n{out}: results.json, report.html", highlight=False)
+
+
+def _keep(every: Sequence[tuple[Run, RunResult]], options: argparse.Namespace, made_of: str) -> None:
+    of_set = f"{options.set}-quick" if options.quick else options.set
+    made = {"command": _command(options), "revision": made_of}
+    for run, outcome in every:
+        job = run.job
+        if lasting(job.scenario):
+            place = f"{of_set}/{run.path}/{run.scheme}-{job.seed}-{job.kernel}"
+            kept.write(place, outcome.folder.name, outcome.kept_files(), made)
 
 
 def _command(options: argparse.Namespace) -> str:

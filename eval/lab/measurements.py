@@ -113,3 +113,20 @@ def flows_json(scenario: Scenario, totals: dict[str, Any]) -> bytes:
             }
         )
     return (json.dumps({"flows": flows}, indent=1) + "\n").encode()
+
+
+def guest_json(totals: dict[str, Any], status: dict[str, Any]) -> bytes:
+    """The bytes of `guest.json`: what the guest spent, and what the daemon's status says.
+
+    Args:
+        totals: of the traffic program.
+        status: of the daemon; without one, nothing.
+    """
+    guest = {
+        "busy_instructions": totals["busy_ns"],
+        "idle_ns": totals["idle_ns"],
+        "daemon_instructions": totals["process_ns"],
+        "fallbacks": status.get("fallbacks", 0),
+        "learned": status.get("learned", {}),
+    }
+    return (json.dumps(guest, indent=1) + "\n").encode()

@@ -4,23 +4,21 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from ltp_switcher.cache import REPOSITORY
 from ltp_switcher.errors import LabError
-from ltp_switcher.eval.lab import kernels, qemu
+from ltp_switcher.eval.lab import kernels
 from ltp_switcher.eval.lab.boot import BootResult, boot
 from ltp_switcher.eval.lab.bpftune import bpftune_layers
-from ltp_switcher.eval.lab.layers import GUEST, base_layer, compiled, digest, link_module, mutant_module
-from ltp_switcher.eval.lab.measurements import check_bytes, flows_json, follower, timeseries
-from ltp_switcher.eval.lab.python import python_layers
+from ltp_switcher.eval.lab.fingerprint import fingerprint
+from ltp_switcher.eval.lab.layers import GUEST, compiled, link_module
+from ltp_switcher.eval.lab.measurements import check_bytes, flows_json, follower, guest_json, timeseries
 from ltp_switcher.eval.lab.schedule import capacity_mbps, encode, link_trace
 from ltp_switcher.eval.lab.script import (
     DAEMON_CONFIG,
@@ -95,7 +93,7 @@ def run_scenario(
     files = {
         "timeseries.csv": timeseries(scenario, rows, capacity_mbps(scenario, trace).tolist()),
         "flows.json": flows_json(scenario, totals),
-        "guest.json": _guest_json(totals, json.loads(result.files[STATUS]) if status else {}),
+        "guest.json": guest_json(totals, json.loads(result.files[STATUS]) if status else {}),
     }
     return RunFiles(files, result.kernel, result.virtual_s, result.wall_s)
 
@@ -157,33 +155,21 @@ def _overlay(
 
 
 def run_fingerprint(scenario: Scenario, *, seed: int, kernel: str) -> str:
-    """Return a hash of all that a run and its raw results depend on.
-
-    It covers the bytes that the guest gets, so that nothing that makes them can be forgotten: kernel,
-    userland, our programs and modules, the link's schedule, and the daemon's configuration. If the scenario
-    needs Python, it covers Python and the package. It also covers QEMU with its options.
+    """Return a hash of all that a run and its raw results depend on; see `fingerprint`.
 
     Raises:
         ConfigError: the scenario cannot run.
         LabError: a part of the lab cannot be had.
         InvalidValueError: the lab has no such kernel.
     """
-    chosen = kernels.kernel(kernel)
-    daemon = daemon_of(scenario)
-    parts = [
-        scenario.canonical(), str(seed), chosen.vmlinux.parent.name, base_layer(chosen).name,
-        *qemu.MACHINE, qemu.COMMAND_LINE, qemu.version(), script(scenario, daemon), str(_memory_mb(scenario)),
-        # These say how the raw results are read out of the guest's.
-        *(digest(Path(__file__).with_name(name)) for name in ("run.py", "schedule.py", "measurements.py")),
-    ]  # fmt: skip
-    for path, content in _overlay(scenario, daemon, seed=seed, kernel=kernel).items():
-        parts += [path, digest(content)]
-    if needs(scenario, "mutant"):
-        parts.append(digest(mutant_module(chosen, REPOSITORY)))
-    if daemon:
-        parts += [path.name for path in python_layers(service=asks_network(scenario))]
-    parts += [path.name for path in bpftune_layers(scenario)]
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+    return fingerprint(
+        scenario,
+        _overlay(scenario, daemon_of(scenario), seed=seed, kernel=kernel),
+        seed=seed,
+        kernel=kernel,
+        memory_mb=_memory_mb(scenario),
+        readers=("schedule.py", "measurements.py"),
+    )
 
 
 def _memory_mb(scenario: Scenario) -> int:
@@ -193,14 +179,3 @@ def _memory_mb(scenario: Scenario) -> int:
     queue_bytes = scenario.link.buffer_packets(rate_mbps) * PACKET_BYTES
     in_flight_mb = rate_mbps / 8 * rtt_s + queue_bytes / 1e6
     return min(4096, 512 * math.ceil((768 + 4 * in_flight_mb) / 512))
-
-
-def _guest_json(totals: dict[str, Any], status: dict[str, Any]) -> bytes:
-    guest = {
-        "busy_instructions": totals["busy_ns"],
-        "idle_ns": totals["idle_ns"],
-        "daemon_instructions": totals["process_ns"],
-        "fallbacks": status.get("fallbacks", 0),
-        "learned": status.get("learned", {}),
-    }
-    return (json.dumps(guest, indent=1) + "\n").encode()

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import re
@@ -11,23 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from ltp_switcher.cache import REPOSITORY
 from ltp_switcher.errors import ConfigError, LabError
-from ltp_switcher.eval.lab import cpio, kernels, qemu
+from ltp_switcher.eval.lab import cpio, kernels
 from ltp_switcher.eval.lab.boot import boot
 from ltp_switcher.eval.lab.bpftune import bpftune_layers
-from ltp_switcher.eval.lab.layers import (
-    GUEST,
-    base_layer,
-    compiled,
-    digest,
-    layer,
-    link_module,
-    mutant_module,
-    package_entries,
-)
+from ltp_switcher.eval.lab.fingerprint import fingerprint
+from ltp_switcher.eval.lab.layers import GUEST, compiled, layer, link_module, package_entries
 from ltp_switcher.eval.lab.packages import candidates, say
-from ltp_switcher.eval.lab.python import python_layers
 from ltp_switcher.eval.lab.run import RunFiles
 from ltp_switcher.eval.lab.schedule import capacity_mbps, encode, link_trace
 from ltp_switcher.eval.lab.script import (
@@ -113,30 +102,22 @@ def run_requests(
 
 
 def requests_fingerprint(scenario: Scenario, *, seed: int, kernel: str) -> str:
-    """Return a hash of all that a run with requests depends on; see `run.run_fingerprint`.
+    """Return a hash of all that a run with requests and its raw results depend on; see `fingerprint`.
 
     Raises:
         ConfigError: the scenario cannot run.
         LabError: a part of the lab cannot be had.
         InvalidValueError: the lab has no such kernel.
     """
-    chosen = kernels.kernel(kernel)
-    daemon = daemon_of(scenario)
-    parts = [
-        scenario.canonical(), str(seed), chosen.vmlinux.parent.name, base_layer(chosen).name,
-        *qemu.MACHINE, qemu.COMMAND_LINE, qemu.version(), script(scenario, daemon), str(_memory_mb(scenario)),
-        web_layer().name,
-        # These say how the raw results are read out of the guest's.
-        *(digest(Path(__file__).with_name(name)) for name in ("web.py", "schedule.py")),
-    ]  # fmt: skip
-    for path, content in _overlay(scenario, daemon, seed=seed, kernel=kernel).items():
-        parts += [path, digest(content)]
-    if needs(scenario, "mutant"):
-        parts.append(digest(mutant_module(chosen, REPOSITORY)))
-    if daemon:
-        parts += [path.name for path in python_layers(service=asks_network(scenario))]
-    parts += [path.name for path in bpftune_layers(scenario)]
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+    return fingerprint(
+        scenario,
+        _overlay(scenario, daemon_of(scenario), seed=seed, kernel=kernel),
+        seed=seed,
+        kernel=kernel,
+        memory_mb=_memory_mb(scenario),
+        layers=(web_layer(),),
+        readers=("web.py", "schedule.py"),
+    )
 
 
 def web_layer() -> Path:

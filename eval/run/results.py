@@ -3,7 +3,8 @@
 
 `$LTP_CACHE/results/<fingerprint>/` holds the lab's raw files and `run.json`. A folder appears there
 whole or not at all, so an interrupted run leaves nothing behind. Summaries are computed anew each
-time: they cost little, and a corrected measure applies to old runs too.
+time: they cost little, and a corrected measure applies to old runs too. Results that the repository keeps
+(`kept.py`) go there, too.
 
 A run through mahimahi is kept in the same way, although no two are equal.
 """
@@ -14,7 +15,7 @@ import contextlib
 import json
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -25,6 +26,7 @@ from ltp_switcher.eval.lab.kernels import known
 from ltp_switcher.eval.lab.run import RunFiles, run_fingerprint, run_scenario
 from ltp_switcher.eval.lab.web import requests_fingerprint, run_requests
 from ltp_switcher.eval.mahimahi.run import as_emulated, emulation_fingerprint, run_emulated
+from ltp_switcher.eval.run import kept
 from ltp_switcher.eval.run.completion import Completions, read_completions, summarise_requests
 from ltp_switcher.eval.run.live import Sample
 from ltp_switcher.eval.run.scenario import Scenario
@@ -38,6 +40,8 @@ REQUEST_FILES: Final = ("requests.csv", "requests.json")
 """Raw files of a run with requests."""
 HOST_FILES: Final = ("timeseries.csv", "flows.json", "host.json")
 """Raw files of a run through mahimahi."""
+RECORD: Final = "run.json"
+"""The run's inputs, the kernel's full name, and the times that it took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +121,10 @@ class RunResult:
         """Read the flows' totals, in order of the flows."""
         return read_totals((self.folder / "flows.json").read_text())
 
+    def kept_files(self) -> dict[str, bytes]:
+        """Read the run's files, as `kept` has them."""
+        return {name: (self.folder / name).read_bytes() for name in (*self.job.raw_files, RECORD)}
+
     def export(self, out: Path) -> None:
         """Write `summary.json` and the raw files into the folder `out`; make it if it is missing."""
         out.mkdir(parents=True, exist_ok=True)
@@ -136,26 +144,33 @@ def run_job(job: Job, *, use_cache: bool, on_sample: Callable[[Sample], None] | 
     """
     if job.engine == "mahimahi":
         job = replace(job, scenario=as_emulated(job.scenario))
-    folder = cache_dir() / "results" / job.fingerprint()
+    fingerprint = job.fingerprint()
+    folder = cache_dir() / "results" / fingerprint
+    if use_cache and not folder.is_dir() and (files := kept.read(fingerprint, (*job.raw_files, RECORD))):
+        _put(files, folder)
     if use_cache and folder.is_dir():
         return _read(job, folder, cached=True)
-    _keep(job, job.make(on_sample), folder)
+    _put(_files(job, job.make(on_sample)), folder)
     return _read(job, folder, cached=False)
 
 
-def _keep(job: Job, files: RunFiles, folder: Path) -> None:
+def _files(job: Job, made: RunFiles) -> dict[str, bytes]:
+    record = {
+        "scenario": asdict(job.scenario), "seed": job.seed, "kernel": job.kernel,
+        "release": made.kernel, "wall_s": made.wall_s, "virtual_s": made.virtual_s,
+    }  # fmt: skip
+    raw = {name: made.files[name] for name in job.raw_files}
+    return {**raw, RECORD: (json.dumps(record, indent=2) + "\n").encode()}
+
+
+def _put(files: Mapping[str, bytes], folder: Path) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=".run-", dir=folder.parent))
     try:
         whole = scratch / "whole"
         whole.mkdir()
-        for name in job.raw_files:
-            (whole / name).write_bytes(files.files[name])
-        record = {
-            "scenario": asdict(job.scenario), "seed": job.seed, "kernel": job.kernel,
-            "release": files.kernel, "wall_s": files.wall_s, "virtual_s": files.virtual_s,
-        }  # fmt: skip
-        (whole / "run.json").write_text(json.dumps(record, indent=2) + "\n")
+        for name, content in files.items():
+            (whole / name).write_bytes(content)
         # Another process may have put the same results there meanwhile; then theirs stay.
         with contextlib.suppress(FileNotFoundError):
             folder.rename(scratch / "replaced")
@@ -167,7 +182,7 @@ def _keep(job: Job, files: RunFiles, folder: Path) -> None:
 
 def _read(job: Job, folder: Path, *, cached: bool) -> RunResult:
     try:
-        record = json.loads((folder / "run.json").read_text())
+        record = json.loads((folder / RECORD).read_text())
         wall_s = float(record["wall_s"])
         kernel = f"{record['release']} (mahimahi)" if job.engine == "mahimahi" else job.kernel
         summary = (

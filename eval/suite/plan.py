@@ -10,7 +10,7 @@ from typing import Final
 from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.run.results import Job
 from ltp_switcher.eval.run.scenario import Flow, Scenario
-from ltp_switcher.eval.run.schemes import BPFTUNE, DAEMON_SCHEMES, check_scheme
+from ltp_switcher.eval.run.schemes import BPFTUNE, DAEMON_SCHEMES, KERNEL_ARMS, check_scheme
 from ltp_switcher.eval.run.summary import Summary
 from ltp_switcher.eval.run.trace_files import locate_trace
 from ltp_switcher.eval.suite import paths
@@ -49,6 +49,11 @@ class Run:
 def is_arm(scheme: str) -> bool:
     """Whether a scheme is an arm alone, which may be the best in hindsight."""
     return scheme not in DAEMON_SCHEMES and scheme not in LATER
+
+
+def lasting(scenario: Scenario) -> bool:
+    """Whether only the kernel's own protocols run, so that the results outlive changes of the daemon."""
+    return {scenario.scheme, *(flow.scheme for flow in scenario.flows)} <= set(KERNEL_ARMS)
 
 
 def plan(

@@ -18,7 +18,7 @@ from ltp_switcher.eval.run.summary import FlowSummary, Summary
 from ltp_switcher.eval.suite import paths
 from ltp_switcher.eval.suite.over_time import Recovery, recoveries, segment_oracle
 from ltp_switcher.eval.suite.page import Origin, Results, html
-from ltp_switcher.eval.suite.plan import judged, plan
+from ltp_switcher.eval.suite.plan import judged, lasting, plan
 from ltp_switcher.eval.suite.score import gap_closed, geometric_mean, means, score
 from ltp_switcher.eval.suite.siblings import player_reward
 
@@ -312,3 +312,13 @@ def test_a_player_s_reward_is_that_of_the_sum_times_jain() -> None:
     assert player_reward([fair, replace(fair, flow=1)]) == pytest.approx(3.2)
     unfair = [series_of(0, 0.0, 6.0, 30.0), series_of(1, 2.0, 2.0, 10.0)]
     assert player_reward(unfair) == pytest.approx((36 / 30 + 3.2 * 0.8) / 2)
+
+
+def test_only_runs_of_the_kernels_own_protocols_last() -> None:
+    schemes = {"bbr": 1, "cubic": 1, "ltp": 1, "rule": 1}
+    runs = plan(
+        "test", schemes, "6.1", quick=False, names=["fixed-1", "beside-cubic-1", "eight-1", "pages-1"]
+    )
+    assert {run.scheme for run in runs if lasting(run.job.scenario)} == {"bbr", "cubic"}
+    assert {run.scheme for run in runs if not lasting(run.job.scenario)} == {"ltp", "rule"}
+    assert sum(lasting(run.job.scenario) for run in runs) == 8

@@ -233,16 +233,25 @@ static void read_flows(const char *path)
 	unsigned long long start, stop;
 	struct flow flow = { .source = -1, .sink = -1, .listener = -1 };
 	FILE *file = fopen(path, "r");
+	int fields;
 
 	if (!file)
 		die(path);
 	flows = zalloc((LABLINK_FLOWS - 1) * sizeof(*flows));
-	while (flow_count < LABLINK_FLOWS - 1 &&
-	       fscanf(file, "%15s %15s %llu %llu %d", flow.cc, flow.arm, &start, &stop, &flow.server) == 5) {
+	while ((fields = fscanf(file, "%15s %15s %llu %llu %d", flow.cc, flow.arm, &start, &stop,
+				&flow.server)) == 5) {
+		if (flow_count == LABLINK_FLOWS - 1) {
+			fprintf(stderr, "traffic: %s: more than %d flows\n", path, flow_count);
+			exit(1);
+		}
 		flow.start_us = start;
 		flow.stop_us = stop;
 		flow.bins = zalloc(bin_count * sizeof(*flow.bins));
 		flows[flow_count++] = flow;
+	}
+	if (fields != EOF || ferror(file)) {
+		fprintf(stderr, "traffic: %s: line %d is not a flow\n", path, flow_count + 1);
+		exit(1);
 	}
 	fclose(file);
 }
