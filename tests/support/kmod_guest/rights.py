@@ -23,6 +23,18 @@ from .net import CLONE_NEWNET, CLONE_NEWUSER, congestion, cookie, enter, namespa
 from .steering import commands, control
 
 NOBODY = 65534
+OWN_FLOWS_ALONE = {
+    "session-open": "answered",
+    "step-get": "answered",
+    "select": "answered 1",
+    "control": "answered 1",
+    "pin": "ENOENT",
+    "unpin": "ENOENT",
+    "arm-load": "EPERM",
+    "config-set": "EPERM",
+    "events": "answered",
+}
+"""How `_refusals` goes, for a flow of another namespace, with rights in one's own alone."""
 
 
 def as_another(
@@ -186,18 +198,7 @@ def a_user_namespace_rules_over_its_own_flows_alone(context: Context) -> None:
     require(answer["seen"] == [mine] and answer["records"] == [mine], f"sees more than its own: {answer}")
     require(answer["applied"] == 1, f"{answer}")
     require(answer["active"] == "m/westwood", f"{answer}")
-    expected = {
-        "session-open": "answered",
-        "step-get": "answered",
-        "select": "answered 1",
-        "control": "answered 1",
-        "pin": "ENOENT",
-        "unpin": "ENOENT",
-        "arm-load": "EPERM",
-        "config-set": "EPERM",
-        "events": "answered",
-    }
-    require(answer["foreign"] == expected, f"{answer['foreign']}")
+    require(answer["foreign"] == OWN_FLOWS_ALONE, f"{answer['foreign']}")
     require(flow.congestion == "m/cubic", "the other's flow was changed")
     require(context.datapath.config().watchdog_ms == 0, "the settings were changed")
     context.end(flow)
@@ -229,18 +230,7 @@ def a_container_rules_over_its_own_flows_alone(context: Context) -> None:
     mine = answer["mine"]
     require(answer["seen"] == [mine] and answer["records"] == [mine], f"sees more than its own: {answer}")
     require(answer["applied"] == 1 and answer["active"] == "m/vegas", f"{answer}")
-    expected = {
-        "session-open": "answered",
-        "step-get": "answered",
-        "select": "answered 1",
-        "control": "answered 1",
-        "pin": "ENOENT",
-        "unpin": "ENOENT",
-        "arm-load": "EPERM",
-        "config-set": "EPERM",
-        "events": "answered",
-    }
-    require(answer["foreign"] == expected, f"{answer['foreign']}")
+    require(answer["foreign"] == OWN_FLOWS_ALONE, f"{answer['foreign']}")
     require(flow.congestion == "m/cubic", "the host's flow was changed")
     require(context.datapath.config().watchdog_ms == 0, "the settings were changed")
     context.end(flow)
