@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results that are in the repository: those of the kernel's own protocols on the suite's paths.
+"""Results in the repository: of runs of the kernel's own protocols on the suite's paths.
 
 Such a run depends on the path, the lab and the kernel alone, so its results outlive every change of the
 daemon. The files are `suite/kept/<set>/<path>/<scheme>-<seed>-<kernel>.<fingerprint>.zip`. Each has the raw

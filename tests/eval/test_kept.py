@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results that the repository keeps: written and read, up to date, and what the lab still says."""
+"""Results in the repository are written, read, up to date, and equal to the lab's."""
 
 from __future__ import annotations
 
