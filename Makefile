@@ -13,7 +13,7 @@ STAMPS := .cache/stamps
 KERNELS := 6.1 6.12
 export LTP_CACHE ?= $(CURDIR)/.cache
 
-.PHONY: deb help demo eval eval-quick test test-fast test-slow test-packages test-kernels test-debug mutate fuzz kmod lint format clean install \
+.PHONY: deb help demo eval eval-quick studies test test-fast test-slow test-packages test-kernels test-debug mutate fuzz kmod lint format clean install \
         uninstall venv \
         lock generate openapi promtool torch venv-train train-encoder collect-dataset train-ltp train-jury train-spine train-owl compare-ltp \
         bench bench-api bench-kmod bench-scale bench-daemon bench-lab bench-simulator validate-simulator traces mahimahi agree claims screenshots gain-coverage
@@ -156,6 +156,9 @@ claims: kmod traces ## Test the claims of the learned arms' papers in the lab
 
 eval: kmod traces ## Run all schemes on the suite's test paths; resumable, seven hours on 2 cores; out/eval/
 	@$(BIN)/ltp-eval suite
+
+studies: kmod traces ## Run ablations, lengths of a step and selections of a team on the test paths; hours; out/studies/
+	@for study in ablations steps teams; do $(BIN)/ltp-eval suite --study $$study --out out/studies/$$study; done
 
 eval-quick: kmod traces ## The same on 8 paths of 30 s, with 5 schemes and one seed
 	@$(BIN)/ltp-eval suite --quick

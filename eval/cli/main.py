@@ -23,6 +23,7 @@ from ltp_switcher.eval.report import demo, engine_agreement
 from ltp_switcher.eval.run.batch import default_parallel
 from ltp_switcher.eval.run.results import ENGINES, KERNELS
 from ltp_switcher.eval.suite.paths import SETS
+from ltp_switcher.eval.suite.studies import STUDIES
 
 EXIT_ERROR: Final = 1
 EXIT_INTERRUPTED: Final = 130
@@ -178,6 +179,9 @@ def _add_suite(add: Commands) -> None:
         add, "suite", suite.evaluate, "run all schemes on the paths of the suite, and report", kernel=True
     )
     whole_suite.add_argument("--quick", action="store_true", help="8 paths of 30 s, 5 schemes, one seed")
+    whole_suite.add_argument(
+        "--study", choices=tuple(STUDIES), help="the schemes and paths of a study, each with its figure"
+    )
     whole_suite.add_argument("--set", choices=tuple(SETS), default="test", help="default: test")
     whole_suite.add_argument("--schemes", type=_listed, default=[], metavar="A,B,...", help="default: all")
     whole_suite.add_argument("--paths", type=_listed, default=[], metavar="A,B,...", help="default: all")

@@ -16,6 +16,9 @@ from ltp_switcher.eval.cli.output import json_text, need_pictures
 from ltp_switcher.eval.run import kept
 from ltp_switcher.eval.run.batch import run_batch
 from ltp_switcher.eval.run.results import RunResult
+from ltp_switcher.eval.suite.harm import TABLE_HEAD as HARM_HEAD
+from ltp_switcher.eval.suite.harm import alone, harms
+from ltp_switcher.eval.suite.harm import table_rows as harm_rows
 from ltp_switcher.eval.suite.losses import losses
 from ltp_switcher.eval.suite.over_time import oracles, recovered, without_start
 from ltp_switcher.eval.suite.plan import FULL, QUICK, Run, judged, lasting, plan
@@ -23,6 +26,7 @@ from ltp_switcher.eval.suite.score import means, score
 from ltp_switcher.eval.suite.siblings import TABLE_HEAD as PLAYERS_HEAD
 from ltp_switcher.eval.suite.siblings import players
 from ltp_switcher.eval.suite.siblings import table_rows as players_rows
+from ltp_switcher.eval.suite.studies import STUDIES
 from ltp_switcher.eval.suite.web import TABLE_HEAD, table_rows, web_paths
 
 
@@ -30,25 +34,31 @@ def evaluate(options: argparse.Namespace, console: Console, progress: Console) -
     """Make the runs that are missing, and the report of all."""
     need_pictures()
     from ltp_switcher.eval.suite.page import Origin, Results, html
+    from ltp_switcher.eval.suite.paper_figures import paper_figures
     from ltp_switcher.eval.suite.pictures import draw
 
     began = time.monotonic()
     # The runs have this revision. Hours later the checkout may have another.
     made_of = revision()
     usual = QUICK if options.quick else FULL
-    schemes = {name: usual.get(name, 1) for name in options.schemes or usual}
+    study = STUDIES[options.study] if options.study else None
+    names = options.schemes or (study.schemes if study else usual)
+    schemes = {name: usual.get(name, 1) for name in names}
     if options.seeds:
         schemes = dict.fromkeys(schemes, options.seeds)
-    runs = plan(options.set, schemes, options.kernel, quick=options.quick, names=options.paths)
-    labels = {run.job: f"{run.path} {run.scheme} #{run.job.seed}" for run in runs}
-    outcomes = run_batch(
-        [run.job for run in runs], progress, use_cache=True, parallel=options.jobs, label=labels.__getitem__
-    )
-    every = list(zip(runs, outcomes, strict=True))
+    only = options.paths or (study.paths if study else ())
+    runs = plan(options.set, schemes, options.kernel, quick=options.quick, names=only)
+    labels = {job: f"{run.path} alone #{job.seed}" for run in runs for job in alone(run)}
+    labels |= {run.job: f"{run.path} {run.scheme} #{run.job.seed}" for run in runs}
+    jobs = list(labels)
+    outcomes = run_batch(jobs, progress, use_cache=True, parallel=options.jobs, label=labels.__getitem__)
+    by_job = dict(zip(jobs, outcomes, strict=True))
+    every = [(run, by_job[run.job]) for run in runs]
     if options.keep:
         _keep(every, options, made_of)
     made = [(run, outcome) for run, outcome in every if run.job.scenario.requests is None]
-    paths = score((run.path, run.scheme, judged(run, outcome.summary)) for run, outcome in made)
+    summaries = [(run.path, run.scheme, judged(run, outcome.summary)) for run, outcome in made]
+    paths = score(summaries)
     results = Results(
         options.set,
         options.kernel,
@@ -61,13 +71,17 @@ def evaluate(options: argparse.Namespace, console: Console, progress: Console) -
         round(time.monotonic() - began, 1),
         web_paths(every),
         players(made),
+        harms(made, by_job),
         Origin(_command(options), made_of, {scheme: _seeds(runs, scheme) for scheme in schemes}),
     )
     out: Path = options.out
     out.mkdir(parents=True, exist_ok=True)
     text = json_text(results.to_dict())
     (out / "results.json").write_text(text)
-    (out / "report.html").write_text(html(results, draw(made, results.losses)), encoding="utf-8")
+    figures = paper_figures(
+        [(path, summary) for path, _, summary in summaries], paths, results.oracles, results.harms
+    )
+    (out / "report.html").write_text(html(results, draw(made, results.losses, figures)), encoding="utf-8")
     if options.json:
         console.out(text, end="", highlight=False)
         return
@@ -79,6 +93,8 @@ def evaluate(options: argparse.Namespace, console: Console, progress: Console) -
         console.print(table)
     if results.players:
         _print(console, PLAYERS_HEAD, players_rows(results.players))
+    if results.harms:
+        _print(console, HARM_HEAD, harm_rows(results.harms))
     if results.web:
         _print(console, TABLE_HEAD, table_rows(results.web))
     console.print(f"\n{out}: results.json, report.html", highlight=False)
@@ -96,6 +112,7 @@ def _keep(every: Sequence[tuple[Run, RunResult]], options: argparse.Namespace, m
 
 def _command(options: argparse.Namespace) -> str:
     words = ["ltp-eval suite", *(["--quick"] if options.quick else []), f"--set {options.set}"]
+    words += [f"--study {options.study}"] if options.study else []
     words.append(f"--kernel {options.kernel}")
     words += [f"--{name} {','.join(of)}" for name in ("schemes", "paths") if (of := getattr(options, name))]
     return " ".join([*words, *([f"--seeds {options.seeds}"] if options.seeds else [])])

@@ -10,6 +10,9 @@ from statistics import median
 from typing import Final
 
 from ltp_switcher.eval.run.series import BIN_S
+from ltp_switcher.eval.suite.harm import TABLE_HEAD as HARM_HEAD
+from ltp_switcher.eval.suite.harm import Harm
+from ltp_switcher.eval.suite.harm import table_rows as harm_rows
 from ltp_switcher.eval.suite.losses import AFTERMATH_S, CAUSES, PROBE_S, Losses, mean_by_cause, mean_regret_s
 from ltp_switcher.eval.suite.over_time import SEGMENT_S, SETTLE_RTTS, SETTLE_S, START_S, Recovery
 from ltp_switcher.eval.suite.paths import family, kind
@@ -18,6 +21,7 @@ from ltp_switcher.eval.suite.score import Mean, PathScore, gap_closed, grouped, 
 from ltp_switcher.eval.suite.siblings import TABLE_HEAD as PLAYERS_HEAD
 from ltp_switcher.eval.suite.siblings import Player
 from ltp_switcher.eval.suite.siblings import table_rows as players_rows
+from ltp_switcher.eval.suite.studies import CHANGED
 from ltp_switcher.eval.suite.web import TABLE_HEAD, WebPath, table_rows
 
 WORST: Final = 5
@@ -64,6 +68,8 @@ class Results:
     """The paths with requests, which `paths` lacks."""
     players: Sequence[Player] = ()
     """Of the paths on which one scheme has several flows."""
+    harms: Sequence[Harm] = ()
+    """On the paths with another flow beside."""
     origin: Origin | None = None
 
     @property
@@ -112,6 +118,7 @@ class Results:
             ],
             "web": [path.to_dict() for path in self.web],
             "players": [asdict(player) for player in self.players],
+            "harms": [asdict(harm) for harm in self.harms],
         }  # fmt: skip
 
 
@@ -138,6 +145,7 @@ def html(results: Results, pictures: Mapping[str, str]) -> str:
         "policy of the daemon, <code>bandit</code> the learned one. <code>known</code> is the default policy "
         f"on a path that {EARLIER} connections have used before; so is <code>bpftune</code>, Oracle's.</p>",
         _origin(results.origin),
+        _changed(results.schemes),
         _means_table("By kind and family", results.schemes, results.paths),
         _means_table(f"The same without the first {START_S:g} s of each flow", results.schemes, results.late),
     ]
@@ -168,6 +176,9 @@ def html(results: Results, pictures: Mapping[str, str]) -> str:
     parts.append(_paths_table(results))
     if results.players:
         parts.append(_players_table(results.players))
+    if results.harms:
+        title = "Harm to the flow beside, and its excess over that of the flow's own protocol"
+        parts.append(_text_table(title, HARM_HEAD, harm_rows(results.harms)))
     if results.web:
         parts.append(_web_table(results.web))
     for title, data in pictures.items():
@@ -183,6 +194,17 @@ def _origin(origin: Origin | None) -> str:
     seeds = "; ".join(f"{escape(s)} {', '.join(map(str, of))}" for s, of in origin.seeds.items())
     command, made_of = escape(origin.command), escape(origin.revision)
     return f"<p>Made by <code>{command}</code>, revision {made_of}. Seeds: {seeds}.</p>"
+
+
+def _changed(schemes: Sequence[str]) -> str:
+    """What the schemes change that have a part of another one's changed."""
+    said = [
+        f"<code>{escape(name)}</code> is <code>{escape(CHANGED[name][0])}</code> with "
+        + ", ".join(f"<code>{escape(f'{key} = {value}')}</code>" for key, value in CHANGED[name][1])
+        for name in schemes
+        if name in CHANGED
+    ]
+    return f"<p>{'; '.join(said)}.</p>" if said else ""
 
 
 def _means_table(title: str, schemes: Sequence[str], paths: Sequence[PathScore]) -> str:
@@ -243,9 +265,13 @@ def _losses_table(losses: Mapping[str, Sequence[Losses]]) -> str:
 
 
 def _players_table(players: Sequence[Player]) -> str:
-    rows = ["<tr>" + "".join(f"<td>{escape(cell)}" for cell in row) for row in players_rows(players)]
     title = "Several flows of a scheme as one player: Eq. 1 of the sum, times Jain's index"
-    return _table(title, "".join(f"<th>{escape(name)}" for name in PLAYERS_HEAD), rows)
+    return _text_table(title, PLAYERS_HEAD, players_rows(players))
+
+
+def _text_table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = ["<tr>" + "".join(f"<td>{escape(cell)}" for cell in row) for row in rows]
+    return _table(title, "".join(f"<th>{escape(name)}" for name in head), lines)
 
 
 def _web_table(paths: Sequence[WebPath]) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pictures of a suite's report: runs over time, and regret over time."""
+"""The pictures of a suite's report: the paper's figures, runs over time, and regret over time."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from ltp_switcher.eval.run.results import RunResult
 from ltp_switcher.eval.run.series import BIN_S
 from ltp_switcher.eval.run.style import colour
 from ltp_switcher.eval.suite.losses import Losses, mean_regret_s
+from ltp_switcher.eval.suite.paper_figures import Draw
+from ltp_switcher.eval.suite.paths import kind
 from ltp_switcher.eval.suite.plan import Run, is_arm
 
 PICTURED: Final = ("rtt-steps-1", "rate-steps-1", "everything-1", "trace-1", "trace-4")
@@ -24,7 +26,11 @@ PICTURED: Final = ("rtt-steps-1", "rate-steps-1", "everything-1", "trace-1", "tr
 _SIZE_IN: Final = (9.0, 5.2)
 
 
-def draw(made: Sequence[tuple[Run, RunResult]], losses: Mapping[str, Sequence[Losses]]) -> dict[str, str]:
+def draw(
+    made: Sequence[tuple[Run, RunResult]],
+    losses: Mapping[str, Sequence[Losses]],
+    figures: Mapping[str, Draw],
+) -> dict[str, str]:
     """All pictures of the report: PNG in base64 by title."""
     with tempfile.TemporaryDirectory(prefix="ltp-eval-") as folder:
         file = Path(folder) / "picture.png"
@@ -32,6 +38,9 @@ def draw(made: Sequence[tuple[Run, RunResult]], losses: Mapping[str, Sequence[Lo
         if losses:
             _draw_regret(file, losses)
             pictures["Regret over time"] = _base64(file)
+        for title, drawn in figures.items():
+            drawn(file)
+            pictures[title] = _base64(file)
         for name in PICTURED:
             first: dict[str, RunResult] = {}
             for run, outcome in made:
@@ -40,7 +49,9 @@ def draw(made: Sequence[tuple[Run, RunResult]], losses: Mapping[str, Sequence[Lo
             if not first:
                 continue
             shown = sorted(first, key=is_arm)
-            title = f"{name}: {shown[0]} and single arms"
+            title = f"{name}: {shown[0]} and single arms" + (
+                " (Mutant Fig. 5)" if kind(name) == "trace" else ""
+            )
             draw_timeline(
                 file, first[shown[0]].job.scenario, [first[scheme].series()[0] for scheme in shown],
                 title=title, explanation=f"One run of each scheme, seed {first[shown[0]].job.seed}.",

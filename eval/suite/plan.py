@@ -14,6 +14,7 @@ from ltp_switcher.eval.run.schemes import BPFTUNE, DAEMON_SCHEMES, KERNEL_ARMS, 
 from ltp_switcher.eval.run.summary import Summary
 from ltp_switcher.eval.run.trace_files import locate_trace
 from ltp_switcher.eval.suite import paths
+from ltp_switcher.eval.suite.studies import CHANGED
 from ltp_switcher.policies.simulator.delivery_traces import model_trace, read_trace
 
 ARMS: Final = ("bbr", "vegas", "ltp", "cubic")
@@ -48,7 +49,7 @@ class Run:
 
 def is_arm(scheme: str) -> bool:
     """Whether a scheme is an arm alone, which may be the best in hindsight."""
-    return scheme not in DAEMON_SCHEMES and scheme not in LATER
+    return not any(scheme in of for of in (DAEMON_SCHEMES, LATER, CHANGED))
 
 
 def lasting(scenario: Scenario) -> bool:
@@ -72,7 +73,7 @@ def plan(
         ConfigError: there is no such path or scheme, or no arm among the schemes.
     """
     for scheme in schemes:
-        if scheme not in LATER:
+        if scheme not in LATER and scheme not in CHANGED:
             check_scheme("--schemes", scheme)
     if not any(map(is_arm, schemes)):
         raise ConfigError("--schemes", list(schemes), "one arm at least, to compare with")
@@ -96,6 +97,9 @@ def _with(scenario: Scenario, scheme: str) -> Scenario:
     """The scenario with the scheme on its web server or first flow, and on all flows of the same scheme."""
     if scheme in LATER:
         return after_others(scenario, LATER[scheme])
+    if scheme in CHANGED:
+        whole, settings = CHANGED[scheme]
+        return _with(scenario, whole).with_settings(settings)
     switched = {flow.scheme for flow in scenario.flows} == {scenario.scheme}
     return scenario.with_scheme(scheme, every_flow=switched)
 
@@ -131,6 +135,10 @@ def after_others(scenario: Scenario, scheme: str) -> Scenario:
 
 def judged(run: Run, summary: Summary) -> Summary:
     """The summary with the flows that count, under the name of the run's scheme."""
-    if run.scheme not in LATER:
+    if run.scheme in LATER:
+        return replace(summary, scheme=run.scheme, flows=(replace(summary.flows[-1], scheme=run.scheme),))
+    if run.scheme not in CHANGED:
         return summary
-    return replace(summary, scheme=run.scheme, flows=(replace(summary.flows[-1], scheme=run.scheme),))
+    whole, _ = CHANGED[run.scheme]
+    flows = (replace(f, scheme=run.scheme) if f.scheme == whole else f for f in summary.flows)
+    return replace(summary, scheme=run.scheme, flows=tuple(flows))

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Schemes with one part changed or left out, and the studies that compare them with the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.eval.run.daemon_settings import Settings
+from ltp_switcher.eval.run.schemes import KERNEL_ARMS
+
+_MIXED: Final = ("vegas", "bbr", "cubic", "westwood", "illinois", "highspeed", "hybla")
+"""Delay-based, loss-based, hybrid and specialised ones (Mutant §6.3)."""
+_RANDOM: Final = tuple(sorted(np.random.default_rng(9).choice(KERNEL_ARMS, 6, replace=False).tolist()))
+
+CHANGED: Final[Mapping[str, tuple[str, Settings]]] = {
+    "rule:ltp-first": ("rule", (("rule.start_s", 0.0),)),
+    "rule:no-swing": ("rule", (("rule.rate_swing", 10.0),)),
+    "rule:no-changes": ("rule", (("rule.rtt_step", 100.0),)),
+    "rule:as-is": ("rule", (("kernel.handover", "as-is"), ("kernel.restore", "as-is"))),
+    "bandit:no-mpts": ("bandit", (("mpts.enabled", False),)),
+    "bandit:no-guard": ("bandit", (("learning.baseline", "none"),)),
+    "paper:30ms": ("paper", (("daemon.step_ms", 30.0),)),
+    "paper:100ms": ("paper", (("daemon.step_ms", 100.0),)),
+    "paper:300ms": ("paper", (("daemon.step_ms", 300.0),)),
+    "paper:random-team": ("paper", (("mpts.enabled", False), ("pool.arms", _RANDOM))),
+    "paper:mixed-team": ("paper", (("mpts.enabled", False), ("pool.arms", _MIXED), ("pool.k", 7))),
+}
+"""A scheme and the settings that it changes, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """A comparison of schemes, and what it asks."""
+
+    title: str
+    schemes: tuple[str, ...]
+    paths: tuple[str, ...]
+
+
+_SIX: Final = ("fixed-1", "high-rtt-1", "large-queue-1", "lossy-1", "step-1", "trace-1")
+"""Six network environments, as the paper has them."""
+_ARMS: Final = ("bbr", "vegas", "cubic")
+STUDIES: Final[Mapping[str, Study]] = {
+    "ablations": Study(
+        "Ablations: what each part of the decision is worth",
+        (
+            "rule", "rule:ltp-first", "rule:no-swing", "rule:no-changes", "rule:as-is",
+            "bandit", "bandit:no-mpts", "bandit:no-guard", *_ARMS, "ltp",
+        ),
+        ("fixed-1", "lossy-1", "slow-1", "rate-steps-1", "rtt-steps-1", "rtt-steps-2", "trace-1", "trace-4"),
+    ),
+    "steps": Study(
+        "The length of a step, δ (Mutant Fig. 12)",
+        ("paper", "paper:30ms", "paper:100ms", "paper:300ms", *_ARMS),
+        _SIX,
+    ),
+    "teams": Study(
+        "How the team is selected (Mutant Fig. 9)",
+        ("paper", "paper:random-team", "paper:mixed-team", *_ARMS),
+        _SIX,
+    ),
+}  # fmt: skip
