@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
 from rich.console import Console
 
@@ -27,6 +28,9 @@ from ltp_switcher.eval.run.results import KERNELS, Job, RunResult
 from ltp_switcher.eval.run.scenario import Scenario
 from ltp_switcher.eval.run.schemes import AVAILABLE, NAMES, check_scheme
 from ltp_switcher.eval.run.trace_files import list_traces
+
+CONTEXT_SCENARIOS: Final = ("fixed", "high-rtt", "large-queue", "low-capacity", "lossy", "mixed")
+"""Six network environments, as in Mutant Fig. 14."""
 
 
 def run(options: argparse.Namespace, console: Console, progress: Console) -> None:
@@ -185,3 +189,19 @@ def list_names(options: argparse.Namespace, console: Console, _: Console) -> Non
             f"\nschemes: {NAMES}\nclaims: {', '.join(claims)}\nkernels: {', '.join(KERNELS)}",
             highlight=False,
         )
+
+
+def contexts(options: argparse.Namespace, console: Console, progress: Console) -> None:
+    """`ltp-eval contexts`: the encoder's contexts on several paths; writes `contexts.json` and a picture."""
+    scenarios = _unlike(find_scenario(name) for name in options.scenario or CONTEXT_SCENARIOS)
+    if len(scenarios) < 2:
+        raise ConfigError("scenario", scenarios[0].name, "two scenarios or more, to tell apart")
+    need_pictures()
+    from ltp_switcher.eval.report.contexts import contexts_table, draw_contexts, measure_contexts
+
+    found = measure_contexts(scenarios, progress, seed=options.seed, kernel=options.kernel)
+    out: Path = options.out
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "contexts.json").write_text(json_text(found.to_dict()))
+    draw_contexts(out / "contexts.png", found)
+    show(options, console, found.to_dict(), lambda: contexts_table(found))

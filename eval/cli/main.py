@@ -76,6 +76,16 @@ def parser() -> argparse.ArgumentParser:
     _command(add, "traces", commands.traces, "fetch the recorded cellular traces, and list them")
     _command(add, "mahimahi", engines.mahimahi, "fetch mahimahi, and list what it lacks to run here")
     _add_agree(add)
+    apart = _command(
+        add, "contexts", commands.contexts, "show how the encoder tells paths apart (Mutant Fig. 14)",
+        kernel=True,
+    )  # fmt: skip
+    apart.add_argument(
+        "scenario", nargs="*", metavar="SCENARIO",
+        help=f"TOML files, or names of bundled scenarios; default: {', '.join(commands.CONTEXT_SCENARIOS)}",
+    )  # fmt: skip
+    apart.add_argument("--seed", type=_seed, default=1, metavar="N", help="default: 1")
+    _out_option(apart, "out/contexts")
     completion = add.add_parser(
         "completion",
         help="print the script by which a shell completes commands",

@@ -32,7 +32,8 @@ def need_pictures() -> None:
     """Fail before hours of runs, not after them, if pictures cannot be drawn.
 
     Raises:
-        LtpSwitcherError: matplotlib is not installed.
+        LtpSwitcherError: a package for them is not installed.
     """
-    if find_spec("matplotlib") is None:
-        raise LtpSwitcherError("the pictures need matplotlib: pip install 'ltp-switcher[eval]'")
+    for name, package in (("matplotlib", "matplotlib"), ("sklearn", "scikit-learn")):
+        if find_spec(name) is None:
+            raise LtpSwitcherError(f"the pictures need {package}: pip install 'ltp-switcher[eval]'")
