@@ -16,7 +16,7 @@ from ltp_switcher.eval.run.summary import Summary
 from ltp_switcher.eval.suite.harm import Harm
 from ltp_switcher.eval.suite.paths import kind
 from ltp_switcher.eval.suite.score import PathScore, geometric_mean
-from ltp_switcher.eval.suite.studies import STUDIES, Study
+from ltp_switcher.eval.suite.studies import CHANGED, STUDIES, Study
 
 Draw = Callable[[Path], None]
 ENVIRONMENTS: Final = (
@@ -43,7 +43,9 @@ def paper_figures(
         harms: of the paths about harm.
     """
     figures: dict[str, Draw] = {}
-    cells = fold([replace(summary, scenario=path) for path, summary in summaries if path in ENVIRONMENTS])
+    # A scheme with one setting changed has no mark of its own there.
+    whole = [(path, of) for path, of in summaries if path in ENVIRONMENTS and of.scheme not in CHANGED]
+    cells = fold([replace(summary, scenario=path) for path, summary in whole])
     if cells:
         figures["Throughput and RTT by environment (Mutant Fig. 4)"] = lambda file: draw_throughput_delay(
             file, cells
