@@ -196,7 +196,7 @@ def contexts(options: argparse.Namespace, console: Console, progress: Console) -
     scenarios = _unlike(find_scenario(name) for name in options.scenario or CONTEXT_SCENARIOS)
     if len(scenarios) < 2:
         raise ConfigError("scenario", scenarios[0].name, "two scenarios or more, to tell apart")
-    need_pictures()
+    need_pictures(placed=True)
     from ltp_switcher.eval.report.contexts import contexts_table, draw_contexts, measure_contexts
 
     found = measure_contexts(scenarios, progress, seed=options.seed, kernel=options.kernel)

@@ -80,10 +80,7 @@ def parser() -> argparse.ArgumentParser:
         add, "contexts", commands.contexts, "show how the encoder tells paths apart (Mutant Fig. 14)",
         kernel=True,
     )  # fmt: skip
-    apart.add_argument(
-        "scenario", nargs="*", metavar="SCENARIO",
-        help=f"TOML files, or names of bundled scenarios; default: {', '.join(commands.CONTEXT_SCENARIOS)}",
-    )  # fmt: skip
+    _scenarios_argument(apart, commands.CONTEXT_SCENARIOS)
     apart.add_argument("--seed", type=_seed, default=1, metavar="N", help="default: 1")
     _out_option(apart, "out/contexts")
     completion = add.add_parser(
@@ -163,10 +160,7 @@ def _add_agree(add: Commands) -> None:
         add, "agree", engines.agree, "compare runs in the lab with runs through mahimahi",
         kernel=True,
     )  # fmt: skip
-    agree.add_argument(
-        "scenario", nargs="*", metavar="SCENARIO",
-        help=f"TOML files, or names of bundled scenarios; default: {', '.join(engine_agreement.SCENARIOS)}",
-    )  # fmt: skip
+    _scenarios_argument(agree, engine_agreement.SCENARIOS)
     agree.add_argument(
         "--schemes", type=_listed, default=list(engine_agreement.SCHEMES), metavar="A,B,...",
         help=f"default: {','.join(engine_agreement.SCHEMES)}",
@@ -263,6 +257,13 @@ def _command(
     if kernel:
         made.add_argument("--kernel", choices=KERNELS, default=KERNELS[0], help=f"default: {KERNELS[0]}")
     return made
+
+
+def _scenarios_argument(made: argparse.ArgumentParser, default: Sequence[str]) -> None:
+    made.add_argument(
+        "scenario", nargs="*", metavar="SCENARIO",
+        help=f"TOML files, or names of bundled scenarios; default: {', '.join(default)}",
+    )  # fmt: skip
 
 
 def _run_options(made: argparse.ArgumentParser) -> None:

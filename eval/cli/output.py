@@ -28,12 +28,15 @@ def json_text(value: object) -> str:
     return json.dumps(rounded(value), indent=2) + "\n"
 
 
-def need_pictures() -> None:
+def need_pictures(*, placed: bool = False) -> None:
     """Fail before hours of runs, not after them, if pictures cannot be drawn.
+
+    With `placed`, scikit-learn has to be there too, which places the points of some.
 
     Raises:
         LtpSwitcherError: a package for them is not installed.
     """
-    for name, package in (("matplotlib", "matplotlib"), ("sklearn", "scikit-learn")):
-        if find_spec(name) is None:
+    needed = {"matplotlib": "matplotlib", **({"sklearn": "scikit-learn"} if placed else {})}
+    for module, package in needed.items():
+        if find_spec(module) is None:
             raise LtpSwitcherError(f"the pictures need {package}: pip install 'ltp-switcher[eval]'")

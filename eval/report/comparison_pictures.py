@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from matplotlib.axes import Axes
@@ -66,21 +67,45 @@ def draw_rewards(path: Path, cells: Sequence[Cell]) -> None:
     scenarios = list(dict.fromkeys(cell.scenario for cell in cells))
     schemes = list(dict.fromkeys(cell.scheme for cell in cells))
     best = {name: max(cell.reward.mean for cell in cells if cell.scenario == name) for name in scenarios}
-    width = 0.84 / len(schemes)
     with picture(path, max(6.4, 1.6 + 0.24 * len(scenarios) * len(schemes)), 4.2) as figure:
         axes = figure.subplots()
-        for cell in cells:
-            scale = best[cell.scenario] or 1.0
-            at = (
-                scenarios.index(cell.scenario) + (schemes.index(cell.scheme) - (len(schemes) - 1) / 2) * width
-            )
-            axes.bar(
-                at, cell.reward.mean / scale, width * 0.92, color=colour(cell.scheme),
-                yerr=cell.reward.sd / scale or None, error_kw={"linewidth": 0.9, "ecolor": GREY},
-            )  # fmt: skip
-        axes.set_xticks(range(len(scenarios)), scenarios)
-        axes.set(ylabel="reward (Eq. 1), share of the best", ylim=(0, 1.1), xlim=(-0.5, len(scenarios) - 0.5))
-        _legend(figure, (Patch(color=colour(scheme), label=scheme) for scheme in schemes))
+        draw_groups(axes, [_share_bar(cell, best[cell.scenario] or 1.0) for cell in cells])
+        axes.set(ylabel="reward (Eq. 1), share of the best", ylim=(0, 1.1))
+        name_schemes(figure, schemes)
+
+
+def _share_bar(cell: Cell, scale: float) -> Bar:
+    return Bar(cell.scenario, cell.scheme, cell.reward.mean / scale, cell.reward.sd / scale)
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A bar of a scheme in a group; the line over it is as long as `spread` to either side."""
+
+    group: str
+    scheme: str
+    height: float
+    spread: float = 0.0
+
+
+def draw_groups(axes: Axes, bars: Sequence[Bar]) -> None:
+    """Draw bars side by side in groups, in order of first appearance; group n is at x = n."""
+    groups = list(dict.fromkeys(bar.group for bar in bars))
+    schemes = list(dict.fromkeys(bar.scheme for bar in bars))
+    width = 0.84 / len(schemes)
+    for bar in bars:
+        at = groups.index(bar.group) + (schemes.index(bar.scheme) - (len(schemes) - 1) / 2) * width
+        axes.bar(
+            at, bar.height, width * 0.92, color=colour(bar.scheme),
+            yerr=bar.spread or None, error_kw={"linewidth": 0.9, "ecolor": GREY},
+        )  # fmt: skip
+    axes.set_xticks(range(len(groups)), groups)
+    axes.set(xlim=(-0.5, len(groups) - 0.5))
+
+
+def name_schemes(figure: Figure, schemes: Iterable[str], *others: Line2D) -> None:
+    """Write the legend of `draw_groups` beside the figure, and that of other lines."""
+    _legend(figure, (*(Patch(color=colour(scheme), label=scheme) for scheme in schemes), *others))
 
 
 def _legend(figure: Figure, handles: Iterable[Line2D | Patch]) -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
+from matplotlib.lines import Line2D
+
 from ltp_switcher.eval.report.compare import fold
-from ltp_switcher.eval.report.comparison_pictures import draw_throughput_delay
+from ltp_switcher.eval.report.comparison_pictures import Bar, draw_groups, draw_throughput_delay, name_schemes
 from ltp_switcher.eval.report.drawing import GREY, headline, picture
 from ltp_switcher.eval.run.style import colour
 from ltp_switcher.eval.run.summary import Summary
@@ -47,26 +50,19 @@ def paper_figures(
     whole = [(path, of) for path, of in summaries if path in ENVIRONMENTS and of.scheme not in CHANGED]
     cells = fold([replace(summary, scenario=path) for path, summary in whole])
     if cells:
-        figures["Throughput and RTT by environment (Mutant Fig. 4)"] = lambda file: draw_throughput_delay(
-            file, cells
-        )
+        title = "Throughput and RTT by environment (Mutant Fig. 4)"
+        figures[title] = partial(draw_throughput_delay, cells=cells)
     cellular = [path for path in paths if kind(path.name) == "trace"]
     if cellular:
-        figures["Reward on cellular links, and the oracle's (Mutant Fig. 16)"] = lambda file: _draw_cellular(
-            file, cellular, oracles
-        )
+        title = "Reward on cellular links, and the oracle's (Mutant Fig. 16)"
+        figures[title] = partial(_draw_cellular, paths=cellular, oracles=oracles)
     if harms:
-        figures["Harm to the flow beside (Mutant Fig. 10)"] = lambda file: _draw_harm(file, harms)
+        figures["Harm to the flow beside (Mutant Fig. 10)"] = partial(_draw_harm, harms=harms)
     for study in STUDIES.values():
-        shown = [scheme for scheme in study.schemes if any(scheme in path.cells for path in paths)]
         # A part of a study compares nothing.
-        if len(shown) == len(study.schemes):
-            figures[study.title] = _draws(study, paths)
+        if all(any(scheme in path.cells for path in paths) for scheme in study.schemes):
+            figures[study.title] = partial(_draw_study, study=study, paths=paths)
     return figures
-
-
-def _draws(study: Study, paths: Sequence[PathScore]) -> Draw:
-    return lambda file: _draw_study(file, study, paths)
 
 
 def _draw_study(file: Path, study: Study, paths: Sequence[PathScore]) -> None:
@@ -89,37 +85,25 @@ def _draw_study(file: Path, study: Study, paths: Sequence[PathScore]) -> None:
 def _draw_cellular(file: Path, paths: Sequence[PathScore], oracles: Mapping[str, float]) -> None:
     """Groups of bars: the schemes' shares on each trace, and a line for the oracle."""
     schemes = list(dict.fromkeys(scheme for path in paths for scheme in path.cells))
-    width = 0.84 / len(schemes)
+    oracle = Line2D([], [], color=GREY, linestyle="--", label="oracle")
     with picture(file, max(8.0, 2.0 + 0.26 * len(paths) * len(schemes)), 4.4) as figure:
         axes = figure.subplots()
+        draw_groups(axes, [Bar(p.name, scheme, p.share(scheme)) for p in paths for scheme in p.cells])
         for at, path in enumerate(paths):
-            for n, scheme in enumerate(schemes):
-                if scheme in path.cells:
-                    x = at + (n - (len(schemes) - 1) / 2) * width
-                    label = scheme if at == 0 else None
-                    axes.bar(x, path.share(scheme), width * 0.92, color=colour(scheme), label=label)
             if path.name in oracles:
-                label = "oracle" if at == 0 else None
-                line = [oracles[path.name]] * 2
-                axes.plot([at - 0.45, at + 0.45], line, color=GREY, linestyle="--", label=label)
-        axes.set_xticks(range(len(paths)), [path.name for path in paths])
+                axes.hlines(oracles[path.name], at - 0.45, at + 0.45, colors=GREY, linestyles="--")
         axes.set(ylabel="share of the best arm")
         headline(figure, "Reward on cellular links", "The oracle knows the best arm of each ten seconds")
-        figure.legend(loc="outside right center")
+        name_schemes(figure, schemes, oracle)
 
 
 def _draw_harm(file: Path, harms: Sequence[Harm]) -> None:
     """Two panels, throughput and RTT: a bar each scheme, in groups by path."""
-    schemes = list(dict.fromkeys(one.scheme for one in harms))
-    names = list(dict.fromkeys(one.path for one in harms))
-    width = 0.84 / len(schemes)
     with picture(file, 9.6, 4.2) as figure:
-        for axes, part in zip(figure.subplots(1, 2), ("throughput", "rtt"), strict=True):
-            for one in harms:
-                x = names.index(one.path) + (schemes.index(one.scheme) - (len(schemes) - 1) / 2) * width
-                label = one.scheme if part == "rtt" and one.path == names[0] else None
-                axes.bar(x, getattr(one, part), width * 0.92, color=colour(one.scheme), label=label)
-            axes.set_xticks(range(len(names)), names)
-            axes.set(ylabel=f"harm to {'RTT' if part == 'rtt' else part}", ylim=(0, 1))
+        of_throughput, of_rtt = figure.subplots(1, 2)
+        draw_groups(of_throughput, [Bar(one.path, one.scheme, one.throughput) for one in harms])
+        draw_groups(of_rtt, [Bar(one.path, one.scheme, one.rtt) for one in harms])
+        of_throughput.set(ylabel="harm to throughput", ylim=(0, 1))
+        of_rtt.set(ylabel="harm to RTT", ylim=(0, 1))
         headline(figure, "Harm to the flow beside", "0: none; 1: it gets nothing")
-        figure.legend(loc="outside right center")
+        name_schemes(figure, dict.fromkeys(one.scheme for one in harms))

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from ltp_switcher.encoder.gru import GRUEncoder
+from ltp_switcher.errors import LtpSwitcherError
 from ltp_switcher.eval.cli import main as cli
+from ltp_switcher.eval.cli import output
 from ltp_switcher.eval.report import contexts
 from ltp_switcher.eval.report.contexts import draw_contexts, encode, place
 
@@ -45,6 +47,13 @@ def test_steps_pass_the_encoder_in_their_order() -> None:
         hidden, expected = encoder.step(hidden, inputs[t : t + 1].astype(np.float32))
         np.testing.assert_array_equal(seen[t : t + 1], expected)
     assert not np.array_equal(encode(encoder, inputs[::-1])[-1], seen[-1])
+
+
+def test_only_these_pictures_need_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output, "find_spec", lambda name: None if name == "sklearn" else object())
+    output.need_pictures()
+    with pytest.raises(LtpSwitcherError, match="scikit-learn"):
+        output.need_pictures(placed=True)
 
 
 def test_one_path_has_nothing_to_be_told_from(capsys: pytest.CaptureFixture[str]) -> None:
