@@ -36,6 +36,7 @@ void connect_all(size_t count, const char *address, __u16 port);
 void first_packets(size_t count);
 void live_start(size_t count, __u64 *seed);
 void live_send(__s64 now);
+void live_resume(__s64 now);
 struct dumped ask(int fd, __u16 family, __u8 cmd);
 pid_t look(enum looker who);
 

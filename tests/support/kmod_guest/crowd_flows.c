@@ -132,8 +132,8 @@ void live_start(size_t count, __u64 *seed)
 	}
 }
 
-/* Send what is due by @now. */
-void live_send(__s64 now)
+/* Go on to @now, and send what is due by then, or leave it out. */
+static void live_until(__s64 now, bool sends)
 {
 	__s64 until_ms = (now - live.start_ns) / 1000000;
 	__u32 flow, next;
@@ -145,9 +145,22 @@ void live_send(__s64 now)
 			flow = next - 1;
 			next = live.next[flow];
 			/* A full buffer only means that the sink is slow. */
-			if (send(sockets[flow], packet, sizeof(packet), 0) < 0 && errno != EAGAIN)
+			if (sends && send(sockets[flow], packet, sizeof(packet), 0) < 0 &&
+			    errno != EAGAIN)
 				die("sending");
 			live_put(flow, live.at_ms + live.every_ms[flow]);
 		}
 	}
+}
+
+/* Send what is due by @now. */
+void live_send(__s64 now)
+{
+	live_until(now, true);
+}
+
+/* Leave out what was due while nobody sent, so that it does not come all at once. */
+void live_resume(__s64 now)
+{
+	live_until(now, false);
 }
