@@ -16,7 +16,7 @@ from typing import Final
 from support.module_lab import program
 
 from debug_kernels.console import Complaint, complaints
-from debug_kernels.script import WORKS, Size, collected, script
+from debug_kernels.script import CROWD, WORKS, Size, collected, script
 from ltp_switcher.errors import LabError
 from ltp_switcher.eval.lab import cpio, qemu
 from ltp_switcher.eval.lab.kernels import Kernel
@@ -87,8 +87,8 @@ class Round:
 
     @property
     def switches(self) -> int:
-        """Switches that the module counted in the flows of `stress`."""
-        return sum(int(str(a.get("switches", 0))) for n, a in self.answers.items() if n.startswith("stress"))
+        """Switches that the module counted in the flows of `stress`, and of the crowds."""
+        return sum(int(str(answer.get("switches", 0))) for answer in self.answers.values())
 
     @property
     def messages(self) -> int:
@@ -207,7 +207,8 @@ def wrong(
         lines.append("nlfuzz: the module does not work any more")
     if status == 0:
         # A program that did nothing proves nothing.
-        lines += [f"{name}: no round was whole" for name in WORKS if not _whole(answers.get(name, {}))]
+        works = [*WORKS, CROWD] if CROWD in answers else WORKS
+        lines += [f"{name}: no round was whole" for name in works if not _whole(answers.get(name, {}))]
     for line in files.get("slab", "").splitlines():
         cache, active = line.split()[:2]
         if int(active):

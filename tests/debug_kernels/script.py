@@ -9,8 +9,9 @@ from typing import Final
 from support.module_lab import VETHS
 
 WORKS: Final = ("namespaces", "options", "dumps", "steps")
+CROWD: Final = "switches"
 ANSWERS: Final = (
-    "stress", "stress-failing", "fuzz", *WORKS, *(f"{work}-failing" for work in WORKS), "unload",
+    "stress", "stress-failing", CROWD, "fuzz", *WORKS, *(f"{work}-failing" for work in WORKS), "unload",
 )  # fmt: skip
 
 
@@ -21,6 +22,7 @@ class Size:
     Attributes:
         flows: that `stress` keeps open.
         switches: that it waits for.
+        crowds: rounds of 128 flows each that switch all the time, some 7,000 times in all, eight at once.
         messages: of the fuzzer.
         churn: rounds of each of `WORKS` beside it.
         unloads: times that the module is unloaded under load.
@@ -29,6 +31,7 @@ class Size:
 
     flows: int
     switches: int
+    crowds: int
     messages: int
     churn: int
     unloads: int
@@ -83,6 +86,11 @@ for work in namespaces options dumps steps; do
 done
 stress {size.flows} {size.switches} {seed} sink 10.2.0.2 >/tmp/stress.json || exit 3
 wait
+"""
+
+_CROWDS: Final = """
+phase switches
+churn switches {size.crowds} {seed} 8 >/tmp/switches.json || exit 13
 """
 
 # The module's own allocations fail wherever they are made, softirq included; all others in `churn` alone.
@@ -165,7 +173,7 @@ def script(size: Size, flavour: str, seed: int, *, planted: bool = False) -> str
     leaks, poisons = flavour == "kmemleak", flavour == "kasan"
     parts = [_FIRST] * planted + [_KCSAN] * (flavour == "kcsan") + [_QUIET] * poisons + [_STRESS]
     if not planted:
-        parts += [_FAILING] * (poisons or leaks) + [_FUZZ, _UNLOAD]
+        parts += [_CROWDS] + [_FAILING] * (poisons or leaks) + [_FUZZ, _UNLOAD]
     parts += [_LEAKS] * leaks + [_END] + [_LEAKS_END] * leaks
     failing_switches = max(size.switches // 20, 200)
     return _START + "".join(

@@ -14,7 +14,7 @@ from debug_kernels.planted import FAULTS, HOST, PATCHES, Fault, failures_on_host
 from debug_kernels.script import ANSWERS, WORKS, Size, script
 from ltp_switcher.eval.lab.qemu import Report
 
-SIZE = Size(flows=8, switches=100, messages=100, churn=1, unloads=1, failing=1)
+SIZE = Size(flows=8, switches=100, crowds=1, messages=100, churn=1, unloads=1, failing=1)
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault.name}-{fault.flavour}")
@@ -57,6 +57,7 @@ def test_good_round_has_no_fault() -> None:
         Report(status=0, files=_answers(totals_wrong=1)),
         Report(status=0, files=_answers(flows_left=1)),
         Report(status=0, files=_answers() | {"dumps.json": b'{"rounds": 2, "broken": 2}'}),
+        Report(status=0, files=_answers() | {"switches.json": b'{"rounds": 8, "broken": 8}'}),
         Report(status=0, files=_answers() | {"fuzz.json": b'{"works": false}'}),
         Report(status=0, files=_answers() | {"steps.json": b'{"rounds": 2, "sums_wrong": 1}'}),
         Report(status=0, files=_answers() | {"slab": b"mutant_flow 2 32 256\n"}),
@@ -81,6 +82,7 @@ def test_round_leaves_out_what_the_kernel_lacks() -> None:
         "debug/kcsan": {"kcsan"},
         "phase quiet": {"kasan"},
         "phase stress": set(FLAVOURS),
+        "phase switches": set(FLAVOURS),
         "phase fuzz": set(FLAVOURS),
         "phase unload": set(FLAVOURS),
     }

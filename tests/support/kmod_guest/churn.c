@@ -12,6 +12,7 @@
  *			sessions that come and go
  *	dumps		dumps of all flows of the machine, some of them abandoned half-way
  *	steps		a flow that never pauses, whose steps are closed without a pause
+ *	switches	many flows that all switch all the time
  *
  * Each round is a process of its own, so that what a failed allocation breaks ends with it. A round
  * that broke is counted. At the end one JSON object says what was done. `load` gives an arm to a
@@ -204,29 +205,40 @@ static const struct work {
 	{ "options", round_options },
 	{ "dumps", round_dumps },
 	{ "steps", round_steps },
+	{ "switches", round_switches },
 };
 
-static void run(const struct work *work, __u64 rounds)
+static void run(const struct work *work, __u64 rounds, __u64 side_by_side)
 {
-	while (tally->rounds < rounds) {
-		pid_t pid = fork();
-		int status = 0;
+	__u64 started = 0, running = 0;
+	int status;
+	pid_t pid;
 
-		rnd(&seed);
-		if (!pid) {
-			work->round();
-			_exit(0);
-		}
-		if (pid < 0) {
-			ADD(broken, 1);
-			usleep(10000);
+	while (started < rounds || running) {
+		if (started < rounds && running < side_by_side) {
+			pid = fork();
+			rnd(&seed);
+			if (!pid) {
+				work->round();
+				_exit(0);
+			}
+			if (pid < 0) {
+				ADD(broken, 1);
+				usleep(10000);
+				continue;
+			}
+			started++;
+			running++;
 			continue;
 		}
-		waitpid(pid, &status, 0);
+		pid = wait(&status);
 		kill(-pid, SIGKILL);
+		running--;
 		ADD(rounds, 1);
 		if (status)
 			ADD(broken, 1);
+		if (side_by_side > 1)
+			tell_host("%s: %llu of %llu rounds", work->name, tally->rounds, rounds);
 	}
 }
 
@@ -240,8 +252,8 @@ int main(int argc, char **argv)
 		die("mmap");
 	if (argc == 3 && !strcmp(argv[1], "load"))
 		return steer_load(argv[2]);
-	if (argc != 4) {
-		fprintf(stderr, "usage: churn WORK ROUNDS SEED | churn load NAME\n");
+	if (argc != 4 && argc != 5) {
+		fprintf(stderr, "usage: churn WORK ROUNDS SEED [SIDE-BY-SIDE] | churn load NAME\n");
 		return 2;
 	}
 	seed = strtoull(argv[3], NULL, 0) * 0x9e3779b97f4a7c15ULL + 1;
@@ -252,12 +264,12 @@ int main(int argc, char **argv)
 		fprintf(stderr, "churn: no work %s\n", argv[1]);
 		return 2;
 	}
-	run(&works[i], strtoull(argv[2], NULL, 0));
+	run(&works[i], strtoull(argv[2], NULL, 0), argc == 5 ? strtoull(argv[4], NULL, 0) : 1);
 #define FIELD(name) printf("\"%s\": %llu, ", #name, (unsigned long long)(*tally).name)
 	printf("{");
 	FIELD(rounds), FIELD(broken), FIELD(flows), FIELD(commands), FIELD(applied);
 	FIELD(records), FIELD(options), FIELD(sessions), FIELD(dumps);
-	FIELD(sums_wrong);
+	FIELD(sums_wrong), FIELD(switches);
 #undef FIELD
 	printf("\"work\": \"%s\"}\n", works[i].name);
 	return 0;

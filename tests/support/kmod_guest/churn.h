@@ -10,10 +10,12 @@
 #include "genl.h"
 
 #define FLOWS_MAX	24
+#define CROWD		128	/* flows of `switches` */
 
 /* In memory that all processes share; added to atomically. */
 struct tally {
 	__u64 rounds, broken, flows, commands, applied, records, options, sessions, dumps, sums_wrong;
+	__u64 switches;
 	__u64 cookie[FLOWS_MAX];	/* of the flows of `options`, for whoever steers them */
 };
 
@@ -44,9 +46,13 @@ void steer_batch(int control, __u16 family, const __u64 *cookies, size_t n);
 void steer_step(int control, __u16 family);
 void steer_look(int control, __u16 family, __u64 cookie);
 void steer_listen(int control);
+__u64 flows_switches(__u16 family);
 int steer_load(const char *name);
 
 /* churn_steps.c */
 void round_steps(void);
+
+/* churn_switches.c */
+void round_switches(void);
 
 #endif

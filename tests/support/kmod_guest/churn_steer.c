@@ -77,8 +77,8 @@ static __u32 send_batch(int control, __u16 family, __u8 cmd, const void *data, s
 /* A random arm and a random control for each flow. */
 void steer_batch(int control, __u16 family, const __u64 *cookies, size_t n)
 {
-	struct mutant_command commands[FLOWS_MAX];
-	struct mutant_control controls[FLOWS_MAX];
+	struct mutant_command commands[CROWD];
+	struct mutant_control controls[CROWD];
 	size_t i;
 
 	for (i = 0; i < n; i++) {
@@ -146,6 +146,44 @@ void steer_listen(int control)
 
 	genl_family(control, MUTANT_FAMILY_NAME, MUTANT_MCGRP_EVENTS, &group);
 	setsockopt(events, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &group, sizeof(group));
+}
+
+/* Switches of all live flows of this namespace, over their lives. */
+__u64 flows_switches(__u16 family)
+{
+	static struct request r;
+	static __u8 buffer[1 << 16];
+	struct mutant_record record;
+	int control = steer_open(&family);
+	__u64 sum = 0;
+	ssize_t n;
+
+	request_start(&r, family, MUTANT_CMD_FLOW_GET, NLM_F_DUMP);
+	if (send(control, r.data, r.len, 0) < 0)
+		die("flows");
+	for (;;) {
+		const struct nlmsghdr *h = (const struct nlmsghdr *)buffer;
+
+		n = recv(control, buffer, sizeof(buffer), 0);
+		if (n <= 0)
+			die("flows");
+		for (; NLMSG_OK(h, n); h = NLMSG_NEXT(h, n)) {
+			const struct nlattr *a;
+			const void *attrs;
+			size_t len;
+
+			if (h->nlmsg_type == NLMSG_DONE)
+				return sum;
+			if (h->nlmsg_type == NLMSG_ERROR)
+				die("flows");
+			attrs = message_attrs(h, &len);
+			a = attr_find(attrs, len, MUTANT_A_FLOW_RECORD);
+			if (!a)
+				continue;
+			memcpy(&record, attr_data(a), sizeof(record));
+			sum += record.switches;
+		}
+	}
 }
 
 int steer_load(const char *name)

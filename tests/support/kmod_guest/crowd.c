@@ -79,17 +79,6 @@ static void print_memory(const char *name)
 	printf("\"available_kb\": %ld}", memory_kb("MemAvailable"));
 }
 
-/* Tell the host how far things are. */
-static void say(const char *what, size_t flows)
-{
-	FILE *live = fopen("/run/lab/live", "w");
-
-	if (!live)
-		return;
-	fprintf(live, "%zu flows: %s\n", flows, what);
-	fclose(live);
-}
-
 /* Live flows, a step every 10 ms, and perhaps somebody who looks on. */
 static void measure(size_t flows, int seconds, enum looker who, bool first)
 {
@@ -98,7 +87,7 @@ static void measure(size_t flows, int seconds, enum looker who, bool first)
 	pid_t looker = look(who);
 	struct dumped d;
 
-	say(lookers[who], flows);
+	tell_host("%zu flows: %s", flows, lookers[who]);
 	took = calloc(most, sizeof(*took));
 	if (!took)
 		die("memory");
@@ -182,7 +171,7 @@ int main(int argc, char **argv)
 
 	printf("{\"memory\": {");
 	print_memory("before");
-	say("opening", live);
+	tell_host("%zu flows: opening", live);
 	open_crowd(live, argv[2]);
 	printf(", ");
 	print_memory("live");
@@ -190,7 +179,7 @@ int main(int argc, char **argv)
 	live_start(live, &seed);
 	for (who = NOBODY; who <= OF_THIS_NAMESPACE; who++)
 		measure(live, seconds, who, who == NOBODY);
-	say("opening", idle);
+	tell_host("%zu flows: opening", idle);
 	open_crowd(idle, argv[2]);
 	for (who = NOBODY; who <= OF_THIS_NAMESPACE; who++)
 		measure(live + idle, seconds, who, false);

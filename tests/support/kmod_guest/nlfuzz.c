@@ -272,6 +272,8 @@ int main(int argc, char **argv)
 		answers_read(&r, dump);
 		if (i % 64 == 0)
 			flows_talk();
+		if (i && i % 10000 == 0)
+			tell_host("nlfuzz: %llu of %llu messages", i, messages);
 	}
 	report(messages, works(config));
 	return 0;

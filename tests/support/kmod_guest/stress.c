@@ -13,6 +13,7 @@
  */
 #include <arpa/inet.h>
 #include <linux/mutant.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "stress.h"
@@ -20,7 +21,9 @@
 #define PORT		7000
 #define ROUND_NS	20000000LL
 #define ROUNDS_A_STEP	4
+#define LINE_NS		5000000000LL
 #define HISTORY		16384
+#define FILES		4096	/* flows, sinks and a few of its own */
 
 static struct life lives[HISTORY];
 static int events;
@@ -229,9 +232,10 @@ static void report(size_t left)
 
 int main(int argc, char **argv)
 {
+	static const struct rlimit files = { .rlim_cur = FILES, .rlim_max = FILES };
 	__u64 wanted;
 	__u32 group = 0;
-	__s64 next;
+	__s64 next, began, said = 0;
 	size_t flows, open;
 
 	if (argc != 6) {
@@ -239,6 +243,8 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	flows = strtoul(argv[1], NULL, 0);
+	if (setrlimit(RLIMIT_NOFILE, &files))
+		die("so many open files");
 	wanted = strtoull(argv[2], NULL, 0);
 	seed = strtoull(argv[3], NULL, 0) * 0x9e3779b97f4a7c15ULL + 1;
 	target.sin_port = htons(PORT);
@@ -263,13 +269,21 @@ int main(int argc, char **argv)
 		events_read();
 		if (now_ns() < next)
 			continue;
-		next = now_ns() + ROUND_NS;
+		began = now_ns();
 		select_at_random(flows);
 		control_at_random_all(flows);
 		if (count.batches % ROUNDS_A_STEP == 0) {
 			dump(MUTANT_CMD_STEP_GET, MUTANT_A_STEP_RECORDS, true);
 			draining = draining || switches() >= wanted;
 		}
+		if (began - said > LINE_NS) {
+			tell_host("stress: %llu switches, %zu flows",
+				  (unsigned long long)switches(), open);
+			said = began;
+		}
+		/* On a slow kernel the traffic gets as much time as the steering. */
+		next = now_ns();
+		next += next - began > ROUND_NS ? next - began : ROUND_NS;
 	} while (!draining || open);
 	traffic_end();
 	events_read();
