@@ -269,7 +269,8 @@ int main(int argc, char **argv)
 	printf("{");
 	FIELD(rounds), FIELD(broken), FIELD(flows), FIELD(commands), FIELD(applied);
 	FIELD(records), FIELD(options), FIELD(sessions), FIELD(dumps);
-	FIELD(sums_wrong), FIELD(switches);
+	FIELD(sums_wrong);
+	FIELD(switches);
 #undef FIELD
 	printf("\"work\": \"%s\"}\n", works[i].name);
 	return 0;
