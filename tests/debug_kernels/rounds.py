@@ -17,7 +17,7 @@ from debug_kernels.planted import FAULTS, HOST, Fault, failures_on_host, planted
 from debug_kernels.script import Size, script
 from ltp_switcher.errors import LabError
 
-ROUND: Final = Size(flows=256, switches=5_000, crowds=32, messages=250_000, churn=4, unloads=10, failing=2)
+ROUND: Final = Size(flows=64, switches=1_000, crowds=32, messages=250_000, churn=4, unloads=10, failing=2)
 CUT: Final = Size(flows=24, switches=800, crowds=1, messages=1_000, churn=2, unloads=2, failing=1)
 PLANTED: Final = Size(flows=16, switches=300, crowds=0, messages=100, churn=3, unloads=1, failing=1)
 TIMEOUT_S: Final = 7200.0
