@@ -72,6 +72,7 @@ def page(run: Run) -> str:
     foreign = Counter(title for kept in run.rounds for title in kept.foreign)
     reports = sum(len(kept.faults) for kept in run.rounds)
     caught = sum(bool(kept and kept.faults) for _, kept in run.planted)
+    planted = f"; planted faults caught: {caught} of {len(run.planted)}" * bool(run.planted)
     listed = [
         f"- {kept.flavour}, seed {kept.seed}: `{fault}`" for kept in run.rounds for fault in kept.faults
     ]
@@ -83,7 +84,7 @@ def page(run: Run) -> str:
             "The configurations are in `tests/debug_kernels/configuration/`. `kmemleak` is the kernel of",
             "`kasan` with kmemleak on, and with one processor. The others have four.",
             "",
-            f"Conclusion: **reports: {reports}; planted faults caught: {caught} of {len(run.planted)}**.",
+            f"Conclusion: **reports: {reports}{planted}**.",
             "The target is a million switches and a million messages.",
             "",
             "| kernel | release | rounds | switches | fuzzed messages | seconds | reports |",
@@ -92,9 +93,7 @@ def page(run: Run) -> str:
             f"| all | | {_sums(run.rounds)} |",
             "",
             *([*listed, ""] if listed else []),
-            "## Planted faults",
-            table_of_faults(run),
-            "",
+            *(["## Planted faults", table_of_faults(run), ""] if run.planted else []),
             "## Data races of the kernel's own",
             "A race counts if one of its two functions is the module's. The others are listed here.",
             "",
