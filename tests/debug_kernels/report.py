@@ -83,6 +83,7 @@ def page(run: Run) -> str:
             f"Measurement: `{run.command}` at revision {run.revision}. That command writes this page.",
             "The configurations are in `tests/debug_kernels/configuration/`. `kmemleak` is the kernel of",
             "`kasan` with kmemleak on, and with one processor. The others have four.",
+            "`stock` is Debian's own kernel, which poisons the module's objects when they are freed.",
             "",
             f"Conclusion: **reports: {reports}{planted}**.",
             "The target is a million switches and a million messages.",
