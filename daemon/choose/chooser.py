@@ -145,6 +145,10 @@ class Drains(Protocol):
         """Where such an arm's window is to be small in the coming step, shape (n,)."""
         ...
 
+    def begins_anew(self, slots: Slots) -> Bools:
+        """Where such an arm is to forget what it knows of the flow, since the last call, shape (n,)."""
+        ...
+
 
 class OneReason:
     """The explanations of a chooser that has one reason for all, and estimates nothing."""

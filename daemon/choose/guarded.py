@@ -47,6 +47,10 @@ class GuardedChooser:
         """Where the rule wants a queue emptied, shape (n,)."""
         return self._rule.drains(slots, records)
 
+    def begins_anew(self, slots: Slots) -> Bools:
+        """Where the rule wants an arm to forget the flow, since the last call, shape (n,)."""
+        return self._rule.begins_anew(slots)
+
     @property
     def pool(self) -> tuple[int, ...]:
         """The arms that a new flow may run."""

@@ -93,6 +93,8 @@ class Looks(SlotArrays):
     """Of the last look; NaN if the application had too little to send."""
     top_Bps = column(np.float64)  # noqa: N815
     """Highest rate since the start, or since `forget`."""
+    lost_pkts = column(np.float64)
+    """Lost in the last look."""
     _log_rate = column(np.float64, initial=np.nan)
     """Of the last look."""
     _idle = column(np.bool_)
@@ -154,6 +156,7 @@ class Looks(SlotArrays):
         )
         self.share[slots] = np.minimum(share, 1.0)
         self.top_Bps[slots] = top_Bps
+        self.lost_pkts[slots] = lost_pkts
         self.bdp_pkts[slots] = np.maximum(self.bdp_pkts[slots], seen[BDP])
         # Half a packet: a look without any is a fall, not an infinite one.
         log_rate = np.log(np.maximum(delivered_pkts, 0.5) / np.maximum(time_ns, 1.0))
@@ -202,16 +205,36 @@ class Looks(SlotArrays):
             self._quiet_lost[slots], np.maximum(self._marks[slots, 1] - self._first_delivered[slots], 1.0)
         )
 
+    def correct(self, slots: Slots, seen: Floats, step: float) -> None:
+        """Measure flows against the path's lowest RTT, not their own: changes `seen`, shape (fields, n).
+
+        A flow that began behind a queue knows no lower RTT than the one there. If that exceeds the path's by
+        the factor `step`, the flow's losses in the queue look like losses without one.
+        """
+        floor_us, own_us = self.floor_us[slots], seen[KERNEL_FLOOR]
+        seen[LOST_WITHOUT_QUEUE, own_us > step * floor_us] = 0.0
+        seen[BDP] *= np.minimum(floor_us / np.maximum(own_us, 1.0), 1.0)
+
+    def lower(self, slots: Slots, least_us: Floats, step: float) -> None:
+        """The path's lowest RTT is no higher than this. Where that is news, a queue stood until now."""
+        found_us = self.floor_us[slots]
+        self._forget_losses(slots[(least_us * step < found_us) & np.isfinite(found_us)])
+        self.floor_us[slots] = np.minimum(found_us, least_us)
+
     def forget(self, slots: Slots, floor_us: Floats) -> None:
         """The path is another one now, with this lowest RTT: forget the old one's."""
         self.floor_us[slots] = floor_us
-        self.bdp_pkts[slots] = 0.0
-        self._quiet_lost[slots] = 0.0
-        self._first_delivered[slots] = self._marks[slots, 1]
+        self._forget_losses(slots)
         self.peak_us[slots] = 0.0
         self.top_Bps[slots] = 0.0
         self._gains[slots] = np.nan
         self.grown[slots] = False
+
+    def _forget_losses(self, slots: Slots) -> None:
+        """Losses without a queue, and the product, count from here on."""
+        self.bdp_pkts[slots] = 0.0
+        self._quiet_lost[slots] = 0.0
+        self._first_delivered[slots] = self._marks[slots, 1]
 
 
 def _quantile(ordered: Floats, count: Ints, q: float) -> Floats:

@@ -16,12 +16,11 @@ A choice counts for the destination prefix, too. Where it is the careful arm, fl
 it for `prefix_s`. They do not renew it, so that the prefix is probed again. Where it is the steady arm, they
 probe: a flow that begins beside a standing queue cannot see that the steady arm would starve there.
 
-The RTT of the path has changed when its floor moved. A floor falls at the first lower sample. A rise needs
-more care, because a queue looks the same at first: the lowest RTT of each look has to stay high and constant
-for `rise_s`, and to exceed the floor by more than a few packets of the bottleneck. Where it stays high
-without being constant, a queue stands that the steady arm keeps up, as LTP may after a fall of the rate: the
-probing arm empties it. The same arm tests whether another flow keeps the rate low (`rivals`). If the rate
-rises by much in the test, it goes on, because the other two would starve.
+The RTT of the path has changed when its floor moved (`floor_moves`). Where it seems to rise under the steady
+arm, and the rate has fallen by much, the arm may keep a queue, as LTP does then: it begins anew and empties
+the queue, and the RTT then shows whether the path is longer (`own_queue` says when this test is due). Where a
+queue still stands, the probing arm tests whether another flow fills it (`rivals`). If the rate rises by much
+in the test, it goes on, because the other two would starve.
 
 All this is decided for players, not for flows: `siblings` makes one of the flows that share a bottleneck.
 Only a young flow probes for itself where the siblings have nothing to share (`newcomers`).
@@ -37,17 +36,17 @@ import numpy as np
 from ltp_switcher.arrays import Bools, Floats, Indices, Slots
 from ltp_switcher.daemon.choose.baselines import Draw
 from ltp_switcher.daemon.choose.chooser import Estimate, Reasons
+from ltp_switcher.daemon.choose.floor_moves import FloorMoves
 from ltp_switcher.daemon.choose.looks import (
-    BDP,
     DRAINING,
     INTERVAL_NS,
-    KERNEL_FLOOR,
     ROUND_TRIPS,
     TIME_NS,
     Looks,
     read,
 )
 from ltp_switcher.daemon.choose.newcomers import Newcomers
+from ltp_switcher.daemon.choose.own_queue import OwnQueue
 from ltp_switcher.daemon.choose.rivals import GAIN, Rivals
 from ltp_switcher.daemon.choose.roles import ROLES, roles_of
 from ltp_switcher.daemon.choose.siblings import Siblings
@@ -57,21 +56,19 @@ from ltp_switcher.daemon.settings.rule_policy import RuleSection
 from ltp_switcher.slots import SlotArrays, column
 
 _PROBING, _STEADY, _CAREFUL = range(3)
-_NEW, _KNOWN, _FELL, _ROSE, _QUEUED, _STARVES, _RIVAL = range(7)
-_IS_STEADY, _VARIES, _SWINGS, _SHORT, _LOSSY = range(7, 12)
+_NEW, _KNOWN, _FELL, _ROSE, _OWN, _QUEUED, _STARVES, _RIVAL = range(8)
+_IS_STEADY, _VARIES, _SWINGS, _SHORT, _LOSSY = range(8, 13)
 """Reasons, in the order of `RuleChooser.reasons`."""
 PREFIXES_MAX: Final = 65_536
 """Prefixes remembered; the one probed first makes room."""
 RENO_PKTS: Final = 1.22
 """Reno's mean window, in packets, times the square root of the loss rate: sqrt(3/2) (Mathis et al., 1997)."""
 QUEUE_RISES: Final = 2.0
-"""A queue stands after this many times the time that shows a longer path."""
-HOLD_MAX: Final = 5
-"""Times the usual hold that a rate may go on growing."""
+"""A queue is tested after this many times the time that shows a longer path."""
 DRAIN_RTTS: Final = 3
 """Round trips in which a queue is emptied."""
-CONSTANT: Final = 0.1
-"""Looks count as constant while each is within this share of the first."""
+HOLD_MAX: Final = 5
+"""Times the usual hold that a rate may go on growing."""
 
 
 class _Flows(SlotArrays):
@@ -100,14 +97,8 @@ class RuleChooser(SlotArrays):
     """Start of the flow, or of the path as it is now; 0 before the first record."""
     _hold_ns = column(np.int64)
     """How long the probing arm runs from there on."""
-    _raised_ns = column(np.int64)
-    """Since when the looks' lowest RTT is high and constant; 0: it is not."""
-    _queued_ns = column(np.int64)
-    """Since when the looks' lowest RTT is high; 0: it is not."""
-    _shorter = column(np.bool_)
-    """Whether the probing arm runs, or ran last, because the path's RTT fell."""
-    _raised_us = column(np.float64)
-    """The lowest RTT of the first such look."""
+    _drained = column(np.bool_)
+    """Whether the steady arm begins with a small window: the RTT fell, or a test found no other flow."""
     _code = column(np.intp)
     """The reason of the role."""
     _value = column(np.float64, initial=np.nan)
@@ -119,6 +110,8 @@ class RuleChooser(SlotArrays):
         super().__init__()
         self._settings = settings
         self._looks = self.part(Looks(zeta=zeta, kappa=kappa))
+        self._moves = self.part(FloorMoves(settings))
+        self._own = self.part(OwnQueue(settings.rtt_step, settings.change_s))
         self._rivals = self.part(Rivals(settings.rival_s))
         self._flows = _Flows()
         self._siblings = Siblings()
@@ -135,7 +128,8 @@ class RuleChooser(SlotArrays):
             "the lowest RTT fell to {value:.1f} ms: the path had changed, and this arm probes it anew",
             f"the lowest RTT stayed at {{value:.1f}} ms for {settings.rise_s:g} s: the path had changed, "
             "and this arm probes it anew",
-            "the lowest RTT stayed around {value:.1f} ms: a queue stood, and this arm empties it",
+            "the lowest RTT stayed around {value:.1f} ms: this arm kept a queue, and began anew without it",
+            "the lowest RTT stayed around {value:.1f} ms: a queue stood, and this arm shows whose it is",
             "the rate fell to {value:.0f} % of the path's behind a queue: this arm shows whether another "
             "flow took the rest",
             "the rate rose by a factor of {value:.1f} under this arm: another flow fills the queue",
@@ -186,6 +180,7 @@ class RuleChooser(SlotArrays):
             idle, draining = idle | away, draining | away
         fills = (self._flows.role[slots] == _STEADY) & ~idle
         began_ns = now_ns - seen[INTERVAL_NS]
+        self._looks.correct(self._siblings.player[slots], seen, self._settings.rtt_step)
         self._newcomers.step(slots, self._siblings.player[slots], began_ns, now_ns, fills)
         players, seen, idle, draining = self._siblings.fold(slots, seen, idle, draining)
         self._looks.mix(self._siblings.mixed())
@@ -219,11 +214,15 @@ class RuleChooser(SlotArrays):
         return np.asarray(self._flows.role[slots] != _PROBING)
 
     def drains(self, slots: Slots, records: RecordArray) -> Bools:
-        """Where the path's RTT fell and the steady arm has just come: what was in flight is a queue now."""
+        """Where the steady arm is to empty a queue: in a test, or in its first round trips after a fall."""
         of = self._siblings.player[slots]
-        early = records["round_trips"] < DRAIN_RTTS
-        found: Bools = early & self._shorter[of] & (self._flows.role[slots] == _STEADY)
+        early = (records["round_trips"] < DRAIN_RTTS) & self._drained[of]
+        found: Bools = (early | self._own.empties(of, self._now_ns)) & (self._flows.role[slots] == _STEADY)
         return found
+
+    def begins_anew(self, slots: Slots) -> Bools:
+        """Whose arm is to forget the flow, because a test of its queue has begun since the last call."""
+        return self._own.begun(self._siblings.player[slots])
 
     def starts(self) -> dict[str, int]:
         """The arms of the prefixes probed since the last call."""
@@ -267,25 +266,30 @@ class RuleChooser(SlotArrays):
         least_us = looks.least_us[slots]
         probing = self._role[slots] == _PROBING
         # While an arm empties the queue, or an earlier arm's queue drains, the RTT is not the arm's own.
-        judged = ~probing & settled & ~draining
-        fell, rose, queued = self._path_changed(slots, least_us, seen)
+        judged = ~probing & settled & ~draining & ~self._own.under_way(slots)
+        fell, rose, high_s = self._moves.look(slots, least_us, looks.floor_us[slots], seen)
+        others = self._end_own(slots, least_us, now_ns)
+        steady = self._role[slots] == _STEADY
+        high = judged & steady & (high_s >= self._settings.rise_s)
+        judged &= ~self._begin_own(slots, high, rose, least_us, now_ns)
         # On a path whose rate varies, the lowest RTT falls whenever the queue does.
-        moves = np.isin(self._code[slots], (_VARIES, _SWINGS))
+        moves = np.isin(self._code[slots], (_KNOWN, _VARIES, _SWINGS))
         # Not at once again: the queue may be another flow's.
         again = now_ns - self._since_ns[slots] >= self._settings.change_s * 1e9
-        queued &= judged & (self._role[slots] == _STEADY) & again
+        queued = others | (high & judged & again & (high_s >= QUEUE_RISES * self._settings.rise_s))
         changed = judged & ((fell & ~moves) | rose)
         top_Bps = looks.top_Bps[slots]
         starves = judged & self._rivals.suspected(slots, looks.floor_us[slots], top_Bps, now_ns)
         tested = (queued | starves) & ~changed
-        kept = probing | (judged & ~changed)
-        looks.floor_us[slots[kept]] = np.minimum(looks.floor_us[slots[kept]], least_us[kept])
+        # So the drained steady arm shows the floor, where BBR's start or test did not.
+        kept = probing | (judged & ~changed) | (self._drained[slots] & steady & ~settled)
+        looks.lower(slots[kept], least_us[kept], self._settings.rtt_step)
         if changed.any():
             hold_s = np.where(rose, self._settings.change_s, self._settings.start_s)
             self._probe(slots[changed], now_ns[changed], hold_s[changed])
             looks.forget(slots[changed], least_us[changed])
             self._code[slots[changed]] = np.where(rose[changed], _ROSE, _FELL)
-            self._shorter[slots[changed]] = ~rose[changed]
+            self._drained[slots[changed]] = ~rose[changed]
             self._value[slots[changed]] = least_us[changed] * 1e-3
         if tested.any():
             self._test(slots[tested], now_ns[tested], queued[tested])
@@ -303,6 +307,26 @@ class RuleChooser(SlotArrays):
         if (ready | staying).any():
             self._judge(slots, ready, staying)
         looks.begin(slots, seen)
+
+    def _begin_own(
+        self, slots: Slots, high: Bools, constant: Bools, least_us: Floats, now_ns: Floats
+    ) -> Bools:
+        """Where the RTT is high, test whether the queue is the arm's own; which tests begin, shape (n,)."""
+        begin = high & self._own.due(slots, self._looks, constant, now_ns)
+        if begin.any():
+            at = slots[begin]
+            self._own.begin(at, constant[begin], least_us[begin], self._looks.floor_us[at], now_ns[begin])
+            self._moves.forget(at)
+            self._code[at] = _OWN
+            self._value[at] = least_us[begin] * 1e-3
+        return begin
+
+    def _end_own(self, slots: Slots, least_us: Floats, now_ns: Floats) -> Bools:
+        """End tests; where a queue stands that is another's, shape (n,)."""
+        goes_on, floor_us, others = self._own.look(slots, least_us, self._looks.floor_us[slots], now_ns)
+        if goes_on.any():
+            self._looks.forget(slots[goes_on], floor_us[goes_on])
+        return others
 
     def _judge(self, slots: Slots, ready: Bools, again: Bools) -> None:
         """Give roles where probing ends (`ready`), and other roles where the arm does not fit (`again`)."""
@@ -338,39 +362,13 @@ class RuleChooser(SlotArrays):
         if len(self._known) > PREFIXES_MAX:
             del self._known[next(iter(self._known))]
 
-    def _path_changed(self, slots: Slots, least_us: Floats, seen: Floats) -> tuple[Bools, Bools, Bools]:
-        """Whether the lowest RTT shows a shorter path, a longer one, or a queue; each of shape (n,)."""
-        now_ns, kernel_floor_us, bdp_pkts = seen[TIME_NS], seen[KERNEL_FLOOR], seen[BDP]
-        settings = self._settings
-        floor_us = self._looks.floor_us[slots]
-        known = np.isfinite(least_us) & np.isfinite(floor_us)
-        fell = known & (least_us * settings.rtt_step < floor_us)
-        # Both are infinite in the look before a flow's first RTT.
-        excess_us = np.subtract(least_us, floor_us, out=np.zeros(slots.shape), where=known)
-        queued_pkts = bdp_pkts * excess_us / np.maximum(kernel_floor_us, 1.0)
-        high = (
-            known & (excess_us > (settings.rtt_step - 1.0) * floor_us) & (queued_pkts > settings.queue_pkts)
-        )
-        first_us = self._raised_us[slots]
-        constant = np.abs(least_us - first_us) <= CONSTANT * first_us
-        goes_on = high & (self._raised_ns[slots] > 0) & constant
-        begins = high & ~goes_on
-        self._raised_us[slots] = np.where(begins, least_us, first_us)
-        self._raised_ns[slots] = np.where(goes_on, self._raised_ns[slots], np.where(begins, now_ns, 0.0))
-        rose: Bools = goes_on & (now_ns - self._raised_ns[slots] >= settings.rise_s * 1e9)
-        stands = high & (self._queued_ns[slots] > 0)
-        self._queued_ns[slots] = np.where(stands, self._queued_ns[slots], np.where(high, now_ns, 0.0))
-        queued: Bools = stands & (now_ns - self._queued_ns[slots] >= QUEUE_RISES * settings.rise_s * 1e9)
-        return fell, rose, queued
-
     def _probe(self, slots: Slots, now_ns: Floats, hold_s: Floats | float) -> None:
         """Give these flows the probing arm for a time."""
         self._role[slots] = _PROBING
-        self._shorter[slots] = False
+        self._drained[slots] = False
         self._since_ns[slots] = now_ns
         self._hold_ns[slots] = np.maximum(hold_s * 1e9, 1.0).astype(np.int64)
-        self._raised_ns[slots] = 0
-        self._queued_ns[slots] = 0
+        self._moves.forget(slots)
         self._rivals.other_arm(slots)
 
     def _test(self, slots: Slots, now_ns: Floats, queued: Bools) -> None:
@@ -392,6 +390,7 @@ class RuleChooser(SlotArrays):
             self._probe(slots[rival], now_ns[rival], wait_ns[rival] * 1e-9)
             self._code[slots[rival]] = _RIVAL
             self._value[slots[rival]] = gain[rival]
+        self._drained[slots[tested & ~rival]] = True
         queued = slots[~rival & (code == _QUEUED)]
         lowest_us, floor_us = self._rivals.lowest_us(queued), self._looks.floor_us[queued]
         # A queue that nobody could empty is the path's. Several flows of BBR never empty it.

@@ -216,6 +216,10 @@ class LearnedArms:
             return made[0]
         return np.concatenate(made) if made else _NONE
 
+    def begin_anew(self, slots: Slots) -> None:
+        """Let policies forget these flows, which go on as if their arms had just come."""
+        self.close(slots)
+
     def close(self, slots: Slots) -> None:
         """Flows that ended; their slots may come again."""
         for running in self._running.values():

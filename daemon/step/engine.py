@@ -299,9 +299,12 @@ class Engine:
         if self.mode != "active":
             self._send_away(records[_IS_LEARNED[records["want_arm"]]])
             return
+        chooser = self.chooser if slots.size and isinstance(self.chooser, Drains) else None
+        if chooser is not None and (anew := chooser.begins_anew(slots)).any():
+            self.learned.begin_anew(slots[anew])
         controls = self.learned.step(slots, records, now_ns)
-        if controls.size and slots.size and isinstance(self.chooser, Drains):
-            drains = self.chooser.drains(slots, records)
+        if chooser is not None and controls.size:
+            drains = chooser.drains(slots, records)
             if drains.any():
                 drain(controls, records[drains])
         if controls.size:

@@ -27,12 +27,14 @@ def run(
     flags: Callable[[float], int] = lambda _: 0,
     rate: Rtt = lambda _: 1.0,
     lost: Rtt = lambda _: 0.0,
+    total_lost: Callable[[float], int] = lambda _: 0,
     started_ns: int = 5_000_000_000,
     under: Callable[[float, int], tuple[float, float]] | None = None,
 ) -> np.ndarray:
     """The arms of flows on these paths, shape (steps, flows), each flow on the arm it was told.
 
     `rate`: share of the full rate that is delivered. `lost`: share of it that is lost, without a queue.
+    `total_lost`: packets lost so far behind a queue.
     `under`: RTT in ms and share of the full rate at a time, under the arm of the one flow.
     """
     if under is not None:
@@ -58,6 +60,7 @@ def run(
                 srtt_us=rtt_us, mss=1448, arm=int(arms[i]), want_arm=int(arms[i]),
                 rtt_floor_us=int(floors[i]), bdp=int(RATE_PPS * floors[i] * 1e-6),
                 round_trips=int((now_s - switched_s[i]) / (rtt_us * 1e-6)), flags=flags(now_s),
+                total_lost=total_lost(now_s),
                 lost_without_queue=int(losses) - int(losses - RATE_PPS * STEP_S * lost(now_s)),
             )  # fmt: skip
             made["rtt_stat"] = made["srtt_stat"] = (rtt_us, rtt_us, 5 * rtt_us)

@@ -2,6 +2,7 @@
 """The rule on paths made of numbers: its picks, their times, and its errors."""
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -147,17 +148,6 @@ def test_on_a_path_that_varies_a_lower_rtt_is_no_other_path() -> None:
     assert [arm for _, arm in times_s(run(rtt)[:, 0])] == [BBR, VEGAS]
 
 
-def test_a_queue_that_the_steady_arm_keeps_is_emptied_once_in_ten_seconds() -> None:
-    """The RTT never falls below 100 ms from 12 s on, and moves by more than a tenth from look to look."""
-    rng = np.random.default_rng(3)
-    queue_ms = rng.uniform(60.0, 160.0, 1000)
-    rtt: Rtt = lambda t: 40.0 + (float(queue_ms[int(t / 0.25)]) if t > 12.0 else 0.0)  # noqa: E731
-    changes = times_s(run(rtt, duration_s=19.0)[:, 0])
-    assert [arm for _, arm in changes] == [BBR, LTP, BBR, LTP]
-    assert 14.0 < changes[2][0] < 15.5
-    assert 2.0 <= changes[3][0] - changes[2][0] < 3.0
-
-
 def test_a_path_that_loses_packets_without_a_queue_gets_the_steady_arm() -> None:
     """Reno's window is 1.22 / sqrt(p) packets: with 0.1 % of loss, 39; here the path holds 80 or 8."""
     varying: Rtt = lambda t: 400.0 if 0.5 < t < 0.9 else 40.0  # noqa: E731
@@ -168,6 +158,34 @@ def test_a_path_that_loses_packets_without_a_queue_gets_the_steady_arm() -> None
     (_, first), (_, second), (third_s, third) = times_s(run(varying, lost=lambda t: 0.001 * (t > 5.0))[:, 0])
     assert (first, second, third) == (BBR, VEGAS, LTP)
     assert third_s > 5.0
+
+
+def test_losses_in_a_queue_that_the_flow_found_are_no_losses_without_one() -> None:
+    """While that queue drains, each RTT is the lowest so far: the kernel sees no queue at any loss."""
+    arms = run(lambda t: max(40.0, 2000.0 * 0.2**t), lost=lambda t: 0.02 * (t < 1.5))
+    assert [arm for _, arm in times_s(arms[:, 0])] == [BBR, VEGAS]
+
+
+def test_losses_of_a_later_flow_in_a_queue_are_no_losses_without_one() -> None:
+    """The first flow has seen the empty path. The later one has not, and the kernel counts for it alone."""
+
+    class Queued(RuleChooser):
+        def step(self, slots: Slots, records: RecordArray, away: Bools | None = None) -> Draw:
+            late = records["cookie"] == 2
+            records["rtt_floor_us"][late] = 2_000_000
+            records["bdp"][late] = 4000
+            records["lost_without_queue"][~late] = 0
+            return super().step(slots, records, away)
+
+        def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
+            super().open(slots, ["" for _ in prefixes])
+
+    def rtt(t: float) -> float:
+        return 400.0 if 0.5 < t < 0.9 else 2000.0 if 5.0 < t < 8.0 else 40.0
+
+    chooser = Queued([BBR, LTP, VEGAS], RuleSection())
+    arms = run(rtt, rtt, lost=lambda t: 0.02 * (5.0 < t < 8.0), chooser=chooser)
+    assert [arm for _, arm in times_s(arms[:, 0])] == [BBR, VEGAS]
 
 
 def test_a_slow_start_is_no_swing_and_goes_on_under_bbr() -> None:
@@ -260,6 +278,8 @@ def test_a_prefix_is_known_for_what_probing_has_shown_until_it_is_probed_again()
     assert arms("a", lambda _: 30.0, 720.0) == [BBR, LTP]
     assert arms("a", varying, 730.0) == [BBR, VEGAS]
     assert arms("a", varying, 740.0) == [VEGAS]
+    # The lowest RTT falls whenever the queue does.
+    assert arms("a", lambda t: 60.0 if t < 2.0 else 30.0, 750.0) == [VEGAS]
 
 
 def test_what_probing_has_shown_is_told_once() -> None:

@@ -141,6 +141,22 @@ def test_flows_that_switch_close_or_fall_silent() -> None:
     assert policy.batches[-1] == [0]
 
 
+def test_a_flow_that_is_to_begin_anew_is_forgotten_and_goes_on() -> None:
+    policy = Doubling()
+    arms = LearnedArms(0.010, lambda _: policy)
+    slots = np.array([0, 1])
+    records = np.concatenate([record(1, arm=LTP, snd_cwnd=7, in_flight=3), record(2, arm=LTP, in_flight=3)])
+    for at_ms in range(0, 100, 10):
+        arms.step(slots, records, at_ms * MS_NS)
+    decided = len(policy.batches)
+    arms.begin_anew(slots[:1])
+    for at_ms in range(100, 200, 10):
+        arms.step(slots, records, at_ms * MS_NS)
+    # It begins anew, and with the interval after it.
+    assert policy.begun[1:] == [([0], [7.0])] * 2
+    assert {0, 1} == {slot for batch in policy.batches[decided:] for slot in batch}
+
+
 def test_an_arm_that_cannot_be_loaded_is_left_to_the_kernel(caplog: pytest.LogCaptureFixture) -> None:
     def load(name: str) -> Doubling:
         raise ArtifactError(f"{name}.npz is corrupt")

@@ -84,7 +84,14 @@ def test_all_flows_of_a_step_are_decided_with_one_batch() -> None:
 
 
 class Draining(RandomChooser):
-    """Wants the queue of every second flow emptied."""
+    """Wants the queue of every second flow emptied, and the arm of the first flow to begin anew once."""
+
+    anew = True
+
+    def begins_anew(self, slots: np.ndarray) -> np.ndarray:
+        found = (np.arange(slots.size) == 0) & self.anew
+        self.anew = False
+        return found
 
     def drains(self, slots: np.ndarray, records: np.ndarray) -> np.ndarray:
         return np.arange(slots.size) % 2 == 1
@@ -103,6 +110,17 @@ def test_a_queue_is_emptied_where_the_chooser_says_so() -> None:
         engine.step()
     told = {row["cookie"].item(): row["value"][0].item() for batch in kernel.controls for row in batch}
     assert told == {7: 10, 8: 6, 9: 10}
+
+
+def test_an_arm_begins_anew_where_the_chooser_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = made_of(7, 8, 9)
+    engine = make(kernel, chooser=Draining([int(ArmId.LTP)]))
+    forgotten: list[list[int]] = []
+    monkeypatch.setattr(engine.learned, "begin_anew", lambda slots: forgotten.append(slots.tolist()))
+    for _ in range(3):
+        kernel.steps.append(records(7, 8, 9))
+        engine.step()
+    assert forgotten == [[engine.table.slots_of(np.array([7], np.uint64))[0]]]
 
 
 def test_flows_to_a_network_are_of_one_path_to_the_learned_arms() -> None:

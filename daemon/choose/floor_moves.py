@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether the lowest RTT of the looks has left the path's floor.
+
+A floor falls at the first lower sample. A rise needs more care, because a queue looks the same at first: the
+lowest RTT of each look has to stay high and constant, and to exceed the floor by more than a few packets of
+the bottleneck. Where it stays high without being constant, a queue stands.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.arrays import Bools, Floats, Slots
+from ltp_switcher.daemon.choose.looks import BDP, KERNEL_FLOOR, TIME_NS
+from ltp_switcher.daemon.settings.rule_policy import RuleSection
+from ltp_switcher.slots import SlotArrays, column
+
+CONSTANT: Final = 0.1
+"""Looks count as constant while each is within this share of the first."""
+
+
+class FloorMoves(SlotArrays):
+    """How long the looks' lowest RTT has been high, by player.
+
+    Args:
+        settings: the rule's thresholds.
+    """
+
+    _raised_ns = column(np.int64)
+    """Since when it is high and constant; 0: it is not."""
+    _raised_us = column(np.float64)
+    """The lowest RTT of the first such look."""
+    _queued_ns = column(np.int64)
+    """Since when it is high; 0: it is not."""
+
+    def __init__(self, settings: RuleSection) -> None:
+        super().__init__()
+        self._settings = settings
+
+    def look(
+        self, slots: Slots, least_us: Floats, floor_us: Floats, seen: Floats
+    ) -> tuple[Bools, Bools, Floats]:
+        """Whether a look shows a shorter path or a longer one, and how long the RTT has been high, s.
+
+        Each has the shape (n,). The time is NaN where the RTT is not high. Where it has been high for long
+        without being constant, a queue stands.
+
+        Args:
+            slots: shape (n,).
+            least_us: lowest RTT of the look, shape (n,).
+            floor_us: lowest RTT of the path, shape (n,).
+            seen: as `looks.read` gives it, shape (fields, n).
+        """
+        now_ns, kernel_floor_us, bdp_pkts = seen[TIME_NS], seen[KERNEL_FLOOR], seen[BDP]
+        settings = self._settings
+        known = np.isfinite(least_us) & np.isfinite(floor_us)
+        fell = known & (least_us * settings.rtt_step < floor_us)
+        # Both are infinite in the look before a flow's first RTT.
+        excess_us = np.subtract(least_us, floor_us, out=np.zeros(slots.shape), where=known)
+        queued_pkts = bdp_pkts * excess_us / np.maximum(kernel_floor_us, 1.0)
+        high = (
+            known & (excess_us > (settings.rtt_step - 1.0) * floor_us) & (queued_pkts > settings.queue_pkts)
+        )
+        first_us = self._raised_us[slots]
+        constant = np.abs(least_us - first_us) <= CONSTANT * first_us
+        goes_on = high & (self._raised_ns[slots] > 0) & constant
+        begins = high & ~goes_on
+        self._raised_us[slots] = np.where(begins, least_us, first_us)
+        self._raised_ns[slots] = np.where(goes_on, self._raised_ns[slots], np.where(begins, now_ns, 0.0))
+        rose: Bools = goes_on & (now_ns - self._raised_ns[slots] >= settings.rise_s * 1e9)
+        stands = high & (self._queued_ns[slots] > 0)
+        self._queued_ns[slots] = np.where(stands, self._queued_ns[slots], np.where(high, now_ns, 0.0))
+        high_s: Floats = np.where(stands, (now_ns - self._queued_ns[slots]) * 1e-9, np.nan)
+        return fell, rose, high_s
+
+    def forget(self, slots: Slots) -> None:
+        """The looks before say nothing of those to come."""
+        self._raised_ns[slots] = 0
+        self._queued_ns[slots] = 0
