@@ -34,7 +34,7 @@ from ltp_switcher.eval.lab.script import (
     script,
 )
 from ltp_switcher.eval.run.live import Sample
-from ltp_switcher.eval.run.scenario import PACKET_BYTES, Scenario
+from ltp_switcher.eval.run.scenario import DROP_TAIL, PACKET_BYTES, Scenario
 
 _WALL_PER_VIRTUAL: Final = 60.0
 _SETUP_S: Final = 300.0
@@ -141,7 +141,7 @@ def _overlay(
     """The files that only this run has in its guest, by guest path."""
     chosen = kernels.kernel(kernel)
     overlay: dict[str, Path | bytes] = {
-        "lab/link.ko": link_module(chosen),
+        "lab/link.ko": link_module(chosen, "lablink" if scenario.link.queue == DROP_TAIL else "labqueue"),
         "lab/schedule": encode(scenario, link_trace(scenario), seed),
         "lab/flows": flow_table(scenario, seed),
         "lab/bin/traffic": compiled(GUEST / "traffic"),

@@ -10,7 +10,7 @@ from typing import Final
 from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.run.daemon_settings import Settings, merged, to_config
 from ltp_switcher.eval.run.requests import KB, KINDS, Requests, draw_requests
-from ltp_switcher.eval.run.scenario import PACKET_BYTES, Scenario
+from ltp_switcher.eval.run.scenario import DROP_TAIL, PACKET_BYTES, Scenario
 from ltp_switcher.eval.run.schemes import (
     BPFTUNE,
     DAEMON_SCHEMES,
@@ -178,7 +178,7 @@ def flow_table(scenario: Scenario, seed: int) -> bytes:
 
 def script(scenario: Scenario, daemon: GuestDaemon | None) -> str:
     """Return the shell script that the guest runs."""
-    lines = ["set -e", ". /lab/network"]
+    lines = ["set -e", ". /lab/network", *_queue(scenario)]
     for protocol in sorted({scheme.protocol for scheme in _schemes(scenario)}):
         if protocol == "mutant":
             lines.append("insmod /lib/mutant/tcp_mutant.ko")
@@ -211,6 +211,18 @@ def script(scenario: Scenario, daemon: GuestDaemon | None) -> str:
     if asks_bpftune(scenario):
         lines.append("stop_bpftune")
     return "\n".join([*lines, *(daemon.after if daemon else ()), ""])
+
+
+def _queue(scenario: Scenario) -> list[str]:
+    """The lines that give the link its queue discipline."""
+    link = scenario.link
+    if link.queue == DROP_TAIL:
+        return []
+    limit_pkts = link.buffer_packets(link.rate_mbps or 0.0)
+    return [
+        f"tc qdisc replace dev lab-queue root {link.queue} limit {limit_pkts}",
+        "ip link set lab-queue up",
+    ]
 
 
 def _with_requests(requests: Requests, end_ms: int, traffic: str) -> list[str]:

@@ -13,7 +13,7 @@ import numpy as np
 from ltp_switcher.arrays import Ints
 from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.lab.schedule import link_trace, queue_packets
-from ltp_switcher.eval.run.scenario import PACKET_BYTES, Link, Scenario
+from ltp_switcher.eval.run.scenario import DROP_TAIL, PACKET_BYTES, Link, Scenario
 from ltp_switcher.eval.run.schemes import KERNEL_ARMS, PINNED_PREFIX, resolve
 from ltp_switcher.policies.simulator.delivery_traces import TraceArray
 
@@ -66,6 +66,8 @@ def check_emulable(scenario: Scenario, protocols: Collection[str]) -> None:
                 raise ConfigError(f"link.step[{index}].{key}", value, f"{_ELSEWHERE} no steps of it")
     if link.police_mbps is not None:
         raise ConfigError("link.police_mbps", link.police_mbps, f"{_ELSEWHERE} no policer")
+    if link.queue != DROP_TAIL:
+        raise ConfigError("link.queue", link.queue, f"{_ELSEWHERE} no queue discipline but {DROP_TAIL}")
     if scenario.requests is not None:
         raise ConfigError("requests", scenario.requests.kind, f"{_ELSEWHERE} no web server")
     for index, flow in enumerate(scenario.flows):

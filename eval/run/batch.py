@@ -27,10 +27,12 @@ def run_batch(
     use_cache: bool,
     parallel: int | None = None,
     label: Callable[[Job], str] = lambda job: job.scheme,
+    on_done: Callable[[Job, RunResult], None] = lambda job, outcome: None,
 ) -> list[RunResult]:
     """Make the runs, `parallel` at a time, with progress on `console`; outcomes in order of `jobs`.
 
-    The first error, or an interrupt, stops all runs; finished runs stay in the cache.
+    The first error, or an interrupt, stops all runs; finished runs stay in the cache. `on_done` gets each run
+    when it is finished, in the caller's thread.
 
     Raises:
         LabError, ConfigError, EmulationError, ArtifactError: as `run_job`.
@@ -64,8 +66,11 @@ def run_batch(
         ThreadPoolExecutor(parallel or default_parallel()) as pool,
     ):
         try:
-            for finished in as_completed([pool.submit(work, index) for index in range(len(jobs))]):
+            index_of = {pool.submit(work, index): index for index in range(len(jobs))}
+            for finished in as_completed(index_of):
                 finished.result()
+                index = index_of[finished]
+                on_done(jobs[index], outcomes[index])
         except BaseException:
             stop.set()
             pool.shutdown(wait=False, cancel_futures=True)

@@ -144,14 +144,32 @@ def run_job(job: Job, *, use_cache: bool, on_sample: Callable[[Sample], None] | 
     """
     if job.engine == "mahimahi":
         job = replace(job, scenario=as_emulated(job.scenario))
-    fingerprint = job.fingerprint()
-    folder = cache_dir() / "results" / fingerprint
-    if use_cache and not folder.is_dir() and (files := kept.read(fingerprint, (*job.raw_files, RECORD))):
-        _put(files, folder)
-    if use_cache and folder.is_dir():
+    folder = _folder(job)
+    if use_cache and _ready(job, folder):
         return _read(job, folder, cached=True)
     _put(_files(job, job.make(on_sample)), folder)
     return _read(job, folder, cached=False)
+
+
+def is_made(job: Job) -> bool:
+    """Whether the results of a run in the lab are there, in the cache or in the repository.
+
+    Raises:
+        ConfigError, LabError: as `Job.fingerprint`.
+        ArtifactError: the repository's file is damaged.
+    """
+    return _ready(job, _folder(job))
+
+
+def _folder(job: Job) -> Path:
+    return cache_dir() / "results" / job.fingerprint()
+
+
+def _ready(job: Job, folder: Path) -> bool:
+    """Whether the folder has the run's results; those that the repository keeps are unpacked first."""
+    if not folder.is_dir() and (files := kept.read(folder.name, (*job.raw_files, RECORD))):
+        _put(files, folder)
+    return folder.is_dir()
 
 
 def _files(job: Job, made: RunFiles) -> dict[str, bytes]:

@@ -12,6 +12,7 @@ A scenario file is TOML and the one input of every runner:
     loss = 0.0                # random, 0..1, data direction
     police_mbps = 10.0        # optional: a policer drops packets above this rate, before the queue
     police_burst_pkts = 100   # beside it: the burst that it lets pass, default 64
+    queue = "fq_codel"        # optional: a queue discipline of the kernel, default "drop-tail"
     [[link.step]]             # optional, any number, in order of time
     at_s = 20.0
     rate_mbps = 24.0          # and/or rtt_ms, loss
@@ -51,6 +52,10 @@ PACKET_BYTES: Final = 1500
 MODEL_TRACE: Final = "model:lte"
 """Trace name that always means the seeded LTE-like model, whatever trace files there are."""
 
+DROP_TAIL: Final = "drop-tail"
+QUEUES: Final = (DROP_TAIL, "fq_codel", "codel", "pie")
+"""What manages the bottleneck's queue: nothing, or a queue discipline of the kernel with its own defaults."""
+
 FLOWS_MAX: Final = 256
 LIFE_MIN_S: Final = BIN_S
 """Of a flow: with less it may have no bin of its own, and so no results."""
@@ -82,7 +87,7 @@ class Link:
 
     `trace` is the name of a mahimahi trace under the trace folder, a path, or `MODEL_TRACE`; the run
     begins `offset_s` seconds into it, and at its end it repeats. `police_mbps` is the rate of a policer,
-    a token bucket of `police_burst_pkts` packets, or None.
+    a token bucket of `police_burst_pkts` packets, or None. `queue` is one of `QUEUES`.
     The buffer is fixed for the whole run: `buffer_pkts` packets where given, else `buffer_bdp`
     bandwidth-delay products of the link as it starts (of a trace: of its mean rate).
     """
@@ -97,6 +102,7 @@ class Link:
     offset_s: float = 0.0
     police_mbps: float | None = None
     police_burst_pkts: int = 64
+    queue: str = DROP_TAIL
 
     def buffer_packets(self, rate_mbps: float) -> int:
         """Length of the queue in packets of `PACKET_BYTES`, at least 1, for a link of `rate_mbps`."""
@@ -215,9 +221,11 @@ class Scenario:
     def canonical(self) -> str:
         """Return a JSON text for hashing: equal for equal scenarios, with a trace by its name."""
         values = asdict(self)
+        # Results of scenarios from before these keys are known by a text without them.
         if self.requests is None:
-            # Results of scenarios without requests are known by a text without the word.
             del values["requests"]
+        if self.link.queue == DROP_TAIL:
+            del values["link"]["queue"]
         return json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
@@ -262,13 +270,15 @@ def parse_scenario(document: Mapping[str, object]) -> Scenario:
         requests = parse_requests(root.table("requests", REQUEST_KEYS), duration_s)
     if len(flows) > FLOWS_MAX or not (flows or requests):
         raise ConfigError("flow", len(flows), f"1 to {FLOWS_MAX} tables [[flow]]")
+    if requests is not None and link.queue != DROP_TAIL:
+        raise ConfigError("link.queue", link.queue, f"{DROP_TAIL} beside [requests]")
     settings = parse_table(root.mapping("settings")) if "settings" in root else ()
     return Scenario(root.text("name"), duration_s, link, flows, settings, requests)
 
 
 _LINK_KEYS: Final = (
     "rate_mbps", "trace", "offset_s", "rtt_ms", "buffer_bdp", "buffer_pkts", "loss", "police_mbps",
-    "police_burst_pkts", "step",
+    "police_burst_pkts", "queue", "step",
 )  # fmt: skip
 _STEP_KEYS: Final = ("at_s", "rate_mbps", "rtt_ms", "loss")
 _FLOW_KEYS: Final = ("scheme", "start_s", "stop_s", "rtt_ms")
@@ -303,7 +313,17 @@ def _link(table: Table, duration_s: float) -> Link:
         offset_s=table.number("offset_s", default=0.0),
         police_mbps=table.optional_number("police_mbps"),
         police_burst_pkts=table.integer("police_burst_pkts") if "police_burst_pkts" in table else 64,
+        queue=_queue(table),
     )
+
+
+def _queue(table: Table) -> str:
+    queue = table.text("queue") if "queue" in table else DROP_TAIL
+    # A trace has several opportunities at one moment, and a discipline gives one packet at a time.
+    allowed = (DROP_TAIL,) if "trace" in table else QUEUES
+    if queue not in allowed:
+        raise ConfigError(table.field("queue"), queue, f"one of {', '.join(allowed)}")
+    return queue
 
 
 def _step(table: Table, duration_s: float) -> LinkStep:

@@ -65,3 +65,33 @@ def test_a_flow_to_a_known_prefix_is_born_with_its_arm(tmp_path: Path) -> None:
     assert set(second.arm) - {""} == {"bbr"}
     flows = json.loads((out / "summary.json").read_text())["flows"]
     assert [flow["switches"] for flow in flows] == [1, 0]
+
+
+RATE_FALLS = """
+name = "rate-falls"
+duration_s = 11
+
+[link]
+rate_mbps = 16.0
+rtt_ms = 36.0
+buffer_bdp = 1.5
+
+[[link.step]]
+at_s = 4.0
+rate_mbps = 4.0
+
+[[flow]]
+scheme = "rule"
+"""
+
+
+@pytest.mark.lab
+def test_no_queue_stays_after_the_rate_has_fallen(tmp_path: Path) -> None:
+    """The buffer holds 200 ms of the new rate. LTP alone keeps most of it full, and so did the rule."""
+    path = tmp_path / "rate-falls.toml"
+    path.write_text(RATE_FALLS)
+    assert cli.main(["run", str(path), "--no-cache", "--out", str(tmp_path)]) == 0
+    (series,) = read_series((tmp_path / "timeseries.csv").read_text())
+    late = series.t_s >= 9.0
+    assert series.rtt_ms[late].mean() < 1.5 * 36.0
+    assert series.goodput_mbps[late].mean() > 0.8 * 4.0

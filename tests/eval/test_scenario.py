@@ -120,6 +120,8 @@ def test_buffer_counts_full_packets() -> None:
         ("link.offset_s", 3.0, "link.offset_s", "without link.trace"),
         ("link.police_burst_pkts", 9, "link.police_burst_pkts", "without link.police_mbps"),
         ("link.police_mbps", 0.0, "link.police_mbps", "0.1 to 1000"),
+        ("link.queue", "fq-codel", "link.queue", "drop-tail, fq_codel, codel, pie"),
+        ("link.queue", 1, "link.queue", "a text"),
         ("link.buffer_pkts", 80, "link", "exactly one of buffer_bdp and buffer_pkts"),
         ("link.step", 3, "link.step", "[[link.step]]"),
         ("link.step.0.at_s", 60.0, "link.step[0].at_s", "less than 60 s"),
@@ -162,6 +164,27 @@ def test_a_trace_gives_the_rate_alone() -> None:
     assert caught.value.field == "link.step[0].rate_mbps"
     link["step"] = [{"at_s": 20.0, "loss": 0.1}]
     assert [state.rate_mbps for state in parse_scenario(changed).link.states()] == [None, None]
+
+
+def test_a_queue_discipline_needs_a_rate_and_no_requests() -> None:
+    managed = parse_with("link.queue", "fq_codel")
+    assert managed.link.queue == "fq_codel"
+    assert managed.canonical() != parse_with("link.queue", "codel").canonical()
+    plain = parse_scenario(document())
+    assert parse_with("link.queue", "drop-tail").canonical() == plain.canonical()
+    # The fingerprints of all runs from before the key depend on this text.
+    assert "queue" not in plain.canonical()
+    changed = document()
+    link = changed["link"]
+    assert isinstance(link, dict)
+    link["queue"] = "fq_codel"
+    changed["requests"] = {"kind": "pages", "scheme": "cubic", "per_s": 1.0, "stop_s": 9.0}
+    with pytest.raises(ConfigError, match=r"link\.queue.*\[requests\]"):
+        parse_scenario(changed)
+    del link["rate_mbps"], link["step"], changed["requests"]
+    link["trace"] = "Some-LTE"
+    with pytest.raises(ConfigError, match=r"link\.queue.*drop-tail"):
+        parse_scenario(changed)
 
 
 def test_with_scheme_replaces_the_first_flows() -> None:

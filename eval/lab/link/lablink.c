@@ -61,6 +61,8 @@ static struct {
 	struct lablink_flow_counters counters[LABLINK_FLOWS];
 } link_state;
 
+#include "queue.h"
+
 static struct packet *packet_of(struct sk_buff *skb)
 {
 	BUILD_BUG_ON(sizeof(struct packet) > sizeof(skb->cb));
@@ -111,6 +113,7 @@ static bool enter_forward(struct sk_buff *skb, u64 now_ns)
 	else
 		end_ns = served_at_rate(s, max(now_ns, link_state.forward.last_ns), skb->len);
 	enqueue(&link_state.forward, skb, end_ns);
+	queue_adjust(skb_queue_len(&link_state.forward.queue));
 	return true;
 }
 
@@ -139,11 +142,14 @@ static netdev_tx_t lablink_xmit(struct sk_buff *skb, struct net_device *dev)
 		kfree_skb(skb);
 		return NETDEV_TX_OK;
 	}
+	queue_passed(skb, dev);
 	skb_orphan(skb);
 	skb_dst_drop(skb);
+	if (queue_takes(skb, dev))
+		return NETDEV_TX_OK;
 	spin_lock_bh(&link_state.lock);
 	now_ns = ktime_get_ns() - link_state.schedule.start_ns;
-	if (dev == link_state.client)
+	if (queue_serves(dev))
 		taken = enter_forward(skb, now_ns);
 	else
 		enter_backward(skb, now_ns);
@@ -180,6 +186,7 @@ static enum hrtimer_restart lablink_due(struct hrtimer *timer)
 			link_state.counters[packet_of(skb)->flow].delivered_pkts++;
 			link_state.counters[packet_of(skb)->flow].delivered_bytes +=
 				packet_of(skb)->bytes;
+			queue_adjust(skb_queue_len(&line->queue));
 		}
 	}
 	if (skb)
@@ -261,7 +268,7 @@ static ssize_t lablink_read(struct file *file, char __user *data, size_t size, l
 		return -ENOMEM;
 	spin_lock_bh(&link_state.lock);
 	counters->start_ns = link_state.schedule.start_ns;
-	counters->queue_pkts = skb_queue_len(&link_state.forward.queue);
+	counters->queue_pkts = skb_queue_len(&link_state.forward.queue) + queue_pkts();
 	counters->flows = LABLINK_FLOWS;
 	memcpy(counters->flow, link_state.counters, size - offsetof(struct lablink_counters, flow));
 	spin_unlock_bh(&link_state.lock);
@@ -347,14 +354,19 @@ static int __init lablink_init(void)
 		err = PTR_ERR(link_state.server);
 		goto remove_client;
 	}
+	err = queue_add();
+	if (err)
+		goto remove_server;
 	line_init(&link_state.forward, link_state.server);
 	for (i = 0; i < LABLINK_FLOWS; i++)
 		line_init(&link_state.backward[i], link_state.client);
 	err = misc_register(&lablink_file);
 	if (err)
-		goto remove_server;
+		goto remove_queue;
 	return 0;
 
+remove_queue:
+	queue_remove();
 remove_server:
 	unregister_netdev(link_state.server);
 remove_client:
@@ -369,12 +381,14 @@ static void __exit lablink_exit(void)
 	misc_deregister(&lablink_file);
 	/* Nothing enters once the devices are down, and only then may the lines be emptied. */
 	rtnl_lock();
+	queue_close();
 	dev_close(link_state.client);
 	dev_close(link_state.server);
 	rtnl_unlock();
 	line_stop(&link_state.forward);
 	for (i = 0; i < LABLINK_FLOWS; i++)
 		line_stop(&link_state.backward[i]);
+	queue_remove();
 	unregister_netdev(link_state.server);
 	unregister_netdev(link_state.client);
 	vfree(link_state.blob);
