@@ -22,7 +22,6 @@ from ltp_switcher.eval.cli import claims, commands, engines, gain, suite
 from ltp_switcher.eval.report import demo, engine_agreement
 from ltp_switcher.eval.run.batch import default_parallel
 from ltp_switcher.eval.run.results import ENGINES, KERNELS
-from ltp_switcher.eval.suite.paths import SETS
 from ltp_switcher.eval.suite.studies import STUDIES
 
 EXIT_ERROR: Final = 1
@@ -182,11 +181,18 @@ def _add_suite(add: Commands) -> None:
     whole_suite = _command(
         add, "suite", suite.evaluate, "run all schemes on the paths of the suite, and report", kernel=True
     )
-    whole_suite.add_argument("--quick", action="store_true", help="8 paths of 30 s, 5 schemes, one seed")
+    whole_suite.add_argument(
+        "--quick", action="store_true", help="8 paths, half of their time, 5 schemes, one seed"
+    )
     whole_suite.add_argument(
         "--study", choices=tuple(STUDIES), help="the schemes and paths of a study, each with its figure"
     )
-    whole_suite.add_argument("--set", choices=tuple(SETS), default="test", help="default: test")
+    whole_suite.add_argument(
+        "--set",
+        default="test",
+        metavar="SET",
+        help="tuning, test, or a folder of scenario files; default: test",
+    )
     whole_suite.add_argument("--schemes", type=_listed, default=[], metavar="A,B,...", help="default: all")
     whole_suite.add_argument("--paths", type=_listed, default=[], metavar="A,B,...", help="default: all")
     whole_suite.add_argument(
@@ -196,8 +202,15 @@ def _add_suite(add: Commands) -> None:
         "--keep", action="store_true",
         help="keep the results of the kernel's own protocols in eval/suite/kept, to commit them",
     )  # fmt: skip
+    whole_suite.add_argument(
+        "--cached", action="store_true", help="make no run: report on those that are made so far"
+    )
     _jobs_option(whole_suite)
     _out_option(whole_suite, "out/eval")
+
+    drawn = _command(add, "draw", suite.draw_set, "draw a new set of paths, for `suite --set`")
+    drawn.add_argument("--seed", type=_seed, required=True, metavar="N", help="of the set: other paths")
+    drawn.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for their files")
 
 
 def _add_claims(add: Commands) -> None:

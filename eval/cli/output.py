@@ -15,12 +15,14 @@ from ltp_switcher.errors import LtpSwitcherError
 from ltp_switcher.eval.run.summary import rounded
 
 
-def show(options: argparse.Namespace, console: Console, value: object, table: Callable[[], Table]) -> None:
+def show(
+    options: argparse.Namespace, console: Console, value: object, table: Callable[[], Table | str]
+) -> None:
     """Print the value as JSON under `--json`, else the table."""
     if options.json:
         console.out(json_text(value), end="", highlight=False)
     else:
-        console.print(table())
+        console.print(table(), highlight=False)
 
 
 def json_text(value: object) -> str:

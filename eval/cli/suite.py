@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ltp-eval suite`: all schemes on the paths of the suite; writes `results.json` and `report.html`."""
+"""`ltp-eval suite`: all schemes on the paths of a set, and `ltp-eval draw`: a new set."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ from rich.console import Console
 from rich.table import Table
 
 from ltp_switcher.artifacts import revision
-from ltp_switcher.eval.cli.output import json_text, need_pictures
+from ltp_switcher.errors import ConfigError
+from ltp_switcher.eval.cli.output import json_text, need_pictures, show
 from ltp_switcher.eval.run import kept
 from ltp_switcher.eval.run.batch import run_batch
-from ltp_switcher.eval.run.results import RunResult
+from ltp_switcher.eval.run.results import Job, RunResult, is_made
 from ltp_switcher.eval.suite.harm import TABLE_HEAD as HARM_HEAD
 from ltp_switcher.eval.suite.harm import alone, harms
 from ltp_switcher.eval.suite.harm import table_rows as harm_rows
 from ltp_switcher.eval.suite.losses import losses
 from ltp_switcher.eval.suite.over_time import oracles, recovered, without_start
-from ltp_switcher.eval.suite.plan import FULL, QUICK, Run, judged, lasting, plan
+from ltp_switcher.eval.suite.paths import SETS, draw, write
+from ltp_switcher.eval.suite.plan import FULL, QUICK, Run, comparable, judged, lasting, plan
 from ltp_switcher.eval.suite.score import means, score
 from ltp_switcher.eval.suite.siblings import TABLE_HEAD as PLAYERS_HEAD
 from ltp_switcher.eval.suite.siblings import players
@@ -31,11 +33,11 @@ from ltp_switcher.eval.suite.web import TABLE_HEAD, table_rows, web_paths
 
 
 def evaluate(options: argparse.Namespace, console: Console, progress: Console) -> None:
-    """Make the runs that are missing, and the report of all."""
+    """`ltp-eval suite`: make the runs that are missing; write `results.json` and `report.html`."""
     need_pictures()
     from ltp_switcher.eval.suite.page import Origin, Results, html
     from ltp_switcher.eval.suite.paper_figures import paper_figures
-    from ltp_switcher.eval.suite.pictures import draw
+    from ltp_switcher.eval.suite.pictures import draw as draw_pictures
 
     began = time.monotonic()
     # The runs have this revision. Hours later the checkout may have another.
@@ -48,23 +50,33 @@ def evaluate(options: argparse.Namespace, console: Console, progress: Console) -
         schemes = dict.fromkeys(schemes, options.seeds)
     only = options.paths or (study.paths if study else ())
     runs = plan(options.set, schemes, options.kernel, quick=options.quick, names=only)
+    if options.keep and options.set not in SETS:
+        raise ConfigError("--keep", True, f"with --set {' or '.join(SETS)}: other sets are not the project's")
+    if options.cached:
+        runs = _made(runs, progress)
     labels = {job: f"{run.path} alone #{job.seed}" for run in runs for job in alone(run)}
     labels |= {run.job: f"{run.path} {run.scheme} #{run.job.seed}" for run in runs}
     jobs = list(labels)
-    outcomes = run_batch(jobs, progress, use_cache=True, parallel=options.jobs, label=labels.__getitem__)
+    by_its_job = {run.job: run for run in runs}
+
+    def keep(job: Job, outcome: RunResult) -> None:
+        if options.keep and job in by_its_job:
+            _keep(by_its_job[job], outcome, options, made_of)
+
+    outcomes = run_batch(
+        jobs, progress, use_cache=True, parallel=options.jobs, label=labels.__getitem__, on_done=keep
+    )
     by_job = dict(zip(jobs, outcomes, strict=True))
     every = [(run, by_job[run.job]) for run in runs]
-    if options.keep:
-        _keep(every, options, made_of)
     made = [(run, outcome) for run, outcome in every if run.job.scenario.requests is None]
-    summaries = [(run.path, run.scheme, judged(run, outcome.summary)) for run, outcome in made]
+    summaries = [(run, judged(run, outcome.summary)) for run, outcome in made]
     paths = score(summaries)
     results = Results(
-        options.set,
+        options.set if options.set in SETS else Path(options.set).resolve().name,
         options.kernel,
         options.quick,
         paths,
-        score((run.path, run.scheme, judged(run, without_start(outcome))) for run, outcome in made),
+        score((run, judged(run, without_start(outcome))) for run, outcome in made),
         recovered(made),
         oracles(made),
         losses(made),
@@ -79,9 +91,11 @@ def evaluate(options: argparse.Namespace, console: Console, progress: Console) -
     text = json_text(results.to_dict())
     (out / "results.json").write_text(text)
     figures = paper_figures(
-        [(path, summary) for path, _, summary in summaries], paths, results.oracles, results.harms
+        [(run.path, summary) for run, summary in summaries], paths, results.oracles, results.harms
     )
-    (out / "report.html").write_text(html(results, draw(made, results.losses, figures)), encoding="utf-8")
+    (out / "report.html").write_text(
+        html(results, draw_pictures(made, results.losses, figures)), encoding="utf-8"
+    )
     if options.json:
         console.out(text, end="", highlight=False)
         return
@@ -100,19 +114,42 @@ def evaluate(options: argparse.Namespace, console: Console, progress: Console) -
     console.print(f"\n{out}: results.json, report.html", highlight=False)
 
 
-def _keep(every: Sequence[tuple[Run, RunResult]], options: argparse.Namespace, made_of: str) -> None:
-    of_set = f"{options.set}-quick" if options.quick else options.set
-    made = {"command": _command(options), "revision": made_of}
-    for run, outcome in every:
-        job = run.job
-        if lasting(job.scenario):
-            place = f"{of_set}/{run.path}/{run.scheme}-{job.seed}-{job.kernel}"
-            kept.write(place, outcome.folder.name, outcome.kept_files(), made)
+def draw_set(options: argparse.Namespace, console: Console, _: Console) -> None:
+    """`ltp-eval draw`: write the files of a set of paths that nobody has seen."""
+    drawn = draw(options.seed)
+    for name, text in drawn.items():
+        file = options.out / f"{name}.toml"
+        if file.exists() and file.read_text() != text:
+            raise ConfigError("--out", str(options.out), f"a folder without another {file.name}")
+    files = [str(path) for path in write(drawn, options.out)]
+    show(
+        options, console, {"seed": options.seed, "files": files},
+        lambda: f"{options.out}: {len(files)} paths. Next: ltp-eval suite --set {options.out}",
+    )  # fmt: skip
+
+
+def _made(planned: Sequence[Run], progress: Console) -> list[Run]:
+    """Those of the planned runs whose results are there, where an arm has run, too."""
+    runs = comparable(planned, [run for run in planned if all(map(is_made, (run.job, *alone(run))))])
+    if not runs:
+        raise ConfigError("--cached", True, "a path with runs of all arms; run the same without it first")
+    progress.print(f"{len(runs)} of {len(planned)} planned runs", highlight=False)
+    return runs
+
+
+def _keep(run: Run, outcome: RunResult, options: argparse.Namespace, made_of: str) -> None:
+    job = run.job
+    if lasting(job.scenario):
+        of_set = f"{options.set}-quick" if options.quick else options.set
+        place = f"{of_set}/{run.path}/{run.scheme}-{job.seed}-{job.kernel}"
+        made = {"command": _command(options), "revision": made_of}
+        kept.write(place, outcome.folder.name, outcome.kept_files(), made)
 
 
 def _command(options: argparse.Namespace) -> str:
     words = ["ltp-eval suite", *(["--quick"] if options.quick else []), f"--set {options.set}"]
     words += [f"--study {options.study}"] if options.study else []
+    words += ["--cached"] if options.cached else []
     words.append(f"--kernel {options.kernel}")
     words += [f"--{name} {','.join(of)}" for name in ("schemes", "paths") if (of := getattr(options, name))]
     return " ".join([*words, *([f"--seeds {options.seeds}"] if options.seeds else [])])

@@ -15,7 +15,7 @@ from ltp_switcher.eval.suite.harm import Harm
 from ltp_switcher.eval.suite.harm import table_rows as harm_rows
 from ltp_switcher.eval.suite.losses import AFTERMATH_S, CAUSES, PROBE_S, Losses, mean_by_cause, mean_regret_s
 from ltp_switcher.eval.suite.over_time import SEGMENT_S, SETTLE_RTTS, SETTLE_S, START_S, Recovery
-from ltp_switcher.eval.suite.paths import family, kind
+from ltp_switcher.eval.suite.paths import family
 from ltp_switcher.eval.suite.plan import EARLIER, is_arm
 from ltp_switcher.eval.suite.score import Mean, PathScore, gap_closed, grouped, means
 from ltp_switcher.eval.suite.siblings import TABLE_HEAD as PLAYERS_HEAD
@@ -103,11 +103,11 @@ class Results:
                 }
                 for scheme, of in self.losses.items()
             },
-            "oracle": {group: asdict(mean) for group, mean in oracle_means(self.oracles).items()},
+            "oracle": {group: asdict(mean) for group, mean in oracle_means(self).items()},
             "gap_closed": {s: list(gap_closed(self.paths, s)) for s in self.schemes if not is_arm(s)},
             "paths": [
                 {
-                    "name": path.name, "family": family(path.name), "kind": kind(path.name),
+                    "name": path.name, "family": family(path.name), "kind": path.kind,
                     "best_arm": path.best_arm, "oracle": self.oracles.get(path.name),
                     "schemes": {
                         scheme: {"share": path.share(scheme), **asdict(cell)}
@@ -122,9 +122,10 @@ class Results:
         }  # fmt: skip
 
 
-def oracle_means(oracles: Mapping[str, float]) -> dict[str, Mean]:
+def oracle_means(results: Results) -> dict[str, Mean]:
     """The oracle's means over all paths and over each kind; empty without paths."""
-    return {group: mean for group, mean in grouped(oracles).items() if group in KINDS}
+    shares = [(path, results.oracles[path.name]) for path in results.paths if path.name in results.oracles]
+    return {group: mean for group, mean in grouped(shares).items() if group in KINDS}
 
 
 def worst(paths: Sequence[PathScore], scheme: str) -> list[PathScore]:
@@ -134,23 +135,24 @@ def worst(paths: Sequence[PathScore], scheme: str) -> list[PathScore]:
 
 def html(results: Results, pictures: Mapping[str, str]) -> str:
     """The page. `pictures`: PNG in base64 by title."""
-    length = "30 s" if results.quick else "60 s"
+    length = " in half of their time" if results.quick else ""
     parts = [
         "<!doctype html><html lang=en><meta charset=utf-8><title>Evaluation</title>",
         f"<style>{_STYLE}</style><h1>Evaluation on the {escape(results.set_name)} set</h1>",
-        f"<p>{len(results.paths)} paths of {length}, Linux {escape(results.kernel)}, cold start. A figure is "
+        f"<p>{len(results.paths)} paths{length}, Linux {escape(results.kernel)}, cold start. A figure is "
         "a scheme's reward (Eq. 1) over that of the path's best arm in hindsight: the arm with the largest "
         "mean over its seeds. Means over paths are geometric, with 95 % bootstrap intervals over the paths. "
         "A scheme that changes its arm may exceed 1 on a path that changes. <code>rule</code> is the default "
         "policy of the daemon, <code>bandit</code> the learned one. <code>known</code> is the default policy "
-        f"on a path that {EARLIER} connections have used before; so is <code>bpftune</code>, Oracle's.</p>",
+        f"on a path that {EARLIER} connections have used before, and <code>vegas-later</code> is Vegas after "
+        "the same connections. <code>bpftune</code>, Oracle's, has seen as many.</p>",
         _origin(results.origin),
         _changed(results.schemes),
         _means_table("By kind and family", results.schemes, results.paths),
         _means_table(f"The same without the first {START_S:g} s of each flow", results.schemes, results.late),
     ]
     if results.oracles:
-        found = oracle_means(results.oracles)
+        found = oracle_means(results)
         bounds = ", ".join(
             f"{_mean_text(mean, interval=True)} on {group} paths" for group, mean in found.items()
         )

@@ -17,7 +17,7 @@ from ltp_switcher.eval.report.drawing import GREY, headline, picture
 from ltp_switcher.eval.run.style import colour
 from ltp_switcher.eval.run.summary import Summary
 from ltp_switcher.eval.suite.harm import Harm
-from ltp_switcher.eval.suite.paths import kind
+from ltp_switcher.eval.suite.paths import TRACE
 from ltp_switcher.eval.suite.score import PathScore, geometric_mean
 from ltp_switcher.eval.suite.studies import CHANGED, STUDIES, Study
 
@@ -52,7 +52,7 @@ def paper_figures(
     if cells:
         title = "Throughput and RTT by environment (Mutant Fig. 4)"
         figures[title] = partial(draw_throughput_delay, cells=cells)
-    cellular = [path for path in paths if kind(path.name) == "trace"]
+    cellular = [path for path in paths if path.kind == TRACE]
     if cellular:
         title = "Reward on cellular links, and the oracle's (Mutant Fig. 16)"
         figures[title] = partial(_draw_cellular, paths=cellular, oracles=oracles)

@@ -3,7 +3,7 @@
 
 `tuning/` is for choosing thresholds and settings, `test/` for the figures that are told. They are drawn with
 different seeds, and a test holds them apart: no rate, RTT or loss of one is in the other, and no second of a
-trace is. The runs of the two sets have different seeds, too.
+trace is. The runs of the two sets have different seeds, too. `ltp-eval draw` draws more of the same families.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Final
 
 import numpy as np
 
+from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.run.requests import KB, KINDS
 from ltp_switcher.eval.run.scenario import Scenario, load_scenario
 
@@ -27,6 +28,8 @@ SETS: Final[Mapping[str, int]] = {"tuning": 1, "test": 4}
 """The sets, and the seed that draws each."""
 SEEDS: Final[Mapping[str, tuple[int, ...]]] = {"tuning": (1, 2, 3, 4, 5), "test": (101, 102, 103, 104, 105)}
 """Seeds of the runs, the first ones first."""
+OTHER_SEEDS: Final = (201, 202, 203, 204, 205)
+"""The same for a user's own set."""
 
 TRACES: Final = (
     "TMobile-LTE-short.down", "TMobile-LTE-short.up", "TMobile-UMTS-driving.down",
@@ -148,24 +151,29 @@ SINGLE: Final[Mapping[str, tuple[int, Callable[[_Draw], Lines]]]] = {
 }  # fmt: skip
 """Families of paths with a single flow: how many of each, and one drawn."""
 
-CHANGING: Final = ("step", "rate-steps", "rtt-steps", "loss-steps", "everything")
 TRACE: Final = "trace"
 WEB: Final = ("short", "pages")
 """Short flows and web pages; their measure is the completion time."""
-SEVERAL: Final = ("two", "eight", "beside-cubic", "beside-bbr", "four")
+SEVERAL: Final = ("two", "eight", "beside-cubic", "beside-bbr")
+COMING: Final = 6
+"""Flows of the path on which they come and go."""
 
 
 def family(name: str) -> str:
-    """The family of a path by its name, `family-1`."""
-    return name.rpartition("-")[0]
+    """The family of a path by its name, `family-1`; the whole name where it has no number."""
+    of, _, number = name.rpartition("-")
+    return of if of and number.isdecimal() else name
 
 
-def kind(name: str) -> str:
-    """`static`, `changing`, `trace`, `several` or `web`, of a path by its name."""
-    of = family(name)
-    if of in WEB:
+def kind(scenario: Scenario) -> str:
+    """`static`, `changing`, `trace`, `several` or `web`, by the path's requests, flows and link."""
+    if scenario.requests is not None:
         return "web"
-    return "changing" if of in CHANGING else of if of == TRACE else "several" if of in SEVERAL else "static"
+    if len(scenario.flows) > 1:
+        return "several"
+    if scenario.link.trace:
+        return TRACE
+    return "changing" if scenario.link.steps else "static"
 
 
 def _flows(*schemes: str, apart_s: float = 0.0) -> Lines:
@@ -179,6 +187,21 @@ def _several(d: _Draw, schemes: tuple[str, ...]) -> Lines:
     """A link, and flows of these schemes that come within 8 s and stay; all go to one destination prefix."""
     link = _link(d.mbps(30, 60), d.rtt_ms(25, 60), d.bdp(1, 3))
     return [*link, *_flows(*schemes, apart_s=round(8.0 / len(schemes), 1))]
+
+
+def _coming(d: _Draw) -> Lines:
+    """A link, one flow that stays, and others that stay for 10 to 25 s; all go to one destination prefix."""
+    lines = [*_link(d.mbps(30, 60), d.rtt_ms(25, 60), d.bdp(1, 3)), *_flows("switcher")]
+    for n in range(COMING - 1):
+        start_s = round(5.0 + 7.0 * n + float(d.rng.uniform(0.0, 4.0)), 1)
+        stop_s = round(min(DURATION_S, start_s + float(d.rng.uniform(10.0, 25.0))), 1)
+        lines += ["", "[[flow]]", 'scheme = "switcher"', f"start_s = {start_s}", f"stop_s = {stop_s}"]
+    return lines
+
+
+def _managed(d: _Draw) -> Lines:
+    """A link with fq_codel, whose buffer is deep enough that the discipline decides what is dropped."""
+    return _link(d.mbps(8, 50), d.rtt_ms(15, 80), d.bdp(8, 16), 'queue = "fq_codel"')
 
 
 def _requests(d: _Draw, kind: str, load: float, *, deep: bool) -> Lines:
@@ -195,9 +218,9 @@ def _requests(d: _Draw, kind: str, load: float, *, deep: bool) -> Lines:
     ]  # fmt: skip
 
 
-def draw(set_name: str) -> dict[str, str]:
-    """The files of a set: TOML by path's name, the same at every call."""
-    d = _Draw(np.random.default_rng(SETS[set_name]), odd=SETS[set_name] % 2 == 1)
+def draw(seed: int) -> dict[str, str]:
+    """The files of the set with this seed: TOML by path's name, the same at every call."""
+    d = _Draw(np.random.default_rng(seed), odd=seed % 2 == 1)
     drawn: dict[str, Lines] = {}
     for name, (count, one) in SINGLE.items():
         for n in range(1, count + 1):
@@ -207,7 +230,7 @@ def draw(set_name: str) -> dict[str, str]:
         lines = [f'trace = "{trace}"', f"offset_s = {offset_s}", f"rtt_ms = {d.rtt_ms(25, 70)}"]
         drawn[f"{TRACE}-{n}"] = [*lines, f"buffer_pkts = {int(d.between(150, 900, 1))}", *_flows("switcher")]
     several = (("switcher",) * 2, ("switcher",) * 8, ("switcher", "cubic"), ("switcher", "bbr"))
-    for name, schemes in zip(SEVERAL, several, strict=False):
+    for name, schemes in zip(SEVERAL, several, strict=True):
         drawn[f"{name}-1"] = _several(d, schemes)
     drawn["short-1"] = _requests(d, "downloads", 0.55, deep=False)
     drawn["short-2"] = [*_requests(d, "downloads", 0.45, deep=True), *_flows("switcher")]
@@ -215,6 +238,10 @@ def draw(set_name: str) -> dict[str, str]:
     drawn["pages-2"] = [*_requests(d, "pages", 0.25, deep=True), *_flows("cubic")]
     # Drawn last, so that the paths before it stay as they were.
     drawn["four-1"] = _several(d, ("switcher",) * 4)
+    for n in (1, 2):
+        drawn[f"fq-codel-{n}"] = [*_managed(d), *_flows("switcher")]
+    drawn["beside-vegas-1"] = _several(d, ("switcher", "vegas"))
+    drawn["coming-1"] = _coming(d)
     return {name: _file(name, lines) for name, lines in drawn.items()}
 
 
@@ -223,17 +250,40 @@ def _file(name: str, lines: Lines) -> str:
     return "\n".join([f'name = "{name}"', f"duration_s = {duration_s:g}", "", "[link]", *lines, ""])
 
 
-def load(set_name: str) -> list[Scenario]:
-    """The paths of a set, from their files, by name."""
-    return [load_scenario(path) for path in sorted((FOLDER / set_name).glob("*.toml"))]
+def load(set_name: str) -> dict[str, Scenario]:
+    """The paths of a set by name, from their files.
+
+    Args:
+        set_name: one of `SETS`, or a folder of scenario files.
+
+    Raises:
+        ConfigError: there is no such set, or one of its files breaks a rule.
+    """
+    folder = FOLDER / set_name if set_name in SETS else Path(set_name)
+    found: dict[str, Scenario] = {}
+    for path in sorted(folder.glob("*.toml")):
+        scenario = load_scenario(path)
+        if scenario.name in found:
+            raise ConfigError("name", scenario.name, f"a name that no other file of {folder} has")
+        found[scenario.name] = scenario
+    if not found:
+        raise ConfigError("--set", set_name, f"{', '.join(SETS)}, or a folder with scenario files (*.toml)")
+    return found
+
+
+def write(files: Mapping[str, str], folder: Path) -> list[Path]:
+    """Write the `files` of a set, as `draw` gives them, into a folder, which is made if it is missing."""
+    folder.mkdir(parents=True, exist_ok=True)
+    made = {folder / f"{name}.toml": text for name, text in files.items()}
+    for path, text in made.items():
+        path.write_text(text)
+    return list(made)
 
 
 def main() -> None:
     """Write the files of both sets."""
-    for set_name in SETS:
-        (FOLDER / set_name).mkdir(exist_ok=True)
-        for name, text in draw(set_name).items():
-            (FOLDER / set_name / f"{name}.toml").write_text(text)
+    for set_name, seed in SETS.items():
+        write(draw(seed), FOLDER / set_name)
 
 
 if __name__ == "__main__":

@@ -18,11 +18,11 @@ from ltp_switcher.eval.run.series import BIN_S
 from ltp_switcher.eval.run.style import colour
 from ltp_switcher.eval.suite.losses import Losses, mean_regret_s
 from ltp_switcher.eval.suite.paper_figures import Draw
-from ltp_switcher.eval.suite.paths import kind
+from ltp_switcher.eval.suite.paths import TRACE
 from ltp_switcher.eval.suite.plan import Run, is_arm
 
 PICTURED: Final = ("rtt-steps-1", "rate-steps-1", "everything-1", "trace-1", "trace-4")
-"""Paths of which the report shows a run over time."""
+"""Paths of which the report shows a run over time; of a set without them, the first ones with one flow."""
 _SIZE_IN: Final = (9.0, 5.2)
 
 
@@ -41,16 +41,15 @@ def draw(
         for title, drawn in figures.items():
             drawn(file)
             pictures[title] = _base64(file)
-        for name in PICTURED:
+        kinds = {run.path: run.kind for run, outcome in made if len(outcome.job.scenario.flows) == 1}
+        for name in [name for name in PICTURED if name in kinds] or list(kinds)[: len(PICTURED)]:
             first: dict[str, RunResult] = {}
             for run, outcome in made:
                 if run.path == name:
                     first.setdefault(run.scheme, outcome)
-            if not first:
-                continue
             shown = sorted(first, key=is_arm)
             title = f"{name}: {shown[0]} and single arms" + (
-                " (Mutant Fig. 5)" if kind(name) == "trace" else ""
+                " (Mutant Fig. 5)" if kinds[name] == TRACE else ""
             )
             draw_timeline(
                 file, first[shown[0]].job.scenario, [first[scheme].series()[0] for scheme in shown],

@@ -19,17 +19,26 @@ from ltp_switcher.policies.simulator.delivery_traces import model_trace, read_tr
 
 ARMS: Final = ("bbr", "vegas", "ltp", "cubic")
 KNOWN: Final = "known"
-LATER: Final[Mapping[str, str]] = {KNOWN: "switcher", BPFTUNE: BPFTUNE}
-"""Schemes on a path that `EARLIER` connections have used before, and what all these connections run."""
+LATER: Final[Mapping[str, tuple[str, str]]] = {
+    KNOWN: ("switcher", "switcher"), "bbr-later": ("switcher", "bbr"), "vegas-later": ("switcher", "vegas"),
+    BPFTUNE: (BPFTUNE, BPFTUNE),
+}  # fmt: skip
+"""Schemes on a path that `EARLIER` connections have used before: what these run, and what the later one runs.
+
+An arm that begins later meets the link as the known flow does: full, where it is slow.
+"""
 EARLIER: Final = 10
 EARLIER_S: Final = 2.8
 PAUSE_S: Final = 0.2
 """How long each of them lasts, and the pause after it."""
 FULL: Final[Mapping[str, int]] = {
-    "rule": 5, "ltp": 5, "bbr": 5, KNOWN: 2, "vegas": 2, "cubic": 2, "jury": 2, "spine": 2, "bandit": 2,
-    "random": 2, "epsilon-greedy": 2, BPFTUNE: 2,
+    "rule": 3, "ltp": 3, "bbr": 3, "vegas": 3, "cubic": 2, KNOWN: 1, "bandit": 1, "jury": 1, "spine": 1,
+    "random": 1, "epsilon-greedy": 1, BPFTUNE: 1,
 }  # fmt: skip
-"""Schemes of `make eval`, and how many seeds each gets: most where the figures decide."""
+"""Schemes of `make eval`, and how many seeds each gets: most where the figures decide.
+
+By the runs' own times that is about ten hours on 2 cores. Twice as many seeds would be a night and a day.
+"""
 QUICK: Final[Mapping[str, int]] = {"rule": 1, **dict.fromkeys(ARMS, 1)}
 QUICK_PATHS: Final = (
     "fixed-1", "large-queue-1", "lossy-1", "slow-1", "rate-steps-1", "rtt-steps-1", "trace-1", "trace-4",
@@ -43,6 +52,7 @@ class Run:
     """One run of the plan: a scheme on the path of this name."""
 
     path: str
+    kind: str
     scheme: str
     job: Job
 
@@ -63,10 +73,10 @@ def plan(
     """The runs of a set of paths, those of a path together.
 
     Args:
-        set_name: `tuning` or `test`.
+        set_name: as `paths.load` has it.
         schemes: number of seeds by scheme.
         kernel: series.
-        quick: fewer and shorter paths.
+        quick: shorter paths, and of the suite's own sets fewer.
         names: these paths only; none: all.
 
     Raises:
@@ -77,15 +87,16 @@ def plan(
             check_scheme("--schemes", scheme)
     if not any(map(is_arm, schemes)):
         raise ConfigError("--schemes", list(schemes), "one arm at least, to compare with")
-    known = {scenario.name: scenario for scenario in paths.load(set_name)}
-    wanted = names or (QUICK_PATHS if quick else tuple(known))
+    known = paths.load(set_name)
+    ours = set_name in paths.SETS
+    wanted = names or (QUICK_PATHS if quick and ours else tuple(known))
     for name in wanted:
         if name not in known:
             raise ConfigError("--paths", name, f"one of {', '.join(known)}")
-    seeds = paths.SEEDS[set_name]
+    seeds = paths.SEEDS[set_name] if ours else paths.OTHER_SEEDS
     timed = {name: one.faster(QUICK_FACTOR) if quick else one for name, one in known.items()}
     return [
-        Run(name, scheme, Job(_with(timed[name], scheme), seed, kernel))
+        Run(name, paths.kind(known[name]), scheme, Job(_with(timed[name], scheme), seed, kernel))
         for name in wanted
         for scheme, count in schemes.items()
         if scheme not in LATER or (len(timed[name].flows) == 1 and timed[name].requests is None)
@@ -93,10 +104,23 @@ def plan(
     ]
 
 
+def comparable(planned: Sequence[Run], made: Sequence[Run]) -> list[Run]:
+    """The made runs of the paths on which every one of `ARMS` has run that is planned.
+
+    The best of fewer arms would be a lower bar. A plan without any of `ARMS` needs all its arms.
+    """
+    arms = {run.scheme for run in planned if is_arm(run.scheme)}
+    needed = arms & set(ARMS) or arms
+    found: dict[str, set[str]] = {}
+    for run in made:
+        found.setdefault(run.path, set()).add(run.scheme)
+    return [run for run in made if needed <= found[run.path]]
+
+
 def _with(scenario: Scenario, scheme: str) -> Scenario:
     """The scenario with the scheme on its web server or first flow, and on all flows of the same scheme."""
     if scheme in LATER:
-        return after_others(scenario, LATER[scheme])
+        return after_others(scenario, *LATER[scheme])
     if scheme in CHANGED:
         whole, settings = CHANGED[scheme]
         return _with(scenario, whole).with_settings(settings)
@@ -104,11 +128,12 @@ def _with(scenario: Scenario, scheme: str) -> Scenario:
     return scenario.with_scheme(scheme, every_flow=switched)
 
 
-def after_others(scenario: Scenario, scheme: str) -> Scenario:
+def after_others(scenario: Scenario, earlier: str, scheme: str) -> Scenario:
     """The scenario of one flow, later, on the same link at the same time, with `EARLIER` flows before it."""
     every_s = EARLIER_S + PAUSE_S
     lead_s = round(EARLIER * every_s, 3)
-    (flow,) = scenario.with_scheme(scheme).flows
+    scenario = scenario.with_scheme(earlier)
+    (flow,) = scenario.flows
     others = [
         Flow(flow.scheme, round(n * every_s, 3), round(n * every_s + EARLIER_S, 3)) for n in range(EARLIER)
     ]
@@ -128,7 +153,7 @@ def after_others(scenario: Scenario, scheme: str) -> Scenario:
         ),
         flows=(
             *others,
-            replace(flow, start_s=flow.start_s + lead_s, stop_s=flow.stop_s + lead_s),
+            replace(flow, scheme=scheme, start_s=flow.start_s + lead_s, stop_s=flow.stop_s + lead_s),
         ),
     )
 

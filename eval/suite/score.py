@@ -17,8 +17,8 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.eval.run.summary import Summary
-from ltp_switcher.eval.suite.paths import family, kind
-from ltp_switcher.eval.suite.plan import is_arm
+from ltp_switcher.eval.suite.paths import family
+from ltp_switcher.eval.suite.plan import Run, is_arm
 
 DRAWS: Final = 2000
 LEVEL: Final = 0.95
@@ -49,6 +49,7 @@ class PathScore:
     """A path: its cells by scheme, and the best arm in hindsight."""
 
     name: str
+    kind: str
     cells: Mapping[str, Cell]
 
     @property
@@ -72,14 +73,14 @@ class Mean:
     paths: int
 
 
-def score(runs: Iterable[tuple[str, str, Summary]]) -> list[PathScore]:
-    """Fold runs (path, scheme, summary) into paths, in order of first appearance."""
-    found: dict[str, dict[str, list[Summary]]] = {}
-    for path, scheme, summary in runs:
-        found.setdefault(path, {}).setdefault(scheme, []).append(summary)
+def score(runs: Iterable[tuple[Run, Summary]]) -> list[PathScore]:
+    """Fold runs into paths, in order of first appearance."""
+    found: dict[tuple[str, str], dict[str, list[Summary]]] = {}
+    for run, summary in runs:
+        found.setdefault((run.path, run.kind), {}).setdefault(run.scheme, []).append(summary)
     return [
-        PathScore(path, {scheme: _cell(scheme, of) for scheme, of in schemes.items()})
-        for path, schemes in found.items()
+        PathScore(path, kind, {scheme: _cell(scheme, of) for scheme, of in schemes.items()})
+        for (path, kind), schemes in found.items()
     ]
 
 
@@ -94,14 +95,14 @@ def geometric_mean(shares: Sequence[float], seed: int = 1) -> Mean:
 
 def means(paths: Sequence[PathScore], scheme: str) -> dict[str, Mean]:
     """The scheme's means: over `all` paths, over each kind, and over each family."""
-    return grouped({path.name: path.share(scheme) for path in paths if scheme in path.cells})
+    return grouped([(path, path.share(scheme)) for path in paths if scheme in path.cells])
 
 
-def grouped(shares: Mapping[str, float]) -> dict[str, Mean]:
-    """The means of one share a path, by name: over `all` paths, over each kind, and over each family."""
+def grouped(shares: Iterable[tuple[PathScore, float]]) -> dict[str, Mean]:
+    """The means of one share a path: over `all` paths, over each kind, and over each family."""
     groups: dict[str, list[float]] = {}
-    for name, share in shares.items():
-        for group in dict.fromkeys(("all", kind(name), family(name))):
+    for path, share in shares:
+        for group in dict.fromkeys(("all", path.kind, family(path.name))):
             groups.setdefault(group, []).append(share)
     return {group: geometric_mean(of) for group, of in groups.items()}
 

@@ -37,9 +37,10 @@ class WebCell:
         """The quantiles of all seeds together, by class of size."""
         return by_class(list(self.runs.values()))
 
-    def value(self, quantile: str) -> float:
-        """A quantile over all sizes, in seconds."""
-        return float(getattr(self.classes[ALL], quantile))
+    def value(self, quantile: str, seeds: Iterable[int]) -> float:
+        """A quantile over all sizes and these of its seeds, in seconds; NaN without a seed."""
+        runs = [self.runs[seed] for seed in seeds]
+        return float(getattr(by_class(runs)[ALL], quantile)) if runs else math.nan
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +52,16 @@ class WebPath:
 
     @property
     def best_arm(self) -> str:
-        """The arm with the smallest geometric mean of p50 and p95."""
-        arms = filter(is_arm, self.cells)
-        return min(arms, key=lambda arm: math.prod(self.cells[arm].value(name) for name in QUANTILES))
+        """The arm with the smallest geometric mean of p50 and p95, over the seeds that all arms have run."""
+        cells = {arm: cell for arm, cell in self.cells.items() if is_arm(arm)}
+        seeds = set.intersection(*(set(cell.runs) for cell in cells.values()))
+        return min(cells, key=lambda arm: math.prod(cells[arm].value(name, seeds) for name in QUANTILES))
 
     def ratio(self, scheme: str, other: str, quantile: str) -> float:
-        """A quantile of the scheme's over the other's."""
-        return self.cells[scheme].value(quantile) / self.cells[other].value(quantile)
+        """A quantile of the scheme's over the other's, over the seeds that both have run."""
+        ours, theirs = self.cells[scheme], self.cells[other]
+        seeds = ours.runs.keys() & theirs.runs.keys()
+        return ours.value(quantile, seeds) / theirs.value(quantile, seeds)
 
     def paired(self, scheme: str, other: str) -> float:
         """Geometric mean over the requests that both completed: the scheme's time over the other's."""

@@ -225,9 +225,26 @@ def test_the_best_arm_is_that_of_both_quantiles_and_seeds_count_together() -> No
     assert document["web"][0]["best_arm"] == "ltp"  # type: ignore[index]
 
 
+def test_schemes_are_compared_over_the_seeds_that_both_ran() -> None:
+    """The second seed draws larger files, and Cubic has not run it."""
+    path = WebPath(
+        "short-1",
+        {
+            "rule": cell(completions(2.0, 2.0), completions(30.0, 30.0)),
+            "bbr": cell(completions(1.0, 3.0), completions(20.0, 60.0)),
+            "cubic": cell(completions(4.0, 4.0)),
+        },
+    )
+    assert path.ratio("rule", "cubic", "p95_s") == 0.5
+    assert path.ratio("rule", "bbr", "p95_s") == 0.5
+    # Over both seeds BBR would seem the worse one by far.
+    assert path.best_arm == "bbr"
+    assert math.isnan(WebPath("", {"rule": cell(), "bbr": cell()}).ratio("rule", "bbr", "p50_s"))
+
+
 def test_the_suite_s_paths_ask_for_part_of_the_link() -> None:
     for set_name in paths.SETS:
-        found = [s for s in paths.load(set_name) if s.requests is not None]
+        found = [s for s in paths.load(set_name).values() if s.requests is not None]
         assert [s.name for s in found] == ["pages-1", "pages-2", "short-1", "short-2"]
         for one in found:
             requests = one.need_requests()

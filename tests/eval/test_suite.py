@@ -12,17 +12,18 @@ from hypothesis import strategies as st
 
 from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.lab.schedule import link_trace
+from ltp_switcher.eval.run.results import Job
 from ltp_switcher.eval.run.scenario import Scenario, parse_scenario
 from ltp_switcher.eval.run.series import FlowSeries
 from ltp_switcher.eval.run.summary import FlowSummary, Summary
 from ltp_switcher.eval.suite import paths
 from ltp_switcher.eval.suite.over_time import Recovery, recoveries, segment_oracle
 from ltp_switcher.eval.suite.page import Origin, Results, html
-from ltp_switcher.eval.suite.plan import judged, lasting, plan
+from ltp_switcher.eval.suite.plan import Run, judged, lasting, plan
 from ltp_switcher.eval.suite.score import gap_closed, geometric_mean, means, score
 from ltp_switcher.eval.suite.siblings import player_reward
 
-TUNING, TEST = paths.load("tuning"), paths.load("test")
+TUNING, TEST = (list(paths.load(set_name).values()) for set_name in ("tuning", "test"))
 
 
 def values(scenarios: list[Scenario], name: str) -> set[float]:
@@ -38,7 +39,9 @@ def values(scenarios: list[Scenario], name: str) -> set[float]:
 @pytest.mark.parametrize("set_name", ["tuning", "test"])
 def test_the_files_are_those_that_the_generator_draws(set_name: str) -> None:
     files = {path.stem: path.read_text() for path in (paths.FOLDER / set_name).glob("*.toml")}
-    assert files == paths.draw(set_name), "run: python -m ltp_switcher.eval.suite.paths"
+    assert files == paths.draw({"tuning": 1, "test": 4}[set_name]), (
+        "run: python -m ltp_switcher.eval.suite.paths"
+    )
 
 
 @pytest.mark.parametrize("name", ["rate_mbps", "rtt_ms", "loss", "police_mbps", "offset_s"])
@@ -67,7 +70,12 @@ def test_the_sets_have_the_same_families_and_enough_paths() -> None:
     assert [s.name for s in TUNING] == [s.name for s in TEST]
     single = [s.name for s in TEST if len(s.flows) == 1]
     assert len(single) >= 24
-    assert {paths.kind(s.name) for s in TEST} == {"static", "changing", "trace", "several", "web"}
+    kinds = {s.name: paths.kind(s) for s in TEST}
+    assert set(kinds.values()) == {"static", "changing", "trace", "several", "web"}
+    for name, kind in {"fixed-1": "static", "step-1": "changing", "trace-2": "trace", "two-1": "several",
+                       "short-2": "web"}.items():  # fmt: skip
+        assert kinds[name] == kind
+    assert [paths.family(name) for name in ("rtt-steps-2", "my-path", "7")] == ["rtt-steps", "my-path", "7"]
 
 
 def test_a_plan_has_every_run_once() -> None:
@@ -90,8 +98,14 @@ def test_a_quick_plan_is_short() -> None:
         assert [replace(s, at_s=0.0) for s in shorter] == [replace(s, at_s=0.0) for s in longer]
 
 
-@pytest.mark.parametrize(("scheme", "runs"), [("known", "switcher"), ("bpftune", "bpftune")])
-def test_a_known_path_is_the_same_path_later(scheme: str, runs: str) -> None:
+@pytest.mark.parametrize(
+    ("scheme", "before", "runs"),
+    [
+        ("known", "switcher", "switcher"), ("bpftune", "bpftune", "bpftune"),
+        ("vegas-later", "switcher", "vegas"), ("bbr-later", "switcher", "bbr"),
+    ],
+)  # fmt: skip
+def test_a_known_path_is_the_same_path_later(scheme: str, before: str, runs: str) -> None:
     """The judged flow meets the link as a flow alone does: the same steps, the same part of a trace."""
     whole = {s.name: s for s in TEST}
     for name in ("rate-steps-1", "trace-2"):
@@ -101,7 +115,8 @@ def test_a_known_path_is_the_same_path_later(scheme: str, runs: str) -> None:
         *earlier, last = made.flows
         assert len(earlier) == 10
         assert all(one.stop_s < other.start_s for one, other in pairwise(made.flows))
-        assert {flow.scheme for flow in made.flows} == {runs}
+        assert {flow.scheme for flow in earlier} == {before}
+        assert last.scheme == runs
         lead_s = last.start_s
         assert lead_s == 30.0
         assert last.stop_s == made.duration_s == lead_s + alone.duration_s
@@ -127,8 +142,21 @@ def test_a_known_path_has_one_flow() -> None:
     }  # fmt: skip
 
 
+def run_of(path: str, scheme: str) -> Run:
+    scenario = next((one for one in TEST if one.name == path), TEST[0])
+    return Run(path, paths.kind(scenario), scheme, Job(scenario, 101, "6.1"))
+
+
+def scored_runs(shares: dict[str, dict[str, float]]) -> list[tuple[Run, Summary]]:
+    return [
+        (run_of(path, scheme), summary(scheme, reward))
+        for path, of in shares.items()
+        for scheme, reward in of.items()
+    ]
+
+
 def test_the_best_arm_in_hindsight_is_an_arm_alone() -> None:
-    scored = score([("p", "bbr", summary("bbr", 1.0)), ("p", "bpftune", summary("bpftune", 9.0))])
+    scored = score(scored_runs({"p": {"bbr": 1.0, "bpftune": 9.0}}))
     assert scored[0].best_arm == "bbr"
 
 
@@ -182,12 +210,9 @@ def summary(scheme: str, *rewards: float) -> Summary:
 
 
 def test_the_best_arm_is_that_of_the_means_and_other_flows_do_not_count() -> None:
-    runs = [
-        ("fixed-1", "rule", summary("rule", 4.0)), ("fixed-1", "rule", summary("rule", 8.0)),
-        ("fixed-1", "bbr", summary("bbr", 1.0)), ("fixed-1", "bbr", summary("bbr", 9.0)),
-        ("fixed-1", "ltp", summary("ltp", 6.0, 10.0)), ("fixed-1", "ltp", summary("ltp", 8.0)),
-    ]  # fmt: skip
-    (path,) = score(runs)
+    rewards = [("rule", (4.0,)), ("rule", (8.0,)), ("bbr", (1.0,)), ("bbr", (9.0,)), ("ltp", (6.0, 10.0)),
+               ("ltp", (8.0,))]  # fmt: skip
+    (path,) = score((run_of("fixed-1", scheme), summary(scheme, *of)) for scheme, of in rewards)
     assert path.best_arm == "ltp"
     assert path.cells["ltp"].rewards == (8.0, 8.0)
     assert path.share("rule") == pytest.approx(6.0 / 8.0)
@@ -215,12 +240,8 @@ def test_the_interval_covers_the_true_mean_as_often_as_it_says() -> None:
     assert 0.88 <= np.mean(covered) <= 0.99
 
 
-def scored(shares: dict[str, dict[str, float]]) -> list[tuple[str, str, Summary]]:
-    return [(path, scheme, summary(scheme, r)) for path, of in shares.items() for scheme, r in of.items()]
-
-
 def test_means_by_kind_and_the_gap_that_is_closed() -> None:
-    of = scored(
+    of = scored_runs(
         {
             "fixed-1": {"rule": 9.0, "bbr": 10.0, "ltp": 5.0},
             "slow-1": {"rule": 8.0, "bbr": 2.5, "ltp": 10.0},
@@ -248,7 +269,7 @@ def test_the_oracle_takes_the_best_arm_of_every_ten_seconds() -> None:
 
 
 def test_the_page_has_every_path_and_loads_nothing() -> None:
-    paths_scored = score(scored({p: {"rule": 1.0, "bbr": 2.0} for p in ("fixed-1", "trace-1")}))
+    paths_scored = score(scored_runs({p: {"rule": 1.0, "bbr": 2.0} for p in ("fixed-1", "trace-1")}))
     recoveries = {"rule": [Recovery("step-1", 10.0, took_s, 2.0) for took_s in (0.5, 1.5, 9.0)]}
     results = Results(
         "test",
