@@ -54,7 +54,9 @@ def set_pool(
     runtime: Runtime = False,
     if_match: IfMatch = None,
 ) -> Pool:
-    """Choose among these arms. The daemon forgets its teams and picks new ones from these arms.
+    """Choose among these arms. The daemon forgets its teams; the policy `mutant` picks new ones.
+
+    The policy `rule` runs bbr, ltp and vegas alone, and cubic where the pool has none of the three.
 
     The same arms as before change nothing. With `mpts.enabled = false` only `POST /v1/mpts` picks teams.
     """
@@ -78,7 +80,7 @@ def set_k(
 ) -> TeamSize:
     """Pick teams of this size, at most the number of arms in the pool.
 
-    The daemon forgets teams of another size and picks new ones.
+    The daemon forgets teams of another size; the policy `mutant` picks new ones.
 
     With `mpts.enabled = false` only `POST /v1/mpts` picks teams.
     """

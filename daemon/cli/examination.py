@@ -18,6 +18,7 @@ from ltp_switcher.errors import ArtifactError, ControlError, DatapathError
 
 Verdict = Literal["ok", "warn", "fail"]
 
+INSTALL: Final = "`apt reinstall ltp-switcher-dkms`, or `make install` in the source tree"
 KERNEL_TESTED: Final = ((6, 1), (6, 12))
 CAP_NET_ADMIN: Final = 12
 _SYSCTL: Final = Path("/proc/sys")
@@ -82,9 +83,9 @@ def missing_module(folder: Path, release: str) -> Finding:
     if any(modules.rglob("tcp_mutant.ko*")):
         return Finding("module", "fail", "tcp_mutant is installed, not loaded", "run `modprobe tcp_mutant`")
     if not (modules / "build").exists():
-        advice = f"install the kernel's headers (`apt install linux-headers-{release}`), then `make install`"
+        advice = f"install the kernel's headers (`apt install linux-headers-{release}`), then {INSTALL}"
         return Finding("module", "fail", "tcp_mutant is not installed, and cannot be built", advice)
-    return Finding("module", "fail", "tcp_mutant is not installed", "run `make install`")
+    return Finding("module", "fail", "tcp_mutant is not installed", INSTALL)
 
 
 def _arm(arm: ArmInfo) -> Finding:
@@ -152,7 +153,10 @@ def _daemon(config: Config) -> Finding:
         with ControlClient(path) as client:
             status = cast("dict[str, Json]", client.call("status"))
     except ControlUnavailableError as error:
-        return Finding("daemon", "fail", str(error), "`systemctl enable --now ltp-switcher`")
+        advice = "`systemctl enable --now ltp-switcher`"
+        if isinstance(error.__cause__, PermissionError):
+            advice = "as root: `adduser USER ltp-switcher`; then log in again"
+        return Finding("daemon", "fail", str(error), advice)
     except ControlError as error:
         return Finding("daemon", "fail", str(error), "see `journalctl -u ltp-switcher`")
     return Finding("daemon", "ok", f"mode {status['mode']}, {status['flows']} flows, at {path}")

@@ -111,7 +111,7 @@ def parser() -> argparse.ArgumentParser:
     run = add("run", "run the daemon in the foreground", "run:run", common)
     run.add_argument("--mode", dest="run_mode", help="active, advise or off (daemon.mode)")
     run.add_argument(
-        "--policy", dest="run_policy", help="rule, mutant, random, dwell-random or keep (daemon.policy)"
+        "--policy", dest="run_policy", help="rule, mutant, keep, or one for experiments (daemon.policy)"
     )
     run.add_argument(
         "--state-dir", dest="run_state_dir", metavar="DIR", help="learned state (daemon.state_dir)"
@@ -154,11 +154,11 @@ def parser() -> argparse.ArgumentParser:
     arms = add("arms", "show the arms, and why one is unavailable; or load one", "show:arms")
     arms.add_argument("--load", metavar="NAME", help="load a congestion control of this kernel as an arm")
     pool = add(
-        "pool", "show the pool and the teams; or set the pool and pick teams anew", "show:pool", changing
+        "pool", "show the pool and the teams; or set the pool, which forgets the teams", "show:pool", changing
     )
     pool.add_argument("action", nargs="?", choices=["set"], help="choose among ARM... from now on")
     pool.add_argument("arms", nargs="*", metavar="ARM")
-    k = add("k", "show the size of a team; or set it and pick teams anew", "show:team_size", changing)
+    k = add("k", "show the size of a team; or set it, which forgets the teams", "show:team_size", changing)
     k.add_argument("k", nargs="?", type=int)
     policy = add(
         "policy",

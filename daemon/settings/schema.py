@@ -55,7 +55,8 @@ class DaemonSection(Section):
     )
     step_ms: float = key(
         10.0,
-        "Time between decisions, δ of the paper, ms. At most half of kernel.watchdog_ms.",
+        "Least time between decisions, δ of the paper, ms. At most half of kernel.watchdog_ms. The policies "
+        "rule and mutant wait longer by themselves: 50 ms, or 30 ms while a flow runs a learned arm.",
         minimum=1,
         maximum=STEP_MAX_MS,
     )
@@ -151,7 +152,8 @@ class PoolSection(Section):
     arms: tuple[str, ...] = key(
         (),
         "Names of these arms. Empty: bbr, ltp and vegas for the policies rule, mutant over the rule, and "
-        "epsilon-greedy; for the others every available protocol of the kernel.",
+        "epsilon-greedy; for the others every available protocol of the kernel. The policy rule runs bbr, "
+        "ltp and vegas alone, and cubic where these arms are none of the three.",
         live=True,
     )
     k: int = key(6, "Size of a team picked from them; no more than these.", minimum=1, maximum=20, live=True)

@@ -82,6 +82,18 @@ def test_the_doctor_says_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert all(finding["advice"] for finding in found.values() if finding["verdict"] == "fail")
 
 
+def test_the_doctor_says_who_may_ask_the_daemon(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("ltp_switcher.daemon.control.client.ControlClient._exchange", refuse)
+    assert main(["doctor", "--json"]) == 1
+    found = {finding["subject"]: finding for finding in json.loads(capsys.readouterr().out)}
+    assert "adduser" in found["daemon"]["advice"]
+
+
 def test_the_command_line_starts_without_numpy() -> None:
     """What the help and the completion of a shell wait for."""
     code = (

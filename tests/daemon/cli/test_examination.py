@@ -16,7 +16,7 @@ RELEASE = "6.1.0-test"
     ("there", "detail", "advice"),
     [
         (["updates/dkms/tcp_mutant.ko.xz"], "is installed, not loaded", "modprobe tcp_mutant"),
-        (["build"], "is not installed", "run `make install`"),
+        (["build"], "is not installed", "apt reinstall ltp-switcher-dkms"),
         ([], "cannot be built", "apt install linux-headers-6.1.0-test"),
     ],
 )
