@@ -13,7 +13,7 @@ STAMPS := .cache/stamps
 KERNELS := 6.1 6.12
 export LTP_CACHE ?= $(CURDIR)/.cache
 
-.PHONY: deb help demo eval eval-quick studies test test-fast test-slow test-packages test-kernels test-debug mutate fuzz kmod lint format clean install \
+.PHONY: deb help demo eval eval-quick studies test test-fast test-long test-slow test-packages test-kernels test-debug mutate fuzz kmod lint format clean install \
         uninstall venv \
         lock generate openapi promtool torch venv-train train-encoder collect-dataset train-ltp train-jury train-spine train-owl compare-ltp \
         bench bench-api bench-kmod bench-scale bench-daemon bench-lab bench-simulator validate-simulator traces mahimahi agree claims screenshots gain-coverage
@@ -26,12 +26,18 @@ SEEDS ?= 1
 demo: venv kmod ## Run the switcher, cubic, bbr and vegas in the lab, and write out/demo/ (SEEDS=5: medians)
 	@$(BIN)/ltp-eval demo --out out/demo --seeds $(SEEDS)
 
-test: venv kmod promtool ## Run every test that fits in 20 minutes, the module's lab tests included
+# A file's tests share what they set up, such as a guest. In the order of folders: most of the last ones are short.
+PARALLEL := -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
+
+test: venv kmod promtool ## Run the tests, those in the lab included: under 20 minutes on two cores
 	@$(MAKE) --no-print-directory -C kmod-mutant host-test
-	@$(BIN)/pytest -m "not slow"
+	@$(BIN)/pytest $(PARALLEL) -m "not slow and not long"
+
+test-long: venv kmod ## Run the module's tests on the second kernel, and under stress: ten minutes more
+	@$(BIN)/pytest $(PARALLEL) -m "long and not slow"
 
 test-fast: venv ## Run the tests that need no kernel
-	@$(BIN)/pytest -q -m "not slow and not lab"
+	@$(BIN)/pytest $(PARALLEL) -q -m "not slow and not lab"
 
 test-slow: venv kmod torch ## Run the long tests, and those of the trainers with Debian 13's PyTorch
 	@$(BIN)/pytest -m slow
@@ -154,13 +160,13 @@ screenshots: venv ## Take the pictures of the dashboard for the documentation; f
 claims: kmod traces ## Test the claims of the learned arms' papers in the lab
 	@$(BIN)/ltp-eval claims
 
-eval: kmod traces ## Run all schemes on the suite's test paths; resumable, seven hours on 2 cores; out/eval/
+eval: kmod traces ## Run all schemes on the suite's test paths; resumable, ten hours on 2 cores; out/eval/
 	@$(BIN)/ltp-eval suite
 
 studies: kmod traces ## Run ablations, lengths of a step and selections of a team on the test paths; hours; out/studies/
 	@for study in ablations steps teams; do $(BIN)/ltp-eval suite --study $$study --out out/studies/$$study; done
 
-eval-quick: kmod traces ## The same on 8 paths of 30 s, with 5 schemes and one seed
+eval-quick: kmod traces ## Run 5 schemes on 8 of the suite's paths, 30 s each; 20 minutes; out/eval/
 	@$(BIN)/ltp-eval suite --quick
 
 gain-coverage: venv ## Simulate 2,000 experiments of each design, and count how often the report is right; an hour
@@ -195,7 +201,7 @@ install: ## Install module (DKMS), daemon, API and units on this machine (as roo
 uninstall: ## Remove them
 	@packaging/uninstall.sh
 
-clean: ## Remove all build results (the download cache .cache/ stays)
+clean: ## Remove out/ (reports too), build/, dist/ and the virtual environments; the cache .cache/ stays
 	@rm -rf out build dist $(VENV) .venv-train $(STAMPS)
 	@find . -name __pycache__ -prune -not -path './.cache/*' -exec rm -rf {} +
 	@$(MAKE) --no-print-directory -C kmod-mutant clean

@@ -10,6 +10,7 @@ import time
 from types import SimpleNamespace
 
 import numpy as np
+from guest_waits import until, until_it_falls_back, until_it_moves
 
 from ltp_switcher.daemon.control.client import ControlClient, ControlInvalidError, Json
 from ltp_switcher.daemon.datapath import Datapath, protocol
@@ -73,12 +74,11 @@ def driven() -> None:
     for arm, window in (("jury", JURY_PKTS), ("spine", None), ("bbr", None), ("ltp", WINDOW_PKTS)):
         cookie = next(iter(first))
         CLIENT.call("pin", cookie=cookie, arm=arm)
+        until(lambda cookie=cookie, arm=arm: flows()[cookie]["arm"] == arm, flows)
         time.sleep(0.5)
-        flow = flows()[cookie]
-        assert flow["arm"] == arm, flow
         if window is not None:
-            assert flow["cwnd_pkts"] == window, flow
-        assert flow["acked_bytes"] > first[cookie]["acked_bytes"]
+            until(lambda cookie=cookie, window=window: flows()[cookie]["cwnd_pkts"] == window, flows)
+        assert flows()[cookie]["acked_bytes"] > first[cookie]["acked_bytes"]
     metrics = {family["name"]: family["samples"] for family in CLIENT.call("metrics")}
     status = CLIENT.call("status")
     print(status["learned"])
@@ -97,8 +97,7 @@ def advised() -> None:
     """In the mode advise nobody controls: who runs a learned arm goes to the fallback arm, pinned or not."""
     pinned = next(iter(flows()))
     CLIENT.call("mode.set", mode="advise")
-    time.sleep(0.5)
-    assert {flow["arm"] for flow in flows().values()} == {"cubic"}
+    until(lambda: {flow["arm"] for flow in flows().values()} == {"cubic"}, flows)
     assert [cookie for cookie, flow in flows().items() if flow["pinned"]] == [pinned]
     refusal = ""
     try:
@@ -107,10 +106,8 @@ def advised() -> None:
         refusal = str(error)
     assert "mode active" in refusal
     CLIENT.call("mode.set", mode="active")
-    time.sleep(0.5)
-    assert {cookie: flow["arm"] for cookie, flow in flows().items()} == {
-        cookie: "cubic" if cookie == pinned else "ltp" for cookie in flows()
-    }
+    wanted = {cookie: "cubic" if cookie == pinned else "ltp" for cookie in flows()}
+    until(lambda: {cookie: flow["arm"] for cookie, flow in flows().items()} == wanted, flows)
 
 
 def killed() -> None:
@@ -118,13 +115,11 @@ def killed() -> None:
     with Datapath() as kernel:
         before = kernel.flows()
         assert len(before) == 2
-        time.sleep(0.5)
         for flow in before:
-            later = kernel.flow(flow.cookie).record
-            if not later["flags"][0] & protocol.FlowFlags.PINNED:
-                assert later["flags"][0] & protocol.FlowFlags.FALLEN_BACK
-                assert later["arm"][0] == protocol.ArmId.CUBIC
-            assert later["total_acked_bytes"][0] > flow.record["total_acked_bytes"][0]
+            until_it_moves(kernel, flow)
+            if not flow.record["flags"][0] & protocol.FlowFlags.PINNED:
+                fallen = until_it_falls_back(kernel, flow)
+                assert fallen.record["arm"][0] == protocol.ArmId.CUBIC
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from support.daemon_lab import boot_with_daemon
+from support.module_lab import EACH_KERNEL
 
 HERE = Path(__file__).parent
 CONFIG = """
@@ -42,7 +43,6 @@ test -s $state/state.npz
 test "$(cat $state/replaced-congestion-control)" = reno
 
 start_daemon /lab/restarted.toml
-sleep 0.5
 python3 /lab/checks.py restarted
 grep "restored the learned state" /run/lab/daemon.log
 cp $state/state.npz /run/good
@@ -69,7 +69,7 @@ kill $traffic
 
 
 @pytest.mark.lab
-@pytest.mark.parametrize("kernel", ["6.1", "6.12"])
+@pytest.mark.parametrize("kernel", EACH_KERNEL)
 def test_life_of_the_daemon(kernel: str, tmp_path: Path) -> None:
     overlay = {"lab/checks.py": HERE / "guest_checks.py", "lab/restarted.toml": RESTARTED.encode()}
     result = boot_with_daemon(SCRIPT, tmp_path, config=CONFIG, kernel=kernel, overlay=overlay)

@@ -30,7 +30,7 @@ while [ ! -S /run/ltp-switcher/control.sock ]; do kill -0 $daemon; sleep 0.05; d
 python3 -m ltp_switcher.daemon.cli network --config /lab/daemon.toml >/run/lab/relay.log 2>&1 &
 relay=$!
 until grep -q "network knowledge on" /run/lab/agent.log; do kill -0 $agent; sleep 0.05; done
-traffic 1 12
+traffic 1 60
 sleep 5
 python3 /lab/checks.py heard || { cat /run/lab/agent.log /run/lab/daemon.log; exit 1; }
 kill -TERM $agent
@@ -39,7 +39,7 @@ python3 /lab/checks.py masked
 grep "masked until it answers" /run/lab/relay.log
 kill -TERM $relay
 wait $relay
-wait $traffic
+kill $traffic
 kill -TERM $daemon
 wait $daemon
 ! grep Traceback /run/lab/agent.log /run/lab/daemon.log /run/lab/relay.log

@@ -10,7 +10,14 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from support.kmod_guest.main import GROUPS
-from support.module_lab import KERNELS, bpf_congestion_control, guest_files, probe_module, run, run_selected
+from support.module_lab import (
+    EACH_KERNEL,
+    bpf_congestion_control,
+    guest_files,
+    probe_module,
+    run,
+    run_selected,
+)
 
 from ltp_switcher.eval.lab import BootResult
 
@@ -32,7 +39,7 @@ def outcomes(request: pytest.FixtureRequest) -> Outcomes:
     return run_selected(request, ("kernel", "group"), boot_group)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", EACH_KERNEL)
 @pytest.mark.parametrize(("group", "check"), CHECKS)
 def test_check(outcomes: Outcomes, kernel: str, group: str, check: str) -> None:
     result = outcomes[kernel, group]
@@ -41,7 +48,7 @@ def test_check(outcomes: Outcomes, kernel: str, group: str, check: str) -> None:
     assert not detail, detail
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", EACH_KERNEL)
 @pytest.mark.parametrize("group", GROUPS)
 def test_the_kernel_never_complains(outcomes: Outcomes, kernel: str, group: str) -> None:
     result = outcomes[kernel, group]

@@ -14,7 +14,7 @@ from support.module_lab import KERNELS, LINK, program, run, run_selected
 
 from ltp_switcher.eval.lab import BootResult
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.long]
 FLOWS, SWITCHES, MESSAGES, SEED = 64, 100_000, 50_000, 1
 EPERM, ENOBUFS, EBUSY = 1, 105, 16
 

@@ -73,6 +73,7 @@ def test_the_arm_conforms(copy: Path) -> None:
 
 
 @pytest.mark.lab
+@pytest.mark.long
 def test_a_flow_runs_on_the_arm(copy: Path, tmp_path: Path) -> None:
     (tmp_path / "example.toml").write_text(SCENARIO)
     program = "from ltp_switcher.eval.cli.main import main; raise SystemExit(main())"

@@ -55,6 +55,7 @@ def boot_with_daemon(
     file = tmp_path / "scenario.toml"
     file.write_text(scenario)
     files: dict[str, Path | bytes] = {
+        "lab/guest_waits.py": Path(__file__).with_name("guest_waits.py"),
         "lab/link.ko": link_module(kernels.kernel(kernel)),
         "lab/schedule": encode(load_scenario(file), None, 1),
         "lab/bin/traffic": compiled(GUEST / "traffic"),

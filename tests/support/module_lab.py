@@ -19,6 +19,10 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 GUEST = REPOSITORY / "tests/support/kmod_guest"
 PROBE = REPOSITORY / "tests/kmod/probe_cc"
 KERNELS = tuple(os.environ.get("LTP_TEST_KERNELS", "6.1 6.12").split())
+EACH_KERNEL = [
+    pytest.param(name, marks=[pytest.mark.long] if later else []) for later, name in enumerate(KERNELS)
+]
+"""A test's parameters. `make test` runs the first kernel, `make test-long` the others."""
 FILTERS = ("cls_matchall", "act_mirred")
 LEFT = ("report.json", "trace", "stress.json", "fuzz.json", "slab")
 PREPARE = "mkdir -p /var && ln -sfn /run /var/run && export PATH PYTHONPATH=/opt/tests\n"

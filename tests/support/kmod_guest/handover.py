@@ -81,7 +81,10 @@ def a_record_tells_the_floor_and_the_product(context: Context) -> None:
         context.traffic.pump(1)
         rounds = int(context.datapath.flow(flow.cookie).record[0]["round_trips"]) - before
         expected = 1e6 / float(record["srtt_us"])
-        require(0.6 * expected < rounds < 1.4 * expected, f"{rounds} round trips in 1 s of {expected:.0f}")
+        # Whole round trips, of which the second may cut one at each end.
+        require(
+            abs(rounds - expected) <= 0.4 * expected + 1, f"{rounds} round trips in 1 s of {expected:.1f}"
+        )
         context.end(flow)
 
 

@@ -11,7 +11,7 @@ from ltp_switcher.daemon.datapath import ControlResult
 from ltp_switcher.daemon.datapath.protocol import CONTROL_ONE, ControlLaw
 
 from .harness import Context, require
-from .net import Flow, TcpInfo
+from .net import CA_RECOVERY, Flow, TcpInfo
 from .steering import commands, control, switch
 
 PACKET_BYTES = 1448
@@ -304,11 +304,13 @@ def spine_moves_by_its_parameters(context: Context) -> None:
         context.link.shape(rate_mbit=100, delay_ms=20, loss_percent=3)
         found: list[int] = []
 
-        def cut(flow: Flow = flow, found: list[int] = found, before: int = before) -> bool:
-            found.append(TcpInfo.of(flow.client).snd_cwnd)
-            return found[-1] != before
+        def cut(flow: Flow = flow, found: list[int] = found) -> bool:
+            info = TcpInfo.of(flow.client)
+            found.append(info.snd_cwnd)
+            return info.ca_state == CA_RECOVERY
 
-        context.traffic.pump(1, cut)
+        # No longer than that: the loss of a retransmission ends in a timeout, and in a window of 1.
+        require(context.traffic.pump(1, cut), "no loss met")
         context.link.shape(rate_mbit=100, delay_ms=20)
         require(found[-1] == int(before * share), f"{before} packets, then {found[-1]} with {share}")
     context.link.shape()

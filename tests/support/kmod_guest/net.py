@@ -21,8 +21,11 @@ CLONE_NEWNET = 0x40000000
 CLONE_NEWUSER = 0x10000000
 SO_COOKIE = 57
 SO_MAX_PACING_RATE = 47
+TCP_CC_INFO = 26
 NETNS = Path("/var/run/netns")
 TICK_S = 0.002
+EVENTS_S = 0.1
+"""The kernel tells events a little later, in a work item of its own."""
 OUTSTANDING_BYTES = 128 << 10
 """What a client may have in its buffer, sent or not: it bounds the window, and the wait for a flow's end.
 
@@ -78,6 +81,10 @@ def disconnect(sock: socket.socket) -> None:
     _call(_libc.connect(sock.fileno(), unspecified, 16), "connect AF_UNSPEC")
 
 
+CA_RECOVERY, CA_LOSS = 3, 4
+"""Values of `TcpInfo.ca_state`."""
+
+
 @dataclass(frozen=True)
 class TcpInfo:
     """What `struct tcp_info` says of the totals, and of the window."""
@@ -103,6 +110,13 @@ class TcpInfo:
             snd_cwnd=struct.unpack_from("=I", raw, 80)[0],
             srtt_us=struct.unpack_from("=I", raw, 68)[0],
         )
+
+
+def bbr_bdp_packets(sock: socket.socket) -> float:
+    """The bandwidth-delay product of the socket's BBR, by `struct tcp_bbr_info`."""
+    rate_bytes_s, min_rtt_us = struct.unpack_from("=QI", sock.getsockopt(socket.IPPROTO_TCP, TCP_CC_INFO, 20))
+    mss_bytes = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG)
+    return float(rate_bytes_s * min_rtt_us / 1e6 / mss_bytes)
 
 
 @dataclass

@@ -12,7 +12,7 @@ from ltp_switcher.daemon.datapath import RequestRefusedError
 from ltp_switcher.daemon.datapath.protocol import Cmd, FallbackReason, FlowFlags, RestoreMode
 
 from .harness import Context, require, rmmod, sh
-from .net import SO_MAX_PACING_RATE, Flow, TcpInfo
+from .net import CA_LOSS, EVENTS_S, SO_MAX_PACING_RATE, Flow, TcpInfo, bbr_bdp_packets
 from .steering import commands, switch
 
 ARMS = (
@@ -191,6 +191,11 @@ def _trickle(context: Context, flow: Flow) -> Callable[[], bool]:
     return send
 
 
+def _probes_rtt(info: TcpInfo) -> bool:
+    """Whether BBR has cut the window to measure the RTT; a timeout's window is small, too."""
+    return info.snd_cwnd <= 4 and info.ca_state != CA_LOSS
+
+
 def _ssthresh_after_bbr(context: Context, flow: Flow, also: Callable[[], bool] = lambda: True) -> int:
     """Switch from BBR to the probe, which notes the threshold that it finds before anything else happens."""
     require(TcpInfo.of(flow.client).ssthresh == INFINITE_SSTHRESH, "BBR's start-up is over")
@@ -229,11 +234,20 @@ def leaving_bbr_leaves_a_sane_ssthresh(context: Context) -> None:
     trickle = _trickle(context, flow)
     context.datapath.select(commands({flow.cookie: bbr}))
     context.traffic.pump(1, lambda: trickle() and flow.congestion == "m/bbr")
-    probing = context.traffic.pump(15, lambda: trickle() and TcpInfo.of(flow.client).snd_cwnd <= 4)
+    probing = context.traffic.pump(15, lambda: trickle() and _probes_rtt(TcpInfo.of(flow.client)))
     require(probing, "no ProbeRTT")
-    left = _ssthresh_after_bbr(context, flow, trickle)
-    # BBR's model has a bandwidth of single bursts. Its window in ProbeRTT is 4, and twice the product is 40.
-    require(14 <= left <= 38, f"a threshold of {left} in ProbeRTT, where 20 packets fill the path")
+    modelled = 0.0
+
+    def look() -> bool:
+        nonlocal modelled
+        if flow.congestion == "m/bbr":
+            modelled = bbr_bdp_packets(flow.client)
+        return trickle()
+
+    left = _ssthresh_after_bbr(context, flow, look)
+    # The bursts of one round trip may move BBR's model between this look and the switch.
+    require(modelled > 10, f"a product of {modelled:.1f} packets is too near to ProbeRTT's window of 4")
+    require(0.7 <= left / modelled <= 1.4, f"a threshold of {left} in ProbeRTT, a product of {modelled:.1f}")
     context.end(flow)
     context.link.shape()
     context.datapath.set_config(restore=RestoreMode.AS_IS)
@@ -269,6 +283,7 @@ def an_arm_that_refuses_a_flow_leaves_it_to_the_fallback(context: Context) -> No
     info = context.datapath.flow(flow.cookie)
     require(info.reason == FallbackReason.INIT_REFUSED, info.reason.name)
     require(bool(info.record[0]["flags"] & FlowFlags.FALLEN_BACK), "not flagged")
+    context.traffic.pump(EVENTS_S)
     told = [e.flow.reason for e in events.read().events if e.kind == Cmd.FLOW_FALLBACK]
     events.close()
     require(told == [FallbackReason.INIT_REFUSED], f"events {told}")
