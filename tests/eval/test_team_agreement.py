@@ -11,7 +11,7 @@ from ltp_switcher.eval.run.scenario import parse_scenario
 
 SLOW = """
 name = "tournament"
-duration_s = 16
+duration_s = 40
 [link]
 rate_mbps = 10.0
 rtt_ms = 20.0
