@@ -97,7 +97,7 @@ class Methods:
             "uptime_s": round(time.monotonic() - self._started_s, 3),
             "mode": daemon.mode,
             "policy": daemon.config.daemon.policy,
-            "step_ms": daemon.config.daemon.step_ms,
+            "step_ms": round(engine.learned.step_s * 1e3, 3),
             "idle_step_ms": daemon.config.daemon.idle_step_ms,
             "flows": len(engine.table),
             "busy": engine.busy,
