@@ -299,7 +299,7 @@ class Status(Answer):
     uptime_s: float
     mode: Mode
     policy: str = Field(description="The chooser; `mutant` is Algorithm 1 of the paper")
-    step_ms: float = Field(description="Time between decisions, as the policy and the flows' arms need it now")
+    step_ms: float = Field(description="Time between decisions, as the policy and the arms in use need it")
     idle_step_ms: float = Field(description="The same while no flow moves data")
     flows: int = Field(description="Flows under `mutant`")
     busy: bool = Field(description="Whether a flow moved data lately; an idle daemon looks less often")
