@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the status tells of the running daemon."""
+"""The status of the running daemon."""
 
 from pathlib import Path
 
