@@ -13,7 +13,7 @@ STAMPS := .cache/stamps
 KERNELS := 6.1 6.12
 export LTP_CACHE ?= $(CURDIR)/.cache
 
-.PHONY: deb help demo eval eval-quick studies test test-fast test-long test-slow test-packages test-kernels test-debug mutate fuzz kmod lint format clean install \
+.PHONY: deb help demo eval eval-quick studies test test-fast test-long test-chance test-slow test-packages test-kernels test-debug mutate fuzz kmod lint format clean install \
         uninstall venv \
         lock generate openapi promtool torch venv-train train-encoder collect-dataset train-ltp train-jury train-spine train-owl compare-ltp \
         bench bench-api bench-kmod bench-scale bench-daemon bench-lab bench-simulator validate-simulator traces mahimahi agree claims screenshots gain-coverage
@@ -29,12 +29,18 @@ demo: venv kmod ## Run the switcher, cubic, bbr and vegas in the lab, and write 
 # A file's tests share what they set up, such as a guest. In the order of folders: most of the last ones are short.
 PARALLEL := -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
+# What differs by chance: single packets and moments, in the guests that the tests' own scripts drive.
+CHANCED := tests/kmod/test_checks_lab.py tests/daemon
+
 test: venv kmod promtool ## Run the tests, those in the lab included: under 20 minutes on two cores
 	@$(MAKE) --no-print-directory -C kmod-mutant host-test
 	@$(BIN)/pytest $(PARALLEL) -m "not slow and not long"
 
 test-long: venv kmod ## Run the module's tests on the second kernel, and under stress: ten minutes more
 	@$(BIN)/pytest $(PARALLEL) -m "long and not slow"
+
+test-chance: venv kmod ## Run the lab's checks with other random numbers and moments: N="1 2 3", ten minutes each
+	@for n in $(or $(N),1 2 3); do echo "LTP_TEST_CHANCE=$$n"; LTP_TEST_CHANCE=$$n $(BIN)/pytest $(PARALLEL) -m lab $(CHANCED) || failed=1; done; exit $${failed:-0}
 
 test-fast: venv ## Run the tests that need no kernel
 	@$(BIN)/pytest $(PARALLEL) -q -m "not slow and not lab"

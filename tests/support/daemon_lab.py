@@ -9,6 +9,7 @@ from ltp_switcher.eval.lab import BootResult, boot, kernels
 from ltp_switcher.eval.lab.layers import GUEST, compiled, link_module
 from ltp_switcher.eval.lab.schedule import encode
 from ltp_switcher.eval.run.scenario import load_scenario
+from support import chance
 
 SCENARIO = """
 name = "daemon-test"
@@ -64,6 +65,6 @@ def boot_with_daemon(
         **(overlay or {}),
     }
     return boot(
-        kernel=kernel, script=PREAMBLE + script, overlay=files, collect=[*collect, "/run/lab/daemon.log"],
-        python=python, on_line=on_line, timeout_s=500,
+        kernel=kernel, script=PREAMBLE + chance.SCRIPT + script, overlay=files,
+        collect=[*collect, "/run/lab/daemon.log"], python=python, on_line=on_line, timeout_s=500,
     )  # fmt: skip

@@ -14,6 +14,7 @@ import pytest
 
 from ltp_switcher.eval.lab import BootResult, boot
 from ltp_switcher.eval.lab.kernels import kernel as lab_kernel
+from support import chance
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 GUEST = REPOSITORY / "tests/support/kmod_guest"
@@ -85,7 +86,7 @@ def run(series: str, script: str, overlay: Mapping[str, Path | bytes], *, python
     """Boot the kernel and run a script; the files that its checks leave come back."""
     return boot(
         kernel=series,
-        script=PREPARE + script,
+        script=PREPARE + chance.SCRIPT + script,
         overlay=dict(overlay),
         # The module's slab caches are to be counted, each by itself.
         parameters="slab_nomerge",
