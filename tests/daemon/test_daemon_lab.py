@@ -56,6 +56,7 @@ test ! -e /run/ltp-switcher/control.sock
 # A corrupt file is set aside; an administrator's choice, made meanwhile, stands.
 head -c 400 /run/good >$state/state.npz
 start_daemon /lab/restarted.toml
+while [ "$(default)" != mutant ]; do sleep 0.02; done
 sysctl -qw net.ipv4.tcp_congestion_control=cubic
 grep "starting afresh" /run/lab/daemon.log
 ls $state | grep corrupt
