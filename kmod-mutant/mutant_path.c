@@ -15,6 +15,7 @@ void mutant_path_init(struct mutant_path *path, u64 now_us, u32 delivered, u32 i
 		.older_us = MUTANT_RTT_UNKNOWN,
 		.newer_us = MUTANT_RTT_UNKNOWN,
 		.round_min_us = MUTANT_RTT_UNKNOWN,
+		.last_min_us = MUTANT_RTT_UNKNOWN,
 		.round_begin = delivered,
 		.round_end = delivered + (in_flight ?: 1),
 	};
@@ -49,6 +50,8 @@ void mutant_path_round_ends(struct mutant_path *path, const struct mutant_path_a
 {
 	u64 us = ack->now_us - path->round_us;
 
+	if (path->round_min_us != MUTANT_RTT_UNKNOWN)
+		path->last_min_us = path->round_min_us;
 	if (path->round_min_us < path->newer_us)
 		path->newer_us = path->round_min_us;
 	if (ack->now_us - path->half_us > HALF_US) {
@@ -77,8 +80,9 @@ void mutant_path_cut(struct mutant_path *path)
 	if (path->cut_rounds)
 		return;
 	path->cut_rtt_us = path->round_min_us;
+	/* A flow with a small window waits most of a round trip for its first ACK. */
 	if (path->cut_rtt_us == MUTANT_RTT_UNKNOWN)
-		path->cut_rtt_us = mutant_path_floor_us(path);
+		path->cut_rtt_us = path->last_min_us;
 	path->cut_rounds = CUT_ROUNDS;
 }
 

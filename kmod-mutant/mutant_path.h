@@ -42,6 +42,7 @@ struct mutant_path {
 	u32 older_us;			/* least RTT of the older half, µs */
 	u32 newer_us;			/* least RTT of the newer half, µs */
 	u32 round_min_us;		/* least RTT of the round trip in progress, µs */
+	u32 last_min_us;		/* least RTT of the last round trip that had one, µs */
 	u32 round_end;			/* `delivered` at which the round trip ends, packets */
 	u32 round_begin;		/* `delivered` at which it began, packets */
 	u32 rounds;			/* whole round trips since the last switch */

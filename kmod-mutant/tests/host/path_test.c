@@ -85,6 +85,16 @@ static void test_cuts(void)
 	CHECK(mutant_path_floor_us(&road.path) == 120 * MS);
 	CHECK(road.path.longer);
 
+	/* The same, with a cut between the last ACK of a round trip and the first of the next. */
+	start(&road);
+	run(&road, 2 * S, 1000, 40 * MS, 40, false);
+	run(&road, S, 333, 120 * MS, 40, false);
+	while (!run(&road, 1, 333, 120 * MS, 40, false))
+		;
+	mutant_path_cut(&road.path);
+	run(&road, 600 * MS, 111, 120 * MS, 13, false);
+	CHECK(mutant_path_floor_us(&road.path) == 120 * MS);
+
 	/* The same RTT, but it was a queue: the floor stays. */
 	road.path.longer = false;
 	start(&road);
