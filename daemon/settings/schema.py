@@ -212,10 +212,7 @@ class LearningSection(Section):
         choices=get_args(Credit),
     )
     switch_margin: float = key(
-        0.1,
-        "Advantage in reward that another arm needs before a flow leaves its arm.",
-        minimum=0,
-        maximum=1,
+        0.1, "Advantage in reward that another arm needs before a flow leaves its arm.", minimum=0, maximum=1
     )
     epsilon: float = key(0.0, "Probability of a random arm at a flow's first decision.", minimum=0, maximum=1)
     epsilon_decay: float = key(

@@ -216,12 +216,8 @@ class LearnedArms:
             return made[0]
         return np.concatenate(made) if made else _NONE
 
-    def begin_anew(self, slots: Slots) -> None:
-        """Let policies forget these flows, which go on as if their arms had just come."""
-        self.close(slots)
-
-    def close(self, slots: Slots) -> None:
-        """Flows that ended; their slots may come again."""
+    def forget(self, slots: Slots) -> None:
+        """Let policies forget these flows: they ended, or they go on as if their arms had just come."""
         for running in self._running.values():
             running.monitor.leave(slots[slots < running.monitor.capacity])
         self._sorted = None

@@ -301,7 +301,7 @@ class Engine:
             return
         chooser = self.chooser if slots.size and isinstance(self.chooser, Drains) else None
         if chooser is not None and (anew := chooser.begins_anew(slots)).any():
-            self.learned.begin_anew(slots[anew])
+            self.learned.forget(slots[anew])
         controls = self.learned.step(slots, records, now_ns)
         if chooser is not None and controls.size:
             drains = chooser.drains(slots, records)
@@ -365,7 +365,7 @@ class Engine:
             closed = np.array(changes.closed, np.int64)
             self.teams.close(closed)
             self.chooser.close(closed)
-            self.learned.close(closed)
+            self.learned.forget(closed)
             if self.spans is not None:
                 self.spans.close(closed)
             self.statistics.flows_closed += len(changes.closed)

@@ -136,7 +136,7 @@ def test_flows_that_switch_close_or_fall_silent() -> None:
     step(120, LTP)
     step(1500, LTP)
     assert [begun for begun, _ in policy.begun] == [[0, 1], [0], [0], [0, 1]]
-    arms.close(np.array([1]))
+    arms.forget(np.array([1]))
     step(1530, LTP, present=0)
     assert policy.batches[-1] == [0]
 
@@ -149,7 +149,7 @@ def test_a_flow_that_is_to_begin_anew_is_forgotten_and_goes_on() -> None:
     for at_ms in range(0, 100, 10):
         arms.step(slots, records, at_ms * MS_NS)
     decided = len(policy.batches)
-    arms.begin_anew(slots[:1])
+    arms.forget(slots[:1])
     for at_ms in range(100, 200, 10):
         arms.step(slots, records, at_ms * MS_NS)
     # It begins anew, and with the interval after it.

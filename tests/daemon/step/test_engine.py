@@ -116,7 +116,7 @@ def test_an_arm_begins_anew_where_the_chooser_says_so(monkeypatch: pytest.Monkey
     kernel = made_of(7, 8, 9)
     engine = make(kernel, chooser=Draining([int(ArmId.LTP)]))
     forgotten: list[list[int]] = []
-    monkeypatch.setattr(engine.learned, "begin_anew", lambda slots: forgotten.append(slots.tolist()))
+    monkeypatch.setattr(engine.learned, "forget", lambda slots: forgotten.append(slots.tolist()))
     for _ in range(3):
         kernel.steps.append(records(7, 8, 9))
         engine.step()

@@ -105,7 +105,7 @@ def a_reduction_that_a_switch_cuts_short_is_finished_once(context: Context) -> N
 
 
 def _switched_in_a_recovery(context: Context, flow: Flow) -> TcpInfo | None:
-    """What a switch leaves within a recovery from 24 packets, with 30 in use; None where it ended before."""
+    """What a switch leaves within a recovery from 24 packets, with 30 in use; None where there is none."""
     to_window(context, flow, "ltp", 24)
     context.link.shape(rate_mbit=5, delay_ms=20, loss_percent=2)
 
@@ -135,7 +135,7 @@ def no_switch_cuts_what_a_window_law_kept(context: Context) -> None:
         if info is not None:
             require(info.ssthresh == 24 and info.snd_cwnd == 30, f"{info} instead of 30 above 24")
             return
-    raise AssertionError("each recovery ended before the switch")
+    raise AssertionError("no switch within a recovery from 24 packets in five attempts")
 
 
 CHECKS = (
