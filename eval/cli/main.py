@@ -210,6 +210,10 @@ def _add_suite(add: Commands) -> None:
 
     drawn = _command(add, "draw", suite.draw_set, "draw a new set of paths, for `suite --set`")
     drawn.add_argument("--seed", type=_seed, required=True, metavar="N", help="of the set: other paths")
+    drawn.add_argument(
+        "--wide", type=whole(1, 1000), metavar="N",
+        help="N paths of one flow from wide ranges; default: the suite's families",
+    )  # fmt: skip
     drawn.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for their files")
 
 

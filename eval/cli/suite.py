@@ -30,6 +30,7 @@ from ltp_switcher.eval.suite.siblings import players
 from ltp_switcher.eval.suite.siblings import table_rows as players_rows
 from ltp_switcher.eval.suite.studies import STUDIES
 from ltp_switcher.eval.suite.web import TABLE_HEAD, table_rows, web_paths
+from ltp_switcher.eval.suite.wide import draw_wide
 
 
 def evaluate(options: argparse.Namespace, console: Console, progress: Console) -> None:
@@ -116,7 +117,7 @@ def evaluate(options: argparse.Namespace, console: Console, progress: Console) -
 
 def draw_set(options: argparse.Namespace, console: Console, _: Console) -> None:
     """`ltp-eval draw`: write the files of a set of paths that nobody has seen."""
-    drawn = draw(options.seed)
+    drawn = draw_wide(options.seed, options.wide) if options.wide else draw(options.seed)
     for name, text in drawn.items():
         file = options.out / f"{name}.toml"
         if file.exists() and file.read_text() != text:

@@ -73,7 +73,7 @@ def _link(rate_mbps: float, rtt_ms: float, buffer_bdp: float, *more: str) -> Lin
     return [f"rate_mbps = {rate_mbps}", f"rtt_ms = {rtt_ms}", f"buffer_bdp = {buffer_bdp}", *more]
 
 
-def _steps(*changes: tuple[float, str, float]) -> Lines:
+def steps(*changes: tuple[float, str, float]) -> Lines:
     return [
         line
         for at_s, key, value in changes
@@ -94,19 +94,19 @@ def _at(d: _Draw, count: int) -> list[float]:
 def _rate_steps(d: _Draw) -> Lines:
     low, high = d.mbps(6, 16), d.mbps(22, 48)
     changes = [(at_s, "rate_mbps", high if n % 2 == 0 else low) for n, at_s in enumerate(_at(d, 4))]
-    return [*_link(low, d.rtt_ms(20, 70), d.bdp(1, 4)), *_steps(*changes)]
+    return [*_link(low, d.rtt_ms(20, 70), d.bdp(1, 4)), *steps(*changes)]
 
 
 def _rtt_steps(d: _Draw) -> Lines:
     low, high = d.rtt_ms(15, 45), d.rtt_ms(70, 160)
     changes = [(at_s, "rtt_ms", high if n % 2 == 0 else low) for n, at_s in enumerate(_at(d, 2))]
-    return [*_link(d.mbps(10, 40), low, d.bdp(1, 4)), *_steps(*changes)]
+    return [*_link(d.mbps(10, 40), low, d.bdp(1, 4)), *steps(*changes)]
 
 
 def _loss_steps(d: _Draw) -> Lines:
     first, second = _at(d, 2)
     changes = ((first, "loss", d.loss(0.004, 0.02)), (second, "loss", 0.0))
-    return [*_link(d.mbps(10, 40), d.rtt_ms(20, 80), d.bdp(1, 3)), *_steps(*changes)]
+    return [*_link(d.mbps(10, 40), d.rtt_ms(20, 80), d.bdp(1, 3)), *steps(*changes)]
 
 
 def _everything(d: _Draw) -> Lines:
@@ -116,7 +116,7 @@ def _everything(d: _Draw) -> Lines:
         (at_s[1], "rtt_ms", d.rtt_ms(60, 120)),
         (at_s[2], "loss", d.loss(0.003, 0.015)),
     )
-    return [*_link(d.mbps(8, 16), d.rtt_ms(20, 45), d.bdp(1, 4)), *_steps(*changes)]
+    return [*_link(d.mbps(8, 16), d.rtt_ms(20, 45), d.bdp(1, 4)), *steps(*changes)]
 
 
 def _policed(d: _Draw) -> Lines:
@@ -176,7 +176,7 @@ def kind(scenario: Scenario) -> str:
     return "changing" if scenario.link.steps else "static"
 
 
-def _flows(*schemes: str, apart_s: float = 0.0) -> Lines:
+def flows(*schemes: str, apart_s: float = 0.0) -> Lines:
     lines = []
     for n, scheme in enumerate(schemes):
         lines += ["", "[[flow]]", f'scheme = "{scheme}"', f"start_s = {round(n * apart_s, 1)}"]
@@ -186,12 +186,12 @@ def _flows(*schemes: str, apart_s: float = 0.0) -> Lines:
 def _several(d: _Draw, schemes: tuple[str, ...]) -> Lines:
     """A link, and flows of these schemes that come within 8 s and stay; all go to one destination prefix."""
     link = _link(d.mbps(30, 60), d.rtt_ms(25, 60), d.bdp(1, 3))
-    return [*link, *_flows(*schemes, apart_s=round(8.0 / len(schemes), 1))]
+    return [*link, *flows(*schemes, apart_s=round(8.0 / len(schemes), 1))]
 
 
 def _coming(d: _Draw) -> Lines:
     """A link, one flow that stays, and others that stay for 10 to 25 s; all go to one destination prefix."""
-    lines = [*_link(d.mbps(30, 60), d.rtt_ms(25, 60), d.bdp(1, 3)), *_flows("switcher")]
+    lines = [*_link(d.mbps(30, 60), d.rtt_ms(25, 60), d.bdp(1, 3)), *flows("switcher")]
     for n in range(COMING - 1):
         start_s = round(5.0 + 7.0 * n + float(d.rng.uniform(0.0, 4.0)), 1)
         stop_s = round(min(DURATION_S, start_s + float(d.rng.uniform(10.0, 25.0))), 1)
@@ -224,28 +224,28 @@ def draw(seed: int) -> dict[str, str]:
     drawn: dict[str, Lines] = {}
     for name, (count, one) in SINGLE.items():
         for n in range(1, count + 1):
-            drawn[f"{name}-{n}"] = [*one(d), *_flows("switcher")]
+            drawn[f"{name}-{n}"] = [*one(d), *flows("switcher")]
     for n, trace in enumerate(TRACES, start=1):
         offset_s = round(float(d.rng.uniform(0.0, 5.0)) + (0.0 if d.odd else TRACE_HALF_S), 1)
         lines = [f'trace = "{trace}"', f"offset_s = {offset_s}", f"rtt_ms = {d.rtt_ms(25, 70)}"]
-        drawn[f"{TRACE}-{n}"] = [*lines, f"buffer_pkts = {int(d.between(150, 900, 1))}", *_flows("switcher")]
+        drawn[f"{TRACE}-{n}"] = [*lines, f"buffer_pkts = {int(d.between(150, 900, 1))}", *flows("switcher")]
     several = (("switcher",) * 2, ("switcher",) * 8, ("switcher", "cubic"), ("switcher", "bbr"))
     for name, schemes in zip(SEVERAL, several, strict=True):
         drawn[f"{name}-1"] = _several(d, schemes)
     drawn["short-1"] = _requests(d, "downloads", 0.55, deep=False)
-    drawn["short-2"] = [*_requests(d, "downloads", 0.45, deep=True), *_flows("switcher")]
+    drawn["short-2"] = [*_requests(d, "downloads", 0.45, deep=True), *flows("switcher")]
     drawn["pages-1"] = _requests(d, "pages", 0.4, deep=False)
-    drawn["pages-2"] = [*_requests(d, "pages", 0.25, deep=True), *_flows("cubic")]
+    drawn["pages-2"] = [*_requests(d, "pages", 0.25, deep=True), *flows("cubic")]
     # Drawn last, so that the paths before it stay as they were.
     drawn["four-1"] = _several(d, ("switcher",) * 4)
     for n in (1, 2):
-        drawn[f"fq-codel-{n}"] = [*_managed(d), *_flows("switcher")]
+        drawn[f"fq-codel-{n}"] = [*_managed(d), *flows("switcher")]
     drawn["beside-vegas-1"] = _several(d, ("switcher", "vegas"))
     drawn["coming-1"] = _coming(d)
-    return {name: _file(name, lines) for name, lines in drawn.items()}
+    return {name: file_text(name, lines) for name, lines in drawn.items()}
 
 
-def _file(name: str, lines: Lines) -> str:
+def file_text(name: str, lines: Lines) -> str:
     duration_s = WEB_DURATION_S if family(name) in WEB else DURATION_S
     return "\n".join([f'name = "{name}"', f"duration_s = {duration_s:g}", "", "[link]", *lines, ""])
 
