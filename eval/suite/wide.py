@@ -3,7 +3,8 @@
 
 The families of `paths` are narrow, and few. Here every path is another: 1 to 150 Mbit/s, 2 to 300 ms, 0.1 to
 20 bandwidth-delay products of buffer. A path is static, lossy, policed or behind fq_codel; or its rate, its
-RTT or its losses change; or a recorded trace gives its rate. The first n paths of a seed are the same for every count.
+RTT or its losses change; or a recorded trace gives its rate. The first n paths of a seed are the same for any
+count.
 """
 
 from __future__ import annotations
