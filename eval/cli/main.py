@@ -18,7 +18,7 @@ import ltp_switcher
 from ltp_switcher.commands import whole
 from ltp_switcher.completion import SHELLS, script
 from ltp_switcher.errors import LtpSwitcherError
-from ltp_switcher.eval.cli import claims, commands, engines, gain, suite
+from ltp_switcher.eval.cli import claims, commands, engines, gain, prior, suite
 from ltp_switcher.eval.report import demo, engine_agreement
 from ltp_switcher.eval.run.batch import default_parallel
 from ltp_switcher.eval.run.results import ENGINES, KERNELS
@@ -215,6 +215,21 @@ def _add_suite(add: Commands) -> None:
         help="N paths of one flow from wide ranges; default: the suite's families",
     )  # fmt: skip
     drawn.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for their files")
+
+    guess = _command(
+        add, "prior", prior.prior, "show how well one look at BBR's start picks the arm", kernel=True
+    )
+    guess.add_argument(
+        "--set", required=True, metavar="SET", help="as of `suite`; uses the runs that are made"
+    )
+    guess.add_argument("--quick", action="store_true", help="those of `suite --quick`")
+    guess.add_argument(
+        "--schemes", type=_listed, default=["bbr", "vegas", "ltp", "rule"], metavar="A,B,...",
+        help="arms, and one that chooses among them; default: bbr,vegas,ltp,rule",
+    )  # fmt: skip
+    guess.add_argument(
+        "--look", type=float, default=2.5, metavar="SECONDS", help="of BBR that are looked at; default: 2.5"
+    )
 
 
 def _add_claims(add: Commands) -> None:

@@ -29,6 +29,9 @@ from ltp_switcher.eval.suite.siblings import TABLE_HEAD as PLAYERS_HEAD
 from ltp_switcher.eval.suite.siblings import players
 from ltp_switcher.eval.suite.siblings import table_rows as players_rows
 from ltp_switcher.eval.suite.studies import STUDIES
+from ltp_switcher.eval.suite.transitions import TABLE_HEAD as TRANSITIONS_HEAD
+from ltp_switcher.eval.suite.transitions import table_rows as transitions_rows
+from ltp_switcher.eval.suite.transitions import transitions
 from ltp_switcher.eval.suite.web import TABLE_HEAD, table_rows, web_paths
 from ltp_switcher.eval.suite.wide import draw_wide
 
@@ -85,6 +88,7 @@ def evaluate(options: argparse.Namespace, console: Console, progress: Console) -
         web_paths(every),
         players(made),
         harms(made, by_job),
+        transitions(made),
         Origin(_command(options), made_of, {scheme: _seeds(runs, scheme) for scheme in schemes}),
     )
     out: Path = options.out
@@ -110,6 +114,8 @@ def evaluate(options: argparse.Namespace, console: Console, progress: Console) -
         _print(console, PLAYERS_HEAD, players_rows(results.players))
     if results.harms:
         _print(console, HARM_HEAD, harm_rows(results.harms))
+    if results.transitions:
+        _print(console, TRANSITIONS_HEAD, transitions_rows(results.transitions))
     if results.web:
         _print(console, TABLE_HEAD, table_rows(results.web))
     console.print(f"\n{out}: results.json, report.html", highlight=False)

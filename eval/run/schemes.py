@@ -27,14 +27,25 @@ DAEMON_SCHEMES: Final[Mapping[str, str | None]] = {
     "rule": "rule",
     "bandit": "mutant",
     "paper": "mutant",
+    "linucb": "mutant",
+    "learnt": "mutant",
     "random": "random",
     "epsilon-greedy": "epsilon-greedy",
 }
 """Schemes in which the daemon chooses the arms of a `mutant` flow, and the daemon's policy. `switcher` is the
 policy that an installed daemon has."""
 
-PRESETS: Final[Mapping[str, Settings]] = {"paper": (("learning.preset", "paper"),)}
-"""Settings of the daemon that belong to such a scheme."""
+_ALONE: Final[Settings] = (("learning.baseline", "none"), ("pool.arms", ("bbr", "ltp", "vegas")))
+PRESETS: Final[Mapping[str, Settings]] = {
+    "paper": (("learning.preset", "paper"),),
+    "linucb": (*_ALONE, ("learning.trained_cap", 0.0), ("learning.global_cap", 0.0)),
+    "learnt": _ALONE,
+}
+"""Settings of the daemon that belong to such a scheme.
+
+`linucb` and `learnt` choose without the rule. The first begins with nothing, the second with the rewards of
+the paths of the encoder's training data.
+"""
 
 VARIANTS: Final[Mapping[str, str]] = {
     variant.name: arm for arm in LEARNED_ARMS for variant in declarations()[arm].variants[1:]

@@ -22,6 +22,9 @@ from ltp_switcher.eval.suite.siblings import TABLE_HEAD as PLAYERS_HEAD
 from ltp_switcher.eval.suite.siblings import Player
 from ltp_switcher.eval.suite.siblings import table_rows as players_rows
 from ltp_switcher.eval.suite.studies import CHANGED
+from ltp_switcher.eval.suite.transitions import TABLE_HEAD as TRANSITIONS_HEAD
+from ltp_switcher.eval.suite.transitions import WINDOW_S, Transition
+from ltp_switcher.eval.suite.transitions import table_rows as transitions_rows
 from ltp_switcher.eval.suite.web import TABLE_HEAD, WebPath, table_rows
 
 WORST: Final = 5
@@ -70,6 +73,8 @@ class Results:
     """Of the paths on which one scheme has several flows."""
     harms: Sequence[Harm] = ()
     """On the paths with another flow beside."""
+    transitions: Sequence[Transition] = ()
+    """Where schemes ran that switch once."""
     origin: Origin | None = None
 
     @property
@@ -119,6 +124,7 @@ class Results:
             "web": [path.to_dict() for path in self.web],
             "players": [asdict(player) for player in self.players],
             "harms": [asdict(harm) for harm in self.harms],
+            "transitions": [asdict(one) for one in self.transitions],
         }  # fmt: skip
 
 
@@ -181,6 +187,9 @@ def html(results: Results, pictures: Mapping[str, str]) -> str:
     if results.harms:
         title = "Harm to the flow beside, and its excess over that of the flow's own protocol"
         parts.append(_text_table(title, HARM_HEAD, harm_rows(results.harms)))
+    if results.transitions:
+        title = f"What a switch costs within {WINDOW_S:g} s, in seconds of the new arm's reward: medians"
+        parts.append(_text_table(title, TRANSITIONS_HEAD, transitions_rows(results.transitions)))
     if results.web:
         parts.append(_web_table(results.web))
     for title, data in pictures.items():
@@ -201,8 +210,8 @@ def _origin(origin: Origin | None) -> str:
 def _changed(schemes: Sequence[str]) -> str:
     """What the schemes change that have a part of another one's changed."""
     said = [
-        f"<code>{escape(name)}</code> is <code>{escape(CHANGED[name][0])}</code> with "
-        + ", ".join(f"<code>{escape(f'{key} = {value}')}</code>" for key, value in CHANGED[name][1])
+        f"<code>{escape(name)}</code> is <code>{escape(CHANGED[name][0])}</code>"
+        + ", ".join(f" with <code>{escape(f'{key} = {value}')}</code>" for key, value in CHANGED[name][1])
         for name in schemes
         if name in CHANGED
     ]

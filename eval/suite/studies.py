@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -16,18 +17,28 @@ _MIXED: Final = ("vegas", "bbr", "cubic", "westwood", "illinois", "highspeed", "
 """Delay-based, loss-based, hybrid and specialised ones (Mutant §6.3)."""
 _RANDOM: Final = tuple(sorted(np.random.default_rng(9).choice(KERNEL_ARMS, 6, replace=False).tolist()))
 
+SWITCH_S: Final = 11.0
+TRANSITIONS: Final[Mapping[str, tuple[str, str]]] = {
+    f"{before}-to-{after}": (before, after)
+    for before, after in itertools.permutations(("bbr", "vegas", "ltp"), 2)
+}
+"""Schemes that change their arm once, after `SWITCH_S` seconds: the arm before and the arm after."""
+
 CHANGED: Final[Mapping[str, tuple[str, Settings]]] = {
     "rule:ltp-first": ("rule", (("rule.start_s", 0.0),)),
     "rule:no-swing": ("rule", (("rule.rate_swing", 10.0),)),
     "rule:no-changes": ("rule", (("rule.rtt_step", 100.0),)),
     "rule:as-is": ("rule", (("kernel.handover", "as-is"), ("kernel.restore", "as-is"))),
     "bandit:no-mpts": ("bandit", (("mpts.enabled", False),)),
-    "bandit:no-guard": ("bandit", (("learning.baseline", "none"),)),
     "paper:30ms": ("paper", (("daemon.step_ms", 30.0),)),
     "paper:100ms": ("paper", (("daemon.step_ms", 100.0),)),
     "paper:300ms": ("paper", (("daemon.step_ms", 300.0),)),
     "paper:random-team": ("paper", (("mpts.enabled", False), ("pool.arms", _RANDOM))),
     "paper:mixed-team": ("paper", (("mpts.enabled", False), ("pool.arms", _MIXED), ("pool.k", 7))),
+    **{
+        name: (f"schedule:{before}@0,{after}@{SWITCH_S:g}", ())
+        for name, (before, after) in TRANSITIONS.items()
+    },
 }
 """A scheme and the settings that it changes, by name."""
 
@@ -49,7 +60,7 @@ STUDIES: Final[Mapping[str, Study]] = {
         "Ablations: what each part of the decision is worth",
         (
             "rule", "rule:ltp-first", "rule:no-swing", "rule:no-changes", "rule:as-is",
-            "bandit", "bandit:no-mpts", "bandit:no-guard", *_ARMS, "ltp",
+            "bandit", "bandit:no-mpts", "learnt", "linucb", *_ARMS, "ltp",
         ),
         ("lossy-1", "slow-1", "rate-steps-1", "rtt-steps-1", "trace-1", "trace-4"),
     ),
@@ -62,5 +73,10 @@ STUDIES: Final[Mapping[str, Study]] = {
         "How the team is selected (Mutant Fig. 9)",
         ("paper", "paper:random-team", "paper:mixed-team", *_ARMS),
         _SIX,
+    ),
+    "transitions": Study(
+        "What a switch costs",
+        ("bbr", "vegas", "ltp", *TRANSITIONS),
+        ("fixed-1", "low-capacity-1", "lossy-1", "mixed-1", "shallow-1", "slow-1", "trace-1", "trace-4"),
     ),
 }  # fmt: skip

@@ -3,6 +3,7 @@
 
 import numpy as np
 import pytest
+from river.bandit import EpsilonGreedy
 from support.rule_flows import BBR, LTP, VEGAS, run
 
 from ltp_switcher.daemon.choose.epsilon_greedy import EpsilonGreedyChooser
@@ -41,3 +42,35 @@ def test_a_flow_of_its_own_pool_tries_nothing_else() -> None:
     arms = run(lambda _: 40.0, lambda _: 50.0, duration_s=40.0, chooser=chooser)
     assert set(arms[len(arms) // 2 :, 0].tolist()) == {VEGAS}
     assert set(arms[:, 1].tolist()) == set(POOL)
+
+
+class BesideRiver(EpsilonGreedyChooser):
+    """Asks river, too, which gets the same rewards: four of each stay, after two that do not count."""
+
+    def __init__(self) -> None:
+        super().__init__(POOL, epsilon=0.0)
+        self.policy = EpsilonGreedy(epsilon=0.0, burn_in=4, seed=1)
+        self.agreed: list[bool] = []
+        self.looks = 0
+
+    def _learn(self, slots: np.ndarray) -> None:
+        arm = int(self._arm[0])
+        super()._learn(slots)
+        self.looks += 1
+        if (self.looks - 1) % 6 >= 2:
+            self.policy.update(arm, float(self._looks.share[0]))
+        if self.looks % 6 == 0:
+            self.agreed.append(self.policy.pull(list(POOL)) == self._arm[0])
+
+
+def test_the_greedy_choice_is_rivers() -> None:
+    rng, chooser = np.random.default_rng(3), BesideRiver()
+    queue_ms = {LTP: 10.0, VEGAS: 14.0}
+    run(
+        under=lambda _, arm: (40.0 + float(rng.exponential(queue_ms.get(arm, 12.0))), 1.0),
+        duration_s=60.0,
+        chooser=chooser,
+    )
+    assert len(chooser.agreed) > 30
+    assert all(chooser.agreed)
+    assert len({one.arm for one in chooser.estimates(0)}) == 3

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Regressions that predict a label and how sure they are: shape (rows,) each."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import numpy as np
+from sklearn.ensemble import GradientBoostingRegressor
+
+from ltp_switcher.arrays import Floats
+
+Prediction = tuple[Floats, Floats]
+"""Means and standard deviations of the labels of paths that the model has not seen."""
+Model = Callable[[Floats, Floats, Floats, Floats], Prediction]
+"""Takes features, labels and their noise of some rows, and the features of others. The features have mean 0
+and variance 1."""
+
+BETWEEN: Final = (0.003, 0.01, 0.03, 0.1, 0.3)
+"""Variances between paths that look alike, among which the evidence chooses."""
+LINEAR: Final = (0.003, 0.02, 0.1)
+"""The same of a standardised feature's weight."""
+CURVED: Final = (0.03, 0.2, 1.0)
+"""The same of what is not linear."""
+LENGTHS: Final = (2.5, 6.0)
+"""Distances between the features of paths at which that changes."""
+INTERCEPT: Final = 4.0
+
+
+def mean(features: Floats, labels: Floats, noise: Floats, others: Floats) -> Prediction:
+    """The labels' mean, whatever the features say."""
+    of = np.full(others.shape[0], labels.mean())
+    return of, np.full_like(of, labels.std(ddof=1))
+
+
+def ridge(features: Floats, labels: Floats, noise: Floats, others: Floats) -> Prediction:
+    """Linear regression; every row counts the same."""
+    return _best(
+        features, labels, np.zeros_like(noise), others, itertools.product(LINEAR, (0.0,), (1.0,), BETWEEN)
+    )
+
+
+def prior(features: Floats, labels: Floats, noise: Floats, others: Floats) -> Prediction:
+    """A Gaussian process with a linear and a curved part.
+
+    A row's weight is 1 / (variance between paths + the label's own noise), so that the deviations mean what
+    they say. LinUCB with the same kernel has these means and widths.
+    """
+    return _best(features, labels, noise, others, itertools.product(LINEAR, CURVED, LENGTHS, BETWEEN))
+
+
+def boosting(features: Floats, labels: Floats, noise: Floats, others: Floats) -> Prediction:
+    """scikit-learn's gradient boosting; the deviation is that of its errors on the rows it was fitted to."""
+    model = GradientBoostingRegressor(
+        n_estimators=150, max_depth=3, learning_rate=0.05, subsample=0.7, min_samples_leaf=5, random_state=1
+    )
+    model.fit(features, labels)
+    of: Floats = model.predict(others)
+    return of, np.full_like(of, float((labels - model.predict(features)).std(ddof=1)))
+
+
+MODELS: Final[Mapping[str, Model]] = {"mean": mean, "ridge": ridge, "boosting": boosting, "prior": prior}
+
+
+def _best(
+    features: Floats,
+    labels: Floats,
+    noise: Floats,
+    others: Floats,
+    grid: itertools.product[tuple[float, ...]],
+) -> Prediction:
+    """The prediction of the Gaussian process whose variances make the labels most likely."""
+    best, chosen = -np.inf, None
+    square = _square(features, features)
+    for linear, curved, length, between in grid:
+        kernel = _kernel(features @ features.T, square, linear, curved, length)
+        lower = np.linalg.cholesky(kernel + np.diag(between + noise))
+        white = np.linalg.solve(lower, labels)
+        evidence = -0.5 * float(white @ white) - float(np.log(np.diag(lower)).sum())
+        if evidence > best:
+            best, chosen = evidence, (linear, curved, length, between, lower, white)
+    if chosen is None:
+        raise ValueError("no variances to choose from")
+    linear, curved, length, between, lower, white = chosen
+    across = np.linalg.solve(
+        lower, _kernel(features @ others.T, _square(features, others), linear, curved, length)
+    )
+    of: Floats = across.T @ white
+    own = INTERCEPT + linear * (others**2).sum(axis=1) + curved + between + np.median(noise)
+    return of, np.sqrt(np.maximum(own - (across**2).sum(axis=0), 1e-9))
+
+
+def _square(first: Floats, second: Floats) -> Floats:
+    """Squared distances, shape (rows of the first, rows of the second)."""
+    square: Floats = ((first[:, None, :] - second[None, :, :]) ** 2).sum(axis=2)
+    return square
+
+
+def _kernel(product: Floats, square: Floats, linear: float, curved: float, length: float) -> Floats:
+    kernel: Floats = INTERCEPT + linear * product + curved * np.exp(-square / (2 * length**2))
+    return kernel

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One row a path: what BBR's first seconds show, and what each arm earns on the same path afterwards.
+
+The runs are twins: each arm alone, on the same path and clock. A label is the log of an arm's reward over
+BBR's from the look on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.arrays import Floats
+from ltp_switcher.errors import ConfigError
+from ltp_switcher.eval.run.results import RunResult
+from ltp_switcher.eval.run.series import BIN_S, FlowSeries
+from ltp_switcher.eval.suite.over_time import rewards
+from ltp_switcher.eval.suite.plan import Run
+
+LOOKS_WITH: Final = "bbr"
+FEATURES: Final = (
+    "log lowest RTT", "log mean RTT / lowest", "log largest RTT / lowest", "log last second's RTT / lowest",
+    "spread of the log RTT", "log rate", "log last second's rate / mean", "spread of the log rate",
+    "log of the rate's 90 % / 10 % quantile", "loss, %", "loss near the lowest RTT, %",
+    "log bandwidth-delay product", "log round trips",
+)  # fmt: skip
+QUEUE_FACTOR: Final = 1.25
+"""An RTT above the lowest times this has a queue."""
+LEAST: Final = 1e-3
+"""Smallest share of the best reward that counts: an arm that got nothing has no logarithm."""
+BATCHES: Final = 5
+"""A label's variance is that of the means of so many parts of the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows of a set of paths.
+
+    Attributes:
+        paths: names.
+        kinds: of the paths, `paths.kind`.
+        features: in order of `FEATURES`, shape (paths, features).
+        schemes: that ran on all paths; the first is `LOOKS_WITH`.
+        logs: log of the mean reward of each scheme from the look on, shape (paths, schemes).
+        noise: variance of each log over that of `LOOKS_WITH`, shape (paths, schemes).
+    """
+
+    paths: tuple[str, ...]
+    kinds: tuple[str, ...]
+    features: Floats
+    schemes: tuple[str, ...]
+    logs: Floats
+    noise: Floats
+
+
+def rows(made: Sequence[tuple[Run, RunResult]], schemes: Sequence[str], look_s: float) -> Rows:
+    """Make the rows of the paths on which all schemes ran, the first seed of each.
+
+    Args:
+        made: runs of one flow each, with their results.
+        schemes: the first has to be `LOOKS_WITH`.
+        look_s: when BBR's start is looked at.
+
+    Raises:
+        ConfigError: no path has runs of all schemes.
+    """
+    series: dict[tuple[str, str], dict[str, FlowSeries]] = {}
+    for run, result in made:
+        if run.scheme in schemes:
+            series.setdefault((run.path, run.kind), {}).setdefault(run.scheme, result.series()[0])
+    whole = {path: of for path, of in series.items() if len(of) == len(schemes)}
+    if not whole:
+        raise ConfigError("--schemes", list(schemes), "schemes that all ran on one path at least")
+    measured = [_measured([of[scheme] for scheme in schemes], look_s) for of in whole.values()]
+    return Rows(
+        tuple(path for path, _ in whole),
+        tuple(kind for _, kind in whole),
+        np.array([features(of[LOOKS_WITH], look_s) for of in whole.values()]),
+        tuple(schemes),
+        np.array([logs for logs, _ in measured]),
+        np.array([noise for _, noise in measured]),
+    )
+
+
+def features(series: FlowSeries, look_s: float) -> Floats:
+    """What the flow's first `look_s` seconds show, in order of `FEATURES`, shape (features,)."""
+    seen = series.life(float(series.t_s[0]), float(series.t_s[0]) + look_s) & ~np.isnan(series.rtt_ms)
+    if not seen.any():
+        return np.zeros(len(FEATURES))
+    rtt_ms, rate_mbps = series.rtt_ms[seen], np.maximum(series.goodput_mbps[seen], 1e-3)
+    lowest_ms = float(np.nanmin(series.rtt_min_ms[seen]))
+    last = slice(-round(1.0 / BIN_S), None)
+    sent = series.delivered_pkts[seen] + series.lost_pkts[seen]
+    near = rtt_ms <= QUEUE_FACTOR * lowest_ms
+    low_mbps, high_mbps = np.quantile(rate_mbps[rate_mbps.size // 3 :], [0.1, 0.9])
+    mean_mbps = float(rate_mbps.mean())
+    return np.array([
+        np.log(lowest_ms),
+        np.log(rtt_ms.mean() / lowest_ms),
+        np.log(np.nanmax(series.rtt_max_ms[seen]) / lowest_ms),
+        np.log(rtt_ms[last].mean() / lowest_ms),
+        np.log(rtt_ms).std(),
+        np.log(mean_mbps),
+        np.log(rate_mbps[last].mean() / mean_mbps),
+        np.log(rate_mbps).std(),
+        np.log(high_mbps / low_mbps),
+        100 * series.lost_pkts[seen].sum() / max(1.0, float(sent.sum())),
+        100 * series.lost_pkts[seen][near].sum() / max(1.0, float(sent[near].sum())),
+        np.log(mean_mbps * lowest_ms),
+        np.log(1e3 * look_s / rtt_ms.mean()),
+    ])  # fmt: skip
+
+
+def _measured(of: Sequence[FlowSeries], look_s: float) -> tuple[Floats, Floats]:
+    """Logs of the mean rewards and their variances over the first one's, both of shape (schemes,)."""
+    bins = min(one.t_s.size for one in of)
+    earned = np.array([rewards(one)[:bins] for one in of])[:, round(look_s / BIN_S) :]
+    means = earned.mean(axis=1)
+    least = LEAST * max(float(means.max()), 1e-12)
+    logs = np.log(np.maximum(means, least))
+    parts = np.array([part.mean(axis=1) for part in np.array_split(earned, BATCHES, axis=1)])
+    relative = np.log(np.maximum(parts, least)) - np.log(np.maximum(parts[:, :1], least))
+    return logs, relative.var(axis=0, ddof=1) / BATCHES

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What picking an arm by the models is worth on paths that they have not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.arrays import Bools, Floats
+from ltp_switcher.eval.prior.models import MODELS
+from ltp_switcher.eval.prior.rows import Rows
+from ltp_switcher.eval.suite.score import Mean, geometric_mean
+
+FOLDS: Final = 10
+LEVEL: Final = 0.8
+LEVEL_Z: Final = 1.2816
+"""Of the intervals whose coverage is counted: that share of labels should lie within so many deviations."""
+GUARD_Z: Final = 1.0
+"""The baseline's arm is left where another's gain over it is that many deviations above 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """A model's word on every path, each from the other folds: shape (paths, schemes) each."""
+
+    gains: Floats
+    deviations: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """What one way to pick earns, over the best arm from the look on."""
+
+    way: str
+    pick: Mapping[str, Mean]
+    """Over `all` paths and over each kind."""
+    top_two: Mean | None
+    coverage: Mapping[str, float]
+    """Share of the labels within the model's intervals of `LEVEL`, over all and over each kind."""
+
+
+def predict(rows: Rows, model: str, over: int, seed: int = 1) -> Predicted:
+    """Predict the log gains of all schemes over the scheme with index `over`, left-out folds each."""
+    fold = np.random.default_rng(seed).permutation(len(rows.paths)) % min(FOLDS, len(rows.paths))
+    gains, deviations = np.zeros((2, *rows.logs.shape))
+    for n in range(int(fold.max()) + 1):
+        out = fold == n
+        mean, spread = rows.features[~out].mean(axis=0), rows.features[~out].std(axis=0) + 1e-9
+        scaled = (rows.features - mean) / spread
+        for scheme in range(len(rows.schemes)):
+            if scheme != over:
+                labels = rows.logs[:, scheme] - rows.logs[:, over]
+                gains[out, scheme], deviations[out, scheme] = MODELS[model](
+                    scaled[~out], labels[~out], rows.noise[~out, scheme], scaled[out]
+                )
+    return Predicted(gains, deviations)
+
+
+def scores(rows: Rows, baseline: str = "") -> list[Score]:
+    """Score every model, every arm alone, and where there is one the `baseline` scheme with and without them.
+
+    Args:
+        rows: of all arms, and of the baseline.
+        baseline: a scheme that is no arm: the best of the arms does not include it.
+    """
+    arms = np.array([scheme != baseline for scheme in rows.schemes])
+    best = rows.logs[:, arms].max(axis=1)
+    found = [
+        Score(scheme, _shares(rows, rows.logs[:, n] - best), None, {})
+        for n, scheme in enumerate(rows.schemes)
+    ]
+    only = Rows(
+        rows.paths, rows.kinds, rows.features, tuple(np.array(rows.schemes)[arms]), rows.logs[:, arms],
+        rows.noise[:, arms],
+    )  # fmt: skip
+    for model in MODELS:
+        said = predict(only, model, over=0)
+        order = np.argsort(-said.gains, axis=1)
+        picked = np.take_along_axis(only.logs, order, axis=1)
+        found.append(
+            Score(
+                model,
+                _shares(rows, picked[:, 0] - best),
+                geometric_mean(np.exp(picked[:, :2].max(axis=1) - best).tolist()),
+                _coverage(only, said),
+            )
+        )
+    if baseline:
+        for model in MODELS:
+            found.append(_guarded(rows, rows.schemes.index(baseline), model, best))
+    return found
+
+
+def _guarded(rows: Rows, over: int, model: str, best: Floats) -> Score:
+    """The baseline, and another arm where the model's lower bound is above it."""
+    said = predict(rows, model, over)
+    bound = said.gains - GUARD_Z * said.deviations
+    bound[:, over] = 0.0
+    picked = np.take_along_axis(rows.logs, bound.argmax(axis=1)[:, None], axis=1)[:, 0]
+    return Score(
+        f"{rows.schemes[over]}, guarded {model}",
+        _shares(rows, picked - best),
+        None,
+        _coverage(rows, said, over),
+    )
+
+
+def _shares(rows: Rows, logs: Floats) -> dict[str, Mean]:
+    return {name: geometric_mean(np.exp(logs[mask]).tolist()) for name, mask in _groups(rows).items()}
+
+
+def _coverage(rows: Rows, said: Predicted, over: int = 0) -> dict[str, float]:
+    others = [n for n in range(len(rows.schemes)) if n != over]
+    labels = rows.logs[:, others] - rows.logs[:, [over]]
+    within = np.abs(labels - said.gains[:, others]) <= LEVEL_Z * said.deviations[:, others]
+    return {name: float(within[mask].mean()) for name, mask in _groups(rows).items()}
+
+
+def _groups(rows: Rows) -> dict[str, Bools]:
+    kinds = np.array(rows.kinds)
+    return {"all": np.ones(kinds.size, np.bool_), **{kind: kinds == kind for kind in sorted(set(rows.kinds))}}

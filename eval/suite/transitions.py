@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Costs of a switch: what a flow loses that comes to an arm from another one, and not from its own start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.eval.run.results import RunResult
+from ltp_switcher.eval.run.series import BIN_S, FlowSeries
+from ltp_switcher.eval.suite.over_time import rewards
+from ltp_switcher.eval.suite.plan import Run
+from ltp_switcher.eval.suite.studies import SWITCH_S, TRANSITIONS
+
+WINDOW_S: Final = 10.0
+"""A cost counts for so long after the switch."""
+LEAST: Final = 0.05
+"""Smallest share of the first arm's reward with which an arm's cost counts: no flow goes to such an arm."""
+TABLE_HEAD: Final = ("switch", "paths", "cost, s", "quartiles, s", "worst path", "its cost, s")
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """The costs of a switch, in seconds of the reward of the arm that it leads to.
+
+    `cost_s` is by path. A cost below 0 is a gain: the arm before left the flow in a better state.
+    """
+
+    name: str
+    cost_s: Mapping[str, float]
+
+    @property
+    def quartiles_s(self) -> tuple[float, float, float]:
+        """The first, the median and the third."""
+        low, median, high = np.quantile(list(self.cost_s.values()), [0.25, 0.5, 0.75]).tolist()
+        return low, median, high
+
+
+def transitions(made: Sequence[tuple[Run, RunResult]]) -> list[Transition]:
+    """The costs of every switch that ran, on the paths where both of its arms also ran alone."""
+    series: dict[str, dict[str, list[FlowSeries]]] = {}
+    for run, result in made:
+        if len(result.job.scenario.flows) == 1:
+            series.setdefault(run.scheme, {}).setdefault(run.path, []).extend(result.series())
+    found = []
+    for name, (before, after) in TRANSITIONS.items():
+        costs = {
+            path: cost_s(of[0], series[before][path][0], series[after][path][0])
+            for path, of in series.get(name, {}).items()
+            if path in series.get(before, {}) and path in series.get(after, {})
+        }
+        known = {path: cost for path, cost in costs.items() if cost is not None}
+        if known:
+            found.append(Transition(name, known))
+    return found
+
+
+def cost_s(switched: FlowSeries, before: FlowSeries, after: FlowSeries) -> float | None:
+    """What a switch cost, s; None where the arm after it earns next to nothing, with or without a switch.
+
+    Args:
+        switched: of the flow that changes its arm at `SWITCH_S`.
+        before: of its first arm alone.
+        after: of its second arm alone.
+    """
+    window = slice(round(SWITCH_S / BIN_S), round((SWITCH_S + WINDOW_S) / BIN_S))
+    earned, of_first, alone = (rewards(one)[window] for one in (switched, before, after))
+    if not alone.mean() > LEAST * of_first.mean():
+        return None
+    return float((1.0 - earned.mean() / alone.mean()) * alone.size * BIN_S)
+
+
+def table_rows(found: Sequence[Transition]) -> list[tuple[str, ...]]:
+    """The rows under `TABLE_HEAD`."""
+    rows: list[tuple[str, ...]] = []
+    for one in found:
+        low, median, high = one.quartiles_s
+        worst = max(one.cost_s, key=one.cost_s.__getitem__)
+        rows.append(
+            (
+                one.name, str(len(one.cost_s)), f"{median:+.2f}", f"{low:+.2f} to {high:+.2f}", worst,
+                f"{one.cost_s[worst]:+.2f}",
+            )
+        )  # fmt: skip
+    return rows
