@@ -95,6 +95,10 @@ class Looks(SlotArrays):
     """Highest rate since the start, or since `forget`."""
     lost_pkts = column(np.float64)
     """Lost in the last look."""
+    mean_us = column(np.float64, initial=np.nan)
+    """Mean RTT of the last look."""
+    packet_us = column(np.float64, initial=np.nan)
+    """Time that a packet took at its rate."""
     _log_rate = column(np.float64, initial=np.nan)
     """Of the last look."""
     _idle = column(np.bool_)
@@ -147,16 +151,19 @@ class Looks(SlotArrays):
         throughput_Bps = delivered_pkts * seen[MSS] / np.maximum(time_ns * 1e-9, 1e-9)
         top_Bps = np.maximum(self.top_Bps[slots], throughput_Bps)
         sum_us, samples = self._sums[slots].T
+        mean_us = mean_or(sum_us, samples, seen[SRTT])
         share = reward(
             throughput_Bps / np.maximum(top_Bps, 1.0),
             loss_rate(lost_pkts, delivered_pkts),
-            mean_or(sum_us, samples, seen[SRTT]) / np.minimum(self.floor_us[slots], self.least_us[slots]),
+            mean_us / np.minimum(self.floor_us[slots], self.least_us[slots]),
             zeta=self._zeta,
             kappa=self._kappa,
         )
         self.share[slots] = np.minimum(share, 1.0)
         self.top_Bps[slots] = top_Bps
         self.lost_pkts[slots] = lost_pkts
+        self.mean_us[slots] = mean_us
+        self.packet_us[slots] = time_ns * 1e-3 / np.maximum(delivered_pkts, 1.0)
         self.bdp_pkts[slots] = np.maximum(self.bdp_pkts[slots], seen[BDP])
         # Half a packet: a look without any is a fall, not an infinite one.
         log_rate = np.log(np.maximum(delivered_pkts, 0.5) / np.maximum(time_ns, 1.0))

@@ -34,21 +34,16 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.arrays import Bools, Floats, Indices, Slots
+from ltp_switcher.daemon.choose import rule_reasons as why
 from ltp_switcher.daemon.choose.baselines import Draw
 from ltp_switcher.daemon.choose.chooser import Estimate, Reasons
 from ltp_switcher.daemon.choose.floor_moves import FloorMoves
-from ltp_switcher.daemon.choose.looks import (
-    DRAINING,
-    INTERVAL_NS,
-    ROUND_TRIPS,
-    TIME_NS,
-    Looks,
-    read,
-)
+from ltp_switcher.daemon.choose.looks import DRAINING, INTERVAL_NS, ROUND_TRIPS, TIME_NS, Looks, read
 from ltp_switcher.daemon.choose.newcomers import Newcomers
 from ltp_switcher.daemon.choose.own_queue import OwnQueue
 from ltp_switcher.daemon.choose.rivals import GAIN, Rivals
 from ltp_switcher.daemon.choose.roles import ROLES, roles_of
+from ltp_switcher.daemon.choose.shorter import Shorter
 from ltp_switcher.daemon.choose.siblings import Siblings
 from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.daemon.datapath.commands import PINNED, due
@@ -56,9 +51,6 @@ from ltp_switcher.daemon.settings.rule_policy import RuleSection
 from ltp_switcher.slots import SlotArrays, column
 
 _PROBING, _STEADY, _CAREFUL = range(3)
-_NEW, _KNOWN, _FELL, _ROSE, _OWN, _QUEUED, _STARVES, _RIVAL = range(8)
-_IS_STEADY, _VARIES, _SWINGS, _SHORT, _LOSSY = range(8, 13)
-"""Reasons, in the order of `RuleChooser.reasons`."""
 PREFIXES_MAX: Final = 65_536
 """Prefixes remembered; the one probed first makes room."""
 RENO_PKTS: Final = 1.22
@@ -113,6 +105,7 @@ class RuleChooser(SlotArrays):
         self._moves = self.part(FloorMoves(settings))
         self._own = self.part(OwnQueue(settings.rtt_step, settings.change_s))
         self._rivals = self.part(Rivals(settings.rival_s))
+        self._shorter = self.part(Shorter())
         self._flows = _Flows()
         self._siblings = Siblings()
         self._newcomers = Newcomers(settings.start_s)
@@ -121,24 +114,7 @@ class RuleChooser(SlotArrays):
         """By prefix: the role that probing chose, and when, CLOCK_MONOTONIC in ns."""
         self._news: dict[str, int] = {}
         self._now_ns = 0
-        ratio = f"{settings.rtt_ratio:g}"
-        self.reasons: Sequence[str] = (
-            "the flow was new, and this arm probes its path",
-            "flows to the same network were probed before, and this arm suited them",
-            "the lowest RTT fell to {value:.1f} ms: the path had changed, and this arm probes it anew",
-            f"the lowest RTT stayed at {{value:.1f}} ms for {settings.rise_s:g} s: the path had changed, "
-            "and this arm probes it anew",
-            "the lowest RTT stayed around {value:.1f} ms: this arm kept a queue, and began anew without it",
-            "the lowest RTT stayed around {value:.1f} ms: a queue stood, and this arm shows whose it is",
-            "the rate fell to {value:.0f} % of the path's behind a queue: this arm shows whether another "
-            "flow took the rest",
-            "the rate rose by a factor of {value:.1f} under this arm: another flow fills the queue",
-            f"the highest RTT was {{value:.1f}} times the lowest, no more than {ratio}: the rate was steady",
-            f"the highest RTT was {{value:.1f}} times the lowest, more than {ratio}: the rate varied",
-            f"the rate moved by {{value:.0f}} % from look to look, more than {100 * settings.rate_swing:g} %",
-            f"the lowest RTT was {{value:.1f}} ms, less than {settings.short_ms:g} ms: the path was short",
-            "{value:.2f} % of the packets were lost while no queue stood: a careful arm would starve",
-        )
+        self.reasons: Sequence[str] = why.texts(settings)
 
     needed_step_s = 0.05
     """A new flow waits so long for its first arm, at most."""
@@ -233,7 +209,7 @@ class RuleChooser(SlotArrays):
         """The measurement behind the role of each flow's player; that a flow is new where it is younger."""
         of = self._siblings.player[slots]
         young = self._flows.role[slots] != self._role[of]
-        return Reasons(np.where(young, _NEW, self._code[of]), np.where(young, np.nan, self._value[of]))
+        return Reasons(np.where(young, why.NEW, self._code[of]), np.where(young, np.nan, self._value[of]))
 
     def estimates(self, slot: int) -> Sequence[Estimate]:
         """Nothing: the rule expects no reward."""
@@ -256,7 +232,7 @@ class RuleChooser(SlotArrays):
                 continue
             if self._now_ns - known[1] < self._settings.prefix_s * 1e9:
                 self._role[player] = _CAREFUL
-                self._code[player] = _KNOWN
+                self._code[player] = why.KNOWN
 
     def _look(self, slots: Slots, seen: Floats, draining: Bools) -> None:
         """End a look of these players, shape (n,): measure, notice changes, and give roles."""
@@ -273,7 +249,7 @@ class RuleChooser(SlotArrays):
         high = judged & steady & (high_s >= self._settings.rise_s)
         judged &= ~self._begin_own(slots, high, rose, least_us, now_ns)
         # On a path whose rate varies, the lowest RTT falls whenever the queue does.
-        moves = np.isin(self._code[slots], (_KNOWN, _VARIES, _SWINGS))
+        moves = np.isin(self._code[slots], (why.KNOWN, why.VARIES, why.SWINGS))
         # Not at once again: the queue may be another flow's.
         again = now_ns - self._since_ns[slots] >= self._settings.change_s * 1e9
         queued = others | (high & judged & again & (high_s >= QUEUE_RISES * self._settings.rise_s))
@@ -288,7 +264,7 @@ class RuleChooser(SlotArrays):
             hold_s = np.where(rose, self._settings.change_s, self._settings.start_s)
             self._probe(slots[changed], now_ns[changed], hold_s[changed])
             looks.forget(slots[changed], least_us[changed])
-            self._code[slots[changed]] = np.where(rose[changed], _ROSE, _FELL)
+            self._code[slots[changed]] = np.where(rose[changed], why.ROSE, why.FELL)
             self._drained[slots[changed]] = ~rose[changed]
             self._value[slots[changed]] = least_us[changed] * 1e-3
         if tested.any():
@@ -297,13 +273,14 @@ class RuleChooser(SlotArrays):
         # On a long path BBR is in its start still, which is faster than another arm's.
         held = (lasted >= 1) & (looks.grown[slots] | (lasted >= HOLD_MAX))
         # Behind another's queue the RTT says nothing of the path.
-        testing = np.isin(self._code[slots], (_QUEUED, _STARVES, _RIVAL))
+        testing = np.isin(self._code[slots], (why.QUEUED, why.STARVES, why.RIVAL))
         varies = (looks.peak_us[slots] > self._settings.rtt_ratio * looks.floor_us[slots]) & ~testing
         ready = probing & ~draining & (held | varies)
         ended = ready & testing
         if ended.any():
             ready[ended] = self._end_test(slots[ended], now_ns[ended])
         staying = judged & ~changed & ~tested
+        self._shorter.look(slots[staying], looks)
         if (ready | staying).any():
             self._judge(slots, ready, staying)
         looks.begin(slots, seen)
@@ -317,7 +294,7 @@ class RuleChooser(SlotArrays):
             at = slots[begin]
             self._own.begin(at, constant[begin], least_us[begin], self._looks.floor_us[at], now_ns[begin])
             self._moves.forget(at)
-            self._code[at] = _OWN
+            self._code[at] = why.OWN
             self._value[at] = least_us[begin] * 1e-3
         return begin
 
@@ -336,20 +313,29 @@ class RuleChooser(SlotArrays):
         # Vegas halves its window at a loss, as Reno does, which so never exceeds this many packets.
         lossy = looks.bdp_pkts[slots] * np.sqrt(lost) > RENO_PKTS
         swings = swing > settings.rate_swing
+        calm = again & ~lossy & ~swings
+        shorter = calm & (self._role[slots] == _STEADY) & self._shorter.expected(slots)
+        shorter[shorter] = self._siblings.alone(slots[shorter])
+        earned = calm & (self._code[slots] == why.SHORTER) & self._shorter.disappointed(slots)
         reason = np.select(
-            [lossy, ratio > settings.rtt_ratio, swings, floor_us < settings.short_ms * 1e3],
-            [_LOSSY, _VARIES, _SWINGS, _SHORT],
-            _IS_STEADY,
+            [shorter, earned, lossy, ratio > settings.rtt_ratio, swings, floor_us < settings.short_ms * 1e3],
+            [why.SHORTER, why.EARNED, why.LOSSY, why.VARIES, why.SWINGS, why.SHORT],
+            why.IS_STEADY,
         )
-        role = np.where((reason == _IS_STEADY) | (reason == _LOSSY), _STEADY, _CAREFUL)
+        role = np.where(np.isin(reason, (why.IS_STEADY, why.LOSSY, why.EARNED)), _STEADY, _CAREFUL)
         # The RTT's range holds the start of the flow for ever; only the rate and the losses are news.
         unfit = again & (role != self._role[slots]) & (lossy | swings)
-        given = ready | unfit
+        given = ready | unfit | shorter | earned
         at = slots[given]
         self._rivals.other_arm(at)
+        self._shorter.try_careful(slots[shorter])
+        self._shorter.other_arm(at)
         self._role[at] = role[given]
         self._code[at] = reason[given]
-        shown = np.choose(reason - _IS_STEADY, [ratio, ratio, 100 * swing, floor_us * 1e-3, 100 * lost])
+        shown = np.choose(
+            reason - why.IS_STEADY,
+            [ratio, ratio, 100 * swing, floor_us * 1e-3, 100 * lost, *self._shorter.shown(slots)],
+        )
         self._value[at] = shown[given]
         for slot in at.tolist():
             self._learn(slot, int(self._role[slot]))
@@ -370,28 +356,29 @@ class RuleChooser(SlotArrays):
         self._hold_ns[slots] = np.maximum(hold_s * 1e9, 1.0).astype(np.int64)
         self._moves.forget(slots)
         self._rivals.other_arm(slots)
+        self._shorter.reset(slots)
 
     def _test(self, slots: Slots, now_ns: Floats, queued: Bools) -> None:
         """Begin a test: the probing arm empties the queue, or shows that another flow fills it."""
         self._rivals.test(slots)
         share = self._looks.rate_Bps[slots] / self._looks.top_Bps[slots]
-        self._code[slots] = np.where(queued, _QUEUED, _STARVES)
+        self._code[slots] = np.where(queued, why.QUEUED, why.STARVES)
         self._value[slots] = np.where(queued, self._looks.least_us[slots] * 1e-3, 100 * share)
         self._probe(slots, now_ns, self._settings.start_s)
 
     def _end_test(self, slots: Slots, now_ns: Floats) -> Bools:
         """Keep the probing arm where there is a rival; where there is none, a choice is due: shape (n,)."""
         code, gain = self._code[slots], self._rivals.gain(slots)
-        tested = code != _RIVAL
+        tested = code != why.RIVAL
         rival: Bools = tested & (gain > GAIN)
         wait_ns = np.zeros(slots.shape)
         wait_ns[tested] = self._rivals.wait(slots[tested], now_ns[tested])
         if rival.any():
             self._probe(slots[rival], now_ns[rival], wait_ns[rival] * 1e-9)
-            self._code[slots[rival]] = _RIVAL
+            self._code[slots[rival]] = why.RIVAL
             self._value[slots[rival]] = gain[rival]
         self._drained[slots[tested & ~rival]] = True
-        queued = slots[~rival & (code == _QUEUED)]
+        queued = slots[~rival & (code == why.QUEUED)]
         lowest_us, floor_us = self._rivals.lowest_us(queued), self._looks.floor_us[queued]
         # A queue that nobody could empty is the path's. Several flows of BBR never empty it.
         longer = (lowest_us > self._settings.rtt_step * floor_us) & self._siblings.alone(queued)

@@ -217,7 +217,7 @@ def test_a_queue_that_comes_and_goes_is_no_step_of_the_rtt(seed: int, base_ms: f
 
 def test_a_few_packets_of_standing_queue_are_no_step_of_the_rtt() -> None:
     few_ms, many_ms = 8 / RATE_PPS * 1e3, 30 / RATE_PPS * 1e3
-    arms = run(step_at(3.0, 10.0, 10.0 + few_ms), step_at(3.0, 10.0, 10.0 + many_ms))
+    arms = run(step_at(3.0, 20.0, 20.0 + few_ms), step_at(3.0, 20.0, 20.0 + many_ms), duration_s=5.0)
     assert [arm for _, arm in times_s(arms[:, 0])] == [BBR, LTP]
     assert [arm for _, arm in times_s(arms[:, 1])][:3] == [BBR, LTP, BBR]
 

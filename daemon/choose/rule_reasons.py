@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why the rule chooses an arm: the reasons' numbers, and their texts."""
+
+from __future__ import annotations
+
+from ltp_switcher.daemon.settings.rule_policy import RuleSection
+
+NEW, KNOWN, FELL, ROSE, OWN, QUEUED, STARVES, RIVAL = range(8)
+IS_STEADY, VARIES, SWINGS, SHORT, LOSSY, SHORTER, EARNED = range(8, 15)
+
+
+def texts(settings: RuleSection) -> tuple[str, ...]:
+    """The reasons in words, by number. `{value}` stands for what was measured."""
+    ratio = f"{settings.rtt_ratio:g}"
+    return (
+        "the flow was new, and this arm probes its path",
+        "flows to the same network were probed before, and this arm suited them",
+        "the lowest RTT fell to {value:.1f} ms: the path had changed, and this arm probes it anew",
+        f"the lowest RTT stayed at {{value:.1f}} ms for {settings.rise_s:g} s: the path had changed, "
+        "and this arm probes it anew",
+        "the lowest RTT stayed around {value:.1f} ms: this arm kept a queue, and began anew without it",
+        "the lowest RTT stayed around {value:.1f} ms: a queue stood, and this arm shows whose it is",
+        "the rate fell to {value:.0f} % of the path's behind a queue: this arm shows whether another "
+        "flow took the rest",
+        "the rate rose by a factor of {value:.1f} under this arm: another flow fills the queue",
+        f"the highest RTT was {{value:.1f}} times the lowest, no more than {ratio}: the rate was steady",
+        f"the highest RTT was {{value:.1f}} times the lowest, more than {ratio}: the rate varied",
+        f"the rate moved by {{value:.0f}} % from look to look, more than {100 * settings.rate_swing:g} %",
+        f"the lowest RTT was {{value:.1f}} ms, less than {settings.short_ms:g} ms: the path was short",
+        "{value:.2f} % of the packets were lost while no queue stood: a careful arm would starve",
+        "the mean RTT was {value:.0f} % above the one expected of this arm, which keeps a shorter queue",
+        "the other arm kept a shorter queue, but earned {value:.1f} % less",
+    )

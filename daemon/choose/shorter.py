@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether the careful arm keeps a shorter queue than the steady one.
+
+LTP keeps a queue of two or three milliseconds, whatever the rate. Vegas keeps two to four packets. On a fast
+and short path that is less, and so the RTT is lower at the same rate. The steady arm's own RTT shows what it
+keeps. The careful arm then has to earn more than the steady one did, or the steady one comes back for good.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.arrays import Bools, Floats, Slots
+from ltp_switcher.daemon.choose.looks import Looks
+from ltp_switcher.slots import SlotArrays, column
+
+CAREFUL_PKTS: Final = 5.0
+"""Vegas's queue, in packets, with the bursts of its acknowledgements."""
+OWN_US: Final = 5000.0
+"""A longer queue under the steady arm is not its own."""
+GAIN: Final = 1.03
+"""By which factor the RTT has to be above the one that is expected of the careful arm."""
+LOOKS: Final = 8
+"""Looks that each arm gets."""
+
+
+class Shorter(SlotArrays):
+    """What the arms have shown since the path changed, by player."""
+
+    _count = column(np.int64)
+    """Looks at the arm that runs."""
+    _gain = column(np.float64)
+    """Log of the mean RTT over the one that is expected of the careful arm, a mean over these looks."""
+    _share = column(np.float64)
+    """The reward that they showed, as a share: `Looks.share`."""
+    _before = column(np.float64, initial=np.nan)
+    """The same of the steady arm, when the careful one took its place; NaN: it has not."""
+
+    def look(self, slots: Slots, looks: Looks) -> None:
+        """Take in the last looks of these players, whose arms have settled."""
+        floor_us, mean_us = looks.floor_us[slots], looks.mean_us[slots]
+        careful_us = floor_us + CAREFUL_PKTS * looks.packet_us[slots]
+        own = mean_us <= floor_us + OWN_US
+        self._count[slots] += 1
+        weight = 1.0 / np.minimum(self._count[slots], LOOKS)
+        for mean, seen in (
+            (self._gain, np.where(own, np.log(mean_us / careful_us), -1.0)),
+            (self._share, looks.share[slots]),
+        ):
+            mean[slots] += weight * (np.nan_to_num(seen) - mean[slots])
+
+    def expected(self, slots: Slots) -> Bools:
+        """Where the careful arm is to be tried, shape (n,)."""
+        seen = (self._count[slots] >= LOOKS) & np.isnan(self._before[slots])
+        found: Bools = seen & (self._gain[slots] > np.log(GAIN))
+        return found
+
+    def disappointed(self, slots: Slots) -> Bools:
+        """Where the careful arm earns less than the steady one did, shape (n,)."""
+        found: Bools = (self._count[slots] >= LOOKS) & (self._share[slots] < self._before[slots])
+        return found
+
+    def other_arm(self, slots: Slots) -> None:
+        """These players change their arms."""
+        self._count[slots] = 0
+
+    def try_careful(self, slots: Slots) -> None:
+        """These players try the careful arm. Each does so once on a path."""
+        self._before[slots] = self._share[slots]
+
+    def shown(self, slots: Slots) -> tuple[Floats, Floats]:
+        """How much higher the RTT is than expected of the careful arm, and how much less that earned: %."""
+        return 100 * np.expm1(self._gain[slots]), 100 * (1 - self._share[slots] / self._before[slots])

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The careful arm takes the place of the steady one where it keeps a shorter queue, and only there."""
+
+import pytest
+from support.rule_flows import BBR, LTP, VEGAS, run, times_s
+
+BASE_MS = 8.0
+
+
+def arms_on(ltp_ms: float, vegas_ms: float, *, lost: float = 0.0) -> list[int]:
+    """The arms in 40 s, by the queue that each keeps. A packet takes 0.5 ms."""
+    queue_ms = {LTP: ltp_ms, VEGAS: vegas_ms}
+    arms = run(
+        under=lambda t, arm: (BASE_MS + (queue_ms.get(arm, 6.0) if t > 0.5 else 0.0), 1.0),
+        lost=lambda _: lost,
+        duration_s=40.0,
+    )
+    return [arm for _, arm in times_s(arms[:, 0])]
+
+
+def test_a_shorter_queue_is_found_and_kept() -> None:
+    assert arms_on(4.0, 1.5) == [BBR, LTP, VEGAS]
+
+
+def test_an_arm_that_earns_less_than_expected_goes_for_good() -> None:
+    assert arms_on(4.0, 4.8) == [BBR, LTP, VEGAS, LTP]
+
+
+@pytest.mark.parametrize("ltp_ms", [0.5, 2.5])
+def test_a_queue_as_short_as_the_careful_arms_stays(ltp_ms: float) -> None:
+    """Five packets take 2.5 ms."""
+    assert arms_on(ltp_ms, 1.0) == [BBR, LTP]
+
+
+def test_a_queue_that_is_not_the_arms_own_is_no_reason() -> None:
+    assert VEGAS not in arms_on(30.0, 1.0)
+
+
+def test_losses_without_a_queue_keep_the_careful_arm_away() -> None:
+    assert arms_on(4.0, 1.5, lost=0.02) == [BBR, LTP]
