@@ -12,6 +12,7 @@
 #include "mutant_dest.h"
 #include "mutant_index.h"
 #include "mutant_sample.h"
+#include "mutant_vegas.h"
 
 /* Nobody has steered the flow for too long: true if it falls back now. */
 static noinline bool mutant_fall_back(struct mutant_flow *f)
@@ -35,7 +36,10 @@ static noinline bool mutant_fall_back(struct mutant_flow *f)
 	return due;
 }
 
-/* BBR would keep the old floor for 10 s, and lose what its window lacks again and again. */
+/*
+ * BBR would keep the old floor for 10 s, and lose what its window lacks again and again. Vegas would
+ * keep it for good, and take the longer path for a queue.
+ */
 static void mutant_path_grew(struct sock *sk, struct mutant_flow *f)
 {
 	struct mutant_path *path = &f->measures->path;
@@ -43,6 +47,8 @@ static void mutant_path_grew(struct sock *sk, struct mutant_flow *f)
 	path->longer = false;
 	if (f->arm == MUTANT_ARM_ID_BBR)
 		mutant_bbr_set_floor(sk, mutant_path_floor_us(path));
+	else if (f->arm == MUTANT_ARM_ID_VEGAS)
+		mutant_vegas_set_floor(sk, mutant_arm_of(sk)->orig, mutant_path_floor_us(path));
 }
 
 /* A round trip ended with an ACK of this RTT; what it says of the path. */

@@ -1,13 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* A flow leaves one arm and enters another, under the socket's lock. */
+#include "mutant_bbr.h"
 #include "mutant_freeze.h"
 #include "mutant_index.h"
 #include "mutant_trace.h"
+#include "mutant_vegas.h"
 
 /* Whether the arm sets its window by a model of its own, as BBR does. */
 static bool mutant_arm_has_model(const struct mutant_arm *arm)
 {
 	return arm->orig->cong_control && arm->kind != MUTANT_ARM_KIND_LEARNED;
+}
+
+/*
+ * In a recovery BBR sends what is delivered, and takes its window back at the end. Its @window of
+ * that moment says nothing of the path; the next arm may have what BBR's model says.
+ */
+static u32 mutant_recovered(struct sock *sk, const struct mutant_flow *f, u8 id, u8 mode,
+			    u32 window)
+{
+	if (mode != MUTANT_HANDOVER_MODE_BDP || f->arm != MUTANT_ARM_ID_BBR ||
+	    mutant_arms[id].kind != MUTANT_ARM_KIND_LEARNED ||
+	    inet_csk(sk)->icsk_ca_state != TCP_CA_Recovery)
+		return window;
+	return max(window, mutant_bbr_bdp(sk, mutant_arms[f->arm].orig));
 }
 
 /* The window with which the next arm begins, of the @window that the last one left. */
@@ -19,6 +35,7 @@ static u32 mutant_hand_over(struct sock *sk, struct mutant_flow *f, u8 id, u8 mo
 	/* A window that the application does not fill builds no queue; a timeout has left none. */
 	if (tp->rate_app_limited || inet_csk(sk)->icsk_ca_state == TCP_CA_Loss)
 		return window;
+	window = mutant_recovered(sk, f, id, mode, window);
 	next = mutant_handover_window(&f->measures->path, mode, window, tcp_packets_in_flight(tp),
 				      mutant_arm_has_model(&mutant_arms[id]), &ssthresh);
 	if (next < window)
@@ -32,6 +49,7 @@ static u32 mutant_hand_over(struct sock *sk, struct mutant_flow *f, u8 id, u8 mo
 static bool mutant_enter(struct sock *sk, struct mutant_flow *f, u8 id, u8 mode, u32 window)
 {
 	const struct tcp_congestion_ops *orig = mutant_arms[id].orig;
+	u32 floor_us = mutant_path_floor_us(&f->measures->path);
 	struct inet_connection_sock *icsk = inet_csk(sk);
 	struct mutant_slot *slot = f->past->slot[id];
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -53,6 +71,9 @@ static bool mutant_enter(struct sock *sk, struct mutant_flow *f, u8 id, u8 mode,
 		}
 		f->paces = !paced && READ_ONCE(sk->sk_pacing_status) == SK_PACING_NEEDED;
 	}
+	if (mode == MUTANT_RESTORE_MODE_REBASE && id == MUTANT_ARM_ID_VEGAS &&
+	    floor_us != MUTANT_RTT_UNKNOWN)
+		mutant_vegas_set_floor(sk, orig, floor_us);
 	if (known_state != icsk->icsk_ca_state && orig->set_state)
 		orig->set_state(sk, icsk->icsk_ca_state);
 	tcp_snd_cwnd_set(tp, min(window, tp->snd_cwnd_clamp));

@@ -29,6 +29,8 @@ GAINS_LEAST: Final = 6
 """With fewer, the swing is not known."""
 GRAIN_PKTS: Final = 2.0
 """A look counts whole acknowledgements, so the packets of two looks differ by so many on a steady path."""
+ANEW: Final = 16
+"""Looks in which an arm that begins anew fills the path: they do not count for the swing."""
 GROWTH: Final = 0.1
 """A rate grows while it gains this share from look to look."""
 
@@ -107,6 +109,8 @@ class Looks(SlotArrays):
     """Whether other flows make up the player than at the look's start."""
     _unsteady = column(np.bool_)
     """Whether its rate has grown in every look since then."""
+    _growing = column(np.int64)
+    """Looks left of an arm's new beginning."""
     _count = column(np.int64)
     """Looks so far."""
     _gains = column(np.float64, GAINS, initial=np.nan)
@@ -179,7 +183,8 @@ class Looks(SlotArrays):
         gains[:, 1:] = gains[:, :-1]
         beyond = np.sign(gained) * np.maximum(np.abs(gained) - grain, 0.0)
         self._unsteady[slots] &= ~(gained < GROWTH)
-        counts = self.grown[slots] & ~self._unsteady[slots]
+        counts = self.grown[slots] & ~self._unsteady[slots] & (self._growing[slots] == 0)
+        self._growing[slots] = np.maximum(self._growing[slots] - 1, 0)
         gains[:, 0] = np.where(counts, beyond, np.nan)
         self._gains[slots] = gains
         self._count[slots] += 1
@@ -236,6 +241,10 @@ class Looks(SlotArrays):
         self.top_Bps[slots] = 0.0
         self._gains[slots] = np.nan
         self.grown[slots] = False
+
+    def grow_anew(self, slots: Slots) -> None:
+        """The arms of these flows begin anew."""
+        self._growing[slots] = ANEW
 
     def _forget_losses(self, slots: Slots) -> None:
         """Losses without a queue, and the product, count from here on."""

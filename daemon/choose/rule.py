@@ -43,7 +43,7 @@ from ltp_switcher.daemon.choose.newcomers import Newcomers
 from ltp_switcher.daemon.choose.own_queue import OwnQueue
 from ltp_switcher.daemon.choose.rivals import GAIN, Rivals
 from ltp_switcher.daemon.choose.roles import ROLES, roles_of
-from ltp_switcher.daemon.choose.shorter import Shorter
+from ltp_switcher.daemon.choose.shorter import Shorter, fast
 from ltp_switcher.daemon.choose.siblings import Siblings
 from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.daemon.datapath.commands import PINNED, due
@@ -261,12 +261,7 @@ class RuleChooser(SlotArrays):
         kept = probing | (judged & ~changed) | (self._drained[slots] & steady & ~settled)
         looks.lower(slots[kept], least_us[kept], self._settings.rtt_step)
         if changed.any():
-            hold_s = np.where(rose, self._settings.change_s, self._settings.start_s)
-            self._probe(slots[changed], now_ns[changed], hold_s[changed])
-            looks.forget(slots[changed], least_us[changed])
-            self._code[slots[changed]] = np.where(rose[changed], why.ROSE, why.FELL)
-            self._drained[slots[changed]] = ~rose[changed]
-            self._value[slots[changed]] = least_us[changed] * 1e-3
+            self._follow(slots[changed], rose[changed], least_us[changed], now_ns[changed])
         if tested.any():
             self._test(slots[tested], now_ns[tested], queued[tested])
         lasted = (now_ns - self._since_ns[slots]) / self._hold_ns[slots]
@@ -305,6 +300,22 @@ class RuleChooser(SlotArrays):
             self._looks.forget(slots[goes_on], floor_us[goes_on])
         return others
 
+    def _follow(self, slots: Slots, rose: Bools, least_us: Floats, now_ns: Floats) -> None:
+        """Another path: a longer one is probed; on a shorter one the steady arm begins without a queue."""
+        self._probe(slots[rose], now_ns[rose], self._settings.change_s)
+        self._looks.forget(slots, least_us)
+        fell, fell_us = slots[~rose], least_us[~rose]
+        self._moves.forget(fell)
+        self._rivals.other_arm(fell)
+        self._shorter.reset(fell)
+        # The careful arm notices a shorter path by itself.
+        steady = self._role[fell] == _STEADY
+        self._looks.grow_anew(fell[steady])
+        constant = np.ones(np.count_nonzero(steady), np.bool_)
+        self._own.begin(fell[steady], constant, fell_us[steady], fell_us[steady], now_ns[~rose][steady])
+        self._code[slots] = np.where(rose, why.ROSE, why.FELL)
+        self._value[slots] = least_us * 1e-3
+
     def _judge(self, slots: Slots, ready: Bools, again: Bools) -> None:
         """Give roles where probing ends (`ready`), and other roles where the arm does not fit (`again`)."""
         looks, settings = self._looks, self._settings
@@ -313,12 +324,13 @@ class RuleChooser(SlotArrays):
         # Vegas halves its window at a loss, as Reno does, which so never exceeds this many packets.
         lossy = looks.bdp_pkts[slots] * np.sqrt(lost) > RENO_PKTS
         swings = swing > settings.rate_swing
+        short = (floor_us < settings.short_ms * 1e3) & fast(looks.packet_us[slots])
         calm = again & ~lossy & ~swings
         shorter = calm & (self._role[slots] == _STEADY) & self._shorter.expected(slots)
         shorter[shorter] = self._siblings.alone(slots[shorter])
         earned = calm & (self._code[slots] == why.SHORTER) & self._shorter.disappointed(slots)
         reason = np.select(
-            [shorter, earned, lossy, ratio > settings.rtt_ratio, swings, floor_us < settings.short_ms * 1e3],
+            [shorter, earned, lossy, ratio > settings.rtt_ratio, swings, short],
             [why.SHORTER, why.EARNED, why.LOSSY, why.VARIES, why.SWINGS, why.SHORT],
             why.IS_STEADY,
         )

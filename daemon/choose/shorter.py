@@ -18,12 +18,20 @@ from ltp_switcher.slots import SlotArrays, column
 
 CAREFUL_PKTS: Final = 5.0
 """Vegas's queue, in packets, with the bursts of its acknowledgements."""
-OWN_US: Final = 5000.0
+STEADY_US: Final = 2500.0
+"""LTP's queue."""
+OWN_US: Final = 2.0 * STEADY_US
 """A longer queue under the steady arm is not its own."""
 GAIN: Final = 1.03
 """By which factor the RTT has to be above the one that is expected of the careful arm."""
 LOOKS: Final = 8
 """Looks that each arm gets."""
+
+
+def fast(packet_us: Floats) -> Bools:
+    """Where the careful arm's packets are a shorter queue than the steady arm's, whatever the path's RTT."""
+    found: Bools = CAREFUL_PKTS * packet_us < STEADY_US
+    return found
 
 
 class Shorter(SlotArrays):

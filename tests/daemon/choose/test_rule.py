@@ -49,14 +49,11 @@ def test_flows_together_get_what_each_gets_alone(paths: list[tuple[float, float,
 @given(
     st.floats(5.0, 100.0),
     st.floats(1.4, 8.0),
-    st.booleans(),
 )
 @settings(max_examples=25, deadline=None)
-def test_a_step_of_the_rtt_brings_bbr_and_then_the_choice_anew(
-    low_ms: float, factor: float, rises: bool
-) -> None:
+def test_a_rise_of_the_rtt_brings_bbr_and_then_the_choice_anew(low_ms: float, factor: float) -> None:
     high_ms = low_ms * factor
-    steps = (low_ms, high_ms) if rises else (high_ms, low_ms)
+    steps = (low_ms, high_ms)
     chooser = RuleChooser([BBR, LTP, VEGAS], dataclasses.replace(RuleSection(), queue_pkts=0.0))
     arms = run(step_at(12.0, *steps), duration_s=34.0, chooser=chooser)
     changes = times_s(arms[:, 0])
@@ -64,34 +61,48 @@ def test_a_step_of_the_rtt_brings_bbr_and_then_the_choice_anew(
     back_s, again_s = changes[2][0], changes[3][0]
     # Two looks show it, each a quarter of a second and two round trips, and a rise lasts a second.
     assert 12.0 <= back_s <= 12.0 + 1.0 + 4 * max(0.25, 2 * high_ms / 1e3) + 2 * STEP_S
-    hold_s = 10.0 if rises else 2.0
-    assert hold_s <= again_s - back_s <= hold_s + max(0.25, 2 * high_ms / 1e3) + 2 * STEP_S
+    assert 10.0 <= again_s - back_s <= 10.0 + max(0.25, 2 * high_ms / 1e3) + 2 * STEP_S
 
 
-@pytest.mark.parametrize(("first_ms", "then_ms", "drained"), [(100.0, 40.0, True), (40.0, 100.0, False)])
-def test_the_steady_arm_empties_the_queue_that_a_fall_of_the_rtt_leaves(
-    first_ms: float, then_ms: float, drained: bool
+@pytest.mark.parametrize(("first_ms", "then_ms", "fell"), [(100.0, 40.0, True), (40.0, 100.0, False)])
+def test_after_a_fall_of_the_rtt_the_steady_arm_begins_anew_without_the_queue(
+    first_ms: float, then_ms: float, fell: bool
 ) -> None:
-    """For its first round trips after the fall, and at no other time."""
-    seen: list[tuple[float, int, bool]] = []
+    """At once, for three round trips, and at no other time. After a rise BBR probes the path."""
+    seen: list[tuple[float, int, bool, bool]] = []
 
     class Watched(RuleChooser):
         def step(self, slots: Slots, records: RecordArray, away: Bools | None = None) -> Draw:
             decision = super().step(slots, records, away)
-            low = bool(self.drains(slots, records)[0]) and int(records["arm"][0]) == LTP
-            seen.append((len(seen) * STEP_S, int(decision.arms[0]), low))
+            small, anew = bool(self.drains(slots, records)[0]), bool(self.begins_anew(slots)[0])
+            seen.append((len(seen) * STEP_S, int(decision.arms[0]), small, anew))
             return decision
 
     chooser = Watched([BBR, LTP, VEGAS], dataclasses.replace(RuleSection(), queue_pkts=0.0))
     run(step_at(12.0, first_ms, then_ms), duration_s=27.0, chooser=chooser)
-    arms = [arm for (_, arm, _), (_, before, _) in zip(seen[1:], seen, strict=False) if arm != before]
-    assert arms == [LTP, BBR, LTP]
-    low_s = [at_s for at_s, _, low in seen if low]
-    assert bool(low_s) == drained
-    if drained:
-        assert min(low_s) > 12.0
-        assert 0.08 <= len(low_s) * STEP_S <= 0.16, "three round trips of 40 ms, but for a step"
-        assert max(low_s) - min(low_s) < 0.16
+    arms = [arm for (_, arm, *_), (_, before, *_) in zip(seen[1:], seen, strict=False) if arm != before]
+    assert arms == ([LTP] if fell else [LTP, BBR, LTP])
+    small_s = [at_s for at_s, _, small, _ in seen if small]
+    anew_s = [at_s for at_s, *_, anew in seen if anew]
+    assert bool(small_s) == bool(anew_s) == fell
+    if fell:
+        assert len(anew_s) == 1
+        assert 12.0 < anew_s[0] <= 12.0 + 2 * 0.25 + 2 * STEP_S
+        assert min(small_s) == anew_s[0]
+        assert 0.08 <= len(small_s) * STEP_S <= 0.16, "three round trips of 40 ms, but for a step"
+        assert max(small_s) - min(small_s) < 0.16
+
+
+def test_the_growth_of_an_arm_that_begins_anew_is_no_swing() -> None:
+    """The rate grows by half from look to look, and falls twice: within three seconds of the fall."""
+    fall_s = 12.0
+
+    def rate(t: float) -> float:
+        since = t - fall_s - 0.6
+        return 1.0 if since < 0 or since > 3.0 else (0.4, 0.7, 1.0, 0.6)[int(since / 0.27) % 4]
+
+    arms = run(step_at(fall_s, 100.0, 40.0), duration_s=27.0, rate=rate)
+    assert [arm for _, arm in times_s(arms[:, 0])] == [BBR, LTP]
 
 
 def test_a_steady_flow_whose_rate_swings_gets_the_careful_arm() -> None:
@@ -149,10 +160,10 @@ def test_on_a_path_that_varies_a_lower_rtt_is_no_other_path() -> None:
 
 
 def test_a_path_that_loses_packets_without_a_queue_gets_the_steady_arm() -> None:
-    """Reno's window is 1.22 / sqrt(p) packets: with 0.1 % of loss, 39; here the path holds 80 or 8."""
+    """Reno's window is 1.22 / sqrt(p) packets: with 0.1 % of loss, 39; here the path holds 88 or 9."""
     varying: Rtt = lambda t: 400.0 if 0.5 < t < 0.9 else 40.0  # noqa: E731
     short: Rtt = lambda _: 4.0  # noqa: E731
-    lossy = run(varying, short, lost=lambda _: 0.001)
+    lossy = run(varying, short, lost=lambda _: 0.001, rate=lambda _: 1.1)
     assert [arm for _, arm in times_s(lossy[:, 0])] == [BBR, LTP]
     assert [arm for _, arm in times_s(lossy[:, 1])] == [BBR, VEGAS]
     (_, first), (_, second), (third_s, third) = times_s(run(varying, lost=lambda t: 0.001 * (t > 5.0))[:, 0])
@@ -197,9 +208,14 @@ def test_a_slow_start_is_no_swing_and_goes_on_under_bbr() -> None:
 
 
 def test_a_short_path_gets_the_careful_arm() -> None:
-    arms = run(lambda _: 4.9, lambda _: 5.1)
+    arms = run(lambda _: 4.9, lambda _: 5.1, rate=lambda _: 1.1, duration_s=4.0)
     assert [arm for _, arm in times_s(arms[:, 0])] == [BBR, VEGAS]
     assert [arm for _, arm in times_s(arms[:, 1])] == [BBR, LTP]
+
+
+def test_a_short_and_slow_path_gets_the_steady_arm() -> None:
+    """Five packets take more than 2.5 ms, so the careful arm would keep the longer queue."""
+    assert [arm for _, arm in times_s(run(lambda _: 4.9, rate=lambda _: 0.9)[:, 0])] == [BBR, LTP]
 
 
 @given(st.integers(0, 10**6), st.floats(10.0, 100.0))
@@ -223,9 +239,9 @@ def test_a_few_packets_of_standing_queue_are_no_step_of_the_rtt() -> None:
 
 
 def test_nothing_is_decided_while_the_queue_is_emptied() -> None:
-    fell = step_at(5.0, 100.0, 30.0)
+    rose = step_at(5.0, 30.0, 100.0)
     draining = lambda t: FlowFlags.DRAINING if 4.9 < t < 8.0 else 0  # noqa: E731
-    changes = times_s(run(fell, flags=draining)[:, 0])
+    changes = times_s(run(rose, flags=draining)[:, 0])
     assert [arm for _, arm in changes][:3] == [BBR, LTP, BBR]
     assert changes[2][0] > 8.0
     held = run(lambda _: 30.0, flags=lambda t: FlowFlags.DRAINING if t < 4.0 else 0)

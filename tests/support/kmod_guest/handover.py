@@ -15,7 +15,7 @@ from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.daemon.datapath.protocol import FlowFlags, HandoverMode, RestoreMode
 
 from .harness import Context, require, sh
-from .net import Flow, choose
+from .net import CA_RECOVERY, Flow, TcpInfo, bbr_bdp_packets, choose, vegas_base_us
 from .steering import commands, switch
 from .switching import ARMS, COUNTERS, PACING_NONE, PROBE, circuit, counter
 
@@ -123,6 +123,55 @@ def bbr_is_told_of_a_longer_path(context: Context) -> None:
         share = (after - before) * 8e-6 / 2 / RATE_MBIT
         require(share > 0.7, f"{share:.2f} of the rate, 3 to 5 s after the RTT rose fourfold")
         context.end(flow)
+
+
+def vegas_is_told_of_the_empty_path(context: Context) -> None:
+    """It would take the queue that the arm before left for a part of the path, and keep it."""
+    with long_link(context):
+        context.datapath.set_config(handover=HandoverMode.AS_IS, restore=RestoreMode.REBASE)
+        flow = long_flow(context)
+        for _ in range(2):
+            to(context, flow, "cubic")
+            context.traffic.pump(3)
+            queued_us = TcpInfo.of(flow.client).srtt_us
+            require(queued_us > 1.5 * RTT_US, f"no queue: {queued_us} µs")
+            to(context, flow, "vegas")
+            context.traffic.pump(0.2)
+            base_us = vegas_base_us(flow.client)
+            require(abs(base_us - RTT_US) < 3000, f"a base of {base_us} µs on a path of {RTT_US}")
+        context.end(flow)
+
+
+def a_recovery_of_bbr_hands_over_what_the_path_holds(context: Context) -> None:
+    """In a recovery BBR's window is what it has in flight, and comes back at the end."""
+    for _ in range(5):
+        # The limit counts the packets on their way, too: a buffer of 15.
+        with long_link(context):
+            context.link.shape(rate_mbit=RATE_MBIT, delay_ms=DELAY_MS, limit_packets=50, loss_percent=1)
+            context.datapath.set_config(handover=HandoverMode.BDP)
+            flow = long_flow(context)
+            to(context, flow, "bbr")
+            context.traffic.pump(1)
+
+            def product(flow: Flow = flow) -> float:
+                bdp = int(context.datapath.flow(flow.cookie).record[0]["bdp"])
+                return min(bbr_bdp_packets(flow.client), bdp)
+
+            def small(flow: Flow = flow) -> bool:
+                now = TcpInfo.of(flow.client)
+                return now.ca_state == CA_RECOVERY and now.snd_cwnd < 0.8 * product()
+
+            found, least = context.traffic.pump(20, small), 0.9 * product()
+            before = TcpInfo.of(flow.client)
+            to(context, flow, "ltp")
+            after = TcpInfo.of(flow.client)
+            context.end(flow)
+        if found and {before.ca_state, after.ca_state} == {CA_RECOVERY} and before.snd_cwnd < least:
+            require(
+                after.snd_cwnd >= least, f"{before.snd_cwnd}, then {after.snd_cwnd} of {least:.0f} packets"
+            )
+            return
+    raise AssertionError("no switch within a recovery with a small window in five attempts")
 
 
 def each_mode_hands_over_its_window(context: Context) -> None:
@@ -261,6 +310,8 @@ CHECKS = (
     a_record_tells_the_floor_and_the_product,
     the_floor_follows_the_path,
     bbr_is_told_of_a_longer_path,
+    vegas_is_told_of_the_empty_path,
+    a_recovery_of_bbr_hands_over_what_the_path_holds,
     each_mode_hands_over_its_window,
     every_pair_hands_over_a_window_that_fits,
     vegas_after_bbr_is_settled_within_15_round_trips,

@@ -112,6 +112,11 @@ class TcpInfo:
         )
 
 
+def vegas_base_us(sock: socket.socket) -> int:
+    """The RTT that the socket's Vegas takes for the path's, by `struct tcpvegas_info`."""
+    return int(struct.unpack_from("=III", sock.getsockopt(socket.IPPROTO_TCP, TCP_CC_INFO, 16))[2])
+
+
 def bbr_bdp_packets(sock: socket.socket) -> float:
     """The bandwidth-delay product of the socket's BBR, by `struct tcp_bbr_info`."""
     rate_bytes_s, min_rtt_us = struct.unpack_from("=QI", sock.getsockopt(socket.IPPROTO_TCP, TCP_CC_INFO, 20))
