@@ -37,8 +37,8 @@ static noinline bool mutant_fall_back(struct mutant_flow *f)
 }
 
 /*
- * BBR would keep the old floor for 10 s, and lose what its window lacks again and again. Vegas would
- * keep it for good, and take the longer path for a queue.
+ * BBR would keep the old floor for 10 s, and lose what its window lacks again and again. Vegas
+ * would keep it for good, and take the longer path for a queue.
  */
 static void mutant_path_grew(struct sock *sk, struct mutant_flow *f)
 {

@@ -2,8 +2,8 @@
 """Whether the careful arm keeps a shorter queue than the steady one.
 
 LTP keeps a queue of two or three milliseconds, whatever the rate. Vegas keeps two to four packets. On a fast
-and short path that is less, and so the RTT is lower at the same rate. The steady arm's own RTT shows what it
-keeps. The careful arm then has to earn more than the steady one did, or the steady one comes back for good.
+and short path that is less, and so the RTT is lower at the same rate. The steady arm's own RTT shows its
+queue. The careful arm then has to earn more than the steady one did, or the steady one comes back for good.
 """
 
 from __future__ import annotations

@@ -29,7 +29,10 @@ class RuleSection(Section):
         maximum=10,
     )
     short_ms: float = key(
-        5.0, "Lowest RTT below which the flow runs vegas, too, ms.", minimum=0, maximum=1000
+        5.0,
+        "Lowest RTT below which the flow runs vegas, too, ms, where five packets pass in less than 2.5 ms.",
+        minimum=0,
+        maximum=1000,
     )
     rtt_step: float = key(
         1.25,
@@ -48,7 +51,7 @@ class RuleSection(Section):
     )
     change_s: float = key(
         10.0,
-        "How long a flow runs bbr after the path's RTT has risen, s. After a fall it is start_s.",
+        "How long a flow runs bbr after the path's RTT has risen, s.",
         minimum=0,
         maximum=3600,
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One row a path: what BBR's first seconds show, and what each arm earns on the same path afterwards.
+"""One row a path: features of BBR's first seconds, and each arm's reward on the same path afterwards.
 
 The runs are twins: each arm alone, on the same path and clock. A label is the log of an arm's reward over
 BBR's from the look on.

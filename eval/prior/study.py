@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What picking an arm by the models is worth on paths that they have not seen."""
+"""Scores of arms that the models pick on paths which they have not seen."""
 
 from __future__ import annotations
 
