@@ -3,10 +3,10 @@
 
 A new flow runs the probing arm, BBR, for `start_s`, or longer while its rate grows. Then it runs the careful
 arm, Vegas, where the rate of the path varies, as on cellular links, or where the path is short and fast; else
-the steady arm, LTP. The rate varies where the highest RTT exceeds `rtt_ratio` times the lowest, or where it
-swings by more than `rate_swing` from look to look. A path that loses packets without a queue gets the steady
-arm in any case, because Vegas would starve. Rate and losses are judged all the time: a flow changes its arm
-when they do not fit it. Where LTP keeps a longer queue than Vegas should, Vegas is tried (`shorter`).
+the steady arm, LTP. The rate varies where the highest RTT exceeds `rtt_ratio` times the lowest, or where the
+rate swings by more than `rate_swing` from look to look. A path that loses packets without a queue gets the
+steady arm in any case, because Vegas would starve. Rate and losses are judged all the time: a flow changes
+its arm when they do not fit it. Where LTP keeps a longer queue than Vegas should, Vegas is tried (`shorter`).
 
 When the path's RTT has risen, the flow runs the probing arm again for `change_s`. Then the measurements since
 the change decide. When it has fallen, the data in flight are a queue, which BBR would keep. So the steady arm

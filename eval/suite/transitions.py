@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Costs of a switch: what a flow loses that comes to an arm from another one, and not from its own start."""
+"""The cost of a switch: a flow that comes to an arm from another one, beside that arm from its start."""
 
 from __future__ import annotations
 

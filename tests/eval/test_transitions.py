@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a switch costs: seconds of the new arm's reward."""
+"""The cost of a switch, in seconds of the new arm's reward."""
 
 import numpy as np
 import pytest
