@@ -31,6 +31,8 @@ GRAIN_PKTS: Final = 2.0
 """A look counts whole acknowledgements, so the packets of two looks differ by so many on a steady path."""
 ANEW: Final = 16
 """Looks in which an arm that begins anew fills the path: they do not count for the swing."""
+KEPT: Final = 0.5
+"""Share of the highest rate that is left where only the path's RTT has changed."""
 GROWTH: Final = 0.1
 """A rate grows while it gains this share from look to look."""
 
@@ -241,6 +243,14 @@ class Looks(SlotArrays):
         self.top_Bps[slots] = 0.0
         self._gains[slots] = np.nan
         self.grown[slots] = False
+
+    def keeps_rate(self, slots: Slots) -> Bools:
+        """Where the rate is still about the highest, shape (n,).
+
+        Where it is not, a low RTT may show that a slow link's queue has drained.
+        """
+        found: Bools = self.rate_Bps[slots] >= KEPT * self.top_Bps[slots]
+        return found
 
     def grow_anew(self, slots: Slots) -> None:
         """The arms of these flows begin anew."""

@@ -8,9 +8,9 @@ rate swings by more than `rate_swing` from look to look. A path that loses packe
 steady arm in any case, because Vegas would starve. Rate and losses are judged all the time: a flow changes
 its arm when they do not fit it. Where LTP keeps a longer queue than Vegas should, Vegas is tried (`shorter`).
 
-When the path's RTT has risen, the flow runs the probing arm again for `change_s`. Then the measurements since
-the change decide. When it has fallen, the data in flight are a queue, which BBR would keep. So the steady arm
-begins anew, with round trips that empty it. The careful arm goes on, because it notices a fall by itself.
+When the path's RTT has risen, the flow runs the probing arm again for `change_s`. When it has fallen, the
+data in flight are a queue, which BBR would keep: the steady arm begins anew and empties it, and the careful
+arm notices a fall by itself. Where the rate has fallen, too, BBR probes for `start_s`.
 
 A choice counts for the destination prefix, too. Where it is the careful arm, flows to the prefix begin with
 it for `prefix_s`. They do not renew it, so that the prefix is probed again. Where it is the steady arm, they
@@ -302,17 +302,19 @@ class RuleChooser(SlotArrays):
 
     def _follow(self, slots: Slots, rose: Bools, least_us: Floats, now_ns: Floats) -> None:
         """Another path: a longer one is probed; on a shorter one the steady arm begins without a queue."""
-        self._probe(slots[rose], now_ns[rose], self._settings.change_s)
+        probed = rose | ~self._looks.keeps_rate(slots)
+        hold_s = np.where(rose, self._settings.change_s, self._settings.start_s)
+        self._probe(slots[probed], now_ns[probed], hold_s[probed])
+        self._drained[slots[probed & ~rose]] = True
         self._looks.forget(slots, least_us)
-        fell, fell_us = slots[~rose], least_us[~rose]
+        fell, fell_us = slots[~probed], least_us[~probed]
         self._moves.forget(fell)
         self._rivals.other_arm(fell)
         self._shorter.reset(fell)
-        # The careful arm notices a shorter path by itself.
         steady = self._role[fell] == _STEADY
         self._looks.grow_anew(fell[steady])
         constant = np.ones(np.count_nonzero(steady), np.bool_)
-        self._own.begin(fell[steady], constant, fell_us[steady], fell_us[steady], now_ns[~rose][steady])
+        self._own.begin(fell[steady], constant, fell_us[steady], fell_us[steady], now_ns[~probed][steady])
         self._code[slots] = np.where(rose, why.ROSE, why.FELL)
         self._value[slots] = least_us * 1e-3
 

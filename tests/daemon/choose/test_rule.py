@@ -93,6 +93,13 @@ def test_after_a_fall_of_the_rtt_the_steady_arm_begins_anew_without_the_queue(
         assert max(small_s) - min(small_s) < 0.16
 
 
+@pytest.mark.parametrize(("left", "then"), [(0.6, [BBR, LTP]), (0.4, [BBR, LTP, BBR, LTP])])
+def test_after_a_fall_of_rate_and_rtt_bbr_probes(left: float, then: list[int]) -> None:
+    """A queue has drained, and the small window that it left would grow slowly."""
+    arms = run(step_at(12.0, 100.0, 40.0), duration_s=18.0, rate=lambda t: 1.0 if t < 11.0 else left)
+    assert [arm for _, arm in times_s(arms[:, 0])] == then
+
+
 def test_the_growth_of_an_arm_that_begins_anew_is_no_swing() -> None:
     """The rate grows by half from look to look, and falls twice: within three seconds of the fall."""
     fall_s = 12.0
