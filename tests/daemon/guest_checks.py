@@ -76,7 +76,8 @@ def steering() -> None:
     until(lambda: {flow["want_arm"] for flow in CLIENT.call("flows.list")} <= {"bbr", "cubic"})
 
     CLIENT.call("mode.set", mode="advise")
-    # A command that waits for an ACK is carried out yet.
+    # A command that waits for an ACK is carried out yet, and the list shows it a step later.
+    time.sleep(0.5)
     until(lambda: all(flow["arm"] == flow["want_arm"] for flow in CLIENT.call("flows.list")))
     before = {flow["cookie"]: flow["switches"] for flow in CLIENT.call("flows.list")}
     time.sleep(0.4)

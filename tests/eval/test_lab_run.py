@@ -94,4 +94,4 @@ def test_no_queue_stays_after_the_rate_has_fallen(tmp_path: Path) -> None:
     (series,) = read_series((tmp_path / "timeseries.csv").read_text())
     late = series.t_s >= 9.0
     assert series.rtt_ms[late].mean() < 1.5 * 36.0
-    assert series.goodput_mbps[late].mean() > 0.8 * 4.0
+    assert series.goodput_mbps[late].mean() > 0.7 * 4.0
