@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ltp_switcher.eval.cli import main as cli
@@ -90,8 +91,12 @@ def test_no_queue_stays_after_the_rate_has_fallen(tmp_path: Path) -> None:
     """The buffer holds 200 ms of the new rate. LTP alone keeps most of it full, and so did the rule."""
     path = tmp_path / "rate-falls.toml"
     path.write_text(RATE_FALLS)
-    assert cli.main(["run", str(path), "--no-cache", "--out", str(tmp_path)]) == 0
-    (series,) = read_series((tmp_path / "timeseries.csv").read_text())
-    late = series.t_s >= 9.0
-    assert series.rtt_ms[late].mean() < 1.5 * 36.0
-    assert series.goodput_mbps[late].mean() > 0.7 * 4.0
+    goodputs_mbps = []
+    for seed in ("1", "2", "3"):
+        assert cli.main(["run", str(path), "--no-cache", "--seed", seed, "--out", str(tmp_path)]) == 0
+        (series,) = read_series((tmp_path / "timeseries.csv").read_text())
+        late = series.t_s >= 9.0
+        assert series.rtt_ms[late].mean() < 1.5 * 36.0
+        goodputs_mbps.append(series.goodput_mbps[late].mean())
+    # After the fall LTP may need a second or two to fill the link; one seed has 0.79 of it.
+    assert np.mean(goodputs_mbps) > 0.8 * 4.0
