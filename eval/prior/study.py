@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Final
 
 import numpy as np
@@ -16,7 +17,7 @@ from ltp_switcher.eval.suite.score import Mean, geometric_mean
 
 FOLDS: Final = 10
 LEVEL: Final = 0.8
-LEVEL_Z: Final = 1.2816
+LEVEL_Z: Final = NormalDist().inv_cdf(0.5 + LEVEL / 2)
 """Of the intervals whose coverage is counted: that share of labels should lie within so many deviations."""
 GUARD_Z: Final = 1.0
 """The baseline's arm is left where another's gain over it is that many deviations above 0."""

@@ -66,22 +66,14 @@ def _link(d: _Draw, *more: str, rate_mbps: float = 0.0, rtt_ms: float = 0.0) -> 
     return [f"rate_mbps = {rate_mbps}", f"rtt_ms = {rtt_ms}", f"buffer_pkts = {pkts}", *more]
 
 
-def _rate_steps(d: _Draw) -> Lines:
-    values = [d.rate_mbps()]
+def _steps(d: _Draw, key: str, low: float, high: float) -> Lines:
+    """A link whose rate or RTT, `key`, changes within these."""
+    first = value = d.log(low, high)
     changes: list[tuple[float, str, float]] = []
     for at_s in d.times_s():
-        values.append(d.changed(values[-1], *RATE_MBPS))
-        changes.append((at_s, "rate_mbps", values[-1]))
-    return [*_link(d, rate_mbps=values[0]), *steps(*changes)]
-
-
-def _rtt_steps(d: _Draw) -> Lines:
-    values = [d.rtt_ms()]
-    changes: list[tuple[float, str, float]] = []
-    for at_s in d.times_s():
-        values.append(d.changed(values[-1], *RTT_MS))
-        changes.append((at_s, "rtt_ms", values[-1]))
-    return [*_link(d, rtt_ms=values[0]), *steps(*changes)]
+        value = d.changed(value, low, high)
+        changes.append((at_s, key, value))
+    return [*_link(d, **{key: first}), *steps(*changes)]
 
 
 def _loss_steps(d: _Draw) -> Lines:
@@ -110,8 +102,8 @@ KINDS: Final[Mapping[str, tuple[float, Callable[[_Draw], Lines]]]] = {
     "lossy": (0.17, lambda d: _link(d, f"loss = {d.loss()}")),
     "policed": (0.05, _policed),
     "fq-codel": (0.05, lambda d: _link(d, 'queue = "fq_codel"')),
-    "rate-steps": (0.14, _rate_steps),
-    "rtt-steps": (0.10, _rtt_steps),
+    "rate-steps": (0.14, lambda d: _steps(d, "rate_mbps", *RATE_MBPS)),
+    "rtt-steps": (0.10, lambda d: _steps(d, "rtt_ms", *RTT_MS)),
     "loss-steps": (0.06, _loss_steps),
     "trace": (0.18, _trace),
 }
