@@ -15,6 +15,7 @@ from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.cli.output import json_text, need_pictures
 from ltp_switcher.eval.run.results import is_made, run_job
 from ltp_switcher.eval.suite.plan import is_arm, plan
+from ltp_switcher.eval.suite.single import single_paths
 
 if TYPE_CHECKING:
     from ltp_switcher.eval.prior.study import Score
@@ -45,7 +46,7 @@ def prior(options: argparse.Namespace, console: Console, progress: Console) -> N
         (run, run_job(run.job, use_cache=True))
         for run in track(there, "reading", console=progress, transient=True)
     ]
-    found = rows(made, schemes, options.look)
+    found = rows(single_paths(made), schemes, options.look)
     if len(found.paths) < PATHS_MIN:
         raise ConfigError(
             "--set", options.set,

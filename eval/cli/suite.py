@@ -28,6 +28,7 @@ from ltp_switcher.eval.suite.score import means, score
 from ltp_switcher.eval.suite.siblings import TABLE_HEAD as PLAYERS_HEAD
 from ltp_switcher.eval.suite.siblings import players
 from ltp_switcher.eval.suite.siblings import table_rows as players_rows
+from ltp_switcher.eval.suite.single import single_paths
 from ltp_switcher.eval.suite.studies import STUDIES
 from ltp_switcher.eval.suite.transitions import TABLE_HEAD as TRANSITIONS_HEAD
 from ltp_switcher.eval.suite.transitions import table_rows as transitions_rows
@@ -75,20 +76,21 @@ def evaluate(options: argparse.Namespace, console: Console, progress: Console) -
     made = [(run, outcome) for run, outcome in every if run.job.scenario.requests is None]
     summaries = [(run, judged(run, outcome.summary)) for run, outcome in made]
     paths = score(summaries)
+    single = single_paths(made)
     results = Results(
         options.set if options.set in SETS else Path(options.set).resolve().name,
         options.kernel,
         options.quick,
         paths,
         score((run, judged(run, without_start(outcome))) for run, outcome in made),
-        recovered(made),
-        oracles(made),
-        losses(made),
+        recovered(single),
+        oracles(single),
+        losses(single),
         round(time.monotonic() - began, 1),
         web_paths(every),
         players(made),
         harms(made, by_job),
-        transitions(made),
+        transitions(single),
         Origin(_command(options), made_of, {scheme: _seeds(runs, scheme) for scheme in schemes}),
     )
     out: Path = options.out

@@ -7,7 +7,7 @@ BBR's from the look on.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,10 +15,9 @@ import numpy as np
 
 from ltp_switcher.arrays import Floats
 from ltp_switcher.errors import ConfigError
-from ltp_switcher.eval.run.results import RunResult
 from ltp_switcher.eval.run.series import BIN_S, FlowSeries
 from ltp_switcher.eval.suite.over_time import rewards
-from ltp_switcher.eval.suite.plan import Run
+from ltp_switcher.eval.suite.single import SinglePath
 
 LOOKS_WITH: Final = "bbr"
 FEATURES: Final = (
@@ -56,29 +55,25 @@ class Rows:
     noise: Floats
 
 
-def rows(made: Sequence[tuple[Run, RunResult]], schemes: Sequence[str], look_s: float) -> Rows:
+def rows(paths: Mapping[str, SinglePath], schemes: Sequence[str], look_s: float) -> Rows:
     """Make the rows of the paths on which all schemes ran, the first seed of each.
 
     Args:
-        made: runs of one flow each, with their results.
+        paths: by name.
         schemes: the first has to be `LOOKS_WITH`.
         look_s: when BBR's start is looked at.
 
     Raises:
         ConfigError: no path has runs of all schemes.
     """
-    series: dict[tuple[str, str], dict[str, FlowSeries]] = {}
-    for run, result in made:
-        if run.scheme in schemes:
-            series.setdefault((run.path, run.kind), {}).setdefault(run.scheme, result.series()[0])
-    whole = {path: of for path, of in series.items() if len(of) == len(schemes)}
+    whole = {name: path for name, path in paths.items() if path.series.keys() >= set(schemes)}
     if not whole:
         raise ConfigError("--schemes", list(schemes), "schemes that all ran on one path at least")
-    measured = [_measured([of[scheme] for scheme in schemes], look_s) for of in whole.values()]
+    measured = [_measured([of.series[scheme][0] for scheme in schemes], look_s) for of in whole.values()]
     return Rows(
-        tuple(path for path, _ in whole),
-        tuple(kind for _, kind in whole),
-        np.array([features(of[LOOKS_WITH], look_s) for of in whole.values()]),
+        tuple(whole),
+        tuple(path.kind for path in whole.values()),
+        np.array([features(path.series[LOOKS_WITH][0], look_s) for path in whole.values()]),
         tuple(schemes),
         np.array([logs for logs, _ in measured]),
         np.array([noise for _, noise in measured]),

@@ -15,11 +15,10 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.arrays import Bools, Floats, Indices
-from ltp_switcher.eval.run.results import RunResult
 from ltp_switcher.eval.run.scenario import Scenario
 from ltp_switcher.eval.run.series import BIN_S, FlowSeries
 from ltp_switcher.eval.suite.over_time import SETTLE_RTTS, SETTLE_S, START_S, rewards
-from ltp_switcher.eval.suite.plan import Run, is_arm
+from ltp_switcher.eval.suite.single import SinglePath
 
 CAUSES: Final = ("start", "change", "probe", "aftermath", "wrong arm", "same arm")
 """The flow's first seconds; the time that an arm may take after a change of the path; stays of an arm that
@@ -41,20 +40,12 @@ class Losses:
     """Reward lost up to the end of each bin, in seconds of the best arm's mean reward: shape (bins,)."""
 
 
-def losses(made: Sequence[tuple[Run, RunResult]]) -> dict[str, list[Losses]]:
-    """The losses of every scheme on the paths with one flow, by scheme; of an arm alone, too."""
-    scenarios: dict[str, Scenario] = {}
-    series: dict[str, dict[str, list[FlowSeries]]] = {}
-    for run, result in made:
-        scenario = result.job.scenario
-        if len(scenario.flows) == 1:
-            scenarios[run.path] = scenario
-            series.setdefault(run.path, {}).setdefault(run.scheme, []).extend(result.series())
+def losses(paths: Mapping[str, SinglePath]) -> dict[str, list[Losses]]:
+    """The losses of every scheme, by scheme; of an arm alone, too."""
     found: dict[str, list[Losses]] = {}
-    for path, of in series.items():
-        arms = {scheme: runs for scheme, runs in of.items() if is_arm(scheme)}
-        for scheme in of if arms else ():
-            found.setdefault(scheme, []).append(losses_of(path, scenarios[path], of[scheme], arms))
+    for name, path in paths.items():
+        for scheme, runs in path.series.items() if path.arms else ():
+            found.setdefault(scheme, []).append(losses_of(name, path.scenario, runs, path.arms))
     return found
 
 

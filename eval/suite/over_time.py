@@ -15,7 +15,7 @@ from ltp_switcher.eval.run.results import RunResult
 from ltp_switcher.eval.run.scenario import Scenario
 from ltp_switcher.eval.run.series import BIN_S, FlowSeries
 from ltp_switcher.eval.run.summary import Summary
-from ltp_switcher.eval.suite.plan import Run, is_arm
+from ltp_switcher.eval.suite.single import SinglePath
 from ltp_switcher.measures import loss_rate
 
 START_S: Final = 3.0
@@ -86,37 +86,29 @@ def recoveries(
     return found
 
 
-def recovered(made: Sequence[tuple[Run, RunResult]]) -> dict[str, list[Recovery]]:
-    """The recoveries of every scheme of the daemon that ran alone on paths with steps, by scheme."""
-    series: dict[str, dict[str, list[FlowSeries]]] = {}
-    scenarios: dict[str, Scenario] = {}
-    for run, result in made:
-        scenario = result.job.scenario
-        if len(scenario.flows) == 1 and scenario.link.steps:
-            scenarios[run.path] = scenario
-            series.setdefault(run.path, {}).setdefault(run.scheme, []).extend(result.series())
+def recovered(paths: Mapping[str, SinglePath]) -> dict[str, list[Recovery]]:
+    """The recoveries of every scheme of the daemon on the paths with steps, by scheme."""
     found: dict[str, list[Recovery]] = {}
-    for path, of in series.items():
-        arms = {scheme: runs for scheme, runs in of.items() if is_arm(scheme)}
-        for scheme in of.keys() - arms.keys():
-            for one in of[scheme]:
-                found.setdefault(scheme, []).extend(recoveries(path, scenarios[path], one, arms))
+    for name, path in paths.items():
+        arms = path.arms
+        for scheme, runs in path.series.items() if path.scenario.link.steps else ():
+            for one in runs if scheme not in arms else ():
+                found.setdefault(scheme, []).extend(recoveries(name, path.scenario, one, arms))
     return found
 
 
-def oracles(made: Sequence[tuple[Run, RunResult]]) -> dict[str, float]:
-    """The rewards of an oracle over those of the best arm, by path with one flow.
+def oracles(paths: Mapping[str, SinglePath]) -> dict[str, float]:
+    """The rewards of an oracle over those of the best arm, by path.
 
     The oracle knows in advance which arm earns the most in each segment of `SEGMENT_S`, and pays nothing for
     a switch. Its segments come from the arms' own runs, so each starts with the window and the queue of its
     own arm. No policy that switches as rarely can count on more.
     """
-    earned: dict[str, dict[str, list[Floats]]] = {}
-    for run, result in made:
-        if is_arm(run.scheme) and len(result.job.scenario.flows) == 1:
-            (series,) = result.series()
-            earned.setdefault(run.path, {}).setdefault(run.scheme, []).append(rewards(series))
-    return {path: segment_oracle(list(of.values())) for path, of in earned.items()}
+    return {
+        name: segment_oracle([[rewards(one) for one in runs] for runs in path.arms.values()])
+        for name, path in paths.items()
+        if path.arms
+    }
 
 
 def segment_oracle(arms: Sequence[Sequence[Floats]]) -> float:

@@ -9,10 +9,9 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.eval.run.results import RunResult
 from ltp_switcher.eval.run.series import BIN_S, FlowSeries
 from ltp_switcher.eval.suite.over_time import rewards
-from ltp_switcher.eval.suite.plan import Run
+from ltp_switcher.eval.suite.single import SinglePath
 from ltp_switcher.eval.suite.studies import SWITCH_S, TRANSITIONS
 
 WINDOW_S: Final = 10.0
@@ -39,18 +38,14 @@ class Transition:
         return low, median, high
 
 
-def transitions(made: Sequence[tuple[Run, RunResult]]) -> list[Transition]:
+def transitions(paths: Mapping[str, SinglePath]) -> list[Transition]:
     """The costs of every switch that ran, on the paths where both of its arms also ran alone."""
-    series: dict[str, dict[str, list[FlowSeries]]] = {}
-    for run, result in made:
-        if len(result.job.scenario.flows) == 1:
-            series.setdefault(run.scheme, {}).setdefault(run.path, []).extend(result.series())
     found = []
     for name, (before, after) in TRANSITIONS.items():
         costs = {
-            path: cost_s(of[0], series[before][path][0], series[after][path][0])
-            for path, of in series.get(name, {}).items()
-            if path in series.get(before, {}) and path in series.get(after, {})
+            path: cost_s(of[name][0], of[before][0], of[after][0])
+            for path, of in ((path, single.series) for path, single in paths.items())
+            if {name, before, after} <= of.keys()
         }
         known = {path: cost for path, cost in costs.items() if cost is not None}
         if known:
