@@ -2,6 +2,7 @@
 /* BBR's own state; mutant_bbr.h explains the whole. */
 #include "compat.h"
 #include "mutant_bbr.h"
+#include "mutant_info.h"
 
 /* The first members of `struct bbr`, the same from Linux 4.9 on. */
 struct mutant_bbr {
@@ -13,41 +14,28 @@ struct mutant_bbr {
 /* Whether BBR's first init left its members where struct mutant_bbr has them. */
 static bool mutant_bbr_known;
 
-bool mutant_bbr_info(struct sock *sk, const struct tcp_congestion_ops *ops,
-		     struct tcp_bbr_info *info)
-{
-	union tcp_cc_info all;
-	int attr = 0;
-
-	if (!ops->get_info || !ops->get_info(sk, 1 << (INET_DIAG_BBRINFO - 1), &attr, &all) ||
-	    attr != INET_DIAG_BBRINFO)
-		return false;
-	*info = all.bbr;
-	return true;
-}
-
 /*
  * Whether BBR holds the flow back to empty the queue: in ProbeRTT, the one state with a window gain
  * of 1, or in Drain, the one with a pacing gain below a half.
  */
 bool mutant_bbr_draining(struct sock *sk, const struct tcp_congestion_ops *ops)
 {
-	struct tcp_bbr_info info;
+	union tcp_cc_info info;
 
-	return mutant_bbr_info(sk, ops, &info) &&
-	       (info.bbr_cwnd_gain == MUTANT_BBR_UNIT ||
-		info.bbr_pacing_gain < MUTANT_BBR_UNIT / 2);
+	return mutant_info(sk, ops, INET_DIAG_BBRINFO, &info) &&
+	       (info.bbr.bbr_cwnd_gain == MUTANT_BBR_UNIT ||
+		info.bbr.bbr_pacing_gain < MUTANT_BBR_UNIT / 2);
 }
 
 /* The path's bandwidth-delay product as BBR models it, packets; 0 if it does not. */
 u32 mutant_bbr_bdp(struct sock *sk, const struct tcp_congestion_ops *ops)
 {
-	struct tcp_bbr_info info;
+	union tcp_cc_info info;
 	u64 bdp;
 
-	if (!mutant_bbr_info(sk, ops, &info) || info.bbr_min_rtt == ~0U)
+	if (!mutant_info(sk, ops, INET_DIAG_BBRINFO, &info) || info.bbr.bbr_min_rtt == ~0U)
 		return 0;
-	bdp = ((u64)info.bbr_bw_hi << 32 | info.bbr_bw_lo) * info.bbr_min_rtt;
+	bdp = ((u64)info.bbr.bbr_bw_hi << 32 | info.bbr.bbr_bw_lo) * info.bbr.bbr_min_rtt;
 	bdp = div_u64(bdp, USEC_PER_SEC) / tcp_sk(sk)->mss_cache;
 	return min_t(u64, bdp, TCP_INFINITE_SSTHRESH - 1);
 }

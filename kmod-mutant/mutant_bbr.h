@@ -7,15 +7,10 @@
 #ifndef _MUTANT_BBR_H
 #define _MUTANT_BBR_H
 
-#include <linux/inet_diag.h>
 #include <net/tcp.h>
-
-struct sock;
 
 #define MUTANT_BBR_UNIT		256	/* a gain of 1 */
 
-bool mutant_bbr_info(struct sock *sk, const struct tcp_congestion_ops *ops,
-		     struct tcp_bbr_info *info);
 bool mutant_bbr_draining(struct sock *sk, const struct tcp_congestion_ops *ops);
 u32 mutant_bbr_bdp(struct sock *sk, const struct tcp_congestion_ops *ops);
 void mutant_bbr_started(struct sock *sk);

@@ -20,7 +20,9 @@
  *	path	RTT floor, rate, bandwidth-delay product, the window of a handover (pure logic)
  *	switch	leaving one arm and entering another
  *	freeze	an arm's state: started, frozen, restored, left behind
+ *	info	what a protocol tells of itself
  *	bbr	what is known of BBR's own state
+ *	vegas	what is known of Vegas's
  *	executor what the learned arms run for every ACK
  *	law	the laws that they run, a table of ops each; window, aimd, cubic are pure logic
  *	marks	the learned arms under congestion marks (pure logic)

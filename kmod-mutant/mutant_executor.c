@@ -10,6 +10,7 @@
  */
 #include "compat.h"
 #include "mutant_law.h"
+#include "mutant_window.h"
 
 static struct mutant_executor *mutant_executor_of(const struct sock *sk)
 {
@@ -84,8 +85,8 @@ static void mutant_take_control(struct sock *sk, struct mutant_executor *e)
 		memset(&e->cubic, 0, sizeof(e->cubic));
 }
 
-/* Send @percent of a window in a smoothed round trip (Spine Eq. 5). */
-static void mutant_pace(struct sock *sk, u32 percent)
+/* Send @percent of a window in a smoothed round trip (Spine Eq. 5), or in @rtt_us. */
+static void mutant_pace(struct sock *sk, u32 percent, s64 rtt_us)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 	u32 window = clamp(tcp_snd_cwnd(tp), (u32)MUTANT_WINDOW_MIN, MUTANT_WINDOW_MAX);
@@ -93,7 +94,8 @@ static void mutant_pace(struct sock *sk, u32 percent)
 
 	if (unlikely(!tp->srtt_us))
 		return;
-	rate = rate * ((USEC_PER_SEC / 100) << 3) / tp->srtt_us;
+	/* The kernel keeps eighths of a microsecond. */
+	rate = rate * ((USEC_PER_SEC / 100) << 3) / mutant_window_rtt(tp->srtt_us, rtt_us << 3);
 	WRITE_ONCE(sk->sk_pacing_rate, min_t(u64, rate, READ_ONCE(sk->sk_max_pacing_rate)));
 }
 
@@ -116,7 +118,7 @@ static void mutant_executor_cong_control(MUTANT_CONG_CONTROL_ARGS)
 	law->run(sk, e, rs);
 	if (e->flow && unlikely(e->flow->marks.cap))
 		mutant_cap_window(tcp_sk(sk), &e->flow->marks);
-	mutant_pace(sk, mutant_laws[e->setting.law].pace(tcp_sk(sk)));
+	mutant_pace(sk, mutant_laws[e->setting.law].pace(tcp_sk(sk)), rs->rtt_us);
 }
 
 static u32 mutant_executor_ssthresh(struct sock *sk)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Vegas's own state; mutant_vegas.h explains the whole. */
-#include <linux/inet_diag.h>
-
+#include "mutant_info.h"
 #include "mutant_vegas.h"
 
 /* `struct vegas`, as far as its base RTT. */
@@ -17,13 +16,9 @@ struct mutant_vegas {
 
 static u32 mutant_vegas_base(struct sock *sk, const struct tcp_congestion_ops *ops)
 {
-	union tcp_cc_info all;
-	int attr = 0;
+	union tcp_cc_info info;
 
-	if (!ops->get_info || !ops->get_info(sk, 1 << (INET_DIAG_VEGASINFO - 1), &attr, &all) ||
-	    attr != INET_DIAG_VEGASINFO)
-		return 0;
-	return all.vegas.tcpv_rtt;
+	return mutant_info(sk, ops, INET_DIAG_VEGASINFO, &info) ? info.vegas.tcpv_rtt : 0;
 }
 
 /* The path's RTT floor is @floor_us: what is above it is a queue. */

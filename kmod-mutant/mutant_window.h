@@ -55,4 +55,14 @@ static inline u32 mutant_window_glide(u32 window, u32 target, u32 acked)
 	return window - target > acked / 2 ? window - acked / 2 : target;
 }
 
+/*
+ * The RTT in which to send a window, in the unit of both: the smoothed one, but the last one where
+ * that is far below. After a queue of seconds two packets hardly renew the smoothed one, and would
+ * keep that pace for ten seconds.
+ */
+static inline u32 mutant_window_rtt(u32 smoothed, s64 last)
+{
+	return last > 0 && last < smoothed / 2 ? last : smoothed;
+}
+
 #endif /* _MUTANT_WINDOW_H */

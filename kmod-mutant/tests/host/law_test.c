@@ -55,6 +55,16 @@ static void test_fractions_add_up(void)
 	CHECK(mutant_window_cut(100, 0) == MUTANT_WINDOW_MIN);
 }
 
+/* A smoothed RTT of seconds is no pace for a path that answers in 100 ms again. */
+static void test_pace_follows_the_path(void)
+{
+	CHECK(mutant_window_rtt(3000000, 100000) == 100000);
+	CHECK(mutant_window_rtt(100000, 60000) == 100000);
+	CHECK(mutant_window_rtt(100000, 300000) == 100000);
+	CHECK(mutant_window_rtt(100000, -1) == 100000);
+	CHECK(mutant_window_rtt(100000, 0) == 100000);
+}
+
 /* Spine Eq. 3, and its slow start over one round trip. */
 static void test_aimd(void)
 {
@@ -117,5 +127,6 @@ void test_laws(void)
 	test_marks();
 	test_jump_and_glide();
 	test_fractions_add_up();
+	test_pace_follows_the_path();
 	test_aimd();
 }
