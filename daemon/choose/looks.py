@@ -36,6 +36,11 @@ KEPT: Final = 0.5
 GROWTH: Final = 0.1
 """A rate grows while it gains this share from look to look."""
 
+OVERFLOW: Final = 0.02
+"""Share of the packets that a full buffer loses at least."""
+FEW_PKTS: Final = 4.0
+"""BBR's smallest window."""
+
 APP_LIMITED: Final = np.uint32(FlowFlags.APP_LIMITED)
 """The flag of a record whose flow had too little to send."""
 DRAINING: Final = np.uint32(FlowFlags.DRAINING)
@@ -219,6 +224,11 @@ class Looks(SlotArrays):
             self._quiet_lost[slots], np.maximum(self._marks[slots, 1] - self._first_delivered[slots], 1.0)
         )
 
+    def overfilled(self, slots: Slots) -> Bools:
+        """Where so many packets were lost since the flow began that the buffer was full, shape (n,)."""
+        found: Bools = loss_rate(self._marks[slots, 2], self._marks[slots, 1]) > OVERFLOW
+        return found
+
     def correct(self, slots: Slots, seen: Floats, step: float) -> None:
         """Measure flows against the path's lowest RTT, not their own: changes `seen`, shape (fields, n).
 
@@ -243,6 +253,12 @@ class Looks(SlotArrays):
         self.top_Bps[slots] = 0.0
         self._gains[slots] = np.nan
         self.grown[slots] = False
+
+    def holds_few(self, slots: Slots) -> Bools:
+        """Where the path holds fewer packets than BBR keeps in flight at least, shape (n,)."""
+        bdp_pkts = self.bdp_pkts[slots]
+        found: Bools = self.grown[slots] & (bdp_pkts > 0) & (bdp_pkts < FEW_PKTS)
+        return found
 
     def keeps_rate(self, slots: Slots) -> Bools:
         """Where the rate is still about the highest, shape (n,).

@@ -25,6 +25,10 @@ SHOW_RTTS: Final = 2.0
 """Round trips on the empty path that show its RTT."""
 SLOW: Final = 0.4
 """Share of the highest rate that the path has shown, below which the rate has fallen by much."""
+LATE_US: Final = 100_000.0
+"""Until a window is as small as it is to be: two controls, of which each halves it at most."""
+SHOWN: Final = 1.1
+"""The queue is gone at an RTT below the path's lowest times this."""
 
 
 class OwnQueue(SlotArrays):
@@ -39,6 +43,8 @@ class OwnQueue(SlotArrays):
     """End of the test under way; 0: none is."""
     _lowest_us = column(np.float64, initial=np.inf)
     """Lowest RTT in the test."""
+    _shown_us = column(np.float64)
+    """An RTT that ends the test early."""
     _constant = column(np.bool_)
     """Whether the RTT was constant before it."""
     _again_ns = column(np.int64)
@@ -76,11 +82,14 @@ class OwnQueue(SlotArrays):
         Args:
             slots: players.
             constant: whether the RTT is constant.
-            least_us: the RTT now. A queue is gone within as much time.
+            least_us: the RTT now. A queue is gone within as much time once the window is small.
             floor_us: lowest RTT of the path.
             now_ns: CLOCK_MONOTONIC.
         """
-        self._until_ns[slots] = (now_ns + (least_us + SHOW_RTTS * floor_us) * 1e3).astype(np.int64)
+        queued = least_us > self._rtt_step * floor_us
+        late_us = np.where(queued, least_us + LATE_US, 0.0)
+        self._until_ns[slots] = (now_ns + (least_us + late_us + SHOW_RTTS * floor_us) * 1e3).astype(np.int64)
+        self._shown_us[slots] = np.where(queued, SHOWN * floor_us, 0.0)
         self._again_ns[slots] = now_ns.astype(np.int64) + self._again_ns_after
         self._lowest_us[slots] = np.inf
         self._constant[slots] = constant
@@ -110,10 +119,18 @@ class OwnQueue(SlotArrays):
         self._until_ns[slots[ended]] = 0
         return own | longer, np.where(own, floor_us, self._lowest_us[slots]), ended & ~own & ~longer
 
-    def empties(self, slots: Slots, now_ns: int) -> Bools:
-        """Which players' windows are to be small now, shape (n,)."""
+    def empties(self, slots: Slots, least_us: Floats, now_ns: int) -> Bools:
+        """Which players' windows are to be small now, shape (n,).
+
+        Args:
+            slots: players, shape (n,).
+            least_us: lowest RTT of the step, shape (n,); 0 if not known.
+            now_ns: CLOCK_MONOTONIC.
+        """
         found: Bools = now_ns < self._until_ns[slots]
-        return found
+        shown = found & (least_us > 0) & (least_us < self._shown_us[slots])
+        self._until_ns[slots[shown]] = now_ns
+        return found & ~shown
 
     def begun(self, slots: Slots) -> Bools:
         """Whose tests have begun since the last call, shape (n,)."""

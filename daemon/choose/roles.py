@@ -11,6 +11,7 @@ import numpy as np
 from ltp_switcher.arrays import ArmIds
 from ltp_switcher.daemon.datapath.protocol import ArmId
 
+PROBING, STEADY, CAREFUL = range(3)
 ROLES: Final = (ArmId.BBR, ArmId.LTP, ArmId.VEGAS)
 """The arms of the probing, the steady and the careful role, in this order."""
 _SUBSTITUTES: Final = (ArmId.BBR, ArmId.LTP, ArmId.VEGAS, ArmId.CUBIC)

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rule: three arms, chosen by the RTT and the swing of the rate. It learns nothing.
 
-A new flow runs the probing arm, BBR, for `start_s`, or longer while its rate grows. Then it runs the careful
-arm, Vegas, where the rate of the path varies, as on cellular links, or where the path is short and fast; else
-the steady arm, LTP. The rate varies where the highest RTT exceeds `rtt_ratio` times the lowest, or where the
-rate swings by more than `rate_swing` from look to look. A path that loses packets without a queue gets the
-steady arm in any case, because Vegas would starve. Rate and losses are judged all the time: a flow changes
-its arm when they do not fit it. Where LTP keeps a longer queue than Vegas should, Vegas is tried (`shorter`).
+A new flow runs the probing arm, BBR, for `start_s`, or longer while its rate grows, or until the path turns
+out to hold fewer packets than BBR's least window. Then it runs the careful arm, Vegas, where the rate of the
+path varies, as on cellular links, or where the path is short and fast; else the steady arm, LTP. The rate
+varies where the highest RTT exceeds `rtt_ratio` times the lowest, or where the rate swings by more than
+`rate_swing` from look to look. A path that loses packets without a queue gets the steady arm in any case,
+because Vegas would starve. BBR stays where the rate varies behind a short buffer: it loses packets there, but
+adds little delay. Rate and losses are judged all the time: a flow changes its arm when they do not fit it.
+Where LTP keeps a longer queue than Vegas should, Vegas is tried (`shorter`).
 
 When the path's RTT has risen, the flow runs the probing arm again for `change_s`. When it has fallen, the
 data in flight are a queue, which BBR would keep: the steady arm begins anew and empties it, and the careful
@@ -41,8 +43,9 @@ from ltp_switcher.daemon.choose.floor_moves import FloorMoves
 from ltp_switcher.daemon.choose.looks import DRAINING, INTERVAL_NS, ROUND_TRIPS, TIME_NS, Looks, read
 from ltp_switcher.daemon.choose.newcomers import Newcomers
 from ltp_switcher.daemon.choose.own_queue import OwnQueue
+from ltp_switcher.daemon.choose.prefixes import Prefixes
 from ltp_switcher.daemon.choose.rivals import GAIN, Rivals
-from ltp_switcher.daemon.choose.roles import ROLES, roles_of
+from ltp_switcher.daemon.choose.roles import CAREFUL, PROBING, ROLES, STEADY, roles_of
 from ltp_switcher.daemon.choose.shorter import Shorter, fast
 from ltp_switcher.daemon.choose.siblings import Siblings
 from ltp_switcher.daemon.datapath import RecordArray
@@ -50,13 +53,12 @@ from ltp_switcher.daemon.datapath.commands import PINNED, due
 from ltp_switcher.daemon.settings.rule_policy import RuleSection
 from ltp_switcher.slots import SlotArrays, column
 
-_PROBING, _STEADY, _CAREFUL = range(3)
-PREFIXES_MAX: Final = 65_536
-"""Prefixes remembered; the one probed first makes room."""
 RENO_PKTS: Final = 1.22
 """Reno's mean window, in packets, times the square root of the loss rate: sqrt(3/2) (Mathis et al., 1997)."""
 QUEUE_RISES: Final = 2.0
 """A queue is tested after this many times the time that shows a longer path."""
+SHALLOW: Final = 3.0
+"""A buffer that lets the RTT grow to less than this times the lowest is short."""
 DRAIN_RTTS: Final = 3
 """Round trips in which a queue is emptied."""
 HOLD_MAX: Final = 5
@@ -110,9 +112,7 @@ class RuleChooser(SlotArrays):
         self._siblings = Siblings()
         self._newcomers = Newcomers(settings.start_s)
         self._pool = tuple(pool)
-        self._known: dict[str, tuple[int, int]] = {}
-        """By prefix: the role that probing chose, and when, CLOCK_MONOTONIC in ns."""
-        self._news: dict[str, int] = {}
+        self._prefixes = Prefixes(settings.prefix_s)
         self._now_ns = 0
         self.reasons: Sequence[str] = why.texts(settings)
 
@@ -154,7 +154,7 @@ class RuleChooser(SlotArrays):
         draining = (flags & DRAINING) != 0
         if away is not None and away.any():
             idle, draining = idle | away, draining | away
-        fills = (self._flows.role[slots] == _STEADY) & ~idle
+        fills = (self._flows.role[slots] == STEADY) & ~idle
         began_ns = now_ns - seen[INTERVAL_NS]
         self._looks.correct(self._siblings.player[slots], seen, self._settings.rtt_step)
         self._newcomers.step(slots, self._siblings.player[slots], began_ns, now_ns, fills)
@@ -171,8 +171,9 @@ class RuleChooser(SlotArrays):
             self._look(ended, seen[:, over], draining[over])
             self._open_players(self._siblings.look(slots, ended, ended_ns))
         of = self._siblings.player[slots]
-        young = (self._role[of] == _STEADY) & self._newcomers.young(slots, now_ns)
-        self._flows.role[slots] = np.where(young, _PROBING, self._role[of])
+        young = (self._role[of] == STEADY) & self._newcomers.young(slots, now_ns)
+        young &= ~self._looks.holds_few(of)
+        self._flows.role[slots] = np.where(young, PROBING, self._role[of])
         # The arm of a pinned flow is not ours to choose.
         arms = np.where(
             flags & PINNED, records["want_arm"], self._flows.of_role[slots, self._flows.role[slots]]
@@ -187,13 +188,15 @@ class RuleChooser(SlotArrays):
 
     def free(self, slots: Slots) -> Bools:
         """Where the rule neither probes nor tests, so that another arm may run, shape (n,)."""
-        return np.asarray(self._flows.role[slots] != _PROBING)
+        return np.asarray(self._flows.role[slots] != PROBING)
 
     def drains(self, slots: Slots, records: RecordArray) -> Bools:
         """Where the steady arm is to empty a queue: in a test, or in its first round trips after a fall."""
         of = self._siblings.player[slots]
         early = (records["round_trips"] < DRAIN_RTTS) & self._drained[of]
-        found: Bools = (early | self._own.empties(of, self._now_ns)) & (self._flows.role[slots] == _STEADY)
+        least_us = records["rtt_stat"]["min"].astype(np.float64)
+        empties = self._own.empties(of, least_us, self._now_ns)
+        found: Bools = (early | empties) & (self._flows.role[slots] == STEADY)
         return found
 
     def begins_anew(self, slots: Slots) -> Bools:
@@ -202,8 +205,7 @@ class RuleChooser(SlotArrays):
 
     def starts(self) -> dict[str, int]:
         """The arms of the prefixes probed since the last call."""
-        news, self._news = self._news, {}
-        return news
+        return self._prefixes.news()
 
     def reason(self, slots: Slots) -> Reasons:
         """The measurement behind the role of each flow's player; that a flow is new where it is younger."""
@@ -227,11 +229,8 @@ class RuleChooser(SlotArrays):
         self.reset(players)
         self._newcomers.found(players)
         for player in players.tolist():
-            known = self._known.get(self._siblings.prefix(player))
-            if known is None or known[0] != _CAREFUL:
-                continue
-            if self._now_ns - known[1] < self._settings.prefix_s * 1e9:
-                self._role[player] = _CAREFUL
+            if self._prefixes.role(self._siblings.prefix(player), self._now_ns) == CAREFUL:
+                self._role[player] = CAREFUL
                 self._code[player] = why.KNOWN
 
     def _look(self, slots: Slots, seen: Floats, draining: Bools) -> None:
@@ -240,12 +239,12 @@ class RuleChooser(SlotArrays):
         looks.measure(slots, seen)
         self._rivals.look(slots, looks.least_us[slots], looks.rate_Bps[slots])
         least_us = looks.least_us[slots]
-        probing = self._role[slots] == _PROBING
+        probing = self._role[slots] == PROBING
         # While an arm empties the queue, or an earlier arm's queue drains, the RTT is not the arm's own.
         judged = ~probing & settled & ~draining & ~self._own.under_way(slots)
         fell, rose, high_s = self._moves.look(slots, least_us, looks.floor_us[slots], seen)
         others = self._end_own(slots, least_us, now_ns)
-        steady = self._role[slots] == _STEADY
+        steady = self._role[slots] == STEADY
         high = judged & steady & (high_s >= self._settings.rise_s)
         judged &= ~self._begin_own(slots, high, rose, least_us, now_ns)
         # On a path whose rate varies, the lowest RTT falls whenever the queue does.
@@ -269,8 +268,8 @@ class RuleChooser(SlotArrays):
         held = (lasted >= 1) & (looks.grown[slots] | (lasted >= HOLD_MAX))
         # Behind another's queue the RTT says nothing of the path.
         testing = np.isin(self._code[slots], (why.QUEUED, why.STARVES, why.RIVAL))
-        varies = (looks.peak_us[slots] > self._settings.rtt_ratio * looks.floor_us[slots]) & ~testing
-        ready = probing & ~draining & (held | varies)
+        varies = looks.peak_us[slots] > self._settings.rtt_ratio * looks.floor_us[slots]
+        ready = probing & ~draining & (held | ((varies | looks.holds_few(slots)) & ~testing))
         ended = ready & testing
         if ended.any():
             ready[ended] = self._end_test(slots[ended], now_ns[ended])
@@ -311,7 +310,7 @@ class RuleChooser(SlotArrays):
         self._moves.forget(fell)
         self._rivals.other_arm(fell)
         self._shorter.reset(fell)
-        steady = self._role[fell] == _STEADY
+        steady = self._role[fell] == STEADY
         self._looks.grow_anew(fell[steady])
         constant = np.ones(np.count_nonzero(steady), np.bool_)
         self._own.begin(fell[steady], constant, fell_us[steady], fell_us[steady], now_ns[~probed][steady])
@@ -326,45 +325,46 @@ class RuleChooser(SlotArrays):
         # Vegas halves its window at a loss, as Reno does, which so never exceeds this many packets.
         lossy = looks.bdp_pkts[slots] * np.sqrt(lost) > RENO_PKTS
         swings = swing > settings.rate_swing
+        # The careful arm's own queue says nothing of the buffer.
+        filled = looks.overfilled(slots) & (self._role[slots] != CAREFUL)
         short = (floor_us < settings.short_ms * 1e3) & fast(looks.packet_us[slots])
         calm = again & ~lossy & ~swings
-        shorter = calm & (self._role[slots] == _STEADY) & self._shorter.expected(slots)
+        shorter = calm & (self._role[slots] == STEADY) & self._shorter.expected(slots)
         shorter[shorter] = self._siblings.alone(slots[shorter])
-        earned = calm & (self._code[slots] == why.SHORTER) & self._shorter.disappointed(slots)
-        reason = np.select(
-            [shorter, earned, lossy, ratio > settings.rtt_ratio, swings, short],
-            [why.SHORTER, why.EARNED, why.LOSSY, why.VARIES, why.SWINGS, why.SHORT],
-            why.IS_STEADY,
-        )
-        role = np.where(np.isin(reason, (why.IS_STEADY, why.LOSSY, why.EARNED)), _STEADY, _CAREFUL)
+        tried = calm & (self._code[slots] == why.SHORTER)
+        higher, less, took_ms = self._shorter.shown(slots)
+        found = {
+            why.SHORTER: (shorter, higher),
+            why.EARNED: (tried & self._shorter.disappointed(slots), less),
+            why.SLOW: (tried & self._shorter.unfit(slots), took_ms),
+            why.LOSSY: (lossy, 100 * lost),
+            why.VARIES: (ratio > settings.rtt_ratio, ratio),
+            why.SHALLOW: (swings & filled & (ratio < SHALLOW), ratio),
+            why.SWINGS: (swings, 100 * swing),
+            why.SHORT: (short, floor_us * 1e-3),
+        }
+        where, shown = zip(*found.values(), strict=True)
+        reason = np.select(where, list(found), why.IS_STEADY)
+        role = why.ROLE[reason - why.IS_STEADY]
         # The RTT's range holds the start of the flow for ever; only the rate and the losses are news.
         unfit = again & (role != self._role[slots]) & (lossy | swings)
-        given = ready | unfit | shorter | earned
+        given = ready | unfit | shorter | found[why.EARNED][0] | found[why.SLOW][0]
         at = slots[given]
         self._rivals.other_arm(at)
         self._shorter.try_careful(slots[shorter])
         self._shorter.other_arm(at)
         self._role[at] = role[given]
         self._code[at] = reason[given]
-        shown = np.choose(
-            reason - why.IS_STEADY,
-            [ratio, ratio, 100 * swing, floor_us * 1e-3, 100 * lost, *self._shorter.shown(slots)],
-        )
-        self._value[at] = shown[given]
+        self._value[at] = np.select(where, shown, ratio)[given]
+        probed = slots[given & (reason == why.SHALLOW)]
+        self._probe(probed, np.full(probed.shape, self._now_ns), settings.rival_s)
         for slot in at.tolist():
-            self._learn(slot, int(self._role[slot]))
-
-    def _learn(self, slot: int, role: int) -> None:
-        prefix = self._siblings.prefix(slot)
-        self._news[prefix] = int(self._flows.of_role[self._siblings.oldest(slot), role])
-        self._known.pop(prefix, None)
-        self._known[prefix] = role, self._now_ns
-        if len(self._known) > PREFIXES_MAX:
-            del self._known[next(iter(self._known))]
+            arm = int(self._flows.of_role[self._siblings.oldest(slot), self._role[slot]])
+            self._prefixes.learn(self._siblings.prefix(slot), int(self._role[slot]), arm, self._now_ns)
 
     def _probe(self, slots: Slots, now_ns: Floats, hold_s: Floats | float) -> None:
         """Give these flows the probing arm for a time."""
-        self._role[slots] = _PROBING
+        self._role[slots] = PROBING
         self._drained[slots] = False
         self._since_ns[slots] = now_ns
         self._hold_ns[slots] = np.maximum(hold_s * 1e9, 1.0).astype(np.int64)

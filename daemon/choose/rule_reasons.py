@@ -3,10 +3,18 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.daemon.choose.roles import CAREFUL, PROBING, STEADY
 from ltp_switcher.daemon.settings.rule_policy import RuleSection
 
 NEW, KNOWN, FELL, ROSE, OWN, QUEUED, STARVES, RIVAL = range(8)
-IS_STEADY, VARIES, SWINGS, SHORT, LOSSY, SHORTER, EARNED = range(8, 15)
+IS_STEADY, VARIES, SWINGS, SHORT, LOSSY, SHORTER, EARNED, SLOW, SHALLOW = range(8, 17)
+
+ROLE: Final = np.array((STEADY, CAREFUL, CAREFUL, CAREFUL, STEADY, CAREFUL, STEADY, STEADY, PROBING))
+"""The role that each reason from `IS_STEADY` on speaks for."""
 
 
 def texts(settings: RuleSection) -> tuple[str, ...]:
@@ -15,7 +23,7 @@ def texts(settings: RuleSection) -> tuple[str, ...]:
     return (
         "the flow was new, and this arm probes its path",
         "flows to the same network were probed before, and this arm suited them",
-        "the lowest RTT fell to {value:.1f} ms: the path had changed, and this arm probes it anew",
+        "the lowest RTT fell to {value:.1f} ms: the path had changed, and this arm follows it",
         f"the lowest RTT stayed at {{value:.1f}} ms for {settings.rise_s:g} s: the path had changed, "
         "and this arm probes it anew",
         "the lowest RTT stayed around {value:.1f} ms: this arm kept a queue, and began anew without it",
@@ -30,4 +38,7 @@ def texts(settings: RuleSection) -> tuple[str, ...]:
         "{value:.2f} % of the packets were lost while no queue stood: a careful arm would starve",
         "the mean RTT was {value:.0f} % above the one expected of this arm, which keeps a shorter queue",
         "the other arm kept a shorter queue, but earned {value:.1f} % less",
+        "the path had become slow: the other arm's packets, a queue, took {value:.1f} ms",
+        "the rate moved from look to look, but the highest RTT was only {value:.1f} times the lowest: the "
+        "buffer was short",
     )

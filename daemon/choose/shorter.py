@@ -26,6 +26,8 @@ GAIN: Final = 1.03
 """By which factor the RTT has to be above the one that is expected of the careful arm."""
 LOOKS: Final = 8
 """Looks that each arm gets."""
+OTHER: Final = 1.5
+"""A rate or RTT that differs by this factor from the mean is another path's: no reward before compares."""
 
 
 def fast(packet_us: Floats) -> Bools:
@@ -45,19 +47,35 @@ class Shorter(SlotArrays):
     """The reward that they showed, as a share: `Looks.share`."""
     _before = column(np.float64, initial=np.nan)
     """The same of the steady arm, when the careful one took its place; NaN: it has not."""
+    _packet = column(np.float64)
+    """Log of the time that a packet took, µs, a mean over the looks."""
+    _least = column(np.float64)
+    """Log of the lowest RTT, µs, a mean over the looks."""
 
     def look(self, slots: Slots, looks: Looks) -> None:
         """Take in the last looks of these players, whose arms have settled."""
         floor_us, mean_us = looks.floor_us[slots], looks.mean_us[slots]
         careful_us = floor_us + CAREFUL_PKTS * looks.packet_us[slots]
         own = mean_us <= floor_us + OWN_US
+        self._begin_anew(slots, looks)
         self._count[slots] += 1
         weight = 1.0 / np.minimum(self._count[slots], LOOKS)
         for mean, seen in (
             (self._gain, np.where(own, np.log(mean_us / careful_us), -1.0)),
             (self._share, looks.share[slots]),
+            (self._packet, np.log(looks.packet_us[slots])),
+            (self._least, _log(looks.least_us[slots])),
         ):
             mean[slots] += weight * (np.nan_to_num(seen) - mean[slots])
+
+    def _begin_anew(self, slots: Slots, looks: Looks) -> None:
+        """Forget what the arms have shown where the rate or the lowest RTT has become another."""
+        known = self._count[slots] > 0
+        packet = np.log(looks.packet_us[slots]) - self._packet[slots]
+        least = _log(looks.least_us[slots]) - self._least[slots]
+        other = known & (np.fmax(np.abs(packet), np.abs(least)) > np.log(OTHER))
+        self._count[slots[other]] = 0
+        self._before[slots[other]] = np.nan
 
     def expected(self, slots: Slots) -> Bools:
         """Where the careful arm is to be tried, shape (n,)."""
@@ -70,6 +88,12 @@ class Shorter(SlotArrays):
         found: Bools = (self._count[slots] >= LOOKS) & (self._share[slots] < self._before[slots])
         return found
 
+    def unfit(self, slots: Slots) -> Bools:
+        """Where the path has become too slow for the careful arm since that was tried, shape (n,)."""
+        other = (self._count[slots] >= LOOKS) & np.isnan(self._before[slots])
+        found: Bools = other & ~fast(np.exp(self._packet[slots]))
+        return found
+
     def other_arm(self, slots: Slots) -> None:
         """These players change their arms."""
         self._count[slots] = 0
@@ -78,6 +102,20 @@ class Shorter(SlotArrays):
         """These players try the careful arm. Each does so once on a path."""
         self._before[slots] = self._share[slots]
 
-    def shown(self, slots: Slots) -> tuple[Floats, Floats]:
-        """How much higher the RTT is than expected of the careful arm, and how much less that earned: %."""
-        return 100 * np.expm1(self._gain[slots]), 100 * (1 - self._share[slots] / self._before[slots])
+    def shown(self, slots: Slots) -> tuple[Floats, Floats, Floats]:
+        """What the three findings say, in their order.
+
+        How much higher the RTT is than expected of the careful arm, %; how much less that earned, %; how long
+        its packets take, ms.
+        """
+        return (
+            100 * np.expm1(self._gain[slots]),
+            100 * (1 - self._share[slots] / self._before[slots]),
+            1e-3 * CAREFUL_PKTS * np.exp(self._packet[slots]),
+        )
+
+
+def _log(rtt_us: Floats) -> Floats:
+    """NaN in a look without an RTT."""
+    log: Floats = np.log(np.where(np.isfinite(rtt_us), rtt_us, np.nan))
+    return log

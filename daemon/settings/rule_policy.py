@@ -12,7 +12,12 @@ from ltp_switcher.daemon.settings.rules import Section, key
 class RuleSection(Section):
     """The thresholds of the policy rule; see daemon/choose/rule.py."""
 
-    start_s: float = key(2.0, "How long a new flow runs bbr, s.", minimum=0, maximum=3600)
+    start_s: float = key(
+        2.0,
+        "How long a flow runs bbr when it is new, and after the path's rate and RTT have fallen, s.",
+        minimum=0,
+        maximum=3600,
+    )
     rtt_ratio: float = key(
         6.0,
         "Highest RTT over lowest RTT above which the flow runs vegas, because the path's rate varies. Below "

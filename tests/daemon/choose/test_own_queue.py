@@ -51,13 +51,27 @@ def test_a_queue_that_the_steady_arm_keeps_is_emptied_by_the_arm_itself(constant
     (anew_s,) = chooser.anew_s
     # Looks last a quarter of a second and two round trips; the RTT is high for a second of them.
     assert 6.0 <= anew_s <= 7.2
-    assert chooser.small_s[0] == anew_s
-    # One round trip with the queue, two without it.
-    low_s, high_s = (0.2, 0.26) if constant else (0.16, 0.31)
-    assert low_s <= len(chooser.small_s) * STEP_S <= high_s
+    # The next step shows the path's RTT.
+    assert chooser.small_s == [anew_s]
     reason = chooser.reason(np.array([0]))
     assert "kept a queue" in chooser.reasons[int(reason.code[0])]
     assert reason.value[0] > 90.0
+
+
+@pytest.mark.parametrize("drains_s", [0.15, 0.3, 9.0])
+def test_the_window_is_small_until_the_queue_is_gone(drains_s: float) -> None:
+    """A queue of 110 ms takes longer to drain where the window shrinks in steps, but not for ever."""
+    chooser = Steered()
+    rtt: Rtt = lambda t: (  # noqa: E731
+        150.0
+        if t > 5.0 and (not chooser.small_s or chooser.steps * STEP_S < chooser.small_s[0] + drains_s)
+        else 40.0
+    )
+    run(rtt, duration_s=10.0, chooser=chooser, rate=lambda t: 1.0 if t < 5.0 else 0.3,
+        total_lost=lambda t: max(0, int(30 * (t - 5.0))))  # fmt: skip
+    small_s = len(chooser.small_s) * STEP_S
+    # Two round trips with the queue, two without it, and 0.1 s.
+    assert abs(small_s - min(drains_s, 0.48)) <= 2 * STEP_S
 
 
 @pytest.mark.parametrize(

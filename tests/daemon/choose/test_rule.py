@@ -125,6 +125,26 @@ def test_a_steady_flow_whose_rate_swings_gets_the_careful_arm() -> None:
         assert [arm for _, arm in times_s(run(lambda _: 40.0, duration_s=9.0, rate=path)[:, 0])] == [BBR, LTP]
 
 
+@pytest.mark.parametrize(("peak", "lost", "then"), [(2.0, 0.1, BBR), (2.0, 0.0, VEGAS), (4.0, 0.1, VEGAS)])
+def test_bbr_stays_where_the_rate_varies_behind_a_short_buffer(peak: float, lost: float, then: int) -> None:
+    """The buffer is short where its RTT is less than three times the lowest while packets are lost in it."""
+    arms = run(
+        lambda t: 40.0 * (peak if 0.5 < t < 1.5 else 1.0),
+        duration_s=9.0,
+        rate=lambda t: 0.5 if t % 0.6 < 0.3 else 1.0,
+        total_lost=lambda t: int(2000 * lost * min(t, 1.5)),
+    )
+    assert arms[-1, 0] == then
+
+
+def test_a_path_of_fewer_packets_than_bbrs_window_is_probed_for_half_a_second() -> None:
+    """At 2,000 packets a second, 1.5 ms hold three. A queue of 6 ms stands under BBR."""
+    under_bbr: list[Rtt] = [lambda t: 1.5 + 6.0 * (t > 0.1), lambda t: 2.5 + 6.0 * (t > 0.1)]
+    few, more = run(*under_bbr, duration_s=4.0).T
+    assert 0.3 < times_s(few)[1][0] < 1.0
+    assert times_s(more)[1][0] >= 2.0
+
+
 @pytest.mark.parametrize(("rate_pps", "then"), [(150.0, LTP), (2000.0, VEGAS)])
 def test_a_swing_of_two_packets_is_no_swing(rate_pps: float, then: int) -> None:
     """Every other look has 6 % more packets: 2 of 40 where the path is slow, 32 of 540 where it is fast."""
@@ -376,7 +396,7 @@ def said(chooser: RuleChooser, slot: int = 0) -> str:
         ),
         (
             lambda t: 80.0 if t < 6 else 20.0, 7.0,
-            "the lowest RTT fell to 20.0 ms: the path had changed, and this arm probes it anew",
+            "the lowest RTT fell to 20.0 ms: the path had changed, and this arm follows it",
         ),
         (
             lambda t: 40.0 if t < 5 else 160.0, 9.0,
