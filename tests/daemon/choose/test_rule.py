@@ -137,6 +137,17 @@ def test_bbr_stays_where_the_rate_varies_behind_a_short_buffer(peak: float, lost
     assert arms[-1, 0] == then
 
 
+def test_the_careful_arms_short_queue_says_nothing_of_the_buffer() -> None:
+    """A short path has Vegas, and loses packets. From 4 s on its rate swings."""
+    arms = run(
+        lambda _: 2.0,
+        duration_s=9.0,
+        rate=lambda t: 2.0 if t > 4.0 and t % 0.6 < 0.3 else 4.0,
+        total_lost=lambda t: int(800 * t),
+    )
+    assert [arm for _, arm in times_s(arms[:, 0])] == [BBR, VEGAS]
+
+
 def test_a_path_of_fewer_packets_than_bbrs_window_is_probed_for_half_a_second() -> None:
     """At 2,000 packets a second, 1.5 ms hold three. A queue of 6 ms stands under BBR."""
     under_bbr: list[Rtt] = [lambda t: 1.5 + 6.0 * (t > 0.1), lambda t: 2.5 + 6.0 * (t > 0.1)]

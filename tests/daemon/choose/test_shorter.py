@@ -40,24 +40,24 @@ def test_losses_without_a_queue_keep_the_careful_arm_away() -> None:
     assert arms_on(4.0, 1.5, lost=0.02) == [BBR, LTP]
 
 
-def arms_after(share: float) -> list[int]:
-    """The arms in 40 s where the rate falls to this share at 15 s, under Vegas; it then earns less."""
+def arms_after(before: float, after: float) -> list[int]:
+    """The arms in 40 s where the rate changes at 15 s, under Vegas. At 1 a packet takes 0.5 ms."""
     queue_ms = {LTP: 4.0, VEGAS: 1.5}
     arms = run(
         under=lambda t, arm: (
             BASE_MS + (queue_ms.get(arm, 6.0) if t > 0.5 else 0.0),
-            1.0 if t < 15 else share,
+            before if t < 15 else after,
         ),
         duration_s=40.0,
     )
     return [arm for _, arm in times_s(arms[:, 0])]
 
 
-def test_a_lower_rate_of_the_path_is_no_disappointment() -> None:
-    """Where the rate comes back, nothing earned before compares."""
-    assert arms_after(2.0) == [BBR, LTP, VEGAS]
+@pytest.mark.parametrize("after", [2.0, 8.0])
+def test_another_rate_of_the_path_is_no_disappointment(after: float) -> None:
+    assert arms_after(4.0, after) == [BBR, LTP, VEGAS]
 
 
 def test_a_path_that_has_become_slow_gets_the_steady_arm_back() -> None:
     """Five packets take 5 ms, twice the steady arm's queue."""
-    assert arms_after(0.5) == [BBR, LTP, VEGAS, LTP]
+    assert arms_after(1.0, 0.5) == [BBR, LTP, VEGAS, LTP]
