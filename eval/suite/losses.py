@@ -44,8 +44,11 @@ def losses(paths: Mapping[str, SinglePath]) -> dict[str, list[Losses]]:
     """The losses of every scheme, by scheme; of an arm alone, too."""
     found: dict[str, list[Losses]] = {}
     for name, path in paths.items():
-        for scheme, runs in path.series.items() if path.arms else ():
-            found.setdefault(scheme, []).append(losses_of(name, path.scenario, runs, path.arms))
+        arms = path.arms
+        if not arms:
+            continue
+        for scheme, runs in path.series.items():
+            found.setdefault(scheme, []).append(losses_of(name, path.scenario, runs, arms))
     return found
 
 

@@ -90,9 +90,11 @@ def recovered(paths: Mapping[str, SinglePath]) -> dict[str, list[Recovery]]:
     """The recoveries of every scheme of the daemon on the paths with steps, by scheme."""
     found: dict[str, list[Recovery]] = {}
     for name, path in paths.items():
+        if not path.scenario.link.steps:
+            continue
         arms = path.arms
-        for scheme, runs in path.series.items() if path.scenario.link.steps else ():
-            for one in runs if scheme not in arms else ():
+        for scheme in (scheme for scheme in path.series if scheme not in arms):
+            for one in path.series[scheme]:
                 found.setdefault(scheme, []).extend(recoveries(name, path.scenario, one, arms))
     return found
 

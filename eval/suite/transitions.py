@@ -42,10 +42,11 @@ def transitions(paths: Mapping[str, SinglePath]) -> list[Transition]:
     """The costs of every switch that ran, on the paths where both of its arms also ran alone."""
     found = []
     for name, (before, after) in TRANSITIONS.items():
+        schemes = (name, before, after)
         costs = {
-            path: cost_s(of[name][0], of[before][0], of[after][0])
-            for path, of in ((path, single.series) for path, single in paths.items())
-            if {name, before, after} <= of.keys()
+            path: cost_s(*(single.series[scheme][0] for scheme in schemes))
+            for path, single in paths.items()
+            if single.series.keys() >= set(schemes)
         }
         known = {path: cost for path, cost in costs.items() if cost is not None}
         if known:

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reasons that the rule gives for an arm, as people read them."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from support.rule_flows import BBR, LTP, VEGAS, Rtt, run
+
+from ltp_switcher.daemon.choose.rule import RuleChooser
+from ltp_switcher.daemon.settings.rule_policy import RuleSection
+
+
+def said(chooser: RuleChooser, slot: int = 0) -> str:
+    """The reason for a flow's arm, as people read it."""
+    why = chooser.reason(np.array([slot]))
+    return chooser.reasons[why.code[0]].format(value=why.value[0])
+
+
+@pytest.mark.parametrize(
+    ("rtt", "duration_s", "sentence"),
+    [
+        (lambda t: 40.0, 1.0, "the flow was new, and this arm probes its path"),
+        (
+            lambda t: 80.0 if 1 < t < 1.5 else 40.0, 4.0,
+            "the highest RTT was 2.0 times the lowest, no more than 6: the rate was steady",
+        ),
+        (
+            lambda t: 400.0 if 1 < t < 1.5 else 40.0, 4.0,
+            "the highest RTT was 10.0 times the lowest, more than 6: the rate varied",
+        ),
+        (
+            lambda t: 80.0 if t < 6 else 20.0, 7.0,
+            "the lowest RTT fell to 20.0 ms: the path had changed, and this arm follows it",
+        ),
+        (
+            lambda t: 40.0 if t < 5 else 160.0, 9.0,
+            "the lowest RTT stayed at 160.0 ms for 1 s: the path had changed, and this arm probes it anew",
+        ),
+    ],
+)  # fmt: skip
+def test_the_reason_is_the_measurement_that_decided(rtt: Rtt, duration_s: float, sentence: str) -> None:
+    settings = dataclasses.replace(RuleSection(), rtt_ratio=6.0, rise_s=1.0, change_s=5.0)
+    chooser = RuleChooser([BBR, LTP, VEGAS], settings)
+    run(rtt, duration_s=duration_s, chooser=chooser)
+    assert said(chooser) == sentence
+
+
+def test_the_reason_of_a_flow_to_a_known_network_is_its_network() -> None:
+    chooser = RuleChooser([BBR, LTP, VEGAS], RuleSection())
+    run(lambda t: 400.0 if 0.5 < t < 1.0 else 40.0, duration_s=4.0, chooser=chooser)
+    chooser.close(np.array([0]))
+    chooser.open(np.array([1]), [""])
+    assert said(chooser, 1) == "flows to the same network were probed before, and this arm suited them"
