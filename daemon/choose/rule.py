@@ -57,8 +57,6 @@ RENO_PKTS: Final = 1.22
 """Reno's mean window, in packets, times the square root of the loss rate: sqrt(3/2) (Mathis et al., 1997)."""
 QUEUE_RISES: Final = 2.0
 """A queue is tested after this many times the time that shows a longer path."""
-SHALLOW: Final = 3.0
-"""A buffer that lets the RTT grow to less than this times the lowest is short."""
 DRAIN_RTTS: Final = 3
 """Round trips in which a queue is emptied."""
 HOLD_MAX: Final = 5
@@ -339,7 +337,7 @@ class RuleChooser(SlotArrays):
             why.SLOW: (tried & self._shorter.unfit(slots), took_ms),
             why.LOSSY: (lossy, 100 * lost),
             why.VARIES: (ratio > settings.rtt_ratio, ratio),
-            why.SHALLOW: (swings & filled & (ratio < SHALLOW), ratio),
+            why.SHALLOW: (swings & filled, ratio),
             why.SWINGS: (swings, 100 * swing),
             why.SHORT: (short, floor_us * 1e-3),
         }
