@@ -77,14 +77,14 @@ CHROOT: Final = """\
 set -e
 tree=$1 scratch=$2 folder=$3 logs=$4
 shift 4
-mkdir "$scratch"/{upper,work,root}
-mount -t overlay -o "lowerdir=$tree,upperdir=$scratch/upper,workdir=$scratch/work" overlay "$scratch/root"
-mount -t proc proc "$scratch/root/proc"
-mount --rbind /dev "$scratch/root/dev"
-mount --bind "$folder" "$scratch/root/mnt"
-mount --bind "$logs" "$scratch/root/root"
+mkdir "$scratch"/{upper,work,merged}
+mount -t overlay -o "lowerdir=$tree,upperdir=$scratch/upper,workdir=$scratch/work" overlay "$scratch/merged"
+mount -t proc proc "$scratch/merged/proc"
+mount --rbind /dev "$scratch/merged/dev"
+mount --bind "$folder" "$scratch/merged/mnt"
+mount --bind "$logs" "$scratch/merged/srv"
 kernel=$(readlink "$tree/vmlinuz" | sed 's|.*vmlinuz-||')
-chroot "$scratch/root" env -i REPORT=/root/checks.jsonl /bin/bash /mnt/guest/chroot.sh /mnt "$@" "$kernel"
+chroot "$scratch/merged" env -i REPORT=/srv/checks.jsonl /bin/bash /mnt/guest/chroot.sh /mnt "$@" "$kernel"
 """
 TIMEOUT_S: Final = 3 * 3600
 # Without what QEMU emulates in many steps, and glibc would use all the time.
