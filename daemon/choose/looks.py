@@ -224,10 +224,10 @@ class Looks(SlotArrays):
             self._quiet_lost[slots], np.maximum(self._marks[slots, 1] - self._first_delivered[slots], 1.0)
         )
 
-    def overfilled(self, slots: Slots) -> Bools:
-        """Where so many packets were lost since the flow began that the buffer was full, shape (n,)."""
-        found: Bools = loss_rate(self._marks[slots, 2], self._marks[slots, 1]) > OVERFLOW
-        return found
+    def overfilled(self, slots: Slots) -> Floats:
+        """Share of the packets lost since the flow began, if a full buffer lost them; else 0, shape (n,)."""
+        lost = loss_rate(self._marks[slots, 2], self._marks[slots, 1])
+        return np.where(lost > OVERFLOW, lost, 0.0)
 
     def correct(self, slots: Slots, seen: Floats, step: float) -> None:
         """Measure flows against the path's lowest RTT, not their own: changes `seen`, shape (fields, n).

@@ -6,9 +6,8 @@ out to hold fewer packets than BBR's least window. Then it runs the careful arm,
 path varies, as on cellular links, or where the path is short and fast; else the steady arm, LTP. The rate
 varies where the highest RTT exceeds `rtt_ratio` times the lowest, or where the rate swings by more than
 `rate_swing` from look to look. A path that loses packets without a queue gets the steady arm in any case,
-because Vegas would starve. BBR stays where the rate varies behind a short buffer: it loses packets there, but
-adds little delay. Rate and losses are judged all the time: a flow changes its arm when they do not fit it.
-Where LTP keeps a longer queue than Vegas should, Vegas is tried (`shorter`).
+because Vegas would starve. BBR stays where the rate varies behind a short buffer: it loses packets, but adds
+little delay. The rule judges all the time. Where LTP's queue is the longer one, Vegas is tried (`shorter`).
 
 When the path's RTT has risen, the flow runs the probing arm again for `change_s`. When it has fallen, the
 data in flight are a queue, which BBR would keep: the steady arm begins anew and empties it, and the careful
@@ -264,9 +263,10 @@ class RuleChooser(SlotArrays):
         lasted = (now_ns - self._since_ns[slots]) / self._hold_ns[slots]
         # On a long path BBR is in its start still, which is faster than another arm's.
         held = (lasted >= 1) & (looks.grown[slots] | (lasted >= HOLD_MAX))
-        # Behind another's queue the RTT says nothing of the path.
+        # Behind another's queue the RTT says nothing of the path, and a short buffer stays short.
         testing = np.isin(self._code[slots], (why.QUEUED, why.STARVES, why.RIVAL))
         varies = looks.peak_us[slots] > self._settings.rtt_ratio * looks.floor_us[slots]
+        varies &= self._code[slots] != why.SHALLOW
         ready = probing & ~draining & (held | ((varies | looks.holds_few(slots)) & ~testing))
         ended = ready & testing
         if ended.any():
@@ -322,9 +322,11 @@ class RuleChooser(SlotArrays):
         ratio, swing, lost = looks.peak_us[slots] / floor_us, looks.swing(slots), looks.quiet_loss(slots)
         # Vegas halves its window at a loss, as Reno does, which so never exceeds this many packets.
         lossy = looks.bdp_pkts[slots] * np.sqrt(lost) > RENO_PKTS
+        varies = ratio > settings.rtt_ratio
         swings = swing > settings.rate_swing
-        # The careful arm's own queue says nothing of the buffer.
-        filled = looks.overfilled(slots) & (self._role[slots] != CAREFUL)
+        overfilled = looks.overfilled(slots)
+        # The careful arm's own queue says nothing of the buffer, nor does a window above the path's.
+        filled = (overfilled > 0) & (self._role[slots] != CAREFUL) & ~looks.holds_few(slots)
         short = (floor_us < settings.short_ms * 1e3) & fast(looks.packet_us[slots])
         calm = again & ~lossy & ~swings
         shorter = calm & (self._role[slots] == STEADY) & self._shorter.expected(slots)
@@ -336,8 +338,8 @@ class RuleChooser(SlotArrays):
             why.EARNED: (tried & self._shorter.disappointed(slots), less),
             why.SLOW: (tried & self._shorter.unfit(slots), took_ms),
             why.LOSSY: (lossy, 100 * lost),
-            why.VARIES: (ratio > settings.rtt_ratio, ratio),
-            why.SHALLOW: (swings & filled, ratio),
+            why.SHALLOW: ((swings | varies) & filled, 100 * overfilled),
+            why.VARIES: (varies, ratio),
             why.SWINGS: (swings, 100 * swing),
             why.SHORT: (short, floor_us * 1e-3),
         }

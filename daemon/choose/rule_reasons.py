@@ -39,6 +39,5 @@ def texts(settings: RuleSection) -> tuple[str, ...]:
         "the mean RTT was {value:.0f} % above the one expected of this arm, which keeps a shorter queue",
         "the other arm kept a shorter queue, but earned {value:.1f} % less",
         "the path had become slow: the other arm's packets, a queue, took {value:.1f} ms",
-        "the rate moved from look to look, and packets were lost while the highest RTT was only {value:.1f} "
-        "times the lowest: the buffer was short",
+        "the rate varied, and {value:.1f} % of the packets were lost: the buffer was short",
     )

@@ -46,6 +46,17 @@ def test_the_reason_is_the_measurement_that_decided(rtt: Rtt, duration_s: float,
     assert said(chooser) == sentence
 
 
+def test_the_reason_behind_a_short_buffer_is_the_share_that_was_lost() -> None:
+    chooser = RuleChooser([BBR, LTP, VEGAS], RuleSection())
+    run(
+        lambda t: 400.0 if 0.5 < t < 1.0 else 40.0,
+        duration_s=4.0,
+        chooser=chooser,
+        total_lost=lambda t: int(2000 * 0.25 * t),
+    )
+    assert said(chooser) == "the rate varied, and 20.0 % of the packets were lost: the buffer was short"
+
+
 def test_the_reason_of_a_flow_to_a_known_network_is_its_network() -> None:
     chooser = RuleChooser([BBR, LTP, VEGAS], RuleSection())
     run(lambda t: 400.0 if 0.5 < t < 1.0 else 40.0, duration_s=4.0, chooser=chooser)
