@@ -13,7 +13,7 @@ STAMPS := .cache/stamps
 KERNELS := 6.1 6.12
 export LTP_CACHE ?= $(CURDIR)/.cache
 
-.PHONY: deb help demo eval eval-quick studies test test-fast test-long test-chance test-slow test-packages test-kernels test-debug mutate fuzz kmod lint format clean install \
+.PHONY: deb help demo eval eval-offsets eval-quick studies test test-fast test-long test-chance test-slow test-packages test-kernels test-debug mutate fuzz kmod lint format clean install \
         uninstall venv \
         lock generate openapi promtool torch venv-train train-encoder collect-dataset train-ltp train-jury train-spine train-owl compare-ltp \
         bench bench-api bench-kmod bench-scale bench-daemon bench-lab bench-simulator validate-simulator traces mahimahi agree claims screenshots gain-coverage
@@ -171,6 +171,10 @@ eval: kmod traces ## Run all schemes on the suite's test paths; resumable, ten h
 
 studies: kmod traces ## Run ablations, lengths of a step and selections of a team on the test paths; hours; out/studies/
 	@for study in ablations steps teams; do $(BIN)/ltp-eval suite --study $$study --out out/studies/$$study; done
+
+eval-offsets: kmod traces ## Run the rule and the arms on the test set's traces from ten places on; two hours; out/eval-offsets/
+	@$(BIN)/ltp-eval draw --offsets 10 --out out/eval-offsets/paths
+	@$(BIN)/ltp-eval suite --set out/eval-offsets/paths --schemes rule,vegas,bbr,ltp,cubic --seeds 1 --out out/eval-offsets
 
 eval-quick: kmod traces ## Run 5 schemes on 8 of the suite's paths, 30 s each; 20 minutes; out/eval/
 	@$(BIN)/ltp-eval suite --quick

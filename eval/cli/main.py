@@ -22,6 +22,7 @@ from ltp_switcher.eval.cli import claims, commands, engines, gain, prior, suite
 from ltp_switcher.eval.report import demo, engine_agreement
 from ltp_switcher.eval.run.batch import default_parallel
 from ltp_switcher.eval.run.results import ENGINES, KERNELS
+from ltp_switcher.eval.suite import offsets
 from ltp_switcher.eval.suite.studies import STUDIES
 
 EXIT_ERROR: Final = 1
@@ -209,11 +210,17 @@ def _add_suite(add: Commands) -> None:
     _out_option(whole_suite, "out/eval")
 
     drawn = _command(add, "draw", suite.draw_set, "draw a new set of paths, for `suite --set`")
-    drawn.add_argument("--seed", type=_seed, required=True, metavar="N", help="of the set: other paths")
+    which = drawn.add_mutually_exclusive_group(required=True)
+    which.add_argument("--seed", type=_seed, metavar="N", help="of the set: other paths")
+    which.add_argument(
+        "--offsets", type=whole(1, offsets.COUNT_MAX), metavar="N",
+        help="the traces of a set of the suite, each from N places on, 30 s",
+    )  # fmt: skip
     drawn.add_argument(
         "--wide", type=whole(1, 1000), metavar="N",
-        help="N paths of one flow from wide ranges; default: the suite's families",
+        help="with --seed: N paths of one flow from wide ranges; default: the suite's families",
     )  # fmt: skip
+    drawn.add_argument("--set", metavar="SET", help="with --offsets: tuning or test; default: test")
     drawn.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for their files")
 
     guess = _command(

@@ -21,6 +21,7 @@ from ltp_switcher.eval.suite.harm import TABLE_HEAD as HARM_HEAD
 from ltp_switcher.eval.suite.harm import alone, harms
 from ltp_switcher.eval.suite.harm import table_rows as harm_rows
 from ltp_switcher.eval.suite.losses import losses
+from ltp_switcher.eval.suite.offsets import draw_offsets
 from ltp_switcher.eval.suite.over_time import oracles, recovered, without_start
 from ltp_switcher.eval.suite.paths import SETS, draw, write
 from ltp_switcher.eval.suite.plan import FULL, QUICK, Run, comparable, judged, lasting, plan
@@ -124,15 +125,24 @@ def evaluate(options: argparse.Namespace, console: Console, progress: Console) -
 
 
 def draw_set(options: argparse.Namespace, console: Console, _: Console) -> None:
-    """`ltp-eval draw`: write the files of a set of paths that nobody has seen."""
-    drawn = draw_wide(options.seed, options.wide) if options.wide else draw(options.seed)
+    """`ltp-eval draw`: write the files of a set of paths."""
+    if options.offsets and options.wide:
+        raise ConfigError("--wide", options.wide, "nothing with --offsets")
+    if options.set and not options.offsets:
+        raise ConfigError("--set", options.set, "nothing without --offsets")
+    if options.offsets:
+        drawn = draw_offsets(options.set or "test", options.offsets)
+    elif options.wide:
+        drawn = draw_wide(options.seed, options.wide)
+    else:
+        drawn = draw(options.seed)
     for name, text in drawn.items():
         file = options.out / f"{name}.toml"
         if file.exists() and file.read_text() != text:
             raise ConfigError("--out", str(options.out), f"a folder without another {file.name}")
     files = [str(path) for path in write(drawn, options.out)]
     show(
-        options, console, {"seed": options.seed, "files": files},
+        options, console, {"seed": options.seed, "offsets": options.offsets, "files": files},
         lambda: f"{options.out}: {len(files)} paths. Next: ltp-eval suite --set {options.out}",
     )  # fmt: skip
 
