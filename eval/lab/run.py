@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import math
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +35,7 @@ from ltp_switcher.eval.lab.script import (
     script,
 )
 from ltp_switcher.eval.run.live import Sample
-from ltp_switcher.eval.run.scenario import DROP_TAIL, PACKET_BYTES, Scenario
+from ltp_switcher.eval.run.scenario import DROP_TAIL, PACKET_BYTES, Link, Scenario
 
 _WALL_PER_VIRTUAL: Final = 60.0
 _SETUP_S: Final = 300.0
@@ -141,8 +142,8 @@ def _overlay(
     """The files that only this run has in its guest, by guest path."""
     chosen = kernels.kernel(kernel)
     overlay: dict[str, Path | bytes] = {
-        "lab/link.ko": link_module(chosen, "lablink" if scenario.link.queue == DROP_TAIL else "labqueue"),
-        "lab/schedule": encode(scenario, link_trace(scenario), seed),
+        "lab/link.ko": link_module(chosen, _module_of(scenario.link)),
+        "lab/schedule": encode(scenario, link_trace(scenario), seed) + _jitter(scenario.link),
         "lab/flows": flow_table(scenario, seed),
         "lab/bin/traffic": compiled(GUEST / "traffic"),
         "lab/network": GUEST / "network",
@@ -152,6 +153,18 @@ def _overlay(
     if daemon is not None:
         overlay[DAEMON_CONFIG] = daemon_config(daemon, scenario, seed)
     return overlay
+
+
+def _module_of(link: Link) -> str:
+    """The variant of the link module: each other one would change the bytes of all runs."""
+    if link.queue != DROP_TAIL:
+        return "labqueue"
+    return "labjitter" if link.jitter_ms else "lablink"
+
+
+def _jitter(link: Link) -> bytes:
+    """Return the end of the schedule that `labjitter` takes, in ns; see link/jitter.h."""
+    return struct.pack("=Q", round(link.jitter_ms * 1e6)) if link.jitter_ms else b""
 
 
 def run_fingerprint(scenario: Scenario, *, seed: int, kernel: str) -> str:

@@ -68,6 +68,8 @@ def check_emulable(scenario: Scenario, protocols: Collection[str]) -> None:
         raise ConfigError("link.police_mbps", link.police_mbps, f"{_ELSEWHERE} no policer")
     if link.queue != DROP_TAIL:
         raise ConfigError("link.queue", link.queue, f"{_ELSEWHERE} no queue discipline but {DROP_TAIL}")
+    if link.jitter_ms:
+        raise ConfigError("link.jitter_ms", link.jitter_ms, f"{_ELSEWHERE} no jitter")
     if scenario.requests is not None:
         raise ConfigError("requests", scenario.requests.kind, f"{_ELSEWHERE} no web server")
     for index, flow in enumerate(scenario.flows):

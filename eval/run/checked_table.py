@@ -16,6 +16,7 @@ LIMITS: Final[Mapping[str, tuple[float, float]]] = {
     "buffer_bdp": (0.01, 100.0),
     "buffer_pkts": (1, 1_000_000),
     "loss": (0.0, 0.99),
+    "jitter_ms": (0.0, 1000.0),
     "offset_s": (0.0, 86_400.0),
     "police_mbps": (0.1, 1000.0),
     "police_burst_pkts": (1, 100_000),

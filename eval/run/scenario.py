@@ -12,6 +12,7 @@ A scenario file is TOML and the one input of every runner:
     loss = 0.0                # random, 0..1, data direction
     police_mbps = 10.0        # optional: a policer drops packets above this rate, before the queue
     police_burst_pkts = 100   # beside it: the burst that it lets pass, default 64
+    jitter_ms = 10.0          # optional: ACKs wait for a turn of a shared medium, up to so long
     queue = "fq_codel"        # optional: a queue discipline of the kernel, default "drop-tail"
     [[link.step]]             # optional, any number, in order of time
     at_s = 20.0
@@ -88,6 +89,8 @@ class Link:
     `trace` is the name of a mahimahi trace under the trace folder, a path, or `MODEL_TRACE`; the run
     begins `offset_s` seconds into it, and at its end it repeats. `police_mbps` is the rate of a policer,
     a token bucket of `police_burst_pkts` packets, or None. `queue` is one of `QUEUES`.
+    Acknowledgements come in batches, as those of a Wi-Fi client do: each waits for the client's next turn.
+    The time between two turns is uniform from 0 to `jitter_ms`, and so an RTT is up to so much longer.
     The buffer is fixed for the whole run: `buffer_pkts` packets where given, else `buffer_bdp`
     bandwidth-delay products of the link as it starts (of a trace: of its mean rate).
     """
@@ -103,6 +106,7 @@ class Link:
     police_mbps: float | None = None
     police_burst_pkts: int = 64
     queue: str = DROP_TAIL
+    jitter_ms: float = 0.0
 
     def buffer_packets(self, rate_mbps: float) -> int:
         """Length of the queue in packets of `PACKET_BYTES`, at least 1, for a link of `rate_mbps`."""
@@ -226,6 +230,8 @@ class Scenario:
             del values["requests"]
         if self.link.queue == DROP_TAIL:
             del values["link"]["queue"]
+        if self.link.jitter_ms == 0.0:
+            del values["link"]["jitter_ms"]
         return json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
@@ -278,7 +284,7 @@ def parse_scenario(document: Mapping[str, object]) -> Scenario:
 
 _LINK_KEYS: Final = (
     "rate_mbps", "trace", "offset_s", "rtt_ms", "buffer_bdp", "buffer_pkts", "loss", "police_mbps",
-    "police_burst_pkts", "queue", "step",
+    "police_burst_pkts", "queue", "jitter_ms", "step",
 )  # fmt: skip
 _STEP_KEYS: Final = ("at_s", "rate_mbps", "rtt_ms", "loss")
 _FLOW_KEYS: Final = ("scheme", "start_s", "stop_s", "rtt_ms")
@@ -314,6 +320,7 @@ def _link(table: Table, duration_s: float) -> Link:
         police_mbps=table.optional_number("police_mbps"),
         police_burst_pkts=table.integer("police_burst_pkts") if "police_burst_pkts" in table else 64,
         queue=_queue(table),
+        jitter_ms=table.number("jitter_ms", default=0.0),
     )
 
 
@@ -323,6 +330,8 @@ def _queue(table: Table) -> str:
     allowed = (DROP_TAIL,) if "trace" in table else QUEUES
     if queue not in allowed:
         raise ConfigError(table.field("queue"), queue, f"one of {', '.join(allowed)}")
+    if queue != DROP_TAIL and "jitter_ms" in table:
+        raise ConfigError(table.field("queue"), queue, f"{DROP_TAIL} beside {table.field('jitter_ms')}")
     return queue
 
 

@@ -110,6 +110,7 @@ def test_flows_share_the_shell_of_their_rtt() -> None:
         ({"step": [{"at_s": 4.0, "rate_mbps": 6.0}, {"at_s": 5.0, "loss": 0.1}]}, "link.step[1].loss"),
         ({"police_mbps": 10.0}, "link.police_mbps"),
         ({"queue": "fq_codel"}, "link.queue"),
+        ({"jitter_ms": 5.0}, "link.jitter_ms"),
     ],
 )
 def test_what_mahimahi_does_not_have_is_refused(link: dict[str, object], field: str) -> None:

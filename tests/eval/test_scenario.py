@@ -122,6 +122,8 @@ def test_buffer_counts_full_packets() -> None:
         ("link.police_mbps", 0.0, "link.police_mbps", "0.1 to 1000"),
         ("link.queue", "fq-codel", "link.queue", "drop-tail, fq_codel, codel, pie"),
         ("link.queue", 1, "link.queue", "a text"),
+        ("link.jitter_ms", 1001, "link.jitter_ms", "0 to 1000"),
+        ("link.jitter_ms", -1, "link.jitter_ms", "0 to 1000"),
         ("link.buffer_pkts", 80, "link", "exactly one of buffer_bdp and buffer_pkts"),
         ("link.step", 3, "link.step", "[[link.step]]"),
         ("link.step.0.at_s", 60.0, "link.step[0].at_s", "less than 60 s"),
@@ -164,6 +166,19 @@ def test_a_trace_gives_the_rate_alone() -> None:
     assert caught.value.field == "link.step[0].rate_mbps"
     link["step"] = [{"at_s": 20.0, "loss": 0.1}]
     assert [state.rate_mbps for state in parse_scenario(changed).link.states()] == [None, None]
+
+
+def test_jitter_needs_the_plain_queue() -> None:
+    plain = parse_scenario(document())
+    jittery = parse_with("link.jitter_ms", 5)
+    assert jittery.link.jitter_ms == 5.0
+    assert jittery.canonical() != plain.canonical()
+    # The fingerprints of all runs from before the key depend on this text.
+    assert "jitter" not in parse_with("link.jitter_ms", 0).canonical()
+    changed = document()
+    changed["link"] |= {"jitter_ms": 5, "queue": "fq_codel"}  # type: ignore[operator]
+    with pytest.raises(ConfigError, match=r"link\.queue.*drop-tail beside link\.jitter_ms"):
+        parse_scenario(changed)
 
 
 def test_a_queue_discipline_needs_a_rate_and_no_requests() -> None:

@@ -61,6 +61,7 @@ static struct {
 	struct lablink_flow_counters counters[LABLINK_FLOWS];
 } link_state;
 
+#include "jitter.h"
 #include "queue.h"
 
 static struct packet *packet_of(struct sk_buff *skb)
@@ -129,6 +130,7 @@ static void enter_backward(struct sk_buff *skb, u64 now_ns)
 			delay_ns = s->delays[flow].delay_ns;
 		if (!delay_ns)
 			delay_ns = s->steps[s->now_step].delay_ns;
+		now_ns = jitter_leaves(now_ns);
 	}
 	enqueue(&link_state.backward[flow], skb, now_ns + delay_ns);
 }
@@ -235,7 +237,7 @@ static ssize_t lablink_write(struct file *file, const char __user *data, size_t 
 		err = -EFAULT;
 		goto free;
 	}
-	if (!schedule_parse(&s, blob, size))
+	if (!schedule_parse(&s, blob, jitter_taken(size)))
 		goto free;
 	spin_lock_bh(&link_state.lock);
 	if (link_state.blob || !lines_idle()) {
@@ -247,6 +249,7 @@ static ssize_t lablink_write(struct file *file, const char __user *data, size_t 
 	link_state.schedule = s;
 	link_state.blob = blob;
 	prandom_seed_state(&link_state.random, s.header->seed);
+	jitter_begin(blob + size, s.header->seed);
 	lines_rewind();
 	spin_unlock_bh(&link_state.lock);
 	return size;
