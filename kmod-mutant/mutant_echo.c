@@ -15,6 +15,7 @@ static bool mutant_echo_stale(struct mutant_echoes *e, u32 epoch)
 	e->epoch = epoch;
 	e->made = 0;
 	e->answered = 0;
+	e->answered_us = 0;
 	return true;
 }
 
@@ -30,38 +31,35 @@ void mutant_echo_mark(struct mutant_echoes *e, u32 epoch, const struct mutant_ma
 }
 
 /*
- * Answer every mark that the ACK resolves. True if that ends an echo, the last one if several;
- * those that ended with it have nothing of their own.
+ * A batch of ACKs is over: answer every mark that its last one resolves. True if that ends an echo,
+ * the last one if several; those that ended with it have nothing of their own.
  */
-bool mutant_echo_answer(struct mutant_echoes *e, u32 epoch, const struct mutant_heard *heard,
-			struct mutant_echo *echo)
+bool mutant_echo_answer(struct mutant_echoes *e, u32 epoch, struct mutant_echo *echo)
 {
-	u32 resolved = heard->delivered + heard->lost;
+	const struct mutant_ack *from = &e->from, *last = &e->last;
+	u32 resolved = last->delivered + last->lost;
 	bool ended = false;
 
+	e->answered_us = 0;
 	if (mutant_echo_stale(e, epoch))
 		return false;
 	if (e->answered) {
 		echo->number = mutant_echo_mark_of(e, e->answered - 1)->number;
-		echo->delivered = heard->delivered - e->delivered;
-		echo->lost = heard->lost - e->lost;
-		echo->sending_us = heard->sent_us - e->sent_us;
-		echo->acking_us = heard->now_us - e->ack_us;
-		echo->reserved = 0;
-		echo->rtt_us_sum = e->rtt_us_sum;
+		echo->delivered = last->delivered - from->delivered;
+		echo->lost = last->lost - from->lost;
+		echo->sending_us = last->sent_us - from->sent_us;
+		echo->acking_us = last->now_us - from->now_us;
+		echo->rtt_us_min = e->rtt_us_min ?: e->rtt_us;
 		/* After losses nothing newer than before may have come back. */
-		ended = echo->delivered && heard->sent_us > e->sent_us &&
-			heard->now_us > e->ack_us;
+		ended = echo->delivered && last->sent_us > from->sent_us &&
+			last->now_us > from->now_us;
 	}
 	do {
 		e->answered++;
 		e->next = mutant_echo_mark_of(e, e->answered)->sent;
 	} while (e->answered != e->made && (s32)(resolved - e->next) >= 0);
-	e->delivered = heard->delivered;
-	e->lost = heard->lost;
-	e->ack_us = heard->now_us;
-	e->sent_us = heard->sent_us;
-	e->rtt_us_sum = 0;
+	e->from = *last;
+	e->rtt_us_min = 0;
 	return ended;
 }
 

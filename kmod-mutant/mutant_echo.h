@@ -11,6 +11,11 @@
  * between two such ACKs is an echo: the rate at which some packets left, and that at which the
  * same packets arrived.
  *
+ * ACKs may come in batches: from a receiver that waits for its turn on a shared medium, or from a
+ * network card that collects them. An ACK of a batch came when the batch did, whenever its packet
+ * had arrived. So the last ACK of a batch ends the echo, and the lowest RTT is the echo's: that ACK
+ * has hardly waited.
+ *
  * "Resolved" is what was delivered or lost, and all that was sent comes to that; counts are
  * running totals that wrap, as in struct tcp_sock. Marks that would be too many are not made,
  * and the echo before them goes on. The socket's lock orders everything here. Pure logic,
@@ -33,9 +38,21 @@
 #define MUTANT_MARKS		128
 #define MUTANT_MARK_MASK	(MUTANT_MARKS - 1)
 
+/* ACKs of one batch are closer than the gap. On a fast path all are, so a batch has an end. */
+#define MUTANT_BATCH_GAP_US	100
+#define MUTANT_BATCH_MAX_US	1000
+
 struct mutant_mark {
 	u32 sent;			/* packets before it */
 	u32 number;			/* of the control */
+};
+
+/* What an ACK says. */
+struct mutant_ack {
+	u64 now_us;
+	u64 sent_us;			/* when the newest packet that is delivered was sent */
+	u32 delivered;			/* totals */
+	u32 lost;
 };
 
 struct mutant_echoes {
@@ -44,43 +61,39 @@ struct mutant_echoes {
 	u32 answered;
 	u32 next;			/* packets resolved that answer the next mark */
 	u32 rtt_us;			/* last known */
-	/* As of the ACK that answered the last mark, and since then. */
-	u32 delivered;
-	u32 lost;
-	u64 ack_us;
-	u64 sent_us;
-	u64 rtt_us_sum;			/* of each packet delivered */
+	u32 rtt_us_min;			/* of the echo under way; 0: not known */
+	u64 answered_us;		/* an ACK answered a mark, its batch may go on; 0: none */
+	struct mutant_ack from;		/* the echo under way begins after it */
+	struct mutant_ack last;
 	/* The last answered mark stays, as the one that the next echo begins with. */
 	struct mutant_mark mark[MUTANT_MARKS];
 };
 
-/* What an ACK says. */
-struct mutant_heard {
-	u64 now_us;
-	u64 sent_us;			/* when the newest packet that is delivered was sent */
-	s64 rtt_us;			/* negative: the ACK carried no valid RTT */
-	u32 acked;			/* packets that it delivers */
-	u32 delivered;			/* totals */
-	u32 lost;
-};
-
 void mutant_echo_mark(struct mutant_echoes *e, u32 epoch, const struct mutant_mark *mark);
-bool mutant_echo_answer(struct mutant_echoes *e, u32 epoch, const struct mutant_heard *heard,
-			struct mutant_echo *echo);
+bool mutant_echo_answer(struct mutant_echoes *e, u32 epoch, struct mutant_echo *echo);
 void mutant_echo_put(struct mutant_record *rec, const struct mutant_echo *echo);
 
-/* Take in an ACK; true if it ends an echo. */
+/* Take in an ACK, with its RTT or a negative number; true if an echo ended before it. */
 static __always_inline bool mutant_echo_heard(struct mutant_echoes *e, u32 epoch,
-					      const struct mutant_heard *heard,
+					      const struct mutant_ack *ack, s64 rtt_us,
 					      struct mutant_echo *echo)
 {
-	if (likely(heard->rtt_us >= 0))
-		e->rtt_us = heard->rtt_us;
-	e->rtt_us_sum += (u64)heard->acked * e->rtt_us;
-	if (likely(e->answered == e->made ||
-		   (s32)(heard->delivered + heard->lost - e->next) < 0))
-		return false;
-	return mutant_echo_answer(e, epoch, heard, echo);
+	bool ended = false;
+
+	if (unlikely(e->answered_us) &&
+	    (ack->now_us - e->last.now_us >= MUTANT_BATCH_GAP_US ||
+	     ack->now_us - e->answered_us >= MUTANT_BATCH_MAX_US))
+		ended = mutant_echo_answer(e, epoch, echo);
+	if (likely(rtt_us >= 0)) {
+		e->rtt_us = rtt_us;
+		if (!e->rtt_us_min || e->rtt_us < e->rtt_us_min)
+			e->rtt_us_min = e->rtt_us;
+	}
+	e->last = *ack;
+	if (unlikely(e->answered != e->made) && !e->answered_us &&
+	    (s32)(ack->delivered + ack->lost - e->next) >= 0)
+		e->answered_us = ack->now_us;
+	return ended;
 }
 
 #endif /* _MUTANT_ECHO_H */

@@ -42,19 +42,17 @@ static void mutant_hear(const struct tcp_sock *tp, struct mutant_flow *f,
 			const struct rate_sample *rs)
 {
 	struct mutant_measures *m = f->measures;
-	const struct mutant_heard heard = {
+	const struct mutant_ack ack = {
 		.now_us = tp->tcp_mstamp,
 		.sent_us = tp->first_tx_mstamp,
-		.rtt_us = rs->rtt_us,
-		.acked = max(rs->acked_sacked, 0),
 		.delivered = tp->delivered,
 		.lost = tp->lost,
 	};
 	struct mutant_step *step;
 	struct mutant_echo echo;
 
-	if (unlikely(!m) ||
-	    likely(!mutant_echo_heard(&f->learned->echoes, m->epochs.newest, &heard, &echo)))
+	if (unlikely(!m) || likely(!mutant_echo_heard(&f->learned->echoes, m->epochs.newest, &ack,
+						      rs->rtt_us, &echo)))
 		return;
 	step = mutant_step_begin(&m->steps);
 	mutant_echo_put(&step->rec, &echo);

@@ -9,8 +9,8 @@
 /* The layout of the packed records is ABI. */
 static_assert(sizeof(struct mutant_stat) == 24);
 static_assert(sizeof(struct mutant_credit) == 72);
-static_assert(sizeof(struct mutant_echo) == 32);
-static_assert(sizeof(struct mutant_record) == 720);
+static_assert(sizeof(struct mutant_echo) == 24);
+static_assert(sizeof(struct mutant_record) == 704);
 static_assert(sizeof(struct mutant_command) == 16);
 static_assert(sizeof(struct mutant_control) == 32);
 static_assert(sizeof(struct mutant_start) == 32);

@@ -346,8 +346,9 @@ CREDIT_DTYPE: Final[np.dtype[np.void]] = np.dtype(
     ]
 )
 
-# 32 bytes. The fate of the packets that a flow sent under one control of the law window. They begin with the
-# packet at which the control was taken, and end before the next control. The error is the packets of one ACK.
+# 24 bytes. The fate of the packets that a flow sent under one control of the law window. They begin with the
+# packet at which the control was taken, and end before the next control. The error is the packets of one
+# batch of ACKs.
 ECHO_DTYPE: Final[np.dtype[np.void]] = np.dtype(
     [
         ("number", "=u4"),  # Of the control, as its sender said; see control-law.
@@ -355,12 +356,11 @@ ECHO_DTYPE: Final[np.dtype[np.void]] = np.dtype(
         ("lost", "=u4"),  # Packets marked lost.
         ("sending_us", "=u4"),  # Time in which they were sent, µs.
         ("acking_us", "=u4"),  # Time in which their ACKs came, µs. 0 marks an unused slot.
-        ("reserved", "=u4"),  # Always 0.
-        ("rtt_us_sum", "=u8"),  # Sum of the RTT of each packet delivered, µs.
+        ("rtt_us_min", "=u4"),  # Smallest RTT that their ACKs showed, µs.
     ]
 )
 
-# 720 bytes. One flow's aggregate over one step.
+# 704 bytes. One flow's aggregate over one step.
 RECORD_DTYPE: Final[np.dtype[np.void]] = np.dtype(
     [
         ("cookie", "=u8"),  # Socket cookie.

@@ -28,30 +28,26 @@ PAUSE_S: Final = 1.0
 """A flow that neither has data in flight nor hears of any for so long has stopped, and begins anew."""
 _ECHOES: Final = protocol.ECHOES_MAX
 # Columns of a flow's fields: first the ones that add up over an interval's records, then the ones of which
-# the last record holds. 64 bits with their echoes' behind them, then 32 bits alike.
+# the last record holds. 64 bits, then 32 bits with the echoes' behind them.
 _SUMMED: Final = 2
-_RTT_SAMPLES, _RTT_SUM_S, _DELIVERED, _LOST, _PACING_BPS, _ECHO_RTTS = range(6)
-_WINDOW, _IN_FLIGHT, _MIN_RTT_US, _FLOOR_US, _MSS, _ECHO_REST = range(
-    _ECHO_RTTS + _ECHOES, _ECHO_RTTS + _ECHOES + 6
-)
-_WIDTH: Final = _ECHO_REST + 5 * _ECHOES
+_RTT_SAMPLES, _RTT_SUM_S, _DELIVERED, _LOST, _PACING_BPS = range(5)
+_WINDOW, _IN_FLIGHT, _MIN_RTT_US, _FLOOR_US, _MSS, _ECHO = range(5, 11)
+_WIDTH: Final = _ECHO + 6 * _ECHOES
 _ADDS_UP: Final = np.array([[1.0] * _SUMMED + [0.0] * (_WIDTH - _SUMMED)])
 _UNITS: Final = np.ones((_WIDTH, 1))
 """Factors on the kernel's numbers."""
 _UNITS[_RTT_SUM_S] = 1e-6
-_UNITS[_ECHO_RTTS:_WINDOW] = 1e-6
-_UNITS[_ECHO_REST:, 0] = _ECHOES * [1.0, 1.0, 1.0, 1e-6, 1e-6]
+_UNITS[_ECHO:, 0] = _ECHOES * [1.0, 1.0, 1.0, 1e-6, 1e-6, 1e-6]
 _ROW: Final = np.dtype(f"V{8 * _WIDTH}")
 
 
 _FIELDS: Final = Columns(
     "rtt_samples", "rtt_stat.sum", "total_delivered", "total_lost", "pacing_rate",
-    *(f"echo.{at}.rtt_us_sum" for at in range(_ECHOES)),
     "snd_cwnd", "in_flight", "min_rtt_us", "rtt_floor_us", "mss",
     *(
         f"echo.{at}.{name}"
         for at in range(_ECHOES)
-        for name in ("number", "delivered", "lost", "sending_us", "acking_us")
+        for name in ("number", "delivered", "lost", "sending_us", "acking_us", "rtt_us_min")
     ),
 )  # fmt: skip
 
@@ -253,22 +249,17 @@ class Monitor(SlotArrays):
 
         `interval`: the number of the one that ends.
         """
-        rtt_sum_s = seen[_ECHO_RTTS:_WINDOW]
-        number, delivered, lost, sending_s, acking_s = (
-            seen[_ECHO_REST:].reshape(_ECHOES, 5, -1).swapaxes(0, 1)
+        number, delivered, lost, sending_s, acking_s, rtt_s = (
+            seen[_ECHO:].reshape(_ECHOES, 6, -1).swapaxes(0, 1)
         )
         resolved = delivered + lost
         # Marks that an earlier daemon made may bear any number.
         known = (acking_s > 0.0) & (number > self._first[slots]) & (number <= interval)
-        values = np.full((4, *known.shape), np.nan)
-        np.divide(
-            (resolved, delivered, rtt_sum_s, lost),
-            (sending_s, acking_s, delivered, resolved),
-            out=values,
-            where=known,
-        )
-        index = np.where(known, number, -1.0)
-        before, last = (Echo(index[at], *values[:, at]) for at in range(_ECHOES))
+        ratios = np.full((3, *known.shape), np.nan)
+        np.divide((resolved, delivered, lost), (sending_s, acking_s, resolved), out=ratios, where=known)
+        sending_pps, delivered_pps, loss = ratios
+        index, rtt_s = np.where(known, number, -1.0), np.where(known, rtt_s, np.nan)
+        before, last = (Echo(*of) for of in zip(index, sending_pps, delivered_pps, rtt_s, loss, strict=True))
         return before, last
 
     def _mean_rtts(self, slots: Slots, seen: Floats) -> Floats:

@@ -32,7 +32,8 @@ class Echo:
     delivered_pps: Floats
     """Acknowledged packets over the time that their ACKs took to arrive."""
     rtt_s: Floats
-    """Mean over the acknowledged packets."""
+    """On the kernel the lowest of their ACKs: the others may have waited for a turn of the receiver's. The
+    simulator has no such turns, and tells the mean."""
     loss: Floats
     """Share of the packets that was lost, 0 to 1."""
 

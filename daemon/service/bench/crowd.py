@@ -116,4 +116,4 @@ class Crowd:
         last = echo[:, 1]
         last["number"], last["delivered"], last["lost"] = self._echoed[rows], delivered, lost
         last["sending_us"] = last["acking_us"] = passed_ns // 1000
-        last["rtt_us_sum"] = delivered * rtt_us
+        last["rtt_us_min"] = rtt_us

@@ -18,34 +18,60 @@ static void mark(u32 epoch, u32 number, u32 sent)
 	mutant_echo_mark(&echoes, epoch, &made);
 }
 
+/* What the kernel tells of an ACK. */
+struct heard {
+	struct mutant_ack ack;
+	s64 rtt_us;
+};
+
 /* The next ACK delivers @acked packets, of which the newest left at @sent_us. */
-static bool ack(u32 epoch, struct mutant_heard *heard, u64 now_us, u64 sent_us, u32 acked,
+static bool ack(u32 epoch, struct heard *heard, u64 now_us, u64 sent_us, u32 acked,
 		struct mutant_echo *echo)
 {
-	heard->now_us = now_us;
-	heard->sent_us = sent_us;
-	heard->acked = acked;
-	heard->delivered += acked;
-	return mutant_echo_heard(&echoes, epoch, heard, echo);
+	heard->ack.now_us = now_us;
+	heard->ack.sent_us = sent_us;
+	heard->ack.delivered += acked;
+	return mutant_echo_heard(&echoes, epoch, &heard->ack, heard->rtt_us, echo);
 }
 
 static void test_one_echo(void)
 {
-	struct mutant_heard heard = { .rtt_us = 50 };
+	struct heard heard = { .rtt_us = 5000 };
 	struct mutant_echo echo;
 
 	memset(&echoes, 0, sizeof(echoes));
 	mark(0, 7, 10);
 	mark(0, 8, 30);
-	CHECK(!ack(0, &heard, 990, 0, 9, &echo));
-	CHECK(!ack(0, &heard, 1000, 900, 1, &echo));
-	heard.lost = 4;
-	heard.rtt_us = 60;
-	CHECK(!ack(0, &heard, 1020, 930, 12, &echo));
+	CHECK(!ack(0, &heard, 9000, 0, 9, &echo));
+	CHECK(!ack(0, &heard, 10000, 9000, 1, &echo));
+	heard.ack.lost = 4;
+	heard.rtt_us = 7000;
+	CHECK(!ack(0, &heard, 10200, 9300, 6, &echo));
+	heard.rtt_us = 6000;
+	CHECK(!ack(0, &heard, 10400, 9350, 6, &echo));
 	heard.rtt_us = -1;
-	CHECK(ack(0, &heard, 1070, 940, 4, &echo));
+	CHECK(!ack(0, &heard, 10700, 9400, 4, &echo));
+	/* The next ACK shows that the batch is over, and is no part of the echo. */
+	heard.rtt_us = 10;
+	CHECK(ack(0, &heard, 10900, 9500, 5, &echo));
 	CHECK(echo.number == 7 && echo.delivered == 16 && echo.lost == 4);
-	CHECK(echo.sending_us == 40 && echo.acking_us == 70 && echo.rtt_us_sum == 16 * 60);
+	CHECK(echo.sending_us == 400 && echo.acking_us == 700 && echo.rtt_us_min == 6000);
+}
+
+/* An echo of which no ACK carried an RTT has the last one known. */
+static void test_no_rtt(void)
+{
+	struct heard heard = { .rtt_us = 5000 };
+	struct mutant_echo echo;
+
+	memset(&echoes, 0, sizeof(echoes));
+	mark(0, 1, 10);
+	mark(0, 2, 20);
+	CHECK(!ack(0, &heard, 10000, 9000, 10, &echo));
+	heard.rtt_us = -1;
+	CHECK(!ack(0, &heard, 11000, 9500, 10, &echo));
+	CHECK(ack(0, &heard, 12000, 9600, 1, &echo));
+	CHECK(echo.number == 1 && echo.rtt_us_min == 5000);
 }
 
 /*
@@ -55,66 +81,139 @@ static void test_one_echo(void)
 static void test_against_packets(void)
 {
 	static u32 sent_us[PACKETS], control[PACKETS], gap_us[CONTROLS];
-	u32 made = 0, ended = 0, wrong = 0, sent, resolved, in_flight = 50, before = ~0U;
-	struct mutant_heard heard = { .rtt_us = 1000 };
+	u32 made = 0, ended = 0, wrong = 0, sent, resolved, before_us, in_flight = 50, before = ~0U;
+	struct heard heard = { .rtt_us = 1000 };
 	struct mutant_echo echo;
 
 	memset(&echoes, 0, sizeof(echoes));
 	for (sent = 0, resolved = 0; sent < PACKETS && made < CONTROLS; sent++) {
+		u32 acked, last = resolved;
+
 		if (!random_below(30)) {
 			gap_us[made] = 500 + random_below(1000);
 			mark(0, made++, sent);
 		}
-		sent_us[sent] = (sent ? sent_us[sent - 1] : 0) + (made ? gap_us[made - 1] : 700);
+		before_us = sent ? sent_us[sent - 1] : 0;
+		sent_us[sent] = before_us + (made ? gap_us[made - 1] : 700);
 		control[sent] = made - 1;
 		if (sent < in_flight + resolved + random_below(3))
 			continue;
-		heard.acked = sent - in_flight - resolved;
+		acked = sent - in_flight - resolved;
 		resolved = sent - in_flight;
-		if (heard.acked && !random_below(50)) {
-			heard.lost++;
-			heard.acked--;
-		}
-		heard.delivered = resolved - heard.lost;
-		heard.now_us = sent_us[sent];
-		heard.sent_us = resolved ? sent_us[resolved - 1] : 0;
-		if (!mutant_echo_heard(&echoes, 0, &heard, &echo))
+		if (acked && !random_below(50))
+			heard.ack.lost++;
+		heard.ack.delivered = resolved - heard.ack.lost;
+		heard.ack.now_us = sent_us[sent];
+		heard.ack.sent_us = resolved ? sent_us[resolved - 1] : 0;
+		if (!mutant_echo_heard(&echoes, 0, &heard.ack, heard.rtt_us, &echo))
 			continue;
 		ended++;
 		wrong += before != ~0U && echo.number <= before;
 		/* What is counted and what is timed are the same packets. */
 		wrong += abs((int)(echo.sending_us - (echo.delivered + echo.lost) * gap_us[echo.number])) >
 			 4 * 1000;
-		wrong += echo.rtt_us_sum != echo.delivered * 1000ULL;
-		wrong += control[resolved - 1] < echo.number;
+		wrong += echo.rtt_us_min != 1000;
+		wrong += last && control[last - 1] < echo.number;
 		before = echo.number;
 	}
 	CHECK(!wrong);
 	CHECK(ended > made * 3 / 4);
 }
 
+/*
+ * A link that is never idle passes a packet each 500 µs, and the receiver acknowledges them at its
+ * turns, up to 12 ms apart. Each echo tells the link's rate, and an RTT that hardly waited.
+ */
+static void test_batches(void)
+{
+	const u32 packet_us = 500, path_us = 40000;
+	u32 number = 0, packet = 0, batch = 0, ended = 0, wrong = 0;
+	struct heard heard = { .rtt_us = 0 };
+	struct mutant_echo echo;
+	u64 turn_us = path_us;
+
+	memset(&echoes, 0, sizeof(echoes));
+	while (number < 1000) {
+		/* All that arrived since the last turn, an ACK each, 10 µs of work apart. */
+		turn_us += 500 + random_below(11500);
+		for (batch = 0; path_us + (packet + 1) * packet_us <= turn_us; batch++) {
+			u64 arrived_us = path_us + ++packet * packet_us;
+
+			heard.rtt_us = path_us + turn_us - arrived_us;
+			if (!(packet % 60))
+				mark(0, number++, packet + 80);
+			if (!ack(0, &heard, turn_us + 10 * batch, arrived_us - path_us, 1, &echo))
+				continue;
+			ended++;
+			/* But for the packet that had not quite arrived at a turn. */
+			wrong += abs((int)(echo.delivered * packet_us - echo.acking_us)) >
+				 (int)packet_us + 10 * 30;
+			wrong += echo.rtt_us_min > path_us + packet_us;
+		}
+	}
+	CHECK(!wrong);
+	CHECK(ended > 900);
+}
+
+/* ACKs without gaps are cut all the same. */
+static void test_a_batch_without_an_end(void)
+{
+	struct heard heard = { .rtt_us = 50 };
+	struct mutant_echo echo;
+	u32 i, ended = 0;
+
+	memset(&echoes, 0, sizeof(echoes));
+	mark(0, 1, 100);
+	mark(0, 2, 200);
+	for (i = 1; i <= 400 && !ended; i++)
+		ended = ack(0, &heard, 10000 + 20 * i, 20 * i, 1, &echo);
+	CHECK(ended && echo.number == 1);
+	CHECK(echo.delivered >= 100 && echo.delivered <= 151);
+	CHECK(echo.acking_us == 20 * echo.delivered);
+}
+
 static void test_another_arm(void)
 {
-	struct mutant_heard heard = { .rtt_us = 50 };
+	struct heard heard = { .rtt_us = 50 };
 	struct mutant_echo echo;
 
 	memset(&echoes, 0, sizeof(echoes));
 	mark(0, 1, 10);
 	mark(0, 2, 20);
 	CHECK(!ack(0, &heard, 1000, 500, 10, &echo));
-	/* Nobody's ACK, though it resolves the second mark. */
-	CHECK(!ack(2, &heard, 1000, 500, 10, &echo));
+	/* Nobody's ACKs, though they resolve the second mark. */
+	CHECK(!ack(2, &heard, 2000, 500, 10, &echo));
+	CHECK(!ack(2, &heard, 3000, 500, 0, &echo));
 	mark(2, 50, 30);
 	mark(2, 51, 40);
-	CHECK(!ack(2, &heard, 3000, 600, 10, &echo));
-	CHECK(ack(2, &heard, 4000, 800, 10, &echo));
+	CHECK(!ack(2, &heard, 4000, 600, 10, &echo));
+	CHECK(!ack(2, &heard, 5000, 800, 10, &echo));
+	CHECK(ack(2, &heard, 6000, 900, 10, &echo));
 	CHECK(echo.number == 50 && echo.delivered == 10);
 	CHECK(echo.acking_us == 1000 && echo.sending_us == 200);
 }
 
+/* A batch of the arm before is no answer to the marks of this one. */
+static void test_another_arm_within_a_batch(void)
+{
+	struct heard heard = { .rtt_us = 50 };
+	struct mutant_echo echo;
+
+	memset(&echoes, 0, sizeof(echoes));
+	mark(0, 1, 10);
+	CHECK(!ack(0, &heard, 1000, 500, 10, &echo));
+	mark(2, 50, 20);
+	mark(2, 51, 30);
+	CHECK(!ack(2, &heard, 2000, 600, 1, &echo));
+	CHECK(!ack(2, &heard, 3000, 700, 9, &echo));
+	CHECK(!ack(2, &heard, 4000, 800, 10, &echo));
+	CHECK(ack(2, &heard, 5000, 900, 1, &echo));
+	CHECK(echo.number == 50 && echo.delivered == 10 && echo.acking_us == 1000);
+}
+
 static void test_too_many_marks(void)
 {
-	struct mutant_heard heard = { .rtt_us = 50 };
+	struct heard heard = { .rtt_us = 50 };
 	struct mutant_echo echo;
 	u32 i, ended = 0;
 
@@ -129,16 +228,16 @@ static void test_too_many_marks(void)
 	}
 	CHECK(ended == MUTANT_MARK_MASK - 1);
 	/* The control before the first mark that was not made goes on until the next one. */
-	mark(0, 1000, heard.delivered);
-	heard.acked = 0;
-	CHECK(mutant_echo_heard(&echoes, 0, &heard, &echo));
+	mark(0, 1000, heard.ack.delivered);
+	CHECK(!ack(0, &heard, 700 * i, 600 * i, 0, &echo));
+	CHECK(ack(0, &heard, 700 * i + 700, 600 * i, 0, &echo));
 	CHECK(echo.number == MUTANT_MARK_MASK - 1 && echo.delivered == 10 * (2 * MUTANT_MARKS + 1));
 }
 
 /* Several marks by one ACK, controls under which nothing was sent, and ACKs of nothing newer. */
 static void test_empty_echoes(void)
 {
-	struct mutant_heard heard = { .rtt_us = 50 };
+	struct heard heard = { .rtt_us = 50 };
 	struct mutant_echo echo;
 
 	memset(&echoes, 0, sizeof(echoes));
@@ -148,10 +247,12 @@ static void test_empty_echoes(void)
 	CHECK(!ack(0, &heard, 1000, 500, 10, &echo));
 	mark(0, 4, 20);
 	mark(0, 5, 25);
-	CHECK(ack(0, &heard, 9000, 8000, 20, &echo));
+	CHECK(!ack(0, &heard, 9000, 8000, 20, &echo));
+	CHECK(ack(0, &heard, 9200, 8000, 0, &echo));
 	CHECK(echo.number == 3 && echo.delivered == 20 && echo.acking_us == 8000);
 	mark(0, 6, 35);
 	CHECK(!ack(0, &heard, 9500, 8000, 5, &echo));
+	CHECK(!ack(0, &heard, 9900, 8000, 0, &echo));
 }
 
 static void test_record(void)
@@ -167,8 +268,12 @@ static void test_record(void)
 void test_echoes(void)
 {
 	test_one_echo();
+	test_no_rtt();
 	test_against_packets();
+	test_batches();
+	test_a_batch_without_an_end();
 	test_another_arm();
+	test_another_arm_within_a_batch();
 	test_too_many_marks();
 	test_empty_echoes();
 	test_record();

@@ -38,10 +38,10 @@ def heard(**fields: int) -> np.ndarray:
 @pytest.mark.parametrize("n", [0, 1, 7])
 def test_columns_are_the_fields_by_name(n: int) -> None:
     records = filled(1, n)
-    read = Columns("time_ns", "mdev_stat.max", "credit.1.lost", "echo.0.rtt_us_sum", "mss", "echo.1.lost")
+    read = Columns("time_ns", "mdev_stat.max", "credit.1.lost", "mss", "echo.0.rtt_us_min", "echo.1.lost")
     credit, echo = records["credit"], records["echo"]
     wanted = [records["time_ns"], records["mdev_stat"]["max"], credit["lost"][:, 1],
-              echo["rtt_us_sum"][:, 0], records["mss"], echo["lost"][:, 1]]  # fmt: skip
+              records["mss"], echo["rtt_us_min"][:, 0], echo["lost"][:, 1]]  # fmt: skip
     np.testing.assert_array_equal(read.read(records), np.array(wanted, np.float64).T)
 
 

@@ -73,7 +73,7 @@ def put_echoes(records: np.ndarray, seen: SimulatedInterval) -> None:
         told["lost"] = np.rint(loss * 100_000) * known
         told["sending_us"] = np.rint(1e11 / np.maximum(sending_pps, 30.0)) * known
         told["acking_us"] = np.rint(told["delivered"] * 1e6 / np.maximum(delivered_pps, 30.0)) * known
-        told["rtt_us_sum"] = np.rint(rtt_s * 1e6 * told["delivered"])
+        told["rtt_us_min"] = np.rint(rtt_s * 1e6)
         records["echo"][:, slot] = told
 
 
@@ -163,7 +163,7 @@ def echoing(number: int) -> np.ndarray:
     made = record(1, in_flight=60, rtt_samples=50)
     told = made["echo"]
     told["number"][0] = number - 1, number
-    told["delivered"], told["rtt_us_sum"] = 60, 60 * 25_000
+    told["delivered"], told["rtt_us_min"] = 60, 25_000
     told["sending_us"], told["acking_us"] = 30_000, 40_000
     return made
 

@@ -77,7 +77,7 @@ def echoes_tell_a_window_from_one_a_packet_larger(context: Context) -> None:
                 if not max(last + 1, 1000) <= echo["number"] <= number:
                     continue
                 last, fresh = int(echo["number"]), fresh + 1
-                rtt_us = int(echo["rtt_us_sum"]) / int(echo["delivered"])
+                rtt_us = int(echo["rtt_us_min"])
                 require(40_000 < rtt_us < longest_us, f"an RTT of {rtt_us} µs")
                 rtts_us.append(rtt_us)
                 seen = np.array(

@@ -478,11 +478,10 @@ struct mutant_credit {
  * @lost: Packets marked lost.
  * @sending_us: Time in which they were sent, µs.
  * @acking_us: Time in which their ACKs came, µs. 0 marks an unused slot.
- * @reserved: Always 0.
- * @rtt_us_sum: Sum of the RTT of each packet delivered, µs.
+ * @rtt_us_min: Smallest RTT that their ACKs showed, µs.
  *
  * They begin with the packet at which the control was taken, and end before the next control. The
- * error is the packets of one ACK.
+ * error is the packets of one batch of ACKs.
  */
 struct mutant_echo {
 	__u32 number;
@@ -490,8 +489,7 @@ struct mutant_echo {
 	__u32 lost;
 	__u32 sending_us;
 	__u32 acking_us;
-	__u32 reserved;
-	__u64 rtt_us_sum;
+	__u32 rtt_us_min;
 };
 
 /**
