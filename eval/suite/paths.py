@@ -218,6 +218,11 @@ def _requests(d: _Draw, kind: str, load: float, *, deep: bool) -> Lines:
     ]  # fmt: skip
 
 
+def _jittery(d: _Draw) -> Lines:
+    """A link to a client on Wi-Fi."""
+    return _link(d.mbps(8, 80), d.rtt_ms(10, 100), d.bdp(1, 3), f"jitter_ms = {d.between(4, 30, 0.1)}")
+
+
 def draw(seed: int) -> dict[str, str]:
     """The files of the set with this seed: TOML by path's name, the same at every call."""
     d = _Draw(np.random.default_rng(seed), odd=seed % 2 == 1)
@@ -242,6 +247,8 @@ def draw(seed: int) -> dict[str, str]:
         drawn[f"fq-codel-{n}"] = [*_managed(d), *flows("switcher")]
     drawn["beside-vegas-1"] = _several(d, ("switcher", "vegas"))
     drawn["coming-1"] = _coming(d)
+    for n in (1, 2):
+        drawn[f"jitter-{n}"] = [*_jittery(d), *flows("switcher")]
     return {name: file_text(name, lines) for name, lines in drawn.items()}
 
 

@@ -65,8 +65,8 @@ def test_committed_results_are_of_the_paths_as_they_are() -> None:
         with zipfile.ZipFile(path) as archive:
             record = json.loads(archive.read("run.json"))
             made = json.loads(archive.read("made.json"))
-        # Results from before links had a queue discipline do not name it.
-        record["scenario"]["link"].setdefault("queue", "drop-tail")
+        # Results from before links had a queue discipline or jitter do not name it.
+        record["scenario"]["link"] = {"queue": "drop-tail", "jitter_ms": 0.0} | record["scenario"]["link"]
         assert record["scenario"] == json.loads(json.dumps(asdict(run.job.scenario))), path
         assert (record["seed"], record["kernel"]) == (int(seed), kernel), path
         assert made["command"].startswith("ltp-eval suite"), path

@@ -44,7 +44,7 @@ def test_the_files_are_those_that_the_generator_draws(set_name: str) -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["rate_mbps", "rtt_ms", "loss", "police_mbps", "offset_s"])
+@pytest.mark.parametrize("name", ["rate_mbps", "rtt_ms", "loss", "police_mbps", "offset_s", "jitter_ms"])
 def test_the_sets_share_no_parameter(name: str) -> None:
     ours, theirs = values(TUNING, name), values(TEST, name)
     assert ours
