@@ -156,7 +156,7 @@ def _overlay(
 
 
 def _module_of(link: Link) -> str:
-    """The variant of the link module: each other one would change the bytes of all runs."""
+    """Return the variant of the link module. Each is a file, so that none changes the runs of another."""
     if link.queue != DROP_TAIL:
         return "labqueue"
     return "labjitter" if link.jitter_ms else "lablink"

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.errors import ConfigError
-from ltp_switcher.eval.suite.paths import FOLDER, SETS, TRACE, TRACE_HALF_S
+from ltp_switcher.eval.suite.paths import FOLDER, SETS, TRACE, TRACE_HALF_S, trace_begin_s
 
 RUN_S: Final = 30
 """How long a run lasts: half of the usual time, so that the offsets differ."""
@@ -34,8 +34,7 @@ def draw_offsets(set_name: str, count: int) -> dict[str, str]:
     """
     if set_name not in SETS:
         raise ConfigError("--set", set_name, " or ".join(SETS))
-    first_s = 0 if SETS[set_name] % 2 == 1 else TRACE_HALF_S
-    offsets_s = first_s + np.round(np.linspace(0, TRACE_HALF_S - RUN_S, count))
+    offsets_s = trace_begin_s(SETS[set_name]) + np.round(np.linspace(0, TRACE_HALF_S - RUN_S, count))
     drawn: dict[str, str] = {}
     for file in sorted((FOLDER / set_name).glob(f"{TRACE}-*.toml")):
         text = _with(file.read_text(), "duration_s", f"{RUN_S}")

@@ -223,6 +223,11 @@ def _jittery(d: _Draw) -> Lines:
     return _link(d.mbps(8, 80), d.rtt_ms(10, 100), d.bdp(1, 3), f"jitter_ms = {d.between(4, 30, 0.1)}")
 
 
+def trace_begin_s(seed: int) -> float:
+    """Where the span of a trace begins that is the set's own."""
+    return 0.0 if seed % 2 == 1 else TRACE_HALF_S
+
+
 def draw(seed: int) -> dict[str, str]:
     """The files of the set with this seed: TOML by path's name, the same at every call."""
     d = _Draw(np.random.default_rng(seed), odd=seed % 2 == 1)
@@ -231,7 +236,7 @@ def draw(seed: int) -> dict[str, str]:
         for n in range(1, count + 1):
             drawn[f"{name}-{n}"] = [*one(d), *flows("switcher")]
     for n, trace in enumerate(TRACES, start=1):
-        offset_s = round(float(d.rng.uniform(0.0, 5.0)) + (0.0 if d.odd else TRACE_HALF_S), 1)
+        offset_s = round(float(d.rng.uniform(0.0, 5.0)) + trace_begin_s(seed), 1)
         lines = [f'trace = "{trace}"', f"offset_s = {offset_s}", f"rtt_ms = {d.rtt_ms(25, 70)}"]
         drawn[f"{TRACE}-{n}"] = [*lines, f"buffer_pkts = {int(d.between(150, 900, 1))}", *flows("switcher")]
     several = (("switcher",) * 2, ("switcher",) * 8, ("switcher", "cubic"), ("switcher", "bbr"))

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.link_logic import build_driver
 
-from ltp_switcher.cache import REPOSITORY
 from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.lab.schedule import capacity_mbps, encode, from_offset, queue_packets
 from ltp_switcher.eval.run.scenario import Flow, Link, LinkStep, Scenario
@@ -23,16 +23,10 @@ from ltp_switcher.policies.simulator.delivery_traces import (
     read_trace,
 )
 
-LINK = REPOSITORY / "eval" / "lab" / "link"
-
 
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    program = tmp_path_factory.mktemp("link") / "driver"
-    source = Path(__file__).parent / "schedule_driver.c"
-    flags = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined"]
-    subprocess.run(["gcc", *flags, f"-I{LINK}", "-o", str(program), str(source)], check=True)
-    return program
+    return build_driver(Path(__file__).parent / "schedule_driver.c", tmp_path_factory.mktemp("link"))
 
 
 def depart(driver: Path, blob: bytes, packets: list[tuple[int, int]], tmp_path: Path) -> list[int]:

@@ -10,22 +10,16 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.link_logic import build_driver
 
-from ltp_switcher.cache import REPOSITORY
 from ltp_switcher.eval.lab import run_fingerprint, run_scenario
 from ltp_switcher.eval.run.scenario import Flow, Link, Scenario
 from ltp_switcher.eval.run.series import read_series
 
-LINK = REPOSITORY / "eval" / "lab" / "link"
-
 
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    program = tmp_path_factory.mktemp("turns") / "driver"
-    source = Path(__file__).parent / "turns_driver.c"
-    flags = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined"]
-    subprocess.run(["gcc", *flags, f"-I{LINK}", "-o", str(program), str(source)], check=True)
-    return program
+    return build_driver(Path(__file__).parent / "turns_driver.c", tmp_path_factory.mktemp("turns"))
 
 
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

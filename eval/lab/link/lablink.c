@@ -5,18 +5,15 @@
  * A packet that enters `lab-client` passes the bottleneck and leaves at `lab-server`. The
  * bottleneck is a drop-tail queue in packets, served at a rate or at a trace's delivery
  * opportunities. A packet that enters `lab-server` takes the whole propagation delay and leaves at
- * `lab-client`; the way back has no queue. A round trip is the same as if both ways had half of the
- * delay.
+ * `lab-client`; the way back has no queue. A delay split over both ways gives the same RTT.
  *
- * The schedule of the link is known from the start. So the moment at which a packet leaves the
- * bottleneck is computed when it enters, to the nanosecond, and each packet costs one timer per
- * direction. If the rate changes while a packet is in service, each rate serves its part.
+ * The schedule is known from the start, so the moment at which a packet leaves is computed when it
+ * enters, to the nanosecond. If the rate changes meanwhile, each rate serves its part.
  *
  * Opportunities follow mahimahi's mm-link: small packets share one, a large packet takes several,
  * an opportunity without a packet is wasted, and the trace repeats after its last timestamp.
  *
- * A device's sender is told at once that its packet is gone (skb_orphan), as by a network card of
- * unlimited speed before the bottleneck.
+ * A sender is told at once that its packet is gone (skb_orphan), as by a card of unlimited speed.
  */
 #include <linux/hrtimer.h>
 #include <linux/if_arp.h>
