@@ -15,7 +15,6 @@ static bool mutant_echo_stale(struct mutant_echoes *e, u32 epoch)
 	e->epoch = epoch;
 	e->made = 0;
 	e->answered = 0;
-	e->answered_us = 0;
 	return true;
 }
 
@@ -31,34 +30,33 @@ void mutant_echo_mark(struct mutant_echoes *e, u32 epoch, const struct mutant_ma
 }
 
 /*
- * A batch of ACKs is over: answer every mark that its last one resolves. True if that ends an echo,
- * the last one if several; those that ended with it have nothing of their own.
+ * Answer every mark that the last ACK resolves. True if an echo ended with the batch before; the last
+ * one if several, because those that ended with it have nothing of their own.
  */
 bool mutant_echo_answer(struct mutant_echoes *e, u32 epoch, struct mutant_echo *echo)
 {
-	const struct mutant_ack *from = &e->from, *last = &e->last;
-	u32 resolved = last->delivered + last->lost;
+	const struct mutant_ack *from = &e->from, *to = &e->before;
+	u32 resolved = e->last.delivered + e->last.lost;
 	bool ended = false;
 
-	e->answered_us = 0;
 	if (mutant_echo_stale(e, epoch))
 		return false;
 	if (e->answered) {
 		echo->number = mutant_echo_mark_of(e, e->answered - 1)->number;
-		echo->delivered = last->delivered - from->delivered;
-		echo->lost = last->lost - from->lost;
-		echo->sending_us = last->sent_us - from->sent_us;
-		echo->acking_us = last->now_us - from->now_us;
+		echo->delivered = to->delivered - from->delivered;
+		echo->lost = to->lost - from->lost;
+		echo->sending_us = to->sent_us - from->sent_us;
+		echo->acking_us = to->now_us - from->now_us;
 		echo->rtt_us_min = e->rtt_us_min ?: e->rtt_us;
 		/* After losses nothing newer than before may have come back. */
-		ended = echo->delivered && last->sent_us > from->sent_us &&
-			last->now_us > from->now_us;
+		ended = echo->delivered && to->sent_us > from->sent_us &&
+			to->now_us > from->now_us;
 	}
 	do {
 		e->answered++;
 		e->next = mutant_echo_mark_of(e, e->answered)->sent;
 	} while (e->answered != e->made && (s32)(resolved - e->next) >= 0);
-	e->from = *last;
+	e->from = *to;
 	e->rtt_us_min = 0;
 	return ended;
 }

@@ -13,8 +13,8 @@
  *
  * ACKs may come in batches: from a receiver that waits for its turn on a shared medium, or from a
  * network card that collects them. An ACK of a batch came when the batch did, whenever its packet
- * had arrived. So the last ACK of a batch ends the echo, and the lowest RTT is the echo's: that ACK
- * has hardly waited.
+ * had arrived; the last one has hardly waited. So the last ACK of the batch before the one that
+ * answers ends the echo, which need not wait for another ACK then, and its RTT is its lowest.
  *
  * "Resolved" is what was delivered or lost, and all that was sent comes to that; counts are
  * running totals that wrap, as in struct tcp_sock. Marks that would be too many are not made,
@@ -61,9 +61,11 @@ struct mutant_echoes {
 	u32 answered;
 	u32 next;			/* packets resolved that answer the next mark */
 	u32 rtt_us;			/* last known */
-	u32 rtt_us_min;			/* of the echo under way; 0: not known */
-	u64 answered_us;		/* an ACK answered a mark, its batch may go on; 0: none */
+	u32 rtt_us_min;			/* of the echo under way until this batch; 0: not known */
+	u32 batch_rtt_us_min;		/* of the batch under way, which may be of the next echo */
+	u64 batch_us;			/* when it began */
 	struct mutant_ack from;		/* the echo under way begins after it */
+	struct mutant_ack before;	/* the last one of the batch before */
 	struct mutant_ack last;
 	/* The last answered mark stays, as the one that the next echo begins with. */
 	struct mutant_mark mark[MUTANT_MARKS];
@@ -73,27 +75,32 @@ void mutant_echo_mark(struct mutant_echoes *e, u32 epoch, const struct mutant_ma
 bool mutant_echo_answer(struct mutant_echoes *e, u32 epoch, struct mutant_echo *echo);
 void mutant_echo_put(struct mutant_record *rec, const struct mutant_echo *echo);
 
-/* Take in an ACK, with its RTT or a negative number; true if an echo ended before it. */
+/* 0 is an RTT that is not known. */
+static __always_inline u32 mutant_rtt_us_min(u32 a, u32 b)
+{
+	return a && (a < b || !b) ? a : b;
+}
+
+/* Take in an ACK, with its RTT or a negative number; true if it shows that an echo has ended. */
 static __always_inline bool mutant_echo_heard(struct mutant_echoes *e, u32 epoch,
 					      const struct mutant_ack *ack, s64 rtt_us,
 					      struct mutant_echo *echo)
 {
-	bool ended = false;
-
-	if (unlikely(e->answered_us) &&
-	    (ack->now_us - e->last.now_us >= MUTANT_BATCH_GAP_US ||
-	     ack->now_us - e->answered_us >= MUTANT_BATCH_MAX_US))
-		ended = mutant_echo_answer(e, epoch, echo);
+	if (ack->now_us - e->last.now_us >= MUTANT_BATCH_GAP_US ||
+	    ack->now_us - e->batch_us >= MUTANT_BATCH_MAX_US) {
+		e->before = e->last;
+		e->batch_us = ack->now_us;
+		e->rtt_us_min = mutant_rtt_us_min(e->rtt_us_min, e->batch_rtt_us_min);
+		e->batch_rtt_us_min = 0;
+	}
 	if (likely(rtt_us >= 0)) {
 		e->rtt_us = rtt_us;
-		if (!e->rtt_us_min || e->rtt_us < e->rtt_us_min)
-			e->rtt_us_min = e->rtt_us;
+		e->batch_rtt_us_min = mutant_rtt_us_min(e->batch_rtt_us_min, e->rtt_us);
 	}
 	e->last = *ack;
-	if (unlikely(e->answered != e->made) && !e->answered_us &&
-	    (s32)(ack->delivered + ack->lost - e->next) >= 0)
-		e->answered_us = ack->now_us;
-	return ended;
+	if (likely(e->answered == e->made || (s32)(ack->delivered + ack->lost - e->next) < 0))
+		return false;
+	return mutant_echo_answer(e, epoch, echo);
 }
 
 #endif /* _MUTANT_ECHO_H */
