@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Looks at a path: a quarter of a second and two round trips each, so that one look is not noise.
 
-A look sums up the steps since the last one. Over the looks, three numbers tell paths apart: the lowest RTT,
-the highest smoothed RTT over it, and how much the rate swings from look to look. The swing is large on
-cellular links under every arm, and near 0 on wired ones: a rate that steps once, or that climbs, does not
-swing. Looks count for it once the rate has stopped to grow after the start.
+A look sums up the steps since the last one. Its rate is measured from ACK to ACK, because ACKs may come in
+batches, as from a client on Wi-Fi: a batch more or less would look like a swing of the rate. Over the looks,
+three numbers tell paths apart: the lowest RTT, the highest smoothed RTT over it, and how much the rate swings
+from look to look. The swing is large on cellular links under every arm, and near 0 on wired ones: a rate that
+steps once, or that climbs, does not swing. Nor does a rate that only follows the arm's window. Then the RTT
+rises with the rate, and where the path is the cause, it falls. Looks count once the rate has stopped to grow
+after the start.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from ltp_switcher.arrays import Bools, Floats, Ints, Slots
 from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.daemon.datapath.columns import Columns
 from ltp_switcher.daemon.datapath.measurements import mean_or
-from ltp_switcher.daemon.datapath.protocol import FlowFlags
+from ltp_switcher.daemon.datapath.protocol import CREDITS_MAX, FlowFlags
 from ltp_switcher.measures import loss_rate, reward
 from ltp_switcher.slots import SlotArrays, column
 
@@ -29,6 +32,8 @@ GAINS_LEAST: Final = 6
 """With fewer, the swing is not known."""
 GRAIN_PKTS: Final = 2.0
 """A look counts whole acknowledgements, so the packets of two looks differ by so many on a steady path."""
+SILENCE: Final = 0.25
+"""Where more of a look seems silent, the kernel has not timed all its ACKs: the steps' time counts."""
 ANEW: Final = 16
 """Looks in which an arm that begins anew fills the path: they do not count for the swing."""
 KEPT: Final = 0.5
@@ -52,18 +57,22 @@ _FIELDS: Final = Columns(
 )  # fmt: skip
 (
     TIME_NS, INTERVAL_NS, RTT_SAMPLES, RTT_LEAST, RTT_SUM, SRTT_PEAK, DELIVERED, LOST, LOST_WITHOUT_QUEUE,
-    SRTT, MSS, KERNEL_FLOOR, BDP, ROUND_TRIPS,
-) = range(14)  # fmt: skip
-"""Places of these fields in what `read` returns."""
+    SRTT, MSS, KERNEL_FLOOR, BDP, ROUND_TRIPS, SILENT_NS,
+) = range(15)  # fmt: skip
+"""Places of these fields in what `read` returns. The last one is by how much longer the flow's last ACK was
+ago at the end of the step than at its begin."""
+_HEARD: Final = Columns(*(f"credit.{epoch}.time_ns" for epoch in range(CREDITS_MAX)))
 
 
 def read(records: RecordArray) -> tuple[Floats, Bools]:
     """What looks need of a step's records, shape (n,).
 
     Returns:
-        Fields, shape (14, n), and where the application had too little to send, shape (n,).
+        Fields, shape (15, n), and where the application had too little to send, shape (n,).
     """
-    return _FIELDS.read(records).T, (records["flags"] & APP_LIMITED) != 0
+    fields = _FIELDS.read(records).T
+    silent_ns = fields[INTERVAL_NS] - _HEARD.read(records).sum(axis=1)
+    return np.vstack((fields, silent_ns)), (records["flags"] & APP_LIMITED) != 0
 
 
 class Looks(SlotArrays):
@@ -94,8 +103,8 @@ class Looks(SlotArrays):
     """Packets delivered before."""
     _end_ns = column(np.int64)
     """End of the look under way."""
-    _sums = column(np.float64, 2)
-    """RTT samples of the look, µs summed and counted."""
+    _sums = column(np.float64, 3)
+    """RTT samples of the look, µs summed and counted, and its `SILENT_NS`."""
     _marks = column(np.float64, 3)
     """Time and packets delivered and lost, as they were at the look's start."""
     rate_Bps = column(np.float64, initial=np.nan)  # noqa: N815 - B is bytes
@@ -122,6 +131,8 @@ class Looks(SlotArrays):
     """Looks so far."""
     _gains = column(np.float64, GAINS, initial=np.nan)
     """Changes of the logarithm of the rate from look to look beyond the grain, the newest first."""
+    _delays = column(np.float64, GAINS)
+    """The changes of the logarithm of the mean RTT in the same looks; 0 if not known."""
 
     def __init__(self, *, zeta: float, kappa: float) -> None:
         super().__init__()
@@ -142,7 +153,7 @@ class Looks(SlotArrays):
         known = samples > 0
         self.least_us[slots] = np.minimum(self.least_us[slots], np.where(known, least_us, np.inf))
         self.peak_us[slots] = np.maximum(self.peak_us[slots], peak_us)
-        self._sums[slots] += seen[[4, 2]].T
+        self._sums[slots] += seen[[RTT_SUM, RTT_SAMPLES, SILENT_NS]].T
         self._quiet_lost[slots] += quiet_lost
         self._idle[slots] |= idle
         new = self.began_ns[slots] == 0
@@ -158,10 +169,11 @@ class Looks(SlotArrays):
     def measure(self, slots: Slots, seen: Floats) -> None:
         """End the looks of these flows: the reward and the rate that they show."""
         now = seen[[0, 6, 7]].T
-        time_ns, delivered_pkts, lost_pkts = (now - self._marks[slots]).T
+        look_ns, delivered_pkts, lost_pkts = (now - self._marks[slots]).T
+        sum_us, samples, silent_ns = self._sums[slots].T
+        time_ns = look_ns - np.where(np.abs(silent_ns) < SILENCE * look_ns, silent_ns, 0.0)
         throughput_Bps = delivered_pkts * seen[MSS] / np.maximum(time_ns * 1e-9, 1e-9)
         top_Bps = np.maximum(self.top_Bps[slots], throughput_Bps)
-        sum_us, samples = self._sums[slots].T
         mean_us = mean_or(sum_us, samples, seen[SRTT])
         share = reward(
             throughput_Bps / np.maximum(top_Bps, 1.0),
@@ -173,6 +185,7 @@ class Looks(SlotArrays):
         self.share[slots] = np.minimum(share, 1.0)
         self.top_Bps[slots] = top_Bps
         self.lost_pkts[slots] = lost_pkts
+        delayed = np.log(np.maximum(mean_us, 1.0) / np.maximum(self.mean_us[slots], 1.0))
         self.mean_us[slots] = mean_us
         self.packet_us[slots] = time_ns * 1e-3 / np.maximum(delivered_pkts, 1.0)
         self.bdp_pkts[slots] = np.maximum(self.bdp_pkts[slots], seen[BDP])
@@ -194,6 +207,10 @@ class Looks(SlotArrays):
         self._growing[slots] = np.maximum(self._growing[slots] - 1, 0)
         gains[:, 0] = np.where(counts, beyond, np.nan)
         self._gains[slots] = gains
+        delays = self._delays[slots]
+        delays[:, 1:] = delays[:, :-1]
+        delays[:, 0] = np.nan_to_num(delayed)
+        self._delays[slots] = delays
         self._count[slots] += 1
         self._log_rate[slots] = log_rate
         self._idle[slots] = False
@@ -206,17 +223,26 @@ class Looks(SlotArrays):
         self._end_ns[slots] = (seen[0] + np.maximum(LOOK_NS, LOOK_RTTS * seen[SRTT] * 1e3)).astype(np.int64)
         self.least_us[slots] = np.inf
 
+    def rtt_ratio(self, slots: Slots) -> Floats:
+        """The highest smoothed RTT over the lowest RTT, shape (n,)."""
+        ratio: Floats = self.peak_us[slots] / self.floor_us[slots]
+        return ratio
+
     def swing(self, slots: Slots) -> Floats:
         """By how much the rate's logarithm moves up and down from look to look, shape (n,); 0 if not known.
 
-        It moves up by so much in a quarter of the looks, and down by so much in another quarter.
+        It moves up by so much in a quarter of the looks, and down by so much in another quarter. 0 where the
+        RTT rises and falls with it.
         """
+        known = self._gains[slots]
+        with_window = (np.nan_to_num(known) * self._delays[slots]).sum(axis=1) > 0
         # Sorted with NaN last. np.nanquantile goes row by row, at 40 times the cost for many flows.
-        gains = np.sort(self._gains[slots], axis=1)
+        gains = np.sort(known, axis=1)
         count = np.isfinite(gains).sum(axis=1)
         least = np.maximum(count, 1)
         low, high = (_quantile(gains, least, q) for q in (0.25, 0.75))
-        return np.where(count >= GAINS_LEAST, np.maximum(np.minimum(-low, high), 0.0), 0.0)
+        found = (count >= GAINS_LEAST) & ~with_window
+        return np.where(found, np.maximum(np.minimum(-low, high), 0.0), 0.0)
 
     def quiet_loss(self, slots: Slots) -> Floats:
         """Share of the packets that were lost while no queue stood, shape (n,)."""

@@ -265,7 +265,7 @@ class RuleChooser(SlotArrays):
         held = (lasted >= 1) & (looks.grown[slots] | (lasted >= HOLD_MAX))
         # Behind another's queue the RTT says nothing of the path, and a short buffer stays short.
         testing = np.isin(self._code[slots], (why.QUEUED, why.STARVES, why.RIVAL))
-        varies = looks.peak_us[slots] > self._settings.rtt_ratio * looks.floor_us[slots]
+        varies = looks.rtt_ratio(slots) > self._settings.rtt_ratio
         varies &= self._code[slots] != why.SHALLOW
         ready = probing & ~draining & (held | ((varies | looks.holds_few(slots)) & ~testing))
         ended = ready & testing
@@ -319,7 +319,7 @@ class RuleChooser(SlotArrays):
         """Give roles where probing ends (`ready`), and other roles where the arm does not fit (`again`)."""
         looks, settings = self._looks, self._settings
         floor_us = looks.floor_us[slots]
-        ratio, swing, lost = looks.peak_us[slots] / floor_us, looks.swing(slots), looks.quiet_loss(slots)
+        ratio, swing, lost = looks.rtt_ratio(slots), looks.swing(slots), looks.quiet_loss(slots)
         # Vegas halves its window at a loss, as Reno does, which so never exceeds this many packets.
         lossy = looks.bdp_pkts[slots] * np.sqrt(lost) > RENO_PKTS
         varies = ratio > settings.rtt_ratio

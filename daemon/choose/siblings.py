@@ -27,6 +27,7 @@ from ltp_switcher.daemon.choose.looks import (
     RTT_LEAST,
     RTT_SAMPLES,
     RTT_SUM,
+    SILENT_NS,
     SRTT,
 )
 from ltp_switcher.slots import SlotArrays, column
@@ -42,7 +43,7 @@ MISFITS: Final = 4
 MOVES_MAX: Final = 2
 """A flow that has moved so often stays where it is."""
 
-_SUMMED: Final = [RTT_SAMPLES, RTT_SUM, LOST_WITHOUT_QUEUE, BDP]
+_SUMMED: Final = [RTT_SAMPLES, RTT_SUM, LOST_WITHOUT_QUEUE, BDP, SILENT_NS]
 _TOTALS: Final = [DELIVERED, LOST]
 
 
@@ -167,6 +168,8 @@ class Siblings(SlotArrays):
         folded[_TOTALS] = known.totals[players].T
         for row in _SUMMED:
             folded[row] = np.bincount(at, seen[row])
+        # A player is silent as long as its flows are in the mean, whichever of them this step tells of.
+        folded[SILENT_NS] /= np.array([len(self._flows[player]) for player in players.tolist()])
         for row, is_known in ((RTT_LEAST, seen[RTT_SAMPLES] > 0), (KERNEL_FLOOR, seen[KERNEL_FLOOR] > 0)):
             least = np.full(players.size, np.inf)
             np.minimum.at(least, at[is_known], seen[row, is_known])

@@ -29,7 +29,7 @@ class RuleSection(Section):
         0.05,
         "Change of the rate from look to look, as a share, above which the flow runs vegas, too. A look "
         "lasts a quarter of a second and two round trips. The rate has to rise by so much in a quarter of "
-        "the last twelve, and to fall by so much in a quarter.",
+        "the last twelve, and to fall by so much in a quarter, and the RTT must not rise and fall with it.",
         minimum=0,
         maximum=10,
     )

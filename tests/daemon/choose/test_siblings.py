@@ -20,7 +20,7 @@ from ltp_switcher.daemon.settings.rule_policy import RuleSection
 FIELDS = {
     "time_ns": 0, "interval_ns": 1, "rtt_samples": 2, "rtt_stat.min": 3, "rtt_stat.sum": 4,
     "srtt_stat.max": 5, "total_delivered": 6, "total_lost": 7, "lost_without_queue": 8,
-    "srtt_us": 9, "mss": 10, "rtt_floor_us": 11, "bdp": 12, "round_trips": 13,
+    "srtt_us": 9, "mss": 10, "rtt_floor_us": 11, "bdp": 12, "round_trips": 13, "silent": 14,
 }  # fmt: skip
 """Rows of what `read` gives, told here once more."""
 
@@ -35,6 +35,7 @@ def step_of(rtts_ms: list[float], totals: list[int], at_s: float) -> np.ndarray:
             srtt_us=rtt_us, mss=1448, total_delivered=total,
             rtt_floor_us=rtt_us, round_trips=100, bdp=7 + i,
         )  # fmt: skip
+        made["credit"]["time_ns"][0, 1] = round(STEP_S * 1e9) - 1000 * i
         made["rtt_stat"] = made["srtt_stat"] = (rtt_us, rtt_us, 5 * rtt_us)
         rows.append(made)
     return np.concatenate(rows)
@@ -75,6 +76,7 @@ def test_a_player_has_the_packets_of_all_its_flows(prefixes: list[str], seed: in
         least_us = min(round(rtt * 1e3) for rtt, here in zip(rtts_ms, mine, strict=True) if here)
         assert row[FIELDS["rtt_stat.min"]] == row[FIELDS["rtt_floor_us"]] == least_us
         assert row[FIELDS["rtt_samples"]] == 5 * mine.sum()
+        assert row[FIELDS["silent"]] == pytest.approx(1000 * np.arange(n)[mine].mean())
 
 
 @given(st.lists(st.tuples(st.floats(1, 300), st.integers(0, 999)), min_size=1, max_size=9))
