@@ -2,9 +2,9 @@
 """Paths of one flow drawn from wide ranges, as many as wanted: data on which arm suits which path.
 
 The families of `paths` are narrow, and few. Here every path is another: 1 to 150 Mbit/s, 2 to 300 ms, 0.1 to
-20 bandwidth-delay products of buffer. A path is static, lossy, policed or behind fq_codel; or its rate, its
-RTT or its losses change; or a recorded trace gives its rate. The first n paths of a seed are the same for any
-count.
+20 bandwidth-delay products of buffer. A path is static, lossy, policed, behind fq_codel or before a client
+whose ACKs wait; or its rate, its RTT or its losses change; or a recorded trace gives its rate. The first n
+paths of a seed are the same for any count.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ RATE_MBPS: Final = (1.0, 150.0)
 RTT_MS: Final = (2.0, 300.0)
 BUFFER_BDP: Final = (0.1, 20.0)
 LOSS: Final = (0.0005, 0.03)
+JITTER_MS: Final = (2.0, 40.0)
 STEP_FACTOR: Final = (1.5, 5.0)
 """Of rate or RTT at a change, up or down."""
 BUFFER_PKTS: Final = (5, 4000)
@@ -105,7 +106,8 @@ KINDS: Final[Mapping[str, tuple[float, Callable[[_Draw], Lines]]]] = {
     "rate-steps": (0.14, lambda d: _steps(d, "rate_mbps", *RATE_MBPS)),
     "rtt-steps": (0.10, lambda d: _steps(d, "rtt_ms", *RTT_MS)),
     "loss-steps": (0.06, _loss_steps),
-    "trace": (0.18, _trace),
+    "trace": (0.12, _trace),
+    "jitter": (0.06, lambda d: _link(d, f"jitter_ms = {d.log(*JITTER_MS)}")),
 }
 """The share of each kind of path, and one drawn."""
 

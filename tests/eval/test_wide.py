@@ -25,7 +25,7 @@ def test_the_paths_cover_the_ranges_and_can_be_run(tmp_path: Path) -> None:
     scenarios = list(paths.load(str(tmp_path)).values())
     assert len(scenarios) == 300
     kinds = Counter(paths.family(one.name) for one in scenarios)
-    assert len(kinds) == 8
+    assert len(kinds) == 9
     assert min(kinds.values()) >= 6
     assert {paths.kind(one) for one in scenarios} == {"static", "changing", "trace"}
     rates = [one.link.rate_mbps for one in scenarios if one.link.rate_mbps is not None]
@@ -34,6 +34,7 @@ def test_the_paths_cover_the_ranges_and_can_be_run(tmp_path: Path) -> None:
     assert 100 < max(rates) <= 150
     assert min(rtts) < 3
     assert 200 < max(rtts) <= 300
+    assert all((2 <= one.link.jitter_ms <= 40) == one.name.startswith("jitter") for one in scenarios)
     for one in scenarios:
         assert one.link.buffer_packets(one.link.rate_mbps or 0.0) >= 5
         for state in one.link.states():
