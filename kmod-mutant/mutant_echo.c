@@ -30,8 +30,8 @@ void mutant_echo_mark(struct mutant_echoes *e, u32 epoch, const struct mutant_ma
 }
 
 /*
- * Answer every mark that the last ACK resolves. True if an echo ended with the batch before; the last
- * one if several, because those that ended with it have nothing of their own.
+ * Answer every mark that the last ACK resolves. True if an echo ended with the batch before: the
+ * last one if several, because those that ended with it have nothing of their own.
  */
 bool mutant_echo_answer(struct mutant_echoes *e, u32 epoch, struct mutant_echo *echo)
 {

@@ -7,7 +7,7 @@ path varies, as on cellular links, or where the path is short and fast; else the
 varies where the highest RTT exceeds `rtt_ratio` times the lowest, or where the rate swings by more than
 `rate_swing` from look to look. A path that loses packets without a queue gets the steady arm in any case,
 because Vegas would starve. BBR stays where the rate varies behind a short buffer: it loses packets, but adds
-little delay. The rule judges all the time. Where LTP's queue is the longer one, Vegas is tried (`shorter`).
+little delay. The rule judges all the time, and tries Vegas where LTP's queue is the longer one (`trials`).
 
 When the path's RTT has risen, the flow runs the probing arm again for `change_s`. When it has fallen, the
 data in flight are a queue, which BBR would keep: the steady arm begins anew and empties it, and the careful
@@ -45,8 +45,8 @@ from ltp_switcher.daemon.choose.own_queue import OwnQueue
 from ltp_switcher.daemon.choose.prefixes import Prefixes
 from ltp_switcher.daemon.choose.rivals import GAIN, Rivals
 from ltp_switcher.daemon.choose.roles import CAREFUL, PROBING, ROLES, STEADY, roles_of
-from ltp_switcher.daemon.choose.shorter import Shorter, fast
 from ltp_switcher.daemon.choose.siblings import Siblings
+from ltp_switcher.daemon.choose.trials import Trials, fast
 from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.daemon.datapath.commands import PINNED, due
 from ltp_switcher.daemon.settings.rule_policy import RuleSection
@@ -104,7 +104,7 @@ class RuleChooser(SlotArrays):
         self._moves = self.part(FloorMoves(settings))
         self._own = self.part(OwnQueue(settings.rtt_step, settings.change_s))
         self._rivals = self.part(Rivals(settings.rival_s))
-        self._shorter = self.part(Shorter())
+        self._trials = self.part(Trials())
         self._flows = _Flows()
         self._siblings = Siblings()
         self._newcomers = Newcomers(settings.start_s)
@@ -272,7 +272,7 @@ class RuleChooser(SlotArrays):
         if ended.any():
             ready[ended] = self._end_test(slots[ended], now_ns[ended])
         staying = judged & ~changed & ~tested
-        self._shorter.look(slots[staying], looks)
+        self._trials.look(slots[staying], looks)
         if (ready | staying).any():
             self._judge(slots, ready, staying)
         looks.begin(slots, seen)
@@ -307,7 +307,7 @@ class RuleChooser(SlotArrays):
         fell, fell_us = slots[~probed], least_us[~probed]
         self._moves.forget(fell)
         self._rivals.other_arm(fell)
-        self._shorter.reset(fell)
+        self._trials.reset(fell)
         steady = self._role[fell] == STEADY
         self._looks.grow_anew(fell[steady])
         constant = np.ones(np.count_nonzero(steady), np.bool_)
@@ -327,16 +327,13 @@ class RuleChooser(SlotArrays):
         overfilled = looks.overfilled(slots)
         # The careful arm's own queue says nothing of the buffer, nor does a window above the path's.
         filled = (overfilled > 0) & (self._role[slots] != CAREFUL) & ~looks.holds_few(slots)
-        short = (floor_us < settings.short_ms * 1e3) & fast(looks.packet_us[slots])
+        near = floor_us < settings.short_ms * 1e3
+        short = near & fast(looks.packet_us[slots])
         calm = again & ~lossy & ~swings
-        shorter = calm & (self._role[slots] == STEADY) & self._shorter.expected(slots)
+        trials = self._trials.findings(slots, self._role[slots], self._code[slots], calm, floor_us, near)
+        shorter = trials[why.SHORTER][0]
         shorter[shorter] = self._siblings.alone(slots[shorter])
-        tried = calm & (self._code[slots] == why.SHORTER)
-        higher, less, took_ms = self._shorter.shown(slots)
-        found = {
-            why.SHORTER: (shorter, higher),
-            why.EARNED: (tried & self._shorter.disappointed(slots), less),
-            why.SLOW: (tried & self._shorter.unfit(slots), took_ms),
+        found = trials | {
             why.LOSSY: (lossy, 100 * lost),
             why.SHALLOW: ((swings | varies) & filled, 100 * overfilled),
             why.VARIES: (varies, ratio),
@@ -348,11 +345,11 @@ class RuleChooser(SlotArrays):
         role = why.ROLE[reason - why.IS_STEADY]
         # The RTT's range holds the start of the flow for ever; only the rate and the losses are news.
         unfit = again & (role != self._role[slots]) & (lossy | swings)
-        given = ready | unfit | shorter | found[why.EARNED][0] | found[why.SLOW][0]
+        given = ready | unfit | np.isin(reason, why.TRIALS)
         at = slots[given]
         self._rivals.other_arm(at)
-        self._shorter.try_careful(slots[shorter])
-        self._shorter.other_arm(at)
+        self._trials.tried(slots[shorter | trials[why.WAITS][0]])
+        self._trials.other_arm(at)
         self._role[at] = role[given]
         self._code[at] = reason[given]
         self._value[at] = np.select(where, shown, ratio)[given]
@@ -370,7 +367,7 @@ class RuleChooser(SlotArrays):
         self._hold_ns[slots] = np.maximum(hold_s * 1e9, 1.0).astype(np.int64)
         self._moves.forget(slots)
         self._rivals.other_arm(slots)
-        self._shorter.reset(slots)
+        self._trials.reset(slots)
 
     def _test(self, slots: Slots, now_ns: Floats, queued: Bools) -> None:
         """Begin a test: the probing arm empties the queue, or shows that another flow fills it."""

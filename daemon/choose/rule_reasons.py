@@ -11,10 +11,12 @@ from ltp_switcher.daemon.choose.roles import CAREFUL, PROBING, STEADY
 from ltp_switcher.daemon.settings.rule_policy import RuleSection
 
 NEW, KNOWN, FELL, ROSE, OWN, QUEUED, STARVES, RIVAL = range(8)
-IS_STEADY, VARIES, SWINGS, SHORT, LOSSY, SHORTER, EARNED, SLOW, SHALLOW = range(8, 17)
+IS_STEADY, VARIES, SWINGS, SHORT, LOSSY, SHORTER, EARNED, SLOW, SHALLOW, WAITS = range(8, 18)
 
-ROLE: Final = np.array((STEADY, CAREFUL, CAREFUL, CAREFUL, STEADY, CAREFUL, STEADY, STEADY, PROBING))
+ROLE: Final = np.array((STEADY, CAREFUL, CAREFUL, CAREFUL, STEADY, CAREFUL, STEADY, STEADY, PROBING, STEADY))
 """The role that each reason from `IS_STEADY` on speaks for."""
+TRIALS: Final = (SHORTER, EARNED, SLOW, WAITS)
+"""What a trial of the careful arm shows."""
 
 
 def texts(settings: RuleSection) -> tuple[str, ...]:
@@ -40,4 +42,5 @@ def texts(settings: RuleSection) -> tuple[str, ...]:
         "the other arm kept a shorter queue, but earned {value:.1f} % less",
         "the path had become slow: the other arm's packets, a queue, took {value:.1f} ms",
         "the rate varied, and {value:.1f} % of the packets were lost: the buffer was short",
+        "ACKs waited, and the other arm starved: its mean RTT was {value:.0f} % above the one expected",
     )

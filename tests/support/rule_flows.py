@@ -30,11 +30,14 @@ def run(
     total_lost: Callable[[float], int] = lambda _: 0,
     started_ns: int = 5_000_000_000,
     under: Callable[[float, int], tuple[float, float]] | None = None,
+    rate_pps: float = RATE_PPS,
+    waits_ms: float = 0.0,
 ) -> np.ndarray:
     """The arms of flows on these paths, shape (steps, flows), each flow on the arm it was told.
 
     `rate`: share of the full rate that is delivered. `lost`: share of it that is lost, without a queue.
     `total_lost`: packets lost so far behind a queue.
+    `rate_pps`: the full rate, packets a second. `waits_ms`: by how much the mean RTT exceeds the lowest.
     `under`: RTT in ms and share of the full rate at a time, under the arm of the one flow.
     """
     if under is not None:
@@ -48,22 +51,22 @@ def run(
     told, floors, delivered, losses = [], np.full(len(rtts), np.inf), 0.0, 0.0
     for step in range(1, round(duration_s / STEP_S) + 1):
         now_s = step * STEP_S
-        delivered += RATE_PPS * STEP_S * rate(now_s)
-        losses += RATE_PPS * STEP_S * lost(now_s)
+        delivered += rate_pps * STEP_S * rate(now_s)
+        losses += rate_pps * STEP_S * lost(now_s)
         rows = []
         for i, rtt in enumerate(rtts):
             rtt_us = round(rtt(now_s) * 1e3)
             floors[i] = min(floors[i], rtt_us)
             made = record(
                 i + 1, time_ns=started_ns + round(now_s * 1e9), interval_ns=round(STEP_S * 1e9), samples=5,
-                rtt_samples=5, delivered=int(RATE_PPS * STEP_S), total_delivered=int(delivered),
+                rtt_samples=5, delivered=int(rate_pps * STEP_S), total_delivered=int(delivered),
                 srtt_us=rtt_us, mss=1448, arm=int(arms[i]), want_arm=int(arms[i]),
-                rtt_floor_us=int(floors[i]), bdp=int(RATE_PPS * floors[i] * 1e-6),
+                rtt_floor_us=int(floors[i]), bdp=int(rate_pps * floors[i] * 1e-6),
                 round_trips=int((now_s - switched_s[i]) / (rtt_us * 1e-6)), flags=flags(now_s),
                 total_lost=total_lost(now_s),
-                lost_without_queue=int(losses) - int(losses - RATE_PPS * STEP_S * lost(now_s)),
+                lost_without_queue=int(losses) - int(losses - rate_pps * STEP_S * lost(now_s)),
             )  # fmt: skip
-            made["rtt_stat"] = made["srtt_stat"] = (rtt_us, rtt_us, 5 * rtt_us)
+            made["rtt_stat"] = made["srtt_stat"] = (rtt_us, rtt_us, 5 * (rtt_us + round(waits_ms * 1e3)))
             rows.append(made)
         before, arms = arms, chooser.step(slots, np.concatenate(rows)).arms.astype(int)
         switched_s[arms != before] = now_s

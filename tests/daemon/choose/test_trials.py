@@ -4,6 +4,8 @@
 import pytest
 from support.rule_flows import BBR, LTP, VEGAS, run, times_s
 
+from ltp_switcher.daemon.datapath.protocol import FlowFlags
+
 BASE_MS = 8.0
 
 
@@ -61,3 +63,46 @@ def test_another_rate_of_the_path_is_no_disappointment(after: float) -> None:
 def test_a_path_that_has_become_slow_gets_the_steady_arm_back() -> None:
     """Five packets take 5 ms, twice the steady arm's queue."""
     assert arms_after(1.0, 0.5) == [BBR, LTP, VEGAS, LTP]
+
+
+def arms_before_waiting_acks(
+    *, share: float = 0.5, waits_ms: float = 2.0, least_ms: float = 4.0, queue_ms: float = 0.0, flags: int = 0
+) -> list[int]:
+    """The arms in 12 s on a path of 8,000 packets/s, five of which take 0.6 ms; BBR fills a long queue once.
+
+    `share`: of the rate, under Vegas. `waits_ms`: how long an ACK waits in the mean. `queue_ms`: a standing
+    queue under Vegas.
+    """
+    arms = run(
+        under=lambda t, arm: (
+            least_ms * (7 if 0.5 < t < 0.6 else 1) + queue_ms * (arm == VEGAS),
+            share if arm == VEGAS else 1.0,
+        ),
+        waits_ms=waits_ms,
+        flags=lambda t: flags if t > 1.0 else 0,
+        duration_s=12.0,
+        rate_pps=8000.0,
+    )
+    return [arm for _, arm in times_s(arms[:, 0])]
+
+
+def test_a_careful_arm_that_takes_waiting_acks_for_a_queue_gives_way() -> None:
+    assert arms_before_waiting_acks() == [BBR, VEGAS, LTP]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        {"share": 0.9},
+        {"waits_ms": 1.0},
+        {"queue_ms": 0.8},
+        {"flags": int(FlowFlags.APP_LIMITED)},
+        {"least_ms": 40.0, "waits_ms": 20.0},
+    ],
+)
+def test_a_careful_arm_stays_where_it_does_not_starve_or_something_else_may_be_the_cause(
+    path: dict[str, float],
+) -> None:
+    """It fills the path; no ACK waits; another's queue stands; the application pauses; a cellular link."""
+    assert arms_before_waiting_acks(**path)[:2] == [BBR, VEGAS]
+    assert LTP not in arms_before_waiting_acks(**path)

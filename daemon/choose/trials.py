@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether the careful arm suits a short path: it is tried where that is likely, and leaves where it starves.
+
+LTP keeps a queue of two or three milliseconds, whatever the rate. Vegas keeps two to four packets. On a fast
+and short path that is less, and so the RTT is lower at the same rate. The steady arm's own RTT shows its
+queue. The careful arm then has to earn more than the steady one did, or the steady one comes back for good.
+
+Before a client on Wi-Fi, ACKs wait for their turn. The careful arm takes that for its own queue, and starves:
+the RTT is higher than its packets explain, the lowest RTT is the path's, and the rate is low. Cellular links
+look alike, so this counts on short paths only.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.arrays import Bools, Floats, Ints, Slots
+from ltp_switcher.daemon.choose import rule_reasons as why
+from ltp_switcher.daemon.choose.looks import Looks
+from ltp_switcher.daemon.choose.rivals import STANDS
+from ltp_switcher.daemon.choose.roles import CAREFUL, STEADY
+from ltp_switcher.slots import SlotArrays, column
+
+CAREFUL_PKTS: Final = 5.0
+"""Vegas's queue, in packets, with the bursts of its acknowledgements."""
+STEADY_US: Final = 2500.0
+"""LTP's queue."""
+OWN_US: Final = 2.0 * STEADY_US
+"""A longer queue under the steady arm is not its own."""
+GAIN: Final = 1.03
+"""By which factor the RTT has to be above the one that is expected of the careful arm."""
+LOOKS: Final = 8
+"""Looks that each arm gets."""
+WAITS: Final = 1.1
+"""By which factor the careful arm's RTT has to be above the one that is expected, where ACKs wait."""
+STARVES: Final = 0.8
+"""The careful arm's rate is below this share of the path's then."""
+OTHER: Final = 1.5
+"""A rate or RTT that differs by this factor from the mean is another path's: no reward before compares."""
+
+
+def fast(packet_us: Floats) -> Bools:
+    """Where the careful arm's packets are a shorter queue than the steady arm's, whatever the path's RTT."""
+    found: Bools = CAREFUL_PKTS * packet_us < STEADY_US
+    return found
+
+
+class Trials(SlotArrays):
+    """What the arms have shown since the path changed, by player."""
+
+    _count = column(np.int64)
+    """Looks at the arm that runs."""
+    _gain = column(np.float64)
+    """Log of the mean RTT over the one that is expected of the careful arm, a mean over these looks. A queue
+    that is not the steady arm's own counts as short."""
+    _waited = column(np.float64)
+    """The same, whoever made the queue."""
+    _share = column(np.float64)
+    """The reward that they showed, as a share: `Looks.share`."""
+    _before = column(np.float64, initial=np.nan)
+    """The same of the steady arm, when the careful one took its place; NaN: it has not."""
+    _filled = column(np.float64)
+    """The rate as a share of the highest, a mean over the looks."""
+    _packet = column(np.float64)
+    """Log of the time that a packet took, µs, a mean over the looks."""
+    _least = column(np.float64)
+    """Log of the lowest RTT, µs, a mean over the looks."""
+
+    def look(self, slots: Slots, looks: Looks) -> None:
+        """Take in the last looks of these players, whose arms have settled.
+
+        A look in which the application paused says nothing of the arm.
+        """
+        slots = slots[np.isfinite(looks.rate_Bps[slots])]
+        floor_us, mean_us = looks.floor_us[slots], looks.mean_us[slots]
+        careful_us = floor_us + CAREFUL_PKTS * looks.packet_us[slots]
+        own = mean_us <= floor_us + OWN_US
+        gain = _log(mean_us) - _log(careful_us)
+        self._begin_anew(slots, looks)
+        self._count[slots] += 1
+        weight = 1.0 / np.minimum(self._count[slots], LOOKS)
+        for mean, seen in (
+            (self._gain, np.where(own, gain, -1.0)),
+            (self._waited, gain),
+            (self._share, looks.share[slots]),
+            (self._filled, looks.rate_Bps[slots] / looks.top_Bps[slots]),
+            (self._packet, np.log(looks.packet_us[slots])),
+            (self._least, _log(looks.least_us[slots])),
+        ):
+            mean[slots] += weight * (np.nan_to_num(seen) - mean[slots])
+
+    def _begin_anew(self, slots: Slots, looks: Looks) -> None:
+        """Forget what the arms have shown where the rate or the lowest RTT has become another."""
+        known = self._count[slots] > 0
+        packet = np.log(looks.packet_us[slots]) - self._packet[slots]
+        least = _log(looks.least_us[slots]) - self._least[slots]
+        other = known & (np.fmax(np.abs(packet), np.abs(least)) > np.log(OTHER))
+        self._count[slots[other]] = 0
+        self._before[slots[other]] = np.nan
+
+    def findings(
+        self, slots: Slots, role: Ints, code: Ints, calm: Bools, floor_us: Floats, short: Bools
+    ) -> dict[int, tuple[Bools, Floats]]:
+        """What the trials of these players show, by reason: where, and the number that the reason tells.
+
+        Args:
+            slots: shape (n,).
+            role: their roles, shape (n,).
+            code: the reasons for these, shape (n,).
+            calm: where the RTT has settled, and the path neither swings nor loses packets without a queue.
+            floor_us: lowest RTT of the path, shape (n,).
+            short: where the path is very short, shape (n,).
+        """
+        seen = calm & (self._count[slots] >= LOOKS)
+        tried = seen & (code == why.SHORTER)
+        share, before, gain = self._share[slots], self._before[slots], self._gain[slots]
+        waited = self._waited[slots]
+        packet_us = np.exp(self._packet[slots])
+        # Where a queue stands, another flow may be the cause: `rivals` tells.
+        empty = self._least[slots] < np.log(STANDS * floor_us)
+        waits = seen & (role == CAREFUL) & short & empty & (waited > np.log(WAITS))
+        return {
+            why.SHORTER: (
+                seen & (role == STEADY) & np.isnan(before) & (gain > np.log(GAIN)),
+                100 * np.expm1(gain),
+            ),
+            why.EARNED: (tried & (share < before), 100 * (1 - share / before)),
+            why.SLOW: (tried & np.isnan(before) & ~fast(packet_us), 1e-3 * CAREFUL_PKTS * packet_us),
+            why.WAITS: (waits & (self._filled[slots] < STARVES), 100 * np.expm1(waited)),
+        }
+
+    def other_arm(self, slots: Slots) -> None:
+        """These players change their arms."""
+        self._count[slots] = 0
+
+    def tried(self, slots: Slots) -> None:
+        """These players try the careful arm, or have done so. Each does it once on a path."""
+        self._before[slots] = self._share[slots]
+
+
+def _log(rtt_us: Floats) -> Floats:
+    """NaN in a look without an RTT."""
+    log: Floats = np.log(np.where(np.isfinite(rtt_us) & (rtt_us > 0), rtt_us, np.nan))
+    return log
