@@ -104,5 +104,6 @@ def test_a_careful_arm_stays_where_it_does_not_starve_or_something_else_may_be_t
     path: dict[str, float],
 ) -> None:
     """It fills the path; no ACK waits; another's queue stands; the application pauses; a cellular link."""
-    assert arms_before_waiting_acks(**path)[:2] == [BBR, VEGAS]
-    assert LTP not in arms_before_waiting_acks(**path)
+    arms = arms_before_waiting_acks(**path)
+    assert arms[:2] == [BBR, VEGAS]
+    assert LTP not in arms
