@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ltp_switcher.cache import REPOSITORY
 from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.lab.schedule import link_trace
 from ltp_switcher.eval.run.results import Job
@@ -53,17 +54,34 @@ def test_the_sets_share_no_parameter(name: str) -> None:
 
 
 def test_the_sets_share_no_second_of_a_trace_and_no_seed() -> None:
-    def spans(scenarios: list[Scenario]) -> dict[str, tuple[float, float]]:
-        return {
-            s.link.trace: (s.link.offset_s, s.link.offset_s + s.duration_s) for s in scenarios if s.link.trace
-        }
+    assert spans(TUNING).keys() == spans(TEST).keys()
+    assert_apart(TUNING)
+    assert not set(paths.SEEDS["tuning"]) & set(paths.SEEDS["test"])
 
-    ours, theirs = spans(TUNING), spans(TEST)
-    assert ours.keys() == theirs.keys()
-    for trace, (begin_s, end_s) in ours.items():
+
+def test_the_examples_with_jitter_on_which_constants_were_chosen_are_apart_from_the_test_set() -> None:
+    """The lab notes ran them with `--quick`, for half of their time."""
+    folder = REPOSITORY / "docs" / "examples" / "jitter"
+    examples = [one.faster(2.0) for one in paths.load(str(folder)).values()]
+    assert len(examples) == 11
+    assert not values(examples, "jitter_ms") & values(TEST, "jitter_ms")
+    assert spans(examples)
+    assert_apart(examples)
+
+
+def spans(scenarios: list[Scenario]) -> dict[str, tuple[float, float]]:
+    """Begin and end of the part of each trace that the scenarios use, s."""
+    return {
+        s.link.trace: (s.link.offset_s, s.link.offset_s + s.duration_s) for s in scenarios if s.link.trace
+    }
+
+
+def assert_apart(scenarios: list[Scenario]) -> None:
+    """They use no second of a trace that the test set uses."""
+    theirs = spans(TEST)
+    for trace, (begin_s, end_s) in spans(scenarios).items():
         other_begin_s, other_end_s = theirs[trace]
         assert end_s <= other_begin_s or other_end_s <= begin_s
-    assert not set(paths.SEEDS["tuning"]) & set(paths.SEEDS["test"])
 
 
 def test_the_sets_have_the_same_families_and_enough_paths() -> None:
