@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from ltp_switcher.slots import SlotArrays, column
+from ltp_switcher.slots import SlotArrays, column, put_first
 
 SLOTS = st.lists(st.integers(0, 70), unique=True, max_size=8).map(lambda slots: np.array(slots, np.int64))
 VALUES = st.integers(-1000, 1000)
@@ -125,3 +125,9 @@ def test_a_size_that_is_not_set_before_is_told() -> None:
 
     with pytest.raises(AttributeError, match="size"):
         Early()
+
+
+def test_the_newest_is_first_and_the_oldest_is_forgotten() -> None:
+    past = np.array([[3.0, 2.0, 1.0], [0.0, 0.0, 0.0], [6.0, 5.0, 4.0]])
+    put_first(past, np.array([2, 0]), np.array([7.0, 8.0]))
+    np.testing.assert_array_equal(past, [[8.0, 3.0, 2.0], [0.0, 0.0, 0.0], [7.0, 6.0, 5.0]])

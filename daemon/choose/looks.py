@@ -20,9 +20,9 @@ from ltp_switcher.arrays import Bools, Floats, Ints, Slots
 from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.daemon.datapath.columns import Columns
 from ltp_switcher.daemon.datapath.measurements import mean_or
-from ltp_switcher.daemon.datapath.protocol import CREDITS_MAX, FlowFlags
+from ltp_switcher.daemon.datapath.protocol import FlowFlags
 from ltp_switcher.measures import loss_rate, reward
-from ltp_switcher.slots import SlotArrays, column
+from ltp_switcher.slots import SlotArrays, column, put_first
 
 LOOK_NS: Final = 250_000_000
 LOOK_RTTS: Final = 2.0
@@ -51,17 +51,16 @@ APP_LIMITED: Final = np.uint32(FlowFlags.APP_LIMITED)
 DRAINING: Final = np.uint32(FlowFlags.DRAINING)
 """The flag of a record in whose step an earlier arm's queue drained."""
 _FIELDS: Final = Columns(
-    "time_ns", "interval_ns", "rtt_samples", "rtt_stat.min", "rtt_stat.sum", "srtt_stat.max",
+    "time_ns", "interval_ns", "interval_ns", "rtt_samples", "rtt_stat.min", "rtt_stat.sum", "srtt_stat.max",
     "total_delivered", "total_lost", "lost_without_queue", "srtt_us", "mss",
     "rtt_floor_us", "bdp", "round_trips",
 )  # fmt: skip
 (
-    TIME_NS, INTERVAL_NS, RTT_SAMPLES, RTT_LEAST, RTT_SUM, SRTT_PEAK, DELIVERED, LOST, LOST_WITHOUT_QUEUE,
-    SRTT, MSS, KERNEL_FLOOR, BDP, ROUND_TRIPS, SILENT_NS,
+    TIME_NS, INTERVAL_NS, SILENT_NS, RTT_SAMPLES, RTT_LEAST, RTT_SUM, SRTT_PEAK, DELIVERED, LOST,
+    LOST_WITHOUT_QUEUE, SRTT, MSS, KERNEL_FLOOR, BDP, ROUND_TRIPS,
 ) = range(15)  # fmt: skip
-"""Places of these fields in what `read` returns. The last one is by how much longer the flow's last ACK was
-ago at the end of the step than at its begin."""
-_HEARD: Final = Columns(*(f"credit.{epoch}.time_ns" for epoch in range(CREDITS_MAX)))
+"""Places of these fields in what `read` returns. `SILENT_NS` is by how much longer the last ACK was ago at
+the end of the step than at its begin."""
 
 
 def read(records: RecordArray) -> tuple[Floats, Bools]:
@@ -71,8 +70,9 @@ def read(records: RecordArray) -> tuple[Floats, Bools]:
         Fields, shape (15, n), and where the application had too little to send, shape (n,).
     """
     fields = _FIELDS.read(records).T
-    silent_ns = fields[INTERVAL_NS] - _HEARD.read(records).sum(axis=1)
-    return np.vstack((fields, silent_ns)), (records["flags"] & APP_LIMITED) != 0
+    # A credit's time ends with its last ACK.
+    fields[SILENT_NS] -= records["credit"]["time_ns"].sum(axis=1)
+    return fields, (records["flags"] & APP_LIMITED) != 0
 
 
 class Looks(SlotArrays):
@@ -149,7 +149,7 @@ class Looks(SlotArrays):
 
     def take(self, slots: Slots, seen: Floats, idle: Bools) -> Bools:
         """Take in a step, as `read` gives it. Returns where a look is over, shape (n,)."""
-        now_ns, interval_ns, samples, least_us, _, peak_us, delivered, lost, quiet_lost = seen[:9]
+        now_ns, interval_ns, _, samples, least_us, _, peak_us, delivered, lost, quiet_lost = seen[:10]
         known = samples > 0
         self.least_us[slots] = np.minimum(self.least_us[slots], np.where(known, least_us, np.inf))
         self.peak_us[slots] = np.maximum(self.peak_us[slots], peak_us)
@@ -168,7 +168,7 @@ class Looks(SlotArrays):
 
     def measure(self, slots: Slots, seen: Floats) -> None:
         """End the looks of these flows: the reward and the rate that they show."""
-        now = seen[[0, 6, 7]].T
+        now = seen[[TIME_NS, DELIVERED, LOST]].T
         look_ns, delivered_pkts, lost_pkts = (now - self._marks[slots]).T
         sum_us, samples, silent_ns = self._sums[slots].T
         time_ns = look_ns - np.where(np.abs(silent_ns) < SILENCE * look_ns, silent_ns, 0.0)
@@ -199,18 +199,12 @@ class Looks(SlotArrays):
         grain = GRAIN_PKTS / np.maximum(delivered_pkts, 1.0)
         # The first samples of a flow count as limited by the application.
         self.grown[slots] |= (gained < GROWTH) | (idle & (self._count[slots] > 1))
-        gains = self._gains[slots]
-        gains[:, 1:] = gains[:, :-1]
         beyond = np.sign(gained) * np.maximum(np.abs(gained) - grain, 0.0)
         self._unsteady[slots] &= ~(gained < GROWTH)
         counts = self.grown[slots] & ~self._unsteady[slots] & (self._growing[slots] == 0)
         self._growing[slots] = np.maximum(self._growing[slots] - 1, 0)
-        gains[:, 0] = np.where(counts, beyond, np.nan)
-        self._gains[slots] = gains
-        delays = self._delays[slots]
-        delays[:, 1:] = delays[:, :-1]
-        delays[:, 0] = np.nan_to_num(delayed)
-        self._delays[slots] = delays
+        put_first(self._gains, slots, np.where(counts, beyond, np.nan))
+        put_first(self._delays, slots, np.nan_to_num(delayed))
         self._count[slots] += 1
         self._log_rate[slots] = log_rate
         self._idle[slots] = False
@@ -220,7 +214,9 @@ class Looks(SlotArrays):
 
     def begin(self, slots: Slots, seen: Floats) -> None:
         """Begin the next looks of these flows."""
-        self._end_ns[slots] = (seen[0] + np.maximum(LOOK_NS, LOOK_RTTS * seen[SRTT] * 1e3)).astype(np.int64)
+        self._end_ns[slots] = (seen[TIME_NS] + np.maximum(LOOK_NS, LOOK_RTTS * seen[SRTT] * 1e3)).astype(
+            np.int64
+        )
         self.least_us[slots] = np.inf
 
     def rtt_ratio(self, slots: Slots) -> Floats:

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.arrays import Bools, Floats, Slots
-from ltp_switcher.slots import SlotArrays, column
+from ltp_switcher.slots import SlotArrays, column, put_first
 
 LOOKS: Final = 12
 """Looks that must agree; a look lasts a quarter of a second and two round trips."""
@@ -59,11 +59,8 @@ class Rivals(SlotArrays):
 
     def look(self, slots: Slots, least_us: Floats, rate_Bps: Floats) -> None:
         """Take in the looks of these flows, arrays of shape (n,)."""
-        for past, seen in ((self._lows_us, least_us), (self._rates, rate_Bps)):
-            rows = past[slots]
-            rows[:, 1:] = rows[:, :-1]
-            rows[:, 0] = seen
-            past[slots] = rows
+        put_first(self._lows_us, slots, least_us)
+        put_first(self._rates, slots, rate_Bps)
 
     def other_arm(self, slots: Slots) -> None:
         """These flows change their arms: the looks before say nothing of the next."""

@@ -348,8 +348,7 @@ class RuleChooser(SlotArrays):
         given = ready | unfit | np.isin(reason, why.TRIALS)
         at = slots[given]
         self._rivals.other_arm(at)
-        self._trials.tried(slots[shorter | trials[why.WAITS][0]])
-        self._trials.other_arm(at)
+        self._trials.other_arm(at, (shorter | trials[why.WAITS][0])[given])
         self._role[at] = role[given]
         self._code[at] = reason[given]
         self._value[at] = np.select(where, shown, ratio)[given]
@@ -378,7 +377,7 @@ class RuleChooser(SlotArrays):
         self._probe(slots, now_ns, self._settings.start_s)
 
     def _end_test(self, slots: Slots, now_ns: Floats) -> Bools:
-        """Keep the probing arm where there is a rival; where there is none, a choice is due: shape (n,)."""
+        """Keep the probing arm beside a rival or on a longer path; elsewhere a choice is due: shape (n,)."""
         code, gain = self._code[slots], self._rivals.gain(slots)
         tested = code != why.RIVAL
         rival: Bools = tested & (gain > GAIN)
@@ -389,9 +388,13 @@ class RuleChooser(SlotArrays):
             self._code[slots[rival]] = why.RIVAL
             self._value[slots[rival]] = gain[rival]
         self._drained[slots[tested & ~rival]] = True
-        queued = slots[~rival & (code == why.QUEUED)]
-        lowest_us, floor_us = self._rivals.lowest_us(queued), self._looks.floor_us[queued]
+        lowest_us, floor_us = self._rivals.lowest_us(slots), self._looks.floor_us[slots]
+        queued = ~rival & (code == why.QUEUED)
         # A queue that nobody could empty is the path's. Several flows of BBR never empty it.
-        longer = (lowest_us > self._settings.rtt_step * floor_us) & self._siblings.alone(queued)
-        self._looks.forget(queued, np.where(longer, lowest_us, floor_us))
-        return ~rival
+        longer = queued & (lowest_us > self._settings.rtt_step * floor_us)
+        longer[longer] = self._siblings.alone(slots[longer])
+        self._looks.forget(slots[queued & ~longer], floor_us[queued & ~longer])
+        if longer.any():
+            self._follow(slots[longer], longer[longer], lowest_us[longer], now_ns[longer])
+        choice: Bools = ~(rival | longer)
+        return choice

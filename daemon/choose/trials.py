@@ -56,7 +56,7 @@ class Trials(SlotArrays):
     """Log of the mean RTT over the one that is expected of the careful arm, a mean over these looks. A queue
     that is not the steady arm's own counts as short."""
     _waited = column(np.float64)
-    """The same, whoever made the queue."""
+    """The same at the path's rate, whoever made the queue."""
     _share = column(np.float64)
     """The reward that they showed, as a share: `Looks.share`."""
     _before = column(np.float64, initial=np.nan)
@@ -75,17 +75,19 @@ class Trials(SlotArrays):
         """
         slots = slots[np.isfinite(looks.rate_Bps[slots])]
         floor_us, mean_us = looks.floor_us[slots], looks.mean_us[slots]
+        filled = looks.rate_Bps[slots] / looks.top_Bps[slots]
         careful_us = floor_us + CAREFUL_PKTS * looks.packet_us[slots]
+        # At the rate of a starving arm, its packets alone would explain any RTT.
+        path_us = floor_us + CAREFUL_PKTS * looks.packet_us[slots] * filled
         own = mean_us <= floor_us + OWN_US
-        gain = _log(mean_us) - _log(careful_us)
         self._begin_anew(slots, looks)
         self._count[slots] += 1
         weight = 1.0 / np.minimum(self._count[slots], LOOKS)
         for mean, seen in (
-            (self._gain, np.where(own, gain, -1.0)),
-            (self._waited, gain),
+            (self._gain, np.where(own, _log(mean_us) - _log(careful_us), -1.0)),
+            (self._waited, _log(mean_us) - _log(path_us)),
             (self._share, looks.share[slots]),
-            (self._filled, looks.rate_Bps[slots] / looks.top_Bps[slots]),
+            (self._filled, filled),
             (self._packet, np.log(looks.packet_us[slots])),
             (self._least, _log(looks.least_us[slots])),
         ):
@@ -131,13 +133,13 @@ class Trials(SlotArrays):
             why.WAITS: (waits & (self._filled[slots] < STARVES), 100 * np.expm1(waited)),
         }
 
-    def other_arm(self, slots: Slots) -> None:
-        """These players change their arms."""
-        self._count[slots] = 0
+    def other_arm(self, slots: Slots, tried: Bools) -> None:
+        """These players change their arms, and some try the careful arm, or have done so, shape (n,).
 
-    def tried(self, slots: Slots) -> None:
-        """These players try the careful arm, or have done so. Each does it once on a path."""
-        self._before[slots] = self._share[slots]
+        Each does it once on a path.
+        """
+        self._before[slots[tried]] = self._share[slots[tried]]
+        self._count[slots] = 0
 
 
 def _log(rtt_us: Floats) -> Floats:

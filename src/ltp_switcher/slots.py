@@ -57,6 +57,17 @@ def column(
     return cast("NDArray[Scalar]", _Column(np.dtype(dtype), shape, initial))
 
 
+def put_first(past: NDArray[np.float64], slots: Slots, seen: NDArray[np.float64]) -> None:
+    """Remember what these slots have seen, shape (n,), as the newest of each row of the column `past`.
+
+    The others move on by one, and the oldest is forgotten.
+    """
+    rows = past[slots]
+    rows[:, 1:] = rows[:, :-1]
+    rows[:, 0] = seen
+    past[slots] = rows
+
+
 class SlotArrays:
     """Columns that grow together, and with them those of its parts.
 

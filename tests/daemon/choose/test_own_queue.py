@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Queues under the steady arm: its own, another flow's, and none on a longer path."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from support.rule_flows import BBR, LTP, STEP_S, VEGAS, Rtt, run, times_s
@@ -118,13 +120,20 @@ def test_a_queue_that_stays_when_the_steady_arm_leaves_none_is_another_s() -> No
     assert 0.2 <= changes[2][0] - anew_s < 1.2
 
 
+def behind_a_queue(*, stands_under: set[int]) -> Callable[[float, int], tuple[float, float]]:
+    """From 12 s on a queue of 60 ms and more, another length in each look, under these arms."""
+    queue_ms = np.random.default_rng(3).uniform(60.0, 160.0, 1000)
+    return lambda t, arm: (
+        40.0 + (float(queue_ms[int(t / 0.25)]) if t > 12.0 and arm in stands_under else 0.0),
+        1.0,
+    )
+
+
 def test_a_queue_behind_which_the_rate_stays_is_tested_by_bbr_once_in_ten_seconds() -> None:
-    """The RTT never falls below 100 ms from 12 s on, and moves by more than a tenth from look to look."""
-    rng = np.random.default_rng(3)
-    queue_ms = rng.uniform(60.0, 160.0, 1000)
-    rtt: Rtt = lambda t: 40.0 + (float(queue_ms[int(t / 0.25)]) if t > 12.0 else 0.0)  # noqa: E731
+    """Under LTP the RTT is never below 100 ms from 12 s on, and each look has another."""
     chooser = Steered()
-    changes = times_s(run(rtt, duration_s=19.0, chooser=chooser)[:, 0])
+    under = behind_a_queue(stands_under={LTP})
+    changes = times_s(run(under=under, duration_s=19.0, chooser=chooser)[:, 0])
     assert [arm for _, arm in changes] == [BBR, LTP, BBR, LTP]
     assert 14.0 < changes[2][0] < 15.5
     back_s = changes[3][0]
@@ -133,3 +142,14 @@ def test_a_queue_behind_which_the_rate_stays_is_tested_by_bbr_once_in_ten_second
     assert not chooser.anew_s
     assert 0.2 <= len(chooser.small_s) * STEP_S <= 0.7
     assert back_s <= min(chooser.small_s) <= back_s + 2 * STEP_S
+
+
+def test_a_queue_that_bbr_cannot_empty_either_is_a_longer_path_which_it_probes() -> None:
+    """LTP may overshoot on a path that has become longer: then its RTT is high, but not constant."""
+    chooser = Steered()
+    under = behind_a_queue(stands_under={LTP, BBR})
+    changes = times_s(run(under=under, duration_s=30.0, chooser=chooser)[:, 0])
+    assert [arm for _, arm in changes] == [BBR, LTP, BBR, LTP]
+    # Two seconds of the test, and ten of the probe.
+    assert 12.0 <= changes[3][0] - changes[2][0] < 13.5
+    assert not chooser.small_s

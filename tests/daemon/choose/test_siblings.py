@@ -18,9 +18,9 @@ from ltp_switcher.daemon.datapath.protocol import FlowFlags
 from ltp_switcher.daemon.settings.rule_policy import RuleSection
 
 FIELDS = {
-    "time_ns": 0, "interval_ns": 1, "rtt_samples": 2, "rtt_stat.min": 3, "rtt_stat.sum": 4,
-    "srtt_stat.max": 5, "total_delivered": 6, "total_lost": 7, "lost_without_queue": 8,
-    "srtt_us": 9, "mss": 10, "rtt_floor_us": 11, "bdp": 12, "round_trips": 13, "silent": 14,
+    "time_ns": 0, "interval_ns": 1, "silent": 2, "rtt_samples": 3, "rtt_stat.min": 4, "rtt_stat.sum": 5,
+    "srtt_stat.max": 6, "total_delivered": 7, "total_lost": 8, "lost_without_queue": 9,
+    "srtt_us": 10, "mss": 11, "rtt_floor_us": 12, "bdp": 13, "round_trips": 14,
 }  # fmt: skip
 """Rows of what `read` gives, told here once more."""
 
@@ -92,7 +92,7 @@ def test_a_flow_alone_is_seen_as_it_is(flows: list[tuple[float, int]]) -> None:
     assert players.tolist() == siblings.player[slots].tolist()
     same = [row for name, row in FIELDS.items() if not name.startswith("total")]
     np.testing.assert_array_equal(seen[same], read(after)[0][same])
-    np.testing.assert_array_equal((seen - first)[[6, 7]], (read(after)[0] - read(before)[0])[[6, 7]])
+    np.testing.assert_array_equal((seen - first)[[7, 8]], (read(after)[0] - read(before)[0])[[7, 8]])
 
 
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from("abc"), st.integers(0, 99)), max_size=60))
@@ -264,7 +264,7 @@ def test_a_player_s_packets_never_decrease_when_flows_come_and_go() -> None:
             siblings.close(np.array([0]))
         slots = np.arange(2) if step < 3 else np.array([1])
         totals = [100 * step + 500 * slot for slot in slots.tolist()]
-        sums.append(folded(siblings, slots, step_of([40.0] * len(slots), totals, float(step)))[1][6, 0])
+        sums.append(folded(siblings, slots, step_of([40.0] * len(slots), totals, float(step)))[1][7, 0])
     assert np.diff(sums).tolist() == [200, 200, 100, 100, 100]
     assert all(later >= earlier for earlier, later in pairwise(sums))
 

@@ -66,12 +66,13 @@ def test_a_path_that_has_become_slow_gets_the_steady_arm_back() -> None:
 
 
 def arms_before_waiting_acks(
-    *, share: float = 0.5, waits_ms: float = 2.0, least_ms: float = 4.0, queue_ms: float = 0.0, flags: int = 0
-) -> list[int]:
-    """The arms in 12 s on a path of 8,000 packets/s, five of which take 0.6 ms; BBR fills a long queue once.
+    *, share: float = 0.5, waits_ms: float = 2.0, least_ms: float = 4.0, queue_ms: float = 0.0,
+    flags: int = 0, rate_pps: float = 8000.0,
+) -> list[int]:  # fmt: skip
+    """The arms in 12 s on a path of this rate; BBR fills a long queue once.
 
-    `share`: of the rate, under Vegas. `waits_ms`: how long an ACK waits in the mean. `queue_ms`: a standing
-    queue under Vegas.
+    Five packets take 0.6 ms at 8,000 packets/s. `share`: of the rate, under Vegas. `waits_ms`: how long an
+    ACK waits in the mean. `queue_ms`: a standing queue under Vegas.
     """
     arms = run(
         under=lambda t, arm: (
@@ -81,7 +82,7 @@ def arms_before_waiting_acks(
         waits_ms=waits_ms,
         flags=lambda t: flags if t > 1.0 else 0,
         duration_s=12.0,
-        rate_pps=8000.0,
+        rate_pps=rate_pps,
     )
     return [arm for _, arm in times_s(arms[:, 0])]
 
@@ -90,11 +91,17 @@ def test_a_careful_arm_that_takes_waiting_acks_for_a_queue_gives_way() -> None:
     assert arms_before_waiting_acks() == [BBR, VEGAS, LTP]
 
 
+def test_the_few_packets_of_a_starving_arm_do_not_explain_its_rtt() -> None:
+    """Five packets take 2.5 ms, but 8.3 ms at the arm's own rate. An RTT of 12 ms is not Vegas's queue."""
+    arms = arms_before_waiting_acks(rate_pps=2000.0, share=0.3, waits_ms=8.0)
+    assert arms == [BBR, VEGAS, LTP]
+
+
 @pytest.mark.parametrize(
     "path",
     [
         {"share": 0.9},
-        {"waits_ms": 1.0},
+        {"waits_ms": 0.4},
         {"queue_ms": 0.8},
         {"flags": int(FlowFlags.APP_LIMITED)},
         {"least_ms": 40.0, "waits_ms": 20.0},
