@@ -3,7 +3,8 @@
 
 A floor falls at the first lower sample. A rise needs more care, because a queue looks the same at first: the
 lowest RTT of each look has to stay high and constant, and to exceed the floor by more than a few packets of
-the bottleneck. Where it stays high without being constant, a queue stands.
+the bottleneck, and by more than the queue that the arm keeps on every path. Where it stays high without being
+constant, a queue stands.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class FloorMoves(SlotArrays):
         self._settings = settings
 
     def look(
-        self, slots: Slots, least_us: Floats, floor_us: Floats, seen: Floats
+        self, slots: Slots, least_us: Floats, floor_us: Floats, own_us: Floats, seen: Floats
     ) -> tuple[Bools, Bools, Floats]:
         """Whether a look shows a shorter path or a longer one, and how long the RTT has been high, s.
 
@@ -51,6 +52,7 @@ class FloorMoves(SlotArrays):
             slots: shape (n,).
             least_us: lowest RTT of the look, shape (n,).
             floor_us: lowest RTT of the path, shape (n,).
+            own_us: the queue that the arm keeps whatever the path, shape (n,).
             seen: as `looks.read` gives it, shape (fields, n).
         """
         now_ns, kernel_floor_us, bdp_pkts = seen[TIME_NS], seen[KERNEL_FLOOR], seen[BDP]
@@ -60,9 +62,8 @@ class FloorMoves(SlotArrays):
         # Both are infinite in the look before a flow's first RTT.
         excess_us = np.subtract(least_us, floor_us, out=np.zeros(slots.shape), where=known)
         queued_pkts = bdp_pkts * excess_us / np.maximum(kernel_floor_us, 1.0)
-        high = (
-            known & (excess_us > (settings.rtt_step - 1.0) * floor_us) & (queued_pkts > settings.queue_pkts)
-        )
+        more_us = np.maximum((settings.rtt_step - 1.0) * floor_us, own_us)
+        high = known & (excess_us > more_us) & (queued_pkts > settings.queue_pkts)
         first_us = self._raised_us[slots]
         constant = np.abs(least_us - first_us) <= CONSTANT * first_us
         goes_on = high & (self._raised_ns[slots] > 0) & constant

@@ -46,7 +46,7 @@ from ltp_switcher.daemon.choose.prefixes import Prefixes
 from ltp_switcher.daemon.choose.rivals import GAIN, Rivals
 from ltp_switcher.daemon.choose.roles import CAREFUL, PROBING, ROLES, STEADY, roles_of
 from ltp_switcher.daemon.choose.siblings import Siblings
-from ltp_switcher.daemon.choose.trials import Trials, fast
+from ltp_switcher.daemon.choose.trials import STEADY_US, Trials, fast
 from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.daemon.datapath.commands import PINNED, due
 from ltp_switcher.daemon.settings.rule_policy import RuleSection
@@ -239,9 +239,10 @@ class RuleChooser(SlotArrays):
         probing = self._role[slots] == PROBING
         # While an arm empties the queue, or an earlier arm's queue drains, the RTT is not the arm's own.
         judged = ~probing & settled & ~draining & ~self._own.under_way(slots)
-        fell, rose, high_s = self._moves.look(slots, least_us, looks.floor_us[slots], seen)
-        others = self._end_own(slots, least_us, now_ns)
         steady = self._role[slots] == STEADY
+        own_us = np.where(steady, STEADY_US, 0.0)
+        fell, rose, high_s = self._moves.look(slots, least_us, looks.floor_us[slots], own_us, seen)
+        others = self._end_own(slots, least_us, now_ns)
         high = judged & steady & (high_s >= self._settings.rise_s)
         judged &= ~self._begin_own(slots, high, rose, least_us, now_ns)
         # On a path whose rate varies, the lowest RTT falls whenever the queue does.
@@ -396,5 +397,4 @@ class RuleChooser(SlotArrays):
         self._looks.forget(slots[queued & ~longer], floor_us[queued & ~longer])
         if longer.any():
             self._follow(slots[longer], longer[longer], lowest_us[longer], now_ns[longer])
-        choice: Bools = ~(rival | longer)
-        return choice
+        return np.asarray(~(rival | longer))

@@ -46,10 +46,7 @@ def test_flows_together_get_what_each_gets_alone(paths: list[tuple[float, float,
     np.testing.assert_array_equal(together, alone)
 
 
-@given(
-    st.floats(5.0, 100.0),
-    st.floats(1.4, 8.0),
-)
+@given(st.floats(7.0, 100.0), st.floats(1.4, 8.0))
 @settings(max_examples=25, deadline=None)
 def test_a_rise_of_the_rtt_brings_bbr_and_then_the_choice_anew(low_ms: float, factor: float) -> None:
     high_ms = low_ms * factor
@@ -286,6 +283,16 @@ def test_a_few_packets_of_standing_queue_are_no_step_of_the_rtt() -> None:
     arms = run(step_at(3.0, 20.0, 20.0 + few_ms), step_at(3.0, 20.0, 20.0 + many_ms), duration_s=5.0)
     assert [arm for _, arm in times_s(arms[:, 0])] == [BBR, LTP]
     assert [arm for _, arm in times_s(arms[:, 1])][:3] == [BBR, LTP, BBR]
+
+
+@pytest.mark.parametrize(("queue_ms", "then"), [(2.2, [BBR, LTP]), (4.0, [BBR, LTP, BBR])])
+def test_the_queue_that_the_steady_arm_always_keeps_is_no_step_of_the_rtt(
+    queue_ms: float, then: list[int]
+) -> None:
+    """Its 2.2 ms are 18 packets of a fast path, which loses packets of its own."""
+    rtt = step_at(5.0, 3.0, 3.0 + queue_ms)
+    arms = run(rtt, duration_s=9.0, rate_pps=8000.0, lost=lambda _: 0.02)
+    assert [arm for _, arm in times_s(arms[:, 0])] == then
 
 
 def test_nothing_is_decided_while_the_queue_is_emptied() -> None:
