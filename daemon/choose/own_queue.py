@@ -7,8 +7,9 @@ arm begins anew, with a window that empties the queue within a few round trips. 
 path's, the queue was the flow's own, and nothing else has changed.
 
 The test gives share away where the queue is another flow's, and a longer path shows better without it. So it
-needs a rate that has fallen by much. An RTT that is high and constant needs losses, too: a full queue has
-some, a longer path has none.
+needs a rate that has fallen by much, or several flows to one prefix: as many flows of the probing arm would
+fill the queue themselves. An RTT that is high and constant needs losses, too: a full queue has some, a longer
+path has none.
 """
 
 from __future__ import annotations
@@ -61,16 +62,17 @@ class OwnQueue(SlotArrays):
         found: Bools = self._until_ns[slots] > 0
         return found
 
-    def due(self, slots: Slots, looks: Looks, constant: Bools, now_ns: Floats) -> Bools:
+    def due(self, slots: Slots, looks: Looks, constant: Bools, several: Bools, now_ns: Floats) -> Bools:
         """Where a high RTT calls for a test, shape (n,).
 
         Args:
             slots: players whose RTT is high, shape (n,).
             looks: their looks.
             constant: whether the RTT is constant, too, shape (n,).
+            several: which players have several flows, shape (n,).
             now_ns: CLOCK_MONOTONIC, shape (n,).
         """
-        slow = looks.rate_Bps[slots] < SLOW * looks.top_Bps[slots]
+        slow = several | (looks.rate_Bps[slots] < SLOW * looks.top_Bps[slots])
         found: Bools = slow & (~constant | (looks.lost_pkts[slots] > 0)) & (now_ns >= self._again_ns[slots])
         return found
 

@@ -18,7 +18,7 @@ it for `prefix_s`. They do not renew it, so that the prefix is probed again. Whe
 probe: a flow that begins beside a standing queue cannot see that the steady arm would starve there.
 
 The RTT of the path has changed when its floor moved (`floor_moves`). Where it seems to rise under the steady
-arm, and the rate has fallen by much, the arm may keep a queue, as LTP does then: it begins anew and empties
+arm, the arm may keep a queue, as LTP does after a fall of the rate, or with siblings: it begins anew, empties
 the queue, and the RTT then shows whether the path is longer (`own_queue` says when this test is due). Where a
 queue still stands, the probing arm tests whether another flow fills it (`rivals`). If the rate rises by much
 in the test, it goes on, because the other two would starve.
@@ -282,7 +282,7 @@ class RuleChooser(SlotArrays):
         self, slots: Slots, high: Bools, constant: Bools, least_us: Floats, now_ns: Floats
     ) -> Bools:
         """Where the RTT is high, test whether the queue is the arm's own; which tests begin, shape (n,)."""
-        begin = high & self._own.due(slots, self._looks, constant, now_ns)
+        begin = high & self._own.due(slots, self._looks, constant, ~self._siblings.alone(slots), now_ns)
         if begin.any():
             at = slots[begin]
             self._own.begin(at, constant[begin], least_us[begin], self._looks.floor_us[at], now_ns[begin])

@@ -25,14 +25,14 @@ FIELDS = {
 """Rows of what `read` gives, told here once more."""
 
 
-def step_of(rtts_ms: list[float], totals: list[int], at_s: float) -> np.ndarray:
-    """The records of flows with these RTTs, that have delivered so many packets."""
+def step_of(rtts_ms: list[float], totals: list[int], at_s: float, lost: int = 0) -> np.ndarray:
+    """The records of flows with these RTTs, that have delivered and each lost so many packets."""
     rows = []
     for i, (rtt_ms, total) in enumerate(zip(rtts_ms, totals, strict=True)):
         rtt_us = round(rtt_ms * 1e3)
         made = record(
             i + 1, time_ns=10**9 + round(at_s * 1e9), interval_ns=round(STEP_S * 1e9), rtt_samples=5,
-            srtt_us=rtt_us, mss=1448, total_delivered=total,
+            srtt_us=rtt_us, mss=1448, total_delivered=total, total_lost=lost,
             rtt_floor_us=rtt_us, round_trips=100, bdp=7 + i,
         )  # fmt: skip
         made["credit"]["time_ns"][0, 1] = round(STEP_S * 1e9) - 1000 * i
@@ -144,6 +144,27 @@ def test_siblings_change_their_arms_together_and_a_new_one_joins_them_at_once() 
     together = chooser.together(np.array([0, 7, 8]))
     assert together is not None
     assert (together[0] == together[1], together[0] == together[2]) == (True, False)
+
+
+@pytest.mark.parametrize(("lost_pps", "then"), [(20, [BBR, LTP]), (0, [BBR, LTP, BBR])])
+def test_several_flows_empty_the_queue_that_they_keep_and_a_longer_path_is_probed(
+    lost_pps: int, then: list[int]
+) -> None:
+    """From 5 s on the RTT is 100 ms, until the windows are small. A full queue loses packets."""
+    chooser, slots = RuleChooser([BBR, LTP, VEGAS], RuleSection()), np.arange(3)
+    chooser.open(slots, ["a"] * 3)
+    arms, small_s = [], []
+    for step in range(1, round(9.0 / STEP_S)):
+        now_s = step * STEP_S
+        rtts_ms = [100.0 if now_s > 5.0 and not small_s else 40.0] * 3
+        totals, lost = [int(700 * now_s)] * 3, int(lost_pps * max(0.0, now_s - 5.0))
+        records = step_of(rtts_ms, totals, now_s, lost)
+        records["rtt_floor_us"], records["bdp"] = 40_000, 28
+        arms.append(chooser.step(slots, records).arms)
+        if chooser.drains(slots, records).all():
+            small_s.append(now_s)
+    assert [arm for _, arm in times_s(np.array(arms)[:, 0])][:3] == then
+    assert bool(small_s) is (lost_pps > 0)
 
 
 @pytest.mark.parametrize("idle_s", [(0.0, 9.0), (4.5, 9.0), (3.4, 3.5)])
