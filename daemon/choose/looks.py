@@ -121,6 +121,8 @@ class Looks(SlotArrays):
     """Of the last look."""
     _idle = column(np.bool_)
     """Whether the application had too little to send in the look."""
+    drained = column(np.bool_)
+    """Whether an arm emptied the queue in the look under way."""
     _mixed = column(np.bool_)
     """Whether other flows make up the player than at the look's start."""
     _unsteady = column(np.bool_)
@@ -147,8 +149,12 @@ class Looks(SlotArrays):
         self._unsteady[slots] = True
         self._gains[slots, 0] = np.nan
 
-    def take(self, slots: Slots, seen: Floats, idle: Bools) -> Bools:
-        """Take in a step, as `read` gives it. Returns where a look is over, shape (n,)."""
+    def take(self, slots: Slots, seen: Floats, idle: Bools, draining: Bools) -> Bools:
+        """Take in a step, as `read` gives it, and where an arm empties the queue, shape (n,).
+
+        Returns:
+            Where a look is over, shape (n,).
+        """
         now_ns, interval_ns, _, samples, least_us, _, peak_us, delivered, lost, quiet_lost = seen[:10]
         known = samples > 0
         self.least_us[slots] = np.minimum(self.least_us[slots], np.where(known, least_us, np.inf))
@@ -156,6 +162,7 @@ class Looks(SlotArrays):
         self._sums[slots] += seen[[RTT_SUM, RTT_SAMPLES, SILENT_NS]].T
         self._quiet_lost[slots] += quiet_lost
         self._idle[slots] |= idle
+        self.drained[slots] |= draining
         new = self.began_ns[slots] == 0
         if new.any():
             born, began_ns = slots[new], (now_ns - interval_ns)[new]
@@ -218,6 +225,7 @@ class Looks(SlotArrays):
             np.int64
         )
         self.least_us[slots] = np.inf
+        self.drained[slots] = False
 
     def rtt_ratio(self, slots: Slots) -> Floats:
         """The highest smoothed RTT over the lowest RTT, shape (n,)."""

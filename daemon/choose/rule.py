@@ -157,7 +157,7 @@ class RuleChooser(SlotArrays):
         self._newcomers.step(slots, self._siblings.player[slots], began_ns, now_ns, fills)
         players, seen, idle, draining = self._siblings.fold(slots, seen, idle, draining)
         self._looks.mix(self._siblings.mixed())
-        over = self._looks.take(players, seen, idle)
+        over = self._looks.take(players, seen, idle, draining)
         self._now_ns = int(seen[TIME_NS].max(initial=self._now_ns))
         new = self._since_ns[players] == 0
         if new.any():
@@ -165,7 +165,7 @@ class RuleChooser(SlotArrays):
             self._hold_ns[players[new]] = max(1, int(self._settings.start_s * 1e9))
         if over.any():
             ended, ended_ns = players[over], seen[TIME_NS, over]
-            self._look(ended, seen[:, over], draining[over])
+            self._look(ended, seen[:, over])
             self._open_players(self._siblings.look(slots, ended, ended_ns))
         of = self._siblings.player[slots]
         young = (self._role[of] == STEADY) & self._newcomers.young(slots, now_ns)
@@ -230,15 +230,15 @@ class RuleChooser(SlotArrays):
                 self._role[player] = CAREFUL
                 self._code[player] = why.KNOWN
 
-    def _look(self, slots: Slots, seen: Floats, draining: Bools) -> None:
+    def _look(self, slots: Slots, seen: Floats) -> None:
         """End a look of these players, shape (n,): measure, notice changes, and give roles."""
         looks, now_ns, settled = self._looks, seen[TIME_NS], seen[ROUND_TRIPS] >= self._settings.settle_rtts
         looks.measure(slots, seen)
         self._rivals.look(slots, looks.least_us[slots], looks.rate_Bps[slots])
         least_us = looks.least_us[slots]
         probing = self._role[slots] == PROBING
-        # While an arm empties the queue, or an earlier arm's queue drains, the RTT is not the arm's own.
-        judged = ~probing & settled & ~draining & ~self._own.under_way(slots)
+        # While an arm empties the queue, the RTT is not its own, and the next arm would find an empty path.
+        judged = ~probing & settled & ~looks.drained[slots] & ~self._own.under_way(slots)
         steady = self._role[slots] == STEADY
         own_us = np.where(steady, STEADY_US, 0.0)
         fell, rose, high_s = self._moves.look(slots, least_us, looks.floor_us[slots], own_us, seen)
@@ -268,7 +268,7 @@ class RuleChooser(SlotArrays):
         testing = np.isin(self._code[slots], (why.QUEUED, why.STARVES, why.RIVAL))
         varies = looks.rtt_ratio(slots) > self._settings.rtt_ratio
         varies &= self._code[slots] != why.SHALLOW
-        ready = probing & ~draining & (held | ((varies | looks.holds_few(slots)) & ~testing))
+        ready = probing & ~looks.drained[slots] & (held | ((varies | looks.holds_few(slots)) & ~testing))
         ended = ready & testing
         if ended.any():
             ready[ended] = self._end_test(slots[ended], now_ns[ended])

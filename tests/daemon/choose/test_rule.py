@@ -305,6 +305,15 @@ def test_nothing_is_decided_while_the_queue_is_emptied() -> None:
     assert times_s(held[:, 0])[1][0] > 4.0
 
 
+def test_nothing_is_decided_in_a_look_that_began_with_an_emptied_queue() -> None:
+    """After BBR's ProbeRTT the path is not full for a round trip. A look ends at 2.16 s."""
+    for drains_s, then_s in ((1.0, 2.16), (2.0, 2.43)):
+        flags = lambda t, at=drains_s: FlowFlags.DRAINING if abs(t - at) < 0.08 else 0  # noqa: E731
+        changes = times_s(run(lambda _: 30.0, flags=flags, duration_s=4.0)[:, 0])
+        assert [arm for _, arm in changes] == [BBR, LTP]
+        assert changes[1][0] == pytest.approx(then_s)
+
+
 @pytest.mark.parametrize(
     ("pool", "steady", "varying"),
     [
