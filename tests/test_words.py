@@ -75,7 +75,7 @@ LONG = " ".join(["word"] * 32)
         ("See [there](docs/a.md#gone).", "link to no heading: docs/a.md#gone"),
         ("See [here](#gone).", "link to no heading: #gone"),
         ("![picture](docs/img.png)", "link to nothing: docs/img.png"),
-        ("Look in /work/there for it.", "absolute path: /work"),
+        ("Look in /data/there for it.", "absolute path: /data"),
         ("```sh\ncat /home/user/notes\n```", "absolute path: /home"),
         ("Read `tool/gone.py`.", "no such file: tool/gone.py"),
         ("Read `gone/`.", "no such file: gone/"),
