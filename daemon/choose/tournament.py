@@ -8,8 +8,8 @@ two. A steady drift of the path cancels in it. Where the arm earns far less than
 early, and the pair weighs less. `mpts.tournament` judges the values.
 
 A prefix is one player. All its flows that move data change their arm together. Eq. 1 takes their summed
-goodput and their mean RTT. A flow that comes or goes ends the pair, and so does a policy that wants to probe
-the path. Such a pair has no value, but its price.
+goodput and their mean RTT. A pair ends without a value, but not without a price, where a flow comes or goes,
+where the policy wants to probe the path, or where the incumbent empties the queue that the other arm needs.
 
 The price of a pair is the time away from the incumbent times the share of the reward that was lost. A prefix
 saves up for it while its flows could take part: `share` of the time in the first minute, half as much later.
@@ -27,7 +27,7 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.arrays import ArmIds, Bools, Floats, Ints, Slots
-from ltp_switcher.daemon.choose.looks import APP_LIMITED, DRAINING
+from ltp_switcher.daemon.choose.looks import APP_LIMITED, DRAINING, LOOK_NS, LOOK_RTTS
 from ltp_switcher.daemon.choose.selection import STALLED_NS, Eq1, Found, Outcome, Progress, Terms
 from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.daemon.datapath.columns import Columns
@@ -135,7 +135,8 @@ class Tournaments(SlotArrays):
     """The policy's arm."""
     _barred = column(np.bool_)
     """Whether the flow is pinned, or its policy probes."""
-    _draining = column(np.bool_)
+    _drained_ns = column(np.int64)
+    """When the arm last held the flow back to empty the queue; 0: never yet."""
     _idle = column(np.bool_)
     """Whether the application has too little to send."""
     _pulled = column(np.uint8)
@@ -213,7 +214,7 @@ class Tournaments(SlotArrays):
         self._arm[slots], self._wanted[slots] = records["arm"], arms
         barred = (flags & PINNED) != 0
         self._barred[slots] = barred if self.free is None else barred | ~self.free(slots)
-        self._draining[slots] = (flags & DRAINING) != 0
+        self._drained_ns[slots] = np.where(flags & DRAINING, records["time_ns"], self._drained_ns[slots])
         self._idle[slots] = (flags & APP_LIMITED) != 0
 
     def _look(self, search: Tournament) -> None:
@@ -237,13 +238,13 @@ class Tournaments(SlotArrays):
             self._paired[search.prefix] = search
             if self.free is None:
                 # The policy's own arm would change meanwhile.
-                self._give(search.pair, search.order[0])
+                self._pulled[slots] = search.order[0]
 
     def _ready(self, search: Tournament) -> Slots | None:
         """The flows that move data, if they could begin a pair now."""
         members = np.array(search.members, np.int64)
         slots = members[self._now_ns - self._seen_ns[members] <= STALLED_NS]
-        if not slots.size or self._barred[slots].any() or self._draining[slots].any():
+        if not slots.size or self._barred[slots].any() or self._drained(slots).any():
             return None
         if self._idle[slots].all() or not self._srtt_us[slots].all():
             return None
@@ -253,6 +254,11 @@ class Tournaments(SlotArrays):
         if self.free is not None and (self._arm[slots] != wanted).any():
             return None
         return slots
+
+    def _drained(self, slots: Slots) -> Bools:
+        """Where the arm emptied the queue within a look, shape (n,): the next arm would find no queue."""
+        past_ns = self._now_ns - self._drained_ns[slots]
+        return np.asarray(past_ns <= np.maximum(LOOK_NS, LOOK_RTTS * 1e3 * self._srtt_us[slots]))
 
     def _pays(self, search: Tournament, judge: PairedTournament, arm: int, slots: Slots) -> bool:
         share = self.settings.share
@@ -273,17 +279,17 @@ class Tournaments(SlotArrays):
         pair = search.pair
         if pair is None:
             return
-        slots, incumbent = pair.slots, search.order[0]
+        slots, incumbent, srtt_ns = pair.slots, search.order[0], pair.srtt_ns
         policy_moved = self.free is not None and pair.half == 0 and (self._wanted[slots] != incumbent).any()
         silent = (self._now_ns - self._seen_ns[slots] > STALLED_NS).any()
-        if policy_moved or silent or self._barred[slots].any() or self._idle[slots].all():
+        emptied = pair.half == 0 and self._drained(slots).any()
+        if policy_moved or silent or emptied or self._barred[slots].any() or self._idle[slots].all():
             self._void(search)
             return
         runs = bool((self._arm[slots] == (pair.arm if pair.half == 1 else incumbent)).all())
-        srtt_ns = pair.srtt_ns
         if not pair.lasts_ns:
             settled = (self._trips[slots] >= self.settings.settle_rtts).all()
-            settled &= not self._draining[slots].any()
+            settled &= not self._drained(slots).any()
             if pair.half == 1:
                 settled |= self._now_ns - pair.since_ns >= 2.0 * self.settings.settle_rtts * srtt_ns
             if runs and settled:
@@ -311,9 +317,9 @@ class Tournaments(SlotArrays):
         pair.since_ns, pair.lasts_ns = self._now_ns, 0.0
         if pair.half == 1:
             pair.away_ns = self._now_ns
-            self._give(pair, pair.arm)
+            self._pulled[pair.slots] = pair.arm
         elif pair.half == 2:
-            self._give(pair, search.order[0])
+            self._pulled[pair.slots] = search.order[0]
         else:
             self._finish(search, pair)
 
@@ -366,9 +372,6 @@ class Tournaments(SlotArrays):
         self._pulled[pair.slots] = 0
         search.pair = None
         self._paired.pop(search.prefix, None)
-
-    def _give(self, pair: Pair, arm: int) -> None:
-        self._pulled[pair.slots] = arm
 
     def _reward(self, pair: Pair, took_ns: float) -> float:
         """Eq. 1 of the pair's flows as one player, since the half's marks."""

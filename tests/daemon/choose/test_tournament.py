@@ -189,6 +189,35 @@ def test_no_pair_begins_while_a_queue_drains_or_the_flow_is_idle_or_pinned(flag:
     path.run_to_pull()
 
 
+def test_no_pair_begins_just_after_the_arm_emptied_the_queue() -> None:
+    """The queue was empty within the last quarter of a second: the next arm would find none."""
+    path = Path()
+    path.open(0)
+    for _ in range(30):
+        path.flags = int(FlowFlags.DRAINING)
+        path.step()
+        path.flags = 0
+        path.run(20)
+        assert path.away_ns == 0
+    path.run_to_pull()
+
+
+def test_an_incumbent_that_empties_the_queue_beside_the_other_arm_ends_the_pair() -> None:
+    """The third half may empty it: then no other arm takes over."""
+    path = Path()
+    path.open(0)
+    path.run(12)
+    assert path.search.pair is not None
+    assert path.search.pair.half == 0
+    path.flags = int(FlowFlags.DRAINING)
+    path.step()
+    assert path.search.pair is None
+    path.flags = 0
+    path.run(20)
+    assert path.away_ns == 0
+    path.run_to_pull()
+
+
 def test_no_pair_runs_while_the_policy_probes() -> None:
     path = Path()
     path.free = False
