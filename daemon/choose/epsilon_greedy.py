@@ -15,7 +15,7 @@ import numpy as np
 from ltp_switcher.arrays import Bools, Slots
 from ltp_switcher.daemon.choose.baselines import Draw
 from ltp_switcher.daemon.choose.chooser import Estimate, Reasons
-from ltp_switcher.daemon.choose.looks import DRAINING, Looks, read
+from ltp_switcher.daemon.choose.looks import Looks, read
 from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.daemon.datapath.commands import PINNED
 from ltp_switcher.slots import SlotArrays, column
@@ -95,8 +95,8 @@ class EpsilonGreedyChooser(SlotArrays):
 
     def step(self, slots: Slots, records: RecordArray) -> Draw:
         """Count the looks that are over, and choose for the flows whose stay is over."""
-        seen, idle = read(records)
-        over = self._looks.take(slots, seen, idle, (records["flags"] & DRAINING) != 0)
+        seen, idle, draining = read(records)
+        over = self._looks.take(slots, seen, idle, draining)
         if over.any():
             at = slots[over]
             looks = self._looks

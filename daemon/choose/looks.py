@@ -49,7 +49,7 @@ FEW_PKTS: Final = 4.0
 APP_LIMITED: Final = np.uint32(FlowFlags.APP_LIMITED)
 """The flag of a record whose flow had too little to send."""
 DRAINING: Final = np.uint32(FlowFlags.DRAINING)
-"""The flag of a record in whose step an earlier arm's queue drained."""
+"""The flag of a record in whose step the arm held the flow back, to empty the queue."""
 _FIELDS: Final = Columns(
     "time_ns", "interval_ns", "interval_ns", "rtt_samples", "rtt_stat.min", "rtt_stat.sum", "srtt_stat.max",
     "total_delivered", "total_lost", "lost_without_queue", "srtt_us", "mss",
@@ -63,16 +63,18 @@ _FIELDS: Final = Columns(
 the end of the step than at its begin."""
 
 
-def read(records: RecordArray) -> tuple[Floats, Bools]:
+def read(records: RecordArray) -> tuple[Floats, Bools, Bools]:
     """What looks need of a step's records, shape (n,).
 
     Returns:
-        Fields, shape (15, n), and where the application had too little to send, shape (n,).
+        Fields, shape (15, n), where the application had too little to send, and where the arm emptied the
+        queue, each of shape (n,).
     """
     fields = _FIELDS.read(records).T
     # A credit's time ends with its last ACK.
     fields[SILENT_NS] -= records["credit"]["time_ns"].sum(axis=1)
-    return fields, (records["flags"] & APP_LIMITED) != 0
+    flags = records["flags"]
+    return fields, (flags & APP_LIMITED) != 0, (flags & DRAINING) != 0
 
 
 class Looks(SlotArrays):

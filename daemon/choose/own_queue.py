@@ -72,8 +72,9 @@ class OwnQueue(SlotArrays):
             several: which players have several flows, shape (n,).
             now_ns: CLOCK_MONOTONIC, shape (n,).
         """
-        slow = several | (looks.rate_Bps[slots] < SLOW * looks.top_Bps[slots])
-        found: Bools = slow & (~constant | (looks.lost_pkts[slots] > 0)) & (now_ns >= self._again_ns[slots])
+        may_fill = several | (looks.rate_Bps[slots] < SLOW * looks.top_Bps[slots])
+        unclear = ~constant | (looks.lost_pkts[slots] > 0)
+        found: Bools = may_fill & unclear & (now_ns >= self._again_ns[slots])
         return found
 
     def begin(

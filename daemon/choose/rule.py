@@ -39,7 +39,7 @@ from ltp_switcher.daemon.choose import rule_reasons as why
 from ltp_switcher.daemon.choose.baselines import Draw
 from ltp_switcher.daemon.choose.chooser import Estimate, Reasons
 from ltp_switcher.daemon.choose.floor_moves import FloorMoves
-from ltp_switcher.daemon.choose.looks import DRAINING, INTERVAL_NS, ROUND_TRIPS, TIME_NS, Looks, read
+from ltp_switcher.daemon.choose.looks import INTERVAL_NS, ROUND_TRIPS, TIME_NS, Looks, read
 from ltp_switcher.daemon.choose.newcomers import Newcomers
 from ltp_switcher.daemon.choose.own_queue import OwnQueue
 from ltp_switcher.daemon.choose.prefixes import Prefixes
@@ -146,9 +146,8 @@ class RuleChooser(SlotArrays):
 
         `away`: which flows run an arm for team selection, shape (n,). It says nothing about the rule's.
         """
-        seen, idle = read(records)
+        seen, idle, draining = read(records)
         flags, now_ns = records["flags"], seen[TIME_NS]
-        draining = (flags & DRAINING) != 0
         if away is not None and away.any():
             idle, draining = idle | away, draining | away
         fills = (self._flows.role[slots] == STEADY) & ~idle

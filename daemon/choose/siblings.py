@@ -57,7 +57,7 @@ class Folded(NamedTuple):
     idle: Bools
     """Where no flow had enough to send, shape (g,)."""
     draining: Bools
-    """Where an earlier arm's queue drains, shape (g,)."""
+    """Where the oldest flow's arm empties the queue, shape (g,)."""
 
 
 class _Players(SlotArrays):
@@ -146,7 +146,7 @@ class Siblings(SlotArrays):
             slots: shape (n,).
             seen: what `looks.read` gives, shape (fields, n).
             idle: whether the application had too little to send, shape (n,).
-            draining: whether an earlier arm's queue drains, shape (n,).
+            draining: whether the arm empties the queue, shape (n,).
         """
         of, known = self.player[slots], self._players
         totals = seen[_TOTALS].T

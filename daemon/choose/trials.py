@@ -51,7 +51,7 @@ class Trials(SlotArrays):
     """What the arms have shown since the path changed, by player."""
 
     _count = column(np.int64)
-    """Looks at the arm that runs."""
+    """Looks at the arm that runs. The first has the RTT of the arm before, and does not count."""
     _gain = column(np.float64)
     """Log of the mean RTT over the one that is expected of the careful arm, a mean over these looks. A queue
     that is not the steady arm's own counts as short."""
@@ -74,14 +74,15 @@ class Trials(SlotArrays):
         A look in which the application paused says nothing of the arm.
         """
         slots = slots[np.isfinite(looks.rate_Bps[slots])]
+        self._begin_anew(slots, looks)
+        self._count[slots] += 1
+        slots = slots[self._count[slots] > 0]
         floor_us, mean_us = looks.floor_us[slots], looks.mean_us[slots]
         filled = looks.rate_Bps[slots] / looks.top_Bps[slots]
         careful_us = floor_us + CAREFUL_PKTS * looks.packet_us[slots]
         # At the rate of a starving arm, its packets alone would explain any RTT.
         path_us = floor_us + CAREFUL_PKTS * looks.packet_us[slots] * filled
         own = mean_us <= floor_us + OWN_US
-        self._begin_anew(slots, looks)
-        self._count[slots] += 1
         weight = 1.0 / np.minimum(self._count[slots], LOOKS)
         for mean, seen in (
             (self._gain, np.where(own, _log(mean_us) - _log(careful_us), -1.0)),
@@ -139,7 +140,7 @@ class Trials(SlotArrays):
         Each does it once on a path.
         """
         self._before[slots[tried]] = self._share[slots[tried]]
-        self._count[slots] = 0
+        self._count[slots] = -1
 
 
 def _log(rtt_us: Floats) -> Floats:

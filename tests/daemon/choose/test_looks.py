@@ -68,8 +68,8 @@ def swing_of(
         # Half of it in another arm's epoch. The kernel times nothing before the first ACK.
         step["credit"]["time_ns"][0, [0, 2]] = heard_ns if total and timed else 0
         total, heard_ms, closed_ms = packets[came[-1]], ends_ms[came[-1]], now_ms
-        seen, idle = looks.read(step)
-        if found.take(slots, seen, idle, np.zeros(1, np.bool_))[0]:
+        seen, idle, draining = looks.read(step)
+        if found.take(slots, seen, idle, draining)[0]:
             found.measure(slots, seen)
             swings.append(float(found.swing(slots)[0]))
             found.begin(slots, seen)

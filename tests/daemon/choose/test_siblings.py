@@ -46,7 +46,7 @@ def no_flags(n: int) -> Bools:
 
 
 def folded(siblings: Siblings, slots: np.ndarray, records: np.ndarray) -> tuple[np.ndarray, Floats]:
-    seen, idle = read(records)
+    seen, idle, _ = read(records)
     made = siblings.fold(slots, seen, idle, no_flags(len(slots)))
     return made.players, made.seen
 

@@ -101,7 +101,7 @@ def test_the_few_packets_of_a_starving_arm_do_not_explain_its_rtt() -> None:
     "path",
     [
         {"share": 0.9},
-        {"waits_ms": 0.4},
+        {"waits_ms": 1.0},
         {"queue_ms": 0.8},
         {"flags": int(FlowFlags.APP_LIMITED)},
         {"least_ms": 40.0, "waits_ms": 20.0},
