@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -136,8 +136,13 @@ def resolve(name: str) -> Scheme:
     return Scheme(name)
 
 
-def check_scheme(field: str, name: object) -> str:
+def check_scheme(field: str, name: object, more: Iterable[str] = ()) -> str:
     """Return `name` if this version can run it.
+
+    Args:
+        field: names the place in an error.
+        name: of a scheme.
+        more: what is allowed there beside the schemes.
 
     Raises:
         ConfigError: `name` is unknown, or not available yet; the error carries `field`.
@@ -150,7 +155,7 @@ def check_scheme(field: str, name: object) -> str:
         if name.startswith(SCHEDULE_PREFIX):
             parse_schedule(field, name.removeprefix(SCHEDULE_PREFIX).split(","))
             return name
-    raise ConfigError(field, name, NAMES)
+    raise ConfigError(field, name, ", ".join((NAMES, *more)))
 
 
 def _check_rate(field: str, name: str) -> str:

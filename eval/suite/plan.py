@@ -33,7 +33,7 @@ PAUSE_S: Final = 0.2
 """How long each of them lasts, and the pause after it."""
 FULL: Final[Mapping[str, int]] = {
     "rule": 3, "ltp": 3, "bbr": 3, "vegas": 3, "cubic": 2, KNOWN: 1, "bandit": 1, "jury": 1, "spine": 1,
-    "random": 1, "epsilon-greedy": 1, BPFTUNE: 1,
+    "random": 1, "epsilon-greedy": 1, "linucb": 1, "paper": 1, BPFTUNE: 1,
 }  # fmt: skip
 """Schemes of `make eval`, and how many seeds each gets: most where the figures decide.
 
@@ -84,7 +84,7 @@ def plan(
     """
     for scheme in schemes:
         if scheme not in LATER and scheme not in CHANGED:
-            check_scheme("--schemes", scheme)
+            check_scheme("--schemes", scheme, more=(*LATER, *CHANGED))
     if not any(map(is_arm, schemes)):
         raise ConfigError("--schemes", list(schemes), "one arm at least, to compare with")
     known = paths.load(set_name)

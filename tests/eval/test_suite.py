@@ -106,6 +106,11 @@ def test_a_plan_has_every_run_once() -> None:
     assert [flow.scheme for flow in beside.job.scenario.flows] == ["rule", "cubic"]
 
 
+def test_an_unknown_scheme_is_told_with_all_that_a_suite_knows() -> None:
+    with pytest.raises(ConfigError, match=r"--schemes.*'vegan'.*bbr.*known.*rule:no-swing"):
+        plan("test", {"bbr": 1, "vegan": 1}, "6.1", quick=False)
+
+
 def test_a_quick_plan_is_short() -> None:
     runs = plan("test", {"bbr": 1}, "6.1", quick=True)
     assert {run.job.scenario.duration_s for run in runs} == {30.0}
