@@ -142,7 +142,7 @@ def check_scheme(field: str, name: object, more: Iterable[str] = ()) -> str:
     Args:
         field: names the place in an error.
         name: of a scheme.
-        more: what is allowed there beside the schemes.
+        more: what is allowed there, too; it may repeat schemes.
 
     Raises:
         ConfigError: `name` is unknown, or not available yet; the error carries `field`.
@@ -155,7 +155,7 @@ def check_scheme(field: str, name: object, more: Iterable[str] = ()) -> str:
         if name.startswith(SCHEDULE_PREFIX):
             parse_schedule(field, name.removeprefix(SCHEDULE_PREFIX).split(","))
             return name
-    raise ConfigError(field, name, ", ".join((NAMES, *more)))
+    raise ConfigError(field, name, ", ".join((NAMES, *(one for one in more if one not in AVAILABLE))))
 
 
 def _check_rate(field: str, name: str) -> str:

@@ -107,8 +107,9 @@ def test_a_plan_has_every_run_once() -> None:
 
 
 def test_an_unknown_scheme_is_told_with_all_that_a_suite_knows() -> None:
-    with pytest.raises(ConfigError, match=r"--schemes.*'vegan'.*bbr.*known.*rule:no-swing"):
+    with pytest.raises(ConfigError, match=r"--schemes.*'vegan'.*bbr.*known.*rule:no-swing") as told:
         plan("test", {"bbr": 1, "vegan": 1}, "6.1", quick=False)
+    assert str(told.value).count("bpftune") == 1
 
 
 def test_a_quick_plan_is_short() -> None:

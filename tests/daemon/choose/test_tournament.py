@@ -202,8 +202,8 @@ def test_no_pair_begins_just_after_the_arm_emptied_the_queue() -> None:
     path.run_to_pull()
 
 
-def test_an_incumbent_that_empties_the_queue_beside_the_other_arm_ends_the_pair() -> None:
-    """The third half may empty it: then no other arm takes over."""
+def test_an_incumbent_that_empties_the_queue_before_the_other_arm_ends_the_pair() -> None:
+    """The other arm would take over an empty path."""
     path = Path()
     path.open(0)
     path.run(12)
