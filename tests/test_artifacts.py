@@ -7,25 +7,7 @@ import numpy as np
 import pytest
 
 from ltp_switcher import artifacts
-from ltp_switcher.artifacts import write_atomically
 from ltp_switcher.errors import ArtifactError, ArtifactMissingError
-
-
-def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "deep" / "file"
-    write_atomically(path, b"old")
-
-    def full(_: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(artifacts.os, "fsync", full)
-    with pytest.raises(ArtifactError, match="No space left"):
-        write_atomically(path, b"new")
-    assert path.read_bytes() == b"old"
-    monkeypatch.undo()
-    write_atomically(path, b"new")
-    assert path.read_bytes() == b"new"
-    assert [file.name for file in path.parent.iterdir()] == ["file"]
 
 
 def test_equal_content_gives_equal_bytes(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
-from ltp_switcher import artifacts
 from ltp_switcher.daemon.control.caller import Caller
 from ltp_switcher.daemon.control.client import Json
 from ltp_switcher.daemon.control.keeper import Keeper, Save
@@ -27,6 +26,7 @@ from ltp_switcher.daemon.settings.policies import Policies, Policy, difference, 
 from ltp_switcher.daemon.settings.rules import Value, check
 from ltp_switcher.daemon.settings.schema import Config, schema
 from ltp_switcher.errors import ArtifactError, ConfigError, LtpSwitcherError
+from ltp_switcher.files import set_aside
 from ltp_switcher.log_fields import fields
 
 log = logging.getLogger(__name__)
@@ -219,7 +219,7 @@ def _read(path: Path | None) -> Overrides:
         log.error(
             "the overrides in %s cannot be used, and the configuration counts without them: %s; "
             "the old file is kept as %s",
-            path, error, artifacts.set_aside(path),
+            path, error, set_aside(path),
         )  # fmt: skip
         return Overrides()
 

@@ -8,9 +8,9 @@ import queue
 import threading
 from pathlib import Path
 
-from ltp_switcher import artifacts
 from ltp_switcher.daemon.control.overrides import Overrides, encode
 from ltp_switcher.errors import ArtifactError
+from ltp_switcher.files import write_atomically
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ class Keeper:
                 batch.append(more)
             error = ""
             try:
-                artifacts.write_atomically(path, encode(batch[-1][0]))
+                write_atomically(path, encode(batch[-1][0]))
             except ArtifactError as failure:
                 error = str(failure)
                 log.warning("overrides were not saved: %s", error)

@@ -14,9 +14,9 @@ from typing import BinaryIO, Final
 
 import numpy as np
 
-from ltp_switcher import artifacts
 from ltp_switcher.daemon.gain.rows import ROW_DTYPE, Rows
 from ltp_switcher.errors import ArtifactError
+from ltp_switcher.files import write_atomically
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +92,7 @@ class DecisionWriter:
         """A new file; the oldest ones make room for it."""
         self._folder.mkdir(parents=True, exist_ok=True)
         names = json.dumps({str(arm): name for arm, name in self._names.items()})
-        artifacts.write_atomically(self._folder / NAMES_FILE, names.encode())
+        write_atomically(self._folder / NAMES_FILE, names.encode())
         files = files_of(self._folder)
         total = sum(file.stat().st_size for file in files)
         for file in files:

@@ -16,7 +16,6 @@ from typing import Final
 import numpy as np
 
 import ltp_switcher
-from ltp_switcher import artifacts
 from ltp_switcher.daemon.choose.teams import Teams
 from ltp_switcher.daemon.control.caller import Caller
 from ltp_switcher.daemon.control.choices import Choices
@@ -57,6 +56,7 @@ from ltp_switcher.daemon.step.engine import Engine
 from ltp_switcher.daemon.step.flow_table import FlowTable
 from ltp_switcher.daemon.step.starts import StartingArms
 from ltp_switcher.errors import ConfigError, LtpSwitcherError
+from ltp_switcher.files import set_aside
 
 log = logging.getLogger(__name__)
 
@@ -361,7 +361,7 @@ class Daemon:
                 self.engine.teams.restore(parts[_TEAMS])
         except Exception as error:
             # Learned state is worth less than the service: whatever is wrong with the file, start without it.
-            aside = artifacts.set_aside(self._state_path)
+            aside = set_aside(self._state_path)
             log.warning("starting afresh: %s; the old state is kept as %s", error, aside)
         else:
             log.info("restored the learned state from %s", self._state_path)

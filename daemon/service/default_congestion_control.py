@@ -11,8 +11,8 @@ import logging
 from pathlib import Path
 from typing import Final
 
-from ltp_switcher.artifacts import write_atomically
 from ltp_switcher.errors import ArtifactError
+from ltp_switcher.files import write_atomically
 
 log = logging.getLogger(__name__)
 

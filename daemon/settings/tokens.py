@@ -21,8 +21,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from ltp_switcher import artifacts
 from ltp_switcher.errors import ArtifactError, InvalidValueError
+from ltp_switcher.files import locked, write_atomically
 
 FORMAT_VERSION: Final = 1
 TOKENS_MAX: Final = 100
@@ -79,16 +79,17 @@ def add(path: Path, name: str, scope: Scope) -> str:
 
     Raises `InvalidValueError` for the name, `ArtifactError` where the file cannot be read or written.
     """
-    tokens = load(path)
     if not is_name(name):
         raise InvalidValueError("name", name, "1 to 40 letters, digits, dots, dashes and underscores")
-    if any(token.name == name for token in tokens):
-        raise InvalidValueError("name", name, "a name that no token has; remove the other one first")
-    if len(tokens) >= TOKENS_MAX:
-        raise InvalidValueError("name", name, f"at most {TOKENS_MAX} tokens; remove one first")
-    secret = PREFIX + secrets.token_urlsafe(32)
-    created = time.strftime("%Y-%m-%d", time.gmtime())
-    _save(path, (*tokens, Token(name, scope, created, digest(secret))))
+    with locked(path):
+        tokens = load(path)
+        if any(token.name == name for token in tokens):
+            raise InvalidValueError("name", name, "a name that no token has; remove the other one first")
+        if len(tokens) >= TOKENS_MAX:
+            raise InvalidValueError("name", name, f"at most {TOKENS_MAX} tokens; remove one first")
+        secret = PREFIX + secrets.token_urlsafe(32)
+        created = time.strftime("%Y-%m-%d", time.gmtime())
+        _save(path, (*tokens, Token(name, scope, created, digest(secret))))
     return secret
 
 
@@ -97,11 +98,12 @@ def remove(path: Path, name: str) -> None:
 
     Raises `InvalidValueError` where no token has the name, `ArtifactError` where the file cannot be used.
     """
-    tokens = load(path)
-    kept = tuple(token for token in tokens if token.name != name)
-    if len(kept) == len(tokens):
-        raise InvalidValueError("name", name, "one of " + (", ".join(t.name for t in tokens) or "none"))
-    _save(path, kept)
+    with locked(path):
+        tokens = load(path)
+        kept = tuple(token for token in tokens if token.name != name)
+        if len(kept) == len(tokens):
+            raise InvalidValueError("name", name, "one of " + (", ".join(t.name for t in tokens) or "none"))
+        _save(path, kept)
 
 
 def find(tokens: Iterable[Token], shown: str) -> Token | None:
@@ -132,4 +134,4 @@ def _save(path: Path, tokens: tuple[Token, ...]) -> None:
         with contextlib.suppress(KeyError):
             group = grp.getgrnam(GROUP).gr_gid
     content = {"version": FORMAT_VERSION, "tokens": [asdict(token) for token in tokens]}
-    artifacts.write_atomically(path, json.dumps(content, indent=1).encode() + b"\n", mode=MODE, group=group)
+    write_atomically(path, json.dumps(content, indent=1).encode() + b"\n", mode=MODE, group=group)

@@ -19,6 +19,7 @@ from ltp_switcher import artifacts
 from ltp_switcher.daemon.gain.report import MEASURES
 from ltp_switcher.eval.cli.output import json_text
 from ltp_switcher.eval.gain.coverage import Outcome, Share, holdback, judge, switchback
+from ltp_switcher.files import write_atomically
 
 COVERAGE: Final = (
     holdback(200, 0.1, before=True), holdback(50, 0.2, before=False), switchback(24), switchback(288),
@@ -80,7 +81,7 @@ def _document(options: argparse.Namespace, outcomes: list[Outcome]) -> dict[str,
 
 def _write(options: argparse.Namespace, outcomes: list[Outcome]) -> None:
     if options.out is not None:
-        artifacts.write_atomically(options.out, json_text(_document(options, outcomes)).encode())
+        write_atomically(options.out, json_text(_document(options, outcomes)).encode())
 
 
 def _done(options: argparse.Namespace) -> dict[tuple[str, str, float, int], list[Outcome]]:

@@ -21,13 +21,13 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.artifacts import write_atomically
 from ltp_switcher.commands import program, seconds, whole
 from ltp_switcher.encoder.dataset import DATA
 from ltp_switcher.eval.lab.run import boot_scenario
 from ltp_switcher.eval.lab.script import GuestDaemon
 from ltp_switcher.eval.run.results import KERNELS
 from ltp_switcher.eval.run.scenario import Flow, Link, LinkStep, Scenario
+from ltp_switcher.files import write_atomically
 
 SPLITS: Final = {"train": 24, "validation": 4, "test": 8}
 """Paths of each split. The encoder is fitted to the first, stopped by the second, judged by the third."""

@@ -16,8 +16,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import Final
 
-from ltp_switcher.artifacts import write_atomically
 from ltp_switcher.errors import ArtifactError
+from ltp_switcher.files import write_atomically
 
 FOLDER: Final = Path(__file__).resolve().parents[1] / "suite" / "kept"
 MADE: Final = "made.json"

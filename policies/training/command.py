@@ -37,6 +37,7 @@ except ModuleNotFoundError:
 
 from ltp_switcher import artifacts
 from ltp_switcher.errors import ArtifactError, InvalidValueError, LtpSwitcherError
+from ltp_switcher.files import write_atomically
 from ltp_switcher.policies.runtime.export import Card, save
 from ltp_switcher.policies.training import curves
 from ltp_switcher.policies.training.loop import CHECKPOINT, Row, Schedule, evaluate, train
@@ -224,7 +225,7 @@ class _Best(Generic[A]):
             kept = {"agent": self._agent.state_dict(), "score": score, "episode": row.episode}
             content = io.BytesIO()
             torch.save(kept, content)
-            artifacts.write_atomically(self._path, content.getvalue())
+            write_atomically(self._path, content.getvalue())
 
     def restore(self) -> None:
         """Give the agent the best weights."""

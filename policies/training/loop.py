@@ -20,8 +20,8 @@ from typing import Final, Protocol
 import numpy as np
 import torch
 
-from ltp_switcher.artifacts import write_atomically
 from ltp_switcher.errors import ArtifactError
+from ltp_switcher.files import write_atomically
 from ltp_switcher.policies.simulator.tasks import Actions, Transition
 from ltp_switcher.policies.training.replay import Replay
 

@@ -11,10 +11,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import logging
-import os
 import subprocess
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -23,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltp_switcher.errors import ArtifactError, ArtifactMissingError
-
-log = logging.getLogger(__name__)
+from ltp_switcher.files import write_atomically
 
 Arrays = Mapping[str, NDArray[np.generic]]
 _RESERVED: Final = ("metadata", "checksum")
@@ -56,49 +52,6 @@ def write(path: Path, arrays: Arrays, metadata: Mapping[str, object], *, version
     np.savez(content, allow_pickle=False, **members, checksum=np.frombuffer(checksum.encode(), np.uint8))
     write_atomically(path, content.getvalue())
     return checksum
-
-
-def write_atomically(
-    path: Path, content: bytes, *, mode: int | None = None, group: int | None = None
-) -> None:
-    """Replace a file's content as a whole: a crash leaves the old file or the new one.
-
-    `mode` and `group` (id) are those of the new file; None: as the system makes files.
-
-    Raises:
-        ArtifactError: it cannot be written.
-    """
-    partial = path.with_name(path.name + ".partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with partial.open("wb") as file:
-            # The permissions come before the content.
-            if mode is not None:
-                os.fchmod(file.fileno(), mode)
-            if group is not None:
-                os.fchown(file.fileno(), -1, group)
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-        # The rename itself is on disk only when the directory is.
-        directory = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
-    except OSError as error:
-        raise ArtifactError(f"{path} cannot be written: {error.strerror or error}") from error
-
-
-def set_aside(path: Path) -> Path:
-    """Move a file that cannot be used out of the way, and return its new place."""
-    aside = path.with_name(f"{path.name}.corrupt-{time.time_ns()}")
-    try:
-        path.replace(aside)
-    except OSError as error:
-        log.warning("cannot set %s aside: %s", path, error.strerror)
-    return aside
 
 
 def read(

@@ -8,12 +8,12 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.artifacts import write_atomically
 from ltp_switcher.cache import cache_dir
 from ltp_switcher.daemon.datapath.recording import read_recording
 from ltp_switcher.eval.lab.run import boot_scenario
 from ltp_switcher.eval.lab.script import GuestDaemon
 from ltp_switcher.eval.run.scenario import Flow, Link, Scenario
+from ltp_switcher.files import write_atomically
 
 FLOWS: Final = 16
 DURATION_S: Final = 15.0

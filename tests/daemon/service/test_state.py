@@ -6,7 +6,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ltp_switcher import artifacts
 from ltp_switcher.daemon.service import state
 from ltp_switcher.daemon.service.state import Saver, read_state, write_state
 from ltp_switcher.daemon.step.counters import Statistics
@@ -62,14 +61,6 @@ def test_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.undo()
     with pytest.raises(ArtifactError, match="version 2; this release reads 1"):
         read_state(tmp_path / "state.npz")
-
-
-def test_what_is_set_aside_keeps_its_content(tmp_path: Path) -> None:
-    path = tmp_path / "state.npz"
-    path.write_bytes(b"junk")
-    aside = artifacts.set_aside(path)
-    assert not path.exists()
-    assert aside.read_bytes() == b"junk"
 
 
 def test_a_saver_saves_beside_the_loop_and_a_last_time(

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that programs rewrite: replaced as a whole, by one process at a time, and never lost.
+
+A program that reads a file, changes its content and writes it back does all three under `locked`. Who only
+reads needs no lock, because `write_atomically` shows the old content or the new one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from ltp_switcher.errors import ArtifactError
+
+log = logging.getLogger(__name__)
+
+LOCK_WAIT_S: Final = 10.0
+"""How long to wait for another program that rewrites the same file."""
+_LOOK_S: Final = 0.02
+
+
+@contextmanager
+def locked(path: Path, wait_s: float = LOCK_WAIT_S) -> Iterator[None]:
+    """Rewrite a file alone among all programs that use this function; threads count as programs do.
+
+    The lock is flock(2) on a hidden file beside `path`, which stays: `path` itself is replaced by a rewrite.
+    Nobody but its owner may open it, or any reader could keep the writers waiting.
+
+    Raises:
+        ArtifactError: the lock cannot be made, or others keep it for `wait_s`.
+    """
+    lock = path.with_name(f".{path.name}.lock")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise ArtifactError(f"{path} cannot be written: {error.strerror} ({lock})") from error
+    try:
+        _wait_for(descriptor, path, time.monotonic() + wait_s)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def write_atomically(
+    path: Path, content: bytes, *, mode: int | None = None, group: int | None = None
+) -> None:
+    """Replace a file's content as a whole: a crash leaves the old file or the new one.
+
+    `mode` and `group` (id) are those of the new file; None: as the system makes files.
+
+    Raises:
+        ArtifactError: it cannot be written.
+    """
+    partial = path.with_name(path.name + ".partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with partial.open("wb") as file:
+            # The permissions come before the content.
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
+            if group is not None:
+                os.fchown(file.fileno(), -1, group)
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+        # The rename itself is on disk only when the directory is.
+        directory = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+    except OSError as error:
+        raise ArtifactError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def set_aside(path: Path) -> Path:
+    """Move a file that cannot be used out of the way, and return its new place."""
+    aside = path.with_name(f"{path.name}.corrupt-{time.time_ns()}")
+    try:
+        path.replace(aside)
+    except OSError as error:
+        log.warning("cannot set %s aside: %s", path, error.strerror)
+    return aside
+
+
+def _wait_for(descriptor: int, path: Path, until_s: float) -> None:
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= until_s:
+                raise ArtifactError(
+                    f"{path} cannot be written: another program has been writing it for too long; "
+                    f"`fuser {path.with_name(f'.{path.name}.lock')}` names it"
+                ) from None
+            time.sleep(_LOOK_S)
+        else:
+            return
