@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ltp_switcher.api.problems import FieldProblem, ProblemError, send_problem
-from ltp_switcher.api.sessions import SESSION_S, Grant, Sessions
+from ltp_switcher.api.sessions import Grant, Sessions
 from ltp_switcher.daemon.settings import tokens
 from ltp_switcher.errors import ArtifactError
 
@@ -44,7 +44,12 @@ class TokenFile:
         """What a shown token allows; None where the file does not have it."""
         self._look()
         found = tokens.find(self._tokens, shown)
-        return None if found is None else Grant(found.scope, found.name)
+        return None if found is None else Grant(found.scope, found.name, found.sha256)
+
+    def has(self, sha256: str) -> bool:
+        """Whether the file has the token of this digest."""
+        self._look()
+        return any(token.sha256 == sha256 for token in self._tokens)
 
     def _look(self) -> None:
         try:
@@ -68,7 +73,7 @@ class Access:
 
     def __init__(self, token_file: Path | None = None) -> None:
         self.tokens = None if token_file is None else TokenFile(token_file)
-        self.sessions = Sessions()
+        self.sessions = Sessions(lambda sha256: self.tokens is not None and self.tokens.has(sha256))
         self.address = ""
 
 
@@ -106,12 +111,13 @@ class Gate:
 
     def _enter(self, code: str, headers: Headers) -> Response:
         """Open a session, and lead to the page without the code."""
-        cookie = self._access.sessions.open(code)
-        if cookie is None:
+        opened = self._access.sessions.open(code)
+        if opened is None:
             raise _unauthorized("the code was used or is too old; `ltp-switcher dashboard` prints another")
         answer = Response(status_code=303, headers={"location": "/", "cache-control": "no-store"})
+        cookie, life_s = opened
         answer.set_cookie(
-            _cookie_name(headers), cookie, max_age=int(SESSION_S), path="/", httponly=True, samesite="strict"
+            _cookie_name(headers), cookie, max_age=int(life_s), path="/", httponly=True, samesite="strict"
         )
         return answer
 
@@ -129,8 +135,10 @@ class Gate:
                 fields=[FieldProblem(field="method", value=scope["method"], allowed="GET")],
                 headers={"www-authenticate": f'{CHALLENGE}, error="insufficient_scope"'},
             )
+        state = scope.setdefault("state", {})
+        state["grant"] = grant
         if grant.author is not None:
-            scope.setdefault("state", {})["author"] = grant.author
+            state["author"] = grant.author
 
     def _granted(self, headers: Headers) -> Grant:
         """What the shown token or the session allows. Raises `ProblemError` 401."""

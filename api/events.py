@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import json
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Final
 
 from pydantic import BaseModel, ConfigDict
@@ -26,6 +26,8 @@ from ltp_switcher.api.protocol import ABORT
 POLL_S: Final = 0.25
 HEARTBEAT_S: Final = 15.0
 """A comment is sent after so long without an event, so that a dead connection is noticed."""
+LOOK_S: Final = 1.0
+"""A stream ends so long after its client may no longer listen."""
 SEND_S: Final = 10.0
 """A client that takes nothing for so long is dropped."""
 STREAMS_MAX: Final = 32
@@ -70,8 +72,12 @@ class EventFeed:
         async with self._news:
             self._news.notify_all()
 
-    async def listen(self, last_id: int | None) -> AsyncIterator[bytes]:
+    async def listen(
+        self, last_id: int | None, may_listen: Callable[[], bool] = lambda: True
+    ) -> AsyncIterator[bytes]:
         """The text of an event stream, from the event after `last_id` or from now on.
+
+        It ends once `may_listen` says no, which it is asked before anything is told.
 
         Raises `ProblemError` 503 where `STREAMS_MAX` clients listen, or the daemon cannot be reached.
         """
@@ -79,28 +85,33 @@ class EventFeed:
             raise ProblemError(503, "too-many-streams", f"{STREAMS_MAX} clients listen to events; try later")
         await self._catch_up(last_id)
         assert self._next is not None  # noqa: S101
-        return self._texts(self._next if last_id is None else last_id + 1)
+        return self._texts(self._next if last_id is None else last_id + 1, may_listen)
 
-    async def _texts(self, place: int) -> AsyncIterator[bytes]:
+    async def _texts(self, place: int, may_listen: Callable[[], bool]) -> AsyncIterator[bytes]:
         self._streams += 1
         self._metrics.streams.set(self._streams)
         if self._poller is None:
             self._poller = asyncio.create_task(self._poll())
         try:
             yield b"retry: %d\n\n" % RETRY_MS
-            while not self._closed:
+            quiet_s = 0.0
+            while not self._closed and may_listen():
                 events, place, missed = self._since(place)
                 if missed:
                     yield b"event: events-missed\ndata: {}\n\n"
                 if events:
                     yield b"".join(map(_text, events))
+                    quiet_s = 0.0
                     continue
+                if quiet_s >= HEARTBEAT_S:
+                    yield b": nothing new\n\n"
+                    quiet_s = 0.0
                 async with self._news:
                     try:
-                        async with asyncio.timeout(HEARTBEAT_S):
+                        async with asyncio.timeout(LOOK_S):
                             await self._news.wait()
                     except TimeoutError:
-                        yield b": nothing new\n\n"
+                        quiet_s += LOOK_S
         finally:
             self._streams -= 1
             self._metrics.streams.set(self._streams)

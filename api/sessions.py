@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sessions of browsers: a code that works once, and the cookie that it is exchanged for.
 
-Both are kept in memory, as digests. A restart of the API ends all sessions.
+Both are kept in memory, as digests. A session ends with the token that opened it, and after `SESSION_S` at
+the latest. A session that another one opened ends with that one. A restart of the API ends all.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ltp_switcher.daemon.control.caller import Author
@@ -27,6 +28,10 @@ class Grant:
 
     scope: Scope
     author: Author | None
+    token: str | None = None
+    """Digest of the token behind it, without which it is worth nothing."""
+    until_s: float = float("inf")
+    """When it ends, by the clock of `Sessions`."""
 
 
 class _Secrets:
@@ -40,7 +45,7 @@ class _Secrets:
         while len(self._grants) >= KEPT_MAX:
             del self._grants[next(iter(self._grants))]
         secret = secrets.token_urlsafe(32)
-        self._grants[digest(secret)] = self._now_s() + self._life_s, grant
+        self._grants[digest(secret)] = min(self._now_s() + self._life_s, grant.until_s), grant
         return secret
 
     def find(self, secret: str) -> Grant | None:
@@ -54,9 +59,15 @@ class _Secrets:
 
 
 class Sessions:
-    """The sessions of one API process. `now_s` is a clock in seconds that never goes back."""
+    """The sessions of one API process.
 
-    def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
+    Args:
+        is_token: whether a token of this digest is in force.
+        now_s: a clock in seconds that never goes back.
+    """
+
+    def __init__(self, is_token: Callable[[str], bool], now_s: Callable[[], float] = time.monotonic) -> None:
+        self._is_token, self._now_s = is_token, now_s
         self._codes = _Secrets(CODE_S, now_s)
         self._sessions = _Secrets(SESSION_S, now_s)
 
@@ -64,11 +75,19 @@ class Sessions:
         """Make a code that opens one session within `CODE_S`."""
         return self._codes.make(grant)
 
-    def open(self, code: str) -> str | None:
-        """The cookie of a new session; None where the code was used, is too old, or never was one."""
+    def open(self, code: str) -> tuple[str, float] | None:
+        """The cookie of a new session and its life in s; None where the code is not good, or no longer."""
         grant = self._codes.take(code)
-        return None if grant is None else self._sessions.make(grant)
+        if grant is None or not self.holds(grant):
+            return None
+        until_s = min(grant.until_s, self._now_s() + SESSION_S)
+        return self._sessions.make(replace(grant, until_s=until_s)), until_s - self._now_s()
 
     def find(self, cookie: str) -> Grant | None:
         """What the session of a cookie allows; None where there is none."""
-        return self._sessions.find(cookie)
+        grant = self._sessions.find(cookie)
+        return grant if grant is not None and self.holds(grant) else None
+
+    def holds(self, grant: Grant) -> bool:
+        """Whether a grant is still worth something: its time is not over, and its token not removed."""
+        return self._now_s() < grant.until_s and (grant.token is None or self._is_token(grant.token))

@@ -8,6 +8,7 @@ from typing import Annotated, cast
 from fastapi import APIRouter, Header, Request
 from fastapi.responses import Response
 
+from ltp_switcher.api.access import Access
 from ltp_switcher.api.events import EventFeed, EventStream
 from ltp_switcher.api.metrics import ApiMetrics
 from ltp_switcher.api.problems import problem_responses
@@ -37,6 +38,11 @@ async def listen_to_events(
         Header(ge=0, le=2**53, description="The last event that the client has; those after it come first"),
     ] = None,
 ) -> Response:
-    """Server-sent events: switches, advice, fallbacks, births and deaths of flows, changes of settings."""
+    """Server-sent events: switches, advice, fallbacks, births and deaths of flows, changes of settings.
+
+    Over TCP the stream ends with the token or session that it was asked for with.
+    """
     feed = cast(EventFeed, request.app.state.events)
-    return EventStream(await feed.listen(last_event_id), cast(ApiMetrics, request.app.state.metrics))
+    access, grant = cast(Access, request.app.state.access), getattr(request.state, "grant", None)
+    texts = await feed.listen(last_event_id, lambda: grant is None or access.sessions.holds(grant))
+    return EventStream(texts, cast(ApiMetrics, request.app.state.metrics))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import cast
 
 from fastapi import APIRouter, Request
@@ -23,7 +24,10 @@ router = APIRouter(prefix="/v1", tags=["service"])
     responses=problem_responses(409, 422),
 )
 def make_session(request: Request, wanted: SessionRequest) -> SessionAddress:
-    """A browser that opens the address gets a session of 12 hours. The address works once, for a minute."""
+    """A browser that opens the address gets a session of 12 hours. The address works once, for a minute.
+
+    The session ends before, where the token is removed or the session ends by which this was asked for.
+    """
     access = cast(Access, request.app.state.access)
     if not access.address:
         raise ProblemError(
@@ -31,5 +35,7 @@ def make_session(request: Request, wanted: SessionRequest) -> SessionAddress:
             "no-tcp",
             "the API does not listen on TCP; set tcp in [api] of the configuration, and restart the API",
         )
-    code = access.sessions.invite(Grant(Scope(wanted.scope), getattr(request.state, "author", None)))
+    own = Grant(Scope.WRITE, getattr(request.state, "author", None))
+    held = cast(Grant, getattr(request.state, "grant", own))
+    code = access.sessions.invite(replace(held, scope=Scope(wanted.scope)))
     return SessionAddress(url=f"http://{access.address}/?code={code}", expires_in_s=CODE_S)

@@ -3,14 +3,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import stat
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.api_process import ApiProcess, api_running
 
 from ltp_switcher.api.problems import MEDIA_TYPE, URN
@@ -28,6 +32,8 @@ GUARDED = [
     "/v1/openapi.json",
     "/no",
 ]
+
+PATIENCE_S = 60
 
 Cli = Callable[..., str]
 
@@ -173,19 +179,100 @@ def test_a_reading_session_changes_nothing(place: ApiProcess, cli: Cli) -> None:
     refused(over_tcp(place, "PUT", "/v1/mode", json={"mode": "off"}, headers=cookie), 403, "read-only")
 
 
+def cookie_of(sessions: Sessions, grant: Grant) -> str:
+    opened = sessions.open(sessions.invite(grant))
+    assert opened is not None
+    return opened[0]
+
+
 def test_codes_and_sessions_end() -> None:
     now_s = 1000.0
-    sessions = Sessions(lambda: now_s)
+    sessions = Sessions(lambda _: False, lambda: now_s)
     grant = Grant(Scope.WRITE, None)
     late, code = sessions.invite(grant), sessions.invite(grant)
-    cookie = sessions.open(code)
-    assert cookie is not None
+    opened = sessions.open(code)
+    assert opened is not None
+    cookie, life_s = opened
+    assert life_s == 12 * 3600
     assert sessions.open(code) is None
     now_s += 61
     assert sessions.open(late) is None
-    assert sessions.find(cookie) == grant
-    now_s += 13 * 3600
+    found = sessions.find(cookie)
+    assert found is not None
+    assert (found.scope, found.author) == (Scope.WRITE, None)
+    now_s += 12 * 3600
     assert sessions.find(cookie) is None
+
+
+@given(hops_s=st.lists(st.floats(0, 5 * 3600), max_size=9))
+def test_a_session_that_a_session_opened_ends_with_it(hops_s: list[float]) -> None:
+    now_s = 1000.0
+    sessions = Sessions(lambda _: False, lambda: now_s)
+    cookie = cookie_of(sessions, Grant(Scope.WRITE, None))
+    for hop_s in hops_s:
+        now_s += hop_s
+        grant = sessions.find(cookie)
+        if grant is None:
+            break
+        cookie = cookie_of(sessions, grant)
+    now_s = 1000.0 + 12 * 3600
+    assert sessions.find(cookie) is None
+
+
+def test_a_session_ends_with_its_token_and_not_with_another_of_the_name() -> None:
+    known = {"a"}
+    sessions = Sessions(known.__contains__)
+    cookies = {
+        name: cookie_of(sessions, Grant(Scope.WRITE, "deploy", digest))
+        for name, digest in (("own", "a"), ("nobody's", None))
+    }
+    code = sessions.invite(Grant(Scope.WRITE, "deploy", "a"))
+    known.symmetric_difference_update({"a", "b"})
+    assert sessions.find(cookies["own"]) is None
+    assert sessions.find(cookies["nobody's"]) is not None
+    assert sessions.open(code) is None
+
+
+def test_the_session_of_a_removed_token_neither_reads_writes_nor_renews_itself(
+    place: ApiProcess, cli: Cli
+) -> None:
+    token = cli("token", "add", "deploy", "--write")
+
+    def address(**options: object) -> str:
+        made = over_tcp(place, "POST", "/v1/sessions", json={"scope": "write"}, **options)
+        assert made.status_code == 201
+        return str(made.json()["url"])
+
+    def cookie(url: str) -> dict[str, str]:
+        return {"cookie": httpx.get(url).headers["set-cookie"].partition(";")[0]}
+
+    first = cookie(address(token=token))
+    second, unused = cookie(address(headers=first)), address(headers=first)
+    other = cookie(cli("dashboard"))
+    for session in (first, second):
+        assert over_tcp(place, "PUT", "/v1/k", headers=session, json={"k": 2}).status_code == 200
+    streams = [
+        httpx.stream("GET", f"http://127.0.0.1:{place.port}/v1/events", timeout=60, headers=headers)
+        for headers in (first, second, {"authorization": f"Bearer {token}"})
+    ]
+    with contextlib.ExitStack() as stack:
+        answers = [stack.enter_context(stream) for stream in streams]
+        cli("token", "remove", "deploy")
+        cli("token", "add", "deploy", "--write")
+        give_up_s = time.monotonic() + PATIENCE_S
+        for answer in answers:
+            assert answer.status_code == 200
+            for _ in answer.iter_lines():
+                assert time.monotonic() < give_up_s, "the stream goes on"
+    for session in (first, second):
+        for method, path, body in (
+            ("PUT", "/v1/k", {"k": 3}),
+            ("GET", "/v1/k", None),
+            ("POST", "/v1/sessions", {"scope": "write"}),
+        ):
+            refused(over_tcp(place, method, path, headers=session, json=body), 401, "unauthorized")
+    refused(httpx.get(unused), 401, "unauthorized")
+    assert over_tcp(place, "GET", "/v1/k", headers=other).json()["k"] == 2
 
 
 def test_without_tcp_there_is_no_address(
