@@ -59,7 +59,7 @@ class EventFeed:
         self._daemon = daemon
         self._metrics = metrics
         self._ring: deque[Event] = deque(maxlen=KEPT)
-        self._next: int | None = None
+        self._next = 0
         self._news = asyncio.Condition()
         self._asking = asyncio.Lock()
         self._poller: asyncio.Task[None] | None = None
@@ -73,9 +73,9 @@ class EventFeed:
             self._news.notify_all()
 
     async def listen(
-        self, last_id: int | None, may_listen: Callable[[], bool] = lambda: True
+        self, last_id: int | None, backlog: int = 0, may_listen: Callable[[], bool] = lambda: True
     ) -> AsyncIterator[bytes]:
-        """The text of an event stream, from the event after `last_id` or from now on.
+        """The text of an event stream, from the event after `last_id`, else with the last `backlog` events.
 
         It ends once `may_listen` says no, which it is asked before anything is told.
 
@@ -83,9 +83,9 @@ class EventFeed:
         """
         if self._streams >= STREAMS_MAX:
             raise ProblemError(503, "too-many-streams", f"{STREAMS_MAX} clients listen to events; try later")
-        await self._catch_up(last_id)
-        assert self._next is not None  # noqa: S101
-        return self._texts(self._next if last_id is None else last_id + 1, may_listen)
+        await self._catch_up()
+        place = self._next - min(backlog, len(self._ring)) if last_id is None else last_id + 1
+        return self._texts(place, may_listen)
 
     async def _texts(self, place: int, may_listen: Callable[[], bool]) -> AsyncIterator[bytes]:
         self._streams += 1
@@ -121,18 +121,16 @@ class EventFeed:
 
     def _since(self, place: int) -> tuple[list[Event], int, bool]:
         """The events from a place on, the place after them, and whether some before them are gone."""
-        after = self._next or 0
+        after = self._next
         first = self._ring[0].number if self._ring else after
         missed = not first <= place <= after
         events = [event for event in self._ring if missed or event.number >= place]
         return events, after, missed
 
-    async def _catch_up(self, last_id: int | None) -> None:
-        """Begin where a client left off, or now; a poller that runs is up to date."""
+    async def _catch_up(self) -> None:
+        """Take in what happened while nobody listened; a poller that runs is up to date."""
         if self._poller is not None:
             return
-        if self._next is None and last_id is not None:
-            self._next = last_id + 1
         while await self._ask():
             pass
 
@@ -156,8 +154,6 @@ class EventFeed:
         return bool(page.events)
 
     def _page(self) -> _Page:
-        if self._next is None:
-            return self._daemon.ask(_Page, "events")
         return self._daemon.ask(_Page, "events", since=self._next)
 
 

@@ -302,6 +302,9 @@ class Status(Answer):
     step_ms: float = Field(description="Time between decisions, as the policy and the arms in use need it")
     idle_step_ms: float = Field(description="The same while no flow moves data")
     flows: int = Field(description="Flows under `mutant`")
+    median_rtt_ms: float | None = Field(
+        default=None, description="Median smoothed RTT of all flows; null where no flow has one"
+    )
     busy: bool = Field(description="Whether a flow moved data lately; an idle daemon looks less often")
     pool: list[str] = Field(description="Arms chosen among where no team was picked")
     k: int = Field(description="Arms that MPTS picks")

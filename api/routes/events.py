@@ -5,13 +5,15 @@ from __future__ import annotations
 
 from typing import Annotated, cast
 
-from fastapi import APIRouter, Header, Request
+from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import Response
 
 from ltp_switcher.api.access import Access
 from ltp_switcher.api.events import EventFeed, EventStream
 from ltp_switcher.api.metrics import ApiMetrics
 from ltp_switcher.api.problems import problem_responses
+
+BACKLOG_MAX = 1000
 
 router = APIRouter(tags=["service"])
 
@@ -37,6 +39,10 @@ async def listen_to_events(
         int | None,
         Header(ge=0, le=2**53, description="The last event that the client has; those after it come first"),
     ] = None,
+    backlog: Annotated[
+        int,
+        Query(ge=0, le=BACKLOG_MAX, description="Latest events to give first, where no last event is named"),
+    ] = 0,
 ) -> Response:
     """Server-sent events: switches, advice, fallbacks, births and deaths of flows, changes of settings.
 
@@ -44,5 +50,5 @@ async def listen_to_events(
     """
     feed = cast(EventFeed, request.app.state.events)
     access, grant = cast(Access, request.app.state.access), getattr(request.state, "grant", None)
-    texts = await feed.listen(last_event_id, lambda: grant is None or access.sessions.holds(grant))
+    texts = await feed.listen(last_event_id, backlog, lambda: grant is None or access.sessions.holds(grant))
     return EventStream(texts, cast(ApiMetrics, request.app.state.metrics))

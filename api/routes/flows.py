@@ -62,7 +62,11 @@ def list_flows(
             description="The `next_cursor` of a page: the flows behind it, whatever came and went meanwhile",
         ),
     ] = None,
-    order: Annotated[Literal["cookie", "goodput"], Query(description="goodput: the most first")] = "cookie",
+    order: Annotated[
+        Literal["cookie", "remote", "goodput", "rtt", "min_rtt", "loss", "switches", "age"],
+        Query(description="cookie and remote: the lowest first; all others: the largest value first"),
+    ] = "cookie",
+    reverse: Annotated[bool, Query(description="The other way round; unknown values stay last")] = False,
     history: Annotated[
         int, Query(ge=0, le=POINTS_MAX, description="Points of each flow's history to give, one a second")
     ] = 0,
@@ -74,8 +78,9 @@ def list_flows(
         if value is not None
     }
     page = daemon.ask(
-        FlowList, "flows.page", limit=limit, offset=offset, order=order, history=history, **given
-    )
+        FlowList, "flows.page",
+        limit=limit, offset=offset, order=order, reverse=reverse, history=history, **given,
+    )  # fmt: skip
     return FlowPage(**dict(page), limit=limit, offset=offset)
 
 

@@ -4,28 +4,42 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from ltp_switcher.arrays import Bools, Slots
+from ltp_switcher.arrays import Bools, Floats, Ints, Slots
 from ltp_switcher.daemon.control.answers import Params
 from ltp_switcher.daemon.control.controlled import is_number
 from ltp_switcher.daemon.datapath import ArmInfo
+from ltp_switcher.daemon.datapath.measurements import known_rtt
 from ltp_switcher.daemon.settings.rules import did_you_mean
 from ltp_switcher.daemon.step.flow_table import FlowTable
 from ltp_switcher.daemon.step.history import POINTS
 from ltp_switcher.errors import InvalidValueError
+from ltp_switcher.measures import loss_rate
 
 PAGE_MAX: Final = 1000
-ORDERS: Final = ("cookie", "goodput")
-PARAMS: Final = frozenset({"arm", "prefix", "limit", "offset", "cursor", "order", "history"})
-CURSOR_RULE: Final = "the next_cursor of a page, without an offset, in the order of cookies"
+PARAMS: Final = frozenset({"arm", "prefix", "limit", "offset", "cursor", "order", "reverse", "history"})
+CURSOR_RULE: Final = "the next_cursor of a page, without an offset, in the order of cookies, not reversed"
 _WORD: Final = 2**64 - 1
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+_MEASURES: Final[Mapping[str, Callable[[FlowTable, Slots], Floats]]] = {
+    "goodput": lambda table, slots: table.goodput_Bps[slots],
+    "rtt": lambda table, slots: _known(table.record["srtt_us"][slots]),
+    "min_rtt": lambda table, slots: _known(table.record["min_rtt_us"][slots]),
+    "loss": lambda table, slots: loss_rate(
+        table.record["total_lost"][slots], table.record["total_delivered"][slots]
+    ),
+    "switches": lambda table, slots: table.record["switches"][slots].astype(np.float64),
+    "age": lambda table, slots: -table.born_ns[slots].astype(np.float64),
+}
+"""What flows can be ordered by, the largest value first; NaN where a value is unknown."""
+ORDERS: Final = ("cookie", "remote", *_MEASURES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +53,7 @@ class Query:
     cursor: int
     """Only flows with a larger cookie."""
     order: str
+    reverse: bool
     history: int
     """Points of history of each flow."""
 
@@ -48,8 +63,12 @@ class Query:
         order = params.get("order", "cookie")
         if not isinstance(order, str) or order not in ORDERS:
             raise InvalidValueError("order", order, "one of " + ", ".join(ORDERS))
+        reverse = params.get("reverse", False)
+        if not isinstance(reverse, bool):
+            raise InvalidValueError("reverse", reverse, "true or false")
         cursor = params.get("cursor", "0")
-        if not isinstance(cursor, str) or not is_number(cursor) or order != "cookie" or params.get("offset"):
+        by_cookie = order == "cookie" and not reverse
+        if not isinstance(cursor, str) or not is_number(cursor) or not by_cookie or params.get("offset"):
             if "cursor" in params:
                 raise InvalidValueError("cursor", cursor, CURSOR_RULE)
             cursor = "0"
@@ -60,6 +79,7 @@ class Query:
             offset=_number(params, "offset", 0, 0, _WORD),
             cursor=int(cursor),
             order=order,
+            reverse=reverse,
             history=_number(params, "history", 0, 0, POINTS),
         )
 
@@ -79,11 +99,34 @@ def select(table: FlowTable, query: Query) -> tuple[Slots, int, int | None]:
     slots = slots[chosen]
     total = slots.size
     slots = slots[table.cookie[slots] > np.uint64(query.cursor)]
-    key = table.cookie[slots] if query.order == "cookie" else -table.goodput_Bps[slots]
     end = query.offset + query.limit
-    page = slots[np.argsort(key, kind="stable")][query.offset : end]
-    more = query.order == "cookie" and end < slots.size
+    page = slots[_ranked(table, slots, query)][query.offset : end]
+    more = query.order == "cookie" and not query.reverse and end < slots.size
     return page, total, int(table.cookie[page[-1]]) if more else None
+
+
+def _ranked(table: FlowTable, slots: Slots, query: Query) -> Slots:
+    """The places of `slots` in the query's order, shape (n,). Unknown values come last either way."""
+    if query.order in _MEASURES:
+        values = _MEASURES[query.order](table, slots)
+        return np.argsort(values if query.reverse else -values, kind="stable")
+    cookie, (high, low) = table.cookie[slots], table.remote[slots].T
+    # The last key counts first.
+    keys = (cookie,) if query.order == "cookie" else (cookie, low, high, table.is_ipv6[slots])
+    ranked = np.lexsort(keys)
+    return ranked[::-1] if query.reverse else ranked
+
+
+def _known(rtt_us: Ints) -> Floats:
+    """RTTs in µs, shape as given; NaN where the kernel has none."""
+    return np.where(known_rtt(rtt_us) & (rtt_us > 0), rtt_us.astype(np.float64), np.nan)
+
+
+def median_rtt_ms(table: FlowTable) -> float | None:
+    """Median of the smoothed RTTs of all flows that have one; None where no flow has."""
+    rtt_us = table.record["srtt_us"][np.array(table.slots(), np.int64)]
+    known = rtt_us[rtt_us > 0]
+    return round(float(np.median(known)) / 1000, 3) if known.size else None
 
 
 def _inside(table: FlowTable, slots: Slots, network: Network) -> Bools:

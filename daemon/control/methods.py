@@ -100,6 +100,7 @@ class Methods:
             "step_ms": round(engine.learned.step_s * 1e3, 3),
             "idle_step_ms": daemon.config.daemon.idle_step_ms,
             "flows": len(engine.table),
+            "median_rtt_ms": listing.median_rtt_ms(engine.table),
             "busy": engine.busy,
             "pool": self._names(engine.chooser.pool),
             "k": engine.teams.k,

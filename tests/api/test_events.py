@@ -40,11 +40,11 @@ def api(control_socket: Path, tmp_path: Path) -> Iterator[ApiProcess]:
 
 
 @contextlib.contextmanager
-def listening(api: ApiProcess, **headers: str) -> Iterator[Iterator[Told]]:
+def listening(api: ApiProcess, backlog: int = 0, **headers: str) -> Iterator[Iterator[Told]]:
     """The events of one stream: number, kind and data."""
     with (
         api.client() as client,
-        client.stream("GET", "/v1/events", headers=headers) as answer,
+        client.stream("GET", f"/v1/events?backlog={backlog}", headers=headers) as answer,
     ):
         assert answer.status_code == 200
         assert answer.headers["content-type"].startswith("text/event-stream")
@@ -118,6 +118,27 @@ def test_a_client_that_comes_back_misses_nothing(api: ApiProcess) -> None:
         seen = [first(stream, "mode-changed") for _ in range(3)]
     assert [told["after"] for told in seen] == ["off", "active", "off"]
     assert all(int(str(told["id"])) > int(str(last["id"])) for told in seen)
+
+
+def test_a_new_client_gets_the_latest_events_that_nobody_heard(api: ApiProcess) -> None:
+    change(api, "/v1/mode", {"mode": "off"})
+    for k in (2, 1, 3, 2):
+        change(api, "/v1/k", {"k": k})
+    with listening(api, backlog=3) as stream:
+        told = [str(next(stream)["what"]).partition(" now")[0] for _ in range(3)]
+    assert told == ["pool.k is 1", "pool.k is 3", "pool.k is 2"]
+    with listening(api, backlog=1000) as stream:
+        assert next(stream)["event"] == "flow-opened", "the first since the daemon's start"
+        last = [first(stream, "configuration-changed") for _ in range(2)][-1]
+    with listening(api, backlog=1000, **{"Last-Event-ID": str(last["id"])}) as stream:
+        assert int(str(next(stream)["id"])) == int(str(last["id"])) + 1
+
+
+@pytest.mark.parametrize("number", ["-1", "1001", "x"])
+def test_a_backlog_that_cannot_be_is_refused(api: ApiProcess, number: str) -> None:
+    with api.client() as client:
+        answer = client.get(f"/v1/events?backlog={number}")
+    assert (answer.status_code, answer.json()["field"]) == (422, "backlog")
 
 
 def test_a_client_of_an_earlier_daemon_is_told_so(api: ApiProcess) -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import ipaddress
 import random
+from collections.abc import Callable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.fake_kernel import ARMS
 from support.records import flow
 
-from ltp_switcher.daemon.control.listing import Query, select
+from ltp_switcher.daemon.control.listing import Query, median_rtt_ms, select
 from ltp_switcher.daemon.step.flow_table import FlowTable
 from ltp_switcher.errors import InvalidValueError
 
@@ -94,6 +97,60 @@ def test_an_arm_chooses_and_goodput_orders(table: FlowTable) -> None:
     assert goodputs == sorted(goodputs, reverse=True)
 
 
+@given(st.integers(0, 2**32 - 1), st.integers(0, 12))
+def test_every_order_is_that_of_the_flows_own_values(seed: int, count: int) -> None:
+    rng = random.Random(seed)
+    table = FlowTable()
+    for cookie in range(1, count + 1):
+        table.add(flow(cookie, rng.choice(["192.0.2.9", "192.0.2.10", "2001:db8::1"])), 0)
+    for slot in table.slots():
+        table.born_ns[slot] = rng.randrange(4)
+        table.goodput_Bps[slot] = rng.randrange(4)
+        for field in ("srtt_us", "min_rtt_us", "total_lost", "total_delivered", "switches"):
+            table.record[field][slot] = rng.randrange(4)
+    flows = {slot: table.record[slot] for slot in table.slots()}
+    # The value of a flow for each order; the largest comes first, and an unknown one last.
+    values: dict[str, Callable[[int], float | None]] = {
+        "goodput": lambda slot: float(table.goodput_Bps[slot]),
+        "rtt": lambda slot: int(flows[slot]["srtt_us"]) or None,
+        "min_rtt": lambda slot: int(flows[slot]["min_rtt_us"]) or None,
+        "loss": lambda slot: (
+            int(flows[slot]["total_lost"])
+            / max(int(flows[slot]["total_lost"] + flows[slot]["total_delivered"]), 1)
+        ),
+        "switches": lambda slot: int(flows[slot]["switches"]),
+        "age": lambda slot: 9 - int(table.born_ns[slot]),
+    }
+    for order, value in values.items():
+        for reverse in (False, True):
+            query = Query.of({"order": order, "reverse": reverse, "limit": 1000}, ARMS)
+            slots, total, cursor = select(table, query)
+            assert (sorted(slots), total, cursor) == (sorted(flows), count, None)
+            found = [value(slot) for slot in slots]
+            known = [one for one in found if one is not None]
+            assert found == sorted(known, reverse=not reverse) + [None] * (count - len(known))
+
+
+def test_addresses_are_ordered_as_numbers_and_cookies_both_ways(table: FlowTable) -> None:
+    def found(**params: object) -> list[int]:
+        return [int(slot) for slot in select(table, Query.of({"limit": 1000, **params}, ARMS))[0]]  # type: ignore[dict-item]
+
+    infos = [table.info[slot] for slot in found(order="remote")]
+    remotes = [ipaddress.ip_address(info.remote_address) for info in infos if info is not None]
+    assert remotes == sorted(remotes, key=lambda address: (address.version, int(address)))
+    assert found(order="remote", reverse=True) == found(order="remote")[::-1]
+    assert found(reverse=True) == found()[::-1]
+
+
+def test_the_median_rtt_is_of_all_flows_that_have_one() -> None:
+    table = FlowTable()
+    assert median_rtt_ms(table) is None
+    for cookie, rtt_us in enumerate([9000, 0, 1000, 4000, 50_000], 1):
+        slot = table.add(flow(cookie), 0)
+        table.record["srtt_us"][slot] = rtt_us
+    assert median_rtt_ms(table) == pytest.approx(6.5)
+
+
 @pytest.mark.parametrize(
     ("params", "field", "allowed"),
     [
@@ -110,7 +167,9 @@ def test_an_arm_chooses_and_goodput_orders(table: FlowTable) -> None:
         ({"cursor": "9" * 20}, "cursor", "next_cursor"),
         ({"cursor": "7", "order": "goodput"}, "cursor", "in the order of cookies"),
         ({"cursor": "7", "offset": 1}, "cursor", "without an offset"),
-        ({"order": "rtt"}, "order", "cookie, goodput"),
+        ({"cursor": "7", "reverse": True}, "cursor", "not reversed"),
+        ({"order": "pacing"}, "order", "cookie, remote, goodput, rtt"),
+        ({"reverse": 1}, "reverse", "true or false"),
     ],
 )
 def test_a_wrong_query_is_named(params: dict[str, object], field: str, allowed: str) -> None:
