@@ -20,13 +20,13 @@ export function say(element, text) {
 
 /** Let `--arm` be the colour of an arm, for the style sheet. */
 export function paint(element, arm) {
-  element.style.setProperty("--arm", `var(--${KNOWN.has(arm) ? arm : "other"})`);
+  element.style.setProperty("--arm", `var(--${tokenOf(arm)}, var(--arm-other))`);
   return element;
 }
 
-/** The colour of an arm as the style sheet has it now, light or dark. */
+/** The colour of an arm as the palette has it now, light or dark. */
 export function colour(arm) {
-  return token(KNOWN.has(arm) ? arm : "other");
+  return token(tokenOf(arm)) || token("arm-other");
 }
 
 /** A colour of the style sheet by its name. */
@@ -39,7 +39,7 @@ export function chip(arm) {
   return paint(h("span", { class: "chip" }, arm ?? "none"), arm);
 }
 
-const KNOWN = new Set([
-  "bbr", "ltp", "vegas", "cubic", "westwood", "htcp", "hybla", "veno", "yeah", "bic", "highspeed", "illinois",
-  "jury", "spine", "owl",
-]);
+/** The palette's name for an arm. The kernel may name one in ways that no style sheet takes. */
+function tokenOf(arm) {
+  return /^[a-z0-9_-]+$/.test(arm ?? "") ? `arm-${arm}` : "arm-other";
+}

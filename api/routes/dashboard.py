@@ -12,6 +12,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
+from ltp_switcher import palette
+
 FOLDER: Final = Path(__file__).parents[1] / "dashboard"
 _TYPES: Final = {
     ".html": "text/html; charset=utf-8",
@@ -30,6 +32,7 @@ HEADERS: Final = {
     "cache-control": "no-cache",
 }
 
+# No route here waits for anything, so none takes a thread: the page loads while others wait for the daemon.
 router = APIRouter(include_in_schema=False)
 
 
@@ -42,26 +45,29 @@ class _File:
 
 def _load() -> dict[str, _File]:
     """The files by their path below the folder. Only these can be asked for, whatever the path."""
-    found = {}
-    for path in sorted(FOLDER.rglob("*")):
-        if path.suffix in _TYPES:
-            content = path.read_bytes()
-            etag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
-            found[path.relative_to(FOLDER).as_posix()] = _File(content, _TYPES[path.suffix], etag)
-    return found
+    contents = {
+        path.relative_to(FOLDER).as_posix(): path.read_bytes()
+        for path in sorted(FOLDER.rglob("*"))
+        if path.suffix in _TYPES
+    }
+    contents["palette.css"] = palette.style_sheet().encode()
+    return {
+        name: _File(content, _TYPES[Path(name).suffix], f'"{hashlib.sha256(content).hexdigest()[:32]}"')
+        for name, content in contents.items()
+    }
 
 
 _FILES: Final = _load()
 
 
 @router.get("/")
-def get_dashboard(request: Request) -> Response:
+async def get_dashboard(request: Request) -> Response:
     """The page itself."""
     return _answer(request, _FILES["index.html"])
 
 
 @router.get("/dashboard/{name:path}")
-def get_dashboard_file(request: Request, name: str) -> Response:
+async def get_dashboard_file(request: Request, name: str) -> Response:
     """A file that the page loads."""
     if name not in _FILES:
         raise HTTPException(404)

@@ -6,30 +6,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from ltp_switcher import palette
 from ltp_switcher.eval.run.schemes import INFORMED, KERNEL_ARMS, LEARNED_ARMS, PINNED_PREFIX, VARIANTS
 
-# After Okabe and Ito, and Tol: neighbours differ in lightness too.
-_ARM_COLOUR: Final[Mapping[str, str]] = dict(
-    zip(
-        KERNEL_ARMS,
-        (
-            "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00",
-            "#7F7F00", "#332288", "#882255", "#DDCC77", "#44AA99",
-        ),
-        strict=True,
-    )
-)  # fmt: skip
+# Schemes that are no arm. On white paper, as all pictures are.
 _SCHEME_COLOUR: Final[Mapping[str, str]] = {
     "switcher": "#000000", "random": "#777777", "rule": "#4D4D4D", "bandit": "#B35806", "reno": "#AA4499",
-    "ltp": "#B2182B", "jury": "#1B7837", "spine": "#762A83", "spine-cubic": "#9970AB", "owl": "#8C510A",
-    "owl-loss": "#BF812D", "owl-network": "#543005", "epsilon-greedy": "#35978F",
+    "spine-cubic": "#9970AB", "owl-loss": "#BF812D", "owl-network": "#543005", "epsilon-greedy": "#35978F",
 }  # fmt: skip
 
 
 def colour(scheme: str) -> str:
     """Return the colour, `#RRGGBB`, that stands for a scheme or an arm."""
     name = scheme.removeprefix(PINNED_PREFIX)
-    return _SCHEME_COLOUR.get(name) or _ARM_COLOUR.get(name, "#666666")
+    return _SCHEME_COLOUR.get(name) or palette.ARMS.get(name, palette.OTHER).light
 
 
 _MARKERS: Final = "osD^v<>PXhpd8H."

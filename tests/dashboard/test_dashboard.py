@@ -13,9 +13,12 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 from support.browser import Site, chromium, site
+from support.colours import contrast, luminance
 from support.dashboard_use import DRAWN, add_to_pool, choose_k, pin
 from support.dashboard_use import ready as opened
 from support.live_kernel import NO_ARM, PATHS
+
+from ltp_switcher import palette
 
 PATIENCE_MS = 15_000
 CELLULAR = "4713"
@@ -145,7 +148,7 @@ def test_a_flow_s_page_says_why_and_follows_a_pin_live(page: Page, place: Site) 
 def test_the_arm_is_a_band_behind_the_throughput(page: Page, place: Site) -> None:
     ask(place, "PUT", "/v1/flows/4715/pin", {"arm": "htcp"})
     ready(page, place, "#/flows/4715")
-    colour = page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--htcp').trim()")
+    colour = page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--arm-htcp').trim()")
     wanted = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
     for at in range(2):
         canvas = page.locator(".chart canvas").nth(at)
@@ -309,20 +312,6 @@ def test_everything_that_can_be_reached_has_a_name(page: Page, place: Site, at: 
     assert page.evaluate("document.activeElement.id") == "main"
 
 
-def luminance(colour: str) -> float:
-    """Relative luminance (WCAG 2.2) of #rrggbb or #rgb."""
-    digits = colour.lstrip("#")
-    digits = "".join(2 * digit for digit in digits) if len(digits) == 3 else digits
-    parts = [int(digits[at : at + 2], 16) / 255 for at in (0, 2, 4)]
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-def contrast(one: str, other: str) -> float:
-    high, low = sorted((luminance(one), luminance(other)), reverse=True)
-    return (high + 0.05) / (low + 0.05)
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_texts_and_marks_stand_out_in_light_and_dark(browser: Browser, place: Site, scheme: str) -> None:
     context = browser.new_context(color_scheme="dark" if scheme == "dark" else "light")
@@ -340,8 +329,10 @@ def test_texts_and_marks_stand_out_in_light_and_dark(browser: Browser, place: Si
             assert contrast(token(text), token(behind)) >= 4.5, (text, behind)
     for text in ("good", "warn", "bad"):
         assert contrast(token(text), token("card")) >= 4.5, text
-    for arm in ("bbr", "ltp", "vegas", "cubic", "westwood", "htcp", "jury", "spine", "owl", "other"):
-        assert contrast(token(arm), token("card")) >= 2.5, arm
+    for arm, paint in {**palette.ARMS, "other": palette.OTHER}.items():
+        shade = getattr(paint, scheme)
+        assert token(f"arm-{arm}") == shade
+        assert contrast(shade, token("card")) >= 3.0, arm
     assert contrast(token("accent-ink"), token("accent")) >= 4.5
     context.close()
 
