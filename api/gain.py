@@ -48,8 +48,9 @@ class Gain(Collector):
                 if not folder:
                     raise ArtifactError("the daemon has no daemon.state_dir, and so no log of decisions")
                 place = Path(str(folder)) / decisions.FOLDER
-                rows = decisions.load(place, reports.FIELDS)
-                return reports.report(rows, decisions.read_names(place), since_s)
+                skipped = decisions.Skipped()
+                rows = decisions.load(place, reports.FIELDS, skipped)
+                return reports.report(rows, decisions.read_names(place), since_s, skipped)
             except ArtifactError as error:
                 raise ProblemError(404, "no-decisions", str(error)) from error
 

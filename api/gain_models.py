@@ -43,6 +43,13 @@ class AdviceState(Answer):
     verdict: str = Field(examples=["too few decisions"])
 
 
+class SkippedState(Answer):
+    """What could not be read of the log."""
+
+    damaged: int = Field(description="Records of about a second each that are damaged", examples=[0])
+    foreign: int = Field(description="Files that another version of the program wrote", examples=[0])
+
+
 class GainReport(Answer):
     """The gain by measure, the use of the arms, and the advice by prefix."""
 
@@ -58,3 +65,4 @@ class GainReport(Answer):
     arms: dict[str, ArmUseState] = Field(description="By name")
     agreed: Interval | None = Field(description="Agreement of advice and traffic on the mean prefix")
     advice: dict[str, AdviceState] = Field(description="By prefix, in mode advise")
+    skipped: SkippedState

@@ -318,6 +318,8 @@ class Status(Answer):
     decisions: int = Field(description="Flows times steps decided")
     changes: int = Field(description="Decisions for another arm than the flow's")
     fallbacks: int = Field(description="Times that the kernel sent a flow to the fallback arm")
+    log_rows_written: int = Field(description="Rows written to the decision log")
+    log_rows_dropped: int = Field(description="Rows lost because the log's disk was full or too slow")
     learned: dict[str, LearnedStatus] = Field(description="The learned arms in use, by name")
 
 

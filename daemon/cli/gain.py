@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -37,8 +38,10 @@ def report(options: argparse.Namespace) -> int:
     """Tell what the daemon gained, or would."""
     # The rows before --since tell how the prefixes of an experiment differed before it.
     place = options.log or place_of(options)
-    rows = log.load(place, reports.FIELDS)
-    found = reports.report(rows, log.read_names(place), since(options))
+    skipped = log.Skipped()
+    rows = log.load(place, reports.FIELDS, skipped)
+    found = reports.report(rows, log.read_names(place), since(options), skipped)
+    _tell_skipped(skipped)
     if options.json:
         made: Object = dataclasses.asdict(found)
         return print_json(made)
@@ -48,8 +51,21 @@ def report(options: argparse.Namespace) -> int:
 def _logged(options: argparse.Namespace) -> tuple[Rows, dict[int, str]]:
     """The rows that count, and the names of the arms by id."""
     place = options.log or place_of(options)
-    parts = list(log.read(place, since(options)))
+    skipped = log.Skipped()
+    parts = list(log.read(place, since(options), skipped))
+    _tell_skipped(skipped)
     return np.concatenate([np.zeros(0, ROW_DTYPE), *parts]), log.read_names(place)
+
+
+def _tell_skipped(skipped: log.Skipped) -> None:
+    """Tell what could not be read; apart from the figures, so that programs can read these."""
+    if skipped.damaged:
+        print(f"ltp-switcher: {skipped.damaged} damaged records of the log are left out", file=sys.stderr)
+    if skipped.foreign:
+        print(
+            f"ltp-switcher: {skipped.foreign} files of another version of ltp-switcher are left out",
+            file=sys.stderr,
+        )
 
 
 def place_of(options: argparse.Namespace) -> Path:

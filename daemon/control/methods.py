@@ -114,6 +114,8 @@ class Methods:
             "decisions": count.decisions,
             "changes": count.changes,
             "fallbacks": count.fallbacks,
+            "log_rows_written": engine.logged_rows[0],
+            "log_rows_dropped": engine.logged_rows[1],
             "learned": {
                 daemon.names[arm]: {
                     "intervals": done.count,

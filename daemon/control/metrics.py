@@ -20,6 +20,7 @@ PREFIX = "ltp_switcher_"
 def families(engine: Engine, names: Mapping[int, str]) -> list[Family]:
     """Everything the daemon measures, summed over flows: labels are arms, never flows."""
     count, table, teams = engine.statistics, engine.table, engine.teams
+    written, dropped = engine.logged_rows
     arm_time_s = table.total_arm_time_s()
     slots = np.array(table.slots(), np.int64)
     flows_by_arm = np.bincount(table.record["arm"][slots], minlength=256)
@@ -88,6 +89,11 @@ def families(engine: Engine, names: Mapping[int, str]) -> list[Family]:
         labelled(
             PREFIX + "state_saves", "counter", "Saves of the learned state, by result.", "result",
             {"saved": count.saves, "failed": count.save_failures},
+        ),
+        labelled(
+            PREFIX + "log_rows", "counter",
+            "Rows for the decision log, by result; dropped: its disk was full or slow.", "result",
+            {"written": written, "dropped": dropped},
         ),
         gauge(PREFIX + "team_searches", "Team selections under way.", len(teams.searches)),
         gauge(PREFIX + "teams", "Destination prefixes with a team.", len(teams.found)),

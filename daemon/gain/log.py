@@ -1,19 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The decision log on disk: `.npy` files of rows, written in a thread, rotated, bounded in size."""
+"""The decision log on disk: files of framed rows, written in a thread, rotated, bounded in size.
+
+Files are numbered, and rows are in the order in which they were written, whatever the clock says. A frame
+(`frames`) holds the rows of a second or so. One that is damaged is counted and left out.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
-import queue
 import threading
-import time
+import zlib
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
 import numpy as np
 
+from ltp_switcher.daemon.gain.frames import CONTENT_MAX, HEADER_BYTES, Scan, packed
 from ltp_switcher.daemon.gain.rows import ROW_DTYPE, Rows
 from ltp_switcher.errors import ArtifactError
 from ltp_switcher.files import write_atomically
@@ -23,144 +30,310 @@ log = logging.getLogger(__name__)
 FOLDER: Final = "decisions"
 """The log's place in the state directory."""
 NAMES_FILE: Final = "arms.json"
-FILES: Final = 16
-"""The log is rotated in so many files. So it holds at least 15/16 of its bound once it is full."""
-_HEADER_BYTES: Final = 4096
-"""At most."""
-_BATCHES_MAX: Final = 256
-"""Batches that may wait for the disk. Further ones are dropped."""
+LAYOUT: Final = zlib.crc32(repr(np.lib.format.dtype_to_descr(ROW_DTYPE)).encode())
+"""Of the rows in a frame. Another version of the program may have others."""
+_FILES: Final = 16
+"""The log has so many files at least. So it holds at least 15/16 of its bound once it is full."""
+_FILE_BYTES: Final = 64_000_000
+"""Of a file, at most."""
+_FRAME_ROWS: Final = CONTENT_MAX // ROW_DTYPE.itemsize
+"""Rows of a frame, at most."""
+_GATHER_S: Final = 1.0
+"""How long rows wait for others to share a frame."""
+_WAITING_MAX: Final = 1 << 17
+"""Rows that may wait for the disk. Further ones are dropped."""
+_PIECE_BYTES: Final = 4 << 20
+"""Bytes that are read at a time."""
 
 
 class DecisionWriter:
     """Writes rows to files of `folder`, which together stay within `bytes_max`.
 
-    No caller waits for the disk. Where it cannot be written, rows are dropped, with a warning once.
-    `names` are the arms' by id.
+    No caller waits for the disk. Where it cannot be written, rows are dropped, with a warning once, and
+    writing goes on as soon as it can. `names` are the arms' by id.
     """
 
     def __init__(self, folder: Path, bytes_max: int, names: Mapping[int, str]) -> None:
         self._folder = folder
         self._bytes_max = bytes_max
         self._names = dict(names)
-        self._file_rows = max(1, (bytes_max // FILES - _HEADER_BYTES) // ROW_DTYPE.itemsize)
-        self._queue: queue.Queue[Rows | None] = queue.Queue(_BATCHES_MAX)
+        self._file_bytes = min(bytes_max // _FILES, _FILE_BYTES)
+        self._changed = threading.Condition()
+        self._waiting: deque[Rows] = deque()
+        self._rows_waiting = 0
+        self._closing = False
         self._thread: threading.Thread | None = None
+        self._number = 0
+        self._lost = 0
+        self.logged = 0
+        """Rows that were written."""
         self.dropped = 0
-        """Rows that were not written."""
+        """Rows that were not."""
 
     def append(self, rows: Rows) -> None:
         """Write these rows, which nobody may change from now on."""
+        with self._changed:
+            fit = rows[: _WAITING_MAX - self._rows_waiting]
+            self.dropped += len(rows) - len(fit)
+            if not len(fit):
+                return
+            self._waiting.append(fit)
+            before, self._rows_waiting = self._rows_waiting, self._rows_waiting + len(fit)
+            if not before or self._rows_waiting >= _FRAME_ROWS:
+                self._changed.notify()
         if self._thread is None:
+            self._closing = False
             self._thread = threading.Thread(target=self._work, name="decisions", daemon=True)
             self._thread.start()
-        try:
-            self._queue.put_nowait(rows)
-        except queue.Full:
-            self.dropped += len(rows)
 
     def close(self) -> None:
         """Finish what is under way."""
         if self._thread is not None:
-            self._queue.put(None)
+            with self._changed:
+                self._closing = True
+                self._changed.notify()
             self._thread.join()
             self._thread = None
 
     def _work(self) -> None:
         file: _File | None = None
-        warned = False
-        while (rows := self._queue.get()) is not None:
+        while (rows := self._gathered()) is not None:
             try:
                 while len(rows):
                     if file is None:
                         file = self._begin()
-                    room = self._file_rows - file.rows
-                    file.append(rows[:room])
-                    rows = rows[room:]
-                    if file.rows >= self._file_rows:
+                    part = rows[: min(_FRAME_ROWS, file.room(self._file_bytes))]
+                    file.append(part)
+                    self.logged += len(part)
+                    rows = rows[len(part) :]
+                    if not file.room(self._file_bytes):
                         file.close()
                         file = None
-                warned = False
             except (OSError, ArtifactError) as error:
-                self.dropped += len(rows)
-                if not warned:
-                    log.warning("decisions are not logged: %s", error)
-                warned, file = True, None
+                self._drop(len(rows), error)
+                if file is not None and not file.whole:
+                    file.close()
+                    file = None
+            else:
+                self._tell_of_loss()
         if file is not None:
             file.close()
+
+    def _gathered(self) -> Rows | None:
+        """The rows of about a second; None at the end."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._closing)
+            self._changed.wait_for(lambda: self._rows_waiting >= _FRAME_ROWS or self._closing, _GATHER_S)
+            found, self._rows_waiting = list(self._waiting), 0
+            self._waiting.clear()
+        return np.concatenate(found) if found else None
+
+    def _drop(self, count: int, error: Exception) -> None:
+        with self._changed:
+            self.dropped += count
+        if not self._lost:
+            log.warning("decisions are not logged: %s", error)
+        self._lost += count
+
+    def _tell_of_loss(self) -> None:
+        if self._lost:
+            log.warning("decisions are logged again; %d were not", self._lost)
+        self._lost = 0
 
     def _begin(self) -> _File:
         """A new file; the oldest ones make room for it."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        names = json.dumps({str(arm): name for arm, name in self._names.items()})
-        write_atomically(self._folder / NAMES_FILE, names.encode())
         files = files_of(self._folder)
+        self._number = max([self._number, *map(_number, files)]) + 1
+        # What an earlier version wrote goes first.
+        files = [*_foreign_files(self._folder), *files]
         total = sum(file.stat().st_size for file in files)
         for file in files:
-            if total <= self._bytes_max - self._bytes_max // FILES:
+            if total <= self._bytes_max - self._file_bytes:
                 break
             total -= file.stat().st_size
             file.unlink()
-        return _File(self._folder / f"decisions-{time.time_ns():020d}.npy")
+        names = json.dumps({str(arm): name for arm, name in self._names.items()})
+        write_atomically(self._folder / NAMES_FILE, names.encode())
+        return _File(self._folder / f"decisions-{self._number:012d}.log")
 
 
 class _File:
-    """One growing file; its header is right once it is closed."""
+    """One growing file of frames. A frame is in it as a whole or not at all."""
 
     def __init__(self, path: Path) -> None:
-        self.rows = 0
-        self._file: BinaryIO = path.open("wb", buffering=0)
-        self._write_header()
+        self._frames = self._bytes = 0
+        self.whole = True
+        """Whether nothing but whole frames is in it."""
+        self._file: BinaryIO = path.open("xb", buffering=0)
+
+    def room(self, bytes_max: int) -> int:
+        """The rows for which a frame has room in a file of so many bytes; at least one in an empty file."""
+        room = max(bytes_max - self._bytes - HEADER_BYTES, 0) // ROW_DTYPE.itemsize
+        return max(room, int(not self._frames))
 
     def append(self, rows: Rows) -> None:
-        self._file.write(rows.tobytes())
-        self.rows += len(rows)
+        """Write a frame. Raises `OSError` where there is no room for it, and takes back what was written."""
+        frame = memoryview(packed(LAYOUT, self._frames, rows.tobytes()))
+        done = 0
+        try:
+            # A disk that fills up takes a part, and refuses the next one.
+            while done < len(frame):
+                done += self._file.write(frame[done:])
+        except OSError:
+            self._take_back()
+            raise
+        self._frames += 1
+        self._bytes += len(frame)
 
     def close(self) -> None:
-        self._file.seek(0)
-        self._write_header()
         self._file.close()
 
-    def _write_header(self) -> None:
-        header = {"descr": np.lib.format.dtype_to_descr(ROW_DTYPE), "fortran_order": False}
-        np.lib.format.write_array_header_2_0(self._file, {**header, "shape": (self.rows,)})
+    def _take_back(self) -> None:
+        self.whole = False
+        with contextlib.suppress(OSError):
+            self._file.truncate(self._bytes)
+            self._file.seek(self._bytes)
+            self.whole = True
+
+
+@dataclass(slots=True)
+class Skipped:
+    """What a reader of a log left out."""
+
+    damaged: int = 0
+    """Frames, of about a second each, that are damaged."""
+    foreign: int = 0
+    """Files that another version of the program wrote."""
+
+
+class Reader:
+    """Reads a log's folder, or one file of it, and later what was added."""
+
+    def __init__(self, place: Path) -> None:
+        self._place = place
+        self._scans: dict[Path, Scan] = {}
+        self._foreign: set[Path] = set()
+        self._unfinished = 0
+
+    @property
+    def files(self) -> list[Path]:
+        """The files read and still there, in their order."""
+        return list(self._scans)
+
+    @property
+    def skipped(self) -> Skipped:
+        """What was left out of these files."""
+        damaged = sum(scan.damaged for scan in self._scans.values())
+        return Skipped(damaged + self._unfinished, len(self._foreign))
+
+    def news(self) -> Iterator[tuple[Path, Rows]]:
+        """The rows added since the last call, in the order of writing, with their file.
+
+        Raises `ArtifactError` where nothing can be read.
+        """
+        files = self._found()
+        self._scans = {file: self._scans.get(file, Scan()) for file in files}
+        self._foreign &= {*files, *_foreign_files(self._place)}
+        for file in files:
+            for rows in self._read(file, final=file != files[-1]):
+                yield file, rows
+        if self._place.is_file() and self._scans[self._place].nothing:
+            raise ArtifactError(f"{self._place} is no file of the decision log, or damaged throughout")
+
+    def _found(self) -> list[Path]:
+        try:
+            if self._place.is_file():
+                return [self._place]
+            files = files_of(self._place)
+        except OSError as error:
+            raise ArtifactError(f"{self._place} cannot be read: {error.strerror}") from error
+        self._foreign.update(_foreign_files(self._place))
+        if not files and not self._foreign:
+            raise ArtifactError(
+                f"{self._place} holds no decisions: the daemon logs them while gain.log_mb is above 0"
+            )
+        return files
+
+    def _read(self, path: Path, *, final: bool) -> Iterator[Rows]:
+        """What is new in a file. To a file that is not `final`, more may be added."""
+        scan = self._scans[path]
+        try:
+            with path.open("rb") as file:
+                file.seek(scan.offset)
+                data = b""
+                while piece := file.read(_PIECE_BYTES):
+                    data += piece
+                    before = scan.offset
+                    yield from self._rows(path, scan.frames(data, final=False))
+                    data = data[scan.offset - before :]
+                if final:
+                    yield from self._rows(path, scan.frames(data, final=True))
+                else:
+                    self._unfinished = int(bool(data) or scan.lost)
+        except FileNotFoundError:
+            # It made room for a newer one meanwhile.
+            return
+        except OSError as error:
+            raise ArtifactError(f"cannot read the decisions {path}: {error.strerror}") from error
+
+    def _rows(self, path: Path, frames: Iterator[tuple[int, memoryview]]) -> Iterator[Rows]:
+        parts = []
+        for layout, content in frames:
+            if layout == LAYOUT and len(content) % ROW_DTYPE.itemsize == 0:
+                parts.append(content)
+            elif path not in self._foreign:
+                self._foreign.add(path)
+                log.warning("%s is left out: another version of ltp-switcher wrote it", path)
+        if parts:
+            yield np.frombuffer(b"".join(parts), ROW_DTYPE)
 
 
 def files_of(folder: Path) -> list[Path]:
-    """The files of a log, oldest first."""
+    """The files of a log, oldest first. Raises `OSError` where the folder cannot be read."""
+    found = [path for path in folder.iterdir() if _number(path)] if folder.is_dir() else []
+    return sorted(found, key=_number)
+
+
+def _number(path: Path) -> int:
+    """Of a file of the log; 0: it is none."""
+    begin, dash, number = path.stem.partition("-")
+    ours = begin + dash == "decisions-" and path.suffix == ".log" and number.isascii() and number.isdecimal()
+    return int(number) if ours else 0
+
+
+def _foreign_files(folder: Path) -> list[Path]:
+    """Files of the log by versions that did not frame rows."""
     return sorted(folder.glob("decisions-*.npy"))
 
 
-def read(place: Path, since_s: float = 0.0) -> Iterator[Rows]:
-    """The rows of a log's folder or of one file, file by file, from Unix time `since_s` on.
+def read(place: Path, since_s: float = 0.0, skipped: Skipped | None = None) -> Iterator[Rows]:
+    """The rows of a log's folder or of one file, part by part, from Unix time `since_s` on.
 
-    A file of another version of the program is left out with a warning. Raises `ArtifactError` where
-    nothing can be read.
+    What is damaged or of another version is left out, and counted in `skipped` at the end. Raises
+    `ArtifactError` where nothing can be read.
     """
-    files = [place] if place.is_file() else files_of(place)
-    if not files:
-        raise ArtifactError(f"{place} holds no decisions: the daemon logs them while gain.log_mb is above 0")
-    for file in files:
-        rows = _read_file(file)
-        if rows is not None:
-            yield rows[rows["time_s"] >= since_s]
+    reader = Reader(place)
+    for _, rows in reader.news():
+        yield rows[rows["time_s"] >= since_s]
+    found = reader.skipped
+    if skipped is not None:
+        skipped.damaged, skipped.foreign = found.damaged, found.foreign
 
 
-def load(place: Path, fields: Sequence[str]) -> Rows:
+def load(place: Path, fields: Sequence[str], skipped: Skipped | None = None) -> Rows:
     """These fields of all rows of a log, in one array, shape (n,). Raises `ArtifactError` as `read` does.
 
     A whole row has twice the size of what a report needs, and a log may have a million rows.
     """
     dtype = np.dtype([(name, ROW_DTYPE[name]) for name in fields])
-    files = [place] if place.is_file() else files_of(place)
-    room = sum(file.stat().st_size // ROW_DTYPE.itemsize for file in files)
-    found, count = np.zeros(room, dtype), 0
-    for rows in read(place):
-        # The daemon may have written on, or have begun another file.
-        rows = rows[: room - count]
+    parts = []
+    for rows in read(place, skipped=skipped):
+        part = np.empty(len(rows), dtype)
         for name in fields:
-            found[name][count : count + len(rows)] = rows[name]
-        count += len(rows)
-    return found[:count]
+            part[name] = rows[name]
+        parts.append(part)
+    return np.concatenate([np.empty(0, dtype), *parts])
 
 
 def read_names(place: Path) -> dict[int, str]:
@@ -170,19 +343,3 @@ def read_names(place: Path) -> dict[int, str]:
         return {int(arm): str(name) for arm, name in json.loads(path.read_text()).items()}
     except (OSError, ValueError, AttributeError) as error:
         raise ArtifactError(f"the names of the log's arms cannot be read: {error}") from error
-
-
-def _read_file(path: Path) -> Rows | None:
-    try:
-        with path.open("rb") as file:
-            if np.lib.format.read_magic(file) != (2, 0):
-                raise ValueError("not a .npy file of version 2.0")
-            _, _, dtype = np.lib.format.read_array_header_2_0(file)
-            if dtype != ROW_DTYPE:
-                log.warning("%s is left out: another version of ltp-switcher wrote it", path)
-                return None
-            data = file.read()
-    except (OSError, ValueError) as error:
-        raise ArtifactError(f"cannot read the decisions {path}: {error}") from error
-    # The last row of a file that was cut off may be cut, too.
-    return np.frombuffer(data[: len(data) // ROW_DTYPE.itemsize * ROW_DTYPE.itemsize], ROW_DTYPE)

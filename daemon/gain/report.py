@@ -15,6 +15,7 @@ import numpy as np
 
 from ltp_switcher.arrays import Bools, Floats, Indices
 from ltp_switcher.daemon.gain.effect import Effect, difference, drawn, mean, within
+from ltp_switcher.daemon.gain.log import Skipped
 from ltp_switcher.daemon.gain.rows import Group, Kind, Rows
 
 RATIOS: Final = ("goodput", "rtt_p95", "completion_time")
@@ -69,9 +70,13 @@ class Report:
     arms: Mapping[str, ArmUse]
     agreed: tuple[float, float, float] | None
     advice: Mapping[str, Advice]
+    skipped: Skipped
+    """What could not be read of the log."""
 
 
-def report(rows: Rows, names: Mapping[int, str], since_s: float = 0.0) -> Report:
+def report(
+    rows: Rows, names: Mapping[int, str], since_s: float = 0.0, skipped: Skipped | None = None
+) -> Report:
     """The report of logged decisions from Unix time `since_s` on.
 
     Args:
@@ -79,6 +84,7 @@ def report(rows: Rows, names: Mapping[int, str], since_s: float = 0.0) -> Report
             its prefixes differ.
         names: of the arms by id.
         since_s: decisions before this time count for nothing else.
+        skipped: what could not be read.
     """
     all_rows = rows
     if rows["time_s"].min(initial=np.inf) < since_s:
@@ -99,6 +105,7 @@ def report(rows: Rows, names: Mapping[int, str], since_s: float = 0.0) -> Report
         arms=_arms(rows, names),
         agreed=mean(np.array([one.agreed for one in by_prefix.values()])),
         advice=dict(list(by_prefix.items())[:PREFIXES_MAX]),
+        skipped=skipped or Skipped(),
     )
 
 

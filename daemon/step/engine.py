@@ -113,6 +113,12 @@ class Engine:
         """Whether a flow moved data lately."""
         return self._clock() < self._busy_until_ns
 
+    @property
+    def logged_rows(self) -> tuple[int, int]:
+        """Rows of the decision log that were written, and those that the disk had no room or time for."""
+        log = None if self.spans is None else self.spans.log
+        return (0, 0) if log is None else (log.logged, log.dropped)
+
     def step(self) -> None:
         """Poll, decide, command."""
         started_ns = self._clock()

@@ -82,7 +82,7 @@ class Spans(SlotArrays):
         seed: int = 1,
     ) -> None:
         super().__init__()
-        self._writer = writer
+        self.log = writer
         self.trial = trial
         self._explore = explore
         self._pool: ArmIds = np.array(pool, np.uint8)
@@ -183,8 +183,8 @@ class Spans(SlotArrays):
     def end_log(self, table: FlowTable) -> None:
         """Log the decisions in force, and close the log."""
         self.finish(table)
-        if self._writer is not None:
-            self._writer.close()
+        if self.log is not None:
+            self.log.close()
 
     def set_pool(self, arms: Sequence[int]) -> None:
         """Let chance draw from these arms."""
@@ -252,7 +252,7 @@ class Spans(SlotArrays):
         slots = slots[self._open[slots]]
         self._open[slots] = False
         slots = slots[self._row["cookie"][slots] == table.cookie[slots]]
-        if self._writer is None or not slots.size:
+        if self.log is None or not slots.size:
             return
         records, rows = table.record[slots], self._row[slots]
         duration_s = (now_ns - self._began_ns[slots]) * 1e-9
@@ -266,7 +266,7 @@ class Spans(SlotArrays):
         rows["ended"] = ended
         rows["life_s"] = (now_ns - table.born_ns[slots]) * 1e-9
         rows["context"]["age_s"] = rows["life_s"] - duration_s
-        self._writer.append(rows)
+        self.log.append(rows)
 
     def _reward(self, slots: Slots, records: RecordArray, totals: UInt64s, now_ns: int) -> Floats:
         """Eq. 1 over the data sent under the arm, over the flow's best rate and least RTT. Shape (n,)."""

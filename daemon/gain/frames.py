@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Frames: pieces of a file that are checked when they are read, and found again behind any damage.
+
+A frame is a header and its content. The header is little-endian: a mark (8 bytes), the layout of the content
+(u32), its length in bytes (u32), the frame's number in its file from 0 on (u64), the content's CRC-32 (u32),
+and the CRC-32 of the header up to here (u32). A reader that meets anything else goes on at the next mark.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+CONTENT_MAX: Final = 1 << 20
+"""Bytes of content. A header that names more is no header."""
+_MARK: Final = b"\x89LTPfrm\n"
+"""Its first byte is no ASCII, and its last one shows a conversion of line ends."""
+_HEADER: Final = struct.Struct("<8sIIQI")
+_CRC: Final = struct.Struct("<I")
+HEADER_BYTES: Final = _HEADER.size + _CRC.size
+
+
+def packed(layout: int, number: int, content: bytes) -> bytes:
+    """A frame of at most `CONTENT_MAX` bytes of content."""
+    header = _HEADER.pack(_MARK, layout, len(content), number, zlib.crc32(content))
+    return header + _CRC.pack(zlib.crc32(header)) + content
+
+
+@dataclass(slots=True)
+class Scan:
+    """How far a file has been read."""
+
+    offset: int = 0
+    """Bytes that need not be read again."""
+    damaged: int = 0
+    """Frames that are lost: by their missing numbers, and at least one for each unreadable stretch."""
+    lost: bool = False
+    """Whether the last bytes before `offset` were not readable; `damaged` does not count them yet."""
+    _number: int = 0
+    """Of the next frame."""
+
+    @property
+    def nothing(self) -> bool:
+        """Whether no frame was found in bytes that there were."""
+        return not self._number and (self.lost or self.damaged > 0)
+
+    def frames(self, data: bytes, *, final: bool) -> Iterator[tuple[int, memoryview]]:
+        """Layout and content of the frames in the bytes from `offset` on.
+
+        Moves `offset` on. Where more bytes may come (not `final`), it stops before an unfinished frame.
+        """
+        view, at = memoryview(data), 0
+        while at < len(data):
+            header = self._header(data, at)
+            if header is not None:
+                layout, number, checksum, end = header
+                if end > len(data) and not final:
+                    break
+                content = view[at + HEADER_BYTES : end]
+                if end <= len(data) and zlib.crc32(content) == checksum:
+                    self.damaged += max(number - self._number, int(self.lost))
+                    self._number, self.lost = number + 1, False
+                    at = end
+                    yield layout, content
+                    continue
+            elif len(data) - at < HEADER_BYTES and not final and _MARK.startswith(data[at : at + len(_MARK)]):
+                break
+            self.lost = True
+            found = data.find(_MARK, at + 1)
+            if found < 0:
+                # The end may be the beginning of a mark.
+                found = len(data) if final else max(len(data) - len(_MARK) + 1, at + 1)
+            at = found
+        if final and self.lost:
+            self.damaged, self.lost = self.damaged + 1, False
+        self.offset += at
+
+    def _header(self, data: bytes, at: int) -> tuple[int, int, int, int] | None:
+        """Layout, number, checksum and end of the frame that begins here; None where none does."""
+        if len(data) - at < HEADER_BYTES:
+            return None
+        mark, layout, length, number, checksum = _HEADER.unpack_from(data, at)
+        (own,) = _CRC.unpack_from(data, at + _HEADER.size)
+        if mark != _MARK or own != zlib.crc32(data[at : at + _HEADER.size]):
+            return None
+        # A frame that comes again, as from a block written twice, is none.
+        if length > CONTENT_MAX or number < self._number:
+            return None
+        return layout, number, checksum, at + HEADER_BYTES + length
