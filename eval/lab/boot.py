@@ -78,7 +78,7 @@ def boot(
         python: add Python 3.11, numpy and the package; "service" adds the API's libraries too.
         seed: seed of everything that is random in the guest.
         memory_mb: memory of the guest in MiB.
-        timeout_s: seconds of wall time after which the guest is killed.
+        timeout_s: seconds of QEMU's processor time after which the guest is killed.
         on_line: called with each line written to /run/lab/live (or with `lab-say`) while it runs.
         modules: modules to load before the script, by name.
         parameters: further parameters of the kernel's command line.

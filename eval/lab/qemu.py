@@ -8,6 +8,7 @@ skipped (`sleep=off`), so a run's course does not depend on the host's speed or 
 from __future__ import annotations
 
 import contextlib
+import os
 import struct
 import subprocess
 import tempfile
@@ -47,7 +48,9 @@ COMMAND_LINE: Final = (
 class Machine:
     """A virtual machine: QEMU's arguments, the kernel's command line, and the host's processors that it uses.
 
-    `one_processor` keeps all threads of QEMU on one processor, as identical runs take.
+    `one_processor` keeps all threads of QEMU on one processor, as identical runs take. Its guest's idle time
+    is skipped, so its time limit counts the processor time that QEMU spent, whatever else the host does.
+    Other machines live in the host's time, and so does their limit.
     """
 
     arguments: tuple[str, ...] = MACHINE
@@ -64,6 +67,8 @@ _RECORD: Final = struct.Struct("<II")
 _END: Final = struct.Struct("<qQ")
 _OUTPUT, _LIVE, _FILE, _KERNEL_LOG, _ENDED = 1, 2, 3, 4, 5
 _POLL_S: Final = 0.02
+_STALLED_S: Final = 600.0
+"""A machine that spends no processor time for so long is halted for good, not waiting for a processor."""
 _WITH_US: Final = ("setpriv", "--pdeathsig", "KILL", "--")
 """QEMU is to end with the thread that waits for it, even where that is killed."""
 
@@ -122,6 +127,37 @@ class _Channel:
         self._file.close()
 
 
+class _Limit:
+    """How long a machine may run."""
+
+    def __init__(self, pid: int, timeout_s: float, *, in_processor_time: bool) -> None:
+        self._stat = Path(f"/proc/{pid}/stat")
+        self._timeout_s = timeout_s
+        self._in_processor_time = in_processor_time
+        self._began_s = self._advanced_s = time.monotonic()
+        self._spent_s = 0.0
+
+    def over(self) -> str:
+        """Return what the machine was given and has used up; empty while it has not."""
+        now_s = time.monotonic()
+        if not self._in_processor_time:
+            return f"{self._timeout_s:g} s of wall time" if now_s - self._began_s > self._timeout_s else ""
+        spent_s = self._processor_s()
+        if spent_s > self._spent_s:
+            self._spent_s, self._advanced_s = spent_s, now_s
+        if spent_s > self._timeout_s:
+            return f"{self._timeout_s:g} s of processor time"
+        return f"{_STALLED_S:g} s without any work" if now_s - self._advanced_s > _STALLED_S else ""
+
+    def _processor_s(self) -> float:
+        """Processor time of the machine's threads until now; proc(5), fields 14 and 15."""
+        try:
+            fields = self._stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            return self._spent_s
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def command(
     vmlinux: Path,
     initramfs: Path,
@@ -171,7 +207,7 @@ def execute(
     """Boot `vmlinux` with the concatenated `layers`, follow it to its end, and return its report.
 
     Raises:
-        LabError: QEMU cannot run, or the guest needs longer than `timeout_s` seconds of wall time.
+        LabError: QEMU cannot run, or the guest needs longer than `timeout_s` seconds; see `Machine`.
     """
     report = Report()
     processors = own_processor() if machine.one_processor else contextlib.nullcontext()
@@ -207,15 +243,15 @@ def execute(
         if processor is not None:
             settle(process.pid, processor)
         reader = _Channel(channel, report, on_line)
-        deadline = time.monotonic() + timeout_s
+        limit = _Limit(process.pid, timeout_s, in_processor_time=machine.one_processor)
         try:
             while process.poll() is None:
                 reader.read()
-                if time.monotonic() > deadline:
+                if over := limit.over():
                     process.kill()
                     process.wait()
                     tail = (serial.read_bytes()[-2000:] + report.output[-2000:]).decode(errors="replace")
-                    raise LabError(f"the guest did not end within {timeout_s:g} s of wall time\n{tail}")
+                    raise LabError(f"the guest did not end within {over}\n{tail}")
                 time.sleep(_POLL_S)
             reader.read()
         finally:

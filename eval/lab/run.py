@@ -37,7 +37,7 @@ from ltp_switcher.eval.lab.script import (
 from ltp_switcher.eval.run.live import Sample
 from ltp_switcher.eval.run.scenario import DROP_TAIL, PACKET_BYTES, Link, Scenario
 
-_WALL_PER_VIRTUAL: Final = 60.0
+_LIMIT_PER_VIRTUAL: Final = 60.0
 _SETUP_S: Final = 300.0
 
 
@@ -122,7 +122,7 @@ def boot_scenario(
         python="service" if asks_network(scenario) else daemon is not None or asks_for_steps(scenario),
         seed=seed,
         memory_mb=_memory_mb(scenario),
-        timeout_s=_SETUP_S + _WALL_PER_VIRTUAL * scenario.duration_s,
+        timeout_s=_SETUP_S + _LIMIT_PER_VIRTUAL * scenario.duration_s,
         on_line=on_line,
         mutant=needs(scenario, "mutant"),
         layers=bpftune_layers(scenario),

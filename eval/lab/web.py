@@ -46,7 +46,7 @@ _USERS: Final = {
     "etc/passwd": b"root:x:0:0::/root:/bin/sh\nwww-data:x:33:33::/:/bin/false\n",
     "etc/group": b"root:x:0:\nwww-data:x:33:\nnogroup:x:65534:\n",
 }
-_WALL_PER_VIRTUAL: Final = 60.0
+_LIMIT_PER_VIRTUAL: Final = 60.0
 _SETUP_S: Final = 300.0
 
 
@@ -80,7 +80,7 @@ def run_requests(
         python="service" if asks_network(scenario) else daemon is not None or asks_for_steps(scenario),
         seed=seed,
         memory_mb=_memory_mb(scenario),
-        timeout_s=_SETUP_S + _WALL_PER_VIRTUAL * (scenario.duration_s + PATIENCE_S),
+        timeout_s=_SETUP_S + _LIMIT_PER_VIRTUAL * (scenario.duration_s + PATIENCE_S),
         on_line=_follower(scenario, on_progress) if on_progress else None,
         mutant=needs(scenario, "mutant"),
         layers=[web_layer(), *bpftune_layers(scenario)],
