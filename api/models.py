@@ -298,6 +298,7 @@ class Status(Answer):
     pid: int
     uptime_s: float
     mode: Mode
+    faults: list[str] = Field(description="What keeps the daemon from doing all that it was told to")
     policy: str = Field(description="The chooser; `mutant` is Algorithm 1 of the paper")
     step_ms: float = Field(description="Time between decisions, as the policy and the arms in use need it")
     idle_step_ms: float = Field(description="The same while no flow moves data")
@@ -329,4 +330,5 @@ class Health(Answer):
     live: Literal[True] = Field(description="This process answers")
     ready: Literal[True] = Field(description="The daemon answers and steps on time")
     mode: Mode
+    faults: list[str] = Field(description="Those of the status; with them the daemon works, but not fully")
     last_step_age_ms: float = Field(description="Time since the daemon's last step")

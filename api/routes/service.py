@@ -52,7 +52,13 @@ async def get_health(daemon: DaemonDep) -> Health:
         raise ProblemError(
             503, "daemon-late", f"the daemon's last step was {status.last_step_age_ms:.0f} ms ago"
         )
-    return Health(live=True, ready=True, mode=status.mode, last_step_age_ms=status.last_step_age_ms)
+    return Health(
+        live=True,
+        ready=True,
+        mode=status.mode,
+        faults=status.faults,
+        last_step_age_ms=status.last_step_age_ms,
+    )
 
 
 @router.get(

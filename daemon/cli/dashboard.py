@@ -18,7 +18,7 @@ from ltp_switcher.errors import ControlError
 TIMEOUT_S = 5.0
 
 
-class _UnixConnection(http.client.HTTPConnection):
+class UnixConnection(http.client.HTTPConnection):
     """HTTP over a UNIX socket."""
 
     def __init__(self, path: str) -> None:
@@ -34,18 +34,23 @@ class _UnixConnection(http.client.HTTPConnection):
 def dashboard(options: argparse.Namespace) -> int:
     """Ask the API for a one-time address, and print it."""
     scope = Scope.READ if options.read else Scope.WRITE
-    made = _post(settings(options).api.socket, "/v1/sessions", {"scope": str(scope)})
+    made = ask_api(
+        settings(options).api.socket, "POST", "/v1/sessions", {"scope": str(scope)}, http.client.CREATED
+    )
     if options.json:
         return print_json(made)
     print(printable(str(made["url"])))
     return 0
 
 
-def _post(path: str, resource: str, body: Object) -> Object:
-    """Send a request to the API. Raises `ControlUnavailableError` or `ControlError`."""
-    connection = _UnixConnection(path)
+def ask_api(path: str, method: str, resource: str, body: Object, good: int) -> Object:
+    """Send a request to the API, whose answer has the status `good`.
+
+    Raises `ControlUnavailableError` or `ControlError`.
+    """
+    connection = UnixConnection(path)
     try:
-        connection.request("POST", resource, json.dumps(body), {"content-type": "application/json"})
+        connection.request(method, resource, json.dumps(body), {"content-type": "application/json"})
         answer = connection.getresponse()
         told = json.loads(answer.read())
     except OSError as error:
@@ -56,6 +61,6 @@ def _post(path: str, resource: str, body: Object) -> Object:
     finally:
         connection.close()
     found = as_object(told if isinstance(told, dict) else {})
-    if answer.status != http.client.CREATED:
+    if answer.status != good:
         raise ControlError(str(found.get("detail", f"the API answered {answer.status}")))
     return found

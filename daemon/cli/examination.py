@@ -3,15 +3,19 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import platform
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, cast
 
+from ltp_switcher.daemon.cli.dashboard import ask_api
 from ltp_switcher.daemon.control.client import ControlClient, ControlUnavailableError, Json
 from ltp_switcher.daemon.datapath import ArmInfo, Datapath, ModuleMissingError, protocol
+from ltp_switcher.daemon.settings import tokens
 from ltp_switcher.daemon.settings.schema import Config
 from ltp_switcher.daemon.steer import with_policies
 from ltp_switcher.errors import ArtifactError, ControlError, DatapathError
@@ -20,7 +24,11 @@ Verdict = Literal["ok", "warn", "fail"]
 
 INSTALL: Final = "`apt reinstall ltp-switcher-dkms`, or `make install` in the source tree"
 KERNEL_TESTED: Final = ((6, 1), (6, 12))
+JOIN: Final = "as root: `adduser USER ltp-switcher`; then log in again"
 CAP_NET_ADMIN: Final = 12
+_DEBIAN_RELEASE: Final = re.compile(
+    r"[\d.]+(?:-\d+|\+deb\d+(?:-\d+)?)?-(?P<flavour>(?:cloud-|rt-)?(?:amd64|arm64))"
+)
 _SYSCTL: Final = Path("/proc/sys")
 
 
@@ -42,7 +50,10 @@ def examine(config: Config) -> Iterator[Finding]:
     yield from _sysctls()
     yield _encoder()
     yield _state(config)
-    yield _daemon(config)
+    yield from _set_aside(config)
+    yield _tokens(config)
+    yield from _daemon(config)
+    yield _api(config)
 
 
 def _kernel() -> Finding:
@@ -83,9 +94,20 @@ def missing_module(folder: Path, release: str) -> Finding:
     if any(modules.rglob("tcp_mutant.ko*")):
         return Finding("module", "fail", "tcp_mutant is installed, not loaded", "run `modprobe tcp_mutant`")
     if not (modules / "build").exists():
-        advice = f"install the kernel's headers (`apt install linux-headers-{release}`), then {INSTALL}"
+        names = " ".join(headers_packages(release))
+        advice = f"install the kernel's headers (`apt install {names}`), then {INSTALL}"
         return Finding("module", "fail", "tcp_mutant is not installed, and cannot be built", advice)
     return Finding("module", "fail", "tcp_mutant is not installed", INSTALL)
+
+
+def headers_packages(release: str) -> list[str]:
+    """Debian's packages of a kernel's headers: the one of this release, and the one that follows updates.
+
+    The second is named by the kernel's flavour, such as cloud-amd64 of 6.1.0-56-cloud-amd64.
+    """
+    exact = f"linux-headers-{release}"
+    found = _DEBIAN_RELEASE.fullmatch(release)
+    return [exact] if found is None else [exact, f"linux-headers-{found['flavour']}"]
 
 
 def _arm(arm: ArmInfo) -> Finding:
@@ -147,7 +169,46 @@ def _state(config: Config) -> Finding:
     return Finding("state", "ok", f"{place} can be written")
 
 
-def _daemon(config: Config) -> Finding:
+def _set_aside(config: Config) -> Iterator[Finding]:
+    """Files that a daemon could not use."""
+    if not config.daemon.state_dir:
+        return
+    try:
+        names = sorted(path.name for path in Path(config.daemon.state_dir).glob("*.corrupt-*"))
+    except OSError:
+        return
+    if names:
+        advice = "the log says why each was set aside; remove those that you no longer need"
+        yield Finding("set aside", "warn", f"{config.daemon.state_dir} holds {', '.join(names)}", advice)
+
+
+def _tokens(config: Config) -> Finding:
+    path = Path(config.api.token_file)
+    try:
+        count = len(tokens.load(path))
+    except ArtifactError as error:
+        if isinstance(error.__cause__, PermissionError):
+            return Finding("tokens", "ok", f"{path} exists; this user may not read it")
+        advice = "restore the file, or remove it and make the tokens anew: `ltp-switcher token add`"
+        return Finding("tokens", "fail", f"{error}; so no token is taken", advice)
+    return Finding("tokens", "ok", f"{count} in {path}" if count else "none; only the UNIX socket serves")
+
+
+def _api(config: Config) -> Finding:
+    try:
+        found = ask_api(config.api.socket, "GET", "/health", {}, http.client.OK)
+    except ControlUnavailableError as error:
+        if isinstance(error.__cause__, PermissionError):
+            return Finding("api", "warn", str(error), JOIN)
+        if isinstance(error.__cause__, FileNotFoundError):
+            return Finding("api", "warn", str(error), "where you want it: install ltp-switcher-api")
+        return Finding("api", "fail", str(error), "`systemctl enable --now ltp-switcher-api`")
+    except ControlError as error:
+        return Finding("api", "fail", str(error), "see `journalctl -u ltp-switcher-api`")
+    return Finding("api", "ok", f"it answers at {config.api.socket}, mode {found.get('mode')}")
+
+
+def _daemon(config: Config) -> Iterator[Finding]:
     path = config.daemon.control_socket
     try:
         with ControlClient(path) as client:
@@ -155,11 +216,16 @@ def _daemon(config: Config) -> Finding:
     except ControlUnavailableError as error:
         advice = "`systemctl enable --now ltp-switcher`"
         if isinstance(error.__cause__, PermissionError):
-            advice = "as root: `adduser USER ltp-switcher`; then log in again"
-        return Finding("daemon", "fail", str(error), advice)
+            advice = JOIN
+        yield Finding("daemon", "fail", str(error), advice)
+        return
     except ControlError as error:
-        return Finding("daemon", "fail", str(error), "see `journalctl -u ltp-switcher`")
-    return Finding("daemon", "ok", f"mode {status['mode']}, {status['flows']} flows, at {path}")
+        yield Finding("daemon", "fail", str(error), "see `journalctl -u ltp-switcher`")
+        return
+    yield Finding("daemon", "ok", f"mode {status['mode']}, {status['flows']} flows, at {path}")
+    # A daemon of an earlier release tells none.
+    for fault in cast("list[str]", status.get("faults", [])):
+        yield Finding("daemon", "fail", fault)
 
 
 def _read(name: str) -> str:

@@ -4,34 +4,35 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import cast
+from typing import Final, cast
 
 from ltp_switcher.daemon.control.caller import Caller
 from ltp_switcher.daemon.control.client import Json
 from ltp_switcher.daemon.control.keeper import Keeper, Save
+from ltp_switcher.daemon.control.kept import Found, read
 from ltp_switcher.daemon.control.overrides import (
     CHANGES_MAX,
     FILE_NAME,
     Change,
     Overrides,
     Pin,
-    decode,
 )
 from ltp_switcher.daemon.settings.layers import Layers, Origin
 from ltp_switcher.daemon.settings.load import as_dict, key_of
 from ltp_switcher.daemon.settings.policies import Policies, Policy, difference, parse
 from ltp_switcher.daemon.settings.rules import Value, check
 from ltp_switcher.daemon.settings.schema import Config, schema
-from ltp_switcher.errors import ArtifactError, ConfigError, LtpSwitcherError
-from ltp_switcher.files import set_aside
+from ltp_switcher.errors import ConfigError, LtpSwitcherError
 from ltp_switcher.log_fields import fields
 
 log = logging.getLogger(__name__)
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_MODE: Final = "daemon.mode"
 
 
 class Choices:
@@ -46,15 +47,17 @@ class Choices:
 
     def __init__(self, layers: Layers, folder: Path | None, check: Callable[[Config], None]) -> None:
         path = None if folder is None else folder / FILE_NAME
-        self._keeper = Keeper(path)
+        found = Found(Overrides()) if path is None else read(path)
+        self._kept = found.overrides
         self._configured = layers
         self._runtime: dict[str, Value] = {}
         self._boot = _boot()
-        self._kept = _read(path)
         self.layers = layers
         """The settings in force."""
         self.heard: Callable[[str, str], object] = lambda what, who: None
         """Told of each change and its author, in words."""
+        self.held = ""
+        """Why the daemon steers nothing until an operator sets the mode; empty where it may."""
         usable: dict[str, Value] = {}
         for name, raw in self._kept.settings.items():
             try:
@@ -66,9 +69,25 @@ class Choices:
         self._settings = usable
         self._pins = dict(self._kept.pins) if self._kept.boot == self._boot else {}
         self._changes = list(self._kept.changes)
-        self.policies = _usable(self._kept.policies)
+        policies, unreadable = _usable(self._kept.policies)
+        self.policies = policies
         """Policies, whose arms this machine may lack."""
         self._put_together()
+        damaged = found.damaged
+        if path is not None and unreadable and path not in damaged:
+            damaged = (path, *damaged)
+        self._keeper = Keeper(path, damaged)
+        for fault in found.faults:
+            log.error("%s", fault)
+        lost_mode = _MODE in self._kept.settings.keys() - usable.keys()
+        if found.lost:
+            self._hold(f"the policies are unknown ({'; '.join(found.faults)})")
+        elif unreadable:
+            self._hold(f"policies that this release cannot read: {'; '.join(unreadable)}")
+        elif lost_mode:
+            self._hold("the mode that an operator had set is one that this release cannot take")
+        elif found.faults or not found.equal:
+            self.save()
 
     @property
     def config(self) -> Config:
@@ -121,6 +140,8 @@ class Choices:
                 for_now.pop(name, None)
         before, origins_before = _flat(self.config), self.layers.origins()
         self._take(settings, for_now, apply)
+        if _MODE in values:
+            self.held = ""
         after, origins_after = _flat(self.config), self.layers.origins()
         for name in values:
             if (before[name], origins_before[name]) != (after[name], origins_after[name]):
@@ -181,6 +202,23 @@ class Choices:
         """Finish what is being written."""
         self._keeper.close()
 
+    def _hold(self, why: str) -> None:
+        """Steer nothing from now on: flows that a lost policy excludes must be left alone.
+
+        The mode becomes an override, so that neither a reload nor another start ends this.
+        """
+        before = self.config.daemon.mode
+        mode = "off" if before == "off" else "advise"
+        self._settings[_MODE] = mode
+        self._put_together()
+        self.held = (
+            f"{why}; so nothing is steered: see that `ltp-switcher policy` shows the policies that you want, "
+            "then `ltp-switcher mode active`"
+        )
+        log.error("%s", self.held)
+        if mode != before:
+            self.tell(_MODE, before, mode, Caller(os.getuid(), os.getpid()))
+
     def _take(
         self, settings: dict[str, Value], runtime: dict[str, Value], apply: Callable[[Config], None]
     ) -> None:
@@ -207,32 +245,16 @@ def _live_value(name: str, raw: Json) -> Value:
     return check(key, raw)
 
 
-def _read(path: Path | None) -> Overrides:
-    """The overrides that were kept. A file that cannot be read is set aside, and never fatal."""
-    if path is None:
-        return Overrides()
-    try:
-        return decode(path.read_bytes())
-    except FileNotFoundError:
-        return Overrides()
-    except (ArtifactError, OSError) as error:
-        log.error(
-            "the overrides in %s cannot be used, and the configuration counts without them: %s; "
-            "the old file is kept as %s",
-            path, error, set_aside(path),
-        )  # fmt: skip
-        return Overrides()
-
-
-def _usable(entries: Sequence[Json]) -> Policies:
-    """The kept policies that this release can read."""
+def _usable(entries: Sequence[Json]) -> tuple[Policies, list[str]]:
+    """The kept policies, and what this release cannot read among them."""
     found: list[Policy] = []
+    unreadable = []
     for entry in entries:
         try:
             found += parse([entry]).entries
         except ConfigError as error:
-            log.warning("a policy counts no longer: %s", error)
-    return Policies(found)
+            unreadable.append(str(error))
+    return Policies(found), unreadable
 
 
 def _boot() -> str:

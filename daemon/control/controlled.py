@@ -62,6 +62,11 @@ class Controlled(Protocol):
         ...
 
     @property
+    def faults(self) -> Sequence[str]:
+        """What keeps the daemon from doing all that it was told to; see `Daemon.faults`."""
+        ...
+
+    @property
     def mode(self) -> str:
         """active, advise or off."""
         ...

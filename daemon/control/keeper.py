@@ -8,9 +8,9 @@ import queue
 import threading
 from pathlib import Path
 
-from ltp_switcher.daemon.control.overrides import Overrides, encode
+from ltp_switcher.daemon.control import kept
+from ltp_switcher.daemon.control.overrides import Overrides
 from ltp_switcher.errors import ArtifactError
-from ltp_switcher.files import write_atomically
 
 log = logging.getLogger(__name__)
 
@@ -41,11 +41,12 @@ class Save:
 class Keeper:
     """Writes the latest overrides to a file. Changes that come together are written together.
 
-    Without a `path` nothing is written.
+    Without a `path` nothing is written. `damaged` are the files that could not be read; see `kept.write`.
     """
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, damaged: tuple[Path, ...] = ()) -> None:
         self._path = path
+        self._damaged = damaged
         self._queue: queue.SimpleQueue[tuple[Overrides, Save] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
@@ -82,7 +83,8 @@ class Keeper:
                 batch.append(more)
             error = ""
             try:
-                write_atomically(path, encode(batch[-1][0]))
+                kept.write(path, batch[-1][0], self._damaged)
+                self._damaged = ()
             except ArtifactError as failure:
                 error = str(failure)
                 log.warning("overrides were not saved: %s", error)

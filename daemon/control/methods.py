@@ -96,6 +96,7 @@ class Methods:
             "pid": os.getpid(),
             "uptime_s": round(time.monotonic() - self._started_s, 3),
             "mode": daemon.mode,
+            "faults": list(daemon.faults),
             "policy": daemon.config.daemon.policy,
             "step_ms": round(engine.learned.step_s * 1e3, 3),
             "idle_step_ms": daemon.config.daemon.idle_step_ms,
@@ -243,7 +244,7 @@ class Methods:
         return {self._daemon.names[arm]: value for arm, value in values.items()}
 
     def _metrics(self, _: Params) -> Json:
-        return to_json(families(self._daemon.engine, self._daemon.names))
+        return to_json(families(self._daemon.engine, self._daemon.names, len(self._daemon.faults)))
 
     def _reload(self, _: Params) -> Json:
         keys: list[Json] = list(self._daemon.reload())

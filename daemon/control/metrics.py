@@ -17,7 +17,7 @@ from ltp_switcher.daemon.step.histogram import Distributions
 PREFIX = "ltp_switcher_"
 
 
-def families(engine: Engine, names: Mapping[int, str]) -> list[Family]:
+def families(engine: Engine, names: Mapping[int, str], faults: int = 0) -> list[Family]:
     """Everything the daemon measures, summed over flows: labels are arms, never flows."""
     count, table, teams = engine.statistics, engine.table, engine.teams
     written, dropped = engine.logged_rows
@@ -37,6 +37,7 @@ def families(engine: Engine, names: Mapping[int, str]) -> list[Family]:
             PREFIX + "mode", "gauge", "1 for the mode that the daemon is in.", "mode",
             {mode: float(mode == engine.mode) for mode in MODES},
         ),
+        gauge(PREFIX + "faults", "Faults that the status names.", faults),
         gauge(PREFIX + "flows", "Flows under mutant.", len(table)),
         labelled(
             PREFIX + "arm_flows", "gauge", "Flows by the arm they run.", "arm",

@@ -129,6 +129,8 @@ class Daemon:
         self.choices.heard = lambda what, who: self.engine.events.tell(
             "configuration-changed", what=what, who=who
         )
+        if self.choices.held:
+            self.engine.events.tell("configuration-changed", what=self.choices.held, who="the daemon")
         self._saver = Saver(self._state_path, self.engine.statistics) if self._state_path else None
         self._restore()
         self._restore_pins()
@@ -155,6 +157,11 @@ class Daemon:
     def mode(self) -> str:
         """active, advise or off."""
         return self.engine.mode
+
+    @property
+    def faults(self) -> list[str]:
+        """What keeps the daemon from doing all that it was told to, with the remedy, in sentences."""
+        return [self.choices.held] if self.choices.held else []
 
     def set_mode(self, mode: str) -> None:
         """Take another mode. Outside of active, flows under learned arms go to the fallback arm."""
@@ -330,7 +337,7 @@ class Daemon:
         if self._statistics_due.due():
             self._log_statistics()
         if self._status_due.due():
-            self._manager.status(f"{self.mode}: {len(self.engine.table)} flows")
+            self._manager.status("; ".join([f"{self.mode}: {len(self.engine.table)} flows", *self.faults]))
 
     def _pace(self) -> None:
         """Look no more often than the policy and the learned arms in use need."""

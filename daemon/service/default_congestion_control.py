@@ -8,17 +8,20 @@ it. If an administrator has set another one meanwhile, it stays.
 from __future__ import annotations
 
 import logging
+import re
 from pathlib import Path
 from typing import Final
 
-from ltp_switcher.errors import ArtifactError
-from ltp_switcher.files import write_atomically
+from ltp_switcher.errors import ArtifactError, ArtifactMissingError
+from ltp_switcher.files import STATE_MODE, read_whole, write_atomically
 
 log = logging.getLogger(__name__)
 
 SYSCTL: Final = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 OURS: Final = "mutant"
 FILE_NAME: Final = "replaced-congestion-control"
+_NAME: Final = re.compile(r"[!-.0-~]{1,15}")
+_NAME_BYTES: Final = 64
 
 
 class Takeover:
@@ -88,17 +91,27 @@ class Takeover:
         if self._memory is None:
             return None
         try:
-            return self._memory.read_text().strip() or None
-        except OSError:
+            name = read_whole(self._memory, _NAME_BYTES).decode().strip()
+        except ArtifactMissingError:
             return None
+        except (ArtifactError, UnicodeDecodeError) as error:
+            log.warning("it is not known what %s replaced: %s: %s", OURS, self._memory, error)
+            return None
+        if not _NAME.fullmatch(name):
+            log.warning("it is not known what %s replaced: %s holds no name", OURS, self._memory)
+            return None
+        return name
 
     def _remember(self, name: str) -> None:
         if self._memory is not None:
             try:
-                write_atomically(self._memory, name.encode())
+                write_atomically(self._memory, name.encode(), mode=STATE_MODE)
             except ArtifactError as error:
                 log.warning("after a crash %s would stay the default: %s", OURS, error)
 
     def _forget(self) -> None:
         if self._memory is not None:
-            self._memory.unlink(missing_ok=True)
+            try:
+                self._memory.unlink(missing_ok=True)
+            except OSError as error:
+                log.warning("cannot remove %s: %s", self._memory, error.strerror)

@@ -15,6 +15,7 @@ from ltp_switcher import artifacts
 from ltp_switcher.artifacts import Arrays
 from ltp_switcher.daemon.step.counters import Statistics
 from ltp_switcher.errors import ArtifactError, ArtifactMissingError
+from ltp_switcher.files import STATE_MODE
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +28,7 @@ def write_state(path: Path, arrays: Arrays) -> None:
 
     Raises `ArtifactError` where the file cannot be written.
     """
-    artifacts.write(path, arrays, {}, version=FORMAT_VERSION)
+    artifacts.write(path, arrays, {}, version=FORMAT_VERSION, mode=STATE_MODE)
 
 
 def read_state(path: Path) -> dict[str, NDArray[np.generic]] | None:

@@ -21,11 +21,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from ltp_switcher.errors import ArtifactError, InvalidValueError
-from ltp_switcher.files import locked, write_atomically
+from ltp_switcher.errors import ArtifactError, ArtifactMissingError, InvalidValueError
+from ltp_switcher.files import locked, read_whole, write_atomically
 
 FORMAT_VERSION: Final = 1
 TOKENS_MAX: Final = 100
+BYTES_MAX: Final = 1 << 20
 PREFIX: Final = "ltps_"
 """By it, people and secret scanners know what they have found."""
 GROUP: Final = "ltp-switcher"
@@ -62,14 +63,14 @@ def is_name(text: str) -> bool:
 def load(path: Path) -> tuple[Token, ...]:
     """The tokens of a file; none where there is no file. Raises `ArtifactError` where it cannot be used."""
     try:
-        content = json.loads(path.read_bytes())
+        content = json.loads(read_whole(path, BYTES_MAX))
         if content["version"] != FORMAT_VERSION:
             raise ValueError(f"it has version {content['version']}; this release reads {FORMAT_VERSION}")
         return tuple(_token(entry) for entry in content["tokens"])
-    except FileNotFoundError:
+    except ArtifactMissingError:
         return ()
-    except OSError as error:
-        raise ArtifactError(f"the tokens in {path} cannot be read: {error.strerror}") from error
+    except ArtifactError as error:
+        raise ArtifactError(f"the tokens in {path} cannot be read: {error}") from error.__cause__
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise ArtifactError(f"the tokens in {path} cannot be read: it is damaged ({error!r})") from error
 

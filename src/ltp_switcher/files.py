@@ -10,15 +10,19 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
-from ltp_switcher.errors import ArtifactError
+from ltp_switcher.errors import ArtifactError, ArtifactMissingError
 
 log = logging.getLogger(__name__)
+
+STATE_MODE: Final = 0o640
+"""Of the daemon's files: its group reads them, and nobody else writes them."""
 
 LOCK_WAIT_S: Final = 10.0
 """How long to wait for another program that rewrites the same file."""
@@ -79,6 +83,39 @@ def write_atomically(
             os.close(directory)
     except OSError as error:
         raise ArtifactError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def read_whole(path: Path, bytes_max: int) -> bytes:
+    """A file's content, of `bytes_max` bytes at most.
+
+    Raises:
+        ArtifactMissingError: there is no such file.
+        ArtifactError: it is no regular file, larger, or cannot be read.
+    """
+    with opened(path, bytes_max) as file:
+        # It may grow meanwhile.
+        return file.read(bytes_max)
+
+
+@contextmanager
+def opened(path: Path, bytes_max: int) -> Iterator[BinaryIO]:
+    """Open a file of `bytes_max` bytes at most. Raises as `read_whole`, for reads in the context, too."""
+    try:
+        # Without O_NONBLOCK a pipe in its place would wait for a writer.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with open(descriptor, "rb") as file:  # noqa: PTH123 - by its descriptor
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise ArtifactError("it is no regular file")
+            if status.st_size > bytes_max:
+                raise ArtifactError(
+                    f"it has {status.st_size} bytes, and no release writes more than {bytes_max}"
+                )
+            yield file
+    except FileNotFoundError as error:
+        raise ArtifactMissingError("there is no such file") from error
+    except OSError as error:
+        raise ArtifactError(error.strerror or str(error)) from error
 
 
 def set_aside(path: Path) -> Path:

@@ -116,10 +116,11 @@ class Knowledge(SlotArrays):
         self._fade(np.unique(np.append(rows, _EVERYONE)))
 
     def state(self) -> dict[str, NDArray[np.generic]]:
-        """Everything learnt, as arrays."""
-        rows = [_EVERYONE, *self._rows.values()]
+        """Everything learnt, as arrays; of more prefixes than are kept, those that were used last."""
+        kept = dict(list(self._rows.items())[-self._prefixes_max :])
+        rows = [_EVERYONE, *kept.values()]
         return {
-            "prefixes": np.array(list(self._rows), dtype=np.str_),
+            "prefixes": np.array(list(kept), dtype=np.str_),
             "A": self._A[rows],
             "b": self._b[rows],
             "counts": self._counts[rows],

@@ -204,3 +204,14 @@ def test_state_round_trip_and_refusals() -> None:
     broken[0, 0, 0, 0] = np.nan
     with pytest.raises(ValueError, match="finite"):
         other.restore({**arrays, "A": broken})
+
+
+def test_no_more_prefixes_are_saved_than_are_kept() -> None:
+    """Open flows keep their prefixes beyond the limit; a saved state has those that were used last."""
+    shared = knowledge(most=3)
+    for number in range(5):
+        shared.open(f"192.0.{number}.0/24")
+    state = shared.state()
+    assert state["prefixes"].tolist() == ["192.0.2.0/24", "192.0.3.0/24", "192.0.4.0/24"]
+    assert len(state["A"]) == len(state["b"]) == len(state["counts"]) == 4
+    knowledge(most=3).restore(state)

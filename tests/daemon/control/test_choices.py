@@ -7,11 +7,13 @@ import logging
 from pathlib import Path
 
 import pytest
+from support.damage import KINDS, damage
 
 from ltp_switcher.daemon.control.caller import Caller
 from ltp_switcher.daemon.control.choices import Choices
 from ltp_switcher.daemon.control.overrides import CHANGES_MAX, FILE_NAME, Overrides, Pin, encode
 from ltp_switcher.daemon.settings.layers import Layers, Origin
+from ltp_switcher.daemon.settings.policies import parse
 from ltp_switcher.daemon.settings.schema import Config
 from ltp_switcher.errors import ArtifactError, ConfigError, DatapathError
 
@@ -102,16 +104,95 @@ def test_a_refused_reload_leaves_the_configuration() -> None:
     assert choices.config.pool.k == 3
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b'{"version": 1}', b"\xff" * 50])
-def test_a_damaged_file_is_set_aside(
-    tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
+EXCLUDED = parse([{"prefix": "198.51.100.0/24", "exclude": True}])
+ACTIVE = Layers({Origin.FILE: {"daemon.mode": "active"}})
+
+
+def kept(folder: Path) -> None:
+    """Let an operator exclude a prefix."""
+    first = opened(folder, ACTIVE)
+    first.set_policies(EXCLUDED, lambda _: None, ME)
+    first.change({"pool.k": 2}, anything, ME)
+    first.close()
+
+
+@pytest.mark.parametrize("how", [*KINDS, "missing"])
+def test_where_the_file_cannot_be_read_its_copy_counts(
+    tmp_path: Path, how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (tmp_path / FILE_NAME).write_bytes(content)
-    assert opened(tmp_path).config.pool.k == 3
+    kept(tmp_path)
+    damage(tmp_path / FILE_NAME, how)
+    second = opened(tmp_path, ACTIVE)
+    second.close()
+    assert second.policies.entries == EXCLUDED.entries
+    assert (second.config.pool.k, second.config.daemon.mode, second.held) == (2, "active", "")
+    assert "the last good copy" in caplog.text
+    asides = list(tmp_path.glob(f"{FILE_NAME}.corrupt-*"))
+    assert len(asides) == (how != "missing")
+    assert all(str(aside) in caplog.text for aside in asides)
+    damage(tmp_path / f"{FILE_NAME}.good", "empty")
+    assert opened(tmp_path, ACTIVE).policies.entries == EXCLUDED.entries, "the file itself was mended"
+
+
+@pytest.mark.parametrize("how", KINDS)
+@pytest.mark.parametrize("configured", ["active", "advise", "off"])
+def test_where_nothing_can_be_read_nothing_is_steered(
+    tmp_path: Path, how: str, configured: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """However often it starts, and whatever the configuration says; until an operator sets the mode."""
+    layers = Layers({Origin.FILE: {"daemon.mode": configured}})
+    kept(tmp_path)
+    for name in (FILE_NAME, f"{FILE_NAME}.good"):
+        damage(tmp_path / name, how)
+    for _ in range(2):
+        choices = opened(tmp_path, layers)
+        choices.close()
+        assert choices.config.daemon.mode != "active"
+        assert "nothing is steered" in choices.held
+        assert choices.held in caplog.text
+        assert list(tmp_path.glob("*.corrupt-*")) == [], "what was there is still there"
+    choices.reload(ACTIVE, anything)
+    assert choices.config.daemon.mode != "active"
+    choices = opened(tmp_path, layers)
+    choices.set_policies(EXCLUDED, lambda _: None, ME)
+    choices.close()
+    assert len(list(tmp_path.glob("*.corrupt-*"))) == 2
+    after = opened(tmp_path, layers)
+    assert (after.policies.entries, after.config.daemon.mode == "active") == (EXCLUDED.entries, False)
+    after.change({"daemon.mode": "active"}, anything, ME)
+    after.close()
+    assert (after.held, after.config.daemon.mode) == ("", "active")
+    assert opened(tmp_path, layers).config.daemon.mode == "active"
+
+
+def test_a_policy_that_this_release_cannot_read_holds_the_daemon(tmp_path: Path) -> None:
+    """The others count. The file with the policy is set aside once another content takes its place."""
+    written = Overrides(
+        policies=(*(policy.entry() for policy in EXCLUDED.entries), {"asn": 64500, "exclude": True})
+    )
+    (tmp_path / FILE_NAME).write_bytes(encode(written))
+    choices = opened(tmp_path, ACTIVE)
+    assert choices.policies.entries == EXCLUDED.entries
+    assert choices.config.daemon.mode == "advise"
+    assert "asn" in choices.held
+    assert (tmp_path / FILE_NAME).read_bytes() == encode(written)
+    choices.change({"pool.k": 2}, anything, ME)
+    choices.close()
     (aside,) = tmp_path.glob(f"{FILE_NAME}.corrupt-*")
-    assert aside.read_bytes() == content
-    assert "the overrides in" in caplog.text
-    assert str(aside) in caplog.text
+    assert aside.read_bytes() == encode(written)
+    assert opened(tmp_path, ACTIVE).config.daemon.mode == "advise"
+
+
+def test_a_mode_that_this_release_cannot_take_is_no_reason_to_steer(tmp_path: Path) -> None:
+    (tmp_path / FILE_NAME).write_bytes(encode(Overrides(settings={"daemon.mode": "careful"})))
+    assert opened(tmp_path, ACTIVE).config.daemon.mode == "advise"
+
+
+def test_an_earlier_release_s_file_gets_its_copy_at_the_start(tmp_path: Path) -> None:
+    (tmp_path / FILE_NAME).write_bytes(encode(Overrides(settings={"pool.k": 2})))
+    opened(tmp_path).close()
+    damage(tmp_path / FILE_NAME, "truncated")
+    assert opened(tmp_path).config.pool.k == 2
 
 
 @pytest.mark.parametrize(

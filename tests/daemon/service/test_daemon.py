@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import signal
 import socket
 import threading
@@ -14,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.damage import KINDS, damage
 from support.fake_kernel import BBR, CUBIC, VEGAS, Kernel
 from support.records import flow
 from support.running_daemon import close, layers_of, make_daemon
@@ -27,6 +29,7 @@ from ltp_switcher.daemon.datapath import RecordArray, protocol
 from ltp_switcher.daemon.service import daemon as service
 from ltp_switcher.daemon.service.daemon import Daemon, Every
 from ltp_switcher.daemon.service.state import FILE_NAME
+from ltp_switcher.daemon.settings.policies import parse
 from ltp_switcher.daemon.settings.schema import Config, DaemonSection, KernelSection, MptsSection, PoolSection
 
 
@@ -151,6 +154,40 @@ def test_a_damaged_state_is_kept_aside(
     assert "starting afresh" in caplog.text
     (aside,) = tmp_path.glob(f"{FILE_NAME}.corrupt-*")
     assert aside.read_bytes() == b"nonsense"
+
+
+def test_nobody_but_the_daemon_writes_its_files_whatever_the_umask(start: Start, tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        daemon, _ = start(config(tmp_path))
+        daemon.set_policies(parse([{"prefix": "198.51.100.0/24", "exclude": True}]), Caller(0, 1))
+        until(daemon, signal.SIGTERM)
+    finally:
+        os.umask(before)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir() if path.is_file()}
+    assert modes == {"state.npz": 0o640, "overrides.json": 0o640, "overrides.json.good": 0o640}
+
+
+@pytest.mark.parametrize("name", ["state.npz", "overrides.json", "replaced-congestion-control", "decisions"])
+@pytest.mark.parametrize("how", KINDS)
+def test_no_file_of_state_keeps_the_daemon_from_its_work(
+    start: Start, tmp_path: Path, name: str, how: str
+) -> None:
+    first, _ = start(config(tmp_path))
+    first.set_policies(parse([{"prefix": "198.51.100.0/24", "exclude": True}]), Caller(0, 1))
+    until(first, signal.SIGTERM)
+    (tmp_path / "replaced-congestion-control").write_text("cubic")
+    if name == "decisions":
+        shutil.rmtree(tmp_path / name)
+        (tmp_path / name).touch()
+    damage(tmp_path / name, how)
+    second, _ = start(config(tmp_path))
+    assert [str(policy) for policy in second.choices.policies.entries] == ["198.51.100.0/24: excluded"]
+    until(second, signal.SIGTERM)
+    third, _ = start(config(tmp_path))
+    assert third.engine.statistics.save_failures == 0
+    until(third, signal.SIGTERM)
+    assert third.engine.statistics.save_failures == 0
 
 
 @pytest.mark.parametrize("part", ["chooser", "teams"])

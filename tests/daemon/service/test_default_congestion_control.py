@@ -2,6 +2,7 @@
 from pathlib import Path
 
 import pytest
+from support.damage import KINDS, damage
 
 from ltp_switcher.daemon.cli.main import main
 from ltp_switcher.daemon.service.default_congestion_control import FILE_NAME, Takeover
@@ -80,3 +81,14 @@ def test_the_command_puts_back_what_a_crash_left(
     assert sysctl.read_text() == "bbr"
     assert main(["give-back", "--config", str(config)]) == 0
     assert sysctl.read_text() == "bbr"
+
+
+@pytest.mark.parametrize("how", [*KINDS, "missing"])
+def test_a_memory_that_cannot_be_read_is_no_reason_to_fail(
+    tmp_path: Path, sysctl: Path, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    Takeover(tmp_path, sysctl=sysctl).take()
+    damage(tmp_path / FILE_NAME, how)
+    Takeover(tmp_path, sysctl=sysctl).recover()
+    assert sysctl.read_text() == ("mutant" if how != "truncated" else "b"), "nothing else is written"
+    assert ("not known what mutant replaced" in caplog.text) == (how not in ("missing", "truncated"))

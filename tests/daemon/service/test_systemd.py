@@ -9,6 +9,8 @@ import pytest
 
 from ltp_switcher.daemon.service.systemd import ServiceManager
 
+UNITS = Path(__file__).parents[3] / "packaging/systemd"
+
 
 @pytest.mark.parametrize("abstract", [False, True])
 def test_messages_arrive_as_datagrams(tmp_path: Path, abstract: bool) -> None:
@@ -74,3 +76,10 @@ def test_a_manager_that_does_not_read_holds_nobody_up(tmp_path: Path) -> None:
         ours.feed_watchdog()
         assert manager.recv(1000) == b"WATCHDOG=1"
         ours.close()
+
+
+@pytest.mark.parametrize("unit", sorted(UNITS.glob("*.service")), ids=lambda path: path.name)
+def test_no_service_makes_files_that_its_group_writes(unit: Path) -> None:
+    """Without UMask= it is 0022, and others may read (systemd.exec(5))."""
+    masks = [line.partition("=")[2] for line in unit.read_text().splitlines() if line.startswith("UMask=")]
+    assert masks == ["0027"]

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The file of overrides, and its last good copy.
+
+The policies are in this file, `exclude` among them. A daemon that lost them would steer flows that it must
+leave alone. So every save writes the content twice, and a file that cannot be read stays where it is until
+another content takes its place.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ltp_switcher.daemon.control.overrides import Overrides, decode, encode
+from ltp_switcher.errors import ArtifactError, ArtifactMissingError
+from ltp_switcher.files import STATE_MODE, read_whole, set_aside, write_atomically
+
+log = logging.getLogger(__name__)
+
+COPY: Final = ".good"
+"""What the copy's name ends in."""
+BYTES_MAX: Final = 64 << 20
+"""A pin takes about 60 bytes, so a million pins fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The overrides that were kept."""
+
+    overrides: Overrides
+    faults: tuple[str, ...] = ()
+    """Why the file or the copy cannot be used."""
+    lost: bool = False
+    """Whether there is a file, and neither it nor the copy can be used."""
+    damaged: tuple[Path, ...] = ()
+    """The files that cannot be used. They are to be set aside before another content takes their place."""
+    equal: bool = True
+    """Whether file and copy have the same content."""
+
+
+def copy_of(path: Path) -> Path:
+    """The place of the last good copy."""
+    return path.with_name(path.name + COPY)
+
+
+def read(path: Path) -> Found:
+    """The overrides of the file, or else of its copy. Changes nothing on disk."""
+    copy = copy_of(path)
+    usable: dict[Path, Overrides] = {}
+    faults: list[str] = []
+    damaged: list[Path] = []
+    for place in (path, copy):
+        try:
+            usable[place] = decode(read_whole(place, BYTES_MAX))
+        except ArtifactMissingError:
+            continue
+        except ArtifactError as error:
+            faults.append(f"{place} cannot be used: {error}")
+            damaged.append(place)
+    if copy in usable and path not in usable:
+        faults.append(f"the last good copy {copy} counts")
+    kept = usable.get(path, usable.get(copy))
+    return Found(
+        kept or Overrides(),
+        tuple(faults),
+        lost=bool(damaged) and kept is None,
+        damaged=tuple(damaged),
+        equal=kept is None or usable.get(path) == usable.get(copy),
+    )
+
+
+def write(path: Path, overrides: Overrides, damaged: tuple[Path, ...] = ()) -> None:
+    """Keep these. Raises `ArtifactError` where they cannot be written.
+
+    The copy comes first: at every moment the file or the copy can be read, or what is damaged is still there.
+    """
+    content = encode(overrides)
+    for place in (copy_of(path), path):
+        if place in damaged:
+            log.warning("%s could not be used and is kept as %s", place, set_aside(place))
+        write_atomically(place, content, mode=STATE_MODE)
