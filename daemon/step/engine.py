@@ -370,6 +370,7 @@ class Engine:
         if changes.closed:
             closed = np.array(changes.closed, np.int64)
             self.teams.close(closed)
+            self.governed.close(closed)
             self.chooser.close(closed)
             self.learned.forget(closed)
             if self.spans is not None:

@@ -6,6 +6,7 @@ Without policies a step costs nothing here; with them, a few operations on array
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
@@ -37,12 +38,24 @@ class Governed(SlotArrays):
         self._ids: Mapping[str, int] = {}
         self._default = 0
         self.terms: dict[str, Terms] = {}
-        """The terms of team selection by `Governed.open`'s name of a path."""
+        """The terms of team selection by `Governed.open`'s name of a path, while it has flows."""
+        self._paths: dict[int, str] = {}
+        """The names in `terms` by slot."""
+        self._flows: Counter[str] = Counter()
 
     def govern(self, policies: Policies, ids: Mapping[str, int], default_arm: int) -> None:
         """Take other policies, whose arms have these ids. `default_arm` is the module's for new flows."""
         self.policies, self._ids, self._default = policies, ids, default_arm
-        self.terms = {}
+        self.terms, self._paths, self._flows = {}, {}, Counter()
+
+    def close(self, slots: Slots) -> None:
+        """Forget flows, and the terms of paths that have no other."""
+        for slot in slots.tolist() if self._paths else ():
+            name = self._paths.pop(slot, None)
+            if name is not None:
+                self._flows[name] -= 1
+                if not self._flows[name]:
+                    del self._flows[name], self.terms[name]
 
     def open(self, slots: Slots, table: FlowTable, terms: Terms) -> tuple[Slots, list[str]]:
         """Look up the policies of flows; `terms` are those of team selection without a policy.
@@ -50,6 +63,7 @@ class Governed(SlotArrays):
         Returns the flows that the daemon chooses for, and the names of their paths for team selection.
         """
         self.reset(slots)
+        self.close(slots)
         if not self.policies:
             return slots, [table.prefix[slot] for slot in slots.tolist()]
         namespaces = self.policies.namespaces()
@@ -64,7 +78,7 @@ class Governed(SlotArrays):
                 self._held[slot] = 0 if policy.pin is None else self._ids[policy.pin]
                 if policy.exclude or policy.pin is not None:
                     continue
-                path = self._path_under(policy, path, terms)
+                path = self._path_under(policy, path, terms, slot)
             chosen.append(slot)
             paths.append(path)
         return np.array(chosen, np.int64), paths
@@ -121,10 +135,12 @@ class Governed(SlotArrays):
     def _pool(self, policy: Policy) -> tuple[int, ...]:
         return tuple(self._ids[name] for name in policy.pool)
 
-    def _path_under(self, policy: Policy, path: str, terms: Terms) -> str:
+    def _path_under(self, policy: Policy, path: str, terms: Terms, slot: int) -> str:
         if not policy.pool and policy.k is None:
             return path
         name = f"{path} under {policy.match}"
         pool = self._pool(policy) or terms.candidates
         self.terms[name] = Terms(pool, min(policy.k or terms.k, len(pool)))
+        self._paths[slot] = name
+        self._flows[name] += 1
         return name

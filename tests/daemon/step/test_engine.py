@@ -24,6 +24,7 @@ from ltp_switcher.daemon.datapath.protocol import (
     FallbackReason,
     FlowFlags,
 )
+from ltp_switcher.daemon.settings.policies import parse
 from ltp_switcher.daemon.settings.schema import MptsSection
 from ltp_switcher.daemon.steer import LearnedArms
 from ltp_switcher.daemon.step.decision_log import DecisionLog
@@ -307,3 +308,26 @@ def test_the_arms_of_prefixes_go_into_the_kernel(mode: str, written: dict[str, i
     engine = make(kernel, mode, Knowing([5]), StartingArms(kernel, 600))
     engine.step()
     assert kernel.started == written
+
+
+def test_terms_last_as_long_as_the_flows_that_they_are_for() -> None:
+    """A server meets prefixes without end. Two flows share a path, and the first leaves it its terms."""
+    kernel = made_of()
+    engine = make(kernel)
+    engine.govern(parse([{"port": 443, "pool": ["arm5"]}]), {"arm5": 5}, 1)
+    for number in range(50):
+        pair = [flow(1 + 2 * number + twin, f"10.1.{number}.{1 + twin}") for twin in (0, 1)]
+        for kind, flows in ((Cmd.FLOW_BIRTH, pair), (Cmd.FLOW_DEATH, pair[:1]), (Cmd.FLOW_DEATH, pair[1:])):
+            kernel.pending = [EventBatch([FlowEvent(kind, one) for one in flows], lost=False)]
+            engine.read_events()
+            gone = flows is not pair and flows[0] is pair[1]
+            names = [] if gone else [f"10.1.{number}.0/24@{pair[0].netns} under port 443"]
+            assert list(engine.governed.terms) == names
+            assert list(engine.teams.special) == names
+    for number in range(3):
+        kernel.pending = [EventBatch([FlowEvent(Cmd.FLOW_BIRTH, flow(900 + number))], lost=False)]
+        engine.read_events()
+    engine.govern(parse([{"port": 443, "k": 1}]), {"arm5": 5}, 1)
+    assert len(engine.governed.terms) == 1
+    engine.govern(parse([]), {}, 1)
+    assert engine.governed.terms == engine.teams.special == {}
