@@ -60,12 +60,13 @@ class TokenFile:
         now = status.st_ino, status.st_mtime_ns, status.st_size
         if now == self._seen:
             return
-        self._seen = now
         try:
             self._tokens = tokens.load(self._path)
         except ArtifactError as error:
             self._tokens = ()
             log.error("%s; no token is taken until it is mended", error)
+        # The last: another thread takes the tokens for those of the file from here on.
+        self._seen = now
 
 
 class Access:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from fastapi import FastAPI
@@ -52,8 +53,14 @@ TAGS = [
 ]
 
 
-def create_app(daemon: DaemonClient, access: Access | None = None) -> FastAPI:
-    """The API in front of one daemon. Without an `access` no token is taken over TCP."""
+def create_app(
+    daemon: DaemonClient, access: Access | None = None, metrics: ApiMetrics | None = None
+) -> FastAPI:
+    """The API in front of one daemon, for one event loop.
+
+    Apps of other loops of the process may share `access` and `metrics`. Without an `access` no token is
+    taken over TCP.
+    """
     app = FastAPI(
         title="ltp-switcher",
         description=DESCRIPTION,
@@ -70,8 +77,9 @@ def create_app(daemon: DaemonClient, access: Access | None = None) -> FastAPI:
     )
     app.state.daemon = daemon
     app.state.access = access = access or Access()
-    app.state.gain = gain = Gain(daemon)
-    app.state.metrics = metrics = ApiMetrics(daemon, gain)
+    app.state.metrics = metrics = metrics or ApiMetrics(daemon, Gain(daemon))
+    app.state.gain = metrics.gain
+    app.state.scraping = asyncio.Lock()
     app.state.events = EventFeed(daemon, metrics)
     for module in (flows, history, team, service, events, config, report, policies, sessions, dashboard):
         app.include_router(module.router)

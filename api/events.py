@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import json
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Final
 
 from pydantic import BaseModel, ConfigDict
@@ -72,52 +72,57 @@ class EventFeed:
         async with self._news:
             self._news.notify_all()
 
+    @contextlib.contextmanager
+    def place(self) -> Iterator[None]:
+        """A listener's place. Raises `ProblemError` 503 where `STREAMS_MAX` clients listen."""
+        if self._streams >= STREAMS_MAX:
+            raise ProblemError(503, "too-many-streams", f"{STREAMS_MAX} clients listen to events; try later")
+        self._streams += 1
+        self._metrics.streams.inc()
+        try:
+            yield
+        finally:
+            self._streams -= 1
+            self._metrics.streams.dec()
+            if not self._streams and self._poller is not None:
+                self._poller.cancel()
+                self._poller = None
+
     async def listen(
-        self, last_id: int | None, backlog: int = 0, may_listen: Callable[[], bool] = lambda: True
+        self, last_id: int | None, backlog: int, may_listen: Callable[[], bool]
     ) -> AsyncIterator[bytes]:
-        """The text of an event stream, from the event after `last_id`, else with the last `backlog` events.
+        """The text of a `place`'s stream: from the event after `last_id`, else with `backlog` events first.
 
         It ends once `may_listen` says no, which it is asked before anything is told.
 
-        Raises `ProblemError` 503 where `STREAMS_MAX` clients listen, or the daemon cannot be reached.
+        Raises `ProblemError` 503 where the daemon cannot be reached.
         """
-        if self._streams >= STREAMS_MAX:
-            raise ProblemError(503, "too-many-streams", f"{STREAMS_MAX} clients listen to events; try later")
         await self._catch_up()
         place = self._next - min(backlog, len(self._ring)) if last_id is None else last_id + 1
         return self._texts(place, may_listen)
 
     async def _texts(self, place: int, may_listen: Callable[[], bool]) -> AsyncIterator[bytes]:
-        self._streams += 1
-        self._metrics.streams.set(self._streams)
         if self._poller is None:
             self._poller = asyncio.create_task(self._poll())
-        try:
-            yield b"retry: %d\n\n" % RETRY_MS
-            quiet_s = 0.0
-            while not self._closed and may_listen():
-                events, place, missed = self._since(place)
-                if missed:
-                    yield b"event: events-missed\ndata: {}\n\n"
-                if events:
-                    yield b"".join(map(_text, events))
-                    quiet_s = 0.0
-                    continue
-                if quiet_s >= HEARTBEAT_S:
-                    yield b": nothing new\n\n"
-                    quiet_s = 0.0
-                async with self._news:
-                    try:
-                        async with asyncio.timeout(LOOK_S):
-                            await self._news.wait()
-                    except TimeoutError:
-                        quiet_s += LOOK_S
-        finally:
-            self._streams -= 1
-            self._metrics.streams.set(self._streams)
-            if not self._streams and self._poller is not None:
-                self._poller.cancel()
-                self._poller = None
+        yield b"retry: %d\n\n" % RETRY_MS
+        quiet_s = 0.0
+        while not self._closed and may_listen():
+            events, place, missed = self._since(place)
+            if missed:
+                yield b"event: events-missed\ndata: {}\n\n"
+            if events:
+                yield b"".join(map(_text, events))
+                quiet_s = 0.0
+                continue
+            if quiet_s >= HEARTBEAT_S:
+                yield b": nothing new\n\n"
+                quiet_s = 0.0
+            async with self._news:
+                try:
+                    async with asyncio.timeout(LOOK_S):
+                        await self._news.wait()
+                except TimeoutError:
+                    quiet_s += LOOK_S
 
     def _since(self, place: int) -> tuple[list[Event], int, bool]:
         """The events from a place on, the place after them, and whether some before them are gone."""
@@ -158,16 +163,32 @@ class EventFeed:
 
 
 class EventStream(StreamingResponse):
-    """An event stream that ends where its client takes nothing for `SEND_S`."""
+    """An event stream that ends where its client takes nothing for `SEND_S`.
+
+    It raises what `EventFeed.place` and `EventFeed.listen` raise, before it has sent anything.
+    """
 
     media_type = "text/event-stream"
 
-    def __init__(self, texts: AsyncIterator[bytes], metrics: ApiMetrics) -> None:
-        super().__init__(texts, headers={"cache-control": "no-store"})
-        self._metrics = metrics
+    def __init__(
+        self,
+        feed: EventFeed,
+        metrics: ApiMetrics,
+        last_id: int | None,
+        backlog: int,
+        may_listen: Callable[[], bool],
+    ) -> None:
+        super().__init__((), headers={"cache-control": "no-store"})
+        self._feed, self._metrics = feed, metrics
+        self._from, self._may_listen = (last_id, backlog), may_listen
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Stream until one side ends."""
+        with self._feed.place():
+            self.body_iterator = await self._feed.listen(*self._from, self._may_listen)
+            await self._stream(scope, receive, send)
+
+    async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
 
         async def in_time(message: object) -> None:
             async with asyncio.timeout(SEND_S):

@@ -12,11 +12,13 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import uvicorn
 from anyio import to_thread
+from fastapi import FastAPI
 
 import ltp_switcher
 from ltp_switcher.api.access import Access
@@ -35,20 +37,37 @@ from ltp_switcher.errors import LtpSwitcherError
 GRACE_S = 5
 THREADS = 8
 """Threads that ask the daemon. It answers one after the other, so more would only compete with the loop."""
+TCP_THREADS = 4
+"""The same for clients over TCP, who get an event loop of their own, so that none waits for them."""
 SWITCH_S = 0.001
 """How long a thread may hold the interpreter while the loop, which reads all requests, waits for it."""
 log = logging.getLogger("ltp_switcher.api")
 
 
 class _Server(uvicorn.Server):
-    """Tells the service manager how it stands, which uvicorn itself has no hook for."""
+    """Serves an app on an event loop of its own, with so many threads."""
 
-    manager = ServiceManager()
-    events: EventFeed
+    def __init__(self, app: FastAPI, threads: int) -> None:
+        super().__init__(server_config(app, grace_s=GRACE_S))
+        self._events: EventFeed = app.state.events
+        self._threads = threads
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        to_thread.current_default_thread_limiter().total_tokens = THREADS
+        to_thread.current_default_thread_limiter().total_tokens = self._threads
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await self._events.close()
+        await super().shutdown(sockets)
+
+
+class _MainServer(_Server):
+    """Tells the service manager how it stands, which uvicorn itself has no hook for."""
+
+    manager = ServiceManager()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
         # What is here stays. A collection that looked at all of it would stop every request for 60 ms.
         gc.collect()
         gc.freeze()
@@ -56,7 +75,6 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.manager.stopping()
-        await self.events.close()
         await super().shutdown(sockets)
 
 
@@ -93,10 +111,8 @@ def serve(config: Config, group: str | None) -> None:
 
     Raises `ControlError` where a socket cannot be had.
     """
-    access = Access(Path(config.api.token_file))
-    app = create_app(DaemonClient(Path(config.daemon.control_socket)), access)
-    server = _Server(server_config(app, grace_s=GRACE_S))
-    server.events = app.state.events
+    control, access = Path(config.daemon.control_socket), Access(Path(config.api.token_file))
+    app = create_app(DaemonClient(control), access)
     sys.setswitchinterval(SWITCH_S)
     # uvicorn raises the signal anew once it has shut down; by then our work is done.
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -109,7 +125,34 @@ def serve(config: Config, group: str | None) -> None:
             listeners.append(sockets.enter_context(tcp_socket(config.api.tcp)))
         access.address = next(filter(None, map(_address, listeners)), "")
         log.info("API on %s", ", ".join(str(listener.getsockname()) for listener in listeners))
-        server.run(sockets=listeners)
+        unix = [listener for listener in listeners if listener.family == socket.AF_UNIX]
+        tcp = [listener for listener in listeners if listener.family != socket.AF_UNIX]
+        server = _MainServer(app, THREADS)
+        with _serving(create_app(DaemonClient(control), access, app.state.metrics), tcp, server):
+            server.run(sockets=unix)
+
+
+@contextlib.contextmanager
+def _serving(app: FastAPI, listeners: list[socket.socket], main: _Server) -> Iterator[None]:
+    """Serve an app in a thread of its own, if there are listeners. Where that fails, `main` ends, too."""
+    if not listeners:
+        yield
+        return
+    server = _Server(app, TCP_THREADS)
+
+    def work() -> None:
+        try:
+            server.run(sockets=listeners)
+        finally:
+            main.should_exit = True
+
+    with ThreadPoolExecutor(1, "tcp") as threads:
+        worker = threads.submit(work)
+        try:
+            yield
+        finally:
+            server.should_exit = True
+        worker.result()
 
 
 def _address(listener: socket.socket) -> str:

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
@@ -19,6 +20,9 @@ from ltp_switcher.api.problems import ProblemError
 from ltp_switcher.daemon.control.families import from_json
 
 PREFIX: Final = "ltp_switcher_"
+FRESH_S: Final = 1.0
+"""Who asks within this time gets the same copy."""
+_OPENMETRICS: Final = "application/openmetrics-text"
 _DURATIONS_S: Final = (0.001, 0.005, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0)
 _NO_ROUTE: Final = "none"
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -51,10 +55,26 @@ class _Daemon(Collector):
             yield metric
 
 
+class _Copy(Collector):
+    """Metrics of one moment, and the texts that were made of them, by their content type."""
+
+    def __init__(self, metrics: Sequence[Metric] = (), made_s: float = float("-inf")) -> None:
+        self._metrics = metrics
+        self.made_s = made_s
+        self.texts: dict[str, bytes] = {}
+
+    def collect(self) -> Sequence[Metric]:
+        """The metrics as they were."""
+        return self._metrics
+
+
 class ApiMetrics:
     """The registry of one API process, and the metrics that it counts itself."""
 
     def __init__(self, daemon: DaemonClient, gain: Gain) -> None:
+        self.gain = gain
+        self._copy = _Copy()
+        self._one_at_a_time = threading.Lock()
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(_Daemon(daemon))
         self._registry.register(gain)
@@ -75,10 +95,35 @@ class ApiMetrics:
             registry=self._registry,
         )  # fmt: skip
 
+    def ready(self, accept: str) -> tuple[bytes, str] | None:
+        """The same as `render`, at once; None where no text of this format is fresh."""
+        copy, (_, content_type) = self._copy, _encoder(accept)
+        text = copy.texts.get(content_type) if _is_fresh(copy) else None
+        return None if text is None else (text, content_type)
+
     def render(self, accept: str) -> tuple[bytes, str]:
-        """All metrics in the format that the header `Accept` asks for, and its content type. Blocks."""
-        encode, content_type = choose_encoder(accept)
-        return encode(self._registry), content_type
+        """All metrics in the format that the header `Accept` asks for, and its content type. Blocks.
+
+        They are `FRESH_S` old at most: the daemon is asked once in this time, whoever asks here.
+        """
+        encode, content_type = _encoder(accept)
+        with self._one_at_a_time:
+            if not _is_fresh(self._copy):
+                self._copy = _Copy(list(self._registry.collect()), time.monotonic())
+            copy = self._copy
+            if content_type not in copy.texts:
+                copy.texts[content_type] = encode(copy)
+        return copy.texts[content_type], content_type
+
+
+def _is_fresh(copy: _Copy) -> bool:
+    return time.monotonic() - copy.made_s < FRESH_S
+
+
+def _encoder(accept: str) -> tuple[Callable[[Collector], bytes], str]:
+    """One of two formats. Versions and escapings that a client can name would each be another text."""
+    names = {part.partition(";")[0].strip() for part in accept.split(",")}
+    return choose_encoder(_OPENMETRICS if _OPENMETRICS in names else "")
 
 
 class CountRequests:

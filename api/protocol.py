@@ -26,7 +26,9 @@ HEADERS_S: Final = 10.0
 LINGER_S: Final = 0.5
 """At the end of the service, time for the first request of a connection that has sent none."""
 CONNECTIONS_MAX: Final = 256
-"""Connections to one listener at a time. Many TCP clients leave the UNIX socket free."""
+"""Connections to one UNIX socket at a time."""
+TCP_CONNECTIONS_MAX: Final = 64
+"""The same for a TCP port, which every local user reaches. Many clients there leave the UNIX socket free."""
 ABORT: Final = "ltp_switcher.abort"
 """In a request's scope: a function that ends its connection at once."""
 
@@ -36,6 +38,7 @@ class ProblemProtocol(H11Protocol):
 
     _open: Counter[object] = Counter()  # noqa: RUF012 # shared by all connections of the process
     _listener: object = None
+    _places = 0
     _deadline: asyncio.TimerHandle | None = None
     _last = False
 
@@ -43,14 +46,16 @@ class ProblemProtocol(H11Protocol):
         """Start the deadline; refuse one connection too many."""
         super().connection_made(transport)
         connection = transport.get_extra_info("socket")
+        self._places = TCP_CONNECTIONS_MAX
         if connection.family == socket.AF_UNIX:
+            self._places = CONNECTIONS_MAX
             with contextlib.suppress(OSError):
                 # The state of each request of this connection; the routes pass it on to the daemon.
                 self.app_state = {**self.app_state, "author": peer_of(connection)}
         self._listener = transport.get_extra_info("sockname")
         self._open[self._listener] += 1
-        if self._open[self._listener] > CONNECTIONS_MAX:
-            self._refuse(_too_many(CONNECTIONS_MAX), b"Service Unavailable")
+        if self._open[self._listener] > self._places:
+            self._refuse(_too_many(self._places), b"Service Unavailable")
         else:
             self._watch()
 

@@ -8,6 +8,7 @@ the latest. A session that another one opened ends with that one. A restart of t
 from __future__ import annotations
 
 import secrets
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -40,12 +41,14 @@ class _Secrets:
     def __init__(self, life_s: float, now_s: Callable[[], float]) -> None:
         self._life_s, self._now_s = life_s, now_s
         self._grants: dict[str, tuple[float, Grant]] = {}
+        self._one_at_a_time = threading.Lock()
 
     def make(self, grant: Grant) -> str:
-        while len(self._grants) >= KEPT_MAX:
-            del self._grants[next(iter(self._grants))]
         secret = secrets.token_urlsafe(32)
-        self._grants[digest(secret)] = min(self._now_s() + self._life_s, grant.until_s), grant
+        with self._one_at_a_time:
+            while len(self._grants) >= KEPT_MAX:
+                del self._grants[next(iter(self._grants))]
+            self._grants[digest(secret)] = min(self._now_s() + self._life_s, grant.until_s), grant
         return secret
 
     def find(self, secret: str) -> Grant | None:
@@ -53,9 +56,8 @@ class _Secrets:
         return grant if self._now_s() < until_s else None
 
     def take(self, secret: str) -> Grant | None:
-        grant = self.find(secret)
-        self._grants.pop(digest(secret), None)
-        return grant
+        until_s, grant = self._grants.pop(digest(secret), (0.0, None))
+        return grant if self._now_s() < until_s else None
 
 
 class Sessions:

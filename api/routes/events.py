@@ -50,5 +50,10 @@ async def listen_to_events(
     """
     feed = cast(EventFeed, request.app.state.events)
     access, grant = cast(Access, request.app.state.access), getattr(request.state, "grant", None)
-    texts = await feed.listen(last_event_id, backlog, lambda: grant is None or access.sessions.holds(grant))
-    return EventStream(texts, cast(ApiMetrics, request.app.state.metrics))
+    return EventStream(
+        feed,
+        cast(ApiMetrics, request.app.state.metrics),
+        last_event_id,
+        backlog,
+        lambda: grant is None or access.sessions.holds(grant),
+    )

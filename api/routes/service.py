@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import cast
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
+from starlette.concurrency import run_in_threadpool
 
 from ltp_switcher.api.backend import DaemonDep
 from ltp_switcher.api.choices import Runtime
@@ -88,10 +90,18 @@ def get_support_bundle(daemon: DaemonDep) -> Response:
         }
     },
 )
-def get_metrics(request: Request) -> Response:
+async def get_metrics(request: Request) -> Response:
     """The metrics of daemon and API in Prometheus' text format, or in OpenMetrics where `Accept` asks for it.
 
     While the daemon does not answer, `ltp_switcher_up` is 0 and only the API's metrics are there.
+
+    They are computed once a second at most.
     """
-    body, content_type = cast(ApiMetrics, request.app.state.metrics).render(request.headers.get("accept", ""))
+    metrics, accept = cast(ApiMetrics, request.app.state.metrics), request.headers.get("accept", "")
+    # However many ask, one thread waits for the daemon.
+    async with cast(asyncio.Lock, request.app.state.scraping):
+        made = metrics.ready(accept)
+        if made is None:
+            made = await run_in_threadpool(metrics.render, accept)
+    body, content_type = made
     return Response(body, headers={"content-type": content_type})

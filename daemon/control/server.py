@@ -34,8 +34,8 @@ USER_MAX: Final = 32
 """Connections that one user gets of these."""
 ROOT_SLOTS: Final = 8
 """Connections beyond `CLIENTS_MAX` that only root gets."""
-API_SLOTS: Final = 20
-"""The same for the API's user. The API has no more at once: of its threads, health checks and events."""
+API_SLOTS: Final = 32
+"""The same for the API's user. The API has no more at once: of its two loops' threads and health checks."""
 API_USER: Final = "ltp-switcher-api"
 IDLE_S: Final = 60.0
 """A client that neither sends nor reads for so long is hung up on. `ControlClient` connects again."""

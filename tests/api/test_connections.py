@@ -27,7 +27,7 @@ WHOLE = b"GET /here HTTP/1.1\r\nHost: localhost\r\n\r\n"
 def ports(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """Two listeners of one server that waits for headers 1 s, and takes 8 connections each."""
     monkeypatch.setattr(protocol, "HEADERS_S", 1.0)
-    monkeypatch.setattr(protocol, "CONNECTIONS_MAX", 8)
+    monkeypatch.setattr(protocol, "TCP_CONNECTIONS_MAX", 8)
     app = FastAPI()
     app.get("/here")(lambda: {"x": 1})
     problems.install(app)

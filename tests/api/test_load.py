@@ -4,19 +4,22 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
+import json
 import socket
 import threading
 from pathlib import Path
 
 import httpx
+import pytest
 from anyio import to_thread
-from fastapi import FastAPI
+from support.api_process import api_running
 
 from ltp_switcher.api.app import create_app
 from ltp_switcher.api.backend import DaemonClient
-from ltp_switcher.api.main import _Server
-from ltp_switcher.api.protocol import server_config
+from ltp_switcher.api.main import THREADS, _MainServer
+from ltp_switcher.daemon.cli.main import main
 
 PATIENCE_S = 60.0
 
@@ -76,9 +79,60 @@ def test_health_waits_for_the_next_daemon(tmp_path: Path) -> None:
     assert (answer.status_code, answer.json()["detail"]) == (503, "not yet")
 
 
+def test_clients_over_tcp_take_no_thread_from_the_unix_socket(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The daemon of this test never answers anybody who asks for its arms."""
+    place, held = tmp_path / "control.sock", threading.Semaphore(0)
+
+    def answer(connection: socket.socket) -> None:
+        with connection:
+            request = json.loads(connection.recv(10_000))
+            if request["method"] == "arms.list":
+                held.release()
+                connection.recv(1)
+            else:
+                connection.sendall(json.dumps({"id": request["id"], "result": {"k": 3}}).encode() + b"\n")
+
+    def serve(listener: socket.socket) -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=answer, args=(connection,), daemon=True).start()
+
+    monkeypatch.setenv("LTP_SWITCHER_API_TOKEN_FILE", str(tmp_path / "tokens.json"))
+    assert main(["token", "add", "crowd", "--read"]) == 0
+    headers = {"authorization": f"Bearer {capsys.readouterr().out.strip()}"}
+    waiting: list[httpx.Response] = []
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(place))
+        listener.listen(100)
+        threading.Thread(target=serve, args=(listener,), daemon=True).start()
+        with api_running(tmp_path, place, tcp=True, patient=True) as api:
+
+            def crowd() -> None:
+                with contextlib.suppress(httpx.HTTPError):
+                    path = f"http://127.0.0.1:{api.port}/v1/arms"
+                    waiting.append(httpx.get(path, headers=headers, timeout=PATIENCE_S))
+
+            threads = [threading.Thread(target=crowd) for _ in range(40)]
+            for thread in threads:
+                thread.start()
+            assert held.acquire(timeout=PATIENCE_S)
+            with api.client() as client:
+                answers = [client.get("/v1/k").json() for _ in range(20)]
+            assert answers == [{"k": 3}] * 20
+            assert waiting == [], "the crowd waits still"
+            api.process.kill()
+        for thread in threads:
+            thread.join()
+
+
 def test_few_threads_compete_with_the_loop_and_no_collection_looks_at_the_application() -> None:
     async def start() -> tuple[float, int]:
-        server = _Server(server_config(FastAPI()))
+        server = _MainServer(create_app(DaemonClient(Path("/nowhere"))), THREADS)
         with socket.create_server(("127.0.0.1", 0)) as listener:
             server.config.load()
             server.lifespan = server.config.lifespan_class(server.config)

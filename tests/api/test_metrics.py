@@ -3,19 +3,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import shutil
 import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import httpx
 import pytest
 import yaml
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 from support.api_client import Ask, asker
 
+from ltp_switcher.api.app import create_app
+from ltp_switcher.api.backend import DaemonClient
 from ltp_switcher.cache import cache_dir
+from ltp_switcher.daemon.control.client import Json
+from ltp_switcher.daemon.control.families import gauge, to_json
 
 OPENMETRICS = "application/openmetrics-text"
 ROOT = Path(__file__).parents[2]
@@ -118,6 +126,53 @@ def test_alerts_fire_on_their_faults_and_on_nothing_else(tmp_path: Path) -> None
     rules["groups"][0]["rules"][0]["expr"] = "vector(0) > 1"
     (tmp_path / "alerts.yml").write_text(yaml.safe_dump(rules))
     assert check("test", "rules", "cases.yml", folder=tmp_path)[0] != 0
+
+
+class Daemon(DaemonClient):
+    """Counts how often it was asked for its metrics."""
+
+    def __init__(self) -> None:
+        super().__init__(Path("/nowhere"))
+        self.asked = 0
+
+    def call(self, method: str, **params: Json) -> Json:
+        self.asked += method == "metrics"
+        return to_json([gauge("ltp_switcher_flows", "Flows.", 3)])
+
+
+FORMATS = (
+    "", "text/plain", "text/plain;version=x",
+    OPENMETRICS, f"{OPENMETRICS};version=1.0.0", f"{OPENMETRICS};version=7.1.3",
+    "text/plain;version=1.0.0;escaping=allow-utf-8", f"text/html, {OPENMETRICS}; q=0.1"
+)  # fmt: skip
+
+
+def test_a_crowd_of_readers_asks_the_daemon_once_a_second_at_most() -> None:
+    daemon = Daemon()
+    app = create_app(daemon)
+
+    async def crowds() -> None:
+        transport = httpx.ASGITransport(app)
+        began_s = time.monotonic()
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            while daemon.asked < 3:
+                answers = await asyncio.gather(
+                    *(client.get("/metrics", headers={"accept": kind}) for kind in FORMATS * 10)
+                )
+                assert {answer.status_code for answer in answers} == {200}
+                assert daemon.asked <= time.monotonic() - began_s + 1
+
+    asyncio.run(crowds())
+
+
+def test_two_loops_share_a_copy() -> None:
+    daemon = Daemon()
+    metrics = create_app(daemon).state.metrics
+    began_s = time.monotonic()
+    with ThreadPoolExecutor(8) as threads:
+        texts = set(threads.map(metrics.render, FORMATS * 20))
+    assert daemon.asked <= time.monotonic() - began_s + 1
+    assert {kind.partition(";")[0] for _, kind in texts} == {"text/plain", OPENMETRICS}
 
 
 NAME = re.compile(r"ltp_switcher_[a-z_]+")

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from load import blocks, listing, restart
+from load import blocks, listeners, listing, restart
 from load.blocks import Load
 from load.service import STEP_MS, Wanted
 from ltp_switcher.errors import LtpSwitcherError
 
-PARTS = ("load", "listing", "restart")
+PARTS = ("load", "listeners", "listing", "restart")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,12 +43,13 @@ def _measure(part: str, options: argparse.Namespace) -> dict[str, object]:
         folder = Path(name)
         # For the other users of the sockets' group.
         folder.chmod(0o710)
+        wanted = Wanted(folder, options.flows, options.policy, churn=2, seed=options.seed)
+        load = Load(
+            options.clients, options.rate, options.half_open, options.pairs, options.block_s, options.abuse_s
+        )
+        if part == "listeners":
+            return listeners.measure(wanted, options.crowd or (20, 100), load, tell)
         if part == "load":
-            wanted = Wanted(folder, options.flows, options.policy, churn=2, seed=options.seed)
-            load = Load(
-                options.clients, options.rate, options.half_open, options.pairs, options.block_s,
-                options.abuse_s,
-            )  # fmt: skip
             return blocks.measure(wanted, load, tell)
         if part == "listing":
             wanted = Wanted(folder, options.many, options.policy, churn=2, seed=options.seed)
@@ -79,6 +80,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--flows", type=int, default=1000)
     parser.add_argument("--many", type=int, default=10_000, help="flows of the listing")
     parser.add_argument("--clients", type=int, default=200)
+    parser.add_argument(
+        "--crowd", type=int, action="append", help="clients over TCP without a token; may be repeated"
+    )
     parser.add_argument("--rate", type=float, default=1.0, help="requests a second of each client")
     parser.add_argument("--half-open", type=int, default=1024)
     parser.add_argument("--pairs", type=int, default=6, help="blocks with load, and as many without")

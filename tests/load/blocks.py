@@ -86,16 +86,12 @@ def measure(wanted: Wanted, load: Load, tell: Tell) -> dict[str, object]:
         assert running.daemon is not None
         assert running.api is not None
         health = wanted.folder / "health"
-        prober = subprocess.Popen(
-            [sys.executable, "-m", "load.health", str(running.api_path), str(health), str(HEALTH_S)],
-            env=_environment(),
-        )
         clients = Process("load.clients", running.api_path, load.clients, load.rate, wanted.seed)
         abuse = Process("load.abuse", running.port, running.api_path, running.control_path, load.half_open)
-        try:
+        with probing(running, health):
             time.sleep(2 * SETTLE_S)
             logged = running.log_bytes()
-            blocks = list(_blocks(running, load, (clients, abuse), tell))
+            blocks = list(blocks_of(running, load, (clients, abuse), tell))
             under_load = (running.log_bytes() - logged) / sum(
                 block.ended_ns - block.began_ns for block in blocks
             )
@@ -105,14 +101,11 @@ def measure(wanted: Wanted, load: Load, tell: Tell) -> dict[str, object]:
             garbage_ns.append(time.monotonic_ns())
             status = running.client().get("/v1/status").json()
             uses_after = _uses(running)
-        finally:
-            prober.terminate()
-            prober.wait()
         seen, done = clients.end(), abuse.end()
     return {
         **_compare(blocks, np.fromfile(running.steps, STEP_DTYPE), health),
         "health with garbage, ms": _health(health, garbage_ns),
-        "clients": _clients(seen),
+        "clients": told_by(seen),
         "abuse": done,
         "memory": {
             name: {
@@ -130,7 +123,22 @@ def measure(wanted: Wanted, load: Load, tell: Tell) -> dict[str, object]:
     }
 
 
-def _blocks(running: Service, load: Load, processes: Sequence[Process], tell: Tell) -> Iterator[Block]:
+@contextlib.contextmanager
+def probing(running: Service, target: Path, *path: str) -> Iterator[None]:
+    """A client of the UNIX socket asks for a path all the time, and writes its answers' times to a file."""
+    prober = subprocess.Popen(
+        [sys.executable, "-m", "load.health", str(running.api_path), str(target), str(HEALTH_S), *path],
+        env=_environment(),
+    )
+    try:
+        yield
+    finally:
+        prober.terminate()
+        prober.wait()
+
+
+def blocks_of(running: Service, load: Load, processes: Sequence[Process], tell: Tell) -> Iterator[Block]:
+    """Blocks with the load of the processes, and as many without."""
     for number in range(2 * load.pairs):
         # With, without, without, with: a machine that gets busier is neither's fault.
         loaded = number % 4 in (1, 2)
@@ -172,10 +180,6 @@ def _uses(running: Service) -> dict[str, Use]:
 
 def _compare(blocks: Sequence[Block], steps: np.ndarray, health: Path) -> dict[str, object]:
     """Quantiles with load, without, and of each pair of blocks the ratio of the p99."""
-    lines = [line.split() for line in health.read_text().splitlines() if line.count(" ") == 2]
-    asked_ns = np.array([int(line[0]) for line in lines])
-    took_ms = np.array([int(line[1]) for line in lines]) / 1e6
-    ok = np.array([line[2] == "200" for line in lines])
     found: dict[str, object] = {}
     for name, values in (("step", steps["wall_ns"] / 1e6), ("step, CPU time", steps["cpu_ns"] / 1e6)):
         of = {loaded: _within(blocks, loaded, steps["began_ns"]) for loaded in (False, True)}
@@ -186,14 +190,27 @@ def _compare(blocks: Sequence[Block], steps: np.ndarray, health: Path) -> dict[s
             "ratio of p99": round(float(np.percentile(parts[True], 99) / np.percentile(parts[False], 99)), 3),
             "ratios of the pairs": _ratios(blocks, steps["began_ns"], values),
         }
-    found["health, ms"] = {
+    return {**found, "health, ms": probed(blocks, health), "cores": cores(blocks)}
+
+
+def probed(blocks: Sequence[Block], file: Path) -> dict[str, object]:
+    """Quantiles of the times that `probing` wrote down, ms, with load and without."""
+    lines = [line.split() for line in file.read_text().splitlines() if line.count(" ") == 2]
+    asked_ns = np.array([int(line[0]) for line in lines])
+    took_ms = np.array([int(line[1]) for line in lines]) / 1e6
+    ok = np.array([line[2] == "200" for line in lines])
+    return {
         word: {
             **_quantiles(took_ms[_within(blocks, loaded, asked_ns)]),
             "not 200": int((~ok[_within(blocks, loaded, asked_ns)]).sum()),
         }
         for word, loaded in (("without", False), ("with", True))
     }
-    found["cores"] = {
+
+
+def cores(blocks: Sequence[Block]) -> dict[str, object]:
+    """The processor cores that each process kept busy, with load and without."""
+    return {
         word: {
             name: round(
                 sum(block.cpu_s[name] for block in blocks if block.loaded == loaded)
@@ -204,7 +221,6 @@ def _compare(blocks: Sequence[Block], steps: np.ndarray, health: Path) -> dict[s
         }
         for word, loaded in (("without", False), ("with", True))
     }
-    return found
 
 
 def _health(file: Path, between_ns: Sequence[int]) -> dict[str, float]:
@@ -243,7 +259,8 @@ def _quantiles(values: np.ndarray) -> dict[str, float]:
     }
 
 
-def _clients(seen: dict[str, object]) -> dict[str, object]:
+def told_by(seen: dict[str, object]) -> dict[str, object]:
+    """The answers that clients got, by status, and the time that they took."""
     took_ms = np.array(seen["took_ms"], np.float64)
     return {"answers": seen["statuses"], "took, ms": _quantiles(took_ms) if took_ms.size else {}}
 

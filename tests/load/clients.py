@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients of the API, as a process: `python -m load.clients SOCKET CLIENTS RATE SEED`.
+"""Clients of the API, as a process: `python -m load.clients PLACE CLIENTS RATE SEED [PATH...]`.
 
-Each client has a connection, and asks `RATE` times a second, but never twice at once. The process obeys lines
-on its standard input (on, off, end), and prints its measurements, as JSON, at the end.
+`PLACE` is a UNIX socket or HOST:PORT. Each client has a connection, and asks `RATE` times a second, but never
+twice at once. The process obeys lines on its standard input (on, off, end), and prints its measurements, as
+JSON, at the end.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import random
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 
 import httpcore
 
@@ -33,8 +35,10 @@ PATHS = (
 class Clients:
     """What `count` clients saw."""
 
-    def __init__(self, api: str, count: int, rate: float, seed: int) -> None:
-        self._api = api
+    def __init__(self, place: str, count: int, rate: float, seed: int, paths: Sequence[str] = PATHS) -> None:
+        self._unix = place if place.startswith("/") else None
+        self._base = "http://localhost" if self._unix else f"http://{place}"
+        self._paths = paths
         self._count = count
         self._period_s = 1 / rate
         self._rng = random.Random(seed)
@@ -56,19 +60,19 @@ class Clients:
 
     async def _ask(self, number: int) -> None:
         # The engine of httpx alone: 200 of the latter take half a core for themselves.
-        async with httpcore.AsyncConnectionPool(uds=self._api) as client:
+        async with httpcore.AsyncConnectionPool(uds=self._unix) as client:
             while True:
                 if not self._on.is_set():
                     await self._on.wait()
                     # Not all at once.
                     await asyncio.sleep(self._rng.uniform(0, self._period_s))
                 cookie = FIRST_COOKIE + self._rng.randrange(STANDING_FLOWS)
-                path = PATHS[number % len(PATHS)].format(cookie=cookie)
+                path = self._paths[number % len(self._paths)].format(cookie=cookie)
                 number += 1
                 began_s = time.perf_counter()
                 try:
                     answer = await client.request(
-                        "GET", f"http://localhost{path}", extensions={"timeout": {"read": PATIENCE_S}}
+                        "GET", f"{self._base}{path}", extensions={"timeout": {"read": PATIENCE_S}}
                     )
                     self.statuses[str(answer.status)] += 1
                 except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException) as error:
@@ -78,13 +82,13 @@ class Clients:
                 await asyncio.sleep(max(self._period_s * self._rng.uniform(0.9, 1.1) - spent_s, 0))
 
 
-async def main(api: str, count: int, rate: float, seed: int) -> None:
+async def main(place: str, count: int, rate: float, seed: int, *paths: str) -> None:
     """Run, then print."""
-    clients = Clients(api, count, rate, seed)
+    clients = Clients(place, count, rate, seed, paths or PATHS)
     await clients.run()
     took_ms = sorted(round(1e3 * took_s, 3) for took_s in clients.took_s)
     print(json.dumps({"statuses": clients.statuses, "took_ms": took_ms}))
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), int(sys.argv[4])))
+    asyncio.run(main(sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), int(sys.argv[4]), *sys.argv[5:]))

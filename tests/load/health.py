@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One client that asks for /health, as a process: `python -m load.health SOCKET FILE PERIOD`, until SIGTERM.
+"""One client that asks again and again: `python -m load.health SOCKET FILE PERIOD [PATH]`, until SIGTERM.
 
 It writes a line for each request: when it began (ns, CLOCK_MONOTONIC), how long it took (ns), the status.
 """
@@ -15,7 +15,7 @@ import httpx
 PATIENCE_S = 60.0
 
 
-def main(api: str, target: Path, period_s: float) -> None:
+def main(api: str, target: Path, period_s: float, path: str = "/health") -> None:
     """Ask, one request after the other."""
     transport = httpx.HTTPTransport(uds=api, verify=False)
     with (
@@ -25,7 +25,7 @@ def main(api: str, target: Path, period_s: float) -> None:
         while True:
             began_ns = time.monotonic_ns()
             try:
-                status = str(client.get("http://localhost/health").status_code)
+                status = str(client.get(f"http://localhost{path}").status_code)
             except httpx.HTTPError as error:
                 status = type(error).__name__
             took_ns = time.monotonic_ns() - began_ns
@@ -34,4 +34,4 @@ def main(api: str, target: Path, period_s: float) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), float(sys.argv[3]))
+    main(sys.argv[1], Path(sys.argv[2]), float(sys.argv[3]), *sys.argv[4:])
