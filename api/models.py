@@ -132,7 +132,15 @@ class Switch(Answer):
     before: str | None = Field(description="The arm that the flow left")
     after: str | None = Field(description="The arm that it went to, or should go to")
     cause: Literal[
-        "policy", "team_selection", "operator", "fallback", "mode", "elsewhere", "held", "experiment"
+        "policy",
+        "team_selection",
+        "operator",
+        "fallback",
+        "mode",
+        "elsewhere",
+        "held",
+        "experiment",
+        "exploration",
     ]
     carried_out: bool = Field(description="False where mode advise kept the flow on its arm")
     sentence: str = Field(description="The switch and its reason, for people")

@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.arrays import ArmIds, Bools, Ints, Slots
+from ltp_switcher.daemon.choose.choice import Cause, Choice
 from ltp_switcher.daemon.choose.pulls import Pulls, Search
 from ltp_switcher.daemon.choose.selection import METHODS, Eq1, Outcome, Terms
 from ltp_switcher.daemon.choose.tournament import Tournament, Tournaments
@@ -168,18 +169,18 @@ class Teams:
         found: ArmIds = np.maximum(self._pulls.pulled(slots), self._tournaments.pulled(slots))
         return found
 
-    def step(self, slots: Slots, records: RecordArray, arms: ArmIds) -> ArmIds:
-        """The policy's `arms`, with the pulling flows' arms in their places. All of shape (n,)."""
+    def step(self, slots: Slots, records: RecordArray, choice: Choice) -> Choice:
+        """The policy's choice, with the pulling flows' arms in their places. All of shape (n,)."""
         pulls, tournaments = self._pulls, self._tournaments
         if not self.active or not (pulls.searches or tournaments.searches):
-            return arms
+            return choice
         self._grow(slots)
         if pulls.searches:
             pulls.step(slots, records)
         if tournaments.searches:
-            tournaments.step(slots, records, arms)
+            tournaments.step(slots, records, choice.arms)
         pulled = self.pulled(slots)
-        return np.where(pulled != 0, pulled, arms) if pulled.any() else arms
+        return choice.but(pulled != 0, pulled, Cause.TEAM_SELECTION) if pulled.any() else choice
 
     def state(self) -> dict[str, np.ndarray]:
         """The teams found, for `restore`."""

@@ -13,6 +13,7 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
+from ltp_switcher.daemon.choose.choice import Cause
 from ltp_switcher.daemon.control.answers import Method, Params, Saved, StaleError
 from ltp_switcher.daemon.control.caller import Caller
 from ltp_switcher.daemon.control.client import Json
@@ -23,7 +24,6 @@ from ltp_switcher.daemon.datapath.arms import arm_id, candidate_ids
 from ltp_switcher.daemon.settings.load import as_dict, changed, flatten
 from ltp_switcher.daemon.settings.schema import MODES
 from ltp_switcher.daemon.steer import LEARNED
-from ltp_switcher.daemon.step.journal import Cause
 from ltp_switcher.errors import InvalidValueError
 
 if TYPE_CHECKING:

@@ -6,14 +6,13 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-import numpy as np
-
 from ltp_switcher.arrays import Ints
+from ltp_switcher.daemon.choose.choice import Cause
 from ltp_switcher.daemon.control.client import Json
 from ltp_switcher.daemon.datapath import protocol
 from ltp_switcher.daemon.step.engine import Engine
 from ltp_switcher.daemon.step.history import POINTS
-from ltp_switcher.daemon.step.journal import FALLBACKS, Cause, Switch
+from ltp_switcher.daemon.step.journal import FALLBACKS, Switch
 from ltp_switcher.measures import BYTES_TO_MBIT
 
 Names = Mapping[int, str]
@@ -72,34 +71,25 @@ def _now(engine: Engine, slot: int, names: Names, switches: list[Switch]) -> str
     record = engine.table.record[slot]
     arm = names.get(int(record["want_arm"]), "no arm")
     flags = protocol.FlowFlags(int(record["flags"]))
-    reason, advised = engine.journal.reason(slot), engine.journal.advised(slot)
+    journal = engine.journal
+    cause, reason, advised = journal.cause(slot), journal.reason(slot), journal.advised(slot)
     if flags & protocol.FlowFlags.PINNED:
         return f"Somebody pinned the flow to {arm}; it stays there until it is unpinned."
-    if engine.governed.excluded(slot):
-        return f"It keeps {arm}: a policy of an operator excludes the flow."
+    if cause == Cause.EXCLUDED:
+        return f"It keeps {arm}: {reason}."
     if flags & protocol.FlowFlags.FALLEN_BACK:
         last = switches[0].reason if switches and switches[0].cause == Cause.FALLBACK else FALLBACKS[_NONE]
         return f"It runs {arm}, the fallback arm, until the daemon's next command: {last}."
     if engine.mode == "off":
         return f"It keeps {arm}: in mode off the daemon decides nothing."
-    held = engine.governed.held(slot)
-    if held and engine.mode == "active":
-        return f"It runs {arm}: a policy of an operator holds the flow at this arm."
-    if held:
-        return f"It keeps {arm}. In mode active a policy of an operator would hold it at {names[held]}."
-    if engine.teams.pulled(np.array([slot]))[0]:
-        return f"It runs {arm}: team selection measures this arm on the path."
-    if engine.spans is not None and engine.spans.tried(slot):
-        return f"It runs {arm}: an experiment or exploration gave it this arm, see section [gain]."
-    if not engine.table.arm_time_ns()[slot].any():
-        return f"It keeps {arm}: no data has moved since the daemon first saw the flow."
+    if cause == Cause.NONE:
+        return f"It keeps {arm}: {reason}."
+    if engine.mode == "active":
+        return f"It runs {arm}: {reason}."
+    who = "The policy" if cause == Cause.POLICY else "The daemon"
     if advised is not None:
-        return (
-            f"It keeps {arm}, because mode advise changes nothing. The policy would run {advised}: {reason}."
-        )
-    if engine.mode == "advise":
-        return f"It runs {arm}, and so would the policy: {reason}."
-    return f"It runs {arm}: {reason}."
+        return f"It keeps {arm}, because mode advise changes nothing. {who} would run {advised}: {reason}."
+    return f"It runs {arm}, and so would {who[0].lower()}{who[1:]}: {reason}."
 
 
 def _switch_json(switch: Switch) -> dict[str, Json]:

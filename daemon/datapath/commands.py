@@ -11,13 +11,22 @@ from ltp_switcher.arrays import ArmIds, Bools
 from ltp_switcher.daemon.datapath import RecordArray, protocol
 
 
-def commands_for(records: RecordArray, arms: ArmIds) -> RecordArray:
+def commands_for(
+    records: RecordArray, arms: ArmIds, differs: Bools | None = None, steered: Bools | None = None
+) -> RecordArray:
     """The commands (`COMMAND_DTYPE`, shape (m ≤ n,)) that bring n flows to their `arms`.
 
     A flow gets one where another arm is wanted, or where the module waits to hear from a daemon
     (never steered, or fallen back). Pinned flows are left alone.
+
+    Args:
+        records: the flows, shape (n,).
+        arms: of each, shape (n,).
+        differs: `arms != records["want_arm"]`, where the caller knows that already.
+        steered: flows that may get commands, shape (n,); None for all.
     """
-    (chosen,) = due(records, arms).nonzero()
+    needed = due(records, arms, differs)
+    (chosen,) = (needed if steered is None else needed & steered).nonzero()
     commands = np.zeros(chosen.size, protocol.COMMAND_DTYPE)
     if not chosen.size:
         return commands
@@ -26,11 +35,11 @@ def commands_for(records: RecordArray, arms: ArmIds) -> RecordArray:
     return commands
 
 
-def due(records: RecordArray, arms: ArmIds) -> Bools:
-    """Where a flow needs a command to come to its arm. Shape (n,)."""
+def due(records: RecordArray, arms: ArmIds, differs: Bools | None = None) -> Bools:
+    """Where a flow needs a command to come to its arm; see `commands_for`. Shape (n,)."""
     flags = records["flags"]
-    due: Bools = arms != records["want_arm"]
-    due |= (flags & _HEARD) != _STEERED
+    due: Bools = (flags & _HEARD) != _STEERED
+    due |= arms != records["want_arm"] if differs is None else differs
     due &= (flags & PINNED) == 0
     return due
 

@@ -7,9 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 
-import numpy as np
-
-from ltp_switcher.arrays import ArmIds, Bools, Slots
+from ltp_switcher.arrays import ArmIds, Slots
 from ltp_switcher.daemon.datapath import FlowInfo, RecordArray
 from ltp_switcher.daemon.step.flow_table import FlowTable
 from ltp_switcher.log_fields import fields
@@ -55,24 +53,21 @@ class DecisionLog:
         slots: Slots,
         records: RecordArray,
         arms: ArmIds,
-        differs: Bools,
         reason: Callable[[int], str],
     ) -> None:
-        """Tell of one of the flows that are to change, if it is time for one. Arrays of shape (n,).
+        """Tell of the first of n flows that are to change, if it is time for one. Arrays of shape (n ≥ 1,).
 
         `reason` is the decision's by slot.
         """
-        n_changed = int(np.count_nonzero(differs))
-        if not self._decisions.allows(n_changed):
+        if not self._decisions.allows(slots.size):
             return
-        i = int(differs.argmax())
-        record, slot = records[i], int(slots[i])
+        record, slot = records[0], int(slots[0])
         flow = table.info[slot]
         if flow is None:
             return
         verb = "switches" if self.mode == "active" else "would switch"
         others, self._decisions.held_back = self._decisions.held_back, 0
-        before, after = self.names.get(int(record["want_arm"]), "none"), self.names.get(int(arms[i]), "none")
+        before, after = self.names.get(int(record["want_arm"]), "none"), self.names.get(int(arms[0]), "none")
         why = reason(slot)
         log.info(
             "flow %d to %s %s %s -> %s: %s (last reward %.3f, %.2f Mbit/s, srtt %.1f ms, lost %d); "
@@ -80,7 +75,7 @@ class DecisionLog:
             flow.cookie, describe_peer(flow), verb,
             before, after, why,
             table.reward[slot], table.goodput_Bps[slot] * BYTES_TO_MBIT, record["srtt_us"] / 1000,
-            record["lost"], others + n_changed - 1,
+            record["lost"], others + slots.size - 1,
             extra=fields(
                 cookie=flow.cookie, peer=describe_peer(flow), arm=after, arm_before=before, reason=why,
                 mode=self.mode,

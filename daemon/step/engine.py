@@ -15,7 +15,8 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.arrays import ArmIds, Ints, Slots
+from ltp_switcher.arrays import Ints, Slots
+from ltp_switcher.daemon.choose.choice import Cause, of_policy
 from ltp_switcher.daemon.choose.chooser import Chooser, Drains, KnowsSiblings, Probes, TakesPulls
 from ltp_switcher.daemon.choose.selection import Terms
 from ltp_switcher.daemon.choose.teams import Teams
@@ -37,7 +38,7 @@ from ltp_switcher.daemon.step.flow_table import UNKNOWN, Changes, FlowTable
 from ltp_switcher.daemon.step.governed import Governed
 from ltp_switcher.daemon.step.histogram import Distributions
 from ltp_switcher.daemon.step.history import History
-from ltp_switcher.daemon.step.journal import FALLBACKS, Cause, Journal, flow_event
+from ltp_switcher.daemon.step.journal import FALLBACKS, Journal, flow_event
 from ltp_switcher.daemon.step.sources import EventSource, StepSource
 from ltp_switcher.daemon.step.spans import Spans
 from ltp_switcher.daemon.step.starts import StartingArms
@@ -243,6 +244,7 @@ class Engine:
             self.teams.close(slots)
             self.chooser.set_pool(self.teams.candidates, slots)
             self._open_teams(slots)
+            self.journal.caused(slots, self.governed.causes(slots))
 
     def _open_teams(self, slots: Slots) -> None:
         chosen, paths = self.governed.open(slots, self.table, Terms(self.teams.candidates, self.teams.k))
@@ -260,39 +262,35 @@ class Engine:
         self.breathe()
         decision = self.chooser.step(slots, records)
         self.breathe()
-        picked = self.teams.step(slots, records, decision.arms)
-        governed = self.governed.step(slots, records, picked)
-        arms = governed
+        choice = self.teams.step(slots, records, of_policy(decision.arms))
+        choice = self.governed.step(slots, records, choice)
+        active = self.mode == "active"
         if self.spans is not None:
-            arms = self.spans.step(
-                self.table, slots, records, governed, picked != decision.arms, self.governed.free(slots),
-                active=self.mode == "active",
-            )  # fmt: skip
+            free = self.governed.free(slots)
+            choice = self.spans.step(self.table, slots, records, choice, free, active=active)
+        arms = choice.arms
+        self.journal.caused(slots, choice.causes)
         count.decisions += len(records)
         if self._recorder is not None:
             self._recorder.append(slots, records, arms)
         if decision.settled and arms is decision.arms:
+            if not active:
+                self.journal.agreed(slots)
             return
         self.table.reward[slots] = decision.reward
         differs = arms != records["want_arm"]
         changes = int(np.count_nonzero(differs))
         count.changes += changes
         count.explored += int(np.count_nonzero(decision.exploring))
-        if changes:
-            self.decisions.decided(self.table, slots, records, arms, differs, self.journal.reason)
-            self.journal.decided(
-                self.table, slots, records, arms, picked != decision.arms, governed != picked,
-                arms != governed, carried_out=self.mode == "active",
-            )  # fmt: skip
-        if self.mode == "active":
-            steered = self.governed.steered(slots)
-            if steered is None:
-                self._select(records, arms)
-            else:
-                self._select(records[steered], arms[steered])
+        if changes or not active:
+            new = self.journal.decided(self.table, slots, records, choice, differs, carried_out=active)
+            if new.size:
+                self.decisions.decided(self.table, slots[new], records[new], arms[new], self.journal.reason)
+        if active:
+            steered = choice.causes != _EXCLUDED if self.governed.policies else None
+            self._select(commands_for(records, arms, differs, steered))
 
-    def _select(self, records: RecordArray, arms: ArmIds) -> None:
-        commands = commands_for(records, arms)
+    def _select(self, commands: RecordArray) -> None:
         if commands.size:
             sent = self.datapath.select(commands)
             count = self.statistics
@@ -338,7 +336,7 @@ class Engine:
                 "controls learned arms; %d others since the last line",
                 self.mode, records.size, name, others,
             )  # fmt: skip
-        self._select(records, np.full(records.size, fallback, np.uint8))
+        self._select(commands_for(records, np.full(records.size, fallback, np.uint8)))
         for slot in self.table.slots_of(records["cookie"]).tolist():
             if slot != UNKNOWN:
                 self.journal.note(self.table, slot, fallback, Cause.MODE)
@@ -382,6 +380,7 @@ class Engine:
             self.chooser.open(opened, prefixes)
             self._open_teams(opened)
             self.journal.open(opened, self.table)
+            self.journal.caused(opened, self.governed.causes(opened))
             self.history.open(opened, self.table)
             if self.spans is not None:
                 self.spans.grow(int(opened.max()) + 1)
@@ -395,6 +394,7 @@ class Engine:
             self.events.add(kind, **flow_event(flow))
 
 
+_EXCLUDED: Final = np.uint8(Cause.EXCLUDED)
 _NO_SLOTS: Final = np.zeros(0, np.int64)
 _IS_LEARNED: Final = np.isin(np.arange(256), list(LEARNED))
 """By an arm's id, whether it is learned."""

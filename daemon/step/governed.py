@@ -12,9 +12,11 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.arrays import ArmIds, Bools, Slots
+from ltp_switcher.arrays import Bools, Slots
+from ltp_switcher.daemon.choose.choice import Cause, Causes, Choice
 from ltp_switcher.daemon.choose.selection import Terms
 from ltp_switcher.daemon.datapath import RecordArray
+from ltp_switcher.daemon.datapath.commands import PINNED
 from ltp_switcher.daemon.settings.policies import Policies, Policy
 from ltp_switcher.daemon.steer import LEARNED
 from ltp_switcher.daemon.step.flow_table import FlowTable
@@ -83,31 +85,29 @@ class Governed(SlotArrays):
             paths.append(path)
         return np.array(chosen, np.int64), paths
 
-    def step(self, slots: Slots, records: RecordArray, arms: ArmIds) -> ArmIds:
-        """The chosen `arms`, but those of flows that are held or left alone. All of shape (n,)."""
-        if not self.policies:
-            return arms
-        held = self._held[slots]
-        arms = np.where(held != 0, held, arms)
-        return np.where(self._excluded[slots], records["want_arm"], arms)
+    def step(self, slots: Slots, records: RecordArray, choice: Choice) -> Choice:
+        """The choice, but where flows are held, excluded or pinned. All of shape (n,)."""
+        if self.policies:
+            held = self._held[slots]
+            choice = choice.but(held != 0, held, Cause.HELD)
+            choice = choice.but(self._excluded[slots], records["want_arm"], Cause.EXCLUDED)
+        pinned = (records["flags"] & PINNED) != 0
+        if not pinned.any():
+            return choice
+        kept = choice.but(pinned, records["want_arm"], Cause.OPERATOR)
+        # The same array where nothing is new, so that a settled step stays one.
+        return kept if (kept.arms != choice.arms).any() else Choice(choice.arms, kept.causes)
 
-    def steered(self, slots: Slots) -> Bools | None:
-        """Which flows may get commands, shape (n,); None: all."""
+    def causes(self, slots: Slots) -> Causes:
+        """Where a policy decides about a flow alone, whatever it does; `Cause.NONE` elsewhere. Shape (n,)."""
         if not self.policies:
-            return None
-        return ~self._excluded[slots]
+            return np.zeros(slots.shape, np.uint8)
+        ruled = np.where(self._held[slots] != 0, Cause.HELD, Cause.NONE)
+        return np.where(self._excluded[slots], Cause.EXCLUDED, ruled).astype(np.uint8)
 
     def free(self, slots: Slots) -> Bools | None:
         """Which flows no policy keeps from experiments, shape (n,); None: all."""
         return ~self._limited[slots] if self.policies else None
-
-    def held(self, slot: int) -> int:
-        """The arm that a policy holds the flow at; 0: none."""
-        return int(self._held[slot]) if self.policies else 0
-
-    def excluded(self, slot: int) -> bool:
-        """Whether a policy excludes the flow."""
-        return bool(self.policies) and bool(self._excluded[slot])
 
     def starts(self, learned: Mapping[str, int]) -> dict[str, int]:
         """The arms on which flows to prefixes start: the learned ones, where no policy says otherwise."""

@@ -6,15 +6,14 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Final
 
 import numpy as np
 
-from ltp_switcher.arrays import ArmIds, Bools, Slots
+from ltp_switcher.arrays import Bools, Indices, Slots
+from ltp_switcher.daemon.choose.choice import Cause, Causes, Choice
 from ltp_switcher.daemon.choose.chooser import Chooser
 from ltp_switcher.daemon.datapath import FlowInfo, RecordArray, protocol
-from ltp_switcher.daemon.datapath.commands import PINNED
 from ltp_switcher.daemon.step.decision_log import describe_peer
 from ltp_switcher.daemon.step.events import EventRing, Kind
 from ltp_switcher.daemon.step.flow_table import FlowTable
@@ -25,25 +24,15 @@ _ADVISED: Final = np.uint8(1 << 7)
 """Marks an arm that was advised only; arms' ids are below."""
 
 
-class Cause(IntEnum):
-    """Who moved a flow to another arm."""
-
-    POLICY = 1
-    TEAM_SELECTION = 2
-    OPERATOR = 3
-    FALLBACK = 4
-    MODE = 5
-    ELSEWHERE = 6
-    HELD = 7
-    EXPERIMENT = 8
-
-
 _SENTENCES: Final = {
-    Cause.TEAM_SELECTION: "team selection measured the arm on this path",
+    Cause.NONE: "no data has moved since the daemon first saw the flow, or since its policies changed",
+    Cause.TEAM_SELECTION: "team selection measures the arm on this path",
     Cause.OPERATOR: "an operator pinned the flow",
     Cause.MODE: "only mode active controls learned arms",
     Cause.HELD: "a policy of an operator holds the flow at this arm",
-    Cause.EXPERIMENT: "an experiment or exploration gave the flow this arm, see section [gain]",
+    Cause.EXCLUDED: "a policy of an operator excludes the flow",
+    Cause.EXPERIMENT: "the experiment keeps the flow on the baseline arm, see section [gain]",
+    Cause.EXPLORATION: "chance gave the flow this arm for its decision, see gain.explore",
     Cause.ELSEWHERE: "the application or another program chose it",
 }
 FALLBACKS: Final = {
@@ -91,6 +80,10 @@ class Journal(SlotArrays):
     """The arm of the last switch; with `_ADVISED` where it was not carried out."""
     _runs = column(np.uint8)
     """The arm that the flow should run, as far as is known here; 0: unknown."""
+    _cause = column(np.uint8)
+    """Who gave the flow its arm, or advises one."""
+    _code = column(np.uint8)
+    """Of a fallback."""
     _odd = column(np.uint8)
     """The other arm that it was seen to run at the last look; 0: none."""
 
@@ -105,50 +98,51 @@ class Journal(SlotArrays):
         self.reset(slots)
         self._runs[slots] = table.record["want_arm"][slots]
 
+    def caused(self, slots: Slots, causes: Causes) -> None:
+        """Remember who chose the arms of flows in their latest decisions; arrays of shape (n,)."""
+        self._cause[slots] = causes
+
+    def agreed(self, slots: Slots) -> None:
+        """Flows run the arms that are advised for them, so that other advice is news again."""
+        self._last[slots] = 0
+
     def decided(
         self,
         table: FlowTable,
         slots: Slots,
         records: RecordArray,
-        arms: ArmIds,
-        pulled: Bools,
-        held: Bools | None = None,
-        tried: Bools | None = None,
+        choice: Choice,
+        differs: Bools,
         *,
         carried_out: bool,
-    ) -> None:
-        """Note decisions for arms, some of which differ from the flows' own. Arrays of shape (n,).
+    ) -> Indices:
+        """Note decisions for arms, after `caused`. Returns the places of those that are new, shape (m ≤ n,).
 
-        pulled: the decision is team selection's; held: it is that of an operator's policy.
-        tried: it is that of an experiment or of exploration.
+        differs: where the arm is not the flow's own, shape (n,).
         """
+        arms = choice.arms
         wanted = arms if carried_out else arms | _ADVISED
-        differs = (arms != records["want_arm"]) & ((records["flags"] & PINNED) == 0)
         if not carried_out:
-            # Advice that the flow would no longer need may come again.
-            self._last[slots[~differs]] = 0
+            self.agreed(slots[~differs])
         new = np.flatnonzero(differs & (self._last[slots] != wanted))
         if not new.size:
-            return
-        slots, pulled = slots[new], pulled[new]
+            return new
+        slots = slots[new]
         why = self._chooser.reason(slots)
         entries = np.zeros(new.size, _SWITCH)
         entries["time_ns"] = time.monotonic_ns()
         entries["before"], entries["after"] = records["want_arm"][new], arms[new]
-        causes = np.where(pulled, Cause.TEAM_SELECTION, Cause.POLICY)
-        if held is not None:
-            causes = np.where(held[new], Cause.HELD, causes)
-        if tried is not None:
-            causes = np.where(tried[new], Cause.EXPERIMENT, causes)
-        entries["cause"] = causes
+        entries["cause"] = choice.causes[new]
         entries["code"], entries["value"] = why.code, why.value
         entries["carried_out"] = carried_out
         self._add(table, slots, entries)
         self._last[slots] = wanted[new]
+        return new
 
     def note(self, table: FlowTable, slot: int, after: int, cause: Cause, code: int = 0) -> None:
-        """Note a switch that the policy did not decide, if the flow did not run the arm before."""
+        """Note a switch that no step decided, if the flow did not run the arm before."""
         before = int(self._runs[slot])
+        self._cause[slot], self._code[slot] = cause, code
         if before == after:
             return
         entry = np.zeros(1, _SWITCH)
@@ -183,10 +177,17 @@ class Journal(SlotArrays):
         last = int(self._last[slot])
         return self._names.get(last & ~int(_ADVISED)) if last & int(_ADVISED) else None
 
+    def cause(self, slot: int) -> Cause:
+        """Who gave an open flow its arm, or advises one."""
+        return Cause(int(self._cause[slot]))
+
     def reason(self, slot: int) -> str:
-        """The policy's reason for the arm of its latest decision, in words."""
-        why = self._chooser.reason(np.array([slot]))
-        return self._words(int(why.code[0]), float(why.value[0]))
+        """The reason for the arm that an open flow has or should have, in words."""
+        cause, code, value = self.cause(slot), int(self._code[slot]), np.nan
+        if cause == Cause.POLICY:
+            why = self._chooser.reason(np.array([slot]))
+            code, value = int(why.code[0]), float(why.value[0])
+        return self._reason(cause, code, value)
 
     def _add(self, table: FlowTable, slots: Slots, entries: np.ndarray) -> None:
         self._ring[slots, self._count[slots] % SWITCHES_KEPT] = entries
@@ -205,24 +206,20 @@ class Journal(SlotArrays):
                 )  # fmt: skip
 
     def _switch(self, entry: np.void) -> Switch:
-        cause, code = Cause(int(entry["cause"])), int(entry["code"])
-        if cause == Cause.POLICY:
-            reason = self._words(code, float(entry["value"]))
-        elif cause == Cause.FALLBACK:
-            reason = FALLBACKS[protocol.FallbackReason(code)]
-        else:
-            reason = _SENTENCES[cause]
+        cause = Cause(int(entry["cause"]))
         return Switch(
             int(entry["time_ns"]),
             self._names.get(int(entry["before"])),
             self._names.get(int(entry["after"])),
             cause,
             bool(entry["carried_out"]),
-            reason,
+            self._reason(cause, int(entry["code"]), float(entry["value"])),
         )
 
-    def _words(self, code: int, value: float) -> str:
-        return self._chooser.reasons[code].format(value=value)
+    def _reason(self, cause: Cause, code: int, value: float) -> str:
+        if cause == Cause.POLICY:
+            return self._chooser.reasons[code].format(value=value)
+        return FALLBACKS[protocol.FallbackReason(code)] if cause == Cause.FALLBACK else _SENTENCES[cause]
 
 
 def flow_event(flow: FlowInfo) -> dict[str, str | int]:

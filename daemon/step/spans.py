@@ -15,8 +15,8 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.arrays import ArmIds, Bools, Floats, Slots, UInt64s
+from ltp_switcher.daemon.choose.choice import Cause, Choice
 from ltp_switcher.daemon.datapath import RecordArray, protocol
-from ltp_switcher.daemon.datapath.commands import PINNED
 from ltp_switcher.daemon.gain.log import DecisionWriter
 from ltp_switcher.daemon.gain.rows import ROW_DTYPE, RTT_SAMPLES, Kind
 from ltp_switcher.daemon.gain.trial import Trial
@@ -26,6 +26,11 @@ from ltp_switcher.slots import SlotArrays, column
 
 SPAN_S: Final = 10.0
 """The longest time of one decision."""
+_KINDS: Final = np.full(len(Cause), Kind.CHOSEN, np.uint8)
+"""The row's kind by the cause of a decision, before chance."""
+_KINDS[[Cause.OPERATOR, Cause.HELD, Cause.EXCLUDED]] = Kind.OPERATOR
+_KINDS[Cause.TEAM_SELECTION] = Kind.PULL
+_KINDS[Cause.EXPERIMENT] = Kind.BASELINE
 _TOTALS: Final = ("total_acked_bytes", "total_delivered", "total_lost", "total_retrans")
 
 
@@ -50,6 +55,8 @@ class Spans(SlotArrays):
     _began_ns = column(np.int64)
     _wanted = column(np.uint8)
     """The arm that the policy and the experiment wanted, before chance."""
+    _kind = column(np.uint8)
+    """Who wanted it."""
     _explored = column(np.uint8)
     """The arm that chance drew; 0: none."""
     _row = column(ROW_DTYPE)
@@ -112,34 +119,36 @@ class Spans(SlotArrays):
         table: FlowTable,
         slots: Slots,
         records: RecordArray,
-        wanted: ArmIds,
-        pulled: Bools,
+        choice: Choice,
         free: Bools | None,
         *,
         active: bool,
-    ) -> ArmIds:
-        """The arms of n flows after experiment and chance; all arrays of shape (n,).
+    ) -> Choice:
+        """The choice for n flows after experiment and chance; all arrays of shape (n,).
 
-        wanted: by the policy, team selection and the operator. pulled: by team selection. free: where no
-        operator's policy decides; None for everywhere. active: whether decisions are carried out.
+        choice: of the policy, team selection and the operator. free: where no operator's policy decides; None
+        for everywhere. active: whether decisions are carried out.
         """
         now_s = time.time()
         self._turn(now_s, active)
-        free = (records["flags"] & PINNED) == 0 if free is None else free & ((records["flags"] & PINNED) == 0)
-        arms, control = wanted, np.zeros(slots.shape, np.bool_)
+        wanted, kind = choice.arms, _KINDS[choice.causes]
+        if free is not None:
+            kind = np.where(free, kind, _KINDS[Cause.OPERATOR])
         if active and self.trial.design != "none":
-            control = free & (self._held_back[slots] | self._paused)
-            arms = np.where(control, np.uint8(self.trial.arm), wanted)
-        explored = self._explored[slots]
-        begins = self._due[slots] | ((arms != self._wanted[slots]) & (explored == 0))
-        begins |= (explored != 0) & (~free | pulled)
+            control = (kind != _KINDS[Cause.OPERATOR]) & (self._held_back[slots] | self._paused)
+            choice = choice.but(control, np.uint8(self.trial.arm), Cause.EXPERIMENT)
+            kind = np.where(control, _KINDS[Cause.EXPERIMENT], kind)
+        arms = choice.arms
+        begins = self._due[slots] | (kind != self._kind[slots])
+        begins |= (arms != self._wanted[slots]) & (self._explored[slots] == 0)
         if begins.any():
             at = np.flatnonzero(begins)
-            kind = np.select([~free, control, pulled], [Kind.OPERATOR, Kind.BASELINE, Kind.PULL], Kind.CHOSEN)
             self._finish(table, slots[at], time.monotonic_ns())
             self._start(slots[at], records[at], wanted[at], arms[at], kind[at], now_s)
+        if not self._explore:
+            return choice
         drawn = self._explored[slots]
-        return np.where(drawn != 0, drawn, arms) if self._explore else arms
+        return choice.but(drawn != 0, drawn, Cause.EXPLORATION)
 
     def look(self, table: FlowTable, now_ns: int) -> None:
         """Take in what the flows did since the last look, after the table's `mark`; once a second."""
@@ -190,12 +199,6 @@ class Spans(SlotArrays):
         """Let chance draw from these arms."""
         self._pool = np.array(arms, np.uint8)
 
-    def tried(self, slot: int) -> bool:
-        """Whether experiment or exploration gave an open flow its arm."""
-        if slot >= self.capacity or not self._open[slot]:
-            return False
-        return int(self._row["kind"][slot]) in (Kind.EXPLORED, Kind.BASELINE)
-
     def _turn(self, now_s: float, active: bool) -> None:
         """Begin all decisions anew where a time block begins or the mode changes."""
         block = self.trial.block(now_s)
@@ -217,7 +220,7 @@ class Spans(SlotArrays):
             probability[np.ix_(chance, self._pool)] += self._explore / self._pool.size
             lot = chance & (self._rng.random(n) < self._explore)
             drawn = np.where(lot, self._pool[self._rng.integers(self._pool.size, size=n)], 0).astype(np.uint8)
-        self._explored[slots], self._wanted[slots] = drawn, arms
+        self._explored[slots], self._wanted[slots], self._kind[slots] = drawn, arms, kind
         final = np.where(drawn != 0, drawn, arms)
         row = self._row
         row["time_s"][slots] = now_s

@@ -107,7 +107,9 @@ def test_policies_say_why(steered: tuple[Kernel, Ask, Daemon]) -> None:
     assert all(switch["cause"] != "team_selection" for switch in held["switches"])
     assert ask("PUT", "/v1/mode", json={"mode": "advise"}).status_code == 200
     held = ask("GET", f"/v1/flows/{HELD}").json()["why"]
-    assert "a policy of an operator would hold it at vegas" in held["sentence"]
+    assert held["sentence"] == (
+        "It runs vegas, and so would the daemon: a policy of an operator holds the flow at this arm."
+    )
 
 
 def test_team_selection_picks_under_a_policy_s_terms(steered: tuple[Kernel, Ask, Daemon]) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from support.records import record
 
+from ltp_switcher.daemon.choose.choice import of_policy
 from ltp_switcher.daemon.choose.selection import STALLED_NS, Outcome
 from ltp_switcher.daemon.choose.teams import Teams
 from ltp_switcher.daemon.settings.schema import MptsSection
@@ -61,7 +62,7 @@ class Path:
         records["rtt_samples"] = 1
         records["rtt_stat"]["sum"] = 30_000
         policy = np.zeros(len(slots), np.uint8)
-        given = self.teams.step(slots, records, policy).tolist()
+        given = self.teams.step(slots, records, of_policy(policy)).arms.tolist()
         self.pulling = sum(arm != 0 for arm in given)
         for slot, arm in zip(slots.tolist(), given, strict=True):
             if arm:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from support.records import record
 
+from ltp_switcher.daemon.choose.choice import of_policy
 from ltp_switcher.daemon.choose.selection import STALLED_NS
 from ltp_switcher.daemon.choose.teams import Teams
 from ltp_switcher.daemon.choose.tournament import Tournament, log_ratio
@@ -80,7 +81,8 @@ class Path:
         records["rtt_samples"] = 1
         records["rtt_stat"]["sum"] = rtt_us
         records["flags"] = self.flags
-        given = self.teams.step(slots, records, np.full(len(slots), self.policy, np.uint8))
+        policy = of_policy(np.full(len(slots), self.policy, np.uint8))
+        given = self.teams.step(slots, records, policy).arms
         self.given = dict(zip(slots.tolist(), given.tolist(), strict=True))
         self.away_ns += STEP_NS * any(arm != self.policy for arm in self.given.values())
         for slot, arm in self.given.items():

@@ -111,11 +111,11 @@ def test_stderr_is_the_journal_s_only_where_the_stream_is_the_same(tmp_path: Pat
 
 def test_a_decision_is_found_by_its_flow_s_cookie(journal: socket.socket, stderr: io.StringIO) -> None:
     table = FlowTable()
-    slots = np.array(table.resync([flow(cookie, arm=CUBIC, want_arm=CUBIC) for cookie in (4, 5)], 0).opened)
+    slots = np.array(table.resync([flow(cookie, arm=CUBIC, want_arm=CUBIC) for cookie in (5, 4)], 0).opened)
     decisions = DecisionLog({CUBIC: "cubic", BBR: "bbr"}, 1.0, "active")
-    records = np.concatenate([record(cookie, want_arm=CUBIC, arm=CUBIC) for cookie in (4, 5)])
-    arms, differs = np.array([CUBIC, BBR], np.uint8), np.array([False, True])
-    decisions.decided(table, slots, records, arms, differs, lambda _: "it is faster")
+    records = np.concatenate([record(cookie, want_arm=CUBIC, arm=CUBIC) for cookie in (5, 4)])
+    arms = np.full(2, BBR, np.uint8)
+    decisions.decided(table, slots, records, arms, lambda _: "it is faster")
     found = entry(journal.recv(65_536))
     wanted = {"COOKIE": "5", "ARM_BEFORE": "cubic", "ARM": "bbr", "REASON": "it is faster", "MODE": "active"}
     assert {name: found[f"LTP_{name}"] for name in wanted} == wanted

@@ -10,6 +10,7 @@ import pytest
 from support.records import record
 
 from ltp_switcher.daemon.choose.bandit.features import N_FEATURES
+from ltp_switcher.daemon.choose.choice import of_policy
 from ltp_switcher.daemon.datapath import ArmInfo, protocol
 from ltp_switcher.daemon.datapath.arms import candidate_ids
 from ltp_switcher.daemon.datapath.protocol import ArmId, ArmKind, ArmState
@@ -67,7 +68,7 @@ def test_a_flow_is_given_learned_arms_of_the_pool(policy: str) -> None:
             "rtt_us": 30_000, "min_rtt_us": 30_000, "mss": 1448, "snd_cwnd": 20, "in_flight": 10,
         }  # fmt: skip
         records = np.concatenate([record(i + 1, arm=now[i], want_arm=now[i], **fields) for i in slots])
-        arms = teams.step(slots, records, decider.step(slots, records).arms)
+        arms = teams.step(slots, records, of_policy(decider.step(slots, records).arms)).arms
         now = arms.tolist()
         chosen.update(now)
     assert chosen <= set(pool)

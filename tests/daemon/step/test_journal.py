@@ -8,12 +8,13 @@ import pytest
 from support.fake_kernel import BBR, CUBIC, VEGAS
 from support.records import flow, record
 
+from ltp_switcher.daemon.choose.choice import Cause, Choice, of_policy
 from ltp_switcher.daemon.choose.chooser import Reasons
 from ltp_switcher.daemon.datapath import FlowInfo
 from ltp_switcher.daemon.datapath.protocol import FallbackReason, FlowFlags
 from ltp_switcher.daemon.step.events import EventRing
 from ltp_switcher.daemon.step.flow_table import FlowTable
-from ltp_switcher.daemon.step.journal import SWITCHES_KEPT, Cause, Journal, Switch
+from ltp_switcher.daemon.step.journal import SWITCHES_KEPT, Journal, Switch
 
 NAMES = {CUBIC: "cubic", BBR: "bbr", VEGAS: "vegas"}
 FLOWS = 3
@@ -46,8 +47,10 @@ class World:
     def decide(self, *arms: int, wanted: int = CUBIC, active: bool = True, pulled: bool = False) -> None:
         records = np.concatenate([record(1 + slot, want_arm=wanted, arm=wanted) for slot in range(FLOWS)])
         chosen = np.array(arms, np.uint8)
+        cause = Cause.TEAM_SELECTION if pulled else Cause.POLICY
+        choice = Choice(chosen, np.full(FLOWS, cause, np.uint8))
         self.journal.decided(
-            self.table, self.slots, records, chosen, np.full(FLOWS, pulled), carried_out=active
+            self.table, self.slots, records, choice, chosen != records["want_arm"], carried_out=active
         )
 
     def told(self) -> list[tuple[object, ...]]:
@@ -105,17 +108,10 @@ def test_team_selection_and_operators_have_reasons_of_their_own(world: World) ->
     world.decide(BBR, CUBIC, CUBIC, pulled=True)
     world.journal.note(world.table, 1, VEGAS, Cause.OPERATOR)
     world.journal.note(world.table, 2, BBR, Cause.FALLBACK, FallbackReason.SILENCE)
-    assert world.all_of(0)[0][2:] == (Cause.TEAM_SELECTION, "team selection measured the arm on this path")
+    assert world.all_of(0)[0][2:] == (Cause.TEAM_SELECTION, "team selection measures the arm on this path")
     assert world.all_of(1)[0] == ("cubic", "vegas", Cause.OPERATOR, "an operator pinned the flow")
     assert world.all_of(2)[0][2:] == (Cause.FALLBACK, "the daemon was silent for too long")
     assert [kind for kind, _, _ in world.told()] == ["flow-switched", "flow-switched", "flow-fallback"]
-
-
-def test_nothing_is_advised_for_a_pinned_flow(world: World) -> None:
-    records = np.concatenate([record(1, want_arm=CUBIC, flags=FlowFlags.PINNED)] * FLOWS)
-    arms, none = np.full(FLOWS, BBR, np.uint8), np.zeros(FLOWS, np.bool_)
-    world.journal.decided(world.table, world.slots, records, arms, none, carried_out=False)
-    assert (world.all_of(0), world.told()) == ([], [])
 
 
 def test_a_pin_to_the_arm_that_runs_is_no_switch(world: World) -> None:
@@ -181,8 +177,7 @@ def test_many_switches_at_once_are_told_in_part_and_kept_in_full() -> None:
     journal.open(slots, table)
     begun = events.next
     records = table.record[slots]
-    journal.decided(
-        table, slots, records, np.full(300, BBR, np.uint8), np.zeros(300, np.bool_), carried_out=True
-    )
+    choice = of_policy(np.full(300, BBR, np.uint8))
+    journal.decided(table, slots, records, choice, np.ones(300, np.bool_), carried_out=True)
     assert all(journal.of(slot) for slot in slots.tolist())
     assert 0 < len(events.since(begun).events) <= 100
