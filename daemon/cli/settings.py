@@ -18,6 +18,7 @@ from ltp_switcher.daemon.cli.printing import (
     print_table,
     words,
 )
+from ltp_switcher.daemon.control.caller import in_words
 from ltp_switcher.daemon.control.client import ControlUnavailableError, Json
 from ltp_switcher.daemon.settings.load import as_dict, example, key_of, parse_assignment, to_toml
 from ltp_switcher.errors import ConfigError
@@ -48,13 +49,12 @@ def changes(options: argparse.Namespace) -> int:
         return print_json(found)
     rows = []
     for change in found:
-        told = as_object(change["caller"])
         lasts = "" if change["lasts"] else "until the daemon ends"
         rows.append(
             [str(change["time"]), str(change["what"]), _text(change["before"]), _text(change["after"]), lasts,
-             printable(f"{told['uid']}, {told['pid']}")]
+             in_words(as_object(change["caller"]))]
         )  # fmt: skip
-    return print_table(options, ["time", "what", "before", "after", "", "uid, pid"], rows)
+    return print_table(options, ["time", "what", "before", "after", "", "by"], rows)
 
 
 def _in_force(options: argparse.Namespace) -> Object:

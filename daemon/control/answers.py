@@ -56,10 +56,16 @@ Handler = Callable[[str, Params, Caller], Result]
 
 
 def answer(
-    handler: Handler, line: bytes, peer: Caller, may_run: Callable[[str], bool] = lambda _: True
+    handler: Handler,
+    line: bytes,
+    peer: Caller,
+    may_run: Callable[[str], bool] = lambda _: True,
+    *,
+    speaks_for_others: bool = False,
 ) -> Iterator[bytes]:
     """The parts of the answer to one request. The method is called when the first is asked for.
 
+    The request of a peer that does not speak for others is refused where it names another author.
     An empty part means that the next one has to wait, as while the method may not run.
     """
     number: Json = None
@@ -74,7 +80,7 @@ def answer(
             raise InvalidValueError("params", params, "a JSON object")
         while not may_run(method):
             yield b""
-        result = handler(method, params, _caller(request.get("for"), peer))
+        result = handler(method, params, _caller(request.get("for"), peer, speaks_for_others))
         if isinstance(result, Saved):
             while not result.save.done:
                 yield b""
@@ -111,10 +117,14 @@ def answer(
         yield error(number, INTERNAL, "the daemon failed to answer; its log says why")
 
 
-def _caller(claim: Json, peer: Caller) -> Caller:
+def _caller(claim: Json, peer: Caller, speaks_for_others: bool) -> Caller:
     """The author of a request: the peer, or another process or token for which the peer says it speaks."""
     if claim is None:
         return peer
+    if not speaks_for_others:
+        raise InvalidValueError(
+            "for", claim, "nothing: only the user of the API or of the daemon speaks for others"
+        )
     number = range(2**32)
     if isinstance(claim, dict) and claim.keys() == {"uid", "pid"}:
         uid, pid = claim["uid"], claim["pid"]

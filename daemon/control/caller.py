@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import socket
 import struct
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 
 Author = tuple[int, int] | str
 """For whom a server asks: a process by user and process id, or the name of an API token."""
@@ -23,10 +24,16 @@ class Caller:
     """Name of the API token that the process says it was shown."""
 
     def __str__(self) -> str:
-        words = f"uid {self.uid}, pid {self.pid}"
-        if self.token is not None:
-            words += f", token {self.token}"
-        return words if self.via is None else f"{words}, by way of {self.via}"
+        return in_words(asdict(self))
+
+
+def in_words(caller: Mapping[str, object]) -> str:
+    """The caller that an object with `uid`, `pid`, `token` and `via` stands for."""
+    words = f"uid {caller.get('uid')}, pid {caller.get('pid')}"
+    if caller.get("token") is not None:
+        words += f", token {caller['token']}"
+    via = caller.get("via")
+    return f"{words}, by way of {in_words(via)}" if isinstance(via, Mapping) else words
 
 
 def peer_of(connection: socket.socket) -> tuple[int, int]:

@@ -93,7 +93,8 @@ class _Client:
 class ControlServer:
     """Serves `handler` on a UNIX socket: on `inherited`, which listens, or on one of mode 0660 at `path`.
 
-    No user can take every place from root or from the API, whose user is `api_uid`.
+    No user can take every place from root or from the API, whose user is `api_uid`. Only this user and the
+    daemon's own may name another author of a request.
     `reads` are the methods that change nothing, and may run within a step.
     Raises `ControlError` where it cannot listen.
     """
@@ -117,8 +118,10 @@ class ControlServer:
         self._in_step = False
         self._pumped_s = 0.0
         self._kept = {0: ROOT_SLOTS}
+        self._speakers = {os.geteuid()}
         if api_uid is not None:
             self._kept[api_uid] = API_SLOTS
+            self._speakers.add(api_uid)
         self._listener = listen(path) if inherited is None else inherited
         self._listener.setblocking(False)
         selector.register(self._listener, selectors.EVENT_READ, self._accept)
@@ -199,7 +202,10 @@ class ControlServer:
             client.received = bytearray(rest)
             if not line.strip():
                 return
-            client.answer = answer(self._handler, line, client.caller, self._may_run)
+            client.answer = answer(
+                self._handler, line, client.caller, self._may_run,
+                speaks_for_others=client.caller.uid in self._speakers,
+            )  # fmt: skip
         part = next(client.answer, None)
         if part is None:
             client.answer = None

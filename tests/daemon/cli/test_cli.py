@@ -130,6 +130,19 @@ def told(tmp_path: Path) -> Iterator[Callable[[object], str]]:
         yield start
 
 
+def test_changes_name_who_asked_and_by_which_way(
+    told: Callable[[object], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    api = {"uid": 990, "pid": 8, "token": None, "via": None}
+    change = {"time": "t", "what": "pool.k", "before": 6, "after": 2, "lasts": True}
+    callers = [{**api, "token": "deploy"}, {"uid": 1000, "pid": 7, "token": None, "via": api}]
+    place = told({"result": [{**change, "caller": caller} for caller in callers]})
+    assert main(["changes", "--socket", place]) == 0
+    shown = capsys.readouterr().out
+    assert "uid 990, pid 8, token deploy" in shown
+    assert "uid 1000, pid 7, by way of uid 990, pid 8" in shown
+
+
 def test_an_ipv6_address_is_shown(told: Callable[[object], str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["flows", "--socket", told({"result": {"flows": [FLOW], "total": 1}})]) == 0
     assert "[2001:db8::7]:443" in capsys.readouterr().out
@@ -167,7 +180,7 @@ def test_a_server_cannot_command_the_terminal(
                         "before": evil,
                         "after": [evil],
                         "lasts": True,
-                        "caller": {"uid": evil, "pid": 1},
+                        "caller": {"uid": evil, "pid": 1, "token": evil, "via": {"uid": evil, "pid": evil}},
                     }
                 ]
             },

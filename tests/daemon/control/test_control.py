@@ -14,10 +14,11 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from support.control_server import LONG, handle
+from support.control_server import LONG, handle, serving
 from support.fake_kernel import Kernel
 from support.records import flow
 
+from ltp_switcher.daemon.control import server
 from ltp_switcher.daemon.control.caller import Caller
 from ltp_switcher.daemon.control.choices import Choices
 from ltp_switcher.daemon.control.client import (
@@ -229,3 +230,21 @@ def test_a_learned_arm_can_be_pinned_only_where_it_is_controlled() -> None:
     daemon.mode = "active"
     service.handle("pin", {"cookie": "7", "arm": "ltp"}, Caller(0, 1))
     assert kernel.pinned == [(8, ArmId.BBR), (7, ArmId.LTP)]
+
+
+@pytest.mark.parametrize("claim", [{"uid": 0, "pid": 1}, {"token": "deploy"}])
+@pytest.mark.parametrize(("uid", "trusted"), [(990, True), (1000, False), (0, False)])
+def test_only_the_user_of_the_api_speaks_for_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, claim: dict[str, object], uid: int, trusted: bool
+) -> None:
+    """The API of this server has the user 990. The daemon's own user is somebody else here."""
+    monkeypatch.setattr(server, "peer_of", lambda _: (uid, 7))
+    monkeypatch.setattr(os, "geteuid", lambda: 991)
+    with serving(tmp_path / "c.sock") as path, socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(path))
+        client.sendall(json.dumps({"id": 1, "method": "caller", "for": claim}).encode() + b"\n")
+        answer = json.loads(client.recv(10_000))
+    if trusted:
+        assert answer["result"] in ("uid 0, pid 1, by way of uid 990, pid 7", "uid 990, pid 7, token deploy")
+    else:
+        assert (answer["error"]["code"], answer["error"]["field"]) == ("invalid", "for")
