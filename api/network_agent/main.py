@@ -18,7 +18,7 @@ from ltp_switcher.api.listen import tcp_socket
 from ltp_switcher.api.network_agent.allowed import networks
 from ltp_switcher.api.network_agent.app import create_app
 from ltp_switcher.api.network_agent.collector import Collector
-from ltp_switcher.api.network_agent.sources import NoQueueError, source
+from ltp_switcher.api.network_agent.sources import UnfitNodeError, source
 from ltp_switcher.api.protocol import server_config
 from ltp_switcher.daemon.service import log as logs
 from ltp_switcher.errors import ConfigError, DatapathError, LtpSwitcherError
@@ -50,7 +50,7 @@ def serve(
     Raises:
         ConfigError: an argument is out of range.
         ControlError: the address cannot be listened on.
-        NoQueueError: a node can never be known.
+        UnfitNodeError: a node can never be known.
     """
     nodes = len(sources) if path_nodes is None else path_nodes
     if not len(sources) <= nodes <= PATH_NODES_MAX:
@@ -75,7 +75,7 @@ def serve(
 def _check(node: CounterSource) -> None:
     try:
         node.read()
-    except NoQueueError:
+    except UnfitNodeError:
         raise
     except DatapathError:
         # It may come yet; the collector tells.
@@ -100,7 +100,8 @@ def parser() -> argparse.ArgumentParser:
         action="append",
         required=True,
         metavar="KIND:NAME[@MBIT]",
-        help="a queue to read, and its link's rate: qdisc:DEVICE, or lablink:FILE; may be repeated",
+        help="a queue to read, and its link's rate, which a queue that may shape, such as htb, needs: "
+        "qdisc:DEVICE, or lablink:FILE; may be repeated",
     )
     made.add_argument(
         "--path-nodes", type=int, metavar="N", help="nodes of the path in all (default: those given)"

@@ -6,7 +6,7 @@ from __future__ import annotations
 import socket
 import struct
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, cast
@@ -24,7 +24,31 @@ _ALLOWED: Final = (
 )
 
 
-class NoQueueError(DatapathError):
+_FULL_SPEED: Final = frozenset(
+    {
+        "noqueue", "pfifo", "bfifo", "pfifo_fast", "pfifo_head_drop", "fq", "fq_codel", "fq_pie", "codel",
+        "pie", "sfq", "sfb", "red", "gred", "choke", "hhf", "mq", "prio", "multiq", "skbprio", "plug",
+        "ingress", "clsact",
+    }
+)  # fmt: skip
+"""Queue disciplines that send as fast as their device does. All others may be slower."""
+
+
+class UnfitNodeError(DatapathError):
+    """A node that can never be known as it was named."""
+
+
+class UnknownRateError(UnfitNodeError):
+    """A queue that may be slower than its device: the port's speed would make a loaded path look idle."""
+
+    def __init__(self, device: str, kind: str) -> None:
+        super().__init__(
+            f"{device} has a queue of kind {kind}, which may be slower than the port; name its rate, as in "
+            f"qdisc:{device}@100 for 100 Mbit/s"
+        )
+
+
+class NoQueueError(UnfitNodeError):
     """A device whose counters stay 0 whatever passes: it would be told to be empty."""
 
     def __init__(self, device: str) -> None:
@@ -55,15 +79,20 @@ def source(text: str) -> CounterSource:
 class QdiscSource:
     """The root queue discipline of a device of this machine, as the kernel tells it over rtnetlink.
 
-    The capacity is the given one, else the rate of the queue discipline (tbf), else the device's speed.
+    The capacity is the given one, else the rate of the queue discipline (tbf), else the device's speed where
+    no queue discipline of the device shapes.
     """
 
     name: str
     capacity_bps: float | None = None
 
     def read(self) -> Counters:
-        """See `CounterSource`. Raises `NoQueueError` for a device without a queue, such as a bridge."""
-        root = root_qdisc(self.name)
+        """See `CounterSource`.
+
+        Raises `NoQueueError` for a device without a queue, such as a bridge, and `UnknownRateError` for one
+        whose rate must be named.
+        """
+        root, *others = qdiscs(self.name)
         at_s = time.monotonic()
         if root["TCA_KIND"] == "noqueue":
             raise NoQueueError(self.name)
@@ -75,8 +104,16 @@ class QdiscSource:
             received = sent + queue["drops"] + queue["qlen"]
         except KeyError as error:
             raise DatapathError(f"the kernel tells no {error} of the root queue of {self.name}") from error
-        capacity_bps = self.capacity_bps or _qdisc_rate(root) or self._device_speed()
+        capacity_bps = self.capacity_bps or self._own_rate(root, others)
         return Counters(at_s, received, sent, sent_bytes, capacity_bps)
+
+    def _own_rate(self, root: Mapping[str, object], others: Sequence[Mapping[str, object]]) -> float | None:
+        """The rate that nobody has named; None where the device has none."""
+        rate_bps = _qdisc_rate(root)
+        for one in others if rate_bps else [root, *others]:
+            if one["TCA_KIND"] not in _FULL_SPEED:
+                raise UnknownRateError(self.name, str(one["TCA_KIND"]))
+        return rate_bps or self._device_speed()
 
     def _device_speed(self) -> float | None:
         try:
@@ -87,18 +124,21 @@ class QdiscSource:
         return mbps * 1e6 if mbps > 0 else None
 
 
-def root_qdisc(device: str) -> Mapping[str, object]:
-    """The attributes of a device's root queue discipline (TCA_*, by name). Raises `DatapathError`."""
+def qdiscs(device: str) -> list[Mapping[str, object]]:
+    """The attributes of a device's queue disciplines (TCA_*, by name), the root first.
+
+    Raises `DatapathError`.
+    """
     try:
         index = socket.if_nametoindex(device)
         with IPRoute() as kernel:
-            found = list(kernel.get_qdiscs(index=index))
+            found = [one for one in kernel.get_qdiscs(index=index) if one["index"] == index]
     except (OSError, NetlinkError) as error:
         raise DatapathError(f"the kernel cannot read {device}: {error}") from error
-    for entry in found:
-        if entry["parent"] == _ROOT and entry["index"] == index:
-            return attributes(entry)
-    raise DatapathError(f"the kernel tells of no root queue of {device}")
+    found.sort(key=lambda one: bool(one["parent"] != _ROOT))
+    if not found or found[0]["parent"] != _ROOT:
+        raise DatapathError(f"the kernel tells of no root queue of {device}")
+    return [attributes(one) for one in found]
 
 
 def attributes(nested: object) -> Mapping[str, object]:

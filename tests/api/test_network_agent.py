@@ -67,8 +67,8 @@ def test_what_is_not_there_is_a_problem_too() -> None:
     assert ask("POST", "/v1/network").json()["allowed"] == "GET, HEAD"
 
 
-def kernel_tells(monkeypatch: pytest.MonkeyPatch, told: dict[str, object]) -> None:
-    monkeypatch.setattr(sources, "root_qdisc", lambda _: told)
+def kernel_tells(monkeypatch: pytest.MonkeyPatch, *told: dict[str, object]) -> None:
+    monkeypatch.setattr(sources, "qdiscs", lambda _: list(told))
 
 
 def nested(**attributes: object) -> dict[str, object]:
@@ -137,6 +137,47 @@ def test_a_device_without_a_queue_is_no_node(
     told = capsys.readouterr().err
     assert told.startswith("ltp-owl-agent: br0 has no queue")
     assert "tc qdisc add dev br0 root fq_codel" in told
+
+
+@pytest.mark.parametrize(
+    ("kinds", "known"),
+    [
+        (["htb", "fq_codel"], False),
+        (["hfsc"], False),
+        (["cake"], False),
+        (["netem"], False),
+        (["prio", "fq", "tbf"], False),
+        (["mq", "fq_codel", "htb"], False),
+        (["mq", "fq_codel", "clsact"], True),
+        (["fq"], True),
+        (["a_new_one"], False),
+    ],
+)
+def test_the_port_s_speed_is_the_capacity_only_where_nothing_shapes(
+    kinds: list[str], known: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A class of 100 Mbit/s on a port of 10 Gbit/s would look idle when it is full."""
+    kernel_tells(monkeypatch, *({"TCA_KIND": kind, "TCA_STATS2": counted(10, 1000, 1, 2)} for kind in kinds))
+    monkeypatch.setattr(QdiscSource, "_device_speed", lambda _: 10e9)
+    assert QdiscSource("eth9", 100e6).read().capacity_bps == 100e6
+    if known:
+        assert QdiscSource("eth9").read().capacity_bps == 10e9
+        return
+    monkeypatch.setattr(agent.logs, "set_up", lambda _: None)
+    assert agent.main(["--node", "qdisc:eth9", "--listen", f"127.0.0.1:{free_port()}"]) == 1
+    assert "qdisc:eth9@100 for 100 Mbit/s" in capsys.readouterr().err
+
+
+def test_a_token_bucket_over_a_queue_that_shapes_knows_no_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    bucket = {
+        "TCA_KIND": "tbf", "TCA_STATS2": counted(10, 1000, 1, 2),
+        "TCA_OPTIONS": nested(TCA_TBF_PARMS={"rate": 1_000_000}),
+    }  # fmt: skip
+    kernel_tells(monkeypatch, bucket, {"TCA_KIND": "bfifo"})
+    assert QdiscSource("eth9").read().capacity_bps == 8e6
+    kernel_tells(monkeypatch, bucket, {"TCA_KIND": "netem"})
+    with pytest.raises(DatapathError, match="netem"):
+        QdiscSource("eth9").read()
 
 
 def test_a_device_may_come_after_the_agent(tmp_path: Path) -> None:
