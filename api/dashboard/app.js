@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// The frame of the dashboard: pages by the address's fragment, the mode, the connection, notices.
+// The frame of the dashboard: pages by the address's fragment, the mode, the age of the figures, notices.
 
-import { say } from "./dom.js";
+import { h, say } from "./dom.js";
 import { heard } from "./feed.js";
 import { flowPage } from "./flow.js";
 import { flowsPage } from "./flows.js";
+import { Freshness } from "./fresh.js";
 import { gainPage } from "./gain.js";
-import { get, listen } from "./net.js";
+import { get, listen, repeat } from "./net.js";
 import { settingsPage } from "./settings.js";
 
 const NOTICE_MS = 6000;
+const LOOK_MS = 1000;
+const COOKIE = /^[1-9][0-9]{0,19}$/;
 const byId = (id) => document.getElementById(id);
-const [main, mode, live, notice] = ["main", "mode", "live", "notice"].map(byId);
+const [main, mode, notice] = ["main", "mode", "notice"].map(byId);
+const fresh = new Freshness(byId("stale"), byId("live"));
 let hide = 0;
+let latest = null;
+let heed = null;
 
 function announce(text, bad) {
   say(notice, text);
@@ -20,11 +26,6 @@ function announce(text, bad) {
   notice.hidden = false;
   clearTimeout(hide);
   hide = setTimeout(() => (notice.hidden = true), NOTICE_MS);
-}
-
-function connected(is) {
-  live.classList.toggle("on", is);
-  say(live, is ? "live" : "reconnecting");
 }
 
 function showMode(name) {
@@ -35,16 +36,24 @@ function showMode(name) {
 
 /** The pages report here how their requests went. */
 const state = {
-  answered(status) {
-    if (status) showMode(status.mode);
-    if (notice.dataset.failed) {
-      delete notice.dataset.failed;
-      notice.hidden = true;
-    }
+  /** The page asks for figures every `ms` from now on, and tells each time with `answered` or `failed`. */
+  looksEvery(ms) {
+    fresh.await("page", ms);
+  },
+  /** Call `seen(status)` with each status of the daemon while the page is there. */
+  onStatus(seen) {
+    heed = seen;
+    if (latest) seen(latest);
+  },
+  answered() {
+    fresh.answered("page");
   },
   failed(error) {
-    notice.dataset.failed = "yes";
-    announce(error.status ? error.message : "The API does not answer. The page tries again.", true);
+    fresh.failed(error);
+  },
+  /** No more figures will come. */
+  ended() {
+    fresh.forget("page");
   },
   refused(error) {
     announce(error.message, true);
@@ -54,18 +63,43 @@ const state = {
   },
 };
 
+async function look() {
+  try {
+    latest = await get("v1/status");
+    fresh.behind(latest);
+    fresh.answered("status");
+    showMode(latest.mode);
+    heed?.(latest);
+  } catch (error) {
+    fresh.failed(error);
+  }
+}
+
+function nothingPage(what) {
+  document.title = "Not found · ltp-switcher";
+  main.replaceChildren(h("section", { class: "card" }, h("h1", {}, "Nothing is here"),
+    h("p", { class: "soft gap" }, what), h("p", { class: "gap" }, h("a", { href: "#/" }, "← All flows"))));
+  return () => {};
+}
+
+const PAGES = { "": flowsPage, flows: flowsPage, gain: gainPage, settings: settingsPage };
 let end = () => {};
 
 function route() {
   end();
-  const parts = location.hash.replace(/^#\/?/, "").split("/").filter(Boolean);
+  heed = null;
+  fresh.forget("page");
+  const [name = "", cookie] = location.hash.replace(/^#\/?/, "").split("/").filter(Boolean);
   document.title = "ltp-switcher";
-  if (parts[0] === "flows" && parts[1]) end = flowPage(main, state, decodeURIComponent(parts[1]));
-  else if (parts[0] === "settings") end = settingsPage(main, state);
-  else if (parts[0] === "gain") end = gainPage(main, state);
-  else end = flowsPage(main, state);
+  // Greyed while they are old, unlike forms and reports.
+  main.classList.toggle("figures", name === "" || name === "flows");
+  if (name === "flows" && cookie !== undefined) {
+    end = COOKIE.test(cookie) ? flowPage(main, state, cookie)
+      : nothingPage("A flow's page ends with its cookie, a whole number: #/flows/4711.");
+  } else if (Object.hasOwn(PAGES, name)) end = PAGES[name](main, state);
+  else end = nothingPage(`There is no page of this name. The pages are Flows, Gain and Settings.`);
   for (const link of document.querySelectorAll("nav a")) {
-    const here = link.hash === (["settings", "gain"].includes(parts[0]) ? `#/${parts[0]}` : "#/");
+    const here = link.hash === (["settings", "gain"].includes(name) ? `#/${name}` : "#/");
     if (here) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
@@ -80,9 +114,10 @@ document.querySelector("a.skip").addEventListener("click", (event) => {
   event.preventDefault();
   main.focus();
 });
-listen((kind, data) => {
+fresh.await("status", LOOK_MS);
+listen((kind, data, id) => {
   if (kind === "mode-changed") showMode(data.after);
-  heard(kind, data);
-}, connected);
-get("v1/mode").then((found) => showMode(found.mode), () => {});
+  heard(kind, data, id);
+}, (is) => fresh.hears(is));
+repeat(look, LOOK_MS);
 route();

@@ -1,20 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// Charts over the last minutes, by uPlot, in the style sheet's colours.
+// Charts over the last five minutes, by uPlot, in the palette's colours. A pointer or the arrow keys read values.
 
 import uPlot from "./vendor/uPlot.esm.js";
-import { colour, h, token } from "./dom.js";
+import { chip, colour, h, token } from "./dom.js";
+import { clock } from "./format.js";
 
+const SPAN_S = 300;
+const LEAST_S = 60;
 const all = new Set();
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => all.forEach((chart) => chart.rebuild()));
 
-/** A chart that fits its place. `options` makes uPlot's options; `label` names it to those who cannot see it. */
+/**
+ * A chart that fits its place. `options` makes uPlot's options; `label` names it to those who cannot see it;
+ * `read` makes the lines that tell the values at a point, as [what, text].
+ */
 class Chart {
-  constructor(label, height, options) {
+  constructor(label, height, options, read) {
     this.height = height;
     this.options = options;
+    this.read = read;
     this.data = null;
     this.plot = null;
-    this.place = h("div", { class: "chart", role: "img", "aria-label": label });
+    this.place = h("div", {
+      class: "chart", role: "img", tabindex: "0", "aria-label": label,
+      onkeydown: (event) => this.step(event), onblur: () => this.plot?.setCursor({ left: -10, top: -10 }, true, true),
+    });
+    this.place.style.minHeight = `${height}px`;
     this.watch = new ResizeObserver(() => this.fit());
     this.watch.observe(this.place);
     all.add(this);
@@ -30,8 +41,34 @@ class Chart {
   rebuild() {
     if (!this.data || !this.place.clientWidth) return;
     this.plot?.destroy();
-    const options = { width: this.place.clientWidth, height: this.height, legend: { show: false }, padding: [10, 10, 0, 0], ...this.options() };
+    const options = {
+      width: this.place.clientWidth, height: this.height, legend: { show: false }, padding: [10, 10, 0, 0],
+      plugins: [{ hooks: { setCursor: (plot) => this.tell(plot) } }], ...this.options(),
+    };
+    this.tip = h("div", { class: "tip", hidden: true });
     this.plot = new uPlot(options, this.data, this.place);
+    this.plot.over.append(this.tip);
+  }
+
+  /** Show the values at the cursor, on the side where there is space. */
+  tell(plot) {
+    const { left, idx: at } = plot.cursor;
+    this.tip.hidden = left < 0 || at === null || at === undefined;
+    if (this.tip.hidden) return;
+    this.tip.replaceChildren(h("b", {}, clock(this.data[0][at])), ...this.read(at).map(([what, text]) =>
+      h("div", {}, h("span", {}, what), h("span", { class: "number" }, text))));
+    const right = left > plot.over.clientWidth / 2;
+    this.tip.style.left = `${left + (right ? -12 : 12)}px`;
+    this.tip.classList.toggle("before", right);
+  }
+
+  step(event) {
+    const move = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity }[event.key];
+    if (!move || !this.plot) return;
+    event.preventDefault();
+    const last = this.data[0].length - 1;
+    const at = Math.min(Math.max((this.plot.cursor.idx ?? last) + move, 0), last);
+    this.plot.setCursor({ left: this.plot.valToPos(this.data[0][at], "x"), top: 0 }, true, true);
   }
 
   fit() {
@@ -46,37 +83,51 @@ class Chart {
   }
 }
 
-function axes(unit) {
+function axes() {
   const font = '12px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
   const common = { stroke: token("soft"), font, grid: { stroke: token("grid"), width: 1 }, ticks: { show: false } };
   const time = (_, splits) => splits.map((at) => new Date(at * 1000).toTimeString().slice(0, 5));
   return [
     { ...common, size: 28, values: time, incrs: [60, 120, 300], space: 60, grid: { show: false } },
-    { ...common, size: 62, space: 36, values: (_, splits) => splits.map((v) => (v === null ? "" : `${v}${unit}`)) },
+    { ...common, size: 62, space: 36, values: (_, splits) => splits.map((v) => (v === null ? "" : `${v}`)) },
   ];
 }
 
 const cursor = { y: false, points: { size: 6 }, drag: { x: false, y: false } };
+/** The same stretch of time at each look, so that a young flow's line does not fill all of it. */
+const recent = {
+  range: (plot) => {
+    const times = plot.data[0];
+    const last = times.at(-1) ?? Date.now() / 1000;
+    return [last - Math.min(Math.max(last - (times[0] ?? last), LEAST_S), SPAN_S), last];
+  },
+};
 const fromZero = { range: (_, __, most) => [0, most > 0 ? most * 1.12 : 1] };
+const fromZeroBelowNames = { range: (_, __, most) => [0, most > 0 ? most * 1.22 : 1] };
 
-/** Goodput of all flows, stacked by arm. */
-export function stackedChart(height) {
+/** Goodput of all flows, stacked by arm. `text` writes a value. */
+export function stackedChart(height, text) {
   let arms = [];
+  let goodputs = {};
   let drawn = "";
   const chart = new Chart("Goodput by arm", height, () => ({
-    axes: axes(""),
+    axes: axes(),
     cursor,
-    scales: { y: fromZero },
+    scales: { x: recent, y: fromZero },
     series: [{}, ...[...arms].reverse().map((arm) => ({
       stroke: token("card"), width: 1, fill: colour(arm), points: { show: false },
     }))],
-  }));
+  }), (at) => {
+    const rows = [...arms].reverse().filter((arm) => goodputs[arm][at] > 0).map((arm) => [chip(arm), text(goodputs[arm][at])]);
+    return [...rows, ["All", text(arms.reduce((sum, arm) => sum + goodputs[arm][at], 0))]];
+  });
   return {
     place: chart.place,
     close: () => chart.close(),
     /** `goodput` is a list for each arm. The lowest arm is drawn last, over those that are stacked on it. */
     show(time, goodput, label) {
       arms = Object.keys(goodput).sort();
+      goodputs = goodput;
       const below = time.map(() => 0);
       const sums = arms.map((arm) => goodput[arm].map((value, i) => (below[i] += value)));
       const data = [time, ...sums.reverse()];
@@ -90,16 +141,16 @@ export function stackedChart(height) {
   };
 }
 
-/** One quantity of one flow over the arms that it ran. */
-export function armChart(name, unit, height) {
+/** One quantity of one flow over the arms that it ran. `text` writes a value; `named`: the arms' names stand in it. */
+export function armChart(name, height, text, named = false) {
   let arms = [];
   const chart = new Chart(name, height, () => ({
-    axes: axes(unit),
+    axes: axes(),
     cursor: { ...cursor, sync: { key: "flow" } },
-    scales: { y: fromZero },
+    scales: { x: recent, y: named ? fromZeroBelowNames : fromZero },
     series: [{}, { stroke: token("ink"), width: 1.8, points: { show: false } }],
-    hooks: { drawClear: [(plot) => bands(plot, arms)] },
-  }));
+    hooks: { drawClear: [(plot) => bands(plot, arms, named)] },
+  }), (at) => [[arms[at] === null ? "no arm" : chip(arms[at]), text(chart.data[1][at])]]);
   return {
     place: chart.place,
     close: () => chart.close(),
@@ -120,7 +171,7 @@ export function stretches(arms) {
   return found;
 }
 
-function bands(plot, arms) {
+function bands(plot, arms, named) {
   const { ctx, bbox } = plot;
   const strip = 5 * devicePixelRatio;
   ctx.save();
@@ -137,7 +188,7 @@ function bands(plot, arms) {
     ctx.globalAlpha = 1;
     ctx.fillRect(left, bbox.top, width, strip);
     ctx.font = `600 ${11 * devicePixelRatio}px system-ui, sans-serif`;
-    if (ctx.measureText(arm).width + 8 * devicePixelRatio < width) {
+    if (named && ctx.measureText(arm).width + 8 * devicePixelRatio < width) {
       ctx.textBaseline = "top";
       ctx.textAlign = "left";
       ctx.fillText(arm, left + 4 * devicePixelRatio, bbox.top + strip + 3 * devicePixelRatio);

@@ -34,6 +34,13 @@ export function token(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }
 
+/** An address that breaks between its groups, if it must, and nowhere else. */
+export function address(text) {
+  const made = h("span", { class: "address" });
+  text.split(/(?<=:)(?!:)|(?=:[0-9]+$)/).forEach((part, at) => made.append(...(at ? [h("wbr"), part] : [part])));
+  return made;
+}
+
 /** An arm's name beside its colour. */
 export function chip(arm) {
   return paint(h("span", { class: "chip" }, arm ?? "none"), arm);

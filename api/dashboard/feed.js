@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The latest events, in sentences.
 
-import { h } from "./dom.js";
+import { address, h } from "./dom.js";
 import { clock } from "./format.js";
 
 const KEPT = 60;
@@ -13,7 +13,7 @@ const SENTENCES = {
   "flow-advised": (e) => [link(e), ` should run ${e.after} instead of ${e.before ?? "no arm"}: ${e.reason}.`],
   "flow-fallback": (e) => [link(e), ` fell back to ${e.after}: ${e.reason}.`],
   "flow-opened": (e) => [link(e), " opened."],
-  "flow-closed": (e) => [`${e.remote} closed.`],
+  "flow-closed": (e) => [address(e.remote), " closed."],
   "flows-lost": () => ["The kernel dropped events; the daemon looked at all flows anew."],
   "mode-changed": (e) => [`Mode is ${e.after} now, was ${e.before}.`],
   "configuration-changed": (e) => [`${e.what}.`],
@@ -21,11 +21,13 @@ const SENTENCES = {
   "events-missed": () => ["Some events are missing: the daemon may have restarted."],
 };
 
-/** Note an event, and show it where the list is on the page. */
-export function heard(kind, data) {
+/** Note an event, once however often it is told, and show it where the list is on the page. */
+export function heard(kind, data, id) {
+  const key = `${kind} ${id}`;
+  if (kept.some((item) => item.dataset.key === key)) return;
   const at = data.time ?? Date.now() / 1000;
   const stamp = new Date(at * 1000).toISOString();
-  const item = h("li", {}, h("time", { datetime: stamp }, clock(at)), h("span", {}, ...SENTENCES[kind](data)));
+  const item = h("li", { "data-key": key }, h("time", { datetime: stamp }, clock(at)), h("span", {}, ...SENTENCES[kind](data)));
   kept.unshift(item);
   kept.splice(KEPT);
   show();
@@ -39,9 +41,9 @@ export function feed() {
 }
 
 function show() {
-  list?.replaceChildren(...(kept.length ? kept : [h("li", { class: "empty" }, "Nothing has happened yet.")]));
+  list?.replaceChildren(...(kept.length ? kept : [h("li", { class: "empty" }, "Nothing has happened since the daemon started.")]));
 }
 
 function link(event) {
-  return h("a", { href: `#/flows/${event.cookie}` }, event.remote);
+  return h("a", { href: `#/flows/${event.cookie}` }, address(event.remote));
 }

@@ -2,7 +2,7 @@
 // The page of one flow: why it runs its arm, and its last five minutes.
 
 import { armChart } from "./charts.js";
-import { chip, h, paint, say } from "./dom.js";
+import { address, chip, h, paint, say } from "./dom.js";
 import { duration, milliseconds, percent, rate, whole } from "./format.js";
 import { get, repeat, request } from "./net.js";
 
@@ -14,30 +14,35 @@ export function flowPage(main, state, cookie) {
   const title = h("h1", {}, `Flow ${cookie}`);
   const tags = h("span", {});
   const why = h("p", { class: "why", "aria-live": "polite" }, "…");
-  const goodput = armChart("Throughput", "", 210);
-  const rtt = armChart("RTT", "", 180);
-  const loss = armChart("Loss", "", 120);
+  const goodput = armChart("Throughput", 210, rate, true);
+  const rtt = armChart("RTT", 180, milliseconds);
+  const loss = armChart("Loss", 120, (of) => percent(of / 100));
   const switches = h("ol", { class: "switches" });
   const estimates = h("section", { class: "card", hidden: true });
   const facts = h("dl", { class: "facts" });
   const shares = h("ul", { class: "legend" });
-  const arm = h("select", { "aria-label": "Arm to pin the flow to" });
+  const arm = h("select", { "aria-label": "Arm to pin the flow to", onchange: () => (arm.dataset.chosen = "yes") });
   const pin = h("button", { type: "button", onclick: () => change("PUT", { arm: arm.value }) }, "Pin");
   const unpin = h("button", { type: "button", onclick: () => change("DELETE") }, "Unpin");
+  const unkept = h("p", { class: "soft", hidden: true }, "The daemon keeps the history of 4,096 flows, and this is none of them.");
+  const charts = h("div", {},
+    h("h2", {}, "Throughput ", h("small", {}, "Mbit/s, last 5 minutes")), goodput.place,
+    h("h2", {}, "Smoothed RTT ", h("small", {}, "ms")), rtt.place,
+    h("h2", {}, "Loss ", h("small", {}, "%")), loss.place);
+  const controls = h("span", { class: "head push" }, arm, pin, unpin);
+  const now = h("div", { class: "two" },
+    h("section", { class: "card" }, charts, unkept),
+    h("div", { class: "stack loose" },
+      h("section", { class: "card" }, h("h2", {}, "Last switches"), switches),
+      h("section", { class: "card" }, h("h2", {}, "Now"), facts, shares)));
+  const question = h("p", { class: "soft small" }, "Why this arm now?");
+  // Until the flow is seen there is nothing to show of it.
+  const rest = [controls, question, now];
+  for (const part of rest) part.hidden = true;
   main.replaceChildren(
     h("p", {}, h("a", { href: "#/" }, "← All flows")),
-    h("section", { class: "card" },
-      h("div", { class: "head" }, title, tags, h("span", { class: "head push" }, arm, pin, unpin)),
-      h("p", { class: "soft small" }, "Why this arm now?"), why),
-    h("div", { class: "two" },
-      h("section", { class: "card" },
-        h("h2", {}, "Throughput, Mbit/s"), goodput.place,
-        h("h2", {}, "Smoothed RTT, ms"), rtt.place,
-        h("h2", {}, "Loss, %"), loss.place),
-      h("div", { class: "stack" },
-        h("section", { class: "card" }, h("h2", {}, "Last switches"), switches),
-        h("section", { class: "card" }, h("h2", {}, "Now"), facts, shares))),
-    estimates);
+    h("section", { class: "card" }, h("div", { class: "head" }, title, tags, controls), question, why),
+    now, estimates);
 
   get("v1/arms").then(({ arms }) => {
     arm.replaceChildren(...arms.filter((one) => one.state === "available").map((one) => h("option", {}, one.name)));
@@ -61,21 +66,32 @@ export function flowPage(main, state, cookie) {
       showPast(past);
     } catch (error) {
       if (error.status === 404) {
-        say(why, "The flow has ended.");
-        stop();
+        end();
       } else {
         state.failed(error);
       }
     }
   }
 
+  /** The flow is not there, or no longer. */
+  function end() {
+    stop();
+    state.ended();
+    const seen = !now.hidden;
+    for (const part of [controls, question]) part.hidden = true;
+    say(why, seen ? "The flow has ended. Its last figures stay here."
+      : "No flow has this cookie now: it has ended, or the address is wrong.");
+  }
+
   function show(flow) {
-    say(title, flow.remote);
+    for (const part of rest) part.hidden = false;
+    if (title.textContent !== flow.remote) title.replaceChildren(address(flow.remote));
     document.title = `${flow.remote} · ltp-switcher`;
     tags.replaceChildren(chip(flow.arm), ...(flow.pinned ? [" ", h("span", { class: "tag" }, "pinned")] : []));
     say(why, flow.why.sentence);
     paint(why, flow.arm);
     unpin.disabled = !flow.pinned;
+    if (!arm.dataset.chosen) arm.value = flow.arm;
     switches.replaceChildren(...flow.why.switches.map((one) =>
       h("li", {}, h("time", { datetime: new Date(one.time * 1000).toISOString() }, `${duration(one.age_s)} ago`),
         h("span", {}, one.sentence))));
@@ -114,6 +130,7 @@ export function flowPage(main, state, cookie) {
   }
 
   function showPast(past) {
+    [charts.hidden, unkept.hidden] = [!past.kept, past.kept];
     const last = (list) => list.at(-1) ?? null;
     goodput.show(past.time, past.goodput_mbps, past.arm,
       `Throughput over the last five minutes, now ${rate(last(past.goodput_mbps))} under ${last(past.arm)}`);
@@ -122,6 +139,7 @@ export function flowPage(main, state, cookie) {
       `Loss over the last five minutes, now ${percent(last(past.loss) ?? 0)}`);
   }
 
+  state.looksEvery(LOOK_MS);
   const stop = repeat(look, LOOK_MS);
   return () => {
     stop();

@@ -1,64 +1,73 @@
 // SPDX-License-Identifier: Apache-2.0
-// The page of all flows: figures, goodput and shares by arm, the busiest flows, events.
+// The page of all flows: figures, goodput and shares by arm, the flows in any order, events.
 
 import { spark, stackedChart } from "./charts.js";
-import { chip, h, paint, say } from "./dom.js";
+import { address, chip, h, paint, say } from "./dom.js";
 import { feed } from "./feed.js";
 import { duration, milliseconds, percent, rate, whole } from "./format.js";
 import { get, repeat } from "./net.js";
 
 const ROWS = 25;
 const LOOK_MS = 1000;
+const SPARK_POINTS = 60;
 
 /** Show the page in `main`; returns a function that ends it. */
 export function flowsPage(main, state) {
   const tiles = new Tiles(["Flows", "Goodput", "Median RTT", "Switches", "Pool", "Step, p99"]);
-  const chart = stackedChart(290);
+  const chart = stackedChart(340, rate);
   const legend = h("ul", { class: "legend" });
   const shares = h("ul", { class: "bars" });
-  const table = new Table();
   const arm = h("select", {}, h("option", { value: "" }, "all arms"));
   const prefix = h("input", { placeholder: "198.51.100.0/24", size: "18", autocomplete: "off", spellcheck: "false" });
   const problem = h("p", { class: "small", role: "status" });
+  const table = new Table(() => look());
   main.replaceChildren(
     h("h1", { class: "skip" }, "Flows"),
     tiles.place,
     h("div", { class: "two" },
-      h("section", { class: "card" }, h("h2", {}, "Goodput by arm, Mbit/s"), chart.place, legend),
+      h("section", { class: "card" }, h("h2", {}, "Goodput by arm ", h("small", {}, "Mbit/s, last 5 minutes")), chart.place, legend),
       h("div", { class: "stack" }, h("section", { class: "card" }, h("h2", {}, "Share of flows by arm"), shares), feed())),
     h("section", { class: "card" },
-      h("div", { class: "filters" }, h("h2", {}, "Busiest flows"),
+      h("div", { class: "filters" }, h("h2", {}, "Flows"), table.sorts,
         h("label", {}, "Arm", arm), h("label", {}, "Remote network", prefix)),
       problem, table.place));
 
   async function look() {
-    const query = new URLSearchParams({ limit: ROWS, order: "goodput", history: 60 });
+    const query = new URLSearchParams({ limit: ROWS, history: SPARK_POINTS, ...table.query });
     if (arm.value) query.set("arm", arm.value);
     if (prefix.value.trim()) query.set("prefix", prefix.value.trim());
     try {
-      const [totals, status, page] = await Promise.all([
-        get("v1/history"), get("v1/status"), get(`v1/flows?${query}`).catch((refusal) => refusal),
+      const [totals, page] = await Promise.all([
+        get("v1/history"), get(`v1/flows?${query}`).catch((refusal) => {
+          if (refusal.status === 422) return refusal;
+          throw refusal;
+        }),
       ]);
-      state.answered(status);
-      showTotals(totals, status);
+      state.answered();
+      showTotals(totals);
       const refused = page instanceof Error;
       say(problem, refused ? page.message : "");
-      if (!refused) table.show(page);
+      if (!refused && table.show(page)) await look();
     } catch (error) {
       state.failed(error);
     }
   }
 
-  function showTotals(totals, status) {
+  function showStatus(status) {
+    const teams = status.teams ? `${whole(status.teams)} teams of ${status.k}` : status.pool.join(", ");
+    tiles.show("Flows", whole(status.flows), status.busy ? "data moves" : "idle");
+    tiles.show("Median RTT", milliseconds(status.median_rtt_ms), "of all flows");
+    tiles.show("Switches", whole(status.changes), status.mode === "active" ? "decided so far" : "advised so far");
+    tiles.show("Pool", `${status.pool.length} arms`, teams);
+    const over = status.step_p99_ms > status.step_ms;
+    tiles.show("Step, p99", milliseconds(status.step_p99_ms), over ? `over its ${status.step_ms} ms` : `of ${status.step_ms} ms`, over);
+  }
+
+  function showTotals(totals) {
     const arms = Object.keys(totals.flows).sort();
     const latest = (lists, of) => lists[of].at(-1) ?? 0;
     const goodput = arms.reduce((sum, of) => sum + latest(totals.goodput_mbps, of), 0);
-    tiles.show("Flows", whole(status.flows));
-    tiles.show("Goodput", rate(goodput));
-    tiles.show("Median RTT", table.medianRtt());
-    tiles.show("Switches", whole(status.changes), status.mode === "active" ? "decided" : "advised");
-    tiles.show("Pool", `${status.pool.length} arms`, `k = ${status.k}`);
-    tiles.show("Step, p99", `${status.step_p99_ms.toFixed(2)} ms`, `of ${status.step_ms} ms`);
+    tiles.show("Goodput", rate(goodput), "of all flows");
     chart.show(totals.time, totals.goodput_mbps, `Goodput by arm over the last five minutes, now ${rate(goodput)}`);
     replace(legend, arms.join(), () => arms.map((of) => h("li", {}, chip(of))));
     replace(arm, arms.join(), () => {
@@ -80,10 +89,12 @@ export function flowsPage(main, state) {
     }) : [h("li", { class: "empty" }, "No flow runs under mutant.")]);
   }
 
+  state.looksEvery(LOOK_MS);
+  state.onStatus(showStatus);
   const stop = repeat(look, LOOK_MS);
-  const now = () => look();
-  arm.addEventListener("change", now);
-  prefix.addEventListener("change", now);
+  const first = () => table.turnTo(0);
+  arm.addEventListener("change", first);
+  prefix.addEventListener("change", first);
   return () => {
     stop();
     chart.close();
@@ -104,31 +115,86 @@ class Tiles {
       h("div", { class: "card tile" }, h("dt", {}, name), h("dd", {}, value, " ", note))));
   }
 
-  show(name, text, small = "") {
+  show(name, text, small, warn = false) {
     const [value, note] = this.values.get(name);
     say(value, text);
     say(note, small);
+    note.title = small;
+    value.parentElement.classList.toggle("warn", warn);
   }
 }
 
-/** Rows stay the same elements as long as their flows are there, so that the focus stays where it is. */
+/** A column: its title, the API's name of its order (null: there is none), and its style. */
+const COLUMNS = [
+  ["To", "remote", "to"], ["Arm", null, "arm"], ["Last minute", null, "past"], ["Goodput", "goodput", "number"],
+  ["RTT", "rtt", "number rtt"], ["Lowest", "min_rtt", "number wide"], ["Lost", "loss", "number wide"],
+  ["Switches", "switches", "number wide"], ["Age", "age", "number wide"],
+];
+const FIRST_ORDER = "goodput";
+
+/**
+ * A page of the flows. The daemon sorts them, so that the first page has the first of all. `changed` is called once
+ * another page or order is wanted. Rows stay the same elements as long as their flows are there, so that the focus
+ * stays where it is.
+ */
 class Table {
-  constructor() {
+  constructor(changed) {
+    this.changed = changed;
     this.rows = new Map();
-    this.rtts = [];
-    this.body = h("tbody");
+    [this.order, this.reverse, this.offset] = [FIRST_ORDER, false, 0];
+    this.body = h("tbody", { role: "rowgroup" });
     this.empty = h("p", { class: "empty", hidden: true });
-    this.more = h("p", { class: "soft small" });
-    const head = [["To", ""], ["Arm", ""], ["Last minute", ""], ["Goodput", "number"], ["RTT", "number"],
-      ["Lowest", "number wide"], ["Lost", "number wide"], ["Switches", "number wide"], ["Age", "number wide"]];
-    this.place = h("div", {}, h("div", { class: "scroll" }, h("table", {},
-      h("caption", { class: "skip" }, "The flows with the most goodput"),
-      h("thead", {}, h("tr", {}, ...head.map(([text, kind]) => h("th", { scope: "col", class: kind }, text)))),
-      this.body)), this.empty, this.more);
+    this.heads = new Map(COLUMNS.map(([text, order, style]) => [text, h("th", { scope: "col", role: "columnheader", class: style },
+      order ? h("button", { type: "button", class: "sort", onclick: () => this.sortBy(order) }, text) : text)]));
+    const orders = COLUMNS.filter(([, order]) => order);
+    // Where there are no heads, on a phone, this takes their place.
+    this.choice = h("select", { onchange: () => this.sortBy(this.choice.value, false) },
+      ...orders.map(([text, order]) => h("option", { value: order, selected: order === FIRST_ORDER }, text)));
+    this.sorts = h("label", { class: "narrow" }, "Order", this.choice);
+    this.range = h("span");
+    this.before = h("button", { type: "button", onclick: () => this.turnTo(this.offset - ROWS) }, "← Before");
+    this.after = h("button", { type: "button", onclick: () => this.turnTo(this.offset + ROWS) }, "Next →");
+    this.pager = h("p", { class: "pager soft small", hidden: true }, this.range, h("span", { class: "push" }, this.before, " ", this.after));
+    this.place = h("div", {}, h("div", { class: "scroll" }, h("table", { role: "table" },
+      h("caption", { class: "skip" }, "Flows; a column's head sorts by it"),
+      h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, ...this.heads.values())), this.body)), this.empty, this.pager);
+    this.mark();
   }
 
+  /** The part of the request that is this table's. */
+  get query() {
+    return { order: this.order, reverse: this.reverse, offset: this.offset };
+  }
+
+  sortBy(order, reverse = order === this.order && !this.reverse) {
+    [this.order, this.reverse] = [order, reverse];
+    this.mark();
+    this.turnTo(0);
+  }
+
+  turnTo(offset) {
+    this.offset = Math.max(offset, 0);
+    this.changed();
+  }
+
+  mark() {
+    this.choice.value = this.order;
+    for (const [text, order] of COLUMNS) {
+      const here = order !== null && order === this.order;
+      const falls = (order !== "remote") !== this.reverse;
+      if (here) this.heads.get(text).setAttribute("aria-sort", falls ? "descending" : "ascending");
+      else this.heads.get(text).removeAttribute("aria-sort");
+    }
+  }
+
+  /** Show a page. Returns whether another one must be asked for, because so many flows have ended. */
   show(page) {
-    const seen = new Map(page.flows.map((flow) => [flow.cookie, flow]));
+    if (page.offset !== this.offset) return false;
+    if (!page.flows.length && this.offset) {
+      this.offset = Math.max(Math.ceil(page.total / ROWS) - 1, 0) * ROWS;
+      return true;
+    }
+    const seen = new Set(page.flows.map((flow) => flow.cookie));
     for (const [cookie, row] of this.rows) {
       if (!seen.has(cookie)) {
         row.place.remove();
@@ -141,27 +207,24 @@ class Table {
       if (this.body.children[at] !== row.place) this.body.insertBefore(row.place, this.body.children[at] ?? null);
       row.show(flow);
     });
-    this.rtts = page.flows.map((flow) => flow.srtt_ms).filter((rtt) => rtt > 0).sort((a, b) => a - b);
     this.empty.hidden = page.flows.length > 0;
     say(this.empty, "No flow matches. A connection is here once it uses the congestion control mutant.");
-    const others = page.total - page.flows.length;
-    say(this.more, others > 0 ? `and ${whole(others)} more with less goodput` : "");
-  }
-
-  medianRtt() {
-    return this.rtts.length ? milliseconds(this.rtts[Math.floor(this.rtts.length / 2)]) : "–";
+    this.pager.hidden = page.total <= ROWS;
+    const last = this.offset + page.flows.length;
+    say(this.range, `${whole(this.offset + 1)} to ${whole(last)} of ${whole(page.total)}`);
+    this.before.disabled = this.offset === 0;
+    this.after.disabled = last >= page.total;
+    return false;
   }
 }
 
 class Row {
   constructor(flow) {
-    const number = (wide = "") => h("td", { class: `number ${wide}` });
-    this.arm = h("td");
-    this.spark = h("canvas", { class: "spark", "aria-hidden": "true" });
-    [this.goodput, this.rtt] = [number(), number()];
-    [this.least, this.lost, this.switches, this.age] = [number("wide"), number("wide"), number("wide"), number("wide")];
-    this.place = h("tr", {}, h("td", {}, h("a", { href: `#/flows/${flow.cookie}` }, flow.remote)), this.arm,
-      h("td", {}, this.spark), this.goodput, this.rtt, this.least, this.lost, this.switches, this.age);
+    const cells = COLUMNS.map(([text, , style]) => h("td", { role: "cell", class: style, "data-of": text }));
+    [this.to, this.arm, this.past, this.goodput, this.rtt, this.least, this.lost, this.switches, this.age] = cells;
+    this.to.append(h("a", { href: `#/flows/${flow.cookie}` }, address(flow.remote)));
+    this.spark = this.past.appendChild(h("canvas", { class: "spark", "aria-hidden": "true" }));
+    this.place = h("tr", { role: "row" }, ...cells);
   }
 
   show(flow) {
@@ -175,5 +238,8 @@ class Row {
     say(this.switches, whole(flow.switches));
     say(this.age, duration(flow.age_s));
     spark(this.spark, flow.history);
+    const past = flow.history?.goodput_mbps ?? [];
+    this.spark.title = past.length
+      ? `Goodput over the last minute: ${rate(Math.min(...past))} to ${rate(Math.max(...past))}` : "No history is kept of this flow";
   }
 }

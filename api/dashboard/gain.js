@@ -6,6 +6,8 @@ import { milliseconds, percent, rate, whole } from "./format.js";
 import { get, repeat } from "./net.js";
 
 const LOOK_MS = 60_000;
+const PATIENCE_MS = 60_000;
+const RETRY_MS = 2000;
 const AGES = { 86400: "the last day", 604800: "the last 7 days", 2592000: "the last 30 days", "": "all of the log" };
 const MEASURES = {
   goodput: { text: "Goodput", better: 1, unit: "%" },
@@ -16,7 +18,7 @@ const MEASURES = {
 const SETTING = "Set gain.design to holdback or switchback in the configuration, and restart the daemon.";
 
 /** Show the page in `main`; returns a function that ends it. */
-export function gainPage(main, state) {
+export function gainPage(main) {
   const age = h("select", {}, ...Object.entries(AGES).map(([seconds, text]) =>
     h("option", { value: seconds, selected: seconds === "604800" }, text)));
   const place = h("div", { class: "stack plain" }, h("p", { class: "card empty" }, "Reading the log of decisions …"));
@@ -28,12 +30,12 @@ export function gainPage(main, state) {
   async function look() {
     const query = age.value ? `?since_s=${age.value}` : "";
     try {
-      const found = await get(`v1/report${query}`);
-      state.answered();
+      const found = await get(`v1/report${query}`, { patience: PATIENCE_MS });
       place.replaceChildren(...cards(found));
+      return LOOK_MS;
     } catch (error) {
-      if (error.status === 404) place.replaceChildren(h("p", { class: "card empty" }, error.message));
-      else state.failed(error);
+      place.replaceChildren(h("p", { class: "card empty" }, error.message));
+      return error.status === 404 ? LOOK_MS : RETRY_MS;
     }
   }
 

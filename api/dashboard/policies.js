@@ -83,7 +83,7 @@ function adding(arms, entries, propose) {
   const button = h("button", { class: "primary" }, "Preview");
   const made = h("form", {}, h("fieldset", {}, h("legend", {}, "Another policy"),
     h("div", { class: "facts" }, prefixLabel, netnsLabel, remoteLabel, localLabel, h("label", {}, "What to do", does),
-      h("div", {}, h("label", { for: "policy-arm" }, "Arm"), list))), note, button);
+      h("div", { class: "field" }, h("label", { for: "policy-arm" }, "Arm"), list))), note, button);
 
   function check() {
     list.disabled = does.value === "exclude";

@@ -2,9 +2,10 @@
 // The page of the settings that a running daemon takes: mode, pool, k, policies.
 
 import { chip, h, say } from "./dom.js";
-import { get, request } from "./net.js";
+import { get, repeat, request } from "./net.js";
 import { policiesCard } from "./policies.js";
 
+const RETRY_MS = 2000;
 const MODES = {
   active: "Decide, and switch the flows.",
   advise: "Decide and tell, but switch nothing.",
@@ -13,21 +14,24 @@ const MODES = {
 
 /** Show the page in `main`; returns a function that ends it. */
 export function settingsPage(main, state) {
-  const place = h("div", { class: "two" });
+  const place = h("div", { class: "two" }, h("p", { class: "card empty" }, "Reading the settings …"));
   main.replaceChildren(h("h1", {}, "Settings"),
     h("p", { class: "soft" }, "Changes hold at once, and after a restart."), place);
 
+  let loaded = false;
   async function load() {
     try {
       const [mode, pool, k, arms, policies] = await Promise.all([
         request("v1/mode"), request("v1/pool"), request("v1/k"), get("v1/arms"), request("v1/policies"),
       ]);
       const available = arms.arms.filter((arm) => arm.state === "available").map((arm) => arm.name);
-      state.answered();
       place.replaceChildren(modeForm(mode), kForm(k, pool), poolForm(pool, arms.arms),
         policiesCard(policies, available, state, load));
+      loaded = true;
+      stop();
     } catch (error) {
-      state.failed(error);
+      if (loaded) state.refused(error);
+      else place.replaceChildren(h("p", { class: "card empty" }, error.message));
     }
   }
 
@@ -102,6 +106,6 @@ export function settingsPage(main, state) {
     return made;
   }
 
-  load();
-  return () => {};
+  const stop = repeat(load, RETRY_MS);
+  return stop;
 }

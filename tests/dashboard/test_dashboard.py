@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import signal
+import socket
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +20,7 @@ from support.colours import contrast, luminance
 from support.dashboard_use import DRAWN, add_to_pool, choose_k, pin
 from support.dashboard_use import ready as opened
 from support.live_kernel import NO_ARM, PATHS
+from support.live_kernel import Path as PathOf
 
 from ltp_switcher import palette
 
@@ -337,14 +341,199 @@ def test_texts_and_marks_stand_out_in_light_and_dark(browser: Browser, place: Si
     context.close()
 
 
-def test_the_page_says_so_while_the_daemon_is_away(page: Page, place: Site) -> None:
+def gone(way: str, place: Site, opened: contextlib.ExitStack) -> None:
+    """Let the daemon or the API go, or fall silent; what can come back does so with `opened`."""
+    control = Path(place.daemon.config.daemon.control_socket)
+    if way == "API killed":
+        place.api.process.kill()
+        place.api.process.wait()
+    elif way == "API hangs":
+        place.api.process.send_signal(signal.SIGSTOP)
+        opened.callback(place.api.process.send_signal, signal.SIGCONT)
+    else:
+        away = control.with_suffix(".away")
+        control.rename(away)
+        opened.callback(away.rename, control)
+    if way == "daemon hangs":
+        # It takes connections, as systemd's socket does while the daemon is down, and answers none.
+        silent = opened.enter_context(socket.socket(socket.AF_UNIX))
+        silent.bind(str(control))
+        silent.listen(64)
+
+
+@pytest.mark.parametrize(
+    ("way", "says"),
+    [
+        ("daemon gone", "Cannot reach the daemon at"), ("daemon hangs", "The daemon does not answer."),
+        ("API hangs", "The API does not answer."), ("API killed", "The API does not answer."),
+    ],
+)  # fmt: skip
+def test_old_figures_are_marked_within_three_seconds(
+    context: BrowserContext, place: Site, tmp_path: Path, way: str, says: str
+) -> None:
+    """The page's own clock is moved by hand: at 2.9 s the mark is there, however slow this machine is."""
+    with contextlib.ExitStack() as world:
+        if way == "API killed":
+            folder = world.enter_context(tempfile.TemporaryDirectory(prefix="ltp"))
+            place = world.enter_context(site(Path(folder)))
+        page = context.new_page()
+        page.clock.install()
+        ready(page, place)
+        expect(page.locator("tbody tr").first).to_be_visible()
+        expect(page.locator("#stale")).to_be_hidden()
+        with contextlib.ExitStack() as opened:
+            page.clock.pause_at(page.evaluate("Date.now() + 1"))
+            gone(way, place, opened)
+            page.clock.run_for(2900)
+            assert page.locator("#live").inner_text() == "no answer"
+            assert page.locator("body.stale #stale").is_visible()
+            expect(page.locator("#stale")).to_contain_text("The figures are of ")
+            page.clock.resume()
+            expect(page.locator("#stale")).to_contain_text(says)
+        if way != "API killed":
+            expect(page.locator("#live")).to_have_text("live")
+            expect(page.locator("#stale")).to_be_hidden()
+
+
+def test_a_page_that_was_opened_without_a_daemon_fills_once_there_is_one(
+    context: BrowserContext, place: Site
+) -> None:
+    for at, shows in (
+        ("#/", "tbody tr"),
+        ("#/flows/4711", ".facts dd"),
+        ("#/settings", "form"),
+        ("#/gain", ".effects"),
+    ):
+        page = context.new_page()
+        with contextlib.ExitStack() as opened:
+            gone("daemon gone", place, opened)
+            page.goto(place.url + at)
+            expect(page.locator("#stale")).to_contain_text("There are no figures yet.")
+        expect(page.locator(shows).first).to_be_visible()
+        expect(page.locator("#live")).to_have_text("live")
+        page.close()
+
+
+@pytest.mark.parametrize(
+    ("at", "says"),
+    [
+        ("#/flows/%", "ends with its cookie"), ("#/flows/0", "ends with its cookie"),
+        ("#/flows/%3Cb%3E", "ends with its cookie"), ("#/nowhere", "no page of this name"),
+        ("#/__proto__", "no page of this name"), ("#/flows/99", "No flow has this cookie now"),
+    ],
+)  # fmt: skip
+def test_an_address_that_leads_nowhere_says_so(page: Page, place: Site, at: str, says: str) -> None:
+    ready(page, place, at)
+    expect(page.locator("main")).to_contain_text(says)
+    expect(page.locator("main button, main .chart:visible")).to_have_count(0) if at != "#/flows/99" else None
+    page.get_by_role("link", name="← All flows").click()
+    expect(page.locator("tbody tr").first).to_be_visible()
+
+
+def test_values_are_read_by_pointer_and_by_keys(page: Page, place: Site) -> None:
     ready(page, place)
-    path = Path(place.daemon.config.daemon.control_socket)
-    away = path.with_suffix(".away")
-    path.rename(away)
-    expect(page.locator("#notice.bad")).to_contain_text("is it running?")
-    away.rename(path)
-    expect(page.locator("#notice")).to_be_hidden()
+    chart = page.locator(".chart")
+    expect(chart.locator("canvas")).to_be_visible()
+    box = chart.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] * 0.9, box["y"] + box["height"] / 2)
+    expect(chart.locator(".tip")).to_contain_text(re.compile(r"\d\d:\d\d:\d\d.*Mbit/s.*All.*Mbit/s"))
+    page.mouse.move(0, 0)
+    expect(chart.locator(".tip")).to_be_hidden()
+    page.goto(f"{place.url}#/flows/{CELLULAR}")
+    expect(page.locator(".chart canvas")).to_have_count(3)
+    page.locator(".chart").nth(1).focus()
+    page.keyboard.press("ArrowLeft")
+    # One cursor for all quantities of the flow.
+    for at, unit in enumerate(("bit/s", "ms", "%")):
+        expect(page.locator(".chart").nth(at).locator(".tip")).to_contain_text(unit)
+
+
+def test_a_new_page_begins_with_the_latest_events(context: BrowserContext, place: Site) -> None:
+    for mode in ("off", "active"):
+        ask(place, "PUT", "/v1/mode", {"mode": mode})
+    for _ in range(2):
+        page = ready(context.new_page(), place)
+        expect(page.locator(".feed")).to_contain_text("Mode is active now, was off.")
+        expect(page.locator(".feed")).to_contain_text("Mode is off now, was active.")
+
+
+CROWD = tuple(PathOf(f"198.51.100.{i}", 30.0 + i, 10.0 + 2 * i) for i in range(1, 41))
+
+
+@pytest.fixture(scope="module")
+def crowd() -> Iterator[Site]:
+    with tempfile.TemporaryDirectory(prefix="ltp") as folder, site(Path(folder), paths=CROWD) as served:
+        yield served
+
+
+def test_all_flows_are_sorted_not_those_of_the_page(page: Page, crowd: Site) -> None:
+    ready(page, crowd)
+    rows, pager = page.locator("tbody tr"), page.locator(".pager")
+    expect(rows).to_have_count(25)
+    expect(rows.first).to_contain_text(CROWD[-1].remote)
+    expect(pager).to_contain_text("1 to 25 of 40")
+    lowest = page.get_by_role("columnheader", name="Lowest")
+    # The flow with the highest RTT has the most goodput, too, and the lowest RTT is on the other page.
+    for path, sort in ((CROWD[-1], "descending"), (CROWD[0], "ascending")):
+        lowest.get_by_role("button").click()
+        expect(lowest).to_have_attribute("aria-sort", sort)
+        expect(rows.first).to_contain_text(f"{path.remote}:")
+    pager.get_by_role("button", name="Next").click()
+    expect(rows).to_have_count(15)
+    expect(rows.last).to_contain_text(CROWD[-1].remote)
+    expect(pager).to_contain_text("26 to 40 of 40")
+    expect(pager.get_by_role("button", name="Next")).to_be_disabled()
+    page.get_by_label("Remote network").fill("198.51.100.1/32")
+    page.keyboard.press("Enter")
+    expect(rows).to_have_count(1)
+    expect(pager).to_be_hidden()
+
+
+def test_the_median_rtt_is_that_of_all_flows(page: Page, crowd: Site) -> None:
+    """Half of the 40 RTTs are below 51 ms; of the 25 with the most goodput, most are above."""
+    ready(page, crowd)
+    shown = page.locator(".tile", has_text="Median RTT").locator("dd")
+    expect(shown).to_contain_text("of all flows")
+    value, unit = shown.inner_text().split()[:2]
+    assert unit == "ms"
+    least = sorted(path.rtt_ms for path in CROWD)
+    assert least[len(least) // 2 - 1] <= float(value) < least[-25 + 25 // 2]
+
+
+def test_a_phone_shows_each_address_on_one_line(browser: Browser, place: Site) -> None:
+    context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True)
+    page = ready(context.new_page(), place)
+    addresses = page.locator("tbody .address")
+    expect(addresses.first).to_be_visible()
+    line = page.evaluate("1.6 * parseFloat(getComputedStyle(document.body).fontSize)")
+    for box in [address.bounding_box() for address in addresses.all()]:
+        assert box is not None
+        assert box["height"] < line
+    for box in [row.bounding_box() for row in page.locator("tbody tr").all()]:
+        assert box is not None
+        assert box["height"] < 5 * line
+    # The longest address of all breaks between its groups alone.
+    long = "[2001:0db8:85a3:08d3:1319:8a2e:0370:7348]:40718"
+    lines = page.evaluate(
+        """async (text) => {
+            const { address } = await import("/dashboard/dom.js");
+            const place = document.querySelector("tbody td a");
+            place.replaceChildren(address(text));
+            place.style.fontSize = "24px";
+            const range = document.createRange(), found = [];
+            for (const node of place.firstChild.childNodes) {
+                if (!node.textContent) continue;
+                range.selectNodeContents(node);
+                found.push([node.textContent, range.getClientRects().length]);
+            }
+            return found;
+        }""",
+        long,
+    )
+    assert "".join(text for text, _ in lines) == long
+    assert [rects for _, rects in lines] == [1] * len(lines)
+    context.close()
 
 
 def test_files_are_asked_for_once_and_no_other_file_is_given(place: Site) -> None:

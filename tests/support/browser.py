@@ -21,7 +21,8 @@ from ltp_switcher.daemon.settings.gain import GainSection
 from ltp_switcher.daemon.settings.schema import Config, DaemonSection
 from ltp_switcher.eval.gain.traffic import NAMES, Effects, switchback
 from support.api_process import ApiProcess, api_running
-from support.live_kernel import LiveKernel
+from support.live_kernel import PATHS, LiveKernel
+from support.live_kernel import Path as PathOf
 from support.running_daemon import make_daemon, running
 
 FLAGS = (
@@ -55,13 +56,15 @@ class Site:
 
 
 @contextlib.contextmanager
-def site(folder: Path, *, mode: str = "active", policy: str = "rule") -> Iterator[Site]:
+def site(
+    folder: Path, *, mode: str = "active", policy: str = "rule", paths: tuple[PathOf, ...] = PATHS
+) -> Iterator[Site]:
     """Serve a dashboard of flows that move, and of an experiment of the last two days."""
     state = folder / "state"
     state.mkdir()
     log_experiment(state / FOLDER)
     section = DaemonSection(policy=policy, control_socket=str(folder / "c"), state_dir=str(state), mode=mode)
-    kernel = LiveKernel()
+    kernel = LiveKernel(paths)
     with pytest.MonkeyPatch.context() as patch:
         daemon = make_daemon(kernel, Config(daemon=section, gain=GainSection(log_mb=0)), patch)
     with running(daemon), api_running(folder, folder / "c", tcp=True) as api, forward(api.socket) as port:
