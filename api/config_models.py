@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue, StrictBool, StrictFloat, StrictInt, StrictStr
 
-from ltp_switcher.api.models import Answer, Request
+from ltp_switcher.api.models import Answer, Kept, Request
 
 Setting = StrictBool | StrictInt | StrictFloat | StrictStr | list[StrictStr]
 Settings = dict[str, dict[str, Setting]]
@@ -31,6 +31,10 @@ class ConfigState(Answer):
         description="Settings whose configured value waits for a restart of the daemon",
         examples=[["daemon.step_ms"]],
     )
+
+
+class ConfigChange(ConfigState, Kept):
+    """The settings after a change."""
 
 
 class ConfigPatch(Request):

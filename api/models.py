@@ -221,6 +221,16 @@ class ArmList(Answer):
     arms: list[Arm]
 
 
+class Kept(Answer):
+    """A change that is in force, and whether the daemon could keep it."""
+
+    saved: bool = Field(
+        default=True,
+        description="false: it is in force, but could not be written, so the next start will not know it",
+    )
+    save_error: str | None = Field(default=None, description="Why it could not be written")
+
+
 class Pool(Answer):
     """The arms among which the daemon chooses."""
 
@@ -231,6 +241,10 @@ class Pool(Answer):
         description="Arms chosen among by destination prefix, where MPTS has picked a team",
         examples=[{"192.0.2.0/24": ["bbr", "vegas"]}],
     )
+
+
+class PoolChange(Pool, Kept):
+    """The pool after a change."""
 
 
 class PoolRequest(Request):
@@ -247,10 +261,18 @@ class TeamSize(Answer):
     k: int = Field(examples=[6])
 
 
+class TeamSizeChange(TeamSize, Kept):
+    """The size after a change."""
+
+
 class TeamSizeRequest(Request):
     """The size to set."""
 
     k: Annotated[int, Field(ge=1, le=20)] = Field(description="Size of the team", examples=[6])
+
+
+class PinChange(Flow, Kept):
+    """The flow after it was pinned, or unpinned."""
 
 
 class PinRequest(Request):
@@ -269,6 +291,10 @@ class ModeState(Answer):
     """The daemon's mode."""
 
     mode: Mode = Field(description="active: carry out; advise: log them only; off: make none")
+
+
+class ModeChange(ModeState, Kept):
+    """The mode after a change."""
 
 
 class ModeRequest(Request):

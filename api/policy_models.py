@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from ltp_switcher.api.models import Answer, ArmName, Request
+from ltp_switcher.api.models import Answer, ArmName, Kept, Request
 
 POLICIES_MAX = 256
 Port = Annotated[int, Field(ge=1, le=65535)]
@@ -59,7 +59,7 @@ class PolicyRequest(Request):
     )
 
 
-class PolicyChange(PolicyList):
+class PolicyChange(PolicyList, Kept):
     """The policies after a change, and what it changes."""
 
     removed: list[str] = Field(description="Policies that go, in words; empty where nothing changes")

@@ -3,19 +3,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated, cast
+from typing import Annotated, TypeVar, cast
 
 from fastapi import APIRouter, Query, Response
 
 import ltp_switcher
 from ltp_switcher.api.backend import DaemonDep
 from ltp_switcher.api.choices import TAGGED, IfMatch, Runtime, expected, put_tag
-from ltp_switcher.api.config_models import Changed, ChangeList, ConfigPatch, ConfigState, Versions
+from ltp_switcher.api.config_models import (
+    Changed,
+    ChangeList,
+    ConfigChange,
+    ConfigPatch,
+    ConfigState,
+    Versions,
+)
 from ltp_switcher.api.problems import problem_responses
 from ltp_switcher.daemon.control.client import Json
 
 CHANGES_MAX = 100
 
+S = TypeVar("S", bound=ConfigState)
 router = APIRouter(prefix="/v1", tags=["service"])
 
 
@@ -34,14 +42,14 @@ def change_config(
     request: ConfigPatch,
     runtime: Runtime = False,
     if_match: IfMatch = None,
-) -> ConfigState:
+) -> ConfigChange:
     """Set these values over the configuration, all or none. A null drops what was set.
 
     Only settings that a running daemon can change are allowed; the others are for the file and a restart.
     """
     values = cast("Json", request.values)
     return _tagged(
-        daemon.ask(ConfigState, "config.set", values=values, runtime=runtime, **expected(if_match)), response
+        daemon.ask(ConfigChange, "config.set", values=values, runtime=runtime, **expected(if_match)), response
     )
 
 
@@ -63,6 +71,6 @@ def get_version(daemon: DaemonDep) -> Versions:
     )
 
 
-def _tagged(state: ConfigState, response: Response) -> ConfigState:
+def _tagged(state: S, response: Response) -> S:
     put_tag(response, cast("Json", state.values))
     return state

@@ -12,11 +12,11 @@ from ltp_switcher.api.choices import Runtime
 from ltp_switcher.api.models import (
     COOKIE_PATTERN,
     ArmName,
-    Flow,
     FlowDetail,
     FlowHistory,
     FlowList,
     FlowPage,
+    PinChange,
     PinRequest,
 )
 from ltp_switcher.api.problems import invalid, problem_responses
@@ -99,15 +99,15 @@ def get_flow_history(daemon: DaemonDep, cookie: Cookie) -> FlowHistory:
 
 
 @router.put("/{cookie}/pin", summary="Pin a flow", responses=problem_responses(400, 404, 422, 503))
-def pin_flow(daemon: DaemonDep, cookie: Cookie, request: PinRequest, runtime: Runtime = False) -> Flow:
+def pin_flow(daemon: DaemonDep, cookie: Cookie, request: PinRequest, runtime: Runtime = False) -> PinChange:
     """Switch a flow to an arm and hold it there, whatever the daemon would choose.
 
     With `runtime` the next start of the daemon unpins it.
     """
-    return daemon.ask(Flow, "pin", cookie=_checked(cookie), arm=request.arm, runtime=runtime)
+    return daemon.ask(PinChange, "pin", cookie=_checked(cookie), arm=request.arm, runtime=runtime)
 
 
 @router.delete("/{cookie}/pin", summary="Unpin a flow", responses=problem_responses(404, 422, 503))
-def unpin_flow(daemon: DaemonDep, cookie: Cookie) -> Flow:
+def unpin_flow(daemon: DaemonDep, cookie: Cookie) -> PinChange:
     """Let the daemon choose for the flow again. A flow that is not pinned stays as it is."""
-    return daemon.ask(Flow, "unpin", cookie=_checked(cookie))
+    return daemon.ask(PinChange, "unpin", cookie=_checked(cookie))

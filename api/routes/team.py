@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from fastapi import APIRouter, Query, Response
 
@@ -14,14 +14,18 @@ from ltp_switcher.api.models import (
     ArmList,
     ArmRequest,
     Pool,
+    PoolChange,
     PoolRequest,
     TeamSize,
+    TeamSizeChange,
     TeamSizeRequest,
 )
 from ltp_switcher.api.problems import problem_responses
 from ltp_switcher.api.team_models import TeamSearches, TeamSearchRequest
 from ltp_switcher.daemon.control.client import Json
 
+P = TypeVar("P", bound=Pool)
+S = TypeVar("S", bound=TeamSize)
 router = APIRouter(prefix="/v1", tags=["team"])
 
 
@@ -53,14 +57,14 @@ def set_pool(
     request: PoolRequest,
     runtime: Runtime = False,
     if_match: IfMatch = None,
-) -> Pool:
+) -> PoolChange:
     """Choose among these arms. The daemon forgets its teams; the policy `mutant` picks new ones.
 
     The policy `rule` runs bbr, ltp and vegas alone, and cubic where the pool has none of the three.
 
     The same arms as before change nothing. With `mpts.enabled = false` only `POST /v1/mpts` picks teams.
     """
-    pool = daemon.ask(Pool, "pool.set", arms=[*request.arms], runtime=runtime, **expected(if_match))
+    pool = daemon.ask(PoolChange, "pool.set", arms=[*request.arms], runtime=runtime, **expected(if_match))
     return _tagged_pool(pool, response)
 
 
@@ -77,14 +81,14 @@ def set_k(
     request: TeamSizeRequest,
     runtime: Runtime = False,
     if_match: IfMatch = None,
-) -> TeamSize:
+) -> TeamSizeChange:
     """Pick teams of this size, at most the number of arms in the pool.
 
     The daemon forgets teams of another size; the policy `mutant` picks new ones.
 
     With `mpts.enabled = false` only `POST /v1/mpts` picks teams.
     """
-    size = daemon.ask(TeamSize, "k.set", k=request.k, runtime=runtime, **expected(if_match))
+    size = daemon.ask(TeamSizeChange, "k.set", k=request.k, runtime=runtime, **expected(if_match))
     return _tagged_k(size, response)
 
 
@@ -117,11 +121,11 @@ def cancel_mpts(
     return daemon.ask(TeamSearches, "mpts.cancel", **given)
 
 
-def _tagged_pool(pool: Pool, response: Response) -> Pool:
+def _tagged_pool(pool: P, response: Response) -> P:
     put_tag(response, [*pool.arms])
     return pool
 
 
-def _tagged_k(size: TeamSize, response: Response) -> TeamSize:
+def _tagged_k(size: S, response: Response) -> S:
     put_tag(response, size.k)
     return size

@@ -7,7 +7,7 @@ import argparse
 from typing import cast
 
 from ltp_switcher.commands import printable
-from ltp_switcher.daemon.cli.printing import Object, as_object, as_objects, ask, print_json
+from ltp_switcher.daemon.cli.printing import Object, as_object, as_objects, ask, ask_to_change, print_json
 from ltp_switcher.daemon.control.client import Json
 from ltp_switcher.daemon.settings.policies import parse, read
 from ltp_switcher.errors import ConfigError
@@ -23,13 +23,13 @@ def policy(options: argparse.Namespace) -> int:
     entries = cast("Json", [dict(entry) for entry in read(options.file)])
     # For messages that name the place in the file, even where no daemon runs.
     parse(entries)
-    found = as_object(ask(options, "policies.set", policies=entries, dry_run=options.dry_run))
+    found, status = ask_to_change(options, "policies.set", policies=entries, dry_run=options.dry_run)
     if options.json:
-        return print_json(found)
+        return print_json(found) or status
     lines = [f"- {line}" for line in cast("list[str]", found["removed"])]
     lines += [f"+ {line}" for line in cast("list[str]", found["added"])]
     print("\n".join(map(printable, lines)) or "unchanged")
-    return 0
+    return status
 
 
 def _print(entries: list[Object]) -> int:

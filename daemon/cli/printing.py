@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, cast
 
@@ -22,6 +23,24 @@ def ask(options: argparse.Namespace, method: str, **params: Json) -> Json:
     """Call a method of the daemon. Raises `ControlError`."""
     with ControlClient(settings(options).daemon.control_socket) as client:
         return client.call(method, **params)
+
+
+def ask_to_change(options: argparse.Namespace, method: str, **params: Json) -> tuple[Object, int]:
+    """Call a method that changes something; returns its answer and the exit status so far.
+
+    A change that could not be saved is in force all the same. This is said, and the status is 1.
+    """
+    found = as_object(ask(options, method, **params))
+    status = 0
+    if found.get("saved") is False:
+        note = (
+            f"the change is in force, but not saved: the next start will not know it ({found['save_error']})"
+        )
+        print(f"ltp-switcher: {printable(note)}", file=sys.stderr)
+        status = 1
+    if not options.json:
+        found = {name: value for name, value in found.items() if name not in ("saved", "save_error")}
+    return found, status
 
 
 def print_json(value: Json | Sequence[Object]) -> int:

@@ -14,6 +14,7 @@ from ltp_switcher.daemon.cli.printing import (
     as_object,
     as_objects,
     ask,
+    ask_to_change,
     print_json,
     print_table,
     words,
@@ -39,7 +40,8 @@ def config(options: argparse.Namespace) -> int:
         key = key_of(name)
         values.setdefault(key.section, {})[key.name] = value
     given = cast("Json", values)
-    return _print(options, as_object(ask(options, "config.set", values=given, runtime=options.runtime)))
+    found, status = ask_to_change(options, "config.set", values=given, runtime=options.runtime)
+    return _print(options, found) or status
 
 
 def changes(options: argparse.Namespace) -> int:

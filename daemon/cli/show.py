@@ -15,6 +15,7 @@ from ltp_switcher.daemon.cli.printing import (
     as_object,
     as_objects,
     ask,
+    ask_to_change,
     cell,
     console,
     print_json,
@@ -112,40 +113,44 @@ def pool(options: argparse.Namespace) -> int:
     if options.action == "set" and not options.arms:
         raise ConfigError("pool set", "", "names of arms, see `ltp-switcher arms`")
     if options.action == "set":
-        found = as_object(ask(options, "pool.set", arms=options.arms, runtime=options.runtime))
+        found, status = ask_to_change(options, "pool.set", arms=options.arms, runtime=options.runtime)
     else:
-        found = as_object(ask(options, "pool.get"))
+        found, status = as_object(ask(options, "pool.get")), 0
     if options.json:
-        return print_json(found)
+        return print_json(found) or status
     rows = [["all others", words(found["arms"])]]
     rows += [[prefix, words(team)] for prefix, team in as_object(found["teams"]).items()]
-    return print_table(options, ["prefix", "chosen among"], rows)
+    return print_table(options, ["prefix", "chosen among"], rows) or status
 
 
 def team_size(options: argparse.Namespace) -> int:
     """Print k, or set it."""
     if options.k is None:
         return print_object(options, as_object(ask(options, "k.get")))
-    return print_object(options, as_object(ask(options, "k.set", k=options.k, runtime=options.runtime)))
+    found, status = ask_to_change(options, "k.set", k=options.k, runtime=options.runtime)
+    return print_object(options, found) or status
 
 
 def pin(options: argparse.Namespace) -> int:
     """Pin a flow."""
-    found = ask(options, "pin", cookie=options.cookie, arm=options.arm, runtime=options.runtime)
-    return _print_pin(options, as_object(found))
+    found, status = ask_to_change(
+        options, "pin", cookie=options.cookie, arm=options.arm, runtime=options.runtime
+    )
+    return _print_pin(options, found) or status
 
 
 def unpin(options: argparse.Namespace) -> int:
     """Unpin a flow."""
-    return _print_pin(options, as_object(ask(options, "unpin", cookie=options.cookie)))
+    found, status = ask_to_change(options, "unpin", cookie=options.cookie)
+    return _print_pin(options, found) or status
 
 
 def mode(options: argparse.Namespace) -> int:
     """Print the mode, or set it."""
     if options.mode is None:
         return print_object(options, as_object(ask(options, "mode.get")))
-    found = ask(options, "mode.set", mode=options.mode, runtime=options.runtime)
-    return print_object(options, as_object(found))
+    found, status = ask_to_change(options, "mode.set", mode=options.mode, runtime=options.runtime)
+    return print_object(options, found) or status
 
 
 def mpts(options: argparse.Namespace) -> int:

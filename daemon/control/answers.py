@@ -40,9 +40,12 @@ class JsonList:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """A result that is told once the change that it describes is on disk."""
+    """A result that is told once the change that it describes is on disk, or cannot be put there.
 
-    result: Json
+    Its members `saved` and `save_error` say which. The change is in force in either case.
+    """
+
+    result: dict[str, Json]
     save: Save
 
 
@@ -84,8 +87,8 @@ def answer(
         if isinstance(result, Saved):
             while not result.save.done:
                 yield b""
-            result.save.check()
-            result = result.result
+            error_text = result.save.error
+            result = {**result.result, "saved": not error_text, "save_error": error_text or None}
         if isinstance(result, JsonList):
             before, after = _around(result)
             yield b'{"id":%b,"result":%b[' % (json.dumps(number).encode(), before)

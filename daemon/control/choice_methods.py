@@ -69,7 +69,7 @@ class ChoiceMethods:
             "changes.list": (self._changes, frozenset({"limit"})),
         }
 
-    def _pool(self, _: Params) -> Json:
+    def _pool(self, _: Params) -> dict[str, Json]:
         engine = self._daemon.engine
         found: dict[str, Json] = {
             prefix: self._names(outcome.team) for prefix, outcome in engine.teams.found.items()
@@ -83,7 +83,7 @@ class ChoiceMethods:
         candidate_ids(self._daemon.arms, cast("list[str]", arms), "arms")
         return self._set(params, {"pool.arms": arms}, self._pool, "arms")
 
-    def _k(self, _: Params) -> Json:
+    def _k(self, _: Params) -> dict[str, Json]:
         return {"k": self._daemon.engine.teams.k}
 
     def _set_k(self, params: Params) -> Saved:
@@ -93,7 +93,7 @@ class ChoiceMethods:
             raise InvalidValueError("k", k, f"a whole number from 1 to {largest}, the arms of the pool")
         return self._set(params, {"pool.k": k}, self._k, "k")
 
-    def _mode(self, _: Params) -> Json:
+    def _mode(self, _: Params) -> dict[str, Json]:
         return {"mode": self._daemon.mode}
 
     def _set_mode(self, params: Params) -> Saved:
@@ -102,7 +102,7 @@ class ChoiceMethods:
             raise InvalidValueError("mode", mode, "one of " + ", ".join(MODES))
         return self._set(params, {"daemon.mode": mode}, self._mode, "mode")
 
-    def _config(self, _: Params) -> Json:
+    def _config(self, _: Params) -> dict[str, Json]:
         layers, config = self._daemon.choices.layers, self._daemon.config
         # What a file has that the daemon cannot take while it runs.
         restart: list[Json] = [key.path for key in changed(config, layers.config())]
@@ -119,10 +119,14 @@ class ChoiceMethods:
         return self._set(params, cast("dict[str, Json]", flatten(given)), self._config, "values")
 
     def _set(
-        self, params: Params, values: Mapping[str, Json], get: Callable[[Params], Json], tagged: str
+        self,
+        params: Params,
+        values: Mapping[str, Json],
+        get: Callable[[Params], dict[str, Json]],
+        tagged: str,
     ) -> Saved:
         """Set values, and answer as `get` does, whose member `tagged` is what `if_match` compares."""
-        expect(params, cast("dict[str, Json]", get({}))[tagged])
+        expect(params, get({})[tagged])
         save = self._daemon.change(values, self._caller(), runtime=_runtime(params))
         return Saved(get({}), save)
 

@@ -20,7 +20,8 @@ class Save:
 
     def __init__(self) -> None:
         self._event = threading.Event()
-        self._error = ""
+        self.error = ""
+        """Why it has failed; empty where it has not."""
 
     @property
     def done(self) -> bool:
@@ -29,13 +30,8 @@ class Save:
 
     def end(self, error: str = "") -> None:
         """Say that it has ended, and how."""
-        self._error = error
+        self.error = error
         self._event.set()
-
-    def check(self) -> None:
-        """Raise `ArtifactError` where the write has failed."""
-        if self._error:
-            raise ArtifactError(f"the change is in force, but the next start will not know it: {self._error}")
 
 
 class Keeper:

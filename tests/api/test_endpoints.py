@@ -121,13 +121,13 @@ def test_pool(ask: Ask) -> None:
 def test_k(ask: Ask) -> None:
     assert ask("GET", "/v1/k").json() == {"k": 3}, "6 are set, but the pool has three arms"
     assert ask("GET", "/v1/status").json()["k"] == 3
-    assert ask("PUT", "/v1/k", json={"k": 2}).json() == {"k": 2}
+    assert ask("PUT", "/v1/k", json={"k": 2}).json()["k"] == 2
     assert ask("GET", "/v1/k").json() == {"k": 2}
 
 
 def test_mode(ask: Ask) -> None:
     assert ask("GET", "/v1/mode").json() == {"mode": "advise"}
-    assert ask("PUT", "/v1/mode", json={"mode": "off"}).json() == {"mode": "off"}
+    assert ask("PUT", "/v1/mode", json={"mode": "off"}).json()["mode"] == "off"
     assert ask("GET", "/v1/status").json()["mode"] == "off"
 
 

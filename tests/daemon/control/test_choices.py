@@ -15,7 +15,7 @@ from ltp_switcher.daemon.control.overrides import CHANGES_MAX, FILE_NAME, Overri
 from ltp_switcher.daemon.settings.layers import Layers, Origin
 from ltp_switcher.daemon.settings.policies import parse
 from ltp_switcher.daemon.settings.schema import Config
-from ltp_switcher.errors import ArtifactError, ConfigError, DatapathError
+from ltp_switcher.errors import ConfigError, DatapathError
 
 ME = Caller(1000, 7)
 FILE = Layers({Origin.FILE: {"pool.k": 3, "mpts.budget": 50}})
@@ -271,6 +271,5 @@ def test_a_save_that_fails_is_told(tmp_path: Path) -> None:
     save = choices.change({"pool.k": 2}, anything, ME)
     choices.close()
     assert save.done
-    with pytest.raises(ArtifactError, match="the next start will not know it"):
-        save.check()
+    assert "cannot be written" in save.error or "cannot write" in save.error
     assert choices.config.pool.k == 2
