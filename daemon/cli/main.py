@@ -2,7 +2,7 @@
 """`ltp-switcher`: run the daemon, show its flows, and give it commands.
 
 Exit status: 0 done; 1 the daemon or the kernel refused, or `doctor` found something that does not work;
-2 the command line is wrong; 3 the daemon cannot be reached.
+2 the command line is wrong, or an input that it names; 3 the daemon cannot be reached.
 """
 
 from __future__ import annotations
@@ -17,31 +17,35 @@ from typing import Final
 import ltp_switcher
 from ltp_switcher.commands import printable, seconds, whole
 from ltp_switcher.completion import SHELLS
-from ltp_switcher.daemon.control.client import ControlUnavailableError
+from ltp_switcher.daemon.control.client import ControlInvalidError, ControlUnavailableError
 from ltp_switcher.daemon.settings import load
 from ltp_switcher.daemon.settings.layers import Layers
 from ltp_switcher.daemon.settings.schema import DEFAULT_PATH, Config
-from ltp_switcher.errors import LtpSwitcherError
+from ltp_switcher.errors import InvalidValueError, LtpSwitcherError
 
 PREFIXES_PATH: Final = Path("/etc/ltp-switcher/prefixes")
 EXIT_REFUSED: Final = 1
+EXIT_INPUT: Final = 2
 EXIT_UNREACHABLE: Final = 3
 COOKIE_HELP: Final = (
     "the flow's socket cookie as `ltp-switcher flows` shows it, or sk:HEX as `ss -tine` shows it"
 )
 EPILOG: Final = """\
 exit status: 0 done; 1 refused by the daemon or the kernel, or doctor found a fault;
-2 wrong command line; 3 the daemon cannot be reached."""
+2 wrong command line or input; 3 the daemon cannot be reached."""
 
 Command = Callable[[argparse.Namespace], int]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; returns its exit status."""
-    options = parser().parse_args(arguments)
+    options = _parsed(arguments)
     command: Command = options.command
     try:
         return command(options)
+    except (InvalidValueError, ControlInvalidError) as error:
+        print(f"ltp-switcher: {printable(str(error))}", file=sys.stderr)
+        return EXIT_INPUT
     except ControlUnavailableError as error:
         print(f"ltp-switcher: {printable(str(error))}", file=sys.stderr)
         return EXIT_UNREACHABLE
@@ -54,6 +58,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader has seen enough; without this, Python would complain once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The options. Those of all commands may stand before the command, too."""
+    made = parser()
+    options = made.parse_args(arguments)
+    given = [name for name in ("json", "terse") if getattr(options, name)]
+    if len(given) > 1:
+        made.error("argument --terse: not allowed with argument --json")
+    if given and not options.prints:
+        made.error(f"argument --{given[0]}: this command prints no table")
+    return options
 
 
 def settings(options: argparse.Namespace) -> Config:
@@ -77,15 +93,10 @@ def layers(options: argparse.Namespace) -> Layers:
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--config", type=Path, metavar="FILE", help=f"settings (default {DEFAULT_PATH})")
-    common.add_argument("--socket", metavar="PATH", help="the daemon's socket (daemon.control_socket)")
+    # What is given before the command stays, unless it is given again behind it.
+    common = _common(argparse.SUPPRESS)
     printing = argparse.ArgumentParser(add_help=False, parents=[common])
-    form = printing.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="print JSON")
-    form.add_argument(
-        "--terse", action="store_true", help="print tables without headings, a tab between values"
-    )
+    _add_forms(printing, default=argparse.SUPPRESS)
 
     changing = argparse.ArgumentParser(add_help=False, parents=[printing])
     changing.add_argument(
@@ -94,18 +105,22 @@ def parser() -> argparse.ArgumentParser:
 
     top = argparse.ArgumentParser(
         prog="ltp-switcher",
+        parents=[_common(None)],
         description="Switch every TCP flow between congestion controls while it runs.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     top.add_argument("--version", action="version", version=f"%(prog)s {ltp_switcher.__version__}")
+    _add_forms(top, default=False)
     commands = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    bare = argparse.ArgumentParser(add_help=False)
 
     def add(
         name: str, text: str, run: str, parent: argparse.ArgumentParser = printing
     ) -> argparse.ArgumentParser:
         made = commands.add_parser(name, help=text, description=text, parents=[parent])
-        made.set_defaults(command=_lazy(run))
+        made.set_defaults(command=_lazy(run), prints=parent not in (common, bare))
         return made
 
     run = add("run", "run the daemon in the foreground", "run:run", common)
@@ -162,13 +177,14 @@ def parser() -> argparse.ArgumentParser:
     k.add_argument("k", nargs="?", type=int)
     policy = add(
         "policy",
-        "show the policies by prefix and port; or put those of a file in their place",
+        "show the policies by prefix and port, or as a file; or put those of a file in their place",
         "policy:policy",
     )
-    policy.add_argument("action", nargs="?", choices=["apply"])
+    policy.add_argument("action", nargs="?", choices=["show", "apply"])
     policy.add_argument(
         "file", nargs="?", type=Path, metavar="FILE", help="TOML, a table [[policy]] for each"
     )
+    policy.add_argument("--toml", action="store_true", help="show: as the file that apply takes")
     policy.add_argument("--dry-run", action="store_true", help="only show the difference")
     _add_routes(add)
     pin = add("pin", "switch a flow to an arm and hold it there", "show:pin", changing)
@@ -255,10 +271,34 @@ def parser() -> argparse.ArgumentParser:
         "completion",
         "print the script by which a shell completes commands",
         "completion:completion",
-        argparse.ArgumentParser(add_help=False),
+        bare,
     )
     completion.add_argument("shell", choices=SHELLS)
     return top
+
+
+def _common(default: str | None) -> argparse.ArgumentParser:
+    """The options of all commands; `default` is their value where they are not given."""
+    made = argparse.ArgumentParser(add_help=False)
+    made.add_argument(
+        "--config", type=Path, metavar="FILE", default=default, help=f"settings (default {DEFAULT_PATH})"
+    )
+    made.add_argument(
+        "--socket", metavar="PATH", default=default, help="the daemon's socket (daemon.control_socket)"
+    )
+    return made
+
+
+def _add_forms(made: argparse.ArgumentParser, default: object) -> None:
+    """The options of the commands that print."""
+    form = made.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", default=default, help="print JSON")
+    form.add_argument(
+        "--terse",
+        action="store_true",
+        default=default,
+        help="print tables without headings, a tab between values",
+    )
 
 
 def _add_routes(add: Callable[..., argparse.ArgumentParser]) -> None:

@@ -9,15 +9,19 @@ from typing import cast
 from ltp_switcher.commands import printable
 from ltp_switcher.daemon.cli.printing import Object, as_object, as_objects, ask, ask_to_change, print_json
 from ltp_switcher.daemon.control.client import Json
-from ltp_switcher.daemon.settings.policies import parse, read
+from ltp_switcher.daemon.settings.policies import parse, read, to_toml
 from ltp_switcher.errors import ConfigError
 
 
 def policy(options: argparse.Namespace) -> int:
     """Print the policies, or apply a file."""
-    if options.action is None:
+    if options.action != "apply":
+        if options.file is not None or options.dry_run:
+            raise ConfigError(
+                "policy show", str(options.file or "--dry-run"), "apply, to put a file in force"
+            )
         found = as_object(ask(options, "policies.get"))
-        return print_json(found) if options.json else _print(as_objects(found["policies"]))
+        return print_json(found) if options.json else _print(options, as_objects(found["policies"]))
     if options.file is None:
         raise ConfigError("policy apply", "", "a file with tables [[policy]]; an empty one drops them all")
     entries = cast("Json", [dict(entry) for entry in read(options.file)])
@@ -32,7 +36,12 @@ def policy(options: argparse.Namespace) -> int:
     return status
 
 
-def _print(entries: list[Object]) -> int:
-    for one in parse(entries).entries:
+def _print(options: argparse.Namespace, entries: list[Object]) -> int:
+    policies = parse(entries)
+    if options.toml:
+        print(to_toml(policies), end="")
+    elif not policies and not options.terse:
+        print("no policies; `ltp-switcher policy apply FILE` puts those of a file in force")
+    for one in () if options.toml else policies.entries:
         print(printable(str(one)))
     return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
 from typing import cast
 
 from ltp_switcher.commands import printable
@@ -41,7 +42,17 @@ def config(options: argparse.Namespace) -> int:
         values.setdefault(key.section, {})[key.name] = value
     given = cast("Json", values)
     found, status = ask_to_change(options, "config.set", values=given, runtime=options.runtime)
-    return _print(options, found) or status
+    return _print(options, found if options.json else _only(found, values)) or status
+
+
+def _only(found: Object, wanted: Mapping[str, Mapping[str, object]]) -> Object:
+    """The settings that were asked for, by section and key."""
+    values = {
+        section: {name: value for name, value in as_object(entries).items() if name in wanted[section]}
+        for section, entries in as_object(found["values"]).items()
+        if section in wanted
+    }
+    return {**found, "values": cast("Json", values)}
 
 
 def changes(options: argparse.Namespace) -> int:
@@ -83,7 +94,8 @@ def _print(options: argparse.Namespace, found: Object) -> int:
             origin = str(as_object(origins[section])[name])
             mark = "" if origin == "default" else f"  # {printable(origin)}"
             print(f"{printable(name)} = {printable(to_toml(cast('str', value)))}{mark}")
-        print()
+        if options.action is None:
+            print()
     if found["restart"]:
         print(f"# These wait for a restart: {words(found['restart'])}")
     return 0

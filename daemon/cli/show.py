@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from typing import TYPE_CHECKING, Final, cast
 
@@ -76,14 +77,19 @@ def flows(options: argparse.Namespace) -> int:
                 print_terse(map(_cells, as_objects(page()["flows"])))
                 if not options.watch:
                     return 0
+                sys.stdout.flush()
                 time.sleep(options.interval)
         terminal = console()
-        if not options.watch:
+        # A pipe's reader sees each table when it is made.
+        while not (options.watch and terminal.is_terminal):
             terminal.print(_flow_table(page()))
-            return 0
+            if not options.watch:
+                return 0
+            sys.stdout.flush()
+            time.sleep(options.interval)
         from rich.live import Live
 
-        with Live(console=terminal, auto_refresh=False, screen=terminal.is_terminal) as live:
+        with Live(console=terminal, auto_refresh=False, screen=True) as live:
             while True:
                 live.update(_flow_table(page()), refresh=True)
                 time.sleep(options.interval)

@@ -15,6 +15,7 @@ import os
 import pwd
 import selectors
 import socket
+import stat
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -316,7 +317,7 @@ def listen(path: Path) -> socket.socket:
         ):
             probe.connect(str(path))
             raise ControlError(f"another daemon serves {path}")
-        path.unlink(missing_ok=True)
+        _unlink_socket(path)
         # Never open to everybody, not even between bind and chmod.
         before = os.umask(0o777 & ~SOCKET_MODE)
         try:
@@ -332,6 +333,16 @@ def listen(path: Path) -> socket.socket:
         listener.close()
         raise
     return listener
+
+
+def _unlink_socket(path: Path) -> None:
+    """Remove what a daemon left there. Raises `ControlError` where it is something else."""
+    with contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISSOCK(path.lstat().st_mode):
+            raise ControlError(
+                f"cannot listen on {path}: something that is no socket is there; name another path"
+            )
+        path.unlink()
 
 
 def api_uid() -> int | None:

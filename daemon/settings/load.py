@@ -6,11 +6,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import textwrap
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from ltp_switcher import toml_file
 from ltp_switcher.daemon.settings.layers import Layers, Origin
 from ltp_switcher.daemon.settings.rules import Key, Value, allowed, check, did_you_mean
 from ltp_switcher.daemon.settings.schema import DEFAULT_PATH, Config, schema, section_doc
@@ -139,13 +139,7 @@ def _read_file(path: Path | None) -> dict[str, object]:
     file = path or Path(DEFAULT_PATH)
     if path is None and not file.exists():
         return {}
-    try:
-        content = tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError("config", str(file), f"a file that can be read ({error.strerror})") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError("config", str(file), f"a TOML file ({error})") from error
-    return flatten(content)
+    return flatten(toml_file.read(file, "config"))
 
 
 def _known(name: str, value: object, keys: Mapping[str, Key]) -> Key:

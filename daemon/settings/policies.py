@@ -11,14 +11,15 @@ which arm a flow starts.
 from __future__ import annotations
 
 import ipaddress
+import json
 import re
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Protocol, cast
 
+from ltp_switcher import toml_file
 from ltp_switcher.daemon.settings.rules import did_you_mean
 from ltp_switcher.errors import ConfigError
 
@@ -214,17 +215,25 @@ def parse(entries: object, *, arms: Sequence[str] | None = None, field: str = "p
 
 def read(path: Path) -> list[Mapping[str, object]]:
     """The entries `[[policy]]` of a TOML file, unchecked. Raises `ConfigError`."""
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError("policies", str(path), f"a file that can be read ({error.strerror})") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError("policies", str(path), f"a TOML file ({error})") from error
+    content = toml_file.read(path, "policies")
     unknown = [name for name in content if name != "policy"]
     entries = content.get("policy", [])
     if unknown or not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise ConfigError("policies", unknown[0] if unknown else "policy", "tables [[policy]]")
     return entries
+
+
+def to_toml(policies: Policies) -> str:
+    """The policies as a file that `read` takes, in the order in which they are tried."""
+    return "\n".join(
+        "".join(["[[policy]]\n", *(f"{name} = {_toml(value)}\n" for name, value in policy.entry().items())])
+        for policy in policies.entries
+    )
+
+
+def _toml(value: Entry) -> str:
+    # A text, a list, a number and true are the same in JSON and TOML, but for one mark.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def difference(before: Policies, after: Policies) -> tuple[list[Policy], list[Policy]]:

@@ -34,12 +34,12 @@ from __future__ import annotations
 
 import itertools
 import json
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from ltp_switcher import toml_file
 from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.run.checked_table import Table
 from ltp_switcher.eval.run.daemon_settings import Settings, merged, parse_table
@@ -241,15 +241,7 @@ def load_scenario(path: Path) -> Scenario:
     Raises:
         ConfigError: the file cannot be read, is not TOML, or breaks a rule of this module.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError("scenario", str(path), f"a readable TOML file ({error})") from error
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError("scenario", str(path), f"valid TOML ({error})") from error
-    scenario = parse_scenario(document)
+    scenario = parse_scenario(toml_file.read(path, "scenario"))
     trace = scenario.link.trace
     if trace is not None and is_path(trace) and not Path(trace).is_absolute():
         return replace(scenario, link=replace(scenario.link, trace=str((path.parent / trace).resolve())))

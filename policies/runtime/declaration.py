@@ -8,7 +8,6 @@ for it. The first variant bears the arm's name and runs unless the settings say 
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
+from ltp_switcher import toml_file
 from ltp_switcher.errors import ArtifactError, InvalidValueError
 
 if TYPE_CHECKING:
@@ -102,10 +102,7 @@ def declaration(folder: Path) -> Declaration:
     where = f"{folder.parent.name}/{folder.name}/{FILE}"
     if not _ARM_NAME.fullmatch(folder.name):
         raise InvalidValueError(where, folder.name, "a folder name of 1 to 13 small letters and digits")
-    try:
-        document: dict[str, object] = tomllib.loads((folder / FILE).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InvalidValueError(where, str(error), "a TOML file") from error
+    document = toml_file.read(folder / FILE, where)
     _check_keys(document, where, required=("summary", "variant"))
     summary = _text(document, "summary", where)
     tables = document["variant"]

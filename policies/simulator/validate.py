@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -25,6 +24,7 @@ from typing import Final
 
 import numpy as np
 
+from ltp_switcher import toml_file
 from ltp_switcher.commands import program
 from ltp_switcher.errors import ConfigError
 from ltp_switcher.policies.simulator.delivery_traces import read_trace, traces_folder
@@ -166,7 +166,7 @@ def compare(run: str, scenario: Path, result: Path, traces: Path) -> Comparison:
         ConfigError: a file cannot be read or is not of ltp-eval.
     """
     try:
-        document = tomllib.loads(scenario.read_text(encoding="utf-8"))
+        document = toml_file.read(scenario, "scenario")
         summary = json.loads(result.read_text(encoding="utf-8"))
         schemes = [str(flow["scheme"]) for flow in summary["flows"]]
         lab_rtt_ms = float(np.mean([flow["rtt_mean_ms"] for flow in summary["flows"]]))

@@ -329,5 +329,5 @@ def test_the_file_tells_no_token_and_only_its_group_reads_it(
         ["remove", "other"],
         ["add", "x"],
     ):
-        assert main(["token", *arguments]) == 1
+        assert main(["token", *arguments]) == 2
         assert "allowed" in capsys.readouterr().err

@@ -191,7 +191,8 @@ def test_the_command_line_applies_a_file(
         return capsys.readouterr().out
 
     assert said("apply", str(file), "--dry-run") == "+ port 22: excluded\n"
-    assert said() == ""
+    assert said().startswith("no policies;")
+    assert said("--terse") == said("show", "--toml") == ""
     assert said("apply", str(file)) == "+ port 22: excluded\n"
     assert said("apply", str(file)) == "unchanged\n"
     assert said() == "port 22: excluded\n"
@@ -199,5 +200,35 @@ def test_the_command_line_applies_a_file(
     assert said("apply", str(file)) == "- port 22: excluded\n+ port 22: pin bbr\n"
     assert json.loads(said("--json")) == {"policies": [{"port": 22, "pin": "bbr"}]}
     file.write_text('[[policy]]\nport = 22\npin = "yeah"\n')
-    assert main(["policy", "apply", str(file), *place]) == 1
+    assert main(["policy", "apply", str(file), *place]) == 2
     assert "policies[0].pin" in capsys.readouterr().err
+
+
+def test_what_is_shown_as_toml_can_be_applied(
+    steered: tuple[Kernel, Ask, Daemon], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, ask, _ = steered
+    place = ["--socket", str(tmp_path / "c.sock")]
+    ask("PUT", "/v1/policies", json={"policies": ENTRIES})
+    assert main(["policy", "show", "--toml", *place]) == 0
+    file = tmp_path / "shown.toml"
+    file.write_text(capsys.readouterr().out)
+    assert main(["policy", "apply", str(file), *place]) == 0
+    assert capsys.readouterr().out == "unchanged\n"
+    ask("PUT", "/v1/policies", json={"policies": []})
+    assert main(["policy", "apply", str(file), *place]) == 0
+    capsys.readouterr()
+    assert main(["policy", "show", "--toml", *place]) == 0
+    assert capsys.readouterr().out == file.read_text()
+
+
+def test_setting_a_key_prints_that_key_alone(
+    steered: tuple[Kernel, Ask, Daemon], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = ["--socket", str(tmp_path / "c.sock")]
+    assert main(["config", "set", "mpts.budget=60", "pool.k=1", *place]) == 0
+    assert capsys.readouterr().out == "[pool]\nk = 1  # override\n[mpts]\nbudget = 60  # override\n"
+    assert main(["config", "unset", "pool.k", *place]) == 0
+    assert capsys.readouterr().out.startswith("[pool]\nk = ")
+    assert main(["config", *place]) == 0
+    assert len(capsys.readouterr().out.splitlines()) > 30

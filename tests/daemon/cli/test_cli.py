@@ -31,15 +31,99 @@ def test_without_a_daemon_the_status_is_3_with_advice(
         assert "is it running?" in capsys.readouterr().err
 
 
-def test_wrong_settings_are_1_and_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_settings_are_2_and_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "config.toml"
     file.write_text("[daemon]\nmoed = 1\n")
-    assert main(["status", "--config", str(file)]) == 1
+    assert main(["status", "--config", str(file)]) == 2
     assert "daemon.moed" in capsys.readouterr().err
-    assert main(["run", "--set", "mpts.budget"]) == 1
+    assert main(["run", "--set", "mpts.budget"]) == 2
     assert "section.key=value" in capsys.readouterr().err
-    assert main(["run", "--set", "mpts.budgt=3"]) == 1
+    assert main(["run", "--set", "mpts.budgt=3"]) == 2
     assert "did you mean mpts.budget?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["run", "--mode", "foo"],
+        ["run", "--policy", "foo"],
+        ["policy", "apply"],
+        ["policy", "apply", "/none.toml"],
+        ["policy", "show", "/none.toml"],
+        ["config", "set"],
+        ["config", "set", "pool.kk=3"],
+        ["pool", "set"],
+        ["token", "add", "x"],
+        ["token", "add", "a b", "--read"],
+        ["token", "remove", "nobody"],
+        ["unuse"],
+    ],
+)
+def test_a_wrong_input_is_2(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LTP_SWITCHER_API_TOKEN_FILE", str(tmp_path / "tokens.json"))
+    assert main(command) == 2
+    assert "allowed: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("code", "status"), [("invalid", 2), ("not-found", 1), ("stale", 1), ("internal", 1), ("unavailable", 3)]
+)
+def test_an_input_that_the_daemon_refuses_is_2_and_what_it_cannot_do_is_another(
+    told: Callable[[object], str], capsys: pytest.CaptureFixture[str], code: str, status: int
+) -> None:
+    refusal = {"error": {"code": code, "message": "arms[0]: 'x' is not valid; allowed: bbr"}}
+    assert main(["pool", "set", "x", "--socket", told(refusal)]) == status
+    assert "arms[0]" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--json", "--socket", "S", "version"],
+        ["--socket", "S", "version", "--json"],
+        ["--json", "version", "--socket", "S"],
+        ["--socket", "other", "version", "--socket", "S", "--json"],
+    ],
+)
+def test_options_of_all_commands_may_stand_before_the_command(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = str(tmp_path / "none")
+    assert main([place if word == "S" else word for word in arguments]) == 0
+    assert place in json.loads(capsys.readouterr().out)["note"]
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--json", "version", "--terse"], ["--terse", "--json", "flows"], ["--json", "run"]]
+)
+def test_forms_that_cannot_be_had_are_2(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+
+
+@pytest.mark.parametrize("form", [[], ["--terse"], ["--json"]])
+def test_who_watches_flows_through_a_pipe_sees_each_table_at_once(tmp_path: Path, form: list[str]) -> None:
+    """A first table has to come while the program still waits an hour for the second."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "s"))
+        listener.listen()
+        command = [sys.executable, "-m", "ltp_switcher.daemon.cli", "flows", "--watch", "--interval", "3600"]
+        with subprocess.Popen(
+            [*command, "--socket", str(tmp_path / "s"), *form], stdout=subprocess.PIPE, text=True
+        ) as program:
+            peer, _ = listener.accept()
+            with peer:
+                request = json.loads(peer.recv(4096))
+                page = {"flows": [FLOW], "total": 1, "next_cursor": None}
+                result = [FLOW] if request["method"] == "flows.list" else page
+                peer.sendall(json.dumps({"id": request["id"], "result": result}).encode() + b"\n")
+                assert program.stdout is not None
+                lines = [program.stdout.readline() for _ in range(1 if form else 2)]
+                program.kill()
+    assert "2001:db8::7" in lines[-1]
 
 
 @pytest.mark.parametrize(("text", "sent"), [("4711", "4711"), ("sk:15", "21"), ("sk:1aF", "431")])

@@ -40,7 +40,7 @@ def test_over_http_and_on_the_command_line(tmp_path: Path, monkeypatch: pytest.M
         answer = asker(socket)("GET", "/v1/support-bundle")
         target = tmp_path / "bundle.tar.gz"
         assert main(["bundle", str(target), "--socket", str(socket)]) == 0
-        assert main(["bundle", str(target), "--socket", str(socket)]) == 1, "it is there already"
+        assert main(["bundle", str(target), "--socket", str(socket)]) == 2, "it is there already"
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "application/gzip"
     assert "ltp-switcher-support-" in answer.headers["content-disposition"]

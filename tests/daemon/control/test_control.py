@@ -31,7 +31,7 @@ from ltp_switcher.daemon.control.client import (
 )
 from ltp_switcher.daemon.control.controlled import Controlled
 from ltp_switcher.daemon.control.methods import Methods
-from ltp_switcher.daemon.control.server import ControlServer
+from ltp_switcher.daemon.control.server import ControlServer, listen
 from ltp_switcher.daemon.datapath import ArmInfo
 from ltp_switcher.daemon.datapath.protocol import ArmId, ArmKind, ArmState
 from ltp_switcher.daemon.settings.layers import Layers
@@ -142,6 +142,22 @@ def test_the_socket_is_closed_to_others_and_has_one_server(path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o660
     with pytest.raises(ControlError, match="another daemon"):
         ControlServer(path, handle, selectors.SelectSelector())
+
+
+@pytest.mark.parametrize("kind", ["file", "directory", "link"])
+def test_what_is_no_socket_stays(tmp_path: Path, kind: str) -> None:
+    place, other = tmp_path / "c.sock", tmp_path / "precious"
+    other.write_text("content")
+    if kind == "file":
+        place.write_text("content")
+    elif kind == "directory":
+        place.mkdir()
+    else:
+        place.symlink_to(other)
+    with pytest.raises(ControlError, match="no socket"):
+        listen(place)
+    assert other.read_text() == "content"
+    assert place.is_dir() if kind == "directory" else place.read_text() == "content"
 
 
 def test_a_socket_that_a_crash_left_is_replaced(tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def test_the_command_reads_the_log(
     assert found["snips"]["lower"] < WORTH[2] < found["snips"]["upper"]
     assert main(["evaluate", str(tmp_path), "--policy", "bbr"]) == 0
     assert "SNIPS estimate" in capsys.readouterr().out
-    assert main(["evaluate", str(tmp_path)]) == 1
+    assert main(["evaluate", str(tmp_path)]) == 2
     assert main(["evaluate", str(tmp_path), "--policy", "bbr", "--since", "1h"]) == 1
     assert "no decision" in capsys.readouterr().err
     monkeypatch.setitem(sys.modules, "pyarrow", None)

@@ -109,7 +109,7 @@ def test_what_is_wrong_is_refused_and_changes_nothing(host: Host) -> None:
         (("unuse",), "--all"),
     ):
         done = host.call(*arguments)
-        assert done.returncode == 1
+        assert done.returncode == 2
         assert words in done.stderr
         assert "Traceback" not in done.stderr
     assert host.routes() == before
