@@ -12,6 +12,7 @@ from typing import cast
 
 import numpy as np
 import pytest
+from matplotlib import figure as drawing
 from matplotlib import image
 from rich.console import Console
 from support.claim_runs import answer, outcome, reach
@@ -21,7 +22,7 @@ from ltp_switcher.eval.cli import main as cli
 from ltp_switcher.eval.report.claims import measures, runner
 from ltp_switcher.eval.report.claims.catalogue import CLAIMS, find_claims
 from ltp_switcher.eval.report.claims.claim import Claim, Results
-from ltp_switcher.eval.report.claims.pictures import draw_claim
+from ltp_switcher.eval.report.claims.pictures import draw, draw_claim
 from ltp_switcher.eval.report.claims.scenarios import bundled, swept
 from ltp_switcher.eval.report.claims.tables import claims_table
 from ltp_switcher.eval.run.results import Job, RunResult
@@ -117,6 +118,47 @@ def test_what_a_claim_has_to_show_is_drawn(name: str, panels: int, lab: list[Job
     draw_claim(tmp_path / "drawn.png", reached)
     drawn = {path.name: image.imread(path).shape[1] for path in tmp_path.iterdir()}
     assert drawn == ({"drawn.png": round(150 * (3.4 * max(2, panels) + 1.2))} if panels else {})
+
+
+@pytest.mark.parametrize("name", ["ltp-sweeps", "friendliness", "spine-interval"])
+def test_markers_at_the_edge_are_whole(name: str, lab: list[Job]) -> None:
+    (reached,) = reach(*find_claims([name]))
+    figure = drawing.Figure(figsize=(8, 4.6), layout="constrained")
+    draw(figure, reached)
+    figure.draw_without_rendering()
+    for panel in figure.axes:
+        frame = panel.get_window_extent()
+        for line in panel.lines:
+            radius = line.get_markersize() / 2 / 72 * figure.dpi
+            for _, y in panel.transData.transform(line.get_xydata()):
+                assert y + radius <= frame.y1
+            assert not line.get_clip_on()
+
+
+def legend(reached: runner.Reached) -> tuple[drawing.Figure, list[str]]:
+    figure = drawing.Figure(figsize=(12, 4.6), layout="constrained")
+    draw(figure, reached)
+    return figure, [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+def test_the_target_of_a_sweep_is_a_band_that_is_seen_whole(lab: list[Job]) -> None:
+    (reached,) = reach(*find_claims(["friendliness"]), baselines=False)
+    figure, texts = legend(reached)
+    assert texts == ["target 0.5 to 2", "ltp", "jury", "spine", "owl"]
+    (panel,) = figure.axes
+    (band,) = panel.patches
+    assert (band.get_y(), band.get_y() + band.get_height()) == pytest.approx((0.5, 2.0))
+    assert panel.get_ylim()[1] > 2.0
+
+
+def test_the_targets_of_a_spread_and_cubic_are_in_it(lab: list[Job]) -> None:
+    (reached,) = reach(*find_claims(["jury-fairness"]), baselines=False)
+    figure, texts = legend(reached)
+    assert texts == ["target of the mean ≥ 0.94", "target of the 5th percentile ≥ 0.82", "jury", "cubic"]
+    for panel in figure.axes:
+        lines = {str(line.get_label()): line.get_xydata() for line in panel.lines}
+        assert lines["target of the mean ≥ 0.94"][:, 0].tolist() == [0.94, 0.94]
+        assert lines["target of the 5th percentile ≥ 0.82"].tolist() == [[0.82, 0.05]]
 
 
 def test_the_command_writes_what_it_prints(

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from ltp_switcher.eval.run.results import Job, RunResult
 from ltp_switcher.eval.run.scenario import Scenario
-from ltp_switcher.figures import Figure
+from ltp_switcher.figures import Figure, Target
 
 BASELINES: Final = ("cubic", "bbr", "vegas")
 """Schemes that run on the same paths, to compare."""
@@ -48,6 +48,21 @@ class Results:
 
 
 @dataclass(frozen=True, slots=True)
+class Spread:
+    """How a measure differs between the paths, and the targets of its mean and its quantiles.
+
+    Attributes:
+        measures: measures by their captions.
+        mean: the target of each measure's mean over the paths.
+        quantiles: the targets of quantiles over the paths, by the quantile, 0 to 1.
+    """
+
+    measures: Mapping[str, Measure]
+    mean: Target
+    quantiles: Mapping[float, Target]
+
+
+@dataclass(frozen=True, slots=True)
 class Claim:
     """A paper's claim, and the way to test it.
 
@@ -64,7 +79,8 @@ class Claim:
         against: the baselines that figures are relative to; they always run.
         quick: the part that is shorter in a quick run.
         sweep: a caption and a measure to draw over the paths, whose labels are "factor value".
-        spread: measures by their captions, to draw how the paths differ.
+        band: the range that the swept measure must keep on every path, to draw behind it.
+        spread: measures to draw over the paths, without an order of the paths.
     """
 
     name: str
@@ -78,7 +94,8 @@ class Claim:
     against: tuple[str, ...] = ()
     quick: str = "one seed"
     sweep: tuple[str, Measure] | None = None
-    spread: Mapping[str, Measure] = field(default_factory=dict)
+    band: Target | None = None
+    spread: Spread | None = None
 
     def jobs(self, schemes: Sequence[str], *, quick: bool, kernel: str) -> dict[tuple[str, str], list[Job]]:
         """The runs of these schemes, by path and scheme."""

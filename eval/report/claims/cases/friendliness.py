@@ -45,4 +45,5 @@ CLAIM: Final = Claim(
     judge=_judge,
     quick="one seed, 30 s",
     sweep=("goodput / cubic's", goodput_ratio),
+    band=TARGET,
 )
