@@ -13,7 +13,7 @@ STAMPS := .cache/stamps
 KERNELS := 6.1 6.12
 export LTP_CACHE ?= $(CURDIR)/.cache
 
-.PHONY: deb help demo eval eval-offsets eval-quick studies test test-fast test-long test-chance test-slow test-packages test-kernels test-debug mutate fuzz kmod lint format clean install \
+.PHONY: deb help demo eval eval-offsets eval-quick studies test test-fast test-long test-chance test-slow test-packages test-kernels test-debug mutate fuzz kmod lint format clean install release \
         uninstall venv \
         lock generate openapi promtool torch venv-train train-encoder collect-dataset train-ltp train-jury train-spine train-owl compare-ltp \
         bench bench-api bench-kmod bench-scale bench-daemon bench-lab bench-simulator validate-simulator traces mahimahi agree claims screenshots gain-coverage
@@ -204,6 +204,10 @@ bench-lab: venv kmod ## Measure the lab: virtual seconds per wall second, instru
 deb: venv ## Build the packages for Debian 12 and 13 in dist/, and list their sizes
 	@.ci/install-packages debhelper dh-dkms lintian
 	@packaging/deb.sh
+
+release: deb ## Build the packages, the wheel and their checksums in dist/
+	@$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation -w dist .
+	@cd dist && sha256sum -- *.deb *.whl > SHA256SUMS && cat SHA256SUMS
 
 install: ## Install module (DKMS), daemon, API and units on this machine (as root)
 	@packaging/install.sh
