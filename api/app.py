@@ -28,6 +28,7 @@ from ltp_switcher.api.routes import (
     history,
     policies,
     report,
+    rollout,
     service,
     sessions,
     team,
@@ -81,7 +82,9 @@ def create_app(
     app.state.gain = metrics.gain
     app.state.scraping = asyncio.Lock()
     app.state.events = EventFeed(daemon, metrics)
-    for module in (flows, history, team, service, events, config, report, policies, sessions, dashboard):
+    for module in (
+        flows, history, team, service, events, config, report, rollout, policies, sessions, dashboard,
+    ):  # fmt: skip
         app.include_router(module.router)
     problems.install(app)
     app.add_middleware(RequestLimits)

@@ -254,6 +254,18 @@ def parser() -> argparse.ArgumentParser:
         help="folder or file of the log (default: that of daemon.state_dir)",
     )  # fmt: skip
     gained.add_argument("--since", type=_age, metavar="AGE", help="only the last 7d, 12h, 30m or 90s")
+    rollout = add(
+        "rollout",
+        "let the daemon steer 5, 20, 50, then all of the traffic, and none again where goodput suffers; show "
+        "how that stands; or abort it",
+        "rollout:rollout",
+    )
+    rollout.add_argument("action", choices=["start", "status", "abort"])
+    rollout.add_argument(
+        "--units", choices=["prefixes", "blocks"],
+        help="start: draw lots for each destination prefix, or for time blocks of all traffic (default: "
+        "prefixes where 1,000 or more have open flows)",
+    )  # fmt: skip
     token = add("token", "make, list or remove tokens, which the API asks for over TCP", "token:token")
     token.add_argument("action", choices=["add", "list", "remove"])
     token.add_argument("name", nargs="?", metavar="NAME")

@@ -20,7 +20,7 @@ from ltp_switcher.errors import LtpSwitcherError
 FLOWS_MAX: Final = 100
 _CALLS: Final[Mapping[str, Mapping[str, Json]]] = {
     "status": {}, "version": {}, "config.get": {}, "changes.list": {"limit": 100}, "arms.list": {},
-    "pool.get": {}, "policies.get": {}, "mpts.status": {}, "metrics": {}, "history": {},
+    "pool.get": {}, "policies.get": {}, "mpts.status": {}, "rollout.get": {}, "metrics": {}, "history": {},
     "events": {"since": 0}, "flows.page": {"limit": FLOWS_MAX, "order": "goodput"},
 }  # fmt: skip
 """What the daemon is asked, by method."""

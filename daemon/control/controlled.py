@@ -11,6 +11,7 @@ from ltp_switcher.daemon.control.caller import Caller
 from ltp_switcher.daemon.control.choices import Choices
 from ltp_switcher.daemon.control.client import Json
 from ltp_switcher.daemon.control.keeper import Save
+from ltp_switcher.daemon.control.rollouts import Rollouts
 from ltp_switcher.daemon.datapath import ArmInfo, Datapath, FlowNotFoundError
 from ltp_switcher.daemon.settings.policies import Policies
 from ltp_switcher.daemon.settings.schema import Config
@@ -59,6 +60,11 @@ class Controlled(Protocol):
     @property
     def network(self) -> ToldNetwork:
         """What measurement agents report about the network."""
+        ...
+
+    @property
+    def rollouts(self) -> Rollouts:
+        """The rollout under way, and its past one."""
         ...
 
     @property

@@ -20,6 +20,7 @@ from ltp_switcher.daemon.control.describe import arm_json, flow_json
 from ltp_switcher.daemon.control.families import to_json
 from ltp_switcher.daemon.control.metrics import families
 from ltp_switcher.daemon.control.policy_methods import PolicyMethods
+from ltp_switcher.daemon.control.rollout_methods import RolloutMethods, rollout_families
 from ltp_switcher.daemon.control.why import past_json, totals_json, why_json
 from ltp_switcher.daemon.datapath import protocol
 from ltp_switcher.daemon.settings.rules import did_you_mean
@@ -72,6 +73,7 @@ class Methods:
             "version": (self._version, frozenset()),
             **ChoiceMethods(daemon, lambda: self._caller).methods,
             **PolicyMethods(daemon, lambda: self._caller).methods,
+            **RolloutMethods(daemon, lambda: self._caller).methods,
         }
 
     def handle(self, method: str, params: Params, caller: Caller) -> Result:
@@ -244,7 +246,9 @@ class Methods:
         return {self._daemon.names[arm]: value for arm, value in values.items()}
 
     def _metrics(self, _: Params) -> Json:
-        return to_json(families(self._daemon.engine, self._daemon.names, len(self._daemon.faults)))
+        daemon = self._daemon
+        found = families(daemon.engine, daemon.names, len(daemon.faults))
+        return to_json([*found, *rollout_families(daemon.rollouts)])
 
     def _reload(self, _: Params) -> Json:
         keys: list[Json] = list(self._daemon.reload())

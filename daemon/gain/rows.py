@@ -40,7 +40,8 @@ class Group(IntEnum):
     TREATED = 1
     CONTROL = 2
     WASHOUT = 3
-    """The first part of a block, when the arms of the block before still act."""
+    """A part of an experiment that its report leaves out: the first part of a block, when the arms of the
+    block before still act, and a rollout by prefixes."""
 
 
 CONTEXT: Final = ("age_s", "srtt_us", "min_rtt_us", "delivery_rate_Bps", "cwnd_pkts", "loss")

@@ -13,7 +13,7 @@ from typing import Literal
 
 from ltp_switcher.daemon.gain.rows import Group
 
-Design = Literal["none", "holdback", "switchback"]
+Design = Literal["none", "holdback", "switchback", "rollout"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,10 +108,7 @@ def make_spans(
         return None
     trial = Trial()
     if gain.design != "none":
-        name = gain.baseline_arm or config.kernel.default_arm
-        baseline = arm_id(arms, name, "gain.baseline_arm")
-        if baseline in LEARNED:
-            raise ConfigError("gain.baseline_arm", name, "an arm of the kernel, not a learned one")
+        baseline = baseline_arm(config, arms)
         design: Design = "holdback" if gain.design == "holdback" else "switchback"
         trial = Trial(design, gain.share, gain.block_s, gain.washout_s, baseline, config.daemon.seed)
     settings = config.rule if config.daemon.policy == "rule" else config.learning
@@ -125,6 +122,15 @@ def make_spans(
         kappa=config.learning.kappa,
         seed=config.daemon.seed,
     )
+
+
+def baseline_arm(config: Config, arms: Sequence[ArmInfo]) -> int:
+    """The id of the arm that flows run without the daemon. Raises `ConfigError` for one that cannot be it."""
+    name = config.gain.baseline_arm or config.kernel.default_arm
+    baseline = arm_id(arms, name, "gain.baseline_arm")
+    if baseline in LEARNED:
+        raise ConfigError("gain.baseline_arm", name, "an arm of the kernel, not a learned one")
+    return baseline
 
 
 def kernel_config(section: KernelSection, arms: Sequence[ArmInfo]) -> KernelConfig:

@@ -22,6 +22,7 @@ from ltp_switcher.daemon.control.choices import Choices
 from ltp_switcher.daemon.control.client import Json
 from ltp_switcher.daemon.control.keeper import Save
 from ltp_switcher.daemon.control.methods import READS, Methods
+from ltp_switcher.daemon.control.rollouts import Rollouts
 from ltp_switcher.daemon.control.server import ControlServer, api_uid
 from ltp_switcher.daemon.datapath import (
     ArmInfo,
@@ -35,6 +36,7 @@ from ltp_switcher.daemon.datapath.commands import PINNED
 from ltp_switcher.daemon.datapath.recording import Recorder
 from ltp_switcher.daemon.service import log as logs
 from ltp_switcher.daemon.service.assembly import (
+    baseline_arm,
     kernel_config,
     load_arms,
     make_chooser,
@@ -61,6 +63,7 @@ from ltp_switcher.files import set_aside
 log = logging.getLogger(__name__)
 
 STATUS_INTERVAL_S: Final = 10.0
+ROLLOUT_INTERVAL_S: Final = 1.0
 _POLICY, _TEAMS = "policy.", "teams."
 
 
@@ -131,10 +134,12 @@ class Daemon:
         )
         if self.choices.held:
             self.engine.events.tell("configuration-changed", what=self.choices.held, who="the daemon")
+        self.rollouts = Rollouts(self, state_dir, lambda: baseline_arm(self.config, self.arms))
         self._saver = Saver(self._state_path, self.engine.statistics) if self._state_path else None
         self._restore()
         self._restore_pins()
         self._govern(self.choices.policies)
+        self.rollouts.restore()
         self._selector.register(self._events, selectors.EVENT_READ, lambda _: self.engine.read_events())
         self._server = ControlServer(
             Path(config.daemon.control_socket), Methods(self).handle, self._selector, listener, api_uid(),
@@ -152,6 +157,7 @@ class Daemon:
         self._save_due = Every(config.daemon.save_interval_s if self._saver is not None else 0)
         self._statistics_due = Every(config.daemon.statistics_interval_s)
         self._status_due = Every(STATUS_INTERVAL_S)
+        self._rollout_due = Every(ROLLOUT_INTERVAL_S)
 
     @property
     def mode(self) -> str:
@@ -161,7 +167,7 @@ class Daemon:
     @property
     def faults(self) -> list[str]:
         """What keeps the daemon from doing all that it was told to, with the remedy, in sentences."""
-        return [self.choices.held] if self.choices.held else []
+        return [fault for fault in (self.choices.held, self.rollouts.damaged) if fault]
 
     def set_mode(self, mode: str) -> None:
         """Take another mode. Outside of active, flows under learned arms go to the fallback arm."""
@@ -173,6 +179,7 @@ class Daemon:
             self._steer(mode, self.choices.policies)
             log.info("mode is %s now, was %s", mode, before)
             self.engine.events.tell("mode-changed", before=before, after=mode)
+            self.rollouts.mode_changed(mode)
 
     def _steer(self, mode: str, policies: Policies) -> int:
         """Steer the flows from now on, or change how. Returns the `rtt_quarters` that count."""
@@ -227,6 +234,7 @@ class Daemon:
                 self._saver.finish(self._state())
             self._server.close()
             self.choices.close()
+            self.rollouts.close()
             self.engine.close()
             signals.close()
             self._manager.close()
@@ -306,6 +314,7 @@ class Daemon:
         arms = pool_of(new, self.arms) if "pool.arms" in paths else teams.candidates
         # All that can be refused comes first, the kernel last: nothing is applied by halves.
         teams.check(new.mpts, new.pool.k, arms)
+        self.rollouts.check(wanted)
         if any(key.section == "kernel" for key in keys):
             self._configure_kernel(kernel)
         teams.configure(new.mpts, new.pool.k, arms)
@@ -332,6 +341,8 @@ class Daemon:
         self.engine.statistics.last_step_s = time.monotonic()
         self.engine.statistics.missed_steps = self._loop.missed
         self._manager.feed_watchdog()
+        if self._rollout_due.due():
+            self.rollouts.look()
         if self._save_due.due() and self._saver is not None:
             self._saver.start(self._state())
         if self._statistics_due.due():

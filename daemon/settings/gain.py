@@ -52,3 +52,26 @@ class GainSection(Section):
         Section.__post_init__(self)
         if self.washout_s > self.block_s / 2:
             raise ConfigError("gain.washout_s", self.washout_s, "at most half of gain.block_s")
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutSection(Section):
+    """`ltp-switcher rollout start`, with the time blocks and baseline arm of [gain]."""
+
+    tolerance: float = key(
+        0.05,
+        "A next stage begins once more harm than this is excluded there: this share of the server's goodput. "
+        "At 0.05 a harm of 25, 10 and 5 % has to be excluded for 20, 50 and 100 % of the traffic.",
+        minimum=0.005,
+        maximum=0.15,
+        live=True,
+    )
+    stage_min_s: float = key(14_400.0, "Least time of a stage, s.", minimum=0, maximum=31_536_000, live=True)
+    stage_max_s: float = key(
+        1_209_600.0,
+        "Longest time of a stage, s. Where neither harm nor its absence is proven by then, the mode is "
+        "advise again.",
+        minimum=3600,
+        maximum=31_536_000,
+        live=True,
+    )

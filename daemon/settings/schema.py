@@ -11,7 +11,7 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
-from ltp_switcher.daemon.settings.gain import GainSection
+from ltp_switcher.daemon.settings.gain import GainSection, RolloutSection
 from ltp_switcher.daemon.settings.rule_policy import RuleSection
 from ltp_switcher.daemon.settings.rules import Key, Section, did_you_mean, key, keys_of, plain
 from ltp_switcher.errors import ConfigError
@@ -363,6 +363,7 @@ class Config:
     learned: LearnedSection = field(default_factory=LearnedSection)
     mpts: MptsSection = field(default_factory=MptsSection)
     gain: GainSection = field(default_factory=GainSection)
+    rollout: RolloutSection = field(default_factory=RolloutSection)
     api: ApiSection = field(default_factory=ApiSection)
 
     def __post_init__(self) -> None:

@@ -13,7 +13,7 @@ from typing import Final, Literal
 Value = str | int | float | bool | None
 Kind = Literal[
     "flow-opened", "flow-closed", "flow-switched", "flow-advised", "flow-fallback", "flows-lost",
-    "configuration-changed", "mode-changed", "events-left-out",
+    "configuration-changed", "mode-changed", "rollout-changed", "events-left-out",
 ]  # fmt: skip
 
 KEPT: Final = 4096

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
@@ -18,7 +18,8 @@ from ltp_switcher.arrays import ArmIds, Bools, Floats, Slots, UInt64s
 from ltp_switcher.daemon.choose.choice import Cause, Choice
 from ltp_switcher.daemon.datapath import RecordArray, protocol
 from ltp_switcher.daemon.gain.log import DecisionWriter
-from ltp_switcher.daemon.gain.rows import ROW_DTYPE, RTT_SAMPLES, Kind
+from ltp_switcher.daemon.gain.rollout import StageTrial, unit_of
+from ltp_switcher.daemon.gain.rows import ROW_DTYPE, RTT_SAMPLES, Kind, Rows
 from ltp_switcher.daemon.gain.trial import Trial
 from ltp_switcher.daemon.step.flow_table import FlowTable
 from ltp_switcher.measures import loss_rate, reward
@@ -62,6 +63,8 @@ class Spans(SlotArrays):
     _row = column(ROW_DTYPE)
     """What is known at the beginning."""
     _held_back = column(np.bool_)
+    _unit = column(np.uint64)
+    """Number of the prefix, for the lots of a rollout."""
     _begin = column(np.uint64, len(_TOTALS))
     """Counts at the decision."""
     _sent = column(np.uint64, len(_TOTALS))
@@ -99,6 +102,10 @@ class Spans(SlotArrays):
         self._block = -1
         self._paused = False
         self._active = False
+        self._starts_held: dict[str, bool] = {}
+        """Whether the flows that start to a prefix stay on the baseline, in this time block of a rollout."""
+        self.heard: Callable[[Rows, UInt64s], object] = lambda rows, units: None
+        """Told of decisions that have ended under a rollout, and of the numbers of their prefixes."""
 
     def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
         """New flows, with their destination prefixes."""
@@ -106,13 +113,28 @@ class Spans(SlotArrays):
         for slot, prefix in zip(slots.tolist(), prefixes, strict=True):
             self._row["prefix"][slot] = prefix.encode()
             self._held_back[slot] = self.trial.holds_back(prefix)
+            self._unit[slot] = unit_of(prefix.encode())
+        if isinstance(self.trial, StageTrial):
+            self._held_back[slots] = self.trial.holds(self._unit[slots], self._block)
+
+    def set_trial(self, trial: Trial) -> None:
+        """Take another experiment: all decisions begin anew."""
+        self.trial = trial
+        self._begin_anew(trial.block(time.time()))
 
     def starts(self, learned: dict[str, int]) -> dict[str, int]:
         """The arms on which new flows begin, by prefix; none where the experiment keeps the baseline."""
         if self.trial.design == "none":
             return learned
-        paused = self._paused
-        return {p: 0 if paused or self.trial.holds_back(p) else arm for p, arm in learned.items()}
+        held = self._starts_held
+        if self._paused:
+            return dict.fromkeys(learned, 0)
+        if isinstance(self.trial, StageTrial):
+            new = [prefix for prefix in learned if prefix not in held]
+            units = np.array([unit_of(prefix.encode()) for prefix in new], np.uint64)
+            held.update(zip(new, self.trial.holds(units, self._block).tolist(), strict=True))
+            return {prefix: 0 if held[prefix] else arm for prefix, arm in learned.items()}
+        return {prefix: 0 if self.trial.holds_back(prefix) else arm for prefix, arm in learned.items()}
 
     def step(
         self,
@@ -203,9 +225,16 @@ class Spans(SlotArrays):
         """Begin all decisions anew where a time block begins or the mode changes."""
         block = self.trial.block(now_s)
         if (block, active) != (self._block, self._active):
-            self._block, self._active = block, active
-            self._paused = self.trial.pauses(block)
-            self._due[:] = True
+            self._active = active
+            self._begin_anew(block)
+
+    def _begin_anew(self, block: int) -> None:
+        self._block = block
+        self._paused = self.trial.pauses(block)
+        if isinstance(self.trial, StageTrial):
+            self._starts_held = {}
+            self._held_back = self.trial.holds(self._unit, block)
+        self._due[:] = True
 
     def _start(
         self, slots: Slots, records: RecordArray, policy: ArmIds, arms: ArmIds, kind: np.ndarray, now_s: float
@@ -270,6 +299,8 @@ class Spans(SlotArrays):
         rows["life_s"] = (now_ns - table.born_ns[slots]) * 1e-9
         rows["context"]["age_s"] = rows["life_s"] - duration_s
         self.log.append(rows)
+        if isinstance(self.trial, StageTrial) and self._active:
+            self.heard(rows, self._unit[slots])
 
     def _reward(self, slots: Slots, records: RecordArray, totals: UInt64s, now_ns: int) -> Floats:
         """Eq. 1 over the data sent under the arm, over the flow's best rate and least RTT. Shape (n,)."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ltp-eval gain-coverage`: whether the report's intervals hold the truth, in simulated experiments."""
+"""`ltp-eval gain-coverage` and `gain-rollout`: report and rollout where the truth is known."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ import ltp_switcher
 from ltp_switcher import artifacts
 from ltp_switcher.daemon.gain.report import MEASURES
 from ltp_switcher.eval.cli.output import json_text
+from ltp_switcher.eval.gain import rollouts as simulated
 from ltp_switcher.eval.gain.coverage import Outcome, Share, holdback, judge, switchback
 from ltp_switcher.files import write_atomically
 
@@ -68,15 +69,72 @@ def coverage(options: argparse.Namespace, console: Console, progress: Console) -
         console.print(_table(outcomes))
 
 
-def _document(options: argparse.Namespace, outcomes: list[Outcome]) -> dict[str, object]:
+def rollouts(options: argparse.Namespace, console: Console, progress: Console) -> None:
+    """Simulate rollouts with and without the effect, and print how they ended."""
+    outcomes: list[simulated.Outcome] = []
+    with (
+        Progress(console=progress) as bar,
+        ProcessPoolExecutor(options.jobs or len(os.sched_getaffinity(0))) as pool,
+    ):
+        for design in simulated.DESIGNS:
+            for effect in (options.effect, 0.0):
+                task = bar.add_task(f"{design.name}, effect {effect:+.0%}", total=options.runs)
+                for step in simulated.judge(design, effect, options.runs, options.seed, pool):
+                    if isinstance(step, simulated.Outcome):
+                        outcomes.append(step)
+                    else:
+                        bar.update(task, completed=step)
+    document = {
+        **_origin(options, f"gain-rollout --runs {options.runs} --effect {options.effect}"),
+        "outcomes": [
+            {
+                **dataclasses.asdict(one),
+                **{name: _share_json(getattr(one, name)) for name in ("back", "early", "wrong")},
+            }
+            for one in outcomes
+        ],
+    }
+    if options.out is not None:
+        write_atomically(options.out, json_text(document).encode())
+    if options.json:
+        console.out(json_text(document), end="", highlight=False)
+    else:
+        console.print(_rollout_table(outcomes))
+
+
+def _rollout_table(outcomes: list[simulated.Outcome]) -> Table:
+    table = Table(title="Simulated rollouts", title_justify="left")
+    for head in (
+        "design", "true effect", "rolled back", "before 50 %", "hours until the end",
+        "the truth contradicted", "ends",
+    ):  # fmt: skip
+        table.add_column(head, overflow="fold")
+    for one in outcomes:
+        low, middle, high = one.hours
+        table.add_row(
+            one.design, f"{one.effect:+.0%}", _share(one.back), _share(one.early),
+            f"{middle:.1f} ({low:.1f} to {high:.1f})", _share(one.wrong),
+            ", ".join(f"{name}: {count}" for name, count in one.ends.items()),
+        )  # fmt: skip
+    return table
+
+
+def _origin(options: argparse.Namespace, command: str) -> dict[str, object]:
+    """What it takes to make a document again."""
     return {
-        "command": f"ltp-eval gain-coverage --experiments {options.experiments} "
-        f"--power-experiments {options.power_experiments} --effect {options.effect} --seed {options.seed}",
+        "command": f"ltp-eval {command} --seed {options.seed}",
         "seed": options.seed,
         "version": ltp_switcher.__version__,
         "revision": artifacts.revision(),
-        "outcomes": [_row(outcome) for outcome in outcomes],
     }
+
+
+def _document(options: argparse.Namespace, outcomes: list[Outcome]) -> dict[str, object]:
+    command = (
+        f"gain-coverage --experiments {options.experiments} --power-experiments {options.power_experiments} "
+        f"--effect {options.effect}"
+    )
+    return {**_origin(options, command), "outcomes": [_row(outcome) for outcome in outcomes]}
 
 
 def _write(options: argparse.Namespace, outcomes: list[Outcome]) -> None:
@@ -105,9 +163,12 @@ def _done(options: argparse.Namespace) -> dict[tuple[str, str, float, int], list
 def _row(outcome: Outcome) -> dict[str, object]:
     made = dataclasses.asdict(outcome)
     for name in ("covered", "found"):
-        share: Share = getattr(outcome, name)
-        made[name] = {**made[name], "share": share.value, "interval": list(share.interval)}
+        made[name] = _share_json(getattr(outcome, name))
     return made
+
+
+def _share_json(share: Share) -> dict[str, object]:
+    return {**dataclasses.asdict(share), "share": share.value, "interval": list(share.interval)}
 
 
 def _table(outcomes: list[Outcome]) -> Table:

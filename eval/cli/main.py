@@ -285,6 +285,20 @@ def _add_gain(add: Commands) -> None:
     made.add_argument("--seed", type=_seed, default=1, metavar="N", help="of the first; default: 1")
     _jobs_option(made)
     made.add_argument("--out", type=Path, metavar="FILE", help="write the JSON there, too")
+    made = _command(
+        add, "gain-rollout", gain.rollouts,
+        "simulate rollouts, and count how often a harm is taken back, and how soon, and how often none is",
+    )  # fmt: skip
+    made.add_argument(
+        "--runs", type=whole(1, 100_000), default=1000, metavar="N",
+        help="rollouts of each design, with the effect and without; default: 1000",
+    )  # fmt: skip
+    made.add_argument(
+        "--effect", type=float, default=-0.1, metavar="X", help="the effect on goodput; default: -0.1"
+    )
+    made.add_argument("--seed", type=_seed, default=1, metavar="N", help="of the first; default: 1")
+    _jobs_option(made)
+    made.add_argument("--out", type=Path, metavar="FILE", help="write the JSON there, too")
 
 
 def _command(

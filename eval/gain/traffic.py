@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.arrays import Floats, Indices
+from ltp_switcher.arrays import Bools, Floats, Indices
 from ltp_switcher.daemon.gain.rows import ROW_DTYPE, RTT_SAMPLES, Group, Kind, Rows
 from ltp_switcher.daemon.gain.trial import Trial
 
@@ -128,6 +128,47 @@ def switchback(
         for time_s, held in zip(rows["time_s"].tolist(), control[place].tolist(), strict=True)
     ]
     return rows
+
+
+class Server:
+    """A server's traffic block by block, for an experiment that goes on until it has an answer.
+
+    Each flow makes one row, of its time up to the block's end.
+    """
+
+    def __init__(self, seed: int, prefixes: int, blocks: int, traffic: Traffic = Traffic()) -> None:
+        self._rng = np.random.default_rng([3, seed])
+        self._world = _World(self._rng, prefixes, blocks, traffic)
+        self._before: Bools = np.zeros(prefixes, np.bool_)
+
+    def block(self, number: int, treated: Bools, effects: Effects) -> tuple[Rows, Indices]:
+        """The rows of n flows in a block, and the prefix of each, shape (n,); some fields are filled alone.
+
+        Args:
+            number: of the block, from 0 up to `blocks`.
+            treated: by prefix, shape (prefixes,).
+            effects: of the treatment; goodput alone.
+        """
+        rng, traffic, world = self._rng, self._world.traffic, self._world
+        count = np.where(
+            rng.random(treated.size) < traffic.seen, 1 + rng.poisson(traffic.flows - 1, treated.size), 0
+        )
+        prefix = np.repeat(np.arange(treated.size), count)
+        into_s = rng.random(prefix.size) * BLOCK_S
+        fades = np.exp(-into_s / _CARRY_S)
+        acts = treated[prefix] * (1 - fades) + self._before[prefix] * fades
+        self._before = treated
+        luck = rng.normal(0, traffic.flow_spread, prefix.size) - rng.exponential(0.3, prefix.size)
+        shared = world.load[number] + world.path[number, prefix]
+        rate_Bps = np.exp(world.level[prefix] + shared + luck) * (1 + effects.goodput * acts)
+        size = np.minimum(2e5 * (1 + rng.pareto(traffic.tail, prefix.size)), 2e9)
+        rows = np.zeros(prefix.size, ROW_DTYPE)
+        rows["time_s"] = BEGIN_S + number * BLOCK_S + into_s
+        rows["block"] = BEGIN_S // BLOCK_S + number
+        rows["busy_s"] = rows["duration_s"] = np.minimum(np.maximum(size / rate_Bps, 0.05), BLOCK_S - into_s)
+        rows["acked_bytes"] = rate_Bps * rows["busy_s"]
+        rows["kind"] = np.where(treated[prefix], Kind.CHOSEN, Kind.BASELINE)
+        return rows, prefix
 
 
 class _World:

@@ -27,6 +27,7 @@ REQUESTS: Final[tuple[tuple[str, dict[str, object]], ...]] = (
     ("config.get", {}), ("changes.list", {"limit": 5}),
     ("config.set", {"values": {"mpts": {"budget": 200, "share": 0.5, "measure_ms": 50}, "pool": {"k": 2}}}),
     ("config.set", {"values": {"kernel": {"watchdog_ms": 2000, "flows_max": 9}, "daemon": {"mode": None}}}),
+    ("rollout.get", {}), ("rollout.start", {"units": "blocks"}), ("rollout.abort", {}),
     ("policies.get", {}), ("policies.set", {"policies": [{"port": 22, "exclude": True}], "dry_run": True}),
     ("policies.set", {"policies": [{"prefix": "198.51.100.0/24", "pool": ["bbr", "vegas"], "k": 1}]}),
     ("policies.set", {"policies": [{"prefix": "2001:db8::/32", "start": "bbr"}]}),

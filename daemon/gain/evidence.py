@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One sequential test for an experiment that is looked at as often as anybody likes.
+
+The experiment comes in rounds. In a round each unit has some time blocks, and a lot says which of them are
+treated, so many of so many. Chance alone decides that, so no assumption about the traffic is needed: load
+that drifts, blocks that resemble their neighbours, skewed or heavy-tailed goodput are no matter.
+
+Suppose that the treatment changes goodput by a given factor. Taken out of the treated blocks, that leaves
+values which do not depend on the lot (Fisher, 1935). Their ranks within the unit's round are the scores,
+as in the stratified rank test of van Elteren (1960). A bet on low ranks of the treated blocks pays
+
+    exp(-b W) / E[exp(-b W')],    W: sum of the treated blocks' scores, W': the same under another lot,
+
+which is 1 in expectation where the supposition holds. So the product of the bets of all rounds is a test
+martingale: it ever reaches 1/a with a probability of a at most (Ville, 1939). The mean over several b is
+one, too (mixtures: Robbins, 1970), and no variance must be known. A supposed effect that is above the truth
+is contradicted by low ranks, one below it by high ranks. The effects that nothing has contradicted are a
+confidence sequence (Howard et al., Annals of Statistics 2021; by lots: Ham, Bojinov, Lindon and Tingley,
+"Design-based confidence sequences", 2022; test martingales: Ramdas et al., Statistical Science 2023). It
+holds for the effect of every block being at least, or at most, the supposed one (Caughey et al., 2023).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.arrays import Bools, Floats
+
+ERROR: Final = 0.05
+"""Chance that the confidence sequence ever leaves out the true effect. Either side has half of it."""
+BETS: Final[Floats] = 2.0 ** np.arange(-4, 2, dtype=np.float64)
+"""Sizes of the bets, b: an effect of `b` standard deviations of the noise is found best with the bet b."""
+_BOTH: Final[Floats] = np.concatenate([BETS, -BETS])
+PROOF: Final = math.log(2 / ERROR)
+"""A supposed effect is contradicted once the logarithm of its martingale has reached this."""
+_SMALLEST: Final = 2
+"""Blocks with traffic that a unit needs to be compared with itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What a round has shown.
+
+    logs: logarithm of the goodput of each prefix and block, shape (prefixes, blocks); NaN: no traffic.
+    treated: by prefix and block, the same shape.
+    together: whether one lot decided for all prefixes, so that they are one unit.
+    """
+
+    logs: Floats
+    treated: Bools
+    together: bool
+
+    def without(self, effect: float) -> Round:
+        """The round as it were if the treatment had not had this relative effect on goodput."""
+        return self._changed(-math.log1p(effect), self.treated)
+
+    def redrawn(self, effect: float, treated: Bools) -> Round:
+        """The round with this effect put into the blocks of another lot, which counts from now on."""
+        return self._changed(math.log1p(effect), treated)
+
+    def _changed(self, by: float, treated: Bools) -> Round:
+        return Round(self.logs + np.where(treated, by, 0.0), treated, self.together)
+
+    def values(self) -> tuple[Floats, Bools]:
+        """The units' values by block, NaN: none, and which are treated; both of shape (units, blocks).
+
+        A prefix's own level is taken out. Where prefixes have lots of their own, the load that they share
+        in a block is taken out, too. Where one lot decided for all, that load is the value.
+        """
+        known = np.isfinite(self.logs)
+        own = self.logs - _mean(self.logs, known, 1)
+        load = _mean(own, known, 0)
+        if not self.together:
+            return own - load, self.treated
+        seen = known.any(axis=0, keepdims=True)
+        return np.where(seen, load, np.nan), self.treated[:1]
+
+
+def _mean(values: Floats, known: Bools, axis: int) -> Floats:
+    """The mean of the known values along an axis, which is kept; 0 where there is none."""
+    count = known.sum(axis=axis, keepdims=True)
+    total = np.where(known, values, 0.0).sum(axis=axis, keepdims=True)
+    return np.asarray(total / np.maximum(count, 1), np.float64)
+
+
+def log_bets(values: Floats, treated: Bools, bets: Floats) -> Floats:
+    """Logarithms of what bets on low ranks of the treated blocks have paid, shape (bets,); < 0: on high ones.
+
+    Blocks without a value count for nothing: among the others each choice of as many is as likely.
+
+    Args:
+        values: of units by block, shape (units, blocks); NaN: none.
+        treated: of the same shape.
+        bets: sizes of the bets, shape (bets,).
+    """
+    known = np.isfinite(values)
+    some = known & treated
+    chosen, present = some.sum(axis=1), known.sum(axis=1)
+    uneven = (chosen > 0) & (chosen < present) & (present >= _SMALLEST)
+    values, known, some, chosen, present = (part[uneven] for part in (values, known, some, chosen, present))
+    if not chosen.size:
+        return np.zeros(bets.shape)
+    # Values that are missing sort behind all others.
+    ranks = np.argsort(np.argsort(np.where(known, values, np.inf), axis=1, kind="stable"), axis=1)
+    size = present[:, None].astype(np.float64)
+    scores = np.where(known, (ranks - (size - 1) / 2) / np.sqrt((size**2 - 1) / 12), 0.0)
+    # A bet of 0 pays 1 under each lot, so it counts the lots.
+    sizes = np.append(bets, 0.0)
+    paid = -sizes[:, None] * np.where(some, scores, 0.0).sum(axis=1)
+    weights = np.exp(-sizes[:, None] * scores.T[:, None]) * known.T[:, None]
+    sums = _sums_of_products(weights, int(chosen.max()))
+    logs = paid - np.log(sums[chosen, :, np.arange(chosen.size)].T)
+    return np.asarray((logs[:-1] - logs[-1]).sum(axis=1), np.float64)
+
+
+def _sums_of_products(weights: Floats, largest: int) -> Floats:
+    """Over all choices of k weights the sum of their products, for k from 0 to `largest`.
+
+    The weights lie along the first axis; so does k in the result.
+    """
+    sums = np.zeros((largest + 1, *weights.shape[1:]))
+    sums[0] = 1.0
+    for weight in weights:
+        sums[1:] += weight * sums[:-1]
+    return sums
+
+
+class Evidence:
+    """Which relative effects on goodput the rounds have contradicted.
+
+    Args:
+        effects: the supposed effects, each above -1.
+    """
+
+    def __init__(self, effects: Sequence[float]) -> None:
+        self.effects: Floats = np.unique(np.asarray(effects, np.float64))
+        shape = self.effects.size, 2, BETS.size
+        self._logs: Floats = np.zeros(shape)
+        """Of the products of all bets; on low ranks first, then on high ones."""
+        self._most: Floats = np.zeros(shape[:2])
+        """The greatest logarithm of the martingales so far."""
+
+    def take(self, found: Round, at: int) -> None:
+        """Let a round speak about the effect at a place of `effects`."""
+        values, treated = found.without(float(self.effects[at])).values()
+        self._logs[at] += log_bets(values, treated, _BOTH).reshape(2, -1)
+        self._most[at] = np.maximum(self._most[at], _log_mean_exp(self._logs[at]))
+
+    @property
+    def lower(self) -> float | None:
+        """The greatest of the effects which the truth is proven not to be at or below; None: none yet."""
+        beyond = self.effects[self._most[:, 1] >= PROOF]
+        return float(beyond.max()) if beyond.size else None
+
+    @property
+    def upper(self) -> float | None:
+        """The least of the effects which the truth is proven not to be at or above; None: none yet."""
+        beyond = self.effects[self._most[:, 0] >= PROOF]
+        return float(beyond.min()) if beyond.size else None
+
+    def arrays(self) -> dict[str, Floats]:
+        """What `restore` takes."""
+        return {"effects": self.effects, "logs": self._logs, "most": self._most}
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Go on from what `arrays` gave. Raises `ValueError` where it does not fit."""
+        for name, own in self.arrays().items():
+            if arrays[name].shape != own.shape or not np.isfinite(arrays[name]).all():
+                raise ValueError(f"{name} of shape {arrays[name].shape}, not {own.shape}")
+        if not np.array_equal(arrays["effects"], self.effects):
+            raise ValueError("evidence about other effects")
+        self._logs, self._most = np.array(arrays["logs"], np.float64), np.array(arrays["most"], np.float64)
+
+
+def _log_mean_exp(logs: Floats) -> Floats:
+    """Logarithm of the mean of exponentials along the last axis."""
+    most = logs.max(axis=-1, keepdims=True)
+    return np.asarray(most[..., 0] + np.log(np.exp(logs - most).mean(axis=-1)), np.float64)
+
+
+class Power:
+    """How fast an effect of this size would be proven at the noise that the rounds have shown."""
+
+    def __init__(self, effect: float, seed: int) -> None:
+        self._effect = effect
+        self._rng = np.random.default_rng(seed)
+        self._gain: Floats = np.zeros(BETS.size)
+        self._rounds = 0
+
+    def take(self, found: Round, draws: int) -> None:
+        """Put the effect into a round by other lots, and see what the bets would have paid."""
+        for _ in range(draws):
+            lots = self._rng.permuted(found.treated[:1] if found.together else found.treated, axis=1)
+            values, treated = found.redrawn(self._effect, np.broadcast_to(lots, found.logs.shape)).values()
+            bets = BETS if self._effect < 0 else -BETS
+            self._gain += log_bets(values, treated, bets) / draws
+        self._rounds += 1
+
+    @property
+    def seen(self) -> Floats:
+        """What the bets would have paid, and the number of rounds, shape (bets + 1,). May be set."""
+        return np.append(self._gain, self._rounds)
+
+    @seen.setter
+    def seen(self, seen: Floats) -> None:
+        if seen.shape != (BETS.size + 1,) or not np.isfinite(seen).all():
+            raise ValueError(f"power of shape {seen.shape}, not {BETS.size + 1} numbers")
+        self._gain, self._rounds = np.array(seen[:-1], np.float64), int(seen[-1])
+
+    @property
+    def rounds(self) -> float | None:
+        """Rounds until the effect is proven, about; None: not known."""
+        if not self._rounds or self._gain.max() <= 0:
+            return None
+        # The best bet has to make up for the others, too.
+        return float((PROOF + math.log(BETS.size)) * self._rounds / self._gain.max())

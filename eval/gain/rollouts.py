@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Simulated rollouts: how often a harm is taken back, how soon, and how often one without a harm is.
+
+Every rollout goes through `daemon.gain.rollout.Rollout`, as in the daemon.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.daemon.gain.evidence import Evidence
+from ltp_switcher.daemon.gain.rollout import STAGES, Plan, Rollout, Units
+from ltp_switcher.eval.gain.coverage import Share
+from ltp_switcher.eval.gain.traffic import BEGIN_S, BLOCK_S, WASHOUT_S, Effects, Server
+
+MakeEvidence = Callable[[tuple[float, ...]], Evidence]
+HALF: Final = 2
+"""Place of the stage with 50 %."""
+DAY_S: Final = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """A kind of rollout over a server's traffic.
+
+    days: longest time of the simulation. stage_min_s: least time of a stage.
+    """
+
+    units: Units
+    prefixes: int
+    days: int
+    stage_min_s: float = 4 * 3600.0
+
+    @property
+    def name(self) -> str:
+        """The design in words."""
+        return f"{self.units}, {self.prefixes} prefixes"
+
+
+DESIGNS: Final = (Design("blocks", 30, 28), Design("prefixes", 1000, 4))
+TOLERANCE: Final = 0.05
+STAGE_MAX_S: Final = 14 * DAY_S
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """How a rollout ended: `done`, `harm`, `undecided`, or `open` where the simulation ended first."""
+
+    end: str
+    stage: int
+    """In which it ended; 3: all of the traffic."""
+    hours: float
+    wrong: bool
+    """Whether the true effect is among those that were contradicted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How the rollouts of a design with an effect ended.
+
+    back: those that went back to mode advise, for whatever reason. early: those before the stage of 50 %.
+    wrong: those that ever contradicted the truth. ends: their number by end and share of the stage.
+    hours: 5, 50 and 95 % of the times until the end.
+    """
+
+    design: str
+    effect: float
+    back: Share
+    early: Share
+    wrong: Share
+    ends: dict[str, int]
+    hours: tuple[float, float, float]
+
+
+def judge(
+    design: Design, effect: float, runs: int, seed: int, pool: ProcessPoolExecutor | None,
+    make_evidence: MakeEvidence = Evidence,
+) -> Iterator[int | Outcome]:  # fmt: skip
+    """Simulate rollouts with this relative effect on goodput: yields the number done, then how they ended.
+
+    Rollout i has the seed `seed + i`. Without a pool it runs here.
+    """
+    one = partial(run, design, effect, make_evidence)
+    seeds = range(seed, seed + runs)
+    found = []
+    for number, result in enumerate(
+        map(one, seeds) if pool is None else pool.map(one, seeds, chunksize=4), 1
+    ):
+        found.append(result)
+        yield number
+    back = [one for one in found if one.end != "done"]
+    early = sum(one.stage < HALF for one in back)
+    ends = Counter(f"{one.end} at {STAGES[one.stage].share:.0%}" for one in found)
+    low, middle, high = np.quantile([one.hours for one in found], (0.05, 0.5, 0.95)).tolist()
+    yield Outcome(
+        design.name, effect, Share(len(back), runs), Share(early, runs),
+        Share(sum(one.wrong for one in found), runs), dict(sorted(ends.items())), (low, middle, high),
+    )  # fmt: skip
+
+
+def run(design: Design, effect: float, make_evidence: MakeEvidence, seed: int) -> Run:
+    """One rollout from its start to its end."""
+    blocks = int(design.days * DAY_S / BLOCK_S)
+    server, effects = Server(seed, design.prefixes, blocks), Effects(goodput=effect)
+    plan = Plan(design.units, seed, BLOCK_S, WASHOUT_S, 1, TOLERANCE, design.stage_min_s, STAGE_MAX_S)
+    rollout = Rollout(plan, BEGIN_S - BLOCK_S / 2, (), lambda needed: make_evidence((*needed, effect)))
+    units = np.arange(design.prefixes).astype(np.uint64)
+    first = int(BEGIN_S // BLOCK_S)
+    for number in range(blocks):
+        trial, block = rollout.trial, first + number
+        treated = ~trial.holds(units, block) & (not trial.pauses(block))
+        rows, prefix = server.block(number, treated, effects)
+        rollout.take(rows, units[prefix])
+        after_s = BEGIN_S + (number + 1) * BLOCK_S + WASHOUT_S
+        rollout.look(after_s)
+        while not rollout.settled:
+            rollout.look(after_s)
+        if rollout.end is not None:
+            break
+    lower, upper = rollout.evidence.lower, rollout.evidence.upper
+    wrong = (lower is not None and lower >= effect) or (upper is not None and upper <= effect)
+    return Run(rollout.end or "open", rollout.stage, (after_s - BEGIN_S) / 3600, wrong)
