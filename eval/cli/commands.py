@@ -166,11 +166,15 @@ def teams(options: argparse.Namespace, console: Console, progress: Console) -> N
 def traces(options: argparse.Namespace, console: Console, _: Console) -> None:
     """`ltp-eval traces`: fetch the recorded cellular traces where they are missing, and list them."""
     folder = fetch_traces()
-    found = list_traces(folder)
+    found, unfit = list_traces(folder)
     show(
-        options, console, {"folder": str(folder), "traces": [trace.to_dict() for trace in found]},
+        options, console,
+        {"folder": str(folder), "traces": [trace.to_dict() for trace in found], "unfit": unfit},
         lambda: tables.traces_table(folder, found),
     )  # fmt: skip
+    if not options.json:
+        for name, why in unfit.items():
+            console.print(f"{name} is left out: {why}", highlight=False, markup=False, soft_wrap=True)
 
 
 def list_names(options: argparse.Namespace, console: Console, _: Console) -> None:

@@ -41,7 +41,7 @@ from ltp_switcher.eval.suite.wide import draw_wide
 def evaluate(options: argparse.Namespace, console: Console, progress: Console) -> None:
     """`ltp-eval suite`: make the runs that are missing; write `results.json` and `report.html`."""
     need_pictures()
-    from ltp_switcher.eval.suite.page import Origin, Results, html
+    from ltp_switcher.eval.suite.page import Origin, Results, barren_text, html
     from ltp_switcher.eval.suite.paper_figures import paper_figures
     from ltp_switcher.eval.suite.pictures import draw as draw_pictures
 
@@ -76,14 +76,16 @@ def evaluate(options: argparse.Namespace, console: Console, progress: Console) -
     every = [(run, by_job[run.job]) for run in runs]
     made = [(run, outcome) for run, outcome in every if run.job.scenario.requests is None]
     summaries = [(run, judged(run, outcome.summary)) for run, outcome in made]
-    paths = score(summaries)
+    every_path = score(summaries)
+    paths = [path for path in every_path if path.earned]
+    late = score((run, judged(run, without_start(outcome))) for run, outcome in made)
     single = single_paths(made)
     results = Results(
         options.set if options.set in SETS else Path(options.set).resolve().name,
         options.kernel,
         options.quick,
         paths,
-        score((run, judged(run, without_start(outcome))) for run, outcome in made),
+        [path for path in late if path.earned],
         recovered(single),
         oracles(single),
         losses(single),
@@ -93,6 +95,7 @@ def evaluate(options: argparse.Namespace, console: Console, progress: Console) -
         harms(made, by_job),
         transitions(single),
         Origin(_command(options), made_of, {scheme: _seeds(runs, scheme) for scheme in schemes}),
+        [path.name for path in every_path if not path.earned],
     )
     out: Path = options.out
     out.mkdir(parents=True, exist_ok=True)
@@ -113,6 +116,8 @@ def evaluate(options: argparse.Namespace, console: Console, progress: Console) -
         table.add_row(scheme, str(mean.paths), f"{mean.value:.3f}", f"{mean.low:.3f} to {mean.high:.3f}")
     if paths:
         console.print(table)
+    if results.barren:
+        console.print(barren_text(results.barren), highlight=False, markup=False, soft_wrap=True)
     if results.players:
         _print(console, PLAYERS_HEAD, players_rows(results.players))
     if results.harms:

@@ -65,9 +65,14 @@ def as_emulated(scenario: Scenario) -> Scenario:
 
 
 def emulation_fingerprint(scenario: Scenario, *, seed: int) -> str:
-    """Return a hash of the scenario, the seed, the kernel, and the programs, under which a run is kept."""
+    """Return a hash of the scenario, its trace's content, the seed, the kernel, and the programs.
+
+    A run is kept under it.
+    """
+    trace = link_trace(scenario)
     parts = [
         "mahimahi", scenario.canonical(), str(seed), platform.release(), programs_digest(),
+        "" if trace is None else hashlib.sha256(trace.tobytes()).hexdigest(),
         *(digest(path) for path in sorted(Path(__file__).parent.glob("*.py"))),
     ]  # fmt: skip
     return "mahimahi-" + hashlib.sha256("\0".join(parts).encode()).hexdigest()[:23]

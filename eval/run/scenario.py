@@ -34,6 +34,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -58,6 +59,7 @@ QUEUES: Final = (DROP_TAIL, "fq_codel", "codel", "pie")
 """What manages the bottleneck's queue: nothing, or a queue discipline of the kernel with its own defaults."""
 
 FLOWS_MAX: Final = 256
+_NAME: Final = re.compile(r"(?!\.)[^/\\\x00-\x1f\x7f]{1,100}")
 LIFE_MIN_S: Final = BIN_S
 """Of a flow: with less it may have no bin of its own, and so no results."""
 
@@ -271,7 +273,15 @@ def parse_scenario(document: Mapping[str, object]) -> Scenario:
     if requests is not None and link.queue != DROP_TAIL:
         raise ConfigError("link.queue", link.queue, f"{DROP_TAIL} beside [requests]")
     settings = parse_table(root.mapping("settings")) if "settings" in root else ()
-    return Scenario(root.text("name"), duration_s, link, flows, settings, requests)
+    return Scenario(_name(root), duration_s, link, flows, settings, requests)
+
+
+def _name(root: Table) -> str:
+    """The scenario's name, which names files, too."""
+    name = root.text("name")
+    if not _NAME.fullmatch(name):
+        raise ConfigError(root.field("name"), name, "1 to 100 marks, without slashes and no dot first")
+    return name
 
 
 _LINK_KEYS: Final = (

@@ -55,14 +55,17 @@ def locate_trace(trace: str) -> Path | None:
     )
 
 
-def list_traces(folder: Path) -> list[RecordedTrace]:
-    """Read every trace of a folder, in order of their names.
-
-    Raises:
-        ConfigError: a file is no trace.
-    """
-    traces = [(path.name, read_trace(path)) for path in _files(folder)]
-    return [RecordedTrace(name, float(trace[-1]) / 1e3, mean_rate_mbps(trace)) for name, trace in traces]
+def list_traces(folder: Path) -> tuple[list[RecordedTrace], dict[str, str]]:
+    """Read every trace of a folder, in order of their names; of other files, tell why they are none."""
+    found, unfit = [], {}
+    for path in _files(folder):
+        try:
+            trace = read_trace(path)
+        except ConfigError as error:
+            unfit[path.name] = str(error)
+            continue
+        found.append(RecordedTrace(path.name, float(trace[-1]) / 1e3, mean_rate_mbps(trace)))
+    return found, unfit
 
 
 def _files(folder: Path) -> list[Path]:

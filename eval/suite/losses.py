@@ -45,7 +45,8 @@ def losses(paths: Mapping[str, SinglePath]) -> dict[str, list[Losses]]:
     found: dict[str, list[Losses]] = {}
     for name, path in paths.items():
         arms = path.arms
-        if not arms:
+        if not any(rewards(one).any() for runs in arms.values() for one in runs):
+            # Nothing could be lost.
             continue
         for scheme, runs in path.series.items():
             found.setdefault(scheme, []).append(losses_of(name, path.scenario, runs, arms))

@@ -106,15 +106,16 @@ def oracles(paths: Mapping[str, SinglePath]) -> dict[str, float]:
     a switch. Its segments come from the arms' own runs, so each starts with the window and the queue of its
     own arm. No policy that switches as rarely can count on more.
     """
-    return {
+    found = {
         name: segment_oracle([[rewards(one) for one in runs] for runs in path.arms.values()])
         for name, path in paths.items()
         if path.arms
     }
+    return {name: share for name, share in found.items() if share is not None}
 
 
-def segment_oracle(arms: Sequence[Sequence[Floats]]) -> float:
-    """The oracle's reward on a path over that of the best arm.
+def segment_oracle(arms: Sequence[Sequence[Floats]]) -> float | None:
+    """The oracle's reward on a path over that of the best arm; None where no arm earned anything.
 
     Args:
         arms: of each arm and seed, the rewards by bin, shape (bins,).
@@ -125,7 +126,7 @@ def segment_oracle(arms: Sequence[Sequence[Floats]]) -> float:
     starts = np.arange(0, bins, width)
     best = np.add.reduceat(means, starts, axis=1).max(axis=0).sum()
     whole = means.sum(axis=1).max()
-    return float(best / whole) if whole > 0 else 1.0
+    return float(best / whole) if whole > 0 else None
 
 
 def _mean(runs: Sequence[FlowSeries], from_s: float, to_s: float) -> float:

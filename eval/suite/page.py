@@ -76,6 +76,8 @@ class Results:
     transitions: Sequence[Transition] = ()
     """Where schemes ran that switch once."""
     origin: Origin | None = None
+    barren: Sequence[str] = ()
+    """The paths on which no arm earned anything. They are in no mean."""
 
     @property
     def schemes(self) -> list[str]:
@@ -110,6 +112,7 @@ class Results:
             },
             "oracle": {group: asdict(mean) for group, mean in oracle_means(self).items()},
             "gap_closed": {s: list(gap_closed(self.paths, s)) for s in self.schemes if not is_arm(s)},
+            "left_out": list(self.barren),
             "paths": [
                 {
                     "name": path.name, "family": family(path.name), "kind": path.kind,
@@ -134,6 +137,11 @@ def oracle_means(results: Results) -> dict[str, Mean]:
     return {group: mean for group, mean in grouped(shares).items() if group in KINDS}
 
 
+def barren_text(names: Sequence[str]) -> str:
+    """The paths that are left out, in a sentence."""
+    return f"Left out, because no arm earned anything there: {', '.join(names)}."
+
+
 def worst(paths: Sequence[PathScore], scheme: str) -> list[PathScore]:
     """The paths on which the scheme is furthest from the best arm, the worst first."""
     return sorted((path for path in paths if scheme in path.cells), key=lambda p: p.share(scheme))[:WORST]
@@ -153,6 +161,7 @@ def html(results: Results, pictures: Mapping[str, str]) -> str:
         f"on a path that {EARLIER} connections have used before, and <code>vegas-later</code> is Vegas after "
         "the same connections. <code>bpftune</code>, Oracle's, has seen as many.</p>",
         _origin(results.origin),
+        f"<p>{escape(barren_text(results.barren))}</p>" if results.barren else "",
         _changed(results.schemes),
         _means_table("By kind and family", results.schemes, results.paths),
         _means_table(f"The same without the first {START_S:g} s of each flow", results.schemes, results.late),

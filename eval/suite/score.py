@@ -57,10 +57,14 @@ class PathScore:
         """The arm with the largest mean reward."""
         return max(filter(is_arm, self.cells), key=lambda arm: self.cells[arm].reward)
 
+    @property
+    def earned(self) -> bool:
+        """Whether an arm earned anything. Without that, no scheme can be compared here."""
+        return any(self.cells[arm].reward > 0 for arm in filter(is_arm, self.cells))
+
     def share(self, scheme: str) -> float:
-        """The scheme's reward over the best arm's."""
-        best = self.cells[self.best_arm].reward
-        return max(LEAST, self.cells[scheme].reward / best) if best > 0 else 1.0
+        """The scheme's reward over the best arm's, on a path where that one has `earned`."""
+        return max(LEAST, self.cells[scheme].reward / self.cells[self.best_arm].reward)
 
 
 @dataclass(frozen=True, slots=True)

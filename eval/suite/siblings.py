@@ -42,7 +42,10 @@ class Player:
 
 
 def players(made: Sequence[tuple[Run, RunResult]]) -> list[Player]:
-    """The players of all runs whose flows are several, all of the run's scheme."""
+    """The players of all runs whose flows are several, all of the run's scheme.
+
+    A path on which none of them earned anything is left out.
+    """
     found: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for run, outcome in made:
         flows = outcome.job.scenario.flows
@@ -53,9 +56,10 @@ def players(made: Sequence[tuple[Run, RunResult]]) -> list[Player]:
     for (path, _), of in found.items():
         best[path] = max(best.get(path, 0.0), fmean(one for one, _ in of))
     return [
-        Player(path, scheme, reward, reward / best[path] if best[path] > 0 else 1.0, fmean(j for _, j in of))
+        Player(path, scheme, reward, reward / best[path], fmean(j for _, j in of))
         for (path, scheme), of in found.items()
         for reward in [fmean(one for one, _ in of)]
+        if best[path] > 0
     ]
 
 

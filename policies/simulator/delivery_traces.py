@@ -26,30 +26,46 @@ _MODEL_MEMORY_MS: Final = 2_000.0
 _MODEL_OUTAGE_PER_STEP: Final = 0.0008
 _MODEL_OUTAGE_STEPS: Final = 12.0
 _OPPORTUNITIES_MAX: Final = 1 << 23
+DURATION_MAX_MS: Final = 86_400_000
+RATE_MIN_MBPS: Final = 0.04
+"""Of a whole trace. One in microseconds seems a thousand times slower than it is."""
+_DIGITS_MAX: Final = 12
 
 
 def read_trace(path: Path) -> TraceArray:
     """Read a mahimahi trace: one whole number of ms a line, ascending, the last more than 0.
 
     Raises:
-        ConfigError: the file cannot be read or breaks this form; the error names the line.
+        ConfigError: the file cannot be read, breaks this form, or has other times than ms since its start;
+            the error names the line.
     """
     try:
-        lines = path.read_text(encoding="ascii").split()
+        lines = [line.strip() for line in path.read_text(encoding="ascii").splitlines()]
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError("link.trace", str(path), f"a readable mahimahi trace ({error})") from error
     if not 0 < len(lines) <= _OPPORTUNITIES_MAX:
         raise ConfigError("link.trace", str(path), f"1 to {_OPPORTUNITIES_MAX} lines, not {len(lines)}")
     last = 0
     for number, line in enumerate(lines, start=1):
-        if not line.isdecimal() or not last <= int(line) < 1 << 32:
+        # Python reads no number of thousands of digits.
+        if not line.isdecimal() or len(line) > _DIGITS_MAX or not last <= int(line) <= DURATION_MAX_MS:
             raise ConfigError(
-                "link.trace", f"{path.name} line {number}: {line}", f"a whole number of ms, at least {last}"
+                "link.trace",
+                f"{path.name} line {number}: {line[:40]}",
+                f"one whole number of ms since the trace's start, from {last} to {DURATION_MAX_MS} (a day); "
+                "divide microseconds by 1000, and take the start from times since 1970",
             )
         last = int(line)
     if last == 0:
         raise ConfigError("link.trace", str(path), "a trace that lasts longer than 0 ms")
-    return np.array(lines, dtype=np.uint32)
+    trace = np.array(lines, dtype=np.uint32)
+    rate_mbps = mean_rate_mbps(trace)
+    if rate_mbps < RATE_MIN_MBPS:
+        allowed = (
+            f"a mean rate of at least {RATE_MIN_MBPS} Mbit/s, not {rate_mbps:.3g}: are these microseconds?"
+        )
+        raise ConfigError("link.trace", str(path), allowed)
+    return trace
 
 
 def model_trace() -> TraceArray:

@@ -83,12 +83,12 @@ def test_a_scenarios_name_is_no_markup(
     made: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "odd.toml"
-    file.write_text((SCENARIOS / "smoke.toml").read_text().replace('"smoke"', '"to [/uplink] [bold]"'))
+    file.write_text((SCENARIOS / "smoke.toml").read_text().replace('"smoke"', '"to [uplink] [bold]"'))
     out = ["--out", str(tmp_path / "out")]
     assert cli.main(["run", str(file), "--scheme", "cubic", *out]) == 0
-    assert "to [/uplink] [bold], seed 1" in capsys.readouterr().out
+    assert "to [uplink] [bold], seed 1" in capsys.readouterr().out
     assert cli.main(["compare", str(file), "--schemes", "cubic", *out]) == 0
-    assert "to [/uplink] [bold]" in capsys.readouterr().out
+    assert "to [uplink] [bold]" in capsys.readouterr().out
 
 
 def test_demo_writes_picture_and_report(

@@ -297,3 +297,15 @@ def test_the_modules_default_arm_is_put_back(tmp_path: Path, monkeypatch: pytest
     with pytest.raises(KeyboardInterrupt):
         run()
     assert parameter.read_text() == "cubic\n"
+
+
+def test_an_edited_trace_is_another_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its name alone, the old result would stand for the new trace."""
+    monkeypatch.setattr(mahimahi_run, "programs_digest", lambda: "programs")
+    file = tmp_path / "link.down"
+    file.write_text("1\n2\n")
+    of = scenario(trace=str(file))
+    before = mahimahi_run.emulation_fingerprint(of, seed=1)
+    assert mahimahi_run.emulation_fingerprint(of, seed=1) == before
+    file.write_text("1\n3\n")
+    assert mahimahi_run.emulation_fingerprint(of, seed=1) != before

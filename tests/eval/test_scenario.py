@@ -255,3 +255,14 @@ def test_a_trace_path_counts_from_the_scenarios_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", sorted(SCENARIOS.glob("*.toml")), ids=lambda path: path.stem)
 def test_committed_scenarios_are_valid_and_named_after_their_files(path: Path) -> None:
     assert load_scenario(path).name == path.stem
+
+
+@pytest.mark.parametrize("name", ["a/b", "..", ".", "../x", ".hidden", "a\\b", "a\nb", "x" * 101, "a\0"])
+def test_a_name_that_could_name_another_file_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match=r"^name: .*without slashes"):
+        parse_scenario({**tomllib.loads(TEXT), "name": name})
+
+
+@pytest.mark.parametrize("name", ["step-12-24", "12 Mbit/s".replace("/", " per "), "Größe.2", "x" * 100])
+def test_other_names_are_taken(name: str) -> None:
+    assert parse_scenario({**tomllib.loads(TEXT), "name": name}).name == name

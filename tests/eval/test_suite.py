@@ -282,6 +282,13 @@ def test_means_by_kind_and_the_gap_that_is_closed() -> None:
     assert closed == pytest.approx(1 - math.log(0.9 * 0.8) / math.log(0.25))
 
 
+def test_a_path_on_which_no_arm_earned_anything_is_no_success() -> None:
+    of = scored_runs({"fixed-1": {"rule": 5.0, "bbr": 10.0}, "dead-1": {"rule": 3.0, "bbr": 0.0, "ltp": 0.0}})
+    alive, dead = score(of)
+    assert (alive.earned, dead.earned) == (True, False)
+    assert segment_oracle([[np.zeros(100)], [np.zeros(100)]]) is None
+
+
 def test_the_oracle_takes_the_best_arm_of_every_ten_seconds() -> None:
     """For 10 s one arm has 4 and the other 1, for 10 s they have 1 and 3, and for 5 s both have 2."""
     first = np.repeat([4.0, 1.0, 2.0], [100, 100, 50])

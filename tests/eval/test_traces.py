@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from ltp_switcher.errors import ConfigError
+from ltp_switcher.eval.cli.main import main
 from ltp_switcher.eval.run.scenario import MODEL_TRACE
 from ltp_switcher.eval.run.trace_files import locate_trace
 
@@ -34,3 +36,19 @@ def test_the_model_stands_in_where_there_are_no_traces(traces: Path, monkeypatch
     assert locate_trace(MODEL_TRACE) is None
     monkeypatch.setenv("LTP_TRACES", str(traces / "gone"))
     assert locate_trace("Some-LTE.down") is None
+
+
+def test_an_odd_file_hides_no_other(
+    traces: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (traces / "Odd.up").write_text("1\nx\n")
+    (traces / "Other.up").write_text("1\n12\n")
+    (traces / "Binary.down").write_bytes(b"\xff")
+    assert main(["traces", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [trace["name"] for trace in told["traces"]] == ["Other.up", "Some-LTE.down"]
+    assert sorted(told["unfit"]) == ["Binary.down", "Odd.up"]
+    assert main(["traces"]) == 0
+    shown = capsys.readouterr().out
+    assert "Other.up" in shown
+    assert "Odd.up is left out: link.trace: 'Odd.up line 2: x'" in shown

@@ -186,6 +186,30 @@ def test_the_model_is_always_the_same_and_looks_like_lte() -> None:
     assert high > 20.0
 
 
+@pytest.mark.parametrize(
+    ("text", "place", "said"),
+    [
+        ("1\n2 3\n", "line 2: 2 3", "one whole number"),
+        ("1\n\n3\n4x\n", "line 2: ", "from 1 to 86400000"),
+        ("1700000000\n1700000001\n", "line 1: 1700000000", "times since 1970"),
+        ("5\n86400001\n", "line 2: 86400001", "a day"),
+        ("9" * 5000, "line 1: 9999", "86400000"),
+        ("".join(f"{at}\n" for at in range(0, 60_000_000, 1000)), "", "are these microseconds?"),
+    ],
+)
+def test_lines_and_times_that_are_wrong_are_told_with_what_is_allowed(
+    tmp_path: Path, text: str, place: str, said: str
+) -> None:
+    """Seconds since 1970, and a minute of 12 Mbit/s in microseconds."""
+    path = tmp_path / "bad.down"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        read_trace(path)
+    assert place in str(caught.value)
+    assert said in str(caught.value)
+    assert len(str(caught.value)) < 500
+
+
 @pytest.mark.parametrize("text", ["", "0\n", "5\n4\n", "1\nx\n", "-1\n", "1.5\n"])
 def test_bad_traces_name_what_is_wrong(tmp_path: Path, text: str) -> None:
     path = tmp_path / "bad.down"
