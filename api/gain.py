@@ -6,7 +6,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +20,7 @@ from ltp_switcher.api.config_models import ConfigState
 from ltp_switcher.api.problems import ProblemError
 from ltp_switcher.daemon.gain import log as decisions
 from ltp_switcher.daemon.gain import report as reports
+from ltp_switcher.daemon.gain.columns import KeptLog
 from ltp_switcher.daemon.gain.effect import Effect
 from ltp_switcher.errors import ArtifactError
 
@@ -26,40 +29,76 @@ log = logging.getLogger(__name__)
 AGE_S: Final = 7 * 86_400.0
 """The metrics are about decisions of this time."""
 REFRESH_S: Final = 900.0
-"""They are made anew after so long, because a full log takes seconds to read."""
+"""They are made anew after so long."""
+
+
+AGAIN: Final = 10
+"""A report is given again for so many times as long as it took. So reports take a tenth of a processor."""
+ANSWERS_MAX: Final = 8
+"""Reports that are kept, each on decisions of another age."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """A report, and the time (`time.monotonic`) until which it is given again without a look at the log."""
+
+    report: reports.Report
+    counts_until_s: float
 
 
 class Gain(Collector):
-    """Reads the log of the daemon's decisions."""
+    """Reports on the log of the daemon's decisions, of which it keeps the parts that they need."""
 
     def __init__(self, daemon: DaemonClient) -> None:
         self._daemon = daemon
-        # A report of a full log takes some hundred MB.
+        # Others wait for the one that computes, and take its answer.
         self._one_at_a_time = threading.Lock()
+        self._place: Path | None = None
+        self._log = KeptLog(Path())
+        self._answers: OrderedDict[float | None, _Answer] = OrderedDict()
         self._begun_s = float("-inf")
         self._overall: Mapping[str, Effect | None] = {}
 
-    def report(self, since_s: float = 0.0, daemon: DaemonClient | None = None) -> reports.Report:
-        """The report from Unix time `since_s` on. Raises `ProblemError`: 404 while there is no log."""
+    def report(self, age_s: float | None = None, daemon: DaemonClient | None = None) -> reports.Report:
+        """The report on decisions of the last `age_s` seconds, or on all; at most some seconds old.
+
+        Raises `ProblemError`: 404 while there is no log.
+        """
         values = (daemon or self._daemon).ask(ConfigState, "config.get").values
         folder = values["daemon"]["state_dir"]
         with self._one_at_a_time:
             try:
                 if not folder:
                     raise ArtifactError("the daemon has no daemon.state_dir, and so no log of decisions")
-                place = Path(str(folder)) / decisions.FOLDER
-                skipped = decisions.Skipped()
-                rows = decisions.load(place, reports.FIELDS, skipped)
-                return reports.report(rows, decisions.read_names(place), since_s, skipped)
+                return self._report(Path(str(folder)) / decisions.FOLDER, age_s)
             except ArtifactError as error:
                 raise ProblemError(404, "no-decisions", str(error)) from error
+
+    def _report(self, place: Path, age_s: float | None) -> reports.Report:
+        if place != self._place:
+            self._place, self._log = place, KeptLog(place)
+            self._answers.clear()
+        began_s, kept = time.monotonic(), self._answers.get(age_s)
+        if kept is not None and began_s < kept.counts_until_s:
+            return kept.report
+        changed = self._log.refresh()
+        if kept is not None and not changed and age_s is None:
+            return kept.report
+        since_s = 0.0 if age_s is None else time.time() - age_s
+        found = reports.report(self._log.columns, self._log.names, since_s, self._log.skipped)
+        now_s = time.monotonic()
+        self._answers[age_s] = _Answer(found, now_s + AGAIN * (now_s - began_s))
+        self._answers.move_to_end(age_s)
+        if len(self._answers) > ANSWERS_MAX:
+            self._answers.popitem(last=False)
+        return found
 
     def refresh(self) -> None:
         """Make the metrics' figures anew, where the daemon carries out an experiment."""
         self._begun_s = time.monotonic()
         try:
             design = self._daemon.ask(ConfigState, "config.get").values["gain"]["design"]
-            self._overall = self.report(time.time() - AGE_S).overall if design != "none" else {}
+            self._overall = self.report(AGE_S).overall if design != "none" else {}
         except ProblemError as error:
             log.info("no figures of the gain: %s", error)
 

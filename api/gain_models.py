@@ -48,6 +48,7 @@ class SkippedState(Answer):
 
     damaged: int = Field(description="Records of about a second each that are damaged", examples=[0])
     foreign: int = Field(description="Files that another version of the program wrote", examples=[0])
+    old: int = Field(description="The oldest files of a log that is too large for a report", examples=[0])
 
 
 class GainReport(Answer):

@@ -16,6 +16,7 @@ from ltp_switcher.daemon.cli.main import settings
 from ltp_switcher.daemon.cli.printing import Object, print_json, print_table
 from ltp_switcher.daemon.gain import log
 from ltp_switcher.daemon.gain import report as reports
+from ltp_switcher.daemon.gain.columns import KeptLog
 from ltp_switcher.daemon.gain.effect import Effect
 from ltp_switcher.daemon.gain.evaluate import Evaluation, evaluate
 from ltp_switcher.daemon.gain.rows import ROW_DTYPE, Rows
@@ -38,10 +39,10 @@ def report(options: argparse.Namespace) -> int:
     """Tell what the daemon gained, or would."""
     # The rows before --since tell how the prefixes of an experiment differed before it.
     place = options.log or place_of(options)
-    skipped = log.Skipped()
-    rows = log.load(place, reports.FIELDS, skipped)
-    found = reports.report(rows, log.read_names(place), since(options), skipped)
-    _tell_skipped(skipped)
+    kept = KeptLog(place)
+    kept.refresh()
+    _tell_skipped(kept.skipped)
+    found = reports.report(kept.columns, kept.names, since(options), kept.skipped)
     if options.json:
         made: Object = dataclasses.asdict(found)
         return print_json(made)
@@ -61,6 +62,11 @@ def _tell_skipped(skipped: log.Skipped) -> None:
     """Tell what could not be read; apart from the figures, so that programs can read these."""
     if skipped.damaged:
         print(f"ltp-switcher: {skipped.damaged} damaged records of the log are left out", file=sys.stderr)
+    if skipped.old:
+        print(
+            f"ltp-switcher: the {skipped.old} oldest files are left out, because the log is so large",
+            file=sys.stderr,
+        )
     if skipped.foreign:
         print(
             f"ltp-switcher: {skipped.foreign} files of another version of ltp-switcher are left out",

@@ -8,8 +8,9 @@ from functools import lru_cache
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ltp_switcher.arrays import Bools, Floats, Indices
+from ltp_switcher.arrays import Bools, Floats, Indices, Ints
 
 CLUSTERS_MIN: Final = 4
 """Fewer units in a group give no interval."""
@@ -48,6 +49,21 @@ def t_quantile(freedom: float) -> float:
         + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * v**3)
         + (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / (92160 * v**4)
     )
+
+
+def numbered(values: NDArray[np.integer]) -> tuple[Ints, Indices]:
+    """The distinct numbers of an array of shape (n,), ascending, and the place of each value among them.
+
+    `numpy.unique` sorts for it. Numbers that lie close together need no sorting.
+    """
+    if not values.size:
+        return np.empty(0, np.int64), np.empty(0, np.intp)
+    low = int(values.min())
+    if int(values.max()) - low > 2 * values.size:
+        return np.unique(values.astype(np.int64), return_inverse=True)
+    above = np.subtract(values, low, dtype=np.int64)
+    there = np.bincount(above) > 0
+    return np.flatnonzero(there) + low, (np.cumsum(there) - 1)[above]
 
 
 def difference(values: Floats, treated: Bools) -> Effect | None:
@@ -162,7 +178,9 @@ class _Draws:
         return np.asarray((mean_t - mean_c) / error, np.float64)
 
 
-def within(values: Floats, treated: Bools, block: Indices, prefix: Indices) -> Effect | None:
+def within(
+    values: Floats, treated: Bools, block: NDArray[np.integer], prefix: NDArray[np.integer]
+) -> Effect | None:
     """The effect of a switchback: within prefixes, between blocks. None: too few blocks.
 
     A regression on the treatment with one level for each prefix and one for each `WINDOW` blocks, so that
@@ -176,8 +194,8 @@ def within(values: Floats, treated: Bools, block: Indices, prefix: Indices) -> E
         block: number of the time block, shape (n,).
         prefix: number of the prefix from 0 on, shape (n,).
     """
-    numbers, cluster = np.unique(block, return_inverse=True)
-    windows, window = np.unique(block // WINDOW, return_inverse=True)
+    numbers, cluster = numbered(block)
+    windows, window = numbered(block // WINDOW)
     blocks = numbers.size
     groups = np.zeros(blocks, np.bool_)
     groups[cluster] = treated
@@ -200,7 +218,7 @@ def within(values: Floats, treated: Bools, block: Indices, prefix: Indices) -> E
     return Effect(float(value), float(value - half), float(value + half), n_treated, blocks - n_treated)
 
 
-def _levelled(values: Floats, *groups: Indices) -> Floats:
+def _levelled(values: Floats, *groups: NDArray[np.integer]) -> Floats:
     """The values less the levels of their groups, by turns until nothing is left; shape (n,)."""
     counts = [np.maximum(np.bincount(group), 1) for group in groups]
     for _ in range(_TURNS):

@@ -13,7 +13,7 @@ import logging
 import threading
 import zlib
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -205,13 +205,20 @@ class Skipped:
     """Frames, of about a second each, that are damaged."""
     foreign: int = 0
     """Files that another version of the program wrote."""
+    old: int = 0
+    """The oldest files, where a reader takes no more of the log than its newest part."""
 
 
 class Reader:
-    """Reads a log's folder, or one file of it, and later what was added."""
+    """Reads a log's folder, or one file of it, and later what was added.
 
-    def __init__(self, place: Path) -> None:
+    bytes_max: of a folder, only the newest files up to this size.
+    """
+
+    def __init__(self, place: Path, bytes_max: float = float("inf")) -> None:
         self._place = place
+        self._bytes_max = bytes_max
+        self._old = 0
         self._scans: dict[Path, Scan] = {}
         self._foreign: set[Path] = set()
         self._unfinished = 0
@@ -225,7 +232,11 @@ class Reader:
     def skipped(self) -> Skipped:
         """What was left out of these files."""
         damaged = sum(scan.damaged for scan in self._scans.values())
-        return Skipped(damaged + self._unfinished, len(self._foreign))
+        return Skipped(damaged + self._unfinished, len(self._foreign), self._old)
+
+    def bytes_ahead(self) -> int:
+        """Bytes that the next call of `news` reads, about. Raises `ArtifactError` as that does."""
+        return sum(_size(file) - self._scans.get(file, Scan()).offset for file in self._found())
 
     def news(self) -> Iterator[tuple[Path, Rows]]:
         """The rows added since the last call, in the order of writing, with their file.
@@ -253,7 +264,12 @@ class Reader:
             raise ArtifactError(
                 f"{self._place} holds no decisions: the daemon logs them while gain.log_mb is above 0"
             )
-        return files
+        room, kept = self._bytes_max, len(files)
+        while kept and (room := room - _size(files[kept - 1])) >= 0:
+            kept -= 1
+        # The newest one in any case.
+        self._old = min(kept, len(files) - 1) if files else 0
+        return files[self._old :]
 
     def _read(self, path: Path, *, final: bool) -> Iterator[Rows]:
         """What is new in a file. To a file that is not `final`, more may be added."""
@@ -289,6 +305,13 @@ class Reader:
             yield np.frombuffer(b"".join(parts), ROW_DTYPE)
 
 
+def _size(path: Path) -> int:
+    """Bytes of a file; 0 where it has made room for a newer one."""
+    with contextlib.suppress(FileNotFoundError):
+        return path.stat().st_size
+    return 0
+
+
 def files_of(folder: Path) -> list[Path]:
     """The files of a log, oldest first. Raises `OSError` where the folder cannot be read."""
     found = [path for path in folder.iterdir() if _number(path)] if folder.is_dir() else []
@@ -318,22 +341,7 @@ def read(place: Path, since_s: float = 0.0, skipped: Skipped | None = None) -> I
         yield rows[rows["time_s"] >= since_s]
     found = reader.skipped
     if skipped is not None:
-        skipped.damaged, skipped.foreign = found.damaged, found.foreign
-
-
-def load(place: Path, fields: Sequence[str], skipped: Skipped | None = None) -> Rows:
-    """These fields of all rows of a log, in one array, shape (n,). Raises `ArtifactError` as `read` does.
-
-    A whole row has twice the size of what a report needs, and a log may have a million rows.
-    """
-    dtype = np.dtype([(name, ROW_DTYPE[name]) for name in fields])
-    parts = []
-    for rows in read(place, skipped=skipped):
-        part = np.empty(len(rows), dtype)
-        for name in fields:
-            part[name] = rows[name]
-        parts.append(part)
-    return np.concatenate([np.empty(0, dtype), *parts])
+        skipped.damaged, skipped.foreign, skipped.old = found.damaged, found.foreign, found.old
 
 
 def read_names(place: Path) -> dict[int, str]:

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +18,7 @@ from support.fake_kernel import Kernel
 from support.records import flow
 from support.running_daemon import make_daemon, running
 
+from ltp_switcher.api import gain
 from ltp_switcher.api.app import create_app
 from ltp_switcher.api.backend import DaemonClient
 from ltp_switcher.daemon.cli.main import main
@@ -87,6 +90,7 @@ def test_the_metrics_have_the_gain_of_an_experiment_under_way(
     state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state.mkdir()
+    monkeypatch.setattr("ltp_switcher.api.metrics.FRESH_S", 0.0)
     experiment(state / FOLDER, begin_s=time.time() - 3600)
     path = tmp_path / "c.sock"
     section = DaemonSection(policy="keep", control_socket=str(path), state_dir=str(state), mode="active")
@@ -101,3 +105,70 @@ def test_the_metrics_have_the_gain_of_an_experiment_under_way(
         assert found is not None
         assert float(found[1]) == pytest.approx(0.25)
         assert 'ltp_switcher_gain_upper{measure="rtt_p95"}' in text
+
+
+def test_callers_at_once_wait_for_one_computation(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state.mkdir()
+    experiment(state / FOLDER)
+    begun, together, computed = threading.Barrier(9), threading.Event(), []
+    report = gain.reports.report
+
+    def slow(*arguments: object) -> object:
+        computed.append(threading.get_ident())
+        together.wait(30)
+        time.sleep(0.1)
+        return report(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(gain.reports, "report", slow)
+    path = tmp_path / "c.sock"
+    section = DaemonSection(policy="keep", control_socket=str(path), state_dir=str(state))
+    with running(make_daemon(Kernel(flow(1)), Config(daemon=section), monkeypatch)):
+        reports = gain.Gain(DaemonClient(path, timeout_s=30))
+        found: list[object] = []
+
+        def ask() -> None:
+            begun.wait(30)
+            found.append(reports.report())
+
+        askers = [threading.Thread(target=ask) for _ in range(8)]
+        for asker_ in askers:
+            asker_.start()
+        begun.wait(30)
+        together.set()
+        for asker_ in askers:
+            asker_.join()
+    assert len(computed) == 1
+    assert len(found) == 8
+    assert all(one is found[0] for one in found)
+
+
+def test_a_report_that_is_old_takes_in_what_was_added(
+    ask: Ask, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gain, "AGAIN", 0)
+    experiment(state / FOLDER)
+    assert ask("GET", "/v1/report").json()["decisions"] == 200
+    experiment(state / FOLDER)
+    assert ask("GET", "/v1/report").json()["decisions"] == 400
+    assert ask("GET", "/v1/report", params={"since_s": 10**8}).json()["decisions"] == 0
+    assert ask("GET", "/v1/report").json()["decisions"] == 400
+
+
+def test_a_report_that_took_long_is_given_again(
+    ask: Ask, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gain, "AGAIN", 1e9)
+    experiment(state / FOLDER)
+    assert ask("GET", "/v1/report").json()["decisions"] == 200
+    experiment(state / FOLDER)
+    assert ask("GET", "/v1/report").json()["decisions"] == 200
+
+
+def test_reports_on_many_ages_do_not_pile_up(ask: Ask, state: Path) -> None:
+    experiment(state / FOLDER)
+    for age_s in range(1, 40):
+        assert ask("GET", "/v1/report", params={"since_s": age_s}).status_code == 200
+    held = [one for one in gc.get_objects() if isinstance(one, gain.reports.Report)]
+    assert len(held) < 30

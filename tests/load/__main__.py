@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from load import blocks, listeners, listing, restart
+from load import blocks, listeners, listing, report, restart
 from load.blocks import Load
 from load.service import STEP_MS, Wanted
 from ltp_switcher.errors import LtpSwitcherError
 
-PARTS = ("load", "listeners", "listing", "restart")
+PARTS = ("load", "listeners", "listing", "restart", "report")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -54,6 +54,9 @@ def _measure(part: str, options: argparse.Namespace) -> dict[str, object]:
         if part == "listing":
             wanted = Wanted(folder, options.many, options.policy, churn=2, seed=options.seed)
             return listing.measure(wanted, options.repeats, tell)
+        if part == "report":
+            wanted = Wanted(folder, 100, options.policy, churn=2, seed=options.seed, log_mb=10_000)
+            return report.measure(wanted, options.rows, options.prefixes, tell)
         wanted = Wanted(folder, options.flows, "mutant", seed=options.seed)
         return restart.measure(wanted, options.restarts, tell)
 
@@ -90,6 +93,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--abuse-s", type=float, default=60.0)
     parser.add_argument("--repeats", type=int, default=100)
     parser.add_argument("--restarts", type=int, default=3)
+    parser.add_argument("--rows", type=int, default=1_000_000, help="of the report's log")
+    parser.add_argument("--prefixes", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true")
     return parser

@@ -37,6 +37,8 @@ class Wanted:
     policy: str = "rule"
     churn: int = 0
     seed: int = 1
+    log_mb: int = 256
+    """Most space for the log of decisions."""
 
     @property
     def recording(self) -> Path:
@@ -82,7 +84,7 @@ class Service:
         command: list[str | Path] = [
             "nice", "-n", _nice(), sys.executable, "-m", "load.daemon", "run", "--socket", self.control_path,
             "--state-dir", folder / "state", "--policy", wanted.policy, "--mode", "active",
-            "--set", f"daemon.step_ms={STEP_MS[wanted.policy]}",
+            "--set", f"daemon.step_ms={STEP_MS[wanted.policy]}", "--set", f"gain.log_mb={wanted.log_mb}",
         ]  # fmt: skip
         given = {
             "recording": str(wanted.recording), "flows": wanted.flows, "seed": wanted.seed,

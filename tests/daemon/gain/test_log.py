@@ -247,7 +247,7 @@ def test_the_commands_tell_what_they_left_out(tmp_path: Path, capsys: pytest.Cap
     file.write_bytes(content)
     assert main(["report", str(tmp_path), "--json"]) == 0
     told = capsys.readouterr()
-    assert json.loads(told.out)["skipped"] == {"damaged": 1, "foreign": 0}
+    assert json.loads(told.out)["skipped"] == {"damaged": 1, "foreign": 0, "old": 0}
     assert json.loads(told.out)["decisions"] == 10
     assert "1 damaged" in told.err
     main(["evaluate", str(tmp_path), "--policy", "cubic"])

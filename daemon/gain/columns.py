@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of the decision log that a report needs, in memory, brought up to date with the files.
+
+A row of 271 bytes takes some 100 here: the prefix is a number, and no place is kept for RTT samples that a
+row has not.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltp_switcher.arrays import ArmIds, Bools, Float32s, Floats, UInt64s
+from ltp_switcher.daemon.gain.log import Reader, Skipped, read_names
+from ltp_switcher.daemon.gain.rows import ROW_DTYPE, RTT_SAMPLES, Rows
+
+Scalar = TypeVar("Scalar", bound=np.generic)
+BYTES_MAX: Final = 800_000_000
+"""Of a log, its newest files up to this size are kept. They take some 350 MB of memory."""
+_DTYPES: Final = {
+    **{name: ROW_DTYPE[name] for name in (
+        "time_s", "duration_s", "busy_s", "cookie", "arm", "ran", "kind", "group", "active", "ended",
+        "reward", "acked_bytes", "life_s",
+    )},
+    # Numbers of blocks and packets are smaller than these.
+    "block": np.dtype("i4"), "delivered": np.dtype("f4"), "retrans": np.dtype("f4"),
+    "prefix": np.dtype("i4"), "samples": np.dtype("u1"),
+}  # fmt: skip
+_ROOM: Final = 1.25
+"""Room for so many times the rows where there is none left."""
+
+
+class Columns:
+    """Rows of a decision log, oldest first. Each array has the shape (n,), and the meaning of `ROW_DTYPE`."""
+
+    time_s: Floats
+    duration_s: Float32s
+    busy_s: Float32s
+    cookie: UInt64s
+    arm: ArmIds
+    ran: ArmIds
+    kind: NDArray[np.uint8]
+    group: NDArray[np.uint8]
+    active: Bools
+    ended: Bools
+    block: NDArray[np.int32]
+    reward: Float32s
+    acked_bytes: Floats
+    delivered: Float32s
+    retrans: Float32s
+    life_s: Float32s
+    prefix: NDArray[np.int32]
+    """Its place in `prefixes`."""
+    samples: NDArray[np.uint8]
+    """How many RTT samples the row has."""
+
+    def __init__(self) -> None:
+        self.prefixes: dict[bytes, int] = {}
+        """Their numbers, in the order of their first rows."""
+        self._size = self._n_rtt = 0
+        self._store: dict[str, NDArray[np.generic]] = {
+            name: np.empty(0, dtype) for name, dtype in _DTYPES.items()
+        }
+        self._rtt_us: Float32s = np.empty(0, np.float32)
+        self._show()
+
+    @classmethod
+    def of(cls, rows: Rows) -> Columns:
+        """The columns of these rows, shape (n,)."""
+        made = cls()
+        made.append(rows)
+        return made
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def rtt_us(self) -> Float32s:
+        """The RTT samples of all rows, one row after the other."""
+        return self._rtt_us[: self._n_rtt]
+
+    def reserve(self, rows: int) -> None:
+        """Have room for so many rows. Room that is not used takes no memory."""
+        if rows > len(self._store["prefix"]):
+            for name, values in self._store.items():
+                self._store[name] = _roomy(values, self._size, rows)
+            self._rtt_us = _roomy(self._rtt_us, self._n_rtt, rows * RTT_SAMPLES)
+            self._show()
+
+    def append(self, rows: Rows) -> None:
+        """Add rows, shape (n,)."""
+        begin, end = self._size, self._size + len(rows)
+        if end > len(self._store["prefix"]):
+            self.reserve(int(end * _ROOM))
+        known = np.isfinite(rows["rtt_us"])
+        values = rows["rtt_us"][known]
+        self._rtt_us[self._n_rtt : self._n_rtt + values.size] = values
+        self._n_rtt += values.size
+        for name in _DTYPES.keys() & {*(ROW_DTYPE.names or ())} - {"prefix"}:
+            self._store[name][begin:end] = rows[name]
+        numbers = self.prefixes
+        prefix = [numbers.setdefault(name, len(numbers)) for name in rows["prefix"].tolist()]
+        self._store["prefix"][begin:end] = prefix
+        self._store["samples"][begin:end] = known.sum(axis=1)
+        self._size = end
+        self._show()
+
+    def drop(self, rows: int) -> None:
+        """Forget the oldest rows, and the prefixes that no other row has."""
+        gone = int(self.samples[:rows].sum(dtype=np.int64))
+        self._rtt_us[: self._n_rtt - gone] = self._rtt_us[gone : self._n_rtt]
+        for values in self._store.values():
+            values[: self._size - rows] = values[rows : self._size]
+        self._size, self._n_rtt = self._size - rows, self._n_rtt - gone
+        used, self._store["prefix"][: self._size] = np.unique(self.prefix[: self._size], return_inverse=True)
+        names = list(self.prefixes)
+        self.prefixes = {names[number]: place for place, number in enumerate(used.tolist())}
+        self._show()
+
+    def _show(self) -> None:
+        for name, values in self._store.items():
+            setattr(self, name, values[: self._size])
+
+
+def _roomy(values: NDArray[Scalar], used: int, size: int) -> NDArray[Scalar]:
+    """The first `used` values in an array of this size."""
+    made = np.empty(size, values.dtype)
+    made[:used] = values[:used]
+    return made
+
+
+class KeptLog:
+    """The columns of a log's folder, or of one file of it."""
+
+    def __init__(self, place: Path) -> None:
+        self._place = place
+        self._forget()
+
+    def _forget(self) -> None:
+        self._reader = Reader(self._place, BYTES_MAX)
+        self._rows: dict[Path, int] = {}
+        self.columns = Columns()
+        self.names: dict[int, str] = {}
+        """Of the arms by id."""
+
+    @property
+    def skipped(self) -> Skipped:
+        """What could not be read."""
+        return self._reader.skipped
+
+    def refresh(self) -> bool:
+        """Take in what was added to the log, and leave what made room for it. Returns whether there was any.
+
+        Raises `ArtifactError` where nothing can be read, or the names of the arms cannot.
+        """
+        before, skipped = len(self.columns), self.skipped if self._rows else None
+        self.columns.reserve(before + self._reader.bytes_ahead() // ROW_DTYPE.itemsize)
+        for file, rows in self._reader.news():
+            self.columns.append(rows)
+            self._rows[file] = self._rows.get(file, 0) + len(rows)
+        changed = len(self.columns) > before
+        gone = [file for file in self._rows if file not in self._reader.files]
+        if gone != list(self._rows)[: len(gone)]:
+            # Somebody else removed a file from the middle.
+            self._forget()
+            return self.refresh()
+        if gone:
+            self.columns.drop(sum(self._rows.pop(file) for file in gone))
+        if changed or gone or not self.names:
+            self.names = read_names(self._place)
+        return changed or bool(gone) or skipped != self.skipped
