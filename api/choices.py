@@ -8,13 +8,22 @@ from typing import Annotated, Any
 
 from fastapi import Header, Query, Response
 
-from ltp_switcher.daemon.control.choice_methods import tag
+from ltp_switcher.daemon.control.choice_methods import CONFIRM_MAX_S, tag
 from ltp_switcher.daemon.control.client import Json
 
 _TAG = r'(?:W/)?"[\x21\x23-\x7e]*"'
 
 Runtime = Annotated[
     bool, Query(description="Only until the daemon ends. Without it the change outlives restart and upgrade")
+]
+Within = Annotated[
+    int | None,
+    Query(
+        ge=1,
+        le=CONFIRM_MAX_S,
+        description="The daemon undoes the change after so many seconds, and at its next start, "
+        "unless `POST /v1/changes/confirm` comes first",
+    ),
 ]
 IfMatch = Annotated[
     str | None,
@@ -40,6 +49,11 @@ def expected(if_match: str | None) -> dict[str, Json]:
     # A weak tag never matches (RFC 9110, 13.1.1).
     tags: list[Json] = [found[1:-1] for found in re.findall(_TAG, if_match) if found.startswith('"')]
     return {"if_match": tags}
+
+
+def timed(confirm_within_s: int | None) -> dict[str, Json]:
+    """The parameter of a control method that stands for the query parameter."""
+    return {} if confirm_within_s is None else {"confirm_within_s": confirm_within_s}
 
 
 def put_tag(response: Response, value: Json) -> None:

@@ -57,15 +57,37 @@ class Author(Answer):
     via: Author | None = Field(description="The server that it asked, such as this API; null for none")
 
 
-class Changed(Answer):
+class Change(Answer):
     """A change that an operator made."""
 
+    number: int = Field(description="One more than that of the change before")
     time: str = Field(description="When (RFC 3339)", examples=["2026-01-31T12:00:00.000Z"])
     what: str = Field(description="A setting, or what else was changed", examples=["pool.k"])
     before: JsonValue = Field(description="What it was; null for nothing")
     after: JsonValue = Field(description="What it became; null for nothing")
     lasts: bool = Field(description="Whether it outlives the daemon")
     caller: Author
+
+
+class Changed(Change):
+    """One of the last changes."""
+
+    can_revert: bool = Field(description="Whether it is one that can be reverted")
+    confirm_within_s: float | None = Field(
+        description="Time after which it is undone, unless it is confirmed; null: it stays"
+    )
+
+
+class Confirmed(Kept):
+    """The changes that stay from now on."""
+
+    confirmed: list[int] = Field(description="Their numbers")
+
+
+class Reverted(Kept):
+    """What a reverted change led to."""
+
+    change: Change = Field(description="The latest change, which undoes the other one")
 
 
 class ChangeList(Answer):

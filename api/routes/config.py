@@ -5,17 +5,19 @@ from __future__ import annotations
 
 from typing import Annotated, TypeVar, cast
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Path, Query, Response
 
 import ltp_switcher
 from ltp_switcher.api.backend import DaemonDep
-from ltp_switcher.api.choices import TAGGED, IfMatch, Runtime, expected, put_tag
+from ltp_switcher.api.choices import TAGGED, IfMatch, Runtime, Within, expected, put_tag, timed
 from ltp_switcher.api.config_models import (
     Changed,
     ChangeList,
     ConfigChange,
     ConfigPatch,
     ConfigState,
+    Confirmed,
+    Reverted,
     Versions,
 )
 from ltp_switcher.api.problems import problem_responses
@@ -41,6 +43,7 @@ def change_config(
     response: Response,
     request: ConfigPatch,
     runtime: Runtime = False,
+    confirm_within_s: Within = None,
     if_match: IfMatch = None,
 ) -> ConfigChange:
     """Set these values over the configuration, all or none. A null drops what was set.
@@ -49,7 +52,15 @@ def change_config(
     """
     values = cast("Json", request.values)
     return _tagged(
-        daemon.ask(ConfigChange, "config.set", values=values, runtime=runtime, **expected(if_match)), response
+        daemon.ask(
+            ConfigChange,
+            "config.set",
+            values=values,
+            runtime=runtime,
+            **timed(confirm_within_s),
+            **expected(if_match),
+        ),
+        response,
     )
 
 
@@ -58,8 +69,33 @@ def list_changes(
     daemon: DaemonDep,
     limit: Annotated[int, Query(ge=1, le=CHANGES_MAX, description="Changes to give at most")] = CHANGES_MAX,
 ) -> ChangeList:
-    """The last changes that operators made, the latest first. The journal has them all."""
+    """The last changes that operators made, the latest first. The audit file has those of months."""
     return ChangeList(changes=daemon.ask(list[Changed], "changes.list", limit=limit))
+
+
+@router.post("/changes/confirm", summary="Confirm changes", responses=problem_responses(422, 503))
+def confirm_changes(daemon: DaemonDep) -> Confirmed:
+    """Keep the changes that wait to be confirmed."""
+    return daemon.ask(Confirmed, "changes.confirm")
+
+
+@router.post(
+    "/changes/{number}/revert", summary="Revert a change", responses=problem_responses(412, 422, 503)
+)
+def revert_change(
+    daemon: DaemonDep, number: Annotated[int, Path(ge=1, le=2**53, description="The number of a change")]
+) -> Reverted:
+    """Choose what was chosen before a change. 412 where the same was changed again since.
+
+    The last 20 changes of settings and of the policies can be reverted.
+    """
+    return daemon.ask(Reverted, "changes.revert", number=number)
+
+
+@router.delete("/overrides", summary="Drop what was set", responses={**TAGGED, **problem_responses(503)})
+def clear_overrides(daemon: DaemonDep, response: Response) -> ConfigChange:
+    """Drop all settings that were set over the configuration. Policies and pins stay."""
+    return _tagged(daemon.ask(ConfigChange, "overrides.clear"), response)
 
 
 @router.get("/version", summary="Show the versions", responses=problem_responses(503))

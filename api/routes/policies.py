@@ -8,7 +8,7 @@ from typing import Annotated, cast
 from fastapi import APIRouter, Query, Response
 
 from ltp_switcher.api.backend import DaemonDep
-from ltp_switcher.api.choices import TAGGED, IfMatch, expected, put_tag
+from ltp_switcher.api.choices import TAGGED, IfMatch, Within, expected, put_tag, timed
 from ltp_switcher.api.policy_models import PolicyChange, PolicyList, PolicyRequest
 from ltp_switcher.api.problems import problem_responses
 from ltp_switcher.daemon.control.client import Json
@@ -30,11 +30,14 @@ def set_policies(
     response: Response,
     request: PolicyRequest,
     dry_run: Annotated[bool, Query(description="Only tell the difference")] = False,
+    confirm_within_s: Within = None,
     if_match: IfMatch = None,
 ) -> PolicyChange:
     """Put these policies in the place of all others. The same again change nothing."""
     given: Json = [policy.model_dump(exclude_none=True) for policy in request.policies]
-    found = daemon.call("policies.set", policies=given, dry_run=dry_run, **expected(if_match))
+    found = daemon.call(
+        "policies.set", policies=given, dry_run=dry_run, **timed(confirm_within_s), **expected(if_match)
+    )
     if not dry_run:
         put_tag(response, _entries(found))
     return PolicyChange.model_validate(found)

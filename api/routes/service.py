@@ -11,7 +11,7 @@ from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
 
 from ltp_switcher.api.backend import DaemonDep
-from ltp_switcher.api.choices import Runtime
+from ltp_switcher.api.choices import Runtime, Within, timed
 from ltp_switcher.api.metrics import ApiMetrics
 from ltp_switcher.api.models import Health, ModeChange, ModeRequest, ModeState, Status
 from ltp_switcher.api.problems import ProblemError, problem_responses
@@ -35,9 +35,11 @@ def get_mode(daemon: DaemonDep) -> ModeState:
 
 
 @router.put("/v1/mode", summary="Set the mode", responses=problem_responses(400, 422, 503))
-def set_mode(daemon: DaemonDep, request: ModeRequest, runtime: Runtime = False) -> ModeChange:
+def set_mode(
+    daemon: DaemonDep, request: ModeRequest, runtime: Runtime = False, confirm_within_s: Within = None
+) -> ModeChange:
     """Carry out decisions, only log them, or make none."""
-    return daemon.ask(ModeChange, "mode.set", mode=request.mode, runtime=runtime)
+    return daemon.ask(ModeChange, "mode.set", mode=request.mode, runtime=runtime, **timed(confirm_within_s))
 
 
 @router.get("/v1/status", summary="Show the status", responses=problem_responses(503))

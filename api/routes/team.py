@@ -8,7 +8,7 @@ from typing import Annotated, TypeVar
 from fastapi import APIRouter, Query, Response
 
 from ltp_switcher.api.backend import DaemonDep
-from ltp_switcher.api.choices import TAGGED, IfMatch, Runtime, expected, put_tag
+from ltp_switcher.api.choices import TAGGED, IfMatch, Runtime, Within, expected, put_tag, timed
 from ltp_switcher.api.models import (
     Arm,
     ArmList,
@@ -56,6 +56,7 @@ def set_pool(
     response: Response,
     request: PoolRequest,
     runtime: Runtime = False,
+    confirm_within_s: Within = None,
     if_match: IfMatch = None,
 ) -> PoolChange:
     """Choose among these arms. The daemon forgets its teams; the policy `mutant` picks new ones.
@@ -64,7 +65,8 @@ def set_pool(
 
     The same arms as before change nothing. With `mpts.enabled = false` only `POST /v1/mpts` picks teams.
     """
-    pool = daemon.ask(PoolChange, "pool.set", arms=[*request.arms], runtime=runtime, **expected(if_match))
+    how = {**timed(confirm_within_s), **expected(if_match)}
+    pool = daemon.ask(PoolChange, "pool.set", arms=[*request.arms], runtime=runtime, **how)
     return _tagged_pool(pool, response)
 
 
@@ -80,6 +82,7 @@ def set_k(
     response: Response,
     request: TeamSizeRequest,
     runtime: Runtime = False,
+    confirm_within_s: Within = None,
     if_match: IfMatch = None,
 ) -> TeamSizeChange:
     """Pick teams of this size, at most the number of arms in the pool.
@@ -88,7 +91,8 @@ def set_k(
 
     With `mpts.enabled = false` only `POST /v1/mpts` picks teams.
     """
-    size = daemon.ask(TeamSizeChange, "k.set", k=request.k, runtime=runtime, **expected(if_match))
+    how = {**timed(confirm_within_s), **expected(if_match)}
+    size = daemon.ask(TeamSizeChange, "k.set", k=request.k, runtime=runtime, **how)
     return _tagged_k(size, response)
 
 

@@ -103,6 +103,12 @@ def parser() -> argparse.ArgumentParser:
         "--runtime", action="store_true", help="only until the daemon ends; without it a change lasts"
     )
 
+    timed = argparse.ArgumentParser(add_help=False)
+    timed.add_argument(
+        "--confirm-within", type=_age, metavar="AGE",
+        help="undo the change after 60s, 5m or 1h, or at the next start, unless `changes --confirm` comes",
+    )  # fmt: skip
+
     top = argparse.ArgumentParser(
         prog="ltp-switcher",
         parents=[_common(None)],
@@ -116,11 +122,9 @@ def parser() -> argparse.ArgumentParser:
 
     bare = argparse.ArgumentParser(add_help=False)
 
-    def add(
-        name: str, text: str, run: str, parent: argparse.ArgumentParser = printing
-    ) -> argparse.ArgumentParser:
-        made = commands.add_parser(name, help=text, description=text, parents=[parent])
-        made.set_defaults(command=_lazy(run), prints=parent not in (common, bare))
+    def add(name: str, text: str, run: str, *parents: argparse.ArgumentParser) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=text, description=text, parents=parents or [printing])
+        made.set_defaults(command=_lazy(run), prints=not {common, bare}.intersection(parents))
         return made
 
     run = add("run", "run the daemon in the foreground", "run:run", common)
@@ -169,16 +173,24 @@ def parser() -> argparse.ArgumentParser:
     arms = add("arms", "show the arms, and why one is unavailable; or load one", "show:arms")
     arms.add_argument("--load", metavar="NAME", help="load a congestion control of this kernel as an arm")
     pool = add(
-        "pool", "show the pool and the teams; or set the pool, which forgets the teams", "show:pool", changing
+        "pool",
+        "show the pool and the teams; or set the pool, which forgets the teams",
+        "show:pool",
+        changing,
+        timed,
     )
     pool.add_argument("action", nargs="?", choices=["set"], help="choose among ARM... from now on")
     pool.add_argument("arms", nargs="*", metavar="ARM")
-    k = add("k", "show the size of a team; or set it, which forgets the teams", "show:team_size", changing)
+    k = add(
+        "k", "show the size of a team; or set it, which forgets the teams", "show:team_size", changing, timed
+    )
     k.add_argument("k", nargs="?", type=int)
     policy = add(
         "policy",
         "show the policies by prefix and port, or as a file; or put those of a file in their place",
         "policy:policy",
+        printing,
+        timed,
     )
     policy.add_argument("action", nargs="?", choices=["show", "apply"])
     policy.add_argument(
@@ -192,7 +204,7 @@ def parser() -> argparse.ArgumentParser:
     pin.add_argument("arm", help="the name of an arm")
     unpin = add("unpin", "let the daemon choose for a flow again", "show:unpin")
     unpin.add_argument("cookie", type=_cookie, help=COOKIE_HELP)
-    mode = add("mode", "show the mode; or set it", "show:mode", changing)
+    mode = add("mode", "show the mode; or set it", "show:mode", changing, timed)
     mode.add_argument("mode", nargs="?", help="active, advise or off")
     mpts = add("mpts", "show current team selections and found teams; or select anew", "show:mpts")
     mpts.add_argument(
@@ -216,16 +228,32 @@ def parser() -> argparse.ArgumentParser:
         "or set some over the configuration, or drop what was set",
         "settings:config",
         changing,
+        timed,
     )
     config.add_argument("--example", action="store_true", help="print a file with every key and its default")
     config.add_argument("action", nargs="?", choices=["set", "unset"])
     config.add_argument(
         "settings", nargs="*", metavar="SETTING", help="set: SECTION.KEY=VALUE; unset: SECTION.KEY"
     )
-    changes = add("changes", "show the last changes, who made each, and what was before", "settings:changes")
+    changes = add(
+        "changes",
+        "show the last changes, who made each, and what was before; or undo one, or confirm those that wait",
+        "settings:changes",
+    )
     changes.add_argument(
         "--limit", type=whole(1, 100), default=20, metavar="N", help="default 20, at most 100"
     )
+    undoing = changes.add_mutually_exclusive_group()
+    undoing.add_argument(
+        "--revert", type=whole(1, 2**53), metavar="NUMBER", help="choose what was chosen before this change"
+    )
+    undoing.add_argument(
+        "--confirm", action="store_true", help="keep the changes that were made with --confirm-within"
+    )
+    overrides = add(
+        "overrides", "show what was set over the configuration; or drop all of it", "settings:overrides"
+    )
+    overrides.add_argument("action", nargs="?", choices=["clear"], help="policies and pins stay")
     evaluate = add(
         "evaluate",
         "estimate from the log of decisions what another policy would have earned; or export the log",

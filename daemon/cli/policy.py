@@ -7,7 +7,15 @@ import argparse
 from typing import cast
 
 from ltp_switcher.commands import printable
-from ltp_switcher.daemon.cli.printing import Object, as_object, as_objects, ask, ask_to_change, print_json
+from ltp_switcher.daemon.cli.printing import (
+    Object,
+    as_object,
+    as_objects,
+    ask,
+    ask_to_change,
+    print_json,
+    timed,
+)
 from ltp_switcher.daemon.control.client import Json
 from ltp_switcher.daemon.settings.policies import parse, read, to_toml
 from ltp_switcher.errors import ConfigError
@@ -27,7 +35,9 @@ def policy(options: argparse.Namespace) -> int:
     entries = cast("Json", [dict(entry) for entry in read(options.file)])
     # For messages that name the place in the file, even where no daemon runs.
     parse(entries)
-    found, status = ask_to_change(options, "policies.set", policies=entries, dry_run=options.dry_run)
+    found, status = ask_to_change(
+        options, "policies.set", policies=entries, dry_run=options.dry_run, **timed(options)
+    )
     if options.json:
         return print_json(found) or status
     lines = [f"- {line}" for line in cast("list[str]", found["removed"])]

@@ -43,6 +43,12 @@ def ask_to_change(options: argparse.Namespace, method: str, **params: Json) -> t
     return found, status
 
 
+def timed(options: argparse.Namespace) -> Object:
+    """The parameter of a change that has to be confirmed."""
+    within_s: float | None = options.confirm_within
+    return {} if within_s is None else {"confirm_within_s": within_s}
+
+
 def print_json(value: Json | Sequence[Object]) -> int:
     """Print a value as JSON."""
     print(json.dumps(value, indent=2))

@@ -16,8 +16,11 @@ from ltp_switcher.daemon.cli.printing import (
     as_objects,
     ask,
     ask_to_change,
+    cell,
     print_json,
+    print_object,
     print_table,
+    timed,
     words,
 )
 from ltp_switcher.daemon.control.caller import in_words
@@ -41,7 +44,9 @@ def config(options: argparse.Namespace) -> int:
         key = key_of(name)
         values.setdefault(key.section, {})[key.name] = value
     given = cast("Json", values)
-    found, status = ask_to_change(options, "config.set", values=given, runtime=options.runtime)
+    found, status = ask_to_change(
+        options, "config.set", values=given, runtime=options.runtime, **timed(options)
+    )
     return _print(options, found if options.json else _only(found, values)) or status
 
 
@@ -56,18 +61,49 @@ def _only(found: Object, wanted: Mapping[str, Mapping[str, object]]) -> Object:
 
 
 def changes(options: argparse.Namespace) -> int:
-    """Print the last changes."""
+    """Print the last changes, undo one, or confirm those that wait."""
+    if options.revert is not None:
+        reverted, status = ask_to_change(options, "changes.revert", number=options.revert)
+        if options.json:
+            return print_json(reverted) or status
+        change = as_object(reverted["change"])
+        line = f"{change['what']} is {_text(change['after'])} now, was {_text(change['before'])}"
+        print(printable(f"change {change['number']}: {line}"))
+        return status
+    if options.confirm:
+        confirmed, status = ask_to_change(options, "changes.confirm")
+        return print_object(options, confirmed) or status
     found = as_objects(ask(options, "changes.list", limit=options.limit))
     if options.json:
         return print_json(found)
     rows = []
     for change in found:
         lasts = "" if change["lasts"] else "until the daemon ends"
+        if change["confirm_within_s"] is not None:
+            lasts = f"undone in {cell(change['confirm_within_s'])} s"
         rows.append(
-            [str(change["time"]), str(change["what"]), _text(change["before"]), _text(change["after"]), lasts,
-             in_words(as_object(change["caller"]))]
+            [str(change["number"]), str(change["time"]), str(change["what"]), _text(change["before"]),
+             _text(change["after"]), lasts, in_words(as_object(change["caller"]))]
         )  # fmt: skip
-    return print_table(options, ["time", "what", "before", "after", "", "by"], rows)
+    return print_table(options, ["number", "time", "what", "before", "after", "", "by"], rows)
+
+
+def overrides(options: argparse.Namespace) -> int:
+    """Print what was set over the configuration, or drop it."""
+    if options.action == "clear":
+        found, status = ask_to_change(options, "overrides.clear")
+    else:
+        found, status = as_object(ask(options, "config.get")), 0
+    if options.json:
+        return print_json(found) or status
+    origins, values = as_object(found["origins"]), as_object(found["values"])
+    rows = [
+        [f"{section}.{name}", _text(as_object(values[section])[name]), str(origin)]
+        for section, names in origins.items()
+        for name, origin in as_object(names).items()
+        if origin in ("override", "runtime")
+    ]
+    return print_table(options, ["setting", "value", "origin"], rows) or status
 
 
 def _in_force(options: argparse.Namespace) -> Object:

@@ -23,6 +23,7 @@ from ltp_switcher.daemon.cli.printing import (
     print_object,
     print_table,
     print_terse,
+    timed,
     words,
 )
 from ltp_switcher.daemon.control.client import ControlClient, ControlUnavailableError, Json
@@ -119,7 +120,9 @@ def pool(options: argparse.Namespace) -> int:
     if options.action == "set" and not options.arms:
         raise ConfigError("pool set", "", "names of arms, see `ltp-switcher arms`")
     if options.action == "set":
-        found, status = ask_to_change(options, "pool.set", arms=options.arms, runtime=options.runtime)
+        found, status = ask_to_change(
+            options, "pool.set", arms=options.arms, runtime=options.runtime, **timed(options)
+        )
     else:
         found, status = as_object(ask(options, "pool.get")), 0
     if options.json:
@@ -133,7 +136,7 @@ def team_size(options: argparse.Namespace) -> int:
     """Print k, or set it."""
     if options.k is None:
         return print_object(options, as_object(ask(options, "k.get")))
-    found, status = ask_to_change(options, "k.set", k=options.k, runtime=options.runtime)
+    found, status = ask_to_change(options, "k.set", k=options.k, runtime=options.runtime, **timed(options))
     return print_object(options, found) or status
 
 
@@ -155,7 +158,9 @@ def mode(options: argparse.Namespace) -> int:
     """Print the mode, or set it."""
     if options.mode is None:
         return print_object(options, as_object(ask(options, "mode.get")))
-    found, status = ask_to_change(options, "mode.set", mode=options.mode, runtime=options.runtime)
+    found, status = ask_to_change(
+        options, "mode.set", mode=options.mode, runtime=options.runtime, **timed(options)
+    )
     return print_object(options, found) or status
 
 

@@ -7,19 +7,17 @@ the values that its author saw (`if_match`), it is refused when none of them is 
 
 from __future__ import annotations
 
-import datetime
-import hashlib
-import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from ltp_switcher.daemon.choose.choice import Cause
 from ltp_switcher.daemon.control.answers import Method, Params, Saved, StaleError
+from ltp_switcher.daemon.control.audit import change_json
 from ltp_switcher.daemon.control.caller import Caller
 from ltp_switcher.daemon.control.client import Json
 from ltp_switcher.daemon.control.controlled import Controlled, cookie_of, slot_of
 from ltp_switcher.daemon.control.describe import flow_json
-from ltp_switcher.daemon.control.overrides import CHANGES_MAX, Change, Pin
+from ltp_switcher.daemon.control.overrides import CHANGES_MAX, Pin, digest
 from ltp_switcher.daemon.datapath.arms import arm_id, candidate_ids
 from ltp_switcher.daemon.settings.load import as_dict, changed, flatten
 from ltp_switcher.daemon.settings.schema import MODES
@@ -29,13 +27,13 @@ from ltp_switcher.errors import InvalidValueError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_CHANGE = frozenset({"runtime", "if_match"})
+_CHANGE = frozenset({"runtime", "if_match", "confirm_within_s"})
+CONFIRM_MAX_S: Final = 86_400
 
 
 def tag(value: Json) -> str:
     """A short text that differs where values differ, for entity tags (RFC 9110, 8.8.3)."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return digest(value)[:16]
 
 
 def expect(params: Params, present: Json) -> None:
@@ -61,12 +59,15 @@ class ChoiceMethods:
             "k.get": (self._k, frozenset()),
             "k.set": (self._set_k, frozenset({"k"}) | _CHANGE),
             "mode.get": (self._mode, frozenset()),
-            "mode.set": (self._set_mode, frozenset({"mode", "runtime"})),
+            "mode.set": (self._set_mode, frozenset({"mode", "runtime", "confirm_within_s"})),
             "pin": (self._pin, frozenset({"cookie", "arm", "runtime"})),
             "unpin": (self._unpin, frozenset({"cookie"})),
             "config.get": (self._config, frozenset()),
             "config.set": (self._set_config, frozenset({"values"}) | _CHANGE),
+            "overrides.clear": (self._clear, frozenset()),
             "changes.list": (self._changes, frozenset({"limit"})),
+            "changes.revert": (self._revert, frozenset({"number"})),
+            "changes.confirm": (self._confirm, frozenset()),
         }
 
     def _pool(self, _: Params) -> dict[str, Json]:
@@ -127,7 +128,8 @@ class ChoiceMethods:
     ) -> Saved:
         """Set values, and answer as `get` does, whose member `tagged` is what `if_match` compares."""
         expect(params, get({})[tagged])
-        save = self._daemon.change(values, self._caller(), runtime=_runtime(params))
+        with self._daemon.choices.trying(confirm_within_s(params)):
+            save = self._daemon.change(values, self._caller(), runtime=_runtime(params))
         return Saved(get({}), save)
 
     def _pin(self, params: Params) -> Saved:
@@ -165,10 +167,44 @@ class ChoiceMethods:
         limit = params.get("limit", CHANGES_MAX)
         if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= CHANGES_MAX:
             raise InvalidValueError("limit", limit, f"a whole number from 1 to {CHANGES_MAX}")
-        return [_change_json(change) for change in reversed(self._daemon.choices.changes[-limit:])]
+        choices = self._daemon.choices
+        waiting, present = choices.waiting, reversed(choices.changes[-limit:])
+        return [
+            {
+                **change_json(change),
+                "confirm_within_s": waiting.get(change.number),
+                "can_revert": change.undo is not None,
+            }
+            for change in present
+        ]
+
+    def _clear(self, _: Params) -> Saved:
+        save = self._daemon.clear(self._caller())
+        return Saved(self._config({}), save)
+
+    def _revert(self, params: Params) -> Saved:
+        number = params.get("number")
+        if not isinstance(number, int) or isinstance(number, bool):
+            raise InvalidValueError("number", number, "the number of a change")
+        save = self._daemon.revert(number, self._caller())
+        return Saved({"change": change_json(self._daemon.choices.changes[-1])}, save)
+
+    def _confirm(self, _: Params) -> Saved:
+        numbers, save = self._daemon.choices.confirm(self._caller())
+        return Saved({"confirmed": list(numbers)}, save)
 
     def _names(self, arms: tuple[int, ...]) -> list[Json]:
         return [self._daemon.names[arm] for arm in arms]
+
+
+def confirm_within_s(params: Params) -> float | None:
+    """The time in which a change has to be confirmed; None: it stays."""
+    value = params.get("confirm_within_s")
+    if value is None:
+        return None
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 1 <= value <= CONFIRM_MAX_S:
+        raise InvalidValueError("confirm_within_s", value, f"a number from 1 to {CONFIRM_MAX_S}")
+    return float(value)
 
 
 def _runtime(params: Params) -> bool:
@@ -176,19 +212,3 @@ def _runtime(params: Params) -> bool:
     if not isinstance(runtime, bool):
         raise InvalidValueError("runtime", runtime, "true or false")
     return runtime
-
-
-def _change_json(change: Change) -> Json:
-    def caller(of: Caller) -> Json:
-        via = None if of.via is None else caller(of.via)
-        return {"uid": of.uid, "pid": of.pid, "token": of.token, "via": via}
-
-    when = datetime.datetime.fromtimestamp(change.time_s, datetime.UTC)
-    return {
-        "time": when.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-        "what": change.what,
-        "before": change.before,
-        "after": change.after,
-        "lasts": change.lasts,
-        "caller": caller(change.caller),
-    }

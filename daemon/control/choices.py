@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, cast
 
+from ltp_switcher.daemon.control.answers import StaleError
 from ltp_switcher.daemon.control.caller import Caller
 from ltp_switcher.daemon.control.client import Json
 from ltp_switcher.daemon.control.keeper import Keeper, Save
@@ -17,22 +20,25 @@ from ltp_switcher.daemon.control.kept import Found, read
 from ltp_switcher.daemon.control.overrides import (
     CHANGES_MAX,
     FILE_NAME,
+    UNDO_MAX,
     Change,
     Overrides,
     Pin,
+    digest,
 )
 from ltp_switcher.daemon.settings.layers import Layers, Origin
 from ltp_switcher.daemon.settings.load import as_dict, key_of
 from ltp_switcher.daemon.settings.policies import Policies, Policy, difference, parse
 from ltp_switcher.daemon.settings.rules import Value, check
 from ltp_switcher.daemon.settings.schema import Config, schema
-from ltp_switcher.errors import ConfigError, LtpSwitcherError
+from ltp_switcher.errors import ConfigError, InvalidValueError, LtpSwitcherError
 from ltp_switcher.log_fields import fields
 
 log = logging.getLogger(__name__)
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _MODE: Final = "daemon.mode"
+_POLICIES: Final = "policies"
 
 
 class Choices:
@@ -72,11 +78,14 @@ class Choices:
         policies, unreadable = _usable(self._kept.policies)
         self.policies = policies
         """Policies, whose arms this machine may lack."""
+        self._trial = self._kept.trial
+        self._until_s = float("-inf")
+        self._trying: float | None = None
         self._put_together()
         damaged = found.damaged
         if path is not None and unreadable and path not in damaged:
             damaged = (path, *damaged)
-        self._keeper = Keeper(path, damaged)
+        self._keeper = Keeper(path, damaged, self._changes[-1].number if self._changes else 0)
         for fault in found.faults:
             log.error("%s", fault)
         lost_mode = _MODE in self._kept.settings.keys() - usable.keys()
@@ -88,6 +97,10 @@ class Choices:
             self._hold("the mode that an operator had set is one that this release cannot take")
         elif found.faults or not found.equal:
             self.save()
+        if self._trial:
+            # Who restarts a daemon, or its machine, may have had no other way back.
+            log.warning("changes that nobody confirmed before this start are undone")
+            self.give_up(check, lambda _: None, fresh=True)
 
     @property
     def config(self) -> Config:
@@ -138,14 +151,13 @@ class Choices:
             else:
                 settings[name] = _live_value(name, raw)
                 for_now.pop(name, None)
-        before, origins_before = _flat(self.config), self.layers.origins()
-        self._take(settings, for_now, apply)
-        if _MODE in values:
-            self.held = ""
-        after, origins_after = _flat(self.config), self.layers.origins()
-        for name in values:
-            if (before[name], origins_before[name]) != (after[name], origins_after[name]):
-                self.tell(name, before[name], after[name], caller, lasts=not runtime)
+        self._replace(values, settings, for_now, apply, caller, lasts=not runtime)
+        return self.save()
+
+    def clear(self, apply: Callable[[Config], None], caller: Caller) -> Save:
+        """Drop all settings that are over the configuration. Raises what `apply` raises."""
+        names = list(dict.fromkeys([*self._settings, *self._runtime]))
+        self._replace(names, {}, {}, apply, caller, lasts=True)
         return self.save()
 
     def pinned(self, cookie: int, pin: Pin | None, caller: Caller) -> Save:
@@ -165,11 +177,101 @@ class Choices:
 
     def set_policies(self, policies: Policies, apply: Callable[[Policies], None], caller: Caller) -> Save:
         """Put these policies, and no others, in force. Raises what `apply` raises."""
-        gone, come = difference(self.policies, policies)
+        before = self.policies
+        gone, come = difference(before, policies)
         if gone or come:
             apply(policies)
             self.policies = policies
-            self.tell("policies", [str(policy) for policy in gone], [str(policy) for policy in come], caller)
+            self.tell(
+                _POLICIES,
+                [str(policy) for policy in gone],
+                [str(policy) for policy in come],
+                caller,
+                undo=_entries(before),
+                made=digest(_entries(policies)),
+            )
+        return self.save()
+
+    @contextlib.contextmanager
+    def trying(self, within_s: float | None) -> Iterator[None]:
+        """Changes in the context are undone after `within_s` unless `confirm` is called; None: they stay.
+
+        Raises `InvalidValueError` where others wait for that.
+        """
+        if within_s is not None and self._trial:
+            waiting = ", ".join(map(str, self.waiting))
+            raise InvalidValueError(
+                "confirm_within_s", within_s, f"nothing while change {waiting} waits to be confirmed"
+            )
+        self._trying = within_s
+        try:
+            yield
+        finally:
+            self._trying = None
+
+    @property
+    def waiting(self) -> Mapping[int, float]:
+        """The changes that wait to be confirmed: seconds left, by number."""
+        left_s = max(self._until_s - time.monotonic(), 0.0)
+        return {change.number: left_s for change in self._trial}
+
+    @property
+    def overdue(self) -> bool:
+        """Whether changes have waited for too long."""
+        return bool(self._trial) and time.monotonic() >= self._until_s
+
+    def confirm(self, caller: Caller) -> tuple[tuple[int, ...], Save]:
+        """Keep the changes that wait; returns their numbers. Raises `InvalidValueError` where none does."""
+        if not self._trial:
+            raise InvalidValueError("confirm", None, "a change made with a time to confirm it; none waits")
+        confirmed, self._trial = tuple(self.waiting), ()
+        for number in confirmed:
+            self.tell(f"change {number}", "waiting", "confirmed", caller)
+        return confirmed, self.save()
+
+    def give_up(
+        self, apply: Callable[[Config], None], govern: Callable[[Policies], None], *, fresh: bool = False
+    ) -> None:
+        """Undo the changes that nobody has confirmed, but for what was changed again since.
+
+        `fresh`: an earlier daemon made them, whose runtime values are gone.
+        """
+        trial, self._trial = self._trial, ()
+        for change in trial:
+            again = "" if self._stands(change, fresh=fresh) else ", but was changed again since, and stays"
+            log.warning("change %d (%s) was not confirmed%s", change.number, change.what, again)
+        standing = [change for change in trial if self._stands(change, fresh=fresh)]
+        try:
+            self._undo(standing, apply, govern, Caller(os.getuid(), os.getpid()), fresh=fresh)
+        except LtpSwitcherError as error:
+            log.error("changes that nobody has confirmed cannot be undone: %s", error)
+        self.save()
+
+    def revert(
+        self,
+        number: int,
+        apply: Callable[[Config], None],
+        govern: Callable[[Policies], None],
+        caller: Caller,
+    ) -> Save:
+        """Undo a change.
+
+        Raises `InvalidValueError` for one that cannot be undone, `StaleError` where the same was changed
+        again since, and what `apply` and `govern` raise.
+        """
+        known = {change.number: change for change in self._changes if change.undo is not None}
+        if number not in known:
+            told = ", ".join(map(str, known)) or "none"
+            raise InvalidValueError("number", number, f"a change of a setting or of the policies: {told}")
+        change = known[number]
+        if not self._stands(change):
+            later = [one.number for one in self._changes if one.what == change.what and one.number > number]
+            since = f" by change {later[-1]}" if later else ""
+            raise StaleError(
+                f"{change.what} has been changed since change {number}{since}; revert that first"
+            )
+        self._undo([change], apply, govern, caller)
+        self._trial = tuple(waiting for waiting in self._trial if waiting.number != number)
         return self.save()
 
     def forget_pins(self, is_open: Callable[[int], bool]) -> None:
@@ -177,12 +279,30 @@ class Choices:
         self._pins = {cookie: pin for cookie, pin in self._pins.items() if is_open(cookie)}
 
     def tell(
-        self, what: str, before: Json, after: Json, caller: Caller, *, lasts: bool = True, **more: object
+        self,
+        what: str,
+        before: Json,
+        after: Json,
+        caller: Caller,
+        *,
+        lasts: bool = True,
+        undo: Json = None,
+        made: Json = None,
+        **more: object,
     ) -> None:
-        """Note a change, and log it with its author, and with `more` as fields of the log."""
-        change = Change(round(time.time(), 3), caller, what, before, after, lasts)
-        self._changes = [*self._changes, change][-CHANGES_MAX:]
+        """Note a change, and log it with its author, and with `more` as fields of the log.
+
+        `undo` and `made` are those of `Change`.
+        """
+        number = self._changes[-1].number + 1 if self._changes else 1
+        change = Change(round(time.time(), 3), caller, what, before, after, lasts, number, undo, made)
+        past = [replace(old, undo=None) if old.number <= number - UNDO_MAX else old for old in self._changes]
+        self._changes = [*past, change][-CHANGES_MAX:]
         until = "" if lasts else " until the daemon ends"
+        if self._trying is not None and undo is not None:
+            self._trial = (*self._trial, change)
+            self._until_s = time.monotonic() + self._trying
+            until += f" (for {self._trying:g} s, unless it is confirmed)"
         words = f"{what} is {_words(after)} now{until}, was {_words(before)}"
         log.info("%s (%s)", words, caller, extra=fields(change=what, uid=caller.uid, **more))
         self.heard(words, str(caller))
@@ -193,8 +313,9 @@ class Choices:
             cast("dict[str, Json]", _json(self._settings)),
             dict(self._pins),
             self._boot,
-            tuple(cast("Json", policy.entry()) for policy in self.policies.entries),
+            tuple(_entries(self.policies)),
             tuple(self._changes),
+            self._trial,
         )
         return self._keeper.save(kept)
 
@@ -218,6 +339,66 @@ class Choices:
         log.error("%s", self.held)
         if mode != before:
             self.tell(_MODE, before, mode, Caller(os.getuid(), os.getpid()))
+
+    def _replace(
+        self,
+        names: Iterable[str],
+        settings: dict[str, Value],
+        runtime: dict[str, Value],
+        apply: Callable[[Config], None],
+        caller: Caller,
+        *,
+        lasts: bool,
+    ) -> None:
+        """Put other values over the configuration, and tell of those of these names that changed."""
+        names = list(names)
+        undo: dict[str, Json] = {name: cast("Json", self._chosen(name)) for name in names}
+        before, origins_before = _flat(self.config), self.layers.origins()
+        self._take(settings, runtime, apply)
+        if _MODE in names:
+            self.held = ""
+        after, origins_after = _flat(self.config), self.layers.origins()
+        for name in names:
+            if (before[name], origins_before[name]) != (after[name], origins_after[name]):
+                made = cast("Json", self._chosen(name))
+                self.tell(name, before[name], after[name], caller, lasts=lasts, undo=undo[name], made=made)
+
+    def _chosen(self, name: str) -> dict[str, Json]:
+        """The values of a setting over the configuration; null where there is none."""
+        return {"override": _json(self._settings.get(name)), "runtime": _json(self._runtime.get(name))}
+
+    def _stands(self, change: Change, *, fresh: bool = False) -> bool:
+        """Whether what a change chose is chosen still; in a `fresh` daemon, apart from runtime values."""
+        if change.what == _POLICIES:
+            return change.made == digest(_entries(self.policies))
+        gone: dict[str, Json] = {"runtime": None} if fresh else {}
+        made = cast("dict[str, Json]", change.made)
+        return {**self._chosen(change.what), **gone} == {**made, **gone}
+
+    def _undo(
+        self,
+        changes: Sequence[Change],
+        apply: Callable[[Config], None],
+        govern: Callable[[Policies], None],
+        caller: Caller,
+        *,
+        fresh: bool = False,
+    ) -> None:
+        """Choose what was chosen before these changes. Raises what `apply` and `govern` raise."""
+        settings, runtime = dict(self._settings), dict(self._runtime)
+        names = []
+        for change in reversed(changes):
+            if change.what == _POLICIES:
+                self.set_policies(_usable(cast("list[Json]", change.undo))[0], govern, caller)
+                continue
+            names.append(change.what)
+            was = cast("dict[str, Json]", change.undo)
+            for values, raw in ((settings, was["override"]), (runtime, None if fresh else was["runtime"])):
+                values.pop(change.what, None)
+                if raw is not None:
+                    values[change.what] = _live_value(change.what, raw)
+        if names:
+            self._replace(names, settings, runtime, apply, caller, lasts=True)
 
     def _take(
         self, settings: dict[str, Value], runtime: dict[str, Value], apply: Callable[[Config], None]
@@ -243,6 +424,10 @@ def _live_value(name: str, raw: Json) -> Value:
         live = ", ".join(key.path for key in schema().values() if key.rule.live)
         raise ConfigError(name, raw, f"a value in the file and a restart; without one: {live}")
     return check(key, raw)
+
+
+def _entries(policies: Policies) -> list[Json]:
+    return [cast("Json", policy.entry()) for policy in policies.entries]
 
 
 def _usable(entries: Sequence[Json]) -> tuple[Policies, list[str]]:

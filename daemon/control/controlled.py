@@ -81,6 +81,14 @@ class Controlled(Protocol):
         """Set values over the configuration, or drop those that are None; see `Choices.change`."""
         ...
 
+    def clear(self, caller: Caller) -> Save:
+        """Drop all settings over the configuration."""
+        ...
+
+    def revert(self, number: int, caller: Caller) -> Save:
+        """Undo a change; see `Choices.revert`."""
+        ...
+
     def set_policies(self, policies: Policies, caller: Caller) -> Save:
         """Put these policies, and no others, in force."""
         ...

@@ -8,7 +8,7 @@ import queue
 import threading
 from pathlib import Path
 
-from ltp_switcher.daemon.control import kept
+from ltp_switcher.daemon.control import audit, kept
 from ltp_switcher.daemon.control.overrides import Overrides
 from ltp_switcher.errors import ArtifactError
 
@@ -38,10 +38,12 @@ class Keeper:
     """Writes the latest overrides to a file. Changes that come together are written together.
 
     Without a `path` nothing is written. `damaged` are the files that could not be read; see `kept.write`.
+    Changes with a number above `audited` are put into the audit file beside it.
     """
 
-    def __init__(self, path: Path | None, damaged: tuple[Path, ...] = ()) -> None:
+    def __init__(self, path: Path | None, damaged: tuple[Path, ...] = (), audited: int = 0) -> None:
         self._path = path
+        self._audited = audited
         self._damaged = damaged
         self._queue: queue.SimpleQueue[tuple[Overrides, Save] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -79,6 +81,7 @@ class Keeper:
                 batch.append(more)
             error = ""
             try:
+                self._audit(path, batch[-1][0])
                 kept.write(path, batch[-1][0], self._damaged)
                 self._damaged = ()
             except ArtifactError as failure:
@@ -88,3 +91,9 @@ class Keeper:
                 save.end(error)
             if end:
                 return
+
+    def _audit(self, path: Path, overrides: Overrides) -> None:
+        new = [change for change in overrides.changes if change.number > self._audited]
+        if new:
+            audit.append(path.with_name(audit.FILE_NAME), new)
+            self._audited = new[-1].number

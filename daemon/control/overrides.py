@@ -21,7 +21,9 @@ from ltp_switcher.errors import ArtifactError
 FILE_NAME: Final = "overrides.json"
 FORMAT_VERSION: Final = 1
 CHANGES_MAX: Final = 100
-"""Changes that can be read back; the journal has them all."""
+"""Changes that can be read back; the audit file has those of months."""
+UNDO_MAX: Final = 20
+"""Of these, the last ones, which can be reverted. What a change of the policies put away can be long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,12 @@ class Change:
     before: Json
     after: Json
     lasts: bool
+    number: int = 0
+    """One more than that of the change before."""
+    undo: Json = None
+    """What was chosen before, for `Choices.revert`; None where there is no way back."""
+    made: Json = None
+    """What was chosen then. Where something else is chosen by now, another change came later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +67,8 @@ class Overrides:
     """As `settings.policies.parse` takes them."""
     changes: tuple[Change, ...] = ()
     """The last ones, the latest at the end."""
+    trial: tuple[Change, ...] = ()
+    """The changes that the next start undoes, because nobody has confirmed them."""
 
 
 def encode(overrides: Overrides) -> bytes:
@@ -69,8 +79,9 @@ def encode(overrides: Overrides) -> bytes:
         "pins": {str(cookie): {"arm": p.arm, "lasts": p.lasts} for cookie, p in overrides.pins.items()},
         "policies": list(overrides.policies),
         "changes": [asdict(change) for change in overrides.changes],
+        "trial": [asdict(change) for change in overrides.trial],
     }
-    whole = {"version": FORMAT_VERSION, "sha256": _digest(content), "overrides": content}
+    whole = {"version": FORMAT_VERSION, "sha256": digest(content), "overrides": content}
     return json.dumps(whole, indent=1).encode() + b"\n"
 
 
@@ -84,7 +95,7 @@ def decode(text: bytes) -> Overrides:
         found = whole.get("version") if isinstance(whole, dict) else None
         raise ArtifactError(f"it has version {found}; this release reads {FORMAT_VERSION}")
     content = whole.get("overrides")
-    if not isinstance(content, dict) or whole.get("sha256") != _digest(content):
+    if not isinstance(content, dict) or whole.get("sha256") != digest(content):
         raise ArtifactError("its checksum does not match")
     try:
         return _decoded(content)
@@ -94,15 +105,17 @@ def decode(text: bytes) -> Overrides:
 
 def _decoded(content: dict[str, Json]) -> Overrides:
     pins = _object(content["pins"])
-    changes, policies = content["changes"], content["policies"]
-    if not isinstance(changes, list) or not isinstance(policies, list):
+    # A file of an earlier release has no trial.
+    changes, policies, trial = content["changes"], content["policies"], content.get("trial", [])
+    if not isinstance(changes, list) or not isinstance(policies, list) or not isinstance(trial, list):
         raise TypeError(changes)
     return Overrides(
         settings=_object(content["settings"]),
         pins={int(cookie): _pin(_object(pin)) for cookie, pin in pins.items()},
         boot=str(content["boot"]),
         policies=tuple(policies),
-        changes=tuple(_change(_object(change)) for change in changes),
+        changes=tuple(_change(_object(change), place) for place, change in enumerate(changes, 1)),
+        trial=tuple(_change(_object(change), place) for place, change in enumerate(trial, 1)),
     )
 
 
@@ -110,7 +123,7 @@ def _pin(content: dict[str, Json]) -> Pin:
     return Pin(str(content["arm"]), bool(content["lasts"]))
 
 
-def _change(content: dict[str, Json]) -> Change:
+def _change(content: dict[str, Json], place: int) -> Change:
     return Change(
         time_s=float(str(content["time_s"])),
         caller=_caller(_object(content["caller"])),
@@ -118,6 +131,10 @@ def _change(content: dict[str, Json]) -> Change:
         before=content["before"],
         after=content["after"],
         lasts=bool(content["lasts"]),
+        # A file of an earlier release has no numbers.
+        number=int(str(content.get("number", place))),
+        undo=content.get("undo"),
+        made=content.get("made"),
     )
 
 
@@ -139,6 +156,7 @@ def _object(value: Json) -> dict[str, Json]:
     return value
 
 
-def _digest(content: Json) -> str:
+def digest(content: Json) -> str:
+    """SHA-256 of a value as canonical JSON, in hexadecimal."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()

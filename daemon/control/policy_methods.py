@@ -8,7 +8,7 @@ from typing import cast
 
 from ltp_switcher.daemon.control.answers import Method, Params, Result, Saved
 from ltp_switcher.daemon.control.caller import Caller
-from ltp_switcher.daemon.control.choice_methods import expect
+from ltp_switcher.daemon.control.choice_methods import confirm_within_s, expect
 from ltp_switcher.daemon.control.client import Json
 from ltp_switcher.daemon.control.controlled import Controlled
 from ltp_switcher.daemon.settings.policies import Policies, difference, parse
@@ -24,7 +24,7 @@ class PolicyMethods:
         self._caller = caller
         self.methods: dict[str, tuple[Method, frozenset[str]]] = {
             "policies.get": (self._get, frozenset()),
-            "policies.set": (self._set, frozenset({"policies", "dry_run", "if_match"})),
+            "policies.set": (self._set, frozenset({"policies", "dry_run", "if_match", "confirm_within_s"})),
         }
 
     def _get(self, _: Params) -> Json:
@@ -45,7 +45,11 @@ class PolicyMethods:
             "removed": [str(policy) for policy in gone],
             "added": [str(policy) for policy in come],
         }
-        return answer if dry_run else Saved(answer, self._daemon.set_policies(wanted, self._caller()))
+        within_s = confirm_within_s(params)
+        if dry_run:
+            return answer
+        with self._daemon.choices.trying(within_s):
+            return Saved(answer, self._daemon.set_policies(wanted, self._caller()))
 
     def _check(self, policies: Policies, params: Params) -> None:
         """Refuse what only the daemon knows to be impossible."""

@@ -246,6 +246,14 @@ class Daemon:
         """Set values over the configuration, or drop those that are None; see `Choices.change`."""
         return self.choices.change(values, self._apply, caller, runtime=runtime)
 
+    def clear(self, caller: Caller) -> Save:
+        """Drop all settings over the configuration."""
+        return self.choices.clear(self._apply, caller)
+
+    def revert(self, number: int, caller: Caller) -> Save:
+        """Undo a change; see `Choices.revert`."""
+        return self.choices.revert(number, self._apply, self._govern, caller)
+
     def set_policies(self, policies: Policies, caller: Caller) -> Save:
         """Put these policies, and no others, in force; see `Choices.set_policies`."""
         return self.choices.set_policies(policies, self._govern, caller)
@@ -337,6 +345,8 @@ class Daemon:
 
     def _step(self) -> None:
         self.engine.step()
+        if self.choices.overdue:
+            self.choices.give_up(self._apply, self._govern)
         self._pace()
         self.engine.statistics.last_step_s = time.monotonic()
         self.engine.statistics.missed_steps = self._loop.missed

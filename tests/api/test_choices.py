@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ from ltp_switcher.daemon.cli.main import main
 from ltp_switcher.daemon.datapath import protocol
 from ltp_switcher.daemon.settings.load import load
 from ltp_switcher.daemon.settings.schema import Config
+
+PATIENCE_S = 60
 
 
 @pytest.fixture
@@ -208,6 +211,80 @@ def test_a_change_that_the_disk_does_not_take_is_in_force_and_said_to_be_unsaved
         assert ask("PUT", "/v1/k", json={"k": 2}).json()["saved"] is True
         assert main(["k", "2", "--socket", str(tmp_path / "c.sock")]) == 0
         assert "saved" not in capsys.readouterr().err
+
+
+def test_a_change_is_reverted_and_all_overrides_are_dropped(ask: Ask) -> None:
+    for k in (2, 1):
+        ask("PUT", "/v1/k", json={"k": k})
+    second, first = ask("GET", "/v1/changes").json()["changes"]
+    assert (second["number"], first["number"]) == (2, 1)
+    assert second["can_revert"] is True
+    stale = ask("POST", "/v1/changes/1/revert")
+    assert (stale.status_code, "by change 2" in stale.json()["detail"]) == (412, True)
+    done = ask("POST", "/v1/changes/2/revert").json()
+    assert (done["change"]["what"], done["change"]["before"], done["change"]["after"]) == ("pool.k", 1, 2)
+    assert ask("GET", "/v1/k").json()["k"] == 2
+    missing = ask("POST", "/v1/changes/99/revert")
+    assert (missing.status_code, missing.json()["field"]) == (422, "number")
+    ask("PATCH", "/v1/config", json={"values": {"mpts": {"budget": 70}}})
+    cleared = ask("DELETE", "/v1/overrides").json()
+    assert "override" not in {origin for part in cleared["origins"].values() for origin in part.values()}
+    assert ask("GET", "/v1/k").json()["k"] == 3
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "read"),
+    [
+        ("PUT", "/v1/k", {"k": 2}, "/v1/k"),
+        ("PUT", "/v1/mode", {"mode": "off"}, "/v1/mode"),
+        ("PUT", "/v1/pool", {"arms": ["vegas", "bbr"]}, "/v1/pool"),
+        ("PATCH", "/v1/config", {"values": {"mpts": {"budget": 70}}}, "/v1/config"),
+        ("PUT", "/v1/policies", {"policies": [{"port": 22, "exclude": True}]}, "/v1/policies"),
+    ],
+)
+def test_a_change_with_a_time_to_confirm_it_undoes_itself_or_stays(
+    ask: Ask, method: str, path: str, body: object, read: str
+) -> None:
+    before = ask("GET", read).json()
+    for wrong in (0, -1, 86_401, "x"):
+        assert ask(method, f"{path}?confirm_within_s={wrong}", json=body).status_code == 422
+    assert ask("POST", "/v1/changes/confirm").status_code == 422
+    assert ask(method, f"{path}?confirm_within_s=1", json=body).status_code == 200
+    end_s = time.monotonic() + PATIENCE_S
+    while ask("GET", read).json() != before:
+        assert time.monotonic() < end_s
+        time.sleep(0.05)
+    last = ask("GET", "/v1/changes?limit=1").json()["changes"][0]
+    assert (last["caller"]["uid"], last["confirm_within_s"]) == (os.getuid(), None)
+    assert ask(method, f"{path}?confirm_within_s=60", json=body).status_code == 200
+    assert 0 < ask("GET", "/v1/changes?limit=1").json()["changes"][0]["confirm_within_s"] <= 60
+    assert len(ask("POST", "/v1/changes/confirm").json()["confirmed"]) == 1
+    assert ask("GET", "/v1/changes?limit=2").json()["changes"][1]["confirm_within_s"] is None
+    assert ask("GET", read).json() != before
+
+
+def test_a_restart_undoes_what_nobody_confirmed(restarted: Ask) -> None:
+    before = restarted("GET", "/v1/k").json()
+    assert restarted("PUT", "/v1/k?confirm_within_s=600", json={"k": 2}).json()["k"] == 2
+    assert restarted("GET", "/v1/k").json() == before
+
+
+def test_the_command_line_tries_confirms_and_reverts(
+    control_socket: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def cli(*arguments: str, status: int = 0) -> str:
+        assert main([*arguments, "--socket", str(control_socket)]) == status
+        return capsys.readouterr().out
+
+    cli("k", "2", "--confirm-within", "60s")
+    assert "undone in" in cli("changes")
+    assert "confirmed  1" in cli("changes", "--confirm")
+    assert "pool.k is 6 now, was 2" in cli("changes", "--revert", "1")
+    cli("config", "set", "mpts.budget=70")
+    assert "mpts.budget" in cli("overrides")
+    assert "mpts.budget" not in cli("overrides", "clear")
+    assert main(["changes", "--revert", "77", "--socket", str(control_socket)]) != 0
+    assert "of the policies: " in capsys.readouterr().err
 
 
 def test_versions(ask: Ask) -> None:

@@ -218,7 +218,8 @@ def test_changes_name_who_asked_and_by_which_way(
     told: Callable[[object], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     api = {"uid": 990, "pid": 8, "token": None, "via": None}
-    change = {"time": "t", "what": "pool.k", "before": 6, "after": 2, "lasts": True}
+    change = {"number": 7, "time": "t", "what": "pool.k", "before": 6, "after": 2, "lasts": True}
+    change["confirm_within_s"] = None
     callers = [{**api, "token": "deploy"}, {"uid": 1000, "pid": 7, "token": None, "via": api}]
     place = told({"result": [{**change, "caller": caller} for caller in callers]})
     assert main(["changes", "--socket", place]) == 0
@@ -259,8 +260,10 @@ def test_a_server_cannot_command_the_terminal(
             {
                 "result": [
                     {
+                        "number": evil,
                         "time": evil,
                         "what": evil,
+                        "confirm_within_s": None,
                         "before": evil,
                         "after": [evil],
                         "lasts": True,
