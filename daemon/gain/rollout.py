@@ -158,7 +158,8 @@ class _Sums:
 
     def add(self, units: UInt64s, place: np.ndarray, acked: Floats, busy_s: Floats) -> None:
         """Add rows of the log, all of shape (n,)."""
-        for unit in np.unique(units).tolist():
+        seen, at = np.unique(units, return_inverse=True)
+        for unit in seen.tolist():
             if unit not in self._row_of and len(self._row_of) < PREFIXES_MAX:
                 self._row_of[unit] = len(self._row_of)
         more = len(self._row_of) - self.units.size
@@ -167,11 +168,11 @@ class _Sums:
             self.acked, self.busy_s = (
                 np.pad(part, ((0, more), (0, 0))) for part in (self.acked, self.busy_s)
             )
-        row = np.array([self._row_of.get(unit, -1) for unit in units.tolist()])
+        row = np.array([self._row_of.get(unit, -1) for unit in seen.tolist()])[at]
         known = row >= 0
-        at = row[known], place[known]
-        np.add.at(self.acked, at, acked[known])
-        np.add.at(self.busy_s, at, busy_s[known])
+        cell = row[known], place[known]
+        np.add.at(self.acked, cell, acked[known])
+        np.add.at(self.busy_s, cell, busy_s[known])
 
     def logs(self) -> Floats:
         """Logarithms of goodput, shape (prefixes, blocks); NaN: no traffic."""

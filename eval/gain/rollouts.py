@@ -111,19 +111,21 @@ def run(design: Design, effect: float, make_evidence: MakeEvidence, seed: int) -
     server, effects = Server(seed, design.prefixes, blocks), Effects(goodput=effect)
     plan = Plan(design.units, seed, BLOCK_S, WASHOUT_S, 1, TOLERANCE, design.stage_min_s, STAGE_MAX_S)
     rollout = Rollout(plan, BEGIN_S - BLOCK_S / 2, (), lambda needed: make_evidence((*needed, effect)))
-    units = np.arange(design.prefixes).astype(np.uint64)
-    first = int(BEGIN_S // BLOCK_S)
-    for number in range(blocks):
-        trial, block = rollout.trial, first + number
-        treated = ~trial.holds(units, block) & (not trial.pauses(block))
-        rows, prefix = server.block(number, treated, effects)
+    units = np.arange(design.prefixes, dtype=np.uint64)
+    begin, after_s, number = int(BEGIN_S // BLOCK_S), BEGIN_S, 0
+    while rollout.end is None:
+        trial, length = rollout.trial, STAGES[rollout.stage].blocks
+        first = trial.first + number * length
+        if first - begin + length > blocks:
+            break
+        lots = trial.lots(units if trial.by_prefix else units[:1], number)
+        rows, prefix = server.rows(first - begin, np.broadcast_to(lots, (design.prefixes, length)), effects)
         rollout.take(rows, units[prefix])
-        after_s = BEGIN_S + (number + 1) * BLOCK_S + WASHOUT_S
+        after_s = (first + length) * BLOCK_S + WASHOUT_S
         rollout.look(after_s)
         while not rollout.settled:
             rollout.look(after_s)
-        if rollout.end is not None:
-            break
+        number = number + 1 if rollout.trial is trial else 0
     lower, upper = rollout.evidence.lower, rollout.evidence.upper
     wrong = (lower is not None and lower >= effect) or (upper is not None and upper <= effect)
     return Run(rollout.end or "open", rollout.stage, (after_s - BEGIN_S) / 3600, wrong)

@@ -139,35 +139,33 @@ class Server:
     def __init__(self, seed: int, prefixes: int, blocks: int, traffic: Traffic = Traffic()) -> None:
         self._rng = np.random.default_rng([3, seed])
         self._world = _World(self._rng, prefixes, blocks, traffic)
-        self._before: Bools = np.zeros(prefixes, np.bool_)
 
-    def block(self, number: int, treated: Bools, effects: Effects) -> tuple[Rows, Indices]:
-        """The rows of n flows in a block, and the prefix of each, shape (n,); some fields are filled alone.
+    def rows(self, first: int, treated: Bools, effects: Effects) -> tuple[Rows, Indices]:
+        """The rows of n flows in some blocks, and the prefix of each, shape (n,); not all fields are filled.
 
         Args:
-            number: of the block, from 0 up to `blocks`.
-            treated: by prefix, shape (prefixes,).
+            first: number of the first block, from 0 on. Nothing was treated before it.
+            treated: by prefix and block, shape (prefixes, blocks).
             effects: of the treatment; goodput alone.
         """
         rng, traffic, world = self._rng, self._world.traffic, self._world
-        count = np.where(
-            rng.random(treated.size) < traffic.seen, 1 + rng.poisson(traffic.flows - 1, treated.size), 0
-        )
-        prefix = np.repeat(np.arange(treated.size), count)
+        seen = rng.random(treated.shape) < traffic.seen
+        count = np.where(seen, 1 + rng.poisson(traffic.flows - 1, treated.shape), 0)
+        prefix, place = (np.repeat(part.reshape(-1), count.reshape(-1)) for part in np.indices(treated.shape))
         into_s = rng.random(prefix.size) * BLOCK_S
         fades = np.exp(-into_s / _CARRY_S)
-        acts = treated[prefix] * (1 - fades) + self._before[prefix] * fades
-        self._before = treated
+        before = treated[prefix, place - 1] & (place > 0)
+        acts = treated[prefix, place] * (1 - fades) + before * fades
         luck = rng.normal(0, traffic.flow_spread, prefix.size) - rng.exponential(0.3, prefix.size)
-        shared = world.load[number] + world.path[number, prefix]
+        shared = world.load[first + place] + world.path[first + place, prefix]
         rate_Bps = np.exp(world.level[prefix] + shared + luck) * (1 + effects.goodput * acts)
         size = np.minimum(2e5 * (1 + rng.pareto(traffic.tail, prefix.size)), 2e9)
         rows = np.zeros(prefix.size, ROW_DTYPE)
-        rows["time_s"] = BEGIN_S + number * BLOCK_S + into_s
-        rows["block"] = BEGIN_S // BLOCK_S + number
+        rows["time_s"] = BEGIN_S + (first + place) * BLOCK_S + into_s
+        rows["block"] = BEGIN_S // BLOCK_S + first + place
         rows["busy_s"] = rows["duration_s"] = np.minimum(np.maximum(size / rate_Bps, 0.05), BLOCK_S - into_s)
         rows["acked_bytes"] = rate_Bps * rows["busy_s"]
-        rows["kind"] = np.where(treated[prefix], Kind.CHOSEN, Kind.BASELINE)
+        rows["kind"] = np.where(treated[prefix, place], Kind.CHOSEN, Kind.BASELINE)
         return rows, prefix
 
 
