@@ -2,7 +2,7 @@
 // The latest events, in sentences.
 
 import { address, h } from "./dom.js";
-import { clock } from "./format.js";
+import { clock, percent } from "./format.js";
 
 const KEPT = 60;
 const kept = [];
@@ -17,6 +17,7 @@ const SENTENCES = {
   "flows-lost": () => ["The kernel dropped events; the daemon looked at all flows anew."],
   "mode-changed": (e) => [`Mode is ${e.after} now, was ${e.before}.`],
   "configuration-changed": (e) => [`${e.what}.`],
+  "rollout-changed": (e) => [`Rollout at ${percent(e.share)} of the traffic: ${e.reason}.`],
   "events-left-out": (e) => [`${e.count} more events of the kind ${e.of}.`],
   "events-missed": () => ["Some events are missing: the daemon may have restarted."],
 };

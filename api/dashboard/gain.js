@@ -4,6 +4,7 @@
 import { chip, h } from "./dom.js";
 import { milliseconds, percent, rate, whole } from "./format.js";
 import { get, repeat } from "./net.js";
+import { rolloutCard } from "./rollout.js";
 
 const LOOK_MS = 60_000;
 const PATIENCE_MS = 60_000;
@@ -18,14 +19,15 @@ const MEASURES = {
 const SETTING = "Set gain.design to holdback or switchback in the configuration, and restart the daemon.";
 
 /** Show the page in `main`; returns a function that ends it. */
-export function gainPage(main) {
+export function gainPage(main, state) {
   const age = h("select", {}, ...Object.entries(AGES).map(([seconds, text]) =>
     h("option", { value: seconds, selected: seconds === "604800" }, text)));
   const place = h("div", { class: "stack plain" }, h("p", { class: "card empty" }, "Reading the log of decisions …"));
+  const rollout = h("div", { class: "stack plain" });
   main.replaceChildren(
     h("div", { class: "head" }, h("h1", {}, "Does it pay here?"),
       h("span", { class: "push" }, h("label", {}, "Decisions of", age))),
-    place);
+    rollout, place);
 
   async function look() {
     const query = age.value ? `?since_s=${age.value}` : "";
@@ -40,7 +42,8 @@ export function gainPage(main) {
   }
 
   age.addEventListener("change", look);
-  return repeat(look, LOOK_MS);
+  const ends = [repeat(look, LOOK_MS), rolloutCard(rollout, state)];
+  return () => ends.forEach((end) => end());
 }
 
 function cards(found) {

@@ -52,7 +52,7 @@ export async function get(path, options = {}) {
 
 const KINDS = [
   "flow-switched", "flow-advised", "flow-fallback", "flow-opened", "flow-closed", "flows-lost", "mode-changed",
-  "configuration-changed", "events-left-out", "events-missed",
+  "configuration-changed", "rollout-changed", "events-left-out", "events-missed",
 ];
 
 /** Call `heard(kind, data, id)` for the latest events and each new one, and `state(isOpen)` as the connection changes. */

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 from support.browser import Site, chromium, site
 from support.colours import contrast, luminance
 from support.dashboard_use import DRAWN, add_to_pool, choose_k, pin
@@ -209,6 +209,42 @@ def test_the_gain_is_shown_with_its_interval(page: Page, place: Site) -> None:
     expect(page.locator("tbody").first.locator("tr")).to_have_count(12)
     page.get_by_label("Decisions of").select_option("all of the log")
     expect(effects).to_have_count(4)
+
+
+ROLLOUT = {
+    "by": "uid 0", "began": 1.0, "ended": None, "units": "blocks", "baseline_arm": "cubic", "tolerance": 0.05,
+    "share": 0.2, "stage": 2, "stages": [0.05, 0.2, 0.5, 1.0], "stage_s": 7200.0, "stage_min_s": 14400.0,
+    "stage_max_s": 1209600.0, "rounds": 2, "round_s": 3000.0, "prefixes": 30, "estimate": 0.034,
+    "lower": -0.15, "upper": 0.2, "must_exclude": -0.1, "detect_s": 36000.0,
+}  # fmt: skip
+
+
+def test_a_rollout_shows_its_stage_and_is_aborted(page: Page, place: Site) -> None:
+    """The site's daemon runs an experiment of its own, so the answers are made here."""
+    told = {"state": "running", "reason": "", "rollout": ROLLOUT}
+
+    def answer(route: Route) -> None:
+        if route.request.method == "DELETE":
+            told.update(state="aborted", reason="it was aborted (uid 0)", rollout={**ROLLOUT, "ended": 2.0})
+        route.fulfill(json=told)
+
+    page.route("**/v1/rollout", answer)
+    ready(page, place, "#/gain")
+    card = page.locator("#rollout")
+    expect(card.locator("[aria-current=step]")).to_have_text("20 %")
+    expect(card.locator(".past")).to_have_text("5.0 %")
+    expect(card).to_contain_text("+3.4 %, proven above −15.0 % and below +20.0 %")
+    expect(card).to_contain_text("−10.0 % or worse is excluded. Time to prove a harm of 10 %: about 10 h")
+    card.get_by_role("button", name="Abort the rollout").click()
+    expect(page.locator("#notice")).to_have_text("The rollout is aborted: the mode is advise.")
+    expect(card).to_contain_text("It was aborted (uid 0).")
+    expect(card.get_by_role("button")).to_have_count(0)
+
+
+def test_without_a_rollout_there_is_no_card(page: Page, place: Site) -> None:
+    ready(page, place, "#/gain")
+    expect(page.locator(".effects li")).to_have_count(4)
+    expect(page.locator("#rollout")).to_have_count(0)
 
 
 def test_policies_are_shown_before_they_are_added_and_removed(page: Page, place: Site) -> None:
