@@ -160,7 +160,7 @@ validate-simulator: traces ## Compare the simulator with the lab on the same sce
 	@PATH=$(CURDIR)/$(BIN):$$PATH; $(BIN)/python -m ltp_switcher.policies.simulator.validate --commands | sh
 	@$(BIN)/python -m ltp_switcher.policies.simulator.validate
 
-screenshots: venv ## Take the pictures of the dashboard for the documentation; five minutes
+screenshots: venv ## Take the pictures of the dashboard for the documentation; six minutes
 	@PYTHONPATH=tests $(BIN)/python tests/dashboard/screenshots.py
 
 claims: kmod traces ## Test the claims of the learned arms' papers in the lab

@@ -180,7 +180,7 @@ function bands(plot, arms, named) {
   ctx.clip();
   for (const { arm, from, to } of stretches(arms)) {
     if (arm === null) continue;
-    const left = plot.valToPos(plot.data[0][from], "x", true);
+    const left = Math.max(plot.valToPos(plot.data[0][from], "x", true), bbox.left);
     const width = Math.max(plot.valToPos(plot.data[0][to], "x", true) - left, devicePixelRatio);
     ctx.fillStyle = colour(arm);
     ctx.globalAlpha = 0.16;

@@ -14,9 +14,9 @@ export function flowPage(main, state, cookie) {
   const title = h("h1", {}, `Flow ${cookie}`);
   const tags = h("span", {});
   const why = h("p", { class: "why", "aria-live": "polite" }, "…");
-  const goodput = armChart("Throughput", 210, rate, true);
-  const rtt = armChart("RTT", 180, milliseconds);
-  const loss = armChart("Loss", 120, (of) => percent(of / 100));
+  const goodput = armChart("Throughput", 260, rate, true);
+  const rtt = armChart("RTT", 220, milliseconds);
+  const loss = armChart("Loss", 150, (of) => percent(of / 100));
   const switches = h("ol", { class: "switches" });
   const estimates = h("section", { class: "card", hidden: true });
   const facts = h("dl", { class: "facts" });

@@ -14,7 +14,7 @@ const SPARK_POINTS = 60;
 /** Show the page in `main`; returns a function that ends it. */
 export function flowsPage(main, state) {
   const tiles = new Tiles(["Flows", "Goodput", "Median RTT", "Switches", "Pool", "Step, p99"]);
-  const chart = stackedChart(340, rate);
+  const chart = stackedChart(matchMedia("(max-width: 640px)").matches ? 240 : 340, rate);
   const legend = h("ul", { class: "legend" });
   const shares = h("ul", { class: "bars" });
   const arm = h("select", {}, h("option", { value: "" }, "all arms"));

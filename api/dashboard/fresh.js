@@ -79,8 +79,8 @@ export class Freshness {
     const since = silent.length ? Math.min(...silent.map((one) => one.answered ?? Infinity)) : this.late;
     const known = Number.isFinite(since);
     const why = silent.length ? this.fault || "There is no answer." : "The daemon answers, but its loop stands still.";
-    say(this.text, `${why} ${known ? `The figures are of ${clock(since / 1000)}.` : "There are no figures yet."}`);
-    say(this.age, known ? ` ${duration((now - since) / 1000)} ago.` : "");
+    say(this.text, `${why} ${known ? `The figures are from ${clock(since / 1000)}` : "There are no figures yet."}`);
+    say(this.age, known ? `, ${duration((now - since) / 1000)} ago.` : "");
   }
 
   /** Find out who is silent: the page's own files need no daemon. */

@@ -427,12 +427,31 @@ def test_old_figures_are_marked_within_three_seconds(
             page.clock.run_for(2900)
             assert page.locator("#live").inner_text() == "no answer"
             assert page.locator("body.stale #stale").is_visible()
-            expect(page.locator("#stale")).to_contain_text("The figures are of ")
+            expect(page.locator("#stale")).to_contain_text("The figures are from ")
             page.clock.resume()
             expect(page.locator("#stale")).to_contain_text(says)
         if way != "API killed":
             expect(page.locator("#live")).to_have_text("live")
             expect(page.locator("#stale")).to_be_hidden()
+
+
+def test_a_request_that_is_never_answered_does_not_end_the_looking(
+    context: BrowserContext, place: Site
+) -> None:
+    page = context.new_page()
+    unanswered: list[Route] = []
+
+    def answer(route: Route) -> None:
+        if unanswered:
+            route.continue_()
+        else:
+            unanswered.append(route)
+
+    page.route("**/v1/status", answer)
+    page.goto(place.url)
+    expect(page.locator("#live")).to_have_text("no answer")
+    expect(page.locator("#live")).to_have_text("live")
+    assert unanswered
 
 
 def test_a_page_that_was_opened_without_a_daemon_fills_once_there_is_one(
