@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -19,18 +20,24 @@ from ltp_switcher.daemon.gain import report as reports
 from ltp_switcher.daemon.gain.columns import KeptLog
 from ltp_switcher.daemon.gain.effect import Effect
 from ltp_switcher.daemon.gain.evaluate import Evaluation, evaluate
-from ltp_switcher.daemon.gain.rows import ROW_DTYPE, Rows
+from ltp_switcher.daemon.gain.export import ExportError, export
+from ltp_switcher.daemon.gain.rows import ROW_DTYPE
 from ltp_switcher.errors import ArtifactError, ConfigError
 
 
 def judge(options: argparse.Namespace) -> int:
     """Estimate what a policy would have earned, or export the log."""
-    rows, names = _logged(options)
-    if options.export is not None:
-        export(rows, names, options.export)
-        return 0
-    if options.policy is None:
-        raise ConfigError("policy", None, "--policy NAME or --export FILE")
+    if options.policy is None and options.export is None:
+        raise ConfigError("--policy", None, "--policy NAME or --export FILE")
+    place, skipped = options.log or place_of(options), log.Skipped()
+    with _named(options):
+        names, parts = log.read_names(place), log.read(place, since(options), skipped)
+        if options.export is not None:
+            export(parts, names, options.export, _tell_progress)
+            _tell_skipped(skipped)
+            return 0
+        rows = np.concatenate([np.zeros(0, ROW_DTYPE), *parts])
+    _tell_skipped(skipped)
     found = evaluate(rows, options.policy, names)
     return print_json(_json(found)) if options.json else _print(options, found)
 
@@ -40,7 +47,8 @@ def report(options: argparse.Namespace) -> int:
     # The rows before --since tell how the prefixes of an experiment differed before it.
     place = options.log or place_of(options)
     kept = KeptLog(place)
-    kept.refresh()
+    with _named(options):
+        kept.refresh()
     _tell_skipped(kept.skipped)
     found = reports.report(kept.columns, kept.names, since(options), kept.skipped)
     if options.json:
@@ -49,13 +57,23 @@ def report(options: argparse.Namespace) -> int:
     return _print_report(options, found)
 
 
-def _logged(options: argparse.Namespace) -> tuple[Rows, dict[int, str]]:
-    """The rows that count, and the names of the arms by id."""
-    place = options.log or place_of(options)
-    skipped = log.Skipped()
-    parts = list(log.read(place, since(options), skipped))
-    _tell_skipped(skipped)
-    return np.concatenate([np.zeros(0, ROW_DTYPE), *parts]), log.read_names(place)
+@contextlib.contextmanager
+def _named(options: argparse.Namespace) -> Iterator[None]:
+    """Where LOG was named and is none, the command line is wrong. Raises `ConfigError`."""
+    try:
+        yield
+    except ArtifactError as error:
+        if options.log is None or isinstance(error, ExportError):
+            raise
+        raise ConfigError(
+            "LOG", str(options.log), f"a folder or a file of a decision log ({error})"
+        ) from error
+
+
+def _tell_progress(rows: int) -> None:
+    """Tell a person how far a long export is."""
+    if sys.stderr.isatty():
+        print(f"\r{rows} decisions", end="", file=sys.stderr, flush=True)
 
 
 def _tell_skipped(skipped: log.Skipped) -> None:
@@ -82,29 +100,6 @@ def place_of(options: argparse.Namespace) -> Path:
 def since(options: argparse.Namespace) -> float:
     """The Unix time from which rows count; 0 for all."""
     return time.time() - options.since if options.since is not None else 0.0
-
-
-def export(rows: Rows, names: dict[int, str], path: Path) -> None:
-    """Write rows as Parquet. Raises `ArtifactError` where pyarrow is not installed."""
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise ArtifactError("Parquet needs pyarrow: pip install pyarrow") from error
-    columns: dict[str, object] = {}
-    for name in ROW_DTYPE.names or ():
-        values = rows[name]
-        if values.dtype.names:
-            columns.update({f"{name}_{part}": values[part].copy() for part in values.dtype.names})
-        elif values.ndim == 2:
-            columns[name] = list(values)
-        elif name in ("arm", "policy_arm", "ran"):
-            columns[name] = [names.get(arm, str(arm)) for arm in values.tolist()]
-        elif values.dtype.kind == "S":
-            columns[name] = [value.decode() for value in values.tolist()]
-        else:
-            columns[name] = values.copy()
-    pyarrow.parquet.write_table(pyarrow.table(columns), path)
 
 
 def _json(found: Evaluation) -> Object:

@@ -270,7 +270,10 @@ def parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     evaluate.add_argument("--since", type=_age, metavar="AGE", help="only the last 7d, 12h, 30m or 90s")
     evaluate.add_argument(
-        "--export", type=Path, metavar="FILE", help="write the log as Parquet, where pyarrow is installed"
+        "--export",
+        type=Path,
+        metavar="FILE",
+        help="write the log as CSV, or as Parquet where pyarrow is installed: by the file's ending",
     )
     gained = add(
         "report",

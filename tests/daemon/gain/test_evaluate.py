@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Policies judged from logs whose truth is known."""
 
+import csv
 import json
 import sys
 from pathlib import Path
@@ -115,8 +116,61 @@ def test_the_command_reads_the_log(
     assert main(["evaluate", str(tmp_path), "--policy", "bbr", "--since", "1h"]) == 1
     assert "no decision" in capsys.readouterr().err
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert main(["evaluate", str(tmp_path), "--export", str(tmp_path / "x")]) == 1
+    assert main(["evaluate", str(tmp_path), "--export", str(tmp_path / "x.parquet")]) == 1
     assert "pip install pyarrow" in capsys.readouterr().err
+    assert not [*tmp_path.glob("x.parquet*")]
+
+
+def test_the_log_goes_to_csv(tmp_path: Path) -> None:
+    """Every number comes back as it was."""
+    writer = DecisionWriter(tmp_path, 10**7, NAMES)
+    rows = logged(50, 0.5)
+    rng = np.random.default_rng(1)
+    rows["time_s"], rows["life_s"] = 1.79e9 + rng.random(50), rng.random(50)
+    rows["rtt_us"] = np.where(rng.random((50, 12)) < 0.5, np.nan, rng.random((50, 12)) * 1e5)
+    rows["context"]["loss"] = rng.random(50)
+    writer.append(rows)
+    writer.close()
+    path = tmp_path / "x.csv"
+    assert main(["evaluate", str(tmp_path), "--export", str(path)]) == 0
+    with path.open(newline="") as file:
+        table = list(csv.DictReader(file))
+    assert [row["arm"] for row in table] == [NAMES[arm] for arm in rows["arm"].tolist()]
+    assert [row["prefix"] for row in table] == [prefix.decode() for prefix in rows["prefix"].tolist()]
+    for column, values in {
+        "time_s": rows["time_s"], "life_s": rows["life_s"], "context_loss": rows["context"]["loss"],
+        "probability_bbr": rows["probability"][:, 2], "rtt_us_1": rows["rtt_us"][:, 0],
+        "rtt_us_12": rows["rtt_us"][:, 11], "active": rows["active"], "cookie": rows["cookie"],
+    }.items():  # fmt: skip
+        read = np.array([row[column] or "nan" for row in table], np.float64).astype(values.dtype)
+        assert np.array_equal(read, values, equal_nan=values.dtype.kind == "f"), column
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["{log}"], 2, "--policy NAME or --export FILE"),
+        (["{log}", "--policy", "bbq"], 2, "bbq"),
+        (["{log}", "--export", "{log}/x.txt"], 2, ".csv or .parquet"),
+        (["{log}/nowhere", "--policy", "bbr"], 2, "LOG"),
+        (["{log}/notes", "--policy", "bbr"], 2, "LOG"),
+        (["{log}/empty", "--policy", "bbr"], 2, "LOG"),
+        (["{log}", "--export", "{log}/nowhere/x.csv"], 1, "cannot be written"),
+        (["{log}", "--policy", "bbr", "--since", "1s"], 1, "no decision"),
+    ],
+)
+def test_wrong_input_is_2_and_a_log_that_cannot_tell_is_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], status: int, said: str
+) -> None:
+    writer = DecisionWriter(tmp_path, 10**7, NAMES)
+    writer.append(logged(50, 0.5))
+    writer.close()
+    (tmp_path / "notes").write_text("no log\n" * 99)
+    (tmp_path / "empty").mkdir()
+    assert main(["evaluate", *(one.replace("{log}", str(tmp_path)) for one in arguments)]) == status
+    assert said in capsys.readouterr().err
+    if arguments[0] != "{log}":
+        assert main(["report", arguments[0].replace("{log}", str(tmp_path))]) == status
 
 
 def test_the_log_goes_to_parquet(tmp_path: Path) -> None:

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The decision log as a table for other programs: CSV, or Parquet where pyarrow is installed."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.daemon.gain.rows import ROW_DTYPE, Rows
+from ltp_switcher.errors import ArtifactError, ConfigError
+
+
+class ExportError(ArtifactError):
+    """The file cannot be written, or pyarrow is not installed."""
+
+
+ENDINGS: Final = (".csv", ".parquet")
+_ARMS: Final = ("arm", "policy_arm", "ran")
+"""Fields whose values are ids of arms."""
+
+
+def export(
+    parts: Iterable[Rows], names: Mapping[int, str], path: Path, tell: Callable[[int], None] = lambda _: None
+) -> None:
+    """Write rows to a file whose ending says its form.
+
+    Args:
+        parts: the rows, shape (n,) each.
+        names: of the arms by id.
+        path: the file. It is there as a whole or not at all.
+        tell: hears after each part how many rows are written.
+
+    Raises:
+        ConfigError: the ending is none of `ENDINGS`.
+        ExportError: the file cannot be written, or pyarrow is not installed.
+    """
+    if path.suffix not in ENDINGS:
+        raise ConfigError("--export", str(path), f"a file that ends in {' or '.join(ENDINGS)}")
+    partial = path.with_name(path.name + ".partial")
+    write = _write_csv if path.suffix == ".csv" else _write_parquet
+    try:
+        write(parts, names, partial, tell)
+        partial.replace(path)
+    except OSError as error:
+        raise ExportError(f"{path} cannot be written: {error.strerror or error}") from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _write_csv(
+    parts: Iterable[Rows], names: Mapping[int, str], path: Path, tell: Callable[[int], None]
+) -> None:
+    """A column for each number: `probability_bbr`, `context_loss`, `rtt_us_1`. What is not known is empty."""
+    written = 0
+    with path.open("w", newline="", encoding="utf-8") as file:
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(_flat(np.zeros(0, ROW_DTYPE), names))
+        for rows in parts:
+            table.writerows(zip(*_flat(rows, names).values(), strict=True))
+            written += len(rows)
+            tell(written)
+
+
+def _flat(rows: Rows, names: Mapping[int, str]) -> dict[str, list[object]]:
+    """The columns of a table of numbers and words, each of length n."""
+    columns: dict[str, list[object]] = {}
+    for name in ROW_DTYPE.names or ():
+        values = rows[name]
+        if name == "probability":
+            columns |= {f"{name}_{arm}": _cells(values[:, at]) for at, arm in names.items()}
+        elif values.dtype.names:
+            columns |= {f"{name}_{part}": _cells(values[part]) for part in values.dtype.names}
+        elif values.ndim == 2:
+            columns |= {f"{name}_{at + 1}": _cells(values[:, at]) for at in range(values.shape[1])}
+        elif name in _ARMS:
+            columns[name] = [names.get(arm, str(arm)) for arm in values.tolist()]
+        else:
+            columns[name] = _cells(values)
+    return columns
+
+
+def _cells(values: np.ndarray) -> list[object]:
+    """Values of shape (n,). Numbers have as many digits as it takes to tell them from their neighbours."""
+    if values.dtype.kind == "S":
+        return [value.decode() for value in values.tolist()]
+    if values.dtype.kind == "f":
+        return ["" if text == "nan" else text for text in values.astype(np.str_).tolist()]
+    return list((values.astype(np.uint8) if values.dtype.kind == "b" else values).tolist())
+
+
+def _write_parquet(
+    parts: Iterable[Rows], names: Mapping[int, str], path: Path, tell: Callable[[int], None]
+) -> None:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise ExportError(
+            "Parquet needs pyarrow: pip install pyarrow; or name a file that ends in .csv"
+        ) from error
+    rows = np.concatenate([np.zeros(0, ROW_DTYPE), *parts])
+    columns: dict[str, object] = {}
+    for name in ROW_DTYPE.names or ():
+        values = rows[name]
+        if values.dtype.names:
+            columns.update({f"{name}_{part}": values[part].copy() for part in values.dtype.names})
+        elif values.ndim == 2:
+            columns[name] = list(values)
+        elif name in _ARMS:
+            columns[name] = [names.get(arm, str(arm)) for arm in values.tolist()]
+        elif values.dtype.kind == "S":
+            columns[name] = [value.decode() for value in values.tolist()]
+        else:
+            columns[name] = values.copy()
+    pyarrow.parquet.write_table(pyarrow.table(columns), path)
+    tell(len(rows))
