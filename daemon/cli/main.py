@@ -166,6 +166,13 @@ def parser() -> argparse.ArgumentParser:
         "--cursor", metavar="COOKIE",
         help="by cookie, those behind this one; begin with 0. The page names the cursor of the next one",
     )  # fmt: skip
+    flows.add_argument("--arm", metavar="NAME", help="only flows under this arm")
+    flows.add_argument("--prefix", metavar="NETWORK", help="only flows to this network")
+    flows.add_argument(
+        "--order", metavar="KEY",
+        help="goodput (the default), rtt, min_rtt, loss, switches, age: the largest first; remote, cookie",
+    )  # fmt: skip
+    flows.add_argument("--reverse", action="store_true", help="the other way round")
     flow = add("flow", "show everything about one flow", "show:flow")
     flow.add_argument("cookie", type=_cookie, help=COOKIE_HELP)
     why = add("why", "say why a flow runs its arm, with its last switches", "why:why")

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 ROWS: Final = 100
+PAGE_MAX: Final = 1000
 COLUMNS = (
     ("cookie", "cookie"),
     ("remote", "to"),
@@ -58,17 +59,37 @@ def status(options: argparse.Namespace) -> int:
 def flows(options: argparse.Namespace) -> int:
     """Print the flows with the most goodput, once or until interrupted."""
     with ControlClient(settings(options).daemon.control_socket) as client:
+        narrowed = {
+            name: value
+            for name in ("arm", "prefix", "order", "reverse")
+            if (value := getattr(options, name)) not in (None, False)
+        }
 
-        def page() -> Object:
+        def page(limit: int = options.limit or ROWS, offset: int = 0) -> Object:
             chosen: Object = {"order": "goodput"} if options.cursor is None else {"cursor": options.cursor}
-            return as_object(client.call("flows.page", limit=options.limit or ROWS, **chosen))
+            if offset:
+                chosen["offset"] = offset
+            return as_object(client.call("flows.page", limit=limit, **chosen | narrowed))
+
+        def every() -> list[Json]:
+            """All flows that were asked for, page by page."""
+            if not narrowed:
+                return list(as_objects(client.call("flows.list")))
+            # A flow that moves to a later page meanwhile is there once all the same.
+            found: dict[Json, Json] = {}
+            offset, total = 0, 1
+            while offset < total:
+                part = page(PAGE_MAX, offset)
+                found |= {flow["cookie"]: flow for flow in as_objects(part["flows"])}
+                offset, total = offset + PAGE_MAX, cast(int, part["total"])
+            return list(found.values())
 
         if options.json:
             while True:
                 if options.cursor is not None:
                     found: Json = page()
                 else:
-                    found = page()["flows"] if options.limit else client.call("flows.list")
+                    found = page()["flows"] if options.limit else every()
                 print(json.dumps(found), flush=True)
                 if not options.watch:
                     return 0

@@ -12,6 +12,7 @@ from support.api_client import Ask
 from support.fake_kernel import REMOTES
 
 from ltp_switcher.api.models import FLOW_EXAMPLE, Flow
+from ltp_switcher.daemon.cli import show
 from ltp_switcher.daemon.cli.main import main
 from ltp_switcher.daemon.control.client import ControlClient, Json
 
@@ -227,3 +228,24 @@ def test_the_command_line_has_a_terse_form(control_socket: Path, capsys: pytest.
     assert told("mpts") == []
     with pytest.raises(SystemExit):
         main(["k", "--terse", "--json"])
+
+
+def test_the_command_line_lists_flows_as_the_api_does(
+    ask: Ask, control_socket: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(show, "PAGE_MAX", 2)
+    asked = {
+        "order=rtt": ["--order", "rtt"],
+        "order=remote&reverse=true": ["--order", "remote", "--reverse"],
+        "order=goodput&prefix=198.51.100.0/24": ["--prefix", "198.51.100.0/24"],
+        "order=goodput&arm=cubic": ["--arm", "cubic"],
+    }
+    for query, options in asked.items():
+        told = [flow["cookie"] for flow in ask("GET", f"/v1/flows?{query}").json()["flows"]]
+        assert main(["flows", "--json", "--socket", str(control_socket), *options]) == 0
+        shown = [flow["cookie"] for flow in json.loads(capsys.readouterr().out)]
+        assert sorted(shown) == sorted(told) != []
+        if "remote" in query:
+            assert shown == told
+    assert main(["flows", "--socket", str(control_socket), "--order", "size"]) != 0
+    assert "min_rtt" in capsys.readouterr().err
