@@ -69,7 +69,8 @@ FUZZ ?= --seed 1
 fuzz: venv ## Send 20,000 odd requests to the API and the control socket; minutes (FUZZ="--seed 2 --json": options)
 	@PYTHONPATH=tests $(BIN)/python -m fuzz $(FUZZ)
 
-kmod: $(STAMPS)/apt ## Build tcp_mutant.ko for both kernels
+kmod: $(STAMPS)/apt ## Build tcp_mutant.ko for both kernels, and the BPF program of `use`
+	@$(MAKE) --no-print-directory -C kmod-mutant bpf
 	@for kernel in $(KERNELS); do $(MAKE) --no-print-directory -C kmod-mutant KVER=$$(.ci/kernel-release $$kernel); done
 
 lint: venv ## Run ruff, mypy, import-linter and checkpatch, and check the generated files

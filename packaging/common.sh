@@ -26,13 +26,12 @@ config=/etc/ltp-switcher
 state=/var/lib/ltp-switcher
 run=(/run/ltp-switcher /run/ltp-switcher-api)
 # Of earlier versions.
-obsolete=("$PREFIX/lib/tmpfiles.d/ltp-switcher.conf")
+obsolete=("$PREFIX/lib/tmpfiles.d/ltp-switcher.conf" "$units"/ltp-switcher-routes.{path,service})
 
 commands=(ltp-switcher ltp-switcher-api ltp-owl-agent)
-services=(ltp-switcher.service ltp-switcher-api.service ltp-switcher-network.service)
+services=(ltp-switcher.service ltp-switcher-api.service ltp-switcher-network.service ltp-switcher-use.service)
 # Units that start a service when it is wanted.
-sockets=(ltp-switcher.socket ltp-switcher-api.socket ltp-switcher-routes.path)
-triggered=(ltp-switcher-routes.service)
+sockets=(ltp-switcher.socket ltp-switcher-api.socket ltp-switcher-use.path)
 
 say() { printf '%s\n' "$*"; }
 die() {

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds the Debian packages from this tree. Run by `make deb`, which prepares .venv and Debian's tools.
 #
-# The packages bundle wheels, because Debian 12's numpy is too old. Nothing is compiled, so one machine builds
-# for every release: the release only decides which version of Python the wheels are for.
+# The packages bundle wheels, because Debian 12's numpy is too old. Only the BPF program is compiled, once for all
+# kernels. So one machine builds for every release: it only decides which version of Python the wheels are for.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=common.sh
 . "$(dirname "$0")/common.sh"
@@ -20,7 +20,7 @@ END
 declare -A pythons=([12]=3.11 [13]=3.13)
 declare -A suites=([12]=bookworm [13]=trixie)
 # Of the packages that pyproject.toml names, those that the daemon and its command line use, and the agent's.
-daemon_packages=(numpy pyroute2 rich shtab)
+daemon_packages=(numpy rich shtab)
 agent_packages=(fastapi pyroute2 uvicorn)
 daemon_kib_max=$((250 * 1024))
 releases=()
@@ -101,6 +101,7 @@ stage() {
     program ltp-switcher-api ltp-switcher ltp_switcher.api.main
     program ltp-owl-agent ltp-owl-agent ltp_switcher.api.network_agent.main
     install -Dm644 "$root/packaging/config.toml" "$stage/ltp-switcher/etc/ltp-switcher/config.toml"
+    install -Dm644 -t "$stage/ltp-switcher/usr/lib/ltp-switcher" "$root/kmod-mutant/build/choose.bpf.o"
     install -Dm644 -t "$stage/ltp-switcher/usr/share/doc/ltp-switcher" "$root"/docs/{operations,api,netlink}.md
 
     local source=$stage/ltp-switcher-dkms/usr/src/$module-$version
@@ -108,7 +109,7 @@ stage() {
     (cd "$root/kmod-mutant" && git ls-files -z -- '*.c' '*.h' Makefile Kbuild ':!tests' |
         xargs -0 cp --parents -t "$source")
     cp "$root/packaging/systemd/ltp-switcher.sysusers" "$tree/debian/ltp-switcher.sysusers"
-    units ltp-switcher ltp-switcher.{socket,service} ltp-switcher-routes.{path,service} ltp-switcher-network.service
+    units ltp-switcher ltp-switcher.{socket,service} ltp-switcher-use.{path,service} ltp-switcher-network.service
     units ltp-switcher-api ltp-switcher-api.{socket,service}
     units ltp-owl-agent ltp-owl-agent.service
 }
@@ -180,6 +181,7 @@ sizes() {
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 copy_tree
+make -s -C "$root/kmod-mutant" bpf
 "${pip[@]}" wheel --no-deps --no-build-isolation --wheel-dir "$work/wheel" "$tree"
 for release in "${releases[@]}"; do build "$release"; done
 sizes

@@ -34,6 +34,10 @@ check_machine() {
     need_root
     "$PYTHON" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ||
         die "Python 3.11 or newer with venv is missing" "apt install python3-venv"
+    for program in clang bpftool; do
+        command -v $program >/dev/null || [ -x /usr/sbin/$program ] || die "$program is missing" \
+            "apt install clang libbpf-dev bpftool (for \`ltp-switcher use\`)"
+    done
     [ "$with_module" ] && [ ! "$staged" ] || return 0
     [ "${KERNEL:-}" ] || [ -e /proc/modules ] || die "this kernel ($kernel) cannot load modules" \
         "install on a kernel with CONFIG_MODULES, or leave the module out: --no-module"
@@ -63,6 +67,12 @@ prepare_module() {
         tail -n 20 "$work/dkms/$module/$version/build/make.log" >&2 || true
         die "DKMS could not build the module; nothing was changed"
     fi
+}
+
+# The program that gives named flows mutant. It belongs to the environment whose commands load it.
+prepare_program() {
+    make -s -C "$root/kmod-mutant" bpf BUILD="$work/bpf"
+    install -m 644 "$work/bpf/choose.bpf.o" "$DESTDIR$environment"
 }
 
 install_module() {
@@ -186,14 +196,24 @@ place() { # SOURCE TARGET
 
 install_files() {
     local unit
-    for unit in "${services[@]}" "${sockets[@]}" "${triggered[@]}"; do
+    for unit in "${services[@]}" "${sockets[@]}"; do
         place "$root/packaging/systemd/$unit" "$units/$unit"
     done
     place "$root/packaging/systemd/ltp-switcher.sysusers" "$sysusers"
+    drop_routes
     rm -f "${obsolete[@]/#/$DESTDIR}"
     # Only the operator's pages: the others link into the source tree.
     (cd "$root" && install -Dm644 -t "$DESTDIR$doc" CHANGELOG.md docs/{operations,api,netlink}.md LICENSES/*)
     say "documentation → $DESTDIR$doc"
+}
+
+# Earlier versions copied routes. Ours go, with the service that kept them; the prefixes stay in force.
+drop_routes() {
+    [ ! "$staged" ] && [ -e "$units/ltp-switcher-routes.service" ] || return 0
+    say "routes of the earlier version removed"
+    ! systemd_runs || systemctl disable --now --quiet ltp-switcher-routes.path ltp-switcher-routes.service
+    ip -4 route flush proto 109
+    ip -6 route flush proto 109
 }
 
 start() {
@@ -219,6 +239,7 @@ trap clean_up EXIT
 say "ltp-switcher $version"
 prepare_module
 prepare_python
+prepare_program
 install_module
 switch_python
 install_config

@@ -28,7 +28,7 @@ stop() {
     systemd_runs || return 0
     say "services stopped and disabled: ${services[*]}"
     # The sockets first: a request would start a service again.
-    systemctl disable --now --quiet "${sockets[@]}" "${services[@]}" "${triggered[@]}" 2>/dev/null || true
+    systemctl disable --now --quiet "${sockets[@]}" "${services[@]}" 2>/dev/null || true
 }
 
 # A stopping daemon restores the default itself; this is for one that was killed and did not come back.
@@ -59,18 +59,20 @@ remove_module() {
     fi
 }
 
-take_back_routes() {
-    [ ! "$staged" ] && [ -e "$config/prefixes" ] || return 0
-    say "routes of the prefixes removed"
+# After the services, which would put the rules in force again.
+withdraw_program() {
+    [ ! "$staged" ] && [ -x "$bin/ltp-switcher" ] || return 0
+    say "no prefix is used any more"
     "$bin/ltp-switcher" unuse --all || true
+    "$bin/ltp-switcher" used --withdraw || true
 }
 
 need_root
-take_back_routes
 stop
+withdraw_program
 put_back_default
 remove_module
-gone "/usr/src/$module-$version" "$lib" "${commands[@]/#/$bin/}" "${services[@]/#/$units/}" "${sockets[@]/#/$units/}" "${triggered[@]/#/$units/}" \
+gone "/usr/src/$module-$version" "$lib" "${commands[@]/#/$bin/}" "${services[@]/#/$units/}" "${sockets[@]/#/$units/}" \
     "$sysusers" "$doc" "${run[@]}" "${obsolete[@]}"
 systemd_runs && systemctl daemon-reload
 if [ "$purge" ]; then

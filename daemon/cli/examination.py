@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import os
 import platform
@@ -13,12 +14,15 @@ from pathlib import Path
 from typing import Final, Literal, cast
 
 from ltp_switcher.daemon.cli.dashboard import ask_api
+from ltp_switcher.daemon.cli.main import PREFIXES_PATH
 from ltp_switcher.daemon.control.client import ControlClient, ControlUnavailableError, Json
 from ltp_switcher.daemon.datapath import ArmInfo, Datapath, ModuleMissingError, protocol
+from ltp_switcher.daemon.named.program import Program
+from ltp_switcher.daemon.named.store import POLICIES_FILE, read, read_policies
 from ltp_switcher.daemon.settings import tokens
 from ltp_switcher.daemon.settings.schema import Config
 from ltp_switcher.daemon.steer import with_policies
-from ltp_switcher.errors import ArtifactError, ControlError, DatapathError
+from ltp_switcher.errors import ArtifactError, ControlError, DatapathError, LtpSwitcherError
 
 Verdict = Literal["ok", "warn", "fail"]
 
@@ -48,6 +52,7 @@ def examine(config: Config) -> Iterator[Finding]:
     yield from _module(config)
     yield capability(Path("/proc/self/status").read_text())
     yield from _sysctls()
+    yield from _named(config)
     yield _encoder()
     yield _state(config)
     yield from _set_aside(config)
@@ -146,6 +151,46 @@ def _sysctls() -> Iterator[Finding]:
     else:
         advice = "bbr then paces by timers, at more processor time; better: sysctl net.core.default_qdisc=fq"
         yield Finding("pacing", "warn", f"default qdisc {qdisc}", advice)
+
+
+def _named(config: Config) -> Iterator[Finding]:
+    """Whether named flows get `mutant`, and who else chooses for flows."""
+    program = Program()
+    try:
+        named = bool(read(PREFIXES_PATH).prefixes)
+        if config.daemon.state_dir:
+            named |= bool(read_policies(Path(config.daemon.state_dir) / POLICIES_FILE)[0])
+        pinned = program.pinned()
+    except LtpSwitcherError as error:
+        yield Finding("use", "warn", str(error), "run `doctor` as root")
+    else:
+        yield named_finding(program.obstacle(), named=named, pinned=pinned)
+    if runs("bpftune"):
+        yield Finding(
+            "bpftune", "warn", "bpftune runs; it, too, chooses congestion controls for connections",
+            "stop it, or its tuner tcp_conn: of two that choose for a flow, the later wins",
+        )  # fmt: skip
+
+
+def named_finding(obstacle: str, *, named: bool, pinned: bool) -> Finding:
+    """What `use` does here; `obstacle` is why it cannot run, `named` whether anything names flows."""
+    if not named:
+        if obstacle:
+            return Finding("use", "warn", f"`ltp-switcher use` would be refused: {obstacle}")
+        return Finding("use", "ok", "no prefix or policy names flows")
+    if pinned:
+        return Finding("use", "ok", "named flows get mutant; `ltp-switcher used` counts them")
+    advice = "`systemctl restart ltp-switcher-use`, then see `journalctl -u ltp-switcher-use`"
+    return Finding("use", "fail", f"named flows do not get mutant: {obstacle or 'it is not loaded'}", advice)
+
+
+def runs(name: str) -> bool:
+    """Whether a program of this name runs."""
+    for file in Path("/proc").glob("[0-9]*/comm"):
+        with contextlib.suppress(OSError):
+            if file.read_text().strip() == name:
+                return True
+    return False
 
 
 def _encoder() -> Finding:

@@ -205,7 +205,7 @@ def parser() -> argparse.ArgumentParser:
     )
     policy.add_argument("--toml", action="store_true", help="show: as the file that apply takes")
     policy.add_argument("--dry-run", action="store_true", help="only show the difference")
-    _add_routes(add)
+    _add_named(add)
     pin = add("pin", "switch a flow to an arm and hold it there", "show:pin", changing)
     pin.add_argument("cookie", type=_cookie, help=COOKIE_HELP)
     pin.add_argument("arm", help="the name of an arm")
@@ -351,15 +351,31 @@ def _add_forms(made: argparse.ArgumentParser, default: object) -> None:
     )
 
 
-def _add_routes(add: Callable[..., argparse.ArgumentParser]) -> None:
+def _add_named(add: Callable[..., argparse.ArgumentParser]) -> None:
     """The commands about destinations, which need no daemon."""
-    use = add("use", "run connections to these destinations under mutant, by a route", "routes:use")
+    use = add(
+        "use",
+        "run new connections to these destinations under mutant; no route is touched",
+        "named:use",
+    )
     use.add_argument("prefix", nargs="+", metavar="PREFIX", help="such as 203.0.113.0/24 or 2001:db8::/32")
-    unuse = add("unuse", "take these destinations' routes back", "routes:unuse")
+    unuse = add("unuse", "leave new connections to these destinations as they would be", "named:unuse")
     unuse.add_argument("prefix", nargs="*", metavar="PREFIX")
     unuse.add_argument("--all", action="store_true", help="all that are used")
-    used = add("used", "list the destinations that are used, and their routes", "routes:used")
-    used.add_argument("--follow", action="store_true", help="keep the routes in step until SIGTERM")
+    used = add(
+        "used",
+        "list the destinations that are used or that policies name, and how many connections each has had",
+        "named:used",
+    )
+    doing = used.add_mutually_exclusive_group()
+    doing.add_argument(
+        "--apply", action="store_true",
+        help="put them in force, as the service ltp-switcher-use does at boot and after each change",
+    )  # fmt: skip
+    doing.add_argument(
+        "--withdraw", action="store_true",
+        help="take the program out of the kernel; the destinations are kept for the next --apply",
+    )  # fmt: skip
     for made in (use, unuse, used):
         made.add_argument(
             "--file", type=Path, default=PREFIXES_PATH, help=f"where they are kept (default {PREFIXES_PATH})"

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -15,6 +14,7 @@ from ltp_switcher.daemon.control.answers import Params
 from ltp_switcher.daemon.control.controlled import is_number
 from ltp_switcher.daemon.datapath import ArmInfo
 from ltp_switcher.daemon.datapath.measurements import known_rtt
+from ltp_switcher.daemon.settings.prefixes import Network, prefix_of
 from ltp_switcher.daemon.settings.rules import did_you_mean
 from ltp_switcher.daemon.step.flow_table import FlowTable
 from ltp_switcher.daemon.step.history import POINTS
@@ -25,8 +25,6 @@ PAGE_MAX: Final = 1000
 PARAMS: Final = frozenset({"arm", "prefix", "limit", "offset", "cursor", "order", "reverse", "history"})
 CURSOR_RULE: Final = "the next_cursor of a page, without an offset, in the order of cookies, not reversed"
 _WORD: Final = 2**64 - 1
-
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _MEASURES: Final[Mapping[str, Callable[[FlowTable, Slots], Floats]]] = {
     "goodput": lambda table, slots: table.goodput_Bps[slots],
@@ -154,11 +152,7 @@ def _network(params: Params) -> Network | None:
     text = params.get("prefix")
     if text is None:
         return None
-    try:
-        return ipaddress.ip_network(text if isinstance(text, str) else "")
-    except ValueError as error:
-        allowed = f"a network such as 192.0.2.0/24 or 2001:db8::/32 ({error})"
-        raise InvalidValueError("prefix", text, allowed) from None
+    return prefix_of(text, "prefix")
 
 
 def _number(params: Params, name: str, usual: int, low: int, high: int) -> int:

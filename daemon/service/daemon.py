@@ -34,6 +34,7 @@ from ltp_switcher.daemon.datapath import (
 from ltp_switcher.daemon.datapath.arms import arm_id
 from ltp_switcher.daemon.datapath.commands import PINNED
 from ltp_switcher.daemon.datapath.recording import Recorder
+from ltp_switcher.daemon.named.store import POLICIES_FILE, write_policies
 from ltp_switcher.daemon.service import log as logs
 from ltp_switcher.daemon.service.assembly import (
     baseline_arm,
@@ -57,7 +58,7 @@ from ltp_switcher.daemon.step.decision_log import DecisionLog
 from ltp_switcher.daemon.step.engine import Engine
 from ltp_switcher.daemon.step.flow_table import FlowTable
 from ltp_switcher.daemon.step.starts import StartingArms
-from ltp_switcher.errors import ConfigError, LtpSwitcherError
+from ltp_switcher.errors import ArtifactError, ConfigError, LtpSwitcherError
 from ltp_switcher.files import set_aside
 
 log = logging.getLogger(__name__)
@@ -276,8 +277,20 @@ class Daemon:
         before = self.engine.governed.policies
         default_arm = kernel_config(self.config.kernel, self.arms).default_arm
         self.engine.govern(Policies(usable), ids, default_arm or 0)
+        # While the policies are unknown, those from before stay in force for new connections.
+        if not (self.choices.held and policies is self.choices.policies):
+            self._name(Policies(usable))
         if bool(before) != bool(usable):
             self._steer(self.mode, policies)
+
+    def _name(self, policies: Policies) -> None:
+        """Leave the policies for the service that names their flows in the kernel; see `daemon.named`."""
+        if not self.config.daemon.state_dir:
+            return
+        try:
+            write_policies(Path(self.config.daemon.state_dir) / POLICIES_FILE, policies)
+        except ArtifactError as error:
+            log.warning("new connections are chosen by the policies before these: %s", error)
 
     def reload(self) -> list[str]:
         """Reload the settings, apply the ones that a running daemon can change, and name those that changed.

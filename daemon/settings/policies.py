@@ -20,8 +20,9 @@ from types import MappingProxyType
 from typing import Final, Protocol, cast
 
 from ltp_switcher import toml_file
+from ltp_switcher.daemon.settings.prefixes import Network, prefix_of
 from ltp_switcher.daemon.settings.rules import did_you_mean
-from ltp_switcher.errors import ConfigError
+from ltp_switcher.errors import ConfigError, InvalidValueError
 
 POLICIES_MAX: Final = 256
 ARMS_MAX: Final = 20
@@ -32,7 +33,6 @@ NETNS_FOLDER: Final = Path("/run/netns")
 """Where ip-netns(8) keeps the network namespaces that have a name."""
 _NETNS_NAME: Final = re.compile(r"(?!\.{1,2}$)[!-.0-~]{1,64}")
 
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Entry = None | bool | int | str | list[str]
 
 
@@ -311,10 +311,9 @@ class _Fields:
         if text is None:
             return None
         try:
-            return ipaddress.ip_network(text if isinstance(text, str) else "")
-        except ValueError as error:
-            allowed = f"a network such as 192.0.2.0/24 or 2001:db8::/32 ({error})"
-            raise ConfigError(f"{self.place}.{name}", text, allowed) from None
+            return prefix_of(text, f"{self.place}.{name}")
+        except InvalidValueError as error:
+            raise ConfigError(error.field, error.value, error.allowed) from None
 
     def namespace(self, name: str) -> str | None:
         value = self.entry.get(name)

@@ -39,13 +39,14 @@ def test_what_lands_where(staged: Path) -> None:
         f"usr/src/{MODULE}/mutant_main.c",
         f"usr/src/{MODULE}/include/uapi/linux/mutant.h",
         "usr/lib/ltp-switcher/current/bin/python3",
+        "usr/lib/ltp-switcher/current/choose.bpf.o",
         "usr/lib/systemd/system/ltp-switcher.service",
         "usr/lib/systemd/system/ltp-switcher-api.service",
         "usr/lib/systemd/system/ltp-switcher.socket",
         "usr/lib/systemd/system/ltp-switcher-api.socket",
         "usr/lib/systemd/system/ltp-switcher-network.service",
-        "usr/lib/systemd/system/ltp-switcher-routes.path",
-        "usr/lib/systemd/system/ltp-switcher-routes.service",
+        "usr/lib/systemd/system/ltp-switcher-use.path",
+        "usr/lib/systemd/system/ltp-switcher-use.service",
         "usr/lib/sysusers.d/ltp-switcher.conf",
         "usr/share/doc/ltp-switcher/operations.md",
         "usr/share/doc/ltp-switcher/config.example.toml",
@@ -95,7 +96,7 @@ def test_systemd_takes_the_units(staged: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "unit", ["ltp-switcher", "ltp-switcher-api", "ltp-switcher-routes", "ltp-switcher-network"]
+    "unit", ["ltp-switcher", "ltp-switcher-api", "ltp-switcher-use", "ltp-switcher-network"]
 )
 def test_units_are_confined(unit: str) -> None:
     done = run(
@@ -106,11 +107,13 @@ def test_units_are_confined(unit: str) -> None:
     assert done.returncode == 0, done.stdout
 
 
-def test_daemon_has_one_capability() -> None:
+def test_no_service_has_more_capabilities_than_it_needs() -> None:
     unit = (PACKAGING / "systemd/ltp-switcher.service").read_text()
     assert re.findall(r"^\w*Capabilit\w+=(.*)$", unit, re.MULTILINE) == ["CAP_NET_ADMIN", "CAP_NET_ADMIN"]
     api = (PACKAGING / "systemd/ltp-switcher-api.service").read_text()
     assert re.findall(r"^\w*Capabilit\w+=(.*)$", api, re.MULTILINE) == ["", ""]
+    use = (PACKAGING / "systemd/ltp-switcher-use.service").read_text()
+    assert re.findall(r"^\w*Capabilit\w+=(.*)$", use, re.MULTILINE) == ["CAP_BPF CAP_PERFMON CAP_NET_ADMIN"]
 
 
 def environments(root: Path) -> set[str]:

@@ -24,7 +24,7 @@ from packages.matrix import Check
 GUEST: Final = Path(__file__).parent / "guest"
 INCLUDE: Final = (
     "systemd", "systemd-sysv", "udev", "dbus", "kmod", "initramfs-tools", "dkms", "ccache", "python3", "curl",
-    "iproute2", "jq", "procps", "lintian", "passwd", "linux-image-amd64", "linux-headers-amd64",
+    "bpftool", "iproute2", "jq", "procps", "lintian", "passwd", "linux-image-amd64", "linux-headers-amd64",
 )  # fmt: skip
 HOOK: Final = """\
 mkdir -p "$1/python"

@@ -13,8 +13,8 @@ from packages import build
 PACKAGING = build.ROOT / "packaging"
 UNITS = {
     "ltp-switcher": (
-        "ltp-switcher.socket", "ltp-switcher.service", "ltp-switcher-routes.path",
-        "ltp-switcher-routes.service", "ltp-switcher-network.service",
+        "ltp-switcher.socket", "ltp-switcher.service", "ltp-switcher-use.path",
+        "ltp-switcher-use.service", "ltp-switcher-network.service",
     ),
     "ltp-switcher-api": ("ltp-switcher-api.socket", "ltp-switcher-api.service"),
     "ltp-owl-agent": ("ltp-owl-agent.service",),

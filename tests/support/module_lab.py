@@ -66,12 +66,19 @@ def probe_module(series: str, folder: Path) -> Path:
     return build / "tcp_probecc.ko"
 
 
+def bpf_object(source: Path, folder: Path) -> Path:
+    """Compile a BPF program, and return its object."""
+    headers = f"-I/usr/include/{sysconfig.get_config_var('MULTIARCH') or 'x86_64-linux-gnu'}"
+    clang = ["clang", "-O2", "-g", "-target", "bpf", headers, "-Wall", "-Werror"]
+    built = folder / f"{source.name.removesuffix('.c')}.o"
+    subprocess.run([*clang, "-c", str(source), "-o", str(built)], check=True)
+    return built
+
+
 def bpf_congestion_control(folder: Path) -> dict[str, Path | bytes]:
     """A congestion control in BPF and what registers it, for the guest's /opt/bpf."""
     source = REPOSITORY / "tests/kmod/bpf_cc"
-    headers = f"-I/usr/include/{sysconfig.get_config_var('MULTIARCH') or 'x86_64-linux-gnu'}"
-    clang = ["clang", "-O2", "-g", "-target", "bpf", headers, "-Wall", "-Werror"]
-    subprocess.run([*clang, "-c", str(source / "bpfcc.bpf.c"), "-o", str(folder / "bpfcc.o")], check=True)
+    bpf_object(source / "bpfcc.bpf.c", folder).rename(folder / "bpfcc.o")
     gcc = ["gcc", "-O2", "-static", "-Wall", "-Wextra", "-Werror", "-o", str(folder / "load")]
     subprocess.run([*gcc, str(source / "load.c"), "-lbpf", "-lelf", "-lz"], check=True)
     return {f"opt/bpf/{name}": (folder / name).read_bytes() for name in ("bpfcc.o", "load")}

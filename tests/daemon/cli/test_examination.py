@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,15 @@ from support.fake_kernel import Kernel
 from support.records import flow
 from support.running_daemon import make_daemon, running
 
-from ltp_switcher.daemon.cli.examination import Finding, capability, examine, headers_packages, missing_module
+from ltp_switcher.daemon.cli.examination import (
+    Finding,
+    capability,
+    examine,
+    headers_packages,
+    missing_module,
+    named_finding,
+    runs,
+)
 from ltp_switcher.daemon.settings import tokens
 from ltp_switcher.daemon.settings.schema import ApiSection, Config, DaemonSection
 
@@ -119,3 +129,37 @@ def test_the_daemon_s_own_faults_are_findings(tmp_path: Path, monkeypatch: pytes
         findings = looked_at(tmp_path, "daemon")
     assert [finding.verdict for finding in findings] == ["ok", "fail"]
     assert "nothing is steered" in findings[1].detail
+
+
+@pytest.mark.parametrize(
+    ("obstacle", "named", "pinned", "verdict", "words"),
+    [
+        ("", False, False, "ok", "no prefix or policy"),
+        ("no BTF", False, False, "warn", "refused: no BTF"),
+        ("", True, True, "ok", "named flows get mutant"),
+        ("", True, False, "fail", "it is not loaded"),
+        ("no BTF", True, False, "fail", "no BTF"),
+    ],
+)
+def test_named_flows_that_get_no_mutant_are_a_fault(
+    obstacle: str, named: bool, pinned: bool, verdict: str, words: str
+) -> None:
+    found = named_finding(obstacle, named=named, pinned=pinned)
+    assert found.verdict == verdict
+    assert words in found.detail
+    assert bool(found.advice) == (verdict == "fail")
+
+
+def test_another_program_that_chooses_is_found_by_its_name(tmp_path: Path) -> None:
+    program = tmp_path / "bpftune"
+    program.write_bytes(Path("/bin/sleep").read_bytes())
+    program.chmod(0o755)
+    assert not runs("bpftune")
+    with subprocess.Popen([program, "60"]) as process:
+        try:
+            # The kernel sets the name a moment after the program has begun.
+            until = time.monotonic() + 30
+            while not runs("bpftune"):
+                assert time.monotonic() < until
+        finally:
+            process.kill()

@@ -44,12 +44,14 @@ files() {
         -o -not -name __pycache__ -not -name '*.pyc' -not -path '/var/lib/dkms/mok.*' -print | sort
     find /run -xdev -iname '*ltp*' | sort
 }
-others() { # units, users and groups, routes, sysctl
+others() { # units, users and groups, routes, BPF, sysctl
     systemctl list-unit-files --no-legend 'ltp-*' 'modprobe@tcp*'
     systemctl list-units --all --no-legend --plain 'ltp-*'
     getent passwd | cut -d: -f1 | sort
     getent group | cut -d: -f1 | sort
     ip route show table all proto 109
+    ls /sys/fs/bpf
+    bpftool cgroup show /sys/fs/cgroup 2>/dev/null | grep choose_mutant
     cat $sysctl
     dkms status
     ls -d /sys/module/tcp_mutant 2>/dev/null

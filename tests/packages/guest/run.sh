@@ -14,7 +14,7 @@ here=$(dirname "$0")
 . "$here/common.sh"
 kernel=$(uname -r)
 state=/run/flows.json
-services=(ltp-switcher ltp-switcher-api ltp-switcher-network ltp-switcher-routes ltp-owl-agent)
+services=(ltp-switcher ltp-switcher-api ltp-switcher-network ltp-owl-agent)
 get() { curl -sS --fail-with-body --max-time 600 --unix-socket /run/ltp-switcher-api/api.sock "http://localhost$1" "${@:2}"; }
 says() { get "$1" | jq -ce "$2"; }
 pid_of() { systemctl show -p MainPID --value "$1"; }
@@ -133,7 +133,7 @@ fresh_install() {
     services_run "$(upstream "$new")"
     check "mode is advise at first" is "$(get /v1/mode | jq -r .mode)" advise
     check "units are clean" systemd-analyze verify --man=no ltp-switcher.{socket,service} ltp-switcher-api.{socket,service} \
-        ltp-switcher-network.service ltp-switcher-routes.{path,service} ltp-owl-agent.service
+        ltp-switcher-network.service ltp-switcher-use.{path,service} ltp-owl-agent.service
     check "the doctor finds no fault" ltp-switcher doctor
     check "sandbox of the daemon: CAP_NET_ADMIN alone" is \
         "$(sed -n 's/^CapBnd:\s*//p' "/proc/$(pid_of ltp-switcher)/status")" 0000000000001000
@@ -149,7 +149,14 @@ fresh_install() {
     check "the kernel shows their arms" arms_in_kernel
     check "a pin reaches the kernel" pinned_arm_runs
     check "ltp-switcher use" ltp-switcher use 10.9.0.0/25
-    check "its route is there" eventually route_there
+    check "no route is added" is "$(ip route show table all proto 109)" ""
+    check "its program is attached" program_there
+    check "its service ends well" eventually use_done
+    check "a line in the file is enough" eval "echo 10.9.1.0/24 >>/etc/ltp-switcher/prefixes"
+    check "and comes into force" eventually eval "ltp-switcher used --json | jq -e '.[] | select(.match == \"10.9.1.0/24\") | .state == \"in force\"'"
+    check "a policy names flows" eval "printf '[[policy]]\nprefix = \"10.9.2.0/24\"\nexclude = true\n' >/run/policy.toml && ltp-switcher policy apply /run/policy.toml"
+    check "and comes into force as well" eventually eval "ltp-switcher used --json | jq -e '.[] | select(.match == \"10.9.2.0/24\") | .state == \"in force\"'"
+    check "sandbox of its service: three capabilities" is "$(systemctl show -p CapabilityBoundingSet --value ltp-switcher-use)" "cap_net_admin cap_perfmon cap_bpf"
     check "flows go on" flows_go_on
 
     dashboard
@@ -168,7 +175,8 @@ fresh_install() {
     check "flows go on" flows_go_on
 }
 is_default() { is "$(cat $sysctl)" "$1"; }
-route_there() { ip route show proto 109 | grep 'congctl.*mutant'; }
+program_there() { bpftool cgroup show /sys/fs/cgroup | grep choose_mutant && ls /sys/fs/bpf/ltp-switcher; }
+use_done() { is "$(systemctl show -p Result --value ltp-switcher-use)" success && is "$(systemctl show -p ActiveState --value ltp-switcher-use)" inactive; }
 
 # A security update of Debian's interpreter: the same packages with a higher version, under running services.
 other_python() {

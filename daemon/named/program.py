@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The BPF program in the kernel: loaded, attached and filled by bpftool.
+
+Program and maps are pinned in a folder that the object's digest names. A folder is there once its program
+is attached. So another object is another folder: it is filled and attached before the old one goes, and no
+flow is born in between without a rule. The pins outlive every process; nothing has to run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, cast
+
+from ltp_switcher.daemon.named.rules import Count, Rules, Verdict, decode, encode
+from ltp_switcher.errors import DatapathError
+
+NAME: Final = "choose_mutant"
+"""The program's name, as `bpftool prog` shows it."""
+OBJECT: Final = "choose.bpf.o"
+
+_ATTACH_TYPES: Final = ("sock_ops", "cgroup_sock_ops")
+"""Names of the attach type in bpftool's earlier and later releases."""
+_KIND_KEY: Final = bytes(4)
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where the kernel's things are.
+
+    Attributes:
+        bpffs: where a bpf file system is mounted.
+        mounts: this process's mounts (proc(5), mountinfo).
+        btf: the kernel's types.
+        module: the folder that the module has in sysfs.
+        objects: the program's object file, or where it may be.
+    """
+
+    bpffs: Path = Path("/sys/fs/bpf")
+    mounts: Path = Path("/proc/self/mountinfo")
+    btf: Path = Path("/sys/kernel/btf/vmlinux")
+    module: Path = Path("/sys/module/tcp_mutant")
+    objects: tuple[Path, ...] = tuple(
+        folder / name
+        for folder in Path(__file__).absolute().parents
+        # Installed beside the package or above it, or built in a checkout.
+        for name in (OBJECT, f"kmod-mutant/build/{OBJECT}")
+    )
+
+    @property
+    def pins(self) -> Path:
+        """The folder of our pins."""
+        return self.bpffs / "ltp-switcher"
+
+    @property
+    def object_file(self) -> Path | None:
+        """The program's object; None where it is not installed."""
+        return next((path for path in self.objects if path.is_file()), None)
+
+    def mounted(self, kind: str) -> list[Path]:
+        """The mount points of a type of file system, of its root alone."""
+        found = []
+        for line in self.mounts.read_text().splitlines():
+            before, _, after = line.partition(" - ")
+            fields = before.split()
+            if after.split()[:1] == [kind] and fields[3] == "/":
+                found.append(Path(fields[4].encode().decode("unicode_escape")))
+        return found
+
+
+class Program:
+    """The program as it is, or is not, in this kernel. Raises `DatapathError` where something fails."""
+
+    def __init__(self, places: Places | None = None) -> None:
+        self._places = places or Places()
+
+    def obstacle(self) -> str:
+        """Why the program cannot run here, with the remedy; empty where it can."""
+        places = self._places
+        if not places.btf.exists():
+            return "this kernel has no BTF (CONFIG_DEBUG_INFO_BTF); Debian's kernels 6.1 and later have it"
+        if not places.mounted("cgroup2"):
+            return "no cgroup2 is mounted; systemd mounts one, or `mount -t cgroup2 none /sys/fs/cgroup`"
+        if places.bpffs not in places.mounted("bpf"):
+            return f"no bpf file system is mounted; `mount -t bpf bpf {places.bpffs}`"
+        if _bpftool() is None:
+            return "bpftool is missing; `apt install bpftool`"
+        if places.object_file is None:
+            return f"{OBJECT} is not installed; reinstall ltp-switcher, or `make kmod` in the source tree"
+        return self._exclusive()
+
+    def module_loaded(self) -> bool:
+        """Whether `mutant` is there to be chosen."""
+        return self._places.module.exists()
+
+    def attached(self) -> bool:
+        """Whether a program of ours looks at new flows."""
+        return any(entry.get("name") == NAME for entry in self._neighbours())
+
+    def pinned(self) -> bool:
+        """Whether the program is loaded. Raises `DatapathError` where this user may not look."""
+        return bool(self._folders())
+
+    def counts(self) -> dict[bytes, tuple[Verdict, Count]]:
+        """The kernel's table as it is; empty where the program is not loaded.
+
+        Raises:
+            DatapathError: this user may not read it, or bpftool fails.
+        """
+        folders = self._folders()
+        return self._dump(folders[0]) if folders else {}
+
+    def put(self, rules: Rules) -> None:
+        """Let the kernel's table hold these rules and no others. Without rules the program goes as well."""
+        if not rules.table:
+            self.withdraw()
+            return
+        obstacle = self.obstacle()
+        if obstacle:
+            raise DatapathError(f"the program cannot be attached: {obstacle}")
+        with self._alone():
+            file = cast("Path", self._places.object_file)
+            folder = self._places.pins / hashlib.sha256(file.read_bytes()).hexdigest()[:16]
+            before = [other for other in self._folders() if other != folder]
+            if folder.is_dir():
+                self._change(folder, rules)
+                if not self.attached():
+                    # Somebody has detached what is pinned; or this process may not see what is attached,
+                    # and the kernel refuses to attach a program twice.
+                    with contextlib.suppress(DatapathError):
+                        self._attach(folder)
+            else:
+                self._load(file, folder, rules, self._dump(before[0]) if before else {})
+            for other in before:
+                self._remove(other)
+
+    def withdraw(self) -> None:
+        """Leave neither program nor pin."""
+        if not self.pinned() and not self.attached():
+            return
+        with self._alone():
+            for folder in self._folders():
+                self._remove(folder)
+            for entry in self._neighbours():
+                if entry.get("name") == NAME:
+                    _call("cgroup", "detach", str(self._cgroup()), "sock_ops", "id", str(entry["id"]))
+            with contextlib.suppress(FileNotFoundError):
+                self._places.pins.rmdir()
+
+    def _cgroup(self) -> Path:
+        return self._places.mounted("cgroup2")[0]
+
+    def _neighbours(self) -> list[Mapping[str, object]]:
+        """The sock_ops programs at the root; none where this process may not ask, or cannot."""
+        if _bpftool() is None or not self._places.mounted("cgroup2"):
+            return []
+        try:
+            told = _call("-j", "cgroup", "show", str(self._cgroup()))
+        except DatapathError:
+            return []
+        entries = cast("list[Mapping[str, object]]", json.loads(told.strip() or "[]"))
+        return [entry for entry in entries if entry.get("attach_type") in _ATTACH_TYPES]
+
+    def _exclusive(self) -> str:
+        for entry in self._neighbours():
+            if entry.get("attach_flags") != "multi":
+                return (
+                    f"the sock_ops program {entry['id']} ({entry.get('name') or 'without a name'}) holds "
+                    "the root control group for itself; its owner must attach it with BPF_F_ALLOW_MULTI"
+                )
+        return ""
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        descriptor = os.open(self._places.bpffs, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        except OSError as error:
+            raise DatapathError(
+                f"cannot change {self._places.pins}: {error.strerror}; are you root?"
+            ) from error
+        finally:
+            os.close(descriptor)
+
+    def _folders(self) -> list[Path]:
+        """The folders of our pins, that of an unfinished load included."""
+        try:
+            return sorted(self._places.pins.iterdir())
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise DatapathError("only root may read the kernel's table") from error
+
+    def _load(
+        self, file: Path, folder: Path, rules: Rules, earlier: Mapping[bytes, tuple[Verdict, Count]]
+    ) -> None:
+        # Its name sorts behind every digest.
+        loading = self._places.pins / "loading"
+        if loading.is_dir():
+            self._remove(loading)
+        loading.mkdir(parents=True, mode=0o700)
+        try:
+            program = str(loading / "program")
+            _call("prog", "load", str(file), program, "type", "sockops", "pinmaps", str(loading))
+            values = {key: (v, earlier.get(key, (v, Count()))[1]) for key, v in rules.table.items()}
+            self._write(loading, values, [], rules.kinds)
+            self._attach(loading)
+        except DatapathError:
+            self._remove(loading)
+            raise
+        loading.rename(folder)
+
+    def _attach(self, folder: Path) -> None:
+        pin = str(folder / "program")
+        try:
+            _call("cgroup", "attach", str(self._cgroup()), "sock_ops", "pinned", pin, "multi")
+        except DatapathError as error:
+            raise DatapathError(
+                f"{error}; another program may hold the root control group for itself, which "
+                f"`bpftool cgroup show {self._cgroup()}` tells as root"
+            ) from error
+
+    def _change(self, folder: Path, rules: Rules) -> None:
+        """Change what differs; counts of rules that stay go on."""
+        present = self._dump(folder)
+        changed = {
+            key: (verdict, Count())
+            for key, verdict in rules.table.items()
+            if key not in present or present[key][0] != verdict
+        }
+        gone = [key for key in present if key not in rules.table]
+        self._write(folder, changed, gone, rules.kinds)
+
+    def _write(
+        self,
+        folder: Path,
+        put: Mapping[bytes, tuple[Verdict, Count]],
+        gone: Sequence[bytes],
+        kinds: int,
+    ) -> None:
+        table = folder / "rules"
+        lines = [
+            f"map update pinned {table} key hex {key.hex(' ')} value hex {encode(*value).hex(' ')}"
+            for key, value in put.items()
+        ]
+        lines += [f"map delete pinned {table} key hex {key.hex(' ')}" for key in gone]
+        bits = kinds.to_bytes(4, byteorder="little")
+        lines.append(
+            f"map update pinned {folder / 'kinds'} key hex {_KIND_KEY.hex(' ')} value hex {bits.hex(' ')}"
+        )
+        with tempfile.NamedTemporaryFile("w", suffix=".bpftool") as batch:
+            batch.write("\n".join(lines) + "\n")
+            batch.flush()
+            _call("batch", "file", batch.name)
+
+    def _dump(self, folder: Path) -> dict[bytes, tuple[Verdict, Count]]:
+        told = _call("-j", "map", "dump", "pinned", str(folder / "rules"))
+        entries = cast("list[Mapping[str, Sequence[str]]]", json.loads(told.strip() or "[]"))
+        return {_bytes(entry["key"]): decode(_bytes(entry["value"])) for entry in entries}
+
+    def _remove(self, folder: Path) -> None:
+        with contextlib.suppress(DatapathError):
+            # An unfinished load is not attached, and somebody may have detached another.
+            _call("cgroup", "detach", str(self._cgroup()), "sock_ops", "pinned", str(folder / "program"))
+        for pin in folder.iterdir():
+            pin.unlink()
+        folder.rmdir()
+
+
+def _bytes(texts: Sequence[str]) -> bytes:
+    return bytes(int(text, 16) for text in texts)
+
+
+def _bpftool() -> str | None:
+    # An ordinary user's path has no /usr/sbin.
+    return shutil.which("bpftool", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin")
+
+
+def _call(*arguments: str) -> str:
+    """Run bpftool and return its output. Raises `DatapathError` with the last of what it says."""
+    tool = _bpftool()
+    if tool is None:
+        raise DatapathError("bpftool is missing; `apt install bpftool`")
+    done = subprocess.run([tool, *arguments], capture_output=True, text=True, check=False)
+    if done.returncode:
+        said = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
+        told = next((line for line in said if line.startswith("Error: ")), said[-1] if said else "no reason")
+        raise DatapathError(f"bpftool {' '.join(arguments[:3])}: {told.removeprefix('Error: ')[:500]}")
+    return done.stdout

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which flows run `mutant`: used prefixes and policies, flattened into entries of the kernel's table.
+
+A policy decides for its flows: the program leaves those alone that it excludes, and all others run
+`mutant`. Flows without a policy run `mutant` where a used prefix covers their destination. Policies are
+found as `Policies.of` finds them: by the longest prefix, then by namespace, port and own port.
+
+The kernel's table is a trie, which finds the longest prefix alone. So namespaces and ports are resolved here:
+rules of a namespace other than the initial one are left out, and each kind of port rule has a key of its
+own, which the program looks up separately. `kmod-mutant/bpf/rules.h` is the other half of this module.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from ltp_switcher.daemon.settings.policies import Policies, Policy
+from ltp_switcher.daemon.settings.prefixes import Network
+from ltp_switcher.errors import InvalidValueError
+
+RULES_MAX: Final = 65536
+"""Entries of the kernel's table."""
+BOTH_PORTS, REMOTE_PORT, OWN_PORT, ANY_PORT, USED = range(5)
+"""Kinds of rules; `enum rule_kind` in rules.h."""
+
+_HEAD_BITS: Final = 64
+_V4_MAPPED: Final = b"\0" * 10 + b"\xff\xff"
+_KEY: Final = struct.Struct("=IHH")
+_PORTS: Final = struct.Struct("!HH")
+_VALUE: Final = struct.Struct("=IIQQQQ")
+KEY_BYTES: Final = _KEY.size + _PORTS.size + 16
+VALUE_BYTES: Final = _VALUE.size
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """What a rule has done. Times are in ns since boot; 0: never."""
+
+    hits: int = 0
+    missed: int = 0
+    first_ns: int = 0
+    last_ns: int = 0
+
+    def __add__(self, other: Count) -> Count:
+        firsts = [ns for ns in (self.first_ns, other.first_ns) if ns]
+        return Count(
+            self.hits + other.hits,
+            self.missed + other.missed,
+            min(firsts, default=0),
+            max(self.last_ns, other.last_ns),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the table says of a key.
+
+    Attributes:
+        rank: of two rules for a flow the one of the higher rank decides.
+        chosen: whether its flows run `mutant`.
+    """
+
+    rank: int
+    chosen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """One line of an operator: a used prefix or a policy, and the keys of the table that stand for it."""
+
+    match: str
+    policy: bool
+    chosen: bool
+    keys: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """All rules. `table` is what the kernel's table is to hold, `named` where it comes from."""
+
+    table: Mapping[bytes, Verdict]
+    named: tuple[Named, ...]
+
+    @property
+    def kinds(self) -> int:
+        """A bit for each kind of rule in the table."""
+        found = 0
+        for key in self.table:
+            found |= 1 << kind_of(key)
+        return found
+
+
+def flatten(
+    used: Iterable[Network], policies: Policies, namespaces: Mapping[str, int], initial: int
+) -> Rules:
+    """Return the rules of used prefixes and policies.
+
+    Args:
+        used: prefixes whose flows run `mutant`.
+        policies: those in force.
+        namespaces: as `Policies.namespaces` has told.
+        initial: inode of the initial network namespace, whose flows alone the program looks at.
+
+    Raises:
+        InvalidValueError: the kernel's table has no room for them.
+    """
+    table: dict[bytes, Verdict] = {}
+    named: list[Named] = []
+    for policy in policies.entries:
+        # A policy for a namespace alone names no flows: containers choose for themselves.
+        if policy.prefix is None and not policy.ports:
+            continue
+        if policy.netns is not None and namespaces.get(policy.netns) != initial:
+            continue
+        keys = tuple(_keys(policy.prefix, _kind(policy), policy.port or 0, policy.local_port or 0))
+        verdict = Verdict(_rank(policy), not policy.exclude)
+        for key in keys:
+            if key not in table or verdict.rank > table[key].rank:
+                table[key] = verdict
+        named.append(Named(policy.match, policy=True, chosen=verdict.chosen, keys=keys))
+    for prefix in dict.fromkeys(used):
+        keys = tuple(_keys(prefix, USED, 0, 0))
+        table.update(dict.fromkeys(keys, Verdict(2 * prefix.prefixlen + 2, chosen=True)))
+        named.append(Named(str(prefix), policy=False, chosen=True, keys=keys))
+    if len(table) > RULES_MAX:
+        raise InvalidValueError("prefixes", len(table), f"at most {RULES_MAX} prefixes and policies together")
+    return Rules(table, tuple(named))
+
+
+def encode(verdict: Verdict, count: Count) -> bytes:
+    """Return the value of an entry, `struct rule`."""
+    return _VALUE.pack(verdict.rank, verdict.chosen, count.hits, count.missed, count.first_ns, count.last_ns)
+
+
+def decode(value: bytes) -> tuple[Verdict, Count]:
+    """Return what `encode` was given."""
+    rank, chosen, *counts = _VALUE.unpack(value)
+    return Verdict(rank, bool(chosen)), Count(*counts)
+
+
+def kind_of(key: bytes) -> int:
+    """The kind of a key's rule."""
+    return int(_KEY.unpack_from(key)[2])
+
+
+def _kind(policy: Policy) -> int:
+    if policy.port is not None:
+        return BOTH_PORTS if policy.local_port is not None else REMOTE_PORT
+    return OWN_PORT if policy.local_port is not None else ANY_PORT
+
+
+def _rank(policy: Policy) -> int:
+    """As `Policies` sorts them: by the prefix's length, then by the namespace; ports come with the kind."""
+    length = 0 if policy.prefix is None else policy.prefix.prefixlen + 1
+    return 2 * length + (policy.netns is not None)
+
+
+def _keys(prefix: Network | None, kind: int, port: int, own_port: int) -> Iterable[bytes]:
+    # Without a prefix a rule is for both families.
+    if prefix is None:
+        yield from _keys(ipaddress.IPv4Network("0.0.0.0/0"), kind, port, own_port)
+        yield from _keys(ipaddress.IPv6Network("::/0"), kind, port, own_port)
+        return
+    four = prefix.version == 4
+    bits = _HEAD_BITS + prefix.prefixlen + (96 if four else 0)
+    address = (_V4_MAPPED if four else b"") + prefix.network_address.packed
+    yield _KEY.pack(bits, prefix.version, kind) + _PORTS.pack(port, own_port) + address

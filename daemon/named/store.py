@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The files of the rules: the used prefixes, one a line, and the policies as the daemon last had them.
+
+No line is lost by a bad one: a line that is no prefix is told by its number, stays where it is, and the
+others count.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ltp_switcher.daemon.settings.policies import Policies, Policy, parse
+from ltp_switcher.daemon.settings.prefixes import Network, prefix_of
+from ltp_switcher.errors import ArtifactError, ConfigError, InvalidValueError
+from ltp_switcher.files import write_atomically
+
+POLICIES_FILE: Final = "named-policies.json"
+"""In the daemon's state directory."""
+_HEAD: Final = (
+    "# Destinations under the congestion control mutant, one prefix a line; see `ltp-switcher use`."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of the file: its text, and its prefix if it has one."""
+
+    text: str
+    prefix: Network | None
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixFile:
+    """The file's lines, and the faults of those that are no prefix, in words."""
+
+    lines: tuple[Line, ...] = ()
+    faults: tuple[str, ...] = ()
+
+    @property
+    def prefixes(self) -> list[Network]:
+        """The prefixes, each once, in the file's order."""
+        return list(dict.fromkeys(line.prefix for line in self.lines if line.prefix is not None))
+
+    def with_more(self, prefixes: Iterable[Network]) -> PrefixFile:
+        """The file with these prefixes, too."""
+        present = set(self.prefixes)
+        head = self.lines or (Line(_HEAD, None),)
+        more = [prefix for prefix in dict.fromkeys(prefixes) if prefix not in present]
+        return PrefixFile((*head, *(Line(str(prefix), prefix) for prefix in more)), self.faults)
+
+    def without(self, prefixes: Collection[Network]) -> PrefixFile:
+        """The file without these prefixes; comments and bad lines stay."""
+        left = tuple(line for line in self.lines if line.prefix is None or line.prefix not in prefixes)
+        return PrefixFile(left, self.faults)
+
+
+def read(file: Path) -> PrefixFile:
+    """Return the file's content; an empty one if there is no file.
+
+    Raises:
+        ArtifactError: the file cannot be read.
+    """
+    try:
+        # A mark of byte order is no part of the first line; bytes that are no text are kept as they are.
+        text = file.read_bytes().removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
+    except FileNotFoundError:
+        return PrefixFile()
+    except OSError as error:
+        raise ArtifactError(f"{file} cannot be read: {error.strerror}") from error
+    lines, faults = [], []
+    for number, line in enumerate(text.splitlines(), 1):
+        prefix = None
+        words = line.partition("#")[0].strip()
+        if words:
+            try:
+                prefix = prefix_of(words, f"{file}:{number}")
+            except InvalidValueError as error:
+                faults.append(str(error))
+        lines.append(Line(line, prefix))
+    return PrefixFile(tuple(lines), tuple(faults))
+
+
+def write(file: Path, content: PrefixFile) -> None:
+    """Write the file as a whole. Without prefixes, comments of others and bad lines there is no file.
+
+    Raises:
+        ArtifactError: it cannot be written.
+    """
+    texts = [line.text for line in content.lines]
+    if any(text.strip() and text != _HEAD for text in texts):
+        lines = "".join(f"{text}\n" for text in texts)
+        write_atomically(file, lines.encode("utf-8", "surrogateescape"), mode=0o644)
+        return
+    try:
+        file.unlink(missing_ok=True)
+    except OSError as error:
+        raise ArtifactError(f"{file} cannot be removed: {error.strerror}") from error
+
+
+def read_policies(file: Path) -> tuple[Policies, list[str]]:
+    """Return the policies that the daemon left, and the faults of those that cannot be read.
+
+    Raises:
+        ArtifactError: the file is there and cannot be read.
+    """
+    try:
+        entries = json.loads(file.read_bytes())
+    except FileNotFoundError:
+        return Policies(), []
+    except (OSError, ValueError) as error:
+        raise ArtifactError(f"{file} cannot be read: {error}") from error
+    found: list[Policy] = []
+    faults = []
+    for number, entry in enumerate(entries if isinstance(entries, list) else [entries]):
+        try:
+            found += parse([entry], field=f"{file}: policies").entries
+        except ConfigError as error:
+            faults.append(f"policy {number}: {error}")
+    return Policies(found), faults
+
+
+def write_policies(file: Path, policies: Policies) -> None:
+    """Leave the policies for the program's table, if others are there. Raises `ArtifactError`."""
+    content = json.dumps([policy.entry() for policy in policies.entries], indent=1).encode() + b"\n"
+    try:
+        if file.read_bytes() == content:
+            return
+    except OSError:
+        pass
+    write_atomically(file, content, mode=0o640)

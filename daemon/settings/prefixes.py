@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Prefixes as operators write them: the one function that reads them for commands, policies and the API."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Final
+
+from ltp_switcher.errors import InvalidValueError
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+_MAPPED: Final = ipaddress.IPv6Network("::ffff:0:0/96")
+
+
+def prefix_of(text: object, field: str = "PREFIX") -> Network:
+    """Return the prefix that a text names; a single address is one too.
+
+    A v4-mapped prefix, as a server on an IPv6 socket logs its IPv4 clients, is the IPv4 prefix: their
+    flows are flows of IPv4.
+
+    Raises:
+        InvalidValueError: it names no prefix, or has a zone, which a flow's address does not tell.
+    """
+    try:
+        stripped = text.strip() if isinstance(text, str) else ""
+        if "%" in stripped:
+            raise ValueError("without a zone such as %eth0")
+        network = ipaddress.ip_network(stripped)
+    except ValueError as error:
+        allowed = f"a network such as 203.0.113.0/24 or 2001:db8::/32 ({error})"
+        raise InvalidValueError(field, text, allowed) from None
+    if isinstance(network, ipaddress.IPv6Network) and network.subnet_of(_MAPPED):
+        address = int(network.network_address) & 0xFFFF_FFFF
+        return ipaddress.IPv4Network((address, network.prefixlen - _MAPPED.prefixlen))
+    return network

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The table of rules, and how one is found. The program shares this file with its test. */
+#ifndef MUTANT_BPF_RULES_H
+#define MUTANT_BPF_RULES_H
+
+/*
+ * Five kinds of rules. Of those of a policy the one with the longest prefix
+ * decides; of equal ones the first kind. Where no policy says anything, a used
+ * prefix decides.
+ */
+enum rule_kind {
+	RULE_BOTH_PORTS,	/* policy for a remote and an own port */
+	RULE_REMOTE_PORT,	/* policy for a remote port */
+	RULE_OWN_PORT,		/* policy for an own port */
+	RULE_ANY_PORT,		/* policy for all ports */
+	RULE_USED,		/* prefix that `ltp-switcher use` was given */
+	RULE_KINDS,
+};
+
+#define RULE_FAMILY_IPV4	4
+#define RULE_FAMILY_IPV6	6
+
+/* Bits of a key before the address. A rule with a prefix of n bits has this and n more. */
+#define RULE_HEAD_BITS		64
+
+/* Key of the trie. Fields that a kind does not name are 0. */
+struct rule_key {
+	__u32 length_bits;
+	__u16 family;		/* RULE_FAMILY_*; an IPv4 address is v4-mapped */
+	__u16 kind;		/* enum rule_kind */
+	__u16 remote_port;	/* network byte order, as is the next */
+	__u16 own_port;
+	__u32 address[4];	/* network byte order */
+};
+
+struct rule {
+	__u32 rank;		/* bits of the prefix and 1; 0: a rule without prefix */
+	__u32 chosen;		/* whether its flows get the congestion control */
+	__u64 hits;		/* flows that got it */
+	__u64 missed;		/* flows that the kernel did not let have it */
+	__u64 first_ns;		/* time of the first and the last hit, ns since boot */
+	__u64 last_ns;
+};
+
+/* A flow's remote address, and its ports in network byte order. */
+struct flow {
+	__u16 family;
+	__u16 remote_port;
+	__u16 own_port;
+	__u32 address[4];
+};
+
+static __always_inline struct rule *rule_of_kind(const struct flow *flow, __u32 kind)
+{
+	struct rule_key key = {
+		.length_bits = sizeof(struct rule_key) * 8 - 32,
+		.family = flow->family,
+		.kind = kind,
+	};
+
+	if (kind == RULE_BOTH_PORTS || kind == RULE_REMOTE_PORT)
+		key.remote_port = flow->remote_port;
+	if (kind == RULE_BOTH_PORTS || kind == RULE_OWN_PORT)
+		key.own_port = flow->own_port;
+	__builtin_memcpy(key.address, flow->address, sizeof(key.address));
+	return find_rule(&key);
+}
+
+/* The rule that decides for a flow. kinds has a bit for each kind of which there are rules. */
+static __always_inline struct rule *rule_of(const struct flow *flow, __u32 kinds)
+{
+	struct rule *best = NULL, *rule;
+	__u32 kind;
+
+	for (kind = 0; kind < RULE_KINDS; kind++) {
+		if (!(kinds & 1U << kind))
+			continue;
+		if (kind == RULE_USED && best)
+			break;
+		rule = rule_of_kind(flow, kind);
+		if (rule && (!best || rule->rank > best->rank))
+			best = rule;
+	}
+	return best;
+}
+
+#endif

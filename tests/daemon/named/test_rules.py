@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules in the kernel's table: the program's own search of it decides as the policies' matcher does."""
+
+from __future__ import annotations
+
+import ctypes
+import ipaddress
+import random
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from ltp_switcher.daemon.named.rules import (
+    KEY_BYTES,
+    VALUE_BYTES,
+    Count,
+    Rules,
+    Verdict,
+    decode,
+    encode,
+    flatten,
+)
+from ltp_switcher.daemon.settings.policies import Policies, Policy
+from ltp_switcher.daemon.settings.prefixes import Network
+from ltp_switcher.errors import InvalidValueError
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+RULE_SETS = 10_000
+INITIAL, CONTAINER = 4026531840, 4026532999
+NAMESPACES = {"host": INITIAL, "web": CONTAINER}
+HEAD_BITS, LENGTH_BYTES = 64, 4
+
+# The search of kmod-mutant/bpf/rules.h, over a table of the test's own.
+SOURCE = r"""
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+typedef uint16_t __u16;
+typedef uint32_t __u32;
+typedef uint64_t __u64;
+struct rule_key;
+struct rule;
+typedef struct rule *(*finder)(const struct rule_key *key);
+static finder find;
+static struct rule *find_rule(const struct rule_key *key) { return find(key); }
+#include "rules.h"
+size_t key_bytes(void) { return sizeof(struct rule_key); }
+size_t value_bytes(void) { return sizeof(struct rule); }
+int chosen(finder f, int kinds, int family, const void *address, int remote_port, int own_port)
+{
+	struct flow flow = { .family = family, .remote_port = remote_port, .own_port = own_port };
+	struct rule *rule;
+
+	memcpy(flow.address, address, sizeof(flow.address));
+	find = f;
+	rule = rule_of(&flow, kinds);
+	return rule && rule->chosen;
+}
+"""
+
+
+@dataclass(frozen=True)
+class Flow:
+    """The ends of a flow."""
+
+    remote_address: str
+    remote_port: int
+    local_port: int
+    netns: int = INITIAL
+
+
+class Trie:
+    """The kernel's trie by definition: of the keys that agree with the wanted one, the longest."""
+
+    def __init__(self, table: Mapping[bytes, Verdict]) -> None:
+        self._values = {key: ctypes.create_string_buffer(encode(v, Count())) for key, v in table.items()}
+        self._bits = {key: int.from_bytes(key[:LENGTH_BYTES], "little") for key in table}
+
+    def find(self, wanted: bytes) -> int:
+        """The address of the value, 0 for none."""
+        number = int.from_bytes(wanted[LENGTH_BYTES:], "big")
+        size = 8 * (len(wanted) - LENGTH_BYTES)
+        best, longest = 0, -1
+        for key, value in self._values.items():
+            bits = self._bits[key]
+            same = (int.from_bytes(key[LENGTH_BYTES:], "big") ^ number) >> (size - bits) == 0
+            if same and bits > longest:
+                best, longest = ctypes.addressof(value), bits
+        return best
+
+
+FINDER = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
+
+
+class Search:
+    """The program's search."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self.library = library
+
+    def chosen(self, rules: Rules, flow: Flow) -> bool:
+        trie = Trie(rules.table)
+        address = ipaddress.ip_address(flow.remote_address)
+        four = address.version == 4
+        raw = (b"\0" * 10 + b"\xff\xff" if four else b"") + address.packed
+
+        def find(key: int) -> int:
+            return trie.find(ctypes.string_at(key, KEY_BYTES))
+
+        ports = [
+            int.from_bytes(port.to_bytes(2, "big"), "little") for port in (flow.remote_port, flow.local_port)
+        ]
+        return bool(self.library.chosen(FINDER(find), rules.kinds, address.version, raw, *ports))
+
+
+@pytest.fixture(scope="module")
+def search(tmp_path_factory: pytest.TempPathFactory) -> Search:
+    folder = tmp_path_factory.mktemp("rules")
+    (folder / "search.c").write_text(SOURCE)
+    include = f"-I{REPOSITORY / 'kmod-mutant/bpf'}"
+    library = folder / "search.so"
+    flags = ["-O1", "-Wall", "-Werror", "-shared", "-fPIC"]
+    subprocess.run(["gcc", *flags, include, "-o", str(library), str(folder / "search.c")], check=True)
+    return Search(ctypes.CDLL(str(library)))
+
+
+def random_prefix(draw: random.Random) -> Network:
+    """One of few prefixes, so that they cover each other."""
+    if draw.random() < 0.5:
+        bits = draw.choice([0, 1, 7, 8, 16, 24, 31, 32])
+        address = draw.choice([0xCB007100, 0xCB007105, 0xCB000000, 0x0A000001, 0])
+        return ipaddress.ip_network((address >> (32 - bits) << (32 - bits), bits))
+    bits = draw.choice([0, 1, 16, 32, 47, 48, 64, 96, 127, 128])
+    number = draw.choice([0x20010DB8 << 96, (0x20010DB8 << 96) | 5, 0xFFFF << 32, 1, 0])
+    number = number >> (128 - bits) << (128 - bits)
+    # A v4-mapped prefix is none of IPv6: the readers have made it one of IPv4.
+    if bits >= 96 and number >> 32 == 0xFFFF:
+        return ipaddress.ip_network("2001:db8::/32")
+    return ipaddress.ip_network((number.to_bytes(16, "big"), bits))
+
+
+def random_policy(draw: random.Random) -> Policy:
+    policy = Policy(
+        prefix=random_prefix(draw) if draw.random() < 0.8 else None,
+        netns=draw.choice(["host", "web", "gone", str(INITIAL)]) if draw.random() < 0.2 else None,
+        port=draw.choice([22, 443]) if draw.random() < 0.4 else None,
+        local_port=draw.choice([443, 8080]) if draw.random() < 0.4 else None,
+        exclude=draw.random() < 0.4,
+        pin=None,
+    )
+    return policy if policy.match else random_policy(draw)
+
+
+def random_flow(draw: random.Random) -> Flow:
+    address = draw.choice(
+        ["203.0.113.0", "203.0.113.5", "203.0.113.9", "203.0.0.1", "10.0.0.1", "198.51.100.1", "0.0.0.1",
+         "2001:db8::", "2001:db8::5", "2001:db8:1::1", "2002::1", "::1", "fe80::1", "8000::1"]
+    )  # fmt: skip
+    return Flow(address, draw.choice([22, 443, 80]), draw.choice([443, 8080, 80]))
+
+
+def chosen_by_the_matcher(policies: Policies, used: list[Network], flow: Flow) -> bool:
+    policy = policies.of(flow, NAMESPACES)
+    # A policy for a namespace alone names no flows.
+    named = [one for one in policies.entries if one.prefix is not None or one.ports]
+    if policy is not None and policy not in named:
+        policy = Policies(named).of(flow, NAMESPACES)
+    if policy is not None:
+        return not policy.exclude
+    address = ipaddress.ip_address(flow.remote_address)
+    return any(address.version == prefix.version and address in prefix for prefix in used)
+
+
+def test_the_programs_search_decides_as_the_matcher_for_ten_thousand_rule_sets(search: Search) -> None:
+    draw = random.Random(1)
+    seen = {True: 0, False: 0}
+    for number in range(RULE_SETS):
+        found = {policy.match: policy for policy in (random_policy(draw) for _ in range(draw.randrange(8)))}
+        policies = Policies(found.values())
+        used = [random_prefix(draw) for _ in range(draw.randrange(4))]
+        rules = flatten(used, policies, NAMESPACES, INITIAL)
+        for _ in range(4):
+            flow = random_flow(draw)
+            wanted = chosen_by_the_matcher(policies, used, flow)
+            seen[wanted] += 1
+            told = [*map(str, policies.entries), *map(str, used)]
+            assert search.chosen(rules, flow) == wanted, (number, flow, told)
+    assert min(seen.values()) > RULE_SETS, seen
+
+
+def test_both_halves_have_one_layout(search: Search) -> None:
+    assert search.library.key_bytes() == KEY_BYTES == 28
+    assert search.library.value_bytes() == VALUE_BYTES == 40
+
+
+def test_a_value_comes_back() -> None:
+    value = encode(Verdict(66, chosen=True), Count(3, 1, 10, 2**63))
+    assert decode(value) == (Verdict(66, chosen=True), Count(3, 1, 10, 2**63))
+
+
+def test_counts_add_up() -> None:
+    assert Count(1, 2, 5, 9) + Count(3, 0, 4, 8) == Count(4, 2, 4, 9)
+    assert Count() + Count(1, 0, 7, 7) == Count(1, 0, 7, 7)
+
+
+def test_more_rules_than_the_table_holds_are_refused() -> None:
+    many = [ipaddress.IPv4Network((number << 8, 24)) for number in range(65537)]
+    assert len(flatten(many[:65536], Policies(), {}, INITIAL).table) == 65536
+    with pytest.raises(InvalidValueError, match="at most 65536"):
+        flatten(many, Policies(), {}, INITIAL)
