@@ -21,6 +21,7 @@ bin=$PREFIX/bin
 units=$PREFIX/lib/systemd/system
 sysusers=$PREFIX/lib/sysusers.d/ltp-switcher.conf
 doc=$PREFIX/share/doc/ltp-switcher
+watch=$PREFIX/share/ltp-switcher-api # for Prometheus and Grafana
 module_source=/usr/src/$module-$version # where DKMS looks
 config=/etc/ltp-switcher
 state=/var/lib/ltp-switcher

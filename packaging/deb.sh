@@ -104,6 +104,10 @@ stage() {
     install -Dm644 -t "$stage/ltp-switcher/usr/lib/ltp-switcher" "$root/kmod-mutant/build/choose.bpf.o"
     install -Dm644 -t "$stage/ltp-switcher/usr/share/doc/ltp-switcher" "$root"/docs/{operations,api,netlink}.md
 
+    local watch=$stage/ltp-switcher-api/usr/share/ltp-switcher-api
+    install -Dm644 -t "$watch/prometheus" "$root"/packaging/prometheus/*.yml
+    install -Dm644 -t "$watch/grafana" "$root"/packaging/grafana/*.json
+
     local source=$stage/ltp-switcher-dkms/usr/src/$module-$version
     mkdir -p "$source"
     (cd "$root/kmod-mutant" && git ls-files -z -- '*.c' '*.h' Makefile Kbuild ':!tests' |

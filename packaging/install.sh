@@ -205,6 +205,9 @@ install_files() {
     # Only the operator's pages: the others link into the source tree.
     (cd "$root" && install -Dm644 -t "$DESTDIR$doc" CHANGELOG.md docs/{operations,api,netlink}.md LICENSES/*)
     say "documentation → $DESTDIR$doc"
+    install -Dm644 -t "$DESTDIR$watch/prometheus" "$root"/packaging/prometheus/*.yml
+    install -Dm644 -t "$DESTDIR$watch/grafana" "$root"/packaging/grafana/*.json
+    say "alerts, recording rules and a dashboard for Grafana → $DESTDIR$watch"
 }
 
 # Earlier versions copied routes. Ours go, with the service that kept them; the prefixes stay in force.

@@ -73,7 +73,7 @@ withdraw_program
 put_back_default
 remove_module
 gone "/usr/src/$module-$version" "$lib" "${commands[@]/#/$bin/}" "${services[@]/#/$units/}" "${sockets[@]/#/$units/}" \
-    "$sysusers" "$doc" "${run[@]}" "${obsolete[@]}"
+    "$sysusers" "$doc" "$watch" "${run[@]}" "${obsolete[@]}"
 systemd_runs && systemctl daemon-reload
 if [ "$purge" ]; then
     gone "$config" "$state"

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 import re
 import shutil
@@ -27,6 +28,7 @@ from ltp_switcher.daemon.control.families import gauge, to_json
 
 OPENMETRICS = "application/openmetrics-text"
 ROOT = Path(__file__).parents[2]
+RULES = ROOT / "packaging/prometheus/rules.yml"
 ALERTS = ROOT / "packaging/prometheus/alerts.yml"
 
 
@@ -175,13 +177,27 @@ def test_two_loops_share_a_copy() -> None:
     assert {kind.partition(";")[0] for _, kind in texts} == {"text/plain", OPENMETRICS}
 
 
+def test_recording_rules_give_their_figures(tmp_path: Path) -> None:
+    rules = yaml.safe_load(RULES.read_text())
+    cases = yaml.safe_load((ROOT / "tests/packaging/rules.yml").read_text())
+    (tmp_path / "cases.yml").write_text(yaml.safe_dump({**cases, "rule_files": ["rules.yml"]}))
+    for number in range(-1, len(rules["groups"][0]["rules"])):
+        planted = copy.deepcopy(rules)
+        if number >= 0:
+            planted["groups"][0]["rules"][number]["expr"] = "vector(7)"
+        (tmp_path / "rules.yml").write_text(yaml.safe_dump(planted))
+        status, said = check("test", "rules", "cases.yml", folder=tmp_path)
+        assert (status == 0) == (number < 0), said
+
+
 NAME = re.compile(r"ltp_switcher_[a-z_]+")
 
 
 def test_alerts_and_the_dashboard_of_grafana_use_metrics_that_exist(ask: Ask) -> None:
     board = json.loads((ROOT / "packaging/grafana/ltp-switcher.json").read_text())
     queries = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
-    queries += [rule["expr"] for rule in yaml.safe_load(ALERTS.read_text())["groups"][0]["rules"]]
+    for file in (ALERTS, RULES):
+        queries += [rule["expr"] for rule in yaml.safe_load(file.read_text())["groups"][0]["rules"]]
     assert len(queries) > 15
     text = ask("GET", "/metrics").text
     exist = {sample.name for family in parse_text(text) for sample in family.samples}
