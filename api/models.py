@@ -264,6 +264,10 @@ class TeamSize(Answer):
 class TeamSizeChange(TeamSize, Kept):
     """The size after a change."""
 
+    note: str | None = Field(
+        default=None, description="Why no flow's arms change by this; null where team selections start"
+    )
+
 
 class TeamSizeRequest(Request):
     """The size to set."""

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
@@ -23,6 +23,16 @@ class Terms(NamedTuple):
 
     candidates: tuple[int, ...]
     k: int
+
+    @classmethod
+    def of(cls, candidates: Sequence[int], k: int) -> Terms:
+        """The terms for a wanted size: no team is larger than there are candidates."""
+        return cls(tuple(candidates), min(k, len(candidates)))
+
+    @property
+    def open(self) -> bool:
+        """Whether there is anything to pick."""
+        return self.k < len(self.candidates)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,10 +31,6 @@ SetPool = Callable[[Sequence[int], "Ints | None"], None]
 """`Chooser.set_pool`."""
 
 
-def _bounded(k: int, candidates: Sequence[int]) -> int:
-    return min(k, len(candidates))
-
-
 class Teams:
     """Selections under way, and the teams found.
 
@@ -68,9 +64,8 @@ class Teams:
         self._tournaments = Tournaments(settings, names, worth, self._found)
         self.found: OrderedDict[str, Outcome] = OrderedDict()
         """Teams by prefix."""
-        self.settings, self.candidates = settings, tuple(candidates)
-        self.k = _bounded(k, candidates)
-        """Size of a team: as set, and no more than there are candidates."""
+        self.settings = settings
+        self.candidates, self.k = Terms.of(candidates, k)
         self.special: Mapping[str, Terms] = {}
         """Terms of prefixes that have others than the general ones."""
         self.check(settings, k, self.candidates)
@@ -97,7 +92,7 @@ class Teams:
     @staticmethod
     def check(settings: MptsSection, k: int, candidates: Sequence[int]) -> None:
         """Raise `ConfigError` where the budget cannot pull every candidate."""
-        if k < len(candidates) and settings.budget < len(candidates):
+        if Terms.of(candidates, k).open and settings.budget < len(candidates):
             raise ConfigError(
                 "mpts.budget", settings.budget, f"{len(candidates)} or more: every arm is pulled once"
             )
@@ -113,14 +108,14 @@ class Teams:
         anew for the open flows. Raises `ConfigError` and changes nothing where the budget cannot pull every
         candidate.
         """
-        candidates, k = tuple(candidates), _bounded(k, candidates)
         self.check(settings, k, candidates)
-        other = (k, candidates) != (self.k, self.candidates)
-        self.settings, self.k, self.candidates = settings, k, candidates
+        terms = Terms.of(candidates, k)
+        other = terms != (self.candidates, self.k)
+        self.settings, self.candidates, self.k = settings, *terms
         self._pulls.settings = self._tournaments.settings = settings
         if other:
             self._forget(None)
-            self._set_pool(candidates, None)
+            self._set_pool(self.candidates, None)
             if self.automatic:
                 self._search(self._tournaments, self._prefix)
 
@@ -243,7 +238,7 @@ class Teams:
         """Let flows, by slot, take part in the selections for their prefixes."""
         for slot, prefix in prefixes.items():
             terms = self.terms(prefix)
-            if terms.k < len(terms.candidates):
+            if terms.open:
                 kind.join(prefix, terms, slot)
 
     def _grow(self, slots: Slots) -> None:

@@ -158,6 +158,8 @@ def team_size(options: argparse.Namespace) -> int:
     if options.k is None:
         return print_object(options, as_object(ask(options, "k.get")))
     found, status = ask_to_change(options, "k.set", k=options.k, runtime=options.runtime, **timed(options))
+    if not options.json and found.get("note") is None:
+        found.pop("note", None)
     return print_object(options, found) or status
 
 

@@ -92,7 +92,20 @@ class ChoiceMethods:
         largest = len(self._daemon.engine.teams.candidates)
         if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= largest:
             raise InvalidValueError("k", k, f"a whole number from 1 to {largest}, the arms of the pool")
-        return self._set(params, {"pool.k": k}, self._k, "k")
+        return self._set(params, {"pool.k": k}, lambda _: {**self._k({}), "note": self._k_note()}, "k")
+
+    def _k_note(self) -> str | None:
+        """Why k changes nothing by itself; None where it does."""
+        teams = self._daemon.engine.teams
+        if teams.automatic:
+            return None
+        why = "mpts.enabled is false"
+        if teams.settings.enabled:
+            why = f"the policy {self._daemon.config.daemon.policy} does not learn"
+        return (
+            f"no flow's arms change yet: no team selection starts by itself, because {why}; "
+            "`ltp-switcher mpts start`, or POST /v1/mpts, picks teams of this size"
+        )
 
     def _mode(self, _: Params) -> dict[str, Json]:
         return {"mode": self._daemon.mode}

@@ -139,8 +139,7 @@ class Governed(SlotArrays):
         if not policy.pool and policy.k is None:
             return path
         name = f"{path} under {policy.match}"
-        pool = self._pool(policy) or terms.candidates
-        self.terms[name] = Terms(pool, min(policy.k or terms.k, len(pool)))
+        self.terms[name] = Terms.of(self._pool(policy) or terms.candidates, policy.k or terms.k)
         self._paths[slot] = name
         self._flows[name] += 1
         return name

@@ -126,6 +126,14 @@ def test_k(ask: Ask) -> None:
     assert ask("GET", "/v1/k").json() == {"k": 2}
 
 
+def test_k_says_where_no_team_selection_takes_it(ask: Ask) -> None:
+    note = ask("PUT", "/v1/k", json={"k": 2}).json()["note"]
+    assert "the policy random does not learn" in note
+    assert "POST /v1/mpts" in note
+    ask("PATCH", "/v1/config", json={"values": {"mpts": {"enabled": False}}})
+    assert "mpts.enabled is false" in ask("PUT", "/v1/k", json={"k": 1}).json()["note"]
+
+
 def test_mode(ask: Ask) -> None:
     assert ask("GET", "/v1/mode").json() == {"mode": "advise"}
     assert ask("PUT", "/v1/mode", json={"mode": "off"}).json()["mode"] == "off"
