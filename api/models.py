@@ -341,6 +341,8 @@ class Status(Answer):
     step_ms: float = Field(description="Time between decisions, as the policy and the arms in use need it")
     idle_step_ms: float = Field(description="The same while no flow moves data")
     flows: int = Field(description="Flows under `mutant`")
+    flows_max: int = Field(description="Flows at a time: `kernel.flows_max`, or what memory holds")
+    flows_refused: int = Field(description="Connections that could not be steered for want of room")
     median_rtt_ms: float | None = Field(
         default=None, description="Median smoothed RTT of all flows; null where no flow has one"
     )

@@ -103,6 +103,8 @@ class Methods:
             "step_ms": round(engine.learned.step_s * 1e3, 3),
             "idle_step_ms": daemon.config.daemon.idle_step_ms,
             "flows": len(engine.table),
+            "flows_max": count.flows_max,
+            "flows_refused": count.flows_refused,
             "median_rtt_ms": listing.median_rtt_ms(engine.table),
             "busy": engine.busy,
             "pool": self._names(engine.chooser.pool),

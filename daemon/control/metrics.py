@@ -55,6 +55,11 @@ def families(engine: Engine, names: Mapping[int, str], faults: int = 0) -> list[
             PREFIX + "reward_mean", "gauge", "Mean of the flows' latest normalised rewards, if any has one.",
             "", [Sample(float(known.mean()))] if known.size else [],
         ),
+        gauge(PREFIX + "flows_max", "Flows that the module takes on at a time.", count.flows_max),
+        counter(
+            PREFIX + "flows_refused", "Connections that could not be steered for want of room.",
+            count.flows_refused,
+        ),
         counter(PREFIX + "flows_opened", "Flows that came under mutant.", count.flows_opened),
         counter(PREFIX + "flows_closed", "Flows that ended.", count.flows_closed),
         histogram(

@@ -47,6 +47,7 @@ from ltp_switcher.daemon.service.assembly import (
 )
 from ltp_switcher.daemon.service.default_congestion_control import Takeover
 from ltp_switcher.daemon.service.loop import Signals, StepLoop
+from ltp_switcher.daemon.service.memory import Room, limit_bytes
 from ltp_switcher.daemon.service.state import FILE_NAME, Saver, read_state
 from ltp_switcher.daemon.service.systemd import ServiceManager, inherited
 from ltp_switcher.daemon.settings.layers import Layers, with_fixed
@@ -106,6 +107,7 @@ class Daemon:
         self.choices = Choices(layers, state_dir, self._check)
         config = self.config = with_fixed(config, self.choices.config)
         rtt_quarters = self._steer(config.daemon.mode, self.choices.policies)
+        self._room = Room(config.daemon.policy, limit_bytes())
         self._configure_kernel(kernel_config(config.kernel, self.arms))
         pool = pool_of(config, self.arms)
         chooser = make_chooser(config, self.arms, pool)
@@ -155,6 +157,7 @@ class Daemon:
             pump=self._server.pump,
             selector=self._selector,
         )
+        self._look_for_room()
         self._save_due = Every(config.daemon.save_interval_s if self._saver is not None else 0)
         self._statistics_due = Every(config.daemon.statistics_interval_s)
         self._status_due = Every(STATUS_INTERVAL_S)
@@ -168,7 +171,7 @@ class Daemon:
     @property
     def faults(self) -> list[str]:
         """What keeps the daemon from doing all that it was told to, with the remedy, in sentences."""
-        return [fault for fault in (self.choices.held, self.rollouts.damaged) if fault]
+        return [fault for fault in (self.choices.held, self.rollouts.damaged, self._room.fault) if fault]
 
     def set_mode(self, mode: str) -> None:
         """Take another mode. Outside of active, flows under learned arms go to the fallback arm."""
@@ -354,7 +357,13 @@ class Daemon:
             self._govern(self.choices.policies)
 
     def _configure_kernel(self, config: KernelConfig) -> None:
-        self.datapath.set_config(**dataclasses.asdict(config))
+        within = dataclasses.replace(config, flows_max=self._room.within(config.flows_max))
+        self.datapath.set_config(**dataclasses.asdict(within))
+
+    def _look_for_room(self) -> None:
+        self._room.look(self.datapath.flow_counts())
+        self.engine.statistics.flows_max = self._room.most
+        self.engine.statistics.flows_refused = self._room.refused
 
     def _step(self) -> None:
         self.engine.step()
@@ -371,6 +380,7 @@ class Daemon:
         if self._statistics_due.due():
             self._log_statistics()
         if self._status_due.due():
+            self._look_for_room()
             self._manager.status("; ".join([f"{self.mode}: {len(self.engine.table)} flows", *self.faults]))
 
     def _pace(self) -> None:

@@ -138,7 +138,8 @@ class KernelSection(Section):
     )
     flows_max: int = key(
         524_288,
-        "Flows at a time. A connection beyond them runs its first arm, and cannot be steered.",
+        "Flows at a time; fewer where the service's memory holds fewer. A connection beyond them runs its "
+        "first arm, and cannot be steered.",
         minimum=0,
         maximum=2**32 - 1,
         live=True,

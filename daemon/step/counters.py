@@ -37,6 +37,10 @@ class Statistics:
     controls_refused: int = 0
     flows_opened: int = 0
     flows_closed: int = 0
+    flows_max: int = 0
+    """Flows that the module takes on at a time."""
+    flows_refused: int = 0
+    """Connections that were no flows for want of room."""
     fallbacks: int = 0
     events_lost: int = 0
     """Times that the kernel dropped events, and all flows were looked at anew."""

@@ -107,9 +107,11 @@ class SlotArrays:
         self._capacity = max(capacity, 2 * old)
         for name, declared in self._columns.items():
             before = getattr(self, name)
-            rows = np.empty((self._capacity, *before.shape[1:]), before.dtype)
+            # The system gives memory of zeros once it is written to, so free slots take none.
+            rows = np.zeros((self._capacity, *before.shape[1:]), before.dtype)
             rows[:old] = before
-            rows[old:] = declared.initial
+            if np.any(declared.initial):
+                rows[old:] = declared.initial
             setattr(self, name, rows)
         for part in self._parts:
             part.grow(self._capacity)

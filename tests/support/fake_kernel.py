@@ -18,6 +18,7 @@ from ltp_switcher.daemon.datapath import (
     ArmInfo,
     ControlResult,
     EventBatch,
+    FlowCounts,
     FlowInfo,
     FlowNotFoundError,
     KernelConfig,
@@ -56,6 +57,7 @@ class Kernel:
         start_arms: whether new flows begin on the arms of the table.
         rtt_quarters: of a flow's RTT, which its step lasts at least.
         is_old: whether it is a module from before `rtt_quarters`.
+        refused: connections that found no room.
         started: arms of the table by prefix; 0 where one was taken out.
     """
 
@@ -72,6 +74,7 @@ class Kernel:
         self.rtt_quarters = 0
         self.is_old = False
         self.started: dict[str, int] = {}
+        self.refused = 0
         self._ends: tuple[socket.socket, ...] = ()
 
     def arms(self) -> list[ArmInfo]:
@@ -87,6 +90,9 @@ class Kernel:
     def config(self) -> KernelConfig:
         fallback, as_is = protocol.ArmId.WESTWOOD, protocol.HandoverMode.AS_IS
         return KernelConfig(protocol.ArmId.CUBIC, fallback, 1000, protocol.RestoreMode.AS_IS, as_is, 1000)
+
+    def flow_counts(self) -> FlowCounts:
+        return FlowCounts(len(self.table), self.refused)
 
     def set_config(self, **settings: object) -> None:
         self.settings.append(settings)

@@ -20,6 +20,8 @@ from support.fake_kernel import Kernel
 def make_daemon(kernel: Kernel, config: Config, monkeypatch: pytest.MonkeyPatch) -> service.Daemon:
     """A daemon before its first step. `reload` gives it the same settings again."""
     monkeypatch.setattr(service, "Datapath", lambda: kernel)
+    # The machine's own limit is no part of a test.
+    monkeypatch.setattr(service, "limit_bytes", lambda: None)
     return service.Daemon(layers_of(config), lambda: layers_of(config))
 
 

@@ -32,7 +32,7 @@ from ltp_switcher.daemon.datapath.netlink import GenericNetlink
 from ltp_switcher.daemon.service.assembly import make_chooser, make_teams
 from ltp_switcher.daemon.service.bench.crowd import Crowd
 from ltp_switcher.daemon.service.bench.stand_in import stand_in
-from ltp_switcher.daemon.settings.schema import Config
+from ltp_switcher.daemon.settings.schema import Config, DaemonSection
 from ltp_switcher.daemon.steer import LEARNED, LearnedArms, loader
 from ltp_switcher.daemon.step.decision_log import DecisionLog
 from ltp_switcher.daemon.step.engine import Engine
@@ -69,12 +69,12 @@ class _NoEvents:
         return EventBatch([], False)
 
 
-def measure(flows: int, steps: int, rtt_quarters: int = 0) -> Result:
+def measure(flows: int, steps: int, rtt_quarters: int = 0, policy: str = "rule") -> Result:
     """Run the engine for `steps` steps with `flows` flows. Raises `LtpSwitcherError`.
 
     `rtt_quarters`: each flow is reported once in so many quarters of its RTT, at most; 0: at every step.
     """
-    config = Config()
+    config = Config(daemon=DaemonSection(policy=policy))
     step_s = config.daemon.step_ms / 1000
     clock_ns = time.monotonic_ns()
     crowd = Crowd(flows, SEED, clock_ns)
@@ -147,6 +147,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         default=[0, 1],
         help="values of daemon.rtt_quarters; default: 0 1",
     )
+    parser.add_argument("--policy", choices=["rule", "mutant"], default="rule")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     if min(options.flows) < 1 or max(options.flows) > 60_000 or options.steps < 10:
@@ -156,7 +157,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.disable(logging.INFO)
     runs = [(flows, quarters) for quarters in options.rtt_quarters for flows in options.flows]
     try:
-        results = [measure(flows, options.steps, quarters) for flows, quarters in runs]
+        results = [measure(flows, options.steps, quarters, options.policy) for flows, quarters in runs]
     except LtpSwitcherError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1

@@ -90,9 +90,12 @@ def datagrams(manager: socket.socket) -> list[str]:
 def start(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Daemon, Kernel]]:
     """Make a daemon over a new kernel with two flows."""
 
-    def made(settings: Config, after: Config | None = None) -> tuple[Daemon, Kernel]:
+    def made(
+        settings: Config, after: Config | None = None, limit: int | None = None
+    ) -> tuple[Daemon, Kernel]:
         kernel = Kernel(flow(7, busy=True), flow(8, busy=True))
         monkeypatch.setattr(service, "Datapath", lambda: kernel)
+        monkeypatch.setattr(service, "limit_bytes", lambda: limit)
         return Daemon(layers_of(settings), lambda: layers_of(after or settings)), kernel
 
     return made
@@ -323,3 +326,30 @@ def test_who_asks_within_a_step_is_answered_within_it(
     client.join()
     close(daemon)
     assert in_time[0]
+
+
+def test_the_module_takes_on_no_more_flows_than_memory_holds(
+    start: Start, tmp_path: Path, caplog: pytest.LogCaptureFixture, told: socket.socket
+) -> None:
+    daemon, kernel = start(config(tmp_path, policy="rule"), limit=512 << 20)
+    fits = kernel.settings[0]["flows_max"]
+    assert isinstance(fits, int)
+    assert 10_000 < fits < 524_288
+    asked = Methods(daemon)
+    assert asked.handle("status", {}, Caller(0, 0))["flows_max"] == fits
+    kernel.refused += 7
+    daemon._status_due = Every(1e-3)
+    until(daemon, signal.SIGTERM)
+    assert caplog.text.count("connections beyond them run their first arm unsteered") == 1
+    status = asked.handle("status", {}, Caller(0, 0))
+    assert status["flows_refused"] == 7
+    (fault,) = status["faults"]
+    assert "512 MB hold no more: raise MemoryMax=" in fault
+    assert any("STATUS=advise: 2 flows; there is room for" in line for line in datagrams(told))
+
+
+def test_what_an_operator_allows_counts_where_it_is_less(start: Start, tmp_path: Path) -> None:
+    few = config(tmp_path, policy="rule")
+    daemon, kernel = start(replace(few, kernel=replace(few.kernel, flows_max=5)), limit=512 << 20)
+    assert kernel.settings[0]["flows_max"] == 5
+    close(daemon)

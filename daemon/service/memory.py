@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many flows fit into the memory that the service may use.
+
+The service manager ends a daemon that takes more than `MemoryMax=` of its unit, and with it all steering. So
+the module takes on no more flows than fit: a connection beyond them runs its first arm, and is not steered.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Final
+
+from ltp_switcher.daemon.datapath import FlowCounts
+
+log = logging.getLogger(__name__)
+
+_MB: Final = 1 << 20
+BASE_BYTES: Final = {"mutant": 296 * _MB}
+"""What the daemon takes without flows, by policy, with the answers that clients have not read yet. The
+learning policy has the knowledge of 1024 prefixes, 50 MB, and copies of it while it is saved."""
+OTHER_BASE_BYTES: Final = 96 * _MB
+FLOW_BYTES: Final = {"mutant": 288 << 10}
+"""What a flow takes that always sends, by policy, with the copies of a step and of growing arrays."""
+OTHER_FLOW_BYTES: Final = 10 << 10
+_MEMBERSHIP: Final = Path("/proc/self/cgroup")
+_GROUPS: Final = Path("/sys/fs/cgroup")
+QUIET_LOOKS: Final = 6
+"""After so many looks without another refusal the fault is over."""
+
+
+def flows_that_fit(limit_bytes: int, policy: str) -> int:
+    """Flows under a policy that a daemon can take on within so much memory."""
+    left = limit_bytes - BASE_BYTES.get(policy, OTHER_BASE_BYTES)
+    return max(0, left // FLOW_BYTES.get(policy, OTHER_FLOW_BYTES))
+
+
+def limit_bytes(membership: Path = _MEMBERSHIP, groups: Path = _GROUPS) -> int | None:
+    """The least memory limit of this process' control groups (cgroup v2); None where there is none."""
+    try:
+        lines = membership.read_text().splitlines()
+    except OSError:
+        return None
+    own = next((line.removeprefix("0::/") for line in lines if line.startswith("0::/")), None)
+    if own is None:
+        return None
+    place, limits = groups / own, []
+    while place != groups.parent:
+        try:
+            text = (place / "memory.max").read_text().strip()
+        except OSError:
+            # The root group has none.
+            text = "max"
+        if text.isdecimal():
+            limits.append(int(text))
+        place = place.parent
+    return min(limits, default=None)
+
+
+class Room:
+    """Room for flows. Tells once when connections no longer find any.
+
+    Args:
+        policy: of the daemon.
+        limit: memory that it may use, bytes; None for no limit.
+    """
+
+    def __init__(self, policy: str, limit: int | None) -> None:
+        self._limit = limit
+        self._fits = 2**32 - 1 if limit is None else flows_that_fit(limit, policy)
+        self._seen: int | None = None
+        self._quiet = 0
+        self.most = self._fits
+        """Flows that the module may take on."""
+        self.refused = 0
+        """Connections that were no flows for want of room, since the daemon's start."""
+        self.fault = ""
+        """That there is none, in a sentence with the remedy; empty where there is."""
+
+    def within(self, flows_max: int) -> int:
+        """The number of flows for the module, where an operator allows `flows_max`."""
+        self.most = min(flows_max, self._fits)
+        return self.most
+
+    def look(self, counts: FlowCounts) -> None:
+        """Take in the module's counts."""
+        before = counts.refused if self._seen is None else self._seen
+        self._seen = counts.refused
+        self.refused += max(0, counts.refused - before)
+        if counts.refused > before:
+            self._quiet = 0
+            if not self.fault:
+                self.fault = self._sentence()
+                log.warning("%s", self.fault)
+        elif self.fault:
+            self._quiet += 1
+            if self._quiet >= QUIET_LOOKS:
+                self.fault = ""
+                log.info("there is room for new flows again")
+
+    def _sentence(self) -> str:
+        what = f"there is room for {self.most} flows; connections beyond them run their first arm unsteered"
+        if self.most < self._fits:
+            return f"{what}; raise kernel.flows_max"
+        return (
+            f"{what}; {(self._limit or 0) // _MB} MB hold no more: raise MemoryMax= of the service "
+            "(`systemctl edit ltp-switcher`)"
+        )
