@@ -28,7 +28,7 @@ def prefix_of(text: object, field: str = "PREFIX") -> Network:
             raise ValueError("without a zone such as %eth0")
         network = ipaddress.ip_network(stripped)
     except ValueError as error:
-        allowed = f"a network such as 203.0.113.0/24 or 2001:db8::/32 ({error})"
+        allowed = f"a network such as 192.0.2.0/24 or 2001:db8::/32 ({error})"
         raise InvalidValueError(field, text, allowed) from None
     if isinstance(network, ipaddress.IPv6Network) and network.subnet_of(_MAPPED):
         address = int(network.network_address) & 0xFFFF_FFFF

@@ -29,7 +29,7 @@ def test_bad_lines_are_told_by_number_and_the_others_count(tmp_path: Path) -> No
     content = store.read(file)
     assert texts(content) == ["203.0.113.0/24", "2001:db8::/32"]
     assert [fault.partition(": ")[0] for fault in content.faults] == [f"{file}:{n}" for n in (3, 6, 7)]
-    assert "203.0.113.0/24 or" in content.faults[0]
+    assert "a network such as" in content.faults[0]
     store.write(
         file, content.with_more([prefix_of("198.51.100.0/24")]).without([prefix_of("203.0.113.0/24")])
     )
@@ -127,7 +127,7 @@ def test_one_reader_for_commands_policies_and_api(text: str, read: str) -> None:
     ],
 )
 def test_what_is_no_prefix_is_refused_with_one_that_is(text: object) -> None:
-    with pytest.raises(InvalidValueError, match=r"203\.0\.113\.0/24"):
+    with pytest.raises(InvalidValueError, match=r"192\.0\.2\.0/24"):
         prefix_of(text)
     if text is not None:
         with pytest.raises(InvalidValueError, match=r"policies\[0\]\.prefix"):
