@@ -21,9 +21,14 @@
 
 struct mutant_arm mutant_arms[MUTANT_ARMS_MAX + 1];
 
+/* Orders those who look for arms, and the module's end. */
 static DEFINE_MUTEX(mutant_arms_mutex);
 
-/* Arms that are found from now on are registered at once. */
+/*
+ * Whether arms may be looked for, and are registered at once. Requests and parameters reach us before
+ * `mutant` is ready, and until the module's memory goes: what they found then would outlive it. Under
+ * the mutex.
+ */
 static bool mutant_arms_open;
 
 static const struct tcp_congestion_ops *mutant_sock_ops(const struct socket *sock)
@@ -119,6 +124,16 @@ static void mutant_arm_register(struct mutant_arm *arm)
 	arm->registered = !err;
 }
 
+/* Look for @arm while that is allowed, and let applications ask for it by its name. */
+static void mutant_arm_seek(struct mutant_arm *arm)
+{
+	lockdep_assert_held(&mutant_arms_mutex);
+	if (!mutant_arms_open)
+		return;
+	mutant_arm_find(arm);
+	mutant_arm_register(arm);
+}
+
 /* Look again for a fixed arm that was missing; true if it can be used. */
 bool mutant_arm_retry(u8 id)
 {
@@ -127,9 +142,7 @@ bool mutant_arm_retry(u8 id)
 	if (!id || id >= FIRST_EXTRA)
 		return false;
 	mutex_lock(&mutant_arms_mutex);
-	mutant_arm_find(&mutant_arms[id]);
-	if (mutant_arms_open)
-		mutant_arm_register(&mutant_arms[id]);
+	mutant_arm_seek(&mutant_arms[id]);
 	mutex_unlock(&mutant_arms_mutex);
 	return mutant_arm_available(id);
 }
@@ -148,7 +161,7 @@ u8 mutant_arm_by_name(const char *name)
 /*
  * Look for the protocol @name. A protocol without a fixed id gets the first free one of those kept
  * for extra arms; one that is not fit or does not exist gets none, and @result says why.
- * Returns -ENOSPC when no id is left.
+ * Returns -ENOSPC when no id is left, and -EAGAIN while the module is being loaded or unloaded.
  */
 int mutant_arm_load(const char *name, struct mutant_arm *result)
 {
@@ -157,10 +170,13 @@ int mutant_arm_load(const char *name, struct mutant_arm *result)
 	u8 id;
 
 	mutex_lock(&mutant_arms_mutex);
+	if (!mutant_arms_open) {
+		err = -EAGAIN;
+		goto out;
+	}
 	id = mutant_arm_by_name(name);
 	if (id) {
-		mutant_arm_find(&mutant_arms[id]);
-		mutant_arm_register(&mutant_arms[id]);
+		mutant_arm_seek(&mutant_arms[id]);
 		*result = mutant_arms[id];
 		goto out;
 	}
@@ -225,13 +241,20 @@ void mutant_arms_register(void)
 	mutex_unlock(&mutant_arms_mutex);
 }
 
+/* From here on no arm is found, and none comes back. */
 void mutant_arms_unregister(void)
 {
 	u8 id;
 
-	for (id = 1; id <= MUTANT_ARMS_MAX; id++)
-		if (mutant_arms[id].registered)
-			tcp_unregister_congestion_control(&mutant_arms[id].ops);
+	mutex_lock(&mutant_arms_mutex);
+	mutant_arms_open = false;
+	for (id = 1; id <= MUTANT_ARMS_MAX; id++) {
+		if (!mutant_arms[id].registered)
+			continue;
+		tcp_unregister_congestion_control(&mutant_arms[id].ops);
+		mutant_arms[id].registered = false;
+	}
+	mutex_unlock(&mutant_arms_mutex);
 }
 
 void mutant_arms_exit(void)

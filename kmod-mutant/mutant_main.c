@@ -74,7 +74,10 @@ arms:
 	return err;
 }
 
-/* Every socket that runs an arm holds this module, so there is no flow left here. */
+/*
+ * Every socket that runs an arm holds this module, so there is no flow left here. But requests and
+ * parameters still come: arms are closed first.
+ */
 static void __exit mutant_exit(void)
 {
 	mutant_arms_unregister();

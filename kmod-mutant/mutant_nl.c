@@ -129,10 +129,12 @@ int mutant_nl_arm_load_doit(struct sk_buff *skb, struct genl_info *info)
 		return -EINVAL;
 	}
 	err = mutant_arm_load(nla_data(info->attrs[MUTANT_A_ARM_NAME]), &arm);
-	if (err) {
+	if (err == -EAGAIN)
+		GENL_SET_ERR_MSG(info, "the module is being loaded or unloaded: ask again");
+	else if (err)
 		GENL_SET_ERR_MSG(info, "no id is left for another arm");
+	if (err)
 		return err;
-	}
 	return mutant_reply_arm(info, MUTANT_CMD_ARM_LOAD, &arm);
 }
 

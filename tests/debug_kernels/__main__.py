@@ -32,6 +32,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--switches", type=int, default=WANTED, help="on each kernel")
     made.add_argument("--messages", type=int, default=WANTED, help="of the fuzzer, on each kernel")
     made.add_argument("--cut", action="store_true", help="one short round a kernel")
+    made.add_argument(
+        "--unloads", type=int, metavar="N", help="only unload the module N times under each kind of request"
+    )
     made.add_argument("--no-faults", action="store_true", help="plant no faults")
     made.add_argument("--seed", type=int, default=1, help="of the first round; the next takes the next")
     made.add_argument("--kept", action="store_true", help="report the rounds in the cache; boot nothing")
@@ -47,6 +50,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     done: list[rounds.Kept] = []
     try:
         for flavour in flavours:
+            if options.unloads:
+                done.append(
+                    rounds.unloading(
+                        flavour, options.unloads, seed=options.seed, tell=_tell, boot=not options.kept
+                    )
+                )
+                continue
             short = options.cut or flavour in SHORT
             for kept in rounds.run(
                 flavour,
@@ -59,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             ):
                 done.append(kept)
                 _tell(f"{flavour}, seed {kept.seed}: {kept.switches} switches, {len(kept.faults)} reports")
-        listed = [] if options.no_faults else rounds.faults_of(flavours)
+        listed = [] if options.no_faults or options.unloads else rounds.faults_of(flavours)
         planted = [(fault, _catch(fault, options.seed, boot=not options.kept)) for fault in listed]
     except LabError as error:
         _tell(f"debug_kernels: {error}")

@@ -16,7 +16,7 @@ from typing import Final
 from support.module_lab import program
 
 from debug_kernels.console import Complaint, complaints
-from debug_kernels.script import CROWD, WORKS, Size, collected, script
+from debug_kernels.script import ASKED, CROWD, WORKS, collected
 from ltp_switcher.errors import LabError
 from ltp_switcher.eval.lab import cpio, qemu
 from ltp_switcher.eval.lab.kernels import Kernel
@@ -105,7 +105,7 @@ def programs() -> dict[str, bytes]:
 def play(
     chosen: Kernel,
     module: Path,
-    size: Size,
+    text: str,
     *,
     flavour: str,
     seed: int,
@@ -113,13 +113,13 @@ def play(
     on_line: Callable[[str], None] | None = None,
     first: bool = False,
 ) -> Round:
-    """Boot and run one round. With `first`, the first report ends it.
+    """Boot and run the script `text`. With `first`, the first report ends the round.
 
     Raises:
         LabError: the guest's file system cannot be built, or QEMU cannot run.
     """
     entries: dict[str, cpio.Entry] = {
-        "lab/script": cpio.regular(script(size, flavour, seed, planted=first).encode()),
+        "lab/script": cpio.regular(text.encode()),
         "lab/collect": cpio.regular("\n".join(collected()).encode()),
         "lab/modules": cpio.regular(b"veth\nsch_netem\n" if flavour == "stock" else b""),
         "usr/lib/mutant/tcp_mutant.ko": cpio.regular(module.read_bytes()),
@@ -207,8 +207,16 @@ def wrong(
         lines.append("nlfuzz: the module does not work any more")
     if status == 0:
         # A program that did nothing proves nothing.
-        works = [*WORKS, CROWD] if CROWD in answers else WORKS
-        lines += [f"{name}: no round was whole" for name in works if not _whole(answers.get(name, {}))]
+        lines += [
+            f"{name}: no round was whole"
+            for name in (*WORKS, CROWD)
+            if name in answers and not _whole(answers[name])
+        ]
+        lines += [
+            f"{name}: nobody asked"
+            for name in (f"unload-{kind}" for kind in ASKED)
+            if name in answers and not answers[name].get("asked")
+        ]
     for line in files.get("slab", "").splitlines():
         cache, active = line.split()[:2]
         if int(active):

@@ -14,7 +14,7 @@ from typing import Final
 from debug_kernels import build, guest
 from debug_kernels.guest import Round
 from debug_kernels.planted import FAULTS, HOST, Fault, failures_on_host, planted
-from debug_kernels.script import Size, script
+from debug_kernels.script import Size, script, unloads
 from ltp_switcher.errors import LabError
 
 ROUND: Final = Size(flows=64, switches=1_000, crowds=32, messages=250_000, churn=4, unloads=10, failing=2)
@@ -81,9 +81,32 @@ def one(
         NotKeptError: it is not in the cache, and `boot` is False.
         LabError: the guest could not be built or booted.
     """
+    text = script(size, flavour, seed, planted=planted_fault)
+    return _one(flavour, text, seed=seed, tell=tell, sources=sources, planted_fault=planted_fault, boot=boot)
+
+
+def unloading(flavour: str, times: int, *, seed: int, tell: Told, boot: bool = True) -> Kept:
+    """Return a round that only unloads the module, `times` under each kind of request that finds an arm.
+
+    Raises:
+        NotKeptError: it is not in the cache, and `boot` is False.
+        LabError: the guest could not be built or booted.
+    """
+    return _one(flavour, unloads(times), seed=seed, tell=tell, boot=boot)
+
+
+def _one(
+    flavour: str,
+    text: str,
+    *,
+    seed: int,
+    tell: Told,
+    sources: Path = build.MODULE,
+    planted_fault: bool = False,
+    boot: bool = True,
+) -> Kept:
     chosen = build.kernel(flavour)
     module = build.module(chosen, sources)
-    text = script(size, flavour, seed, planted=planted_fault)
     mark = hashlib.sha256(module.read_bytes() + f"{flavour}\0{text}".encode())
     for image in guest.programs().values():
         mark.update(image)
@@ -98,7 +121,7 @@ def one(
     result = guest.play(
         chosen,
         module,
-        size,
+        text,
         flavour=flavour,
         seed=seed,
         timeout_s=TIMEOUT_S,

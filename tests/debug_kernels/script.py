@@ -10,8 +10,12 @@ from support.module_lab import VETHS
 
 WORKS: Final = ("namespaces", "options", "dumps", "steps")
 CROWD: Final = "switches"
+ASKED: Final = {"load": "cdg", "pin": "yeah", "set": "yeah", "sysfs": "yeah"}
+"""How an arm can be asked for: `arm-load`, `pin`, `config-set`, or the parameter's file; and for which."""
+
 ANSWERS: Final = (
     "stress", "stress-failing", CROWD, "fuzz", *WORKS, *(f"{work}-failing" for work in WORKS), "unload",
+    *(f"unload-{kind}" for kind in ASKED),
 )  # fmt: skip
 
 
@@ -25,7 +29,7 @@ class Size:
         crowds: rounds of 128 flows each that switch all the time, some 7,000 times in all, eight at once.
         messages: of the fuzzer.
         churn: rounds of each of `WORKS` beside it.
-        unloads: times that the module is unloaded under load.
+        unloads: times that the module is unloaded under load, and once more under each of `ASKED`.
         failing: rounds of each with allocations that fail.
     """
 
@@ -143,6 +147,33 @@ wait
 echo "{{\\"tries\\": $tries, \\"times\\": $times}}" >/tmp/unload.json
 """
 
+# The protocol appears while the module goes, so that an arm is found when others have been let go of.
+_ASKED: Final = """
+phase unload-{kind}
+rm -f /tmp/unloaded
+protocol=$(find /lib/modules/ -name 'tcp_{arm}.ko*')
+mkdir -p /tmp/away
+rmmod tcp_mutant || exit 14
+churn ask {kind} {arm} /tmp/unloaded >/tmp/unload-{kind}.json &
+times=0
+while [ $times -lt {unloads} ]; do
+	rmmod tcp_{arm} 2>/dev/null
+	mv $protocol /tmp/away/
+	load || exit 15
+	(usleep $((times % 16 * 30000)); mv /tmp/away/$(basename $protocol) $protocol) &
+	back=$!
+	rmmod tcp_mutant || exit 16
+	wait $back
+	times=$((times + 1))
+	[ $((times % 50)) -ne 0 ] || lab-say "{kind}: unloaded $times times"
+done
+touch /tmp/unloaded
+wait
+# A clone that outlived the module is met here at the latest.
+cat /proc/sys/net/ipv4/tcp_available_congestion_control
+load || exit 17
+"""
+
 _LEAKS: Final = """
 phase leaks
 sleep 6
@@ -165,6 +196,12 @@ echo scan >/sys/kernel/debug/kmemleak && sleep 1 && cat /sys/kernel/debug/kmemle
 """
 
 
+def unloads(times: int) -> str:
+    """Return a script that unloads the module so often under each kind of request, and does nothing else."""
+    asked = "".join(_ASKED.format(kind=kind, arm=arm, unloads=times) for kind, arm in ASKED.items())
+    return f"{_START}load || exit 1\n{asked}{_END}"
+
+
 def script(size: Size, flavour: str, seed: int, *, planted: bool = False) -> str:
     """Return the script of a round for a kernel of this flavour; what the flavour lacks is left out.
 
@@ -174,8 +211,10 @@ def script(size: Size, flavour: str, seed: int, *, planted: bool = False) -> str
     parts = [_FIRST] * planted + [_KCSAN] * (flavour == "kcsan") + [_QUIET] * poisons + [_STRESS]
     if not planted:
         parts += [_CROWDS] + [_FAILING] * (poisons or leaks) + [_FUZZ, _UNLOAD]
-    parts += [_LEAKS] * leaks + [_END] + [_LEAKS_END] * leaks
     failing_switches = max(size.switches // 20, 200)
-    return _START + "".join(
+    begun = _START + "".join(
         part.format(size=size, seed=seed, failing_switches=failing_switches) for part in parts
     )
+    kinds = {} if planted else ASKED
+    asked = "".join(_ASKED.format(kind=kind, arm=arm, unloads=size.unloads) for kind, arm in kinds.items())
+    return begun + asked + "".join([_LEAKS] * leaks + [_END] + [_LEAKS_END] * leaks)

@@ -11,7 +11,7 @@ import pytest
 from debug_kernels.build import CONFIGURATION, FLAVOURS, MODULE, lost
 from debug_kernels.guest import judged, machine
 from debug_kernels.planted import FAULTS, HOST, PATCHES, Fault, failures_on_host, planted
-from debug_kernels.script import ANSWERS, WORKS, Size, script
+from debug_kernels.script import ANSWERS, ASKED, WORKS, Size, script, unloads
 from ltp_switcher.eval.lab.qemu import Report
 
 SIZE = Size(flows=8, switches=100, crowds=1, messages=100, churn=1, unloads=1, failing=1)
@@ -59,6 +59,7 @@ def test_good_round_has_no_fault() -> None:
         Report(status=0, files=_answers() | {"dumps.json": b'{"rounds": 2, "broken": 2}'}),
         Report(status=0, files=_answers() | {"switches.json": b'{"rounds": 8, "broken": 8}'}),
         Report(status=0, files=_answers() | {"fuzz.json": b'{"works": false}'}),
+        Report(status=0, files=_answers() | {"unload-pin.json": b'{"asked": 0}'}),
         Report(status=0, files=_answers() | {"steps.json": b'{"rounds": 2, "sums_wrong": 1}'}),
         Report(status=0, files=_answers() | {"slab": b"mutant_flow 2 32 256\n"}),
         Report(status=0, files=_answers(), serial="[    1.0] BUG: KASAN: double-free in f+0x1/0x2\n"),
@@ -84,7 +85,8 @@ def test_round_leaves_out_what_the_kernel_lacks() -> None:
         "phase stress": set(FLAVOURS),
         "phase switches": set(FLAVOURS),
         "phase fuzz": set(FLAVOURS),
-        "phase unload": set(FLAVOURS),
+        "phase unload\n": set(FLAVOURS),
+        "phase unload-pin\n": set(FLAVOURS),
     }
     for part, wanted in parts.items():
         assert {flavour for flavour in FLAVOURS if part in script(SIZE, flavour, 1)} == wanted
@@ -130,3 +132,13 @@ def test_option_that_a_configuration_lacks_is_named() -> None:
 def test_configuration_asks_for_its_sanitizers(flavour: str, options: str) -> None:
     lines = (CONFIGURATION / f"{flavour}.config").read_text().splitlines()
     assert [option for option in options.split() if f"CONFIG_{option}=y" not in lines] == []
+
+
+def test_module_is_unloaded_under_each_kind_of_request() -> None:
+    text = unloads(1000)
+    assert list(ASKED) == ["load", "pin", "set", "sysfs"]
+    for kind in ASKED:
+        assert f"churn ask {kind} " in text
+        assert f"unload-{kind}" in ANSWERS
+    assert text.count("[ $times -lt 1000 ]") == len(ASKED)
+    assert "phase stress" not in text

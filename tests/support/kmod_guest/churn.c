@@ -4,6 +4,7 @@
  *
  *   churn WORK ROUNDS SEED
  *   churn load NAME
+ *   churn ask KIND ARM FILE
  *
  * WORK is one of
  *
@@ -16,7 +17,8 @@
  *
  * Each round is a process of its own, so that what a failed allocation breaks ends with it. A round
  * that broke is counted. At the end one JSON object says what was done. `load` gives an arm to a
- * protocol that has none.
+ * protocol that has none. `ask` asks for an arm without a pause, while the module comes and goes,
+ * until FILE is there.
  */
 #include <signal.h>
 #include <sys/mman.h>
@@ -252,8 +254,11 @@ int main(int argc, char **argv)
 		die("mmap");
 	if (argc == 3 && !strcmp(argv[1], "load"))
 		return steer_load(argv[2]);
+	if (argc == 5 && !strcmp(argv[1], "ask"))
+		return ask_until(argv[2], argv[3], argv[4]);
 	if (argc != 4 && argc != 5) {
-		fprintf(stderr, "usage: churn WORK ROUNDS SEED [SIDE-BY-SIDE] | churn load NAME\n");
+		fprintf(stderr, "usage: churn WORK ROUNDS SEED [SIDE-BY-SIDE]\n"
+			"       churn load NAME | churn ask KIND ARM FILE\n");
 		return 2;
 	}
 	seed = strtoull(argv[3], NULL, 0) * 0x9e3779b97f4a7c15ULL + 1;

@@ -15,7 +15,7 @@
 /* In memory that all processes share; added to atomically. */
 struct tally {
 	__u64 rounds, broken, flows, commands, applied, records, options, sessions, dumps, sums_wrong;
-	__u64 switches;
+	__u64 switches, asked;
 	__u64 cookie[FLOWS_MAX];	/* of the flows of `options`, for whoever steers them */
 };
 
@@ -48,6 +48,10 @@ void steer_look(int control, __u16 family, __u64 cookie);
 void steer_listen(int control);
 __u64 flows_switches(__u16 family);
 int steer_load(const char *name);
+ssize_t ask(int control, const struct request *r, __u8 *reply, size_t len);
+
+/* churn_ask.c */
+int ask_until(const char *kind, const char *arm, const char *file);
 
 /* churn_steps.c */
 void round_steps(void);

@@ -17,7 +17,7 @@ int steer_open(__u16 *family)
 }
 
 /* Send a request, and read one answer; its length, or less than a header's. */
-static ssize_t ask(int control, const struct request *r, __u8 *reply, size_t len)
+ssize_t ask(int control, const struct request *r, __u8 *reply, size_t len)
 {
 	if (send(control, r->data, r->len, 0) < 0)
 		return -1;
