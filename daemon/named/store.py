@@ -8,6 +8,7 @@ others count.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +16,15 @@ from typing import Final
 
 from ltp_switcher.daemon.settings.policies import Policies, Policy, parse
 from ltp_switcher.daemon.settings.prefixes import Network, prefix_of
-from ltp_switcher.errors import ArtifactError, ConfigError, InvalidValueError
-from ltp_switcher.files import write_atomically
+from ltp_switcher.errors import ArtifactError, ArtifactMissingError, ConfigError, InvalidValueError
+from ltp_switcher.files import STATE_MODE, read_whole, set_aside, write_atomically
+
+log = logging.getLogger(__name__)
 
 POLICIES_FILE: Final = "named-policies.json"
 """In the daemon's state directory."""
+BYTES_MAX: Final = 16 << 20
+"""Of either file; 65,536 prefixes take 3 MB."""
 _HEAD: Final = (
     "# Destinations under the congestion control mutant, one prefix a line; see `ltp-switcher use`."
 )
@@ -66,11 +71,12 @@ def read(file: Path) -> PrefixFile:
     """
     try:
         # A mark of byte order is no part of the first line; bytes that are no text are kept as they are.
-        text = file.read_bytes().removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
-    except FileNotFoundError:
+        content = read_whole(file, BYTES_MAX).removeprefix(b"\xef\xbb\xbf")
+    except ArtifactMissingError:
         return PrefixFile()
-    except OSError as error:
-        raise ArtifactError(f"{file} cannot be read: {error.strerror}") from error
+    except ArtifactError as error:
+        raise ArtifactError(f"{file} cannot be read: {error}") from error
+    text = content.decode("utf-8", "surrogateescape")
     lines, faults = [], []
     for number, line in enumerate(text.splitlines(), 1):
         prefix = None
@@ -108,10 +114,10 @@ def read_policies(file: Path) -> tuple[Policies, list[str]]:
         ArtifactError: the file is there and cannot be read.
     """
     try:
-        entries = json.loads(file.read_bytes())
-    except FileNotFoundError:
+        entries = json.loads(read_whole(file, BYTES_MAX))
+    except ArtifactMissingError:
         return Policies(), []
-    except (OSError, ValueError) as error:
+    except (ArtifactError, ValueError, RecursionError) as error:
         raise ArtifactError(f"{file} cannot be read: {error}") from error
     found: list[Policy] = []
     faults = []
@@ -127,8 +133,10 @@ def write_policies(file: Path, policies: Policies) -> None:
     """Leave the policies for the program's table, if others are there. Raises `ArtifactError`."""
     content = json.dumps([policy.entry() for policy in policies.entries], indent=1).encode() + b"\n"
     try:
-        if file.read_bytes() == content:
+        if read_whole(file, BYTES_MAX) == content:
             return
-    except OSError:
+    except ArtifactMissingError:
         pass
-    write_atomically(file, content, mode=0o640)
+    except ArtifactError as error:
+        log.warning("%s could not be used (%s) and is kept as %s", file, error, set_aside(file))
+    write_atomically(file, content, mode=STATE_MODE)
