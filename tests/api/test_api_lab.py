@@ -129,7 +129,7 @@ def test_team_selection(transcript: dict[str, Any]) -> None:
 
 def test_mode_status_health(transcript: dict[str, Any]) -> None:
     assert ok(transcript, "mode") == {"mode": "active"}
-    assert ok(transcript, "set mode") == {"mode": "advise"}
+    assert ok(transcript, "set mode")["mode"] == "advise"
     status = ok(transcript, "status")
     assert (status["mode"], status["flows"], status["busy"]) == ("advise", 2, True)
     assert status["steps"] > 10

@@ -27,6 +27,8 @@ REQUESTS: Final[tuple[tuple[str, dict[str, object]], ...]] = (
     ("config.get", {}), ("changes.list", {"limit": 5}),
     ("config.set", {"values": {"mpts": {"budget": 200, "share": 0.5, "measure_ms": 50}, "pool": {"k": 2}}}),
     ("config.set", {"values": {"kernel": {"watchdog_ms": 2000, "flows_max": 9}, "daemon": {"mode": None}}}),
+    ("k.set", {"k": 2, "confirm_within_s": 1.5}), ("mode.set", {"mode": "off", "confirm_within_s": 60}),
+    ("changes.confirm", {}), ("changes.revert", {"number": 1}), ("overrides.clear", {}),
     ("rollout.get", {}), ("rollout.start", {"units": "blocks"}), ("rollout.abort", {}),
     ("policies.get", {}), ("policies.set", {"policies": [{"port": 22, "exclude": True}], "dry_run": True}),
     ("policies.set", {"policies": [{"prefix": "198.51.100.0/24", "pool": ["bbr", "vegas"], "k": 1}]}),

@@ -20,6 +20,7 @@ BODIES: Final[Mapping[str, tuple[object, ...]]] = {
     "pin_flow": ({"arm": "bbr"}, {"arm": "vegas"}),
     "set_k": ({"k": 2}, {"k": 1}),
     "set_mode": ({"mode": "active"}, {"mode": "advise"}),
+    "start_rollout": ({}, {"units": "blocks"}, {"units": "prefixes"}),
     "start_mpts": ({}, {"prefix": "198.51.100.0/24"}),
     "set_policies": (
         {"policies": [{"prefix": "198.51.100.0/24", "pool": ["bbr", "vegas"], "k": 1, "start": "bbr"}]},
@@ -33,9 +34,11 @@ QUERIES: Final[Mapping[str, tuple[str, ...]]] = {
     "arm": ("bbr", "cubik"), "prefix": ("198.51.100.0/24", "2001:db8::/32"), "limit": ("1", "100"),
     "cursor": ("0", "815"),
     "offset": ("0", "2"), "order": ("goodput", "cookie"), "history": ("0", "300"), "since_s": ("604800",),
+    "confirm_within_s": ("1", "86400"), "reverse": ("true", "false"), "backlog": ("0", "50"),
     "runtime": ("true", "false"), "dry_run": ("true", "false"),
 }  # fmt: skip
 COOKIES: Final = ("4711", "815", "18446744073709551615", "1")
+NUMBERS: Final = ("1", "2", "99")
 PAGES: Final = ("/", "/dashboard/main.js", "/v1/openapi.json")
 """What the API serves beside the operations of its document."""
 _HEADERS: Final = (
@@ -136,7 +139,7 @@ class HttpInputs:
             method, path, body, operation = "GET", random.choice(PAGES), b"", {}
         if random.random() < 0.05:
             method = random.choice(("HEAD", "OPTIONS", "POST", "PATCH", "TRACE", "DELETE"))
-        target = path.replace("{cookie}", random.choice(COOKIES))
+        target = path.replace("{cookie}", random.choice(COOKIES)).replace("{number}", random.choice(NUMBERS))
         names = [p["name"] for p in operation.get("parameters", ()) if p["in"] == "query"]
         query = [f"{name}={random.choice(QUERIES[name])}" for name in names if random.random() < 0.4]
         if query:
