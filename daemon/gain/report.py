@@ -94,14 +94,16 @@ def report(
     # After another design was set, the latest one counts.
     switchback = bool(trial.size) and bool(block[trial[-1]] >= 0)
     trial = trial[(block[trial] >= 0) == switchback]
+    design = "none" if not trial.size else "switchback" if switchback else "holdback"
     units = _Units(log, trial, None if switchback else _before(log))
+    del trial
     largest = units.largest_prefixes() if switchback else []
     agreed, advice = _advice(log, np.flatnonzero(counts & ~log.rows.active))
     return Report(
-        design="none" if not trial.size else "switchback" if switchback else "holdback",
+        design=design,
         decisions=int(np.count_nonzero(counts)),
-        overall=units.effects(np.ones(units.count, np.bool_), switchback=switchback),
-        prefixes={log.names[at]: units.effects(units.prefix == at, switchback=True) for at in largest},
+        overall=units.effects(slice(None), switchback=switchback),
+        prefixes={log.names[at]: units.effects(units.of(at), switchback=True) for at in largest},
         arms=_arms(log, counts, names),
         agreed=mean(agreed),
         advice=advice,
@@ -205,7 +207,7 @@ class _Units:
         del block
         self.count = keys.size
         self.prefix = (keys // max(blocks.size, 1)).astype(np.int32)
-        """Of each unit its number in the log, shape (count,)."""
+        """Of each unit its number in the log, ascending, shape (count,)."""
         self._block = blocks[keys % max(blocks.size, 1)].astype(np.int32)
         del keys
         self._treated = np.zeros(self.count, np.bool_)
@@ -226,21 +228,27 @@ class _Units:
         largest = np.argsort(-self._bytes[prefixes], kind="stable")
         return [int(prefixes[place]) for place in largest[:PREFIXES_MAX]]
 
-    def effects(self, which: Bools, *, switchback: bool) -> dict[str, Effect | None]:
-        """The effect on each measure over these units, shape (units,)."""
+    def of(self, prefix: int) -> slice:
+        """The units of a prefix, which stand together."""
+        return slice(*np.searchsorted(self.prefix, (prefix, prefix + 1)).tolist())
+
+    def effects(self, which: slice, *, switchback: bool) -> dict[str, Effect | None]:
+        """The effect on each measure over these units."""
         return {name: self._effect(name, which, switchback=switchback) for name in MEASURES}
 
-    def _effect(self, name: str, which: Bools, *, switchback: bool) -> Effect | None:
-        values = self._values[name]
-        at = np.flatnonzero(which & np.isfinite(values))
-        if not at.size:
+    def _effect(self, name: str, which: slice, *, switchback: bool) -> Effect | None:
+        known = np.isfinite(self._values[name][which])
+        if not known.any():
             return None
+        # Without a copy where nothing is missing.
+        part = ... if known.all() else known
+        values, treated = self._values[name][which][part], self._treated[which][part]
         if switchback:
-            _, prefix = numbered(self.prefix[at])
-            found = within(values[at], self._treated[at], self._block[at], prefix)
+            _, prefix = numbered(self.prefix[which][part])
+            found = within(values, treated, self._block[which][part], prefix)
         else:
             before = self._before.get(name)
-            found = drawn(values[at], self._treated[at], None if before is None else before[at])
+            found = drawn(values, treated, None if before is None else before[which][part])
         if found is None or name not in RATIOS:
             return found
         value, lower, upper = np.expm1((found.value, found.lower, found.upper)).tolist()
