@@ -61,4 +61,4 @@ def of_policy(arms: ArmIds) -> Choice:
 
 
 _AS_UINT8: Final = tuple(np.uint8(number) for number in range(len(Cause)))
-"""As numpy scalars: a plain number would make the result wider."""
+"""The causes as numpy scalars: a plain number would make the result wider."""

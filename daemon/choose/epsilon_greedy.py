@@ -36,7 +36,7 @@ class EpsilonGreedyChooser(SlotArrays):
         epsilon: chance of any arm at the end of a stay.
         zeta: weight of loss in the reward, Eq. 1.
         kappa: weight of throughput in it.
-        seed: of the explored arms.
+        seed: seed of the draws of explored arms.
     """
 
     needed_step_s = 0.05

@@ -30,11 +30,11 @@ class FloorMoves(SlotArrays):
     """
 
     _raised_ns = column(np.int64)
-    """Since when it is high and constant; 0: it is not."""
+    """Time from which on the RTT is high and constant, CLOCK_MONOTONIC; 0 while it is not."""
     _raised_us = column(np.float64)
     """The lowest RTT of the first such look."""
     _queued_ns = column(np.int64)
-    """Since when it is high; 0: it is not."""
+    """Time from which on the RTT is high, CLOCK_MONOTONIC; 0 while it is not."""
 
     def __init__(self, settings: RuleSection) -> None:
         super().__init__()

@@ -21,20 +21,20 @@ FILLED_S: Final = 1.0
 
 class _Players(SlotArrays):
     filled_ns = column(np.int64)
-    """When one of its flows last filled its window."""
+    """Time at which one of the player's flows last filled its window, CLOCK_MONOTONIC."""
 
 
 class Newcomers(SlotArrays):
-    """Which flows are young: they do not join their siblings yet.
+    """Tells which flows are young: they do not join their siblings yet.
 
     Args:
-        start_s: for so long, at most.
+        start_s: longest time for which a flow is young.
     """
 
     _old_ns = column(np.int64)
-    """From when on a flow is no newcomer; 0 before its first record."""
+    """Time from which on a flow is no newcomer, CLOCK_MONOTONIC; 0 before its first record."""
     _spare_ns = column(np.int64)
-    """When it last did not fill the window of the steady arm."""
+    """Time at which the flow last did not fill the window of the steady arm, CLOCK_MONOTONIC."""
 
     def __init__(self, start_s: float) -> None:
         super().__init__()
@@ -66,6 +66,6 @@ class Newcomers(SlotArrays):
         self._players.filled_ns[players[filled]] = now_ns[filled]
 
     def young(self, slots: Slots, now_ns: Floats) -> Bools:
-        """Where flows are, at these times, shape (n,)."""
+        """True where a flow is still young at its time, shape (n,)."""
         found: Bools = now_ns < self._old_ns[slots]
         return found

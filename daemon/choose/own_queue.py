@@ -27,7 +27,7 @@ SHOW_RTTS: Final = 2.0
 SLOW: Final = 0.4
 """Share of the highest rate that the path has shown, below which the rate has fallen by much."""
 LATE_US: Final = 100_000.0
-"""Until a window is as small as it is to be: two controls, of which each halves it at most."""
+"""Time for a window to become as small as it is to be: two controls, of which each halves it at most."""
 SHOWN: Final = 1.1
 """The queue is gone at an RTT below the path's lowest times this."""
 
@@ -41,7 +41,7 @@ class OwnQueue(SlotArrays):
     """
 
     _until_ns = column(np.int64)
-    """End of the test under way; 0: none is."""
+    """End of the test under way, CLOCK_MONOTONIC; 0 without a test."""
     _lowest_us = column(np.float64, initial=np.inf)
     """Lowest RTT in the test."""
     _shown_us = column(np.float64)
@@ -58,16 +58,16 @@ class OwnQueue(SlotArrays):
         self._rtt_step, self._again_ns_after = rtt_step, int(again_s * 1e9)
 
     def under_way(self, slots: Slots) -> Bools:
-        """Which players are tested, shape (n,)."""
+        """True where a player is tested, shape (n,)."""
         found: Bools = self._until_ns[slots] > 0
         return found
 
     def due(self, slots: Slots, looks: Looks, constant: Bools, several: Bools, now_ns: Floats) -> Bools:
-        """Where a high RTT calls for a test, shape (n,).
+        """True where a high RTT calls for a test, shape (n,).
 
         Args:
             slots: players whose RTT is high, shape (n,).
-            looks: their looks.
+            looks: looks of these players.
             constant: whether the RTT is constant, too, shape (n,).
             several: which players have several flows, shape (n,).
             now_ns: CLOCK_MONOTONIC, shape (n,).
@@ -123,7 +123,7 @@ class OwnQueue(SlotArrays):
         return own | longer, np.where(own, floor_us, self._lowest_us[slots]), ended & ~own & ~longer
 
     def empties(self, slots: Slots, least_us: Floats, now_ns: int) -> Bools:
-        """Which players' windows are to be small now, shape (n,).
+        """True where a player's window is to be small now, shape (n,).
 
         Args:
             slots: players, shape (n,).

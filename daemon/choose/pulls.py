@@ -74,7 +74,7 @@ class Pulls(SlotArrays):
         names: the arms' by id.
         worth: the reward.
         found: takes each outcome.
-        seed: of the order of pulls.
+        seed: seed of the order of pulls.
     """
 
     _row = column(_PULL_DTYPE)
@@ -87,7 +87,7 @@ class Pulls(SlotArrays):
         self.searches: dict[str, Search] = {}
         self._names, self._worth, self._found, self._seed = names, worth, found, seed
         self._prefix: dict[int, str] = {}
-        """Of the flows that take part."""
+        """Destination prefix of each flow that takes part, by slot."""
         self._pulling = 0
         self._now_ns = 0
         self._look_at_ns = 0
@@ -120,7 +120,7 @@ class Pulls(SlotArrays):
                 self._prefix.pop(slot)
 
     def pulled(self, slots: Slots) -> ArmIds:
-        """The arms that flows pull, shape (n,); 0: none."""
+        """The arms that flows pull, shape (n,); 0 where a flow pulls none."""
         return self._row["arm"][slots]
 
     def step(self, slots: Slots, records: RecordArray) -> None:

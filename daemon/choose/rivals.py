@@ -24,7 +24,7 @@ LOOKS: Final = 12
 STANDS: Final = 1.1
 """The lowest RTT of each look exceeds the path's by this factor: a queue stands."""
 CONSTANT: Final = 1.2
-"""And they differ by no more than this factor, as the RTTs of a link whose rate varies do."""
+"""The lowest RTTs of these looks differ by no more than this factor, as on a link whose rate varies."""
 SLOW: Final = 0.5
 """The mean rate is below this share of the highest that the path has shown."""
 GAIN: Final = 1.5
@@ -32,7 +32,7 @@ GAIN: Final = 1.5
 TESTED_LOOKS: Final = 4
 """The last looks of a test, whose rates count."""
 DOUBLED_MAX: Final = 4
-"""So often a time is doubled."""
+"""Most times that a waiting time is doubled."""
 
 
 class Rivals(SlotArrays):
@@ -68,7 +68,7 @@ class Rivals(SlotArrays):
         self._rates[slots] = np.nan
 
     def suspected(self, slots: Slots, floor_us: Floats, top_Bps: Floats, now_ns: Floats) -> Bools:
-        """Where a test is due: a queue stands while the rate is low.
+        """True where a test is due, because a queue stands while the rate is low.
 
         Args:
             slots: shape (n,).
@@ -89,7 +89,7 @@ class Rivals(SlotArrays):
         self._before[slots] = _mean(self._rates[slots])
 
     def gain(self, slots: Slots) -> Floats:
-        """By which factor the rate has risen in the test, shape (n,); NaN if not known."""
+        """The factor by which the rate has risen in the test, shape (n,); NaN if not known."""
         gain: Floats = _mean(self._rates[slots, :TESTED_LOOKS]) / self._before[slots]
         return gain
 

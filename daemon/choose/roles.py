@@ -15,7 +15,7 @@ PROBING, STEADY, CAREFUL = range(3)
 ROLES: Final = (ArmId.BBR, ArmId.LTP, ArmId.VEGAS)
 """The arms of the probing, the steady and the careful role, in this order."""
 _SUBSTITUTES: Final = (ArmId.BBR, ArmId.LTP, ArmId.VEGAS, ArmId.CUBIC)
-"""Where the pool lacks a role's arm, the first of these that it has takes the role."""
+"""The arms that take a role whose own arm the pool lacks: the first of these that the pool has."""
 
 
 def roles_of(pool: Sequence[int]) -> ArmIds:

@@ -12,7 +12,7 @@ from ltp_switcher.daemon.datapath.measurements import Performance
 from ltp_switcher.measures import BYTES_TO_MBIT, reward
 
 Method = Literal["tournament", "budget"]
-"""tournament: pairs beside the incumbent (`tournament`). budget: Algorithm 2 (`pulls`)."""
+"""How teams are found: `tournament` plays pairs beside the incumbent, `budget` is Algorithm 2 (`pulls`)."""
 METHODS: Final[tuple[Method, ...]] = ("tournament", "budget")
 STALLED_NS: Final = 2_000_000_000
 """A flow that shows nothing for this long takes no part."""
@@ -45,7 +45,7 @@ class Progress:
     budget: int
     means: Mapping[int, float | None]
     half_widths: Mapping[int, float | None]
-    """Of the intervals around the means; None where there is none yet."""
+    """Half widths of the intervals around the means; None where there is no interval yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +55,10 @@ class Outcome:
     team: tuple[int, ...]
     method: Method = "budget"
     means: Mapping[int, float] | None = None
-    """tournament: mean log ratio of the reward to the incumbent's, its own being 0. budget: mean of Eq. 1."""
+    """Mean log ratio of the reward to the incumbent's, its own being 0 (tournament), or mean of Eq. 1
+    (budget)."""
     half_widths: Mapping[int, float] | None = None
-    """tournament: of the intervals around the means; an arm that was not judged has none."""
+    """Half widths of a tournament's intervals around the means; an arm that was not judged has none."""
 
 
 Found = Callable[[str, Outcome, list[int]], None]
@@ -79,7 +80,7 @@ class Eq1:
 
 
 def gaps(team: tuple[int, ...], means: Mapping[int, float]) -> dict[int, float]:
-    """By how much each arm is in the team or out of it (Eq. 5); empty where all arms are in."""
+    """The distance by which each arm is in the team or out of it (Eq. 5); empty where all arms are in."""
     others = [mean for arm, mean in means.items() if arm not in team]
     if not others:
         return {}

@@ -159,7 +159,7 @@ class Teams:
             self._tournaments.leave(prefix, slot)
 
     def pulled(self, slots: Slots) -> ArmIds:
-        """The arms that flows run for a selection, shape (n,); 0: none."""
+        """The arms that flows run for a selection, shape (n,); 0 where a flow runs none."""
         self._grow(slots)
         found: ArmIds = np.maximum(self._pulls.pulled(slots), self._tournaments.pulled(slots))
         return found

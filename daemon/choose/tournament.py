@@ -66,14 +66,15 @@ class Pair:
     arm: int
     slots: Slots
     srtt_ns: float
-    """Of the slowest flow at the beginning. All times are in it: a bad arm must not stretch its own half."""
+    """Smoothed RTT of the slowest flow at the beginning. All times are in it: a bad arm must not stretch its
+    own half."""
     half: int = 0
     since_ns: int = 0
     """Start of the half."""
     away_ns: int = 0
-    """When the flows left the incumbent; 0: not yet."""
+    """Time at which the flows left the incumbent, CLOCK_MONOTONIC; 0 if they have not left it yet."""
     lasts_ns: float = 0.0
-    """How long the half measures; 0: it does not measure yet."""
+    """Length of the half's measurement; 0 before it begins."""
     marks: Floats = field(default_factory=lambda: np.zeros((0, 5)))
     """The flows' totals at the start of the measurement, shape (flows, 5)."""
     marked_ns: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -123,7 +124,7 @@ class Tournaments(SlotArrays):
     """
 
     _seen_ns = column(np.int64)
-    """Time of the latest record; 0: none yet."""
+    """Time of the latest record, CLOCK_MONOTONIC; 0 before the first."""
     _totals = column(np.float64, 5)
     """Bytes and packets delivered, packets lost, RTT samples summed in µs and counted."""
     _srtt_us = column(np.float64)
@@ -136,19 +137,21 @@ class Tournaments(SlotArrays):
     _barred = column(np.bool_)
     """Whether the flow is pinned, or its policy probes."""
     _drained_ns = column(np.int64)
-    """When the arm last held the flow back to empty the queue; 0: never yet."""
+    """Time at which the arm last held the flow back to empty the queue, CLOCK_MONOTONIC; 0 if it never
+    did."""
     _idle = column(np.bool_)
     """Whether the application has too little to send."""
     _pulled = column(np.uint8)
-    """The arm that a pair gives; 0: none."""
+    """The arm that a pair gives; 0 if no pair gives one."""
 
     def __init__(self, settings: MptsSection, names: Mapping[int, str], worth: Eq1, found: Found) -> None:
         super().__init__()
         self.settings = settings
         self.free: Callable[[Slots], Bools] | None = None
-        """Where the policy neither probes nor tests a path; None: its arm changes all the time."""
+        """Tells where the policy neither probes nor tests a path; None for a policy whose arm changes all the
+        time."""
         self.searches: OrderedDict[str, Tournament] = OrderedDict()
-        """Those with open flows; the one that was looked at last is at the end."""
+        """Tournaments of prefixes with open flows; the one that was looked at last is at the end."""
         self._kept: OrderedDict[str, Tournament] = OrderedDict()
         self._paired: dict[str, Tournament] = {}
         self._names, self._worth, self._found = names, worth, found
@@ -188,7 +191,7 @@ class Tournaments(SlotArrays):
             self.stop(prefix)
 
     def pulled(self, slots: Slots) -> ArmIds:
-        """The arms that pairs give to flows, shape (n,); 0: none."""
+        """The arms that pairs give to flows, shape (n,); 0 where no pair gives one."""
         return self._pulled[slots]
 
     def step(self, slots: Slots, records: RecordArray, arms: ArmIds) -> None:
@@ -256,7 +259,7 @@ class Tournaments(SlotArrays):
         return slots
 
     def _drained(self, slots: Slots) -> Bools:
-        """Where the arm emptied the queue within a look, shape (n,): the next arm would find no queue."""
+        """True where the arm emptied the queue within a look, shape (n,), so the next arm would find none."""
         past_ns = self._now_ns - self._drained_ns[slots]
         return np.asarray(past_ns <= np.maximum(LOOK_NS, LOOK_RTTS * 1e3 * self._srtt_us[slots]))
 

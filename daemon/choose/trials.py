@@ -30,11 +30,11 @@ STEADY_US: Final = 2500.0
 OWN_US: Final = 2.0 * STEADY_US
 """A longer queue under the steady arm is not its own."""
 GAIN: Final = 1.03
-"""By which factor the RTT has to be above the one that is expected of the careful arm."""
+"""Factor by which the RTT has to exceed the one that is expected of the careful arm."""
 LOOKS: Final = 8
 """Looks that each arm gets."""
 WAITS: Final = 1.1
-"""By which factor the careful arm's RTT has to be above the one that is expected, where ACKs wait."""
+"""Factor by which the careful arm's RTT has to exceed the one that is expected, where ACKs wait."""
 STARVES: Final = 0.8
 """The careful arm's rate is below this share of the path's then."""
 OTHER: Final = 1.5
@@ -42,7 +42,7 @@ OTHER: Final = 1.5
 
 
 def fast(packet_us: Floats) -> Bools:
-    """Where the careful arm's packets are a shorter queue than the steady arm's, whatever the path's RTT."""
+    """True where the careful arm's packets are a shorter queue than the steady arm's on any path."""
     found: Bools = CAREFUL_PKTS * packet_us < STEADY_US
     return found
 
@@ -56,11 +56,12 @@ class Trials(SlotArrays):
     """Log of the mean RTT over the one that is expected of the careful arm, a mean over these looks. A queue
     that is not the steady arm's own counts as short."""
     _waited = column(np.float64)
-    """The same at the path's rate, whoever made the queue."""
+    """Log of the mean RTT over the RTT expected of the careful arm at the path's rate, whoever made the
+    queue."""
     _share = column(np.float64)
     """The reward that they showed, as a share: `Looks.share`."""
     _before = column(np.float64, initial=np.nan)
-    """The same of the steady arm, when the careful one took its place; NaN: it has not."""
+    """The steady arm's share when the careful arm replaced it; NaN if it never did."""
     _filled = column(np.float64)
     """The rate as a share of the highest, a mean over the looks."""
     _packet = column(np.float64)

@@ -73,7 +73,7 @@ class MutantAgent(SlotArrays):
         step_ms: time between two calls of `step`.
         arms: the arms that this machine offers; all of them are in the pool at first.
         encoder: f_enc.
-        seed: of everything random.
+        seed: seed of everything random.
 
     Raises:
         ArtifactError: the encoder was made for other inputs.
@@ -89,7 +89,7 @@ class MutantAgent(SlotArrays):
         "flows to the same network earned {value:.2f} with it, surely more than with the rule's arm",
         "the rule's arm may not be the best, and trying this one shows it; {value:.2f} was expected",
     )
-    """With a baseline, where another arm runs."""
+    """Texts of the reasons where another arm than the baseline's runs."""
 
     _hidden = column(np.float32, "_state_size")
     """The encoder's state."""
@@ -100,7 +100,7 @@ class MutantAgent(SlotArrays):
     _reward = column(np.float64)
     _exploring = column(np.bool_)
     _given = column(np.uint8)
-    """The arm that team selection gave at the last step; 0: none."""
+    """The arm that team selection gave at the last step; 0 if it gave none."""
     _expected = column(np.float64, initial=np.nan)
     """The reward that the arm of the decision in force promised."""
 
@@ -119,7 +119,8 @@ class MutantAgent(SlotArrays):
         self.arms = arms
         self._encoder = encoder
         self.pulled: Callable[[Slots], ArmIds] | None = None
-        """The arms that team selection gives to flows, 0: none. They are decisions like the agent's own."""
+        """The arms that team selection gives to flows, 0 where it gives none. They are decisions like the
+        agent's own."""
         self._rng = np.random.default_rng(seed)
         self._ids = np.array(arms.ids, np.intp)
         self._column = np.full(256, -1, np.intp)
@@ -244,7 +245,7 @@ class MutantAgent(SlotArrays):
         return Reasons(code, expected)
 
     def guarded_reason(self, slots: Slots) -> Reasons:
-        """With a baseline: positions in `guarded_reasons`, -1 where the baseline's arm runs."""
+        """Positions in `guarded_reasons`, -1 where the baseline's arm runs. The agent has a baseline here."""
         code = np.where(self._guard.departed(slots), self._exploring[slots].astype(np.intp), -1)
         return Reasons(code, self._expected[slots])
 

@@ -79,7 +79,7 @@ class Decisions(SlotArrays):
         return self._z[slots, (self.made[slots] - 1) % self.depth]
 
     def start_ns(self, slots: Slots) -> Ints:
-        """When the decision in force was made, shape (n,)."""
+        """Time at which the decision in force was made, CLOCK_MONOTONIC, shape (n,)."""
         return self._start_ns[slots, (self.made[slots] - 1) % self.depth]
 
     def make(

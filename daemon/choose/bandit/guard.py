@@ -38,7 +38,7 @@ class Choice(NamedTuple):
 
     columns: Indices
     tried: Bools
-    """Where the arm runs to learn about it."""
+    """True where the arm runs to learn about it."""
 
 
 class Guard(SlotArrays):
@@ -68,7 +68,7 @@ class Guard(SlotArrays):
         """Time that a prefix's flows may still spend on trials, by the prefix's row."""
 
     def moved(self, slots: Slots, baseline: Indices, free: Bools) -> Bools:
-        """Where the baseline says something else than at the last decision, shape (n,)."""
+        """True where the baseline says something else than at the last decision, shape (n,)."""
         moved: Bools = (self._baseline[slots] != baseline) | (self._free[slots] != free)
         return moved
 
@@ -119,7 +119,7 @@ class Guard(SlotArrays):
         return Choice(columns, tried)
 
     def departed(self, slots: Slots) -> Bools:
-        """Where another arm than the baseline's runs, shape (n,)."""
+        """True where another arm than the baseline's runs, shape (n,)."""
         return self._departed[slots]
 
     def _save(self, slots: Slots, prefixes: Slots, time_ns: Ints, hold_ns: Floats) -> None:
@@ -135,7 +135,7 @@ class Guard(SlotArrays):
         self._saved_ns[rows] = np.minimum(self._saved_ns[rows], most_ns[rows])
 
     def _paid(self, prefixes: Slots, wanted: Bools, hold_ns: Floats) -> Bools:
-        """Where the prefix has saved enough for the trial that is wanted, shape (n,); one trial each."""
+        """True where the prefix has saved enough for the trial that is wanted, shape (n,); one trial each."""
         affordable = np.flatnonzero(wanted & (self._saved_ns[prefixes] >= TRIAL * hold_ns))
         rows, first = np.unique(prefixes[affordable], return_index=True)
         at = affordable[first]

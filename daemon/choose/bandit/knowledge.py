@@ -36,7 +36,7 @@ class Sums:
         return Sums(self.A * share[:, None, None], self.b * share[:, None], self.counts * share)
 
     def __add__(self, other: Sums) -> Sums:
-        """Both together."""
+        """Return the sum of two estimates."""
         return Sums(self.A + other.A, self.b + other.b, self.counts + other.counts)
 
 

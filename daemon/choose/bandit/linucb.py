@@ -83,7 +83,7 @@ class LinUCB(SlotArrays):
         return np.asarray((self._theta[slots] @ z[:, :, None])[..., 0])
 
     def widths(self, slots: Slots, z: Floats) -> Floats:
-        """sqrt(z' A^-1 z) of every arm, shape (n, arms): the standard LinUCB bonus without alpha."""
+        """The standard LinUCB bonus without alpha, sqrt(z' A^-1 z), of every arm, shape (n, arms)."""
         reach = self._inverse[slots] @ z[:, None, :, None]
         squared: Floats = (reach[..., 0] * z[:, None, :]).sum(axis=-1) / self._faded[slots]
         # Nobody knows less than one who knows nothing: there A is the ridge alone.

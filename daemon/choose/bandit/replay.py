@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From recordings to the encoder's training data: `python -m ltp_switcher.daemon.choose.bandit.replay`.
+"""Make the encoder's training data of recordings: `python -m ltp_switcher.daemon.choose.bandit.replay`.
 
 A recording passes the same features, credit and normaliser as live flows. The target of step t is the
 bandit's own question: how well does the arm chosen now do until the decision ends? It is Eq. 1, normalised,

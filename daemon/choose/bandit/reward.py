@@ -42,11 +42,11 @@ class _Streams(AdwinBank):
     """Pairs of streams: pair p is the rows 2 p, throughput, and 2 p + 1, RTT."""
 
     used_ns = column(np.int64)
-    """When the pair got its last value; row 2 p alone."""
+    """Time of the pair's last value; row 2 p alone has it."""
 
 
 class RewardNormaliser(SlotArrays):
-    """thr_max and d_min of every flow, kept up to date by ADWIN per flow and arm.
+    """Largest throughput and least delay (thr_max, d_min) of every flow, by ADWIN per flow and arm.
 
     Between changes thr_max and d_min are running extremes (Algorithm 1 line 13). When ADWIN finds a change
     in the throughput or the RTT of a flow under an arm, they are taken anew from the windows of the flow's
