@@ -20,7 +20,8 @@ Array = Float32s
 
 
 class GRUEncoder:
-    """f_enc of Algorithm 1 line 11. The state of each flow is the caller's: shape (n, hidden_size).
+    """The encoder f_enc of Algorithm 1 line 11. The state of each flow is the caller's: shape (n,
+    hidden_size).
 
     Raises:
         ArtifactError: the weights' shapes do not fit together.

@@ -160,7 +160,7 @@ class PairedTournament:
         return sqrt(squares / max(freedom, 1)), freedom
 
     def _told_apart(self, mean: Floats, half: Floats) -> Bools:
-        """Which arms are surely among the k best, or surely not, shape (n_arms,)."""
+        """True for arms that are surely among the k best, or surely not, shape (n_arms,)."""
         low, high = mean - half, mean + half
         others = ~np.eye(self.n_arms, dtype=np.bool_)
         rivals = ((high[None, :] >= low[:, None]) & others).sum(axis=1)
@@ -169,7 +169,7 @@ class PairedTournament:
         return found
 
     def _hopeless(self, mean: Floats) -> Bools:
-        """Which arms the remaining rounds would not tell apart, shape (n_arms,).
+        """True for arms that the remaining rounds would not tell apart, shape (n_arms,).
 
         An arm has to be as far from the nearest arm beyond the border of the team (Eq. 5 of the paper) as the
         interval after all its rounds will be wide, or to seem so far within its own standard error.

@@ -33,7 +33,7 @@ from ltp_switcher.policies.simulator.simulator import Roster, Simulator
 
 SEED: Final = 7
 APART_S: Final = 30.0
-"""Between the starts of flows that join one by one."""
+"""Time between the starts of flows that join one by one."""
 PER_SECOND: Final = round(1.0 / INTERVAL_S)
 
 
@@ -42,24 +42,24 @@ class Run:
     """A run by interval, flow and link: (T, F, E); the policy's flows come first."""
 
     share: Floats
-    """Of the link's capacity, delivered."""
+    """Share of the link's capacity that was delivered."""
     inflation: Floats
     """RTT over the flow's base RTT."""
 
     def since(self, start_s: float) -> Run:
-        """From then on."""
+        """Return the run from this time on."""
         first = round(start_s / INTERVAL_S)
         return Run(self.share[first:], self.inflation[first:])
 
     @property
     def utilisation(self) -> Floats:
-        """Of each link, shape (E,)."""
+        """Utilisation of each link, shape (E,)."""
         utilisation: Floats = self.share.sum(axis=1).mean(axis=0)
         return utilisation
 
     @property
     def jain(self) -> Floats:
-        """Of the throughputs over all of the time, shape (E,)."""
+        """Jain's index of the flows' throughputs over all of the time, shape (E,)."""
         return jain_index(self.share.mean(axis=0))
 
     @property

@@ -28,7 +28,7 @@ BOUND: Final = 1.25
 PRIOR: Final = 0.2
 """The share that is assumed while nothing is known: a newcomer's, which is to grow."""
 PRIOR_WEIGHT: Final = 0.002
-"""Of the prior against the averaged denominator."""
+"""Weight of the prior against the averaged denominator."""
 _KNOWN_WEIGHT: Final = 0.02
 """The averaged denominator where every interval probes."""
 
@@ -41,7 +41,7 @@ class Occupancy(SlotArrays):
     _denominator = column(np.float64)
 
     def assume(self, slots: Slots, ratio: Floats) -> None:
-        """As if these shares, shape (n,), had been told by many echoes already."""
+        """Set the averages as if many echoes had told these shares already, shape (n,)."""
         self._numerator[slots] = ratio * (_KNOWN_WEIGHT + PRIOR_WEIGHT) - PRIOR * PRIOR_WEIGHT
         self._denominator[slots] = _KNOWN_WEIGHT
 
@@ -51,9 +51,9 @@ class Occupancy(SlotArrays):
         Args:
             slots: shape (n,).
             echo: fate of an interval, shape (n,).
-            previous: of the interval before it.
+            previous: echo of the interval before it.
             probe: the random part of the action between the two, within ±2, shape (n,).
-            length_s: of an interval.
+            length_s: length of an interval.
         """
         memory = np.maximum(MEMORY, MEMORY_RTTS * echo.rtt_s / length_s)
         rate = (echo.sending_pps / previous.sending_pps).clip(1.0 / BOUND, BOUND)

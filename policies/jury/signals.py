@@ -35,12 +35,12 @@ RADIUS_MIN: Final = 0.5
 and one with nearly none never gives up; with 0 flows would keep whatever shares they have. And at a half N
 equal flows can stand still, which takes a μ of -δ (1 - 2 / N): with 0.7 more than three always grew."""
 FEW_PKTS: Final = 8.0
-"""With fewer packets an interval there is nothing to decide on: the rate grows as fast as it can (§3.4)."""
+"""Packets an interval below which there is nothing to decide on: the rate grows as fast as it can (§3.4)."""
 INFLATED: Final = 2.0
-"""Not so, though, where the RTT is this many times its minimum: the link is slow, the flow is not young."""
+"""RTT over its minimum from which on the rate does not grow so: the link is slow, the flow is not young."""
 LOSS_LIMIT: Final = 0.1
-"""At a queue that overflows steadily neither signal changes, and the network is blind; so above this share
-of lost packets the rate shrinks as fast as it can."""
+"""Share of lost packets above which the rate shrinks as fast as it can. At a queue that overflows steadily
+neither signal changes, and the network is blind."""
 LOSS_MEMORY: Final = 16.0
 """Echoes over which that share is averaged."""
 WINDOW_LIMITS: Final = (2.0, 1e6)
@@ -52,8 +52,8 @@ class JurySignals(SlotArrays):
     """Signals and actions of Jury; see `Signals`. Actions are μ, and δ from -1 (least) to 1 (largest).
 
     Args:
-        seed: of the exploration.
-        guarded: with the rules of `guards`, which the network is trained without.
+        seed: seed of the exploration.
+        guarded: whether to follow the rules of `guards`, which the network is trained without.
     """
 
     _window_pkts = column(np.float64)
@@ -65,7 +65,7 @@ class JurySignals(SlotArrays):
     """Time without an ACK or a loss."""
     _history = column(np.float32, HISTORY, 2)
     _probes = column(np.float32, LONGEST_ECHO)
-    """By how much chance changed the action, by the number of the interval that was sent so."""
+    """Change that chance made to the action, by the number of the interval that was sent so."""
 
     def __init__(self, seed: int = 0, *, guarded: bool = True) -> None:
         super().__init__()

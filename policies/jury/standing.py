@@ -25,15 +25,16 @@ HIGH: Final = 1.3
 """RTT over its minimum beyond which there is a queue. Behind Cubic's, of 1 BDP, it is never less than 1.4."""
 STANDS_S: Final = 5.0
 STANDS_RTTS: Final = 10.0
-"""For how long the RTT has to be beyond that, and for how many smallest RTTs: longer than Jury's flows take
-to clear a newcomer's queue."""
+"""Time for which the RTT has to be beyond `HIGH`, in smallest RTTs, and at least `STANDS_S`: longer than
+Jury's flows take to clear a newcomer's queue."""
 FULL: Final = 0.95
-"""Of the largest RTT, within which a queue is full."""
+"""Share of the largest RTT from which on a queue is full."""
 FULL_S: Final = 4.0
-"""For how long it has to be after a loss. Of 3 s and below, Cubic's at 120 ms, too, are taken for it."""
+"""Time for which a queue has to be full after a loss to count as the flow's own. With 3 s and less, Cubic's
+queues at 120 ms would count, too."""
 OWN_S: Final = 60.0
-"""For how long after that no queue is another's. Five flows whose RTTs are 30 to 110 ms need as long to drain
-theirs; after 5 s it was still high, taken for another's, and full again, for ever."""
+"""Time after a full queue for which no queue is another's. Five flows whose RTTs are 30 to 110 ms need as
+long to drain theirs; after 5 s it was still high, taken for another's, and full again, for ever."""
 LARGEST_MEMORY_S: Final = 60.0
 """Time constant with which the largest RTT is forgotten."""
 YIELD_S: Final = 0.9
@@ -46,13 +47,13 @@ class StandingQueues(SlotArrays):
     _largest_s = column(np.float64)
     """The largest RTT."""
     _high_s = column(np.float64)
-    """For how long the RTT has been beyond `HIGH`."""
+    """Time for which the RTT has been beyond `HIGH`."""
     _full_s = column(np.float64)
-    """For how long it has been within `FULL` since a loss."""
+    """Time for which the RTT has been within `FULL` since a loss."""
     _yield_s = column(np.float64)
-    """How long the flow is yet to yield."""
+    """Time for which the flow is yet to yield."""
     _own_s = column(np.float64)
-    """How long queues are yet to count as the flow's own."""
+    """Time for which queues are yet to count as the flow's own."""
 
     def update(self, slots: Slots, interval: Interval) -> tuple[Bools, Bools]:
         """Take in an interval.

@@ -28,8 +28,8 @@ from ltp_switcher.policies.simulator.tasks import SignalsTask, episode_seed
 TRUTHS: Final = 8
 """Values that critics see behind those of `JurySignals`."""
 START: Final = (0.1, 1.5)
-"""Where the windows of a link's agents start together, in bandwidth-delay products; the logarithm is
-uniform. Where most links start overfull, all an actor learns is to shrink."""
+"""Range of the windows with which a link's agents start together, in bandwidth-delay products; the logarithm
+is uniform. Where most links start overfull, all an actor learns is to shrink."""
 
 
 class JuryTask(SignalsTask):
@@ -90,7 +90,7 @@ class JuryTask(SignalsTask):
 
 
 def _share(interval: SimulatedInterval) -> Floats:
-    """Of the link, as Eq. 5 estimates it; shape (F, E)."""
+    """Each flow's share of the link, as Eq. 5 estimates it; shape (F, E)."""
     share: Floats = np.clip(interval.delivered_pps / interval.capacity_pps, 0.0, 1.0)
     return share
 

@@ -51,7 +51,7 @@ STANDS_PKTS: Final = 2.0
 FULL: Final = 0.9
 """The queue may be full from this share of the largest delay on."""
 COUNT_PKTS: Final = 1.5
-"""By how much a throughput is off, in packets of an interval; Table 4 has 10 % instead."""
+"""Error of a throughput, in packets of an interval; Table 4 has 10 % instead."""
 STEADY: Final = 0.003
 """How much the throughput of a flow with others changes by itself, relative; and how much of a change of the
 own rate it follows is a half. The less that is in packets, the less a constant one tells."""
@@ -60,7 +60,7 @@ GROWTH: Final = 0.01
 NONE: Final = 0.1
 """A pool of which fewer than this would survive, on average, knows nothing and begins anew."""
 SLACK: Final = 0.02
-"""By which a rate may exceed the bound of the largest throughput."""
+"""Share by which a rate may exceed the bound of the largest throughput."""
 LEAST: Final = 0.01
 """Rate of others where there are any."""
 
@@ -95,14 +95,14 @@ class _Seen:
 
     elapsed_s: Floats
     factor: Floats
-    """a: how much they changed their sending rate."""
+    """Change of the flows' sending rate, the model's a."""
     sent_pkts: Floats
     delivered_pkts: Floats
     delivered_before_pkts: Floats
     largest_pkts: Floats
-    """thr_max."""
+    """Largest throughput (thr_max), in packets an interval."""
     grows: Bools
-    """thr_max does."""
+    """True while the largest throughput grows."""
     delay_s: Floats
     """RTT above the smallest."""
     delay_change_s: Floats
@@ -113,7 +113,7 @@ class _Seen:
     """Delay from which on a queue stands."""
 
     def rows(self, rows: Indices) -> _Seen:
-        """The same for some flows."""
+        """Select some of the flows."""
         return _Seen(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})
 
     @property
@@ -128,7 +128,7 @@ class _Seen:
 
     @property
     def load_if_full(self) -> Floats:
-        """The same by its loss (Eq. 3)."""
+        """(x + x_o) / c of a full queue, by its loss (Eq. 3)."""
         return 1.0 / (1.0 - np.minimum(self.loss, 0.9))
 
 
@@ -137,9 +137,9 @@ class BalanceFilter(SlotArrays):
 
     Args:
         interval_s: length of the sending intervals that the echoes tell of.
-        seed: of everything random here; equal calls after equal seeds give equal ranges.
+        seed: seed of everything random here; equal calls after equal seeds give equal ranges.
         particles: a slot.
-        noise: the model's.
+        noise: noise of the model.
     """
 
     _rate = column(np.float32, "_particles")
@@ -155,7 +155,7 @@ class BalanceFilter(SlotArrays):
     _mean_delay_s = column(np.float64)
     _largest_delay_s = column(np.float64)
     _largest_pps = column(np.float64)
-    """thr_max."""
+    """Largest throughput (thr_max)."""
 
     def __init__(
         self, interval_s: float, *, seed: int, particles: int = PARTICLES, noise: Noise | None = None

@@ -39,7 +39,7 @@ class BeliefSets(SlotArrays):
     _least_pps = column(np.float64, "_memory")
     _most_pps = column(np.float64, "_memory", initial=np.inf)
     _index = column(np.float64, initial=-1.0)
-    """Of the last echo."""
+    """Interval number of the last echo; -1 before the first."""
     _count = column(np.int64)
     """Echoes."""
     _sending_pps = column(np.float64, initial=np.nan)

@@ -45,7 +45,7 @@ class Quality:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Of the three quantities; the widths are relative to c, and in seconds."""
+    """Quality of the three estimates; the widths are relative to c, and in seconds."""
 
     rate: Quality
     others: Quality
@@ -94,7 +94,7 @@ def least_width(truth: Floats, known_over: int, share: float) -> float:
     Args:
         truth: of T intervals of n flows, shape (T, n); NaN where it is not judged, but not everywhere.
         known_over: intervals around each over which the mean is known.
-        share: of the truths that the range must hold.
+        share: share of the truths that the range must hold.
 
     Returns:
         Width of the narrowest range about that mean, one for all intervals of a flow; mean over the flows.

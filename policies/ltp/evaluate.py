@@ -39,7 +39,7 @@ _TRACE_LINKS: Final = 8
 _TRACE_S: Final = 30.0
 _TRACE_SEED: Final = 3
 _JOINS_S: Final = 5.0
-"""When the second flow of a pair starts."""
+"""Start of a pair's second flow."""
 
 
 def _arm(weights: Path) -> Arm:

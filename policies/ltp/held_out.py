@@ -27,7 +27,7 @@ from ltp_switcher.policies.simulator.tasks import Environment
 PATHS: Final = 100
 DURATION_S: Final = 30.0
 SEED: Final = 3_000_017
-"""Of the paths; training and its choice of weights take others."""
+"""Seed of the paths; training and its choice of weights take others."""
 
 
 @dataclass(frozen=True)

@@ -45,12 +45,12 @@ SATELLITE: Final = Link("satellite", rate_mbps=42.0, rtt_ms=800.0, loss=0.0074)
 RUNS: Final[Sequence[tuple[Sequence[Link], float]]] = ((LINKS, 30.0), ((SATELLITE,), 100.0))
 """Links that run at once, and for how many seconds: a satellite's takes 13 to fill."""
 REPEATS: Final = 8
-"""Of each link, with chances of their own: beside Cubic over 30 s, one is no measure."""
+"""Runs of each link, with chances of their own: beside Cubic over 30 s, one is no measure."""
 
 
 @dataclass(frozen=True)
 class LinkSummary:
-    """Of the judged flow over the whole run, its start included."""
+    """Measures of the judged flow over the whole run, its start included."""
 
     utilisation: float
     rtt_ratio: float
@@ -61,7 +61,7 @@ class LinkSummary:
 
     @classmethod
     def mean(cls, repeats: Sequence[LinkSummary]) -> LinkSummary:
-        """Of runs of one link."""
+        """Return the mean of runs of one link."""
         ratios = [one.ratio_to_cubic for one in repeats if one.ratio_to_cubic is not None]
         return cls(
             utilisation=fmean(one.utilisation for one in repeats),

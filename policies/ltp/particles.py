@@ -37,7 +37,7 @@ FRESH: Final = 0.25
 """Share of the pool that is drawn anew each time: "to restore correct estimations even if the estimation
 direction diverges" (§4), which copies altered by a few percent cannot."""
 LONGEST_GAP_S: Final = 0.5
-"""After a pause as long as this the old particles say nothing: the estimation begins anew."""
+"""Length of a pause after which the old particles say nothing: the estimation begins anew."""
 
 
 @dataclass(frozen=True)
@@ -67,11 +67,11 @@ class Ranges:
     """10 % and 90 % quantiles of the particles of n flows, shape (n, 2) each; NaN before the first echo."""
 
     rate: Float32s
-    """x / c: the flow's sending rate over the link's capacity."""
+    """The flow's sending rate over the link's capacity (x / c)."""
     others: Float32s
-    """x_o / c."""
+    """The other flows' sending rate over the link's capacity (x_o / c)."""
     delay_s: Float32s
-    """d."""
+    """Queuing delay (d)."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class ParticleFilter(SlotArrays):
 
     Args:
         interval_s: length of the sending intervals that the echoes tell of.
-        seed: of everything random here; equal calls after equal seeds give equal ranges.
+        seed: seed of everything random here; equal calls after equal seeds give equal ranges.
         particles: a slot.
         noise: the model's.
         fresh: share of the pool that is drawn anew each time.
@@ -186,7 +186,7 @@ class ParticleFilter(SlotArrays):
             slots: the flows, (n,).
             factor: a, the change of their sending rate.
             elapsed_s: Δt since the particles were last moved.
-            seen: their observations.
+            seen: observations of these flows.
             delay_max_s: the largest delay above the smallest RTT that they recorded.
         """
         row = np.repeat(np.arange(len(slots)), self._particles)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where LTP is trained and compared: Table 3's regions, with the flows that share a link here."""
+"""Links on which LTP is trained and compared: Table 3's regions, with the flows that share a link here."""
 
 from __future__ import annotations
 

@@ -24,8 +24,8 @@ INTERVAL_S: Final = 0.030
 ALPHA: Final = 0.025
 """Largest relative change of the window in an interval (Eq. 8); the value of Astraea, whose rule it is."""
 SWIFT_RTT_S: Final = 0.1
-"""Beyond it α shrinks with the RTT, so that the window changes by no more than 9 % in a round trip. The
-echo of an action comes an RTT later; the more actions in between, the wider a window swings."""
+"""RTT beyond which α shrinks, so that the window changes by no more than 9 % in a round trip. The echo of an
+action comes an RTT later; the more actions in between, the wider a window swings."""
 NEW_FLOW_PKTS: Final = 64.0
 """A flow that comes with no more than this starts slowly first. A new one has 10 (RFC 6928), and several
 times that by its first interval: the kernel has begun without us. A queue that is there ends it at once."""
@@ -33,15 +33,15 @@ SLOW_START_LOSS: Final = 0.05
 """Slow start ends at this loss; random loss is well below."""
 SLOW_START_LOST_PKTS: Final = 3.0
 LOSS_LIMIT: Final = 0.02
-"""Of a flow that loses more than this, over about half a second, the window shrinks whatever the policy says:
-its signals tell of changes of the loss alone (ΔL), so it would never notice one that stays."""
+"""Loss over about half a second above which the window shrinks whatever the policy says. The flow's signals
+tell of changes of the loss alone (ΔL), so it would never notice one that stays."""
 LOSS_MEMORY: Final = 1 / 16
 """Weight of an interval in that loss."""
 SLOW_START_GROWTH: Final = 1.5
-"""In a round trip. A queue is heard of an RTT and half an interval late: doubling fills another buffer of a
-BDP meanwhile and loses hundreds of packets, this does not."""
+"""Growth of the window in a round trip. A queue is heard of an RTT and half an interval late: doubling fills
+another buffer of a BDP meanwhile and loses hundreds of packets, this does not."""
 CROWDED_INTERVALS: Final = 10
-"""After another flow has joined, until the rates have settled."""
+"""Intervals for which rates settle after another flow has joined."""
 SMOOTHING: Final = 0.25
 """Weight of an echo in the throughput whose largest value counts: a single one is too noisy for a maximum."""
 
@@ -63,11 +63,11 @@ class PathSignals:
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
-        """In the order of the observation."""
+        """Names of the signals in the order of the observation."""
         return tuple(field.name for field in fields(cls))
 
     def rows(self, rows: Indices) -> PathSignals:
-        """The same for some flows."""
+        """Select some of the flows."""
         return PathSignals(*(getattr(self, name)[rows] for name in self.names()))
 
 
@@ -95,9 +95,9 @@ _UNCHANGED: Final = (0.0, 1.0, 1.0, 1.0, 0.0)
 
 
 class LargestThroughput(SlotArrays):
-    """thr_max of flows that live in numbered slots: of a smoothed throughput, 0 before the first echo.
+    """Largest throughput (thr_max) of flows that live in numbered slots, from a smoothed throughput.
 
-    Before it the smoothed one is NaN.
+    It is 0 before the first echo, where the smoothed throughput is NaN.
     """
 
     _smooth_pps = column(np.float64, initial=np.nan)

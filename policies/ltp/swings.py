@@ -17,12 +17,12 @@ from ltp_switcher.policies.ltp.reward import Weights, probe_reward
 from ltp_switcher.policies.runtime.measurements import Echo, Interval
 
 SWINGS: Final = (0.0, 0.025, 0.10, 0.25)
-"""Of the rate from one interval to the next; Eq. 8 allows 2.5 %."""
+"""Swings of the rate from one interval to the next, relative; Eq. 8 allows 2.5 %."""
 REPEATS: Final = 32
 """Flows of each swing, whose particles draw chances of their own."""
 INTERVALS: Final = 60
 RATE_PPS: Final = 500.0
-"""Of the flow without its swing, and of the others: half of the link's."""
+"""Rate of the flow without its swing, and of the others: half of the link's."""
 RTT_S: Final = 0.050
 RTT_MIN_S: Final = 0.020
 

@@ -24,7 +24,7 @@ from ltp_switcher.policies.simulator.simulator import SimulatedInterval, Simulat
 from ltp_switcher.policies.simulator.tasks import Actions, SignalsTask, episode_seed
 
 FAIRNESS_WINDOW_S: Final = 1.0
-"""avg_thr of Eq. 14 is over about so long, exponentially weighted; the paper leaves it open."""
+"""Time over which avg_thr of Eq. 14 is averaged, exponentially weighted; the paper leaves it open."""
 DISPLACED_EVERY_S: Final = 4.0
 """While training, a flow beside Cubic gets another window, about so often. Otherwise one that has given way
 stays at the bottom for the rest of the episode, where no action shows, and learns no better."""
@@ -60,9 +60,9 @@ class LtpTask(SignalsTask):
     Args:
         signals: the policy's observations.
         agents: rows of the roster that it controls.
-        particles: of the estimation module; 0 leaves the probe reward out (LTP-no-probe).
+        particles: number of the estimation module's particles; 0 leaves the probe reward out (LTP-no-probe).
         bounded: see `SignalsTask`.
-        weights: of the reward.
+        weights: weights of the reward.
     """
 
     def __init__(
@@ -82,9 +82,9 @@ class LtpTask(SignalsTask):
         self.performance: Floats = np.zeros((agents, 0))
         """R_perf of the last interval, shape (agents, E)."""
         self.beside_cubic: Bools = np.zeros((agents, 0), np.bool_)
-        """Which flows had a Cubic flow beside them in it, shape (agents, E)."""
+        """True for flows that had a Cubic flow beside them in that interval, shape (agents, E)."""
         self.alone: Bools = np.zeros(0, np.bool_)
-        """On which links no more than one flow was active in it, shape (E,)."""
+        """True for links on which no more than one flow was active in that interval, shape (E,)."""
 
     def begin(self, simulator: Simulator, paths: Paths, flows: Flows) -> None:
         """See `Task`."""
@@ -107,7 +107,7 @@ class LtpTask(SignalsTask):
             self._filter.reset(self._slots)
 
     def _start_slowly(self, links: Bools) -> None:
-        """On these links, shape (E,), flows start as in service: beside Cubic, thr_max is worth no more."""
+        """Let flows on these links, shape (E,), start with the initial window, as in service."""
         window_pkts = np.where(links, INITIAL_WINDOW, self.simulator.window.window)
         self.simulator.set_window(window_pkts)
         self._window_pkts = window_pkts.reshape(-1)

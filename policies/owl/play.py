@@ -25,7 +25,7 @@ DURATION_S: Final = 45.0
 WARM_UP_S: Final = 9.0
 """The time before does not count."""
 REPEATS: Final = 3
-"""Of each link; of a trace, from other places on."""
+"""Runs of each link; a trace begins at another place in each."""
 
 Agents = Callable[[int, np.random.Generator], SimulatedAgent]
 

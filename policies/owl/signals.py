@@ -30,15 +30,15 @@ WINDOW_MAX: Final = 1e6
 SLOW_START_BELOW: Final = 40.0
 """A flow that comes with a smaller window begins with slow start."""
 RTT_MAX: Final = 2.5
-"""Over the flow's least. Beyond it the window shrinks, as fast as Eq. 6 can: in training windows end at 4
-bandwidth-delay products (`LIMIT_BDP`), and left to itself the network stays behind the longer queues that a
+"""RTT over the flow's least beyond which the window shrinks, as fast as Eq. 6 can. In training windows end at
+4 bandwidth-delay products (`LIMIT_BDP`), and left to itself the network stays behind the longer queues that a
 cellular link makes of a window when its rate falls. A drop-tail queue of a path's own length stays below."""
 LOSS_MAX: Final = 0.3
 """1 - δ of Owl-Loss: by Eq. 9 and 10, the loss that ever more of its senders come to."""
 LOSS_MEMORY_S: Final = 3.0
 """Time constant of the session's share of lost packets."""
 UNHEARD_RTT_S: Final = 1.0
-"""Of a flow without an RTT sample (RFC 6298's first time-out)."""
+"""RTT of a flow without a sample of it (RFC 6298's first time-out)."""
 
 
 _UNHEARD: Final = np.zeros((HISTORY, len(FEATURES)), np.float32)

@@ -18,7 +18,7 @@ from ltp_switcher.policies.simulator.simulator import SimulatedInterval, Simulat
 from ltp_switcher.policies.simulator.tasks import Actions, Array, SignalsTask, episode_seed
 
 HIDDEN_SHARE: Final = 0.5
-"""Of the links, those without network knowledge."""
+"""Share of the links that have no network knowledge."""
 KNOWN: Final = (0.1, 1.0)
 """Share of the path's nodes that is known on the others (§VII-A: 0 to 100 %)."""
 HEADROOM: Final = (1.2, 5.0)
@@ -99,8 +99,8 @@ class LinkTruth:
 
     Args:
         simulator: an episode's, at its start.
-        paths: its links.
-        flows: their flows.
+        paths: links of the episode.
+        flows: flows of these links.
         agents: rows that count.
     """
 

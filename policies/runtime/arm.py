@@ -55,7 +55,8 @@ class Arm(Protocol):
         """Flows come under the arm."""
 
     def decide(self, slots: Slots, interval: Interval) -> Floats:
-        """Flows of an interval at once: the law's parameters, (n, parameters); NaN: no change.
+        """Decide for flows of an interval at once: the law's parameters, (n, parameters); NaN changes
+        nothing.
 
         Many flows may come in several parts. A row depends on its own flow alone.
         """

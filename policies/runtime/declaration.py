@@ -47,7 +47,7 @@ class Variant:
     law: Law
     """What the kernel executes for it."""
     weights: Path | None
-    """Its networks, or None for an arm that has none."""
+    """File of the variant's networks; None for an arm that has none."""
 
     def networks(self) -> Mapping[str, Network]:
         """Load the networks. Raises `ArtifactError` where there are none, or the file is corrupt."""

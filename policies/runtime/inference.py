@@ -46,7 +46,7 @@ class Layer:
         return _PARAMETERS[self.kind]
 
     def describe(self) -> dict[str, object]:
-        """For metadata; `Layer(**…)` reads it."""
+        """Describe the layer for metadata; `Layer(**…)` reads it."""
         return asdict(self)
 
 

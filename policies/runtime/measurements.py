@@ -17,28 +17,28 @@ NOTHING: Final = 1e-6
 """Packets below which a fluid's share is rounding, not data."""
 
 UNFILLED: Final = 2.0
-"""A window is not filled if it is this many times the packets in flight, and"""
+"""A window is not filled if it is this many times the packets in flight, and `SLACK_PKTS` more."""
 SLACK_PKTS: Final = 4.0
-"""so many packets more: a kernel counts the packets in flight before it answers the ACK."""
+"""Packets beyond `UNFILLED`, because a kernel counts the packets in flight before it answers the ACK."""
 
 
 @dataclass(frozen=True)
 class Echo:
-    """Fate of the packets that each flow sent in one interval, shape as `Interval`. NaN: not known yet."""
+    """Fate of the packets that each flow sent in one interval, shape as `Interval`; NaN if not known yet."""
 
     index: Floats
-    """Number of the interval in which they were sent, from 0; -1: none yet."""
+    """Number of the interval in which the packets were sent, from 0; -1 before the first."""
     sending_pps: Floats
     delivered_pps: Floats
     """Acknowledged packets over the time that their ACKs took to arrive."""
     rtt_s: Floats
-    """On the kernel the lowest of their ACKs: the others may have waited for a turn of the receiver's. The
-    simulator has no such turns, and tells the mean."""
+    """RTT of the packets. The kernel tells the lowest of their ACKs, because the others may have waited for a
+    turn of the receiver's. The simulator has no such turns, and tells the mean."""
     loss: Floats
     """Share of the packets that was lost, 0 to 1."""
 
     def rows(self, rows: Indices) -> Echo:
-        """The same for some flows, shape (n,)."""
+        """Select some of the flows, shape (n,)."""
         return Echo(
             self.index[rows],
             self.sending_pps[rows],
@@ -53,7 +53,7 @@ class Interval:
     """One control interval as its senders see it; arrays of one shape, (F, E) or (n,)."""
 
     index: int
-    """Its number; `Echo.index` counts alike."""
+    """Number of the interval; `Echo.index` counts alike."""
     end_s: float
     length_s: float
     active: Bools
@@ -87,7 +87,7 @@ class Interval:
         return unused
 
     def rows(self, rows: Indices) -> Interval:
-        """The same for some flows, shape (n,)."""
+        """Select some of the flows, shape (n,)."""
         return Interval(
             index=self.index,
             end_s=self.end_s,

@@ -25,7 +25,7 @@ class Counters:
         at_s: when they were read, on a clock that only moves forward.
         received_pkts: that came to the queue, those for which there was no room included.
         sent_pkts: that left it.
-        sent_bytes: of these.
+        sent_bytes: bytes sent.
         capacity_bps: what the link can carry, bits a second; None where the node does not know.
     """
 
@@ -41,7 +41,7 @@ class CounterSource(Protocol):
 
     @property
     def name(self) -> str:
-        """Of the node, for people."""
+        """Name of the node, for people."""
 
     def read(self) -> Counters:
         """Read the counters as they stand. Raises `DatapathError` where they cannot be read."""
@@ -117,8 +117,8 @@ class NodeMeter:
     """Turns a node's counters into reports, one a window."""
 
     CAPACITY_MEMORY: Final = 0.98
-    """Where a node does not know its link's rate, the largest rate seen stands for it, forgotten by 2 % a
-    window: a link whose rate changes is full again soon, or idle anyhow."""
+    """Share that remains of the largest rate seen, a window. That rate stands for the link's own where a node
+    does not know it: a link whose rate changes is full again soon, or idle anyhow."""
 
     def __init__(self) -> None:
         self._last: Counters | None = None

@@ -10,9 +10,9 @@ import numpy as np
 from ltp_switcher.arrays import Floats
 
 SHARE: Final = 1 / 8
-"""Of the least RTT, that a queue must add to it, within"""
+"""Share of the least RTT that a queue must add to it, within `LIMITS_S`."""
 LIMITS_S: Final = (0.004, 0.016)
-"""these; Linux' Cubic has both numbers."""
+"""Limits of that threshold; Linux' Cubic has both numbers."""
 
 
 def queue_threshold_s(rtt_min_s: Floats) -> Floats:

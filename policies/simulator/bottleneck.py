@@ -140,7 +140,7 @@ class Bottleneck:
         return dropped
 
     def _position(self, now: int) -> Floats:
-        """When the fluid that leaves each queue at the end of this tick came in, in ticks."""
+        """Return the tick at which the fluid came in that leaves each queue at the end of this tick."""
         head, departed, ring = self._head, self.departed, self._arrived_ring
         candidates: Indices = self._columns
         while candidates.size:
@@ -157,7 +157,7 @@ class Bottleneck:
         return fraction
 
     def position(self, now: int, ticks: Ints) -> Floats:
-        """When the fluid that left the queue at `ticks` came in; both in ticks, shape (F, E)."""
+        """Return the tick at which the fluid came in that left the queue at `ticks`, shape (F, E)."""
         ring = self._position_ring
         return ring.at(ring.index(ticks, now, self._environment))
 

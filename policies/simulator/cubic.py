@@ -112,7 +112,7 @@ class _HyStart:
         self._train = np.ones(shape, np.bool_)
 
     def update(self, feedback: Feedback, cwnd: Floats) -> Bools:
-        """Which flows shall leave slow start now; shape (rows, E)."""
+        """Return which flows shall leave slow start now; shape (rows, E)."""
         started = feedback.resolved >= self._round_end
         np.copyto(self._round_end, feedback.sent, where=started)
         np.copyto(self._round_start_s, feedback.now_s, where=started)

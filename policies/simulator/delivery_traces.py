@@ -28,7 +28,7 @@ _MODEL_OUTAGE_STEPS: Final = 12.0
 _OPPORTUNITIES_MAX: Final = 1 << 23
 DURATION_MAX_MS: Final = 86_400_000
 RATE_MIN_MBPS: Final = 0.04
-"""Of a whole trace. One in microseconds seems a thousand times slower than it is."""
+"""Least rate of a whole trace. One in microseconds seems a thousand times slower than it is."""
 _DIGITS_MAX: Final = 12
 
 

@@ -55,11 +55,11 @@ class EchoTracker:
         """Take in one tick.
 
         Args:
-            now_s: its end.
-            tick_s: its length.
+            now_s: end of the tick.
+            tick_s: length of the tick.
             step: packets acknowledged or found lost in it, shape (F, E).
-            acked_step: of these, the acknowledged, shape (F, E).
-            rtt_s: their RTT, shape (F, E).
+            acked_step: those of them that were acknowledged, shape (F, E).
+            rtt_s: RTT of the acknowledged packets, shape (F, E).
             totals: sums over all ticks, this one included, of step, acked_step and rtt_s * acked_step,
                 shape (3, F, E).
         """

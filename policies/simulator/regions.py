@@ -122,7 +122,7 @@ def draw_mixed(
     duration_s: float,
     rng: np.random.Generator,
 ) -> tuple[Paths, Flows]:
-    """As `draw`, with as many links from each region, in their order.
+    """Draw as `draw` does, with as many links from each region, in their order.
 
     Raises:
         InvalidValueError: as `draw`; the links cannot be divided by the regions.

@@ -37,7 +37,7 @@ class SimulatedInterval(Interval):
     """An interval with the truths that no sender sees; shape (E,) each."""
 
     queued_pkts: Floats
-    """In the bottleneck's queue at the end."""
+    """Packets in the bottleneck's queue at the end."""
     capacity_pps: Floats
     """Mean over the interval."""
 
@@ -87,7 +87,7 @@ class Simulator:
         paths: the links.
         flows: shape (F, E), F the roster's count.
         roster: who controls which rows.
-        seed: of the losses and the jitter; equal arguments give equal runs.
+        seed: seed of the losses and the jitter; equal arguments give equal runs.
         interval_s: what `step` advances, a whole number of ticks.
         tick_s: resolution.
 

@@ -43,7 +43,8 @@ class Task(Protocol):
 
 
 START_BDP: Final = (0.2, 2.7)
-"""Where a flow's window starts while training, in bandwidth-delay products; the logarithm is uniform."""
+"""Range of the windows with which flows start while training, in bandwidth-delay products; the logarithm is
+uniform."""
 LIMIT_BDP: Final = 4.0
 """Bound of windows in training: beyond it no action matters, and an actor saturates there."""
 
@@ -58,7 +59,7 @@ class SignalsTask:
     """A task with the observations and actions of a policy's `Signals`; a subclass adds the reward.
 
     Args:
-        signals: of the policy; reset at every episode and where a flow starts.
+        signals: signals of the policy; reset at every episode and where a flow starts.
         agents: rows of the roster that the policy controls.
         bounded: keep windows to what helps training (`START_BDP`, `LIMIT_BDP`); off for evaluation, where
             they start as the kernel's do.

@@ -34,7 +34,7 @@ from ltp_switcher.policies.simulator.simulator import Roster, Simulator
 from ltp_switcher.policies.simulator.totals import Totals
 
 PAYLOAD_BYTES: Final = 1448
-"""Of a full-sized TCP segment with time stamps."""
+"""Payload of a full-sized TCP segment with time stamps."""
 BIN_S: Final = 0.1
 REPEATS: Final = 8
 """Simulated runs of a scenario, which differ by the seed; their mean is compared."""
@@ -70,7 +70,7 @@ class Comparison:
 
     @property
     def agrees(self) -> bool:
-        """Within the limits of both."""
+        """Whether utilisation and RTT both agree within their limits."""
         return abs(self.points) <= UTILISATION_POINTS and abs(self.percent) <= RTT_PERCENT
 
 

@@ -16,16 +16,17 @@ Arms = Callable[[float], Arm]
 """Makes the arm for a monitor interval in seconds."""
 
 DURATION_S: Final = 26.0
-"""Of the links whose rate changes."""
+"""Length of the runs on links whose rate changes."""
 BESIDE_CUBIC_S: Final = 60.0
-"""Beside Cubic half of it says the opposite: who never changes its sub-policy shares evenly at first."""
+"""Length of the runs beside Cubic. Half of it says the opposite: who never changes its sub-policy shares
+evenly at first."""
 TICK_S: Final = 0.002
 REPEATS: Final = 3
-"""Of each link."""
+"""Runs of each link."""
 BESIDE_CUBIC: Final = np.array(((50.0, 25.0), (150.0, 40.0), (100.0, 75.0), (60.0, 100.0), (100.0, 140.0))).T
 """Mbit/s and ms of the links beside Cubic."""
 CHANGING: Final = np.array(((80.0, 40.0), (160.0, 25.0))).T
-"""Likewise of the links whose rate halves and doubles every 8 s."""
+"""Mbit/s and ms of the links whose rate halves and doubles every 8 s."""
 STEADY_AT_S: Final = (0.020, INTERVAL_S, 0.300)
 """Monitor intervals at which those are to be used alike."""
 UNFRIENDLY: Final = 0.5

@@ -60,7 +60,7 @@ class LinkSummary:
     """Means over a kind's seeds, after the warm-up."""
 
     utilisation: float
-    """Of the link by the judged flow."""
+    """Share of the link that the judged flow used."""
     rtt_ms: float
     loss: float
     ratio_to_cubic: float | None

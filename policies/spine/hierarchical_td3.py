@@ -16,7 +16,8 @@ from ltp_switcher.policies.training.networks import Critic, SequenceNetwork, Sta
 from ltp_switcher.policies.training.td3 import Array, Batch, Td3, Td3Config
 
 FIRST_LOGIT: Final = -2.0
-"""Where the trigger starts: one interval in eight, so that a sub-policy's effects in the long run show."""
+"""Logit with which the trigger starts: one interval in eight, so that a sub-policy's effects in the long run
+show."""
 NOISE_OF_FLOWS: Final = np.array([0.0, 0.5, 1.0, 1.0], np.float32)[:, None]
 """Shares of the exploration noise, in turn."""
 DRAWN_AT_LEAST: Final = 0.02
@@ -48,7 +49,7 @@ class HierarchicalActor(SequenceNetwork):
         self.state_size = sum(self._sizes)
 
     def forward(self, inputs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """As the base class says."""
+        """See the base class."""
         fresh, _, drawn, state = self.considered(inputs, state)
         held = inputs[..., -self.action_size :]
         return torch.cat((torch.lerp(held, fresh, drawn), 2.0 * drawn - 1.0), dim=2), state

@@ -30,7 +30,7 @@ def rewards(
     """Reward of the first `agents` rows, shape (agents, E), for an interval that began with `triggered`.
 
     Args:
-        interval: of all flows, (F, E).
+        interval: interval of all flows, (F, E).
         agents: rows that Spine controls.
         triggered: the policy generator ran, shape (agents, E).
         penalty: what that costs, α_psp.

@@ -19,7 +19,8 @@ STATISTICS: Final = 9
 TRIGGERED: Final = 0.0
 """The last action's value above which the policy generator ran."""
 BURST_S: Final = 0.1
-"""Over which throughput is averaged for the largest seen: bursts of ACKs in 20 ms are not the link's rate."""
+"""Time over which throughput is averaged for the largest seen: bursts of ACKs in 20 ms are not the link's
+rate."""
 _LARGEST: Final = 5.0
 _INTERVALS_S: Final = (0.010, 10.0)
 

@@ -46,7 +46,8 @@ from ltp_switcher.policies.training.trainer import A, Trainer
 CHOSEN_BY: Final = "score"
 """The figure by which the best of several seeds is chosen; larger is better."""
 _VALIDATION_SEED: Final = 1_000_003
-"""Of the links on which the best episode's weights are chosen: the same in all runs, trained on in none."""
+"""Seed of the links on which the best episode's weights are chosen: the same in all runs, trained on in
+none."""
 
 
 @dataclass(frozen=True)
@@ -262,7 +263,7 @@ class _Progress:
         self._bar.stop()
 
     def show(self, row: Row, best: float) -> None:
-        """After an episode."""
+        """Show how training stands after an episode."""
         text = f"reward {row.reward:.3f}, best score on held-out links {best:.3f}"
         self._bar.update(self._task, completed=row.episode + 1, reward=text)
         if not self._console.is_terminal:

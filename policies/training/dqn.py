@@ -46,11 +46,11 @@ class Dqn:
     """The agent. Actions are numbers of choices, shape (slots,), int64.
 
     Args:
-        observation_size: of the task, history included.
+        observation_size: size of the task's observations, history included.
         choices: number of actions.
         hidden: layers before the Q values; Owl: 512 and 256.
         config: hyperparameters.
-        seed: of everything random here; also seeds PyTorch's generator.
+        seed: seed of everything random here; also seeds PyTorch's generator.
         device: where to compute.
     """
 

@@ -26,7 +26,7 @@ from ltp_switcher.policies.simulator.tasks import Actions, Transition
 from ltp_switcher.policies.training.replay import Replay
 
 CHECKPOINT: Final = "checkpoint.json"
-"""In a run's folder, once it has a checkpoint: names it."""
+"""File in a run's folder that names its checkpoint, once it has one."""
 
 
 class Learner(Protocol):
@@ -48,10 +48,10 @@ class Learner(Protocol):
         """Do gradient steps; returns losses by name."""
 
     def state_dict(self) -> dict[str, dict[str, object]]:
-        """For a checkpoint."""
+        """Return the state for a checkpoint."""
 
     def load_state_dict(self, state: dict[str, dict[str, object]]) -> None:
-        """From a checkpoint."""
+        """Take up the state of a checkpoint."""
 
 
 class Episodes(Protocol):

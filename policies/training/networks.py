@@ -51,7 +51,7 @@ class Stack(SequenceNetwork):
             inputs = layer.size
 
     def forward(self, inputs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """As the base class says."""
+        """Run the layers from a state; return their outputs and the state after them."""
         x, place, after = inputs, 0, []
         for layer, module in zip(self.layers, self._modules_of, strict=True):
             before = state[:, place : place + layer.state_size]
@@ -94,7 +94,7 @@ class PartialView(SequenceNetwork):
         self._seen = seen
 
     def forward(self, inputs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """As the base class says."""
+        """See the base class."""
         outputs: tuple[Tensor, Tensor] = self.stack(inputs[..., : self._seen], state)
         return outputs
 
@@ -132,7 +132,7 @@ class Critic(nn.Module):
 
     @property
     def state_size(self) -> int:
-        """Of the trunk."""
+        """Values that the trunk carries from step to step."""
         return self.trunk.state_size
 
     def features(self, observations: Tensor, previous: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:

@@ -63,20 +63,20 @@ class Td3Config:
     """λ of the critics' returns. Where one action moves little, one step's reward shows nothing of it, and
     values that are only bootstrapped take long to; R2D2 uses several steps for the same reason."""
     random_frames: int = 0
-    """So many frames of a run are acted at random first, uniform in ±1."""
+    """Frames of a run that are acted at random first, uniform in ±1."""
     hold: int = 1
     """Frames for which a slot's exploration stays the same, on average. Where one action moves little,
     independent ones cancel out, and nothing is learned of where a persistent one would lead."""
     critics_first: int = 0
-    """So many gradient steps are the critics' alone: an actor that follows them from the start may end in a
-    corner before they know better."""
+    """First gradient steps that are the critics' alone: an actor that follows them from the start may end in
+    a corner before they know better."""
     average: float = 0.998
     """Share of the running average of the actor's weights that a step keeps. The average acts without
     exploration and is exported: from step to step a single actor's behaviour still jumps."""
     gradient_clip: float = 10.0
     action_weight: float = 0.0
-    """Of the actions' squares in the actor's loss: it keeps tanh out of where it is flat, and reactions no
-    stronger than they pay."""
+    """Weight of the actions' squares in the actor's loss: it keeps tanh out of where it is flat, and
+    reactions no stronger than they pay."""
 
 
 class Td3:
@@ -84,12 +84,12 @@ class Td3:
 
     Args:
         actor: outputs within ±1, shape (batch, steps, action_size).
-        observation_size: of the task.
-        action_size: of the task.
+        observation_size: size of the task's observations.
+        action_size: size of the task's actions.
         trunk: the critics' layers over the history, empty for a feed-forward critic.
         head: the critics' layers after the action has joined.
         config: hyperparameters.
-        seed: of everything random here; also seeds PyTorch's generator.
+        seed: seed of everything random here; also seeds PyTorch's generator.
         device: where to compute.
     """
 

@@ -23,13 +23,13 @@ class Trainer(ABC, Generic[A]):
     """A policy, as `command.run` trains it. `A` is its kind of agent, `Td3` or `Dqn`."""
 
     name: str
-    """Of the policy or its variant; names the weights and the card."""
+    """Name of the policy or its variant, of which the weights and the card have theirs."""
     schedule: Schedule
     """A full training; `--episodes` shortens it."""
     limits: tuple[str, ...]
-    """For the card: where the policy has not been trained or is known to fail, one sentence each."""
+    """Sentences for the card: where the policy has not been trained, or is known to fail."""
     judged_seed: int
-    """Of the episodes that judge the trained agent."""
+    """Seed of the episodes that judge the trained agent."""
     judged_episodes: int = 1
 
     @abstractmethod
