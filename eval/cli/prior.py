@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ltp_switcher.eval.suite.score import Mean
 
 PATHS_MIN: Final = 20
-"""With fewer, a fold has less than two paths."""
+"""Fewest paths of a study; with fewer, a fold has less than two of them."""
 
 
 def prior(options: argparse.Namespace, console: Console, progress: Console) -> None:

@@ -153,7 +153,7 @@ def draw_set(options: argparse.Namespace, console: Console, _: Console) -> None:
 
 
 def _made(planned: Sequence[Run], progress: Console) -> list[Run]:
-    """Those of the planned runs whose results are there, where an arm has run, too."""
+    """Select the planned runs whose results are there, on paths where an arm has run, too."""
     runs = comparable(planned, [run for run in planned if all(map(is_made, (run.job, *alone(run))))])
     if not runs:
         raise ConfigError("--cached", True, "a path with runs of all arms; run the same without it first")

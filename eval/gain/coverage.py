@@ -47,7 +47,7 @@ class Share:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Its ends."""
+        """The lower and the upper end of the interval; NaN for none."""
         if not self.of:
             return math.nan, math.nan
         n, p = self.of, self.value

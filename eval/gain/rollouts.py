@@ -55,7 +55,7 @@ class Run:
 
     end: str
     stage: int
-    """In which it ended; 3: all of the traffic."""
+    """Stage in which the rollout ended; 3 is all of the traffic."""
     hours: float
     wrong: bool
     """Whether the true effect is among those that were contradicted."""

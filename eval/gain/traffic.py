@@ -146,7 +146,7 @@ class Server:
         Args:
             first: number of the first block, from 0 on. Nothing was treated before it.
             treated: by prefix and block, shape (prefixes, blocks).
-            effects: of the treatment; goodput alone.
+            effects: effects of the treatment, on goodput alone.
         """
         rng, traffic, world = self._rng, self._world.traffic, self._world
         seen = rng.random(treated.shape) < traffic.seen

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mm-link's log of the data's direction: the queue over time, and the packets it dropped."""
+"""The log of mm-link for the data's direction: the queue over time, and the packets it dropped."""
 
 from __future__ import annotations
 

@@ -21,11 +21,11 @@ and variance 1."""
 BETWEEN: Final = (0.003, 0.01, 0.03, 0.1, 0.3)
 """Variances between paths that look alike, among which the evidence chooses."""
 LINEAR: Final = (0.003, 0.02, 0.1)
-"""The same of a standardised feature's weight."""
+"""Variances of a standardised feature's weight, among which the evidence chooses."""
 CURVED: Final = (0.03, 0.2, 1.0)
-"""The same of what is not linear."""
+"""Variances of the part that is not linear, among which the evidence chooses."""
 LENGTHS: Final = (2.5, 6.0)
-"""Distances between the features of paths at which that changes."""
+"""Distances between the features of paths at which that part changes."""
 INTERCEPT: Final = 4.0
 
 
@@ -52,7 +52,7 @@ def prior(features: Floats, labels: Floats, noise: Floats, others: Floats) -> Pr
 
 
 def boosting(features: Floats, labels: Floats, noise: Floats, others: Floats) -> Prediction:
-    """scikit-learn's gradient boosting; the deviation is that of its errors on the rows it was fitted to."""
+    """Gradient boosting by scikit-learn. Its deviation comes from its errors on the rows it was fitted to."""
     model = GradientBoostingRegressor(
         n_estimators=150, max_depth=3, learning_rate=0.05, subsample=0.7, min_samples_leaf=5, random_state=1
     )

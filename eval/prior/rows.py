@@ -40,7 +40,7 @@ class Rows:
 
     Attributes:
         paths: names.
-        kinds: of the paths, `paths.kind`.
+        kinds: kinds of the paths, `paths.kind`.
         features: in order of `FEATURES`, shape (paths, features).
         schemes: that ran on all paths; the first is `LOOKS_WITH`.
         logs: log of the mean reward of each scheme from the look on, shape (paths, schemes).

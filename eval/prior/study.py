@@ -18,7 +18,7 @@ from ltp_switcher.eval.suite.score import Mean, geometric_mean
 FOLDS: Final = 10
 LEVEL: Final = 0.8
 LEVEL_Z: Final = NormalDist().inv_cdf(0.5 + LEVEL / 2)
-"""Of the intervals whose coverage is counted: that share of labels should lie within so many deviations."""
+"""Deviations within which a share `LEVEL` of the labels should lie."""
 GUARD_Z: Final = 1.0
 """The baseline's arm is left where another's gain over it is that many deviations above 0."""
 
@@ -37,7 +37,7 @@ class Score:
 
     way: str
     pick: Mapping[str, Mean]
-    """Over `all` paths and over each kind."""
+    """Mean over `all` paths and over each kind."""
     top_two: Mean | None
     coverage: Mapping[str, float]
     """Share of the labels within the model's intervals of `LEVEL`, over all and over each kind."""
@@ -64,7 +64,7 @@ def scores(rows: Rows, baseline: str = "") -> list[Score]:
     """Score every model, every arm alone, and where there is one the `baseline` scheme with and without them.
 
     Args:
-        rows: of all arms, and of the baseline.
+        rows: rows of all arms, and of the baseline.
         baseline: a scheme that is no arm: the best of the arms does not include it.
     """
     arms = np.array([scheme != baseline for scheme in rows.schemes])

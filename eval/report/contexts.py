@@ -38,7 +38,7 @@ POOL: Final = ("bbr", "vegas", "cubic", "westwood", "illinois")
 _START: Final = 200
 """Steps before the first that counts: slow start looks alike on all paths."""
 _POINTS: Final = 200
-"""Of each path, evenly over its steps."""
+"""Points drawn of each path, evenly over its steps."""
 _PERPLEXITY: Final = 30.0
 _COLOURS: Final = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#332288", "#CC79A7", "#7F7F00")
 
@@ -48,11 +48,11 @@ class Contexts:
     """The steps of several paths; the rows of all arrays belong together.
 
     Attributes:
-        names: of the paths.
+        names: names of the paths.
         path: index of each row's path, shape (rows,).
         place: t-SNE of the contexts, shape (rows, 2), without a unit.
-        silhouettes: of the contexts, the mean of each path.
-        raw_silhouettes: the same of the encoder's standardised inputs.
+        silhouettes: mean silhouette of the contexts by path.
+        raw_silhouettes: mean silhouette of the encoder's standardised inputs by path.
     """
 
     names: tuple[str, ...]
@@ -113,9 +113,9 @@ def place(names: Sequence[str], inputs: Sequence[Floats], contexts: Sequence[Flo
     """Place the contexts of the paths.
 
     Args:
-        names: of the paths, two or more.
-        inputs: of each path, shape (steps, inputs); more than `_START` steps.
-        contexts: of each path, shape (steps, outputs).
+        names: names of the paths, two or more.
+        inputs: inputs of each path, shape (steps, inputs); more than `_START` steps.
+        contexts: contexts of each path, shape (steps, outputs).
     """
     rows = [np.unique(np.linspace(_START, len(one) - 1, _POINTS).astype(np.int64)) for one in inputs]
     path = np.repeat(np.arange(len(rows)), [at.size for at in rows])

@@ -39,7 +39,7 @@ def run_demo(
     Args:
         out: folder.
         progress: takes the runs' progress.
-        seed: of the runs in the picture.
+        seed: seed of the runs in the picture.
         seeds: runs of each scheme, each with the next seed.
         kernel: the guest's.
         all_arms: whether to run all kernel protocols.

@@ -80,7 +80,7 @@ class Agreement:
 
     @property
     def ratio_ms(self) -> float:
-        """The same over `lab_ms`."""
+        """Mahimahi's mean over the mean of `lab_ms`; NaN where that is 0."""
         return self.mahimahi.mean / self.lab_ms.mean if self.lab_ms.mean else float("nan")
 
     @property

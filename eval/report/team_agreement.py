@@ -56,9 +56,9 @@ class Agreement:
     scenario: str
     method: Method
     teams: dict[int, tuple[str, ...]]
-    """By seed; empty where the run ended before the selection. That counts as a team of its own."""
+    """Team by seed; empty where the run ended before the selection. That counts as a team of its own."""
     means: dict[int, dict[str, float]]
-    """By seed and arm: the log ratio to the incumbent's reward, or with Algorithm 2 the reward."""
+    """Means by seed and arm: the log ratio to the incumbent's reward, or with Algorithm 2 the reward."""
 
     @property
     def arms(self) -> int:

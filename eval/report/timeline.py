@@ -40,7 +40,7 @@ def draw_timeline(
     Args:
         path: the PNG to write.
         scenario: the scenario of the runs.
-        flows: of one run, or the first flows of several runs on the same link.
+        flows: flows of one run, or the first flows of several runs on the same link.
         title: the picture's message, in one line.
         explanation: one or two lines below the title.
         scores: mean rewards by scheme, to draw beside the lines as bars.

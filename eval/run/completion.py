@@ -39,7 +39,8 @@ class Completions:
     at_s: Floats
     kilobytes: Floats
     took_s: Floats
-    """From the request to its last byte, the connection's start included; infinite where it never came."""
+    """Time from the request to its last byte, the connection's start included; infinite where it never
+    came."""
 
     def of(self, name: str) -> Floats:
         """The times of the requests of a class, shape (n,), seconds."""
@@ -50,7 +51,7 @@ class Completions:
 
 @dataclass(frozen=True, slots=True)
 class Quantiles:
-    """Of completion times: the time of the request at that rank, so infinite where its end never came."""
+    """Times of the requests at these ranks of completion times; infinite where the end never came."""
 
     count: int
     p50_s: float
@@ -77,7 +78,7 @@ class RequestSummary:
     megabytes: float
     loss: float
     completion: Mapping[str, Quantiles]
-    """By class; a class without a request is missing."""
+    """Quantiles by class; a class without a request is missing."""
     beside: tuple[Beside, ...]
 
 

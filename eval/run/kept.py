@@ -46,7 +46,7 @@ def write(place: str, fingerprint: str, files: Mapping[str, bytes], made: Mappin
 
     Args:
         place: `<set>/<path>/<scheme>-<seed>-<kernel>`.
-        fingerprint: of the run.
+        fingerprint: fingerprint of the run.
         files: by name.
         made: what made them.
 

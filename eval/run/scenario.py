@@ -61,7 +61,7 @@ QUEUES: Final = (DROP_TAIL, "fq_codel", "codel", "pie")
 FLOWS_MAX: Final = 256
 _NAME: Final = re.compile(r"(?!\.)[^/\\\x00-\x1f\x7f]{1,100}")
 LIFE_MIN_S: Final = BIN_S
-"""Of a flow: with less it may have no bin of its own, and so no results."""
+"""Shortest life of a flow: with less it may have no bin of its own, and so no results."""
 
 
 @dataclass(frozen=True, slots=True)

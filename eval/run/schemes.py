@@ -53,7 +53,7 @@ VARIANTS: Final[Mapping[str, str]] = {
 """The arm of each variant that is not its arm's first."""
 
 NETWORK_AGENT: Final = "127.0.0.1:9481"
-"""Where the measurement agent of the lab's link listens, if a scheme asks one."""
+"""Address of the measurement agent of the lab's link, which listens if a scheme asks one."""
 INFORMED: Final[Mapping[str, tuple[str, Settings]]] = {
     "owl-network": ("owl", (("learned.owl_network_urls", (f"http://{NETWORK_AGENT}",)),)),
 }
@@ -95,17 +95,17 @@ class Scheme:
     protocol: str
     """Congestion control of its socket."""
     arm: str | None = None
-    """Where that is `mutant`: the arm that the flow starts with, None for the module's own choice."""
+    """The arm that a flow under `mutant` starts with; None for the module's own choice."""
     policy: str | None = None
     """The daemon's policy, None where the flow needs no daemon."""
     variant: str | None = None
-    """Of the arm, where that is not its first."""
+    """Variant of the arm; None for its first."""
     settings: Settings = ()
-    """That it needs of the daemon."""
+    """Settings that the scheme needs of the daemon."""
     rate_mbps: float | None = None
-    """Of a constant rate."""
+    """Rate of a flow that sends at a constant one; None for all others."""
     measured: bool = False
-    """Without a daemon: whether somebody asks for the flow's steps all the same."""
+    """Whether somebody asks for the flow's steps although no daemon runs."""
     bpftune: bool = False
     """Whether bpftune runs."""
 
@@ -141,7 +141,7 @@ def check_scheme(field: str, name: object, more: Iterable[str] = ()) -> str:
 
     Args:
         field: names the place in an error.
-        name: of a scheme.
+        name: name of a scheme.
         more: what is allowed there, too; it may repeat schemes.
 
     Raises:

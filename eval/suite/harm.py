@@ -25,7 +25,7 @@ class Harm:
     throughput: float
     rtt: float
     own: float | None
-    """Harm to throughput of the other flow's own protocol to a flow of its kind; None: it did not run."""
+    """Harm to throughput of the other flow's own protocol to a flow of its kind; None if it did not run."""
 
 
 def alone(run: Run) -> list[Job]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a scheme loses reward to the best arm in hindsight, and its regret over time.
+"""Reward that a scheme loses to the best arm in hindsight, by cause, and its regret over time.
 
 Every bin of a flow belongs to one cause, the first of `CAUSES` that fits. A cause's loss is the best arm's
 reward in its bins less the scheme's, as a share of the best arm's reward on the whole path. So the losses of
@@ -35,7 +35,7 @@ class Losses:
     path: str
     best_arm: str
     by_cause: Mapping[str, float]
-    """In order of `CAUSES`."""
+    """Loss by cause, in the order of `CAUSES`."""
     regret_s: Floats
     """Reward lost up to the end of each bin, in seconds of the best arm's mean reward: shape (bins,)."""
 
@@ -60,9 +60,9 @@ def losses_of(
 
     Args:
         path: name.
-        scenario: of all runs.
-        runs: of the scheme, one a seed.
-        arms: of the arms alone, by arm; one series a seed.
+        scenario: scenario of all runs.
+        runs: runs of the scheme, one a seed.
+        arms: series of the arms alone, by arm; one a seed.
     """
     bins = min(len(one.t_s) for of in (runs, *arms.values()) for one in of)
     earned = {arm: np.mean([rewards(one)[:bins] for one in of], axis=0) for arm, of in arms.items()}
@@ -96,7 +96,7 @@ def causes(scenario: Scenario, series: FlowSeries, best_arm: str) -> Indices:
 
 
 def _changing(scenario: Scenario, series: FlowSeries) -> Bools:
-    """Where an arm may still settle after a change of the path, shape (bins,)."""
+    """True where an arm may still settle after a change of the path, shape (bins,)."""
     found = np.zeros(series.t_s.shape, np.bool_)
     for state in list(scenario.link.states())[1:]:
         allowed_s = max(SETTLE_S, SETTLE_RTTS * state.rtt_ms / 1e3)

@@ -19,10 +19,10 @@ from ltp_switcher.eval.suite.single import SinglePath
 from ltp_switcher.measures import loss_rate
 
 START_S: Final = 3.0
-"""How long a start is."""
+"""Length of a start."""
 SETTLE_S: Final = 2.0
 SETTLE_RTTS: Final = 20.0
-"""After a change an arm has settled once the longer of both is over."""
+"""Time in RTTs after which an arm has settled on a changed path, if it is longer than `SETTLE_S`."""
 WINDOW_S: Final = 1.0
 """A flow has recovered where its mean reward over such a window is good enough."""
 ENOUGH: Final = 0.9
@@ -66,9 +66,9 @@ def recoveries(
 
     Args:
         path: name.
-        scenario: with the steps.
-        scheme: of the flow that is judged.
-        arms: of the arms alone on the same path, by arm; one series a seed.
+        scenario: scenario with the steps.
+        scheme: scheme of the flow that is judged.
+        arms: series of the arms alone on the same path, by arm; one a seed.
     """
     states = list(scenario.link.states())
     ends_s = [state.at_s for state in states[1:]] + [scenario.duration_s]
@@ -118,7 +118,7 @@ def segment_oracle(arms: Sequence[Sequence[Floats]]) -> float | None:
     """The oracle's reward on a path over that of the best arm; None where no arm earned anything.
 
     Args:
-        arms: of each arm and seed, the rewards by bin, shape (bins,).
+        arms: rewards by bin of each arm and seed, shape (bins,).
     """
     bins = min(one.size for runs in arms for one in runs)
     means = np.array([np.mean([one[:bins] for one in runs], axis=0) for runs in arms])

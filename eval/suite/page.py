@@ -47,7 +47,7 @@ class Origin:
     command: str
     revision: str
     seeds: Mapping[str, Sequence[int]]
-    """By scheme."""
+    """Seeds by scheme."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,22 +59,22 @@ class Results:
     quick: bool
     paths: Sequence[PathScore]
     late: Sequence[PathScore]
-    """The same without each flow's first seconds."""
+    """Scores of the paths without each flow's first seconds."""
     recoveries: Mapping[str, Sequence[Recovery]]
-    """By scheme."""
+    """Recoveries by scheme."""
     oracles: Mapping[str, float]
     """Share of the best arm's reward that the oracle of segments earns, by path with one flow."""
     losses: Mapping[str, Sequence[Losses]]
-    """To the best arm, by scheme."""
+    """Losses to the best arm, by scheme."""
     wall_s: float
     web: Sequence[WebPath] = ()
     """The paths with requests, which `paths` lacks."""
     players: Sequence[Player] = ()
-    """Of the paths on which one scheme has several flows."""
+    """Flows of a scheme on the paths on which it has several."""
     harms: Sequence[Harm] = ()
-    """On the paths with another flow beside."""
+    """Harm on the paths with another flow beside."""
     transitions: Sequence[Transition] = ()
-    """Where schemes ran that switch once."""
+    """Transitions of the schemes that switch once, if such ran."""
     origin: Origin | None = None
     barren: Sequence[str] = ()
     """The paths on which no arm earned anything. They are in no mean."""

@@ -40,10 +40,10 @@ def paper_figures(
     """What draws each figure for which there are results, by title.
 
     Args:
-        summaries: of all runs with their path.
+        summaries: summaries of all runs with their path.
         paths: scores.
         oracles: the oracle's reward over the best arm's, by path.
-        harms: of the paths about harm.
+        harms: harms on the paths about harm.
     """
     figures: dict[str, Draw] = {}
     # A scheme with one setting changed has no mark of its own there.

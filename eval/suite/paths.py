@@ -23,13 +23,13 @@ FOLDER: Final = Path(__file__).resolve().parent
 DURATION_S: Final = 60.0
 WEB_DURATION_S: Final = 25.0
 WEB_STOP_S: Final = 20.0
-"""Of paths with requests, and the time of the last request: most are complete before the end."""
+"""Time of the last request on paths with requests, most of which are complete before the end."""
 SETS: Final[Mapping[str, int]] = {"tuning": 1, "test": 4}
 """The sets, and the seed that draws each."""
 SEEDS: Final[Mapping[str, tuple[int, ...]]] = {"tuning": (1, 2, 3, 4, 5), "test": (101, 102, 103, 104, 105)}
 """Seeds of the runs, the first ones first."""
 OTHER_SEEDS: Final = (201, 202, 203, 204, 205)
-"""The same for a user's own set."""
+"""Seeds of the runs of a user's own set."""
 
 TRACES: Final = (
     "TMobile-LTE-short.down", "TMobile-LTE-short.up", "TMobile-UMTS-driving.down",
@@ -66,7 +66,7 @@ class _Draw:
 
 
 Lines = list[str]
-"""Of a scenario's [link] and what follows."""
+"""Lines of a scenario's [link] and what follows."""
 
 
 def _link(rate_mbps: float, rtt_ms: float, buffer_bdp: float, *more: str) -> Lines:
@@ -224,7 +224,7 @@ def _jittery(d: _Draw) -> Lines:
 
 
 def trace_begin_s(seed: int) -> float:
-    """Where the span of a trace begins that is the set's own."""
+    """Start of the span of a trace that is the set's own."""
     return 0.0 if seed % 2 == 1 else TRACE_HALF_S
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which schemes run on which paths with which seeds."""
+"""The plan of a suite: which schemes run on which paths with which seeds."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ QUICK_PATHS: Final = (
     "fixed-1", "large-queue-1", "lossy-1", "slow-1", "rate-steps-1", "rtt-steps-1", "trace-1", "trace-4",
 )  # fmt: skip
 QUICK_FACTOR: Final = 2.0
-"""By which times are shorter in a quick run."""
+"""Factor by which times are shorter in a quick run."""
 
 
 @dataclass(frozen=True, slots=True)

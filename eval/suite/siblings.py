@@ -36,7 +36,7 @@ class Player:
     reward: float
     """Mean over seconds and seeds, Mbit/s squared per ms."""
     share: float
-    """Of the largest such reward of any scheme on the path."""
+    """Share of the largest such reward of any scheme on the path."""
     jain: float
     """Mean over the seconds with two open flows or more, and over seeds."""
 

@@ -22,7 +22,7 @@ class SinglePath:
 
     @property
     def arms(self) -> Mapping[str, Sequence[FlowSeries]]:
-        """Those of the arms alone."""
+        """Series of the arms alone."""
         return {scheme: of for scheme, of in self.series.items() if is_arm(scheme)}
 
 

@@ -58,9 +58,9 @@ def cost_s(switched: FlowSeries, before: FlowSeries, after: FlowSeries) -> float
     """What a switch cost, s; None where the arm after it earns next to nothing, with or without a switch.
 
     Args:
-        switched: of the flow that changes its arm at `SWITCH_S`.
-        before: of its first arm alone.
-        after: of its second arm alone.
+        switched: series of the flow that changes its arm at `SWITCH_S`.
+        before: series of its first arm alone.
+        after: series of its second arm alone.
     """
     window = slice(round(SWITCH_S / BIN_S), round((SWITCH_S + WINDOW_S) / BIN_S))
     earned, of_first, alone = (rewards(one)[window] for one in (switched, before, after))

@@ -19,7 +19,7 @@ from ltp_switcher.eval.run.results import RunResult
 from ltp_switcher.eval.suite.plan import Run, is_arm
 
 QUANTILES: Final = ("p50_s", "p95_s")
-"""Those by which schemes are judged."""
+"""The quantiles by which schemes are judged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class WebCell:
     loss: float
     beside_mbps: float
     beside_rtt_ms: float
-    """Of the flow beside the requests, NaN without one: means over the seeds."""
+    """RTT of the flow beside the requests, a mean over the seeds; NaN without one."""
 
     @property
     def classes(self) -> dict[str, Quantiles]:

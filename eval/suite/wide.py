@@ -24,7 +24,7 @@ BUFFER_BDP: Final = (0.1, 20.0)
 LOSS: Final = (0.0005, 0.03)
 JITTER_MS: Final = (2.0, 40.0)
 STEP_FACTOR: Final = (1.5, 5.0)
-"""Of rate or RTT at a change, up or down."""
+"""Range of the factor by which rate or RTT change, up or down."""
 BUFFER_PKTS: Final = (5, 4000)
 """A shorter buffer would not hold a burst of one segmented packet, a longer one no router has."""
 TRACE_S: Final = 130.0
@@ -54,7 +54,7 @@ class _Draw:
         return round(value * factor if up else value / factor, 1)
 
     def times_s(self) -> list[float]:
-        """Of one to four changes."""
+        """Draw the times of one to four changes."""
         count = int(self.rng.integers(1, 5))
         share = DURATION_S / (count + 1)
         return [round((n + 1 + float(self.rng.uniform(-0.2, 0.2))) * share, 1) for n in range(count)]

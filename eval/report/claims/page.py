@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/claims.md, made from docs/claims.json."""
+"""The page docs/claims.md, made from docs/claims.json."""
 
 from __future__ import annotations
 

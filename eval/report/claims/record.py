@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/claims.json: each claim's experiment in the paper and here, their difference, and the figures.
+"""Each claim's experiment in the paper and here, their difference, and the figures: docs/claims.json.
 
 People write the texts. `ltp-eval claims --update` replaces the figures of the claims that it ran.
 A value that nobody wrote down is null.
