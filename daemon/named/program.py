@@ -15,6 +15,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ OBJECT: Final = "choose.bpf.o"
 _ATTACH_TYPES: Final = ("sock_ops", "cgroup_sock_ops")
 """Names of the attach type in bpftool's earlier and later releases."""
 _KIND_KEY: Final = bytes(4)
+_NO_BPFTOOL: Final = "bpftool is missing; `apt install bpftool`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,7 @@ class Program:
         if places.bpffs not in places.mounted("bpf"):
             return f"no bpf file system is mounted; `mount -t bpf bpf {places.bpffs}`"
         if _bpftool() is None:
-            return "bpftool is missing; `apt install bpftool`"
+            return _NO_BPFTOOL
         if places.object_file is None:
             return f"{OBJECT} is not installed; reinstall ltp-switcher, or `make kmod` in the source tree"
         return self._exclusive()
@@ -128,6 +130,9 @@ class Program:
         if obstacle:
             raise DatapathError(f"the program cannot be attached: {obstacle}")
         with self._alone():
+            # A load that was interrupted.
+            if self._loading.is_dir():
+                self._remove(self._loading)
             file = cast("Path", self._places.object_file)
             folder = self._places.pins / hashlib.sha256(file.read_bytes()).hexdigest()[:16]
             before = [other for other in self._folders() if other != folder]
@@ -147,6 +152,9 @@ class Program:
         """Leave neither program nor pin."""
         if not self.pinned() and not self.attached():
             return
+        if _bpftool() is None:
+            # Without it the pins would go and the program would stay.
+            raise DatapathError(_NO_BPFTOOL)
         with self._alone():
             for folder in self._folders():
                 self._remove(folder)
@@ -155,6 +163,11 @@ class Program:
                     _call("cgroup", "detach", str(self._cgroup()), "sock_ops", "id", str(entry["id"]))
             with contextlib.suppress(FileNotFoundError):
                 self._places.pins.rmdir()
+
+    @property
+    def _loading(self) -> Path:
+        """The folder of a load that is not finished. Its name sorts behind every digest."""
+        return self._places.pins / "loading"
 
     def _cgroup(self) -> Path:
         return self._places.mounted("cgroup2")[0]
@@ -181,16 +194,17 @@ class Program:
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        descriptor = os.open(self._places.bpffs, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
+            descriptor = os.open(self._places.bpffs, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                yield
+            finally:
+                os.close(descriptor)
         except OSError as error:
             raise DatapathError(
                 f"cannot change {self._places.pins}: {error.strerror}; are you root?"
             ) from error
-        finally:
-            os.close(descriptor)
 
     def _folders(self) -> list[Path]:
         """The folders of our pins, that of an unfinished load included."""
@@ -204,10 +218,7 @@ class Program:
     def _load(
         self, file: Path, folder: Path, rules: Rules, earlier: Mapping[bytes, tuple[Verdict, Count]]
     ) -> None:
-        # Its name sorts behind every digest.
-        loading = self._places.pins / "loading"
-        if loading.is_dir():
-            self._remove(loading)
+        loading = self._loading
         loading.mkdir(parents=True, mode=0o700)
         try:
             program = str(loading / "program")
@@ -254,7 +265,7 @@ class Program:
             for key, value in put.items()
         ]
         lines += [f"map delete pinned {table} key hex {key.hex(' ')}" for key in gone]
-        bits = kinds.to_bytes(4, byteorder="little")
+        bits = kinds.to_bytes(4, sys.byteorder)
         lines.append(
             f"map update pinned {folder / 'kinds'} key hex {_KIND_KEY.hex(' ')} value hex {bits.hex(' ')}"
         )
@@ -290,7 +301,7 @@ def _call(*arguments: str) -> str:
     """Run bpftool and return its output. Raises `DatapathError` with the last of what it says."""
     tool = _bpftool()
     if tool is None:
-        raise DatapathError("bpftool is missing; `apt install bpftool`")
+        raise DatapathError(_NO_BPFTOOL)
     done = subprocess.run([tool, *arguments], capture_output=True, text=True, check=False)
     if done.returncode:
         said = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]

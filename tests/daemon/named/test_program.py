@@ -13,7 +13,9 @@ from support.named_lab import program_object
 
 from ltp_switcher.daemon.named import program as module
 from ltp_switcher.daemon.named.program import Places, Program
-from ltp_switcher.daemon.named.rules import Rules
+from ltp_switcher.daemon.named.rules import Rules, flatten
+from ltp_switcher.daemon.settings.policies import Policies
+from ltp_switcher.daemon.settings.prefixes import prefix_of
 from ltp_switcher.errors import DatapathError
 
 LOAD = """
@@ -72,6 +74,58 @@ def bpftool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path / "told"
 
 
+STAND_IN = """#!/bin/sh
+echo "$*" >>"{folder}/calls"
+case "$1 $2" in
+"prog load") touch "$4" "$8/rules" "$8/kinds" ;;
+"-j map") echo "[]" ;;
+esac
+"""
+
+
+@pytest.fixture
+def kernel(places: Places, bpftool: Path, tmp_path: Path) -> Places:
+    """A machine whose bpf file system is a folder, and whose bpftool notes its calls and makes the pins."""
+    (tmp_path / "bin/bpftool").write_text(STAND_IN.format(folder=tmp_path))
+    (tmp_path / "bpf").mkdir()
+    (tmp_path / "mounts").write_text(MOUNTS.replace("/sys/fs/bpf", str(tmp_path / "bpf")))
+    assert bpftool.exists()
+    return replace(places, bpffs=tmp_path / "bpf")
+
+
+RULES = flatten([prefix_of("203.0.113.0/24")], Policies(), {}, 1)
+
+
+def test_a_load_that_was_interrupted_is_cleared_and_done_again(kernel: Places, tmp_path: Path) -> None:
+    (kernel.pins / "loading").mkdir(parents=True)
+    (kernel.pins / "loading/program").touch()
+    Program(kernel).put(RULES)
+    (folder,) = kernel.pins.iterdir()
+    assert folder.name != "loading"
+    assert sorted(pin.name for pin in folder.iterdir()) == ["kinds", "program", "rules"]
+    calls = (tmp_path / "calls").read_text().splitlines()
+    steps = [" ".join(call.split()[:2]) for call in calls if not call.startswith("-j")]
+    assert steps == ["cgroup detach", "prog load", "batch file", "cgroup attach"]
+    Program(kernel).put(Rules({}, ()))
+    assert not kernel.pins.exists()
+
+
+def test_without_bpftool_the_pins_stay_as_long_as_the_program(
+    kernel: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Program(kernel).put(RULES)
+    monkeypatch.setattr(module, "_bpftool", lambda: None)
+    with pytest.raises(DatapathError, match="apt install bpftool"):
+        Program(kernel).withdraw()
+    assert list(kernel.pins.rglob("program"))
+
+
+def test_a_user_who_may_not_change_the_kernel_is_told(kernel: Places) -> None:
+    kernel.bpffs.rmdir()
+    with pytest.raises(DatapathError, match="are you root"):
+        Program(kernel).put(RULES)
+
+
 def test_mounts_are_read_as_the_kernel_writes_them(places: Places) -> None:
     assert places.mounted("cgroup2") == [Path("/sys/fs/cgroup/unified")]
     assert places.mounted("bpf") == [Path("/sys/fs/bpf")]
@@ -112,4 +166,4 @@ def test_rules_are_refused_where_the_program_cannot_run_and_none_are_none_to_ref
     program = Program(replace(places, btf=tmp_path / "none", bpffs=tmp_path / "bpf"))
     program.put(Rules({}, ()))
     with pytest.raises(DatapathError, match="no BTF"):
-        program.put(Rules({b"\0" * 28: None}, ()))  # type: ignore[dict-item]
+        program.put(RULES)
