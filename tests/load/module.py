@@ -79,11 +79,15 @@ class Module:
         }  # fmt: skip
         self._requests: dict[int, Callable[[netlink.Attributes], bytes]] = {
             Cmd.FLOW_GET: lambda given: self._flow(self._place(given[FlowAttr.COOKIE])),
-            Cmd.CONFIG_GET: lambda _: b"".join(attribute(k, u32(v)) for k, v in self._config.items()),
+            Cmd.CONFIG_GET: lambda _: self._get_config(),
             Cmd.CONFIG_SET: self._set_config, Cmd.SELECT: self._select, Cmd.CONTROL: self._control,
             Cmd.PIN: self._pin, Cmd.UNPIN: self._unpin,
             Cmd.SESSION_OPEN: lambda _: b"", Cmd.SESSION_CLOSE: lambda _: b"", Cmd.START_SET: lambda _: b"",
         }  # fmt: skip
+
+    def _get_config(self) -> bytes:
+        counts = {ConfigAttr.FLOWS: len(self.stream), ConfigAttr.FLOWS_REFUSED: 0}
+        return b"".join(attribute(kind, u32(value)) for kind, value in {**self._config, **counts}.items())
 
     def socket(self, _: int) -> NetlinkSocket:
         """In place of `netlink.open_socket`."""

@@ -65,6 +65,11 @@ def test_a_flow_obeys_commands_and_its_totals_only_rise(datapath: Datapath, stre
             assert set(records["epoch"][mine].tolist()) == {1}
 
 
+def test_the_module_tells_its_flows(datapath: Datapath) -> None:
+    counts = datapath.flow_counts()
+    assert (counts.flows, counts.refused) == (FLOWS, 0)
+
+
 def test_flows_end_and_begin(datapath: Datapath) -> None:
     events = datapath.events()
     for _ in range(CHURN_STEPS):
