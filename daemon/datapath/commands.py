@@ -21,7 +21,7 @@ def commands_for(
 
     Args:
         records: the flows, shape (n,).
-        arms: of each, shape (n,).
+        arms: arm of each flow, shape (n,).
         differs: `arms != records["want_arm"]`, where the caller knows that already.
         steered: flows that may get commands, shape (n,); None for all.
     """
@@ -36,7 +36,7 @@ def commands_for(
 
 
 def due(records: RecordArray, arms: ArmIds, differs: Bools | None = None) -> Bools:
-    """Where a flow needs a command to come to its arm; see `commands_for`. Shape (n,)."""
+    """True where a flow needs a command to come to its arm, shape (n,); see `commands_for`."""
     flags = records["flags"]
     due: Bools = (flags & _HEARD) != _STEERED
     due |= arms != records["want_arm"] if differs is None else differs

@@ -37,7 +37,7 @@ _NO_BPFTOOL: Final = "bpftool is missing; `apt install bpftool`"
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where the kernel's things are.
+    """Places of what the kernel shows in the file system.
 
     Attributes:
         bpffs: where a bpf file system is mounted.

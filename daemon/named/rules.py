@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which flows run `mutant`: used prefixes and policies, flattened into entries of the kernel's table.
+"""The flows that run `mutant`: used prefixes and policies, as flat entries of the kernel's table.
 
 A policy decides for its flows: the program leaves those alone that it excludes, and all others run
 `mutant`. Flows without a policy run `mutant` where a used prefix covers their destination. Policies are
@@ -38,7 +38,7 @@ VALUE_BYTES: Final = _VALUE.size
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """What a rule has done. Times are in ns since boot; 0: never."""
+    """What a rule has done. Times are in ns since boot; 0 if it has done nothing yet."""
 
     hits: int = 0
     missed: int = 0
@@ -60,7 +60,7 @@ class Verdict:
     """What the table says of a key.
 
     Attributes:
-        rank: of two rules for a flow the one of the higher rank decides.
+        rank: rank of the rule; of two rules for a flow the one of the higher rank decides.
         chosen: whether its flows run `mutant`.
     """
 
@@ -154,7 +154,7 @@ def _kind(policy: Policy) -> int:
 
 
 def _rank(policy: Policy) -> int:
-    """As `Policies` sorts them: by the prefix's length, then by the namespace; ports come with the kind."""
+    """Rank as `Policies` sorts them: by the prefix's length, then the namespace; ports come with the kind."""
     length = 0 if policy.prefix is None else policy.prefix.prefixlen + 1
     return 2 * length + (policy.netns is not None)
 

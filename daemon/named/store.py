@@ -22,9 +22,9 @@ from ltp_switcher.files import STATE_MODE, read_whole, set_aside, write_atomical
 log = logging.getLogger(__name__)
 
 POLICIES_FILE: Final = "named-policies.json"
-"""In the daemon's state directory."""
+"""Name of the policies' file in the daemon's state directory."""
 BYTES_MAX: Final = 16 << 20
-"""Of either file; 65,536 prefixes take 3 MB."""
+"""Largest size of either file; 65,536 prefixes take 3 MB."""
 _HEAD: Final = (
     "# Destinations under the congestion control mutant, one prefix a line; see `ltp-switcher use`."
 )

@@ -120,7 +120,7 @@ class Batches:
     flows: int = 0
     """Decisions: one for each flow of a batch."""
     controls: int = 0
-    """Of these, the ones that changed something."""
+    """Decisions that changed something."""
     seconds: float = 0.0
     """Time spent on deciding."""
 
@@ -136,7 +136,7 @@ class _Running:
     """The arm, if it uses reports of the network."""
     schedule: Schedule
     slots: Slots = field(default_factory=lambda: np.zeros(0, np.int64))
-    """Its flows of the last step, and their rows among the step's records."""
+    """Slots of the arm's flows in the last step. `rows` are their rows among the step's records."""
     rows: Ints | slice = field(default_factory=lambda: slice(None))
     batches: Batches = field(default_factory=Batches)
 
@@ -157,7 +157,7 @@ class LearnedArms:
         self._network = network
         self.step_s = step_s
         self.rtt_quarters = 0
-        """Of a flow's round trip time: the module reports the flow once in so many, at most."""
+        """Least time between reports of a flow, in quarters of its RTT."""
         self.together: Together = ALONE
         """Tells siblings, which share their windows."""
         self.paths: Callable[[Slots], Sequence[Hashable]] = np.ndarray.tolist

@@ -19,7 +19,7 @@ from ltp_switcher.arrays import Bools, Floats, Indices, Slots
 from ltp_switcher.policies.runtime.measurements import Interval
 
 Together = Callable[[Slots], Indices | None]
-"""Which flows are siblings: equal numbers, of the slots' shape; None where no flow has any."""
+"""Tells which flows are siblings: they get equal numbers, of the slots' shape. None where no flow has any."""
 ALONE: Final[Together] = lambda _: None  # noqa: E731
 
 

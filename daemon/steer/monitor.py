@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the kernel's step records to the intervals that a policy sees, for all flows of one arm.
+"""Turns the kernel's step records into the intervals that a policy sees, for all flows of one arm.
 
 The intervals of a phase's flows end together. `Interval` and `Echo` mean the same as in training; only the
 kernel counts packets, where the simulator's fluid flows. The kernel cuts the echoes where it took up a
@@ -57,7 +57,7 @@ class Monitor(SlotArrays):
 
     cookie = column(np.uint64)
     _phase = column(np.int64, initial=-1)
-    """-1: not watched."""
+    """Phase of the flow's intervals; -1 if it is not watched."""
     _seen = column(np.float64, _WIDTH)
     _heard_s = column(np.float64)
     _first = column(np.float64)
@@ -210,8 +210,8 @@ class Monitor(SlotArrays):
         Args:
             slots: shape (n,).
             counts: as `_totals`, of the interval that ends; shape (3, n). They are changed.
-            now_s: its end.
-            length_s: its length.
+            now_s: end of the interval.
+            length_s: length of the interval.
             apart_s: the least time between two records of each flow, shape (n,).
         """
         heard_s, since_s = self._heard_s[slots], self._counted_s[slots]

@@ -25,10 +25,10 @@ log = logging.getLogger(__name__)
 
 KEY: Final = "learned.owl_network_urls"
 TIMEOUT_S: Final = 1.0
-"""In which an agent is to be reached, and in which its whole answer is to come then."""
+"""Longest time to reach an agent, and again for its whole answer to come."""
 RESOURCE: Final = "/v1/network"
 BYTES_MAX: Final = 1 << 16
-"""Of an answer, its headers included."""
+"""Largest answer, its headers included."""
 REASON_MAX: Final = 200
 """Most characters of a failure's reason that are logged."""
 

@@ -40,7 +40,7 @@ class NetworkFeed:
     """Asks agents every second, each in a thread of its own. Without agents it knows and runs nothing.
 
     Args:
-        urls: of the agents, http://HOST:PORT.
+        urls: URLs of the agents, http://HOST:PORT.
 
     Raises:
         ConfigError: one of them is no such URL.

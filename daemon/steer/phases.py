@@ -65,7 +65,7 @@ class Deal:
 
 
 class Schedule:
-    """When the interval of each phase ends, CLOCK_MONOTONIC in ns.
+    """Time at which the interval of each phase ends, CLOCK_MONOTONIC in ns.
 
     The first phase in use keeps its own time, as if there were no other. The others keep their distance to
     it: a share of the interval each.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ltp-switcher: a meta congestion control for Linux and the daemon that directs it.
+"""A meta congestion control for Linux, ltp-switcher, and the daemon that directs it.
 
 The sub-packages live in the repository's top-level folders; the links beside this file
 give each folder its import name.

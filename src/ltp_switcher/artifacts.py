@@ -67,7 +67,7 @@ def read(
 
     Args:
         path: the file.
-        what: its content, as an error message calls it ("encoder weights").
+        what: content of the file, as an error message calls it ("encoder weights").
         version: the only version of the content that the caller reads.
         remedy: the advice when it is missing ("train it with `make train-ltp`").
         bytes_max: size of the largest file that is read. No array in it takes more memory than file.

@@ -22,7 +22,7 @@ from ltp_switcher.errors import ArtifactError, ArtifactMissingError
 log = logging.getLogger(__name__)
 
 STATE_MODE: Final = 0o640
-"""Of the daemon's files: its group reads them, and nobody else writes them."""
+"""Mode of the daemon's files: its group reads them, and nobody else writes them."""
 
 LOCK_WAIT_S: Final = 10.0
 """How long to wait for another program that rewrites the same file."""

@@ -49,7 +49,7 @@ def gru_cell(x: Array, hidden: Array, weights: Cell) -> Array:
     Args:
         x: inputs, shape (n, inputs).
         hidden: state, shape (n, size).
-        weights: of 3 gates.
+        weights: weights of 3 gates.
     """
     size = hidden.shape[1]
     ours = linear(x, weights.weight_ih, weights.bias_ih)
@@ -110,7 +110,7 @@ def lstm_cell(x: Array, hidden: Array, cell: Array, weights: Cell) -> tuple[Arra
         x: inputs, shape (n, inputs).
         hidden: state, shape (n, size).
         cell: cell state, shape (n, size).
-        weights: of 4 gates.
+        weights: weights of 4 gates.
 
     Returns:
         The new hidden state and the new cell state, each of shape (n, size).

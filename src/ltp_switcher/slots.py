@@ -46,8 +46,8 @@ def column(
     """Declare a column in the body of a `SlotArrays` class.
 
     Args:
-        dtype: of its values.
-        shape: of one slot's values; a name stands for that attribute of the instance.
+        dtype: type of the values.
+        shape: shape of one slot's values; a name stands for that attribute of the instance.
         initial: value of a slot that nobody has written to, broadcast to the shape.
 
     Returns:
