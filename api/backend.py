@@ -31,7 +31,7 @@ TIMEOUT_S = 12.0
 """Longer than a restart of the daemon takes on a slow machine: 8 s in an emulated one."""
 RETRY_AFTER_S = 1
 ANSWER_MAX_BYTES = 1 << 20
-"""Of an answer on the event loop."""
+"""Largest answer on the event loop."""
 AT_ONCE_MAX = 8
 """Connections to the daemon at once, from the event loop. The daemon keeps places for so many."""
 M = TypeVar("M")
@@ -53,7 +53,7 @@ class DaemonClient:
         self._at_once = asyncio.Semaphore(AT_ONCE_MAX)
 
     def on_behalf_of(self, author: Author) -> DaemonClient:
-        """The same for the requests of one author. The daemon notes it."""
+        """Return a client for the requests of one author. The daemon notes the author."""
         client = DaemonClient(self._path, self._timeout_s, author)
         client._at_once = self._at_once
         return client
@@ -67,7 +67,7 @@ class DaemonClient:
             raise _problem(error) from error
 
     def told(self, method: str, **params: Json) -> Json:
-        """The same as `call`, for callers that keep a refusal. Raises `ControlError`."""
+        """Call as `call` does, for callers that keep a refusal. Raises `ControlError`."""
         with ControlClient(self._path, timeout_s=self._timeout_s, on_behalf_of=self._author) as client:
             return client.call(method, **params)
 
@@ -76,7 +76,7 @@ class DaemonClient:
         return _typed(shape, method, self.call(method, **params))
 
     async def ask_at_once(self, shape: type[M], method: str) -> M:
-        """The same on the event loop, for what must not wait until other requests leave it a thread."""
+        """Ask on the event loop, for callers that must not wait until other requests leave them a thread."""
         try:
             async with asyncio.timeout(self._timeout_s), self._at_once:
                 try:

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 AGE_S: Final = 7 * 86_400.0
 """The metrics are about decisions of this time."""
 REFRESH_S: Final = 900.0
-"""They are made anew after so long."""
+"""Time after which the metrics are made anew."""
 
 
 AGAIN: Final = 10

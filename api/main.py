@@ -38,7 +38,7 @@ GRACE_S = 5
 THREADS = 8
 """Threads that ask the daemon. It answers one after the other, so more would only compete with the loop."""
 TCP_THREADS = 4
-"""The same for clients over TCP, who get an event loop of their own, so that none waits for them."""
+"""Threads for clients over TCP, who get an event loop of their own, so that none waits for them."""
 SWITCH_S = 0.001
 """How long a thread may hold the interpreter while the loop, which reads all requests, waits for it."""
 log = logging.getLogger("ltp_switcher.api")

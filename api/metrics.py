@@ -96,7 +96,7 @@ class ApiMetrics:
         )  # fmt: skip
 
     def ready(self, accept: str) -> tuple[bytes, str] | None:
-        """The same as `render`, at once; None where no text of this format is fresh."""
+        """The text of this format if a fresh one is there; None if it must be made by `render`."""
         copy, (_, content_type) = self._copy, _encoder(accept)
         text = copy.texts.get(content_type) if _is_fresh(copy) else None
         return None if text is None else (text, content_type)

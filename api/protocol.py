@@ -28,9 +28,10 @@ LINGER_S: Final = 0.5
 CONNECTIONS_MAX: Final = 256
 """Connections to one UNIX socket at a time."""
 TCP_CONNECTIONS_MAX: Final = 64
-"""The same for a TCP port, which every local user reaches. Many clients there leave the UNIX socket free."""
+"""Connections to the TCP port, which every local user reaches. Many clients there leave the UNIX socket
+free."""
 ABORT: Final = "ltp_switcher.abort"
-"""In a request's scope: a function that ends its connection at once."""
+"""Key in a request's scope of a function that ends its connection at once."""
 
 
 class ProblemProtocol(H11Protocol):

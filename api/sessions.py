@@ -32,7 +32,7 @@ class Grant:
     token: str | None = None
     """Digest of the token behind it, without which it is worth nothing."""
     until_s: float = float("inf")
-    """When it ends, by the clock of `Sessions`."""
+    """End of the grant, by the clock of `Sessions`."""
 
 
 class _Secrets:

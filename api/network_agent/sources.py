@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a node's counters come from: the queue discipline of a device, or the lab's own link."""
+"""Sources of a node's counters: the queue discipline of a device, or the lab's own link."""
 
 from __future__ import annotations
 

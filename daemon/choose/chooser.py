@@ -47,7 +47,7 @@ class Decision(Protocol):
 
     @property
     def exploring(self) -> Bools:
-        """Where the arm was not chosen for its expected reward alone."""
+        """True where the arm was not chosen for its expected reward alone."""
         ...
 
     @property
@@ -91,7 +91,7 @@ class Chooser(Protocol):
     def starts(self) -> dict[str, int]:
         """What was learned since the last call: by prefix, the arm that new flows should begin with.
 
-        0: no arm of their own.
+        0 stands for no arm of their own.
         """
         ...
 
@@ -133,7 +133,7 @@ class Probes(Protocol):
     """A chooser with arms that it keeps, unless it probes a path."""
 
     def free(self, slots: Slots) -> Bools:
-        """Where it neither probes nor tests, so that another arm may run, shape (n,)."""
+        """True where the chooser neither probes nor tests, so that another arm may run, shape (n,)."""
         ...
 
 
@@ -142,11 +142,11 @@ class Drains(Protocol):
     """A chooser that knows where a queue stands that a learned arm would keep."""
 
     def drains(self, slots: Slots, records: RecordArray) -> Bools:
-        """Where such an arm's window is to be small in the coming step, shape (n,)."""
+        """True where a learned arm's window is to be small in the coming step, shape (n,)."""
         ...
 
     def begins_anew(self, slots: Slots) -> Bools:
-        """Where such an arm is to forget what it knows of the flow, since the last call, shape (n,)."""
+        """True where a learned arm is to forget the flow, by word since the last call, shape (n,)."""
         ...
 
 

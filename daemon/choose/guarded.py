@@ -20,7 +20,7 @@ from ltp_switcher.daemon.datapath import RecordArray
 
 
 class GuardedChooser:
-    """Both choosers, fed with the same steps."""
+    """The rule and the bandit, fed with the same steps."""
 
     needed_step_s = RuleChooser.needed_step_s
     """The rule's: with other steps its looks would differ, and so would its choices."""
@@ -40,15 +40,15 @@ class GuardedChooser:
         self._agent.pulled = pulled
 
     def free(self, slots: Slots) -> Bools:
-        """Where the rule neither probes nor tests, shape (n,)."""
+        """True where the rule neither probes nor tests, shape (n,)."""
         return self._rule.free(slots)
 
     def drains(self, slots: Slots, records: RecordArray) -> Bools:
-        """Where the rule wants a queue emptied, shape (n,)."""
+        """True where the rule wants a queue emptied, shape (n,)."""
         return self._rule.drains(slots, records)
 
     def begins_anew(self, slots: Slots) -> Bools:
-        """Where the rule wants an arm to forget the flow, since the last call, shape (n,)."""
+        """True where the rule has wanted an arm to forget the flow since the last call, shape (n,)."""
         return self._rule.begins_anew(slots)
 
     @property

@@ -29,11 +29,12 @@ LOOK_RTTS: Final = 2.0
 GAINS: Final = 12
 """Looks that the swing of the rate covers."""
 GAINS_LEAST: Final = 6
-"""With fewer, the swing is not known."""
+"""Fewest looks by which the swing is known."""
 GRAIN_PKTS: Final = 2.0
 """A look counts whole acknowledgements, so the packets of two looks differ by so many on a steady path."""
 SILENCE: Final = 0.25
-"""Where more of a look seems silent, the kernel has not timed all its ACKs: the steps' time counts."""
+"""Share of a look above which its silence means that the kernel has not timed all its ACKs. Then the steps'
+time counts."""
 ANEW: Final = 16
 """Looks in which an arm that begins anew fills the path: they do not count for the swing."""
 KEPT: Final = 0.5
@@ -110,7 +111,7 @@ class Looks(SlotArrays):
     _marks = column(np.float64, 3)
     """Time and packets delivered and lost, as they were at the look's start."""
     rate_Bps = column(np.float64, initial=np.nan)  # noqa: N815 - B is bytes
-    """Of the last look; NaN if the application had too little to send."""
+    """Rate of the last look; NaN if the application had too little to send."""
     top_Bps = column(np.float64)  # noqa: N815
     """Highest rate since the start, or since `forget`."""
     lost_pkts = column(np.float64)
@@ -120,7 +121,7 @@ class Looks(SlotArrays):
     packet_us = column(np.float64, initial=np.nan)
     """Time that a packet took at its rate."""
     _log_rate = column(np.float64, initial=np.nan)
-    """Of the last look."""
+    """Logarithm of the last look's rate."""
     _idle = column(np.bool_)
     """Whether the application had too little to send in the look."""
     drained = column(np.bool_)
@@ -235,10 +236,10 @@ class Looks(SlotArrays):
         return ratio
 
     def swing(self, slots: Slots) -> Floats:
-        """By how much the rate's logarithm moves up and down from look to look, shape (n,); 0 if not known.
+        """Swing of the rate's logarithm from look to look, up and down, shape (n,); 0 if not known.
 
-        It moves up by so much in a quarter of the looks, and down by so much in another quarter. 0 where the
-        RTT rises and falls with it.
+        The rate moves up by so much in a quarter of the looks, and down by so much in another quarter. The
+        swing is 0 where the RTT rises and falls with it.
         """
         known = self._gains[slots]
         with_window = (np.nan_to_num(known) * self._delays[slots]).sum(axis=1) > 0
@@ -287,15 +288,15 @@ class Looks(SlotArrays):
         self.grown[slots] = False
 
     def holds_few(self, slots: Slots) -> Bools:
-        """Where the path holds fewer packets than BBR keeps in flight at least, shape (n,)."""
+        """True where the path holds fewer packets than BBR keeps in flight at least, shape (n,)."""
         bdp_pkts = self.bdp_pkts[slots]
         found: Bools = self.grown[slots] & (bdp_pkts > 0) & (bdp_pkts < FEW_PKTS)
         return found
 
     def keeps_rate(self, slots: Slots) -> Bools:
-        """Where the rate is still about the highest, shape (n,).
+        """True where the rate is still about the highest, shape (n,).
 
-        Where it is not, a low RTT may show that a slow link's queue has drained.
+        Elsewhere a low RTT may show that a slow link's queue has drained.
         """
         found: Bools = self.rate_Bps[slots] >= KEPT * self.top_Bps[slots]
         return found

@@ -53,11 +53,11 @@ class Folded(NamedTuple):
     players: Indices
     """Shape (g,)."""
     seen: Floats
-    """As `looks.read` gives it, shape (fields, g)."""
+    """The looks' fields as `looks.read` gives them, shape (fields, g)."""
     idle: Bools
-    """Where no flow had enough to send, shape (g,)."""
+    """True where no flow had enough to send, shape (g,)."""
     draining: Bools
-    """Where the oldest flow's arm empties the queue, shape (g,)."""
+    """True where the oldest flow's arm empties the queue, shape (g,)."""
 
 
 class _Players(SlotArrays):
@@ -92,9 +92,9 @@ class Siblings(SlotArrays):
         self._players = _Players()
         self._free: list[int] = []
         self._flows: dict[int, list[int]] = {}
-        """By player: the slots of its flows, the oldest first."""
+        """Slots of each player's flows, the oldest first."""
         self._of: dict[str, list[int]] = {}
-        """By prefix: its players."""
+        """Players of each prefix."""
         self._prefix: dict[int, str] = {}
         self._mixed: set[int] = set()
         self.several = 0
@@ -109,7 +109,7 @@ class Siblings(SlotArrays):
         return self._flows[player][0]
 
     def alone(self, players: Indices) -> Bools:
-        """Which players have one flow, of the same shape."""
+        """True where a player has one flow, of the same shape."""
         return np.array([len(self._flows[player]) == 1 for player in players.tolist()], np.bool_)
 
     def jain(self, players: Indices) -> Floats:

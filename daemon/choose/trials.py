@@ -110,8 +110,8 @@ class Trials(SlotArrays):
         """What the trials of these players show, by reason: where, and the number that the reason tells.
 
         Args:
-            slots: shape (n,).
-            role: their roles, shape (n,).
+            slots: players, shape (n,).
+            role: role of each player, shape (n,).
             code: the reasons for these, shape (n,).
             calm: where the RTT has settled, and the path neither swings nor loses packets without a queue.
             floor_us: lowest RTT of the path, shape (n,).

@@ -59,7 +59,7 @@ def report(options: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _named(options: argparse.Namespace) -> Iterator[None]:
-    """Where LOG was named and is none, the command line is wrong. Raises `ConfigError`."""
+    """Blame the command line where LOG was named and is no log. Raises `ConfigError`."""
     try:
         yield
     except ArtifactError as error:

@@ -78,7 +78,7 @@ def settings(options: argparse.Namespace) -> Config:
 
 
 def layers(options: argparse.Namespace) -> Layers:
-    """The same by origin. Raises `ConfigError`."""
+    """The settings by origin, under the command line's flags. Raises `ConfigError`."""
     flags: dict[str, object] = {}
     for text in getattr(options, "set", None) or []:
         flags.update([load.parse_assignment(text)])

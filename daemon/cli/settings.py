@@ -120,7 +120,7 @@ def _in_force(options: argparse.Namespace) -> Object:
 
 
 def _print(options: argparse.Namespace, found: Object) -> int:
-    """As TOML, with each origin but the default in a comment."""
+    """Print the settings as TOML, with each origin but the default in a comment."""
     if options.json:
         return print_json(found)
     origins = as_object(found["origins"])

@@ -82,7 +82,7 @@ def _text(path: Path) -> str | None:
 
 
 def _masked(value: Json) -> Json:
-    """The same with flows' addresses cut to their prefixes, at any depth."""
+    """Cut flows' addresses to their prefixes, at any depth."""
     if isinstance(value, list):
         return [_masked(one) for one in value]
     if isinstance(value, dict):

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 Author = tuple[int, int] | str
-"""For whom a server asks: a process by user and process id, or the name of an API token."""
+"""The one for whom a server asks: a process by user and process id, or the name of an API token."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -211,7 +211,7 @@ class ChoiceMethods:
 
 
 def confirm_within_s(params: Params) -> float | None:
-    """The time in which a change has to be confirmed; None: it stays."""
+    """Time in which a change has to be confirmed; None if the change stays without that."""
     value = params.get("confirm_within_s")
     if value is None:
         return None

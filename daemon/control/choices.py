@@ -194,7 +194,8 @@ class Choices:
 
     @contextlib.contextmanager
     def trying(self, within_s: float | None) -> Iterator[None]:
-        """Changes in the context are undone after `within_s` unless `confirm` is called; None: they stay.
+        """Undo changes in the context after `within_s` unless `confirm` is called; with None the changes
+        stay.
 
         Raises `InvalidValueError` where others wait for that.
         """

@@ -74,7 +74,7 @@ class Controlled(Protocol):
 
     @property
     def mode(self) -> str:
-        """active, advise or off."""
+        """The mode: `active`, `advise` or `off`."""
         ...
 
     def change(self, values: Mapping[str, Json], caller: Caller, *, runtime: bool) -> Save:

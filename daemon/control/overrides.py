@@ -23,7 +23,7 @@ FORMAT_VERSION: Final = 1
 CHANGES_MAX: Final = 100
 """Changes that can be read back; the audit file has those of months."""
 UNDO_MAX: Final = 20
-"""Of these, the last ones, which can be reverted. What a change of the policies put away can be long."""
+"""Latest changes that can be reverted. What a change of the policies put away can be long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +60,11 @@ class Overrides:
 
     settings: Mapping[str, Json] = field(default_factory=dict)
     pins: Mapping[int, Pin] = field(default_factory=dict)
-    """By cookie. Cookies mean the same flows until the next boot."""
+    """Pins by cookie. Cookies mean the same flows until the next boot."""
     boot: str = ""
     """The boot whose cookies these are."""
     policies: tuple[Json, ...] = ()
-    """As `settings.policies.parse` takes them."""
+    """The policies, in the form that `settings.policies.parse` takes."""
     changes: tuple[Change, ...] = ()
     """The last ones, the latest at the end."""
     trial: tuple[Change, ...] = ()

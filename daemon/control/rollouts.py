@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 FILE_NAME: Final = "rollout.npz"
 FORMAT_VERSION: Final = 1
 PREFIXES_MIN: Final = 1000
-"""With so many prefixes or more, each has lots of its own."""
+"""Number of prefixes from which on each has lots of its own."""
 ADVISE: Final = "advise"
 
 
@@ -49,7 +49,7 @@ class Rollouts:
 
     Args:
         daemon: whose mode and experiment it sets.
-        folder: of its file; None: there can be no rollout, because a restart would forget it.
+        folder: folder of its file; None where there can be no rollout, because a restart would forget it.
         baseline: the id of the arm that flows run without the daemon. Raises `ConfigError`.
     """
 

@@ -36,7 +36,8 @@ USER_MAX: Final = 32
 ROOT_SLOTS: Final = 8
 """Connections beyond `CLIENTS_MAX` that only root gets."""
 API_SLOTS: Final = 32
-"""The same for the API's user. The API has no more at once: of its two loops' threads and health checks."""
+"""Connections beyond `CLIENTS_MAX` for the API's user. The API has no more at once: of its two loops' threads
+and health checks."""
 API_USER: Final = "ltp-switcher-api"
 IDLE_S: Final = 60.0
 """A client that neither sends nor reads for so long is hung up on. `ControlClient` connects again."""
@@ -51,7 +52,7 @@ BREATHE_AFTER_S: Final = 0.006
 BREATH_S: Final = 0.0005
 """A pause within a step lasts so long, or as one part of an answer does."""
 _ROUNDS: Final = 3
-"""Within a pause: a client comes, its request comes, and the next one's."""
+"""Rounds within a pause: a client comes, its request comes, and the next one's."""
 UNSENT_MAX_BYTES: Final = 1 << 20
 """No more of an answer is made while this much of it waits for its reader."""
 
@@ -61,7 +62,7 @@ class _Client:
     socket: socket.socket
     caller: Caller
     active_s: float
-    """When it last sent or read something (`time.monotonic`)."""
+    """Time of the latest sending or reading (`time.monotonic`)."""
     received: bytearray = field(default_factory=bytearray)
     unsent: bytearray = field(default_factory=bytearray)
     answer: Iterator[bytes] | None = None
@@ -179,7 +180,7 @@ class ControlServer:
         return more
 
     def breathe(self) -> None:
-        """Between two parts of a step: answer requests that only read, if the last turn was a while ago."""
+        """Answer requests that only read, between two parts of a step, if the last turn was a while ago."""
         if time.monotonic() - self._pumped_s < BREATHE_AFTER_S:
             return
         for _ in range(_ROUNDS):

@@ -19,7 +19,7 @@ from ltp_switcher.daemon.gain.rows import ROW_DTYPE, RTT_SAMPLES, Rows
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 BYTES_MAX: Final = 800_000_000
-"""Of a log, its newest files up to this size are kept. They take some 350 MB of memory."""
+"""Size up to which the newest files of a log are read. They take some 350 MB of memory."""
 _DTYPES: Final = {
     **{name: ROW_DTYPE[name] for name in (
         "time_s", "duration_s", "busy_s", "cookie", "arm", "ran", "kind", "group", "active", "ended",
@@ -53,13 +53,13 @@ class Columns:
     retrans: Float32s
     life_s: Float32s
     prefix: NDArray[np.int32]
-    """Its place in `prefixes`."""
+    """Place of each row's prefix in `prefixes`."""
     samples: NDArray[np.uint8]
     """How many RTT samples the row has."""
 
     def __init__(self) -> None:
         self.prefixes: dict[bytes, int] = {}
-        """Their numbers, in the order of their first rows."""
+        """Numbers of the prefixes, in the order of their first rows."""
         self._size = self._n_rtt = 0
         self._store: dict[str, NDArray[np.generic]] = {
             name: np.empty(0, dtype) for name, dtype in _DTYPES.items()
@@ -144,7 +144,7 @@ class KeptLog:
         self._rows: dict[Path, int] = {}
         self.columns = Columns()
         self.names: dict[int, str] = {}
-        """Of the arms by id."""
+        """Names of the arms by id."""
 
     @property
     def skipped(self) -> Skipped:

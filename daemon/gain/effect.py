@@ -19,7 +19,7 @@ WINDOW: Final = 6
 _DRAWS: Final = 999
 """Other draws of the groups that randomisation inference compares the real one with."""
 _LARGE: Final = 300
-"""From so many units in each group on, Welch's t holds even for skewed values."""
+"""Number of units in each group from which on Welch's t holds even for skewed values."""
 _HALVINGS: Final = 30
 _FAR: Final = 64
 """An interval so much wider than Welch's says that the groups are too small."""
@@ -142,7 +142,7 @@ class _Draws:
         self._in_all = [part.sum() for part in parts]
 
     def limits(self, found: Effect) -> tuple[float, float] | None:
-        """The ends of the interval: the effects that 2.5 % of the draws contradict. None: there are none."""
+        """The ends of the interval, the effects that 2.5 % of the draws contradict; None without an end."""
         half = max(found.upper - found.value, 1e-12)
         lower, upper = self._limit(found.value, -half), self._limit(found.value, half)
         return None if lower is None or upper is None else (lower, upper)

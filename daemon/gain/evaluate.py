@@ -63,7 +63,7 @@ def evaluate(rows: Rows, policy: str, names: dict[int, str]) -> Evaluation:
             operator, nor an experiment, nor team selection took out of its hands.
         policy: the name of an arm, for always this arm; `uniform`, for all arms of the pool alike; `policy`,
             for the daemon's own choice without exploration.
-        names: of the arms by id.
+        names: names of the arms by id.
 
     Raises:
         NoOverlapError: the log has no such decisions, or gives no chance to an arm that the policy takes.

@@ -46,8 +46,8 @@ _SMALLEST: Final = 2
 class Round:
     """What a round has shown.
 
-    logs: logarithm of the goodput of each prefix and block, shape (prefixes, blocks); NaN: no traffic.
-    treated: by prefix and block, the same shape.
+    logs: logarithm of the goodput of each prefix and block, shape (prefixes, blocks); NaN without traffic.
+    treated: whether each prefix was treated in each block, the same shape.
     together: whether one lot decided for all prefixes, so that they are one unit.
     """
 
@@ -67,7 +67,7 @@ class Round:
         return Round(self.logs + np.where(treated, by, 0.0), treated, self.together)
 
     def values(self) -> tuple[Floats, Bools]:
-        """The units' values by block, NaN: none, and which are treated; both of shape (units, blocks).
+        """The units' values by block, NaN without one, and which are treated; both of shape (units, blocks).
 
         A prefix's own level is taken out. Where prefixes have lots of their own, the load that they share
         in a block is taken out, too. Where one lot decided for all, that load is the value.
@@ -94,8 +94,8 @@ def log_bets(values: Floats, treated: Bools, bets: Floats) -> Floats:
     Blocks without a value count for nothing: among the others each choice of as many is as likely.
 
     Args:
-        values: of units by block, shape (units, blocks); NaN: none.
-        treated: of the same shape.
+        values: values of units by block, shape (units, blocks); NaN without one.
+        treated: whether each unit was treated in each block, the same shape.
         bets: sizes of the bets, shape (bets,).
     """
     known = np.isfinite(values)
@@ -119,7 +119,7 @@ def log_bets(values: Floats, treated: Bools, bets: Floats) -> Floats:
 
 
 def _sums_of_products(weights: Floats, largest: int) -> Floats:
-    """Over all choices of k weights the sum of their products, for k from 0 to `largest`.
+    """Sum the products of all choices of k weights, for k from 0 to `largest`.
 
     The weights lie along the first axis; so does k in the result.
     """
@@ -131,7 +131,7 @@ def _sums_of_products(weights: Floats, largest: int) -> Floats:
 
 
 class Evidence:
-    """Which relative effects on goodput the rounds have contradicted.
+    """Tells which relative effects on goodput the rounds have contradicted.
 
     Args:
         effects: the supposed effects, each above -1.
@@ -141,7 +141,7 @@ class Evidence:
         self.effects: Floats = np.unique(np.asarray(effects, np.float64))
         shape = self.effects.size, 2, BETS.size
         self._logs: Floats = np.zeros(shape)
-        """Of the products of all bets; on low ranks first, then on high ones."""
+        """Logarithms of the products of all bets; on low ranks first, then on high ones."""
         self._most: Floats = np.zeros(shape[:2])
         """The greatest logarithm of the martingales so far."""
 
@@ -153,13 +153,13 @@ class Evidence:
 
     @property
     def lower(self) -> float | None:
-        """The greatest of the effects which the truth is proven not to be at or below; None: none yet."""
+        """The greatest effect that the truth is proven to exceed; None before the first proof."""
         beyond = self.effects[self._most[:, 1] >= PROOF]
         return float(beyond.max()) if beyond.size else None
 
     @property
     def upper(self) -> float | None:
-        """The least of the effects which the truth is proven not to be at or above; None: none yet."""
+        """The least effect that the truth is proven to stay below; None before the first proof."""
         beyond = self.effects[self._most[:, 0] >= PROOF]
         return float(beyond.min()) if beyond.size else None
 
@@ -214,7 +214,7 @@ class Power:
 
     @property
     def rounds(self) -> float | None:
-        """Rounds until the effect is proven, about; None: not known."""
+        """Rounds until the effect is proven, about; None if not known."""
         if not self._rounds or self._gain.max() <= 0:
             return None
         # The best bet has to make up for the others, too.

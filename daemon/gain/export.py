@@ -30,7 +30,7 @@ def export(
 
     Args:
         parts: the rows, shape (n,) each.
-        names: of the arms by id.
+        names: names of the arms by id.
         path: the file. It is there as a whole or not at all.
         tell: hears after each part how many rows are written.
 

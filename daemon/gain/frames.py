@@ -17,7 +17,7 @@ from typing import Final
 CONTENT_MAX: Final = 1 << 20
 """Bytes of content. A header that names more is no header."""
 _MARK: Final = b"\x89LTPfrm\n"
-"""Its first byte is no ASCII, and its last one shows a conversion of line ends."""
+"""Mark of a header. The first byte is no ASCII, and the last one shows a conversion of line ends."""
 _HEADER: Final = struct.Struct("<8sIIQI")
 _CRC: Final = struct.Struct("<I")
 HEADER_BYTES: Final = _HEADER.size + _CRC.size
@@ -40,7 +40,7 @@ class Scan:
     lost: bool = False
     """Whether the last bytes before `offset` were not readable; `damaged` does not count them yet."""
     _number: int = 0
-    """Of the next frame."""
+    """Number of the next frame."""
 
     @property
     def nothing(self) -> bool:

@@ -31,11 +31,11 @@ FOLDER: Final = "decisions"
 """The log's place in the state directory."""
 NAMES_FILE: Final = "arms.json"
 LAYOUT: Final = zlib.crc32(repr(np.lib.format.dtype_to_descr(ROW_DTYPE)).encode())
-"""Of the rows in a frame. Another version of the program may have others."""
+"""Layout of the rows in a frame. Another version of the program may have others."""
 _FILES: Final = 16
 """The log has so many files at least. So it holds at least 15/16 of its bound once it is full."""
 _FILE_BYTES: Final = 64_000_000
-"""Of a file, at most."""
+"""Largest size of a file."""
 _FRAME_ROWS: Final = CONTENT_MAX // ROW_DTYPE.itemsize
 """Rows of a frame, at most."""
 _GATHER_S: Final = 1.0
@@ -319,7 +319,7 @@ def files_of(folder: Path) -> list[Path]:
 
 
 def _number(path: Path) -> int:
-    """Of a file of the log; 0: it is none."""
+    """Number of a file of the log; 0 for any other file."""
     begin, dash, number = path.stem.partition("-")
     ours = begin + dash == "decisions-" and path.suffix == ".log" and number.isascii() and number.isdecimal()
     return int(number) if ours else 0

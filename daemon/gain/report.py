@@ -42,7 +42,7 @@ class ArmUse:
     """
 
     share: float
-    """Of all bytes acknowledged."""
+    """Share of all bytes acknowledged."""
     goodput_Bps: tuple[float, float, float] | None  # noqa: N815 - B is bytes
     rtt_p95_us: tuple[float, float, float] | None
     retransmits: tuple[float, float, float] | None
@@ -81,9 +81,9 @@ def report(
     """The report of logged decisions from Unix time `since_s` on.
 
     Args:
-        rows: of the whole log, in the order of writing, shape (n,). Those from before an experiment tell how
-            its prefixes differ.
-        names: of the arms by id.
+        rows: rows of the whole log, in the order of writing, shape (n,). Those from before an experiment
+            tell how its prefixes differ.
+        names: names of the arms by id.
         since_s: decisions before this time count for nothing else.
         skipped: what could not be read.
     """
@@ -122,7 +122,7 @@ class _Log:
         rank = np.empty(len(order), np.int32)
         rank[order] = np.arange(len(order), dtype=np.int32)
         self.prefix = rank[rows.prefix]
-        """Of each row its place in `names`, shape (n,)."""
+        """Place of each row's prefix in `names`, shape (n,)."""
         self._begins = np.cumsum(rows.samples, dtype=np.uint32)
         self._begins -= rows.samples
 
@@ -151,7 +151,7 @@ class _Log:
             }
 
     def _rtt_us(self, at: Indices, unit: Indices, count: int, share: float) -> Floats:
-        """The quantile of each unit's RTT samples, shape (count,); NaN: it has none. Arguments as above."""
+        """The quantile of each unit's RTT samples, shape (count,); NaN without a sample."""
         samples, rtt_us = self.rows.samples[at], self.rows.rtt_us
         found = np.full(count, np.nan)
         # Sorting numbers takes a tenth of the time of finding their order.
@@ -207,7 +207,7 @@ class _Units:
         del block
         self.count = keys.size
         self.prefix = (keys // max(blocks.size, 1)).astype(np.int32)
-        """Of each unit its number in the log, ascending, shape (count,)."""
+        """Place of each unit's prefix in `names`, ascending, shape (count,)."""
         self._block = blocks[keys % max(blocks.size, 1)].astype(np.int32)
         del keys
         self._treated = np.zeros(self.count, np.bool_)

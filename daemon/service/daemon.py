@@ -165,7 +165,7 @@ class Daemon:
 
     @property
     def mode(self) -> str:
-        """active, advise or off."""
+        """The mode: `active`, `advise` or `off`."""
         return self.engine.mode
 
     @property

@@ -26,7 +26,7 @@ OTHER_FLOW_BYTES: Final = 10 << 10
 _MEMBERSHIP: Final = Path("/proc/self/cgroup")
 _GROUPS: Final = Path("/sys/fs/cgroup")
 QUIET_LOOKS: Final = 6
-"""After so many looks without another refusal the fault is over."""
+"""Looks without another refusal after which the fault is over."""
 
 
 def flows_that_fit(limit_bytes: int, policy: str) -> int:
@@ -61,7 +61,7 @@ class Room:
     """Room for flows. Tells once when connections no longer find any.
 
     Args:
-        policy: of the daemon.
+        policy: policy of the daemon.
         limit: memory that it may use, bytes; None for no limit.
     """
 
@@ -75,7 +75,7 @@ class Room:
         self.refused = 0
         """Connections that were no flows for want of room, since the daemon's start."""
         self.fault = ""
-        """That there is none, in a sentence with the remedy; empty where there is."""
+        """Sentence that says that there is no room, with the remedy; empty where there is room."""
 
     def within(self, flows_max: int) -> int:
         """The number of flows for the module, where an operator allows `flows_max`."""

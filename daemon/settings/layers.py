@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the settings come from: layers of values, the later ones over the earlier ones."""
+"""Layers of the settings' values by origin, the later ones over the earlier ones."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Layers:
     given: Mapping[Origin, Mapping[str, Value]] = field(default_factory=dict)
 
     def over(self, origin: Origin, values: Mapping[str, Value]) -> Layers:
-        """The same with these values as all those of an origin."""
+        """Return layers in which these values are all those of an origin."""
         return Layers({**self.given, origin: dict(values)})
 
     def config(self) -> Config:
@@ -50,7 +50,7 @@ class Layers:
         return found
 
     def origins_by_section(self) -> dict[str, dict[str, str]]:
-        """The same by section and key."""
+        """The origin of each key's value, by section and key."""
         found: dict[str, dict[str, str]] = {}
         for path, origin in self.origins().items():
             section, _, name = path.partition(".")

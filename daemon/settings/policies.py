@@ -30,7 +30,7 @@ PORT_MAX: Final = 65535
 FIELDS: Final = ("prefix", "netns", "port", "local_port", "exclude", "pin", "pool", "k", "start")
 
 NETNS_FOLDER: Final = Path("/run/netns")
-"""Where ip-netns(8) keeps the network namespaces that have a name."""
+"""Folder in which ip-netns(8) keeps the network namespaces that have a name."""
 _NETNS_NAME: Final = re.compile(r"(?!\.{1,2}$)[!-.0-~]{1,64}")
 
 Entry = None | bool | int | str | list[str]

@@ -28,7 +28,7 @@ FORMAT_VERSION: Final = 1
 TOKENS_MAX: Final = 100
 BYTES_MAX: Final = 1 << 20
 PREFIX: Final = "ltps_"
-"""By it, people and secret scanners know what they have found."""
+"""Beginning of every token, by which people and secret scanners know what they have found."""
 GROUP: Final = "ltp-switcher"
 """The group of the API's process, which reads the file."""
 MODE: Final = 0o640

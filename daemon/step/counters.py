@@ -32,7 +32,7 @@ class Statistics:
     commands_refused: int = 0
     controls_applied: int = 0
     controls_clamped: int = 0
-    """Of the applied: the kernel took a window nearer to the flow's than was sent."""
+    """Applied controls of which the kernel took a window nearer to the flow's than was sent."""
     controls_unknown: int = 0
     controls_refused: int = 0
     flows_opened: int = 0

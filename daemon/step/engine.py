@@ -397,4 +397,4 @@ class Engine:
 _EXCLUDED: Final = np.uint8(Cause.EXCLUDED)
 _NO_SLOTS: Final = np.zeros(0, np.int64)
 _IS_LEARNED: Final = np.isin(np.arange(256), list(LEARNED))
-"""By an arm's id, whether it is learned."""
+"""True for the ids of learned arms, by id."""

@@ -29,7 +29,7 @@ class Governed(SlotArrays):
     """The policies as they apply to each flow."""
 
     _held = column(np.uint8)
-    """The arm that the flow is held at; 0: none."""
+    """The arm that the flow is held at; 0 if none."""
     _excluded = column(np.bool_)
     _limited = column(np.bool_)
     """Whether the policy holds the flow, excludes it, or names the arms for it."""
@@ -99,14 +99,14 @@ class Governed(SlotArrays):
         return kept if (kept.arms != choice.arms).any() else Choice(choice.arms, kept.causes)
 
     def causes(self, slots: Slots) -> Causes:
-        """Where a policy decides about a flow alone, whatever it does; `Cause.NONE` elsewhere. Shape (n,)."""
+        """Cause where a policy decides about a flow alone, `Cause.NONE` elsewhere. Shape (n,)."""
         if not self.policies:
             return np.zeros(slots.shape, np.uint8)
         ruled = np.where(self._held[slots] != 0, Cause.HELD, Cause.NONE)
         return np.where(self._excluded[slots], Cause.EXCLUDED, ruled).astype(np.uint8)
 
     def free(self, slots: Slots) -> Bools | None:
-        """Which flows no policy keeps from experiments, shape (n,); None: all."""
+        """True for flows that no policy keeps from experiments, shape (n,); None means all of them."""
         return ~self._limited[slots] if self.policies else None
 
     def starts(self, learned: Mapping[str, int]) -> dict[str, int]:

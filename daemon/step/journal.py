@@ -65,7 +65,7 @@ class Switch:
     cause: Cause
     carried_out: bool
     reason: str
-    """In words, as a part of a sentence."""
+    """Reason in words, as a part of a sentence."""
 
 
 class Journal(SlotArrays):
@@ -83,9 +83,9 @@ class Journal(SlotArrays):
     _cause = column(np.uint8)
     """Who gave the flow its arm, or advises one."""
     _code = column(np.uint8)
-    """Of a fallback."""
+    """Code of a fallback."""
     _odd = column(np.uint8)
-    """The other arm that it was seen to run at the last look; 0: none."""
+    """The other arm that the flow was seen to run at the last look; 0 if there was none."""
 
     def __init__(self, names: Mapping[int, str], chooser: Chooser, events: EventRing) -> None:
         super().__init__()

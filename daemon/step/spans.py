@@ -46,7 +46,7 @@ class Spans(SlotArrays):
         model: version of the policy.
         zeta: weight of loss in the reward, Eq. 1.
         kappa: weight of throughput in it.
-        seed: of the exploration.
+        seed: seed of the exploration.
     """
 
     _due = column(np.bool_, initial=True)
@@ -59,7 +59,7 @@ class Spans(SlotArrays):
     _kind = column(np.uint8)
     """Who wanted it."""
     _explored = column(np.uint8)
-    """The arm that chance drew; 0: none."""
+    """The arm that chance drew; 0 if it drew none."""
     _row = column(ROW_DTYPE)
     """What is known at the beginning."""
     _held_back = column(np.bool_)
@@ -70,7 +70,7 @@ class Spans(SlotArrays):
     _sent = column(np.uint64, len(_TOTALS))
     """Counts an RTT later, when data that was sent under the arm begins to count."""
     _sent_ns = column(np.int64)
-    """When that was; 0: not yet."""
+    """Time at which `_sent` was taken, CLOCK_MONOTONIC; 0 before."""
     _seen_bytes = column(np.uint64)
     """Bytes acknowledged at the last look."""
     _busy_s = column(np.float64)

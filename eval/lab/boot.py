@@ -30,7 +30,7 @@ class BootResult:
 
     Attributes:
         ok: the script ended with status 0.
-        exit_code: of the script; 255 if the guest died before the script ended.
+        exit_code: exit code of the script; 255 if the guest died before the script ended.
         console: the script's output. If the guest died, the kernel's console follows.
         files: the collected files by guest path; a file that did not exist is missing.
         virtual_s: virtual seconds since power-on.

@@ -28,7 +28,7 @@ PACKAGES: Final = (
 """The daemon, and the libraries that it is linked with: it needs a newer C library than the guest has."""
 
 _ROOT: Final = "opt/bpftune"
-"""Where its files lie in the guest, beside the guest's own libraries of the same names."""
+"""Folder of its files in the guest, beside the guest's own libraries of the same names."""
 _WANTED: Final = re.compile(
     r"usr/sbin/bpftune|usr/lib64/ld-linux-x86-64\.so\.2|usr/lib/x86_64-linux-gnu/bpftune/tcp_conn_tuner\.so"
     r"|usr/lib/x86_64-linux-gnu/(ld-linux-x86-64|lib(bpftune|bpf|c|cap|elf(-\d[^/]*)?|zstd|z))\.so[^/]*"

@@ -35,10 +35,10 @@ def fingerprint(
     Args:
         scenario: the link and the flows.
         overlay: the files that only this run has in its guest, by guest path.
-        seed: of the run.
+        seed: seed of the run.
         kernel: series.
-        memory_mb: of the guest.
-        layers: of the guest's file system, beside those that each scenario of this kind has.
+        memory_mb: memory of the guest.
+        layers: layers of the guest's file system, beside those that each scenario of this kind has.
         readers: files of this folder that say how the raw results are read out of the guest's.
 
     Raises:

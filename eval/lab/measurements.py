@@ -119,8 +119,8 @@ def guest_json(totals: dict[str, Any], status: dict[str, Any]) -> bytes:
     """The bytes of `guest.json`: what the guest spent, and what the daemon's status says.
 
     Args:
-        totals: of the traffic program.
-        status: of the daemon; without one, nothing.
+        totals: totals of the traffic program.
+        status: status of the daemon; empty without one.
     """
     guest = {
         "busy_instructions": totals["busy_ns"],

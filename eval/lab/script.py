@@ -42,7 +42,7 @@ until grep -q 'network knowledge on' /run/lab/agent.log; do
 done"""
 _START_RELAY: Final = f"""PYTHONHASHSEED=0 PYTHONDONTWRITEBYTECODE=1 \\
 	python3 -m ltp_switcher.daemon.cli network --config {DAEMON_CONFIG} >/run/lab/relay.log 2>&1 &"""
-"""From the agent to the daemon."""
+"""Relay that carries reports from the agent to the daemon."""
 _TELL: Final = f"python3 -m ltp_switcher.daemon.cli status --json >{STATUS}"
 
 

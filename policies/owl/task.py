@@ -35,7 +35,7 @@ class SimulatedAgent:
     is not, the known nodes lose nothing, and have the spare capacity of faster links.
 
     Args:
-        known: share of known nodes of each link, shape (E,), NaN: none.
+        known: share of known nodes of each link, shape (E,); NaN without one.
         bottleneck: whether the bottleneck is among them, shape (E,).
         headroom: capacity of the tightest known link otherwise, in the bottleneck's, shape (E,).
     """

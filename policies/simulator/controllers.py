@@ -2,7 +2,7 @@
 """Flow controllers: they set window and pacing rate from the feedback of each tick.
 
 A controller owns a block of flow rows. It keeps its state as arrays of that block's shape and writes
-`window` (packets) and `pace` (packets a second, infinite: not paced), which the simulator obeys.
+`window` (packets) and `pace` (packets a second, infinite without pacing), which the simulator obeys.
 """
 
 from __future__ import annotations

@@ -41,8 +41,8 @@ class Paths:
     """The bottleneck links, shape (E,) each.
 
     A link has a constant `rate_mbps`, or plays the mahimahi trace `traces[trace]` in a circle from
-    `trace_start_ms` on (`trace` -1: none). A trace is the sorted times in ms at which the link can send one
-    packet, the last of them its period. `loss` is random loss in the data direction ahead of the
+    `trace_start_ms` on (`trace` is -1 without one). A trace is the sorted times in ms at which the link can
+    send one packet, the last of them its period. `loss` is random loss in the data direction ahead of the
     queue, 0 to 1; `jitter_ms` j shifts the delay of each flow by a value drawn uniformly from ±j every
     10 ms, without reordering.
 

@@ -40,7 +40,7 @@ from ltp_switcher.daemon.step.flow_table import FlowTable
 from ltp_switcher.errors import LtpSwitcherError
 
 WARM_UP_S: Final = 5.0
-"""Until the rule has left its first arm."""
+"""Time until the rule has left its first arm."""
 SEED: Final = 1
 
 

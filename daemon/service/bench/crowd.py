@@ -15,7 +15,7 @@ MSS_BYTES: Final = 1448
 RTT_US: Final = (10_000.0, 120_000.0)
 """The paths' RTTs without a queue: uniform between these."""
 RATE_BPS: Final = (1.2e6, 1.2e7)
-"""Their rates in bytes per second: log-uniform between these, 10 to 100 Mbit/s."""
+"""The paths' rates in bytes per second: log-uniform between these, 10 to 100 Mbit/s."""
 _STATS: Final = {
     "srtt_stat": "srtt_us",
     "mdev_stat": "mdev_us",
@@ -31,7 +31,7 @@ class Crowd:
 
     Args:
         n: flows.
-        seed: of paths and noise.
+        seed: seed of paths and noise.
         start_ns: time at the beginning, CLOCK_MONOTONIC.
     """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/netlink.md: the reference for people."""
+"""The reference for people: docs/netlink.md."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""daemon/datapath/protocol.py: the contract for the daemon, records as numpy dtypes."""
+"""The contract for the daemon, records as numpy dtypes: daemon/datapath/protocol.py."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ class Group(Named):
 
 
 class Family(Documented):
-    """mutant.yaml. Ids of attributes and operations count from 1."""
+    """The content of mutant.yaml. Ids of attributes and operations count from 1."""
 
     protocol: Literal["genetlink"]
     uapi_header: str
@@ -166,7 +166,7 @@ class Struct(Documented):
 
 
 class Records(Node):
-    """records.yaml."""
+    """The content of records.yaml."""
 
     version: Number
     uns_admin_perm: Many[str]
@@ -175,7 +175,7 @@ class Records(Node):
 
 
 class Contract:
-    """Both files, checked against each other. Raises `InvalidValueError` on anything not understood."""
+    """The family and its records, checked. Raises `InvalidValueError` on anything not understood."""
 
     def __init__(self, family: Path, records: Path) -> None:
         self.numbers: dict[str, int] = {}
