@@ -155,7 +155,7 @@ def _body(problem: ProblemError) -> bytes:
 
 
 def server_config(app: FastAPI, *, grace_s: int | None = None) -> uvicorn.Config:
-    """How our programs serve `app`; at the end, requests under way get `grace_s` (None: all they need)."""
+    """How our programs serve `app`; at the end, requests under way get `grace_s`, or all that they need."""
     return uvicorn.Config(
         app,
         http=ProblemProtocol,

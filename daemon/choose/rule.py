@@ -183,11 +183,11 @@ class RuleChooser(SlotArrays):
         return self._siblings.player[slots] if self._siblings.several else None
 
     def free(self, slots: Slots) -> Bools:
-        """Where the rule neither probes nor tests, so that another arm may run, shape (n,)."""
+        """True where the rule neither probes nor tests, so that another arm may run, shape (n,)."""
         return np.asarray(self._flows.role[slots] != PROBING)
 
     def drains(self, slots: Slots, records: RecordArray) -> Bools:
-        """Where the steady arm is to empty a queue: in a test, or in its first round trips after a fall."""
+        """True where the steady arm is to empty a queue, in a test or soon after a fall of the rate."""
         of = self._siblings.player[slots]
         early = (records["round_trips"] < DRAIN_RTTS) & self._drained[of]
         least_us = records["rtt_stat"]["min"].astype(np.float64)
@@ -280,7 +280,7 @@ class RuleChooser(SlotArrays):
     def _begin_own(
         self, slots: Slots, high: Bools, constant: Bools, least_us: Floats, now_ns: Floats
     ) -> Bools:
-        """Where the RTT is high, test whether the queue is the arm's own; which tests begin, shape (n,)."""
+        """Test whether the queue is the arm's own where the RTT is high; true where a test begins."""
         begin = high & self._own.due(slots, self._looks, constant, ~self._siblings.alone(slots), now_ns)
         if begin.any():
             at = slots[begin]

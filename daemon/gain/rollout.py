@@ -47,14 +47,14 @@ _DRAWS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """So many of a round's blocks are treated."""
+    """A stage, in which some of a round's blocks are treated."""
 
     treated: int
     blocks: int
 
     @property
     def share(self) -> float:
-        """Of the traffic."""
+        """Share of the traffic that is treated."""
         return self.treated / self.blocks
 
 
@@ -97,7 +97,7 @@ class StageTrial(Trial):
         return int(time_s // self.block_s)
 
     def holds(self, units: UInt64s, block: int) -> Bools:
-        """Which units, numbers of `unit_of`, stay on the baseline arm in a block; shape (n,)."""
+        """True for units, numbers of `unit_of`, that stay on the baseline arm in a block; shape (n,)."""
         if not self.by_prefix or block < self.first:
             return np.zeros(units.shape, np.bool_)
         number, place = divmod(block - self.first, STAGES[self.stage].blocks)
@@ -175,7 +175,7 @@ class _Sums:
         np.add.at(self.busy_s, cell, busy_s[known])
 
     def logs(self) -> Floats:
-        """Logarithms of goodput, shape (prefixes, blocks); NaN: no traffic."""
+        """Logarithms of goodput, shape (prefixes, blocks); NaN without traffic."""
         with np.errstate(divide="ignore", invalid="ignore"):
             goodput_Bps = self.acked / self.busy_s
             return np.where(goodput_Bps > 0, np.log(goodput_Bps), np.nan)
@@ -183,9 +183,9 @@ class _Sums:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How a rollout stands. Effects are relative changes of goodput; None: nothing is proven yet.
+    """How a rollout stands. Effects are relative changes of goodput; None where nothing is proven yet.
 
-    detect_s: time in which a harm of 10 % would be proven in this stage, about; None: not known yet.
+    detect_s: time in which a harm of 10 % would be proven in this stage, about; None if not known yet.
     """
 
     stage: int
@@ -218,7 +218,7 @@ class Rollout:
     _begin: int
     """The first block of the round under way."""
     _rounds: int
-    """Those judged in this stage."""
+    """Rounds judged in this stage."""
     _sums: _Sums
     _judged: Round | None
     """The round that is judged in parts, with the place of the effect that comes next."""
@@ -255,7 +255,7 @@ class Rollout:
 
     @property
     def share(self) -> float:
-        """Of the traffic that is treated now."""
+        """Share of the traffic that is treated now."""
         return STAGES[self.stage].share
 
     def take(self, rows: Rows, units: UInt64s) -> None:
@@ -371,7 +371,7 @@ class Rollout:
         return self._judged is None
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """With `words`, what `restored` takes; nobody may change it from then on."""
+        """Arrays for `restored`, which also takes `words`; nobody may change them from then on."""
         sums = {"units": self._sums.units, "acked": self._sums.acked, "busy_s": self._sums.busy_s}
         found = {**self.evidence.arrays(), **sums, "difference": self._difference, "power": self._power.seen}
         return {name: array.copy() for name, array in found.items()}
@@ -403,7 +403,7 @@ class Rollout:
         return made
 
     def words(self) -> dict[str, object]:
-        """Its plan and place, for JSON."""
+        """Plan and place of the rollout, for JSON."""
         return {
             "plan": asdict(self.plan), "began_s": self.began_s, "stage": self.stage,
             "first": self._trial.first, "begin": self._begin, "stage_began_s": self._stage_began_s,

@@ -36,6 +36,18 @@ WRITTEN: Final = frozenset(
 )  # fmt: skip
 """Files that programs write: pages name them, the repository does not hold them."""
 
+_HEADLESS: Final = re.compile(
+    r"[a-z]|(?i:also|and|as|beside|between|beyond|both|but|by|else|for|from|in|its?|likewise|of|on|or|over|since|so"
+    r"|that|their|they|those|under|until|when|where|which|with|within|without"
+    r"|the same (?:as|at|by|for|of|on|over|to|when|where|with|without))\b"
+    r"|(?i:at least|at most|the same)[.,;]"
+)
+"""Beginnings of a docstring that lean on the name or on the line above: no noun or verb comes first."""
+_NO_WORDS: Final = re.compile(
+    r"(?:\b(?:NaN|None|null|infinite|0)|-1): (?:all|it|never|no|none|not|there|they)\b"
+)
+"""A value whose meaning is told by a pronoun or a bare negation."""
+
 _SYSTEM: Final = frozenset(
     ("etc", "usr", "var", "run", "proc", "sys", "lib", "dev", "boot", "v1", "health", "metrics")
 )
@@ -82,6 +94,30 @@ def docstring_faults(name: str, source: str) -> list[str]:
     """Check the docstring of a Python module for unclear phrases; one line for each, as in `faults`."""
     text = ast.get_docstring(ast.parse(source)) or ""
     return [f"{name}:2: {fault.text}" for block in parse(text).blocks for fault in _unclear(block)]
+
+
+def fragments(name: str, source: str) -> list[str]:
+    """Find docstrings that lean on the line above; one line for each, as in `faults`.
+
+    A docstring of a module, class, function or attribute begins with a capital, and with the noun or the verb
+    that the rest is about. Code goes in backticks. Sections such as `Args:` begin with a name, and are free.
+    """
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
+            continue
+        text = node.value.value
+        if not isinstance(text, str):
+            continue
+        if _HEADLESS.match(text.lstrip()):
+            found.append(Piece(node.lineno, f"a fragment: {_line(text)}"))
+        if _NO_WORDS.search(_line(text)):
+            found.append(Piece(node.lineno, f"a value without words: {_line(text)}"))
+    return [f"{name}:{fault.line}: {fault.text}" for fault in sorted(found, key=lambda f: f.line)]
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _plainness(page: Page) -> Iterator[Piece]:

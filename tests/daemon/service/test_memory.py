@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory and flows: the limit of the control groups, the unit, the documents, and what flows really take."""
+"""Memory and flows: the limit of the control groups, the unit, the documents, and real flows."""
 
 from __future__ import annotations
 
