@@ -185,6 +185,8 @@ def test_a_change_that_the_disk_does_not_take_is_in_force_and_said_to_be_unsaved
     policy.write_text("[[policy]]\nport = 23\nexclude = true\n")
     with running(make_daemon(kernel, config, monkeypatch)):
         ask = asker(tmp_path / "c.sock")
+        (tmp_path / "state").mkdir(exist_ok=True)
+        (tmp_path / "state").rename(tmp_path / "away")
         (tmp_path / "state").write_text("no folder")
         for method, path, body in requests:
             answer = ask(method, path, **({} if body is None else {"json": body}))
@@ -208,6 +210,7 @@ def test_a_change_that_the_disk_does_not_take_is_in_force_and_said_to_be_unsaved
                 assert ("saved" in shown.out) == bool(more)
         assert ask("GET", "/v1/k").json()["k"] == 1
         (tmp_path / "state").unlink()
+        (tmp_path / "away").rename(tmp_path / "state")
         assert ask("PUT", "/v1/k", json={"k": 2}).json()["saved"] is True
         assert main(["k", "2", "--socket", str(tmp_path / "c.sock")]) == 0
         assert "saved" not in capsys.readouterr().err
