@@ -32,7 +32,7 @@ from ltp_switcher.daemon.gain.trial import Trial
 Units = Literal["prefixes", "blocks"]
 End = Literal["done", "harm", "undecided", "aborted", "damaged"]
 
-PREFIXES_MAX: Final = 2048
+PREFIXES_MAX: Final = 1024
 """Prefixes of a round that are judged, the first ones with traffic. They suffice for any verdict."""
 GRACE_S: Final = 5.0
 """A round is judged so long after its end, or after the wash-out: a flow's last decision comes late."""
@@ -101,7 +101,10 @@ class StageTrial(Trial):
         if not self.by_prefix or block < self.first:
             return np.zeros(units.shape, np.bool_)
         number, place = divmod(block - self.first, STAGES[self.stage].blocks)
-        return ~self.lots(units, number)[:, place]
+        draws = self._draws(units, number)
+        # Fewer steps than `lots`, because all flows wait for it.
+        held: Bools = (draws < draws[:, [place]]).sum(axis=1) >= STAGES[self.stage].treated
+        return held
 
     def pauses(self, block: int) -> bool:
         """Whether all flows stay on the baseline arm in a block."""
@@ -121,11 +124,15 @@ class StageTrial(Trial):
 
     def lots(self, units: UInt64s, number: int) -> Bools:
         """Which blocks of a round the units get treated, shape (n, blocks)."""
-        stage = STAGES[self.stage]
-        keys = [_number(f"{self.seed} {self.stage} {number} {place}") for place in range(stage.blocks)]
-        draws = _mixed(units[:, None] ^ np.array(keys, np.uint64))
-        places: Bools = np.argsort(np.argsort(draws, axis=1), axis=1) < stage.treated
-        return places
+        ranks = np.argsort(np.argsort(self._draws(units, number), axis=1), axis=1)
+        treated: Bools = ranks < STAGES[self.stage].treated
+        return treated
+
+    def _draws(self, units: UInt64s, number: int) -> UInt64s:
+        """A number drawn for each unit and block of a round, shape (n, blocks): the lowest are treated."""
+        places = range(STAGES[self.stage].blocks)
+        keys = [_number(f"{self.seed} {self.stage} {number} {place}") for place in places]
+        return _mixed(units[:, None] ^ np.array(keys, np.uint64))
 
 
 _ALL: Final[UInt64s] = np.zeros(1, np.uint64)
