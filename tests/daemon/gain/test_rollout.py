@@ -101,6 +101,8 @@ class World:
     def __init__(self, rollout: Rollout, effect: float, *, spread: float = 0.05, prefixes: int = 10) -> None:
         self.rollout = rollout
         self.now_s = BEGIN_S
+        self.proven: list[float | None] = []
+        """Lower bounds of the effect when a stage or the rollout ended."""
         self.effect, self.spread, self.units = effect, spread, UNITS[:prefixes]
 
     def rows(self) -> np.ndarray:
@@ -127,6 +129,7 @@ class World:
         for second in range(120):
             if self.rollout.look(self.now_s + second):
                 news.append((self.rollout.stage, self.rollout.end))
+                self.proven.append(self.rollout.evidence.lower)
         return news
 
     def until_the_end(self, blocks: int = 2000) -> list[tuple[int, str | None]]:
@@ -145,6 +148,9 @@ both_units = pytest.mark.parametrize("units", ["blocks", "prefixes"])
 def test_without_harm_it_goes_on_stage_by_stage(units: Units) -> None:
     world = World(Rollout(plan(units), BEGIN_S), 0.02)
     assert world.until_the_end() == [(1, None), (2, None), (3, "done")]
+    for proven, needed in zip(world.proven, (-0.25, -0.1, -0.05), strict=True):
+        assert proven is not None
+        assert proven >= needed
     assert not world.rollout.look(world.now_s + 1e6), "that is the end"
 
 
@@ -224,6 +230,10 @@ def test_blocks_that_the_daemon_missed_do_not_count() -> None:
     for _ in range(30):
         world.pass_block()
     world.now_s += 57 * BLOCK_S + 1
+    world.rollout.look(world.now_s)
+    begin = world.rollout.words()["begin"]
+    assert isinstance(begin, int)
+    assert 0 <= world.now_s // BLOCK_S - begin < 20, "the round under way is the present one"
     assert world.until_the_end()[-1] == (3, "done")
 
 
