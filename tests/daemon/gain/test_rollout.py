@@ -146,7 +146,7 @@ both_units = pytest.mark.parametrize("units", ["blocks", "prefixes"])
 
 @both_units
 def test_without_harm_it_goes_on_stage_by_stage(units: Units) -> None:
-    world = World(Rollout(plan(units), BEGIN_S), 0.02)
+    world = World(Rollout(plan(units), BEGIN_S), 0.02, spread=0.15)
     assert world.until_the_end() == [(1, None), (2, None), (3, "done")]
     for proven, needed in zip(world.proven, (-0.25, -0.1, -0.05), strict=True):
         assert proven is not None
