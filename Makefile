@@ -16,7 +16,7 @@ export LTP_CACHE ?= $(CURDIR)/.cache
 .PHONY: deb help demo eval eval-offsets eval-quick studies test test-fast test-long test-chance test-slow test-packages test-kernels test-debug mutate fuzz kmod lint format clean install release \
         uninstall venv \
         lock generate openapi promtool torch venv-train train-encoder collect-dataset train-ltp train-jury train-spine train-owl compare-ltp \
-        bench bench-api bench-kmod bench-scale bench-daemon bench-lab bench-simulator validate-simulator traces mahimahi agree claims screenshots gain-coverage
+        bench bench-api bench-kmod bench-scale bench-daemon bench-lab bench-simulator validate-simulator traces mahimahi agree claims screenshots gain-coverage gain-rollout
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -182,6 +182,9 @@ eval-quick: kmod traces ## Run 5 schemes on 8 of the suite's paths, 30 s each; 2
 
 gain-coverage: venv ## Simulate 2,000 experiments of each design, and count how often the report is right; an hour
 	@$(BIN)/ltp-eval gain-coverage --out out/gain-coverage.json
+
+gain-rollout: venv ## Simulate 1,000 rollouts of each design, with a harm and without, and count how they end; ten minutes
+	@$(BIN)/ltp-eval gain-rollout --out out/gain-rollout.json
 
 bench: bench-daemon bench-api bench-kmod bench-lab ## Run all benchmarks
 
