@@ -60,7 +60,7 @@ class Chooser(Protocol):
     """Chooses an arm for every flow of a step. A flow is a slot from `open` to `close`."""
 
     needed_step_s: float
-    """The longest step that serves it; 0: as short as the settings say."""
+    """The longest step that serves the chooser; with 0 steps are as short as the settings say."""
 
     @property
     def reasons(self) -> Sequence[str]:
@@ -125,7 +125,7 @@ class TakesPulls(Protocol):
     """A chooser that learns from the arms that team selection gives to its flows."""
 
     pulled: Callable[[Slots], ArmIds] | None
-    """These arms, shape (n,), 0 where there is none."""
+    """Tells the arms that flows run for team selection, shape (n,), 0 where there is none."""
 
 
 @runtime_checkable
@@ -156,9 +156,9 @@ class OneReason:
     reasons: Sequence[str] = ("it had no reason",)
 
     def reason(self, slots: Slots) -> Reasons:
-        """The one reason."""
+        """The one reason of every flow."""
         return Reasons(np.zeros(slots.shape, np.intp), np.full(slots.shape, np.nan))
 
     def estimates(self, slot: int) -> Sequence[Estimate]:
-        """Nothing."""
+        """No estimates: there are none."""
         return ()

@@ -23,7 +23,7 @@ class GuardedChooser:
     """The rule and the bandit, fed with the same steps."""
 
     needed_step_s = RuleChooser.needed_step_s
-    """The rule's: with other steps its looks would differ, and so would its choices."""
+    """The step that the rule needs: with other steps its looks would differ, and so would its choices."""
 
     def __init__(self, rule: RuleChooser, agent: MutantAgent) -> None:
         self._rule, self._agent = rule, agent

@@ -279,7 +279,7 @@ class Looks(SlotArrays):
         self.floor_us[slots] = np.minimum(found_us, least_us)
 
     def forget(self, slots: Slots, floor_us: Floats) -> None:
-        """The path is another one now, with this lowest RTT: forget the old one's."""
+        """Forget the path before: the path is another one now, with this lowest RTT."""
         self.floor_us[slots] = floor_us
         self._forget_losses(slots)
         self.peak_us[slots] = 0.0

@@ -46,7 +46,7 @@ class Choices:
 
     Args:
         layers: the configuration.
-        folder: the folder of the file of overrides; None: nothing is kept.
+        folder: the folder of the file of overrides; with None nothing is kept.
         check: raises `LtpSwitcherError` where this machine cannot take settings. A kept value that it
             refuses counts no longer; that is no reason to fail.
     """

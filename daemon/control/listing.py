@@ -85,8 +85,8 @@ class Query:
 def select(table: FlowTable, query: Query) -> tuple[Slots, int, int | None]:
     """The slots of a page in their order, the number of flows that match on all pages, and the next cursor.
 
-    Pages by cursor leave no flow out and show none twice, whatever flows come and go meanwhile. None: this is
-    the last page, or the order is another one.
+    Pages by cursor leave no flow out and show none twice, whatever flows come and go meanwhile. The cursor is
+    None on the last page, and in every other order.
     """
     slots = np.array(table.slots(), np.int64)
     chosen = np.ones(slots.size, np.bool_)

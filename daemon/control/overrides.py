@@ -47,7 +47,7 @@ class Change:
     after: Json
     lasts: bool
     number: int = 0
-    """One more than that of the change before."""
+    """Number of the change, one more than the number of the change before."""
     undo: Json = None
     """What was chosen before, for `Choices.revert`; None where there is no way back."""
     made: Json = None
@@ -66,7 +66,7 @@ class Overrides:
     policies: tuple[Json, ...] = ()
     """The policies, in the form that `settings.policies.parse` takes."""
     changes: tuple[Change, ...] = ()
-    """The last ones, the latest at the end."""
+    """Changes that can be read back, the latest at the end."""
     trial: tuple[Change, ...] = ()
     """The changes that the next start undoes, because nobody has confirmed them."""
 

@@ -67,7 +67,7 @@ def numbered(values: NDArray[np.integer]) -> tuple[Ints, Indices]:
 
 
 def difference(values: Floats, treated: Bools) -> Effect | None:
-    """The difference of the groups' means over independent units (Welch's t). None: too few units.
+    """The difference of the groups' means over independent units (Welch's t); None with too few units.
 
     Args:
         values: one for each unit, shape (units,).
@@ -84,7 +84,7 @@ def difference(values: Floats, treated: Bools) -> Effect | None:
 
 
 def drawn(values: Floats, treated: Bools, before: Floats | None = None) -> Effect | None:
-    """The effect of a holdback: units whose group was drawn by lot. None: too few units.
+    """The effect of a holdback, whose units got their group by lot; None with too few units.
 
     Where the units' values from before the experiment are known, they explain part of the differences
     between units, and the interval shrinks (CUPED; Deng et al., WSDM 2013). In small groups the interval is
@@ -181,7 +181,7 @@ class _Draws:
 def within(
     values: Floats, treated: Bools, block: NDArray[np.integer], prefix: NDArray[np.integer]
 ) -> Effect | None:
-    """The effect of a switchback: within prefixes, between blocks. None: too few blocks.
+    """The effect of a switchback within prefixes, between blocks; None with too few blocks.
 
     A regression on the treatment with one level for each prefix and one for each `WINDOW` blocks, so that
     neither another mix of destinations nor the hour's load is an effect. The errors are those of clusters,
@@ -233,7 +233,7 @@ def _levelled(values: Floats, *groups: NDArray[np.integer]) -> Floats:
 
 
 def mean(values: Floats) -> tuple[float, float, float] | None:
-    """The mean of independent units, shape (units,), and the ends of its interval. None: too few units."""
+    """The mean of independent units, shape (units,), and its interval's ends; None with too few units."""
     if values.size < CLUSTERS_MIN:
         return None
     half = t_quantile(values.size - 1) * values.std(ddof=1) / np.sqrt(values.size)

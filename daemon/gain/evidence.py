@@ -89,9 +89,10 @@ def _mean(values: Floats, known: Bools, axis: int) -> Floats:
 
 
 def log_bets(values: Floats, treated: Bools, bets: Floats) -> Floats:
-    """Logarithms of what bets on low ranks of the treated blocks have paid, shape (bets,); < 0: on high ones.
+    """Logarithms of what bets on low ranks of the treated blocks have paid, shape (bets,).
 
-    Blocks without a value count for nothing: among the others each choice of as many is as likely.
+    A bet below 0 is on high ranks. Blocks without a value count for nothing: among the others each choice of
+    as many is as likely.
 
     Args:
         values: values of units by block, shape (units, blocks); NaN without one.

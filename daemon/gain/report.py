@@ -56,7 +56,8 @@ class Advice:
     agreed: float
     """Share of the time in which the flows ran the advised arm."""
     expected: Effect | None
-    """Reward of flows that ran the advised arm, less that of the others: an estimate. None: too few."""
+    """Reward of flows that ran the advised arm, less the others': an estimate. None where there are too
+    few."""
     verdict: str
 
 
@@ -127,7 +128,8 @@ class _Log:
         self._begins -= rows.samples
 
     def measures(self, at: Indices, unit: Indices, count: int) -> dict[str, Floats]:
-        """The measures of units, shape (count,) each: logarithms of those in `RATIOS`; NaN: nothing measured.
+        """The measures of units, shape (count,) each, as logarithms of those in `RATIOS`; NaN where
+        unmeasured.
 
         Args:
             at: rows, shape (m,).

@@ -109,7 +109,7 @@ class Monitor(SlotArrays):
             records: theirs.
             now_ns: CLOCK_MONOTONIC.
             phases: into which they may be dealt.
-            paths: theirs; the flows of a path share a phase. None: each flow has its own.
+            paths: path of each flow; the flows of a path share a phase. With None each flow has its own.
 
         Returns:
             Their phases, shape (n,).

@@ -27,7 +27,7 @@ class ToldNetwork:
         self._told: tuple[float, NetworkKnowledge | None] = (0.0, None)
 
     def take(self, knowledge: NetworkKnowledge | None) -> None:
-        """Keep what is known now; None: nothing."""
+        """Keep what is known now; None if nothing is."""
         self._told = time.monotonic(), knowledge
 
     def latest(self) -> NetworkKnowledge | None:

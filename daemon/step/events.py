@@ -72,7 +72,7 @@ class EventRing:
     def since(self, number: int) -> Replay:
         """At most `PAGE` events with this number and above.
 
-        For a number that no event had or will have next, as after a restart, all events that are kept.
+        All kept events come for a number that no event had or will have next, as after a restart.
         """
         self._turn()
         first = self._next - len(self._kept)

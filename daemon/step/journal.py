@@ -79,7 +79,7 @@ class Journal(SlotArrays):
     _last = column(np.uint8)
     """The arm of the last switch; with `_ADVISED` where it was not carried out."""
     _runs = column(np.uint8)
-    """The arm that the flow should run, as far as is known here; 0: unknown."""
+    """The arm that the flow should run, as far as is known here; 0 if unknown."""
     _cause = column(np.uint8)
     """Who gave the flow its arm, or advises one."""
     _code = column(np.uint8)

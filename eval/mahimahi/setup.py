@@ -41,7 +41,7 @@ _COMMANDS: Final = {
     "unshare": "apt-get install util-linux",
 }
 _NAT: Final = ("-t", "nat", "-A", "POSTROUTING", "-j", "MASQUERADE", "-m", "connmark", "--mark", "1")
-"""A rule like those of the shells."""
+"""Rule of iptables like the ones that the shells set."""
 
 
 @dataclass(frozen=True, slots=True)

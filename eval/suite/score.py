@@ -114,7 +114,8 @@ def grouped(shares: Iterable[tuple[PathScore, float]]) -> dict[str, Mean]:
 def gap_closed(paths: Sequence[PathScore], scheme: str) -> tuple[str, float]:
     """The best single arm over all paths, and the share of its log gap to the best arms that is closed.
 
-    1: as good as the best arm in hindsight; 0: as good as the best single arm; NaN where there is no gap.
+    The share is 1 where the scheme is as good as the best arm in hindsight, 0 where it is as good as the best
+    single arm, and NaN where there is no gap.
     """
     whole = [path for path in paths if scheme in path.cells]
     arms = [arm for arm in whole[0].cells if is_arm(arm) and all(arm in path.cells for path in whole)]

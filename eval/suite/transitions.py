@@ -33,7 +33,7 @@ class Transition:
 
     @property
     def quartiles_s(self) -> tuple[float, float, float]:
-        """The first, the median and the third."""
+        """The first quartile, the median and the third quartile."""
         low, median, high = np.quantile(list(self.cost_s.values()), [0.25, 0.5, 0.75]).tolist()
         return low, median, high
 

@@ -76,7 +76,7 @@ class _Pool:
     whole: Bools
     """The largest throughput is the capacity."""
     alone: Bools
-    """There are no others; only where the link is known whole."""
+    """True where there are no other flows; only where the link is known whole."""
 
     def take(self, picks: Indices) -> None:
         """Keep these particles of each row, repeated or not; `picks` has the shape (n, particles)."""
@@ -84,7 +84,7 @@ class _Pool:
             setattr(self, field.name, np.take_along_axis(getattr(self, field.name), picks, axis=1))
 
     def put(self, where: Bools, other: _Pool) -> None:
-        """Replace particles by another pool's."""
+        """Replace particles by particles of another pool."""
         for field in fields(self):
             getattr(self, field.name)[where] = getattr(other, field.name)[where]
 

@@ -20,7 +20,7 @@ MODEL: Final = "model"
 
 
 def training_trace() -> TraceArray:
-    """The first half of the LTE-like model's."""
+    """The first half of the LTE-like model's trace."""
     trace = model_trace()
     return section(trace, 0, int(trace[-1]) // 2)
 

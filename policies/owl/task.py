@@ -62,12 +62,12 @@ class SimulatedAgent:
 
     @classmethod
     def at_bottleneck(cls, environments: int, rng: np.random.Generator) -> SimulatedAgent:
-        """One node of five is known (§VII-A: 20 %), the bottleneck."""
+        """Agents that know one node of five (§VII-A: 20 %), the bottleneck."""
         return cls(np.full(environments, 0.2), np.ones(environments, np.bool_), np.ones(environments))
 
     @classmethod
     def hidden(cls, environments: int, rng: np.random.Generator) -> SimulatedAgent:
-        """Nothing is known of any link."""
+        """Agents that know nothing of any link."""
         return cls(np.full(environments, np.nan), np.zeros(environments, np.bool_), np.ones(environments))
 
     def observe(self, interval: SimulatedInterval, departed: Floats) -> None:

@@ -158,5 +158,5 @@ class TwinCritic(nn.Module):
 
     @property
     def both(self) -> tuple[Critic, Critic]:
-        """The two."""
+        """The two critics."""
         return self.first, self.second

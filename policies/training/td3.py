@@ -132,7 +132,7 @@ class Td3:
     def _critic(
         self, observation_size: int, action_size: int, trunk: Sequence[Layer], head: Sequence[Layer]
     ) -> Critic:
-        """One of the two."""
+        """Build one of the two critics."""
         return Critic(observation_size, action_size, trunk, head)
 
     def begin(self, slots: int) -> None:
@@ -222,7 +222,7 @@ class Td3:
         return (proposed + noise).clamp(-1.0, 1.0)
 
     def _returns(self, rewards: Tensor, values: Tensor) -> Tensor:
-        """λ-returns of each step, shape (batch, steps), from the values that follow each; λ 0: r + γ Q'."""
+        """λ-returns of each step, shape (batch, steps), from the values after each: r + γ Q' with λ 0."""
         config, backed_up = self.config, values[:, -1]
         returns = []
         for step in reversed(range(config.steps)):

@@ -57,7 +57,7 @@ def write_atomically(
 ) -> None:
     """Replace a file's content as a whole: a crash leaves the old file or the new one.
 
-    `mode` and `group` (id) are those of the new file; None: as the system makes files.
+    The new file gets `mode` and `group` (id), or with None the ones that the system gives.
 
     Raises:
         ArtifactError: it cannot be written.

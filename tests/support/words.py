@@ -43,10 +43,8 @@ _HEADLESS: Final = re.compile(
     r"|(?i:at least|at most|the same)[.,;]"
 )
 """Beginnings of a docstring that lean on the name or on the line above: no noun or verb comes first."""
-_NO_WORDS: Final = re.compile(
-    r"(?:\b(?:NaN|None|null|infinite|0)|-1): (?:all|it|never|no|none|not|there|they)\b"
-)
-"""A value whose meaning is told by a pronoun or a bare negation."""
+_NO_WORDS: Final = re.compile(r"(?:^|[.,;] |\()(?:NaN|None|null|infinite|0|-1): [a-z]")
+"""A value with a colon in place of words: `NaN: it has not` for `NaN if it never did`."""
 
 _SYSTEM: Final = frozenset(
     ("etc", "usr", "var", "run", "proc", "sys", "lib", "dev", "boot", "v1", "health", "metrics")

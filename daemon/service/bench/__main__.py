@@ -65,14 +65,14 @@ class _NoEvents:
     """No flow comes or goes meanwhile."""
 
     def read(self) -> EventBatch:
-        """Nothing."""
+        """No events."""
         return EventBatch([], False)
 
 
 def measure(flows: int, steps: int, rtt_quarters: int = 0, policy: str = "rule") -> Result:
     """Run the engine for `steps` steps with `flows` flows. Raises `LtpSwitcherError`.
 
-    `rtt_quarters`: each flow is reported once in so many quarters of its RTT, at most; 0: at every step.
+    `rtt_quarters` is the least time between reports of a flow, in quarters of its RTT; 0 is every step.
     """
     config = Config(daemon=DaemonSection(policy=policy))
     step_s = config.daemon.step_ms / 1000
