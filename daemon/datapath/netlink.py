@@ -309,6 +309,11 @@ def read_uint(data: memoryview) -> int:
     return int.from_bytes(data, sys.byteorder)
 
 
+def own_namespace() -> int:
+    """The number of the network namespace in which `open_socket` opens its sockets."""
+    return os.stat("/proc/self/ns/net").st_ino  # noqa: PTH116 # of what it points at, not of a path
+
+
 def open_socket(receive_buffer_bytes: int) -> socket.socket:
     """A bound generic netlink socket with extended and strict checking. Raises `DatapathError`."""
     try:

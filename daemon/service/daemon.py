@@ -30,6 +30,7 @@ from ltp_switcher.daemon.datapath import (
     FlowNotFoundError,
     KernelConfig,
     RequestRefusedError,
+    netlink,
 )
 from ltp_switcher.daemon.datapath.arms import arm_id
 from ltp_switcher.daemon.datapath.commands import PINNED
@@ -121,7 +122,7 @@ class Daemon:
         self.engine = Engine(
             self.datapath,
             self._events,
-            FlowTable(home_netns=Path("/proc/self/ns/net").stat().st_ino),
+            FlowTable(home_netns=netlink.own_namespace()),
             chooser,
             teams,
             DecisionLog(self.names, config.daemon.decisions_per_s, config.daemon.mode),

@@ -45,7 +45,7 @@ def run(options: argparse.Namespace, console: Console, progress: Console) -> Non
         scenario = as_emulated(scenario)
     need_pictures()
     options.out.mkdir(parents=True, exist_ok=True)
-    job = Job(scenario, options.seed, options.kernel, options.engine)
+    job = Job(scenario, options.seed, options.kernel, options.engine, options.daemon)
     # In real time no run is like another, so each is made.
     (outcome,) = run_batch([job], progress, use_cache=options.cache and options.engine == "lab")
     outcome.export(options.out)
@@ -88,7 +88,12 @@ def compare(options: argparse.Namespace, console: Console, progress: Console) ->
     out: Path = options.out
     out.mkdir(parents=True, exist_ok=True)
     jobs = [
-        Job(scenario.with_scheme(scheme, every_flow=options.every_flow), seed, options.kernel)
+        Job(
+            scenario.with_scheme(scheme, every_flow=options.every_flow),
+            seed,
+            options.kernel,
+            daemon=options.daemon,
+        )
         for scenario in scenarios
         for scheme in schemes
         for seed in options.seeds

@@ -19,6 +19,7 @@ from ltp_switcher.commands import whole
 from ltp_switcher.completion import SHELLS, script
 from ltp_switcher.errors import LtpSwitcherError
 from ltp_switcher.eval.cli import claims, commands, engines, gain, prior, suite
+from ltp_switcher.eval.lab.script import PLACES, USUAL_PLACE
 from ltp_switcher.eval.report import demo, engine_agreement
 from ltp_switcher.eval.run.batch import default_parallel
 from ltp_switcher.eval.run.results import ENGINES, KERNELS
@@ -206,6 +207,7 @@ def _add_suite(add: Commands) -> None:
     whole_suite.add_argument(
         "--cached", action="store_true", help="make no run: report on those that are made so far"
     )
+    _daemon_option(whole_suite)
     _jobs_option(whole_suite)
     _out_option(whole_suite, "out/eval")
 
@@ -324,6 +326,7 @@ def _run_options(made: argparse.ArgumentParser) -> None:
         "--every-flow", action="store_true", help="replace the scheme of every flow, not of the first only"
     )
     _settings_option(made)
+    _daemon_option(made)
     _cache_option(made)
 
 
@@ -336,6 +339,14 @@ def _settings_option(made: argparse.ArgumentParser) -> None:
         metavar="SECTION.KEY=VALUE",
         help="a setting of the daemon, for schemes that run one; may be repeated",
     )
+
+
+def _daemon_option(made: argparse.ArgumentParser) -> None:
+    made.add_argument(
+        "--daemon", choices=PLACES, default=USUAL_PLACE,
+        help="inside: in the guest; beside: on the host, in the guest's time, with a modelled time for its "
+        f"work, three times as fast; default: {USUAL_PLACE}",
+    )  # fmt: skip
 
 
 def _cache_option(made: argparse.ArgumentParser) -> None:

@@ -55,7 +55,7 @@ def evaluate(options: argparse.Namespace, console: Console, progress: Console) -
     if options.seeds:
         schemes = dict.fromkeys(schemes, options.seeds)
     only = options.paths or (study.paths if study else ())
-    runs = plan(options.set, schemes, options.kernel, quick=options.quick, names=only)
+    runs = plan(options.set, schemes, options.kernel, quick=options.quick, names=only, daemon=options.daemon)
     if options.keep and options.set not in SETS:
         raise ConfigError("--keep", True, f"with --set {' or '.join(SETS)}: other sets are not the project's")
     if options.cached:

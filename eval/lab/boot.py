@@ -66,6 +66,7 @@ def boot(
     mutant: bool = True,
     parameters: str = "",
     layers: Sequence[Path] = (),
+    companion: qemu.Companion | None = None,
 ) -> BootResult:
     """Boot a guest, run `script` in it as root with /bin/sh, and return when it has ended.
 
@@ -83,6 +84,8 @@ def boot(
         modules: modules to load before the script, by name.
         parameters: further parameters of the kernel's command line.
         layers: further layers of the guest's file system.
+        companion: a process of the host to run beside the guest. If the script fails, what it wrote is at
+            the end of `console`.
         mutant: put tcp_mutant.ko at /lib/mutant/tcp_mutant.ko, built first if it is missing.
 
     Raises:
@@ -117,9 +120,12 @@ def boot(
             parameters=parameters,
             timeout_s=timeout_s,
             on_line=on_line,
+            companion=companion,
         )
     log = report.kernel_log or report.serial
     console = report.output.decode(errors="replace")
+    if report.status:
+        console += report.companion
     return BootResult(
         ok=report.status == 0,
         exit_code=255 if report.status is None else report.status,

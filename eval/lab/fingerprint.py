@@ -8,16 +8,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ltp_switcher.cache import REPOSITORY
-from ltp_switcher.eval.lab import kernels, qemu
+from ltp_switcher.eval.lab import beside, kernels, qemu
 from ltp_switcher.eval.lab.bpftune import bpftune_layers
 from ltp_switcher.eval.lab.layers import base_layer, digest, mutant_module
 from ltp_switcher.eval.lab.python import python_layers
-from ltp_switcher.eval.lab.script import asks_network, daemon_of, needs, script
+from ltp_switcher.eval.lab.script import GuestDaemon, asks_network, needs, script
 from ltp_switcher.eval.run.scenario import Scenario
 
 
 def fingerprint(
     scenario: Scenario,
+    daemon: GuestDaemon | None,
     overlay: Mapping[str, Path | bytes],
     *,
     seed: int,
@@ -34,6 +35,7 @@ def fingerprint(
 
     Args:
         scenario: the link and the flows.
+        daemon: that its schemes need.
         overlay: the files that only this run has in its guest, by guest path.
         seed: seed of the run.
         kernel: series.
@@ -46,7 +48,6 @@ def fingerprint(
         InvalidValueError: the lab has no such kernel.
     """
     chosen = kernels.kernel(kernel)
-    daemon = daemon_of(scenario)
     parts = [
         scenario.canonical(), str(seed), chosen.vmlinux.parent.name, base_layer(chosen).name,
         *qemu.MACHINE, qemu.COMMAND_LINE, qemu.version(), script(scenario, daemon), str(memory_mb),
@@ -56,7 +57,9 @@ def fingerprint(
         parts += [path, digest(content)]
     if needs(scenario, "mutant"):
         parts.append(digest(mutant_module(chosen, REPOSITORY)))
-    if daemon:
+    if daemon and daemon.place == "beside":
+        parts += beside.ingredients()
+    elif daemon:
         parts += [path.name for path in python_layers(service=asks_network(scenario))]
     parts += [path.name for path in bpftune_layers(scenario)]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]

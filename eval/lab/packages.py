@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import functools
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Final
 
 from ltp_switcher.cache import cache_dir
 from ltp_switcher.errors import LabError
@@ -71,16 +71,19 @@ def run(command: list[str], *, cwd: Path | None = None, hint: str = "") -> str:
     return done.stdout
 
 
-@functools.cache
+_candidates: Final[dict[str, str]] = {}
+
+
 def candidates(packages: tuple[str, ...]) -> Mapping[str, str]:
-    """Return, by package, the version that apt would install; apt is asked once a process.
+    """Return, by package, the version that apt would install; apt is asked once a process and package.
 
     Raises:
         LabError: apt does not know one of the packages.
     """
-    found: dict[str, str] = {}
+    found = _candidates
     package = ""
-    for line in run(["apt-cache", "policy", *packages]).splitlines():
+    unknown = [package for package in packages if package not in found]
+    for line in run(["apt-cache", "policy", *unknown]).splitlines() if unknown else ():
         if not line.startswith(" "):
             package = line.removesuffix(":")
         key, _, value = line.strip().partition(": ")
@@ -89,7 +92,7 @@ def candidates(packages: tuple[str, ...]) -> Mapping[str, str]:
     for package in packages:
         if package not in found:
             raise LabError(f"apt knows no package {package}. Run `apt-get update`, then try again.")
-    return found
+    return {package: found[package] for package in packages}
 
 
 def unpacked(package: str) -> Path:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import struct
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -61,12 +62,28 @@ class Machine:
 LAB: Final = Machine()
 """The machine of every measurement."""
 
+
+@dataclass(frozen=True, slots=True)
+class Companion:
+    """A process of the host to which the guest hands over; see `host/handover.c`.
+
+    The command gets two more arguments: the file of the shared memory, and the descriptor of the socket over
+    which the turns go. It runs in a folder of its own that holds `files`.
+    """
+
+    plugin: Path
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    files: Mapping[str, bytes]
+
+
 _MAGIC: Final = 0x62616C2D70746C
 _HEADER: Final = struct.Struct("<QQQ")
 _RECORD: Final = struct.Struct("<II")
 _END: Final = struct.Struct("<qQ")
 _OUTPUT, _LIVE, _FILE, _KERNEL_LOG, _ENDED = 1, 2, 3, 4, 5
 _POLL_S: Final = 0.02
+_LAST_WORDS_S: Final = 10.0
 _STALLED_S: Final = 600.0
 """A machine that spends no processor time for so long is halted for good, not waiting for a processor."""
 _WITH_US: Final = ("setpriv", "--pdeathsig", "KILL", "--")
@@ -75,7 +92,10 @@ _WITH_US: Final = ("setpriv", "--pdeathsig", "KILL", "--")
 
 @dataclass
 class Report:
-    """Everything that a guest sent; `status` is None until the script ends."""
+    """Everything that a guest sent; `status` is None until the script ends.
+
+    `companion` is what the process beside it wrote on its standard error.
+    """
 
     output: bytearray = field(default_factory=bytearray)
     files: dict[str, bytes] = field(default_factory=dict)
@@ -83,6 +103,7 @@ class Report:
     serial: str = ""
     status: int | None = None
     virtual_s: float = 0.0
+    companion: str = ""
 
 
 class _Channel:
@@ -130,8 +151,8 @@ class _Channel:
 class _Limit:
     """How long a machine may run."""
 
-    def __init__(self, pid: int, timeout_s: float, *, in_processor_time: bool) -> None:
-        self._stat = Path(f"/proc/{pid}/stat")
+    def __init__(self, pids: Sequence[int], timeout_s: float, *, in_processor_time: bool) -> None:
+        self._stats = {Path(f"/proc/{pid}/stat"): 0 for pid in pids}
         self._timeout_s = timeout_s
         self._in_processor_time = in_processor_time
         self._began_s = self._advanced_s = time.monotonic()
@@ -150,12 +171,47 @@ class _Limit:
         return f"{_STALLED_S:g} s without any work" if now_s - self._advanced_s > _STALLED_S else ""
 
     def _processor_s(self) -> float:
-        """Processor time of the machine's threads until now; proc(5), fields 14 and 15."""
+        """Processor time of the machine's processes until now; proc(5), fields 14 and 15."""
+        for stat in self._stats:
+            # One that has just ended keeps its last count.
+            with contextlib.suppress(OSError):
+                fields = stat.read_text().rpartition(")")[2].split()
+                self._stats[stat] = int(fields[11]) + int(fields[12])
+        return sum(self._stats.values()) / os.sysconf("SC_CLK_TCK")
+
+
+class _Beside:
+    """A companion that runs; `arguments` and `descriptors` are those that QEMU takes for it."""
+
+    def __init__(self, companion: Companion, folder: Path, channel: Path, processor: int | None) -> None:
+        folder.mkdir()
+        for name, content in companion.files.items():
+            (folder / name).write_bytes(content)
+        ours, self._qemus = socket.socketpair()
+        self._errors = folder / "errors"
+        with ours, self._errors.open("wb") as errors:
+            self.process = subprocess.Popen(
+                [*_WITH_US, *companion.command, str(channel), str(ours.fileno())],
+                stdin=subprocess.DEVNULL, stdout=errors, stderr=errors,
+                cwd=folder, env=dict(companion.environment), pass_fds=(ours.fileno(),),
+            )  # fmt: skip
+        if processor is not None:
+            os.sched_setaffinity(self.process.pid, {processor})
+        self.descriptors = (self._qemus.fileno(),)
+        self.arguments = ("-plugin", f"{companion.plugin},socket={self._qemus.fileno()}")
+
+    def close_qemus_end(self) -> None:
+        """Keep QEMU's end of the socket open in QEMU alone, so that the companion sees it end."""
+        self._qemus.close()
+
+    def end(self) -> str:
+        """Wait for its end, which follows QEMU's, and return what it wrote."""
         try:
-            fields = self._stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            return self._spent_s
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+            self.process.wait(_LAST_WORDS_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        return self._errors.read_text(errors="replace")
 
 
 def command(
@@ -203,8 +259,11 @@ def execute(
     timeout_s: float,
     on_line: Callable[[str], None] | None,
     machine: Machine = LAB,
+    companion: Companion | None = None,
 ) -> Report:
     """Boot `vmlinux` with the concatenated `layers`, follow it to its end, and return its report.
+
+    With a `companion`, that process runs beside the guest, on the same processor.
 
     Raises:
         LabError: QEMU cannot run, or the guest needs longer than `timeout_s` seconds; see `Machine`.
@@ -230,20 +289,25 @@ def execute(
             parameters=parameters,
             machine=machine,
         )
+        beside = None if companion is None else _Beside(companion, folder / "companion", channel, processor)
         try:
             process = subprocess.Popen(
-                [*_WITH_US, *arguments],
+                [*_WITH_US, *arguments, *(beside.arguments if beside else ())],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 text=True,
+                pass_fds=beside.descriptors if beside else (),
             )
         except FileNotFoundError as error:
             raise LabError("setpriv is not installed (package util-linux)") from error
+        if beside:
+            beside.close_qemus_end()
         if processor is not None:
             settle(process.pid, processor)
         reader = _Channel(channel, report, on_line)
-        limit = _Limit(process.pid, timeout_s, in_processor_time=machine.one_processor)
+        pids = [process.pid, *([beside.process.pid] if beside else [])]
+        limit = _Limit(pids, timeout_s, in_processor_time=machine.one_processor)
         try:
             while process.poll() is None:
                 reader.read()
@@ -262,10 +326,13 @@ def execute(
             errors = process.stderr.read() if process.stderr else ""
             if process.stderr:
                 process.stderr.close()
+            if beside:
+                report.companion = beside.end()
         report.serial = serial.read_text(errors="replace")
         if report.status is None and not report.serial:
+            plugin = " Its plugin is for QEMU 7.2; `--daemon inside` needs none." if companion else ""
             raise LabError(
                 f"QEMU ended without booting the guest: {errors.strip() or 'no message'}. "
-                "Does qemu-system-x86_64 run (package qemu-system-x86)?"
+                f"Does qemu-system-x86_64 run (package qemu-system-x86)?{plugin}"
             )
     return report

@@ -11,21 +11,24 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from ltp_switcher.errors import LabError
-from ltp_switcher.eval.lab import kernels
+from ltp_switcher.eval.lab import beside, kernels
 from ltp_switcher.eval.lab.boot import BootResult, boot
 from ltp_switcher.eval.lab.bpftune import bpftune_layers
 from ltp_switcher.eval.lab.fingerprint import fingerprint
 from ltp_switcher.eval.lab.layers import GUEST, compiled, link_module
 from ltp_switcher.eval.lab.measurements import check_bytes, flows_json, follower, guest_json, timeseries
+from ltp_switcher.eval.lab.qemu import Companion
 from ltp_switcher.eval.lab.schedule import capacity_mbps, encode, link_trace
 from ltp_switcher.eval.lab.script import (
     DAEMON_CONFIG,
     RESULTS,
     STATUS,
+    USUAL_PLACE,
     GuestDaemon,
+    Place,
     asks_for_steps,
     asks_network,
     daemon_config,
@@ -60,6 +63,7 @@ def run_scenario(
     scheme: str | None = None,
     seed: int = 1,
     kernel: str = "6.1",
+    place: Place = USUAL_PLACE,
     on_progress: Callable[[Sample], None] | None = None,
 ) -> RunFiles:
     """Run `scenario` on a stock kernel and return its raw results.
@@ -69,6 +73,7 @@ def run_scenario(
         scheme: replaces the scheme of the first flow.
         seed: seed of losses, start times, and everything else that is random in the guest.
         kernel: series, "6.1" or "6.12".
+        place: of the daemon, if a scheme needs one.
         on_progress: gets the state of the first flow, every 0.5 virtual seconds.
 
     Raises:
@@ -78,7 +83,7 @@ def run_scenario(
     if scheme is not None:
         scenario = scenario.with_scheme(scheme)
     trace = link_trace(scenario)
-    daemon = daemon_of(scenario)
+    daemon = daemon_of(scenario, place)
     status = (STATUS,) if daemon is not None and daemon.tells_status else ()
     result = boot_scenario(
         scenario,
@@ -117,15 +122,16 @@ def boot_scenario(
     result = boot(
         kernel=kernel,
         script=script(scenario, daemon),
-        overlay=_overlay(scenario, daemon, seed=seed, kernel=kernel),
+        overlay=overlay_of(scenario, daemon, seed=seed, kernel=kernel),
         collect=collect,
-        python="service" if asks_network(scenario) else daemon is not None or asks_for_steps(scenario),
+        python=guest_python(scenario, daemon),
         seed=seed,
         memory_mb=_memory_mb(scenario),
         timeout_s=_SETUP_S + _LIMIT_PER_VIRTUAL * scenario.duration_s,
         on_line=on_line,
         mutant=needs(scenario, "mutant"),
         layers=bpftune_layers(scenario),
+        companion=companion_of(daemon, scenario, seed),
     )
     if not result.ok:
         raise LabError(
@@ -136,7 +142,34 @@ def boot_scenario(
     return result
 
 
-def _overlay(
+def guest_python(scenario: Scenario, daemon: GuestDaemon | None) -> bool | Literal["service"]:
+    """Return the part of Python that the guest needs; see `boot`."""
+    if asks_network(scenario):
+        return "service"
+    return asks_for_steps(scenario) or (daemon is not None and daemon.place == "inside")
+
+
+def daemon_files(daemon: GuestDaemon | None, scenario: Scenario, seed: int) -> dict[str, Path | bytes]:
+    """Return the guest's files for its daemon, by guest path."""
+    if daemon is None:
+        return {}
+    files: dict[str, Path | bytes] = {DAEMON_CONFIG: daemon_config(daemon, scenario, seed)}
+    return files | ({beside.AGENT: beside.agent()} if daemon.place == "beside" else {})
+
+
+def companion_of(daemon: GuestDaemon | None, scenario: Scenario, seed: int) -> Companion | None:
+    """Return the process that runs beside the guest, if its daemon does.
+
+    Raises:
+        LabError: a part of it cannot be had.
+    """
+    if daemon is None or daemon.place == "inside":
+        return None
+    status = STATUS if daemon.tells_status else ""
+    return beside.companion(daemon_config(daemon, scenario, seed), daemon.policy, status)
+
+
+def overlay_of(
     scenario: Scenario, daemon: GuestDaemon | None, *, seed: int, kernel: str
 ) -> dict[str, Path | bytes]:
     """The files that only this run has in its guest, by guest path."""
@@ -150,9 +183,7 @@ def _overlay(
     }
     if needs(scenario, "fixed"):
         overlay["lab/fixed.ko"] = link_module(chosen, "labfixed")
-    if daemon is not None:
-        overlay[DAEMON_CONFIG] = daemon_config(daemon, scenario, seed)
-    return overlay
+    return overlay | daemon_files(daemon, scenario, seed)
 
 
 def _module_of(link: Link) -> str:
@@ -167,7 +198,7 @@ def _jitter(link: Link) -> bytes:
     return struct.pack("=Q", round(link.jitter_ms * 1e6)) if link.jitter_ms else b""
 
 
-def run_fingerprint(scenario: Scenario, *, seed: int, kernel: str) -> str:
+def run_fingerprint(scenario: Scenario, *, seed: int, kernel: str, place: Place = USUAL_PLACE) -> str:
     """Return a hash of all that a run and its raw results depend on; see `fingerprint`.
 
     Raises:
@@ -175,9 +206,11 @@ def run_fingerprint(scenario: Scenario, *, seed: int, kernel: str) -> str:
         LabError: a part of the lab cannot be had.
         InvalidValueError: the lab has no such kernel.
     """
+    daemon = daemon_of(scenario, place)
     return fingerprint(
         scenario,
-        _overlay(scenario, daemon_of(scenario), seed=seed, kernel=kernel),
+        daemon,
+        overlay_of(scenario, daemon, seed=seed, kernel=kernel),
         seed=seed,
         kernel=kernel,
         memory_mb=_memory_mb(scenario),

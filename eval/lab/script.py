@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal, get_args
 
 from ltp_switcher.errors import ConfigError
+from ltp_switcher.eval.lab.beside import AGENT, READY, measured
 from ltp_switcher.eval.run.daemon_settings import Settings, merged, to_config
 from ltp_switcher.eval.run.requests import KB, KINDS, Requests, draw_requests
 from ltp_switcher.eval.run.scenario import DROP_TAIL, PACKET_BYTES, Scenario
@@ -20,6 +21,10 @@ from ltp_switcher.eval.run.schemes import (
     resolve,
 )
 
+Place = Literal["inside", "beside"]
+"""Where the daemon runs: inside the guest, or beside it on the host, in the guest's time; see beside.py."""
+PLACES: Final[tuple[Place, ...]] = get_args(Place)
+USUAL_PLACE: Final[Place] = "inside"
 START_JITTER_US: Final = 10_000
 """A flow starts up to this much after its `start_s`, drawn from the seed, so that seeds differ."""
 RESULTS: Final = "/run/lab/results"
@@ -44,6 +49,15 @@ _START_RELAY: Final = f"""PYTHONHASHSEED=0 PYTHONDONTWRITEBYTECODE=1 \\
 	python3 -m ltp_switcher.daemon.cli network --config {DAEMON_CONFIG} >/run/lab/relay.log 2>&1 &"""
 """Relay that carries reports from the agent to the daemon."""
 _TELL: Final = f"python3 -m ltp_switcher.daemon.cli status --json >{STATUS}"
+_START_BESIDE: Final = f"""/{AGENT} >/run/lab/daemon.log 2>&1 &
+daemon=$!
+until test -e {READY}; do
+	kill -0 "$daemon" 2>/dev/null || {{ cat /run/lab/daemon.log; exit 1; }}
+	sleep 0.05
+done"""
+"""A daemon beside the guest: its agent is its process here."""
+_END_BESIDE: Final = 'kill -TERM "$daemon"; wait "$daemon" || { cat /run/lab/daemon.log; exit 1; }'
+"""It writes `STATUS` as it ends."""
 
 
 _ASK: Final = """cat >/run/lab/ask.py <<'END'
@@ -73,10 +87,11 @@ done"""
 
 @dataclass(frozen=True, slots=True)
 class GuestDaemon:
-    """The daemon in the guest: its policy, more options of `run`, and shell lines after the traffic.
+    """The daemon of a guest: its policy, more options of `run`, and shell lines after the traffic.
 
     The lines know its process id as $daemon, and so do those of `beside`, which run beside the traffic.
     `settings` give way to the scenario's own. Where its log has a line with `until`, the traffic is over.
+    `place` beside the guest is for a daemon that nothing in the guest asks, and without more options.
     """
 
     policy: str
@@ -85,11 +100,12 @@ class GuestDaemon:
     settings: Settings = ()
     beside: tuple[str, ...] = ()
     until: str = ""
+    place: Place = "inside"
 
     @property
     def tells_status(self) -> bool:
         """Whether it leaves `STATUS`."""
-        return _TELL in self.after
+        return not {_TELL, _END_BESIDE}.isdisjoint(self.after)
 
 
 def needs(scenario: Scenario, protocol: str) -> bool:
@@ -121,8 +137,11 @@ def asks_bpftune(scenario: Scenario) -> bool:
     return True in tuned
 
 
-def daemon_of(scenario: Scenario) -> GuestDaemon | None:
+def daemon_of(scenario: Scenario, place: Place = USUAL_PLACE) -> GuestDaemon | None:
     """Return the daemon that the scenario's schemes need, if any.
+
+    It is inside the guest in any case where it asks the network, takes over the machine's default congestion
+    control, or has a policy or a learned arm whose time nobody has measured; see `delay`.
 
     Raises:
         ConfigError: it would need two daemons, or one that leaves some `mutant` flows alone.
@@ -153,7 +172,18 @@ def daemon_of(scenario: Scenario) -> GuestDaemon | None:
         settings = merged(settings, scheme.settings)
     # A daemon that died on the way would make this a run of something else.
     alive = 'kill -0 "$daemon" || { cat /run/lab/daemon.log; exit 1; }'
-    return GuestDaemon(policies.pop(), after=(alive, _TELL) if learned else (alive,), settings=settings)
+    policy, given = policies.pop(), dict(merged(settings, scenario.settings))
+    arms = given.get("pool.arms", ())
+    # On the host, the machine's default would be the host's own.
+    if (
+        asks_network(scenario)
+        or given.get("kernel.take_default")
+        or not measured(policy, arms if isinstance(arms, tuple) else ())
+    ):
+        place = "inside"
+    tell = _TELL if place == "inside" else _END_BESIDE
+    after = (alive, tell) if learned else (alive,)
+    return GuestDaemon(policy, after=after, settings=settings, place=place)
 
 
 def daemon_config(daemon: GuestDaemon, scenario: Scenario, seed: int) -> bytes:
@@ -193,7 +223,8 @@ def script(scenario: Scenario, daemon: GuestDaemon | None) -> str:
     if asks_network(scenario):
         lines.append(_START_AGENT)
     if daemon is not None:
-        lines.append(f"start_daemon {DAEMON_CONFIG} {daemon.options}".rstrip())
+        start = f"start_daemon {DAEMON_CONFIG} {daemon.options}".rstrip()
+        lines.append(start if daemon.place == "inside" else _START_BESIDE)
         if asks_network(scenario):
             lines.append(_START_RELAY)
         watched = ' "$daemon"'

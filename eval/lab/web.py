@@ -17,17 +17,15 @@ from ltp_switcher.eval.lab.bpftune import bpftune_layers
 from ltp_switcher.eval.lab.fingerprint import fingerprint
 from ltp_switcher.eval.lab.layers import GUEST, compiled, layer, link_module, package_entries
 from ltp_switcher.eval.lab.packages import candidates, say
-from ltp_switcher.eval.lab.run import RunFiles
+from ltp_switcher.eval.lab.run import RunFiles, companion_of, daemon_files, guest_python
 from ltp_switcher.eval.lab.schedule import capacity_mbps, encode, link_trace
 from ltp_switcher.eval.lab.script import (
-    DAEMON_CONFIG,
     PATIENCE_S,
     REQUESTS,
     RESULTS,
+    USUAL_PLACE,
     GuestDaemon,
-    asks_for_steps,
-    asks_network,
-    daemon_config,
+    Place,
     daemon_of,
     flow_table,
     needs,
@@ -55,6 +53,7 @@ def run_requests(
     *,
     seed: int = 1,
     kernel: str = "6.1",
+    place: Place = USUAL_PLACE,
     on_progress: Callable[[Sample], None] | None = None,
 ) -> RunFiles:
     """Run a scenario that has requests, and return its raw results: `requests.csv` and `requests.json`.
@@ -63,13 +62,14 @@ def run_requests(
         scenario: the link, the web server's requests, and any flows beside them.
         seed: draws the requests, the losses, and everything else that is random in the guest.
         kernel: series, "6.1" or "6.12".
+        place: of the daemon, if a scheme needs one.
         on_progress: told of the time, every 0.5 virtual seconds.
 
     Raises:
         ConfigError: the scenario cannot run.
         LabError: the guest failed.
     """
-    daemon = daemon_of(scenario)
+    daemon = daemon_of(scenario, place)
     trace = link_trace(scenario)
     csv, totals, traffic = f"{REQUESTS}.csv", f"{REQUESTS}.json", f"{RESULTS}.json"
     result = boot(
@@ -77,13 +77,14 @@ def run_requests(
         script=script(scenario, daemon),
         overlay=_overlay(scenario, daemon, seed=seed, kernel=kernel),
         collect=(csv, totals, traffic),
-        python="service" if asks_network(scenario) else daemon is not None or asks_for_steps(scenario),
+        python=guest_python(scenario, daemon),
         seed=seed,
         memory_mb=_memory_mb(scenario),
         timeout_s=_SETUP_S + _LIMIT_PER_VIRTUAL * (scenario.duration_s + PATIENCE_S),
         on_line=_follower(scenario, on_progress) if on_progress else None,
         mutant=needs(scenario, "mutant"),
         layers=[web_layer(), *bpftune_layers(scenario)],
+        companion=companion_of(daemon, scenario, seed),
     )
     if not result.ok:
         raise LabError(
@@ -101,7 +102,7 @@ def run_requests(
     return RunFiles(files, result.kernel, result.virtual_s, result.wall_s)
 
 
-def requests_fingerprint(scenario: Scenario, *, seed: int, kernel: str) -> str:
+def requests_fingerprint(scenario: Scenario, *, seed: int, kernel: str, place: Place = USUAL_PLACE) -> str:
     """Return a hash of all that a run with requests and its raw results depend on; see `fingerprint`.
 
     Raises:
@@ -109,9 +110,11 @@ def requests_fingerprint(scenario: Scenario, *, seed: int, kernel: str) -> str:
         LabError: a part of the lab cannot be had.
         InvalidValueError: the lab has no such kernel.
     """
+    daemon = daemon_of(scenario, place)
     return fingerprint(
         scenario,
-        _overlay(scenario, daemon_of(scenario), seed=seed, kernel=kernel),
+        daemon,
+        _overlay(scenario, daemon, seed=seed, kernel=kernel),
         seed=seed,
         kernel=kernel,
         memory_mb=_memory_mb(scenario),
@@ -155,9 +158,7 @@ def _overlay(
         "lab/network": GUEST / "network",
         "lab/web": GUEST / "web",
     }
-    if daemon is not None:
-        overlay[DAEMON_CONFIG] = daemon_config(daemon, scenario, seed)
-    return overlay
+    return overlay | daemon_files(daemon, scenario, seed)
 
 
 def _check_arms(scenario: Scenario, requests: Requests) -> None:

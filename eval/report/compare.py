@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 from rich.console import Console
@@ -70,7 +70,7 @@ def compare(
         LabError, ConfigError, ArtifactError: as `run_job`.
     """
     solo_jobs = {
-        job: [Job(job.scenario.alone(i), job.seed, job.kernel) for i in range(1, len(job.scenario.flows))]
+        job: [replace(job, scenario=job.scenario.alone(i)) for i in range(1, len(job.scenario.flows))]
         for job in jobs
     }
     every = list(dict.fromkeys([*jobs, *(solo for solos in solo_jobs.values() for solo in solos)]))

@@ -24,6 +24,7 @@ from ltp_switcher.cache import cache_dir
 from ltp_switcher.errors import ArtifactError
 from ltp_switcher.eval.lab.kernels import known
 from ltp_switcher.eval.lab.run import RunFiles, run_fingerprint, run_scenario
+from ltp_switcher.eval.lab.script import USUAL_PLACE, Place
 from ltp_switcher.eval.lab.web import requests_fingerprint, run_requests
 from ltp_switcher.eval.mahimahi.run import as_emulated, emulation_fingerprint, run_emulated
 from ltp_switcher.eval.run import kept
@@ -46,12 +47,16 @@ RECORD: Final = "run.json"
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One run to make; `scenario` has the schemes. `kernel` is the lab's series; mahimahi has the host's."""
+    """One run to make; `scenario` has the schemes. `kernel` is the lab's series; mahimahi has the host's.
+
+    `daemon` says where the lab runs it, for schemes that need one; see `Place`.
+    """
 
     scenario: Scenario
     seed: int = 1
     kernel: str = "6.1"
     engine: str = "lab"
+    daemon: Place = USUAL_PLACE
 
     @property
     def scheme(self) -> str:
@@ -68,7 +73,7 @@ class Job:
         if self.engine == "mahimahi":
             return emulation_fingerprint(self.scenario, seed=self.seed)
         of = run_fingerprint if self.scenario.requests is None else requests_fingerprint
-        return of(self.scenario, seed=self.seed, kernel=self.kernel)
+        return of(self.scenario, seed=self.seed, kernel=self.kernel, place=self.daemon)
 
     @property
     def raw_files(self) -> tuple[str, ...]:
@@ -87,7 +92,7 @@ class Job:
         if self.engine == "mahimahi":
             return run_emulated(self.scenario, seed=self.seed, on_progress=on_sample)
         of = run_scenario if self.scenario.requests is None else run_requests
-        return of(self.scenario, seed=self.seed, kernel=self.kernel, on_progress=on_sample)
+        return of(self.scenario, seed=self.seed, kernel=self.kernel, place=self.daemon, on_progress=on_sample)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +182,8 @@ def _files(job: Job, made: RunFiles) -> dict[str, bytes]:
         "scenario": asdict(job.scenario), "seed": job.seed, "kernel": job.kernel,
         "release": made.kernel, "wall_s": made.wall_s, "virtual_s": made.virtual_s,
     }  # fmt: skip
+    if job.engine == "lab":
+        record["daemon"] = job.daemon
     raw = {name: made.files[name] for name in job.raw_files}
     return {**raw, RECORD: (json.dumps(record, indent=2) + "\n").encode()}
 

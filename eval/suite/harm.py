@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Final
 
@@ -33,7 +33,7 @@ def alone(run: Run) -> list[Job]:
     job = run.job
     if not run.path.startswith(_BESIDE):
         return []
-    return [Job(job.scenario.alone(i), job.seed, job.kernel) for i in range(1, len(job.scenario.flows))]
+    return [replace(job, scenario=job.scenario.alone(i)) for i in range(1, len(job.scenario.flows))]
 
 
 def harms(made: Sequence[tuple[Run, RunResult]], by_job: Mapping[Job, RunResult]) -> list[Harm]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ltp_switcher.errors import ConfigError
+from ltp_switcher.eval.lab.script import USUAL_PLACE, Place
 from ltp_switcher.eval.run.results import Job
 from ltp_switcher.eval.run.scenario import Flow, Scenario
 from ltp_switcher.eval.run.schemes import BPFTUNE, DAEMON_SCHEMES, KERNEL_ARMS, check_scheme
@@ -68,7 +69,13 @@ def lasting(scenario: Scenario) -> bool:
 
 
 def plan(
-    set_name: str, schemes: Mapping[str, int], kernel: str, *, quick: bool, names: Sequence[str] = ()
+    set_name: str,
+    schemes: Mapping[str, int],
+    kernel: str,
+    *,
+    quick: bool,
+    names: Sequence[str] = (),
+    daemon: Place = USUAL_PLACE,
 ) -> list[Run]:
     """The runs of a set of paths, those of a path together.
 
@@ -78,6 +85,7 @@ def plan(
         kernel: series.
         quick: shorter paths, and of the suite's own sets fewer.
         names: these paths only; none: all.
+        daemon: where the lab runs it.
 
     Raises:
         ConfigError: there is no such path or scheme, or no arm among the schemes.
@@ -96,7 +104,12 @@ def plan(
     seeds = paths.SEEDS[set_name] if ours else paths.OTHER_SEEDS
     timed = {name: one.faster(QUICK_FACTOR) if quick else one for name, one in known.items()}
     return [
-        Run(name, paths.kind(known[name]), scheme, Job(_with(timed[name], scheme), seed, kernel))
+        Run(
+            name,
+            paths.kind(known[name]),
+            scheme,
+            Job(_with(timed[name], scheme), seed, kernel, daemon=daemon),
+        )
         for name in wanted
         for scheme, count in schemes.items()
         if scheme not in LATER or (len(timed[name].flows) == 1 and timed[name].requests is None)

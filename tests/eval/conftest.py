@@ -38,8 +38,8 @@ def made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, str
     monkeypatch.setenv("LTP_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(results, "run_scenario", run_scenario)
 
-    def run_fingerprint(scenario: Scenario, *, seed: int, kernel: str) -> str:
-        return hashlib.sha256(f"{scenario.canonical()} {seed} {kernel}".encode()).hexdigest()
+    def run_fingerprint(scenario: Scenario, *, seed: int, kernel: str, place: str) -> str:
+        return hashlib.sha256(f"{scenario.canonical()} {seed} {kernel} {place}".encode()).hexdigest()
 
     monkeypatch.setattr(results, "run_fingerprint", run_fingerprint)
     return runs

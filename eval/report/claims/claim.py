@@ -102,7 +102,8 @@ class Claim:
         seeds = self.seeds[:1] if quick else self.seeds
         return {
             (label, scheme): [
-                Job(scenario.with_scheme(scheme, every_flow=self.every_flow), seed, kernel) for seed in seeds
+                Job(scenario.with_scheme(scheme, every_flow=self.every_flow), seed, kernel, daemon="inside")
+                for seed in seeds
             ]
             for label, scenario in self.paths(quick).items()
             for scheme in schemes
