@@ -110,7 +110,7 @@ class KeepChooser(OneReason, SlotArrays):
     reasons = ("the flow began with it, and keeps it",)
 
     _arm = column(np.uint8)
-    """0 before the flow's first record."""
+    """The arm of the flow; 0 before its first record."""
 
     def __init__(self, pool: Sequence[int]) -> None:
         super().__init__()

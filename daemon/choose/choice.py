@@ -24,7 +24,7 @@ class Cause(IntEnum):
     """Who gave a flow its arm."""
 
     NONE = 0
-    """Nobody yet: it has moved no data since it is known, or since the operator's policies changed."""
+    """Nobody yet: the flow has moved no data since it is known, or since the operator's policies changed."""
     POLICY = 1
     TEAM_SELECTION = 2
     OPERATOR = 3

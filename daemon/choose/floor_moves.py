@@ -32,7 +32,7 @@ class FloorMoves(SlotArrays):
     _raised_ns = column(np.int64)
     """Time from which on the RTT is high and constant, CLOCK_MONOTONIC; 0 while it is not."""
     _raised_us = column(np.float64)
-    """The lowest RTT of the first such look."""
+    """Lowest RTT of the first look at which it was high and constant, µs."""
     _queued_ns = column(np.int64)
     """Time from which on the RTT is high, CLOCK_MONOTONIC; 0 while it is not."""
 

@@ -47,9 +47,9 @@ class OwnQueue(SlotArrays):
     _shown_us = column(np.float64)
     """An RTT that ends the test early."""
     _constant = column(np.bool_)
-    """Whether the RTT was constant before it."""
+    """Whether the RTT was constant before the test."""
     _again_ns = column(np.int64)
-    """No test before, CLOCK_MONOTONIC."""
+    """Time before which no test begins, CLOCK_MONOTONIC."""
     _begun = column(np.bool_)
     """Whether the test has begun since the last call of `begun`."""
 

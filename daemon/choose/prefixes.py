@@ -19,7 +19,7 @@ class Prefixes:
     def __init__(self, memory_s: float) -> None:
         self._memory_ns = memory_s * 1e9
         self._known: dict[str, tuple[int, int]] = {}
-        """The role, and when it was chosen, CLOCK_MONOTONIC in ns."""
+        """Role of each prefix, and the time when it was chosen, CLOCK_MONOTONIC in ns."""
         self._news: dict[str, int] = {}
 
     def learn(self, prefix: str, role: int, arm: int, now_ns: int) -> None:

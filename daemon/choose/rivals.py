@@ -45,11 +45,11 @@ class Rivals(SlotArrays):
     _lows_us = column(np.float64, LOOKS, initial=np.nan)
     """The lowest RTT of each look under the arm that runs, the newest first."""
     _rates = column(np.float64, LOOKS, initial=np.nan)
-    """The rate of each of them, bytes/s; NaN where the application paused."""
+    """Rate of each look under the arm that runs, bytes/s; NaN where the application paused."""
     _before = column(np.float64, initial=np.nan)
     """The rate before the test, bytes/s."""
     _again_ns = column(np.int64)
-    """No test before, CLOCK_MONOTONIC."""
+    """Time before which no test begins, CLOCK_MONOTONIC."""
     _count = column(np.int64)
     """Tests so far."""
 

@@ -33,9 +33,9 @@ from ltp_switcher.daemon.choose.looks import (
 from ltp_switcher.slots import SlotArrays, column
 
 APART: Final = 1.25
-"""The mean RTTs of siblings differ by no more than this factor ..."""
+"""Largest factor between the mean RTTs of siblings, unless `APART_PKTS` allows more."""
 APART_PKTS: Final = 10.0
-"""... or by the time in which their bottleneck sends so many packets."""
+"""Packets that the bottleneck may send in the time by which the mean RTTs of siblings differ."""
 SAMPLES_LEAST: Final = 3
 """RTT samples of a look below which its mean says nothing."""
 MISFITS: Final = 4
@@ -64,13 +64,13 @@ class _Players(SlotArrays):
     """What is known of each player."""
 
     oldest = column(np.int64)
-    """The slot of its oldest flow."""
+    """Slot of the player's oldest flow."""
     totals = column(np.float64, 2)
-    """Packets that its flows delivered and lost."""
+    """Packets that the player's flows delivered and lost."""
     jain = column(np.float64, initial=1.0)
-    """Jain's index of what they delivered in the last look."""
+    """Jain's index of the packets that the flows delivered in the last look."""
     look_ns = column(np.float64, initial=np.nan)
-    """End of that look."""
+    """End of the last look, CLOCK_MONOTONIC."""
 
 
 class Siblings(SlotArrays):
@@ -82,7 +82,7 @@ class Siblings(SlotArrays):
     _mark = column(np.float64, initial=np.nan)
     """Packets delivered at the end of the last look; NaN before it."""
     _rtts = column(np.float64, 2)
-    """RTT samples since then: counted, and summed in µs."""
+    """RTT samples since the end of the last look: counted, and summed in µs."""
     _srtt_us = column(np.float64)
     _misfits = column(np.int64)
     _moves = column(np.int64)

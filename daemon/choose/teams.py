@@ -28,7 +28,7 @@ TEAMS_MAX: Final = 4096
 """Prefixes remembered; the one unused for longest makes room."""
 
 SetPool = Callable[[Sequence[int], "Ints | None"], None]
-"""`Chooser.set_pool`."""
+"""Type of `Chooser.set_pool`."""
 
 
 class Teams:

@@ -26,9 +26,9 @@ from ltp_switcher.slots import SlotArrays, column
 CAREFUL_PKTS: Final = 5.0
 """Vegas's queue, in packets, with the bursts of its acknowledgements."""
 STEADY_US: Final = 2500.0
-"""LTP's queue."""
+"""LTP's queue, µs."""
 OWN_US: Final = 2.0 * STEADY_US
-"""A longer queue under the steady arm is not its own."""
+"""Queue under the steady arm from which on it is not the arm's own, µs."""
 GAIN: Final = 1.03
 """Factor by which the RTT has to exceed the one that is expected of the careful arm."""
 LOOKS: Final = 8
@@ -36,7 +36,7 @@ LOOKS: Final = 8
 WAITS: Final = 1.1
 """Factor by which the careful arm's RTT has to exceed the one that is expected, where ACKs wait."""
 STARVES: Final = 0.8
-"""The careful arm's rate is below this share of the path's then."""
+"""Share of the path's rate below which the careful arm starves."""
 OTHER: Final = 1.5
 """A rate or RTT that differs by this factor from the mean is another path's: no reward before compares."""
 
@@ -59,7 +59,7 @@ class Trials(SlotArrays):
     """Log of the mean RTT over the RTT expected of the careful arm at the path's rate, whoever made the
     queue."""
     _share = column(np.float64)
-    """The reward that they showed, as a share: `Looks.share`."""
+    """Reward of the looks, as a share: `Looks.share`."""
     _before = column(np.float64, initial=np.nan)
     """The steady arm's share when the careful arm replaced it; NaN if it never did."""
     _filled = column(np.float64)

@@ -51,7 +51,7 @@ class FlowInfo:
     age_ns: int
     reason: protocol.FallbackReason
     record: RecordArray
-    """Shape (1,): a look at the step in progress; in the event of a death, the totals."""
+    """Record of the step in progress, shape (1,); in the event of a death, the totals."""
 
 
 @dataclass(frozen=True, slots=True)

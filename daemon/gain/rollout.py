@@ -123,7 +123,7 @@ class StageTrial(Trial):
         return Group.CONTROL if control else Group.TREATED
 
     def lots(self, units: UInt64s, number: int) -> Bools:
-        """Which blocks of a round the units get treated, shape (n, blocks)."""
+        """True for the blocks of a round in which a unit is treated, shape (n, blocks)."""
         ranks = np.argsort(np.argsort(self._draws(units, number), axis=1), axis=1)
         treated: Bools = ranks < STAGES[self.stage].treated
         return treated

@@ -65,9 +65,10 @@ class Monitor(SlotArrays):
     _ended_pkts = column(np.float64, 3)
     """`_totals` at the end of the last interval."""
     _counted_s = column(np.float64)
-    """The time of the record that these come from."""
+    """Time of the record that `_ended_pkts` comes from."""
     _rates_pps = column(np.float64, 3)
-    """How fast they grew up to it, of a flow that is reported less often than its intervals end."""
+    """Growth of the totals up to `_counted_s`, of a flow that is reported less often than its intervals
+    end."""
     _rtt_s = column(np.float64)
     _rtt_min_s = column(np.float64, initial=np.inf)
 

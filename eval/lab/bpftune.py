@@ -34,7 +34,7 @@ _WANTED: Final = re.compile(
     r"|usr/lib/x86_64-linux-gnu/(ld-linux-x86-64|lib(bpftune|bpf|c|cap|elf(-\d[^/]*)?|zstd|z))\.so[^/]*"
 )
 _TUNERS: Final = "usr/lib/x86_64-linux-gnu/bpftune"
-"""The folder in which it looks for tuners."""
+"""The folder in which bpftune looks for tuners."""
 _HINT: Final = "Check that this machine reaches its Debian mirror."
 
 

@@ -29,7 +29,7 @@ START_JITTER_US: Final = 10_000
 """A flow starts up to this much after its `start_s`, drawn from the seed, so that seeds differ."""
 RESULTS: Final = "/run/lab/results"
 STATUS: Final = "/run/lab/status.json"
-"""How the daemon stood at the end, where learned arms ran."""
+"""File that says how the daemon stood at the end, where learned arms ran."""
 REQUESTS: Final = "/run/lab/requests"
 PATIENCE_S: Final = 60.0
 """How long after the scenario's end a request may still become complete."""

@@ -25,7 +25,7 @@ LINEAR: Final = (0.003, 0.02, 0.1)
 CURVED: Final = (0.03, 0.2, 1.0)
 """Variances of the part that is not linear, among which the evidence chooses."""
 LENGTHS: Final = (2.5, 6.0)
-"""Distances between the features of paths at which that part changes."""
+"""Distances between the features of paths at which the part that is not linear changes."""
 INTERCEPT: Final = 4.0
 
 

@@ -27,7 +27,7 @@ from ltp_switcher.eval.run.schemes import check_scheme
 
 REQUEST_KEYS: Final = ("kind", "scheme", "per_s", "smallest_kb", "largest_kb", "stop_s")
 KB: Final = 1000
-"""Bytes."""
+"""Bytes of a kilobyte."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,7 +93,7 @@ class Scheme:
     """The protocol and settings of a flow's scheme."""
 
     protocol: str
-    """Congestion control of its socket."""
+    """Congestion control of the flow's socket."""
     arm: str | None = None
     """The arm that a flow under `mutant` starts with; None for the module's own choice."""
     policy: str | None = None

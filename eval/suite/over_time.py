@@ -26,7 +26,7 @@ SETTLE_RTTS: Final = 20.0
 WINDOW_S: Final = 1.0
 """A flow has recovered where its mean reward over such a window is good enough."""
 ENOUGH: Final = 0.9
-"""Good enough: this share of the best arm's mean, once settled."""
+"""Share of the best arm's mean that is good enough, once it has settled."""
 SEGMENT_S: Final = 10.0
 """The oracle changes its arm at most so often."""
 

@@ -31,7 +31,7 @@ An arm that begins later meets the link as the known flow does: full, where it i
 EARLIER: Final = 10
 EARLIER_S: Final = 2.8
 PAUSE_S: Final = 0.2
-"""How long each of them lasts, and the pause after it."""
+"""Pause after each of the earlier connections, which last `EARLIER_S`."""
 FULL: Final[Mapping[str, int]] = {
     "rule": 3, "ltp": 3, "bbr": 3, "vegas": 3, "cubic": 2, KNOWN: 1, "bandit": 1, "jury": 1, "spine": 1,
     "random": 1, "epsilon-greedy": 1, "linucb": 1, "paper": 1, BPFTUNE: 1,

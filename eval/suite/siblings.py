@@ -34,11 +34,11 @@ class Player:
     path: str
     scheme: str
     reward: float
-    """Mean over seconds and seeds, Mbit/s squared per ms."""
+    """Mean reward over seconds and seeds, Mbit/s squared per ms."""
     share: float
     """Share of the largest such reward of any scheme on the path."""
     jain: float
-    """Mean over the seconds with two open flows or more, and over seeds."""
+    """Mean of Jain's index over the seconds with two open flows or more, and over seeds."""
 
 
 def players(made: Sequence[tuple[Run, RunResult]]) -> list[Player]:

@@ -14,7 +14,7 @@ from ltp_switcher.eval.run.daemon_settings import Settings
 from ltp_switcher.eval.run.schemes import KERNEL_ARMS
 
 _MIXED: Final = ("vegas", "bbr", "cubic", "westwood", "illinois", "highspeed", "hybla")
-"""Delay-based, loss-based, hybrid and specialised ones (Mutant §6.3)."""
+"""Arms of every kind: delay-based, loss-based, hybrid and specialised ones (Mutant §6.3)."""
 _RANDOM: Final = tuple(sorted(np.random.default_rng(9).choice(KERNEL_ARMS, 6, replace=False).tolist()))
 
 SWITCH_S: Final = 11.0

@@ -15,7 +15,7 @@ from ltp_switcher.eval.suite.single import SinglePath
 from ltp_switcher.eval.suite.studies import SWITCH_S, TRANSITIONS
 
 WINDOW_S: Final = 10.0
-"""A cost counts for so long after the switch."""
+"""Time after the switch for which a cost counts."""
 LEAST: Final = 0.05
 """Smallest share of the first arm's reward with which an arm's cost counts: no flow goes to such an arm."""
 TABLE_HEAD: Final = ("switch", "paths", "cost, s", "quartiles, s", "worst path", "its cost, s")

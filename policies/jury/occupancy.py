@@ -22,7 +22,8 @@ MEMORY: Final = 200.0
 """Echoes over which the average reaches (6 s) where round trips are short. Over twice as many the estimate
 comes late: flows overshoot the fair share and swing about it."""
 MEMORY_RTTS: Final = 15.0
-"""Round trips over which it reaches at least: an estimate as fast as the loop swings along with it."""
+"""Round trips over which the average reaches at least: an estimate as fast as the loop swings along with
+it."""
 BOUND: Final = 1.25
 """Changes of rate or throughput beyond this factor, either way, count as this factor (§3.4)."""
 PRIOR: Final = 0.2

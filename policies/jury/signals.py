@@ -42,7 +42,7 @@ LOSS_LIMIT: Final = 0.1
 """Share of lost packets above which the rate shrinks as fast as it can. At a queue that overflows steadily
 neither signal changes, and the network is blind."""
 LOSS_MEMORY: Final = 16.0
-"""Echoes over which that share is averaged."""
+"""Echoes over which the share of lost packets is averaged."""
 WINDOW_LIMITS: Final = (2.0, 1e6)
 LONGEST_ECHO: Final = 512
 """Intervals after which a flow's exploration is forgotten: 15 s."""
@@ -60,7 +60,7 @@ class JurySignals(SlotArrays):
     _loss = column(np.float64)
     _heard_index = column(np.float64, initial=-1.0)
     _owed = column(np.float64)
-    """Sum of the actions that were wanted less those that exploration made of them."""
+    """Sum of the wanted actions less the actions that exploration made of them."""
     _silent_s = column(np.float64)
     """Time without an ACK or a loss."""
     _history = column(np.float32, HISTORY, 2)

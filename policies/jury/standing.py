@@ -38,7 +38,8 @@ long to drain theirs; after 5 s it was still high, taken for another's, and full
 LARGEST_MEMORY_S: Final = 60.0
 """Time constant with which the largest RTT is forgotten."""
 YIELD_S: Final = 0.9
-"""30 intervals at the largest step: 0.48 times the window. A queue that is 1 BDP long drains."""
+"""Time for which a flow yields, 30 intervals at the largest step: 0.48 times the window. A queue that is 1
+BDP long drains."""
 
 
 class StandingQueues(SlotArrays):

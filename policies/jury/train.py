@@ -21,7 +21,7 @@ from ltp_switcher.policies.training.td3 import Td3, Td3Config
 from ltp_switcher.policies.training.trainer import ActorTrainer
 
 LAYERS: Final = (Layer("dense", 128, "relu"), Layer("dense", 128, "relu"), Layer("dense", 2, "tanh"))
-"""§4."""
+"""Layers of the network (§4)."""
 REGION: Final = replace(JURY, jitter_ms=(0.0, 0.5), flows=(1, 6), cubic_share=0.2)
 """Table 1. With more jitter the RTT's changes are noise, with more flows an episode tells less a second."""
 ROSTER: Final = Roster(window=5, cubic=2)

@@ -36,7 +36,7 @@ diverges" (§4), as where the capacity changes."""
 WHOLE: Final = 0.4
 """Share of new particles for which the largest throughput is the capacity; half of them are alone."""
 LEAVES_PER_S: Final = 1.0
-"""How often another flow joins one that is alone."""
+"""Rate at which another flow joins one that is alone."""
 UNSEEN: Final = (0.3, 2.2)
 """Share of particles whose whole queue the RTT shows; and the largest unseen part of the others' queue,
 relative to the mean of the seen part. A queue that never drained since the flow began is about as deep as it
@@ -45,7 +45,7 @@ HOSTS: Final = 0.2
 """Share of the mean delay, at most, that is the jitter of hosts and links and no queue (D_j)."""
 UNSEEN_ANEW_PER_S: Final = 0.2
 MEAN_DELAY_S: Final = 1.0
-"""Time constant of that mean."""
+"""Time constant of the mean delay."""
 STANDS_PKTS: Final = 2.0
 """A queue stands that is longer than this, of the flow's own packets."""
 FULL: Final = 0.9

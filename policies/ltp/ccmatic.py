@@ -41,7 +41,7 @@ class BeliefSets(SlotArrays):
     _index = column(np.float64, initial=-1.0)
     """Interval number of the last echo; -1 before the first."""
     _count = column(np.int64)
-    """Echoes."""
+    """Echoes so far."""
     _sending_pps = column(np.float64, initial=np.nan)
     # The queuing delay is between these.
     _delay_least_s = column(np.float64, initial=np.nan)

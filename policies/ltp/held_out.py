@@ -35,15 +35,15 @@ class Rewards:
     """Means over the intervals of all flows on all paths; of no interval, 0."""
 
     reward: float
-    """Eq. 15."""
+    """Mean reward (Eq. 15)."""
     performance: float
-    """R_perf alone."""
+    """Mean of R_perf alone."""
     alone: float
-    """Eq. 15 while a flow has the link for itself."""
+    """Mean reward while a flow has the link for itself."""
     among_themselves: float
-    """Eq. 15 beside other flows of the policy, and no Cubic."""
+    """Mean reward beside other flows of the policy, and no Cubic."""
     beside_cubic: float
-    """Eq. 15 beside Cubic."""
+    """Mean reward beside Cubic."""
 
 
 @dataclass(frozen=True)

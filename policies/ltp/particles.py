@@ -29,7 +29,7 @@ from ltp_switcher.policies.runtime.measurements import Echo, Interval
 from ltp_switcher.slots import SlotArrays, column
 
 PARTICLES: Final = 1000
-"""Table 4."""
+"""Particles of a flow (Table 4)."""
 QUANTILES: Final = (0.1, 0.9)
 """§5: the range is between these, so that a stray particle does not widen it."""
 _LEAST: Final = np.float32(1e-6)
@@ -90,7 +90,7 @@ class _Pool:
 
 
 UNHEARD: Final = (-1.0, *(np.nan,) * 4)
-"""`Echo` before the first."""
+"""The `Echo` before the first one."""
 
 
 class ParticleFilter(SlotArrays):

@@ -20,7 +20,7 @@ from ltp_switcher.policies.runtime.slow_start import queue_threshold_s
 from ltp_switcher.slots import SlotArrays, column
 
 INTERVAL_S: Final = 0.030
-"""Table 4."""
+"""Control interval (Table 4)."""
 ALPHA: Final = 0.025
 """Largest relative change of the window in an interval (Eq. 8); the value of Astraea, whose rule it is."""
 SWIFT_RTT_S: Final = 0.1
@@ -36,7 +36,7 @@ LOSS_LIMIT: Final = 0.02
 """Loss over about half a second above which the window shrinks whatever the policy says. The flow's signals
 tell of changes of the loss alone (ΔL), so it would never notice one that stays."""
 LOSS_MEMORY: Final = 1 / 16
-"""Weight of an interval in that loss."""
+"""Weight of an interval in the loss that `LOSS_LIMIT` bounds."""
 SLOW_START_GROWTH: Final = 1.5
 """Growth of the window in a round trip. A queue is heard of an RTT and half an interval late: doubling fills
 another buffer of a BDP meanwhile and loses hundreds of packets, this does not."""
@@ -51,11 +51,11 @@ class PathSignals:
     """The five signals of n flows, shape (n,) each (§4, observation step)."""
 
     rtt_change_s: Floats
-    """ΔRTT."""
+    """Change of the RTT between the last two echoes (ΔRTT)."""
     throughput_ratio: Floats
-    """Δthr, of the last two echoes."""
+    """Ratio of the throughputs of the last two echoes (Δthr)."""
     kept_ratio: Floats
-    """ΔL, of the shares of packets that were acknowledged."""
+    """Ratio of the shares of acknowledged packets of the last two echoes (ΔL)."""
     throughput: Floats
     """Throughput relative to the largest seen."""
     rtt_s: Floats
@@ -104,7 +104,7 @@ class LargestThroughput(SlotArrays):
     _largest_pps = column(np.float64)
     _heard_index = column(np.float64, initial=-1.0)
     _siblings = column(np.float64, initial=1.0)
-    """Flows that share its path, itself among them."""
+    """Flows that share the flow's path, itself among them."""
     _from_index = column(np.float64)
     """Echoes of earlier intervals count for no maximum."""
 
@@ -155,7 +155,7 @@ class WindowSignals(SlotArrays):
     _window_pkts = column(np.float64)
     _starting = column(np.bool_)
     _excess_pkts = column(np.float64)
-    """Lost in an interval beyond `LOSS_LIMIT` of its packets, on average; below 0 where fewer are."""
+    """Mean loss beyond `LOSS_LIMIT` of an interval's packets; below 0 where fewer are lost."""
 
     def begin(self, slots: Slots, window_pkts: Floats) -> None:
         """See `Signals`."""

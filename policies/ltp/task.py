@@ -29,7 +29,7 @@ DISPLACED_EVERY_S: Final = 4.0
 """While training, a flow beside Cubic gets another window, about so often. Otherwise one that has given way
 stays at the bottom for the rest of the episode, where no action shows, and learns no better."""
 DISPLACED_BY: Final = (-2.5, 0.5)
-"""Range of the logarithm of that window over the fair one."""
+"""Range of the logarithm of the other window over the fair one."""
 TRUTHS: Final = 9
 """Values that no flow can know, after the signals. The critics see them all, the Oracle the first of them.
 

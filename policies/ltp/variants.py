@@ -22,7 +22,7 @@ from ltp_switcher.slots import column
 _PPS: Final = 100e6 / 12_000
 _SECONDS: Final = 0.1
 _LIMIT: Final = 10.0
-"""Observations are kept to ±this: ratios of small numbers have no bound."""
+"""Bound of observations on either side: ratios of small numbers have none."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class _Measured:
     rtt_s: Floats
     rtt_min_s: Floats
     in_flight: Floats
-    """Relative to the window."""
+    """Packets in flight relative to the window."""
 
 
 def _measured(interval: Interval) -> _Measured:

@@ -23,7 +23,7 @@ from ltp_switcher.policies.simulator.totals import Totals
 
 DURATION_S: Final = 45.0
 WARM_UP_S: Final = 9.0
-"""The time before does not count."""
+"""Time at the start of a run that does not count."""
 REPEATS: Final = 3
 """Runs of each link; a trace begins at another place in each."""
 

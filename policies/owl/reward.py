@@ -11,7 +11,7 @@ import numpy as np
 from ltp_switcher.arrays import Floats
 
 LOSS_MAX = 0.99
-"""Eq. 7 is for p below 1."""
+"""Largest loss in Eq. 7, which is for p below 1."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,10 @@ class Utility:
 
 
 OWL = Utility()
-"""δ = β = 0.5 (§VII-A)."""
+"""Weights of Owl, δ = β = 0.5 (§VII-A)."""
 OWL_LOSS = Utility(delta=0.7, beta=0.0, scale=4.5, sending=True)
-"""β = 0; δ = 0.7 as in §VII-D. Without delay the scale is no more than the size of the rewards."""
+"""Weights of Owl-Loss, β = 0 and δ = 0.7 as in §VII-D. Without delay the scale is no more than the size of
+the rewards."""
 
 
 def equilibrium(capacity: float, deltas: Sequence[float]) -> Floats:

@@ -20,7 +20,7 @@ FEATURES: Final = (
     "time", "cwnd", "rtt", "rtt_variation", "mss", "delivered", "lost", "in_flight", "retransmitted",
     "pnc", "pna", "known",
 )  # fmt: skip
-"""Table I, in its order."""
+"""Features of Table I, in its order."""
 HISTORY: Final = 5
 """Intervals that the network sees, k (§VII-H)."""
 MASKED: Final = -1.0

@@ -20,7 +20,7 @@ from ltp_switcher.policies.simulator.tasks import Actions, Array, SignalsTask, e
 HIDDEN_SHARE: Final = 0.5
 """Share of the links that have no network knowledge."""
 KNOWN: Final = (0.1, 1.0)
-"""Share of the path's nodes that is known on the others (§VII-A: 0 to 100 %)."""
+"""Share of the path's nodes that is known on links with network knowledge (§VII-A: 0 to 100 %)."""
 HEADROOM: Final = (1.2, 5.0)
 """Capacity of the tightest known link over the bottleneck's, where the bottleneck is not known."""
 CAPACITY_MEMORY_S: Final = 0.3

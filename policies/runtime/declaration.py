@@ -45,7 +45,7 @@ class Variant:
 
     name: str
     law: Law
-    """What the kernel executes for it."""
+    """The law that the kernel executes for the variant."""
     weights: Path | None
     """File of the variant's networks; None for an arm that has none."""
 
@@ -65,7 +65,7 @@ class Declaration:
 
     name: str
     summary: str
-    """One line of description."""
+    """Description of the arm, one line."""
     variants: tuple[Variant, ...]
 
     @property

@@ -62,9 +62,9 @@ class Interval:
     acked_pkts: Floats
     lost_pkts: Floats
     rtt_s: Floats
-    """Mean over the ACKs of the interval; the last one known where there was none."""
+    """Mean RTT over the ACKs of the interval; the last one known where there was none."""
     rtt_min_s: Floats
-    """Smallest of the flow's life, infinite before the first ACK."""
+    """Smallest RTT of the flow's life, infinite before the first ACK."""
     window_pkts: Floats
     pacing_pps: Floats
     in_flight_pkts: Floats

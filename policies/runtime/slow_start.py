@@ -12,7 +12,7 @@ from ltp_switcher.arrays import Floats
 SHARE: Final = 1 / 8
 """Share of the least RTT that a queue must add to it, within `LIMITS_S`."""
 LIMITS_S: Final = (0.004, 0.016)
-"""Limits of that threshold; Linux' Cubic has both numbers."""
+"""Limits of the queue of `SHARE`; Linux' Cubic has both numbers."""
 
 
 def queue_threshold_s(rtt_min_s: Floats) -> Floats:

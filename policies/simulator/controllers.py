@@ -15,7 +15,7 @@ import numpy as np
 from ltp_switcher.arrays import Bools, Floats, Indices
 
 INITIAL_WINDOW: Final = 10.0
-"""Packets (RFC 6928); the papers' kernels start so too."""
+"""Packets of a flow's first window (RFC 6928); the papers' kernels start so too."""
 
 
 @dataclass(frozen=True)

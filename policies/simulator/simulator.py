@@ -29,7 +29,7 @@ from ltp_switcher.policies.simulator.paths import PPS_PER_MBPS, Flows, Paths
 
 JITTER_EVERY_S: Final = 0.010
 WINDOW_LIMITS: Final = (2.0, 1e6)
-"""Packets; the bounds of `set_window`."""
+"""Bounds of `set_window`, in packets."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class SimulatedInterval(Interval):
     queued_pkts: Floats
     """Packets in the bottleneck's queue at the end."""
     capacity_pps: Floats
-    """Mean over the interval."""
+    """Mean capacity over the interval."""
 
 
 @dataclass(frozen=True)

@@ -124,7 +124,7 @@ class Transition:
     observations: Array
     rewards: Array
     active: Bools
-    """The slot's flow was sending, so that its observation and reward mean something."""
+    """True where the slot's flow was sending, so that its observation and reward mean something."""
     over: bool
     """The episode ended here, of all slots at once, by its time limit."""
 

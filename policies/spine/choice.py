@@ -28,15 +28,16 @@ BESIDE_CUBIC: Final = np.array(((50.0, 25.0), (150.0, 40.0), (100.0, 75.0), (60.
 CHANGING: Final = np.array(((80.0, 40.0), (160.0, 25.0))).T
 """Mbit/s and ms of the links whose rate halves and doubles every 8 s."""
 STEADY_AT_S: Final = (0.020, INTERVAL_S, 0.300)
-"""Monitor intervals at which those are to be used alike."""
+"""Monitor intervals at which the links of `CHANGING` are to be used alike."""
 UNFRIENDLY: Final = 0.5
 """Weight of an e-fold of Cubic's throughput, or of its inverse, on the link where it is largest."""
 UNSTEADY: Final = 5.0
 """Weight of a difference in utilisation: the allowed three points count as a third of an e-fold."""
 SELDOM_S: Final = 1.5
-"""No more is asked of the time between two runs of the policy generator on such a link; §7.5.1 has 1.2 s."""
+"""Time between two runs of the policy generator, on a link of `CHANGING`, beyond which no more is asked;
+§7.5.1 has 1.2 s."""
 HASTY: Final = 0.5
-"""Weight of an e-fold less than that. Until the trigger settles it is up at every other interval."""
+"""Weight of an e-fold less than `SELDOM_S`. Until the trigger settles it is up at every other interval."""
 
 
 def friendliness(arms: Arms) -> float:

@@ -17,7 +17,7 @@ from ltp_switcher.policies.simulator.totals import Totals
 
 DURATION_S: Final = 40.0
 WARM_UP_S: Final = 2.0
-"""Left out of the figures: slow start, which is the same at every interval."""
+"""Time left out of the figures: slow start, which is the same at every interval."""
 ROSTERS: Final = {
     Law.AIMD: Roster(aimd=1, cubic=1),
     Law.CUBIC: Roster(cubic=2, learned_cubic=1),

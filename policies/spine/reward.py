@@ -17,11 +17,11 @@ from ltp_switcher.arrays import Bools, Floats
 from ltp_switcher.policies.simulator.simulator import SimulatedInterval
 
 LOSS_WEIGHT: Final = 5.0
-"""ζ, which the paper leaves out."""
+"""Weight of loss, ζ, which the paper leaves out."""
 DELAY_TOLERANCE: Final = 1.25
-"""β of Eq. 2, which the paper leaves out."""
+"""Tolerance of delay, β of Eq. 2, which the paper leaves out."""
 PIT_STOP_PENALTY: Final = 0.03
-"""α_psp, Table 6."""
+"""Penalty of a run of the policy generator, α_psp (Table 6)."""
 
 
 def rewards(

@@ -51,7 +51,7 @@ EPISODES: Final = {Law.AIMD: 100, Law.CUBIC: 12}
 ENVIRONMENTS: Final = 48
 DURATION_S: Final = 30.0
 TICK_S: Final = 0.002
-"""A tenth of the shortest RTT."""
+"""Length of the simulator's tick, a tenth of the shortest RTT."""
 CONFIG: Final = Td3Config(
     actor_rate=4e-4,
     critic_rate=1e-3,

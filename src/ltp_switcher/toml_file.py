@@ -10,7 +10,7 @@ from typing import Final
 from ltp_switcher.errors import ConfigError
 
 DEPTH_MAX: Final = 32
-"""Far less than what any part stands that takes the values later."""
+"""Deepest nesting, far less than what any part stands that takes the values later."""
 _WHOLE: Final = range(-(2**63), 2**63)
 """The whole numbers that TOML 1.0 asks every program to take."""
 

@@ -40,7 +40,7 @@ _HEADLESS: Final = re.compile(
     r"[a-z]|(?i:also|and|as|beside|between|beyond|both|but|by|else|for|from|in|its?|likewise|of|on|or|over|since|so"
     r"|that|their|they|those|under|until|when|where|which|with|within|without"
     r"|the same (?:as|at|by|for|of|on|over|to|when|where|with|without))\b"
-    r"|(?i:at least|at most|the same)[.,;]"
+    r"|(?i:at least|at most|the same)[.,;]|\.\.\.|…"
 )
 """Beginnings of a docstring that lean on the name or on the line above: no noun or verb comes first."""
 _NO_WORDS: Final = re.compile(r"(?:^|[.,;] |\()(?:NaN|None|null|infinite|0|-1): [a-z]")

@@ -60,7 +60,7 @@ class Decisions(SlotArrays):
     _z = column(np.float64, "depth", "dim")
     _arm = column(np.intp, "depth")
     _lesson = column(np.bool_, "depth")
-    """Whether its reward says something about the arm."""
+    """Whether the decision's reward says something about the arm."""
     _start_ns = column(np.int64, "depth")
     _counts = column(np.float64, "depth", COUNTS)
 

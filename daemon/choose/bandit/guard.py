@@ -59,7 +59,7 @@ class Guard(SlotArrays):
     _departed = column(np.bool_)
     """Whether another arm than the baseline's runs."""
     _trial = column(np.intp)
-    """The column that it tries."""
+    """The column that the trial tries."""
 
     def __init__(self, bound: float, share: float) -> None:
         super().__init__()
