@@ -45,7 +45,7 @@ SEED: Final = 1
 KERNEL: Final = "6.1"
 _STEPS: Final = "/run/lab/steps.npy"
 _TIMED: Final = """python3() { shift 2; PYTHONHASHSEED=0 exec env python3 /lab/timed.py "$@"; }"""
-"""In the guest's script: the daemon's program becomes the timed one."""
+"""Shell function of the guest's script that makes the daemon's program the timed one."""
 _STOP: Final = 'kill -TERM "$daemon"; wait "$daemon" || { cat /run/lab/daemon.log; exit 1; }'
 
 

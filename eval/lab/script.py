@@ -22,7 +22,7 @@ from ltp_switcher.eval.run.schemes import (
 )
 
 Place = Literal["inside", "beside"]
-"""Where the daemon runs: inside the guest, or beside it on the host, in the guest's time; see beside.py."""
+"""Place of the daemon: inside the guest, or beside it on the host, in the guest's time; see beside.py."""
 PLACES: Final[tuple[Place, ...]] = get_args(Place)
 USUAL_PLACE: Final[Place] = "inside"
 START_JITTER_US: Final = 10_000
@@ -57,7 +57,7 @@ until test -e {READY}; do
 done"""
 """A daemon beside the guest: its agent is its process here."""
 _END_BESIDE: Final = 'kill -TERM "$daemon"; wait "$daemon" || { cat /run/lab/daemon.log; exit 1; }'
-"""It writes `STATUS` as it ends."""
+"""Shell lines that end the daemon, which then writes `STATUS`."""
 
 
 _ASK: Final = """cat >/run/lab/ask.py <<'END'

@@ -52,7 +52,7 @@ GUEST: Final = 1 << 20
 
 
 class Room(int):
-    """Where a call writes: so many bytes of the mailbox."""
+    """Bytes of the mailbox that a call writes."""
 
 
 class Kernel:
@@ -146,7 +146,7 @@ class GuestSocket:
         return GUEST + self._fd
 
     def setsockopt(self, level: int, option: int, value: int | bytes) -> None:
-        """As `socket.setsockopt`."""
+        """See `socket.setsockopt`."""
         data = struct.pack("=i", value) if isinstance(value, int) else value
         self.kernel.call(_SETSOCKOPT, self._fd, level, option, data, len(data))
 
@@ -156,25 +156,25 @@ class GuestSocket:
         self.kernel.call(_BIND, self._fd, name, len(name))
 
     def setblocking(self, flag: bool) -> None:
-        """As `socket.setblocking`."""
+        """See `socket.setblocking`."""
         self._flags = 0 if flag else socket.MSG_DONTWAIT
 
     def send(self, data: bytes) -> int:
-        """As `socket.send`."""
+        """See `socket.send`."""
         return self.kernel.call(_SENDTO, self._fd, data, len(data), 0, 0, 0)
 
     def recv(self, size: int) -> bytes:
-        """As `socket.recv`."""
+        """See `socket.recv`."""
         return self._received(size)
 
     def recv_into(self, buffer: bytearray) -> int:
-        """As `socket.recv_into`."""
+        """See `socket.recv_into`."""
         data = self._received(len(buffer))
         buffer[: len(data)] = data
         return len(data)
 
     def close(self) -> None:
-        """As `socket.close`."""
+        """See `socket.close`."""
         self.kernel.call(_CLOSE, self._fd)
 
     def _received(self, size: int) -> bytes:
@@ -197,7 +197,7 @@ class GuestSelector(selectors.SelectSelector):
         self._signals = self.kernel.call(_SIGNALFD4, -1, wanted, len(wanted), 0)
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """As `BaseSelector.select`, in the guest's time."""
+        """See `BaseSelector.select`; the time is the guest's."""
         keys = {key.fd: key for key in self.get_map().values()}
         guests = [fd for fd in keys if fd >= GUEST]
         watched = [self._signals, *(fd - GUEST for fd in guests)]
