@@ -44,7 +44,7 @@ def due(records: RecordArray, arms: ArmIds, differs: Bools | None = None) -> Boo
     return due
 
 
-# As numpy scalars: an enumeration's members would be converted anew at every step.
+# These are numpy scalars: an enumeration's members would be converted anew at every step.
 _HEARD: Final = np.uint32(protocol.FlowFlags.STEERED | protocol.FlowFlags.FALLEN_BACK)
 _STEERED: Final = np.uint32(protocol.FlowFlags.STEERED)
 PINNED: Final = np.uint32(protocol.FlowFlags.PINNED)

@@ -173,7 +173,7 @@ class _Log:
             ahead = np.cumsum(n, dtype=np.int64) - n
             places = np.repeat(self._begins[at[mine]] - ahead, n)
             places += np.arange(places.size)
-            # As whole numbers, positive floats have the same order.
+            # Positive floats keep their order when read as whole numbers.
             keys = np.repeat(unit[mine].astype(np.uint64) << _HALF, n)
             keys |= rtt_us[places].view(np.uint32)
             keys.sort()

@@ -145,7 +145,7 @@ class Monitor(SlotArrays):
         All else waits for the interval's end: at a few flows the cost is the number of array operations.
         """
         seen = _FIELDS.read(records) + _ADDS_UP * self._seen.take(slots, axis=0)
-        # As opaque bytes: numpy scatters rows of numbers at three times the cost.
+        # Each row is opaque bytes here: numpy scatters rows of numbers at three times the cost.
         self._seen.view(_ROW).reshape(-1)[slots] = seen.view(_ROW).reshape(-1)
         self._heard_s[slots] = now_ns * 1e-9
 

@@ -133,7 +133,7 @@ class Engine:
             self._control(_NO_SLOTS, records, started_ns)
             return
         slots = self.table.slots_of(records["cookie"])
-        # The same array as long as the flows are the same.
+        # The array is the same one as long as the flows are the same.
         if slots is not self._known:
             if slots.min() == UNKNOWN:
                 slots, records = self._adopt(slots, records)

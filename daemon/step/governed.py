@@ -95,7 +95,7 @@ class Governed(SlotArrays):
         if not pinned.any():
             return choice
         kept = choice.but(pinned, records["want_arm"], Cause.OPERATOR)
-        # The same array where nothing is new, so that a settled step stays one.
+        # The array is the same one where nothing is new, so that a settled step stays one.
         return kept if (kept.arms != choice.arms).any() else Choice(choice.arms, kept.causes)
 
     def causes(self, slots: Slots) -> Causes:

@@ -23,7 +23,7 @@ def own_processor() -> Iterator[int]:
     """Give the number of a processor that no other lab uses, or, if there is none, of any."""
     allowed = sorted(os.sched_getaffinity(0))
     for number in allowed:
-        # Of the whole machine, for labs of several checkouts share its processors.
+        # The locks are the whole machine's, for labs of several checkouts share its processors.
         path = Path(tempfile.gettempdir()) / f"ltp-lab-processor-{number}"
         try:
             lock = _opened(path)

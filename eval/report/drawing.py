@@ -136,7 +136,7 @@ def _boxes(own: Floats, others: Floats, wide: float, tall: float) -> Iterator[_B
         here, beside = own[inside], others[:, inside]
         if np.isnan(here).any():
             continue
-        # Of lines that run together, nobody could say which one a name means.
+        # Where lines run together, nobody could say which one a name means.
         apart = float(np.median(np.abs(beside - here).min(axis=0, initial=_CLEAR)))
         swing = float(np.ptp(here))
         for bottom in (float(here.max()) + _NEAR, float(here.min()) - _NEAR - tall):

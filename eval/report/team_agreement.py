@@ -123,7 +123,7 @@ def measure_agreement(
         try:
             found = {seed: future.result() for seed, future in futures.items()}
         except BaseException:
-            # Those that have not begun are not waited for.
+            # Runs that have not begun are not waited for.
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     teams = {seed: team for seed, (team, _) in found.items()}

@@ -151,7 +151,7 @@ def _draw_scores(axes: Axes, scores: Mapping[str, float]) -> None:
         0, -0.04, "goodput² / RTT,\nless for lost packets\n(Eq. 1 of Mutant),\nmean over the run",
         transform=axes.transAxes, va="top", color=GREY, size=10,
     )  # fmt: skip
-    # Else the panels would make room for it.
+    # Otherwise the panels would make room for it.
     text.set_in_layout(False)
     axes.set(xticks=[], xlim=(0, 1.35 * max(scores.values())))
     axes.spines["bottom"].set_visible(False)

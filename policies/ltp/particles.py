@@ -258,7 +258,7 @@ class ParticleFilter(SlotArrays):
         first = np.cumsum(count)[:, None] - count
         place = np.arange(kept)[None]
         drawn = (self._rng.random((n, kept)) * count).astype(np.int64)
-        # Those of a full queue come last. Where there are more than there is room for, an even choice of all.
+        # Particles of a full queue come last. Of more than there is room for, an even choice stays.
         pick = np.where(count > kept, place * count // kept, np.where(place < count, place, drawn))
         lives = count[:, 0] > 0
         chosen: Indices = left[(first + pick)[lives]]

@@ -96,7 +96,7 @@ class LtpTask(SignalsTask):
         self._base_s = rtt_ms / 1e3 + 1.0 / (paths.rate_mbps * PPS_PER_MBPS)
         self._average_pps: Floats = np.zeros(flows.start_s.shape)
         self._truth: Float32s = np.zeros((self._slots.size, TRUTHS), np.float32)
-        # Of what the link and half of its queue hold.
+        # A fair share is a share of what the link and half of its queue hold.
         self._held_pkts: Floats = self.bdp_pkts + 0.5 * paths.buffer_pkts
         self._fair_pkts: Floats = self._held_pkts
         self.beside_cubic = np.zeros((self.agents, paths.count), np.bool_)

@@ -117,7 +117,7 @@ class NetworkArm(SlotArrays):
         observations = self._signals.observe(slots, interval)
         state, actions = self._network.step(self._state.take(slots, axis=0), observations)
         if state.size:
-            # As opaque bytes: numpy scatters rows of numbers at three times the cost.
+            # Each row is opaque bytes here: numpy scatters rows of numbers at three times the cost.
             row = np.dtype(f"V{state.itemsize * self._state_size}")
             self._state.view(row).reshape(-1)[slots] = state.view(row).reshape(-1)
         return self._signals.control(slots, interval, np.asarray(actions, np.float32))

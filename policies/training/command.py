@@ -230,7 +230,7 @@ class _Best(Generic[A]):
 
     def restore(self) -> None:
         """Give the agent the best weights."""
-        # Of a run before this one, the file may be there though no score here was better than none.
+        # The file may be there from a run before this one though no score here was better than none.
         if self.episode >= 0:
             self._agent.load_state_dict(torch.load(self._path, weights_only=True)["agent"])
 

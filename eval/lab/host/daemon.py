@@ -286,7 +286,7 @@ def main(arguments: list[str]) -> None:
 
     setattr(Datapath, "close_step", step_closed)  # noqa: B010
 
-    # As the program `ltp-switcher` does.
+    # The program `ltp-switcher` does so, too.
     gc.collect()
     gc.freeze()
     kernel.begin()
