@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/claims.json and docs/claims.md: they agree, they cover every claim, and a full run updates them."""
+"""The record of claims and its page agree, they cover every claim, and a full run updates them."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from fuzz.wire import Answer, Asked
 CYCLES: Final = 4
 """Times that the daemon is killed, and started again on the state that the inputs have left."""
 SHARES: Final = {"schemathesis": 0.25, "http": 0.45, "control": 0.25, "away": 0.05}
-"""Of the inputs; away: HTTP while the daemon does not run."""
+"""Shares of the inputs; `away` is HTTP while the daemon does not run."""
 TCP_SHARE: Final = 0.3
 _ALIVE: Final = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
@@ -40,7 +40,7 @@ class Finding:
     times: int = 1
 
     def entry(self) -> dict[str, object]:
-        """For JSON. The input is in base64."""
+        """Return the input for JSON. The bytes are in base64."""
         data = base64.b64encode(self.data).decode()
         return {
             "part": self.part,

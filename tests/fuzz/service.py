@@ -40,7 +40,8 @@ _ERROR: Final = re.compile(r"^.*( (ERROR|CRITICAL) |Traceback|Warning: ).*(\n.*)
 
 
 class Service:
-    """Both processes, in a folder. `api` and `daemon` are modules to run, with their first arguments."""
+    """The API and the daemon, in a folder. `api` and `daemon` are modules to run, with their first
+    arguments."""
 
     def __init__(self, folder: Path, api: Sequence[str] = API, daemon: Sequence[str] = DAEMON) -> None:
         self._folder = folder
@@ -75,7 +76,7 @@ class Service:
         self._processes["daemon"] = self._daemon.enter_context(self._running("daemon"))
 
     def kill_daemon(self) -> None:
-        """As a crash would."""
+        """Kill the daemon, as a crash would."""
         self._processes["daemon"].send_signal(signal.SIGKILL)
         self._daemon.close()
 

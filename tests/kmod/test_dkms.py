@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which kernels DKMS builds the module for."""
+"""DKMS builds the module for the kernels that it should, and for no others."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class Block:
     cpu_s: dict[str, float] = field(default_factory=dict)
 
     def holds(self, times_ns: np.ndarray) -> np.ndarray:
-        """Which times are in it."""
+        """Whether times are in the block."""
         return (times_ns >= self.began_ns) & (times_ns < self.ended_ns)
 
 

@@ -32,7 +32,7 @@ from ltp_switcher.daemon.datapath.protocol import (
 FAMILY_ID: Final = 31
 GROUP_ID: Final = 5
 RECORDS_A_MESSAGE: Final = 45
-"""As many as fit the 32 KB that the kernel gives a message of a dump."""
+"""Records that fit the 32 KB that the kernel gives a message of a dump."""
 CHURN_STEPS: Final = 10
 _HEADER = struct.Struct("=IHHII")
 _GENL = struct.Struct("=BBH")
@@ -90,7 +90,7 @@ class Module:
         return b"".join(attribute(kind, u32(value)) for kind, value in {**self._config, **counts}.items())
 
     def socket(self, _: int) -> NetlinkSocket:
-        """In place of `netlink.open_socket`."""
+        """Open a socket, in place of `netlink.open_socket`."""
         return NetlinkSocket(self)
 
     def subscribe(self, end: socket.socket) -> None:

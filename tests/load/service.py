@@ -22,7 +22,7 @@ from load.recording import make_recording
 from ltp_switcher.cache import REPOSITORY
 
 BACKLOG: Final = 4096
-"""As systemd's socket units: Backlog= is SOMAXCONN."""
+"""Connections that may wait, as in systemd's socket units: Backlog= is SOMAXCONN."""
 STEP_MS: Final = {"rule": 50, "mutant": 10}
 """How long the policy's steps are, and so those of the recording that it is given."""
 PATIENCE_S: Final = 60.0

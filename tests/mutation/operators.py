@@ -60,7 +60,7 @@ _SWAPPED: Final = {
 NEGLIGIBLE: Final = 1e-6
 """Constants up to this size guard a division; twice as much guards it as well."""
 LARGE: Final = 32
-"""From here on a whole number is a size, of which one more makes no difference."""
+"""Whole number from which on it is a size, of which one more makes no difference."""
 
 
 @dataclass(frozen=True, order=True)

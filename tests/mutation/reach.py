@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which tests reach a line of the package: recorded once for each state of the tree, and cached."""
+"""Tells which tests reach a line of the package: recorded once for each state of the tree, and cached."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _IMPORTED: Final = ""
 
 @dataclass(frozen=True)
 class Reach:
-    """Which tests reach which lines.
+    """The tests that reach each line.
 
     seconds: CPU time of each test that passes.
     failing: tests that do not pass without any fault.

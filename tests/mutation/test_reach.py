@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which tests are run for a change."""
+"""The tests that are run for a change."""
 
 from __future__ import annotations
 

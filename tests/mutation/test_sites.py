@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which changes may be planted, and which parts of a module are left alone."""
+"""The changes that may be planted, and the parts of a module that are left alone."""
 
 from __future__ import annotations
 

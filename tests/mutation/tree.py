@@ -37,7 +37,7 @@ class Ended:
 
 
 def torch_tree() -> Path:
-    """Where `make torch` has unpacked PyTorch, or will."""
+    """Folder in which `make torch` has unpacked PyTorch, or will."""
     return cache_dir() / "torch"
 
 

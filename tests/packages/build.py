@@ -33,7 +33,7 @@ class Release:
 
     @property
     def name(self) -> str:
-        """As people call it."""
+        """Name of the release, as people call it."""
         return f"Debian {self.number}"
 
 
@@ -156,7 +156,7 @@ def raised(control: str) -> str:
 
 
 def sizes(folder: Path) -> dict[str, tuple[int, int]]:
-    """Of each package in a folder: bytes of the file, and KiB installed."""
+    """Sizes of each package in a folder: bytes of the file, and KiB installed."""
     found = {}
     for deb in sorted(folder.glob("*.deb")):
         name, kib = run("dpkg-deb", "--showformat=${Package} ${Installed-Size}", "-W", deb).split()

@@ -32,7 +32,7 @@ class Result:
         return bool(self.checks) and self.checks[-1]["step"] == "end" and all(c["ok"] for c in self.checks)
 
     def steps(self) -> dict[str, tuple[int, int]]:
-        """Of each step, in order: checks that passed, and all."""
+        """Checks that passed, and all checks, of each step in order."""
         found: dict[str, tuple[int, int]] = {}
         for check in self.checks:
             if check["step"] not in ("machine", "end"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Both of LTP's particle filters."""
+"""The two particle filters of LTP."""
 
 from __future__ import annotations
 

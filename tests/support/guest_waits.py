@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In the guest: wait for a fact. A flow that waits for its retransmission timeout obeys seconds late."""
+"""Wait for a fact in the guest. A flow that waits for its retransmission timeout obeys seconds late."""
 
 import time
 from collections.abc import Callable

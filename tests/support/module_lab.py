@@ -38,7 +38,7 @@ ip netns exec sink ethtool -K vb tso off gso off gro off >/dev/null
 """
 """To `sink`, for the C programs."""
 LINK = VETHS + "tc qdisc add dev va root netem rate 20mbit delay 5ms limit 300 loss 0.3%\n"
-"""The same with a bottleneck that also loses packets, so that arms meet losses."""
+"""A path with a bottleneck that also loses packets, so that arms meet losses."""
 
 
 def program(name: str, folder: Path) -> Path:

@@ -113,7 +113,7 @@ class _Units:
 
 
 def measures(rows: Rows, unit: Indices, count: int) -> dict[str, Floats]:
-    """The measures of units, shape (count,) each: logarithms of those in `RATIOS`; NaN: nothing was measured.
+    """The measures of units, shape (count,) each, logarithms of those in `RATIOS`; NaN where unmeasured.
 
     Args:
         rows: decisions, shape (n,).
@@ -137,7 +137,8 @@ def measures(rows: Rows, unit: Indices, count: int) -> dict[str, Floats]:
 
 
 def _quantile(samples: Floats, unit: Indices, count: int, share: float) -> Floats:
-    """The quantile of each unit's finite samples, shape (count,); NaN: none. `samples`: shape (n, k)."""
+    """The quantile of each unit's finite samples, shape (count,), NaN without one. `samples`: shape (n,
+    k)."""
     known = np.isfinite(samples)
     values, of = samples[known].astype(np.float64), np.repeat(unit, known.sum(axis=1))
     values = values[np.lexsort((values, of))]

@@ -149,7 +149,7 @@ def arm(name: str, variant: str) -> list[float]:
 
 
 def _worse(interval: Interval) -> Interval:
-    """The same with longer queues and more loss."""
+    """Return the interval with longer queues and more loss."""
 
     def more(echo: Echo) -> Echo:
         return replace(echo, rtt_s=1.7 * echo.rtt_s, loss=np.minimum(0.9, echo.loss + 0.04))

@@ -75,7 +75,7 @@ def run(
 
 
 def times_s(arms: np.ndarray) -> list[tuple[float, int]]:
-    """When each arm began, and which: of one flow, shape (steps,)."""
+    """The times at which one flow's arms began, and the arms; `arms` has the shape (steps,)."""
     starts = np.flatnonzero(np.diff(arms, prepend=-1))
     return [((int(at) + 1) * STEP_S, int(arms[at])) for at in starts]
 

@@ -19,7 +19,7 @@ FLOWS = 6
 
 @cache
 def intervals(interval_s: float, count: int = 40) -> tuple[Interval, ...]:
-    """So many intervals of `FLOWS` flows, each alone on its link; windows go up and down by a quarter."""
+    """Intervals of `FLOWS` flows, each alone on its link; windows go up and down by a quarter."""
     paths = replace(
         Paths.uniform(FLOWS),
         rate_mbps=np.array([100.0, 20.0, 50.0, 12.0, 200.0, 40.0]),

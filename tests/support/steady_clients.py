@@ -21,7 +21,7 @@ REQUESTS: Final = [
 
 
 class SteadyClients:
-    """So many clients, from the start of the context to its end.
+    """Clients that ask from the start of the context to its end.
 
     `answers` are the statuses and the errors that came, `slowest_s` is the longest wait for one.
     """

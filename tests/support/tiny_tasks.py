@@ -13,7 +13,8 @@ LENGTH = 20
 
 
 class Integrator:
-    """x moves by 0.4 a; the reward is -x². Best: straight to 0. Integer actions 0, 1, 2 mean -1, 0, +1."""
+    """The point x moves by 0.4 a; the reward is -x². Best: straight to 0. Integer actions 0, 1, 2 mean -1, 0,
+    +1."""
 
     def __init__(self, slots: int = 16) -> None:
         self.slots = slots

@@ -52,7 +52,7 @@ def _call(result: int, what: str) -> None:
 
 
 def unshare(flags: int) -> None:
-    """unshare(2)."""
+    """Call unshare(2)."""
     _call(_libc.unshare(flags), "unshare")
 
 
@@ -76,7 +76,7 @@ def namespace(name: str) -> Iterator[None]:
 
 
 def disconnect(sock: socket.socket) -> None:
-    """connect(2) to AF_UNSPEC, which takes a TCP socket back to closed."""
+    """Call connect(2) to AF_UNSPEC, which takes a TCP socket back to closed."""
     unspecified = ctypes.create_string_buffer(16)
     _call(_libc.connect(sock.fileno(), unspecified, 16), "connect AF_UNSPEC")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which flows a step tells of: those with something to tell, each once, whoever asks and whenever."""
+"""A step tells of the flows with something to tell, each once, whoever asks and whenever."""
 
 from __future__ import annotations
 
