@@ -91,19 +91,19 @@ class Looks(SlotArrays):
     floor_us = column(np.float64, initial=np.inf)
     """Lowest RTT since the start, or since `forget`."""
     peak_us = column(np.float64)
-    """Highest smoothed RTT since then."""
+    """Highest smoothed RTT since the start, or since `forget`."""
     least_us = column(np.float64, initial=np.inf)
     """Lowest RTT of the look under way."""
     share = column(np.float64, initial=np.nan)
     """Reward of the last look, over that at the highest throughput and the lowest RTT since then."""
     grown = column(np.bool_)
-    """Whether the rate has stopped to grow since then."""
+    """Whether the rate has stopped to grow, since the start or since `forget`."""
     bdp_pkts = column(np.float64)
-    """Largest bandwidth-delay product since then."""
+    """Largest bandwidth-delay product since the start, or since `forget`."""
     _quiet_lost = column(np.float64)
-    """Packets since then that were lost while no queue stood."""
+    """Packets that were lost while no queue stood, since the start or since `forget`."""
     _first_delivered = column(np.float64)
-    """Packets delivered before."""
+    """Packets delivered before the start, or before `forget`."""
     _end_ns = column(np.int64)
     """End of the look under way."""
     _sums = column(np.float64, 3)
@@ -115,7 +115,7 @@ class Looks(SlotArrays):
     top_Bps = column(np.float64)  # noqa: N815
     """Highest rate since the start, or since `forget`."""
     lost_pkts = column(np.float64)
-    """Lost in the last look."""
+    """Packets lost in the last look."""
     mean_us = column(np.float64, initial=np.nan)
     """Mean RTT of the last look."""
     packet_us = column(np.float64, initial=np.nan)
@@ -129,7 +129,7 @@ class Looks(SlotArrays):
     _mixed = column(np.bool_)
     """Whether other flows make up the player than at the look's start."""
     _unsteady = column(np.bool_)
-    """Whether its rate has grown in every look since then."""
+    """Whether the rate has grown in every look, since the start or since `forget`."""
     _growing = column(np.int64)
     """Looks left of an arm's new beginning."""
     _count = column(np.int64)
@@ -137,7 +137,7 @@ class Looks(SlotArrays):
     _gains = column(np.float64, GAINS, initial=np.nan)
     """Changes of the logarithm of the rate from look to look beyond the grain, the newest first."""
     _delays = column(np.float64, GAINS)
-    """The changes of the logarithm of the mean RTT in the same looks; 0 if not known."""
+    """Changes of the mean RTT's logarithm in the looks of `_gains`; 0 if not known."""
 
     def __init__(self, *, zeta: float, kappa: float) -> None:
         super().__init__()

@@ -87,7 +87,7 @@ class RuleChooser(SlotArrays):
     _since_ns = column(np.int64)
     """Start of the flow, or of the path as it is now; 0 before the first record."""
     _hold_ns = column(np.int64)
-    """How long the probing arm runs from there on."""
+    """Time for which the probing arm runs from `_since_ns` on."""
     _drained = column(np.bool_)
     """Whether the steady arm begins with a small window: the RTT fell, or a test found no other flow."""
     _code = column(np.intp)
@@ -114,7 +114,7 @@ class RuleChooser(SlotArrays):
         self.reasons: Sequence[str] = why.texts(settings)
 
     needed_step_s = 0.05
-    """A new flow waits so long for its first arm, at most."""
+    """Longest step, because a new flow waits a step for its first arm."""
 
     @property
     def pool(self) -> tuple[int, ...]:
