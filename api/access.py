@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 SAFE_METHODS: Final = ("GET", "HEAD", "OPTIONS")
 LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
 OPEN_PATHS: Final = ("/health", "/metrics")
-"""What every local user may read."""
+"""Paths that every local user may read."""
 COOKIE: Final = "ltp_switcher"
 CHALLENGE: Final = 'Bearer realm="ltp-switcher"'
 

@@ -28,7 +28,7 @@ from ltp_switcher.daemon.control.client import (
 from ltp_switcher.errors import ControlError
 
 TIMEOUT_S = 12.0
-"""Longer than a restart of the daemon takes on a slow machine: 8 s in an emulated one."""
+"""Longest time for a request. A restart of the daemon takes 8 s on a slow, emulated machine."""
 RETRY_AFTER_S = 1
 ANSWER_MAX_BYTES = 1 << 20
 """Largest answer on the event loop."""

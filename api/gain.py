@@ -27,13 +27,14 @@ from ltp_switcher.errors import ArtifactError
 log = logging.getLogger(__name__)
 
 AGE_S: Final = 7 * 86_400.0
-"""The metrics are about decisions of this time."""
+"""Age of the decisions that the metrics are about, at most."""
 REFRESH_S: Final = 900.0
 """Time after which the metrics are made anew."""
 
 
 AGAIN: Final = 10
-"""A report is given again for so many times as long as it took. So reports take a tenth of a processor."""
+"""Factor from the time that a report took to the time for which it is given again. So reports take a tenth of
+a processor."""
 ANSWERS_MAX: Final = 8
 """Reports that are kept, each on decisions of another age."""
 

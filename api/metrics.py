@@ -21,7 +21,7 @@ from ltp_switcher.daemon.control.families import from_json
 
 PREFIX: Final = "ltp_switcher_"
 FRESH_S: Final = 1.0
-"""Who asks within this time gets the same copy."""
+"""Time within which everybody who asks gets the same copy."""
 _OPENMETRICS: Final = "application/openmetrics-text"
 _DURATIONS_S: Final = (0.001, 0.005, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0)
 _NO_ROUTE: Final = "none"

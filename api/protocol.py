@@ -24,7 +24,7 @@ from ltp_switcher.daemon.control.caller import peer_of
 HEADERS_S: Final = 10.0
 """Time for the headers of a request, from the connection or the first byte."""
 LINGER_S: Final = 0.5
-"""At the end of the service, time for the first request of a connection that has sent none."""
+"""Time at the end of the service for the first request of a connection that has sent none."""
 CONNECTIONS_MAX: Final = 256
 """Connections to one UNIX socket at a time."""
 TCP_CONNECTIONS_MAX: Final = 64

@@ -30,7 +30,7 @@ class Grant:
     scope: Scope
     author: Author | None
     token: str | None = None
-    """Digest of the token behind it, without which it is worth nothing."""
+    """Digest of the token behind the grant, which is worth nothing without it."""
     until_s: float = float("inf")
     """End of the grant, by the clock of `Sessions`."""
 

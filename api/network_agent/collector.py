@@ -46,7 +46,7 @@ class Collector:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="collector", daemon=True)
         self.latest: Snapshot | None = None
-        """None before the first reading."""
+        """The latest report; None before the first reading."""
 
     def start(self) -> None:
         """Begin to read."""

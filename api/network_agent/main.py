@@ -26,7 +26,7 @@ from ltp_switcher.policies.runtime.path_knowledge import CounterSource
 
 LISTEN: Final = "127.0.0.1:9481"
 PATH_NODES_MAX: Final = 255
-"""A packet passes no more (RFC 791, time to live)."""
+"""Most nodes that a packet passes (RFC 791, time to live)."""
 log = logging.getLogger("ltp_switcher.network_agent")
 
 

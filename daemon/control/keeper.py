@@ -21,7 +21,7 @@ class Save:
     def __init__(self) -> None:
         self._event = threading.Event()
         self.error = ""
-        """Why it has failed; empty where it has not."""
+        """Reason of the latest failure; empty where there was none."""
 
     @property
     def done(self) -> bool:

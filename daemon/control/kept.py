@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 COPY: Final = ".good"
 """What the copy's name ends in."""
 BYTES_MAX: Final = 64 << 20
-"""A pin takes about 60 bytes, so a million pins fit."""
+"""Largest size of the file. A pin takes about 60 bytes, so a million pins fit."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ class Query:
     limit: int
     offset: int
     cursor: int
-    """Only flows with a larger cookie."""
+    """Cookie that every flow of the page exceeds."""
     order: str
     reverse: bool
     history: int

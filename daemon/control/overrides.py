@@ -32,7 +32,7 @@ class Pin:
 
     arm: str
     lasts: bool
-    """Whether it outlives the daemon. The kernel holds the pin; the next daemon would undo it."""
+    """Whether the pin outlives the daemon. The kernel holds the pin; the next daemon would undo it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,8 @@ class Change:
     undo: Json = None
     """What was chosen before, for `Choices.revert`; None where there is no way back."""
     made: Json = None
-    """What was chosen then. Where something else is chosen by now, another change came later."""
+    """Value that was chosen by the change. Where something else is chosen by now, another change came
+    later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class Overrides:
     pins: Mapping[int, Pin] = field(default_factory=dict)
     """Pins by cookie. Cookies mean the same flows until the next boot."""
     boot: str = ""
-    """The boot whose cookies these are."""
+    """The boot whose cookies the pins name."""
     policies: tuple[Json, ...] = ()
     """The policies, in the form that `settings.policies.parse` takes."""
     changes: tuple[Change, ...] = ()

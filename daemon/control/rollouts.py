@@ -59,7 +59,7 @@ class Rollouts:
         self._baseline = baseline
         self._rollout: Rollout | None = None
         self._by = ""
-        """Who began it."""
+        """Author of the rollout's beginning."""
         self._reason = ""
         """Why it ended, in a sentence."""
         self._ended_s: float | None = None

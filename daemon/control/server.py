@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 CLIENTS_MAX: Final = 64
 USER_MAX: Final = 32
-"""Connections that one user gets of these."""
+"""Connections of `CLIENTS_MAX` that one user gets."""
 ROOT_SLOTS: Final = 8
 """Connections beyond `CLIENTS_MAX` that only root gets."""
 API_SLOTS: Final = 32
@@ -48,9 +48,9 @@ TURN_S: Final = 0.002
 """Longest time in which answers are made before the loop reads and accepts again."""
 SOCKET_MODE: Final = 0o660
 BREATHE_AFTER_S: Final = 0.006
-"""Who asks waits no longer for a step to pause."""
+"""Longest time that requests wait for a step to pause."""
 BREATH_S: Final = 0.0005
-"""A pause within a step lasts so long, or as one part of an answer does."""
+"""Length of a pause within a step; one part of an answer may make it longer."""
 _ROUNDS: Final = 3
 """Rounds within a pause: a client comes, its request comes, and the next one's."""
 UNSENT_MAX_BYTES: Final = 1 << 20
@@ -68,9 +68,9 @@ class _Client:
     answer: Iterator[bytes] | None = None
     """What is left of the answer under way."""
     waiting: bool = False
-    """The next part cannot be made yet. The next turn of the loop looks again."""
+    """Whether the next part cannot be made yet. The next turn of the loop looks again."""
     finished: bool = False
-    """The client has said all it will; it leaves once it has been answered."""
+    """Whether the client has said all it will; it leaves once it has been answered."""
 
     @property
     def asks(self) -> bool:

@@ -10,7 +10,7 @@ from typing import Final
 from ltp_switcher.daemon.control.client import Json
 
 DEPTH_MAX: Final = 32
-"""Far less than what any part stands that takes the value later, each with a limit of its own."""
+"""Deepest nesting, far less than what any part stands that takes the value later."""
 
 
 def parse(text: bytes) -> Json:

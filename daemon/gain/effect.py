@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ltp_switcher.arrays import Bools, Floats, Indices, Ints
 
 CLUSTERS_MIN: Final = 4
-"""Fewer units in a group give no interval."""
+"""Fewest units in a group that give an interval."""
 WINDOW: Final = 6
 """Blocks of a switchback that are compared with each other: load drifts, but little within these."""
 _DRAWS: Final = 999
@@ -22,7 +22,7 @@ _LARGE: Final = 300
 """Number of units in each group from which on Welch's t holds even for skewed values."""
 _HALVINGS: Final = 30
 _FAR: Final = 64
-"""An interval so much wider than Welch's says that the groups are too small."""
+"""Factor over Welch's interval from which on an interval says that the groups are too small."""
 _TURNS: Final = 30
 _Z: Final = 1.959963984540054
 """The normal distribution's 97.5 % quantile."""

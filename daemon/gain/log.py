@@ -33,7 +33,7 @@ NAMES_FILE: Final = "arms.json"
 LAYOUT: Final = zlib.crc32(repr(np.lib.format.dtype_to_descr(ROW_DTYPE)).encode())
 """Layout of the rows in a frame. Another version of the program may have others."""
 _FILES: Final = 16
-"""The log has so many files at least. So it holds at least 15/16 of its bound once it is full."""
+"""Fewest files of the log. So it holds at least 15/16 of its bound once it is full."""
 _FILE_BYTES: Final = 64_000_000
 """Largest size of a file."""
 _FRAME_ROWS: Final = CONTENT_MAX // ROW_DTYPE.itemsize
@@ -68,7 +68,7 @@ class DecisionWriter:
         self.logged = 0
         """Rows that were written."""
         self.dropped = 0
-        """Rows that were not."""
+        """Rows that were not written."""
 
     def append(self, rows: Rows) -> None:
         """Write these rows, which nobody may change from now on."""
@@ -164,7 +164,7 @@ class _File:
     def __init__(self, path: Path) -> None:
         self._frames = self._bytes = 0
         self.whole = True
-        """Whether nothing but whole frames is in it."""
+        """Whether nothing but whole frames is in the file."""
         self._file: BinaryIO = path.open("xb", buffering=0)
 
     def room(self, bytes_max: int) -> int:

@@ -221,7 +221,7 @@ class Rollout:
     _trial: StageTrial
     _stage_began_s: float
     _block: int
-    """The latest one that `look` was called in."""
+    """The latest block that `look` was called in."""
     _begin: int
     """The first block of the round under way."""
     _rounds: int

@@ -34,7 +34,7 @@ class StepLoop:
         selector: selectors.BaseSelector,
     ) -> None:
         self.step_s = step_s
-        """May be changed while the loop turns, from within it."""
+        """Length of a step; it may be changed while the loop turns, from within it."""
         self._idle_s = max(idle_s, step_s)
         self._step = step
         self._busy = busy

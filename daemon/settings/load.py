@@ -18,7 +18,7 @@ from ltp_switcher.errors import ConfigError
 
 ENVIRONMENT_PREFIX: Final = "LTP_SWITCHER_"
 CONFIG_VARIABLE: Final = "LTP_SWITCHER_CONFIG"
-"""Path of the file. The flag `--config` goes before it."""
+"""Environment variable with the path of the file. The flag `--config` goes before it."""
 SOCKET_VARIABLE: Final = "LTP_SWITCHER_SOCKET"
 """A short name for `LTP_SWITCHER_DAEMON_CONTROL_SOCKET`, which goes before it."""
 ENVIRONMENT_OWN: Final = frozenset({CONFIG_VARIABLE, SOCKET_VARIABLE})

@@ -47,7 +47,7 @@ class Statistics:
     saves: int = 0
     """Times that the learned state was saved."""
     save_failures: int = 0
-    """Times that it could not be saved."""
+    """Times that the learned state could not be saved."""
     step_s: Histogram = field(default_factory=lambda: Histogram(STEP_S))
     """Durations of steps that moved data."""
     last_step_s: float = field(default_factory=time.monotonic)

@@ -48,7 +48,7 @@ class FlowTable(SlotArrays):
     """The remote address, high and low word."""
     is_ipv6 = column(np.bool_)
     born_ns = column(np.int64)
-    """CLOCK_MONOTONIC."""
+    """Start of the flow, CLOCK_MONOTONIC."""
     reward = column(np.float64, initial=np.nan)
     """The latest normalised reward; NaN before the first."""
     goodput_Bps = column(np.float64)  # noqa: N815 - B is bytes

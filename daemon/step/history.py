@@ -19,7 +19,7 @@ from ltp_switcher.slots import SlotArrays, column
 
 POINTS: Final = 300
 FLOWS_MAX: Final = 4096
-"""Flows beyond these have no history."""
+"""Flows that have a history; further ones have none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,11 +57,11 @@ class Spans(SlotArrays):
     _wanted = column(np.uint8)
     """The arm that the policy and the experiment wanted, before chance."""
     _kind = column(np.uint8)
-    """Who wanted it."""
+    """The one who wanted the arm."""
     _explored = column(np.uint8)
     """The arm that chance drew; 0 if it drew none."""
     _row = column(ROW_DTYPE)
-    """What is known at the beginning."""
+    """Row of the decision, as far as it is known at the beginning."""
     _held_back = column(np.bool_)
     _unit = column(np.uint64)
     """Number of the prefix, for the lots of a rollout."""

@@ -35,7 +35,7 @@ from ltp_switcher.daemon.service.bench.crowd import Crowd
 
 FAMILY_ID: Final = 0x20
 DATAGRAM_BYTES: Final = 32_000
-"""What the kernel puts into a message of a dump."""
+"""Bytes that the kernel puts into a message of a dump."""
 _HEADER = struct.Struct("=IHHII")
 _GENL = struct.Struct("=BBH")
 _HEADERS: Final = _HEADER.size + _GENL.size
