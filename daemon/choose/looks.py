@@ -95,7 +95,7 @@ class Looks(SlotArrays):
     least_us = column(np.float64, initial=np.inf)
     """Lowest RTT of the look under way."""
     share = column(np.float64, initial=np.nan)
-    """Reward of the last look, over that at the highest throughput and the lowest RTT since then."""
+    """Reward of the last look, as a share of the reward at the highest throughput and the lowest RTT."""
     grown = column(np.bool_)
     """Whether the rate has stopped to grow, since the start or since `forget`."""
     bdp_pkts = column(np.float64)

@@ -68,7 +68,7 @@ class _Flows(SlotArrays):
     of_role = column(np.uint8, len(ROLES))
     """The arm of each role."""
     role = column(np.intp)
-    """Its player's, but while it is young."""
+    """Role of the flow: its player's, except while it is young."""
 
 
 class RuleChooser(SlotArrays):
