@@ -345,7 +345,7 @@ def _daemon_option(made: argparse.ArgumentParser) -> None:
     made.add_argument(
         "--daemon", choices=PLACES, default=USUAL_PLACE,
         help="inside: in the guest; beside: on the host, in the guest's time, with a modelled time for its "
-        f"work, three times as fast; default: {USUAL_PLACE}",
+        f"work, about twice as fast; default: {USUAL_PLACE}",
     )  # fmt: skip
 
 
