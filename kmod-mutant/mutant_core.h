@@ -17,6 +17,7 @@
  *	fold	samples into records (pure logic)
  *	step	steps that are written and closed at the same time (pure logic)
  *	echo	what came of what was sent under each control (pure logic)
+ *	pulse	asking the path for more (pure logic)
  *	path	RTT floor, rate, bandwidth-delay product, the window of a handover (pure logic)
  *	switch	leaving one arm and entering another
  *	freeze	an arm's state: started, frozen, restored, left behind
@@ -46,6 +47,7 @@
 #include "mutant_marks.h"
 #include "mutant_nl_gen.h"
 #include "mutant_path.h"
+#include "mutant_pulse.h"
 #include "mutant_step.h"
 
 struct mutant_dest;
@@ -135,6 +137,7 @@ struct mutant_measures {
 	u32 rate_delivered;		/* the rate sample that `rate` was computed from, packets */
 	u32 rate_interval_us;		/* its time, µs */
 	struct mutant_path path;
+	struct mutant_pulse pulse;
 	struct mutant_epochs epochs;
 	struct mutant_dest *dest;	/* NULL: no memory for it */
 	bool draining;			/* the active arm empties the queue, as of this step */
@@ -193,6 +196,7 @@ struct mutant_flow {
 	u8 handover;			/* how to get there: enum mutant_handover_mode */
 	u8 restore;			/* 0: as configured; else 1 + enum mutant_restore_mode */
 	u8 reason;			/* enum mutant_fallback_reason */
+	bool pulse;			/* a pulse is to begin with the next round trip */
 	u32 flags;			/* enum mutant_flow_flags, those that commands change */
 	u32 heard;			/* last sign of life that was noted, jiffies */
 	bool abandoned;			/* the session that steered the flow has ended */

@@ -51,6 +51,45 @@ static void mutant_path_grew(struct sock *sk, struct mutant_flow *f)
 		mutant_vegas_set_floor(sk, mutant_arm_of(sk)->orig, mutant_path_floor_us(path));
 }
 
+static void mutant_window_give_back(struct tcp_sock *tp, u32 pkts)
+{
+	u32 window = tcp_snd_cwnd(tp);
+
+	if (!pkts)
+		return;
+	window = window > pkts ? window - pkts : 0;
+	tcp_snd_cwnd_set(tp, max_t(u32, window, MUTANT_WINDOW_MIN));
+}
+
+/* An ACK in a pulse: the window grows, or a loss ends it. */
+static noinline void mutant_pulse_acked(struct sock *sk, struct mutant_pulse *pulse, u32 acked)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	if (inet_csk(sk)->icsk_ca_state != TCP_CA_Open || tp->sacked_out || tp->lost_out)
+		mutant_window_give_back(tp, mutant_pulse_stop(pulse));
+	else
+		tcp_snd_cwnd_set(tp, min(tcp_snd_cwnd(tp) + mutant_pulse_grow(pulse, acked),
+					 tp->snd_cwnd_clamp));
+}
+
+/* A round trip ended. An arm with a model, or a control, sets its window anew at each ACK. */
+static void mutant_pulse_round_ended(struct sock *sk, struct mutant_flow *f, bool held_back)
+{
+	struct mutant_pulse *pulse = &f->measures->pulse;
+	struct mutant_path *path = &f->measures->path;
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	mutant_window_give_back(tp, mutant_pulse_round_ends(pulse, path, held_back,
+							    tcp_snd_cwnd(tp)));
+	if (likely(!READ_ONCE(f->pulse)))
+		return;
+	WRITE_ONCE(f->pulse, false);
+	if (pulse->phase == MUTANT_PULSE_NONE && !held_back && !tcp_in_slow_start(tp) &&
+	    inet_csk(sk)->icsk_ca_state == TCP_CA_Open && !mutant_arm_of(sk)->orig->cong_control)
+		mutant_pulse_begin(pulse, path, tcp_snd_cwnd(tp));
+}
+
 /* A round trip ended with an ACK of this RTT; what it says of the path. */
 static noinline void mutant_round_ended(struct sock *sk, struct mutant_flow *f,
 					struct mutant_record *rec, s64 rtt_us)
@@ -64,9 +103,11 @@ static noinline void mutant_round_ended(struct sock *sk, struct mutant_flow *f,
 		.in_flight = tcp_packets_in_flight(tp),
 		.held_back = tp->rate_app_limited || m->draining,
 	};
+	bool held_back = m->path.held_back;
 	u32 floor_us;
 
 	mutant_path_round_ends(&m->path, &ack);
+	mutant_pulse_round_ended(sk, f, held_back);
 	floor_us = mutant_path_floor_us(&m->path);
 	rec->rtt_floor_us = floor_us == MUTANT_RTT_UNKNOWN ? 0 : floor_us;
 	rec->bdp = mutant_path_bdp(&m->path);
@@ -93,13 +134,19 @@ static __always_inline void mutant_measure_ack(struct sock *sk, struct mutant_fl
 	}
 	step = mutant_step_begin(&m->steps);
 	first = !step->rec.samples;
-	if (first)
+	if (first) {
 		m->draining = mutant_bbr_draining(sk, mutant_arm_of(sk)->orig);
+		m->pulse.gained = false;
+	}
+	if (unlikely(m->pulse.phase))
+		mutant_pulse_acked(sk, &m->pulse, tp->delivered - f->last.delivered);
 	if (mutant_path_heard(&m->path, rtt_us, tp->delivered, tp->rate_app_limited | m->draining))
 		mutant_round_ended(sk, f, &step->rec, rtt_us);
 	mutant_sample_read(sk, rate, rtt_us, &sample);
 	if (m->draining)
 		sample.flags |= MUTANT_FLOW_FLAGS_DRAINING;
+	if (unlikely(m->pulse.gained))
+		sample.flags |= MUTANT_FLOW_FLAGS_GAINED;
 	sample.floor_us = floor_us;
 	mutant_fold(step, &m->epochs, &f->last, &sample);
 	mutant_fold_levels(&step->rec, tp->mdev_us >> 2, tp->lost_out, tcp_packets_in_flight(tp));

@@ -22,6 +22,7 @@ static enum mutant_outcome mutant_nl_command(struct sk_buff *skb, const struct m
 		WRITE_ONCE(f->want, cmd->arm);
 		f->handover = cmd->handover;
 		f->restore = cmd->restore;
+		WRITE_ONCE(f->pulse, cmd->pulse);
 		WRITE_ONCE(f->flags, (f->flags & ~MUTANT_FLOW_FLAGS_FALLEN_BACK) |
 			   MUTANT_FLOW_FLAGS_STEERED);
 		outcome = APPLIED;
@@ -52,6 +53,10 @@ int mutant_nl_select_doit(struct sk_buff *skb, struct genl_info *info)
 		memcpy(&cmd, &commands[i], sizeof(cmd));
 		if (cmd.reserved) {
 			NL_SET_ERR_MSG_ATTR(info->extack, attr, "reserved must be 0");
+			return -EINVAL;
+		}
+		if (cmd.pulse > 1) {
+			NL_SET_ERR_MSG_ATTR(info->extack, attr, "pulse must be 0 or 1");
 			return -EINVAL;
 		}
 		if (cmd.handover > MUTANT_HANDOVER_MODE_DRAIN ||

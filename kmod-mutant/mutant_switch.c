@@ -126,6 +126,8 @@ void mutant_switch(struct sock *sk, struct mutant_flow *f)
 	}
 	f->arm = id;
 	f->measures->path.rounds = 0;
+	/* What it added is in the window that was handed over. */
+	mutant_pulse_stop(&f->measures->pulse);
 	if (mutant_arms[id].kind == MUTANT_ARM_KIND_LEARNED &&
 	    !mutant_arms[before].orig->cong_control)
 		mutant_finish_reduction(sk);

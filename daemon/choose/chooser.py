@@ -138,6 +138,15 @@ class Probes(Protocol):
 
 
 @runtime_checkable
+class Asks(Protocol):
+    """A chooser that asks paths for more than the arms take that it has chosen."""
+
+    def asks(self, slots: Slots) -> Bools:
+        """True for flows whose paths the module is to ask for more, by the step before, shape (n,)."""
+        ...
+
+
+@runtime_checkable
 class Drains(Protocol):
     """A chooser that knows where a queue stands that a learned arm would keep."""
 

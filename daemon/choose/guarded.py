@@ -47,6 +47,10 @@ class GuardedChooser:
         """True where the rule wants a queue emptied, shape (n,)."""
         return self._rule.drains(slots, records)
 
+    def asks(self, slots: Slots) -> Bools:
+        """True for flows whose paths the rule asks for more, shape (n,)."""
+        return self._rule.asks(slots)
+
     def begins_anew(self, slots: Slots) -> Bools:
         """True where the rule has wanted an arm to forget the flow since the last call, shape (n,)."""
         return self._rule.begins_anew(slots)

@@ -96,6 +96,8 @@ class Looks(SlotArrays):
     """Lowest RTT of the look under way."""
     share = column(np.float64, initial=np.nan)
     """Reward of the last look, as a share of the reward at the highest throughput and the lowest RTT."""
+    earned = column(np.float64, initial=np.nan)
+    """Log of the last look's reward, in bytes/s and µs; NaN where it says nothing of the arm."""
     grown = column(np.bool_)
     """Whether the rate has stopped to grow, since the start or since `forget`."""
     bdp_pkts = column(np.float64)
@@ -193,6 +195,12 @@ class Looks(SlotArrays):
             kappa=self._kappa,
         )
         self.share[slots] = np.minimum(share, 1.0)
+        earned = reward(
+            throughput_Bps, loss_rate(lost_pkts, delivered_pkts), mean_us, zeta=self._zeta, kappa=self._kappa
+        )
+        with np.errstate(divide="ignore"):
+            self.earned[slots] = np.log(earned)
+        self.earned[slots[self._idle[slots] | self._mixed[slots] | self.drained[slots]]] = np.nan
         self.top_Bps[slots] = top_Bps
         self.lost_pkts[slots] = lost_pkts
         delayed = np.log(np.maximum(mean_us, 1.0) / np.maximum(self.mean_us[slots], 1.0))

@@ -23,6 +23,10 @@ the queue, and the RTT then shows whether the path is longer (`own_queue` says w
 queue still stands, the probing arm tests whether another flow fills it (`rivals`). If the rate rises by much
 in the test, it goes on, because the other two would starve.
 
+Whatever the path looks like, the arm has to earn what others have shown on it. An arm that starves beside
+them gives way to the best of them, and one that falls below its own level is compared with the probing arm
+(`surprise`). Now and then the careful arm's path is asked for more, which that arm would not do (`pulses`).
+
 All this is decided for players, not for flows: `siblings` makes one of the flows that share a bottleneck.
 Only a young flow probes for itself where the siblings have nothing to share (`newcomers`).
 """
@@ -39,13 +43,15 @@ from ltp_switcher.daemon.choose import rule_reasons as why
 from ltp_switcher.daemon.choose.baselines import Draw
 from ltp_switcher.daemon.choose.chooser import Estimate, Reasons
 from ltp_switcher.daemon.choose.floor_moves import FloorMoves
-from ltp_switcher.daemon.choose.looks import INTERVAL_NS, ROUND_TRIPS, TIME_NS, Looks, read
+from ltp_switcher.daemon.choose.looks import APP_LIMITED, INTERVAL_NS, ROUND_TRIPS, TIME_NS, Looks, read
 from ltp_switcher.daemon.choose.newcomers import Newcomers
 from ltp_switcher.daemon.choose.own_queue import OwnQueue
 from ltp_switcher.daemon.choose.prefixes import Prefixes
+from ltp_switcher.daemon.choose.pulses import Pulses
 from ltp_switcher.daemon.choose.rivals import GAIN, Rivals
 from ltp_switcher.daemon.choose.roles import CAREFUL, PROBING, ROLES, STEADY, roles_of
 from ltp_switcher.daemon.choose.siblings import Siblings
+from ltp_switcher.daemon.choose.surprise import Surprise
 from ltp_switcher.daemon.choose.trials import STEADY_US, Trials, fast
 from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.daemon.datapath.commands import PINNED, due
@@ -69,6 +75,8 @@ class _Flows(SlotArrays):
     """The arm of each role."""
     role = column(np.intp)
     """Role of the flow: its player's, except while it is young."""
+    asks = column(np.bool_)
+    """Whether the flow's path is to be asked for more."""
 
 
 class RuleChooser(SlotArrays):
@@ -105,7 +113,9 @@ class RuleChooser(SlotArrays):
         self._own = self.part(OwnQueue(settings.rtt_step, settings.change_s))
         self._rivals = self.part(Rivals(settings.rival_s))
         self._trials = self.part(Trials())
+        self._surprise = self.part(Surprise())
         self._flows = _Flows()
+        self._pulses = self._flows.part(Pulses())
         self._siblings = Siblings()
         self._newcomers = Newcomers(settings.start_s)
         self._pool = tuple(pool)
@@ -174,7 +184,9 @@ class RuleChooser(SlotArrays):
         arms = np.where(
             flags & PINNED, records["want_arm"], self._flows.of_role[slots, self._flows.role[slots]]
         )
-        settled = not over.any() and not due(records, arms).any()
+        may = (self._flows.role[slots] == CAREFUL) & (records["arm"] == arms) & self._siblings.leads(slots)
+        asks = self._flows.asks[slots] = self._pulses.step(slots, records, may & ((flags & APP_LIMITED) == 0))
+        settled = not over.any() and not asks.any() and not due(records, arms).any()
         share = self._looks.share[of] * self._siblings.jain(of)
         return Draw(arms, share, np.zeros(slots.shape, np.bool_), settled)
 
@@ -193,6 +205,11 @@ class RuleChooser(SlotArrays):
         least_us = records["rtt_stat"]["min"].astype(np.float64)
         empties = self._own.empties(of, least_us, self._now_ns)
         found: Bools = (early | empties) & (self._flows.role[slots] == STEADY)
+        return found
+
+    def asks(self, slots: Slots) -> Bools:
+        """True for flows whose paths the module is to ask for more, by the step before, shape (n,)."""
+        found: Bools = self._flows.asks[slots]
         return found
 
     def begins_anew(self, slots: Slots) -> Bools:
@@ -253,6 +270,12 @@ class RuleChooser(SlotArrays):
         top_Bps = looks.top_Bps[slots]
         starves = judged & self._rivals.suspected(slots, looks.floor_us[slots], top_Bps, now_ns)
         tested = (queued | starves) & ~changed
+        # An arm that keeps a queue fills the link: what it earns is what the link has now.
+        filled = judged & (least_us > self._settings.rtt_step * looks.floor_us[slots] + own_us)
+        self._surprise.forget_levels(slots[filled])
+        tells = np.where((judged & ~filled) | probing, looks.earned[slots], np.nan)
+        lacks, fell = self._surprise.look(slots, self._role[slots], tells, looks.floor_us[slots], now_ns)
+        lacks, fell = (found & ~changed & ~tested for found in (lacks, fell))
         # So the drained steady arm shows the floor, where BBR's start or test did not.
         kept = probing | (judged & ~changed) | (self._drained[slots] & steady & ~settled)
         looks.lower(slots[kept], least_us[kept], self._settings.rtt_step)
@@ -260,18 +283,27 @@ class RuleChooser(SlotArrays):
             self._follow(slots[changed], rose[changed], least_us[changed], now_ns[changed])
         if tested.any():
             self._test(slots[tested], now_ns[tested], queued[tested])
+        if fell.any():
+            self._code[slots[fell]] = why.SURPRISED
+            self._value[slots[fell]] = self._surprise.left(slots[fell])
+            self._probe(slots[fell], now_ns[fell], self._settings.start_s)
+        if lacks.any():
+            self._leave(slots[lacks], now_ns[lacks])
         lasted = (now_ns - self._since_ns[slots]) / self._hold_ns[slots]
         # On a long path BBR is in its start still, which is faster than another arm's.
         held = (lasted >= 1) & (looks.grown[slots] | (lasted >= HOLD_MAX))
+        # It showed more than the other arm: that is enough to know, whatever the RTT says.
+        showed_more = self._code[slots] == why.STARVED
         # Behind another's queue the RTT says nothing of the path, and a short buffer stays short.
         testing = np.isin(self._code[slots], (why.QUEUED, why.STARVES, why.RIVAL))
         varies = looks.rtt_ratio(slots) > self._settings.rtt_ratio
         varies &= self._code[slots] != why.SHALLOW
-        ready = probing & ~looks.drained[slots] & (held | ((varies | looks.holds_few(slots)) & ~testing))
+        ready = probing & ~looks.drained[slots] & ~lacks
+        ready &= held | ((varies | looks.holds_few(slots)) & ~testing & ~showed_more)
         ended = ready & testing
         if ended.any():
             ready[ended] = self._end_test(slots[ended], now_ns[ended])
-        staying = judged & ~changed & ~tested
+        staying = judged & ~changed & ~tested & ~fell & ~lacks
         self._trials.look(slots[staying], looks)
         if (ready | staying).any():
             self._judge(slots, ready, staying)
@@ -304,6 +336,7 @@ class RuleChooser(SlotArrays):
         self._probe(slots[probed], now_ns[probed], hold_s[probed])
         self._drained[slots[probed & ~rose]] = True
         self._looks.forget(slots, least_us)
+        self._surprise.forget(slots)
         fell, fell_us = slots[~probed], least_us[~probed]
         self._moves.forget(fell)
         self._rivals.other_arm(fell)
@@ -343,18 +376,42 @@ class RuleChooser(SlotArrays):
         where, shown = zip(*found.values(), strict=True)
         reason = np.select(where, list(found), why.IS_STEADY)
         role = why.ROLE[reason - why.IS_STEADY]
+        lacks = self._surprise.lacks(slots, role) & ready
+        self._surprise.bar(slots[lacks], role[lacks], self._now_ns)
+        starved = self._surprise.barred(slots, role, self._now_ns)
+        role = np.where(starved, self._surprise.instead(slots, self._now_ns), role)
+        reason = np.where(starved, why.STARVED, reason)
         # The RTT's range holds the start of the flow for ever; only the rate and the losses are news.
         unfit = again & (role != self._role[slots]) & (lossy | swings)
         given = ready | unfit | np.isin(reason, why.TRIALS)
         at = slots[given]
+        self._surprise.other_arm(at)
         self._rivals.other_arm(at)
         self._trials.other_arm(at, (shorter | trials[why.WAITS][0])[given])
         self._role[at] = role[given]
         self._code[at] = reason[given]
-        self._value[at] = np.select(where, shown, ratio)[given]
-        probed = slots[given & (reason == why.SHALLOW)]
+        self._value[at] = np.where(starved, self._surprise.more(slots), np.select(where, shown, ratio))[given]
+        probed = slots[given & (role == PROBING)]
         self._probe(probed, np.full(probed.shape, self._now_ns), settings.rival_s)
-        for slot in at.tolist():
+        self._learn(at)
+
+    def _leave(self, slots: Slots, now_ns: Floats) -> None:
+        """These players' arms starve beside what another one has shown, which takes over."""
+        self._surprise.bar(slots, self._role[slots], self._now_ns)
+        role = self._surprise.instead(slots, self._now_ns)
+        self._code[slots] = why.STARVED
+        self._value[slots] = self._surprise.more(slots)
+        self._surprise.other_arm(slots)
+        self._rivals.other_arm(slots)
+        self._trials.other_arm(slots, np.zeros(slots.shape, np.bool_))
+        self._role[slots] = role
+        again = role == PROBING
+        self._probe(slots[again], now_ns[again], self._settings.rival_s)
+        self._learn(slots)
+
+    def _learn(self, slots: Slots) -> None:
+        """The roles of these players count for their prefixes."""
+        for slot in slots.tolist():
             arm = int(self._flows.of_role[self._siblings.oldest(slot), self._role[slot]])
             self._prefixes.learn(self._siblings.prefix(slot), int(self._role[slot]), arm, self._now_ns)
 
@@ -365,6 +422,7 @@ class RuleChooser(SlotArrays):
         self._since_ns[slots] = now_ns
         self._hold_ns[slots] = np.maximum(hold_s * 1e9, 1.0).astype(np.int64)
         self._moves.forget(slots)
+        self._surprise.other_arm(slots)
         self._rivals.other_arm(slots)
         self._trials.reset(slots)
 

@@ -12,6 +12,7 @@ from ltp_switcher.daemon.settings.rule_policy import RuleSection
 
 NEW, KNOWN, FELL, ROSE, OWN, QUEUED, STARVES, RIVAL = range(8)
 IS_STEADY, VARIES, SWINGS, SHORT, LOSSY, SHORTER, EARNED, SLOW, SHALLOW, WAITS = range(8, 18)
+STARVED, SURPRISED = range(18, 20)
 
 ROLE: Final = np.array((STEADY, CAREFUL, CAREFUL, CAREFUL, STEADY, CAREFUL, STEADY, STEADY, PROBING, STEADY))
 """The role that each reason from `IS_STEADY` on speaks for."""
@@ -43,4 +44,6 @@ def texts(settings: RuleSection) -> tuple[str, ...]:
         "the path had become slow: the other arm's packets, a queue, took {value:.1f} ms",
         "the rate varied, and {value:.1f} % of the packets were lost: the buffer was short",
         "ACKs waited, and the other arm starved: its mean RTT was {value:.0f} % above the one expected",
+        "another arm starved: this one had shown {value:.1f} times its reward",
+        "the reward had fallen to {value:.0f} % of before: this arm shows whether the path has more",
     )

@@ -104,6 +104,11 @@ class Siblings(SlotArrays):
         """The destination prefix of an open player."""
         return self._prefix[player]
 
+    def leads(self, slots: Slots) -> Bools:
+        """True for flows that are the oldest of their players, shape (n,)."""
+        found: Bools = self._players.oldest[self.player[slots]] == slots
+        return found
+
     def oldest(self, player: int) -> int:
         """The slot of an open player's oldest flow."""
         return self._flows[player][0]

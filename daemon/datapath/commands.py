@@ -12,26 +12,35 @@ from ltp_switcher.daemon.datapath import RecordArray, protocol
 
 
 def commands_for(
-    records: RecordArray, arms: ArmIds, differs: Bools | None = None, steered: Bools | None = None
+    records: RecordArray,
+    arms: ArmIds,
+    differs: Bools | None = None,
+    steered: Bools | None = None,
+    asks: Bools | None = None,
 ) -> RecordArray:
     """The commands (`COMMAND_DTYPE`, shape (m ≤ n,)) that bring n flows to their `arms`.
 
-    A flow gets one where another arm is wanted, or where the module waits to hear from a daemon
-    (never steered, or fallen back). Pinned flows are left alone.
+    A flow gets one where another arm is wanted, where the module waits to hear from a daemon (never steered,
+    or fallen back), or where its path is to be asked for more. Pinned flows are left alone.
 
     Args:
         records: the flows, shape (n,).
         arms: arm of each flow, shape (n,).
         differs: `arms != records["want_arm"]`, where the caller knows that already.
         steered: flows that may get commands, shape (n,); None for all.
+        asks: flows whose paths are to be asked for more, shape (n,); None for none.
     """
     needed = due(records, arms, differs)
+    if asks is not None:
+        needed |= asks & ((records["flags"] & PINNED) == 0)
     (chosen,) = (needed if steered is None else needed & steered).nonzero()
     commands = np.zeros(chosen.size, protocol.COMMAND_DTYPE)
     if not chosen.size:
         return commands
     commands["cookie"] = records["cookie"][chosen]
     commands["arm"] = arms[chosen]
+    if asks is not None:
+        commands["pulse"] = asks[chosen]
     return commands
 
 

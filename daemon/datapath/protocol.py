@@ -151,6 +151,10 @@ class FlowFlags(IntFlag):
     APP_LIMITED = 8
     # The arm holds the flow back to empty the queue, as BBR does in ProbeRTT and Drain.
     DRAINING = 16
+    # A pulse has shown in this step that the path has more: with a window larger by a quarter it delivered
+    # faster, and the RTT hardly grew. The window stays, and the next pulse begins. A pulse that shows nothing
+    # ends, and the window goes back.
+    GAINED = 32
 
 
 class Cmd(IntEnum):
@@ -421,7 +425,8 @@ COMMAND_DTYPE: Final[np.dtype[np.void]] = np.dtype(
         ("arm", "=u4"),  # Arm to run from the flow's next ACK on.
         ("handover", "=u1"),  # One of handover-mode.
         ("restore", "=u1"),  # 0: as the settings say; otherwise 1 + restore-mode.
-        ("reserved", "=u2"),  # Must be 0.
+        ("pulse", "=u1"),  # 1: ask the path for more from the next round trip on; see flow-flags, gained.
+        ("reserved", "=u1"),  # Must be 0.
     ]
 )
 

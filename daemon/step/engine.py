@@ -17,7 +17,7 @@ import numpy as np
 
 from ltp_switcher.arrays import Ints, Slots
 from ltp_switcher.daemon.choose.choice import Cause, of_policy
-from ltp_switcher.daemon.choose.chooser import Chooser, Drains, KnowsSiblings, Probes, TakesPulls
+from ltp_switcher.daemon.choose.chooser import Asks, Chooser, Drains, KnowsSiblings, Probes, TakesPulls
 from ltp_switcher.daemon.choose.selection import Terms
 from ltp_switcher.daemon.choose.teams import Teams
 from ltp_switcher.daemon.datapath import (
@@ -88,6 +88,7 @@ class Engine:
             chooser.pulled = teams.pulled
         if isinstance(chooser, Probes):
             teams.wait_for(chooser.free)
+        self._asks = chooser.asks if isinstance(chooser, Asks) else None
         self.statistics = Statistics()
         self.mode = mode
         self.events = EventRing()
@@ -288,7 +289,8 @@ class Engine:
                 self.decisions.decided(self.table, slots[new], records[new], arms[new], self.journal.reason)
         if active:
             steered = choice.causes != _EXCLUDED if self.governed.policies else None
-            self._select(commands_for(records, arms, differs, steered))
+            asks = None if self._asks is None else self._asks(slots) & (arms == decision.arms)
+            self._select(commands_for(records, arms, differs, steered, asks))
 
     def _select(self, commands: RecordArray) -> None:
         if commands.size:

@@ -24,6 +24,7 @@ int main(void)
 	test_laws();
 	test_cubic();
 	test_path();
+	test_pulses();
 	printf("%u passed, %u failed\n", passed, failed);
 	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

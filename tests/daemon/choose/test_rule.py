@@ -95,7 +95,7 @@ def test_after_a_fall_of_the_rtt_the_steady_arm_begins_anew_without_the_queue(
 @pytest.mark.parametrize(("left", "then"), [(0.6, [BBR, LTP]), (0.4, [BBR, LTP, BBR, LTP])])
 def test_after_a_fall_of_rate_and_rtt_bbr_probes(left: float, then: list[int]) -> None:
     """A queue has drained, and the small window that it left would grow slowly."""
-    arms = run(step_at(12.0, 100.0, 40.0), duration_s=18.0, rate=lambda t: 1.0 if t < 11.0 else left)
+    arms = run(step_at(12.0, 100.0, 40.0), duration_s=18.0, rate=lambda t: 1.0 if t < 11.8 else left)
     assert [arm for _, arm in times_s(arms[:, 0])] == then
 
 
@@ -121,7 +121,9 @@ def test_a_steady_flow_whose_rate_swings_gets_the_careful_arm() -> None:
         lambda t: 0.3 if t > 4.0 else 1.0,
         lambda t: min(1.0, 0.2 * 1.3 ** max(0.0, (t - 4.0) / 0.3)),
     ):
-        assert [arm for _, arm in times_s(run(lambda _: 40.0, duration_s=9.0, rate=path)[:, 0])] == [BBR, LTP]
+        arms = run(lambda _: 40.0, duration_s=9.0, rate=path)[:, 0]
+        assert [arm for _, arm in times_s(arms)][:2] == [BBR, LTP]
+        assert VEGAS not in arms
 
 
 @pytest.mark.parametrize(
@@ -143,7 +145,7 @@ def test_the_careful_arms_short_queue_says_nothing_of_the_buffer() -> None:
     arms = run(
         lambda _: 2.0,
         duration_s=9.0,
-        rate=lambda t: 2.0 if t > 4.0 and t % 0.6 < 0.3 else 4.0,
+        rate=lambda t: 3.2 if t > 4.0 and t % 0.6 < 0.3 else 4.0,
         total_lost=lambda t: int(800 * t),
     )
     assert [arm for _, arm in times_s(arms[:, 0])] == [BBR, VEGAS]

@@ -15,6 +15,7 @@ from . import (
     measuring,
     memory,
     mptcp,
+    pulses,
     rights,
     safety,
     selection,
@@ -38,7 +39,7 @@ GROUPS: dict[str, tuple[Check, ...]] = {
     + switching.CHECKS
     + mptcp.CHECKS
     + switching.LAST,
-    "handover": starting.CHECKS + handover.CHECKS,
+    "handover": starting.CHECKS + handover.CHECKS + pulses.CHECKS,
     "sockets": telling.CHECKS + tracing.CHECKS + sockets.CHECKS,
     "learned": learned.CHECKS + thresholds.CHECKS + marks.CHECKS,
 }

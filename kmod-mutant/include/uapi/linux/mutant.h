@@ -188,6 +188,9 @@ enum mutant_fallback_reason {
  * @MUTANT_FLOW_FLAGS_APP_LIMITED: The last rate sample was limited by the application.
  * @MUTANT_FLOW_FLAGS_DRAINING: The arm holds the flow back to empty the queue, as BBR does in
  *	ProbeRTT and Drain.
+ * @MUTANT_FLOW_FLAGS_GAINED: A pulse has shown in this step that the path has more: with a
+ *	window larger by a quarter it delivered faster, and the RTT hardly grew. The window stays,
+ *	and the next pulse begins. A pulse that shows nothing ends, and the window goes back.
  */
 enum mutant_flow_flags {
 	MUTANT_FLOW_FLAGS_PINNED = 1,
@@ -195,6 +198,7 @@ enum mutant_flow_flags {
 	MUTANT_FLOW_FLAGS_FALLEN_BACK = 4,
 	MUTANT_FLOW_FLAGS_APP_LIMITED = 8,
 	MUTANT_FLOW_FLAGS_DRAINING = 16,
+	MUTANT_FLOW_FLAGS_GAINED = 32,
 };
 
 /*
@@ -601,6 +605,7 @@ struct mutant_record {
  * @arm: Arm to run from the flow's next ACK on.
  * @handover: One of handover-mode.
  * @restore: 0: as the settings say; otherwise 1 + restore-mode.
+ * @pulse: 1: ask the path for more from the next round trip on; see flow-flags, gained.
  * @reserved: Must be 0.
  */
 struct mutant_command {
@@ -608,7 +613,8 @@ struct mutant_command {
 	__u32 arm;
 	__u8 handover;
 	__u8 restore;
-	__u16 reserved;
+	__u8 pulse;
+	__u8 reserved;
 };
 
 /**

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether an arm earns what other arms have shown on the same path.
+
+All other reasons of the rule look at the path. This one looks at the result, so it also notices what no
+reason foresaw. Each look's log reward is compared with two levels. One is the best that another arm has
+shown, less what is uncertain about that. The other one is what the arm itself has shown. Page's cumulative
+sum test weighs the differences by the path's own noise: a cellular link has to show more than a wired one.
+
+An arm that stays below another one's level starves: it is barred, and the other arm runs. An arm that falls
+below its own level may starve, too, or its link has become slower. Then no arm's level counts any more, and
+the probing arm shows what the path has. Such a probe costs reward, so the time to the next one doubles.
+
+The sum grows by the log likelihood ratio of "at most half" against "nearly as much" (E. S. Page, "Continuous
+inspection schemes", Biometrika 41, 1954). It ends at `ALARM`, so that a steady path raises one false alarm in
+2,400 looks on average.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.arrays import Bools, Floats, Ints, Slots
+from ltp_switcher.daemon.choose.roles import PROBING, ROLES
+from ltp_switcher.slots import SlotArrays, column
+
+NEARLY: Final = 0.2
+"""An arm whose log reward is no more than this below another's does as well."""
+HALF: Final = float(np.log(2.0))
+"""An arm whose log reward is this far below another's starves."""
+FAR: Final = float(np.log(4.0))
+"""So far below, chance is no explanation, and the arm is barred for long at once."""
+ALARM: Final = float(np.log(2400.0))
+"""The sum at which an alarm is raised: 2,400 looks are ten minutes."""
+LOOKS_LEAST: Final = 3
+"""No fewer looks raise an alarm, whatever they show."""
+MEMORY: Final = 8
+"""Looks over which a level is a mean."""
+NOISE: Final = (0.15, 3.0)
+"""Standard deviation of a look's log reward: at least, and at most."""
+NOISE_LOOKS: Final = 16
+"""Looks over which the noise is a mean."""
+DRIFT_S: Final = 60.0
+"""In so many seconds a level becomes as uncertain as one look."""
+SAME: Final = 1.5
+"""Levels compare while the path's RTT floor is within this factor."""
+WAIT_S: Final = (10.0, 160.0)
+"""How long an arm is barred, and the time between two probes: at first, and at most."""
+DEAD: Final = -6.0
+"""A look in which nothing arrives counts as so far below the arm's level."""
+
+
+class Surprise(SlotArrays):
+    """What the arms of players have shown, and what the running ones lack. Slots are numbers of players."""
+
+    _level = column(np.float64, len(ROLES))
+    """Mean log reward of each role's last looks."""
+    _count = column(np.int64, len(ROLES))
+    """Looks at each role on this path."""
+    _seen_ns = column(np.float64, len(ROLES))
+    """Time of each role's last look, CLOCK_MONOTONIC."""
+    _floor_us = column(np.float64, len(ROLES))
+    """RTT floor of the path at each role's last look."""
+    _noise2 = column(np.float64, initial=NOISE[0] ** 2)
+    """Variance of the log reward from look to look."""
+    _last = column(np.float64, initial=np.nan)
+    """Log reward of the last look under the same arm."""
+    _sums = column(np.float64, 2)
+    """The sums of the tests: below the best other arm's level, and below its own."""
+    _barred_ns = column(np.float64, len(ROLES))
+    """End of the time in which a role is barred, CLOCK_MONOTONIC."""
+    _wait_s = column(np.float64, len(ROLES), initial=WAIT_S[0])
+    """Time for which a role is barred the next time; for the probing role, from a probe to the next."""
+    _gap = column(np.float64)
+    """By how much the log reward of the last surprise was below the level."""
+    _probe_ns = column(np.float64)
+    """Earliest time of the next probe, CLOCK_MONOTONIC."""
+
+    def look(
+        self, slots: Slots, role: Ints, earned: Floats, floor_us: Floats, now_ns: Floats
+    ) -> tuple[Bools, Bools]:
+        """Take in looks, and tell what surprises. All arrays have shape (n,).
+
+        Args:
+            slots: players.
+            role: the roles that they ran.
+            earned: log reward of the look, in one unit for all. It is NaN where it says nothing of the arm,
+                and -inf where nothing arrived.
+            floor_us: lowest RTT of the path.
+            now_ns: end of the look, CLOCK_MONOTONIC.
+
+        Returns:
+            Where the arm starves beside what another one has shown, and where it has fallen below its own
+            level and a probe is due.
+        """
+        own = np.where(self._count[slots, role] > 0, self._level[slots, role], np.nan)
+        earned = np.where(np.isnan(earned), np.nan, np.fmax(earned, own + DEAD))
+        (told,) = np.isfinite(earned).nonzero()
+        at, role, earned, own = slots[told], role[told], earned[told], own[told]
+        floor_us, now_ns = floor_us[told], now_ns[told]
+        other = self._best_other(at, role, floor_us, now_ns)
+        noise2 = self._noise2[at]
+        for test, lack in enumerate((other - earned, np.nan_to_num(own - earned))):
+            gain = (HALF - NEARLY) / noise2 * (np.nan_to_num(lack, neginf=-HALF) - (HALF + NEARLY) / 2)
+            self._sums[at, test] = np.maximum(
+                self._sums[at, test] + np.minimum(gain, ALARM / LOOKS_LEAST), 0.0
+            )
+        self._take(at, role, earned, floor_us, now_ns)
+        self._gap[at] = np.nan_to_num(own - earned)
+        fell = self._sums[at, 1] >= ALARM
+        due = fell & (role != PROBING) & (now_ns >= self._probe_ns[at])
+        starves = (self._sums[at, 0] >= ALARM) & ~due
+        # Where no probe is due, the other arms' levels go on to count.
+        other_path = due | (fell & (role == PROBING) & ~starves)
+        self._other_path(at[other_path], role[other_path])
+        self._sums[at[fell], 1] = 0.0
+        self._sums[at[starves], 0] = 0.0
+        self._put_off(at[due], now_ns[due])
+        surprised = np.zeros((2, slots.size), np.bool_)
+        surprised[:, told] = starves, due
+        return surprised[0], surprised[1]
+
+    def bar(self, slots: Slots, role: Ints, now_ns: int) -> None:
+        """Bar the roles of these players, which starve, shape (n,)."""
+        lack = self._level[slots].max(axis=1, initial=-np.inf, where=self._count[slots] > 0)
+        self._gap[slots] = lack - self._level[slots, role]
+        far = self._gap[slots] > FAR
+        wait_s = np.where(far, WAIT_S[1], self._wait_s[slots, role])
+        self._barred_ns[slots, role] = now_ns + wait_s * 1e9
+        self._wait_s[slots, role] = np.minimum(2 * wait_s, WAIT_S[1])
+
+    def lacks(self, slots: Slots, role: Ints) -> Bools:
+        """Which of these roles have shown less than half of what another one has, shape (n,)."""
+        known = self._count[slots] > 0
+        most = np.where(known, self._level[slots], -np.inf).max(axis=1)
+        at = np.arange(slots.size)
+        found: Bools = known[at, role] & (most - self._level[slots, role] > HALF)
+        return found
+
+    def barred(self, slots: Slots, role: Ints, now_ns: int) -> Bools:
+        """Which of these roles starved on the path a short time ago, shape (n,)."""
+        found: Bools = self._barred_ns[slots, role] > now_ns
+        return found
+
+    def more(self, slots: Slots) -> Floats:
+        """The reward of the role that has shown the most, over that of the last one barred, shape (n,)."""
+        more: Floats = np.exp(self._gap[slots])
+        return more
+
+    def left(self, slots: Slots) -> Floats:
+        """What is left of the reward after a fall, in percent, shape (n,)."""
+        left: Floats = 100.0 * np.exp(-self._gap[slots])
+        return left
+
+    def instead(self, slots: Slots, now_ns: int) -> Ints:
+        """The role that has shown the most of those that are not barred, shape (n,); else the probing one."""
+        usable = (self._count[slots] > 0) & (self._barred_ns[slots] <= now_ns)
+        shown = np.where(usable, self._level[slots], -np.inf)
+        best: Ints = np.where(usable.any(axis=1), shown.argmax(axis=1), PROBING)
+        return best
+
+    def other_arm(self, slots: Slots) -> None:
+        """These players change their arms: the sums and the last look are the old arm's."""
+        self._sums[slots] = 0.0
+        self._last[slots] = np.nan
+
+    def forget(self, slots: Slots) -> None:
+        """The path is another one: nothing that was shown counts, and every arm may run."""
+        self.forget_levels(slots)
+        self._barred_ns[slots] = 0.0
+        self._wait_s[slots] = WAIT_S[0]
+        self.other_arm(slots)
+
+    def forget_levels(self, slots: Slots) -> None:
+        """The link may be slower or faster than it was: nothing that was shown compares."""
+        self._count[slots] = 0
+        self._sums[slots] = 0.0
+
+    def _best_other(self, at: Slots, role: Ints, floor_us: Floats, now_ns: Floats) -> Floats:
+        """What the best other role has shown, less its standard error; -inf where none has, shape (n,)."""
+        count = self._count[at]
+        age_s = (now_ns[:, np.newaxis] - self._seen_ns[at]) * 1e-9
+        error2 = self._noise2[at, np.newaxis] * (1.0 / np.clip(count, 1, MEMORY) + age_s / DRIFT_S)
+        apart = np.maximum(self._floor_us[at], 1.0) / np.maximum(floor_us[:, np.newaxis], 1.0)
+        compares = (count > 0) & (apart < SAME) & (apart > 1.0 / SAME)
+        compares[np.arange(at.size), role] = False
+        best: Floats = np.where(compares, self._level[at] - np.sqrt(error2), -np.inf).max(axis=1)
+        return best
+
+    def _take(self, at: Slots, role: Ints, earned: Floats, floor_us: Floats, now_ns: Floats) -> None:
+        """Count these looks for levels and noise, each of shape (n,)."""
+        self._count[at, role] += 1
+        off = earned - self._level[at, role]
+        first = self._count[at, role] == 1
+        self._level[at, role] += off / np.minimum(self._count[at, role], MEMORY)
+        self._seen_ns[at, role] = now_ns
+        self._floor_us[at, role] = floor_us
+        step2 = (earned - self._last[at]) ** 2 / 2.0
+        spread2 = np.where(first, np.nan, off**2)
+        # A fall that raises an alarm is no noise.
+        most = 9.0 * self._noise2[at]
+        seen2 = np.minimum(np.fmax(step2, spread2), most)
+        noise2 = self._noise2[at] + (
+            np.where(np.isnan(seen2), self._noise2[at], seen2) - self._noise2[at]
+        ) / (NOISE_LOOKS)
+        self._noise2[at] = np.clip(noise2, NOISE[0] ** 2, NOISE[1] ** 2)
+        self._last[at] = earned
+
+    def _other_path(self, at: Slots, role: Ints) -> None:
+        """The running arm fell below its own level: no level of before compares with what comes."""
+        own, count = self._last[at], self._count[at]
+        count[:] = 0
+        count[np.arange(at.size), role] = 1
+        self._count[at] = count
+        self._level[at, role] = own
+        self._sums[at] = 0.0
+
+    def _put_off(self, at: Slots, now_ns: Floats) -> None:
+        """A probe begins: the next one is due later and later."""
+        self._probe_ns[at] = now_ns + self._wait_s[at, PROBING] * 1e9
+        self._wait_s[at, PROBING] = np.minimum(2 * self._wait_s[at, PROBING], WAIT_S[1])

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Where a pulse begins, and what a round trip says of it; mutant_pulse.h explains the whole. */
+#include "mutant_pulse.h"
+
+/* The path has more where it delivers faster by this, in percent, of the 25 that were asked for ... */
+#define FASTER	112U
+/* ... while the least RTT grows by less than this, in percent: a queue would take 25. */
+#define LATER	108U
+
+void mutant_pulse_begin(struct mutant_pulse *pulse, const struct mutant_path *path, u32 window)
+{
+	if (window < MUTANT_PULSE_WINDOW_MIN || !path->round[0].us ||
+	    path->last_min_us == MUTANT_RTT_UNKNOWN)
+		return;
+	pulse->before = path->round[0];
+	pulse->before_us = path->last_min_us;
+	pulse->most = window / 4;
+	pulse->added = 0;
+	pulse->acked = 0;
+	pulse->phase = MUTANT_PULSE_GROWS;
+}
+
+static bool mutant_pulse_shows_more(const struct mutant_pulse *pulse, const struct mutant_path *path)
+{
+	const struct mutant_round *before = &pulse->before, *now = &path->round[0];
+
+	return 100ULL * now->pkts * before->us >= (u64)FASTER * before->pkts * now->us &&
+	       100ULL * path->last_min_us < (u64)LATER * pulse->before_us;
+}
+
+/* A round trip has ended, and @path knows it; the packets that the @window has to give back. */
+u32 mutant_pulse_round_ends(struct mutant_pulse *pulse, const struct mutant_path *path,
+			    bool held_back, u32 window)
+{
+	if (pulse->phase == MUTANT_PULSE_NONE)
+		return 0;
+	/* An application that has too little to send shows nothing of the path. */
+	if (held_back)
+		return mutant_pulse_stop(pulse);
+	if (pulse->phase == MUTANT_PULSE_GROWS) {
+		pulse->phase = MUTANT_PULSE_SHOWS;
+		return 0;
+	}
+	if (!mutant_pulse_shows_more(pulse, path))
+		return mutant_pulse_stop(pulse);
+	pulse->gained = true;
+	mutant_pulse_begin(pulse, path, window);
+	return 0;
+}

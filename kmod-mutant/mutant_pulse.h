@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Whether the path has more to give, asked for an arm that would not ask.
+ *
+ * A delay-based arm such as Vegas adds a packet in a round trip or two. Where the path has become
+ * much faster, its queue stays empty, and the arm needs a minute to fill it. In a pulse the window
+ * grows by a quarter within one round trip, by the clock of the ACKs, so that nothing leaves in a
+ * burst. The next round trip shows what came of it. If it delivered faster while the RTT hardly
+ * grew, the path has more: the window stays, and the next pulse begins. If not, the window goes
+ * back to what it was, give or take what the arm itself has done. A loss ends a pulse at once, so
+ * that the recovery finds the arm's own window.
+ *
+ * Windows are in packets. Pure logic, tested on the host.
+ */
+#ifndef _MUTANT_PULSE_H
+#define _MUTANT_PULSE_H
+
+#include "mutant_path.h"
+
+/* Below this window a quarter is hardly a packet. */
+#define MUTANT_PULSE_WINDOW_MIN	8U
+
+enum mutant_pulse_phase {
+	MUTANT_PULSE_NONE,
+	MUTANT_PULSE_GROWS,		/* the window grows */
+	MUTANT_PULSE_SHOWS,		/* the path shows what it makes of the larger window */
+};
+
+struct mutant_pulse {
+	struct mutant_round before;	/* the round trip before the window grew */
+	u32 before_us;			/* its least RTT, µs */
+	u32 most;			/* packets that may be added */
+	u32 added;			/* packets that were added */
+	u8 acked;			/* packets acknowledged that have added none yet */
+	u8 phase;			/* enum mutant_pulse_phase */
+	bool gained;			/* the path had more, in the flow's step in progress */
+};
+
+void mutant_pulse_begin(struct mutant_pulse *pulse, const struct mutant_path *path, u32 window);
+u32 mutant_pulse_round_ends(struct mutant_pulse *pulse, const struct mutant_path *path,
+			    bool held_back, u32 window);
+
+/* The packets by which the window grows with @acked ones more. */
+static inline u32 mutant_pulse_grow(struct mutant_pulse *pulse, u32 acked)
+{
+	u32 more;
+
+	if (pulse->phase != MUTANT_PULSE_GROWS)
+		return 0;
+	acked += pulse->acked;
+	pulse->acked = acked % 4;
+	more = acked / 4 < pulse->most - pulse->added ? acked / 4 : pulse->most - pulse->added;
+	pulse->added += more;
+	return more;
+}
+
+/* End the pulse; the packets that the window has to give back. */
+static inline u32 mutant_pulse_stop(struct mutant_pulse *pulse)
+{
+	u32 added = pulse->added;
+
+	pulse->phase = MUTANT_PULSE_NONE;
+	pulse->added = 0;
+	return added;
+}
+
+#endif /* _MUTANT_PULSE_H */

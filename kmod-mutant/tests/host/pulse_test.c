@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Pulses on made paths: a window, a rate and an RTT floor that say how long each round trip takes. */
+#include "mutant_pulse.h"
+#include "tests.h"
+
+#define FLOOR_US	40000U
+
+struct road {
+	struct mutant_path path;
+	struct mutant_pulse pulse;
+	u64 now_us;
+	u32 delivered;
+	u32 window;
+	u32 rate_pps;
+};
+
+/* The RTT of a window: the path's, or longer by the queue that it makes. */
+static u32 rtt_us(const struct road *road)
+{
+	u64 full_us = 1000000ULL * road->window / road->rate_pps;
+
+	return full_us > FLOOR_US ? full_us : FLOOR_US;
+}
+
+/* One round trip: the whole window is acknowledged, a packet an ACK. */
+static void round_trip(struct road *road, bool held_back)
+{
+	u32 i, us = rtt_us(road), window = road->window;
+	struct mutant_path_ack ack = { .rtt_us = us };
+
+	for (i = 1; i <= window; i++) {
+		road->window += mutant_pulse_grow(&road->pulse, 1);
+		ack.now_us = road->now_us + (u64)us * i / window;
+		ack.delivered = ++road->delivered;
+		ack.in_flight = road->window;
+		if (!mutant_path_heard(&road->path, us, ack.delivered, held_back))
+			continue;
+		mutant_path_round_ends(&road->path, &ack);
+		road->window -= mutant_pulse_round_ends(&road->pulse, &road->path, held_back,
+							road->window);
+	}
+	road->now_us += us;
+}
+
+static void start(struct road *road, u32 window, u32 rate_pps)
+{
+	*road = (struct road){ .now_us = 1000000, .window = window, .rate_pps = rate_pps };
+	mutant_path_init(&road->path, road->now_us, 0, window);
+	round_trip(road, false);
+	round_trip(road, false);
+	mutant_pulse_begin(&road->pulse, &road->path, road->window);
+}
+
+/* A path that holds eight times the window: it is filled within twenty round trips. */
+static void test_more(void)
+{
+	struct road road;
+	u32 i;
+
+	start(&road, 40, 8000);
+	for (i = 0; i < 20; i++)
+		round_trip(&road, false);
+	CHECK(road.pulse.gained);
+	CHECK(road.window >= 280 && road.window <= 400);
+	/* And no further. */
+	for (i = 0; i < 20; i++)
+		round_trip(&road, false);
+	CHECK(road.pulse.phase == MUTANT_PULSE_NONE);
+	CHECK(road.window >= 280 && road.window <= 400);
+}
+
+/* A path that is full: the window grows once by a quarter, and goes back. */
+static void test_no_more(void)
+{
+	struct road road;
+	u32 most = 0, i;
+
+	start(&road, 100, 2500);
+	for (i = 0; i < 6; i++) {
+		round_trip(&road, false);
+		most = road.window > most ? road.window : most;
+	}
+	CHECK(most == 125);
+	CHECK(road.window == 100);
+	CHECK(!road.pulse.gained);
+	CHECK(road.pulse.phase == MUTANT_PULSE_NONE);
+}
+
+/* What the arm itself adds or takes meanwhile stays. */
+static void test_arm_moves(void)
+{
+	struct road road;
+
+	start(&road, 100, 2500);
+	round_trip(&road, false);
+	CHECK(road.window == 125);
+	road.window += 3;
+	round_trip(&road, false);
+	round_trip(&road, false);
+	CHECK(road.window == 103);
+}
+
+static void test_ends_early(void)
+{
+	struct road road;
+
+	/* A loss. */
+	start(&road, 100, 8000);
+	road.window += mutant_pulse_grow(&road.pulse, 40);
+	CHECK(road.window == 110);
+	CHECK(mutant_pulse_stop(&road.pulse) == 10);
+	CHECK(mutant_pulse_grow(&road.pulse, 40) == 0);
+	CHECK(mutant_pulse_stop(&road.pulse) == 0);
+
+	/* An application that has too little to send. */
+	start(&road, 100, 8000);
+	round_trip(&road, true);
+	CHECK(road.window == 100);
+	CHECK(road.pulse.phase == MUTANT_PULSE_NONE);
+	CHECK(!road.pulse.gained);
+
+	/* A window of which a quarter is hardly a packet. */
+	start(&road, 7, 8000);
+	CHECK(road.pulse.phase == MUTANT_PULSE_NONE);
+}
+
+/* However the ACKs come, a pulse adds a quarter at most, and gives back just that. */
+static void test_bounds(void)
+{
+	struct road road;
+	u32 i, before;
+
+	for (i = 0; i < 1000; i++) {
+		start(&road, 8 + random_below(2000), 100 + random_below(100000));
+		before = road.window;
+		while (random_below(8))
+			road.window += mutant_pulse_grow(&road.pulse, random_below(before));
+		CHECK(road.window <= before + before / 4);
+		CHECK(road.window - mutant_pulse_stop(&road.pulse) == before);
+	}
+}
+
+void test_pulses(void)
+{
+	test_more();
+	test_no_more();
+	test_arm_moves();
+	test_ends_early();
+	test_bounds();
+}

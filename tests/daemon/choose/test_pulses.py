@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When paths are asked for more."""
+
+import numpy as np
+from support.records import record
+from support.rule_flows import BBR, LTP, VEGAS, run
+
+from ltp_switcher.arrays import Bools, Slots
+from ltp_switcher.daemon.choose.baselines import Draw
+from ltp_switcher.daemon.choose.pulses import Pulses
+from ltp_switcher.daemon.choose.rule import RuleChooser
+from ltp_switcher.daemon.datapath import RecordArray
+from ltp_switcher.daemon.datapath.commands import PINNED, commands_for
+from ltp_switcher.daemon.datapath.protocol import FlowFlags
+from ltp_switcher.daemon.settings.rule_policy import RuleSection
+
+RTT_MS = 50
+SLOT = np.array([0])
+
+
+def asked_s(duration_s: float, *, gains: bool = False, may: bool = True) -> list[float]:
+    """When a flow's path is asked, in steps of one round trip."""
+    pulses, found, asks = Pulses(), [], False
+    pulses.reset(SLOT)
+    for step in range(1, round(duration_s * 1e3 / RTT_MS) + 1):
+        flags = int(FlowFlags.GAINED) if asks and gains else 0
+        records = record(1, time_ns=step * RTT_MS * 1_000_000, srtt_us=RTT_MS * 1000, flags=flags)
+        asks = bool(pulses.step(SLOT, records, np.array([may]))[0])
+        if asks:
+            found.append(step * RTT_MS * 1e-3)
+    return found
+
+
+def test_pulses_that_find_nothing_become_rare() -> None:
+    waits = np.diff(asked_s(60.0)) / (RTT_MS * 1e-3)
+    assert np.round(waits).tolist() == [10, 20, 40, 80, 160, 160, 160, 160, 160]
+
+
+def test_pulses_that_find_more_go_on() -> None:
+    waits = np.diff(asked_s(10.0, gains=True)) / (RTT_MS * 1e-3)
+    assert waits.max() < 12.5
+
+
+def test_a_flow_that_does_not_fill_its_window_is_not_asked() -> None:
+    assert asked_s(60.0, may=False) == []
+
+
+def test_only_the_careful_arm_is_asked() -> None:
+    asked: dict[int, int] = {}
+
+    class Asked(RuleChooser):
+        def step(self, slots: Slots, records: RecordArray, away: Bools | None = None) -> Draw:
+            draw = super().step(slots, records, away)
+            arm = int(records["arm"][0])
+            asked[arm] = asked.get(arm, 0) + int(self.asks(slots)[0])
+            return draw
+
+    varies = lambda t: 400.0 if 1 < t < 1.5 else 40.0  # noqa: E731
+    run(varies, duration_s=9.0, chooser=Asked([BBR, LTP, VEGAS], RuleSection()))
+    assert asked[VEGAS] >= 3
+    run(lambda _: 40.0, duration_s=9.0, chooser=Asked([BBR, LTP, VEGAS], RuleSection()))
+    assert asked[BBR] == asked[LTP] == 0
+
+
+def test_a_command_says_whose_path_is_asked() -> None:
+    steered = int(FlowFlags.STEERED)
+    records = np.concatenate([
+        record(1, want_arm=VEGAS, flags=steered),
+        record(2, want_arm=VEGAS, flags=steered),
+        record(3, want_arm=VEGAS, flags=steered | int(PINNED)),
+    ])  # fmt: skip
+    arms = np.full(3, VEGAS, np.uint8)
+    assert commands_for(records, arms).size == 0
+    commands = commands_for(records, arms, asks=np.array([False, True, True]))
+    assert commands[["cookie", "arm", "pulse"]].tolist() == [(2, VEGAS, 1)]

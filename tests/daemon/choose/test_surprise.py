@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arms that starve, decay, lie or swing on made paths: none of them keeps a flow for long."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.rule_flows import BBR, LTP, STEP_S, VEGAS, run, times_s
+
+from ltp_switcher.daemon.choose.rule import RuleChooser
+from ltp_switcher.daemon.choose.surprise import Surprise
+from ltp_switcher.daemon.settings.rule_policy import RuleSection
+
+RTT_MS = 40.0
+LOOK_S = 0.27
+PROBE_S = 2.0
+"""The rule's `start_s`."""
+
+
+class World:
+    """A path on which BBR has the full rate, and the other arms a share that moves as they please."""
+
+    def __init__(self, **arms: tuple[str, float]) -> None:
+        self._arms = {LTP: arms.get("ltp", ("steady", 1.0)), VEGAS: arms.get("vegas", ("steady", 1.0))}
+        self._arm, self._since_s, self._asked_s = 0, 0.0, 0.0
+        self.starving: list[bool] = []
+        """Whether the reward was below half of BBR's, a step each."""
+
+    def __call__(self, t: float, arm: int) -> tuple[float, float]:
+        if arm != self._arm:
+            self._arm, self._since_s = arm, t
+        share = self._share(arm, t - self._since_s)
+        # The run asks twice a step, for the RTT and for the rate.
+        if t != self._asked_s:
+            self._asked_s = t
+            self.starving.append(share**2 < 0.5)
+        return RTT_MS, share
+
+    def _share(self, arm: int, for_s: float) -> float:
+        if arm not in self._arms:
+            return 1.0
+        how, least = self._arms[arm]
+        return {
+            "steady": least,
+            "decays": max(least, math.exp(-for_s / 3.0)),
+            "lies": 1.0 if for_s < 4.0 else least,
+            "swings": least if for_s % 8.0 > 4.0 else 1.0,
+        }[how]
+
+    def longest_s(self) -> float:
+        """The longest time below half, from the first look on."""
+        longest = now = 0
+        for starving in self.starving:
+            now = now + 1 if starving else 0
+            longest = max(longest, now)
+        return longest * STEP_S
+
+
+shares = st.floats(0.02, 0.65)
+ways = st.sampled_from(["steady", "decays", "lies", "swings"])
+
+
+@settings(max_examples=8, deadline=None)
+@given(ltp=st.tuples(ways, shares), vegas=st.tuples(ways, shares))
+def test_no_arm_stays_where_it_starves(ltp: tuple[str, float], vegas: tuple[str, float]) -> None:
+    world = World(ltp=ltp, vegas=vegas)
+    run(duration_s=30.0, under=world)
+    # Ten round trips after a switch tell nothing of the arm.
+    assert world.longest_s() <= max(2.0, 20 * RTT_MS * 1e-3) + PROBE_S
+    # Later and later, so that little of the time is lost.
+    assert np.mean(world.starving[-round(15.0 / STEP_S) :]) < 0.34
+
+
+@pytest.mark.parametrize(("how", "duration_s"), [("steady", 6.0), ("lies", 14.0)])
+def test_a_starving_arm_gives_way_to_the_one_that_has_shown_more(how: str, duration_s: float) -> None:
+    chooser = RuleChooser([BBR, LTP, VEGAS], RuleSection())
+    arms = run(duration_s=duration_s, under=World(ltp=(how, 0.3)), chooser=chooser)
+    assert [arm for _, arm in times_s(arms[:, 0])][:3] == [BBR, LTP, BBR]
+    why = chooser.reason(np.array([0]))
+    assert "starved" in chooser.reasons[why.code[0]]
+    assert why.value[0] > 4.0
+
+
+def test_arms_that_do_as_well_are_left_alone() -> None:
+    """A tenth less of the rate is a fifth of the reward."""
+    for share in (1.0, 0.9):
+        arms = run(duration_s=30.0, under=World(ltp=("steady", share)))
+        assert [arm for _, arm in times_s(arms[:, 0])] == [BBR, LTP]
+
+
+def test_a_slower_link_is_probed_and_then_left_alone() -> None:
+    """All arms have a third from 8 s on: nothing that was shown before counts."""
+
+    class Slower(World):
+        def __call__(self, t: float, arm: int) -> tuple[float, float]:
+            return RTT_MS, 1.0 if t < 8.0 else 0.33
+
+    arms = run(duration_s=30.0, under=Slower())
+    (_, first), (_, second), (probe_s, third), (back_s, fourth) = times_s(arms[:, 0])
+    assert (first, second, third, fourth) == (BBR, LTP, BBR, LTP)
+    assert 8.0 < probe_s < 10.0
+    assert back_s - probe_s < PROBE_S + 1.0
+
+
+def _alarms(noise: float, lack: float, looks: int, seed: int) -> int:
+    """Alarms of a steady arm whose log reward is `lack` below another arm's, with this noise."""
+    rng = np.random.default_rng(seed)
+    surprise = Surprise()
+    slot, now_ns, alarms = np.array([0]), 1e9, 0
+    surprise.reset(slot)
+    for look in range(looks):
+        role = 0 if look < 8 else 1
+        if look == 8:
+            surprise.other_arm(slot)
+        level = 10.0 if role == 0 else 10.0 - lack
+        earned = np.array([rng.normal(level, noise)])
+        now_ns += LOOK_S * 1e9
+        starves, fell = surprise.look(slot, np.array([role]), earned, np.array([4e4]), np.array([now_ns]))
+        alarms += int(starves[0]) + int(fell[0])
+        if starves[0]:
+            break
+    return alarms
+
+
+@pytest.mark.parametrize("noise", [0.1, 0.3, 0.6])
+def test_noise_raises_hardly_an_alarm(noise: float) -> None:
+    """Twenty flows of five minutes: at one alarm in ten minutes each, ten would be usual."""
+    assert sum(_alarms(noise, 0.1, 1111, seed) for seed in range(20)) <= 10
+
+
+@pytest.mark.parametrize(("noise", "within_s"), [(0.1, 2.0), (0.3, 4.0), (0.6, 8.0)])
+def test_a_fourfold_lack_is_noticed_in_time(noise: float, within_s: float) -> None:
+    looks = 8 + round(within_s / LOOK_S)
+    assert sum(_alarms(noise, 1.4, looks, seed) for seed in range(20)) >= 18
