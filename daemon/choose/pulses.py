@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When to ask a path for more than its arm takes.
+"""Pulses ask a path for more than its arm takes.
 
 The careful arm adds a packet in a round trip or two. Where the path has become much faster, its queue stays
 empty, nothing is lost, and no measurement says that there is more. So the module is asked for a pulse: the

@@ -23,8 +23,8 @@ the queue, and the RTT then shows whether the path is longer (`own_queue` says w
 queue still stands, the probing arm tests whether another flow fills it (`rivals`). If the rate rises by much
 in the test, it goes on, because the other two would starve.
 
-Whatever the path looks like, the arm has to earn what others have shown on it. An arm that starves beside
-them gives way to the best of them, and one that falls below its own level is compared with the probing arm
+On every path the arm has to earn about as much as others have shown there. An arm that starves beside them
+gives way to the best of them, and one that falls below its own level is compared with the probing arm
 (`surprise`). Now and then the careful arm's path is asked for more, which that arm would not do (`pulses`).
 
 All this is decided for players, not for flows: `siblings` makes one of the flows that share a bottleneck.

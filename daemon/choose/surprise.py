@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether an arm earns what other arms have shown on the same path.
+"""The self-check: an arm has to earn about as much as other arms have shown on the same path.
 
-All other reasons of the rule look at the path. This one looks at the result, so it also notices what no
-reason foresaw. Each look's log reward is compared with two levels. One is the best that another arm has
-shown, less what is uncertain about that. The other one is what the arm itself has shown. Page's cumulative
-sum test weighs the differences by the path's own noise: a cellular link has to show more than a wired one.
+All other reasons of the rule look at the path. This one looks at the result, so it also notices a cause that
+no reason foresaw. Each look's log reward is compared with two levels: the best level of another arm, less its
+standard error, and the arm's own level. Page's cumulative sum test weighs the differences by the path's own
+noise: a cellular link has to show more than a wired one.
 
 An arm that stays below another one's level starves: it is barred, and the other arm runs. An arm that falls
 below its own level may starve, too, or its link has become slower. Then no arm's level counts any more, and
-the probing arm shows what the path has. Such a probe costs reward, so the time to the next one doubles.
+the probing arm measures the path anew. Such a probe costs reward, so the time to the next one doubles.
 
 The sum grows by the log likelihood ratio of "at most half" against "nearly as much" (E. S. Page, "Continuous
 inspection schemes", Biometrika 41, 1954). It ends at `ALARM`, so that a steady path raises one false alarm in
@@ -30,7 +30,7 @@ NEARLY: Final = 0.2
 HALF: Final = float(np.log(2.0))
 """An arm whose log reward is this far below another's starves."""
 FAR: Final = float(np.log(4.0))
-"""So far below, chance is no explanation, and the arm is barred for long at once."""
+"""Lack of log reward that chance does not explain. The arm is barred for long at once."""
 ALARM: Final = float(np.log(2400.0))
 """The sum at which an alarm is raised: 2,400 looks are ten minutes."""
 LOOKS_LEAST: Final = 3
@@ -42,7 +42,7 @@ NOISE: Final = (0.15, 3.0)
 NOISE_LOOKS: Final = 16
 """Looks over which the noise is a mean."""
 DRIFT_S: Final = 60.0
-"""In so many seconds a level becomes as uncertain as one look."""
+"""Time in which a level becomes as uncertain as one look."""
 SAME: Final = 1.5
 """Levels compare while the path's RTT floor is within this factor."""
 WAIT_S: Final = (10.0, 160.0)
@@ -73,7 +73,7 @@ class Surprise(SlotArrays):
     _wait_s = column(np.float64, len(ROLES), initial=WAIT_S[0])
     """Time for which a role is barred the next time; for the probing role, from a probe to the next."""
     _gap = column(np.float64)
-    """By how much the log reward of the last surprise was below the level."""
+    """Lack of log reward at the last surprise, below the level that was not reached."""
     _probe_ns = column(np.float64)
     """Earliest time of the next probe, CLOCK_MONOTONIC."""
 
@@ -131,7 +131,7 @@ class Surprise(SlotArrays):
         self._wait_s[slots, role] = np.minimum(2 * wait_s, WAIT_S[1])
 
     def lacks(self, slots: Slots, role: Ints) -> Bools:
-        """Which of these roles have shown less than half of what another one has, shape (n,)."""
+        """True where a role has shown less than half of another one's reward, shape (n,)."""
         known = self._count[slots] > 0
         most = np.where(known, self._level[slots], -np.inf).max(axis=1)
         at = np.arange(slots.size)
@@ -139,7 +139,7 @@ class Surprise(SlotArrays):
         return found
 
     def barred(self, slots: Slots, role: Ints, now_ns: int) -> Bools:
-        """Which of these roles starved on the path a short time ago, shape (n,)."""
+        """True where a role starved on the path a short time ago, shape (n,)."""
         found: Bools = self._barred_ns[slots, role] > now_ns
         return found
 
