@@ -7,6 +7,7 @@
 #define _MUTANT_COMPAT_H
 
 #include <linux/bpf.h>
+#include <linux/seqlock.h>
 #include <net/tcp.h>
 
 /*
@@ -19,10 +20,36 @@
 #define MUTANT_NOT_CLEARED
 #endif
 
-/* 7.0 knows protocols that need accurate ECN. */
+/*
+ * 6.13 has names of their own for those who write and read a latch, and stable kernels took them
+ * over. There is no difference but what KCSAN is told.
+ */
+#ifndef MUTANT_HAS_LATCH_NAMES
+#define write_seqcount_latch_begin(latch)	raw_write_seqcount_latch(latch)
+#define write_seqcount_latch(latch)		raw_write_seqcount_latch(latch)
+#define write_seqcount_latch_end(latch)		do { } while (0)
+#define read_seqcount_latch(latch)		raw_read_seqcount_latch(latch)
+#ifdef MUTANT_HAS_RAW_LATCH_RETRY
+/* From 6.5 to 6.12. */
+#define read_seqcount_latch_retry(latch, seq)	raw_read_seqcount_latch_retry(latch, seq)
+#endif
+#endif
+
+/* 7.0 knows protocols that need accurate ECN, and others that change how it is negotiated. */
 #ifndef TCP_CONG_NEEDS_ACCECN
 #define TCP_CONG_NEEDS_ACCECN	0
 #endif
+#ifndef TCP_CONG_ECT_1_NEGOTIATION
+#define TCP_CONG_ECT_1_NEGOTIATION	0
+#endif
+#ifndef TCP_CONG_NO_FALLBACK_RFC3168
+#define TCP_CONG_NO_FALLBACK_RFC3168	0
+#endif
+
+/* What the kernel asks for again in a connection's life: `mutant` and all its arms have none. */
+#define MUTANT_CONG_ECN_FLAGS \
+	(TCP_CONG_NEEDS_ECN | TCP_CONG_NEEDS_ACCECN | TCP_CONG_ECT_1_NEGOTIATION | \
+	 TCP_CONG_NO_FALLBACK_RFC3168)
 
 /* 6.10 gave cong_control the ACK's sequence number and flags. */
 #ifdef MUTANT_CONG_CONTROL_HAS_ACK
@@ -46,6 +73,20 @@ static inline void mutant_call_tx_start(const struct tcp_congestion_ops *ops, st
 		ops->cwnd_event(sk, CA_EVENT_TX_START);
 #endif
 }
+
+/* What a protocol of ours does when a flow sends again: @run takes the socket. */
+#ifdef MUTANT_HAS_CWND_EVENT_TX_START
+#define MUTANT_TX_START_OP(run)		.cwnd_event_tx_start = run
+#define MUTANT_TX_START_EVENT(run)
+#else
+#define MUTANT_TX_START_OP(run)		.cwnd_event = run##_event
+#define MUTANT_TX_START_EVENT(run) \
+static void run##_event(struct sock *sk, enum tcp_ca_event event) \
+{ \
+	if (event == CA_EVENT_TX_START) \
+		run(sk); \
+}
+#endif
 
 /* Kernels without BPF programs have no owner of them. */
 static inline bool mutant_is_bpf(const struct tcp_congestion_ops *ops)

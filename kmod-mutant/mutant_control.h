@@ -16,12 +16,15 @@
 #include <linux/types.h>
 
 #include <uapi/linux/mutant.h>
+
+#include "compat.h"
 #else
 #include "kernel.h"
 #endif
 
 #define MUTANT_ONE		MUTANT_CONTROL_ONE
 #define MUTANT_WINDOW_MIN	2	/* packets */
+#define MUTANT_WINDOW_START	10	/* packets, of a new connection (RFC 6928) */
 /* The kernel takes no window from 2^31 on, and pacing multiplies it by rates in 64 bits. */
 #define MUTANT_WINDOW_MAX	0x400000U
 

@@ -114,8 +114,11 @@ static void mutant_executor_cong_control(MUTANT_CONG_CONTROL_ARGS)
 	if (law->echoes)
 		mutant_hear(tcp_sk(sk), e->flow, rs);
 	law->run(sk, e, rs);
-	if (e->flow && unlikely(e->flow->marks.cap))
-		mutant_cap_window(tcp_sk(sk), &e->flow->marks);
+	if (likely(e->flow)) {
+		if (unlikely(e->flow->marks.cap))
+			mutant_cap_window(tcp_sk(sk), &e->flow->marks);
+		e->flow->marks.seen = tcp_sk(sk)->delivered_ce;
+	}
 	mutant_pace(sk, mutant_laws[e->setting.law].pace(tcp_sk(sk)), rs->rtt_us);
 }
 
@@ -124,6 +127,14 @@ static u32 mutant_executor_ssthresh(struct sock *sk)
 	struct mutant_executor *e = mutant_executor_of(sk);
 
 	return mutant_laws[e->setting.law].ssthresh(sk, e);
+}
+
+/* Whether marks were delivered since the last ACK; without ECN there are none. */
+static bool mutant_marked(struct sock *sk, struct mutant_executor *e)
+{
+	if (unlikely(!e->flow))
+		e->flow = mutant_flow_find(sk);
+	return tcp_sk(sk)->delivered_ce != (e->flow ? e->flow->marks.seen : 0);
 }
 
 /* A loss event cuts the window at once to the threshold that it left. */
@@ -140,15 +151,34 @@ static void mutant_executor_set_state(struct sock *sk, u8 state)
 	    inet_csk(sk)->icsk_ca_state >= TCP_CA_CWR)
 		return;
 	window = min(tcp_snd_cwnd(tp), tp->snd_ssthresh);
-	if (state == TCP_CA_CWR) {
+	if (state == TCP_CA_CWR && mutant_marked(sk, e)) {
 		/* Marks: a parameter may say that losses do not count, marks always do. */
-		window = min(window, max_t(u32, tcp_snd_cwnd(tp) / 5 * 4, MUTANT_WINDOW_MIN));
+		window = min(window, mutant_marks_cut(tcp_snd_cwnd(tp)));
 		if (e->flow)
 			mutant_marks_heard(&e->flow->marks, tcp_snd_cwnd(tp), tp->delivered,
 					   tcp_packets_in_flight(tp));
 	}
 	tcp_snd_cwnd_set(tp, window);
 }
+
+/*
+ * The flow sends again. After an idle time the path may hold less, and the kernel looks after this
+ * only where a protocol leaves the window to it (RFC 2861).
+ */
+static void mutant_executor_tx_start(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	u32 idle = tcp_jiffies32 - tp->lsndtime, rto = inet_csk(sk)->icsk_rto;
+
+	if (idle <= rto || !READ_ONCE(sock_net(sk)->ipv4.sysctl_tcp_slow_start_after_idle))
+		return;
+	tp->snd_ssthresh = tcp_current_ssthresh(sk);
+	tcp_snd_cwnd_set(tp, mutant_window_after_idle(tcp_snd_cwnd(tp), idle / rto));
+	tp->snd_cwnd_stamp = tcp_jiffies32;
+	tp->snd_cwnd_used = 0;
+}
+
+MUTANT_TX_START_EVENT(mutant_executor_tx_start)
 
 /* In windows: the one in flight, and what waits behind a hole while the window is kept. */
 static u32 mutant_executor_sndbuf_expand(struct sock *sk)
@@ -162,5 +192,6 @@ const struct tcp_congestion_ops mutant_executor_ops = {
 	.ssthresh	= mutant_executor_ssthresh,
 	.set_state	= mutant_executor_set_state,
 	.undo_cwnd	= tcp_reno_undo_cwnd,
+	MUTANT_TX_START_OP(mutant_executor_tx_start),
 	.sndbuf_expand	= mutant_executor_sndbuf_expand,
 };

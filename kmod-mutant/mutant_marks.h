@@ -2,6 +2,9 @@
 /*
  * How the learned arms answer congestion marks (ECN), whatever their laws want.
  *
+ * The kernel enters the same state (CWR) for a drop in a local queue, and for a tail that a probe
+ * found lost. Only what was delivered with a mark tells: without ECN nothing is.
+ *
  * A policy may not know of marks, and a queue that marks drops nothing: without an answer the flow
  * would fill it to the last packet. So marks set a cap. A round trip with marks lowers it to four
  * fifths of the window, about as RFC 8511 has it; one without raises it by a sixteenth, a packet at
@@ -15,15 +18,22 @@
 struct mutant_marks {
 	u32 cap;			/* packets; 0: none */
 	u32 round_end;			/* packets delivered when the round trip ends */
+	u32 seen;			/* packets delivered with a mark, as of the last ACK */
 };
+
+/* What a round trip with marks leaves of a window. */
+static inline u32 mutant_marks_cut(u32 window)
+{
+	u32 left = window / 5 * 4 + window % 5 * 4 / 5;
+
+	return left < MUTANT_WINDOW_MIN ? MUTANT_WINDOW_MIN : left;
+}
 
 /* The kernel has entered its reduction for marks, which it does once a round trip. */
 static inline void mutant_marks_heard(struct mutant_marks *marks, u32 window, u32 delivered,
 				      u32 in_flight)
 {
-	u32 from = marks->cap && marks->cap < window ? marks->cap : window;
-
-	marks->cap = from > MUTANT_WINDOW_MIN * 5 / 4 ? from - from / 5 : MUTANT_WINDOW_MIN;
+	marks->cap = mutant_marks_cut(marks->cap && marks->cap < window ? marks->cap : window);
 	marks->round_end = delivered + in_flight;
 }
 

@@ -55,6 +55,15 @@ static inline u32 mutant_window_glide(u32 window, u32 target, u32 acked)
 	return window - target > acked / 2 ? window - acked / 2 : target;
 }
 
+/* The window after @rtos retransmission timeouts without a packet: half of it for each. */
+static inline u32 mutant_window_after_idle(u32 window, u32 rtos)
+{
+	u32 least = window < MUTANT_WINDOW_START ? window : MUTANT_WINDOW_START;
+	u32 left = rtos < 32 ? window >> rtos : 0;
+
+	return left < least ? least : left;
+}
+
 /*
  * The RTT in which to send a window, in the unit of both: the smoothed one, but the last one where
  * that is far below. After a queue of seconds two packets hardly renew the smoothed one, and would

@@ -65,6 +65,18 @@ static void test_pace_follows_the_path(void)
 	CHECK(mutant_window_rtt(100000, 0) == 100000);
 }
 
+/* Half for each timeout of silence, and no less than a new connection has. */
+static void test_idle_times(void)
+{
+	CHECK(mutant_window_after_idle(100, 0) == 100);
+	CHECK(mutant_window_after_idle(100, 1) == 50);
+	CHECK(mutant_window_after_idle(100, 3) == 12);
+	CHECK(mutant_window_after_idle(100, 4) == 10);
+	CHECK(mutant_window_after_idle(100, 32) == 10);
+	CHECK(mutant_window_after_idle(100, ~0U) == 10);
+	CHECK(mutant_window_after_idle(7, 2) == 7);
+}
+
 /* Spine Eq. 3, and its slow start over one round trip. */
 static void test_aimd(void)
 {
@@ -98,6 +110,9 @@ static void test_marks(void)
 
 	CHECK(mutant_marks_capped(&marks, 500, 0, 100) == 500);
 	/* A mark takes a fifth, of the cap or of a smaller window. */
+	/* A fifth less, however small the window. */
+	CHECK(mutant_marks_cut(100) == 80 && mutant_marks_cut(9) == 7 && mutant_marks_cut(3) == 2);
+	CHECK(mutant_marks_cut(2) == 2 && mutant_marks_cut(~0U) == 3435973836U);
 	mutant_marks_heard(&marks, 100, delivered, 100);
 	CHECK(mutant_marks_capped(&marks, 500, delivered, 100) == 80);
 	mutant_marks_heard(&marks, 80, delivered, 80);
@@ -128,5 +143,6 @@ void test_laws(void)
 	test_jump_and_glide();
 	test_fractions_add_up();
 	test_pace_follows_the_path();
+	test_idle_times();
 	test_aimd();
 }

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import random
+import time
+import zlib
 
 import numpy as np
 
@@ -358,6 +360,34 @@ def cubic_moves_by_its_constants(context: Context) -> None:
     require(reached[10.0] > 1.5 * reached[0.01], f"packets by C: {reached}")
 
 
+def a_flow_restarts_slowly_after_an_idle_time(context: Context) -> None:
+    """As the kernel has it for the protocols that leave the window to it: RFC 2861."""
+    for name, law, values in (
+        ("ltp", ControlLaw.WINDOW, (40,)),
+        ("spine", ControlLaw.AIMD, (0, 0, 2, 1)),
+        ("spine", ControlLaw.CUBIC, (0.7, 0.4)),
+    ):
+        flow = context.flow()
+        switch(context.datapath, context.traffic, flow, context.arm_id("ltp"), "ltp")
+        to_window(context, flow, "ltp", 40)
+        if name != "ltp":
+            switch(context.datapath, context.traffic, flow, context.arm_id(name), name)
+            send(context, flow, name, law, *values)
+            context.traffic.pump(0.1)
+        flow.talking = False
+        context.traffic.pump(1)
+        before = TcpInfo.of(flow.client).snd_cwnd
+        require(before >= 30, f"{name}, {law.name}: {before} packets before")
+        time.sleep(3)
+        flow.client.send(bytes(100))
+        after = TcpInfo.of(flow.client).snd_cwnd
+        require(after == 10, f"{name}, {law.name}: {after} packets after an idle time, {before} before")
+        flow.client.send(bytes(100))
+        flow.sent += 200
+        flow.sent_crc = zlib.crc32(bytes(200), flow.sent_crc)
+        context.end(flow)
+
+
 CHECKS = (
     a_window_is_obeyed_within_a_round_trip,
     echoes_tell_a_window_from_one_a_packet_larger,
@@ -369,4 +399,5 @@ CHECKS = (
     silence_makes_a_window_reno_and_then_the_fallback,
     spine_moves_by_its_parameters,
     cubic_moves_by_its_constants,
+    a_flow_restarts_slowly_after_an_idle_time,
 )

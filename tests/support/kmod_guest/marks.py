@@ -12,8 +12,8 @@ import numpy as np
 from ltp_switcher.daemon.datapath.protocol import ControlLaw
 
 from .harness import Context, require, sh
-from .learned import send
-from .net import Flow, ip, tc
+from .learned import send, to_window
+from .net import CA_CWR, CA_RECOVERY, Flow, TcpInfo, ip, namespace, tc
 from .steering import switch
 
 RATE_MBIT, RTT_MS = 20, 40
@@ -84,4 +84,38 @@ def learned_arms_answer_congestion_marks(context: Context) -> None:
             context.end(flow)
 
 
-CHECKS = (learned_arms_answer_congestion_marks,)
+def a_drop_in_a_local_queue_is_no_mark(context: Context) -> None:
+    """The kernel enters the same state for both. Nobody has negotiated ECN here."""
+    window = 16
+    context.link.shape(limit_packets=60)
+    flow = context.flow()
+    switch(context.datapath, context.traffic, flow, context.arm_id("ltp"), "ltp")
+    to_window(context, flow, "ltp", window)
+    with namespace("lb"):
+        sink = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sink.bind((context.link.address, 0))
+    with namespace("la"):
+        burst = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    windows, states = [], set()
+    for step in range(150):
+        send(context, flow, "ltp", ControlLaw.WINDOW, window)
+        if step % 5 == 0:
+            for _ in range(90):
+                burst.sendto(bytes(1000), sink.getsockname())
+        for _ in range(8):
+            context.traffic.pump(0.004)
+            info = TcpInfo.of(flow.client)
+            states.add(info.ca_state)
+            # A timeout takes the window away, whatever filled the queue; it comes back ACK by ACK.
+            if info.ca_state < CA_RECOVERY:
+                windows.append(info.snd_cwnd)
+    sink.close()
+    burst.close()
+    context.notes["windows beside a full local queue"] = [min(windows), sorted(states)]
+    require(CA_CWR in states, f"no packet was dropped here: states {states}")
+    require(min(windows) == window, f"{min(windows)} instead of {window} packets")
+    context.end(flow)
+    context.link.shape()
+
+
+CHECKS = (learned_arms_answer_congestion_marks, a_drop_in_a_local_queue_is_no_mark)

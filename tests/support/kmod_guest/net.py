@@ -81,7 +81,7 @@ def disconnect(sock: socket.socket) -> None:
     _call(_libc.connect(sock.fileno(), unspecified, 16), "connect AF_UNSPEC")
 
 
-CA_RECOVERY, CA_LOSS = 3, 4
+CA_CWR, CA_RECOVERY, CA_LOSS = 2, 3, 4
 """Values of `TcpInfo.ca_state`."""
 
 
