@@ -6,7 +6,8 @@
  *	config	the module's parameters
  *	arms	finding protocols, pinning them, cloning their ops
  *	flow	the object of a flow: birth, death, look-up by socket
- *	index	flows by cookie, and which of them have something to tell
+ *	index	flows by cookie
+ *	queue	flows that have something to tell
  *	memory	the slab caches of flows' objects
  *	measure	what is measured of a flow: its steps, the records that netlink shows
  *	dest	how many flows go to the same destination
@@ -36,6 +37,7 @@
 #ifndef _MUTANT_CORE_H
 #define _MUTANT_CORE_H
 
+#include <linux/list.h>
 #include <linux/llist.h>
 #include <linux/rhashtable-types.h>
 #include <linux/spinlock.h>
@@ -51,6 +53,7 @@
 #include "mutant_step.h"
 
 struct mutant_dest;
+struct mutant_queue;
 struct socket;
 
 /* Settings of the module, each read and written on its own. */
@@ -114,7 +117,7 @@ struct mutant_slot {
 	u64 frozen_us;			/* tcp_mstamp when it was frozen, µs */
 	u64 frozen_bytes;		/* bytes acknowledged when it was frozen */
 	u32 frozen_jiffies;		/* when it was frozen, jiffies */
-	u32 snd_cwnd_clamp;		/* packets */
+	u32 snd_cwnd_clamp;		/* the arm's own, packets; ~0: none */
 	u32 snd_cwnd_cnt;		/* a fraction of a packet, in the arm's own unit */
 	u32 ssthresh;			/* packets */
 	u8 ca_state;			/* TCP_CA_* that the arm last heard of */
@@ -176,10 +179,12 @@ struct mutant_flow {
 	u8 arm;				/* id of the active arm */
 	bool paces;			/* the active arm asked the stack to pace */
 	bool folded;			/* the ACK being processed has been folded already */
+	bool guest;			/* of another namespace than the initial one; constant */
+	u32 entry_lost;			/* packets lost when the active arm was entered */
 	struct mutant_counters last;	/* the socket's counters when they were last folded */
 	u32 snd_cwnd_clamp;		/* the flow's own, whatever an arm made of it, packets */
+	u32 arm_clamp;			/* what the active arm made of it, packets */
 	u32 entry_ssthresh;		/* when the active arm was entered, packets */
-	u32 entry_lost;			/* packets lost by then */
 	struct mutant_marks marks;	/* congestion marks, as the learned arms answer them */
 
 	/* Written under the socket's lock, read under RCU. */
@@ -188,36 +193,41 @@ struct mutant_flow {
 	bool ended;			/* `end` and `last` are final; `sk` is another's */
 
 	bool asked;			/* somebody wants to know of the flow's steps */
-	u32 refused;			/* arms that refused the flow in their init, a bit each */
 
 	/* What commands say. */
-	spinlock_t lock;		/* for the writers of these; and to close or read a step */
+	bool abandoned;			/* the session that steered the flow has ended */
 	u8 want;			/* id of the arm to run */
 	u8 handover;			/* how to get there: enum mutant_handover_mode */
 	u8 restore;			/* 0: as configured; else 1 + enum mutant_restore_mode */
 	u8 reason;			/* enum mutant_fallback_reason */
 	bool pulse;			/* a pulse is to begin with the next round trip */
+	u32 refused;			/* arms that refused the flow in their init, a bit each */
+	spinlock_t lock;		/* for the writers of these; and to close or read a step */
 	u32 flags;			/* enum mutant_flow_flags, those that commands change */
 	u32 heard;			/* last sign of life that was noted, jiffies */
-	bool abandoned;			/* the session that steered the flow has ended */
 	struct mutant_bound bound;
-	struct mutant_learned *learned;	/* NULL before the first control */
 
 	/* What listeners have not been told yet. */
-	struct llist_node told;		/* in the list of flows with events */
 	atomic_t events;		/* enum mutant_event_bits */
+	struct llist_node told;		/* in the list of flows with events */
+
+	struct mutant_learned *learned;	/* NULL before the first control */
+	struct mutant_queue *queue;	/* where the flow waits for a step; NULL: nowhere */
 
 	/* Who the flow is; constant. */
 	u64 cookie;			/* of the socket */
 	struct net *net;		/* held by the socket */
 	u64 born_ns;			/* CLOCK_MONOTONIC */
-	u64 netns;			/* inode of the network namespace */
+	u32 netns;			/* inode of the network namespace */
 	u16 family;			/* AF_INET, also for v4-mapped addresses, or AF_INET6 */
 	u16 sport;			/* host order */
 	u16 dport;			/* host order */
 	u8 saddr[16];			/* network order; 4 bytes of it for AF_INET */
 	u8 daddr[16];
-	struct rcu_head rcu;
+	union {
+		struct list_head queued;	/* in `queue`, under its lock */
+		struct rcu_head rcu;		/* after the end, when the flow waits nowhere */
+	};
 };
 
 int mutant_flows_init(void);

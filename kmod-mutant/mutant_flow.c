@@ -6,6 +6,7 @@
  * under the socket's lock; whoever finds it otherwise does so under RCU.
  */
 #include <linux/hash.h>
+#include <linux/percpu_counter.h>
 #include <linux/rhashtable.h>
 #include <linux/sock_diag.h>
 #include <net/inet_sock.h>
@@ -15,12 +16,24 @@
 #include "mutant_freeze.h"
 #include "mutant_index.h"
 #include "mutant_memory.h"
+#include "mutant_queue.h"
 #include "mutant_sample.h"
+#include "mutant_session.h"
 #include "mutant_start.h"
 
 static struct rhashtable mutant_flow_table;
 
-static atomic_t mutant_flows = ATOMIC_INIT(0);
+/*
+ * Anybody may make network namespaces, and flows in them. So the namespaces other than the initial
+ * one have a half of `flows_max` together, and each of them a quarter: room is left for the others'
+ * flows, and for the host's.
+ */
+#define GUESTS_PART	2
+#define GUEST_PART	4
+
+/* Flows that have memory, of all namespaces and of all but the initial one. */
+static struct percpu_counter mutant_flows;
+static struct percpu_counter mutant_guests;
 /* Sockets that could not become flows: too many are, or there was no memory. */
 static atomic64_t mutant_flows_refused = ATOMIC64_INIT(0);
 
@@ -52,7 +65,7 @@ struct mutant_flow *mutant_flow_find(struct sock *sk)
 
 u32 mutant_flow_count(void)
 {
-	return atomic_read(&mutant_flows);
+	return percpu_counter_sum_positive(&mutant_flows);
 }
 
 u64 mutant_flow_refusals(void)
@@ -67,7 +80,6 @@ static void mutant_flow_identify(struct mutant_flow *f, struct sock *sk)
 
 	sock_diag_save_cookie(sk, cookie);
 	f->cookie = (u64)cookie[1] << 32 | cookie[0];
-	f->net = sock_net(sk);
 	f->netns = f->net->ns.inum;
 	f->born_ns = ktime_get_ns();
 	f->sport = ntohs(inet->inet_sport);
@@ -96,16 +108,43 @@ static void mutant_counters_read(const struct sock *sk, struct mutant_counters *
 	now->retrans = tp->total_retrans;
 }
 
+/* One flow less has memory. */
+static void mutant_flow_count_out(bool guest)
+{
+	percpu_counter_dec(&mutant_flows);
+	if (guest)
+		percpu_counter_dec(&mutant_guests);
+}
+
+/* One flow more is to have memory; false, and nothing counted, if there are too many. */
+static bool mutant_flow_count_in(struct net *net, bool guest)
+{
+	u32 most = READ_ONCE(mutant_config.flows_max);
+
+	percpu_counter_inc(&mutant_flows);
+	if (guest)
+		percpu_counter_inc(&mutant_guests);
+	if (percpu_counter_compare(&mutant_flows, most) <= 0 &&
+	    (!guest || percpu_counter_compare(&mutant_guests, most / GUESTS_PART) <= 0)) {
+		if (!guest || atomic_inc_return(&mutant_net_of(net)->live) <= most / GUEST_PART)
+			return true;
+		atomic_dec(&mutant_net_of(net)->live);
+	}
+	mutant_flow_count_out(guest);
+	return false;
+}
+
 static void mutant_flow_free(struct rcu_head *rcu)
 {
 	struct mutant_flow *f = container_of(rcu, struct mutant_flow, rcu);
+	bool guest = f->guest;
 
 	mutant_past_free(f->past);
 	mutant_measures_free(f->measures);
 	if (f->learned)
 		mutant_part_free(MUTANT_PART_LEARNED, f->learned);
 	mutant_part_free(MUTANT_PART_FLOW, f);
-	atomic_dec(&mutant_flows);
+	mutant_flow_count_out(guest);
 }
 
 /* Once nobody can find the flow any more: when the last one who found it has gone. */
@@ -114,16 +153,31 @@ void mutant_flow_free_soon(struct mutant_flow *f)
 	call_rcu(&f->rcu, mutant_flow_free);
 }
 
-/* An object for one more flow; NULL without memory, or if there are too many. */
-static struct mutant_flow *mutant_flow_new(void)
+/* The flow leaves its namespace's part; its memory goes later, when the namespace may be gone. */
+static void mutant_flow_leave_net(struct mutant_flow *f)
 {
-	struct mutant_flow *f = NULL;
+	if (f->guest)
+		atomic_dec(&mutant_net_of(f->net)->live);
+}
 
-	if (atomic_inc_return(&mutant_flows) <= READ_ONCE(mutant_config.flows_max))
-		f = mutant_part_new(MUTANT_PART_FLOW);
-	if (f)
+/* An object for one more flow; NULL without memory, or if there are too many. */
+static struct mutant_flow *mutant_flow_new(struct net *net)
+{
+	bool guest = !net_eq(net, &init_net);
+	struct mutant_flow *f;
+
+	if (!mutant_flow_count_in(net, guest))
+		goto refused;
+	f = mutant_part_new(MUTANT_PART_FLOW);
+	if (f) {
+		f->net = net;
+		f->guest = guest;
 		return f;
-	atomic_dec(&mutant_flows);
+	}
+	if (guest)
+		atomic_dec(&mutant_net_of(net)->live);
+	mutant_flow_count_out(guest);
+refused:
 	atomic64_inc(&mutant_flows_refused);
 	return NULL;
 }
@@ -140,13 +194,15 @@ void mutant_flow_init(struct sock *sk)
 
 	arm = mutant_start_first(sk, want);
 	/* Without an object the flow runs its first arm, and cannot be steered. */
-	f = mutant_flow_new();
+	f = mutant_flow_new(sock_net(sk));
 	if (!f)
 		return;
 	f->sk = sk;
 	f->arm = arm;
 	f->want = arm;
 	f->snd_cwnd_clamp = clamp;
+	mutant_note_clamp(sk, f);
+	f->marks.seen = tcp_sk(sk)->delivered_ce;
 	f->entry_ssthresh = TCP_INFINITE_SSTHRESH;
 	f->paces = !paced && READ_ONCE(sk->sk_pacing_status) == SK_PACING_NEEDED;
 	spin_lock_init(&f->lock);
@@ -164,12 +220,16 @@ void mutant_flow_init(struct sock *sk)
 		goto forget;
 	if (rhashtable_lookup_insert_fast(&mutant_flow_table, &f->node, mutant_flow_table_params))
 		goto erase;
+	/* In the index before it looks for who steers; pairs with mutant_session_set(). */
+	smp_mb();
+	mutant_queue_join(f);
 	mutant_event(f, MUTANT_EVENT_BIRTH | (arm == want ? 0 : MUTANT_EVENT_FALLBACK));
 	return;
 
 erase:
 	mutant_index_remove(f);
 forget:
+	mutant_flow_leave_net(f);
 	/* Somebody may have found it by its cookie already. */
 	mutant_flow_free_soon(f);
 	atomic64_inc(&mutant_flows_refused);
@@ -235,10 +295,12 @@ void mutant_flow_release(struct sock *sk)
 	mutant_index_remove(f);
 	/* Whoever looks at a flow of which nothing is measured sees it before its end, or after. */
 	spin_lock_bh(&f->lock);
+	mutant_queue_leave(f);
 	mutant_flow_sum_up(sk, f);
 	/* The socket may go after the end; pairs with mutant_flow_stands(). */
 	smp_store_release(&f->ended, true);
 	spin_unlock_bh(&f->lock);
+	mutant_flow_leave_net(f);
 	mutant_event(f, MUTANT_EVENT_DEATH | MUTANT_EVENT_END);
 }
 
@@ -248,9 +310,15 @@ int mutant_flows_init(void)
 
 	if (err)
 		return err;
-	err = rhashtable_init(&mutant_flow_table, &mutant_flow_table_params);
+	err = percpu_counter_init(&mutant_flows, 0, GFP_KERNEL);
 	if (err)
 		goto memory;
+	err = percpu_counter_init(&mutant_guests, 0, GFP_KERNEL);
+	if (err)
+		goto counter;
+	err = rhashtable_init(&mutant_flow_table, &mutant_flow_table_params);
+	if (err)
+		goto guests;
 	err = mutant_dests_init();
 	if (err)
 		goto flows;
@@ -258,6 +326,10 @@ int mutant_flows_init(void)
 
 flows:
 	rhashtable_destroy(&mutant_flow_table);
+guests:
+	percpu_counter_destroy(&mutant_guests);
+counter:
+	percpu_counter_destroy(&mutant_flows);
 memory:
 	mutant_memory_exit();
 	return err;
@@ -268,5 +340,7 @@ void mutant_flows_exit(void)
 	rcu_barrier();
 	mutant_dests_exit();
 	rhashtable_destroy(&mutant_flow_table);
+	percpu_counter_destroy(&mutant_guests);
+	percpu_counter_destroy(&mutant_flows);
 	mutant_memory_exit();
 }

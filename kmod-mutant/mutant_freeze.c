@@ -7,7 +7,8 @@
  *
  *	snd_cwnd	carries over, as the handover mode says, whatever an init makes of it
  *			(hybla's sets it to its rho)
- *	snd_cwnd_clamp	hybla sets 65535, yeah and highspeed 2^25: goes and comes with the arm
+ *	snd_cwnd_clamp	hybla sets 65535, yeah and highspeed 2^25 as they start: goes and comes with
+ *			the arm. What changes it later is a BPF program, and means the flow
  *	snd_cwnd_cnt	a fraction of a packet in the arm's own unit: cubic lets it grow to
  *			100 * cwnd, of which illinois would make 1000 * cwnd packets at once
  *	pacing		bbr asks for it and never takes that back
@@ -141,11 +142,19 @@ static void mutant_stop_pacing(struct sock *sk)
 	tp->tcp_wstamp_ns = min(tp->tcp_wstamp_ns, tp->tcp_clock_cache);
 }
 
+/* The flow's own clamp stands unless the active arm has set another; the arm has started. */
+void mutant_note_clamp(const struct sock *sk, struct mutant_flow *f)
+{
+	f->arm_clamp = tcp_sk(sk)->snd_cwnd_clamp;
+}
+
 /* Take back what the active arm has set in the socket, before it is frozen or released. */
 void mutant_leave_arm(struct sock *sk, struct mutant_flow *f)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 
+	if (tp->snd_cwnd_clamp != f->arm_clamp)
+		WRITE_ONCE(f->snd_cwnd_clamp, tp->snd_cwnd_clamp);
 	tp->snd_cwnd_clamp = f->snd_cwnd_clamp;
 	tp->snd_cwnd_cnt = 0;
 	if (f->paces)
@@ -164,7 +173,7 @@ void mutant_freeze(struct sock *sk, struct mutant_flow *f)
 	slot->frozen_us = tp->tcp_mstamp;
 	slot->frozen_bytes = tp->bytes_acked;
 	slot->frozen_jiffies = tcp_jiffies32;
-	slot->snd_cwnd_clamp = tp->snd_cwnd_clamp;
+	slot->snd_cwnd_clamp = f->arm_clamp == f->snd_cwnd_clamp ? ~0U : f->arm_clamp;
 	slot->snd_cwnd_cnt = tp->snd_cwnd_cnt;
 	slot->ssthresh = tp->snd_ssthresh;
 	slot->ca_state = icsk->icsk_ca_state;
@@ -213,7 +222,7 @@ void mutant_restore(struct sock *sk, struct mutant_flow *f, u8 id, u8 mode)
 
 	WRITE_ONCE(icsk->icsk_ca_ops, &arm->ops);
 	memcpy(icsk->icsk_ca_priv, slot->priv, sizeof(slot->priv));
-	tp->snd_cwnd_clamp = slot->snd_cwnd_clamp;
+	tp->snd_cwnd_clamp = min(slot->snd_cwnd_clamp, f->snd_cwnd_clamp);
 	tp->snd_cwnd_cnt = min(slot->snd_cwnd_cnt, tcp_snd_cwnd(tp));
 	/* The learned arms mean by it what everybody does. */
 	if (arm->orig->cong_control && arm->kind != MUTANT_ARM_KIND_LEARNED)
@@ -224,7 +233,7 @@ void mutant_restore(struct sock *sk, struct mutant_flow *f, u8 id, u8 mode)
 	if (mode == MUTANT_RESTORE_MODE_REBASE && id == MUTANT_ARM_ID_BBR &&
 	    floor_us != MUTANT_RTT_UNKNOWN) {
 		mutant_bbr_rebase(sk, arm->orig, floor_us);
-	} else if (mode == MUTANT_RESTORE_MODE_REBASE) {
+	} else if (mode == MUTANT_RESTORE_MODE_REBASE && arm->kind != MUTANT_ARM_KIND_LEARNED) {
 		/* As after an idle period, which began when the arm was frozen. */
 		lsndtime = tp->lsndtime;
 		tp->lsndtime = slot->frozen_jiffies;

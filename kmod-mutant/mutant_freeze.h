@@ -7,6 +7,7 @@
 
 bool mutant_arm_start(struct sock *sk, u8 id);
 u8 mutant_start_first(struct sock *sk, u8 id);
+void mutant_note_clamp(const struct sock *sk, struct mutant_flow *f);
 void mutant_leave_arm(struct sock *sk, struct mutant_flow *f);
 void mutant_freeze(struct sock *sk, struct mutant_flow *f);
 bool mutant_can_restore(const struct sock *sk, const struct mutant_slot *slot, u8 id, u8 mode);

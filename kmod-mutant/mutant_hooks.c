@@ -10,7 +10,7 @@
 #include "compat.h"
 #include "mutant_bbr.h"
 #include "mutant_dest.h"
-#include "mutant_index.h"
+#include "mutant_queue.h"
 #include "mutant_sample.h"
 #include "mutant_vegas.h"
 
@@ -152,7 +152,7 @@ static __always_inline void mutant_measure_ack(struct sock *sk, struct mutant_fl
 	mutant_fold_levels(&step->rec, tp->mdev_us >> 2, tp->lost_out, tcp_packets_in_flight(tp));
 	mutant_step_end(&m->steps);
 	if (first)
-		mutant_index_mark(f);
+		mutant_queue_join(f);
 }
 
 static __always_inline void mutant_acked(struct sock *sk, s64 rtt_us)

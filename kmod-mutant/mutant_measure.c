@@ -4,8 +4,8 @@
  * before that. What the socket counted by then is in the first step all the same.
  */
 #include "mutant_dest.h"
-#include "mutant_index.h"
 #include "mutant_memory.h"
+#include "mutant_queue.h"
 #include "mutant_sample.h"
 
 /* Begin to measure a flow, under its socket's lock; NULL without memory. */
@@ -95,17 +95,19 @@ static void mutant_record_state(const struct mutant_flow *f, const struct mutant
 bool mutant_flow_close(struct mutant_flow *f, u32 rtt_quarters, struct mutant_record *rec)
 {
 	struct mutant_measures *m = mutant_flow_measures(f);
-	bool closed;
+	bool closed = false;
 
-	/* A flow that is not due keeps its mark, and is asked again. */
+	/* A flow that is not due waits on, and is asked again. */
 	if (m && rtt_quarters && ktime_get_ns() < READ_ONCE(m->due_ns))
 		return false;
-	mutant_index_unmark(f);
+	spin_lock_bh(&f->lock);
+	mutant_queue_leave(f);
+	/* It may just have been measured for the first time, and have joined before it left. */
+	m = mutant_flow_measures(f);
 	if (!m) {
 		WRITE_ONCE(f->asked, true);
-		return false;
+		goto unlock;
 	}
-	spin_lock_bh(&f->lock);
 	closed = mutant_steps_close(&m->steps, rec);
 	if (closed) {
 		mutant_record_state(f, m, rec);
@@ -114,6 +116,7 @@ bool mutant_flow_close(struct mutant_flow *f, u32 rtt_quarters, struct mutant_re
 		WRITE_ONCE(m->due_ns, rec->time_ns +
 			   (u64)rec->srtt_us * rtt_quarters * (NSEC_PER_USEC / 4));
 	}
+unlock:
 	spin_unlock_bh(&f->lock);
 	return closed;
 }

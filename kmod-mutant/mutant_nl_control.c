@@ -34,7 +34,8 @@ static u32 mutant_permitted_window(struct mutant_flow *f, u32 arm, u32 wanted)
 		f->bound.low = min(window, target);
 		f->bound.high = max(window, target);
 	}
-	return mutant_control_window(wanted, f->bound.low, f->bound.high, f->snd_cwnd_clamp);
+	return mutant_control_window(wanted, f->bound.low, f->bound.high,
+				     READ_ONCE(f->snd_cwnd_clamp));
 }
 
 /* What the flow keeps for the learned arms; NULL without memory. Under f->lock. */

@@ -168,6 +168,7 @@ static const struct genl_ops mutant_nl_ops[] = {
 	{
 		.cmd		= MUTANT_CMD_START_GET,
 		.dumpit		= mutant_nl_start_get_dumpit,
+		.flags		= GENL_UNS_ADMIN_PERM,
 	},
 };
 

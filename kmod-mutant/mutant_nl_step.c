@@ -1,36 +1,57 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The netlink request that closes steps and hands their records over. */
-#include "mutant_index.h"
 #include "mutant_nl.h"
+#include "mutant_queue.h"
 #include "mutant_session.h"
 
+/* Flows taken out of a queue at a time, so that its lock is taken once for all of them. */
+#define FLOWS_AT_A_TIME	16
+
+/* How many more records fit. */
+static unsigned int mutant_steps_room(const struct sk_buff *skb, const struct nlattr *attr)
+{
+	return min_t(unsigned int, skb_tailroom(skb), U16_MAX - attr->nla_len) /
+	       sizeof(struct mutant_record);
+}
+
 /*
- * Append the records of as many flows as fit, from @cookie on; returns the cookie to go on with. A
- * step is closed only when there is room for its record.
+ * Append the records of as many flows as fit, from the queue @number on; returns the queue to go on
+ * with. A step is closed only when there is room for its record.
  */
-static u64 mutant_put_steps(struct sk_buff *skb, struct netlink_callback *cb, struct nlattr *attr,
-			    u64 cookie)
+static unsigned int mutant_put_steps(struct sk_buff *skb, struct netlink_callback *cb,
+				     struct nlattr *attr, unsigned int number)
 {
 	struct mutant_viewer viewer = { .may = mutant_steers };
 	const struct net *net = sock_net(cb->skb->sk);
 	u32 quarters = mutant_session_heard(net);
+	struct mutant_flow *flows[FLOWS_AT_A_TIME];
+	struct mutant_queue *queue;
 	struct mutant_record rec;
-	struct mutant_flow *f;
+	unsigned int i, n, room;
 
 	rcu_read_lock();
-	for (; (f = mutant_flow_next_marked(net, &cookie)); cookie++) {
-		if (skb_tailroom(skb) < sizeof(rec) ||
-		    attr->nla_len + sizeof(rec) > U16_MAX)
+	queue = mutant_queue_next(net, &number);
+	while (queue) {
+		room = mutant_steps_room(skb, attr);
+		if (!room)
 			break;
-		if (mutant_viewer_permits(&viewer, cb->skb, f) &&
-		    mutant_flow_close(f, quarters, &rec)) {
-			skb_put_data(skb, &rec, sizeof(rec));
-			attr->nla_len += sizeof(rec);
+		n = mutant_queue_take(queue, flows, min_t(unsigned int, room, FLOWS_AT_A_TIME));
+		for (i = 0; i < n; i++) {
+			if (!mutant_viewer_permits(&viewer, cb->skb, flows[i])) {
+				mutant_queue_change(flows[i]);
+			} else if (mutant_flow_close(flows[i], quarters, &rec)) {
+				skb_put_data(skb, &rec, sizeof(rec));
+				attr->nla_len += sizeof(rec);
+			}
 		}
 		mutant_viewer_pause(&viewer);
+		if (!n) {
+			number++;
+			queue = mutant_queue_next(net, &number);
+		}
 	}
 	rcu_read_unlock();
-	return cookie;
+	return number;
 }
 
 int mutant_nl_step_get_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
@@ -52,6 +73,9 @@ int mutant_nl_step_get_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
 	attr = nla_reserve(skb, MUTANT_A_STEP_RECORDS, 0);
 	if (!attr)
 		goto cancel;
+	if (!cb->args[1])
+		mutant_queues_begin(sock_net(cb->skb->sk));
+	cb->args[1] = true;
 	cb->args[0] = mutant_put_steps(skb, cb, attr, cb->args[0]);
 	if (!nla_len(attr)) {
 		genlmsg_cancel(skb, header);

@@ -15,7 +15,7 @@ static unsigned int mutant_net_id;
 /* Orders those who open and close sessions. */
 static DEFINE_MUTEX(mutant_session_mutex);
 
-static struct mutant_net *mutant_net_of(const struct net *net)
+struct mutant_net *mutant_net_of(const struct net *net)
 {
 	return net_generic(net, mutant_net_id);
 }
@@ -62,7 +62,7 @@ bool mutant_in_initial_namespaces(const struct sk_buff *skb)
 }
 
 /* The namespace whose session steers the flows of @net. */
-static const struct net *mutant_session_net(const struct net *net)
+const struct net *mutant_session_net(const struct net *net)
 {
 	return READ_ONCE(mutant_net_of(net)->portid) ? net : &init_net;
 }
@@ -108,16 +108,6 @@ bool mutant_session_silent(struct mutant_flow *f, u32 limit)
 	return false;
 }
 
-struct xarray *mutant_net_flows(const struct net *net)
-{
-	return &mutant_net_of(net)->flows;
-}
-
-struct mutant_starts *mutant_net_starts(const struct net *net)
-{
-	return &mutant_net_of(net)->starts;
-}
-
 /* The table by which flows of @net start; NULL while no session wants it. */
 const struct mutant_starts *mutant_session_starts(const struct net *net)
 {
@@ -128,14 +118,22 @@ const struct mutant_starts *mutant_session_starts(const struct net *net)
 
 /* What becomes of a session's flows when it begins or ends. */
 struct mutant_turn {
-	bool abandon;			/* to the fallback arm */
-	u32 heard;			/* jiffies; else the last sign of life is this */
+	enum {
+		MUTANT_TURN_HEARD,	/* the last sign of life is `heard` */
+		MUTANT_TURN_ABANDONED,	/* they go to the fallback arm */
+		MUTANT_TURN_MOVED,	/* they wait where their session looks */
+	} what;
+	u32 heard;			/* jiffies */
 };
 
 static void mutant_turn_flow(struct mutant_flow *f, const struct mutant_turn *turn)
 {
+	if (turn->what == MUTANT_TURN_MOVED) {
+		mutant_queue_change(f);
+		return;
+	}
 	spin_lock_bh(&f->lock);
-	if (!turn->abandon) {
+	if (turn->what == MUTANT_TURN_HEARD) {
 		WRITE_ONCE(f->abandoned, false);
 		WRITE_ONCE(f->heard, turn->heard);
 	} else if (f->flags & MUTANT_FLOW_FLAGS_STEERED) {
@@ -163,11 +161,25 @@ static void mutant_turn_flows(const struct net *net, const struct mutant_turn *t
 	rcu_read_unlock();
 }
 
+/* The socket @portid steers @net from now on, nobody if it is 0. */
+static void mutant_session_set(const struct net *net, u32 portid)
+{
+	const struct mutant_turn turn = { .what = MUTANT_TURN_MOVED };
+
+	WRITE_ONCE(mutant_net_of(net)->portid, portid);
+	/* Its own flows wait in its own queues all the time. */
+	if (net_eq(net, &init_net))
+		return;
+	/* A flow that is born sees the change, or is seen here; pairs with mutant_flow_init(). */
+	smp_mb();
+	mutant_turn_flows(net, &turn);
+}
+
 int mutant_nl_session_open_doit(struct sk_buff *skb, struct genl_info *info)
 {
 	struct nlattr *start_arms = info->attrs[MUTANT_A_SESSION_START_ARMS];
 	struct nlattr *quarters = info->attrs[MUTANT_A_SESSION_RTT_QUARTERS];
-	struct mutant_turn turn = { .heard = tcp_jiffies32 };
+	struct mutant_turn turn = { .what = MUTANT_TURN_HEARD, .heard = tcp_jiffies32 };
 	struct net *net = genl_info_net(info);
 	struct mutant_net *mn = mutant_net_of(net);
 	int err = 0;
@@ -180,7 +192,7 @@ int mutant_nl_session_open_doit(struct sk_buff *skb, struct genl_info *info)
 		WRITE_ONCE(mn->starts.wanted, start_arms && nla_get_u8(start_arms));
 		WRITE_ONCE(mn->rtt_quarters, quarters ? nla_get_u8(quarters) : 0);
 		WRITE_ONCE(mn->heard, turn.heard);
-		WRITE_ONCE(mn->portid, info->snd_portid);
+		mutant_session_set(net, info->snd_portid);
 		mutant_turn_flows(net, &turn);
 	}
 	mutex_unlock(&mutant_session_mutex);
@@ -191,8 +203,7 @@ int mutant_nl_session_close_doit(struct sk_buff *skb, struct genl_info *info)
 {
 	struct nlattr *grace = info->attrs[MUTANT_A_SESSION_GRACE_MS];
 	struct net *net = genl_info_net(info);
-	struct mutant_net *mn = mutant_net_of(net);
-	struct mutant_turn turn = {};
+	struct mutant_turn turn = { .what = MUTANT_TURN_ABANDONED };
 	int err;
 
 	mutex_lock(&mutant_session_mutex);
@@ -200,12 +211,13 @@ int mutant_nl_session_close_doit(struct sk_buff *skb, struct genl_info *info)
 	if (err)
 		goto unlock;
 	/* The watchdog ends the grace, as if the last sign of life had come that much later. */
-	turn.abandon = !grace || !nla_get_u32(grace);
-	if (!turn.abandon)
+	if (grace && nla_get_u32(grace)) {
+		turn.what = MUTANT_TURN_HEARD;
 		turn.heard = tcp_jiffies32 + msecs_to_jiffies(nla_get_u32(grace)) -
 			     READ_ONCE(mutant_config.watchdog_jiffies);
+	}
 	mutant_turn_flows(net, &turn);
-	WRITE_ONCE(mn->portid, 0);
+	mutant_session_set(net, 0);
 unlock:
 	mutex_unlock(&mutant_session_mutex);
 	return err;
@@ -214,7 +226,7 @@ unlock:
 /* A socket is gone: if it steered, its flows go to the fallback arm. */
 static int mutant_netlink_event(struct notifier_block *block, unsigned long event, void *data)
 {
-	const struct mutant_turn turn = { .abandon = true };
+	const struct mutant_turn turn = { .what = MUTANT_TURN_ABANDONED };
 	const struct netlink_notify *notify = data;
 	struct mutant_net *mn;
 
@@ -226,7 +238,7 @@ static int mutant_netlink_event(struct notifier_block *block, unsigned long even
 	mutex_lock(&mutant_session_mutex);
 	if (mn->portid == notify->portid) {
 		mutant_turn_flows(notify->net, &turn);
-		WRITE_ONCE(mn->portid, 0);
+		mutant_session_set(notify->net, 0);
 	}
 	mutex_unlock(&mutant_session_mutex);
 	return NOTIFY_DONE;
@@ -239,12 +251,14 @@ static struct notifier_block mutant_netlink_notifier = {
 static int __net_init mutant_net_init(struct net *net)
 {
 	xa_init_flags(&mutant_net_of(net)->flows, XA_FLAGS_LOCK_BH);
+	mutant_queue_init(&mutant_net_of(net)->queue);
+	mutant_starts_begin(&mutant_net_of(net)->starts);
 	return 0;
 }
 
 static void __net_exit mutant_net_exit(struct net *net)
 {
-	mutant_starts_forget(net);
+	mutant_starts_forget(&mutant_net_of(net)->starts);
 }
 
 static struct pernet_operations mutant_net_ops = {
@@ -256,8 +270,10 @@ static struct pernet_operations mutant_net_ops = {
 
 int mutant_sessions_init(void)
 {
-	int err = register_pernet_subsys(&mutant_net_ops);
+	int err;
 
+	mutant_queues_init();
+	err = register_pernet_subsys(&mutant_net_ops);
 	if (err)
 		return err;
 	err = netlink_register_notifier(&mutant_netlink_notifier);

@@ -19,6 +19,7 @@
 #include <net/genetlink.h>
 
 #include "mutant_core.h"
+#include "mutant_queue.h"
 #include "mutant_start.h"
 
 /* What the module keeps of a network namespace. */
@@ -27,6 +28,8 @@ struct mutant_net {
 	u32 heard;			/* its last request for steps, jiffies */
 	u8 rtt_quarters;		/* of its flow's RTT: the least that a step lasts */
 	struct xarray flows;		/* see mutant_index.h; empty in the initial namespace */
+	struct mutant_queue queue;	/* see mutant_queue.h; the initial namespace has others */
+	atomic_t live;			/* flows, where it is not the initial namespace */
 	struct mutant_starts starts;	/* the arms that flows begin on, by destination */
 };
 
@@ -47,9 +50,9 @@ bool mutant_viewer_permits(struct mutant_viewer *viewer, struct sk_buff *skb,
 			   const struct mutant_flow *f);
 bool mutant_in_initial_namespaces(const struct sk_buff *skb);
 bool mutant_steers(const struct sk_buff *skb, const struct mutant_flow *f);
-struct mutant_starts *mutant_net_starts(const struct net *net);
 const struct mutant_starts *mutant_session_starts(const struct net *net);
-struct xarray *mutant_net_flows(const struct net *net);
+struct mutant_net *mutant_net_of(const struct net *net);
+const struct net *mutant_session_net(const struct net *net);
 int mutant_session_check(const struct sk_buff *skb, struct netlink_ext_ack *extack);
 u32 mutant_session_heard(const struct net *net);
 

@@ -24,6 +24,7 @@ struct mutant_start_entry {
 	struct rhash_head node;
 	struct mutant_start_key key;
 	u8 arm;				/* id */
+	u32 number;			/* in the namespace's list */
 	u32 lifetime_s;			/* 0: for ever */
 	u64 set_jiffies;
 	struct rcu_head rcu;
@@ -59,9 +60,6 @@ static const struct rhashtable_params mutant_start_params = {
 };
 
 static struct rhashtable mutant_start_table;
-
-/* Orders those who change the table. */
-static DEFINE_MUTEX(mutant_start_mutex);
 
 /* Keep the first @bits of the address in @key. */
 static void mutant_start_mask(struct mutant_start_key *key, unsigned int bits)
@@ -151,16 +149,51 @@ static void mutant_start_count(struct mutant_starts *starts, const struct mutant
 static void mutant_start_remove(struct mutant_starts *starts, struct mutant_start_entry *entry)
 {
 	rhashtable_remove_fast(&mutant_start_table, &entry->node, mutant_start_params);
+	xa_erase(&starts->list, entry->number);
 	mutant_start_count(starts, &entry->key, -1);
 	kfree_rcu(entry, rcu);
 }
 
-/* Put @start into the table, or take it out if it names no arm. */
+static int mutant_start_add(struct mutant_starts *starts, struct mutant_start_entry *entry)
+{
+	int err;
+
+	if (starts->entries >= ENTRIES_MAX)
+		return -ENOSPC;
+	err = xa_alloc_cyclic(&starts->list, &entry->number, entry, xa_limit_32b, &starts->next,
+			      GFP_KERNEL_ACCOUNT);
+	if (err < 0)
+		return err;
+	err = rhashtable_insert_fast(&mutant_start_table, &entry->node, mutant_start_params);
+	if (err) {
+		xa_erase(&starts->list, entry->number);
+		return err;
+	}
+	mutant_start_count(starts, &entry->key, 1);
+	return 0;
+}
+
+/* Both in the same places, so that nothing is to be allocated. */
+static int mutant_start_replace(struct mutant_starts *starts, struct mutant_start_entry *old,
+				struct mutant_start_entry *entry)
+{
+	int err = rhashtable_replace_fast(&mutant_start_table, &old->node, &entry->node,
+					  mutant_start_params);
+
+	if (err)
+		return err;
+	entry->number = old->number;
+	xa_store(&starts->list, entry->number, entry, GFP_KERNEL_ACCOUNT);
+	kfree_rcu(old, rcu);
+	return 0;
+}
+
+/* Put @start into the table, or take it out if it names no arm. An error changes nothing. */
 static int mutant_start_set(const struct net *net, struct mutant_starts *starts,
 			    const struct mutant_start *start)
 {
 	struct mutant_start_key key = { .net = net, .family = start->family };
-	struct mutant_start_entry *entry;
+	struct mutant_start_entry *old, *entry;
 	__be64 addr[2];
 	int err;
 
@@ -168,13 +201,13 @@ static int mutant_start_set(const struct net *net, struct mutant_starts *starts,
 	key.high = be64_to_cpu(addr[0]);
 	key.low = be64_to_cpu(addr[1]);
 	mutant_start_mask(&key, start->bits);
-	entry = rhashtable_lookup_fast(&mutant_start_table, &key, mutant_start_params);
-	if (entry)
-		mutant_start_remove(starts, entry);
-	if (!start->arm)
+	/* Under the mutex nobody takes it away. */
+	old = rhashtable_lookup_fast(&mutant_start_table, &key, mutant_start_params);
+	if (!start->arm) {
+		if (old)
+			mutant_start_remove(starts, old);
 		return 0;
-	if (starts->entries >= ENTRIES_MAX)
-		return -ENOSPC;
+	}
 	entry = kzalloc(sizeof(*entry), GFP_KERNEL_ACCOUNT);
 	if (!entry)
 		return -ENOMEM;
@@ -182,13 +215,10 @@ static int mutant_start_set(const struct net *net, struct mutant_starts *starts,
 	entry->arm = start->arm;
 	entry->lifetime_s = start->lifetime_s;
 	entry->set_jiffies = get_jiffies_64();
-	err = rhashtable_insert_fast(&mutant_start_table, &entry->node, mutant_start_params);
-	if (err) {
+	err = old ? mutant_start_replace(starts, old, entry) : mutant_start_add(starts, entry);
+	if (err)
 		kfree(entry);
-		return err;
-	}
-	mutant_start_count(starts, &key, 1);
-	return 0;
+	return err;
 }
 
 static const char *mutant_start_fault(const struct mutant_start *start)
@@ -208,7 +238,7 @@ int mutant_nl_start_set_doit(struct sk_buff *skb, struct genl_info *info)
 {
 	struct nlattr *attr = info->attrs[MUTANT_A_START_STARTS];
 	const struct net *net = genl_info_net(info);
-	struct mutant_starts *starts = mutant_net_starts(net);
+	struct mutant_starts *starts = &mutant_net_of(net)->starts;
 	struct mutant_start start;
 	const char *fault;
 	int i, n, err;
@@ -229,47 +259,22 @@ int mutant_nl_start_set_doit(struct sk_buff *skb, struct genl_info *info)
 			return -EINVAL;
 		}
 	}
-	mutex_lock(&mutant_start_mutex);
+	mutex_lock(&starts->mutex);
 	for (i = 0; i < n && !err; i++) {
 		memcpy(&start, nla_data(attr) + i * sizeof(start), sizeof(start));
 		err = mutant_start_set(net, starts, &start);
 	}
-	mutex_unlock(&mutant_start_mutex);
+	mutex_unlock(&starts->mutex);
 	if (err)
 		NL_SET_ERR_MSG_ATTR(info->extack, attr, "no room for another prefix");
 	return err;
 }
 
-/* Call @each for every entry of @net, under the mutex, until it says that it is enough. */
-static void mutant_starts_walk(const struct net *net,
-			       bool (*each)(struct mutant_start_entry *entry, void *data),
-			       void *data)
-{
-	struct mutant_start_entry *entry;
-	struct rhashtable_iter iter;
-
-	rhashtable_walk_enter(&mutant_start_table, &iter);
-	rhashtable_walk_start(&iter);
-	while ((entry = rhashtable_walk_next(&iter))) {
-		/* -EAGAIN: the table was resized, and some entries come twice. */
-		if (!IS_ERR(entry) && entry->key.net == net && each(entry, data))
-			break;
-	}
-	rhashtable_walk_stop(&iter);
-	rhashtable_walk_exit(&iter);
-}
-
-struct mutant_start_page {
-	struct sk_buff *skb;
-	struct nlattr *attr;
-	unsigned long skip;		/* entries of earlier messages */
-	unsigned long seen;
-};
-
-static bool mutant_start_put(struct mutant_start_entry *entry, void *data)
+/* Append an entry to a page; false if there is no room. */
+static bool mutant_start_put(struct sk_buff *skb, struct nlattr *attr,
+			     const struct mutant_start_entry *entry)
 {
 	const __be64 addr[2] = { cpu_to_be64(entry->key.high), cpu_to_be64(entry->key.low) };
-	struct mutant_start_page *page = data;
 	struct mutant_start start = {
 		.family = entry->key.family,
 		.bits = entry->key.bits,
@@ -278,39 +283,39 @@ static bool mutant_start_put(struct mutant_start_entry *entry, void *data)
 		.age_ms = jiffies64_to_msecs(get_jiffies_64() - entry->set_jiffies),
 	};
 
-	if (page->seen < page->skip) {
-		page->seen++;
+	if (skb_tailroom(skb) < sizeof(start) || attr->nla_len + sizeof(start) > U16_MAX)
 		return false;
-	}
-	if (skb_tailroom(page->skb) < sizeof(start) ||
-	    page->attr->nla_len + sizeof(start) > U16_MAX)
-		return true;
 	memcpy(start.addr, addr, sizeof(start.addr));
-	skb_put_data(page->skb, &start, sizeof(start));
-	page->attr->nla_len += sizeof(start);
-	page->seen++;
-	return false;
+	skb_put_data(skb, &start, sizeof(start));
+	attr->nla_len += sizeof(start);
+	return true;
 }
 
 int mutant_nl_start_get_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
 {
-	struct mutant_start_page page = { .skb = skb, .skip = cb->args[0] };
+	struct mutant_starts *starts = &mutant_net_of(sock_net(cb->skb->sk))->starts;
+	struct mutant_start_entry *entry;
+	unsigned long number;
+	struct nlattr *attr;
 	void *header;
 
 	header = genlmsg_put(skb, NETLINK_CB(cb->skb).portid, cb->nlh->nlmsg_seq,
 			     &mutant_nl_family, NLM_F_MULTI, MUTANT_CMD_START_GET);
 	if (!header)
 		return -EMSGSIZE;
-	page.attr = nla_reserve(skb, MUTANT_A_START_STARTS, 0);
-	if (!page.attr) {
+	attr = nla_reserve(skb, MUTANT_A_START_STARTS, 0);
+	if (!attr) {
 		genlmsg_cancel(skb, header);
 		return -EMSGSIZE;
 	}
-	mutex_lock(&mutant_start_mutex);
-	mutant_starts_walk(sock_net(cb->skb->sk), mutant_start_put, &page);
-	mutex_unlock(&mutant_start_mutex);
-	cb->args[0] = page.seen;
-	if (!nla_len(page.attr)) {
+	mutex_lock(&starts->mutex);
+	xa_for_each_start(&starts->list, number, entry, cb->args[0]) {
+		if (!mutant_start_put(skb, attr, entry))
+			break;
+		cb->args[0] = number + 1;
+	}
+	mutex_unlock(&starts->mutex);
+	if (!nla_len(attr)) {
 		genlmsg_cancel(skb, header);
 		return 0;
 	}
@@ -318,21 +323,23 @@ int mutant_nl_start_get_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
 	return skb->len;
 }
 
-static bool mutant_start_drop(struct mutant_start_entry *entry, void *data)
+/* A namespace begins. */
+void mutant_starts_begin(struct mutant_starts *starts)
 {
-	mutant_start_remove(data, entry);
-	return false;
+	mutex_init(&starts->mutex);
+	xa_init_flags(&starts->list, XA_FLAGS_ALLOC);
 }
 
-/* The namespace ends, or its session wants an empty table. */
-void mutant_starts_forget(const struct net *net)
+/* The namespace ends. */
+void mutant_starts_forget(struct mutant_starts *starts)
 {
-	struct mutant_starts *starts = mutant_net_starts(net);
+	struct mutant_start_entry *entry;
+	unsigned long number;
 
-	mutex_lock(&mutant_start_mutex);
-	while (starts->entries)
-		mutant_starts_walk(net, mutant_start_drop, starts);
-	mutex_unlock(&mutant_start_mutex);
+	mutex_lock(&starts->mutex);
+	xa_for_each(&starts->list, number, entry)
+		mutant_start_remove(starts, entry);
+	mutex_unlock(&starts->mutex);
 }
 
 int mutant_starts_init(void)

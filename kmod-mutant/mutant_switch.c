@@ -2,7 +2,7 @@
 /* A flow leaves one arm and enters another, under the socket's lock. */
 #include "mutant_bbr.h"
 #include "mutant_freeze.h"
-#include "mutant_index.h"
+#include "mutant_queue.h"
 #include "mutant_trace.h"
 #include "mutant_vegas.h"
 
@@ -76,6 +76,7 @@ static bool mutant_enter(struct sock *sk, struct mutant_flow *f, u8 id, u8 mode,
 		mutant_vegas_set_floor(sk, orig, floor_us);
 	if (known_state != icsk->icsk_ca_state && orig->set_state)
 		orig->set_state(sk, icsk->icsk_ca_state);
+	mutant_note_clamp(sk, f);
 	tcp_snd_cwnd_set(tp, min(window, tp->snd_cwnd_clamp));
 	return true;
 }
@@ -125,6 +126,8 @@ void mutant_switch(struct sock *sk, struct mutant_flow *f)
 		mutant_enter(sk, f, id, restore, window);
 	}
 	f->arm = id;
+	/* The executor hears of no mark while another arm runs. */
+	f->marks.seen = tp->delivered_ce;
 	f->measures->path.rounds = 0;
 	/* What it added is in the window that was handed over. */
 	mutant_pulse_stop(&f->measures->pulse);
@@ -144,7 +147,7 @@ void mutant_switch(struct sock *sk, struct mutant_flow *f)
 		step->rec.switches = epochs->newest;
 		step->rec.round_trips = 0;
 		mutant_step_end(&f->measures->steps);
-		mutant_index_mark(f);
+		mutant_queue_join(f);
 		trace_mutant_switch(f, before, id, cwnd_before, tcp_snd_cwnd(tp));
 	}
 	if (refused)

@@ -313,7 +313,8 @@ class ConfigAttr(IntEnum):
     WATCHDOG_MS = 3
     RESTORE = 4
     HANDOVER = 5
-    # Flows at a time. A socket beyond them runs its first arm, and cannot be steered.
+    # Flows at a time. A socket beyond them runs its first arm, and cannot be steered. The network namespaces
+    # other than the initial one have a half of them together, and each of these a quarter.
     FLOWS_MAX = 6
     # Flows that there are, with those that have just ended.
     FLOWS = 7

@@ -11,7 +11,8 @@ from ltp_switcher.daemon.datapath import FlowNotFoundError
 from ltp_switcher.daemon.datapath.protocol import Cmd, ControlLaw
 
 from .harness import Context, require
-from .net import Flow, TcpInfo
+from .loading import loopback
+from .net import Flow, Link, TcpInfo, cookie
 from .steering import commands, control
 from .switching import in_use
 
@@ -140,7 +141,8 @@ def flows_to_one_destination_are_siblings(context: Context) -> None:
 def a_socket_beyond_the_limit_is_no_flow(context: Context) -> None:
     time.sleep(0.5)
     config, before = context.datapath.config(), context.datapath.flow_counts()
-    context.datapath.set_config(flows_max=before.flows + 1)
+    # They are in a namespace other than the initial one, which has a quarter.
+    context.datapath.set_config(flows_max=4 * (before.flows + 1))
     flow, other = context.flow(), context.link.connect("mutant")
     require(other.congestion == "m/cubic", other.congestion)
     try:
@@ -160,6 +162,46 @@ def a_socket_beyond_the_limit_is_no_flow(context: Context) -> None:
     context.end(again)
 
 
+def is_flow(context: Context, sock: socket.socket) -> bool:
+    """Whether the module knows a socket."""
+    try:
+        context.datapath.flow(cookie(sock))
+    except FlowNotFoundError:
+        return False
+    return True
+
+
+def a_namespace_leaves_flows_to_others(context: Context) -> None:
+    """One has a quarter of `flows_max`, all but the host's have half, and the host's has what is left."""
+    time.sleep(0.5)
+    config, before = context.datapath.config(), context.datapath.flow_counts()
+    require(not before.flows, f"{before.flows} flows are left of other checks")
+    links = [context.link, Link.create("p", 8), Link.create("q", 9)]
+    context.datapath.set_config(flows_max=12)
+    flows = [[link.connect("mutant") for _ in range(5)] for link in links]
+    known = [sum(is_flow(context, flow.client) for flow in some) for some in flows]
+    require(known == [3, 3, 0], f"{known} of five flows each in three namespaces")
+    ours = [loopback() for _ in range(8)]
+    known = [is_flow(context, client) for client, _ in ours]
+    require(known == [True] * 6 + [False] * 2, f"the host's: {known}")
+    # What ends makes room in its own namespace, and among all of them.
+    finish(flows[0][0])
+    time.sleep(0.2)
+    again = [link.connect("mutant") for link in links]
+    known = [is_flow(context, flow.client) for flow in again]
+    require(known == [True, False, False], f"{known}")
+    for flow in [*again, *(flow for some in flows for flow in some)]:
+        if flow.client.fileno() >= 0:
+            finish(flow)
+    for pair in ours:
+        for sock in pair:
+            sock.close()
+    context.datapath.set_config(flows_max=config.flows_max)
+    time.sleep(0.5)
+    left = context.datapath.flow_counts().flows
+    require(not left, f"{left} flows are left")
+
+
 CHECKS = (
     a_flow_grows_when_it_is_measured_switched_controlled,
     what_came_before_is_in_the_first_step,
@@ -167,4 +209,5 @@ CHECKS = (
     the_death_of_an_unmeasured_flow_tells_its_totals,
     flows_to_one_destination_are_siblings,
     a_socket_beyond_the_limit_is_no_flow,
+    a_namespace_leaves_flows_to_others,
 )

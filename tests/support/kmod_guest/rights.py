@@ -33,6 +33,7 @@ OWN_FLOWS_ALONE = {
     "arm-load": "EPERM",
     "config-set": "EPERM",
     "events": "answered",
+    "start-get": "answered",
 }
 """How `_refusals` goes, for a flow of another namespace, with rights in one's own alone."""
 
@@ -73,7 +74,7 @@ def give_up_rights() -> None:
 
 
 def _refusals(datapath: Datapath, flow: int) -> dict[str, str]:
-    """How each operation that changes something is answered for a flow."""
+    """How each operation that takes rights is answered for a flow."""
     attempts: dict[str, Callable[[], object]] = {
         "session-open": datapath.open_session,
         "step-get": datapath.close_step,
@@ -84,6 +85,8 @@ def _refusals(datapath: Datapath, flow: int) -> dict[str, str]:
         "arm-load": lambda: datapath.load_arm("reno"),
         "config-set": lambda: datapath.set_config(watchdog_ms=5),
         "events": lambda: datapath.events().close(),
+        # It tells of everybody's destinations.
+        "start-get": datapath.starts,
     }
     found = {}
     for name, attempt in attempts.items():

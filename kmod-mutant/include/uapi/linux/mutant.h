@@ -355,7 +355,8 @@ enum {
  * MUTANT_A_CONFIG_WATCHDOG_MS: Silence after which a steered flow falls back; 0 turns the watchdog
  * off.
  * MUTANT_A_CONFIG_FLOWS_MAX: Flows at a time. A socket beyond them runs its first arm, and cannot
- * be steered.
+ * be steered. The network namespaces other than the initial one have a half of them together, and
+ * each of these a quarter.
  * MUTANT_A_CONFIG_FLOWS: Flows that there are, with those that have just ended.
  * MUTANT_A_CONFIG_FLOWS_REFUSED: Sockets that could not become flows, for want of memory or because
  * of flows-max.
