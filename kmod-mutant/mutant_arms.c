@@ -25,9 +25,9 @@ struct mutant_arm mutant_arms[MUTANT_ARMS_MAX + 1];
 static DEFINE_MUTEX(mutant_arms_mutex);
 
 /*
- * Whether arms may be looked for, and are registered at once. Requests and parameters reach us before
- * `mutant` is ready, and until the module's memory goes: what they found then would outlive it. Under
- * the mutex.
+ * Whether arms may be looked for, and are registered at once. Requests and parameters reach us
+ * before `mutant` is ready, and until the module's memory goes: what they found then would outlive
+ * it. Under the mutex.
  */
 static bool mutant_arms_open;
 
@@ -78,6 +78,11 @@ static const char *mutant_arm_unfit(const struct tcp_congestion_ops *ops)
 		return "mutant cannot be an arm of itself";
 	if (ops->flags & (TCP_CONG_NEEDS_ECN | TCP_CONG_NEEDS_ACCECN))
 		return "needs ECN, which a running connection cannot negotiate";
+	if (ops->flags & MUTANT_CONG_ECN_FLAGS)
+		return "negotiates ECN in another way than the flow has";
+	/* It asks a BPF program for the path's RTT, in its init. */
+	if (!strcmp(ops->name, "nv"))
+		return "runs BPF programs, which may change the congestion control by themselves";
 	/* Its init may set another congestion control, and so release the flow in use. */
 	if (mutant_is_bpf(ops))
 		return "is a BPF program, which may change the congestion control by itself";

@@ -96,3 +96,7 @@ module_exit(mutant_exit);
 MODULE_AUTHOR("The ltp-switcher authors");
 MODULE_DESCRIPTION("TCP congestion control that live-switches flows between protocols");
 MODULE_LICENSE("GPL");
+MODULE_VERSION("0.1.0");
+MODULE_ALIAS_GENL_FAMILY(MUTANT_FAMILY_NAME);
+/* The arms' protocols, for whoever packs an initramfs; a kernel may lack some. */
+MODULE_SOFTDEP("pre: tcp_cubic tcp_bbr tcp_vegas tcp_westwood tcp_hybla tcp_htcp tcp_veno tcp_yeah tcp_bic tcp_highspeed tcp_illinois");

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import ltp_switcher
 from ltp_switcher.daemon.datapath import protocol
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -225,3 +227,16 @@ def test_an_arm_executes_the_laws_that_it_declares(copy: Path) -> None:
     assert generate(copy).stdout == "wrote kmod-mutant/mutant_arms_gen.c\n"
     table = (copy / "kmod-mutant/mutant_arms_gen.c").read_text(encoding="utf-8")
     assert "[MUTANT_ARM_ID_LTP] = LAW(WINDOW) | LAW(CUBIC)," in table
+
+
+def test_the_module_has_the_versions_of_the_whole() -> None:
+    source = (REPOSITORY / "kmod-mutant/mutant_main.c").read_text()
+    assert re.findall(r'MODULE_VERSION\("(.*)"\)', source) == [ltp_switcher.__version__]
+
+
+def test_the_module_names_the_protocols_of_all_kernel_arms() -> None:
+    """Whoever packs an initramfs takes along what a soft dependency names."""
+    source = (REPOSITORY / "kmod-mutant/mutant_main.c").read_text()
+    (named,) = re.findall(r'MODULE_SOFTDEP\("pre: (.*)"\)', source)
+    kernel_arms = [arm.name.lower() for arm in protocol.ArmId if 0 < arm < protocol.ArmId.LTP]
+    assert named.split() == [f"tcp_{name}" for name in kernel_arms]

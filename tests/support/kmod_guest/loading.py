@@ -56,9 +56,12 @@ def every_arm_is_found(_: Context) -> None:
 def an_arm_that_cannot_be_one_is_refused_with_a_reason(_: Context) -> None:
     with loaded() as datapath:
         before = datapath.arms()
-        dctcp, mutant, missing = (datapath.load_arm(name) for name in ("dctcp", "mutant", "nosuchcc"))
+        dctcp, mutant, nv, missing = (
+            datapath.load_arm(name) for name in ("dctcp", "mutant", "nv", "nosuchcc")
+        )
         require(dctcp.state == ArmState.REFUSED and "ECN" in dctcp.reason, str(dctcp))
         require(mutant.state == ArmState.REFUSED and bool(mutant.reason), str(mutant))
+        require(nv.state == ArmState.REFUSED and "BPF" in nv.reason, str(nv))
         require(missing.state == ArmState.UNAVAILABLE and bool(missing.reason), str(missing))
         require(datapath.arms() == before, "a refused protocol became an arm")
 
