@@ -54,8 +54,8 @@ test-packages: venv ## Install, upgrade and purge the packages in machines of De
 	@.ci/install-packages debhelper dh-dkms lintian
 	@PYTHONPATH=tests $(BIN)/python -m packages $(ARGS)
 
-test-kernels: venv ## Build the module for the kernels of Debian 13 and unstable, and test it there (ARGS=--json)
-	@.ci/install-packages
+test-kernels: venv ## Build the module for the kernels of Debian 13 and unstable, and test it there; for arm64, too (ARGS=--json)
+	@.ci/install-packages gcc-aarch64-linux-gnu
 	@PYTHONPATH=tests $(BIN)/python -m kernels $(ARGS)
 
 test-debug: venv kmod ## Run the module on four processors, with poisoned memory: hours; resumable

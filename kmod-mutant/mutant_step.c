@@ -35,7 +35,7 @@ void mutant_steps_current(const struct mutant_steps *steps, struct mutant_record
 }
 
 /* The same for one who may close steps but does not write them. */
-void mutant_steps_peek(const struct mutant_steps *steps, struct mutant_record *rec)
+void mutant_steps_peek(struct mutant_steps *steps, struct mutant_record *rec)
 {
 	u32 seq;
 

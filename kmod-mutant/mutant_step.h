@@ -38,7 +38,7 @@ struct mutant_steps {
 };
 
 bool mutant_steps_close(struct mutant_steps *steps, struct mutant_record *rec);
-void mutant_steps_peek(const struct mutant_steps *steps, struct mutant_record *rec);
+void mutant_steps_peek(struct mutant_steps *steps, struct mutant_record *rec);
 void mutant_steps_current(const struct mutant_steps *steps, struct mutant_record *rec);
 
 /* The step to write to. Preemption is off until mutant_step_end(), for a closer may be spinning. */

@@ -76,7 +76,7 @@ def _folder(flavour: str) -> Path:
 
 
 def _build(folder: Path, wanted: str, flavour: str) -> None:
-    tree = _sources()
+    tree = sources()
     folder.mkdir(parents=True, exist_ok=True)
     make = ["make", "-s", "-C", str(tree), f"O={folder}"]
     if not (folder / ".config").exists():
@@ -105,7 +105,8 @@ def _holds(line: str, lines: set[str]) -> bool:
     return line in lines or (value == "n" and f"{name}=y" not in lines and f"{name}=m" not in lines)
 
 
-def _sources() -> Path:
+def sources() -> Path:
+    """Return the unpacked sources of Debian's 6.12, fetched first if they are missing. Raises `LabError`."""
     version = candidates((SOURCE_PACKAGE,))[SOURCE_PACKAGE]
     target = debug_cache() / f"source-{version.replace(':', '%3a')}"
     with locked("debug-source"):

@@ -7,4 +7,6 @@ Run by `make test-kernels`. Needs root and mmdebstrap. For each release:
 2. In that tree, with that compiler, it builds the module and the lab's own modules. W=1 must print no
    warning.
 3. The tests of the module run in the lab on that kernel, then `ltp-eval run` on a short scenario.
+
+For arm64 the module is built with Debian's cross compiler alone, from the sources of Debian 12's 6.12.
 """

@@ -16,6 +16,7 @@ from typing import Final
 
 from support.module_lab import REPOSITORY
 
+from kernels import cross
 from kernels.release import CACHE, RELEASES, Release, prepare
 from ltp_switcher.errors import LtpSwitcherError
 from ltp_switcher.eval.lab.kernels import PREPARED
@@ -45,6 +46,7 @@ class Outcome:
     tests: str
     demo: str
     wall_s: float
+    boots: bool = True
 
     @property
     def ok(self) -> bool:
@@ -89,10 +91,22 @@ def test(release: Release, folder: Path, *, build_only: bool) -> Outcome:
     return Outcome(release.name, kernel, build, found, tests, demo, round(time.monotonic() - started_s, 1))
 
 
+def test_cross_build(folder: Path) -> Outcome:
+    """Build for another architecture, and run nothing."""
+    started_s = time.monotonic()
+    kernel, build, found = "", "", []
+    try:
+        kernel, found = cross.cross_build(folder)
+    except LtpSwitcherError as error:
+        build = str(error)
+    wall_s = round(time.monotonic() - started_s, 1)
+    return Outcome(cross.NAME, kernel, build, found, "", "", wall_s, boots=False)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print a line for each release; the status is 1 where one has a fault."""
     parser = argparse.ArgumentParser(prog="kernels", description="test the module on other kernels")
-    names = [release.name for release in RELEASES]
+    names = [*(release.name for release in RELEASES), cross.NAME]
     parser.add_argument("--release", choices=names, help="one release only")
     parser.add_argument("--build-only", action="store_true", help="boot nothing")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -104,14 +118,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for release in RELEASES
         if options.release in (None, release.name)
     ]
+    if options.release in (None, cross.NAME):
+        outcomes.append(test_cross_build(folder))
     if options.json:
         print(json.dumps([asdict(outcome) for outcome in outcomes], indent=2))
         return int(not all(outcome.ok for outcome in outcomes))
-    left_out = "not run" if options.build_only else ""
     print("release   kernel                W=1           tests                demo")
     for outcome in outcomes:
         warned = f"{len(outcome.warnings)} warnings" if outcome.warnings else "clean"
         built = "does not build" if outcome.build else warned
+        left_out = "not run" if options.build_only or not outcome.boots else ""
         rest = (left_out or outcome.tests or "pass", left_out or outcome.demo or "runs")
         if outcome.build:
             rest = ("", "")
