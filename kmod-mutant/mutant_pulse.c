@@ -2,7 +2,7 @@
 /* Where a pulse begins, and what a round trip says of it; mutant_pulse.h explains the whole. */
 #include "mutant_pulse.h"
 
-/* The path has more where it delivers faster by this, in percent, of the 25 that were asked for ... */
+/* The path has more where it delivers faster by this, in percent; 125 were asked for ... */
 #define FASTER	112U
 /* ... while the least RTT grows by less than this, in percent: a queue would take 25. */
 #define LATER	108U
@@ -20,7 +20,8 @@ void mutant_pulse_begin(struct mutant_pulse *pulse, const struct mutant_path *pa
 	pulse->phase = MUTANT_PULSE_GROWS;
 }
 
-static bool mutant_pulse_shows_more(const struct mutant_pulse *pulse, const struct mutant_path *path)
+static bool mutant_pulse_shows_more(const struct mutant_pulse *pulse,
+				    const struct mutant_path *path)
 {
 	const struct mutant_round *before = &pulse->before, *now = &path->round[0];
 
