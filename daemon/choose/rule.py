@@ -23,9 +23,9 @@ the queue, and the RTT then shows whether the path is longer (`own_queue` says w
 queue still stands, the probing arm tests whether another flow fills it (`rivals`). If the rate rises by much
 in the test, it goes on, because the other two would starve.
 
-On every path the arm has to earn about as much as others have shown there. An arm that starves beside them
-gives way to the best of them, and one that falls below its own level is compared with the probing arm
-(`surprise`). Now and then the careful arm's path is asked for more, which that arm would not do (`pulses`).
+With `self_check` the arm has to earn about as much as others have shown on the path. An arm that starves
+beside them gives way to the best of them, and one that falls below its own level is compared with the probing
+arm (`surprise`). Now and then the careful arm's path is asked for more, as that arm would not do (`pulses`).
 
 All this is decided for players, not for flows: `siblings` makes one of the flows that share a bottleneck.
 Only a young flow probes for itself where the siblings have nothing to share (`newcomers`).
@@ -274,6 +274,8 @@ class RuleChooser(SlotArrays):
         filled = judged & (least_us > self._settings.rtt_step * looks.floor_us[slots] + own_us)
         self._surprise.forget_levels(slots[filled])
         tells = np.where((judged & ~filled) | probing, looks.earned[slots], np.nan)
+        if not self._settings.self_check:
+            tells = np.full(slots.shape, np.nan)
         lacks, fell = self._surprise.look(slots, self._role[slots], tells, looks.floor_us[slots], now_ns)
         lacks, fell = (found & ~changed & ~tested for found in (lacks, fell))
         # So the drained steady arm shows the floor, where BBR's start or test did not.

@@ -73,6 +73,11 @@ class RuleSection(Section):
         minimum=0,
         maximum=1_000_000,
     )
+    self_check: bool = key(
+        False,
+        "Leave an arm that earns less than half of the reward that another one has shown on the path, and "
+        "compare one that falls below its own level with bbr. On trial.",
+    )
     settle_rtts: float = key(
         10.0,
         "Round trips after a switch in which the RTT is not judged, because the earlier arm's queue drains.",

@@ -33,7 +33,7 @@ def asked_s(duration_s: float, *, gains: bool = False, may: bool = True) -> list
 
 def test_pulses_that_find_nothing_become_rare() -> None:
     waits = np.diff(asked_s(60.0)) / (RTT_MS * 1e-3)
-    assert np.round(waits).tolist() == [10, 20, 40, 80, 160, 160, 160, 160, 160]
+    assert np.round(waits).tolist() == [10, 20, 40, 80, 160, 160, 160, 160, 160, 160]
 
 
 def test_pulses_that_find_more_go_on() -> None:

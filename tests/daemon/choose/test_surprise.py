@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,6 +20,11 @@ RTT_MS = 40.0
 LOOK_S = 0.27
 PROBE_S = 2.0
 """The rule's `start_s`."""
+
+
+def checking() -> RuleChooser:
+    """The rule with its self-check."""
+    return RuleChooser([BBR, LTP, VEGAS], replace(RuleSection(), self_check=True))
 
 
 class World:
@@ -68,7 +74,7 @@ ways = st.sampled_from(["steady", "decays", "lies", "swings"])
 @given(ltp=st.tuples(ways, shares), vegas=st.tuples(ways, shares))
 def test_no_arm_stays_where_it_starves(ltp: tuple[str, float], vegas: tuple[str, float]) -> None:
     world = World(ltp=ltp, vegas=vegas)
-    run(duration_s=30.0, under=world)
+    run(duration_s=30.0, under=world, chooser=checking())
     # Ten round trips after a switch tell nothing of the arm.
     assert world.longest_s() <= max(2.0, 20 * RTT_MS * 1e-3) + PROBE_S
     # Later and later, so that little of the time is lost.
@@ -77,7 +83,7 @@ def test_no_arm_stays_where_it_starves(ltp: tuple[str, float], vegas: tuple[str,
 
 @pytest.mark.parametrize(("how", "duration_s"), [("steady", 6.0), ("lies", 14.0)])
 def test_a_starving_arm_gives_way_to_the_one_that_has_shown_more(how: str, duration_s: float) -> None:
-    chooser = RuleChooser([BBR, LTP, VEGAS], RuleSection())
+    chooser = checking()
     arms = run(duration_s=duration_s, under=World(ltp=(how, 0.3)), chooser=chooser)
     assert [arm for _, arm in times_s(arms[:, 0])][:3] == [BBR, LTP, BBR]
     why = chooser.reason(np.array([0]))
@@ -88,7 +94,7 @@ def test_a_starving_arm_gives_way_to_the_one_that_has_shown_more(how: str, durat
 def test_arms_that_do_as_well_are_left_alone() -> None:
     """A tenth less of the rate is a fifth of the reward."""
     for share in (1.0, 0.9):
-        arms = run(duration_s=30.0, under=World(ltp=("steady", share)))
+        arms = run(duration_s=30.0, under=World(ltp=("steady", share)), chooser=checking())
         assert [arm for _, arm in times_s(arms[:, 0])] == [BBR, LTP]
 
 
@@ -99,7 +105,7 @@ def test_a_slower_link_is_probed_and_then_left_alone() -> None:
         def __call__(self, t: float, arm: int) -> tuple[float, float]:
             return RTT_MS, 1.0 if t < 8.0 else 0.33
 
-    arms = run(duration_s=30.0, under=Slower())
+    arms = run(duration_s=30.0, under=Slower(), chooser=checking())
     (_, first), (_, second), (probe_s, third), (back_s, fourth) = times_s(arms[:, 0])
     assert (first, second, third, fourth) == (BBR, LTP, BBR, LTP)
     assert 8.0 < probe_s < 10.0

@@ -272,7 +272,7 @@ def test_outside_of_active_flows_leave_learned_arms(mode: str, caplog: pytest.Lo
     assert (kernel.sent, kernel.pinned) == ([], [])
     engine.mode = mode
     engine.step()
-    assert [batch.tolist() for batch in kernel.sent] == [[(7, ArmId.WESTWOOD, 0, 0, 0)]]
+    assert [batch.tolist() for batch in kernel.sent] == [[(7, ArmId.WESTWOOD, 0, 0, 0, 0)]]
     assert kernel.pinned == [(8, ArmId.WESTWOOD)]
     assert f"mode {mode}: 2 flows move from learned arms to westwood, the fallback arm" in caplog.text
     assert "flow 8 was pinned to jury and is pinned to westwood now" in caplog.text
