@@ -90,14 +90,15 @@ def test_a_named_folder_is_taken_as_it_is(
 def test_the_command_lists_length_and_mean_rate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Three packets of 1500 bytes in 2 s are 18 kbit/s."""
-    (tmp_path / "slow.up").write_text("10\n900\n2000\n")
+    """Ten packets of 1500 bytes in 2 s are 60 kbit/s."""
+    (tmp_path / "slow.up").write_text("".join(f"{at_ms}\n" for at_ms in range(200, 2001, 200)))
     (tmp_path / "README").write_text("no trace")
     monkeypatch.setenv("LTP_TRACES", str(tmp_path))
     assert main(["traces", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {
         "folder": str(tmp_path),
-        "traces": [{"name": "slow.up", "duration_s": 2.0, "mean_mbps": 0.018}],
+        "traces": [{"name": "slow.up", "duration_s": 2.0, "mean_mbps": 0.06}],
+        "unfit": {},
     }
     assert main(["traces"]) == 0
     assert "slow.up" in capsys.readouterr().out
