@@ -187,20 +187,20 @@ class Looks(SlotArrays):
         throughput_Bps = delivered_pkts * seen[MSS] / np.maximum(time_ns * 1e-9, 1e-9)
         top_Bps = np.maximum(self.top_Bps[slots], throughput_Bps)
         mean_us = mean_or(sum_us, samples, seen[SRTT])
+        lowest_us = np.minimum(self.floor_us[slots], self.least_us[slots])
         share = reward(
             throughput_Bps / np.maximum(top_Bps, 1.0),
             loss_rate(lost_pkts, delivered_pkts),
-            mean_us / np.minimum(self.floor_us[slots], self.least_us[slots]),
+            mean_us / lowest_us,
             zeta=self._zeta,
             kappa=self._kappa,
         )
         self.share[slots] = np.minimum(share, 1.0)
-        earned = reward(
-            throughput_Bps, loss_rate(lost_pkts, delivered_pkts), mean_us, zeta=self._zeta, kappa=self._kappa
-        )
+        says_nothing = self._idle[slots] | self._mixed[slots] | self.drained[slots]
         with np.errstate(divide="ignore"):
-            self.earned[slots] = np.log(earned)
-        self.earned[slots[self._idle[slots] | self._mixed[slots] | self.drained[slots]]] = np.nan
+            # The share is in units of the highest rate and the lowest RTT, and these may change.
+            earned = np.log(share) + self._kappa * np.log(np.maximum(top_Bps, 1.0)) - np.log(lowest_us)
+        self.earned[slots] = np.where(says_nothing, np.nan, earned)
         self.top_Bps[slots] = top_Bps
         self.lost_pkts[slots] = lost_pkts
         delayed = np.log(np.maximum(mean_us, 1.0) / np.maximum(self.mean_us[slots], 1.0))

@@ -270,14 +270,11 @@ class RuleChooser(SlotArrays):
         top_Bps = looks.top_Bps[slots]
         starves = judged & self._rivals.suspected(slots, looks.floor_us[slots], top_Bps, now_ns)
         tested = (queued | starves) & ~changed
-        # An arm that keeps a queue fills the link: what it earns is what the link has now.
-        filled = judged & (least_us > self._settings.rtt_step * looks.floor_us[slots] + own_us)
-        self._surprise.forget_levels(slots[filled])
-        tells = np.where((judged & ~filled) | probing, looks.earned[slots], np.nan)
-        if not self._settings.self_check:
-            tells = np.full(slots.shape, np.nan)
-        lacks, fell = self._surprise.look(slots, self._role[slots], tells, looks.floor_us[slots], now_ns)
-        lacks, fell = (found & ~changed & ~tested for found in (lacks, fell))
+        lacks = fell = np.zeros(slots.shape, np.bool_)
+        if self._settings.self_check:
+            queue_us = self._settings.rtt_step * looks.floor_us[slots] + own_us
+            found = self._surprised(slots, judged, probing, least_us > queue_us, now_ns)
+            lacks, fell = (surprised & ~changed & ~tested for surprised in found)
         # So the drained steady arm shows the floor, where BBR's start or test did not.
         kept = probing | (judged & ~changed) | (self._drained[slots] & steady & ~settled)
         looks.lower(slots[kept], least_us[kept], self._settings.rtt_step)
@@ -310,6 +307,16 @@ class RuleChooser(SlotArrays):
         if (ready | staying).any():
             self._judge(slots, ready, staying)
         looks.begin(slots, seen)
+
+    def _surprised(
+        self, slots: Slots, judged: Bools, probing: Bools, queued: Bools, now_ns: Floats
+    ) -> tuple[Bools, Bools]:
+        """Compare what the arms have earned; see `Surprise.look`. All arrays have shape (n,)."""
+        # An arm that keeps a queue fills the link: it earns all that the link has now.
+        filled = judged & queued
+        self._surprise.forget_levels(slots[filled])
+        earned = np.where((judged & ~filled) | probing, self._looks.earned[slots], np.nan)
+        return self._surprise.look(slots, self._role[slots], earned, self._looks.floor_us[slots], now_ns)
 
     def _begin_own(
         self, slots: Slots, high: Bools, constant: Bools, least_us: Floats, now_ns: Floats

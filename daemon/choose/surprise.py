@@ -116,7 +116,8 @@ class Surprise(SlotArrays):
         self._other_path(at[other_path], role[other_path])
         self._sums[at[fell], 1] = 0.0
         self._sums[at[starves], 0] = 0.0
-        self._put_off(at[due], now_ns[due])
+        probed = at[due]
+        self._probe_ns[probed] = now_ns[due] + self._wait_ns(probed, np.full(probed.shape, PROBING))
         surprised = np.zeros((2, slots.size), np.bool_)
         surprised[:, told] = starves, due
         return surprised[0], surprised[1]
@@ -125,10 +126,8 @@ class Surprise(SlotArrays):
         """Bar the roles of these players, which starve, shape (n,)."""
         lack = self._level[slots].max(axis=1, initial=-np.inf, where=self._count[slots] > 0)
         self._gap[slots] = lack - self._level[slots, role]
-        far = self._gap[slots] > FAR
-        wait_s = np.where(far, WAIT_S[1], self._wait_s[slots, role])
-        self._barred_ns[slots, role] = now_ns + wait_s * 1e9
-        self._wait_s[slots, role] = np.minimum(2 * wait_s, WAIT_S[1])
+        self._wait_s[slots, role] = np.where(self._gap[slots] > FAR, WAIT_S[1], self._wait_s[slots, role])
+        self._barred_ns[slots, role] = now_ns + self._wait_ns(slots, role)
 
     def lacks(self, slots: Slots, role: Ints) -> Bools:
         """True where a role has shown less than half of another one's reward, shape (n,)."""
@@ -216,7 +215,8 @@ class Surprise(SlotArrays):
         self._level[at, role] = own
         self._sums[at] = 0.0
 
-    def _put_off(self, at: Slots, now_ns: Floats) -> None:
-        """A probe begins: the next one is due later and later."""
-        self._probe_ns[at] = now_ns + self._wait_s[at, PROBING] * 1e9
-        self._wait_s[at, PROBING] = np.minimum(2 * self._wait_s[at, PROBING], WAIT_S[1])
+    def _wait_ns(self, slots: Slots, role: Ints) -> Floats:
+        """Time to wait now, shape (n,); the next time it is twice as long."""
+        wait_ns: Floats = self._wait_s[slots, role] * 1e9
+        self._wait_s[slots, role] = np.minimum(2 * self._wait_s[slots, role], WAIT_S[1])
+        return wait_ns
