@@ -65,12 +65,12 @@ static void mutant_window_give_back(struct tcp_sock *tp, u32 pkts)
 static noinline void mutant_pulse_acked(struct sock *sk, struct mutant_pulse *pulse, u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
+	u32 window = tcp_snd_cwnd(tp), room = max(tp->snd_cwnd_clamp, window) - window;
 
 	if (inet_csk(sk)->icsk_ca_state != TCP_CA_Open || tp->sacked_out || tp->lost_out)
 		mutant_window_give_back(tp, mutant_pulse_stop(pulse));
 	else
-		tcp_snd_cwnd_set(tp, min(tcp_snd_cwnd(tp) + mutant_pulse_grow(pulse, acked),
-					 tp->snd_cwnd_clamp));
+		tcp_snd_cwnd_set(tp, window + mutant_pulse_grow(pulse, acked, room));
 }
 
 /* A round trip ended. An arm with a model, or a control, sets its window anew at each ACK. */

@@ -40,16 +40,19 @@ void mutant_pulse_begin(struct mutant_pulse *pulse, const struct mutant_path *pa
 u32 mutant_pulse_round_ends(struct mutant_pulse *pulse, const struct mutant_path *path,
 			    bool held_back, u32 window);
 
-/* The packets by which the window grows with @acked ones more. */
-static inline u32 mutant_pulse_grow(struct mutant_pulse *pulse, u32 acked)
+/* The packets, @room at most, by which the window grows with @acked ones more. */
+static inline u32 mutant_pulse_grow(struct mutant_pulse *pulse, u32 acked, u32 room)
 {
-	u32 more;
+	u32 more = pulse->most - pulse->added;
 
 	if (pulse->phase != MUTANT_PULSE_GROWS)
 		return 0;
 	acked += pulse->acked;
 	pulse->acked = acked % 4;
-	more = acked / 4 < pulse->most - pulse->added ? acked / 4 : pulse->most - pulse->added;
+	if (more > acked / 4)
+		more = acked / 4;
+	if (more > room)
+		more = room;
 	pulse->added += more;
 	return more;
 }

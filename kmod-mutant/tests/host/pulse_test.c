@@ -29,7 +29,7 @@ static void round_trip(struct road *road, bool held_back)
 	struct mutant_path_ack ack = { .rtt_us = us };
 
 	for (i = 1; i <= window; i++) {
-		road->window += mutant_pulse_grow(&road->pulse, 1);
+		road->window += mutant_pulse_grow(&road->pulse, 1, ~0U);
 		ack.now_us = road->now_us + (u64)us * i / window;
 		ack.delivered = ++road->delivered;
 		ack.in_flight = road->window;
@@ -106,10 +106,10 @@ static void test_ends_early(void)
 
 	/* A loss. */
 	start(&road, 100, 8000);
-	road.window += mutant_pulse_grow(&road.pulse, 40);
+	road.window += mutant_pulse_grow(&road.pulse, 40, ~0U);
 	CHECK(road.window == 110);
 	CHECK(mutant_pulse_stop(&road.pulse) == 10);
-	CHECK(mutant_pulse_grow(&road.pulse, 40) == 0);
+	CHECK(mutant_pulse_grow(&road.pulse, 40, ~0U) == 0);
 	CHECK(mutant_pulse_stop(&road.pulse) == 0);
 
 	/* An application that has too little to send. */
@@ -134,14 +134,26 @@ static void test_bounds(void)
 		start(&road, 8 + random_below(2000), 100 + random_below(100000));
 		before = road.window;
 		while (random_below(8))
-			road.window += mutant_pulse_grow(&road.pulse, random_below(before));
+			road.window += mutant_pulse_grow(&road.pulse, random_below(before), ~0U);
 		CHECK(road.window <= before + before / 4);
 		CHECK(road.window - mutant_pulse_stop(&road.pulse) == before);
 	}
 }
 
+/* What a clamp leaves no room for was not added, and is not given back. */
+static void test_clamp(void)
+{
+	struct road road;
+
+	start(&road, 100, 8000);
+	CHECK(mutant_pulse_grow(&road.pulse, 40, 3) == 3);
+	CHECK(mutant_pulse_grow(&road.pulse, 40, 0) == 0);
+	CHECK(mutant_pulse_stop(&road.pulse) == 3);
+}
+
 void test_pulses(void)
 {
+	test_clamp();
 	test_more();
 	test_no_more();
 	test_arm_moves();
