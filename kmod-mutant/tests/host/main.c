@@ -25,6 +25,7 @@ int main(void)
 	test_cubic();
 	test_path();
 	test_pulses();
+	test_resume();
 	printf("%u passed, %u failed\n", passed, failed);
 	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

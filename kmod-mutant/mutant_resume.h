@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Careful Resume (RFC 9959): a flow begins with a part of the window that an earlier flow to the
+ * same host had.
+ *
+ * Slow start takes a round trip for each doubling, whatever is known of the path. With what was
+ * saved of it, a flow goes through these phases:
+ *
+ *	reconnaissance	The first window is sent as always. Once it is acknowledged without loss or
+ *			mark, and the RTT is like the saved one, the window jumps to at most half of
+ *			the saved one.
+ *	unvalidated	The jump is sent, paced over a round trip. The window does not grow.
+ *	validating	The first packet of the jump is acknowledged: the window is what is in
+ *			flight, and grows as the arm has it, until the last one is acknowledged.
+ *	retreat		A loss or a mark before that: what was saved is deleted, and the window is
+ *			half of what the path has been shown to carry, until the last packet of the
+ *			jump is acknowledged and the kernel's recovery has ended. Then the threshold
+ *			is half of it, too.
+ *	normal		The arm has the window. What the path carries is observed.
+ *
+ * The pipe (the RFC's PipeSize) is what was in flight before the jump, and what was delivered since.
+ * Windows and pipes are in packets, what is saved in bytes: the next flow may have other packets.
+ * Sequence numbers and counts of packets wrap. Pure logic, tested on the host.
+ */
+#ifndef _MUTANT_RESUME_H
+#define _MUTANT_RESUME_H
+
+#ifdef __KERNEL__
+#include <linux/compiler.h>
+#include <linux/math64.h>
+#include <linux/types.h>
+
+#include <uapi/linux/mutant.h>
+#else
+#include "kernel.h"
+#endif
+
+#define MUTANT_SAVED_AGE_NS	300000000000ULL	/* five minutes, as in RFC 7661 section 4.4.3 */
+#define MUTANT_SAVED_WINDOW_MIN	40U	/* packets: four times the initial window of RFC 6928 */
+
+enum mutant_resume_phase {
+	MUTANT_RESUME_NORMAL,
+	MUTANT_RESUME_RECONNAISSANCE,
+	MUTANT_RESUME_UNVALIDATED,
+	MUTANT_RESUME_VALIDATING,
+	MUTANT_RESUME_RETREAT,
+};
+
+/* What came of a flow's jump. */
+enum mutant_resume_result {
+	MUTANT_RESUME_NO_JUMP,
+	MUTANT_RESUME_OPEN,		/* not known yet */
+	MUTANT_RESUME_VALIDATED,
+	MUTANT_RESUME_RETREATED,
+};
+
+/* What kept a jump from being sent as a whole. */
+enum mutant_resume_cut {
+	MUTANT_RESUME_WHOLE,
+	MUTANT_RESUME_CUT_BY_RECEIVER,	/* its window was full */
+	MUTANT_RESUME_CUT_BY_BUFFER,	/* there was no more to send in the send buffer */
+};
+
+/* What is saved of the path to a host. */
+struct mutant_saved {
+	u64 window_bytes;		/* what the path carries in a round trip; 0: nothing is saved */
+	u64 since_ns;			/* when it was saved */
+	u32 rtt_us;			/* the least RTT then, µs */
+};
+
+/* What an ACK says, or what holds when a loss is found without one. */
+struct mutant_resume_ack {
+	u64 now_us;
+	u32 una;			/* sequence number of the first byte not acknowledged */
+	u32 sacked;			/* of the highest packet in a SACK, or `una` */
+	u32 next;			/* of the next byte to send */
+	u32 delivered;			/* packets so far */
+	u32 in_flight;			/* packets, after the ACK */
+	u32 window;			/* packets */
+	bool full;			/* before the ACK the whole window was in flight */
+	u8 cut;				/* enum mutant_resume_cut: what holds the flow back, if not that */
+	bool congested;			/* a loss or a mark since the flow began or jumped, or a timeout */
+	bool recovering;		/* the kernel is in recovery, or reduces the window */
+	bool timeout;			/* the kernel has had a retransmission timeout */
+	bool slow_start;		/* the arm is in slow start */
+	bool limited;			/* by the application, or by an arm that drains the queue */
+};
+
+struct mutant_resume {
+	/* What the path carries, observed in whole round trips. */
+	u64 round_us;			/* when the round trip in progress began, µs */
+	u32 round_begin;		/* `delivered` at which it began, packets */
+	u32 round_end;			/* `delivered` at which it ends, packets */
+	u32 carried[2];			/* within the least RTT, the newer one first, packets; 0: unknown */
+	bool limited;			/* the round trip in progress says nothing */
+	bool rising;			/* the last one was in slow start: the path may carry more */
+
+	/* The jump. */
+	u8 phase;			/* enum mutant_resume_phase */
+	u8 result;			/* enum mutant_resume_result */
+	u8 cut;				/* enum mutant_resume_cut */
+	bool heard;			/* of the first window, an ACK has come */
+	u64 jumped_us;			/* when the window jumped, µs */
+	u32 rtt_us;			/* the flow's own least RTT then, µs */
+	u32 first;			/* sequence number: end of the first window, then begin of the jump */
+	u32 last;			/* sequence number: end of the jump */
+	u32 jump;			/* the window of the jump, packets */
+	u32 pipe;			/* packets */
+	u32 delivered;			/* packets that are in `pipe` already */
+	u32 window;			/* in the retreat, packets */
+};
+
+void mutant_resume_init(struct mutant_resume *r, const struct mutant_resume_ack *ack, bool fresh);
+void mutant_resume_observe(struct mutant_resume *r, const struct mutant_resume_ack *ack,
+			   u32 min_rtt_us);
+u32 mutant_resume_carried(const struct mutant_resume *r);
+void mutant_saved_keep(struct mutant_saved *saved, const struct mutant_resume *r, u32 mss,
+		       u32 rtt_us, u64 now_ns);
+u32 mutant_saved_jump(const struct mutant_saved *saved, u64 max_bytes, u32 mss, u32 rtt_us,
+		      u64 now_ns);
+
+bool mutant_resume_reconnoitred(struct mutant_resume *r, const struct mutant_resume_ack *ack);
+void mutant_resume_jump(struct mutant_resume *r, const struct mutant_resume_ack *ack, u32 window,
+			u32 rtt_us);
+u32 mutant_resume_acked(struct mutant_resume *r, const struct mutant_resume_ack *ack);
+u32 mutant_resume_retreat(struct mutant_resume *r, const struct mutant_resume_ack *ack);
+
+/* Whether the flow's window is not the arm's yet. */
+static inline bool mutant_resume_jumping(const struct mutant_resume *r)
+{
+	return r->phase > MUTANT_RESUME_RECONNAISSANCE;
+}
+
+/* The threshold behind a retreat: half of the pipe (the RFC's Beta is 0.5), packets. */
+static inline u32 mutant_resume_ssthresh(const struct mutant_resume *r)
+{
+	return r->pipe < 4 ? 2 : r->pipe / 2;
+}
+
+#endif /* _MUTANT_RESUME_H */
