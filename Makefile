@@ -13,7 +13,7 @@ STAMPS := .cache/stamps
 KERNELS := 6.1 6.12
 export LTP_CACHE ?= $(CURDIR)/.cache
 
-.PHONY: deb help demo eval eval-offsets eval-quick studies test test-fast test-long test-chance test-slow test-packages test-kernels test-debug mutate fuzz kmod lint format clean install release \
+.PHONY: deb help demo demo-picture eval eval-offsets eval-quick studies test test-fast test-long test-chance test-slow test-packages test-kernels test-debug mutate fuzz kmod lint format clean install release \
         uninstall venv \
         lock generate openapi promtool torch venv-train train-encoder collect-dataset train-ltp train-jury train-spine train-owl compare-ltp \
         bench bench-api bench-kmod bench-scale bench-daemon bench-lab bench-simulator validate-simulator traces mahimahi agree claims screenshots gain-coverage gain-rollout
@@ -23,8 +23,11 @@ help: ## List the targets
 
 SEEDS ?= 1
 
-demo: venv kmod ## Run the switcher, cubic, bbr and vegas in the lab, and write out/demo/ (SEEDS=5: medians)
+demo: venv $(STAMPS)/lab ## Run the switcher and single protocols on six small networks: out/demo/ (SEEDS=1-5: means)
 	@$(BIN)/ltp-eval demo --out out/demo --seeds $(SEEDS)
+
+demo-picture: demo ## Run the demo, and put its picture into the README
+	@cp out/demo/demo.png docs/img/demo.png
 
 # A file's tests share what they set up, such as a guest. In the order of folders: most of the last ones are short.
 PARALLEL := -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
@@ -42,7 +45,7 @@ test-long: venv kmod ## Run the module's tests on the second kernel, and under s
 test-chance: venv kmod ## Run the lab's checks with other random numbers and moments: N="1 2 3", ten minutes each
 	@for n in $(or $(N),1 2 3); do echo "LTP_TEST_CHANCE=$$n"; LTP_TEST_CHANCE=$$n $(BIN)/pytest $(PARALLEL) -m lab $(CHANCED) || failed=1; done; exit $${failed:-0}
 
-test-fast: venv ## Run the tests that need no kernel
+test-fast: venv $(STAMPS)/all ## Run the tests that need no kernel
 	@$(BIN)/pytest $(PARALLEL) -q -m "not slow and not lab"
 
 test-slow: venv kmod torch ## Run the long tests, and those of the trainers with Debian 13's PyTorch
@@ -50,18 +53,18 @@ test-slow: venv kmod torch ## Run the long tests, and those of the trainers with
 	@PYTHONPATH=src .ci/python-torch -m pytest tests/trainers
 
 # Resumable: packages, machines and finished runs are kept until their inputs change.
-test-packages: venv ## Install, upgrade and purge the packages in machines of Debian 12 and 13 (ARGS=--json)
+test-packages: venv $(STAMPS)/all ## Install, upgrade and purge the packages in machines of Debian 12 and 13 (ARGS=--json)
 	@.ci/install-packages debhelper dh-dkms lintian
 	@PYTHONPATH=tests $(BIN)/python -m packages $(ARGS)
 
-test-kernels: venv ## Build the module for the kernels of Debian 13 and unstable, and test it there; for arm64, too (ARGS=--json)
+test-kernels: venv $(STAMPS)/all ## Build the module for the kernels of Debian 13 and unstable, and test it there; for arm64, too (ARGS=--json)
 	@.ci/install-packages gcc-aarch64-linux-gnu
 	@PYTHONPATH=tests $(BIN)/python -m kernels $(ARGS)
 
 test-debug: venv kmod ## Run the module on four processors, with poisoned memory: hours; resumable
 	@PYTHONPATH=tests $(BIN)/python -m debug_kernels --page docs/lab-notes/debug-kernels.md
 
-mutate: venv traces torch ## Plant faults, and count those that the tests notice: 30 minutes on two cores
+mutate: venv $(STAMPS)/all traces torch ## Plant faults, and count those that the tests notice: 30 minutes on two cores
 	@PYTHONPATH=tests $(BIN)/python -m mutation --page docs/lab-notes/mutation.md
 
 FUZZ ?= --seed 1
@@ -69,11 +72,11 @@ FUZZ ?= --seed 1
 fuzz: venv ## Send 20,000 odd requests to the API and the control socket; minutes (FUZZ="--seed 2 --json": options)
 	@PYTHONPATH=tests $(BIN)/python -m fuzz $(FUZZ)
 
-kmod: $(STAMPS)/apt ## Build tcp_mutant.ko for both kernels, and the BPF program of `use`
+kmod: $(STAMPS)/all ## Build tcp_mutant.ko for both kernels, and the BPF program of `use`
 	@$(MAKE) --no-print-directory -C kmod-mutant bpf
 	@for kernel in $(KERNELS); do $(MAKE) --no-print-directory -C kmod-mutant KVER=$$(.ci/kernel-release $$kernel); done
 
-lint: venv ## Run ruff, mypy, import-linter and checkpatch, and check the generated files
+lint: venv $(STAMPS)/all ## Run ruff, mypy, import-linter and checkpatch, and check the generated files
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy -p ltp_switcher
@@ -161,23 +164,23 @@ validate-simulator: traces ## Compare the simulator with the lab on the same sce
 	@PATH=$(CURDIR)/$(BIN):$$PATH; $(BIN)/python -m ltp_switcher.policies.simulator.validate --commands | sh
 	@$(BIN)/python -m ltp_switcher.policies.simulator.validate
 
-screenshots: venv ## Take the pictures of the dashboard for the documentation; six minutes
+screenshots: venv $(STAMPS)/all ## Take the pictures of the dashboard for the documentation; six minutes
 	@PYTHONPATH=tests $(BIN)/python tests/dashboard/screenshots.py
 
-claims: kmod traces ## Test the claims of the learned arms' papers in the lab
+claims: $(STAMPS)/lab traces ## Test the claims of the learned arms' papers in the lab
 	@$(BIN)/ltp-eval claims
 
-eval: kmod traces ## Run all schemes on the suite's test paths; resumable, ten hours on 2 cores; out/eval/
+eval: $(STAMPS)/lab traces ## Run all schemes on the suite's test paths; resumable, ten hours on 2 cores; out/eval/
 	@$(BIN)/ltp-eval suite
 
-studies: kmod traces ## Run ablations, lengths of a step and selections of a team on the test paths; hours; out/studies/
+studies: $(STAMPS)/lab traces ## Run ablations, lengths of a step and selections of a team on the test paths; hours; out/studies/
 	@for study in ablations steps teams; do $(BIN)/ltp-eval suite --study $$study --out out/studies/$$study; done
 
-eval-offsets: kmod traces ## Run the rule and the arms on the test set's traces from ten places on; two hours; out/eval-offsets/
+eval-offsets: $(STAMPS)/lab traces ## Run the rule and the arms on the test set's traces from ten places on; two hours; out/eval-offsets/
 	@$(BIN)/ltp-eval draw --offsets 10 --out out/eval-offsets/paths
 	@$(BIN)/ltp-eval suite --set out/eval-offsets/paths --schemes rule,vegas,bbr,ltp,cubic --seeds 1 --out out/eval-offsets
 
-eval-quick: kmod traces ## Run 5 schemes on 8 of the suite's paths, 30 s each; 20 minutes; out/eval/
+eval-quick: $(STAMPS)/lab traces ## Run 5 schemes on 8 of the suite's paths, 30 s each; 20 minutes; out/eval/
 	@$(BIN)/ltp-eval suite --quick
 
 gain-coverage: venv ## Simulate 2,000 experiments of each design, and count how often the report is right; an hour
@@ -205,7 +208,7 @@ bench-scale: venv kmod ## Measure steps with 10,000 live and 100,000 idle flows,
 bench-lab: venv kmod ## Measure the lab: virtual seconds per wall second, instructions per packet
 	@$(BIN)/ltp-eval speed
 
-deb: venv ## Build the packages for Debian 12 and 13 in dist/, and list their sizes
+deb: venv $(STAMPS)/all ## Build the packages for Debian 12 and 13 in dist/, and list their sizes
 	@.ci/install-packages debhelper dh-dkms lintian
 	@packaging/deb.sh
 
@@ -226,25 +229,26 @@ clean: ## Remove out/ (reports too), build/, dist/ and the virtual environments;
 
 venv: $(STAMPS)/venv
 
-$(STAMPS)/apt: .ci/apt-packages .ci/install-packages
-	@.ci/install-packages
+# The distribution's packages: what Python needs, what the lab needs, and all.
+$(STAMPS)/python $(STAMPS)/lab $(STAMPS)/all: $(STAMPS)/%: .ci/apt-packages .ci/install-packages
+	@.ci/install-packages $*
 	@mkdir -p $(@D) && touch $@
 
-$(STAMPS)/venv: requirements.lock pyproject.toml $(STAMPS)/apt
+$(STAMPS)/venv: requirements.lock pyproject.toml | $(STAMPS)/python
 	@echo "Python packages → $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-$(LTP_CACHE)/promtool/promtool: .ci/install-promtool | $(STAMPS)/apt
+$(LTP_CACHE)/promtool/promtool: .ci/install-promtool | $(STAMPS)/all
 	@.ci/install-promtool
 	@touch $@
 
-$(LTP_CACHE)/torch/installed: .ci/install-torch | $(STAMPS)/apt
+$(LTP_CACHE)/torch/installed: .ci/install-torch | $(STAMPS)/all
 	@.ci/install-torch
 
-$(STAMPS)/train: requirements-train.lock $(STAMPS)/apt
+$(STAMPS)/train: requirements-train.lock | $(STAMPS)/python
 	@$(PYTHON) -m venv .venv-train
 	@.venv-train/bin/pip install --disable-pip-version-check --require-hashes -r requirements-train.lock
 	@.venv-train/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .

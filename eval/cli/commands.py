@@ -127,14 +127,14 @@ def _unlike(scenarios: Iterable[Scenario]) -> list[Scenario]:
 def demonstrate(options: argparse.Namespace, console: Console, progress: Console) -> None:
     """`ltp-eval demo`: the switcher beside single protocols; writes `demo.png` and `report.json`."""
     need_pictures()
-    outcomes = demo.run_demo(
-        options.out, progress, seed=options.seed, seeds=options.seeds, kernel=options.kernel,
-        all_arms=options.all_arms,
+    made = demo.run_demo(
+        options.out, progress, seeds=options.seeds, kernel=options.kernel, parallel=options.jobs,
+        use_cache=options.cache,
     )  # fmt: skip
     if options.json:
         console.out((options.out / "report.json").read_text(), end="", highlight=False)
     else:
-        demo.print_demo(outcomes, console, options.out)
+        demo.print_demo(made, console, options.out)
 
 
 def cost(options: argparse.Namespace, console: Console, progress: Console) -> None:

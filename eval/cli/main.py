@@ -23,6 +23,7 @@ from ltp_switcher.eval.lab.script import PLACES, USUAL_PLACE
 from ltp_switcher.eval.report import demo, engine_agreement
 from ltp_switcher.eval.run.batch import default_parallel
 from ltp_switcher.eval.run.results import ENGINES, KERNELS
+from ltp_switcher.eval.run.schemes import KERNEL_ARMS
 from ltp_switcher.eval.suite import offsets
 from ltp_switcher.eval.suite.studies import STUDIES
 
@@ -130,13 +131,12 @@ def _add_runs(add: Commands) -> None:
 
     show = _command(
         add, "demo", commands.demonstrate,
-        "run the switcher on a changing path, and cubic, bbr and vegas on the same path", kernel=True,
+        "run the switcher, ltp, bbr, vegas and cubic on six small networks, and draw how they compare",
+        kernel=True,
     )  # fmt: skip
-    show.add_argument("--all-arms", action="store_true", help="add all 11 arms and random choice")
-    show.add_argument("--seed", type=_seed, default=1, metavar="N", help="default: 1")
-    show.add_argument(
-        "--seeds", type=whole(1, 100), default=1, metavar="N", help="run each scheme with N seeds; default: 1"
-    )
+    show.add_argument("--seeds", type=_seeds, default=[1], metavar="N|N-M|N,M,...", help="default: 1")
+    _jobs_option(show)
+    _cache_option(show)
     _out_option(show, "out/demo")
 
     teams = _command(
@@ -367,7 +367,7 @@ def _out_option(made: argparse.ArgumentParser, default: str) -> None:
 
 
 def _schemes(text: str) -> list[str]:
-    return list(demo.ALL_SCHEMES) if text == "all" else _listed(text)
+    return [demo.US, "random", *KERNEL_ARMS] if text == "all" else _listed(text)
 
 
 def _listed(text: str) -> list[str]:

@@ -1,145 +1,260 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ltp-eval demo`: the switcher on a path that changes, and single protocols on the same path."""
+"""`ltp-eval demo`: the switcher and single protocols on some small networks.
+
+The flows of a scheme on a network are one player, as in `suite.siblings`. A scheme's share of a network is
+its reward over the best arm's there. Its overall figure is the geometric mean of its shares. The networks are
+of the kinds that the rule was tuned on, so the demo shows how things work and proves nothing.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import platform
+import resource
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import median
+from statistics import fmean
 from typing import Final
 
 import numpy as np
 from rich.console import Console
+from rich.table import Table
 
 import ltp_switcher
 from ltp_switcher.artifacts import revision
-from ltp_switcher.eval.report.tables import schemes_table
+from ltp_switcher.eval.lab.script import Place
 from ltp_switcher.eval.run.batch import run_batch
 from ltp_switcher.eval.run.bundled import SCENARIOS
 from ltp_switcher.eval.run.results import Job, RunResult
-from ltp_switcher.eval.run.scenario import load_scenario
-from ltp_switcher.eval.run.schemes import KERNEL_ARMS
+from ltp_switcher.eval.run.scenario import Scenario, load_scenario
 from ltp_switcher.eval.run.summary import rounded
+from ltp_switcher.eval.suite.plan import is_arm
+from ltp_switcher.eval.suite.score import LEAST, geometric_mean
+from ltp_switcher.eval.suite.siblings import player_reward
 
-SCHEMES: Final = ("switcher", "cubic", "bbr", "vegas")
-ALL_SCHEMES: Final = ("switcher", "random", *KERNEL_ARMS)
-_PLACES: Final = {1: "second", 2: "third"}
+US: Final = "switcher"
+SCHEMES: Final = (US, "ltp", "bbr", "vegas", "cubic")
+NETWORKS: Final = ("steady", "cellular", "wifi", "lossy", "rtt-step", "far")
+OVER_TIME: Final = "rtt-step"
+"""The network that the picture shows over time."""
+DAEMON: Final[Place] = "beside"
+"""The daemon runs on the host in the guest's time: in the guest it would take twice as long."""
+PROCESSOR_S_A_RUN: Final = 18.0
+"""Processor time of a run, rounded up, on the machine that this was written on."""
+_PLACES: Final = ("first", "second", "third", "fourth", "last")
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """A network, and the rewards of each scheme on it: one a seed, Mbit/s squared per ms."""
+
+    scenario: Scenario
+    rewards: Mapping[str, tuple[float, ...]]
+
+    def reward(self, scheme: str) -> float:
+        """Mean over the seeds, Mbit/s squared per ms."""
+        return fmean(self.rewards[scheme])
+
+    @property
+    def best_arm(self) -> str:
+        """The single protocol with the largest mean reward."""
+        return max(filter(is_arm, self.rewards), key=self.reward)
+
+    def shares(self) -> dict[str, float]:
+        """The reward of each scheme over the best arm's; 0 where no arm earned anything."""
+        best = self.reward(self.best_arm)
+        return {scheme: self.reward(scheme) / best if best > 0 else 0.0 for scheme in self.rewards}
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """The demo's runs, network by network, and the figures that follow from them."""
+
+    outcomes: Sequence[RunResult]
+    networks: Sequence[Network]
+
+    @property
+    def overall(self) -> dict[str, float]:
+        """The geometric mean of each scheme's shares, the largest first."""
+        shares = [network.shares() for network in self.networks]
+        means = {
+            scheme: geometric_mean([max(LEAST, of[scheme]) for of in shares]).value for scheme in shares[0]
+        }
+        return dict(sorted(means.items(), key=lambda pair: -pair[1]))
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over the raw results of all runs, in their order."""
+        digest = hashlib.sha256()
+        for run in self.outcomes:
+            for name in run.job.raw_files:
+                digest.update(hashlib.sha256((run.folder / name).read_bytes()).digest())
+        return digest.hexdigest()
+
+    def of(self, network: str, scheme: str) -> list[RunResult]:
+        """The runs of a scheme on a network, seed by seed."""
+        return [one for one in self.outcomes if (one.job.scenario.name, one.job.scheme) == (network, scheme)]
+
+
+def plan(seeds: Sequence[int], kernel: str) -> list[Job]:
+    """The runs of the demo: network by network, and the schemes of each in order of `SCHEMES`."""
+    scenarios = [load_scenario(SCENARIOS / "demo" / f"{name}.toml") for name in NETWORKS]
+    return [
+        Job(scenario.with_scheme(scheme, every_flow=True), seed, kernel, daemon=DAEMON)
+        for scenario in scenarios
+        for scheme in SCHEMES
+        for seed in seeds
+    ]
+
+
+def judge(outcomes: Sequence[RunResult]) -> Demo:
+    """Fold the runs into networks, in order of first appearance."""
+    scenarios: dict[str, Scenario] = {}
+    rewards: dict[str, dict[str, tuple[float, ...]]] = {}
+    for one in outcomes:
+        name, scheme = one.job.scenario.name, one.job.scheme
+        scenarios.setdefault(name, one.job.scenario)
+        of = rewards.setdefault(name, {})
+        of[scheme] = (*of.get(scheme, ()), player_reward(one.series()))
+    return Demo(outcomes, [Network(scenario, rewards[name]) for name, scenario in scenarios.items()])
 
 
 def run_demo(
-    out: Path, progress: Console, *, seed: int, seeds: int, kernel: str, all_arms: bool
-) -> list[RunResult]:
-    """Run the demo's schemes, and write `demo.png` and `report.json` into `out`.
+    out: Path, progress: Console, *, seeds: Sequence[int], kernel: str, parallel: int, use_cache: bool
+) -> Demo:
+    """Make the demo's runs, and write `demo.png` and `report.json` into `out`.
 
     Args:
         out: folder.
-        progress: takes the runs' progress.
-        seed: seed of the runs in the picture.
-        seeds: runs of each scheme, each with the next seed.
-        kernel: the guest's.
-        all_arms: whether to run all kernel protocols.
+        progress: takes the time that the runs will need, and their progress.
+        seeds: seeds of each scheme on each network; the lines over time are of the first one.
+        kernel: series of the guest's kernel.
+        parallel: number of labs that run side by side.
+        use_cache: whether runs whose results are in the cache are taken from there.
 
     Returns:
-        The runs, seed by seed, the schemes of each in their order.
+        The runs and their figures. All of `report.json` but its `made` is a pure function of the inputs.
 
     Raises:
         LabError: the lab failed.
     """
     # matplotlib is an extra, and `ltp-eval list` needs none.
-    from ltp_switcher.eval.report.timeline import draw_timeline
+    from ltp_switcher.eval.report.demo_picture import draw_demo, network_label
 
-    began = time.monotonic()
+    began_s, used_s = time.monotonic(), _processor_s()
     made_of = revision()
-    scenario = load_scenario(SCENARIOS / "demo.toml")
-    schemes = ALL_SCHEMES if all_arms else SCHEMES
     out.mkdir(parents=True, exist_ok=True)
-    jobs = [
-        Job(scenario.with_scheme(scheme), one, kernel)
-        for one in range(seed, seed + seeds)
-        for scheme in schemes
-    ]
+    jobs = plan(seeds, kernel)
+    progress.print(time_needed(len(jobs), parallel), highlight=False, soft_wrap=True)
     outcomes = run_batch(
-        jobs, progress, use_cache=False,
-        label=lambda job: job.scheme if seeds == 1 else f"{job.scheme} #{job.seed}",
+        jobs, progress, use_cache=use_cache, parallel=parallel,
+        label=lambda job: f"{job.scenario.name} {job.scheme}" + f" #{job.seed}" * (len(seeds) > 1),
     )  # fmt: skip
-    shown = [outcome for outcome in outcomes[: len(schemes)] if outcome.job.scheme in SCHEMES]
-    scores = {outcome.job.scheme: outcome.summary.flows[0].reward for outcome in shown}
-    draw_timeline(
-        out / "demo.png", scenario, [outcome.series()[0] for outcome in shown],
-        title=who_won(scores, "switcher"),
-        explanation="The same changing link under each scheme, one flow at a time. "
-        f"One run each: seed {seed}, Linux {kernel}.",
-        scores=scores,
-    )  # fmt: skip
-    report = _report(outcomes, made_of, wall_s=time.monotonic() - began)
-    (out / "report.json").write_text(json.dumps(rounded(report), indent=2) + "\n")
-    return outcomes
-
-
-def medians(outcomes: Sequence[RunResult]) -> dict[str, float]:
-    """The median reward of each scheme over its seeds, the highest first."""
-    rewards: dict[str, list[float]] = {}
-    for outcome in outcomes:
-        rewards.setdefault(outcome.job.scheme, []).append(outcome.summary.flows[0].reward)
-    found = {scheme: median(of) for scheme, of in rewards.items()}
-    return dict(sorted(found.items(), key=lambda pair: -pair[1]))
-
-
-def who_won(scores: Mapping[str, float], us: str) -> str:
-    """Say in a line which scheme has the highest score, and how far `us` is ahead or behind."""
-    ranking = sorted(scores, key=lambda scheme: -scores[scheme])
-    first, second = ranking[:2]
-    if scores[first] == 0.0:
-        return "No scheme has a score"
-    if first == us:
-        if scores[second] == 0.0:
-            return f"The {us} wins. No other scheme has a score"
-        return f"The {us} wins, {100.0 * (scores[us] / scores[second] - 1.0):.0f} % ahead of {second}"
-    place = "last" if ranking[-1] == us else _PLACES.get(ranking.index(us), f"number {ranking.index(us) + 1}")
-    return f"{first} wins. The {us} is {place}, {100.0 * (1.0 - scores[us] / scores[first]):.0f} % behind"
-
-
-def _report(outcomes: Sequence[RunResult], made_of: str, *, wall_s: float) -> dict[str, object]:
-    job = outcomes[0].job
-    return {
-        "scenario": asdict(job.scenario),
-        "seed": job.seed,
-        "rewards": {
-            scheme: {
-                "median": value,
-                "by_seed": {
-                    outcome.job.seed: outcome.summary.flows[0].reward
-                    for outcome in outcomes
-                    if outcome.job.scheme == scheme
-                },
-            }
-            for scheme, value in medians(outcomes).items()
-        },
-        "schemes": {
-            outcome.job.scheme: {
-                **asdict(outcome.summary.flows[0]),
-                "utilisation": outcome.summary.utilisation,
-                "wall_s": outcome.summary.wall_s,
-                "virtual_s": outcome.virtual_s,
-            }
-            for outcome in outcomes
-            if outcome.job.seed == job.seed
-        },
-        "versions": {
-            "ltp_switcher": ltp_switcher.__version__,
-            "kernel": outcomes[0].release,
-            "qemu": _output("qemu-system-x86_64", "--version"),
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-        },
+    demo = judge(outcomes)
+    made = {
+        "ltp_switcher": ltp_switcher.__version__,
         "git_revision": made_of,
-        "wall_s": wall_s,
+        "qemu": _output("qemu-system-x86_64", "--version"),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "runs_from_cache": sum(run.cached for run in outcomes),
+        "wall_s": time.monotonic() - began_s,
+        "processor_s": _processor_s() - used_s,
     }
+    (out / "report.json").write_text(json.dumps(rounded(_report(demo, made)), indent=2) + "\n")
+    shown = [demo.of(OVER_TIME, scheme)[0] for scheme in SCHEMES]
+    draw_demo(
+        out / "demo.png", {network_label(one.scenario): one.shares() for one in demo.networks}, demo.overall,
+        shown[0].job.scenario, [one.series()[0] for one in shown],
+        title=ranking(demo.overall),
+        explanation="Reward (goodput² / RTT, less for losses), as a share of the best single protocol's. "
+        "This is a demonstration\non networks of the kinds that the rule was tuned on, not the test set. "
+        f"Seed {', '.join(map(str, seeds))}, Linux {shown[0].release}, results {demo.digest[:12]}.",
+    )  # fmt: skip
+    return demo
+
+
+def time_needed(runs: int, parallel: int) -> str:
+    """Say how long so many runs take, as far as that is known before them."""
+    processor_min = runs * PROCESSOR_S_A_RUN / 60
+    wall_min = processor_min / min(parallel, runs)
+    return (
+        f"{runs} runs: up to {processor_min:.0f} minutes of processor time, "
+        f"and {wall_min:.0f} minutes where {min(parallel, runs)} cores are free"
+    )
+
+
+def ranking(shares: Mapping[str, float]) -> str:
+    """Say in a line how the schemes rank, as far as two decimals tell them apart."""
+    told = {scheme: round(share, 2) for scheme, share in shares.items()}
+    order = sorted(told, key=lambda scheme: -told[scheme])
+    place = sum(told[scheme] > told[US] for scheme in order)
+    level = [scheme for scheme in order if scheme != US and told[scheme] == told[US]]
+    name = _PLACES[-1] if place and place + len(level) == len(order) - 1 else _PLACES[place]
+    beside = f" with {' and '.join(level)}" if level else ""
+    others = ", ".join(f"{scheme} {told[scheme]:.2f}" for scheme in order if scheme != US)
+    return f"The {US} is {name}{beside}: {told[US]:.2f} of the best arm; {others}"
+
+
+def print_demo(demo: Demo, console: Console, out: Path) -> None:
+    """Print the shares by network and overall, the digest, and where picture and report are."""
+    overall = demo.overall
+    table = Table("share of the best arm", box=None, pad_edge=False)
+    for scheme in overall:
+        table.add_column(scheme, justify="right", no_wrap=True)
+    rows = {one.scenario.name: one.shares() for one in demo.networks} | {"overall": overall}
+    for name, shares in rows.items():
+        told = [f"{shares[scheme]:.2f}" for scheme in overall]
+        table.add_row(name, *(f"[bold]{one}[/]" if one == max(told) else one for one in told))
+    console.print(table)
+    console.print(
+        f"\n{ranking(overall)}\npicture: {out / 'demo.png'}\nreport:  {out / 'report.json'}\n"
+        f"results: sha256 {demo.digest}\n"
+        "         The same inputs give the same results on any host.",
+        highlight=False, soft_wrap=True, markup=False,
+    )  # fmt: skip
+
+
+def _report(demo: Demo, made: Mapping[str, object]) -> dict[str, object]:
+    return {
+        "sha256": demo.digest,
+        "kernel": demo.outcomes[0].release,
+        "daemon": DAEMON,
+        "overall": demo.overall,
+        "networks": {one.scenario.name: _network(demo, one) for one in demo.networks},
+        "made": made,
+    }
+
+
+def _network(demo: Demo, network: Network) -> dict[str, object]:
+    name = network.scenario.name
+    schemes = {
+        scheme: {
+            "share": share,
+            "reward": network.reward(scheme),
+            "runs": [
+                {
+                    "seed": run.summary.seed,
+                    "utilisation": run.summary.utilisation,
+                    "jain": run.summary.jain,
+                    "flows": [asdict(flow) for flow in run.summary.flows],
+                }
+                for run in demo.of(name, scheme)
+            ],
+        }
+        for scheme, share in network.shares().items()
+    }
+    return {"scenario": asdict(network.scenario), "best_arm": network.best_arm, "schemes": schemes}
+
+
+def _processor_s() -> float:
+    """Processor time so far of this process and of its children that have ended."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 def _output(*command: str) -> str | None:
@@ -149,21 +264,3 @@ def _output(*command: str) -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return text.partition("\n")[0]
-
-
-def print_demo(outcomes: Sequence[RunResult], console: Console, out: Path) -> None:
-    """Print the comparison, and where the picture and the report are."""
-    first = [outcome for outcome in outcomes if outcome.job.seed == outcomes[0].job.seed]
-    summaries = [outcome.summary for outcome in first]
-    console.print()
-    console.print(schemes_table(f"{summaries[0].scenario}: the same path under each scheme", summaries))
-    if len(outcomes) > len(first):
-        found = ", ".join(f"{scheme} {value:.2f}" for scheme, value in medians(outcomes).items())
-        console.print(
-            f"\nMedian reward of {len(outcomes) // len(first)} seeds: {found}",
-            highlight=False,
-            soft_wrap=True,
-        )
-    console.print(
-        f"\npicture: {out / 'demo.png'}\nreport:  {out / 'report.json'}", highlight=False, soft_wrap=True
-    )

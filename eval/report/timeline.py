@@ -29,6 +29,8 @@ _CEILING: Final = 0.86
 """Share of the first panel's height above which the events stand."""
 _SMOOTH_BINS: Final = 9
 _SIZE_IN: Final = (11.0, 8.4)
+HEIGHTS: Final = (3.4, 3.0, 0.9)
+"""Heights of the panels of goodput, RTT and arm, relative to each other."""
 
 
 def draw_timeline(
@@ -45,35 +47,45 @@ def draw_timeline(
         explanation: one or two lines below the title.
         scores: mean rewards by scheme, to draw beside the lines as bars.
     """
-    first = flows[0]
     with picture(path, *_SIZE_IN) as figure:
         grid = figure.add_gridspec(
-            3, 2 if scores else 1, height_ratios=(3.4, 3.0, 0.9), width_ratios=(5.2, 1) if scores else (1,)
+            3, 2 if scores else 1, height_ratios=HEIGHTS, width_ratios=(5.2, 1) if scores else (1,)
         )
         rate, rtt, arm = (figure.add_subplot(grid[row, 0]) for row in range(3))
         headline(figure, title, explanation)
-        rate.fill_between(first.t_s, first.capacity_mbps, step="post", color=PALE, linewidth=0)
-        base = NamedLine("", "#BBBBBB", first.t_s, _base_rtt_ms(scenario, first))
-        rtt.step(base.x, base.y, where="post", color=base.colour, linewidth=3.0)
-        goodput = list(_draw_flows(rate, flows, [flow.goodput_mbps for flow in flows]))
-        delay = list(_draw_flows(rtt, flows, [flow.rtt_ms for flow in flows]))
-        rate.set(ylabel="goodput (Mbit/s)", ylim=(0, rate.get_ylim()[1] / _CEILING))
-        rtt.set(ylabel="round-trip time (ms)", ylim=(0, 1.1 * rtt.get_ylim()[1]))
-        _draw_arms(figure, arm, first)
-        for axes in (rate, rtt, arm):
-            axes.set_xlim(0, scenario.duration_s)
-            for step in scenario.link.steps:
-                axes.axvline(step.at_s, color="#888888", linewidth=1.0, linestyle=":", zorder=0)
-        for axes in (rate, rtt):
-            axes.tick_params(labelbottom=False)
-        _write_events(rate, scenario)
-        _explain(rate, 0.02, "grey: capacity of the link")
-        _explain(rtt, 0.02, "grey line: RTT without a queue")
         if scores:
             _draw_scores(figure.add_subplot(grid[0, 1]), scores)
-        if len(flows) <= NAMED_MAX:
-            name_lines(figure, rate, goodput, ceiling=_CEILING)
-            name_lines(figure, rtt, [*delay, base])
+        draw_over_time(figure, rate, rtt, arm, scenario, flows)
+
+
+def draw_over_time(
+    figure: Figure, rate: Axes, rtt: Axes, arm: Axes, scenario: Scenario, flows: Sequence[FlowSeries]
+) -> None:
+    """Draw goodput, RTT and active arm into three axes of a figure, whose other parts are there already.
+
+    The arguments `scenario` and `flows` are those of `draw_timeline`.
+    """
+    first = flows[0]
+    rate.fill_between(first.t_s, first.capacity_mbps, step="post", color=PALE, linewidth=0)
+    base = NamedLine("", "#BBBBBB", first.t_s, _base_rtt_ms(scenario, first))
+    rtt.step(base.x, base.y, where="post", color=base.colour, linewidth=3.0)
+    goodput = list(_draw_flows(rate, flows, [flow.goodput_mbps for flow in flows]))
+    delay = list(_draw_flows(rtt, flows, [flow.rtt_ms for flow in flows]))
+    rate.set(ylabel="goodput (Mbit/s)", ylim=(0, rate.get_ylim()[1] / _CEILING))
+    rtt.set(ylabel="round-trip time (ms)", ylim=(0, 1.1 * rtt.get_ylim()[1]))
+    _draw_arms(figure, arm, first)
+    for axes in (rate, rtt, arm):
+        axes.set_xlim(0, scenario.duration_s)
+        for step in scenario.link.steps:
+            axes.axvline(step.at_s, color="#888888", linewidth=1.0, linestyle=":", zorder=0)
+    for axes in (rate, rtt):
+        axes.tick_params(labelbottom=False)
+    _write_events(rate, scenario)
+    _explain(rate, 0.02, "grey: capacity of the link")
+    _explain(rtt, 0.02, "grey line: RTT without a queue")
+    if len(flows) <= NAMED_MAX:
+        name_lines(figure, rate, goodput, ceiling=_CEILING)
+        name_lines(figure, rtt, [*delay, base])
 
 
 def _draw_flows(axes: Axes, flows: Sequence[FlowSeries], values: Sequence[Floats]) -> Iterator[NamedLine]:

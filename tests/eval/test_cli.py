@@ -10,6 +10,7 @@ import pytest
 
 from ltp_switcher.errors import LabError
 from ltp_switcher.eval.cli import main as cli
+from ltp_switcher.eval.report import demo, demo_picture
 from ltp_switcher.eval.run import results
 from ltp_switcher.eval.run.bundled import SCENARIOS
 from ltp_switcher.eval.run.scenario import Scenario
@@ -91,44 +92,60 @@ def test_a_scenarios_name_is_no_markup(
     assert "to [uplink] [bold]" in capsys.readouterr().out
 
 
-def test_demo_writes_picture_and_report(
+def test_demo_runs_each_scheme_on_each_network_and_writes_picture_and_report(
     made: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "demo"
     assert cli.main(["demo", "--out", str(out)]) == 0
-    assert sorted(scheme for _, scheme, _ in made) == ["bbr", "cubic", "switcher", "vegas"]
+    networks = {"steady", "cellular", "wifi", "lossy", "rtt-step", "far"}
+    schemes = {"switcher", "ltp", "bbr", "vegas", "cubic"}
+    assert sorted(made) == sorted((network, scheme, 1) for network in networks for scheme in schemes)
     report = json.loads((out / "report.json").read_text())
-    assert list(report) == ["scenario", "seed", "rewards", "schemes", "versions", "git_revision", "wall_s"]
-    assert list(report["schemes"]) == ["switcher", "cubic", "bbr", "vegas"]
-    assert report["versions"]["kernel"] == "6.1.0-test"
-    assert {"throughput_mbps", "rtt_p95_ms", "loss", "reward", "arm_share", "wall_s"} <= set(
-        report["schemes"]["switcher"]
-    )
-    assert (out / "demo.png").stat().st_size > 30_000
+    assert set(report["networks"]) == networks
+    for network in report["networks"].values():
+        shares = {scheme: of["share"] for scheme, of in network["schemes"].items()}
+        assert set(shares) == schemes
+        assert network["best_arm"] != "switcher"
+        assert shares[network["best_arm"]] == 1.0 == max(shares[arm] for arm in schemes - {"switcher"})
+        # The switcher of this lab gets 0.9 of each link, all others 0.5.
+        assert shares["switcher"] == pytest.approx((0.9 / 0.5) ** 2, rel=0.02)
+    assert report["overall"]["switcher"] == pytest.approx((0.9 / 0.5) ** 2, rel=0.02)
+    assert report["made"]["wall_s"] > 0
+    assert (out / "demo.png").stat().st_size > 60_000
     printed = capsys.readouterr()
-    assert "demo.png" in printed.out
-    assert "reward=2.00" in printed.err
+    assert "30 runs: up to" in printed.err
+    assert "The switcher is first: 3.2" in printed.out
+    assert report["sha256"] in printed.out
 
 
-def test_demo_with_seeds_says_who_is_first_by_median(
-    made: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_demo_of_the_same_results_is_the_same_but_for_how_it_was_made(
+    made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert cli.main(["demo", "--seed", "3", "--seeds", "3", "--out", str(tmp_path)]) == 0
-    assert len(made) == 12
-    report = json.loads((tmp_path / "report.json").read_text())
-    assert report["seed"] == 3
-    by_seed = report["rewards"]["switcher"]["by_seed"]
-    assert list(by_seed) == ["3", "4", "5"]
-    assert report["rewards"]["switcher"]["median"] == sorted(by_seed.values())[1]
-    assert "Median reward of 3 seeds: " in capsys.readouterr().out
+    monkeypatch.setattr(demo, "NETWORKS", ("rtt-step",))
+    monkeypatch.setattr(demo_picture, "draw_demo", lambda *_, **__: None)
+    reports = []
+    for folder in (tmp_path / "one", tmp_path / "two"):
+        assert cli.main(["demo", "--no-cache", "--out", str(folder)]) == 0
+        reports.append(json.loads((folder / "report.json").read_text()))
+        del reports[-1]["made"]
+    assert len(made) == 10
+    assert reports[0] == reports[1]
+    assert cli.main(["demo", "--seeds", "2", "--out", str(tmp_path / "other")]) == 0
+    assert json.loads((tmp_path / "other/report.json").read_text())["sha256"] != reports[0]["sha256"]
 
 
-def test_all_arms_are_shown_in_a_table(
-    made: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_demo_with_seeds_takes_their_means(
+    made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.main(["demo", "--all-arms", "--out", str(tmp_path), "--json"]) == 0
-    assert len(made) == 13
-    assert len(json.loads(capsys.readouterr().out)["schemes"]) == 13
+    monkeypatch.setattr(demo, "NETWORKS", ("lossy", "rtt-step"))
+    monkeypatch.setattr(demo_picture, "draw_demo", lambda *_, **__: None)
+    assert cli.main(["demo", "--seeds", "3-4", "--out", str(tmp_path), "--json"]) == 0
+    assert len(made) == 2 * 5 * 2
+    report = json.loads(capsys.readouterr().out)
+    lossy = report["networks"]["lossy"]
+    assert [run["seed"] for run in lossy["schemes"]["ltp"]["runs"]] == [3, 4]
+    rewards = [lossy["schemes"][one]["reward"] for one in ("switcher", lossy["best_arm"])]
+    assert lossy["schemes"]["switcher"]["share"] == pytest.approx(rewards[0] / rewards[1], rel=1e-4)
 
 
 def test_cost_is_per_acknowledged_packet(made: Made, capsys: pytest.CaptureFixture[str]) -> None:
@@ -155,9 +172,7 @@ def test_speed_is_never_from_the_cache(made: Made, capsys: pytest.CaptureFixture
 def test_list_names_everything(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["list", "--json"]) == 0
     names = json.loads(capsys.readouterr().out)
-    assert {"fixed", "low-capacity", "high-rtt", "large-queue", "mixed", "step", "demo"} <= set(
-        names["scenarios"]
-    )
+    assert {"fixed", "low-capacity", "high-rtt", "large-queue", "mixed", "step"} <= set(names["scenarios"])
     assert {"switcher", "random", "cubic", "mutant:bbr"} <= set(names["schemes"])
     assert cli.main(["list"]) == 0
     assert "cellular-model" in capsys.readouterr().out
@@ -166,7 +181,7 @@ def test_list_names_everything(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        (["run", "nothing", "--out", "o"], ["scenario", "nothing", "demo"]),
+        (["run", "nothing", "--out", "o"], ["scenario", "nothing", "fixed"]),
         (["compare", "smoke", "--schemes", "bbr,cubik"], ["--schemes", "cubik", "cubic"]),
         (["run", "smoke", "--every-flow", "--out", "o"], ["--every-flow", "--scheme"]),
         (["run", "smoke", "--out", "/proc/nothing/here"], ["/proc/nothing"]),

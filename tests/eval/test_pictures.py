@@ -10,31 +10,42 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from ltp_switcher.eval.report.demo import who_won
+from ltp_switcher.eval.report.demo import NETWORKS, ranking
+from ltp_switcher.eval.report.demo_picture import network_label
 from ltp_switcher.eval.report.drawing import NamedLine, name_lines
 from ltp_switcher.eval.report.timeline import event_texts
-from ltp_switcher.eval.run.bundled import find_scenario
-from ltp_switcher.eval.run.scenario import LinkStep
+from ltp_switcher.eval.run.bundled import SCENARIOS, find_scenario
+from ltp_switcher.eval.run.scenario import LinkStep, load_scenario
 
 
 @pytest.mark.parametrize(
-    ("scores", "title"),
+    ("shares", "title"),
     [
-        ({"switcher": 6.0, "cubic": 2.0, "bbr": 5.0}, "The switcher wins, 20 % ahead of bbr"),
-        ({"switcher": 6.0, "cubic": 0.0}, "The switcher wins. No other scheme has a score"),
-        ({"switcher": 0.0, "cubic": 0.0}, "No scheme has a score"),
-        ({"switcher": 5.0, "cubic": 2.0, "bbr": 8.0}, "bbr wins. The switcher is second, 38 % behind"),
-        ({"switcher": 3.0, "a": 4.0, "b": 6.0, "c": 1.0}, "b wins. The switcher is third, 50 % behind"),
-        ({"switcher": 1.0, "cubic": 2.0, "bbr": 4.0}, "bbr wins. The switcher is last, 75 % behind"),
+        ((0.98, 0.95, 0.5), "The switcher is first: 0.98 of the best arm; ltp 0.95, bbr 0.50"),
+        ((0.914, 0.978, 0.5), "The switcher is second: 0.91 of the best arm; ltp 0.98, bbr 0.50"),
+        ((0.951, 0.949, 0.5), "The switcher is first with ltp: 0.95 of the best arm; ltp 0.95, bbr 0.50"),
+        ((0.4, 0.9, 0.95), "The switcher is last: 0.40 of the best arm; bbr 0.95, ltp 0.90"),
+        ((0.4, 0.4, 0.95), "The switcher is last with ltp: 0.40 of the best arm; bbr 0.95, ltp 0.40"),
+        ((10.5, 9.5, 2.0), "The switcher is first: 10.50 of the best arm; ltp 9.50, bbr 2.00"),
     ],
 )
-def test_the_title_says_who_won_and_by_how_much(scores: dict[str, float], title: str) -> None:
-    assert who_won(scores, "switcher") == title
+def test_the_title_ranks_the_schemes(shares: tuple[float, ...], title: str) -> None:
+    assert ranking(dict(zip(("switcher", "ltp", "bbr"), shares, strict=True))) == title
+
+
+def test_a_network_is_described() -> None:
+    described = {name: network_label(load_scenario(SCENARIOS / f"demo/{name}.toml")) for name in NETWORKS}
+    assert described["rtt-step"].splitlines() == ["rtt-step", "16 Mbit/s", "40 → 120 → 40 ms"]
+    assert described["steady"].splitlines() == ["steady", "16 Mbit/s", "30 ms, 2 flows"]
+    assert described["wifi"].splitlines() == ["wifi", "16 Mbit/s", "40 ms, turns ≤ 12 ms"]
+    assert described["lossy"].splitlines() == ["lossy", "16 Mbit/s", "60 ms, 1 % loss"]
+    assert described["cellular"].splitlines() == ["cellular", "LTE-like model", "40 ms"]
 
 
 def test_events_are_told_in_words() -> None:
-    assert event_texts(find_scenario("demo").link) == [
-        "12 Mbit/s,\nRTT 40 ms", "rate doubles\nto 24 Mbit/s", "RTT doubles\nto 80 ms", "1 % random loss",
+    doubling = (LinkStep(1.0, rate_mbps=96.0), LinkStep(2.0, rtt_ms=80.0), LinkStep(3.0, loss=0.01))
+    assert event_texts(replace(find_scenario("fixed").link, steps=doubling)) == [
+        "48 Mbit/s,\nRTT 40 ms", "rate doubles\nto 96 Mbit/s", "RTT doubles\nto 80 ms", "1 % random loss",
     ]  # fmt: skip
     steps = (LinkStep(1.0, rate_mbps=9.0, rtt_ms=100.0), LinkStep(2.0, loss=0.0))
     assert event_texts(replace(find_scenario("fixed").link, loss=0.0005, steps=steps)) == [

@@ -15,7 +15,7 @@ from ltp_switcher.errors import ArtifactError
 from ltp_switcher.eval.report.compare import fold, harm
 from ltp_switcher.eval.run.bundled import SCENARIOS
 from ltp_switcher.eval.run.results import Job, RunResult
-from ltp_switcher.eval.run.scenario import Scenario, load_scenario, parse_scenario
+from ltp_switcher.eval.run.scenario import LinkStep, Scenario, load_scenario, parse_scenario
 from ltp_switcher.eval.run.series import read_series
 from ltp_switcher.eval.run.summary import Summary, read_totals, summarise
 
@@ -32,7 +32,7 @@ def bundled(name: str) -> Scenario:
 
 
 def test_summary_has_the_documented_fields_in_order() -> None:
-    document = json.loads(summary_of(bundled("demo")).to_json())
+    document = json.loads(summary_of(bundled("step")).to_json())
     assert list(document) == [
         "scenario", "scheme", "seed", "kernel", "duration_s", "utilisation", "jain", "wall_s", "flows",
     ]  # fmt: skip
@@ -43,9 +43,11 @@ def test_summary_has_the_documented_fields_in_order() -> None:
 
 
 def test_values_of_a_flow_on_a_changing_link() -> None:
-    summary = summary_of(bundled("demo").with_scheme("cubic"))
+    fixed = bundled("fixed").with_scheme("cubic")
+    steps = (LinkStep(15.0, rate_mbps=96.0), LinkStep(30.0, rtt_ms=80.0))
+    summary = summary_of(replace(fixed, link=replace(fixed.link, steps=steps)))
     (flow,) = summary.flows
-    assert flow.throughput_mbps == pytest.approx(0.9 * (12 * 12 + 36 * 24) / 48, rel=1e-6)
+    assert flow.throughput_mbps == pytest.approx(0.9 * (15 * 48 + 45 * 96) / 60, rel=1e-6)
     assert summary.utilisation == pytest.approx(0.9)
     assert flow.base_rtt_ms == 60.0
     assert 60.0 < flow.rtt_mean_ms < flow.rtt_p95_ms
