@@ -14,6 +14,15 @@ struct mutant_bbr {
 /* Whether BBR's first init left its members where struct mutant_bbr has them. */
 static bool mutant_bbr_known;
 
+/* Whether BBR is in Startup, the one state in which it paces at more than twice its estimate. */
+bool mutant_bbr_starting(struct sock *sk, const struct tcp_congestion_ops *ops)
+{
+	union tcp_cc_info info;
+
+	return mutant_info(sk, ops, INET_DIAG_BBRINFO, &info) &&
+	       info.bbr.bbr_pacing_gain > 2 * MUTANT_BBR_UNIT;
+}
+
 /*
  * Whether BBR holds the flow back to empty the queue: in ProbeRTT, the one state with a window gain
  * of 1, or in Drain, the one with a pacing gain below a half.

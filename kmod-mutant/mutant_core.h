@@ -19,6 +19,9 @@
  *	step	steps that are written and closed at the same time (pure logic)
  *	echo	what came of what was sent under each control (pure logic)
  *	pulse	asking the path for more (pure logic)
+ *	life	what a flow tells of its whole life (pure logic)
+ *	ring	the places of a ring of bounded size (pure logic)
+ *	outcome	what came of each flow, told when it ends
  *	path	RTT floor, rate, bandwidth-delay product, the window of a handover (pure logic)
  *	switch	leaving one arm and entering another
  *	freeze	an arm's state: started, frozen, restored, left behind
@@ -46,6 +49,7 @@
 #include "mutant_arms_gen.h"
 #include "mutant_control.h"
 #include "mutant_echo.h"
+#include "mutant_life.h"
 #include "mutant_marks.h"
 #include "mutant_nl_gen.h"
 #include "mutant_path.h"
@@ -129,6 +133,7 @@ struct mutant_slot {
 struct mutant_past {
 	struct mutant_epoch epoch[MUTANT_EPOCHS];
 	struct mutant_slot *slot[MUTANT_ARMS_MAX + 1];	/* frozen arms, by id; NULL: never left */
+	struct mutant_shares shares;
 };
 
 /* What is measured of a flow, from the first time on that somebody asks for its steps. */
@@ -143,6 +148,7 @@ struct mutant_measures {
 	struct mutant_pulse pulse;
 	struct mutant_epochs epochs;
 	struct mutant_dest *dest;	/* NULL: no memory for it */
+	u32 told_us;			/* when its last outcome was told, µs; wraps */
 	bool draining;			/* the active arm empties the queue, as of this step */
 };
 
@@ -170,7 +176,7 @@ struct mutant_end {
 /*
  * A flow. It is small, for most connections are short: what is measured, switched or controlled has
  * objects of its own, which come when they are needed and stay until the flow ends. Members up to
- * `marks` are used under the socket's lock only.
+ * `cause` are used under the socket's lock only.
  */
 struct mutant_flow {
 	struct rhash_head node;		/* in the table of flows by socket */
@@ -186,6 +192,9 @@ struct mutant_flow {
 	u32 arm_clamp;			/* what the active arm made of it, packets */
 	u32 entry_ssthresh;		/* when the active arm was entered, packets */
 	struct mutant_marks marks;	/* congestion marks, as the learned arms answer them */
+	struct mutant_life life;
+	u8 first_arm;			/* id of the arm that the flow began on */
+	u8 cause;			/* why: enum mutant_start_cause */
 
 	/* Written under the socket's lock, read under RCU. */
 	struct mutant_measures *measures;	/* NULL: nothing measured yet */

@@ -16,6 +16,7 @@
 #include "mutant_freeze.h"
 #include "mutant_index.h"
 #include "mutant_memory.h"
+#include "mutant_outcome.h"
 #include "mutant_queue.h"
 #include "mutant_sample.h"
 #include "mutant_session.h"
@@ -188,7 +189,8 @@ void mutant_flow_init(struct sock *sk)
 	bool paced = READ_ONCE(sk->sk_pacing_status) != SK_PACING_NONE;
 	/* An application may have asked for an arm by its name. */
 	u8 asked = mutant_arm_of(sk)->id;
-	u8 want = asked ?: mutant_starting_arm(sk) ?: READ_ONCE(mutant_config.default_arm), arm;
+	u8 listed = asked ? MUTANT_ARM_NONE : mutant_starting_arm(sk);
+	u8 want = asked ?: listed ?: READ_ONCE(mutant_config.default_arm), arm;
 	u32 clamp = tcp_sk(sk)->snd_cwnd_clamp;
 	struct mutant_flow *f;
 
@@ -215,6 +217,9 @@ void mutant_flow_init(struct sock *sk)
 	}
 	mutant_flow_identify(f, sk);
 	mutant_counters_read(sk, &f->last);
+	mutant_outcome_begin(sk, f, arm != want ? MUTANT_START_CAUSE_REFUSED :
+			     asked ? MUTANT_START_CAUSE_NAMED :
+			     listed ? MUTANT_START_CAUSE_TABLE : MUTANT_START_CAUSE_DEFAULT);
 
 	if (mutant_index_add(f))
 		goto forget;
@@ -297,6 +302,7 @@ void mutant_flow_release(struct sock *sk)
 	spin_lock_bh(&f->lock);
 	mutant_queue_leave(f);
 	mutant_flow_sum_up(sk, f);
+	mutant_outcome_end(sk, f);
 	/* The socket may go after the end; pairs with mutant_flow_stands(). */
 	smp_store_release(&f->ended, true);
 	spin_unlock_bh(&f->lock);

@@ -10,6 +10,7 @@
 #include "compat.h"
 #include "mutant_bbr.h"
 #include "mutant_dest.h"
+#include "mutant_outcome.h"
 #include "mutant_queue.h"
 #include "mutant_sample.h"
 #include "mutant_vegas.h"
@@ -117,6 +118,9 @@ static noinline void mutant_round_ended(struct sock *sk, struct mutant_flow *f,
 		mutant_path_grew(sk, f);
 }
 
+/* So often the outcome of a flow that lasts is told, µs. */
+#define OUTCOME_US	10000000U
+
 static __always_inline void mutant_measure_ack(struct sock *sk, struct mutant_flow *f,
 					       struct mutant_measures *m, s64 rtt_us)
 {
@@ -150,6 +154,8 @@ static __always_inline void mutant_measure_ack(struct sock *sk, struct mutant_fl
 	sample.floor_us = floor_us;
 	mutant_fold(step, &m->epochs, &f->last, &sample);
 	mutant_fold_levels(&step->rec, tp->mdev_us >> 2, tp->lost_out, tcp_packets_in_flight(tp));
+	if (unlikely((u32)tp->tcp_mstamp - m->told_us >= OUTCOME_US))
+		mutant_outcome_so_far(sk, f, &step->rec);
 	mutant_step_end(&m->steps);
 	if (first)
 		mutant_queue_join(f);
@@ -167,6 +173,7 @@ static __always_inline void mutant_acked(struct sock *sk, s64 rtt_us)
 		f->folded = false;
 		return;
 	}
+	mutant_outcome_acked(sk, f, rtt_us);
 	m = f->measures;
 	if (unlikely(!m) && READ_ONCE(f->asked))
 		m = mutant_measure(sk, f);

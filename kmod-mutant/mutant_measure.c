@@ -22,6 +22,7 @@ struct mutant_measures *mutant_measure(struct sock *sk, struct mutant_flow *f)
 	/* No step was number 1 yet, so the first ACK opens it, and goes on from step[0]. */
 	m->steps.number = 1;
 	m->closed_ns = f->born_ns;
+	m->told_us = tp->tcp_mstamp;
 	m->dest = mutant_dest_get(f);
 	mutant_epochs_init(&m->epochs, f->arm);
 	/* What was acknowledged so far was delivered since the flow's birth. */

@@ -4,11 +4,11 @@
 #include "mutant_nl.h"
 #include "mutant_session.h"
 
-enum mutant_outcome { APPLIED, UNKNOWN, REFUSED, OUTCOMES };
+enum mutant_verdict { APPLIED, UNKNOWN, REFUSED, VERDICTS };
 
-static enum mutant_outcome mutant_nl_command(struct sk_buff *skb, const struct mutant_command *cmd)
+static enum mutant_verdict mutant_nl_command(struct sk_buff *skb, const struct mutant_command *cmd)
 {
-	enum mutant_outcome outcome = REFUSED;
+	enum mutant_verdict verdict = REFUSED;
 	struct mutant_flow *f;
 
 	f = mutant_flow_by_cookie(cmd->cookie);
@@ -25,16 +25,16 @@ static enum mutant_outcome mutant_nl_command(struct sk_buff *skb, const struct m
 		WRITE_ONCE(f->pulse, cmd->pulse);
 		WRITE_ONCE(f->flags, (f->flags & ~MUTANT_FLOW_FLAGS_FALLEN_BACK) |
 			   MUTANT_FLOW_FLAGS_STEERED);
-		outcome = APPLIED;
+		verdict = APPLIED;
 	}
 	spin_unlock_bh(&f->lock);
-	return outcome;
+	return verdict;
 }
 
 int mutant_nl_select_doit(struct sk_buff *skb, struct genl_info *info)
 {
 	struct nlattr *attr = info->attrs[MUTANT_A_COMMAND_COMMANDS];
-	u32 count[OUTCOMES] = {};
+	u32 count[VERDICTS] = {};
 	const struct mutant_command *commands;
 	struct mutant_command cmd;
 	struct sk_buff *msg;

@@ -5,7 +5,7 @@
 #include "mutant_nl.h"
 #include "mutant_session.h"
 
-struct mutant_outcomes {
+struct mutant_tally {
 	u32 applied;
 	u32 unknown;
 	u32 refused;
@@ -52,7 +52,7 @@ static struct mutant_learned *mutant_flow_learned(struct mutant_flow *f)
 }
 
 static void mutant_nl_control_one(struct sk_buff *skb, const struct mutant_control *c,
-				  struct mutant_outcomes *count)
+				  struct mutant_tally *count)
 {
 	struct mutant_setting setting = { .law = c->law, .since = tcp_jiffies32 };
 	struct mutant_flow *f;
@@ -86,7 +86,7 @@ int mutant_nl_control_doit(struct sk_buff *skb, struct genl_info *info)
 {
 	struct nlattr *attr = info->attrs[MUTANT_A_CONTROL_CONTROLS];
 	int i, n, err = mutant_session_check(skb, info->extack);
-	struct mutant_outcomes count = {};
+	struct mutant_tally count = {};
 	struct mutant_control c;
 	struct sk_buff *msg;
 	void *header;

@@ -14,6 +14,7 @@ static_assert(sizeof(struct mutant_record) == 704);
 static_assert(sizeof(struct mutant_command) == 16);
 static_assert(sizeof(struct mutant_control) == 32);
 static_assert(sizeof(struct mutant_start) == 32);
+static_assert(sizeof(struct mutant_outcome) == 168);
 
 static const struct nla_policy mutant_arm_get_nl_policy[] = {
 	[MUTANT_A_ARM_ID] = NLA_POLICY_RANGE(NLA_U32, 1, 20),
@@ -60,9 +61,15 @@ static const struct nla_policy mutant_control_nl_policy[] = {
 	[MUTANT_A_CONTROL_CONTROLS] = { .type = NLA_BINARY, .len = 65504 },
 };
 
+static struct netlink_range_validation mutant_session_open_outcomes_max_range = {
+	.max	= 65536ULL,
+};
+
 static const struct nla_policy mutant_session_open_nl_policy[] = {
 	[MUTANT_A_SESSION_START_ARMS] = NLA_POLICY_MAX(NLA_U8, 1),
 	[MUTANT_A_SESSION_RTT_QUARTERS] = NLA_POLICY_MAX(NLA_U8, 16),
+	[MUTANT_A_SESSION_OUTCOMES_MAX] =
+		NLA_POLICY_FULL_RANGE(NLA_U32, &mutant_session_open_outcomes_max_range),
 };
 
 static struct netlink_range_validation mutant_session_close_grace_ms_range = {
@@ -168,6 +175,11 @@ static const struct genl_ops mutant_nl_ops[] = {
 	{
 		.cmd		= MUTANT_CMD_START_GET,
 		.dumpit		= mutant_nl_start_get_dumpit,
+		.flags		= GENL_UNS_ADMIN_PERM,
+	},
+	{
+		.cmd		= MUTANT_CMD_OUTCOME_GET,
+		.dumpit		= mutant_nl_outcome_get_dumpit,
 		.flags		= GENL_UNS_ADMIN_PERM,
 	},
 };

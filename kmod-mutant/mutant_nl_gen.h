@@ -25,6 +25,7 @@ int mutant_nl_session_open_doit(struct sk_buff *skb, struct genl_info *info);
 int mutant_nl_session_close_doit(struct sk_buff *skb, struct genl_info *info);
 int mutant_nl_start_set_doit(struct sk_buff *skb, struct genl_info *info);
 int mutant_nl_start_get_dumpit(struct sk_buff *skb, struct netlink_callback *cb);
+int mutant_nl_outcome_get_dumpit(struct sk_buff *skb, struct netlink_callback *cb);
 
 /* Index of each multicast group within the family. */
 enum {

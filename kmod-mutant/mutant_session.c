@@ -167,6 +167,8 @@ static void mutant_session_set(const struct net *net, u32 portid)
 	const struct mutant_turn turn = { .what = MUTANT_TURN_MOVED };
 
 	WRITE_ONCE(mutant_net_of(net)->portid, portid);
+	if (!portid)
+		mutant_outcomes_want(&mutant_net_of(net)->outcomes, 0);
 	/* Its own flows wait in its own queues all the time. */
 	if (net_eq(net, &init_net))
 		return;
@@ -179,6 +181,7 @@ int mutant_nl_session_open_doit(struct sk_buff *skb, struct genl_info *info)
 {
 	struct nlattr *start_arms = info->attrs[MUTANT_A_SESSION_START_ARMS];
 	struct nlattr *quarters = info->attrs[MUTANT_A_SESSION_RTT_QUARTERS];
+	struct nlattr *outcomes = info->attrs[MUTANT_A_SESSION_OUTCOMES_MAX];
 	struct mutant_turn turn = { .what = MUTANT_TURN_HEARD, .heard = tcp_jiffies32 };
 	struct net *net = genl_info_net(info);
 	struct mutant_net *mn = mutant_net_of(net);
@@ -188,13 +191,17 @@ int mutant_nl_session_open_doit(struct sk_buff *skb, struct genl_info *info)
 	if (mn->portid && mn->portid != info->snd_portid) {
 		GENL_SET_ERR_MSG(info, "another socket steers this network namespace");
 		err = -EBUSY;
-	} else {
-		WRITE_ONCE(mn->starts.wanted, start_arms && nla_get_u8(start_arms));
-		WRITE_ONCE(mn->rtt_quarters, quarters ? nla_get_u8(quarters) : 0);
-		WRITE_ONCE(mn->heard, turn.heard);
-		mutant_session_set(net, info->snd_portid);
-		mutant_turn_flows(net, &turn);
+		goto unlock;
 	}
+	err = mutant_outcomes_want(&mn->outcomes, outcomes ? nla_get_u32(outcomes) : 0);
+	if (err)
+		goto unlock;
+	WRITE_ONCE(mn->starts.wanted, start_arms && nla_get_u8(start_arms));
+	WRITE_ONCE(mn->rtt_quarters, quarters ? nla_get_u8(quarters) : 0);
+	WRITE_ONCE(mn->heard, turn.heard);
+	mutant_session_set(net, info->snd_portid);
+	mutant_turn_flows(net, &turn);
+unlock:
 	mutex_unlock(&mutant_session_mutex);
 	return err;
 }
@@ -253,12 +260,14 @@ static int __net_init mutant_net_init(struct net *net)
 	xa_init_flags(&mutant_net_of(net)->flows, XA_FLAGS_LOCK_BH);
 	mutant_queue_init(&mutant_net_of(net)->queue);
 	mutant_starts_begin(&mutant_net_of(net)->starts);
+	mutant_outcomes_begin(&mutant_net_of(net)->outcomes, net->ns.inum);
 	return 0;
 }
 
 static void __net_exit mutant_net_exit(struct net *net)
 {
 	mutant_starts_forget(&mutant_net_of(net)->starts);
+	mutant_outcomes_want(&mutant_net_of(net)->outcomes, 0);
 }
 
 static struct pernet_operations mutant_net_ops = {

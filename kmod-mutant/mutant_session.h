@@ -19,6 +19,7 @@
 #include <net/genetlink.h>
 
 #include "mutant_core.h"
+#include "mutant_outcome.h"
 #include "mutant_queue.h"
 #include "mutant_start.h"
 
@@ -31,6 +32,7 @@ struct mutant_net {
 	struct mutant_queue queue;	/* see mutant_queue.h; the initial namespace has others */
 	atomic_t live;			/* flows, where it is not the initial namespace */
 	struct mutant_starts starts;	/* the arms that flows begin on, by destination */
+	struct mutant_outcomes outcomes;	/* that wait for the session */
 };
 
 /* A dump meets many flows of one namespace in a row: ask once. */

@@ -139,6 +139,7 @@ void mutant_switch(struct sock *sk, struct mutant_flow *f)
 		    !mutant_arms[before].orig->cong_control;
 
 	if (id != before) {
+		mutant_life_left(&f->life, &f->past->shares, before);
 		mutant_epoch_begin(epochs, id, tp->tcp_mstamp);
 		step = mutant_step_begin(&f->measures->steps);
 		step->rec.arm = id;

@@ -18,6 +18,8 @@ from ltp_switcher.daemon.datapath.types import (
     FlowEvent,
     FlowInfo,
     KernelConfig,
+    OutcomeArray,
+    OutcomeBatch,
     RecordArray,
     SelectResult,
 )
@@ -36,6 +38,8 @@ __all__ = [
     "FlowNotFoundError",
     "KernelConfig",
     "ModuleMissingError",
+    "OutcomeArray",
+    "OutcomeBatch",
     "PermissionDeniedError",
     "RecordArray",
     "RequestRefusedError",

@@ -39,6 +39,7 @@ from ltp_switcher.daemon.datapath.types import (
     FlowEvent,
     FlowInfo,
     KernelConfig,
+    OutcomeBatch,
     RecordArray,
     SelectResult,
     decode_arm,
@@ -63,6 +64,16 @@ _CONTROLLED: Final = (
     protocol.ControlAttr.CLAMPED,
 )
 _NO_RECORDS: Final = np.empty(0, protocol.RECORD_DTYPE)
+_STEP_LAYOUT: Final = (
+    protocol.StepAttr.RECORD_VERSION,
+    protocol.StepAttr.RECORD_SIZE,
+    protocol.RECORD_DTYPE.itemsize,
+)
+_OUTCOME_LAYOUT: Final = (
+    protocol.OutcomeAttr.RECORD_VERSION,
+    protocol.OutcomeAttr.RECORD_SIZE,
+    protocol.OUTCOME_DTYPE.itemsize,
+)
 _U32 = struct.Struct("=I")
 _U64 = struct.Struct("=Q")
 
@@ -98,18 +109,21 @@ class Datapath:
         """Close the socket. If it steers still, its flows go to the fallback arm."""
         self._netlink.close()
 
-    def open_session(self, *, start_arms: bool = False, rtt_quarters: int = 0) -> None:
+    def open_session(self, *, start_arms: bool = False, rtt_quarters: int = 0, outcomes_max: int = 0) -> None:
         """Steer the flows of this network namespace from now on, until `close_session` or the socket's end.
 
         With `start_arms`, new flows begin on the arms of the table (`set_starts`). With `rtt_quarters`, each
-        flow's step lasts at least so many quarters of its smoothed RTT (0 to 16). A socket that steers
-        already may call this again to change that.
+        flow's step lasts at least so many quarters of its smoothed RTT (0 to 16). At most
+        `outcomes_max` outcomes of flows wait for `outcomes`. A socket that steers already may call this again
+        to change that.
         Raises `RequestRefusedError` while another socket steers.
         """
         payload = attribute(protocol.SessionAttr.START_ARMS, struct.pack("=B", start_arms))
         # A module from before an upgrade, still loaded, refuses what it does not know.
         if rtt_quarters:
             payload += attribute(protocol.SessionAttr.RTT_QUARTERS, struct.pack("=B", rtt_quarters))
+        if outcomes_max:
+            payload += attribute(protocol.SessionAttr.OUTCOMES_MAX, _U32.pack(outcomes_max))
         self._order("session-open", Cmd.SESSION_OPEN, payload)
 
     def set_starts(self, starts: npt.NDArray[np.void]) -> None:
@@ -180,7 +194,7 @@ class Datapath:
                 if records is None:
                     continue
                 if not end:
-                    self._check_layout(parse_attributes(message.payload))
+                    _check_layout(parse_attributes(message.payload), _STEP_LAYOUT)
                 start, end = end, end + len(records)
                 if end > memory.size:
                     self._step_bytes = 2 * end
@@ -198,6 +212,21 @@ class Datapath:
         closed: RecordArray = filled.view(protocol.RECORD_DTYPE)
         closed.flags.writeable = False
         return closed
+
+    def outcomes(self) -> OutcomeBatch:
+        """Take the outcomes that have come since the last call. Needs the session, which has asked for some.
+
+        A flow is told of when it ends and, while it lasts, every 10 s. Its last outcome counts for all of it.
+        """
+        parts: list[bytes] = []
+        dropped = None
+        for message in self._dump("outcome-get", Cmd.OUTCOME_GET):
+            content = parse_attributes(message.payload)
+            if not parts:
+                _check_layout(content, _OUTCOME_LAYOUT)
+            parts.append(bytes(content[protocol.OutcomeAttr.OUTCOMES]))
+            dropped = _U64.unpack(content[protocol.OutcomeAttr.DROPPED])[0]
+        return OutcomeBatch(np.frombuffer(b"".join(parts), protocol.OUTCOME_DTYPE), dropped)
 
     def select(self, commands: CommandArray) -> SelectResult:
         """Send commands (`COMMAND_DTYPE`, shape (n,)); each takes effect at its flow's next ACK."""
@@ -310,15 +339,18 @@ class Datapath:
         except NetlinkError as error:
             raise explain(operation, error) from error
 
-    def _check_layout(self, parts: dict[int, memoryview]) -> None:
-        version = _U32.unpack(parts[protocol.StepAttr.RECORD_VERSION])[0]
-        size = _U32.unpack(parts[protocol.StepAttr.RECORD_SIZE])[0]
-        if (version, size) != (protocol.RECORD_VERSION, protocol.RECORD_DTYPE.itemsize):
-            raise DatapathError(
-                f"the module speaks record version {version} of {size} bytes, this daemon version "
-                f"{protocol.RECORD_VERSION} of {protocol.RECORD_DTYPE.itemsize}: another version of it is "
-                "loaded than is installed; `rmmod tcp_mutant` once no flow uses it, or reboot"
-            )
+
+def _check_layout(parts: dict[int, memoryview], expected: tuple[int, int, int]) -> None:
+    """Compare the version and the size of a message's records; `expected`: their attributes, and the size."""
+    version_attribute, size_attribute, own_size = expected
+    version = _U32.unpack(parts[version_attribute])[0]
+    size = _U32.unpack(parts[size_attribute])[0]
+    if (version, size) != (protocol.RECORD_VERSION, own_size):
+        raise DatapathError(
+            f"the module speaks record version {version} of {size} bytes, this daemon version "
+            f"{protocol.RECORD_VERSION} of {own_size}: another version of it is "
+            "loaded than is installed; `rmmod tcp_mutant` once no flow uses it, or reboot"
+        )
 
 
 def _known_flow(payload: memoryview, known: Callable[[int], FlowInfo | None] | None) -> FlowInfo | None:

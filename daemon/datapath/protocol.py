@@ -33,6 +33,8 @@ CONTROLS_LEN_MAX: Final = 65504
 STARTS_MAX: Final = 2047
 # Bytes of starts-max prefixes.
 STARTS_LEN_MAX: Final = 65504
+# Outcomes that may wait for a session.
+OUTCOMES_MAX: Final = 65536
 # The value of 1 where a control's values are fractions.
 CONTROL_ONE: Final = 65536
 # Epochs that one step can credit.
@@ -41,6 +43,10 @@ CREDITS_MAX: Final = 4
 ECHOES_MAX: Final = 2
 # Values of a control.
 CONTROL_VALUES: Final = 4
+# Arms whose shares an outcome tells.
+OUTCOME_ARMS: Final = 4
+# A share of the whole.
+OUTCOME_ONE: Final = 65535
 GROUP_EVENTS: Final = "events"
 
 
@@ -138,6 +144,19 @@ class FallbackReason(IntEnum):
     SESSION_ENDED = 3
 
 
+class StartCause(IntEnum):
+    """Why a flow began on its first arm."""
+
+    # It is the module's default arm.
+    DEFAULT = 0
+    # The application named the arm.
+    NAMED = 1
+    # The table of starting arms had it for the destination.
+    TABLE = 2
+    # It is the fallback arm, because the arm meant for the flow refused.
+    REFUSED = 3
+
+
 class FlowFlags(IntFlag):
     """How a flow stands."""
 
@@ -199,6 +218,9 @@ class Cmd(IntEnum):
     START_SET = 16
     # The table of starting arms of the caller's network namespace.
     START_GET = 17
+    # Take the outcomes of flows that ended since the last call, and of those that have lasted for another 10
+    # s. Needs the session, which must have asked for outcomes.
+    OUTCOME_GET = 18
 
 
 class ArmAttr(IntEnum):
@@ -243,6 +265,18 @@ class StepAttr(IntEnum):
     RECORDS = 1
     RECORD_SIZE = 2
     RECORD_VERSION = 3
+
+
+class OutcomeAttr(IntEnum):
+    """Attributes of the set `outcome`."""
+
+    # Packed array of mutant_outcome, oldest first.
+    OUTCOMES = 1
+    RECORD_SIZE = 2
+    RECORD_VERSION = 3
+    # Outcomes that found no room since the session began to ask for them.
+    DROPPED = 4
+    PAD = 5
 
 
 class CommandAttr(IntEnum):
@@ -301,6 +335,9 @@ class SessionAttr(IntEnum):
     START_ARMS = 2
     # A flow's step lasts at least so many quarters of its smoothed RTT. 0: until the next step-get.
     RTT_QUARTERS = 3
+    # Outcomes of flows that wait for the session at a time. Further ones are dropped, and counted. The flows
+    # of other namespaces have a half of them. 0: no outcomes are told.
+    OUTCOMES_MAX = 4
 
 
 class ConfigAttr(IntEnum):
@@ -451,5 +488,41 @@ START_DTYPE: Final[np.dtype[np.void]] = np.dtype(
         ("lifetime_s", "=u4"),  # The entry counts for so long, s; 0: for ever.
         ("age_ms", "=u4"),  # Since the entry was set, ms; ignored in requests.
         ("reserved", "=u4"),  # Ignored.
+    ]
+)
+
+# 168 bytes. What came of a flow, from its birth until now. A later outcome of the same flow replaces the
+# earlier ones. A flow is busy while something is in flight or waits to be sent.
+OUTCOME_DTYPE: Final[np.dtype[np.void]] = np.dtype(
+    [
+        ("cookie", "=u8"),  # Socket cookie.
+        ("time_ns", "=u8"),  # CLOCK_MONOTONIC when it was told.
+        ("age_ns", "=u8"),  # Since the flow's birth.
+        ("acked_bytes", "=u8"),  # Goodput: bytes acknowledged.
+        ("busy_us", "=u8"),
+        ("receiver_us", "=u8"),
+        ("delivered", "=u8"),  # Packets delivered.
+        ("lost", "=u8"),  # Packets marked lost.
+        ("retrans", "=u8"),  # Packets retransmitted.
+        ("delivered_ce", "=u8"),  # Packets delivered whose receiver saw a congestion mark (CE).
+        ("rtt_us_sum", "=u8"),  # Sum of the RTT samples, µs.
+        ("rtt_samples", "=u8"),  # ACKs that carried a valid RTT.
+        ("rate_max", "=u8"),  # Largest delivery rate sample, bytes per second; 0 without one.
+        ("switches", "=u4"),  # Switches.
+        ("rtt_min_us", "=u4"),  # The kernel's minimum RTT, µs; 0 without one.
+        ("slow_start_cwnd", "=u4"),
+        ("snd_cwnd", "=u4"),  # Congestion window, packets.
+        ("mss", "=u4"),  # Maximum segment size in use, bytes.
+        ("netns", "=u4"),  # Inode of the flow's network namespace.
+        ("daddr", "=u1", (16,)),  # Remote address in network order; 4 bytes of it for AF_INET.
+        ("family", "=u2"),  # AF_INET or AF_INET6.
+        ("sport", "=u2"),  # Local port, host order.
+        ("dport", "=u2"),  # Remote port, host order.
+        ("share", "=u2", (OUTCOME_ARMS,)),
+        ("share_arm", "=u1", (OUTCOME_ARMS,)),  # Arms of these shares. 0 marks an unused slot.
+        ("arm", "=u1"),  # Arm on which the flow began.
+        ("cause", "=u1"),  # One of start-cause.
+        ("ended", "=u1"),  # 1: the flow has ended.
+        ("reserved", "=u1", (3,)),  # Always 0.
     ]
 )

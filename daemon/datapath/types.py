@@ -19,6 +19,8 @@ CommandArray = npt.NDArray[np.void]
 """`protocol.COMMAND_DTYPE`, shape (n,): one command per flow."""
 ControlArray = npt.NDArray[np.void]
 """`protocol.CONTROL_DTYPE`, shape (n,): parameters for a learned arm of a flow."""
+OutcomeArray = npt.NDArray[np.void]
+"""`protocol.OUTCOME_DTYPE`, shape (n,): what came of a flow so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,15 @@ class ControlResult:
     unknown: int
     refused: int
     clamped: int
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeBatch:
+    """Outcomes in the order in which they were told."""
+
+    outcomes: OutcomeArray
+    dropped: int | None
+    """Outcomes for which the module has had no room since the session asked; None where nothing was told."""
 
 
 @dataclass(frozen=True, slots=True)

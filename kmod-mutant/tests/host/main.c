@@ -22,6 +22,7 @@ int main(void)
 	test_echoes();
 	test_control();
 	test_laws();
+	test_lives();
 	test_cubic();
 	test_path();
 	test_pulses();

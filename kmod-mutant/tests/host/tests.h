@@ -26,6 +26,7 @@ void test_cubic(void);
 void test_echoes(void);
 void test_fold(void);
 void test_laws(void);
+void test_lives(void);
 void test_path(void);
 void test_pulses(void);
 void test_resume(void);

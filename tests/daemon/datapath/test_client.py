@@ -7,9 +7,13 @@ import errno
 import socket
 import struct
 from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import cast
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.records import record
 
 from ltp_switcher.daemon.datapath import Datapath, FlowNotFoundError, client, protocol
@@ -18,7 +22,14 @@ from ltp_switcher.daemon.datapath.errors import (
     PermissionDeniedError,
     RequestRefusedError,
 )
-from ltp_switcher.daemon.datapath.netlink import Family, Message, NetlinkError, attribute, parse_attributes
+from ltp_switcher.daemon.datapath.netlink import (
+    Family,
+    GenericNetlink,
+    Message,
+    NetlinkError,
+    attribute,
+    parse_attributes,
+)
 from ltp_switcher.daemon.datapath.protocol import Cmd, FlowAttr, StepAttr
 from ltp_switcher.errors import DatapathError
 
@@ -132,6 +143,13 @@ def test_a_module_that_is_missing_is_said(
                 {protocol.SessionAttr.START_ARMS: b"\0", protocol.SessionAttr.RTT_QUARTERS: b"\2"},
             ),
         ),
+        (
+            lambda d: d.open_session(outcomes_max=7),
+            (
+                Cmd.SESSION_OPEN,
+                {protocol.SessionAttr.START_ARMS: b"\0", protocol.SessionAttr.OUTCOMES_MAX: u32(7)},
+            ),
+        ),
         (lambda d: d.close_session(1500), (Cmd.SESSION_CLOSE, {protocol.SessionAttr.GRACE_MS: u32(1500)})),
         (
             lambda d: d.pin(2**63 + 5, 3, protocol.HandoverMode.AS_IS),
@@ -176,6 +194,47 @@ def test_starts_go_in_batches(datapath: Datapath, netlink: Netlink) -> None:
     assert b"".join(batches) == starts.tobytes()
     netlink.replies = [[attribute(protocol.StartAttr.STARTS, batch) for batch in batches]]
     assert datapath.starts().tobytes() == starts.tobytes()
+
+
+def outcome_page(outcomes: np.ndarray, dropped: int, version: int = protocol.RECORD_VERSION) -> bytes:
+    attrs = protocol.OutcomeAttr
+    parts = {
+        attrs.RECORD_SIZE: u32(168),
+        attrs.RECORD_VERSION: u32(version),
+        attrs.DROPPED: struct.pack("=Q", dropped),
+        attrs.OUTCOMES: outcomes.tobytes(),
+    }
+    return b"".join(attribute(kind, value) for kind, value in parts.items())
+
+
+@given(
+    content=st.binary(max_size=40 * 168).map(lambda data: data[: len(data) // 168 * 168]),
+    cuts=st.lists(st.integers(0, 40), max_size=4),
+    dropped=st.integers(0, 2**64 - 1),
+)
+def test_outcomes_are_the_modules_bytes_in_order(content: bytes, cuts: list[int], dropped: int) -> None:
+    outcomes = np.frombuffer(content, protocol.OUTCOME_DTYPE)
+    ends = sorted({min(cut, len(outcomes)) for cut in cuts} | {0, len(outcomes)})
+    netlink = Netlink(receive_buffer_bytes=1)
+    pages = [outcome_page(outcomes[begin:end], dropped) for begin, end in pairwise(ends)]
+    netlink.replies = [pages]
+    found = Datapath(cast(GenericNetlink, netlink)).outcomes()
+    assert found.outcomes.tobytes() == content
+    assert found.dropped == (dropped if pages else None)
+    assert netlink.sent == [("dump", Cmd.OUTCOME_GET, {})]
+
+
+def test_outcomes_of_another_layout_are_refused(datapath: Datapath, netlink: Netlink) -> None:
+    one = np.zeros(1, protocol.OUTCOME_DTYPE)
+    netlink.replies = [[outcome_page(one, 0, version=99)]]
+    with pytest.raises(DatapathError, match=r"version 99 of 168 bytes.*rmmod"):
+        datapath.outcomes()
+
+
+def test_a_module_without_outcomes_refuses_with_its_reason(datapath: Datapath, netlink: Netlink) -> None:
+    netlink.replies = [NetlinkError(errno.EOPNOTSUPP)]
+    with pytest.raises(RequestRefusedError, match="outcome-get"):
+        datapath.outcomes()
 
 
 def test_commands_go_in_batches_whose_counts_are_added_up(datapath: Datapath, netlink: Netlink) -> None:

@@ -15,6 +15,7 @@ from . import (
     measuring,
     memory,
     mptcp,
+    outcomes,
     pulses,
     rights,
     safety,
@@ -41,6 +42,7 @@ GROUPS: dict[str, tuple[Check, ...]] = {
     + switching.LAST,
     "handover": starting.CHECKS + handover.CHECKS + pulses.CHECKS,
     "sockets": telling.CHECKS + tracing.CHECKS + sockets.CHECKS,
+    "outcomes": outcomes.CHECKS,
     "learned": learned.CHECKS + thresholds.CHECKS + marks.CHECKS,
 }
 

@@ -37,6 +37,9 @@
 /* Bytes of starts-max prefixes. */
 #define MUTANT_STARTS_LEN_MAX	65504
 
+/* Outcomes that may wait for a session. */
+#define MUTANT_OUTCOMES_MAX	65536
+
 /* The value of 1 where a control's values are fractions. */
 #define MUTANT_CONTROL_ONE	65536
 
@@ -48,6 +51,12 @@
 
 /* Values of a control. */
 #define MUTANT_CONTROL_VALUES	4
+
+/* Arms whose shares an outcome tells. */
+#define MUTANT_OUTCOME_ARMS	4
+
+/* A share of the whole. */
+#define MUTANT_OUTCOME_ONE	65535
 
 /**
  * enum mutant_arm_id - The fixed ids, of the kernel's protocols first. A learned arm has an
@@ -179,6 +188,21 @@ enum mutant_fallback_reason {
 };
 
 /**
+ * enum mutant_start_cause - Why a flow began on its first arm.
+ * @MUTANT_START_CAUSE_DEFAULT: It is the module's default arm.
+ * @MUTANT_START_CAUSE_NAMED: The application named the arm.
+ * @MUTANT_START_CAUSE_TABLE: The table of starting arms had it for the destination.
+ * @MUTANT_START_CAUSE_REFUSED: It is the fallback arm, because the arm meant for the flow
+ *	refused.
+ */
+enum mutant_start_cause {
+	MUTANT_START_CAUSE_DEFAULT = 0,
+	MUTANT_START_CAUSE_NAMED = 1,
+	MUTANT_START_CAUSE_TABLE = 2,
+	MUTANT_START_CAUSE_REFUSED = 3,
+};
+
+/**
  * enum mutant_flow_flags - How a flow stands.
  * @MUTANT_FLOW_FLAGS_PINNED: Commands of select leave the flow alone until it is unpinned.
  * @MUTANT_FLOW_FLAGS_STEERED: A select reached the flow and its sender has not been silent
@@ -262,6 +286,23 @@ enum {
 };
 
 /*
+ * Attributes of the set outcome.
+ *
+ * MUTANT_A_OUTCOME_OUTCOMES: Packed array of mutant_outcome, oldest first.
+ * MUTANT_A_OUTCOME_DROPPED: Outcomes that found no room since the session began to ask for them.
+ */
+enum {
+	MUTANT_A_OUTCOME_OUTCOMES = 1,
+	MUTANT_A_OUTCOME_RECORD_SIZE,
+	MUTANT_A_OUTCOME_RECORD_VERSION,
+	MUTANT_A_OUTCOME_DROPPED,
+	MUTANT_A_OUTCOME_PAD,
+
+	__MUTANT_A_OUTCOME_MAX,
+	MUTANT_A_OUTCOME_MAX = (__MUTANT_A_OUTCOME_MAX - 1)
+};
+
+/*
  * Attributes of the set command.
  *
  * MUTANT_A_COMMAND_COMMANDS: Packed array of mutant_command, at most commands-max.
@@ -338,11 +379,15 @@ enum {
  * the default arm.
  * MUTANT_A_SESSION_RTT_QUARTERS: A flow's step lasts at least so many quarters of its smoothed RTT.
  * 0: until the next step-get.
+ * MUTANT_A_SESSION_OUTCOMES_MAX: Outcomes of flows that wait for the session at a time. Further
+ * ones are dropped, and counted. The flows of other namespaces have a half of them. 0: no outcomes
+ * are told.
  */
 enum {
 	MUTANT_A_SESSION_GRACE_MS = 1,
 	MUTANT_A_SESSION_START_ARMS,
 	MUTANT_A_SESSION_RTT_QUARTERS,
+	MUTANT_A_SESSION_OUTCOMES_MAX,
 
 	__MUTANT_A_SESSION_MAX,
 	MUTANT_A_SESSION_MAX = (__MUTANT_A_SESSION_MAX - 1)
@@ -404,6 +449,8 @@ enum {
  * caller's network namespace, or take out those that name no arm. Needs the session. Kernel arms
  * only.
  * MUTANT_CMD_START_GET: The table of starting arms of the caller's network namespace.
+ * MUTANT_CMD_OUTCOME_GET: Take the outcomes of flows that ended since the last call, and of those
+ * that have lasted for another 10 s. Needs the session, which must have asked for outcomes.
  */
 enum {
 	MUTANT_CMD_ARM_GET = 1,
@@ -423,6 +470,7 @@ enum {
 	MUTANT_CMD_SESSION_CLOSE,
 	MUTANT_CMD_START_SET,
 	MUTANT_CMD_START_GET,
+	MUTANT_CMD_OUTCOME_GET,
 
 	__MUTANT_CMD_MAX,
 	MUTANT_CMD_MAX = (__MUTANT_CMD_MAX - 1)
@@ -650,6 +698,77 @@ struct mutant_start {
 	__u32 lifetime_s;
 	__u32 age_ms;
 	__u32 reserved;
+};
+
+/**
+ * struct mutant_outcome - What came of a flow, from its birth until now.
+ * @cookie: Socket cookie.
+ * @time_ns: CLOCK_MONOTONIC when it was told.
+ * @age_ns: Since the flow's birth.
+ * @acked_bytes: Goodput: bytes acknowledged.
+ * @busy_us: Time in which the flow was busy and the receiver's window had room, µs. The
+ *	handshake and waits for timeouts are in it.
+ * @receiver_us: Time in which the receiver's window held the flow back, µs, in units of the
+ *	kernel's ticks.
+ * @delivered: Packets delivered.
+ * @lost: Packets marked lost.
+ * @retrans: Packets retransmitted.
+ * @delivered_ce: Packets delivered whose receiver saw a congestion mark (CE).
+ * @rtt_us_sum: Sum of the RTT samples, µs.
+ * @rtt_samples: ACKs that carried a valid RTT.
+ * @rate_max: Largest delivery rate sample, bytes per second; 0 without one.
+ * @switches: Switches.
+ * @rtt_min_us: The kernel's minimum RTT, µs; 0 without one.
+ * @slow_start_cwnd: Largest congestion window until slow start ended, packets; so far, where
+ *	it has not.
+ * @snd_cwnd: Congestion window, packets.
+ * @mss: Maximum segment size in use, bytes.
+ * @netns: Inode of the flow's network namespace.
+ * @daddr: Remote address in network order; 4 bytes of it for AF_INET.
+ * @family: AF_INET or AF_INET6.
+ * @sport: Local port, host order.
+ * @dport: Remote port, host order.
+ * @share: Shares of the busy time, times outcome-one, largest first. What is missing is that
+ *	of further arms.
+ * @share_arm: Arms of these shares. 0 marks an unused slot.
+ * @arm: Arm on which the flow began.
+ * @cause: One of start-cause.
+ * @ended: 1: the flow has ended.
+ * @reserved: Always 0.
+ *
+ * A later outcome of the same flow replaces the earlier ones. A flow is busy while something is in
+ * flight or waits to be sent.
+ */
+struct mutant_outcome {
+	__u64 cookie;
+	__u64 time_ns;
+	__u64 age_ns;
+	__u64 acked_bytes;
+	__u64 busy_us;
+	__u64 receiver_us;
+	__u64 delivered;
+	__u64 lost;
+	__u64 retrans;
+	__u64 delivered_ce;
+	__u64 rtt_us_sum;
+	__u64 rtt_samples;
+	__u64 rate_max;
+	__u32 switches;
+	__u32 rtt_min_us;
+	__u32 slow_start_cwnd;
+	__u32 snd_cwnd;
+	__u32 mss;
+	__u32 netns;
+	__u8 daddr[16];
+	__u16 family;
+	__u16 sport;
+	__u16 dport;
+	__u16 share[MUTANT_OUTCOME_ARMS];
+	__u8 share_arm[MUTANT_OUTCOME_ARMS];
+	__u8 arm;
+	__u8 cause;
+	__u8 ended;
+	__u8 reserved[3];
 };
 
 #endif /* _UAPI_LINUX_MUTANT_H */
