@@ -102,7 +102,7 @@ stage() {
     program ltp-owl-agent ltp-owl-agent ltp_switcher.api.network_agent.main
     install -Dm644 "$root/packaging/config.toml" "$stage/ltp-switcher/etc/ltp-switcher/config.toml"
     install -Dm644 -t "$stage/ltp-switcher/usr/lib/ltp-switcher" "$root/kmod-mutant/build/choose.bpf.o"
-    install -Dm644 -t "$stage/ltp-switcher/usr/share/doc/ltp-switcher" "$root"/docs/{operations,api,netlink}.md
+    install -Dm644 -t "$stage/ltp-switcher/usr/share/doc/ltp-switcher" "$root"/docs/{operations,gain,owl-network,api,netlink}.md
 
     local watch=$stage/ltp-switcher-api/usr/share/ltp-switcher-api
     install -Dm644 -t "$watch/prometheus" "$root"/packaging/prometheus/*.yml

@@ -203,7 +203,7 @@ install_files() {
     drop_routes
     rm -f "${obsolete[@]/#/$DESTDIR}"
     # Only the operator's pages: the others link into the source tree.
-    (cd "$root" && install -Dm644 -t "$DESTDIR$doc" CHANGELOG.md docs/{operations,api,netlink}.md LICENSES/*)
+    (cd "$root" && install -Dm644 -t "$DESTDIR$doc" CHANGELOG.md docs/{operations,gain,owl-network,api,netlink}.md LICENSES/*)
     say "documentation → $DESTDIR$doc"
     install -Dm644 -t "$DESTDIR$watch/prometheus" "$root"/packaging/prometheus/*.yml
     install -Dm644 -t "$DESTDIR$watch/grafana" "$root"/packaging/grafana/*.json
