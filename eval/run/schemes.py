@@ -26,7 +26,7 @@ DAEMON_SCHEMES: Final[Mapping[str, str | None]] = {
     "switcher": None,
     "rule": "rule",
     "bandit": "mutant",
-    "paper": "mutant",
+    "paper-preset": "mutant",
     "linucb": "mutant",
     "learnt": "mutant",
     "random": "random",
@@ -35,9 +35,12 @@ DAEMON_SCHEMES: Final[Mapping[str, str | None]] = {
 """Schemes in which the daemon chooses the arms of a `mutant` flow, and the daemon's policy. `switcher` is the
 policy that an installed daemon has."""
 
+RENAMED: Final[Mapping[str, str]] = {"paper": "paper-preset"}
+"""Names that a scheme had before, with the name that it has now."""
+
 _ALONE: Final[Settings] = (("learning.baseline", "none"), ("pool.arms", ("bbr", "ltp", "vegas")))
 PRESETS: Final[Mapping[str, Settings]] = {
-    "paper": (("learning.preset", "paper"),),
+    "paper-preset": (("learning.preset", "paper"),),
     "linucb": (*_ALONE, ("learning.trained_cap", 0.0), ("learning.global_cap", 0.0)),
     "learnt": _ALONE,
 }
@@ -155,6 +158,8 @@ def check_scheme(field: str, name: object, more: Iterable[str] = ()) -> str:
         if name.startswith(SCHEDULE_PREFIX):
             parse_schedule(field, name.removeprefix(SCHEDULE_PREFIX).split(","))
             return name
+        if name in RENAMED:
+            raise ConfigError(field, name, f"{RENAMED[name]}, as this scheme is called now")
     raise ConfigError(field, name, ", ".join((NAMES, *(one for one in more if one not in AVAILABLE))))
 
 

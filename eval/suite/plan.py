@@ -34,7 +34,7 @@ PAUSE_S: Final = 0.2
 """Pause after each of the earlier connections, which last `EARLIER_S`."""
 FULL: Final[Mapping[str, int]] = {
     "rule": 3, "ltp": 3, "bbr": 3, "vegas": 3, "cubic": 2, KNOWN: 1, "bandit": 1, "jury": 1, "spine": 1,
-    "random": 1, "epsilon-greedy": 1, "linucb": 1, "paper": 1, BPFTUNE: 1,
+    "random": 1, "epsilon-greedy": 1, "linucb": 1, "paper-preset": 1, BPFTUNE: 1,
 }  # fmt: skip
 """Schemes of `make eval`, and how many seeds each gets: most where the figures decide.
 

@@ -30,11 +30,14 @@ CHANGED: Final[Mapping[str, tuple[str, Settings]]] = {
     "rule:no-changes": ("rule", (("rule.rtt_step", 100.0),)),
     "rule:as-is": ("rule", (("kernel.handover", "as-is"), ("kernel.restore", "as-is"))),
     "bandit:no-mpts": ("bandit", (("mpts.enabled", False),)),
-    "paper:30ms": ("paper", (("daemon.step_ms", 30.0),)),
-    "paper:100ms": ("paper", (("daemon.step_ms", 100.0),)),
-    "paper:300ms": ("paper", (("daemon.step_ms", 300.0),)),
-    "paper:random-team": ("paper", (("mpts.enabled", False), ("pool.arms", _RANDOM))),
-    "paper:mixed-team": ("paper", (("mpts.enabled", False), ("pool.arms", _MIXED), ("pool.k", 7))),
+    "paper-preset:30ms": ("paper-preset", (("daemon.step_ms", 30.0),)),
+    "paper-preset:100ms": ("paper-preset", (("daemon.step_ms", 100.0),)),
+    "paper-preset:300ms": ("paper-preset", (("daemon.step_ms", 300.0),)),
+    "paper-preset:random-team": ("paper-preset", (("mpts.enabled", False), ("pool.arms", _RANDOM))),
+    "paper-preset:mixed-team": (
+        "paper-preset",
+        (("mpts.enabled", False), ("pool.arms", _MIXED), ("pool.k", 7)),
+    ),
     **{
         name: (f"schedule:{before}@0,{after}@{SWITCH_S:g}", ())
         for name, (before, after) in TRANSITIONS.items()
@@ -66,12 +69,12 @@ STUDIES: Final[Mapping[str, Study]] = {
     ),
     "steps": Study(
         "The length of a step, δ (Mutant Fig. 12)",
-        ("paper", "paper:30ms", "paper:100ms", "paper:300ms", *_ARMS),
+        ("paper-preset", "paper-preset:30ms", "paper-preset:100ms", "paper-preset:300ms", *_ARMS),
         _SIX,
     ),
     "teams": Study(
         "How the team is selected (Mutant Fig. 9)",
-        ("paper", "paper:random-team", "paper:mixed-team", *_ARMS),
+        ("paper-preset", "paper-preset:random-team", "paper-preset:mixed-team", *_ARMS),
         _SIX,
     ),
     "transitions": Study(

@@ -16,7 +16,7 @@ from ltp_switcher.eval.cli.main import main
 from ltp_switcher.eval.report.claims import record as record_module
 from ltp_switcher.eval.report.claims.catalogue import CLAIMS, find_claims
 from ltp_switcher.eval.report.claims.page import render
-from ltp_switcher.eval.report.claims.record import Judged, Record, Row, Terms, read_record
+from ltp_switcher.eval.report.claims.record import Judged, NotRun, Record, Row, Terms, read_record
 from ltp_switcher.figures import Target
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -109,6 +109,21 @@ def test_every_claim_has_rows_and_every_row_is_judged(
         for figure in row.figures
         if row.claim != measured
     ]
+
+
+def test_the_page_says_first_how_much_stands_and_what_was_not_run() -> None:
+    figures = (judged(0.95), judged(0.95, Terms.NARROWER), judged(0.95, Terms.OWN), judged(0.5))
+    record = record_of(*figures).model_copy(
+        update={"not_run": (NotRun(paper="LTP", experiments="real networks " * 20),)}
+    )
+    page = render(record)
+    assert page.index("**1 of 4 figures are met in the papers' own terms**") < page.index("## Row by row")
+    assert "- LTP alone: utilisation of ltp\n" in page
+    assert "1 more are reached" in page
+    assert "- LTP alone: 1\n" in page
+    assert "- LTP: real networks" in page
+    assert [line for line in page.splitlines() if len(line) > 120 and not line.startswith("|")] == []
+    assert "Not run" not in render(record_of(*figures))
 
 
 def test_an_update_says_how_the_figures_were_measured(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ltp_switcher.errors import ConfigError
-from ltp_switcher.eval.run.bundled import SCENARIOS
+from ltp_switcher.eval.run.bundled import SCENARIOS, find_scenario
 from ltp_switcher.eval.run.scenario import LinkState, Scenario, load_scenario, parse_scenario
 
 TEXT = """
@@ -266,3 +266,9 @@ def test_a_name_that_could_name_another_file_is_refused(name: str) -> None:
 @pytest.mark.parametrize("name", ["step-12-24", "12 Mbit/s".replace("/", " per "), "Größe.2", "x" * 100])
 def test_other_names_are_taken(name: str) -> None:
     assert parse_scenario({**tomllib.loads(TEXT), "name": name}).name == name
+
+
+def test_the_old_name_of_a_scheme_leads_to_the_new_one() -> None:
+    with pytest.raises(ConfigError, match=r"scheme.*paper.*paper-preset, as this scheme is called now"):
+        find_scenario("fixed").with_scheme("paper")
+    assert find_scenario("fixed").with_scheme("paper-preset").scheme == "paper-preset"

@@ -70,16 +70,20 @@ def test_a_study_changes_one_setting_and_has_its_figure(
     monkeypatch.setattr(results, "run_scenario", run_scenario)
     assert suite("--study", "steps", "--paths", "fixed-1,lossy-1", out=tmp_path) == 0
     assert len(ran) == len(made) == 2 * 7
-    settings = [scenario.settings for scenario in ran if scenario.scheme == "paper"]
+    settings = [scenario.settings for scenario in ran if scenario.scheme == "paper-preset"]
     assert settings[:4] == [(), *((("daemon.step_ms", ms),) for ms in (30.0, 100.0, 300.0))]
     document = json.loads((tmp_path / "results.json").read_text())
     assert set(document["summary"]) == {
-        "paper", "paper:30ms", "paper:100ms", "paper:300ms", "bbr", "vegas", "cubic",
+        "paper-preset", "paper-preset:30ms", "paper-preset:100ms", "paper-preset:300ms",
+        "bbr", "vegas", "cubic",
     }  # fmt: skip
     assert document["paths"][0]["best_arm"] in {"bbr", "vegas", "cubic"}
     page = (tmp_path / "report.html").read_text()
     assert "The length of a step, δ (Mutant Fig. 12)" in page
-    assert "<code>paper:30ms</code> is <code>paper</code> with <code>daemon.step_ms = 30.0</code>" in page
+    assert (
+        "<code>paper-preset:30ms</code> is <code>paper-preset</code> with <code>daemon.step_ms = 30.0</code>"
+        in page
+    )
 
 
 def test_kept_results_save_the_runs(

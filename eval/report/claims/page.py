@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from textwrap import TextWrapper, fill
 from typing import Final
 
 from ltp_switcher.eval.report.claims.catalogue import CLAIMS
@@ -21,6 +22,8 @@ from ltp_switcher.eval.report.claims.record import (
 
 PAGE: Final = RECORD.with_suffix(".md")
 PICTURES: Final = RECORD.parent / "img"
+LINE: Final = 120
+"""Longest line of text; a row of a table is one line."""
 
 _NOT_KNOWN: Final = "not known"
 _FIGURE_HEAD: Final = (
@@ -52,6 +55,8 @@ def render(record: Record) -> str:
     """Return the page's text, in Markdown."""
     parts = [
         _HEAD,
+        *_in_short(record),
+        "## Verdicts\n",
         _verdicts(record),
         "## Row by row\n",
         _table(
@@ -69,6 +74,44 @@ def render(record: Record) -> str:
         *_pictures(PICTURES),
     ]
     return "\n".join(parts)
+
+
+def _in_short(record: Record) -> Iterator[str]:
+    """The figures that stand in the papers' own terms, those that do not, and the experiments without any."""
+    figures = [(row, figure) for row in record.rows for figure in row.figures]
+    met = [f"{row.text}: {one.figure} of {one.scheme}" for row, one in figures if one.verdict is Verdict.MET]
+    count = Counter(figure.verdict for _, figure in figures)
+    missed = Counter(row.text for row, figure in figures if figure.verdict is Verdict.MISSED)
+    yield "## In short\n"
+    yield _paragraph(
+        f"**{len(met)} of {len(figures)} figures are met in the papers' own terms**, over the paper's range "
+        "and by the paper's definition:"
+    )
+    yield _items(met)
+    yield _paragraph(
+        f"{count[Verdict.NARROWER]} more are reached on a narrower range or by another definition. "
+        f"{count[Verdict.OWN]} reach a target of this project, because the paper gives no figure. "
+        f"{count[Verdict.MISSED]} are **missed**:"
+    )
+    yield _items(f"{text}: {number}" for text, number in missed.items())
+    if record.not_run:
+        yield "**Not run**, of the papers' experiments:\n"
+        yield _items(f"{one.paper}: {one.experiments}" for one in record.not_run)
+    yield _paragraph(
+        "The shipped weights were not made by today's recipes. Each card names the revision and the command "
+        "that made its weights; trainers, simulator and signals have changed since."
+    )
+
+
+def _paragraph(text: str) -> str:
+    return fill(text, LINE, break_long_words=False, break_on_hyphens=False) + "\n"
+
+
+def _items(texts: Iterable[str]) -> str:
+    wrap = TextWrapper(
+        LINE, initial_indent="- ", subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
+    return "".join(wrap.fill(text) + "\n" for text in texts)
 
 
 def _verdicts(record: Record) -> str:
@@ -96,7 +139,7 @@ def _figures(rows: Sequence[Row]) -> Iterator[str]:
         yield f"### {row.text}\n`{row.command}`\n"
         yield _table(_FIGURE_HEAD, map(_figure_cells, row.figures))
         if row.notes:
-            yield "".join(f"- {note}\n" for note in row.notes)
+            yield _items(row.notes)
 
 
 def _figure_cells(figure: Judged) -> Sequence[str]:

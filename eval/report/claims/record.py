@@ -146,9 +146,17 @@ class Constant(_Part):
     judges: str
 
 
+class NotRun(_Part):
+    """The experiments of a paper that this project has not run."""
+
+    paper: str
+    experiments: str
+
+
 class Record(_Part):
     """All of docs/claims.json."""
 
+    not_run: tuple[NotRun, ...] = ()
     rows: tuple[Row, ...]
     constants: tuple[Constant, ...]
     baselines: tuple[Baselines, ...]
