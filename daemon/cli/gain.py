@@ -30,14 +30,14 @@ def judge(options: argparse.Namespace) -> int:
     if options.policy is None and options.export is None:
         raise ConfigError("--policy", None, "--policy NAME or --export FILE")
     place, skipped = options.log or place_of(options), log.Skipped()
-    with _named(options):
+    with named(options):
         names, parts = log.read_names(place), log.read(place, since(options), skipped)
         if options.export is not None:
             export(parts, names, options.export, _tell_progress)
-            _tell_skipped(skipped)
+            tell_skipped(skipped)
             return 0
         rows = np.concatenate([np.zeros(0, ROW_DTYPE), *parts])
-    _tell_skipped(skipped)
+    tell_skipped(skipped)
     found = evaluate(rows, options.policy, names)
     return print_json(_json(found)) if options.json else _print(options, found)
 
@@ -47,9 +47,9 @@ def report(options: argparse.Namespace) -> int:
     # The rows before --since tell how the prefixes of an experiment differed before it.
     place = options.log or place_of(options)
     kept = KeptLog(place)
-    with _named(options):
+    with named(options):
         kept.refresh()
-    _tell_skipped(kept.skipped)
+    tell_skipped(kept.skipped)
     found = reports.report(kept.columns, kept.names, since(options), kept.skipped)
     if options.json:
         made: Object = dataclasses.asdict(found)
@@ -58,15 +58,15 @@ def report(options: argparse.Namespace) -> int:
 
 
 @contextlib.contextmanager
-def _named(options: argparse.Namespace) -> Iterator[None]:
-    """Blame the command line where LOG was named and is no log. Raises `ConfigError`."""
+def named(options: argparse.Namespace, what: str = "decisions") -> Iterator[None]:
+    """Blame the command line where LOG was named and is no log of `what`. Raises `ConfigError`."""
     try:
         yield
     except ArtifactError as error:
         if options.log is None or isinstance(error, ExportError):
             raise
         raise ConfigError(
-            "LOG", str(options.log), f"a folder or a file of a decision log ({error})"
+            "LOG", str(options.log), f"a folder or a file of a log of {what} ({error})"
         ) from error
 
 
@@ -76,7 +76,7 @@ def _tell_progress(rows: int) -> None:
         print(f"\r{rows} decisions", end="", file=sys.stderr, flush=True)
 
 
-def _tell_skipped(skipped: log.Skipped) -> None:
+def tell_skipped(skipped: log.Skipped) -> None:
     """Tell what could not be read; apart from the figures, so that programs can read these."""
     if skipped.damaged:
         print(f"ltp-switcher: {skipped.damaged} damaged records of the log are left out", file=sys.stderr)

@@ -292,6 +292,16 @@ def parser() -> argparse.ArgumentParser:
         help="folder or file of the log (default: that of daemon.state_dir)",
     )  # fmt: skip
     gained.add_argument("--since", type=_age, metavar="AGE", help="only the last 7d, 12h, 30m or 90s")
+    outcomes = add(
+        "outcomes",
+        "show what came of the flows, by destination prefix, size and the arm on which they began",
+        "outcomes:outcomes",
+    )
+    outcomes.add_argument(
+        "log", nargs="?", type=Path, metavar="LOG",
+        help="folder or file of the log (default: that of daemon.state_dir)",
+    )  # fmt: skip
+    outcomes.add_argument("--since", type=_age, metavar="AGE", help="only the last 7d, 12h, 30m or 90s")
     rollout = add(
         "rollout",
         "let the daemon steer 5, 20, 50, then all of the traffic, and none again where goodput suffers; show "

@@ -101,6 +101,16 @@ def families(engine: Engine, names: Mapping[int, str], faults: int = 0) -> list[
             "Rows for the decision log, by result; dropped: its disk was full or slow.", "result",
             {"written": written, "dropped": dropped},
         ),
+        labelled(
+            PREFIX + "outcomes", "counter",
+            "Outcomes of flows, by what became of them; dropped: the module had no room; unlogged: the log's "
+            "disk was full or slow.", "result",
+            {
+                "told": engine.outcomes.told if engine.outcomes else 0,
+                "dropped": engine.outcomes.dropped if engine.outcomes else 0,
+                "unlogged": engine.outcomes.unlogged if engine.outcomes else 0,
+            },
+        ),
         gauge(PREFIX + "team_searches", "Team selections under way.", len(teams.searches)),
         gauge(PREFIX + "teams", "Destination prefixes with a team.", len(teams.found)),
         *_process(),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The decision log on disk: files of framed rows, written in a thread, rotated, bounded in size.
+"""A log on disk, of decisions or others: framed rows, written in a thread, rotated, bounded in size.
 
 Files are numbered, and rows are in the order in which they were written, whatever the clock says. A frame
 (`frames`) holds the rows of a second or so. One that is damaged is counted and left out.
@@ -30,14 +30,10 @@ log = logging.getLogger(__name__)
 FOLDER: Final = "decisions"
 """The log's place in the state directory."""
 NAMES_FILE: Final = "arms.json"
-LAYOUT: Final = zlib.crc32(repr(np.lib.format.dtype_to_descr(ROW_DTYPE)).encode())
-"""Layout of the rows in a frame. Another version of the program may have others."""
 _FILES: Final = 16
 """Fewest files of the log. So it holds at least 15/16 of its bound once it is full."""
 _FILE_BYTES: Final = 64_000_000
 """Largest size of a file."""
-_FRAME_ROWS: Final = CONTENT_MAX // ROW_DTYPE.itemsize
-"""Rows of a frame, at most."""
 _GATHER_S: Final = 1.0
 """How long rows wait for others to share a frame."""
 _WAITING_MAX: Final = 1 << 17
@@ -46,14 +42,54 @@ _PIECE_BYTES: Final = 4 << 20
 """Bytes that are read at a time."""
 
 
-class DecisionWriter:
-    """Writes rows to files of `folder`, which together stay within `bytes_max`.
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The content of a log: what its rows are, and what they are called."""
+
+    name: str
+    """Name of its files and, as a plural, of its rows."""
+    dtype: np.dtype[np.void]
+    setting: str
+    """The setting that bounds it; 0 there means no log."""
+
+    @property
+    def layout(self) -> int:
+        """Layout of the rows in a frame. Another version of the program may have others."""
+        return zlib.crc32(repr(np.lib.format.dtype_to_descr(self.dtype)).encode())
+
+    @property
+    def frame_rows(self) -> int:
+        """Rows of a frame, at most."""
+        return CONTENT_MAX // self.dtype.itemsize
+
+    def files_of(self, folder: Path) -> list[Path]:
+        """The files of a log, oldest first. Raises `OSError` where the folder cannot be read."""
+        found = [path for path in folder.iterdir() if self.number(path)] if folder.is_dir() else []
+        return sorted(found, key=self.number)
+
+    def number(self, path: Path) -> int:
+        """Number of a file of the log; 0 for any other file."""
+        begin, dash, number = path.stem.partition("-")
+        named = begin + dash == f"{self.name}-" and path.suffix == ".log"
+        return int(number) if named and number.isascii() and number.isdecimal() else 0
+
+    def foreign_files(self, folder: Path) -> list[Path]:
+        """Files of the log by versions that did not frame rows."""
+        return sorted(folder.glob(f"{self.name}-*.npy"))
+
+
+DECISIONS: Final = Form(FOLDER, ROW_DTYPE, "gain.log_mb")
+
+
+class LogWriter:
+    """Writes rows of a form to files of `folder`, which together stay within `bytes_max`.
 
     No caller waits for the disk. Where it cannot be written, rows are dropped, with a warning once, and
     writing goes on as soon as it can. `names` are the arms' by id.
     """
 
-    def __init__(self, folder: Path, bytes_max: int, names: Mapping[int, str]) -> None:
+    def __init__(self, form: Form, folder: Path, bytes_max: int, names: Mapping[int, str]) -> None:
+        self._form = form
         self._folder = folder
         self._bytes_max = bytes_max
         self._names = dict(names)
@@ -79,11 +115,11 @@ class DecisionWriter:
                 return
             self._waiting.append(fit)
             before, self._rows_waiting = self._rows_waiting, self._rows_waiting + len(fit)
-            if not before or self._rows_waiting >= _FRAME_ROWS:
+            if not before or self._rows_waiting >= self._form.frame_rows:
                 self._changed.notify()
         if self._thread is None:
             self._closing = False
-            self._thread = threading.Thread(target=self._work, name="decisions", daemon=True)
+            self._thread = threading.Thread(target=self._work, name=self._form.name, daemon=True)
             self._thread.start()
 
     def close(self) -> None:
@@ -102,7 +138,7 @@ class DecisionWriter:
                 while len(rows):
                     if file is None:
                         file = self._begin()
-                    part = rows[: min(_FRAME_ROWS, file.room(self._file_bytes))]
+                    part = rows[: min(self._form.frame_rows, file.room(self._file_bytes))]
                     file.append(part)
                     self.logged += len(part)
                     rows = rows[len(part) :]
@@ -123,7 +159,9 @@ class DecisionWriter:
         """The rows of about a second; None at the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._closing)
-            self._changed.wait_for(lambda: self._rows_waiting >= _FRAME_ROWS or self._closing, _GATHER_S)
+            self._changed.wait_for(
+                lambda: self._rows_waiting >= self._form.frame_rows or self._closing, _GATHER_S
+            )
             found, self._rows_waiting = list(self._waiting), 0
             self._waiting.clear()
         return np.concatenate(found) if found else None
@@ -132,21 +170,21 @@ class DecisionWriter:
         with self._changed:
             self.dropped += count
         if not self._lost:
-            log.warning("decisions are not logged: %s", error)
+            log.warning("%s are not logged: %s", self._form.name, error)
         self._lost += count
 
     def _tell_of_loss(self) -> None:
         if self._lost:
-            log.warning("decisions are logged again; %d were not", self._lost)
+            log.warning("%s are logged again; %d were not", self._form.name, self._lost)
         self._lost = 0
 
     def _begin(self) -> _File:
         """A new file; the oldest ones make room for it."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        files = files_of(self._folder)
-        self._number = max([self._number, *map(_number, files)]) + 1
+        files = self._form.files_of(self._folder)
+        self._number = max([self._number, *map(self._form.number, files)]) + 1
         # What an earlier version wrote goes first.
-        files = [*_foreign_files(self._folder), *files]
+        files = [*self._form.foreign_files(self._folder), *files]
         total = sum(file.stat().st_size for file in files)
         for file in files:
             if total <= self._bytes_max - self._file_bytes:
@@ -155,13 +193,14 @@ class DecisionWriter:
             file.unlink()
         names = json.dumps({str(arm): name for arm, name in self._names.items()})
         write_atomically(self._folder / NAMES_FILE, names.encode())
-        return _File(self._folder / f"decisions-{self._number:012d}.log")
+        return _File(self._form, self._folder / f"{self._form.name}-{self._number:012d}.log")
 
 
 class _File:
     """One growing file of frames. A frame is in it as a whole or not at all."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, form: Form, path: Path) -> None:
+        self._form = form
         self._frames = self._bytes = 0
         self.whole = True
         """Whether nothing but whole frames is in the file."""
@@ -169,12 +208,12 @@ class _File:
 
     def room(self, bytes_max: int) -> int:
         """The rows for which a frame has room in a file of so many bytes; at least one in an empty file."""
-        room = max(bytes_max - self._bytes - HEADER_BYTES, 0) // ROW_DTYPE.itemsize
+        room = max(bytes_max - self._bytes - HEADER_BYTES, 0) // self._form.dtype.itemsize
         return max(room, int(not self._frames))
 
     def append(self, rows: Rows) -> None:
         """Write a frame. Raises `OSError` where there is no room for it, and takes back what was written."""
-        frame = memoryview(packed(LAYOUT, self._frames, rows.tobytes()))
+        frame = memoryview(packed(self._form.layout, self._frames, rows.tobytes()))
         done = 0
         try:
             # A disk that fills up takes a part, and refuses the next one.
@@ -197,6 +236,13 @@ class _File:
             self.whole = True
 
 
+class DecisionWriter(LogWriter):
+    """Writes the decision log."""
+
+    def __init__(self, folder: Path, bytes_max: int, names: Mapping[int, str]) -> None:
+        super().__init__(DECISIONS, folder, bytes_max, names)
+
+
 @dataclass(slots=True)
 class Skipped:
     """What a reader of a log left out."""
@@ -215,7 +261,8 @@ class Reader:
     bytes_max: of a folder, only the newest files up to this size.
     """
 
-    def __init__(self, place: Path, bytes_max: float = float("inf")) -> None:
+    def __init__(self, place: Path, bytes_max: float = float("inf"), form: Form = DECISIONS) -> None:
+        self._form = form
         self._place = place
         self._bytes_max = bytes_max
         self._old = 0
@@ -245,24 +292,27 @@ class Reader:
         """
         files = self._found()
         self._scans = {file: self._scans.get(file, Scan()) for file in files}
-        self._foreign &= {*files, *_foreign_files(self._place)}
+        self._foreign &= {*files, *self._form.foreign_files(self._place)}
         for file in files:
             for rows in self._read(file, final=file != files[-1]):
                 yield file, rows
         if self._place.is_file() and self._scans[self._place].nothing:
-            raise ArtifactError(f"{self._place} is no file of the decision log, or damaged throughout")
+            raise ArtifactError(
+                f"{self._place} is no file of the log of {self._form.name}, or damaged throughout"
+            )
 
     def _found(self) -> list[Path]:
         try:
             if self._place.is_file():
                 return [self._place]
-            files = files_of(self._place)
+            files = self._form.files_of(self._place)
         except OSError as error:
             raise ArtifactError(f"{self._place} cannot be read: {error.strerror}") from error
-        self._foreign.update(_foreign_files(self._place))
+        self._foreign.update(self._form.foreign_files(self._place))
         if not files and not self._foreign:
             raise ArtifactError(
-                f"{self._place} holds no decisions: the daemon logs them while gain.log_mb is above 0"
+                f"{self._place} holds no {self._form.name}: the daemon logs them while {self._form.setting} "
+                "is above 0"
             )
         room, kept = self._bytes_max, len(files)
         while kept and (room := room - _size(files[kept - 1])) >= 0:
@@ -291,18 +341,18 @@ class Reader:
             # It made room for a newer one meanwhile.
             return
         except OSError as error:
-            raise ArtifactError(f"cannot read the decisions {path}: {error.strerror}") from error
+            raise ArtifactError(f"cannot read the {self._form.name} {path}: {error.strerror}") from error
 
     def _rows(self, path: Path, frames: Iterator[tuple[int, memoryview]]) -> Iterator[Rows]:
         parts = []
         for layout, content in frames:
-            if layout == LAYOUT and len(content) % ROW_DTYPE.itemsize == 0:
+            if layout == self._form.layout and len(content) % self._form.dtype.itemsize == 0:
                 parts.append(content)
             elif path not in self._foreign:
                 self._foreign.add(path)
                 log.warning("%s is left out: another version of ltp-switcher wrote it", path)
         if parts:
-            yield np.frombuffer(b"".join(parts), ROW_DTYPE)
+            yield np.frombuffer(b"".join(parts), self._form.dtype)
 
 
 def _size(path: Path) -> int:
@@ -312,31 +362,15 @@ def _size(path: Path) -> int:
     return 0
 
 
-def files_of(folder: Path) -> list[Path]:
-    """The files of a log, oldest first. Raises `OSError` where the folder cannot be read."""
-    found = [path for path in folder.iterdir() if _number(path)] if folder.is_dir() else []
-    return sorted(found, key=_number)
-
-
-def _number(path: Path) -> int:
-    """Number of a file of the log; 0 for any other file."""
-    begin, dash, number = path.stem.partition("-")
-    ours = begin + dash == "decisions-" and path.suffix == ".log" and number.isascii() and number.isdecimal()
-    return int(number) if ours else 0
-
-
-def _foreign_files(folder: Path) -> list[Path]:
-    """Files of the log by versions that did not frame rows."""
-    return sorted(folder.glob("decisions-*.npy"))
-
-
-def read(place: Path, since_s: float = 0.0, skipped: Skipped | None = None) -> Iterator[Rows]:
+def read(
+    place: Path, since_s: float = 0.0, skipped: Skipped | None = None, form: Form = DECISIONS
+) -> Iterator[Rows]:
     """The rows of a log's folder or of one file, part by part, from Unix time `since_s` on.
 
     What is damaged or of another version is left out, and counted in `skipped` at the end. Raises
     `ArtifactError` where nothing can be read.
     """
-    reader = Reader(place)
+    reader = Reader(place, form=form)
     for _, rows in reader.news():
         yield rows[rows["time_s"] >= since_s]
     found = reader.skipped

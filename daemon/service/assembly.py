@@ -16,10 +16,12 @@ from ltp_switcher.daemon.choose.schedule import ScheduleChooser
 from ltp_switcher.daemon.choose.teams import Teams
 from ltp_switcher.daemon.datapath import ArmInfo, Datapath, KernelConfig, protocol
 from ltp_switcher.daemon.datapath.arms import arm_id, candidate_ids
-from ltp_switcher.daemon.gain.log import FOLDER, DecisionWriter
+from ltp_switcher.daemon.gain import outcomes
+from ltp_switcher.daemon.gain.log import FOLDER, DecisionWriter, LogWriter
 from ltp_switcher.daemon.gain.trial import Design, Trial
 from ltp_switcher.daemon.settings.schema import Config, KernelSection, LearnedSection
 from ltp_switcher.daemon.steer import LEARNED, with_policies
+from ltp_switcher.daemon.step.outcomes import Outcomes
 from ltp_switcher.daemon.step.spans import Spans, model_version
 from ltp_switcher.errors import ConfigError
 
@@ -122,6 +124,18 @@ def make_spans(
         kappa=config.learning.kappa,
         seed=config.daemon.seed,
     )
+
+
+def make_outcomes(
+    config: Config, arms: Sequence[ArmInfo], datapath: Datapath, home_netns: int
+) -> Outcomes | None:
+    """What takes the flows' outcomes and logs them; None where the settings ask for none."""
+    most_mb, state_dir = config.gain.outcomes_mb, config.daemon.state_dir
+    if not most_mb or not state_dir:
+        return None
+    names = {arm.id: arm.name for arm in arms}
+    place = Path(state_dir) / outcomes.FOLDER
+    return Outcomes(datapath, LogWriter(outcomes.OUTCOMES, place, most_mb * 1_000_000, names), home_netns)
 
 
 def baseline_arm(config: Config, arms: Sequence[ArmInfo]) -> int:

@@ -10,6 +10,7 @@ import selectors
 import signal
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -42,6 +43,7 @@ from ltp_switcher.daemon.service.assembly import (
     kernel_config,
     load_arms,
     make_chooser,
+    make_outcomes,
     make_spans,
     make_teams,
     pool_of,
@@ -67,7 +69,17 @@ log = logging.getLogger(__name__)
 
 STATUS_INTERVAL_S: Final = 10.0
 ROLLOUT_INTERVAL_S: Final = 1.0
+OUTCOMES_WAITING: Final = 8192
+"""Outcomes that wait in the module at a time: those of 8 s at 1,000 flows a second; 1.4 MB."""
 _POLICY, _TEAMS = "policy.", "teams."
+
+
+@dataclass(frozen=True, slots=True)
+class SessionTerms:
+    """What a session asks for beside steering."""
+
+    rtt_quarters: int = 0
+    outcomes_max: int = 0
 
 
 class Every:
@@ -107,7 +119,7 @@ class Daemon:
         self.names = {arm.id: arm.name for arm in self.arms}
         self.choices = Choices(layers, state_dir, self._check)
         config = self.config = with_fixed(config, self.choices.config)
-        rtt_quarters = self._steer(config.daemon.mode, self.choices.policies)
+        terms = self._steer(config.daemon.mode, self.choices.policies)
         self._room = Room(config.daemon.policy, limit_bytes())
         self._configure_kernel(kernel_config(config.kernel, self.arms))
         pool = pool_of(config, self.arms)
@@ -115,14 +127,15 @@ class Daemon:
         teams = make_teams(config, self.arms, pool, chooser)
         self.network = ToldNetwork()
         learned = LearnedArms(config.daemon.step_ms / 1000, loader(config.learned), self.network.latest)
-        learned.rtt_quarters = rtt_quarters
+        learned.rtt_quarters = terms.rtt_quarters
         learned.load(pool)
+        home_netns = netlink.own_namespace()
         # Before the flows are looked at, so that no birth falls in between.
         self._events = self.datapath.events()
         self.engine = Engine(
             self.datapath,
             self._events,
-            FlowTable(home_netns=netlink.own_namespace()),
+            FlowTable(home_netns=home_netns),
             chooser,
             teams,
             DecisionLog(self.names, config.daemon.decisions_per_s, config.daemon.mode),
@@ -130,6 +143,9 @@ class Daemon:
             mode=config.daemon.mode,
             starts=StartingArms(self.datapath, config.rule.prefix_s),
             spans=make_spans(config, self.arms, pool, chooser),
+            outcomes=(
+                make_outcomes(config, self.arms, self.datapath, home_netns) if terms.outcomes_max else None
+            ),
             recorder=Recorder(record) if record is not None else None,
         )
         teams.active = config.daemon.mode == "active"
@@ -186,19 +202,31 @@ class Daemon:
             self.engine.events.tell("mode-changed", before=before, after=mode)
             self.rollouts.mode_changed(mode)
 
-    def _steer(self, mode: str, policies: Policies) -> int:
-        """Steer the flows from now on, or change how. Returns the `rtt_quarters` that count."""
-        starts, quarters = self._starts_count(mode, policies), self.config.daemon.rtt_quarters
-        try:
-            self.datapath.open_session(start_arms=starts, rtt_quarters=quarters)
-        except RequestRefusedError:
-            if not quarters:
-                raise
-            # By a module from before the setting; if another daemon steers, this is refused, too.
-            self.datapath.open_session(start_arms=starts)
-            log.warning("daemon.rtt_quarters does not count: the loaded module is older than the setting")
-            return 0
-        return quarters
+    def _steer(self, mode: str, policies: Policies) -> SessionTerms:
+        """Steer the flows from now on, or change how. Returns the terms that count."""
+        starts, wanted = self._starts_count(mode, policies), self._terms
+        # A module from before a setting refuses it. If another daemon steers, all are refused.
+        for terms in (wanted, dataclasses.replace(wanted, outcomes_max=0), SessionTerms()):
+            try:
+                self.datapath.open_session(start_arms=starts, **dataclasses.asdict(terms))
+            except RequestRefusedError:
+                if terms == SessionTerms():
+                    raise
+                continue
+            for setting, asked, counts in (
+                ("daemon.rtt_quarters", wanted.rtt_quarters, terms.rtt_quarters),
+                ("gain.outcomes_mb", wanted.outcomes_max, terms.outcomes_max),
+            ):
+                if asked != counts:
+                    log.warning("%s does not count: the loaded module is older than the setting", setting)
+            return terms
+        raise AssertionError("the last terms ask for nothing")
+
+    @property
+    def _terms(self) -> SessionTerms:
+        """What the settings ask of the module beside steering."""
+        logs = self.config.gain.outcomes_mb and self.config.daemon.state_dir
+        return SessionTerms(self.config.daemon.rtt_quarters, OUTCOMES_WAITING if logs else 0)
 
     def _starts_count(self, mode: str, policies: Policies) -> bool:
         """Whether new flows begin on the arms of the module's table: where the daemon steers and fills it."""
@@ -352,7 +380,8 @@ class Daemon:
         self._statistics_due = Every(new.daemon.statistics_interval_s)
         self.config = new
         if "daemon.rtt_quarters" in paths:
-            self.engine.learned.rtt_quarters = self._steer(self.mode, self.choices.policies)
+            terms = self._steer(self.mode, self.choices.policies)
+            self.engine.learned.rtt_quarters = terms.rtt_quarters
         if self.choices.policies:
             # Another pool or k is another one for some policies, too.
             self._govern(self.choices.policies)

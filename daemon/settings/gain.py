@@ -46,6 +46,13 @@ class GainSection(Section):
         minimum=0,
         maximum=1_000_000,
     )
+    outcomes_mb: int = key(
+        64,
+        "Most space for the log of flows' outcomes in daemon.state_dir, MB; the oldest make room. 0: the "
+        "module tells no outcomes. `ltp-switcher outcomes` shows them.",
+        minimum=0,
+        maximum=1_000_000,
+    )
 
     def __post_init__(self) -> None:
         """Check that the wash-out leaves most of a block."""

@@ -10,6 +10,9 @@ from ltp_switcher.errors import InvalidValueError
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
+PREFIX_BITS_V4: Final = 24
+"""Bits of an IPv4 destination prefix, whose flows share their knowledge."""
+PREFIX_BITS_V6: Final = 48
 _MAPPED: Final = ipaddress.IPv6Network("::ffff:0:0/96")
 
 

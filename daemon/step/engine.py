@@ -39,6 +39,7 @@ from ltp_switcher.daemon.step.governed import Governed
 from ltp_switcher.daemon.step.histogram import Distributions
 from ltp_switcher.daemon.step.history import History
 from ltp_switcher.daemon.step.journal import FALLBACKS, Journal, flow_event
+from ltp_switcher.daemon.step.outcomes import Outcomes
 from ltp_switcher.daemon.step.sources import EventSource, StepSource
 from ltp_switcher.daemon.step.spans import Spans
 from ltp_switcher.daemon.step.starts import StartingArms
@@ -72,6 +73,7 @@ class Engine:
         mode: str = "active",
         starts: StartingArms | None = None,
         spans: Spans | None = None,
+        outcomes: Outcomes | None = None,
         recorder: Recorder | None = None,
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
@@ -98,6 +100,7 @@ class Engine:
         self._events = events
         self._starts = starts
         self.spans = spans
+        self.outcomes = outcomes
         self.governed = Governed()
         self._renew_at_ns = 0
         self._known = _NO_SLOTS
@@ -161,6 +164,9 @@ class Engine:
         if self.spans is not None:
             self.spans.look(self.table, now_ns)
             self.breathe()
+        if self.outcomes is not None:
+            self.outcomes.take()
+            self.breathe()
         self.journal.look(self.table)
         self.breathe()
         self.distributions.look(self.table)
@@ -214,6 +220,8 @@ class Engine:
         """Finish the recording and the decisions in force."""
         if self.spans is not None:
             self.spans.end_log(self.table)
+        if self.outcomes is not None:
+            self.outcomes.close()
         if self._recorder is not None:
             self._recorder.close()
 

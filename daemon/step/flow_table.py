@@ -17,14 +17,13 @@ import numpy as np
 
 from ltp_switcher.arrays import Floats, Ints, Slots, UInt64s
 from ltp_switcher.daemon.datapath import FlowInfo, RecordArray, protocol
+from ltp_switcher.daemon.settings.prefixes import PREFIX_BITS_V4, PREFIX_BITS_V6
 from ltp_switcher.slots import SlotArrays, column
 
 UNKNOWN: Final = -1
 PENDING_MAX: Final = 4096
 """Records whose sums may wait."""
 _OPAQUE: Final = np.dtype(f"V{protocol.RECORD_DTYPE.itemsize}")
-PREFIX_BITS_V4: Final = 24
-PREFIX_BITS_V6: Final = 48
 
 
 @dataclass(slots=True)

@@ -22,6 +22,7 @@ from ltp_switcher.daemon.datapath import (
     FlowInfo,
     FlowNotFoundError,
     KernelConfig,
+    OutcomeBatch,
     RequestRefusedError,
     SelectResult,
     protocol,
@@ -56,6 +57,8 @@ class Kernel:
         session: "open" for each opening of the session, the grace in ms for each closing.
         start_arms: whether new flows begin on the arms of the table.
         rtt_quarters: of a flow's RTT, which its step lasts at least.
+        outcomes_max: outcomes that may wait for the session.
+        told, dropped: outcomes to be told, and how many found no room.
         is_old: whether it is a module from before `rtt_quarters`.
         refused: connections that found no room.
         started: arms of the table by prefix; 0 where one was taken out.
@@ -72,6 +75,9 @@ class Kernel:
         self.session: list[str | int] = []
         self.start_arms = False
         self.rtt_quarters = 0
+        self.outcomes_max = 0
+        self.told = np.empty(0, protocol.OUTCOME_DTYPE)
+        self.dropped = 0
         self.is_old = False
         self.started: dict[str, int] = {}
         self.refused = 0
@@ -147,13 +153,18 @@ class Kernel:
     def read(self) -> EventBatch:
         return self.pending.pop(0) if self.pending else EventBatch([], lost=False)
 
-    def open_session(self, *, start_arms: bool = False, rtt_quarters: int = 0) -> None:
+    def open_session(self, *, start_arms: bool = False, rtt_quarters: int = 0, outcomes_max: int = 0) -> None:
         """Nobody else steers."""
-        if rtt_quarters and self.is_old:
+        if (rtt_quarters or outcomes_max) and self.is_old:
             raise RequestRefusedError("session-open", NetlinkError(errno.EINVAL, "Unknown attribute type"))
         self.session.append("open")
         self.start_arms = start_arms
         self.rtt_quarters = rtt_quarters
+        self.outcomes_max = outcomes_max
+
+    def outcomes(self) -> OutcomeBatch:
+        told, self.told = self.told, np.empty(0, protocol.OUTCOME_DTYPE)
+        return OutcomeBatch(told, self.dropped if len(told) else None)
 
     def set_starts(self, starts: np.ndarray) -> None:
         for entry in starts:

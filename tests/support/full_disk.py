@@ -39,7 +39,7 @@ def found(folder: Path) -> dict[str, object]:
     """What a reader finds."""
     skipped = log.Skipped()
     times = [int(at) for rows in log.read(folder, skipped=skipped) for at in rows["time_s"]]
-    return {"times": times, "damaged": skipped.damaged, "files": len(log.files_of(folder))}
+    return {"times": times, "damaged": skipped.damaged, "files": len(log.DECISIONS.files_of(folder))}
 
 
 def main(folder: Path) -> None:

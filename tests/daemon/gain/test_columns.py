@@ -156,10 +156,10 @@ def test_files_that_somebody_else_removed_are_no_fault(tmp_path: Path) -> None:
         writer.close()
     kept = KeptLog(tmp_path)
     kept.refresh()
-    log.files_of(tmp_path)[1].unlink()
+    log.DECISIONS.files_of(tmp_path)[1].unlink()
     assert kept.refresh()
     assert kept.columns.time_s.tolist() == np.delete(rows["time_s"], np.s_[30:60]).tolist()
-    for file in log.files_of(tmp_path):
+    for file in log.DECISIONS.files_of(tmp_path):
         file.unlink()
     with pytest.raises(ArtifactError, match="no decisions"):
         kept.refresh()

@@ -55,7 +55,7 @@ def test_the_latest_rows_stay_within_the_bound(tmp_path: Path) -> None:
     for begin in range(0, 9999, 101):
         writer.append(numbered(begin, 101))
     writer.close()
-    used = sum(file.stat().st_size for file in log.files_of(tmp_path))
+    used = sum(file.stat().st_size for file in log.DECISIONS.files_of(tmp_path))
     assert used <= 1600 * SIZE
     kept = times(tmp_path)
     assert kept == list(range(kept[0], 9999))
@@ -70,7 +70,7 @@ def test_files_of_a_large_log_are_no_larger_than_64_mb(
 ) -> None:
     monkeypatch.setattr(log, "_FILE_BYTES", 64 * SIZE)
     write(tmp_path, numbered(0, 640), bytes_max=10**9)
-    assert len(log.files_of(tmp_path)) >= 10
+    assert len(log.DECISIONS.files_of(tmp_path)) >= 10
     assert times(tmp_path) == list(range(640))
 
 
@@ -81,14 +81,14 @@ def test_rows_gather_in_a_frame(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     for number in range(200):
         writer.append(numbered(number, 1))
     writer.close()
-    (file,) = log.files_of(tmp_path)
+    (file,) = log.DECISIONS.files_of(tmp_path)
     assert file.stat().st_size < 200 * SIZE + 10 * 32
     assert times(tmp_path) == list(range(200))
 
 
 def test_a_file_that_was_cut_off_is_read(tmp_path: Path) -> None:
     write(tmp_path, numbered(0, 5), numbered(5, 5))
-    (file,) = log.files_of(tmp_path)
+    (file,) = log.DECISIONS.files_of(tmp_path)
     file.write_bytes(file.read_bytes()[:-3])
     assert found(tmp_path) == {"times": [0, 1, 2, 3, 4], "damaged": 1, "files": 1}
     # The next daemon begins another file.
@@ -102,7 +102,7 @@ def test_damage_costs_the_rows_that_it_hit(data: st.DataObject) -> None:
     with TemporaryDirectory() as name:
         folder = Path(name)
         write(folder, *(numbered(number, 1) for number in range(12)))
-        (file,) = log.files_of(folder)
+        (file,) = log.DECISIONS.files_of(folder)
         content = bytearray(file.read_bytes())
         assert len(content) == 12 * FRAME
         flips = data.draw(st.lists(st.integers(0, len(content) - 1), max_size=4))
@@ -127,7 +127,7 @@ def test_a_file_of_another_version_is_counted_and_left_out(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as other:
-        other.setattr(log, "LAYOUT", 1)
+        other.setattr(log.Form, "layout", 1)
         write(tmp_path, numbered(0, 5))
     write(tmp_path, numbered(5, 5))
     (tmp_path / "decisions-01790000000000000000.npy").write_bytes(b"\x93NUMPY")
@@ -241,7 +241,7 @@ def test_a_full_disk_garbles_nothing_and_logging_goes_on(tmp_path: Path) -> None
 
 def test_the_commands_tell_what_they_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path, numbered(0, 5), numbered(5, 5), numbered(10, 5))
-    (file,) = log.files_of(tmp_path)
+    (file,) = log.DECISIONS.files_of(tmp_path)
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
     file.write_bytes(content)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support.api_client import asker
 from support.fake_kernel import BBR, CUBIC, VEGAS, Kernel
@@ -20,6 +21,8 @@ from ltp_switcher.daemon.choose.selection import Outcome
 from ltp_switcher.daemon.cli.main import main
 from ltp_switcher.daemon.control.caller import Caller
 from ltp_switcher.daemon.control.client import ControlClient
+from ltp_switcher.daemon.datapath.protocol import OUTCOME_DTYPE
+from ltp_switcher.daemon.gain.outcomes import read
 from ltp_switcher.daemon.service.daemon import Daemon
 from ltp_switcher.daemon.settings.load import load
 from ltp_switcher.daemon.settings.schema import Config
@@ -93,6 +96,41 @@ def test_an_older_module_reports_at_every_step(
     assert (kernel.session, kernel.rtt_quarters) == (["open"], 0)
     assert "daemon.rtt_quarters does not count" in caplog.text
     assert daemon.engine.learned.rtt_quarters == 0
+
+
+def test_an_older_module_tells_no_outcomes(
+    make: Make, kernel: Kernel, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    kernel.is_old = True
+    daemon = make(daemon__state_dir=str(tmp_path))
+    assert (kernel.session, kernel.outcomes_max) == (["open"], 0)
+    assert daemon.engine.outcomes is None
+    assert "gain.outcomes_mb does not count" in caplog.text
+    assert "rtt_quarters" not in caplog.text
+
+
+def test_outcomes_are_logged_and_counted(make: Make, kernel: Kernel, tmp_path: Path) -> None:
+    daemon = make(daemon__state_dir=str(tmp_path))
+    assert kernel.outcomes_max >= 1000
+    kernel.told = np.zeros(3, OUTCOME_DTYPE)
+    kernel.told["cookie"] = (4, 5, 6)
+    kernel.dropped = 2
+    found = daemon.engine.outcomes
+    assert found is not None
+    found.take()
+    kernel.told = np.zeros(1, OUTCOME_DTYPE)
+    daemon.engine.close()
+    rows = np.concatenate(list(read(tmp_path / "outcomes")))
+    assert rows["outcome"]["cookie"].tolist() == [4, 5, 6, 0]
+    assert (found.told, found.dropped, found.unlogged) == (4, 2, 0)
+
+
+def test_without_room_for_them_the_module_tells_no_outcomes(
+    make: Make, kernel: Kernel, tmp_path: Path
+) -> None:
+    daemon = make(daemon__state_dir=str(tmp_path), gain__outcomes_mb=0)
+    assert kernel.outcomes_max == 0
+    assert daemon.engine.outcomes is None
 
 
 def test_a_reload_leaves_what_the_operator_set_by_hand(make: Make) -> None:

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ltp-switcher outcomes`: what came of the flows, by destination prefix, size and starting arm."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import math
+from pathlib import Path
+
+import numpy as np
+
+from ltp_switcher.daemon.cli.gain import named, since, tell_skipped
+from ltp_switcher.daemon.cli.main import settings
+from ltp_switcher.daemon.cli.printing import Object, print_json, print_table
+from ltp_switcher.daemon.gain import log
+from ltp_switcher.daemon.gain import outcomes as outcome_log
+
+
+def outcomes(options: argparse.Namespace) -> int:
+    """Summarise the log of outcomes."""
+    place: Path = options.log or Path(settings(options).daemon.state_dir) / outcome_log.FOLDER
+    skipped = log.Skipped()
+    with named(options, "outcomes"):
+        names = log.read_names(place)
+        rows = [*outcome_log.read(place, since(options), skipped)]
+    tell_skipped(skipped)
+    told = np.concatenate([np.zeros(0, outcome_log.ROW_DTYPE), *rows])["outcome"]
+    found = outcome_log.summarised(told, names)
+    if options.json:
+        return print_json([_json(one) for one in found])
+    return _print(options, found)
+
+
+def _json(summary: outcome_log.Summary) -> Object:
+    """A summary; null where a number is not known."""
+    made: Object = dataclasses.asdict(summary)
+    return {name: None if isinstance(v, float) and math.isnan(v) else v for name, v in made.items()}
+
+
+def _print(options: argparse.Namespace, found: list[outcome_log.Summary]) -> int:
+    rows = [
+        [
+            one.prefix,
+            one.size,
+            one.arm,
+            str(one.flows),
+            f"{one.acked_bytes / 1e6:.2f}",
+            f"{one.goodput_mbps:.2f}",
+            f"{one.rtt_ms:.1f}",
+            f"{one.loss * 100:.2f}",
+            _number(one.value),
+            _number(one.error),
+        ]
+        for one in found
+    ]
+    heads = ["PREFIX", "SIZE", "ARM", "FLOWS", "MB", "MBIT/S", "RTT MS", "LOSS %", "VALUE", "±"]
+    return print_table(options, heads, rows)
+
+
+def _number(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.3f}"

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a flow was worth, from its outcome: one number, its group, and how much it says. Pure functions.
+
+A value is the logarithm of Eq. 1 of the Mutant paper (`measures.reward`, zeta 5, kappa 2) over the flow's
+whole life: log(((bytes / busy time)(1 - 5 loss))^2 / mean RTT). A difference of values is the logarithm of a
+ratio of rewards, whatever the units.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ltp_switcher.arrays import Floats, Ints
+from ltp_switcher.daemon.datapath import OutcomeArray
+from ltp_switcher.measures import BYTES_TO_MBIT, loss_rate, reward
+
+ZETA: Final = 5.0
+KAPPA: Final = 2.0
+CLIP: Final = 3.0
+"""Most that a value may differ from the mean of its prefix and size class: a factor of 20 in reward."""
+SIZE_BOUNDS_BYTES: Final = (30_000, 300_000, 3_000_000)
+"""Bounds between the size classes. A flow of 30,000 bytes is in the second."""
+SIZE_NAMES: Final = ("< 30 KB", "< 300 KB", "< 3 MB", "more")
+ROUNDS_HALF: Final = 10.0
+"""Round trips after which a flow says half of what a very long one says. Chosen; not measured yet."""
+
+
+def raw_values(outcomes: OutcomeArray) -> Floats:
+    """The values, shape (n,), in log(Mbit²/s² per ms).
+
+    -inf where the losses leave nothing; NaN where the outcome says nothing: no data, no busy time or no RTT.
+    """
+    busy_s = outcomes["busy_us"] * 1e-6
+    rtt_ms = _divided(outcomes["rtt_us_sum"] * 1e-3, outcomes["rtt_samples"])
+    mbps = _divided(outcomes["acked_bytes"] * BYTES_TO_MBIT, busy_s)
+    loss = loss_rate(outcomes["lost"], outcomes["delivered"])
+    # A FIN counts as a byte.
+    says = (outcomes["acked_bytes"] > 1) & (busy_s > 0) & (rtt_ms > 0)
+    with np.errstate(divide="ignore"):
+        values: Floats = np.log(reward(mbps, loss, rtt_ms, zeta=ZETA, kappa=KAPPA))
+    values[~says] = np.nan
+    return values
+
+
+def size_classes(outcomes: OutcomeArray) -> Ints:
+    """The number of each flow's size class, shape (n,), from 0 on; `SIZE_NAMES` names them."""
+    return np.searchsorted(SIZE_BOUNDS_BYTES, outcomes["acked_bytes"], side="right")
+
+
+def clipped(values: Floats, groups: Ints) -> Floats:
+    """The values relative to the mean of their group, within `CLIP` of it: shape (n,).
+
+    The mean is that of the group's finite values. -inf becomes the lowest, NaN stays; in a group without a
+    finite value nothing is known, and all are NaN.
+
+    Args:
+        values: `raw_values`, shape (n,).
+        groups: a number from 0 on for each prefix and size class, shape (n,).
+    """
+    finite = np.isfinite(values)
+    size = int(groups.max(initial=-1)) + 1
+    counts = np.bincount(groups[finite], minlength=size)
+    sums = np.bincount(groups[finite], weights=values[finite], minlength=size)
+    means = _divided(sums, counts, empty=np.nan)
+    relative: Floats = np.clip(values - means[groups], -CLIP, CLIP)
+    return relative
+
+
+def information(outcomes: OutcomeArray) -> Floats:
+    """How much each flow says, 0 to 1, shape (n,): by the round trips in which it was busy.
+
+    A flow is one observation, however often it was told of, and a long one says no more than 1: flows differ
+    from each other, too.
+    """
+    rtt_us = _divided(outcomes["rtt_us_sum"], outcomes["rtt_samples"])
+    rounds = _divided(outcomes["busy_us"], rtt_us)
+    return rounds / (rounds + ROUNDS_HALF)
+
+
+def _divided(a: ArrayLike, b: ArrayLike, empty: float = 0.0) -> Floats:
+    made: Floats = np.full(np.shape(a), empty)
+    np.divide(a, b, out=made, where=np.asarray(b) > 0)
+    return made

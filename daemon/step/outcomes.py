@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Takes the outcomes of flows from the module once a second, and logs them."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from ltp_switcher.daemon.datapath import OutcomeBatch
+from ltp_switcher.daemon.gain.log import LogWriter
+from ltp_switcher.daemon.gain.outcomes import OutcomeRows, rows_of
+from ltp_switcher.errors import DatapathError
+
+
+class OutcomeSource(Protocol):
+    """The kernel's side; see `Datapath`."""
+
+    def outcomes(self) -> OutcomeBatch:
+        """Take the outcomes that have come since the last call."""
+        ...
+
+
+class Outcomes:
+    """What came of the flows, also of those that lived and died between two steps.
+
+    Args:
+        source: the module, whose session asks for outcomes.
+        writer: the log; None: none is kept.
+        home_netns: inode of the daemon's own network namespace.
+        clock: CLOCK_MONOTONIC, ns.
+    """
+
+    def __init__(
+        self,
+        source: OutcomeSource,
+        writer: LogWriter | None,
+        home_netns: int,
+        clock: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self._source = source
+        self._writer = writer
+        self._home_netns = home_netns
+        self._clock = clock
+        self.told = 0
+        """Outcomes that the module told."""
+        self.dropped = 0
+        """Outcomes for which the module had no room."""
+
+    @property
+    def unlogged(self) -> int:
+        """Outcomes that the disk had no room or time for."""
+        return 0 if self._writer is None else self._writer.dropped
+
+    def take(self) -> OutcomeRows:
+        """The rows of the outcomes that have come since the last call, shape (n,)."""
+        batch = self._source.outcomes()
+        self.told += len(batch.outcomes)
+        if batch.dropped is not None:
+            self.dropped = batch.dropped
+        rows = rows_of(batch.outcomes, time.time(), self._clock(), self._home_netns)
+        if self._writer is not None and len(rows):
+            self._writer.append(rows)
+        return rows
+
+    def close(self) -> None:
+        """Take what is left, and finish the log."""
+        with contextlib.suppress(DatapathError):
+            self.take()
+        if self._writer is not None:
+            self._writer.close()
