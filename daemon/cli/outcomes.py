@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ltp-switcher outcomes`: what came of the flows, by destination prefix, size and starting arm."""
+"""`ltp-switcher outcomes` summarises the outcomes of flows by destination prefix, size and starting arm."""
 
 from __future__ import annotations
 

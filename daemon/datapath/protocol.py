@@ -491,7 +491,7 @@ START_DTYPE: Final[np.dtype[np.void]] = np.dtype(
     ]
 )
 
-# 168 bytes. What came of a flow, from its birth until now. A later outcome of the same flow replaces the
+# 168 bytes. The course of a flow, from its birth until now. A later outcome of the same flow replaces the
 # earlier ones. A flow is busy while something is in flight or waits to be sent.
 OUTCOME_DTYPE: Final[np.dtype[np.void]] = np.dtype(
     [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The log of outcomes: what came of each flow, by destination prefix, and a summary of it."""
+"""The log of flows' outcomes, and its summary by destination prefix, size and starting arm."""
 
 from __future__ import annotations
 
@@ -102,11 +102,12 @@ class Summary:
     flows: int
     acked_bytes: int
     goodput_mbps: float
-    """Of the busy time."""
+    """Goodput in the busy time."""
     rtt_ms: float
     loss: float
     value: float
-    """Mean of the flows' values, relative to that of the prefix and size class; see `value`. NaN: unknown."""
+    """Mean of the flows' values, relative to the mean of the prefix and size class; see `value`. NaN where it
+    is not known."""
     error: float
     """Half of the value's 95 % interval; NaN for fewer than two flows."""
     information: float

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a flow was worth, from its outcome: one number, its group, and how much it says. Pure functions.
+"""The value of a flow by its outcome, its size class, and its information. Pure functions.
 
 A value is the logarithm of Eq. 1 of the Mutant paper (`measures.reward`, zeta 5, kappa 2) over the flow's
 whole life: log(((bytes / busy time)(1 - 5 loss))^2 / mean RTT). A difference of values is the logarithm of a

@@ -23,11 +23,11 @@ class OutcomeSource(Protocol):
 
 
 class Outcomes:
-    """What came of the flows, also of those that lived and died between two steps.
+    """The outcomes of flows, also of flows that lived and died between two steps.
 
     Args:
         source: the module, whose session asks for outcomes.
-        writer: the log; None: none is kept.
+        writer: the log, or None for no log.
         home_netns: inode of the daemon's own network namespace.
         clock: CLOCK_MONOTONIC, ns.
     """

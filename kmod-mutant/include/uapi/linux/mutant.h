@@ -701,7 +701,7 @@ struct mutant_start {
 };
 
 /**
- * struct mutant_outcome - What came of a flow, from its birth until now.
+ * struct mutant_outcome - The course of a flow, from its birth until now.
  * @cookie: Socket cookie.
  * @time_ns: CLOCK_MONOTONIC when it was told.
  * @age_ns: Since the flow's birth.
@@ -728,8 +728,8 @@ struct mutant_start {
  * @family: AF_INET or AF_INET6.
  * @sport: Local port, host order.
  * @dport: Remote port, host order.
- * @share: Shares of the busy time, times outcome-one, largest first. What is missing is that
- *	of further arms.
+ * @share: Shares of the busy time, times outcome-one, largest first. Further arms have the
+ *	rest.
  * @share_arm: Arms of these shares. 0 marks an unused slot.
  * @arm: Arm on which the flow began.
  * @cause: One of start-cause.
