@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import argparse
+import subprocess
 from pathlib import Path
 
 import pytest
 from support.house import House
 from support.pages import parse, sentences, slug, words
-from support.words import docstring_faults, faults, fragments
+from support.words import MAKE, docstring_faults, faults, fragments
 
 ROOT = Path(__file__).parent.parent
 HOUSE = House.at(ROOT)
@@ -98,7 +99,10 @@ def test_whole_phrase_passes(text: str) -> None:
 def _small_house() -> House:
     run = argparse.ArgumentParser()
     commands = run.add_subparsers()
-    commands.add_parser("flows").add_argument("--watch", action="store_true")
+    flows = commands.add_parser("flows")
+    flows.add_argument("--watch", action="store_true")
+    flows.add_argument("--every", type=int)
+    commands.add_parser("pin").add_argument("arm", choices=("cubic", "bbr"))
     files = {
         "README.md",
         "docs/a.md",
@@ -116,7 +120,7 @@ def _small_house() -> House:
     )
 
 
-LONG = " ".join(["word"] * 32)
+LONG = "\n".join([" ".join(["word"] * 16)] * 2)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +128,7 @@ LONG = " ".join(["word"] * 32)
     [
         (f"One {LONG}.", "33 words"),
         (f"- Short.\n- An item of {LONG}.", "words"),
-        (f"| a | b |\n|---|---|\n| c | two {LONG} |", "words"),
+        (f"| a | b |\n|---|---|\n| c | two {' '.join(LONG.split())} |", "words"),
         ("It tells what it does.", "what"),
         ("The file holds what\nthe daemon learned.", "what"),
         ("Its share is that of Cubic.", "that of"),
@@ -148,8 +152,13 @@ LONG = " ".join(["word"] * 32)
         ("See `ltp_switcher.gone.away`.", "no such module: ltp_switcher.gone.away"),
         ("```sh\nsudo switch flwos\n```", "no such command: switch flwos"),
         ("```sh\nswitch flows --wathc\n```", "no such option: switch … --wathc"),
+        ("```sh\nswitch flows --every two\n```", "refused: switch flows --every two"),
+        ("```sh\nswitch pin\n```", "required: arm"),
+        ("```sh\nswitch pin \\\n  cubik    # or bbr\n```", "refused: switch pin cubik"),
+        ("```sh\nswitch flows | switch pin x\n```", "refused: switch pin x"),
         ("Set `kernel.watchdog`.", "no such setting: kernel.watchdog"),
         ("line\n\n" * 61, "122 lines"),
+        ("word " * 30, "a line of 150 characters"),
     ],
 )
 def test_fault_is_found_once_and_named(text: str, fault: str) -> None:
@@ -170,13 +179,41 @@ def test_fault_is_found_once_and_named(text: str, fault: str) -> None:
             "README.md",
             "```sh\napt install git make\nmake demo test-slow X=1 # or not\nswitch flows | less\n```",
         ),
+        (
+            "README.md",
+            "```sh\nswitch pin bbr >file; switch flows --every 2 # seconds\nswitch pin \\\n  cubic\n```",
+        ),
+        ("README.md", "Run `switch pin`."),
         ("tool/README.md", "Read `load.py` and `../docs/a.md`; run `make check`."),
         ("docs/a.md", "Read `main.py`, and [b](b.md). `make -C tool check` does it."),
         ("docs/a.md", "line\n\n" * 61),
+        ("docs/a.md", f"| {'word ' * 30} |\n# {'word ' * 30}\n```\n{'word ' * 30}\n```\n"),
+        ("docs/lab-notes/a.md", "word " * 30),
     ],
 )
 def test_good_text_passes(name: str, text: str) -> None:
     assert faults(name, text, _small_house(), {"docs/a.md": "# Here it is\n"}) == []
+
+
+def test_make_knows_how_to_make_every_target_that_a_page_names() -> None:
+    named = {
+        word
+        for text in PAGES.values()
+        for line in parse(text).code
+        for call in MAKE.finditer(line.text)
+        for word in call[1].split()
+        if word in HOUSE.makefiles[""] and "-C" not in call[1]
+    }
+    assert {"demo", "test"} <= named
+    # A make within make runs in a dry run, too: here it is `true`.
+    plan = subprocess.run(
+        ["make", "--dry-run", "MAKE=true", *sorted(named)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert plan.returncode == 0, plan.stderr
 
 
 def test_fault_has_its_line() -> None:

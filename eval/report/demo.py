@@ -2,8 +2,8 @@
 """`ltp-eval demo`: the switcher and single protocols on some small networks.
 
 The flows of a scheme on a network are one player, as in `suite.siblings`. A scheme's share of a network is
-its reward over the best arm's there. Its overall figure is the geometric mean of its shares. The networks are
-of the kinds that the rule was tuned on, so the demo shows how things work and proves nothing.
+its reward over the best arm's there. Its overall figure is the geometric mean of its shares. The rule was
+tuned on networks of these kinds, so the demo shows how things work and proves nothing.
 """
 
 from __future__ import annotations

@@ -34,12 +34,14 @@ class Page:
     """A page's parts.
 
     blocks: text without code, one for each paragraph, item, heading and cell of a table. spans: code in a
-    sentence. code: lines of code blocks. links: their targets. headings: their text.
+    sentence. code: lines of code blocks. prose: the other lines as they are, but for tables, headings and
+    pictures. links: their targets. headings: their text.
     """
 
     blocks: list[Piece] = field(default_factory=list)
     spans: list[Piece] = field(default_factory=list)
     code: list[Piece] = field(default_factory=list)
+    prose: list[Piece] = field(default_factory=list)
     links: list[Piece] = field(default_factory=list)
     headings: list[str] = field(default_factory=list)
 
@@ -78,6 +80,8 @@ def parse(text: str) -> Page:
                 end_paragraph()
                 line = _ITEM.sub("", raw).strip()
             paragraph.append(Piece(number, line))
+            if not line.startswith("!["):
+                page.prose.append(Piece(number, raw))
     end_paragraph()
     return page
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
+import io
 import posixpath
 import re
 import shlex
@@ -18,6 +20,10 @@ from support.pages import Page, Piece, parse, sentences, slug, words
 
 WORDS_MAX: Final = 32
 README_LINES_MAX: Final = 120
+LINE_MAX: Final = 120
+"""Longest line of text. Tables, headings and pictures cannot be broken, and code runs on as it must."""
+_UNBROKEN: Final = ("CHANGELOG.md", "docs/netlink.md", "docs/lab-notes/")
+"""Pages that keep long lines: one entry a line, a generated page, and records that stay as they are."""
 
 PHRASES: Final = {
     "what, other than in a question": re.compile(r"\bwhat\b(?!.*\?$)", re.IGNORECASE),
@@ -30,8 +36,8 @@ PHRASES: Final = {
 WRITTEN: Final = frozenset(
     (
         "summary.json", "timeseries.csv", "timeline.png", "flows.json", "guest.json", "host.json",
-        "report.json", "claims.json", "claims.md", "compare.json", "compare.csv", "curve.json", "begun.json",
-        "config.toml",
+        "report.json", "results.json", "claims.json", "claims.md", "compare.json", "compare.csv",
+        "curve.json", "begun.json", "config.toml",
     )
 )  # fmt: skip
 """Files that programs write: pages name them, the repository does not hold them."""
@@ -55,7 +61,8 @@ _SUFFIX: Final = re.compile(r"\.(py|c|h|\[ch\]|md|toml|yaml|sh|npz|json|png|csv|
 _PATH: Final = re.compile(r"^[\w.\-/*?\[\]{},]+$")
 _START: Final = r"(?:^|sudo +|&& *|; *|\| *|\$\(|bin/|[A-Z_]+=\S+ +)"
 """The text before the name of a program in a command."""
-_MAKE: Final = re.compile(_START + r"make((?: +[^\s#|&;)`]+)+)")
+MAKE: Final = re.compile(_START + r"make((?: +[^\s#|&;)`]+)+)")
+"""A call of make in a line, and its words."""
 _MODULE: Final = re.compile(r"-m (" + PACKAGE + r"[\w.]*)")
 _DOTTED: Final = re.compile(r"^" + PACKAGE + r"(\.[a-z_]\w*)*$")
 _KEY: Final = re.compile(r"^([a-z]+)\.[a-z_0-9]+$")
@@ -75,13 +82,18 @@ def faults(name: str, text: str, house: House, pages: Mapping[str, str]) -> list
         One line for each fault: `path:line: fault`.
     """
     page = parse(text)
+    commands = [fault for line in (*page.code, *page.spans) for fault in _commands(name, line, house)]
     found = [
         *_plainness(page),
         *_links(name, page, house, pages),
         *_absolute(text),
         *(fault for span in page.spans for fault in _named(name, span, house)),
-        *(fault for line in (*page.code, *page.spans) for fault in _commands(name, line, house)),
+        *commands,
     ]
+    if not commands:
+        found += [fault for line in _joined(page.code) for fault in _refused(line, house)]
+    if not name.startswith(_UNBROKEN):
+        found += _long(page)
     lines = len(text.splitlines())
     if PurePosixPath(name).name == "README.md" and lines > README_LINES_MAX:
         found.append(Piece(1, f"{lines} lines; a README has {README_LINES_MAX} at most"))
@@ -132,6 +144,12 @@ def _unclear(block: Piece) -> Iterator[Piece]:
         for name, phrase in PHRASES.items():
             if phrase.search(sentence):
                 yield Piece(block.line, f"“{name}”: {sentence[:60]}…")
+
+
+def _long(page: Page) -> Iterator[Piece]:
+    for line in page.prose:
+        if len(line.text) > LINE_MAX:
+            yield Piece(line.line, f"a line of {len(line.text)} characters; {LINE_MAX} at most")
 
 
 def _links(name: str, page: Page, house: House, pages: Mapping[str, str]) -> Iterator[Piece]:
@@ -201,7 +219,7 @@ def _join(folder: PurePosixPath, path: str) -> str:
 
 
 def _commands(name: str, line: Piece, house: House) -> Iterator[Piece]:
-    for call in _MAKE.finditer(line.text):
+    for call in MAKE.finditer(line.text):
         yield from _make(name, Piece(line.line, call[1]), house)
     for call in _MODULE.finditer(line.text):
         if not house.has_module(call[1]):
@@ -209,6 +227,31 @@ def _commands(name: str, line: Piece, house: House) -> Iterator[Piece]:
     for program, parser in house.programs.items():
         for call in re.finditer(rf"{_START}{program}(?= |$)([^|#;&]*)", line.text):
             yield from _program(Piece(line.line, call[1]), program, parser)
+
+
+def _joined(code: Sequence[Piece]) -> Iterator[Piece]:
+    """The commands of code blocks: a line that ends in a backslash goes on in the next one."""
+    begun: Piece | None = None
+    for line in code:
+        whole = line if begun is None else Piece(begun.line, f"{begun.text} {line.text.strip()}")
+        begun = Piece(whole.line, whole.text.removesuffix("\\")) if whole.text.endswith("\\") else None
+        if begun is None:
+            yield whole
+
+
+def _refused(line: Piece, house: House) -> Iterator[Piece]:
+    """The program's own refusal of a whole command, such as a value that it does not take."""
+    for program, parser in house.programs.items():
+        for call in re.finditer(rf"{_START}{program}(?= |$)([^|;&<>]*)", line.text):
+            given = shlex.split(call[1], comments=True)
+            said = io.StringIO()
+            with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
+                try:
+                    parser.parse_args(given)
+                except SystemExit as end:
+                    if end.code:
+                        why = said.getvalue().strip().splitlines()[-1]
+                        yield Piece(line.line, f"refused: {program} {' '.join(given)}: {why}")
 
 
 def _make(name: str, call: Piece, house: House) -> Iterator[Piece]:
