@@ -71,7 +71,7 @@ def render(record: Record) -> str:
             ((one.constant, f"`{one.file}`", one.chosen_on, one.judges) for one in record.constants),
         ),
         *_baselines(record.baselines),
-        *_pictures(PICTURES),
+        *_pictures(record.rows, PICTURES),
     ]
     return "\n".join(parts)
 
@@ -188,11 +188,17 @@ def _how(figure: Measured) -> str:
     return f"{figure.ran_on or 'kernel not known'}, {seeds}, {short}, revision {_short(figure.revision)}"
 
 
-def _pictures(folder: Path) -> Iterator[str]:
+def _pictures(rows: Sequence[Row], folder: Path) -> Iterator[str]:
     shown = [claim for claim in CLAIMS if (folder / picture_name(claim.name)).is_file()]
     if shown:
         yield "## Pictures\n"
-        yield "\n".join(f"![{claim.text}]({folder.name}/{picture_name(claim.name)})\n" for claim in shown)
+    for claim in shown:
+        targets: dict[str, list[str]] = {}
+        for figure in (one for row in rows if row.claim == claim.name for one in row.figures):
+            names = targets.setdefault(str(figure.target), [])
+            names += [figure.figure] if figure.figure not in names else []
+        yield f"![{claim.text}]({folder.name}/{picture_name(claim.name)})\n"
+        yield _items(f"target {target}: {', '.join(names)}" for target, names in targets.items())
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
