@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 from ltp_switcher.eval.lab import BootResult, boot, kernels
@@ -14,6 +15,7 @@ from support.module_lab import PREPARE, REPOSITORY, bpf_object, guest_files
 
 GUEST = REPOSITORY / "tests/support/named_guest"
 PACKAGES = ("bpftool",)
+PREFIXES = "/etc/ltp-switcher/prefixes"
 REPORT, WINNERS, COSTS = "/tmp/report.json", "/tmp/winners.json", "/tmp/costs.json"  # noqa: S108
 
 
@@ -42,14 +44,14 @@ def overlay(series: str, folder: Path) -> dict[str, Path | bytes]:
     return files | guest_files()
 
 
-def run(series: str, group: str, folder: Path) -> BootResult:
-    """Boot the kernel and run a group of checks."""
+def run(series: str, group: str, folder: Path, kept: Mapping[str, Path | bytes] | None = None) -> BootResult:
+    """Boot the kernel and run a group of checks. `kept` are files of an earlier boot."""
     script = f"mkdir -p /etc/ltp-switcher\npython3 -m named_guest.main {group}"
     return boot(
         kernel=series,
         script=PREPARE + chance.SCRIPT + script,
-        overlay=overlay(series, folder),
-        collect=[REPORT, WINNERS, COSTS],
+        overlay=overlay(series, folder) | dict(kept or {}),
+        collect=[REPORT, WINNERS, COSTS, PREFIXES],
         python=True,
         layers=[layer("bpftool", [str(candidates(PACKAGES))], lambda: package_entries(PACKAGES))],
         modules=("veth",),

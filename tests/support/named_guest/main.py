@@ -7,11 +7,16 @@ import sys
 
 from kmod_guest.harness import Check, run
 
-from . import winners
+from . import costs, layouts, life, winners
 from .world import build
 
 GROUPS: dict[str, tuple[Check, ...]] = {
     "winners": winners.CHECKS,
+    "life": life.CHECKS,
+    "layouts": layouts.CHECKS,
+    "costs": costs.CHECKS,
+    "before_a_reboot": (life.prefixes_outlive_this_boot,),
+    "after_a_reboot": (life.prefixes_come_into_force_at_boot,),
 }
 
 
