@@ -15,7 +15,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +30,7 @@ OBJECT: Final = "choose.bpf.o"
 
 _ATTACH_TYPES: Final = ("sock_ops", "cgroup_sock_ops")
 """Names of the attach type in bpftool's earlier and later releases."""
-_KIND_KEY: Final = bytes(4)
+_ONLY_KEY: Final = bytes(4)
 _NO_BPFTOOL: Final = "bpftool is missing; `apt install bpftool`"
 
 
@@ -224,7 +223,7 @@ class Program:
             program = str(loading / "program")
             _call("prog", "load", str(file), program, "type", "sockops", "pinmaps", str(loading))
             values = {key: (v, earlier.get(key, (v, Count()))[1]) for key, v in rules.table.items()}
-            self._write(loading, values, [], rules.kinds)
+            self._write(loading, values, [], rules.summary)
             self._attach(loading)
         except DatapathError:
             self._remove(loading)
@@ -250,14 +249,14 @@ class Program:
             if key not in present or present[key][0] != verdict
         }
         gone = [key for key in present if key not in rules.table]
-        self._write(folder, changed, gone, rules.kinds)
+        self._write(folder, changed, gone, rules.summary)
 
     def _write(
         self,
         folder: Path,
         put: Mapping[bytes, tuple[Verdict, Count]],
         gone: Sequence[bytes],
-        kinds: int,
+        summary: bytes,
     ) -> None:
         table = folder / "rules"
         lines = [
@@ -265,10 +264,8 @@ class Program:
             for key, value in put.items()
         ]
         lines += [f"map delete pinned {table} key hex {key.hex(' ')}" for key in gone]
-        bits = kinds.to_bytes(4, sys.byteorder)
-        lines.append(
-            f"map update pinned {folder / 'kinds'} key hex {_KIND_KEY.hex(' ')} value hex {bits.hex(' ')}"
-        )
+        only = _ONLY_KEY.hex(" ")
+        lines.append(f"map update pinned {folder / 'summary'} key hex {only} value hex {summary.hex(' ')}")
         with tempfile.NamedTemporaryFile("w", suffix=".bpftool") as batch:
             batch.write("\n".join(lines) + "\n")
             batch.flush()

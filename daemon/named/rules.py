@@ -28,11 +28,12 @@ BOTH_PORTS, REMOTE_PORT, OWN_PORT, ANY_PORT, USED = range(5)
 """Kinds of rules; `enum rule_kind` in rules.h."""
 
 _HEAD_BITS: Final = 64
-_V4_MAPPED: Final = b"\0" * 10 + b"\xff\xff"
 _KEY: Final = struct.Struct("=IHH")
 _PORTS: Final = struct.Struct("!HH")
+_SUMMARY: Final = struct.Struct("=I4xQQ")
 _VALUE: Final = struct.Struct("=IIQQQQ")
-KEY_BYTES: Final = _KEY.size + _PORTS.size + 16
+ADDRESS_BYTES: Final = 16
+KEY_BYTES: Final = _KEY.size + _PORTS.size + ADDRESS_BYTES
 VALUE_BYTES: Final = _VALUE.size
 
 
@@ -86,12 +87,16 @@ class Rules:
     named: tuple[Named, ...]
 
     @property
-    def kinds(self) -> int:
-        """A bit for each kind of rule in the table."""
-        found = 0
+    def summary(self) -> bytes:
+        """What there is, `struct summary`: kinds of rules, and their ports folded to 64 bits."""
+        kinds = 0
+        folded = [0, 0]
         for key in self.table:
-            found |= 1 << kind_of(key)
-        return found
+            kinds |= 1 << kind_of(key)
+            for side, port in enumerate(_PORTS.unpack_from(key, _KEY.size)):
+                # The port 0 stands for none.
+                folded[side] |= 1 << ((port ^ port >> 8) & 63) if port else 0
+        return _SUMMARY.pack(kinds, *folded)
 
 
 def flatten(
@@ -165,7 +170,5 @@ def _keys(prefix: Network | None, kind: int, port: int, own_port: int) -> Iterab
         yield from _keys(ipaddress.IPv4Network("0.0.0.0/0"), kind, port, own_port)
         yield from _keys(ipaddress.IPv6Network("::/0"), kind, port, own_port)
         return
-    four = prefix.version == 4
-    bits = _HEAD_BITS + prefix.prefixlen + (96 if four else 0)
-    address = (_V4_MAPPED if four else b"") + prefix.network_address.packed
-    yield _KEY.pack(bits, prefix.version, kind) + _PORTS.pack(port, own_port) + address
+    head = _KEY.pack(_HEAD_BITS + prefix.prefixlen, prefix.version, kind) + _PORTS.pack(port, own_port)
+    yield head + prefix.network_address.packed.ljust(ADDRESS_BYTES, b"\0")

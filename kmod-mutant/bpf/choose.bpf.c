@@ -93,13 +93,12 @@ struct {
 	__uint(value_size, sizeof(struct rule));
 } rules SEC(".maps");
 
-/* One entry: a bit for each kind of which there are rules. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__uint(key_size, sizeof(__u32));
-	__uint(value_size, sizeof(__u32));
-} kinds SEC(".maps");
+	__uint(value_size, sizeof(struct summary));
+} summary SEC(".maps");
 
 static __always_inline struct rule *find_rule(const struct rule_key *key)
 {
@@ -136,23 +135,24 @@ static __always_inline bool read_flow(struct bpf_sock_ops *ctx, struct flow *flo
 	flow->remote_port = bpf_htons(bpf_ntohl(ctx->remote_port));
 	flow->own_port = bpf_htons(ctx->local_port);
 	flow->family = RULE_FAMILY_IPV4;
-	flow->address[0] = 0;
+	flow->address[0] = ctx->remote_ip4;
 	flow->address[1] = 0;
-	flow->address[2] = bpf_htonl(0xffff);
-	if (ctx->family == AF_INET) {
-		flow->address[3] = ctx->remote_ip4;
+	flow->address[2] = 0;
+	flow->address[3] = 0;
+	if (ctx->family == AF_INET)
 		return true;
-	}
 	if (ctx->family != AF_INET6)
 		return false;
-	flow->address[3] = ctx->remote_ip6[3];
 	/* An IPv6 socket to an IPv4 host is a flow of IPv4. */
-	if (!ctx->remote_ip6[0] && !ctx->remote_ip6[1] && ctx->remote_ip6[2] == bpf_htonl(0xffff))
+	if (!ctx->remote_ip6[0] && !ctx->remote_ip6[1] && ctx->remote_ip6[2] == bpf_htonl(0xffff)) {
+		flow->address[0] = ctx->remote_ip6[3];
 		return true;
+	}
 	flow->family = RULE_FAMILY_IPV6;
 	flow->address[0] = ctx->remote_ip6[0];
 	flow->address[1] = ctx->remote_ip6[1];
 	flow->address[2] = ctx->remote_ip6[2];
+	flow->address[3] = ctx->remote_ip6[3];
 	return true;
 }
 
@@ -160,19 +160,19 @@ SEC("sockops")
 int choose_mutant(struct bpf_sock_ops *ctx)
 {
 	static const char name[] = "mutant";
+	const struct summary *present;
 	struct flow flow;
 	struct rule *rule;
 	__u32 zero = 0;
-	__u32 *present;
 	__u64 now_ns;
 
 	if (ctx->op != BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB &&
 	    ctx->op != BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB)
 		return 1;
-	present = bpf_map_lookup_elem(&kinds, &zero);
-	if (!present || !*present || !is_free(ctx) || !read_flow(ctx, &flow))
+	present = bpf_map_lookup_elem(&summary, &zero);
+	if (!present || !present->kinds || !is_free(ctx) || !read_flow(ctx, &flow))
 		return 1;
-	rule = rule_of(&flow, *present);
+	rule = rule_of(&flow, present);
 	if (!rule || !rule->chosen)
 		return 1;
 	if (bpf_setsockopt(ctx, SOL_TCP, TCP_CONGESTION, (void *)name, sizeof(name))) {

@@ -26,11 +26,11 @@ enum rule_kind {
 /* Key of the trie. Fields that a kind does not name are 0. */
 struct rule_key {
 	__u32 length_bits;
-	__u16 family;		/* RULE_FAMILY_*; an IPv4 address is v4-mapped */
+	__u16 family;		/* RULE_FAMILY_* */
 	__u16 kind;		/* enum rule_kind */
 	__u16 remote_port;	/* network byte order, as is the next */
 	__u16 own_port;
-	__u32 address[4];	/* network byte order */
+	__u32 address[4];	/* network byte order; of IPv4 the first, and zeros */
 };
 
 struct rule {
@@ -42,6 +42,14 @@ struct rule {
 	__u64 last_ns;
 };
 
+/* What there is, so that a search that can find nothing is left out. */
+struct summary {
+	__u32 kinds;		/* a bit for each kind of which there are rules */
+	__u32 unused;
+	__u64 remote_ports;	/* port_bit() of each remote port that a rule names */
+	__u64 own_ports;
+};
+
 /* A flow's remote address, and its ports in network byte order. */
 struct flow {
 	__u16 family;
@@ -50,34 +58,38 @@ struct flow {
 	__u32 address[4];
 };
 
-static __always_inline struct rule *rule_of_kind(const struct flow *flow, __u32 kind)
+/* One of 64 bits. It is the same in either byte order. */
+static __always_inline __u64 port_bit(__u16 port)
+{
+	return 1ULL << ((port ^ port >> 8) & 63);
+}
+
+/* The rule that decides for a flow. */
+static __always_inline struct rule *rule_of(const struct flow *flow, const struct summary *summary)
 {
 	struct rule_key key = {
 		.length_bits = sizeof(struct rule_key) * 8 - 32,
 		.family = flow->family,
-		.kind = kind,
 	};
-
-	if (kind == RULE_BOTH_PORTS || kind == RULE_REMOTE_PORT)
-		key.remote_port = flow->remote_port;
-	if (kind == RULE_BOTH_PORTS || kind == RULE_OWN_PORT)
-		key.own_port = flow->own_port;
-	__builtin_memcpy(key.address, flow->address, sizeof(key.address));
-	return find_rule(&key);
-}
-
-/* The rule that decides for a flow. kinds has a bit for each kind of which there are rules. */
-static __always_inline struct rule *rule_of(const struct flow *flow, __u32 kinds)
-{
 	struct rule *best = NULL, *rule;
+	__u32 kinds = summary->kinds;
 	__u32 kind;
 
+	if (!(summary->remote_ports & port_bit(flow->remote_port)))
+		kinds &= ~(1U << RULE_BOTH_PORTS | 1U << RULE_REMOTE_PORT);
+	if (!(summary->own_ports & port_bit(flow->own_port)))
+		kinds &= ~(1U << RULE_BOTH_PORTS | 1U << RULE_OWN_PORT);
+	__builtin_memcpy(key.address, flow->address, sizeof(key.address));
 	for (kind = 0; kind < RULE_KINDS; kind++) {
 		if (!(kinds & 1U << kind))
 			continue;
 		if (kind == RULE_USED && best)
 			break;
-		rule = rule_of_kind(flow, kind);
+		key.kind = kind;
+		key.remote_port = kind == RULE_BOTH_PORTS || kind == RULE_REMOTE_PORT ?
+				  flow->remote_port : 0;
+		key.own_port = kind == RULE_BOTH_PORTS || kind == RULE_OWN_PORT ? flow->own_port : 0;
+		rule = find_rule(&key);
 		if (rule && (!best || rule->rank > best->rank))
 			best = rule;
 	}

@@ -49,14 +49,15 @@ static struct rule *find_rule(const struct rule_key *key) { return find(key); }
 #include "rules.h"
 size_t key_bytes(void) { return sizeof(struct rule_key); }
 size_t value_bytes(void) { return sizeof(struct rule); }
-int chosen(finder f, int kinds, int family, const void *address, int remote_port, int own_port)
+size_t summary_bytes(void) { return sizeof(struct summary); }
+int chosen(finder f, const void *summary, int family, const void *address, int remote_port, int own_port)
 {
 	struct flow flow = { .family = family, .remote_port = remote_port, .own_port = own_port };
 	struct rule *rule;
 
 	memcpy(flow.address, address, sizeof(flow.address));
 	find = f;
-	rule = rule_of(&flow, kinds);
+	rule = rule_of(&flow, summary);
 	return rule && rule->chosen;
 }
 """
@@ -102,18 +103,26 @@ class Search:
         self.library = library
 
     def chosen(self, rules: Rules, flow: Flow) -> bool:
+        return self.chosen_in(rules, flow)[0]
+
+    def chosen_in(self, rules: Rules, flow: Flow) -> tuple[bool, int]:
+        """Whether a flow is chosen, and in how many looks at the table."""
         trie = Trie(rules.table)
         address = ipaddress.ip_address(flow.remote_address)
-        four = address.version == 4
-        raw = (b"\0" * 10 + b"\xff\xff" if four else b"") + address.packed
+        raw = address.packed.ljust(16, b"\0")
+
+        looks = 0
 
         def find(key: int) -> int:
+            nonlocal looks
+            looks += 1
             return trie.find(ctypes.string_at(key, KEY_BYTES))
 
         ports = [
             int.from_bytes(port.to_bytes(2, "big"), "little") for port in (flow.remote_port, flow.local_port)
         ]
-        return bool(self.library.chosen(FINDER(find), rules.kinds, address.version, raw, *ports))
+        chosen = self.library.chosen(FINDER(find), rules.summary, address.version, raw, *ports)
+        return bool(chosen), looks
 
 
 @pytest.fixture(scope="module")
@@ -194,6 +203,20 @@ def test_the_programs_search_decides_as_the_matcher_for_ten_thousand_rule_sets(s
 def test_both_halves_have_one_layout(search: Search) -> None:
     assert search.library.key_bytes() == KEY_BYTES == 28
     assert search.library.value_bytes() == VALUE_BYTES == 40
+    assert search.library.summary_bytes() == len(flatten([], Policies(), {}, INITIAL).summary) == 24
+
+
+@pytest.mark.parametrize(
+    ("remote_port", "own_port", "looks"), [(80, 81, 2), (443, 81, 3), (80, 22, 3), (443, 22, 5)]
+)
+def test_ports_that_no_rule_names_are_not_looked_for(
+    search: Search, remote_port: int, own_port: int, looks: int
+) -> None:
+    prefix = ipaddress.ip_network("192.0.2.0/24")
+    ports = [(443, 22), (443, None), (None, 22), (None, None)]
+    policies = Policies(Policy(prefix, port=port, local_port=own, exclude=True) for port, own in ports)
+    rules = flatten([prefix], policies, {}, INITIAL)
+    assert search.chosen_in(rules, Flow("203.0.113.5", remote_port, own_port)) == (False, looks)
 
 
 def test_a_value_comes_back() -> None:
