@@ -270,11 +270,11 @@ class RuleChooser(SlotArrays):
         top_Bps = looks.top_Bps[slots]
         starves = judged & self._rivals.suspected(slots, looks.floor_us[slots], top_Bps, now_ns)
         tested = (queued | starves) & ~changed
-        lacks = fell = np.zeros(slots.shape, np.bool_)
+        lacks = fell = alone = np.zeros(slots.shape, np.bool_)
         if self._settings.self_check:
-            queue_us = self._settings.rtt_step * looks.floor_us[slots] + own_us
-            found = self._surprised(slots, judged, probing, least_us > queue_us, now_ns)
-            lacks, fell = (surprised & ~changed & ~tested for surprised in found)
+            earned = np.where(judged | probing, looks.earned[slots], np.nan)
+            found = self._surprise.look(slots, self._role[slots], earned, looks.floor_us[slots], now_ns)
+            lacks, fell, alone = (surprised & ~changed & ~tested for surprised in found)
         # So the drained steady arm shows the floor, where BBR's start or test did not.
         kept = probing | (judged & ~changed) | (self._drained[slots] & steady & ~settled)
         looks.lower(slots[kept], least_us[kept], self._settings.rtt_step)
@@ -282,41 +282,32 @@ class RuleChooser(SlotArrays):
             self._follow(slots[changed], rose[changed], least_us[changed], now_ns[changed])
         if tested.any():
             self._test(slots[tested], now_ns[tested], queued[tested])
-        if fell.any():
-            self._code[slots[fell]] = why.SURPRISED
-            self._value[slots[fell]] = self._surprise.left(slots[fell])
-            self._probe(slots[fell], now_ns[fell], self._settings.start_s)
+        probes = fell | alone
+        if probes.any():
+            self._code[slots[probes]] = np.where(fell, why.SURPRISED, why.ALONE)[probes]
+            self._value[slots[probes]] = np.where(fell, self._surprise.left(slots), np.nan)[probes]
+            self._probe(slots[probes], now_ns[probes], self._settings.start_s)
         if lacks.any():
             self._leave(slots[lacks], now_ns[lacks])
         lasted = (now_ns - self._since_ns[slots]) / self._hold_ns[slots]
         # On a long path BBR is in its start still, which is faster than another arm's.
         held = (lasted >= 1) & (looks.grown[slots] | (lasted >= HOLD_MAX))
-        # It showed more than the other arm: that is enough to know, whatever the RTT says.
-        showed_more = self._code[slots] == why.STARVED
+        # What it shows is enough to know, whatever the RTT says.
+        compared = np.isin(self._code[slots], (why.STARVED, why.SURPRISED, why.ALONE))
         # Behind another's queue the RTT says nothing of the path, and a short buffer stays short.
         testing = np.isin(self._code[slots], (why.QUEUED, why.STARVES, why.RIVAL))
         varies = looks.rtt_ratio(slots) > self._settings.rtt_ratio
         varies &= self._code[slots] != why.SHALLOW
         ready = probing & ~looks.drained[slots] & ~lacks
-        ready &= held | ((varies | looks.holds_few(slots)) & ~testing & ~showed_more)
+        ready &= held | ((varies | looks.holds_few(slots)) & ~testing & ~compared)
         ended = ready & testing
         if ended.any():
             ready[ended] = self._end_test(slots[ended], now_ns[ended])
-        staying = judged & ~changed & ~tested & ~fell & ~lacks
+        staying = judged & ~changed & ~tested & ~probes & ~lacks
         self._trials.look(slots[staying], looks)
         if (ready | staying).any():
             self._judge(slots, ready, staying)
         looks.begin(slots, seen)
-
-    def _surprised(
-        self, slots: Slots, judged: Bools, probing: Bools, queued: Bools, now_ns: Floats
-    ) -> tuple[Bools, Bools]:
-        """Compare what the arms have earned; see `Surprise.look`. All arrays have shape (n,)."""
-        # An arm that keeps a queue fills the link: it earns all that the link has now.
-        filled = judged & queued
-        self._surprise.forget_levels(slots[filled])
-        earned = np.where((judged & ~filled) | probing, self._looks.earned[slots], np.nan)
-        return self._surprise.look(slots, self._role[slots], earned, self._looks.floor_us[slots], now_ns)
 
     def _begin_own(
         self, slots: Slots, high: Bools, constant: Bools, least_us: Floats, now_ns: Floats

@@ -12,7 +12,7 @@ from ltp_switcher.daemon.settings.rule_policy import RuleSection
 
 NEW, KNOWN, FELL, ROSE, OWN, QUEUED, STARVES, RIVAL = range(8)
 IS_STEADY, VARIES, SWINGS, SHORT, LOSSY, SHORTER, EARNED, SLOW, SHALLOW, WAITS = range(8, 18)
-STARVED, SURPRISED = range(18, 20)
+STARVED, SURPRISED, ALONE = range(18, 21)
 
 ROLE: Final = np.array((STEADY, CAREFUL, CAREFUL, CAREFUL, STEADY, CAREFUL, STEADY, STEADY, PROBING, STEADY))
 """The role that each reason from `IS_STEADY` on speaks for."""
@@ -46,4 +46,5 @@ def texts(settings: RuleSection) -> tuple[str, ...]:
         "ACKs waited, and the other arm starved: its mean RTT was {value:.0f} % above the one expected",
         "another arm starved: this one had shown {value:.1f} times its reward",
         "the reward had fallen to {value:.0f} % of before: this arm shows whether the path has more",
+        "no other arm had run on this path for long: this arm shows whether the path has more",
     )

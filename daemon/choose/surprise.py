@@ -8,7 +8,8 @@ noise: a cellular link has to show more than a wired one.
 
 An arm that stays below another one's level starves: it is barred, and the other arm runs. An arm that falls
 below its own level may starve, too, or its link has become slower. Then no arm's level counts any more, and
-the probing arm measures the path anew. Such a probe costs reward, so the time to the next one doubles.
+the probing arm measures the path anew. It also runs once where no other arm has shown anything, because then
+nothing could surprise. Such a probe costs reward, so the time to the next one doubles.
 
 The sum grows by the log likelihood ratio of "at most half" against "nearly as much" (E. S. Page, "Continuous
 inspection schemes", Biometrika 41, 1954). It ends at `ALARM`, so that a steady path raises one false alarm in
@@ -17,12 +18,12 @@ inspection schemes", Biometrika 41, 1954). It ends at `ALARM`, so that a steady 
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from ltp_switcher.arrays import Bools, Floats, Ints, Slots
-from ltp_switcher.daemon.choose.roles import PROBING, ROLES
+from ltp_switcher.daemon.choose.roles import CAREFUL, PROBING, ROLES
 from ltp_switcher.slots import SlotArrays, column
 
 NEARLY: Final = 0.2
@@ -37,6 +38,8 @@ LOOKS_LEAST: Final = 3
 """No fewer looks raise an alarm, whatever they show."""
 MEMORY: Final = 8
 """Looks over which a level is a mean."""
+ALONE: Final = 8
+"""Looks after which an arm is compared where no other arm has a level."""
 NOISE: Final = (0.15, 3.0)
 """Standard deviation of a look's log reward: at least, and at most."""
 NOISE_LOOKS: Final = 16
@@ -49,6 +52,17 @@ WAIT_S: Final = (10.0, 160.0)
 """How long an arm is barred, and the time between two probes: at first, and at most."""
 DEAD: Final = -6.0
 """A look in which nothing arrives counts as so far below the arm's level."""
+
+
+class Found(NamedTuple):
+    """What the looks of n players have shown, each of shape (n,)."""
+
+    starves: Bools
+    """True where the arm starves beside what another one has shown."""
+    fell: Bools
+    """True where the arm fell below its own level, and a probe is due."""
+    alone: Bools
+    """True where no other arm has shown anything, and a probe is due."""
 
 
 class Surprise(SlotArrays):
@@ -79,7 +93,7 @@ class Surprise(SlotArrays):
 
     def look(
         self, slots: Slots, role: Ints, earned: Floats, floor_us: Floats, now_ns: Floats
-    ) -> tuple[Bools, Bools]:
+    ) -> Found:
         """Take in looks, and tell what surprises. All arrays have shape (n,).
 
         Args:
@@ -91,8 +105,7 @@ class Surprise(SlotArrays):
             now_ns: end of the look, CLOCK_MONOTONIC.
 
         Returns:
-            Where the arm starves beside what another one has shown, and where it has fallen below its own
-            level and a probe is due.
+            What was found for each player.
         """
         own = np.where(self._count[slots, role] > 0, self._level[slots, role], np.nan)
         earned = np.where(np.isnan(earned), np.nan, np.fmax(earned, own + DEAD))
@@ -116,11 +129,17 @@ class Surprise(SlotArrays):
         self._other_path(at[other_path], role[other_path])
         self._sums[at[fell], 1] = 0.0
         self._sums[at[starves], 0] = 0.0
-        probed = at[due]
-        self._probe_ns[probed] = now_ns[due] + self._wait_ns(probed, np.full(probed.shape, PROBING))
-        surprised = np.zeros((2, slots.size), np.bool_)
-        surprised[:, told] = starves, due
-        return surprised[0], surprised[1]
+        others = self._count[at] >= LOOKS_LEAST
+        others[np.arange(at.size), role] = False
+        # The steady arm keeps the path full: it does not starve without a change that shows.
+        alone = ~others.any(axis=1) & (role == CAREFUL) & (self._count[at, role] >= ALONE)
+        alone &= (now_ns >= self._probe_ns[at]) & ~due
+        probes = due | alone
+        probed = at[probes]
+        self._probe_ns[probed] = now_ns[probes] + self._wait_ns(probed, np.full(probed.shape, PROBING))
+        found = np.zeros((3, slots.size), np.bool_)
+        found[:, told] = starves, due, alone
+        return Found(*found)
 
     def bar(self, slots: Slots, role: Ints, now_ns: int) -> None:
         """Bar the roles of these players, which starve, shape (n,)."""
@@ -130,11 +149,14 @@ class Surprise(SlotArrays):
         self._barred_ns[slots, role] = now_ns + self._wait_ns(slots, role)
 
     def lacks(self, slots: Slots, role: Ints) -> Bools:
-        """True where a role has shown less than half of another one's reward, shape (n,)."""
+        """True where a role has shown less than half of another one's reward, shape (n,).
+
+        A role that was barred since then is given another chance.
+        """
         known = self._count[slots] > 0
         most = np.where(known, self._level[slots], -np.inf).max(axis=1)
-        at = np.arange(slots.size)
-        found: Bools = known[at, role] & (most - self._level[slots, role] > HALF)
+        news = known[np.arange(slots.size), role] & (self._seen_ns[slots, role] >= self._barred_ns[slots, role])
+        found: Bools = news & (most - self._level[slots, role] > HALF)
         return found
 
     def barred(self, slots: Slots, role: Ints, now_ns: int) -> Bools:
@@ -166,15 +188,10 @@ class Surprise(SlotArrays):
 
     def forget(self, slots: Slots) -> None:
         """The path is another one: nothing that was shown counts, and every arm may run."""
-        self.forget_levels(slots)
+        self._count[slots] = 0
         self._barred_ns[slots] = 0.0
         self._wait_s[slots] = WAIT_S[0]
         self.other_arm(slots)
-
-    def forget_levels(self, slots: Slots) -> None:
-        """The link may be slower or faster than it was: nothing that was shown compares."""
-        self._count[slots] = 0
-        self._sums[slots] = 0.0
 
     def _best_other(self, at: Slots, role: Ints, floor_us: Floats, now_ns: Floats) -> Floats:
         """What the best other role has shown, less its standard error; -inf where none has, shape (n,)."""

@@ -74,9 +74,9 @@ class RuleSection(Section):
         maximum=1_000_000,
     )
     self_check: bool = key(
-        False,
+        True,
         "Leave an arm that earns less than half of the reward that another one has shown on the path, and "
-        "compare one that falls below its own level with bbr. On trial.",
+        "compare one that falls below its own level, or stands alone, with bbr.",
     )
     settle_rtts: float = key(
         10.0,

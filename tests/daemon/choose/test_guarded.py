@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The policy `mutant` over the rule: no worse than the rule, better where the rewards show it."""
 
+import dataclasses
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.bandit_world import STEP_NS, World, random_encoder
+from support.rule_flows import UNCHECKED
 
 from ltp_switcher.daemon.choose.bandit import ArmTable, MutantAgent
 from ltp_switcher.daemon.choose.bandit.guard import Baseline, Guard
@@ -12,7 +15,6 @@ from ltp_switcher.daemon.choose.chooser import KnowsSiblings
 from ltp_switcher.daemon.choose.guarded import GuardedChooser
 from ltp_switcher.daemon.choose.rule import RuleChooser
 from ltp_switcher.daemon.datapath.protocol import ArmId, FlowFlags
-from ltp_switcher.daemon.settings.rule_policy import RuleSection
 from ltp_switcher.daemon.settings.schema import LearningSection
 
 STEP_MS = STEP_NS / 1e6
@@ -25,7 +27,7 @@ RULE_IS_WRONG = {BBR: (0.7, 1.6), LTP: (0.6, 1.1), VEGAS: (1.0, 1.05)}
 def chooser(seed: int = 1, **keys: float) -> GuardedChooser:
     config = LearningSection(**keys)  # type: ignore[arg-type]
     agent = MutantAgent(config, STEP_MS, TABLE, random_encoder(), seed)
-    return GuardedChooser(RuleChooser([BBR, LTP, VEGAS], RuleSection(prefix_s=0.0)), agent)
+    return GuardedChooser(RuleChooser([BBR, LTP, VEGAS], dataclasses.replace(UNCHECKED, prefix_s=0.0)), agent)
 
 
 def run(policy: GuardedChooser, world: World, duration_s: float) -> np.ndarray:
@@ -66,7 +68,10 @@ def test_the_learned_arms_hear_of_siblings_under_this_policy_too() -> None:
 
 
 def test_without_trials_the_rules_arm_runs_always() -> None:
-    guarded, rule = chooser(explore_share=0.0), RuleChooser([BBR, LTP, VEGAS], RuleSection(prefix_s=0.0))
+    guarded, rule = (
+        chooser(explore_share=0.0),
+        RuleChooser([BBR, LTP, VEGAS], dataclasses.replace(UNCHECKED, prefix_s=0.0)),
+    )
     guarded.open(np.arange(3), ["192.0.2.0/24"] * 3)
     rule.open(np.arange(3), ["192.0.2.0/24"] * 3)
     here = run(guarded, world(3, RULE_IS_WRONG), 8)

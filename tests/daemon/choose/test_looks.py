@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.records import record
+from support.rule_flows import UNCHECKED
 
 from ltp_switcher.daemon.choose import looks
 from ltp_switcher.daemon.choose.looks import Looks
 from ltp_switcher.daemon.choose.rule import RuleChooser
-from ltp_switcher.daemon.settings.rule_policy import RuleSection
 
 
 @pytest.mark.parametrize("known", range(looks.GAINS + 1))
@@ -30,7 +30,7 @@ def test_the_swing_is_the_lesser_of_the_outer_quarters(known: int) -> None:
 
 
 def test_a_flow_without_an_rtt_is_no_error() -> None:
-    rule = RuleChooser([2, 12, 3], RuleSection())
+    rule = RuleChooser([2, 12, 3], UNCHECKED)
     slots = np.array([0])
     rule.open(slots, ["192.0.2.0/24"])
     for step in range(1, 100):

@@ -5,20 +5,19 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from support.rule_flows import BBR, LTP, STEP_S, VEGAS, Rtt, run, times_s
+from support.rule_flows import BBR, LTP, STEP_S, UNCHECKED, VEGAS, Rtt, run, times_s
 
 from ltp_switcher.arrays import Bools, Slots
 from ltp_switcher.daemon.choose.baselines import Draw
 from ltp_switcher.daemon.choose.rule import RuleChooser
 from ltp_switcher.daemon.datapath import RecordArray
-from ltp_switcher.daemon.settings.rule_policy import RuleSection
 
 
 class Steered(RuleChooser):
     """Tells when the steady arm began anew, and in which steps its window was small."""
 
     def __init__(self) -> None:
-        super().__init__([BBR, LTP, VEGAS], RuleSection())
+        super().__init__([BBR, LTP, VEGAS], UNCHECKED)
         self.steps = 0
         self.anew_s: list[float] = []
         self.small_s: list[float] = []

@@ -3,7 +3,7 @@
 
 import numpy as np
 from support.records import record
-from support.rule_flows import BBR, LTP, VEGAS, run
+from support.rule_flows import BBR, LTP, UNCHECKED, VEGAS, run
 
 from ltp_switcher.arrays import Bools, Slots
 from ltp_switcher.daemon.choose.baselines import Draw
@@ -12,7 +12,6 @@ from ltp_switcher.daemon.choose.rule import RuleChooser
 from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.daemon.datapath.commands import PINNED, commands_for
 from ltp_switcher.daemon.datapath.protocol import FlowFlags
-from ltp_switcher.daemon.settings.rule_policy import RuleSection
 
 RTT_MS = 50
 SLOT = np.array([0])
@@ -56,9 +55,9 @@ def test_only_the_careful_arm_is_asked() -> None:
             return draw
 
     varies = lambda t: 400.0 if 1 < t < 1.5 else 40.0  # noqa: E731
-    run(varies, duration_s=9.0, chooser=Asked([BBR, LTP, VEGAS], RuleSection()))
+    run(varies, duration_s=9.0, chooser=Asked([BBR, LTP, VEGAS], UNCHECKED))
     assert asked[VEGAS] >= 3
-    run(lambda _: 40.0, duration_s=9.0, chooser=Asked([BBR, LTP, VEGAS], RuleSection()))
+    run(lambda _: 40.0, duration_s=9.0, chooser=Asked([BBR, LTP, VEGAS], UNCHECKED))
     assert asked[BBR] == asked[LTP] == 0
 
 

@@ -9,14 +9,24 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from support.records import record
-from support.rule_flows import BBR, LTP, RATE_PPS, STEP_S, VEGAS, Rtt, run, step_at, times_s
+from support.rule_flows import (
+    BBR,
+    LTP,
+    RATE_PPS,
+    STEP_S,
+    UNCHECKED,
+    VEGAS,
+    Rtt,
+    run,
+    step_at,
+    times_s,
+)  # fmt: skip
 
 from ltp_switcher.arrays import Bools, Slots
 from ltp_switcher.daemon.choose.baselines import Draw
 from ltp_switcher.daemon.choose.rule import RuleChooser
 from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.daemon.datapath.protocol import FlowFlags
-from ltp_switcher.daemon.settings.rule_policy import RuleSection
 
 
 @pytest.mark.parametrize(("peak", "then"), [(1.0, LTP), (5.5, LTP), (6.5, VEGAS), (20.0, VEGAS)])
@@ -53,7 +63,7 @@ def test_a_rise_of_the_rtt_brings_bbr_and_then_the_choice_anew(low_ms: float, fa
     assume(low_ms * (factor - 1.0) > 2.6)
     high_ms = low_ms * factor
     steps = (low_ms, high_ms)
-    chooser = RuleChooser([BBR, LTP, VEGAS], dataclasses.replace(RuleSection(), queue_pkts=0.0))
+    chooser = RuleChooser([BBR, LTP, VEGAS], dataclasses.replace(UNCHECKED, queue_pkts=0.0))
     arms = run(step_at(12.0, *steps), duration_s=34.0, chooser=chooser)
     changes = times_s(arms[:, 0])
     assert [arm for _, arm in changes] == [BBR, LTP, BBR, LTP]
@@ -77,7 +87,7 @@ def test_after_a_fall_of_the_rtt_the_steady_arm_begins_anew_without_the_queue(
             seen.append((len(seen) * STEP_S, int(decision.arms[0]), small, anew))
             return decision
 
-    chooser = Watched([BBR, LTP, VEGAS], dataclasses.replace(RuleSection(), queue_pkts=0.0))
+    chooser = Watched([BBR, LTP, VEGAS], dataclasses.replace(UNCHECKED, queue_pkts=0.0))
     run(step_at(12.0, first_ms, then_ms), duration_s=27.0, chooser=chooser)
     arms = [arm for (_, arm, *_), (_, before, *_) in zip(seen[1:], seen, strict=False) if arm != before]
     assert arms == ([LTP] if fell else [LTP, BBR, LTP])
@@ -199,7 +209,7 @@ def test_rates_and_queues_under_the_arms_of_team_selection_say_nothing_of_the_pa
         world = {"duration_s": 15.0, "rate": lambda t: 0.5 if pulled(t) else 1.0}
         judged = times_s(run(rtt, **world)[:, 0])
         assert [arm for _, arm in judged] != [BBR, LTP], "the rule alone takes it for the path"
-        blind = run(rtt, chooser=Pulled([BBR, LTP, VEGAS], RuleSection()), **world)
+        blind = run(rtt, chooser=Pulled([BBR, LTP, VEGAS], UNCHECKED), **world)
         assert [arm for _, arm in times_s(blind[:, 0])] == [BBR, LTP]
 
 
@@ -245,7 +255,7 @@ def test_losses_of_a_later_flow_in_a_queue_are_no_losses_without_one() -> None:
     def rtt(t: float) -> float:
         return 400.0 if 0.5 < t < 0.9 else 2000.0 if 5.0 < t < 8.0 else 40.0
 
-    chooser = Queued([BBR, LTP, VEGAS], RuleSection())
+    chooser = Queued([BBR, LTP, VEGAS], UNCHECKED)
     arms = run(rtt, rtt, lost=lambda t: 0.02 * (5.0 < t < 8.0), chooser=chooser)
     assert [arm for _, arm in times_s(arms[:, 0])] == [BBR, VEGAS]
 
@@ -301,7 +311,7 @@ def test_nothing_is_decided_in_a_look_that_began_with_an_emptied_queue() -> None
 def test_a_role_without_its_arm_goes_to_another_of_the_pool(
     pool: list[int], steady: list[int], varying: list[int]
 ) -> None:
-    chooser = RuleChooser(pool, RuleSection())
+    chooser = RuleChooser(pool, UNCHECKED)
     arms = run(lambda _: 30.0, lambda t: 300.0 if 0.3 < t < 0.8 else 30.0, duration_s=4.0, chooser=chooser)
     assert [arm for _, arm in times_s(arms[:, 0])] == steady
     assert [arm for _, arm in times_s(arms[:, 1])] == varying
@@ -309,7 +319,7 @@ def test_a_role_without_its_arm_goes_to_another_of_the_pool(
 
 def test_a_prefix_is_known_for_what_probing_has_shown_until_it_is_probed_again() -> None:
     """A flow begins with the careful arm of its prefix, never the steady one; after ten minutes it probes."""
-    chooser = RuleChooser([BBR, LTP, VEGAS], RuleSection())
+    chooser = RuleChooser([BBR, LTP, VEGAS], UNCHECKED)
 
     def arms(prefix: str, rtt: Rtt, at_s: float) -> list[int]:
         slots = np.array([0])
@@ -339,7 +349,7 @@ def test_a_prefix_is_known_for_what_probing_has_shown_until_it_is_probed_again()
 
 
 def test_what_probing_has_shown_is_told_once() -> None:
-    chooser = RuleChooser([BBR, LTP, VEGAS], RuleSection())
+    chooser = RuleChooser([BBR, LTP, VEGAS], UNCHECKED)
     run(lambda _: 40.0, duration_s=1.0, chooser=chooser)
     assert chooser.starts() == {}
     chooser.close(np.arange(1))
@@ -349,7 +359,7 @@ def test_what_probing_has_shown_is_told_once() -> None:
 
 
 def test_a_flow_may_have_a_pool_of_its_own_and_a_slot_comes_again() -> None:
-    chooser = RuleChooser([BBR, LTP, VEGAS], RuleSection())
+    chooser = RuleChooser([BBR, LTP, VEGAS], UNCHECKED)
     chooser.open(np.arange(2), ["", ""])
     chooser.set_pool([1], np.array([1]))
     records = np.concatenate([record(1, time_ns=10**9), record(2, time_ns=10**9)])
@@ -363,7 +373,7 @@ def test_a_flow_may_have_a_pool_of_its_own_and_a_slot_comes_again() -> None:
 
 
 def test_the_arm_of_a_pinned_flow_is_left_alone() -> None:
-    chooser = RuleChooser([BBR, LTP, VEGAS], RuleSection())
+    chooser = RuleChooser([BBR, LTP, VEGAS], UNCHECKED)
     slots = np.array([0])
     chooser.open(slots, [""])
     pinned = record(1, time_ns=10**9, arm=4, want_arm=4, flags=FlowFlags.PINNED | FlowFlags.STEERED)
@@ -372,7 +382,7 @@ def test_the_arm_of_a_pinned_flow_is_left_alone() -> None:
 
 def test_the_reward_is_the_share_of_the_best_that_the_path_has_shown() -> None:
     """At the path's full rate and lowest RTT it is 1; at twice that RTT, a half of it."""
-    chooser = RuleChooser([BBR], RuleSection())
+    chooser = RuleChooser([BBR], UNCHECKED)
     slots = np.array([0])
     chooser.open(slots, [""])
     rewards = []

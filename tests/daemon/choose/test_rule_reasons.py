@@ -5,10 +5,9 @@ import dataclasses
 
 import numpy as np
 import pytest
-from support.rule_flows import BBR, LTP, VEGAS, Rtt, run
+from support.rule_flows import BBR, LTP, UNCHECKED, VEGAS, Rtt, run
 
 from ltp_switcher.daemon.choose.rule import RuleChooser
-from ltp_switcher.daemon.settings.rule_policy import RuleSection
 
 
 def said(chooser: RuleChooser, slot: int = 0) -> str:
@@ -40,14 +39,14 @@ def said(chooser: RuleChooser, slot: int = 0) -> str:
     ],
 )  # fmt: skip
 def test_the_reason_is_the_measurement_that_decided(rtt: Rtt, duration_s: float, sentence: str) -> None:
-    settings = dataclasses.replace(RuleSection(), rtt_ratio=6.0, rise_s=1.0, change_s=5.0)
+    settings = dataclasses.replace(UNCHECKED, rtt_ratio=6.0, rise_s=1.0, change_s=5.0)
     chooser = RuleChooser([BBR, LTP, VEGAS], settings)
     run(rtt, duration_s=duration_s, chooser=chooser)
     assert said(chooser) == sentence
 
 
 def test_the_reason_behind_a_short_buffer_is_the_share_that_was_lost() -> None:
-    chooser = RuleChooser([BBR, LTP, VEGAS], RuleSection())
+    chooser = RuleChooser([BBR, LTP, VEGAS], UNCHECKED)
     run(
         lambda t: 400.0 if 0.5 < t < 1.0 else 40.0,
         duration_s=4.0,
@@ -58,7 +57,7 @@ def test_the_reason_behind_a_short_buffer_is_the_share_that_was_lost() -> None:
 
 
 def test_the_reason_of_a_flow_to_a_known_network_is_its_network() -> None:
-    chooser = RuleChooser([BBR, LTP, VEGAS], RuleSection())
+    chooser = RuleChooser([BBR, LTP, VEGAS], UNCHECKED)
     run(lambda t: 400.0 if 0.5 < t < 1.0 else 40.0, duration_s=4.0, chooser=chooser)
     chooser.close(np.array([0]))
     chooser.open(np.array([1]), [""])

@@ -8,14 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.records import record
-from support.rule_flows import BBR, LTP, STEP_S, VEGAS, times_s
+from support.rule_flows import BBR, LTP, STEP_S, UNCHECKED, VEGAS, times_s
 
 from ltp_switcher.arrays import Bools, Floats
 from ltp_switcher.daemon.choose.looks import read
 from ltp_switcher.daemon.choose.rule import RuleChooser
 from ltp_switcher.daemon.choose.siblings import Siblings
 from ltp_switcher.daemon.datapath.protocol import FlowFlags
-from ltp_switcher.daemon.settings.rule_policy import RuleSection
 
 FIELDS = {
     "time_ns": 0, "interval_ns": 1, "silent": 2, "rtt_samples": 3, "rtt_stat.min": 4, "rtt_stat.sum": 5,
@@ -123,7 +122,7 @@ def play(
     rtts_ms: list[float], rates_pps: list[float], *, duration_s: float, slots: np.ndarray | None = None
 ) -> tuple[RuleChooser, np.ndarray]:
     """Flows to one prefix from the same moment on: the chooser, and the arms, shape (steps, flows)."""
-    chooser = RuleChooser([BBR, LTP, VEGAS], RuleSection())
+    chooser = RuleChooser([BBR, LTP, VEGAS], UNCHECKED)
     slots = np.arange(len(rtts_ms)) if slots is None else slots
     chooser.open(slots, ["a"] * len(rtts_ms))
     arms = []
@@ -151,7 +150,7 @@ def test_several_flows_empty_the_queue_that_they_keep_and_a_longer_path_is_probe
     lost_pps: int, then: list[int]
 ) -> None:
     """From 5 s on the RTT is 100 ms, until the windows are small. A full queue loses packets."""
-    chooser, slots = RuleChooser([BBR, LTP, VEGAS], RuleSection()), np.arange(3)
+    chooser, slots = RuleChooser([BBR, LTP, VEGAS], UNCHECKED), np.arange(3)
     chooser.open(slots, ["a"] * 3)
     arms, small_s = [], []
     for step in range(1, round(9.0 / STEP_S)):
@@ -172,7 +171,7 @@ def test_a_new_flow_beside_siblings_with_little_to_send_probes_until_it_is_two_s
     idle_s: tuple[float, float],
 ) -> None:
     """It may be a short transfer, and there is no window to share. In the last case a sibling fills one."""
-    chooser = RuleChooser([BBR, LTP, VEGAS], RuleSection())
+    chooser = RuleChooser([BBR, LTP, VEGAS], UNCHECKED)
     old, both = np.arange(1), np.array([0, 7])
     chooser.open(old, ["a"])
     told = []
@@ -202,7 +201,7 @@ def test_a_new_flow_beside_siblings_with_little_to_send_probes_until_it_is_two_s
 @pytest.mark.parametrize("comes_and_goes", [True, False])
 def test_siblings_that_come_and_go_are_no_swing_of_the_rate(comes_and_goes: bool) -> None:
     """A second flow doubles the sum every second for a while. If it stays open, the path itself swings."""
-    chooser = RuleChooser([BBR, LTP, VEGAS], RuleSection())
+    chooser = RuleChooser([BBR, LTP, VEGAS], UNCHECKED)
     old, both = np.arange(1), np.array([0, 7])
     chooser.open(old, ["a"])
     told, there, sent = [], False, 0
@@ -247,7 +246,7 @@ def test_the_reward_is_that_of_the_sum_times_jain() -> None:
 
 def test_a_sibling_that_starves_is_no_sign_of_a_rival() -> None:
     """Half of the flows fall to a tenth behind a queue, and the others take what they leave."""
-    chooser = RuleChooser([BBR, LTP, VEGAS], RuleSection())
+    chooser = RuleChooser([BBR, LTP, VEGAS], UNCHECKED)
     slots = np.arange(2)
     chooser.open(slots, ["a", "a"])
     arms, totals = [], np.zeros(2)

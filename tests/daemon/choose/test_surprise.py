@@ -125,7 +125,7 @@ def _alarms(noise: float, lack: float, looks: int, seed: int) -> int:
         level = 10.0 if role == 0 else 10.0 - lack
         earned = np.array([rng.normal(level, noise)])
         now_ns += LOOK_S * 1e9
-        starves, fell = surprise.look(slot, np.array([role]), earned, np.array([4e4]), np.array([now_ns]))
+        starves, fell, _ = surprise.look(slot, np.array([role]), earned, np.array([4e4]), np.array([now_ns]))
         alarms += int(starves[0]) + int(fell[0])
         if starves[0]:
             break
