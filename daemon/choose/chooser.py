@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -56,118 +57,98 @@ class Decision(Protocol):
         ...
 
 
-class Chooser(Protocol):
-    """Chooses an arm for every flow of a step. A flow is a slot from `open` to `close`."""
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """A `Decision` of a chooser without expectations."""
 
-    needed_step_s: float
+    arms: ArmIds
+    reward: Floats
+    exploring: Bools
+    settled: bool = False
+
+
+class Chooser(ABC):
+    """Chooses an arm for every flow of a step. A flow is a slot from `open` to `close`.
+
+    A chooser has to know flows, pool and arms. All else is the usual case, until it says otherwise.
+    """
+
+    needed_step_s: float = 0.0
     """The longest step that serves the chooser; with 0 steps are as short as the settings say."""
+    reasons: Sequence[str] = ("it had no reason",)
+    """Reasons for an arm: parts of sentences in the past tense, in which `{value}` is `Reasons.value`."""
+    keeps_arms: bool = False
+    """Whether a flow keeps its arm unless the chooser probes; see `free`."""
+    learns_from_teams: bool = False
+    """Whether `step` is told which arms flows run for team selection."""
 
-    @property
-    def reasons(self) -> Sequence[str]:
-        """Reasons for an arm: parts of sentences in the past tense, in which `{value}` is `Reasons.value`."""
-        ...
-
+    @abstractmethod
     def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
         """New flows, with the destination prefix over which knowledge is shared."""
-        ...
 
-    def close(self, slots: Slots) -> None:
-        """Flows that ended; their slots may come again."""
-        ...
+    @abstractmethod
+    def step(self, slots: Slots, records: RecordArray, given: ArmIds | None = None) -> Decision:
+        """Decide: `records[i]` (`RECORD_DTYPE`) is the step of slot `slots[i]`; slots are distinct.
 
-    def step(self, slots: Slots, records: RecordArray) -> Decision:
-        """Decide: `records[i]` (`RECORD_DTYPE`) is the step of slot `slots[i]`; slots are distinct."""
-        ...
-
-    def set_pool(self, arms: Sequence[int], slots: Slots | None = None) -> None:
-        """Choose among these arms from now on: for these flows, or for all and those to come."""
-        ...
+        `given`: the arms that flows run for team selection, shape (n,), 0 where a flow runs none.
+        """
 
     @property
+    @abstractmethod
     def pool(self) -> tuple[int, ...]:
         """The arms chosen among for a new flow."""
-        ...
+
+    @abstractmethod
+    def set_pool(self, arms: Sequence[int], slots: Slots | None = None) -> None:
+        """Choose among these arms from now on: for these flows, or for all and those to come."""
+
+    def close(self, slots: Slots) -> None:  # noqa: B027 - most choosers have nothing to do
+        """Flows that ended. Their slots may come again, and are opened anew then."""
 
     def starts(self) -> dict[str, int]:
         """What was learned since the last call: by prefix, the arm that new flows should begin with.
 
         0 stands for no arm of their own.
         """
-        ...
+        return {}
 
     def reason(self, slots: Slots) -> Reasons:
         """Why open flows have the arms of their latest decisions."""
-        ...
-
-    def estimates(self, slot: int) -> Sequence[Estimate]:
-        """The expectations of the arms for an open flow, where the chooser has any."""
-        ...
-
-    def state(self) -> dict[str, np.ndarray]:
-        """The learned state, as arrays that the caller may keep."""
-        ...
-
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Take over the result of `state`. Raises `ArtifactError` where it does not fit."""
-        ...
-
-
-@runtime_checkable
-class KnowsSiblings(Protocol):
-    """A chooser that knows which flows share a bottleneck."""
-
-    def together(self, slots: Slots) -> Indices | None:
-        """Equal numbers for siblings, shape (n,); None where no open flow has any."""
-
-
-@runtime_checkable
-class TakesPulls(Protocol):
-    """A chooser that learns from the arms that team selection gives to its flows."""
-
-    pulled: Callable[[Slots], ArmIds] | None
-    """Tells the arms that flows run for team selection, shape (n,), 0 where there is none."""
-
-
-@runtime_checkable
-class Probes(Protocol):
-    """A chooser with arms that it keeps, unless it probes a path."""
-
-    def free(self, slots: Slots) -> Bools:
-        """True where the chooser neither probes nor tests, so that another arm may run, shape (n,)."""
-        ...
-
-
-@runtime_checkable
-class Asks(Protocol):
-    """A chooser that asks paths for more than the arms take that it has chosen."""
-
-    def asks(self, slots: Slots) -> Bools:
-        """True for flows whose paths the module is to ask for more, by the step before, shape (n,)."""
-        ...
-
-
-@runtime_checkable
-class Drains(Protocol):
-    """A chooser that knows where a queue stands that a learned arm would keep."""
-
-    def drains(self, slots: Slots, records: RecordArray) -> Bools:
-        """True where a learned arm's window is to be small in the coming step, shape (n,)."""
-        ...
-
-    def begins_anew(self, slots: Slots) -> Bools:
-        """True where a learned arm is to forget the flow, by word since the last call, shape (n,)."""
-        ...
-
-
-class OneReason:
-    """The explanations of a chooser that has one reason for all, and estimates nothing."""
-
-    reasons: Sequence[str] = ("it had no reason",)
-
-    def reason(self, slots: Slots) -> Reasons:
-        """The one reason of every flow."""
         return Reasons(np.zeros(slots.shape, np.intp), np.full(slots.shape, np.nan))
 
     def estimates(self, slot: int) -> Sequence[Estimate]:
-        """No estimates: there are none."""
+        """The expectations of the arms for an open flow, where the chooser has any."""
         return ()
+
+    def state(self) -> dict[str, np.ndarray]:
+        """The learned state, as arrays that the caller may keep."""
+        return {}
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:  # noqa: B027 - as for `close`
+        """Take over the result of `state`. Raises `ArtifactError` where it does not fit."""
+
+    def together(self, slots: Slots) -> Indices | None:
+        """Equal numbers for siblings, which share a bottleneck, shape (n,); None where no flow has any."""
+        return None
+
+    def free(self, slots: Slots) -> Bools:
+        """True where the chooser neither probes nor tests, so that another arm may run, shape (n,)."""
+        return np.ones(slots.shape, np.bool_)
+
+    def asks(self, slots: Slots) -> Bools | None:
+        """True for flows whose paths the module is to ask for more, by the step before, shape (n,).
+
+        None: no flow's.
+        """
+        return None
+
+    def drains(self, slots: Slots, records: RecordArray) -> Bools | None:
+        """True where a learned arm's window is to be small in the coming step, shape (n,); None: nowhere."""
+        return None
+
+    def begins_anew(self, slots: Slots) -> Bools | None:
+        """True where a learned arm is to forget the flow, by word since the last call, shape (n,).
+
+        None: nowhere.
+        """
+        return None

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import ltp_switcher
-from ltp_switcher.daemon.choose.baselines import DWELLS, KeepChooser, RandomChooser
 from ltp_switcher.daemon.choose.chooser import Chooser
-from ltp_switcher.daemon.choose.epsilon_greedy import EpsilonGreedyChooser
-from ltp_switcher.daemon.choose.roles import ROLES
-from ltp_switcher.daemon.choose.rule import RuleChooser
-from ltp_switcher.daemon.choose.schedule import ScheduleChooser
-from ltp_switcher.daemon.choose.teams import Teams
+from ltp_switcher.daemon.choose.lab.baselines import DWELLS, KeepChooser, RandomChooser
+from ltp_switcher.daemon.choose.lab.epsilon_greedy import EpsilonGreedyChooser
+from ltp_switcher.daemon.choose.lab.schedule import ScheduleChooser
+from ltp_switcher.daemon.choose.rule.roles import ROLES
+from ltp_switcher.daemon.choose.rule.rule import RuleChooser
+from ltp_switcher.daemon.choose.teams.teams import Teams
 from ltp_switcher.daemon.datapath import ArmInfo, Datapath, KernelConfig, protocol
 from ltp_switcher.daemon.datapath.arms import arm_id, candidate_ids
 from ltp_switcher.daemon.gain import outcomes
@@ -60,7 +60,7 @@ def make_chooser(config: Config, arms: Sequence[ArmInfo], pool: Sequence[int]) -
         return RandomChooser(pool, dwells=dwells, seed=seed)
     # Imported here, because the other policies need neither: half of the daemon's start is their import.
     from ltp_switcher.daemon.choose.bandit import ArmTable, MutantAgent
-    from ltp_switcher.daemon.choose.guarded import GuardedChooser
+    from ltp_switcher.daemon.choose.bandit.guarded import GuardedChooser
     from ltp_switcher.encoder import GRUEncoder
 
     available = [arm for arm in arms if arm.available]
@@ -88,6 +88,7 @@ def make_teams(config: Config, arms: Sequence[ArmInfo], pool: Sequence[int], cho
         chooser.set_pool,
         names={arm.id: arm.name for arm in arms},
         learns=config.daemon.policy == "mutant",
+        free=chooser.free if chooser.keeps_arms else None,
         zeta=config.learning.zeta,
         kappa=config.learning.kappa,
         seed=config.daemon.seed,

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 import ltp_switcher
-from ltp_switcher.daemon.choose.teams import Teams
+from ltp_switcher.daemon.choose.teams.teams import Teams
 from ltp_switcher.daemon.control.caller import Caller
 from ltp_switcher.daemon.control.choices import Choices
 from ltp_switcher.daemon.control.client import Json
@@ -126,16 +126,23 @@ class Daemon:
         chooser = make_chooser(config, self.arms, pool)
         teams = make_teams(config, self.arms, pool, chooser)
         self.network = ToldNetwork()
-        learned = LearnedArms(config.daemon.step_ms / 1000, loader(config.learned), self.network.latest)
+        home_netns = netlink.own_namespace()
+        table = FlowTable(home_netns=home_netns)
+        learned = LearnedArms(
+            config.daemon.step_ms / 1000,
+            loader(config.learned),
+            self.network.latest,
+            together=chooser.together,
+            paths=table.prefixes,
+        )
         learned.rtt_quarters = terms.rtt_quarters
         learned.load(pool)
-        home_netns = netlink.own_namespace()
         # Before the flows are looked at, so that no birth falls in between.
         self._events = self.datapath.events()
         self.engine = Engine(
             self.datapath,
             self._events,
-            FlowTable(home_netns=home_netns),
+            table,
             chooser,
             teams,
             DecisionLog(self.names, config.daemon.decisions_per_s, config.daemon.mode),

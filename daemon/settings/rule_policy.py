@@ -10,7 +10,7 @@ from ltp_switcher.daemon.settings.rules import Section, key
 
 @dataclass(frozen=True, slots=True)
 class RuleSection(Section):
-    """The thresholds of the policy rule; see daemon/choose/rule.py."""
+    """The thresholds of the policy rule; see daemon/choose/rule/rule.py."""
 
     start_s: float = key(
         2.0,

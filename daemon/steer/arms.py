@@ -148,20 +148,26 @@ class LearnedArms:
         step_s: time between two calls of `step`, which may change; an interval ends with the nearest.
         load: makes the arm of a name, raises `ArtifactError` where it cannot.
         network: the current reports of the network, for the arms that use them.
+        together: tells siblings, which share their windows.
+        paths: what siblings have in common. Flows of the same path are decided for in the same step.
     """
 
     def __init__(
-        self, step_s: float, load: Loader, network: Callable[[], NetworkKnowledge | None] = lambda: None
+        self,
+        step_s: float,
+        load: Loader,
+        network: Callable[[], NetworkKnowledge | None] = lambda: None,
+        *,
+        together: Together = ALONE,
+        paths: Callable[[Slots], Sequence[Hashable]] = np.ndarray.tolist,
     ) -> None:
         self._load = load
         self._network = network
         self.step_s = step_s
         self.rtt_quarters = 0
         """Least time between reports of a flow, in quarters of its RTT."""
-        self.together: Together = ALONE
-        """Tells siblings, which share their windows."""
-        self.paths: Callable[[Slots], Sequence[Hashable]] = np.ndarray.tolist
-        """What siblings have in common; flows of the same path are decided for in the same step."""
+        self._together = together
+        self._paths = paths
         self.breathe: Callable[[], object] = lambda: None
         """Called between batches of decisions."""
         self._running: dict[int, _Running] = {}
@@ -268,7 +274,7 @@ class LearnedArms:
     def _begin(self, running: _Running, slots: Slots, records: RecordArray, now_ns: int) -> None:
         flows = running.monitor.deal.flows.copy()
         phases = self._phases(running)
-        dealt = running.monitor.begin(slots, records, now_ns, phases=phases, paths=self.paths(slots))
+        dealt = running.monitor.begin(slots, records, now_ns, phases=phases, paths=self._paths(slots))
         for phase in sorted(set(dealt.tolist())):
             if not flows[phase]:
                 running.schedule.open(phase, flows, phases, now_ns)
@@ -303,7 +309,7 @@ class LearnedArms:
         return made
 
     def _parameters(self, arm: Arm, slots: Slots, interval: Interval) -> Floats:
-        if not isinstance(arm, SharesWindow) or (players := self.together(slots)) is None:
+        if not isinstance(arm, SharesWindow) or (players := self._together(slots)) is None:
             return self._decisions(arm, slots, interval)
         arm.crowd(slots, numbers(players), interval.index)
         parameters = self._decisions(arm, slots, with_lowest_rtt(players, interval))

@@ -17,9 +17,9 @@ import numpy as np
 
 from ltp_switcher.arrays import Ints, Slots
 from ltp_switcher.daemon.choose.choice import Cause, of_policy
-from ltp_switcher.daemon.choose.chooser import Asks, Chooser, Drains, KnowsSiblings, Probes, TakesPulls
-from ltp_switcher.daemon.choose.selection import Terms
-from ltp_switcher.daemon.choose.teams import Teams
+from ltp_switcher.daemon.choose.chooser import Chooser
+from ltp_switcher.daemon.choose.teams.selection import Terms
+from ltp_switcher.daemon.choose.teams.teams import Teams
 from ltp_switcher.daemon.datapath import (
     FlowInfo,
     FlowNotFoundError,
@@ -83,14 +83,6 @@ class Engine:
         self.teams = teams
         self.decisions = decisions
         self.learned = learned
-        if isinstance(chooser, KnowsSiblings):
-            learned.together = chooser.together
-        learned.paths = table.prefixes
-        if isinstance(chooser, TakesPulls):
-            chooser.pulled = teams.pulled
-        if isinstance(chooser, Probes):
-            teams.wait_for(chooser.free)
-        self._asks = chooser.asks if isinstance(chooser, Asks) else None
         self.statistics = Statistics()
         self.mode = mode
         self.events = EventRing()
@@ -269,7 +261,8 @@ class Engine:
                 self.spans.finish(self.table)
             return
         self.breathe()
-        decision = self.chooser.step(slots, records)
+        given = self.teams.pulled(slots) if self.chooser.learns_from_teams else None
+        decision = self.chooser.step(slots, records, given)
         self.breathe()
         choice = self.teams.step(slots, records, of_policy(decision.arms))
         choice = self.governed.step(slots, records, choice)
@@ -297,7 +290,8 @@ class Engine:
                 self.decisions.decided(self.table, slots[new], records[new], arms[new], self.journal.reason)
         if active:
             steered = choice.causes != _EXCLUDED if self.governed.policies else None
-            asks = None if self._asks is None else self._asks(slots) & (arms == decision.arms)
+            asks = self.chooser.asks(slots)
+            asks = None if asks is None else asks & (arms == decision.arms)
             self._select(commands_for(records, arms, differs, steered, asks))
 
     def _select(self, commands: RecordArray) -> None:
@@ -313,13 +307,13 @@ class Engine:
         if self.mode != "active":
             self._send_away(records[_IS_LEARNED[records["want_arm"]]])
             return
-        chooser = self.chooser if slots.size and isinstance(self.chooser, Drains) else None
-        if chooser is not None and (anew := chooser.begins_anew(slots)).any():
+        anew = self.chooser.begins_anew(slots) if slots.size else None
+        if anew is not None and anew.any():
             self.learned.forget(slots[anew])
         controls = self.learned.step(slots, records, now_ns)
-        if chooser is not None and controls.size:
-            drains = chooser.drains(slots, records)
-            if drains.any():
+        if slots.size and controls.size:
+            drains = self.chooser.drains(slots, records)
+            if drains is not None and drains.any():
                 drain(controls, records[drains])
         if controls.size:
             sent = self.datapath.control(controls)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ltp_switcher.daemon.choose.schedule import parse_schedule
+from ltp_switcher.daemon.choose.lab.schedule import parse_schedule
 from ltp_switcher.daemon.settings.schema import DaemonSection
 from ltp_switcher.daemon.steer import LEARNED
 from ltp_switcher.errors import ConfigError

@@ -8,9 +8,9 @@ import time
 import numpy as np
 import pytest
 
-from ltp_switcher.daemon.choose.baselines import RandomChooser
 from ltp_switcher.daemon.choose.chooser import Chooser
-from ltp_switcher.daemon.choose.teams import Teams
+from ltp_switcher.daemon.choose.lab.baselines import RandomChooser
+from ltp_switcher.daemon.choose.teams.teams import Teams
 from ltp_switcher.daemon.datapath.protocol import FlowFlags
 from ltp_switcher.daemon.gain.log import DecisionWriter
 from ltp_switcher.daemon.gain.trial import Trial

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from ltp_switcher.daemon.choose.chooser import Chooser
-from ltp_switcher.daemon.choose.rule import RuleChooser
+from ltp_switcher.daemon.choose.rule.rule import RuleChooser
 from ltp_switcher.daemon.datapath.protocol import ArmId
 from ltp_switcher.daemon.settings.rule_policy import RuleSection
 

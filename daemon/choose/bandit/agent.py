@@ -7,7 +7,7 @@ A step computes features (line 10), encoder (11, 12) and R_max (13), and learns 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,7 +22,7 @@ from ltp_switcher.daemon.choose.bandit.guard import Baseline, Guard
 from ltp_switcher.daemon.choose.bandit.knowledge import Knowledge, Sums
 from ltp_switcher.daemon.choose.bandit.linucb import LinUCB
 from ltp_switcher.daemon.choose.bandit.reward import RewardNormaliser
-from ltp_switcher.daemon.choose.chooser import Estimate, Reasons
+from ltp_switcher.daemon.choose.chooser import Chooser, Estimate, Reasons
 from ltp_switcher.daemon.datapath.measurements import Performance, measure, performance
 from ltp_switcher.daemon.datapath.protocol import ARMS_MAX, FlowFlags
 from ltp_switcher.daemon.datapath.types import RecordArray
@@ -65,7 +65,7 @@ def encoder_inputs(features: Float32s, arms: Indices) -> Float32s:
     return inputs
 
 
-class MutantAgent(SlotArrays):
+class MutantAgent(Chooser, SlotArrays):
     """The decision for all flows. A flow is a slot, a small number that the caller gives it.
 
     Args:
@@ -79,7 +79,7 @@ class MutantAgent(SlotArrays):
         ArtifactError: the encoder was made for other inputs.
     """
 
-    needed_step_s = 0.0
+    learns_from_teams = True
     reasons = (
         "it promised the most reward, {value:.2f}",
         "its reward was uncertain, and trying it showed more; {value:.2f} was expected",
@@ -118,9 +118,6 @@ class MutantAgent(SlotArrays):
         self.step_ms = step_ms
         self.arms = arms
         self._encoder = encoder
-        self.pulled: Callable[[Slots], ArmIds] | None = None
-        """The arms that team selection gives to flows, 0 where it gives none. They are decisions like the
-        agent's own."""
         self._rng = np.random.default_rng(seed)
         self._ids = np.array(arms.ids, np.intp)
         self._column = np.full(256, -1, np.intp)
@@ -185,12 +182,20 @@ class MutantAgent(SlotArrays):
         self._normaliser.reset(slots)
         self.knowledge.close(self._prefix[slots])
 
-    def step(self, slots: Slots, records: RecordArray, baseline: Baseline | None = None) -> StepResult:
+    def step(
+        self,
+        slots: Slots,
+        records: RecordArray,
+        given: ArmIds | None = None,
+        baseline: Baseline | None = None,
+    ) -> StepResult:
         """Take one step's records, and choose the arm of every flow.
 
         Args:
             slots: open slots, shape (n,), each at most once.
             records: `RECORD_DTYPE`, shape (n,), one for each slot.
+            given: the arms that flows run for team selection, 0 where a flow runs none. They are decisions
+                like the agent's own.
             baseline: the arms that run unless the rewards speak against them; None for Algorithm 1 alone.
         """
         config = self.config
@@ -221,7 +226,7 @@ class MutantAgent(SlotArrays):
             # A pinned flow's arm need not be one of ours.
             baseline = Baseline(baseline.arms, baseline.free & ((records["flags"] & _PINNED) == 0))
             due |= self._guard.moved(slots, self._column[baseline.arms], baseline.free)
-        given = np.zeros(n, np.uint8) if self.pulled is None else self.pulled(slots)
+        given = np.zeros(n, np.uint8) if given is None else given
         due |= given != self._given[slots]
         self._given[slots] = given
         at = np.flatnonzero(due)
@@ -233,10 +238,6 @@ class MutantAgent(SlotArrays):
             self._reward[slots],
             self._exploring[slots],
         )
-
-    def starts(self) -> dict[str, int]:
-        """Nothing: flows begin as the module says."""
-        return {}
 
     def reason(self, slots: Slots) -> Reasons:
         """Whether the arm promised the most, or was tried to learn."""

@@ -26,7 +26,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 
-from ltp_switcher.daemon.choose.roles import ROLES
+from ltp_switcher.daemon.choose.rule.roles import ROLES
 from ltp_switcher.daemon.datapath import ArmInfo, Datapath, EventBatch, protocol
 from ltp_switcher.daemon.datapath.netlink import GenericNetlink
 from ltp_switcher.daemon.service.assembly import make_chooser, make_teams
@@ -85,12 +85,13 @@ def measure(flows: int, steps: int, rtt_quarters: int = 0, policy: str = "rule")
         arms = [_arm(arm) for arm in protocol.ArmId if arm]
         pool = tuple(int(arm) for arm in ROLES)
         chooser = make_chooser(config, arms, pool)
-        learned = LearnedArms(step_s, loader(config.learned))
+        table = FlowTable(home_netns=1)
+        learned = LearnedArms(step_s, loader(config.learned), together=chooser.together, paths=table.prefixes)
         learned.rtt_quarters = rtt_quarters
         learned.load(pool)
         decisions = DecisionLog({arm.id: arm.name for arm in arms}, 1.0, "active")
         engine = Engine(
-            datapath, _NoEvents(), FlowTable(home_netns=1), chooser,
+            datapath, _NoEvents(), table, chooser,
             make_teams(config, arms, pool, chooser), decisions, learned, clock=lambda: clock_ns,
         )  # fmt: skip
         warm_up = int(WARM_UP_S / step_s)

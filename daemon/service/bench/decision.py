@@ -20,8 +20,8 @@ import numpy as np
 
 from ltp_switcher.daemon.choose.bandit.agent import MutantAgent
 from ltp_switcher.daemon.choose.bandit.arm_table import ArmTable
-from ltp_switcher.daemon.choose.guarded import GuardedChooser
-from ltp_switcher.daemon.choose.rule import RuleChooser
+from ltp_switcher.daemon.choose.bandit.guarded import GuardedChooser
+from ltp_switcher.daemon.choose.rule.rule import RuleChooser
 from ltp_switcher.daemon.datapath.protocol import COMMAND_DTYPE, ArmId
 from ltp_switcher.daemon.datapath.types import CommandArray
 from ltp_switcher.daemon.service.bench.crowd import Crowd

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.records import record
 
-from ltp_switcher.daemon.choose.baselines import DWELLS, KeepChooser, RandomChooser
+from ltp_switcher.daemon.choose.lab.baselines import DWELLS, KeepChooser, RandomChooser
 from ltp_switcher.daemon.datapath.commands import commands_for
 from ltp_switcher.daemon.datapath.protocol import FlowFlags
 

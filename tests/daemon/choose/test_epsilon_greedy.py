@@ -6,7 +6,7 @@ import pytest
 from river.bandit import EpsilonGreedy
 from support.rule_flows import BBR, LTP, VEGAS, run
 
-from ltp_switcher.daemon.choose.epsilon_greedy import EpsilonGreedyChooser
+from ltp_switcher.daemon.choose.lab.epsilon_greedy import EpsilonGreedyChooser
 
 POOL = (BBR, LTP, VEGAS)
 

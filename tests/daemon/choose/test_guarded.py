@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from support.bandit_world import STEP_NS, World, random_encoder
 from support.rule_flows import UNCHECKED
 
+from ltp_switcher.arrays import ArmIds
 from ltp_switcher.daemon.choose.bandit import ArmTable, MutantAgent
 from ltp_switcher.daemon.choose.bandit.guard import Baseline, Guard
-from ltp_switcher.daemon.choose.chooser import KnowsSiblings
-from ltp_switcher.daemon.choose.guarded import GuardedChooser
-from ltp_switcher.daemon.choose.rule import RuleChooser
+from ltp_switcher.daemon.choose.bandit.guarded import GuardedChooser
+from ltp_switcher.daemon.choose.rule.rule import RuleChooser
 from ltp_switcher.daemon.datapath.protocol import ArmId, FlowFlags
 from ltp_switcher.daemon.settings.schema import LearningSection
 
@@ -30,8 +30,8 @@ def chooser(seed: int = 1, **keys: float) -> GuardedChooser:
     return GuardedChooser(RuleChooser([BBR, LTP, VEGAS], dataclasses.replace(UNCHECKED, prefix_s=0.0)), agent)
 
 
-def run(policy: GuardedChooser, world: World, duration_s: float) -> np.ndarray:
-    """The arms that each flow runs, shape (steps, n)."""
+def run(policy: GuardedChooser, world: World, duration_s: float, given: ArmIds | None = None) -> np.ndarray:
+    """The arms that each flow runs, shape (steps, n). `given`: those of team selection, shape (n,)."""
     slots = np.arange(len(world.active))
     told: np.ndarray | None = None
     out = []
@@ -40,7 +40,7 @@ def run(policy: GuardedChooser, world: World, duration_s: float) -> np.ndarray:
         records["total_delivered"] = int(world.time_ns * world.rate_Bps * 1e-9 / 1448)
         records["rtt_floor_us"] = int(world.rtt_us)
         records["round_trips"] = 1000
-        told = policy.step(slots, records).arms
+        told = policy.step(slots, records, given).arms
         out.append(told.copy())
     return np.array(out)
 
@@ -60,7 +60,6 @@ def test_where_the_rule_is_right_others_take_no_more_than_their_share() -> None:
 
 def test_the_learned_arms_hear_of_siblings_under_this_policy_too() -> None:
     policy = chooser()
-    assert isinstance(policy, KnowsSiblings)
     policy.open(np.arange(3), ["192.0.2.0/24", "198.51.100.0/24", "192.0.2.0/24"])
     players = policy.together(np.arange(3))
     assert players is not None
@@ -93,28 +92,26 @@ def test_where_the_rule_is_wrong_the_rewards_show_it() -> None:
 
 def test_pulls_of_team_selection_teach_as_other_rewards_do() -> None:
     policy, given = chooser(explore_share=0.0), np.zeros(2, np.uint8)
-    policy.pulled = lambda slots: given[slots]
     policy.open(np.arange(2), ["192.0.2.0/24"] * 2)
     path = world(2, RULE_IS_WRONG)
     assert set(run(policy, path, 5)[-1]) == {LTP}
     for _ in range(5):
         given[:] = VEGAS
-        assert (run(policy, path, 1.5) == VEGAS).all(), "the decision is the pull's"
+        assert (run(policy, path, 1.5, given) == VEGAS).all(), "the decision is the pull's"
         given[:] = 0
-        run(policy, path, 1.5)
+        run(policy, path, 1.5, given)
     assert set(run(policy, path, 1)[-1]) == {VEGAS}
 
 
 def test_the_flow_goes_back_to_the_rule_as_soon_as_a_pull_ends() -> None:
     policy, given = chooser(explore_share=0.0), np.zeros(1, np.uint8)
-    policy.pulled = lambda slots: given[slots]
     policy.open(np.arange(1), ["192.0.2.0/24"])
     path = world(1, RULE_IS_RIGHT)
     run(policy, path, 5)
     given[:] = VEGAS
-    run(policy, path, 1.0)
+    run(policy, path, 1.0, given)
     given[:] = 0
-    assert run(policy, path, STEP_MS / 1e3).tolist() == [[LTP]]
+    assert run(policy, path, STEP_MS / 1e3, given).tolist() == [[LTP]]
 
 
 def test_what_a_prefix_has_taught_outlasts_its_flows() -> None:
@@ -179,4 +176,4 @@ def test_a_baseline_that_does_not_leave_the_choice_free_is_obeyed() -> None:
     agent.open(np.arange(2), ["", ""])
     records = world(2, RULE_IS_RIGHT).step(None)
     said = Baseline(np.array([BBR, VEGAS], np.uint8), np.zeros(2, np.bool_))
-    assert agent.step(np.arange(2), records, said).arms.tolist() == [BBR, VEGAS]
+    assert agent.step(np.arange(2), records, baseline=said).arms.tolist() == [BBR, VEGAS]

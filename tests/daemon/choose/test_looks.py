@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from support.records import record
 from support.rule_flows import UNCHECKED
 
-from ltp_switcher.daemon.choose import looks
-from ltp_switcher.daemon.choose.looks import Looks
-from ltp_switcher.daemon.choose.rule import RuleChooser
+from ltp_switcher.daemon.choose.path import looks
+from ltp_switcher.daemon.choose.path.looks import Looks
+from ltp_switcher.daemon.choose.rule.rule import RuleChooser
 
 
 @pytest.mark.parametrize("known", range(looks.GAINS + 1))

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from support.rule_flows import BBR, LTP, STEP_S, UNCHECKED, VEGAS, Rtt, run, times_s
 
-from ltp_switcher.arrays import Bools, Slots
-from ltp_switcher.daemon.choose.baselines import Draw
-from ltp_switcher.daemon.choose.rule import RuleChooser
+from ltp_switcher.arrays import ArmIds, Slots
+from ltp_switcher.daemon.choose.chooser import Draw
+from ltp_switcher.daemon.choose.rule.rule import RuleChooser
 from ltp_switcher.daemon.datapath import RecordArray
 
 
@@ -22,8 +22,8 @@ class Steered(RuleChooser):
         self.anew_s: list[float] = []
         self.small_s: list[float] = []
 
-    def step(self, slots: Slots, records: RecordArray, away: Bools | None = None) -> Draw:
-        decision = super().step(slots, records, away)
+    def step(self, slots: Slots, records: RecordArray, given: ArmIds | None = None) -> Draw:
+        decision = super().step(slots, records, given)
         self.steps += 1
         for told, found in (
             (self.anew_s, self.begins_anew(slots)),

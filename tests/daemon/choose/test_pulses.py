@@ -5,10 +5,10 @@ import numpy as np
 from support.records import record
 from support.rule_flows import BBR, LTP, UNCHECKED, VEGAS, run
 
-from ltp_switcher.arrays import Bools, Slots
-from ltp_switcher.daemon.choose.baselines import Draw
-from ltp_switcher.daemon.choose.pulses import Pulses
-from ltp_switcher.daemon.choose.rule import RuleChooser
+from ltp_switcher.arrays import ArmIds, Slots
+from ltp_switcher.daemon.choose.chooser import Draw
+from ltp_switcher.daemon.choose.rule.pulses import Pulses
+from ltp_switcher.daemon.choose.rule.rule import RuleChooser
 from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.daemon.datapath.commands import PINNED, commands_for
 from ltp_switcher.daemon.datapath.protocol import FlowFlags
@@ -48,8 +48,8 @@ def test_only_the_careful_arm_is_asked() -> None:
     asked: dict[int, int] = {}
 
     class Asked(RuleChooser):
-        def step(self, slots: Slots, records: RecordArray, away: Bools | None = None) -> Draw:
-            draw = super().step(slots, records, away)
+        def step(self, slots: Slots, records: RecordArray, given: ArmIds | None = None) -> Draw:
+            draw = super().step(slots, records, given)
             arm = int(records["arm"][0])
             asked[arm] = asked.get(arm, 0) + int(self.asks(slots)[0])
             return draw

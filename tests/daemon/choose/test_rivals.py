@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from support.rule_flows import BBR, LTP, STEP_S, run, times_s
 
-from ltp_switcher.daemon.choose.rivals import Rivals
+from ltp_switcher.daemon.choose.rule.rivals import Rivals
 
 
 def beside_a_rival(t: float, arm: int) -> tuple[float, float]:

@@ -22,9 +22,9 @@ from support.rule_flows import (
     times_s,
 )  # fmt: skip
 
-from ltp_switcher.arrays import Bools, Slots
-from ltp_switcher.daemon.choose.baselines import Draw
-from ltp_switcher.daemon.choose.rule import RuleChooser
+from ltp_switcher.arrays import ArmIds, Slots
+from ltp_switcher.daemon.choose.chooser import Draw
+from ltp_switcher.daemon.choose.rule.rule import RuleChooser
 from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.daemon.datapath.protocol import FlowFlags
 
@@ -81,8 +81,8 @@ def test_after_a_fall_of_the_rtt_the_steady_arm_begins_anew_without_the_queue(
     seen: list[tuple[float, int, bool, bool]] = []
 
     class Watched(RuleChooser):
-        def step(self, slots: Slots, records: RecordArray, away: Bools | None = None) -> Draw:
-            decision = super().step(slots, records, away)
+        def step(self, slots: Slots, records: RecordArray, given: ArmIds | None = None) -> Draw:
+            decision = super().step(slots, records, given)
             small, anew = bool(self.drains(slots, records)[0]), bool(self.begins_anew(slots)[0])
             seen.append((len(seen) * STEP_S, int(decision.arms[0]), small, anew))
             return decision
@@ -200,9 +200,9 @@ def test_rates_and_queues_under_the_arms_of_team_selection_say_nothing_of_the_pa
         return t > 4.0 and t % 1.5 < 0.9
 
     class Pulled(RuleChooser):
-        def step(self, slots: Slots, records: RecordArray, away: Bools | None = None) -> Draw:
+        def step(self, slots: Slots, records: RecordArray, given: ArmIds | None = None) -> Draw:
             now_s = (records["time_ns"].astype(np.float64) - 5e9) * 1e-9
-            return super().step(slots, records, np.array([pulled(t) for t in now_s]))
+            return super().step(slots, records, np.array([pulled(t) for t in now_s], np.uint8))
 
     paths: tuple[Rtt, ...] = (lambda _: 40.0), (lambda t: 60.0 if pulled(t) else 40.0)
     for rtt in paths:
@@ -242,12 +242,12 @@ def test_losses_of_a_later_flow_in_a_queue_are_no_losses_without_one() -> None:
     """The first flow has seen the empty path. The later one has not, and the kernel counts for it alone."""
 
     class Queued(RuleChooser):
-        def step(self, slots: Slots, records: RecordArray, away: Bools | None = None) -> Draw:
+        def step(self, slots: Slots, records: RecordArray, given: ArmIds | None = None) -> Draw:
             late = records["cookie"] == 2
             records["rtt_floor_us"][late] = 2_000_000
             records["bdp"][late] = 4000
             records["lost_without_queue"][~late] = 0
-            return super().step(slots, records, away)
+            return super().step(slots, records, given)
 
         def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
             super().open(slots, ["" for _ in prefixes])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from support.rule_flows import BBR, LTP, UNCHECKED, VEGAS, Rtt, run
 
-from ltp_switcher.daemon.choose.rule import RuleChooser
+from ltp_switcher.daemon.choose.rule.rule import RuleChooser
 
 
 def said(chooser: RuleChooser, slot: int = 0) -> str:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from support.fake_kernel import ARMS
 from support.records import record
 
-from ltp_switcher.daemon.choose.schedule import ScheduleChooser, parse_schedule
+from ltp_switcher.daemon.choose.lab.schedule import ScheduleChooser, parse_schedule
 from ltp_switcher.daemon.datapath.protocol import FlowFlags
 from ltp_switcher.errors import ConfigError
 

@@ -11,9 +11,9 @@ from support.records import record
 from support.rule_flows import BBR, LTP, STEP_S, UNCHECKED, VEGAS, times_s
 
 from ltp_switcher.arrays import Bools, Floats
-from ltp_switcher.daemon.choose.looks import read
-from ltp_switcher.daemon.choose.rule import RuleChooser
-from ltp_switcher.daemon.choose.siblings import Siblings
+from ltp_switcher.daemon.choose.path.looks import read
+from ltp_switcher.daemon.choose.players.siblings import Siblings
+from ltp_switcher.daemon.choose.rule.rule import RuleChooser
 from ltp_switcher.daemon.datapath.protocol import FlowFlags
 
 FIELDS = {

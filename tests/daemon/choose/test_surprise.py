@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.rule_flows import BBR, LTP, STEP_S, VEGAS, run, times_s
 
-from ltp_switcher.daemon.choose.rule import RuleChooser
-from ltp_switcher.daemon.choose.surprise import Surprise
+from ltp_switcher.daemon.choose.rule.rule import RuleChooser
+from ltp_switcher.daemon.choose.rule.surprise import Surprise
 from ltp_switcher.daemon.settings.rule_policy import RuleSection
 
 RTT_MS = 40.0

@@ -9,9 +9,9 @@ import pytest
 from support.records import record
 
 from ltp_switcher.daemon.choose.choice import of_policy
-from ltp_switcher.daemon.choose.selection import STALLED_NS
-from ltp_switcher.daemon.choose.teams import Teams
-from ltp_switcher.daemon.choose.tournament import Tournament, log_ratio
+from ltp_switcher.daemon.choose.teams.selection import STALLED_NS
+from ltp_switcher.daemon.choose.teams.teams import Teams
+from ltp_switcher.daemon.choose.teams.tournament import Tournament, log_ratio
 from ltp_switcher.daemon.datapath.commands import PINNED
 from ltp_switcher.daemon.datapath.protocol import FlowFlags
 from ltp_switcher.daemon.settings.schema import MptsSection
@@ -36,8 +36,10 @@ class Path:
         noise: float = 0.02,
     ) -> None:
         self.pools: dict[int, tuple[int, ...]] = {}
-        self.teams = Teams(settings, tuple(NAMES), k, self.set_pool, names=NAMES, zeta=5.0, kappa=2.0)
-        self.teams.wait_for(lambda slots: np.full(slots.shape, self.free))
+        self.teams = Teams(
+            settings, tuple(NAMES), k, self.set_pool, names=NAMES, zeta=5.0, kappa=2.0,
+            free=lambda slots: np.full(slots.shape, self.free),
+        )  # fmt: skip
         self.worth, self.noise, self.free = worth, noise, True
         self.policy, self.flags = LTP, 0
         self.drift = 0.0

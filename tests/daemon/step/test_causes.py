@@ -11,7 +11,7 @@ import pytest
 from support.logged_engine import NAMES, STEERED, Log, make, seen, towards
 
 from ltp_switcher.daemon.choose.choice import Cause, Choice
-from ltp_switcher.daemon.choose.teams import Teams
+from ltp_switcher.daemon.choose.teams.teams import Teams
 from ltp_switcher.daemon.control.why import why_json
 from ltp_switcher.daemon.datapath.protocol import FlowFlags
 from ltp_switcher.daemon.gain.rows import Group, Kind

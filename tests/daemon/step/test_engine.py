@@ -9,9 +9,9 @@ import pytest
 from support.fake_kernel import Kernel
 from support.records import flow, record
 
-from ltp_switcher.daemon.choose.baselines import KeepChooser, RandomChooser
 from ltp_switcher.daemon.choose.chooser import Chooser
-from ltp_switcher.daemon.choose.teams import Teams
+from ltp_switcher.daemon.choose.lab.baselines import KeepChooser, RandomChooser
+from ltp_switcher.daemon.choose.teams.teams import Teams
 from ltp_switcher.daemon.datapath import (
     EventBatch,
     FlowEvent,

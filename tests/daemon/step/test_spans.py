@@ -8,7 +8,7 @@ import pytest
 from support.logged_engine import STEERED, Log, make, seen, towards
 from support.records import flow
 
-from ltp_switcher.daemon.choose.baselines import KeepChooser, RandomChooser
+from ltp_switcher.daemon.choose.lab.baselines import KeepChooser, RandomChooser
 from ltp_switcher.daemon.datapath import EventBatch, FlowEvent
 from ltp_switcher.daemon.datapath.protocol import Cmd, FlowFlags
 from ltp_switcher.daemon.gain.rows import Group, Kind

@@ -27,8 +27,8 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.arrays import ArmIds, Bools, Floats, Ints, Slots
-from ltp_switcher.daemon.choose.looks import APP_LIMITED, DRAINING, LOOK_NS, LOOK_RTTS
-from ltp_switcher.daemon.choose.selection import STALLED_NS, Eq1, Found, Outcome, Progress, Terms
+from ltp_switcher.daemon.choose.path.looks import APP_LIMITED, DRAINING, LOOK_NS, LOOK_RTTS
+from ltp_switcher.daemon.choose.teams.selection import STALLED_NS, Eq1, Found, Outcome, Progress, Terms
 from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.daemon.datapath.columns import Columns
 from ltp_switcher.daemon.datapath.commands import PINNED
@@ -121,6 +121,8 @@ class Tournaments(SlotArrays):
         names: the arms' by id.
         worth: the reward.
         found: takes each outcome.
+        free: tells where the policy neither probes nor tests a path; no pair touches the other flows. None
+            for a policy whose arm changes all the time.
     """
 
     _seen_ns = column(np.int64)
@@ -144,12 +146,17 @@ class Tournaments(SlotArrays):
     _pulled = column(np.uint8)
     """The arm that a pair gives; 0 if no pair gives one."""
 
-    def __init__(self, settings: MptsSection, names: Mapping[int, str], worth: Eq1, found: Found) -> None:
+    def __init__(
+        self,
+        settings: MptsSection,
+        names: Mapping[int, str],
+        worth: Eq1,
+        found: Found,
+        free: Callable[[Slots], Bools] | None = None,
+    ) -> None:
         super().__init__()
         self.settings = settings
-        self.free: Callable[[Slots], Bools] | None = None
-        """Tells where the policy neither probes nor tests a path; None for a policy whose arm changes all the
-        time."""
+        self._free = free
         self.searches: OrderedDict[str, Tournament] = OrderedDict()
         """Tournaments of prefixes with open flows; the one that was looked at last is at the end."""
         self._kept: OrderedDict[str, Tournament] = OrderedDict()
@@ -216,7 +223,7 @@ class Tournaments(SlotArrays):
         self._srtt_us[slots], self._trips[slots] = srtt_us, trips
         self._arm[slots], self._wanted[slots] = records["arm"], arms
         barred = (flags & PINNED) != 0
-        self._barred[slots] = barred if self.free is None else barred | ~self.free(slots)
+        self._barred[slots] = barred if self._free is None else barred | ~self._free(slots)
         self._drained_ns[slots] = np.where(flags & DRAINING, records["time_ns"], self._drained_ns[slots])
         self._idle[slots] = (flags & APP_LIMITED) != 0
 
@@ -228,7 +235,7 @@ class Tournaments(SlotArrays):
         incumbent = int(self._wanted[slots[0]])
         if not search.started_ns:
             search.started_ns = self._now_ns
-        if search.judge is None or (self.free is not None and incumbent != search.order[0]):
+        if search.judge is None or (self._free is not None and incumbent != search.order[0]):
             others = tuple(arm for arm in search.terms.candidates if arm != incumbent)
             search.order = (incumbent, *others)
             search.judge = PairedTournament(len(search.order), search.terms.k)
@@ -239,7 +246,7 @@ class Tournaments(SlotArrays):
             srtt_ns = float(self._srtt_us[slots].max()) * 1e3
             search.pair = Pair(search.order[arm], slots, srtt_ns, since_ns=self._now_ns)
             self._paired[search.prefix] = search
-            if self.free is None:
+            if self._free is None:
                 # The policy's own arm would change meanwhile.
                 self._pulled[slots] = search.order[0]
 
@@ -254,7 +261,7 @@ class Tournaments(SlotArrays):
         wanted = self._wanted[slots]
         if (wanted != wanted[0]).any() or wanted[0] not in search.terms.candidates:
             return None
-        if self.free is not None and (self._arm[slots] != wanted).any():
+        if self._free is not None and (self._arm[slots] != wanted).any():
             return None
         return slots
 
@@ -283,7 +290,7 @@ class Tournaments(SlotArrays):
         if pair is None:
             return
         slots, incumbent, srtt_ns = pair.slots, search.order[0], pair.srtt_ns
-        policy_moved = self.free is not None and pair.half == 0 and (self._wanted[slots] != incumbent).any()
+        policy_moved = self._free is not None and pair.half == 0 and (self._wanted[slots] != incumbent).any()
         silent = (self._now_ns - self._seen_ns[slots] > STALLED_NS).any()
         emptied = pair.half == 0 and self._drained(slots).any()
         if policy_moved or silent or emptied or self._barred[slots].any() or self._idle[slots].all():

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.arrays import Bools, Floats, Slots
-from ltp_switcher.daemon.choose.looks import BDP, KERNEL_FLOOR, TIME_NS
+from ltp_switcher.daemon.choose.path.looks import BDP, KERNEL_FLOOR, TIME_NS
 from ltp_switcher.daemon.settings.rule_policy import RuleSection
 from ltp_switcher.slots import SlotArrays, column
 

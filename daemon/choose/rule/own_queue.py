@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.arrays import Bools, Floats, Slots
-from ltp_switcher.daemon.choose.looks import Looks
+from ltp_switcher.daemon.choose.path.looks import Looks
 from ltp_switcher.slots import SlotArrays, column
 
 SHOW_RTTS: Final = 2.0

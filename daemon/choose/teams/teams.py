@@ -17,9 +17,9 @@ import numpy as np
 
 from ltp_switcher.arrays import ArmIds, Bools, Ints, Slots
 from ltp_switcher.daemon.choose.choice import Cause, Choice
-from ltp_switcher.daemon.choose.pulls import Pulls, Search
-from ltp_switcher.daemon.choose.selection import METHODS, Eq1, Outcome, Terms
-from ltp_switcher.daemon.choose.tournament import Tournament, Tournaments
+from ltp_switcher.daemon.choose.teams.pulls import Pulls, Search
+from ltp_switcher.daemon.choose.teams.selection import METHODS, Eq1, Outcome, Terms
+from ltp_switcher.daemon.choose.teams.tournament import Tournament, Tournaments
 from ltp_switcher.daemon.datapath import RecordArray, protocol
 from ltp_switcher.daemon.settings.schema import MptsSection
 from ltp_switcher.errors import ArtifactError, ConfigError
@@ -50,6 +50,7 @@ class Teams:
         zeta: float,
         kappa: float,
         learns: bool = True,
+        free: Callable[[Slots], Bools] | None = None,
         seed: int = 1,
     ) -> None:
         self._set_pool = set_pool
@@ -61,7 +62,7 @@ class Teams:
         """Whether flows may be given arms; false while the daemon only advises."""
         worth = Eq1(zeta, kappa)
         self._pulls = Pulls(settings, names, worth, self._found, seed)
-        self._tournaments = Tournaments(settings, names, worth, self._found)
+        self._tournaments = Tournaments(settings, names, worth, self._found, free)
         self.found: OrderedDict[str, Outcome] = OrderedDict()
         """Teams by prefix."""
         self.settings = settings
@@ -96,10 +97,6 @@ class Teams:
             raise ConfigError(
                 "mpts.budget", settings.budget, f"{len(candidates)} or more: every arm is pulled once"
             )
-
-    def wait_for(self, free: Callable[[Slots], Bools]) -> None:
-        """Let no tournament touch a flow that the policy probes; `free` tells which it does not."""
-        self._tournaments.free = free
 
     def configure(self, settings: MptsSection, k: int, candidates: Sequence[int]) -> None:
         """Take other settings, from the next selection on.

@@ -7,15 +7,14 @@ looks, because the first ones show the queue of the arm before. Each arm gets on
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 
-from ltp_switcher.arrays import Bools, Slots
-from ltp_switcher.daemon.choose.baselines import Draw
-from ltp_switcher.daemon.choose.chooser import Estimate, Reasons
-from ltp_switcher.daemon.choose.looks import Looks, read
+from ltp_switcher.arrays import ArmIds, Bools, Slots
+from ltp_switcher.daemon.choose.chooser import Chooser, Draw, Estimate, Reasons
+from ltp_switcher.daemon.choose.path.looks import Looks, read
 from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.daemon.datapath.commands import PINNED
 from ltp_switcher.slots import SlotArrays, column
@@ -28,7 +27,7 @@ ARMS_MAX: Final = 32
 _GREEDY, _EXPLORED = range(2)
 
 
-class EpsilonGreedyChooser(SlotArrays):
+class EpsilonGreedyChooser(Chooser, SlotArrays):
     """ε-greedy for all flows of a step at once.
 
     Args:
@@ -93,7 +92,7 @@ class EpsilonGreedyChooser(SlotArrays):
         for slot in slots.tolist():
             self._pools.pop(slot, None)
 
-    def step(self, slots: Slots, records: RecordArray) -> Draw:
+    def step(self, slots: Slots, records: RecordArray, given: ArmIds | None = None) -> Draw:
         """Count the looks that are over, and choose for the flows whose stay is over."""
         seen, idle, draining = read(records)
         over = self._looks.take(slots, seen, idle, draining)
@@ -127,10 +126,6 @@ class EpsilonGreedyChooser(SlotArrays):
         count = float(self._count[slot, arm])
         return float(self._sum[slot, arm]) / count if count else np.inf
 
-    def starts(self) -> dict[str, int]:
-        """Nothing: flows begin as the module says."""
-        return {}
-
     def reason(self, slots: Slots) -> Reasons:
         """Whether each flow's arm was the best, or a lot."""
         return Reasons(self._code[slots], np.full(slots.shape, np.nan))
@@ -140,10 +135,3 @@ class EpsilonGreedyChooser(SlotArrays):
         pool = self._pools.get(slot, self._pool)
         known = [(arm, self.mean(slot, arm)) for arm in pool if self._count[slot, arm]]
         return [Estimate(arm, mean, mean, mean) for arm, mean in known]
-
-    def state(self) -> dict[str, np.ndarray]:
-        """Nothing: each flow learns for itself."""
-        return {}
-
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Nothing to take up."""

@@ -33,26 +33,25 @@ Only a young flow probes for itself where the siblings have nothing to share (`n
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 
-from ltp_switcher.arrays import Bools, Floats, Indices, Slots
-from ltp_switcher.daemon.choose import rule_reasons as why
-from ltp_switcher.daemon.choose.baselines import Draw
-from ltp_switcher.daemon.choose.chooser import Estimate, Reasons
-from ltp_switcher.daemon.choose.floor_moves import FloorMoves
-from ltp_switcher.daemon.choose.looks import APP_LIMITED, INTERVAL_NS, ROUND_TRIPS, TIME_NS, Looks, read
-from ltp_switcher.daemon.choose.newcomers import Newcomers
-from ltp_switcher.daemon.choose.own_queue import OwnQueue
-from ltp_switcher.daemon.choose.prefixes import Prefixes
-from ltp_switcher.daemon.choose.pulses import Pulses
-from ltp_switcher.daemon.choose.rivals import GAIN, Rivals
-from ltp_switcher.daemon.choose.roles import CAREFUL, PROBING, ROLES, STEADY, roles_of
-from ltp_switcher.daemon.choose.siblings import Siblings
-from ltp_switcher.daemon.choose.surprise import Surprise
-from ltp_switcher.daemon.choose.trials import STEADY_US, Trials, fast
+from ltp_switcher.arrays import ArmIds, Bools, Floats, Indices, Slots
+from ltp_switcher.daemon.choose.chooser import Chooser, Draw, Reasons
+from ltp_switcher.daemon.choose.path.floor_moves import FloorMoves
+from ltp_switcher.daemon.choose.path.looks import APP_LIMITED, INTERVAL_NS, ROUND_TRIPS, TIME_NS, Looks, read
+from ltp_switcher.daemon.choose.players.newcomers import Newcomers
+from ltp_switcher.daemon.choose.players.siblings import Siblings
+from ltp_switcher.daemon.choose.rule import reasons as why
+from ltp_switcher.daemon.choose.rule.own_queue import OwnQueue
+from ltp_switcher.daemon.choose.rule.prefixes import Prefixes
+from ltp_switcher.daemon.choose.rule.pulses import Pulses
+from ltp_switcher.daemon.choose.rule.rivals import GAIN, Rivals
+from ltp_switcher.daemon.choose.rule.roles import CAREFUL, PROBING, ROLES, STEADY, roles_of
+from ltp_switcher.daemon.choose.rule.surprise import Surprise
+from ltp_switcher.daemon.choose.rule.trials import STEADY_US, Trials, fast
 from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.daemon.datapath.commands import PINNED, due
 from ltp_switcher.daemon.settings.rule_policy import RuleSection
@@ -79,7 +78,7 @@ class _Flows(SlotArrays):
     """Whether the flow's path is to be asked for more."""
 
 
-class RuleChooser(SlotArrays):
+class RuleChooser(Chooser, SlotArrays):
     """The rule for all flows of a step at once.
 
     Its slots are numbers of players (`siblings`), but where its methods take the slots of flows.
@@ -123,6 +122,7 @@ class RuleChooser(SlotArrays):
         self._now_ns = 0
         self.reasons: Sequence[str] = why.texts(settings)
 
+    keeps_arms = True
     needed_step_s = 0.05
     """Longest step, because a new flow waits a step for its first arm."""
 
@@ -151,15 +151,15 @@ class RuleChooser(SlotArrays):
         """Flows that ended; their slots may come again."""
         self._siblings.close(slots)
 
-    def step(self, slots: Slots, records: RecordArray, away: Bools | None = None) -> Draw:
+    def step(self, slots: Slots, records: RecordArray, given: ArmIds | None = None) -> Draw:
         """Look at the players whose look is over; the flows of the others keep their arms.
 
-        `away`: which flows run an arm for team selection, shape (n,). It says nothing about the rule's.
+        An arm that runs for team selection says nothing about the rule's.
         """
         seen, idle, draining = read(records)
         flags, now_ns = records["flags"], seen[TIME_NS]
-        if away is not None and away.any():
-            idle, draining = idle | away, draining | away
+        if given is not None and given.any():
+            idle, draining = idle | (given != 0), draining | (given != 0)
         fills = (self._flows.role[slots] == STEADY) & ~idle
         began_ns = now_ns - seen[INTERVAL_NS]
         self._looks.correct(self._siblings.player[slots], seen, self._settings.rtt_step)
@@ -225,17 +225,6 @@ class RuleChooser(SlotArrays):
         of = self._siblings.player[slots]
         young = self._flows.role[slots] != self._role[of]
         return Reasons(np.where(young, why.NEW, self._code[of]), np.where(young, np.nan, self._value[of]))
-
-    def estimates(self, slot: int) -> Sequence[Estimate]:
-        """Nothing: the rule expects no reward."""
-        return ()
-
-    def state(self) -> dict[str, np.ndarray]:
-        """Nothing: the choice for a prefix counts for minutes only."""
-        return {}
-
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Nothing to take up."""
 
     def _open_players(self, players: Slots) -> None:
         """New players. One begins with the careful arm where its prefix is known for that, else it probes."""

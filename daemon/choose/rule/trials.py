@@ -17,10 +17,10 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.arrays import Bools, Floats, Ints, Slots
-from ltp_switcher.daemon.choose import rule_reasons as why
-from ltp_switcher.daemon.choose.looks import Looks
-from ltp_switcher.daemon.choose.rivals import STANDS
-from ltp_switcher.daemon.choose.roles import CAREFUL, STEADY
+from ltp_switcher.daemon.choose.path.looks import Looks
+from ltp_switcher.daemon.choose.rule import reasons as why
+from ltp_switcher.daemon.choose.rule.rivals import STANDS
+from ltp_switcher.daemon.choose.rule.roles import CAREFUL, STEADY
 from ltp_switcher.slots import SlotArrays, column
 
 CAREFUL_PKTS: Final = 5.0

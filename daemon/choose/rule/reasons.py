@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.daemon.choose.roles import CAREFUL, PROBING, STEADY
+from ltp_switcher.daemon.choose.rule.roles import CAREFUL, PROBING, STEADY
 from ltp_switcher.daemon.settings.rule_policy import RuleSection
 
 NEW, KNOWN, FELL, ROSE, OWN, QUEUED, STARVES, RIVAL = range(8)

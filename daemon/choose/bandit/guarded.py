@@ -7,21 +7,22 @@ the rule's is the best, and now and then to learn about it (`bandit.guard`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from ltp_switcher.arrays import ArmIds, Bools, Indices, Slots
 from ltp_switcher.daemon.choose.bandit import MutantAgent, StepResult
 from ltp_switcher.daemon.choose.bandit.guard import Baseline
-from ltp_switcher.daemon.choose.chooser import Estimate, Reasons
-from ltp_switcher.daemon.choose.rule import RuleChooser
+from ltp_switcher.daemon.choose.chooser import Chooser, Estimate, Reasons
+from ltp_switcher.daemon.choose.rule.rule import RuleChooser
 from ltp_switcher.daemon.datapath import RecordArray
 
 
-class GuardedChooser:
+class GuardedChooser(Chooser):
     """The rule and the bandit, fed with the same steps."""
 
+    keeps_arms = learns_from_teams = True
     needed_step_s = RuleChooser.needed_step_s
     """The step that the rule needs: with other steps its looks would differ, and so would its choices."""
 
@@ -29,15 +30,6 @@ class GuardedChooser:
         self._rule, self._agent = rule, agent
         self._ruled = len(rule.reasons)
         self.reasons: Sequence[str] = (*rule.reasons, *agent.guarded_reasons)
-
-    @property
-    def pulled(self) -> Callable[[Slots], ArmIds] | None:
-        """The arms that team selection gives to flows. The rule does not judge them, the agent learns."""
-        return self._agent.pulled
-
-    @pulled.setter
-    def pulled(self, pulled: Callable[[Slots], ArmIds] | None) -> None:
-        self._agent.pulled = pulled
 
     def free(self, slots: Slots) -> Bools:
         """True where the rule neither probes nor tests, shape (n,)."""
@@ -75,11 +67,10 @@ class GuardedChooser:
         self._rule.close(slots)
         self._agent.close(slots)
 
-    def step(self, slots: Slots, records: RecordArray) -> StepResult:
-        """Choose the arm of every flow of a step."""
-        away = None if self.pulled is None else self.pulled(slots) != 0
-        arms = self._rule.step(slots, records, away).arms
-        return self._agent.step(slots, records, Baseline(arms, self._rule.free(slots)))
+    def step(self, slots: Slots, records: RecordArray, given: ArmIds | None = None) -> StepResult:
+        """Choose the arm of every flow of a step. What team selection gives only teaches the agent."""
+        arms = self._rule.step(slots, records, given).arms
+        return self._agent.step(slots, records, given, Baseline(arms, self._rule.free(slots)))
 
     def together(self, slots: Slots) -> Indices | None:
         """The rule's players, whatever arms they run."""

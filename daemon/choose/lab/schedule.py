@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import isfinite
 
 import numpy as np
 
-from ltp_switcher.arrays import Slots
-from ltp_switcher.daemon.choose.baselines import Draw
-from ltp_switcher.daemon.choose.chooser import OneReason
+from ltp_switcher.arrays import ArmIds, Slots
+from ltp_switcher.daemon.choose.chooser import Chooser, Draw
 from ltp_switcher.daemon.datapath import ArmInfo, RecordArray
 from ltp_switcher.daemon.datapath.commands import PINNED
 from ltp_switcher.errors import ConfigError
@@ -40,7 +39,7 @@ def parse_schedule(field: str, entries: Sequence[str]) -> list[tuple[str, float]
     return parsed
 
 
-class ScheduleChooser(OneReason, SlotArrays):
+class ScheduleChooser(Chooser, SlotArrays):
     """Every flow runs the arms of the schedule, each from its second of the flow's measured life on.
 
     Args:
@@ -71,10 +70,7 @@ class ScheduleChooser(OneReason, SlotArrays):
         """New flows. Their lives begin with the interval of their first record."""
         self.reset(slots)
 
-    def close(self, slots: Slots) -> None:
-        """Nothing to forget: a slot that comes again is opened anew."""
-
-    def step(self, slots: Slots, records: RecordArray) -> Draw:
+    def step(self, slots: Slots, records: RecordArray, given: ArmIds | None = None) -> Draw:
         """The arms that the schedule has at the records' times."""
         now_ns = records["time_ns"].astype(np.int64)
         began_ns = self._began_ns[slots]
@@ -92,14 +88,3 @@ class ScheduleChooser(OneReason, SlotArrays):
     def pool(self) -> tuple[int, ...]:
         """The arms of the schedule."""
         return tuple(sorted(set(self._arms.tolist())))
-
-    def starts(self) -> dict[str, int]:
-        """Nothing: flows begin as the module says."""
-        return {}
-
-    def state(self) -> dict[str, np.ndarray]:
-        """Nothing: nothing is learned."""
-        return {}
-
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Nothing to take up."""

@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ltp_switcher.arrays import Bools, Floats, Ints, Slots
-from ltp_switcher.daemon.choose.roles import CAREFUL, PROBING, ROLES
+from ltp_switcher.daemon.choose.rule.roles import CAREFUL, PROBING, ROLES
 from ltp_switcher.slots import SlotArrays, column
 
 NEARLY: Final = 0.2
@@ -91,9 +91,7 @@ class Surprise(SlotArrays):
     _probe_ns = column(np.float64)
     """Earliest time of the next probe, CLOCK_MONOTONIC."""
 
-    def look(
-        self, slots: Slots, role: Ints, earned: Floats, floor_us: Floats, now_ns: Floats
-    ) -> Found:
+    def look(self, slots: Slots, role: Ints, earned: Floats, floor_us: Floats, now_ns: Floats) -> Found:
         """Take in looks, and tell what surprises. All arrays have shape (n,).
 
         Args:
@@ -155,7 +153,9 @@ class Surprise(SlotArrays):
         """
         known = self._count[slots] > 0
         most = np.where(known, self._level[slots], -np.inf).max(axis=1)
-        news = known[np.arange(slots.size), role] & (self._seen_ns[slots, role] >= self._barred_ns[slots, role])
+        news = known[np.arange(slots.size), role] & (
+            self._seen_ns[slots, role] >= self._barred_ns[slots, role]
+        )
         found: Bools = news & (most - self._level[slots, role] > HALF)
         return found
 

@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from math import inf
 from typing import Final
 
 import numpy as np
 
-from ltp_switcher.arrays import ArmIds, Bools, Floats, Ints, Slots
-from ltp_switcher.daemon.choose.chooser import OneReason
+from ltp_switcher.arrays import ArmIds, Ints, Slots
+from ltp_switcher.daemon.choose.chooser import Chooser, Draw
 from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.daemon.datapath.commands import PINNED, due
 from ltp_switcher.slots import SlotArrays, column
@@ -20,17 +19,7 @@ DWELLS: Final = (20, 40, 80, 160)
 """Steps that an arm is held for in data sets: from the shortest decision to much of the long window."""
 
 
-@dataclass(frozen=True, slots=True)
-class Draw:
-    """A `Decision` that knows of no reward."""
-
-    arms: ArmIds
-    reward: Floats
-    exploring: Bools
-    settled: bool = False
-
-
-class RandomChooser(OneReason, SlotArrays):
+class RandomChooser(Chooser, SlotArrays):
     """Any arm of the pool, held for a random one of `dwells` steps.
 
     With `dwells` (1,) it is the baseline "random"; with `DWELLS` it explores for data sets, where every
@@ -60,7 +49,7 @@ class RandomChooser(OneReason, SlotArrays):
         for slot in slots.tolist():
             self._pools.pop(slot, None)
 
-    def step(self, slots: Slots, records: RecordArray) -> Draw:
+    def step(self, slots: Slots, records: RecordArray, given: ArmIds | None = None) -> Draw:
         """Draw for the flows whose dwell is over; the others stay."""
         left = self._left[slots]
         over = left <= 0
@@ -91,19 +80,8 @@ class RandomChooser(OneReason, SlotArrays):
         """The arms drawn from."""
         return tuple(int(arm) for arm in self._pool)
 
-    def starts(self) -> dict[str, int]:
-        """Nothing: flows begin as the module says."""
-        return {}
 
-    def state(self) -> dict[str, np.ndarray]:
-        """Nothing: chance learns nothing."""
-        return {}
-
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Nothing to take up."""
-
-
-class KeepChooser(OneReason, SlotArrays):
+class KeepChooser(Chooser, SlotArrays):
     """Every flow keeps the arm that it began with, and gets it back after a fallback."""
 
     needed_step_s = inf
@@ -123,10 +101,7 @@ class KeepChooser(OneReason, SlotArrays):
         self._settled = None
         self.reset(slots)
 
-    def close(self, slots: Slots) -> None:
-        """Nothing to forget: a slot that comes again is opened anew."""
-
-    def step(self, slots: Slots, records: RecordArray) -> Draw:
+    def step(self, slots: Slots, records: RecordArray, given: ArmIds | None = None) -> Draw:
         """The flows' first arms. A settled result stays while the flows show the same."""
         shown = records["want_arm"].tobytes() + records["flags"].tobytes()
         if self._settled is not None and self._settled[0] is slots and self._settled[1] == shown:
@@ -154,14 +129,3 @@ class KeepChooser(OneReason, SlotArrays):
     def pool(self) -> tuple[int, ...]:
         """The arms of the settings."""
         return self._pool
-
-    def starts(self) -> dict[str, int]:
-        """Nothing: flows begin as the module says."""
-        return {}
-
-    def state(self) -> dict[str, np.ndarray]:
-        """Nothing: nothing is learned."""
-        return {}
-
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Nothing to take up."""

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ltp_switcher.arrays import Bools, Floats, Indices, Slots
-from ltp_switcher.daemon.choose.looks import (
+from ltp_switcher.daemon.choose.path.looks import (
     BDP,
     DELIVERED,
     KERNEL_FLOOR,
