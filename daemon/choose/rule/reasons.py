@@ -7,15 +7,21 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.daemon.choose.rule.roles import CAREFUL, PROBING, STEADY
+from ltp_switcher.daemon.choose.rule.states import State
 from ltp_switcher.daemon.settings.rule_policy import RuleSection
 
 NEW, KNOWN, FELL, ROSE, OWN, QUEUED, STARVES, RIVAL = range(8)
 IS_STEADY, VARIES, SWINGS, SHORT, LOSSY, SHORTER, EARNED, SLOW, SHALLOW, WAITS = range(8, 18)
 STARVED, SURPRISED, ALONE = range(18, 21)
 
-ROLE: Final = np.array((STEADY, CAREFUL, CAREFUL, CAREFUL, STEADY, CAREFUL, STEADY, STEADY, PROBING, STEADY))
-"""The role that each reason from `IS_STEADY` on speaks for."""
+STATE: Final = np.array(
+    (
+        State.STEADY, State.FOLLOWS, State.FOLLOWS, State.CAREFUL, State.STEADY,
+        State.TRIES, State.STEADY, State.STEADY, State.SHALLOW, State.STEADY,
+    ),
+    np.intp,
+)  # fmt: skip
+"""The state that each reason from `IS_STEADY` on speaks for."""
 TRIALS: Final = (SHORTER, EARNED, SLOW, WAITS)
 """What a trial of the careful arm shows."""
 

@@ -38,7 +38,7 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.arrays import ArmIds, Bools, Floats, Indices, Slots
+from ltp_switcher.arrays import ArmIds, Bools, Floats, Indices, Ints, Slots
 from ltp_switcher.daemon.choose.chooser import Chooser, Draw, Reasons
 from ltp_switcher.daemon.choose.path.floor_moves import FloorMoves
 from ltp_switcher.daemon.choose.path.looks import APP_LIMITED, INTERVAL_NS, ROUND_TRIPS, TIME_NS, Looks, read
@@ -50,6 +50,7 @@ from ltp_switcher.daemon.choose.rule.prefixes import Prefixes
 from ltp_switcher.daemon.choose.rule.pulses import Pulses
 from ltp_switcher.daemon.choose.rule.rivals import GAIN, Rivals
 from ltp_switcher.daemon.choose.rule.roles import CAREFUL, PROBING, ROLES, STEADY, roles_of
+from ltp_switcher.daemon.choose.rule.states import AS_BEST, ROLE, State, States
 from ltp_switcher.daemon.choose.rule.surprise import Surprise
 from ltp_switcher.daemon.choose.rule.trials import STEADY_US, Trials, fast
 from ltp_switcher.daemon.datapath import RecordArray
@@ -90,7 +91,8 @@ class RuleChooser(Chooser, SlotArrays):
         kappa: weight of throughput in it.
     """
 
-    _role = column(np.intp)
+    _state = column(np.intp)
+    """What the player does: a `State`."""
     _since_ns = column(np.int64)
     """Start of the flow, or of the path as it is now; 0 before the first record."""
     _hold_ns = column(np.int64)
@@ -98,7 +100,7 @@ class RuleChooser(Chooser, SlotArrays):
     _drained = column(np.bool_)
     """Whether the steady arm begins with a small window: the RTT fell, or a test found no other flow."""
     _code = column(np.intp)
-    """The reason of the role."""
+    """The reason of the state."""
     _value = column(np.float64, initial=np.nan)
     """The number that the reason tells."""
 
@@ -145,7 +147,7 @@ class RuleChooser(Chooser, SlotArrays):
         self._newcomers.reset(slots)
         self._flows.of_role[slots] = roles_of(self._pool)
         self._open_players(self._siblings.open(slots, prefixes))
-        self._flows.role[slots] = self._role[self._siblings.player[slots]]
+        self._flows.role[slots] = self._role(self._siblings.player[slots])
 
     def close(self, slots: Slots) -> None:
         """Flows that ended; their slots may come again."""
@@ -177,9 +179,10 @@ class RuleChooser(Chooser, SlotArrays):
             self._look(ended, seen[:, over])
             self._open_players(self._siblings.look(slots, ended, ended_ns))
         of = self._siblings.player[slots]
-        young = (self._role[of] == STEADY) & self._newcomers.young(slots, now_ns)
+        role = self._role(of)
+        young = (role == STEADY) & self._newcomers.young(slots, now_ns)
         young &= ~self._looks.holds_few(of)
-        self._flows.role[slots] = np.where(young, PROBING, self._role[of])
+        self._flows.role[slots] = np.where(young, PROBING, role)
         # The arm of a pinned flow is not ours to choose.
         arms = np.where(
             flags & PINNED, records["want_arm"], self._flows.of_role[slots, self._flows.role[slots]]
@@ -223,7 +226,7 @@ class RuleChooser(Chooser, SlotArrays):
     def reason(self, slots: Slots) -> Reasons:
         """The measurement behind the role of each flow's player; that a flow is new where it is younger."""
         of = self._siblings.player[slots]
-        young = self._flows.role[slots] != self._role[of]
+        young = self._flows.role[slots] != self._role(of)
         return Reasons(np.where(young, why.NEW, self._code[of]), np.where(young, np.nan, self._value[of]))
 
     def _open_players(self, players: Slots) -> None:
@@ -232,7 +235,7 @@ class RuleChooser(Chooser, SlotArrays):
         self._newcomers.found(players)
         for player in players.tolist():
             if self._prefixes.role(self._siblings.prefix(player), self._now_ns) == CAREFUL:
-                self._role[player] = CAREFUL
+                self._state[player] = State.FOLLOWS
                 self._code[player] = why.KNOWN
 
     def _look(self, slots: Slots, seen: Floats) -> None:
@@ -241,17 +244,19 @@ class RuleChooser(Chooser, SlotArrays):
         looks.measure(slots, seen)
         self._rivals.look(slots, looks.least_us[slots], looks.rate_Bps[slots])
         least_us = looks.least_us[slots]
-        probing = self._role[slots] == PROBING
+        state = self._state[slots].copy()
+        role = ROLE[state]
+        probing = role == PROBING
         # While an arm empties the queue, the RTT is not its own, and the next arm would find an empty path.
         judged = ~probing & settled & ~looks.drained[slots] & ~self._own.under_way(slots)
-        steady = self._role[slots] == STEADY
+        steady = role == STEADY
         own_us = np.where(steady, STEADY_US, 0.0)
         fell, rose, high_s = self._moves.look(slots, least_us, looks.floor_us[slots], own_us, seen)
         others = self._end_own(slots, least_us, now_ns)
         high = judged & steady & (high_s >= self._settings.rise_s)
         judged &= ~self._begin_own(slots, high, rose, least_us, now_ns)
         # On a path whose rate varies, the lowest RTT falls whenever the queue does.
-        moves = np.isin(self._code[slots], (why.KNOWN, why.VARIES, why.SWINGS))
+        moves = state == State.FOLLOWS
         # Not at once again: the queue may be another flow's.
         again = now_ns - self._since_ns[slots] >= self._settings.change_s * 1e9
         queued = others | (high & judged & again & (high_s >= QUEUE_RISES * self._settings.rise_s))
@@ -262,7 +267,7 @@ class RuleChooser(Chooser, SlotArrays):
         lacks = fell = alone = np.zeros(slots.shape, np.bool_)
         if self._settings.self_check:
             earned = np.where(judged | probing, looks.earned[slots], np.nan)
-            found = self._surprise.look(slots, self._role[slots], earned, looks.floor_us[slots], now_ns)
+            found = self._surprise.look(slots, role, earned, looks.floor_us[slots], now_ns)
             lacks, fell, alone = (surprised & ~changed & ~tested for surprised in found)
         # So the drained steady arm shows the floor, where BBR's start or test did not.
         kept = probing | (judged & ~changed) | (self._drained[slots] & steady & ~settled)
@@ -275,20 +280,21 @@ class RuleChooser(Chooser, SlotArrays):
         if probes.any():
             self._code[slots[probes]] = np.where(fell, why.SURPRISED, why.ALONE)[probes]
             self._value[slots[probes]] = np.where(fell, self._surprise.left(slots), np.nan)[probes]
-            self._probe(slots[probes], now_ns[probes], self._settings.start_s)
+            self._probe(slots[probes], State.COMPARES, now_ns[probes], self._settings.start_s)
         if lacks.any():
             self._leave(slots[lacks], now_ns[lacks])
         lasted = (now_ns - self._since_ns[slots]) / self._hold_ns[slots]
         # On a long path BBR is in its start still, which is faster than another arm's.
         held = (lasted >= 1) & (looks.grown[slots] | (lasted >= HOLD_MAX))
+        state = self._state[slots]
         # What it shows is enough to know, whatever the RTT says.
-        compared = np.isin(self._code[slots], (why.STARVED, why.SURPRISED, why.ALONE))
+        compares = state == State.COMPARES
         # Behind another's queue the RTT says nothing of the path, and a short buffer stays short.
-        testing = np.isin(self._code[slots], (why.QUEUED, why.STARVES, why.RIVAL))
+        testing = np.isin(state, (State.TESTS_QUEUE, State.TESTS_RATE, State.BESIDE_RIVAL))
         varies = looks.rtt_ratio(slots) > self._settings.rtt_ratio
-        varies &= self._code[slots] != why.SHALLOW
+        varies &= state != State.SHALLOW
         ready = probing & ~looks.drained[slots] & ~lacks
-        ready &= held | ((varies | looks.holds_few(slots)) & ~testing & ~compared)
+        ready &= held | ((varies | looks.holds_few(slots)) & ~testing & ~compares)
         ended = ready & testing
         if ended.any():
             ready[ended] = self._end_test(slots[ended], now_ns[ended])
@@ -322,7 +328,7 @@ class RuleChooser(Chooser, SlotArrays):
         """Another path: a longer one is probed; on a shorter one the steady arm begins without a queue."""
         probed = rose | ~self._looks.keeps_rate(slots)
         hold_s = np.where(rose, self._settings.change_s, self._settings.start_s)
-        self._probe(slots[probed], now_ns[probed], hold_s[probed])
+        self._probe(slots[probed], State.PROBES, now_ns[probed], hold_s[probed])
         self._drained[slots[probed & ~rose]] = True
         self._looks.forget(slots, least_us)
         self._surprise.forget(slots)
@@ -330,7 +336,8 @@ class RuleChooser(Chooser, SlotArrays):
         self._moves.forget(fell)
         self._rivals.other_arm(fell)
         self._trials.reset(fell)
-        steady = self._role[fell] == STEADY
+        steady = self._role(fell) == STEADY
+        self._state[fell] = np.where(steady, State.STEADY, State.CAREFUL)
         self._looks.grow_anew(fell[steady])
         constant = np.ones(np.count_nonzero(steady), np.bool_)
         self._own.begin(fell[steady], constant, fell_us[steady], fell_us[steady], now_ns[~probed][steady])
@@ -348,11 +355,11 @@ class RuleChooser(Chooser, SlotArrays):
         swings = swing > settings.rate_swing
         overfilled = looks.overfilled(slots)
         # The careful arm's own queue says nothing of the buffer, nor does a window above the path's.
-        filled = (overfilled > 0) & (self._role[slots] != CAREFUL) & ~looks.holds_few(slots)
+        filled = (overfilled > 0) & (self._role(slots) != CAREFUL) & ~looks.holds_few(slots)
         near = floor_us < settings.short_ms * 1e3
         short = near & fast(looks.packet_us[slots])
         calm = again & ~lossy & ~swings
-        trials = self._trials.findings(slots, self._role[slots], self._code[slots], calm, floor_us, near)
+        trials = self._trials.findings(slots, self._state[slots], calm, floor_us, near)
         shorter = trials[why.SHORTER][0]
         shorter[shorter] = self._siblings.alone(slots[shorter])
         found = trials | {
@@ -364,49 +371,58 @@ class RuleChooser(Chooser, SlotArrays):
         }
         where, shown = zip(*found.values(), strict=True)
         reason = np.select(where, list(found), why.IS_STEADY)
-        role = why.ROLE[reason - why.IS_STEADY]
+        state = why.STATE[reason - why.IS_STEADY]
+        role = ROLE[state]
         lacks = self._surprise.lacks(slots, role) & ready
         self._surprise.bar(slots[lacks], role[lacks], self._now_ns)
         starved = self._surprise.barred(slots, role, self._now_ns)
-        role = np.where(starved, self._surprise.instead(slots, self._now_ns), role)
+        state = np.where(starved, AS_BEST[self._surprise.instead(slots, self._now_ns)], state)
+        role = ROLE[state]
         reason = np.where(starved, why.STARVED, reason)
         # The RTT's range holds the start of the flow for ever; only the rate and the losses are news.
-        unfit = again & (role != self._role[slots]) & (lossy | swings)
+        unfit = again & (role != self._role(slots)) & (lossy | swings)
         given = ready | unfit | np.isin(reason, why.TRIALS)
         at = slots[given]
         self._surprise.other_arm(at)
         self._rivals.other_arm(at)
         self._trials.other_arm(at, (shorter | trials[why.WAITS][0])[given])
-        self._role[at] = role[given]
+        self._state[at] = state[given]
         self._code[at] = reason[given]
         self._value[at] = np.where(starved, self._surprise.more(slots), np.select(where, shown, ratio))[given]
-        probed = slots[given & (role == PROBING)]
-        self._probe(probed, np.full(probed.shape, self._now_ns), settings.rival_s)
+        probing = given & (role == PROBING)
+        probed = slots[probing]
+        self._probe(probed, state[probing], np.full(probed.shape, self._now_ns), settings.rival_s)
         self._learn(at)
 
     def _leave(self, slots: Slots, now_ns: Floats) -> None:
         """These players' arms starve beside what another one has shown, which takes over."""
-        self._surprise.bar(slots, self._role[slots], self._now_ns)
-        role = self._surprise.instead(slots, self._now_ns)
+        self._surprise.bar(slots, self._role(slots), self._now_ns)
+        state = AS_BEST[self._surprise.instead(slots, self._now_ns)]
         self._code[slots] = why.STARVED
         self._value[slots] = self._surprise.more(slots)
         self._surprise.other_arm(slots)
         self._rivals.other_arm(slots)
         self._trials.other_arm(slots, np.zeros(slots.shape, np.bool_))
-        self._role[slots] = role
-        again = role == PROBING
-        self._probe(slots[again], now_ns[again], self._settings.rival_s)
+        self._state[slots] = state
+        again = ROLE[state] == PROBING
+        self._probe(slots[again], State.COMPARES, now_ns[again], self._settings.rival_s)
         self._learn(slots)
 
     def _learn(self, slots: Slots) -> None:
         """The roles of these players count for their prefixes."""
         for slot in slots.tolist():
-            arm = int(self._flows.of_role[self._siblings.oldest(slot), self._role[slot]])
-            self._prefixes.learn(self._siblings.prefix(slot), int(self._role[slot]), arm, self._now_ns)
+            role = int(ROLE[self._state[slot]])
+            arm = int(self._flows.of_role[self._siblings.oldest(slot), role])
+            self._prefixes.learn(self._siblings.prefix(slot), role, arm, self._now_ns)
 
-    def _probe(self, slots: Slots, now_ns: Floats, hold_s: Floats | float) -> None:
-        """Give these flows the probing arm for a time."""
-        self._role[slots] = PROBING
+    def _role(self, players: Slots) -> Ints:
+        """The roles of these players, shape (n,)."""
+        role: Ints = ROLE[self._state[players]]
+        return role
+
+    def _probe(self, slots: Slots, state: States | State, now_ns: Floats, hold_s: Floats | float) -> None:
+        """Give these players the probing arm for a time, in one of its states."""
+        self._state[slots] = state
         self._drained[slots] = False
         self._since_ns[slots] = now_ns
         self._hold_ns[slots] = np.maximum(hold_s * 1e9, 1.0).astype(np.int64)
@@ -421,22 +437,23 @@ class RuleChooser(Chooser, SlotArrays):
         share = self._looks.rate_Bps[slots] / self._looks.top_Bps[slots]
         self._code[slots] = np.where(queued, why.QUEUED, why.STARVES)
         self._value[slots] = np.where(queued, self._looks.least_us[slots] * 1e-3, 100 * share)
-        self._probe(slots, now_ns, self._settings.start_s)
+        state = np.where(queued, State.TESTS_QUEUE, State.TESTS_RATE)
+        self._probe(slots, state, now_ns, self._settings.start_s)
 
     def _end_test(self, slots: Slots, now_ns: Floats) -> Bools:
         """Keep the probing arm beside a rival or on a longer path; elsewhere a choice is due: shape (n,)."""
-        code, gain = self._code[slots], self._rivals.gain(slots)
-        tested = code != why.RIVAL
+        state, gain = self._state[slots], self._rivals.gain(slots)
+        tested = state != State.BESIDE_RIVAL
         rival: Bools = tested & (gain > GAIN)
         wait_ns = np.zeros(slots.shape)
         wait_ns[tested] = self._rivals.wait(slots[tested], now_ns[tested])
         if rival.any():
-            self._probe(slots[rival], now_ns[rival], wait_ns[rival] * 1e-9)
+            self._probe(slots[rival], State.BESIDE_RIVAL, now_ns[rival], wait_ns[rival] * 1e-9)
             self._code[slots[rival]] = why.RIVAL
             self._value[slots[rival]] = gain[rival]
         self._drained[slots[tested & ~rival]] = True
         lowest_us, floor_us = self._rivals.lowest_us(slots), self._looks.floor_us[slots]
-        queued = ~rival & (code == why.QUEUED)
+        queued = ~rival & (state == State.TESTS_QUEUE)
         # A queue that nobody could empty is the path's. Several flows of BBR never empty it.
         longer = queued & (lowest_us > self._settings.rtt_step * floor_us)
         longer[longer] = self._siblings.alone(slots[longer])

@@ -16,11 +16,12 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.arrays import Bools, Floats, Ints, Slots
+from ltp_switcher.arrays import Bools, Floats, Slots
 from ltp_switcher.daemon.choose.path.looks import Looks
 from ltp_switcher.daemon.choose.rule import reasons as why
 from ltp_switcher.daemon.choose.rule.rivals import STANDS
 from ltp_switcher.daemon.choose.rule.roles import CAREFUL, STEADY
+from ltp_switcher.daemon.choose.rule.states import ROLE, State, States
 from ltp_switcher.slots import SlotArrays, column
 
 CAREFUL_PKTS: Final = 5.0
@@ -105,20 +106,20 @@ class Trials(SlotArrays):
         self._before[slots[other]] = np.nan
 
     def findings(
-        self, slots: Slots, role: Ints, code: Ints, calm: Bools, floor_us: Floats, short: Bools
+        self, slots: Slots, state: States, calm: Bools, floor_us: Floats, short: Bools
     ) -> dict[int, tuple[Bools, Floats]]:
         """What the trials of these players show, by reason: where, and the number that the reason tells.
 
         Args:
             slots: players, shape (n,).
-            role: role of each player, shape (n,).
-            code: the reasons for these, shape (n,).
+            state: state of each player, shape (n,).
             calm: where the RTT has settled, and the path neither swings nor loses packets without a queue.
             floor_us: lowest RTT of the path, shape (n,).
             short: where the path is very short, shape (n,).
         """
         seen = calm & (self._count[slots] >= LOOKS)
-        tried = seen & (code == why.SHORTER)
+        tried = seen & (state == State.TRIES)
+        role = ROLE[state]
         share, before, gain = self._share[slots], self._before[slots], self._gain[slots]
         waited = self._waited[slots]
         packet_us = np.exp(self._packet[slots])

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a player does under the rule: its state, the role of each state, and how states follow each other.
+
+A reason is what a person reads; a state is what the rule goes by. Several reasons lead to one state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ltp_switcher.daemon.choose.rule.roles import CAREFUL, PROBING, STEADY
+
+States = npt.NDArray[np.intp]
+"""Values of `State`."""
+
+
+class State(IntEnum):
+    """What a player does."""
+
+    PROBES = 0
+    """The probing arm measures a path that is new, or that has changed."""
+    COMPARES = 1
+    """The probing arm shows what the path has: another arm starved, fell, or had none to compare with."""
+    TESTS_QUEUE = 2
+    """The probing arm shows whose queue stands on the path."""
+    TESTS_RATE = 3
+    """The probing arm shows whether another flow has taken the rest of the rate."""
+    BESIDE_RIVAL = 4
+    """The probing arm stays for a while, because another flow fills the queue."""
+    SHALLOW = 5
+    """The probing arm stays, because the rate varies behind a short buffer."""
+    STEADY = 6
+    """The steady arm runs: nothing speaks against it."""
+    FOLLOWS = 7
+    """The careful arm follows a rate that varies. A lower RTT is then no other path."""
+    CAREFUL = 8
+    """The careful arm runs for another cause than a rate that varies."""
+    TRIES = 9
+    """The careful arm is on trial in the steady one's place."""
+
+
+ROLE: Final = np.array(
+    (PROBING, PROBING, PROBING, PROBING, PROBING, PROBING, STEADY, CAREFUL, CAREFUL, CAREFUL), np.intp
+)
+"""The role of each state."""
+AS_BEST: Final = np.array((State.COMPARES, State.STEADY, State.CAREFUL), np.intp)
+"""The state of each role that runs because it has shown the most."""
+
+_JUDGED: Final = frozenset((State.SHALLOW, State.STEADY, State.FOLLOWS, State.CAREFUL, State.COMPARES))
+"""The states that the measurements of a path lead to."""
+_WATCHED: Final = frozenset((State.PROBES, State.COMPARES, State.TESTS_QUEUE, State.TESTS_RATE))
+"""The states that a player gets to from an arm that has settled: its path changed, or its arm starves."""
+NEXT: Final[Mapping[State, frozenset[State]]] = {
+    State.PROBES: _JUDGED,
+    State.COMPARES: _JUDGED,
+    State.TESTS_QUEUE: _JUDGED | {State.BESIDE_RIVAL, State.PROBES},
+    State.TESTS_RATE: _JUDGED | {State.BESIDE_RIVAL},
+    State.BESIDE_RIVAL: _JUDGED,
+    State.SHALLOW: _JUDGED,
+    State.STEADY: _WATCHED | _JUDGED | {State.TRIES},
+    State.FOLLOWS: _WATCHED | _JUDGED,
+    State.CAREFUL: _WATCHED | _JUDGED,
+    State.TRIES: _WATCHED | _JUDGED,
+}
+"""The states that may follow each state."""
