@@ -64,6 +64,8 @@ QUEUE_RISES: Final = 2.0
 """A queue is tested after this many times the time that shows a longer path."""
 DRAIN_RTTS: Final = 3
 """Round trips in which a queue is emptied."""
+COMPARE_RTTS: Final = 16
+"""Round trips in which the probing arm fills a path and shows what it has."""
 HOLD_MAX: Final = 5
 """Times the usual hold that a rate may go on growing."""
 
@@ -280,7 +282,8 @@ class RuleChooser(Chooser, SlotArrays):
         if probes.any():
             self._code[slots[probes]] = np.where(fell, why.SURPRISED, why.ALONE)[probes]
             self._value[slots[probes]] = np.where(fell, self._surprise.left(slots), np.nan)[probes]
-            self._probe(slots[probes], State.COMPARES, now_ns[probes], self._settings.start_s)
+            hold_s = np.maximum(self._settings.start_s / 2, COMPARE_RTTS * looks.mean_us[slots] * 1e-6)
+            self._probe(slots[probes], State.COMPARES, now_ns[probes], hold_s[probes])
         if lacks.any():
             self._leave(slots[lacks], now_ns[lacks])
         lasted = (now_ns - self._since_ns[slots]) / self._hold_ns[slots]

@@ -6,10 +6,11 @@ no reason foresaw. Each look's log reward is compared with two levels: the best 
 standard error, and the arm's own level. Page's cumulative sum test weighs the differences by the path's own
 noise: a cellular link has to show more than a wired one.
 
-An arm that stays below another one's level starves: it is barred, and the other arm runs. An arm that falls
-below its own level may starve, too, or its link has become slower. Then no arm's level counts any more, and
-the probing arm measures the path anew. It also runs once where no other arm has shown anything, because then
-nothing could surprise. Such a probe costs reward, so the time to the next one doubles.
+An arm that has never come near another one's level starves: it is barred, and the other arm runs. An arm that
+has fallen from its own level may starve, too, or its link has become slower. Then no arm's level counts any
+more, and the probing arm measures the path anew. It also runs once where no other arm has shown anything,
+because then nothing could surprise. Such a probe costs reward. So the time to the next one doubles, until one
+finds more than the arm before has.
 
 The sum grows by the log likelihood ratio of "at most half" against "nearly as much" (E. S. Page, "Continuous
 inspection schemes", Biometrika 41, 1954). It ends at `ALARM`, so that a steady path raises one false alarm in
@@ -70,6 +71,8 @@ class Surprise(SlotArrays):
 
     _level = column(np.float64, len(ROLES))
     """Mean log reward of each role's last looks."""
+    _best = column(np.float64, len(ROLES))
+    """The highest level of each role on this path."""
     _count = column(np.int64, len(ROLES))
     """Looks at each role on this path."""
     _seen_ns = column(np.float64, len(ROLES))
@@ -118,15 +121,17 @@ class Surprise(SlotArrays):
                 self._sums[at, test] + np.minimum(gain, ALARM / LOOKS_LEAST), 0.0
             )
         self._take(at, role, earned, floor_us, now_ns)
-        self._gap[at] = np.nan_to_num(own - earned)
-        fell = self._sums[at, 1] >= ALARM
+        best, level = self._best[at, role], self._level[at, role]
+        self._gap[at] = best - earned
+        starves = self._sums[at, 0] >= ALARM
+        # What another arm has shown explains the lack, unless this one has come near to it.
+        fell = (self._sums[at, 1] >= ALARM) | (starves & (best - level > 0.5 * (other - level)))
+        starves &= ~fell
         due = fell & (role != PROBING) & (now_ns >= self._probe_ns[at])
-        starves = (self._sums[at, 0] >= ALARM) & ~due
         # Where no probe is due, the other arms' levels go on to count.
-        other_path = due | (fell & (role == PROBING) & ~starves)
+        other_path = due | (fell & (role == PROBING))
         self._other_path(at[other_path], role[other_path])
-        self._sums[at[fell], 1] = 0.0
-        self._sums[at[starves], 0] = 0.0
+        self._sums[at[fell | starves]] = 0.0
         others = self._count[at] >= LOOKS_LEAST
         others[np.arange(at.size), role] = False
         # The steady arm keeps the path full: it does not starve without a change that shows.
@@ -145,6 +150,9 @@ class Surprise(SlotArrays):
         self._gap[slots] = lack - self._level[slots, role]
         self._wait_s[slots, role] = np.where(self._gap[slots] > FAR, WAIT_S[1], self._wait_s[slots, role])
         self._barred_ns[slots, role] = now_ns + self._wait_ns(slots, role)
+        # The last probe has paid.
+        self._wait_s[slots, PROBING] = WAIT_S[0]
+        self._probe_ns[slots] = np.minimum(self._probe_ns[slots], now_ns + WAIT_S[0] * 1e9)
 
     def lacks(self, slots: Slots, role: Ints) -> Bools:
         """True where a role has shown less than half of another one's reward, shape (n,).
@@ -207,9 +215,11 @@ class Surprise(SlotArrays):
     def _take(self, at: Slots, role: Ints, earned: Floats, floor_us: Floats, now_ns: Floats) -> None:
         """Count these looks for levels and noise, each of shape (n,)."""
         self._count[at, role] += 1
-        off = earned - self._level[at, role]
         first = self._count[at, role] == 1
+        off = earned - self._level[at, role]
         self._level[at, role] += off / np.minimum(self._count[at, role], MEMORY)
+        before = np.where(first, -np.inf, self._best[at, role])
+        self._best[at, role] = np.maximum(before, self._level[at, role])
         self._seen_ns[at, role] = now_ns
         self._floor_us[at, role] = floor_us
         step2 = (earned - self._last[at]) ** 2 / 2.0
@@ -229,7 +239,7 @@ class Surprise(SlotArrays):
         count[:] = 0
         count[np.arange(at.size), role] = 1
         self._count[at] = count
-        self._level[at, role] = own
+        self._level[at, role] = self._best[at, role] = own
         self._sums[at] = 0.0
 
     def _wait_ns(self, slots: Slots, role: Ints) -> Floats:
