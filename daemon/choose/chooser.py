@@ -138,17 +138,20 @@ class Chooser(ABC):
     def asks(self, slots: Slots) -> Bools | None:
         """True for flows whose paths the module is to ask for more, by the step before, shape (n,).
 
-        None: no flow's.
+        None says that there is no such flow.
         """
         return None
 
     def drains(self, slots: Slots, records: RecordArray) -> Bools | None:
-        """True where a learned arm's window is to be small in the coming step, shape (n,); None: nowhere."""
+        """True where a learned arm's window is to be small in the coming step, shape (n,).
+
+        None says that there is no such flow.
+        """
         return None
 
     def begins_anew(self, slots: Slots) -> Bools | None:
         """True where a learned arm is to forget the flow, by word since the last call, shape (n,).
 
-        None: nowhere.
+        None says that there is no such flow.
         """
         return None

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a flow's measurements say of its path."""
+"""The path of a flow, measured by its records."""

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The default policy: three arms, chosen by what a path shows, and checked by what they earn."""
+"""The default policy: three arms. Signs of the path choose among them, and their rewards check the choice."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a player does under the rule: its state, the role of each state, and how states follow each other.
+"""The states of a player under the rule, the role of each, and how they follow each other.
 
-A reason is what a person reads; a state is what the rule goes by. Several reasons lead to one state.
+A person reads the reason, and the rule goes by the state. Several reasons lead to one state.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ States = npt.NDArray[np.intp]
 
 
 class State(IntEnum):
-    """What a player does."""
+    """The states of a player."""
 
     PROBES = 0
     """The probing arm measures a path that is new, or that has changed."""

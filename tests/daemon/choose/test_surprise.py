@@ -142,3 +142,38 @@ def test_noise_raises_hardly_an_alarm(noise: float) -> None:
 def test_a_fourfold_lack_is_noticed_in_time(noise: float, within_s: float) -> None:
     looks = 8 + round(within_s / LOOK_S)
     assert sum(_alarms(noise, 1.4, looks, seed) for seed in range(20)) >= 18
+
+
+def _found(levels: list[tuple[int, float]], noise: float, seed: int) -> str:
+    """What is found first for a player that runs these roles, a look each, at these log rewards."""
+    rng = np.random.default_rng(seed)
+    surprise, slot, now_ns, before = Surprise(), np.array([0]), 1e9, 0
+    surprise.reset(slot)
+    for role, level in levels:
+        if role != before:
+            surprise.other_arm(slot)
+        before, now_ns = role, now_ns + LOOK_S * 1e9
+        earned = np.array([rng.normal(level, noise)])
+        found = surprise.look(slot, np.array([role]), earned, np.array([4e4]), np.array([now_ns]))
+        for name, where in found._asdict().items():
+            if where[0]:
+                return name
+    return ""
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("noise", [0.15, 0.5])
+def test_a_link_that_slows_down_is_no_proof_against_an_arm(seed: int, noise: float) -> None:
+    """The probing arm had shown 10.0. The other one did better, and then all lost three quarters."""
+    fell = [(0, 10.0)] * 8 + [(1, 10.4)] * 20 + [(1, 8.6)] * 20
+    starves = [(0, 10.0)] * 8 + [(1, 8.6)] * 40
+    assert _found(fell, noise, seed) == "fell"
+    # With much noise a probe may come first, and shows the same.
+    assert _found(starves, 0.15, seed) == "starves"
+
+
+def test_a_careful_arm_that_was_never_compared_is_compared_once() -> None:
+    """The steady arm needs no such probe: it keeps its path full."""
+    assert _found([(2, 10.0)] * 12, 0.1, 1) == "alone"
+    assert _found([(0, 10.0)] * 8 + [(2, 10.0)] * 12, 0.1, 1) == ""
+    assert _found([(1, 10.0)] * 12, 0.1, 1) == ""
