@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import ltp_switcher
@@ -20,10 +20,12 @@ from ltp_switcher.daemon.gain import outcomes
 from ltp_switcher.daemon.gain.log import FOLDER, DecisionWriter, LogWriter
 from ltp_switcher.daemon.gain.trial import Design, Trial
 from ltp_switcher.daemon.settings.schema import Config, KernelSection, LearnedSection
-from ltp_switcher.daemon.steer import LEARNED, with_policies
+from ltp_switcher.daemon.steer import LEARNED, LearnedArms, loader, with_policies
+from ltp_switcher.daemon.step.flow_table import FlowTable
 from ltp_switcher.daemon.step.outcomes import Outcomes
 from ltp_switcher.daemon.step.spans import Spans, model_version
 from ltp_switcher.errors import ConfigError
+from ltp_switcher.policies.runtime.path_knowledge import NetworkKnowledge
 
 
 def load_arms(datapath: Datapath, extra: Sequence[str], learned: LearnedSection) -> list[ArmInfo]:
@@ -77,6 +79,22 @@ def _rule(config: Config, pool: Sequence[int]) -> RuleChooser:
 def _guarded(config: Config) -> bool:
     """Whether the learned policy runs over the rule."""
     return config.daemon.policy == "mutant" and config.learning.baseline == "rule"
+
+
+def make_learned(
+    config: Config,
+    chooser: Chooser,
+    table: FlowTable,
+    network: Callable[[], NetworkKnowledge | None] = lambda: None,
+) -> LearnedArms:
+    """The learned arms. The chooser tells them siblings, and the table the prefixes of flows."""
+    return LearnedArms(
+        config.daemon.step_ms / 1000,
+        loader(config.learned),
+        network,
+        together=chooser.together,
+        paths=table.prefixes,
+    )
 
 
 def make_teams(config: Config, arms: Sequence[ArmInfo], pool: Sequence[int], chooser: Chooser) -> Teams:

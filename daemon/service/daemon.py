@@ -43,6 +43,7 @@ from ltp_switcher.daemon.service.assembly import (
     kernel_config,
     load_arms,
     make_chooser,
+    make_learned,
     make_outcomes,
     make_spans,
     make_teams,
@@ -57,7 +58,7 @@ from ltp_switcher.daemon.settings.layers import Layers, with_fixed
 from ltp_switcher.daemon.settings.load import changed
 from ltp_switcher.daemon.settings.policies import Policies
 from ltp_switcher.daemon.settings.schema import Config
-from ltp_switcher.daemon.steer import LearnedArms, ToldNetwork, loader, with_policies
+from ltp_switcher.daemon.steer import ToldNetwork, with_policies
 from ltp_switcher.daemon.step.decision_log import DecisionLog
 from ltp_switcher.daemon.step.engine import Engine
 from ltp_switcher.daemon.step.flow_table import FlowTable
@@ -128,13 +129,7 @@ class Daemon:
         self.network = ToldNetwork()
         home_netns = netlink.own_namespace()
         table = FlowTable(home_netns=home_netns)
-        learned = LearnedArms(
-            config.daemon.step_ms / 1000,
-            loader(config.learned),
-            self.network.latest,
-            together=chooser.together,
-            paths=table.prefixes,
-        )
+        learned = make_learned(config, chooser, table, self.network.latest)
         learned.rtt_quarters = terms.rtt_quarters
         learned.load(pool)
         # Before the flows are looked at, so that no birth falls in between.

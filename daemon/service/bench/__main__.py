@@ -29,11 +29,11 @@ import numpy as np
 from ltp_switcher.daemon.choose.rule.roles import ROLES
 from ltp_switcher.daemon.datapath import ArmInfo, Datapath, EventBatch, protocol
 from ltp_switcher.daemon.datapath.netlink import GenericNetlink
-from ltp_switcher.daemon.service.assembly import make_chooser, make_teams
+from ltp_switcher.daemon.service.assembly import make_chooser, make_learned, make_teams
 from ltp_switcher.daemon.service.bench.crowd import Crowd
 from ltp_switcher.daemon.service.bench.stand_in import stand_in
 from ltp_switcher.daemon.settings.schema import Config, DaemonSection
-from ltp_switcher.daemon.steer import LEARNED, LearnedArms, loader
+from ltp_switcher.daemon.steer import LEARNED
 from ltp_switcher.daemon.step.decision_log import DecisionLog
 from ltp_switcher.daemon.step.engine import Engine
 from ltp_switcher.daemon.step.flow_table import FlowTable
@@ -86,7 +86,7 @@ def measure(flows: int, steps: int, rtt_quarters: int = 0, policy: str = "rule")
         pool = tuple(int(arm) for arm in ROLES)
         chooser = make_chooser(config, arms, pool)
         table = FlowTable(home_netns=1)
-        learned = LearnedArms(step_s, loader(config.learned), together=chooser.together, paths=table.prefixes)
+        learned = make_learned(config, chooser, table)
         learned.rtt_quarters = rtt_quarters
         learned.load(pool)
         decisions = DecisionLog({arm.id: arm.name for arm in arms}, 1.0, "active")

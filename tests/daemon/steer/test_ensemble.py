@@ -61,8 +61,11 @@ def test_the_flows_of_a_player_get_equal_windows_and_keep_them(
     players: list[int] | None, sent: list[int]
 ) -> None:
     policy = Keeping()
-    arms = LearnedArms(0.010, lambda _: policy)
-    arms.together = lambda slots: None if players is None else np.array(players)[slots]
+    arms = LearnedArms(
+        0.010,
+        lambda _: policy,
+        together=lambda slots: None if players is None else np.array(players)[slots],
+    )
     slots = np.arange(3)
     made = []
     for step in range(7):

@@ -101,8 +101,9 @@ def test_after_a_pause_the_phases_part_again() -> None:
 
 def test_flows_of_a_path_are_decided_for_in_the_same_step() -> None:
     policy = Watching()
-    arms = LearnedArms(0.010, lambda _: policy)
-    arms.paths = lambda slots: [f"path {slot % 200}" for slot in slots.tolist()]
+    arms = LearnedArms(
+        0.010, lambda _: policy, paths=lambda slots: [f"path {slot % 200}" for slot in slots.tolist()]
+    )
     for step in range(31):
         # The last ones come when the others are there.
         slots = np.arange(400) if step > 10 else np.arange(200)

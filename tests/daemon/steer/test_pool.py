@@ -7,15 +7,16 @@ import dataclasses
 
 import numpy as np
 import pytest
-from support.records import record
+from support.records import flow, record
 
 from ltp_switcher.daemon.choose.bandit.features import N_FEATURES
 from ltp_switcher.daemon.choose.choice import of_policy
 from ltp_switcher.daemon.datapath import ArmInfo, protocol
 from ltp_switcher.daemon.datapath.arms import candidate_ids
 from ltp_switcher.daemon.datapath.protocol import ArmId, ArmKind, ArmState
-from ltp_switcher.daemon.service.assembly import make_chooser, make_teams, pool_of
+from ltp_switcher.daemon.service.assembly import make_chooser, make_learned, make_teams, pool_of
 from ltp_switcher.daemon.settings.schema import Config
+from ltp_switcher.daemon.step.flow_table import FlowTable
 from ltp_switcher.encoder import GRUEncoder
 from ltp_switcher.errors import ConfigError
 
@@ -84,3 +85,22 @@ def test_an_arm_that_the_encoder_was_not_trained_on_adds_nothing_to_its_context(
     unseen = artifact.prior_counts[1:] == 0
     assert (by_arm[unseen] < 1e-6).all()
     assert (by_arm[~unseen] > 1e-2).all()
+
+
+def test_the_learned_arms_hear_of_siblings_from_the_chooser_and_of_prefixes_from_the_table() -> None:
+    made = {}
+
+    class Table(FlowTable):
+        def prefixes(self, slots: np.ndarray) -> list[str]:
+            made["asked"] = slots.tolist()
+            return super().prefixes(slots)
+
+    config, table = Config(), Table()
+    chooser = make_chooser(config, ARMS, pool_of(config, ARMS))
+    chooser.open(np.arange(3), ["192.0.2.0/24", "198.51.100.0/24", "192.0.2.0/24"])
+    arms = make_learned(config, chooser, table)
+    slots = np.array([table.add(flow(cookie), 1) for cookie in (7, 8, 9)])
+    for step in range(1, 8):
+        rows = [record(i + 1, arm=int(ArmId.LTP), snd_cwnd=20, in_flight=20) for i in range(3)]
+        arms.step(slots, np.concatenate(rows), step * 10_000_000)
+    assert made["asked"] == slots.tolist()

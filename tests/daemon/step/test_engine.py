@@ -124,14 +124,6 @@ def test_an_arm_begins_anew_where_the_chooser_says_so(monkeypatch: pytest.Monkey
     assert forgotten == [[engine.table.slots_of(np.array([7], np.uint64))[0]]]
 
 
-def test_flows_to_a_network_are_of_one_path_to_the_learned_arms() -> None:
-    engine = make(made_of(7, 8))
-    engine.step()
-    slots = np.array([engine.table.slot(8), engine.table.slot(7)])
-    assert engine.learned.paths(slots) == [engine.table.prefix[slot] for slot in slots.tolist()]
-    assert "198.51.100.0/24" in str(engine.learned.paths(slots)[0])
-
-
 def test_without_data_nothing_is_decided() -> None:
     kernel = made_of(7)
     engine = make(kernel)
