@@ -34,6 +34,7 @@
  *	control	the parameters of the learned arms: checked, kept, taken (pure logic)
  *	session	who may change what, and who steers
  *	start	the arms that flows begin on, by destination
+ *	visit	flows to a destination that begin on the same arm, drawn by lot (pure logic)
  *	nl	the requests of the netlink family; flow, step, command and control have files of
  *		their own
  */
@@ -58,6 +59,7 @@
 
 struct mutant_dest;
 struct mutant_queue;
+struct mutant_start_entry;
 struct socket;
 
 /* Settings of the module, each read and written on its own. */
@@ -176,7 +178,7 @@ struct mutant_end {
 /*
  * A flow. It is small, for most connections are short: what is measured, switched or controlled has
  * objects of its own, which come when they are needed and stay until the flow ends. Members up to
- * `cause` are used under the socket's lock only.
+ * `start` are used under the socket's lock only.
  */
 struct mutant_flow {
 	struct rhash_head node;		/* in the table of flows by socket */
@@ -195,6 +197,11 @@ struct mutant_flow {
 	struct mutant_life life;
 	u8 first_arm;			/* id of the arm that the flow began on */
 	u8 cause;			/* why: enum mutant_start_cause */
+	u16 weight;			/* of that arm, as the visit drew it; 0: none did */
+	u16 weights;			/* sum of them */
+	u32 visit;			/* number of the prefix's visit; 0: none */
+	u32 generation;			/* of the weights */
+	struct mutant_start_entry *start;	/* the prefix that the visit is of; NULL: none */
 
 	/* Written under the socket's lock, read under RCU. */
 	struct mutant_measures *measures;	/* NULL: nothing measured yet */

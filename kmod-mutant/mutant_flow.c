@@ -189,7 +189,8 @@ void mutant_flow_init(struct sock *sk)
 	bool paced = READ_ONCE(sk->sk_pacing_status) != SK_PACING_NONE;
 	/* An application may have asked for an arm by its name. */
 	u8 asked = mutant_arm_of(sk)->id;
-	u8 listed = asked ? MUTANT_ARM_NONE : mutant_starting_arm(sk);
+	struct mutant_draw draw = {};
+	u8 listed = asked ? MUTANT_ARM_NONE : mutant_start_draw(sk, &draw);
 	u8 want = asked ?: listed ?: READ_ONCE(mutant_config.default_arm), arm;
 	u32 clamp = tcp_sk(sk)->snd_cwnd_clamp;
 	struct mutant_flow *f;
@@ -197,8 +198,10 @@ void mutant_flow_init(struct sock *sk)
 	arm = mutant_start_first(sk, want);
 	/* Without an object the flow runs its first arm, and cannot be steered. */
 	f = mutant_flow_new(sock_net(sk));
-	if (!f)
+	if (!f) {
+		mutant_start_leave(draw.entry);
 		return;
+	}
 	f->sk = sk;
 	f->arm = arm;
 	f->want = arm;
@@ -217,6 +220,7 @@ void mutant_flow_init(struct sock *sk)
 	}
 	mutant_flow_identify(f, sk);
 	mutant_counters_read(sk, &f->last);
+	mutant_start_take(sk, f, &draw);
 	mutant_outcome_begin(sk, f, arm != want ? MUTANT_START_CAUSE_REFUSED :
 			     asked ? MUTANT_START_CAUSE_NAMED :
 			     listed ? MUTANT_START_CAUSE_TABLE : MUTANT_START_CAUSE_DEFAULT);
@@ -234,6 +238,7 @@ void mutant_flow_init(struct sock *sk)
 erase:
 	mutant_index_remove(f);
 forget:
+	mutant_start_leave(f->start);
 	mutant_flow_leave_net(f);
 	/* Somebody may have found it by its cookie already. */
 	mutant_flow_free_soon(f);
@@ -306,6 +311,7 @@ void mutant_flow_release(struct sock *sk)
 	/* The socket may go after the end; pairs with mutant_flow_stands(). */
 	smp_store_release(&f->ended, true);
 	spin_unlock_bh(&f->lock);
+	mutant_start_leave(f->start);
 	mutant_flow_leave_net(f);
 	mutant_event(f, MUTANT_EVENT_DEATH | MUTANT_EVENT_END);
 }

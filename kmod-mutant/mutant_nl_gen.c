@@ -13,8 +13,9 @@ static_assert(sizeof(struct mutant_echo) == 24);
 static_assert(sizeof(struct mutant_record) == 704);
 static_assert(sizeof(struct mutant_command) == 16);
 static_assert(sizeof(struct mutant_control) == 32);
-static_assert(sizeof(struct mutant_start) == 32);
-static_assert(sizeof(struct mutant_outcome) == 168);
+static_assert(sizeof(struct mutant_start_arm) == 24);
+static_assert(sizeof(struct mutant_start) == 128);
+static_assert(sizeof(struct mutant_outcome) == 184);
 
 static const struct nla_policy mutant_arm_get_nl_policy[] = {
 	[MUTANT_A_ARM_ID] = NLA_POLICY_RANGE(NLA_U32, 1, 20),
@@ -62,7 +63,7 @@ static const struct nla_policy mutant_control_nl_policy[] = {
 };
 
 static struct netlink_range_validation mutant_session_open_outcomes_max_range = {
-	.max	= 65536ULL,
+	.max	= 32768ULL,
 };
 
 static const struct nla_policy mutant_session_open_nl_policy[] = {
@@ -70,6 +71,7 @@ static const struct nla_policy mutant_session_open_nl_policy[] = {
 	[MUTANT_A_SESSION_RTT_QUARTERS] = NLA_POLICY_MAX(NLA_U8, 16),
 	[MUTANT_A_SESSION_OUTCOMES_MAX] =
 		NLA_POLICY_FULL_RANGE(NLA_U32, &mutant_session_open_outcomes_max_range),
+	[MUTANT_A_SESSION_START_SEED] = { .type = NLA_U64 },
 };
 
 static struct netlink_range_validation mutant_session_close_grace_ms_range = {
@@ -82,7 +84,7 @@ static const struct nla_policy mutant_session_close_nl_policy[] = {
 };
 
 static const struct nla_policy mutant_start_set_nl_policy[] = {
-	[MUTANT_A_START_STARTS] = { .type = NLA_BINARY, .len = 65504 },
+	[MUTANT_A_START_STARTS] = { .type = NLA_BINARY, .len = 65408 },
 };
 
 static const struct genl_ops mutant_nl_ops[] = {

@@ -71,6 +71,10 @@ static void mutant_outcome_identify(const struct mutant_flow *f, struct mutant_o
 	o->time_ns = ktime_get_ns();
 	o->age_ns = o->time_ns - f->born_ns;
 	o->netns = f->netns;
+	o->visit = f->visit;
+	o->generation = f->generation;
+	o->weight = f->weight;
+	o->weights = f->weights;
 	o->family = f->family;
 	o->sport = f->sport;
 	o->dport = f->dport;

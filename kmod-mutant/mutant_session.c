@@ -182,6 +182,7 @@ int mutant_nl_session_open_doit(struct sk_buff *skb, struct genl_info *info)
 	struct nlattr *start_arms = info->attrs[MUTANT_A_SESSION_START_ARMS];
 	struct nlattr *quarters = info->attrs[MUTANT_A_SESSION_RTT_QUARTERS];
 	struct nlattr *outcomes = info->attrs[MUTANT_A_SESSION_OUTCOMES_MAX];
+	struct nlattr *seed = info->attrs[MUTANT_A_SESSION_START_SEED];
 	struct mutant_turn turn = { .what = MUTANT_TURN_HEARD, .heard = tcp_jiffies32 };
 	struct net *net = genl_info_net(info);
 	struct mutant_net *mn = mutant_net_of(net);
@@ -197,6 +198,7 @@ int mutant_nl_session_open_doit(struct sk_buff *skb, struct genl_info *info)
 	if (err)
 		goto unlock;
 	WRITE_ONCE(mn->starts.wanted, start_arms && nla_get_u8(start_arms));
+	WRITE_ONCE(mn->starts.seed, seed ? nla_get_u64(seed) : 0);
 	WRITE_ONCE(mn->rtt_quarters, quarters ? nla_get_u8(quarters) : 0);
 	WRITE_ONCE(mn->heard, turn.heard);
 	mutant_session_set(net, info->snd_portid);

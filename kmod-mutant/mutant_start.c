@@ -5,9 +5,11 @@
 #include <linux/slab.h>
 #include <net/ipv6.h>
 
+#include "mutant_memory.h"
 #include "mutant_nl.h"
 #include "mutant_session.h"
 #include "mutant_start.h"
+#include "mutant_visit.h"
 
 #define ENTRIES_MAX	65536		/* of a namespace, as in mutant.yaml */
 
@@ -23,10 +25,16 @@ struct mutant_start_key {
 struct mutant_start_entry {
 	struct rhash_head node;
 	struct mutant_start_key key;
-	u8 arm;				/* id */
 	u32 number;			/* in the namespace's list */
 	u32 lifetime_s;			/* 0: for ever */
 	u64 set_jiffies;
+	refcount_t users;		/* the table, and flows that were born in its visits */
+	spinlock_t lock;		/* for all of the following */
+	struct mutant_start_arm choice[MUTANT_START_ARMS];
+	u32 generation;
+	u16 weights;			/* sum of the choices' */
+	struct mutant_visit visit;
+	struct mutant_draw drawn;	/* by the present visit; names no entry */
 	struct rcu_head rcu;
 };
 
@@ -77,25 +85,28 @@ static void mutant_start_mask(struct mutant_start_key *key, unsigned int bits)
 
 static bool mutant_start_old(const struct mutant_start_entry *entry)
 {
-	return entry->lifetime_s &&
-	       get_jiffies_64() - entry->set_jiffies > (u64)entry->lifetime_s * HZ;
+	u32 lifetime_s = READ_ONCE(entry->lifetime_s);
+
+	return lifetime_s &&
+	       get_jiffies_64() - READ_ONCE(entry->set_jiffies) > (u64)lifetime_s * HZ;
 }
 
-/* The arm of the longest prefix that holds the address in @key, MUTANT_ARM_NONE without any. */
-static u8 mutant_start_longest(struct mutant_start_key *key, const unsigned long *lengths,
-			       unsigned int most)
+/* The entry of the longest prefix that holds the address in @key, or NULL. */
+static struct mutant_start_entry *mutant_start_longest(struct mutant_start_key *key,
+						       const unsigned long *lengths,
+						       unsigned int most)
 {
-	const struct mutant_start_entry *entry;
+	struct mutant_start_entry *entry;
 	unsigned long bits, above = most + 1;
 
 	for (;;) {
 		bits = find_last_bit(lengths, above);
 		if (bits >= above)
-			return MUTANT_ARM_NONE;
+			return NULL;
 		mutant_start_mask(key, bits);
 		entry = rhashtable_lookup(&mutant_start_table, key, mutant_start_params);
 		if (entry && !mutant_start_old(entry))
-			return entry->arm;
+			return entry;
 		above = bits;
 	}
 }
@@ -117,22 +128,106 @@ static void mutant_start_remote(const struct sock *sk, struct mutant_start_key *
 	key->high = (u64)ntohl(sk->sk_daddr) << 32;
 }
 
-/* The arm that the table has for a flow's destination, MUTANT_ARM_NONE if it has none. */
-noinline u8 mutant_starting_arm(const struct sock *sk)
+static u64 mutant_now_ms(void)
+{
+	return jiffies64_to_msecs(get_jiffies_64());
+}
+
+static void mutant_start_put(struct mutant_start_entry *entry)
+{
+	if (refcount_dec_and_test(&entry->users))
+		kfree_rcu(entry, rcu);
+}
+
+/* The next visit of @entry draws its arm. */
+static void mutant_start_lot(struct mutant_start_entry *entry, u64 seed)
+{
+	const struct mutant_lot lot = {
+		.seed = seed,
+		.high = entry->key.high,
+		.low = entry->key.low,
+		.length = (u32)entry->key.family << 16 | entry->key.bits,
+		.number = entry->visit.number,
+	};
+	u32 place = mutant_lot_place(entry->choice, mutant_lot_draw(&lot, entry->weights));
+
+	entry->drawn.choice = entry->choice[place];
+	entry->drawn.visit = entry->visit.number;
+	entry->drawn.generation = entry->generation;
+	entry->drawn.weights = entry->weights;
+}
+
+/* A flow that took a visit's lot has ended, or could not be born. @entry may be NULL. */
+void mutant_start_leave(struct mutant_start_entry *entry)
+{
+	if (!entry)
+		return;
+	spin_lock_bh(&entry->lock);
+	mutant_visit_leave(&entry->visit, mutant_now_ms());
+	spin_unlock_bh(&entry->lock);
+	mutant_start_put(entry);
+}
+
+/*
+ * The arm on which the flow @sk begins by the table, MUTANT_ARM_NONE if that has none for it. Who
+ * gets an arm leaves @draw's entry in the end.
+ */
+noinline u8 mutant_start_draw(const struct sock *sk, struct mutant_draw *draw)
 {
 	const struct net *net = sock_net(sk);
 	struct mutant_start_key key = { .net = net };
 	const struct mutant_starts *starts = mutant_session_starts(net);
-	u8 arm;
+	struct mutant_start_entry *entry;
 
 	if (!starts || !READ_ONCE(starts->entries))
 		return MUTANT_ARM_NONE;
 	mutant_start_remote(sk, &key);
 	rcu_read_lock();
-	arm = key.family == AF_INET ? mutant_start_longest(&key, starts->lengths4, 32) :
-				      mutant_start_longest(&key, starts->lengths6, 128);
+	entry = key.family == AF_INET ? mutant_start_longest(&key, starts->lengths4, 32) :
+					mutant_start_longest(&key, starts->lengths6, 128);
+	if (entry && !refcount_inc_not_zero(&entry->users))
+		entry = NULL;
 	rcu_read_unlock();
-	return mutant_arm_available(arm) ? arm : MUTANT_ARM_NONE;
+	if (!entry)
+		return MUTANT_ARM_NONE;
+	spin_lock_bh(&entry->lock);
+	if (mutant_visit_enter(&entry->visit, mutant_now_ms()))
+		mutant_start_lot(entry, READ_ONCE(starts->seed));
+	*draw = entry->drawn;
+	spin_unlock_bh(&entry->lock);
+	draw->entry = entry;
+	if (mutant_arm_available(draw->choice.arm))
+		return draw->choice.arm;
+	mutant_start_leave(entry);
+	draw->entry = NULL;
+	return MUTANT_ARM_NONE;
+}
+
+/* The flow keeps its lot, and obeys the first control of a learned arm from its first ACK on. */
+void mutant_start_take(struct sock *sk, struct mutant_flow *f, const struct mutant_draw *draw)
+{
+	const struct mutant_start_arm *choice = &draw->choice;
+	struct mutant_setting setting = { .law = choice->law, .since = tcp_jiffies32 };
+	u32 window = tcp_snd_cwnd(tcp_sk(sk));
+
+	if (!draw->entry)
+		return;
+	f->start = draw->entry;
+	f->visit = draw->visit;
+	f->generation = draw->generation;
+	f->weight = choice->weight;
+	f->weights = draw->weights;
+	if (!choice->law || f->arm != choice->arm)
+		return;
+	/* Without memory the arm behaves as reno until its next control. */
+	f->learned = mutant_part_new(MUTANT_PART_LEARNED);
+	if (!f->learned)
+		return;
+	memcpy(setting.value, choice->value, sizeof(setting.value));
+	if (choice->law == MUTANT_CONTROL_LAW_WINDOW)
+		setting.value[0] = mutant_control_window(setting.value[0], window, window,
+							 f->snd_cwnd_clamp);
+	mutant_control_keep(mutant_learned_kept(f->learned, f->arm), &setting);
 }
 
 static void mutant_start_count(struct mutant_starts *starts, const struct mutant_start_key *key,
@@ -151,7 +246,7 @@ static void mutant_start_remove(struct mutant_starts *starts, struct mutant_star
 	rhashtable_remove_fast(&mutant_start_table, &entry->node, mutant_start_params);
 	xa_erase(&starts->list, entry->number);
 	mutant_start_count(starts, &entry->key, -1);
-	kfree_rcu(entry, rcu);
+	mutant_start_put(entry);
 }
 
 static int mutant_start_add(struct mutant_starts *starts, struct mutant_start_entry *entry)
@@ -173,19 +268,24 @@ static int mutant_start_add(struct mutant_starts *starts, struct mutant_start_en
 	return 0;
 }
 
-/* Both in the same places, so that nothing is to be allocated. */
-static int mutant_start_replace(struct mutant_starts *starts, struct mutant_start_entry *old,
-				struct mutant_start_entry *entry)
+/* The present visit keeps the arm that it has drawn, if the entry has that arm still. */
+static void mutant_start_fill(struct mutant_start_entry *entry, const struct mutant_start *start)
 {
-	int err = rhashtable_replace_fast(&mutant_start_table, &old->node, &entry->node,
-					  mutant_start_params);
+	u32 i, weights = 0;
+	bool over = true;
 
-	if (err)
-		return err;
-	entry->number = old->number;
-	xa_store(&starts->list, entry->number, entry, GFP_KERNEL_ACCOUNT);
-	kfree_rcu(old, rcu);
-	return 0;
+	spin_lock_bh(&entry->lock);
+	for (i = 0; i < MUTANT_START_ARMS && start->choice[i].arm; i++) {
+		weights += start->choice[i].weight;
+		over &= start->choice[i].arm != entry->drawn.choice.arm;
+	}
+	entry->visit.over |= over;
+	memcpy(entry->choice, start->choice, sizeof(entry->choice));
+	entry->generation = start->generation;
+	entry->weights = weights;
+	WRITE_ONCE(entry->lifetime_s, start->lifetime_s);
+	WRITE_ONCE(entry->set_jiffies, get_jiffies_64());
+	spin_unlock_bh(&entry->lock);
 }
 
 /* Put @start into the table, or take it out if it names no arm. An error changes nothing. */
@@ -193,7 +293,7 @@ static int mutant_start_set(const struct net *net, struct mutant_starts *starts,
 			    const struct mutant_start *start)
 {
 	struct mutant_start_key key = { .net = net, .family = start->family };
-	struct mutant_start_entry *old, *entry;
+	struct mutant_start_entry *entry;
 	__be64 addr[2];
 	int err;
 
@@ -202,36 +302,61 @@ static int mutant_start_set(const struct net *net, struct mutant_starts *starts,
 	key.low = be64_to_cpu(addr[1]);
 	mutant_start_mask(&key, start->bits);
 	/* Under the mutex nobody takes it away. */
-	old = rhashtable_lookup_fast(&mutant_start_table, &key, mutant_start_params);
-	if (!start->arm) {
-		if (old)
-			mutant_start_remove(starts, old);
+	entry = rhashtable_lookup_fast(&mutant_start_table, &key, mutant_start_params);
+	if (!start->choice[0].arm) {
+		if (entry)
+			mutant_start_remove(starts, entry);
+		return 0;
+	}
+	if (entry) {
+		mutant_start_fill(entry, start);
 		return 0;
 	}
 	entry = kzalloc(sizeof(*entry), GFP_KERNEL_ACCOUNT);
 	if (!entry)
 		return -ENOMEM;
 	entry->key = key;
-	entry->arm = start->arm;
-	entry->lifetime_s = start->lifetime_s;
-	entry->set_jiffies = get_jiffies_64();
-	err = old ? mutant_start_replace(starts, old, entry) : mutant_start_add(starts, entry);
+	refcount_set(&entry->users, 1);
+	spin_lock_init(&entry->lock);
+	mutant_start_fill(entry, start);
+	err = mutant_start_add(starts, entry);
 	if (err)
 		kfree(entry);
 	return err;
 }
 
+static const char *mutant_choice_fault(const struct mutant_start_arm *choice)
+{
+	if (!mutant_arm_available(choice->arm))
+		return "arm is not available";
+	if (!choice->weight)
+		return "an arm has the weight 0";
+	if (mutant_arms[choice->arm].kind != MUTANT_ARM_KIND_LEARNED)
+		return choice->law ? "law is 0 for an arm of the kernel" : NULL;
+	if (!mutant_control_fits(choice->arm, choice->law, choice->value))
+		return "a learned arm needs a first control that fits it";
+	return NULL;
+}
+
 static const char *mutant_start_fault(const struct mutant_start *start)
 {
+	const char *fault;
+	u32 i, weights = 0;
+
 	if (start->family != AF_INET && start->family != AF_INET6)
 		return "family is neither AF_INET nor AF_INET6";
 	if (start->bits > (start->family == AF_INET ? 32 : 128))
 		return "more bits than an address has";
-	if (start->arm > MUTANT_ARMS_MAX || (start->arm && !mutant_arm_available(start->arm)))
-		return "arm is not available";
-	if (start->arm && mutant_arms[start->arm].kind == MUTANT_ARM_KIND_LEARNED)
-		return "a learned arm has no control yet when a flow starts";
-	return NULL;
+	for (i = 0; i < MUTANT_START_ARMS && start->choice[i].arm; i++) {
+		fault = mutant_choice_fault(&start->choice[i]);
+		if (fault)
+			return fault;
+		weights += start->choice[i].weight;
+	}
+	for (; i < MUTANT_START_ARMS; i++)
+		if (start->choice[i].arm || start->choice[i].weight)
+			return "an unused place comes before a used one, or has a weight";
+	return weights > U16_MAX ? "the weights add up to more than 65535" : NULL;
 }
 
 int mutant_nl_start_set_doit(struct sk_buff *skb, struct genl_info *info)
@@ -271,14 +396,14 @@ int mutant_nl_start_set_doit(struct sk_buff *skb, struct genl_info *info)
 }
 
 /* Append an entry to a page; false if there is no room. */
-static bool mutant_start_put(struct sk_buff *skb, struct nlattr *attr,
-			     const struct mutant_start_entry *entry)
+static bool mutant_start_append(struct sk_buff *skb, struct nlattr *attr,
+				const struct mutant_start_entry *entry)
 {
 	const __be64 addr[2] = { cpu_to_be64(entry->key.high), cpu_to_be64(entry->key.low) };
 	struct mutant_start start = {
 		.family = entry->key.family,
 		.bits = entry->key.bits,
-		.arm = entry->arm,
+		.generation = entry->generation,
 		.lifetime_s = entry->lifetime_s,
 		.age_ms = jiffies64_to_msecs(get_jiffies_64() - entry->set_jiffies),
 	};
@@ -286,6 +411,7 @@ static bool mutant_start_put(struct sk_buff *skb, struct nlattr *attr,
 	if (skb_tailroom(skb) < sizeof(start) || attr->nla_len + sizeof(start) > U16_MAX)
 		return false;
 	memcpy(start.addr, addr, sizeof(start.addr));
+	memcpy(start.choice, entry->choice, sizeof(start.choice));
 	skb_put_data(skb, &start, sizeof(start));
 	attr->nla_len += sizeof(start);
 	return true;
@@ -310,7 +436,7 @@ int mutant_nl_start_get_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
 	}
 	mutex_lock(&starts->mutex);
 	xa_for_each_start(&starts->list, number, entry, cb->args[0]) {
-		if (!mutant_start_put(skb, attr, entry))
+		if (!mutant_start_append(skb, attr, entry))
 			break;
 		cb->args[0] = number + 1;
 	}

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Starting arms: most connections end before any daemon can act, so a flow begins on the arm that
- * its destination's prefix has in a table. Each network namespace has its own, filled by its
- * session; the longest prefix wins. Without a live session that wants it the table is ignored, as
- * is an entry past its lifetime. One look-up a flow, none on later ACKs.
+ * Starting arms: most connections end before any daemon can act, so a flow begins on an arm that
+ * its destination's prefix has in a table: on the one that the prefix's visit drew by lot (see
+ * mutant_visit.h). Each network namespace has its own table, filled by its session; the longest
+ * prefix wins. Without a live session that wants it the table is ignored, as is an entry past its
+ * lifetime. One look-up a flow, none on later ACKs.
  *
  * Flows look into one hash table of all entries, by namespace, prefix length and masked address.
  * What changes and lists entries is a namespace's own: a mutex, a list of its entries by number,
- * and their count by length, so that only lengths that occur are looked up.
+ * and their count by length, so that only lengths that occur are looked up. An entry that is set
+ * anew keeps its visits, and lives as long as the table or a flow of one of its visits has it.
  */
 #ifndef _MUTANT_START_H
 #define _MUTANT_START_H
@@ -17,6 +19,10 @@
 #include <linux/types.h>
 #include <linux/xarray.h>
 
+#include <uapi/linux/mutant.h>
+
+struct mutant_flow;
+struct mutant_start_entry;
 struct net;
 struct sk_buff;
 struct sock;
@@ -27,6 +33,7 @@ struct mutant_starts {
 	struct xarray list;		/* entries by number */
 	u32 next;			/* number, of the next entry */
 	bool wanted;			/* the live session wants flows to start by the table */
+	u64 seed;			/* of the lots */
 	u32 entries;
 	u32 count4[33];			/* entries by prefix length */
 	u32 count6[129];
@@ -34,10 +41,21 @@ struct mutant_starts {
 	DECLARE_BITMAP(lengths6, 129);
 };
 
+/* The lot that a visit has drawn, as a flow of it takes it. */
+struct mutant_draw {
+	struct mutant_start_entry *entry;	/* of its prefix; NULL: there is none */
+	struct mutant_start_arm choice;
+	u32 visit;			/* its number */
+	u32 generation;			/* of the weights */
+	u16 weights;			/* their sum */
+};
+
 void mutant_starts_begin(struct mutant_starts *starts);
 int mutant_starts_init(void);
 void mutant_starts_exit(void);
 void mutant_starts_forget(struct mutant_starts *starts);
-u8 mutant_starting_arm(const struct sock *sk);
+u8 mutant_start_draw(const struct sock *sk, struct mutant_draw *draw);
+void mutant_start_take(struct sock *sk, struct mutant_flow *f, const struct mutant_draw *draw);
+void mutant_start_leave(struct mutant_start_entry *entry);
 
 #endif /* _MUTANT_START_H */

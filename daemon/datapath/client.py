@@ -109,27 +109,37 @@ class Datapath:
         """Close the socket. If it steers still, its flows go to the fallback arm."""
         self._netlink.close()
 
-    def open_session(self, *, start_arms: bool = False, rtt_quarters: int = 0, outcomes_max: int = 0) -> None:
+    def open_session(
+        self,
+        *,
+        start_arms: bool = False,
+        start_seed: int = 0,
+        rtt_quarters: int = 0,
+        outcomes_max: int = 0,
+    ) -> None:
         """Steer the flows of this network namespace from now on, until `close_session` or the socket's end.
 
-        With `start_arms`, new flows begin on the arms of the table (`set_starts`). With `rtt_quarters`, each
-        flow's step lasts at least so many quarters of its smoothed RTT (0 to 16). At most
-        `outcomes_max` outcomes of flows wait for `outcomes`. A socket that steers already may call this again
-        to change that.
+        With `start_arms`, new flows begin on the arms of the table (`set_starts`), which visits draw by lots
+        of `start_seed`. With `rtt_quarters`, each flow's step lasts at least so many quarters of its smoothed
+        RTT (0 to 16). At most `outcomes_max` outcomes of flows wait for `outcomes`. A socket that steers
+        already may call this again to change that.
         Raises `RequestRefusedError` while another socket steers.
         """
         payload = attribute(protocol.SessionAttr.START_ARMS, struct.pack("=B", start_arms))
         # A module from before an upgrade, still loaded, refuses what it does not know.
         if rtt_quarters:
             payload += attribute(protocol.SessionAttr.RTT_QUARTERS, struct.pack("=B", rtt_quarters))
+        if start_seed:
+            payload += attribute(protocol.SessionAttr.START_SEED, _U64.pack(start_seed))
         if outcomes_max:
             payload += attribute(protocol.SessionAttr.OUTCOMES_MAX, _U32.pack(outcomes_max))
         self._order("session-open", Cmd.SESSION_OPEN, payload)
 
     def set_starts(self, starts: npt.NDArray[np.void]) -> None:
-        """Put prefixes (`START_DTYPE`, shape (n,)) into the table of starting arms; arm 0 takes one out.
+        """Put prefixes (`START_DTYPE`, shape (n,)) into the table of starting arms, or out if they have none.
 
-        Raises `RequestRefusedError` for an arm that is learned or not available, or a full table.
+        Raises `RequestRefusedError` for an arm that is not available, for a learned one without a first
+        control that fits, or for a full table.
         """
         for first in range(0, len(starts), protocol.STARTS_MAX):
             batch = starts[first : first + protocol.STARTS_MAX]

@@ -14,7 +14,7 @@ import numpy as np
 
 FAMILY_NAME: Final = "mutant"
 FAMILY_VERSION: Final = 1
-RECORD_VERSION: Final = 3
+RECORD_VERSION: Final = 4
 # No arm. Ids of arms count from 1 and never change their meaning.
 ARM_NONE: Final = 0
 # Highest id of an arm. Protocols that are loaded on demand get the ids after the fixed ones.
@@ -30,11 +30,11 @@ CONTROLS_MAX: Final = 2047
 # Bytes of controls-max controls.
 CONTROLS_LEN_MAX: Final = 65504
 # Prefixes that one start-set may carry; one more would not fit an attribute's 16-bit length.
-STARTS_MAX: Final = 2047
+STARTS_MAX: Final = 511
 # Bytes of starts-max prefixes.
-STARTS_LEN_MAX: Final = 65504
+STARTS_LEN_MAX: Final = 65408
 # Outcomes that may wait for a session.
-OUTCOMES_MAX: Final = 65536
+OUTCOMES_MAX: Final = 32768
 # The value of 1 where a control's values are fractions.
 CONTROL_ONE: Final = 65536
 # Epochs that one step can credit.
@@ -43,6 +43,8 @@ CREDITS_MAX: Final = 4
 ECHOES_MAX: Final = 2
 # Values of a control.
 CONTROL_VALUES: Final = 4
+# Arms of a prefix among which its visits draw.
+START_ARMS: Final = 4
 # Arms whose shares an outcome tells.
 OUTCOME_ARMS: Final = 4
 # A share of the whole.
@@ -214,7 +216,7 @@ class Cmd(IntEnum):
     # End the session in order, with a time of grace in which another one may take its flows over.
     SESSION_CLOSE = 15
     # Put prefixes of destinations into the table of starting arms of the caller's network namespace, or take
-    # out those that name no arm. Needs the session. Kernel arms only.
+    # out those that name no arm. Needs the session.
     START_SET = 16
     # The table of starting arms of the caller's network namespace.
     START_GET = 17
@@ -338,6 +340,8 @@ class SessionAttr(IntEnum):
     # Outcomes of flows that wait for the session at a time. Further ones are dropped, and counted. The flows
     # of other namespaces have a half of them. 0: no outcomes are told.
     OUTCOMES_MAX = 4
+    # Seed of the lots by which visits draw their arms; 0 where it is not given.
+    START_SEED = 5
 
 
 class ConfigAttr(IntEnum):
@@ -478,20 +482,35 @@ CONTROL_DTYPE: Final[np.dtype[np.void]] = np.dtype(
     ]
 )
 
-# 32 bytes. A prefix of destinations, and the arm on which flows to it begin.
+# 24 bytes. An arm among which the visits of a prefix draw, and the first control of a learned arm.
+START_ARM_DTYPE: Final[np.dtype[np.void]] = np.dtype(
+    [
+        ("value", "=u4", (CONTROL_VALUES,)),  # Of the first control, as the law says.
+        ("weight", "=u2"),  # The arm's chance is this over the sum of the weights, which is at most 65535.
+        ("arm", "=u1"),  # Arm. 0 marks an unused place; the used ones come first.
+        ("law", "=u1"),  # One of control-law, for the first control of a learned arm; 0 for a kernel arm.
+        ("reserved", "=u4"),  # Ignored.
+    ]
+)
+
+# 128 bytes. A prefix of destinations, and the arms on which flows to it begin. A visit draws one of them by
+# lot, and the flows that are born in it begin there. A visit begins with the first flow after a second
+# without any, and after 60 s in any case. It also begins when the prefix is set anew without the arm that was
+# drawn.
 START_DTYPE: Final[np.dtype[np.void]] = np.dtype(
     [
         ("addr", "=u1", (16,)),
         ("family", "=u2"),  # AF_INET or AF_INET6.
         ("bits", "=u1"),  # Length of the prefix.
-        ("arm", "=u1"),  # Arm of the kernel's; 0 takes the prefix out of the table.
+        ("reserved", "=u1"),  # Ignored.
         ("lifetime_s", "=u4"),  # The entry counts for so long, s; 0: for ever.
         ("age_ms", "=u4"),  # Since the entry was set, ms; ignored in requests.
-        ("reserved", "=u4"),  # Ignored.
+        ("generation", "=u4"),  # Of the weights, as their sender numbers them.
+        ("choice", START_ARM_DTYPE, (START_ARMS,)),  # Arms. Without any the prefix leaves the table.
     ]
 )
 
-# 168 bytes. The course of a flow, from its birth until now. A later outcome of the same flow replaces the
+# 184 bytes. The course of a flow, from its birth until now. A later outcome of the same flow replaces the
 # earlier ones. A flow is busy while something is in flight or waits to be sent.
 OUTCOME_DTYPE: Final[np.dtype[np.void]] = np.dtype(
     [
@@ -514,15 +533,19 @@ OUTCOME_DTYPE: Final[np.dtype[np.void]] = np.dtype(
         ("snd_cwnd", "=u4"),  # Congestion window, packets.
         ("mss", "=u4"),  # Maximum segment size in use, bytes.
         ("netns", "=u4"),  # Inode of the flow's network namespace.
+        ("visit", "=u4"),
+        ("generation", "=u4"),  # Of the weights by which the visit drew the arm.
         ("daddr", "=u1", (16,)),  # Remote address in network order; 4 bytes of it for AF_INET.
         ("family", "=u2"),  # AF_INET or AF_INET6.
         ("sport", "=u2"),  # Local port, host order.
         ("dport", "=u2"),  # Remote port, host order.
+        ("weight", "=u2"),  # Weight of the arm that the visit drew.
+        ("weights", "=u2"),  # Sum of the weights. The chance of the draw was weight / weights.
         ("share", "=u2", (OUTCOME_ARMS,)),
         ("share_arm", "=u1", (OUTCOME_ARMS,)),  # Arms of these shares. 0 marks an unused slot.
         ("arm", "=u1"),  # Arm on which the flow began.
         ("cause", "=u1"),  # One of start-cause.
         ("ended", "=u1"),  # 1: the flow has ended.
-        ("reserved", "=u1", (3,)),  # Always 0.
+        ("reserved", "=u1", (7,)),  # Always 0.
     ]
 )

@@ -12,6 +12,7 @@ import logging
 import math
 import socket
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -35,7 +36,7 @@ class StartTable(Protocol):
 class StartingArms:
     """Writes the arms of prefixes into the module's table.
 
-    A learned arm cannot start a flow, because nobody controls it yet: its prefix is taken out of the table.
+    The word of a chooser starts no flow on a learned arm: its prefix is taken out of the table.
     Prefixes of other network namespaces are left out, because each namespace has a table of its own.
 
     Args:
@@ -65,15 +66,44 @@ class StartingArms:
             self._refused = True
 
 
+@dataclass(frozen=True, slots=True)
+class Chance:
+    """An arm among which the visits of a prefix draw, and its weight among the others."""
+
+    arm: int
+    weight: int = 1
+    law: int = 0
+    """Law of a learned arm's first control."""
+    values: tuple[int, ...] = ()
+    """Values of that control."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The arms of a prefix. Without any the prefix leaves the table."""
+
+    chances: tuple[Chance, ...] = ()
+    generation: int = 0
+
+
 def entries(arms: Mapping[str, int], lifetime_s: float) -> npt.NDArray[np.void]:
-    """Entries of the table, `START_DTYPE`, shape (n,), from arms by prefix such as 192.0.2.0/24."""
-    made = np.zeros(len(arms), START_DTYPE)
-    for entry, (prefix, arm) in zip(made, arms.items(), strict=True):
+    """Entries of one arm each, `START_DTYPE`, shape (n,), from arms by prefix such as 192.0.2.0/24."""
+    plans = {prefix: Plan((Chance(arm),) if arm else ()) for prefix, arm in arms.items()}
+    return plan_entries(plans, lifetime_s)
+
+
+def plan_entries(plans: Mapping[str, Plan], lifetime_s: float) -> npt.NDArray[np.void]:
+    """Entries of the table, `START_DTYPE`, shape (n,), from plans by prefix such as 192.0.2.0/24."""
+    made = np.zeros(len(plans), START_DTYPE)
+    for entry, (prefix, plan) in zip(made, plans.items(), strict=True):
         network = ipaddress.ip_network(prefix)
         address = np.frombuffer(network.network_address.packed, np.uint8)
         entry["addr"][: address.size] = address
         entry["family"] = socket.AF_INET if network.version == 4 else socket.AF_INET6
         entry["bits"] = network.prefixlen
-        entry["arm"] = arm
+        entry["generation"] = plan.generation
+        for place, chance in zip(entry["choice"], plan.chances, strict=False):
+            place["arm"], place["weight"], place["law"] = chance.arm, chance.weight, chance.law
+            place["value"][: len(chance.values)] = chance.values
         entry["lifetime_s"] = max(1, math.ceil(lifetime_s))
     return made

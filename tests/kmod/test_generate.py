@@ -38,6 +38,9 @@ DTYPES = {
     "record": protocol.RECORD_DTYPE,
     "command": protocol.COMMAND_DTYPE,
     "control": protocol.CONTROL_DTYPE,
+    "start_arm": protocol.START_ARM_DTYPE,
+    "start": protocol.START_DTYPE,
+    "outcome": protocol.OUTCOME_DTYPE,
 }
 
 

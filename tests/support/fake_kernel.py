@@ -170,7 +170,7 @@ class Kernel:
         for entry in starts:
             size = 4 if entry["family"] == socket.AF_INET else 16
             address = ipaddress.ip_address(entry["addr"][:size].tobytes())
-            self.started[f"{address}/{entry['bits']}"] = int(entry["arm"])
+            self.started[f"{address}/{entry['bits']}"] = int(entry["choice"]["arm"][0])
 
     def close_session(self, grace_ms: int) -> None:
         """Nothing falls back here."""

@@ -27,6 +27,7 @@ int main(void)
 	test_path();
 	test_pulses();
 	test_resume();
+	test_visits();
 	printf("%u passed, %u failed\n", passed, failed);
 	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

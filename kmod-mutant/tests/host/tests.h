@@ -31,5 +31,6 @@ void test_path(void);
 void test_pulses(void);
 void test_resume(void);
 void test_steps(void);
+void test_visits(void);
 
 #endif /* _TESTS_H */

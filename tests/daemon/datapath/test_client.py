@@ -186,7 +186,7 @@ def test_orders(
 def test_starts_go_in_batches(datapath: Datapath, netlink: Netlink) -> None:
     count = protocol.STARTS_MAX + 3
     starts = np.zeros(count, protocol.START_DTYPE)
-    starts["arm"] = np.arange(count) % 200
+    starts["generation"] = np.arange(count)
     netlink.replies = [b"", b""]
     datapath.set_starts(starts)
     batches = [parts[protocol.StartAttr.STARTS] for _, _, parts in netlink.sent]
@@ -199,7 +199,7 @@ def test_starts_go_in_batches(datapath: Datapath, netlink: Netlink) -> None:
 def outcome_page(outcomes: np.ndarray, dropped: int, version: int = protocol.RECORD_VERSION) -> bytes:
     attrs = protocol.OutcomeAttr
     parts = {
-        attrs.RECORD_SIZE: u32(168),
+        attrs.RECORD_SIZE: u32(184),
         attrs.RECORD_VERSION: u32(version),
         attrs.DROPPED: struct.pack("=Q", dropped),
         attrs.OUTCOMES: outcomes.tobytes(),
@@ -208,7 +208,7 @@ def outcome_page(outcomes: np.ndarray, dropped: int, version: int = protocol.REC
 
 
 @given(
-    content=st.binary(max_size=40 * 168).map(lambda data: data[: len(data) // 168 * 168]),
+    content=st.binary(max_size=40 * 184).map(lambda data: data[: len(data) // 184 * 184]),
     cuts=st.lists(st.integers(0, 40), max_size=4),
     dropped=st.integers(0, 2**64 - 1),
 )
@@ -227,7 +227,7 @@ def test_outcomes_are_the_modules_bytes_in_order(content: bytes, cuts: list[int]
 def test_outcomes_of_another_layout_are_refused(datapath: Datapath, netlink: Netlink) -> None:
     one = np.zeros(1, protocol.OUTCOME_DTYPE)
     netlink.replies = [[outcome_page(one, 0, version=99)]]
-    with pytest.raises(DatapathError, match=r"version 99 of 168 bytes.*rmmod"):
+    with pytest.raises(DatapathError, match=r"version 99 of 184 bytes.*rmmod"):
         datapath.outcomes()
 
 

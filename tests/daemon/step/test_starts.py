@@ -10,15 +10,27 @@ from support.fake_kernel import Kernel
 from ltp_switcher.daemon.datapath import RequestRefusedError
 from ltp_switcher.daemon.datapath.netlink import NetlinkError
 from ltp_switcher.daemon.datapath.protocol import ArmId
-from ltp_switcher.daemon.step.starts import StartingArms, entries
+from ltp_switcher.daemon.step.starts import Chance, Plan, StartingArms, entries, plan_entries
 
 
 def test_entries_carry_prefix_arm_and_lifetime() -> None:
     v4, v6 = entries({"192.0.2.0/24": 3, "2001:db8:7::/48": 0}, lifetime_s=90.2)
     assert v4["addr"].tolist() == [192, 0, 2, *[0] * 13]
-    assert (int(v4["family"]), int(v4["bits"]), int(v4["arm"]), int(v4["lifetime_s"])) == (2, 24, 3, 91)
+    assert (int(v4["family"]), int(v4["bits"]), int(v4["lifetime_s"])) == (2, 24, 91)
+    assert (v4["choice"]["arm"].tolist(), v4["choice"]["weight"].tolist()) == ([3, 0, 0, 0], [1, 0, 0, 0])
     assert v6["addr"].tolist() == [0x20, 0x01, 0x0D, 0xB8, 0, 7, *[0] * 10]
-    assert (int(v6["family"]), int(v6["bits"]), int(v6["arm"])) == (10, 48, 0)
+    assert (int(v6["family"]), int(v6["bits"]), v6["choice"]["arm"].any()) == (10, 48, False)
+
+
+def test_a_plan_carries_weights_generation_and_first_controls() -> None:
+    chances = (Chance(int(ArmId.BBR), 5), Chance(int(ArmId.LTP), 60_000, law=1, values=(12, 7)))
+    (made,) = plan_entries({"192.0.2.0/24": Plan(chances, generation=9)}, lifetime_s=60)
+    assert int(made["generation"]) == 9
+    assert made["choice"]["arm"].tolist() == [2, 12, 0, 0]
+    assert made["choice"]["weight"].tolist() == [5, 60_000, 0, 0]
+    assert made["choice"]["law"].tolist() == [0, 1, 0, 0]
+    assert made["choice"]["value"][1].tolist() == [12, 7, 0, 0]
+    assert not made["choice"]["value"][0].any()
 
 
 def test_a_learned_arm_takes_its_prefix_out_and_other_namespaces_are_left_out() -> None:

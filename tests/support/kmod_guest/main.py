@@ -26,6 +26,7 @@ from . import (
     telling,
     thresholds,
     tracing,
+    visits,
 )
 from .harness import Check, Context, insmod, run
 from .net import Link, Traffic
@@ -42,7 +43,7 @@ GROUPS: dict[str, tuple[Check, ...]] = {
     + switching.LAST,
     "handover": starting.CHECKS + handover.CHECKS + pulses.CHECKS,
     "sockets": telling.CHECKS + tracing.CHECKS + sockets.CHECKS,
-    "outcomes": outcomes.CHECKS,
+    "outcomes": outcomes.CHECKS + visits.CHECKS,
     "learned": learned.CHECKS + thresholds.CHECKS + marks.CHECKS,
 }
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ltp_switcher.daemon.datapath import Datapath, RequestRefusedError
-from ltp_switcher.daemon.datapath.protocol import START_DTYPE
+from ltp_switcher.daemon.datapath.protocol import START_DTYPE, ControlLaw
 
 from .harness import Context, require, sh
 from .net import choose, congestion, namespace
@@ -30,7 +30,8 @@ def table(context: Context, arms: Mapping[str, str], lifetime_s: int = 0) -> npt
         entry["addr"][: packed.size] = packed
         entry["family"] = socket.AF_INET if network.version == 4 else socket.AF_INET6
         entry["bits"] = network.prefixlen
-        entry["arm"] = context.arm_id(name) if name else 0
+        entry["choice"]["arm"][0] = context.arm_id(name) if name else 0
+        entry["choice"]["weight"][0] = bool(name)
         entry["lifetime_s"] = lifetime_s
     return made
 
@@ -71,7 +72,7 @@ def the_longest_prefix_says_where_a_flow_starts(context: Context) -> None:
         require(started(context) == "m/veno", "the default route of the table")
         # The other namespace has a table of its own.
         require(context.datapath.starts().size == 0, "another namespace's entries are shown")
-        shown = {(int(e["bits"]), int(e["arm"])) for e in datapath.starts()}
+        shown = {(int(e["bits"]), int(e["choice"]["arm"][0])) for e in datapath.starts()}
         require(shown == {(0, context.arm_id("veno")), (24, context.arm_id("bic"))}, f"{shown}")
         datapath.set_starts(table(context, {"0.0.0.0/0": "", "10.2.0.0/24": ""}))
         require(datapath.starts().size == 0, f"{datapath.starts()}")
@@ -113,21 +114,30 @@ def the_table_counts_while_a_session_wants_it(context: Context) -> None:
 def entries_that_cannot_be_are_refused(context: Context) -> None:
     with session_inside(context) as datapath:
         good = table(context, {"10.1.0.0/24": "vegas", "10.3.0.0/24": "vegas"})
-        for field, value, text in (
-            ("family", 1, "family"),
-            ("bits", 33, "bits"),
-            ("arm", context.arm_id("ltp"), "learned"),
-            ("arm", 20, "not available"),
+        ltp, window = context.arm_id("ltp"), ControlLaw.WINDOW
+        for field, change, text in (
+            ("family", {"family": 1}, "family"),
+            ("bits", {"bits": 33}, "bits"),
+            ("no control", {"arm": [ltp, 0, 0, 0]}, "first control"),
+            ("another law", {"arm": [ltp, 0, 0, 0], "law": [ControlLaw.AIMD, 0, 0, 0]}, "first control"),
+            ("window 0", {"arm": [ltp, 0, 0, 0], "law": [window, 0, 0, 0]}, "first control"),
+            ("law of a kernel arm", {"law": [window, 0, 0, 0]}, "law is 0"),
+            ("arm", {"arm": [20, 0, 0, 0]}, "not available"),
+            ("weight", {"weight": [0, 0, 0, 0]}, "weight 0"),
+            ("weights", {"arm": [1, 2, 0, 0], "weight": [65535, 1, 0, 0]}, "65535"),
+            ("gap", {"arm": [1, 0, 2, 0], "weight": [1, 0, 1, 0]}, "unused place"),
+            ("weight of nothing", {"weight": [1, 1, 0, 0]}, "unused place"),
         ):
             bad = good.copy()
-            bad[field][1] = value
+            for name, value in change.items():
+                (bad if name in START_DTYPE.fields else bad["choice"])[name][1] = value
             try:
                 datapath.set_starts(bad)
             except RequestRefusedError as error:
-                require(text in error.reason, f"{field}={value}: {error}")
+                require(text in error.reason, f"{field}: {error}")
             else:
-                raise AssertionError(f"{field}={value} is taken")
-            require(datapath.starts().size == 0, f"{field}={value}: half of the batch is taken")
+                raise AssertionError(f"{field}: it is taken")
+            require(datapath.starts().size == 0, f"{field}: half of the batch is taken")
         with namespace("la"):
             other = Datapath()
         try:
@@ -146,14 +156,14 @@ def look_up_ns(context: Context, name: str) -> float:
     """
     tracing = Path("/sys/kernel/tracing")
     (tracing / "trace").write_text("")
-    (tracing / "set_ftrace_filter").write_text("mutant_starting_arm")
+    (tracing / "set_ftrace_filter").write_text("mutant_start_draw")
     (tracing / "current_tracer").write_text("function_graph")
     for _ in range(100):
         require(started(context) == name, f"not {name}")
     told = (tracing / "trace").read_text()
     (tracing / "current_tracer").write_text("nop")
     (tracing / "set_ftrace_filter").write_text("")
-    times_us = re.findall(r"([\d.]+) us\s*\|\s*mutant_starting_arm", told)
+    times_us = re.findall(r"([\d.]+) us\s*\|\s*mutant_start_draw", told)
     require(len(times_us) == 100, f"{len(times_us)} look-ups for 100 flows")
     return 1000 * float(np.mean([float(us) for us in times_us]))
 
@@ -179,7 +189,7 @@ def ten_thousand_prefixes_are_kept_and_shown(context: Context) -> None:
         datapath.set_starts(table(context, dict.fromkeys(longer, "vegas")))
         costs_ns.append(look_up_ns(context, "m/vegas"))
         context.notes["ns of a look-up: no prefix, 10,000 of one length, of four"] = costs_ns
-        many["arm"] = 0
+        many["choice"] = np.zeros((), many.dtype["choice"].base)
         datapath.set_starts(many)
         datapath.set_starts(table(context, dict.fromkeys(("10.1.0.0/24", *longer), "")))
         require(datapath.starts().size == 0, f"{datapath.starts().size} are left")

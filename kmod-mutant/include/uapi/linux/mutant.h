@@ -8,7 +8,7 @@
 
 #define MUTANT_FAMILY_NAME		"mutant"
 #define MUTANT_FAMILY_VERSION	1
-#define MUTANT_RECORD_VERSION	3
+#define MUTANT_RECORD_VERSION	4
 
 /* No arm. Ids of arms count from 1 and never change their meaning. */
 #define MUTANT_ARM_NONE	0
@@ -32,13 +32,13 @@
 #define MUTANT_CONTROLS_LEN_MAX	65504
 
 /* Prefixes that one start-set may carry; one more would not fit an attribute's 16-bit length. */
-#define MUTANT_STARTS_MAX	2047
+#define MUTANT_STARTS_MAX	511
 
 /* Bytes of starts-max prefixes. */
-#define MUTANT_STARTS_LEN_MAX	65504
+#define MUTANT_STARTS_LEN_MAX	65408
 
 /* Outcomes that may wait for a session. */
-#define MUTANT_OUTCOMES_MAX	65536
+#define MUTANT_OUTCOMES_MAX	32768
 
 /* The value of 1 where a control's values are fractions. */
 #define MUTANT_CONTROL_ONE	65536
@@ -51,6 +51,9 @@
 
 /* Values of a control. */
 #define MUTANT_CONTROL_VALUES	4
+
+/* Arms of a prefix among which its visits draw. */
+#define MUTANT_START_ARMS	4
 
 /* Arms whose shares an outcome tells. */
 #define MUTANT_OUTCOME_ARMS	4
@@ -382,12 +385,15 @@ enum {
  * MUTANT_A_SESSION_OUTCOMES_MAX: Outcomes of flows that wait for the session at a time. Further
  * ones are dropped, and counted. The flows of other namespaces have a half of them. 0: no outcomes
  * are told.
+ * MUTANT_A_SESSION_START_SEED: Seed of the lots by which visits draw their arms; 0 where it is not
+ * given.
  */
 enum {
 	MUTANT_A_SESSION_GRACE_MS = 1,
 	MUTANT_A_SESSION_START_ARMS,
 	MUTANT_A_SESSION_RTT_QUARTERS,
 	MUTANT_A_SESSION_OUTCOMES_MAX,
+	MUTANT_A_SESSION_START_SEED,
 
 	__MUTANT_A_SESSION_MAX,
 	MUTANT_A_SESSION_MAX = (__MUTANT_A_SESSION_MAX - 1)
@@ -446,8 +452,7 @@ enum {
  * MUTANT_CMD_SESSION_CLOSE: End the session in order, with a time of grace in which another one may
  * take its flows over.
  * MUTANT_CMD_START_SET: Put prefixes of destinations into the table of starting arms of the
- * caller's network namespace, or take out those that name no arm. Needs the session. Kernel arms
- * only.
+ * caller's network namespace, or take out those that name no arm. Needs the session.
  * MUTANT_CMD_START_GET: The table of starting arms of the caller's network namespace.
  * MUTANT_CMD_OUTCOME_GET: Take the outcomes of flows that ended since the last call, and of those
  * that have lasted for another 10 s. Needs the session, which must have asked for outcomes.
@@ -681,23 +686,46 @@ struct mutant_control {
 };
 
 /**
- * struct mutant_start - A prefix of destinations, and the arm on which flows to it begin.
+ * struct mutant_start_arm - An arm among which the visits of a prefix draw, and the first
+ *	control of a learned arm.
+ * @value: Of the first control, as the law says.
+ * @weight: The arm's chance is this over the sum of the weights, which is at most 65535.
+ * @arm: Arm. 0 marks an unused place; the used ones come first.
+ * @law: One of control-law, for the first control of a learned arm; 0 for a kernel arm.
+ * @reserved: Ignored.
+ */
+struct mutant_start_arm {
+	__u32 value[MUTANT_CONTROL_VALUES];
+	__u16 weight;
+	__u8 arm;
+	__u8 law;
+	__u32 reserved;
+};
+
+/**
+ * struct mutant_start - A prefix of destinations, and the arms on which flows to it begin.
  * @addr: In network order; 4 bytes of it for AF_INET. Bits beyond the prefix are ignored.
  * @family: AF_INET or AF_INET6.
  * @bits: Length of the prefix.
- * @arm: Arm of the kernel's; 0 takes the prefix out of the table.
+ * @reserved: Ignored.
  * @lifetime_s: The entry counts for so long, s; 0: for ever.
  * @age_ms: Since the entry was set, ms; ignored in requests.
- * @reserved: Ignored.
+ * @generation: Of the weights, as their sender numbers them.
+ * @choice: Arms. Without any the prefix leaves the table.
+ *
+ * A visit draws one of them by lot, and the flows that are born in it begin there. A visit begins
+ * with the first flow after a second without any, and after 60 s in any case. It also begins when
+ * the prefix is set anew without the arm that was drawn.
  */
 struct mutant_start {
 	__u8 addr[16];
 	__u16 family;
 	__u8 bits;
-	__u8 arm;
+	__u8 reserved;
 	__u32 lifetime_s;
 	__u32 age_ms;
-	__u32 reserved;
+	__u32 generation;
+	struct mutant_start_arm choice[MUTANT_START_ARMS];
 };
 
 /**
@@ -724,10 +752,15 @@ struct mutant_start {
  * @snd_cwnd: Congestion window, packets.
  * @mss: Maximum segment size in use, bytes.
  * @netns: Inode of the flow's network namespace.
+ * @visit: Number of the prefix's visit in which the flow was born; 0: the table had no arm for
+ *	it.
+ * @generation: Of the weights by which the visit drew the arm.
  * @daddr: Remote address in network order; 4 bytes of it for AF_INET.
  * @family: AF_INET or AF_INET6.
  * @sport: Local port, host order.
  * @dport: Remote port, host order.
+ * @weight: Weight of the arm that the visit drew.
+ * @weights: Sum of the weights. The chance of the draw was weight / weights.
  * @share: Shares of the busy time, times outcome-one, largest first. Further arms have the
  *	rest.
  * @share_arm: Arms of these shares. 0 marks an unused slot.
@@ -759,16 +792,20 @@ struct mutant_outcome {
 	__u32 snd_cwnd;
 	__u32 mss;
 	__u32 netns;
+	__u32 visit;
+	__u32 generation;
 	__u8 daddr[16];
 	__u16 family;
 	__u16 sport;
 	__u16 dport;
+	__u16 weight;
+	__u16 weights;
 	__u16 share[MUTANT_OUTCOME_ARMS];
 	__u8 share_arm[MUTANT_OUTCOME_ARMS];
 	__u8 arm;
 	__u8 cause;
 	__u8 ended;
-	__u8 reserved[3];
+	__u8 reserved[7];
 };
 
 #endif /* _UAPI_LINUX_MUTANT_H */
