@@ -21,6 +21,7 @@ from ltp_switcher.eval.lab.fingerprint import fingerprint
 from ltp_switcher.eval.lab.layers import GUEST, compiled, link_module
 from ltp_switcher.eval.lab.measurements import check_bytes, flows_json, follower, guest_json, timeseries
 from ltp_switcher.eval.lab.qemu import Companion
+from ltp_switcher.eval.lab.roads import check_idle, encode_roads, on_roads, timeseries_of_paths
 from ltp_switcher.eval.lab.schedule import capacity_mbps, encode, link_trace
 from ltp_switcher.eval.lab.script import (
     DAEMON_CONFIG,
@@ -82,7 +83,6 @@ def run_scenario(
     """
     if scheme is not None:
         scenario = scenario.with_scheme(scheme)
-    trace = link_trace(scenario)
     daemon = daemon_of(scenario, place)
     status = (STATUS,) if daemon is not None and daemon.tells_status else ()
     result = boot_scenario(
@@ -95,13 +95,20 @@ def run_scenario(
     )
     totals = json.loads(result.files[f"{RESULTS}.json"])
     check_bytes(scenario, totals)
+    check_idle(scenario, totals)
     rows = list(csv.DictReader(io.StringIO(result.files[f"{RESULTS}.csv"].decode())))
     files = {
-        "timeseries.csv": timeseries(scenario, rows, capacity_mbps(scenario, trace).tolist()),
+        "timeseries.csv": _timeseries(scenario, rows),
         "flows.json": flows_json(scenario, totals),
         "guest.json": guest_json(totals, json.loads(result.files[STATUS]) if status else {}),
     }
     return RunFiles(files, result.kernel, result.virtual_s, result.wall_s)
+
+
+def _timeseries(scenario: Scenario, rows: list[dict[str, str]]) -> bytes:
+    if on_roads(scenario):
+        return timeseries_of_paths(scenario, rows)
+    return timeseries(scenario, rows, capacity_mbps(scenario, link_trace(scenario)).tolist())
 
 
 def boot_scenario(
@@ -175,8 +182,8 @@ def overlay_of(
     """The files that only this run has in its guest, by guest path."""
     chosen = kernels.kernel(kernel)
     overlay: dict[str, Path | bytes] = {
-        "lab/link.ko": link_module(chosen, _module_of(scenario.link)),
-        "lab/schedule": encode(scenario, link_trace(scenario), seed) + _jitter(scenario.link),
+        "lab/link.ko": link_module(chosen, _module_of(scenario)),
+        "lab/schedule": _schedule(scenario, seed),
         "lab/flows": flow_table(scenario, seed),
         "lab/bin/traffic": compiled(GUEST / "traffic"),
         "lab/network": GUEST / "network",
@@ -186,16 +193,23 @@ def overlay_of(
     return overlay | daemon_files(daemon, scenario, seed)
 
 
-def _module_of(link: Link) -> str:
+def _module_of(scenario: Scenario) -> str:
     """Return the variant of the link module. Each is a file, so that none changes the runs of another."""
-    if link.queue != DROP_TAIL:
+    if on_roads(scenario):
+        return "labpaths"
+    if scenario.link.queue != DROP_TAIL:
         return "labqueue"
-    return "labjitter" if link.jitter_ms else "lablink"
+    return "labjitter" if scenario.link.jitter_ms else "lablink"
 
 
-def _jitter(link: Link) -> bytes:
-    """Return the end of the schedule that `labjitter` takes, in ns; see link/jitter.h."""
-    return struct.pack("=Q", round(link.jitter_ms * 1e6)) if link.jitter_ms else b""
+def _schedule(scenario: Scenario, seed: int) -> bytes:
+    """Return the bytes that this module takes."""
+    if on_roads(scenario):
+        return encode_roads(scenario, seed)
+    jitter_ms = scenario.link.jitter_ms
+    # The end of the schedule that `labjitter` takes, in ns; see link/jitter.h.
+    jitter = struct.pack("=Q", round(jitter_ms * 1e6)) if jitter_ms else b""
+    return encode(scenario, link_trace(scenario), seed) + jitter
 
 
 def run_fingerprint(scenario: Scenario, *, seed: int, kernel: str, place: Place = USUAL_PLACE) -> str:
@@ -214,14 +228,23 @@ def run_fingerprint(scenario: Scenario, *, seed: int, kernel: str, place: Place 
         seed=seed,
         kernel=kernel,
         memory_mb=_memory_mb(scenario),
-        readers=("schedule.py", "measurements.py"),
+        readers=("schedule.py", "measurements.py", *(("roads.py",) if on_roads(scenario) else ())),
     )
 
 
 def _memory_mb(scenario: Scenario) -> int:
     """Return the guest's memory: room for the system, and for twice the data in flight."""
-    rtt_s = max([s.rtt_ms for s in scenario.link.states()] + [f.rtt_ms or 0.0 for f in scenario.flows]) / 1e3
-    rate_mbps = max((state.rate_mbps or 100.0) for state in scenario.link.states())
-    queue_bytes = scenario.link.buffer_packets(rate_mbps) * PACKET_BYTES
-    in_flight_mb = rate_mbps / 8 * rtt_s + queue_bytes / 1e6
+    own_ms = [flow.rtt_ms or 0.0 for flow in scenario.flows]
+    in_flight_mb = sum(_in_flight_mb(link, own_ms) for link in scenario.links)
     return min(4096, 512 * math.ceil((768 + 4 * in_flight_mb) / 512))
+
+
+def _in_flight_mb(link: Link, own_ms: Sequence[float]) -> float:
+    """Return the data that the link and its queue hold at most, for flows with these RTTs of their own."""
+    walk = link.road.walk
+    rtt_s = (
+        max([state.rtt_ms + (walk.range_ms if walk else 0.0) for state in link.states()] + [*own_ms]) / 1e3
+    )
+    rate_mbps = max((state.rate_mbps or 100.0) for state in link.states())
+    queue_bytes = link.buffer_packets(rate_mbps) * PACKET_BYTES
+    return rate_mbps / 8 * rtt_s + queue_bytes / 1e6

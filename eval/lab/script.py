@@ -34,6 +34,10 @@ REQUESTS: Final = "/run/lab/requests"
 PATIENCE_S: Final = 60.0
 """How long after the scenario's end a request may still become complete."""
 DAEMON_CONFIG: Final = "/lab/daemon.toml"
+NETWORK: Final = 256
+"""Addresses of a path's destination network."""
+HOSTS: Final = 250
+"""Addresses of it that flows use, from the second on; flows that share one differ in their port."""
 PAYLOAD_BYTES: Final = 1448
 """Payload of a packet of `PACKET_BYTES`; TCP paces by it."""
 
@@ -202,6 +206,9 @@ def flow_table(scenario: Scenario, seed: int) -> bytes:
         stop_us = round(flow.stop_s * 1e6)
         # bpftune learns by address, where the daemon learns by prefix.
         server = 0 if scheme.bpftune else index
+        if scenario.paths:
+            # Path n leads to 10.2.n.0/24.
+            server = NETWORK * flow.path + server % HOSTS
         lines.append(f"{scheme.protocol} {scheme.arm or '-'} {start_us} {stop_us} {server}\n")
     return "".join(lines).encode()
 

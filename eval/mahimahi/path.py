@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -70,6 +70,11 @@ def check_emulable(scenario: Scenario, protocols: Collection[str]) -> None:
         raise ConfigError("link.queue", link.queue, f"{_ELSEWHERE} no queue discipline but {DROP_TAIL}")
     if link.jitter_ms:
         raise ConfigError("link.jitter_ms", link.jitter_ms, f"{_ELSEWHERE} no jitter")
+    for key, given in asdict(link.road).items():
+        if given:
+            raise ConfigError(f"link.{key}", given, f"{_ELSEWHERE} no {key}")
+    if scenario.paths:
+        raise ConfigError("path", [path.name for path in scenario.paths], f"{_ELSEWHERE} one path, [link]")
     if scenario.requests is not None:
         raise ConfigError("requests", scenario.requests.kind, f"{_ELSEWHERE} no web server")
     for index, flow in enumerate(scenario.flows):

@@ -145,11 +145,18 @@ def scenarios_table(scenarios: Mapping[str, Scenario]) -> Table:
         link = scenario.link
         table.add_row(
             escape(name), f"{scenario.duration_s:g}",
-            escape(link.trace) if link.trace else f"{link.rate_mbps:g} Mbit/s", f"{link.rtt_ms:g}",
+            _link_text(scenario), f"{link.rtt_ms:g}",
             f"{link.buffer_pkts} pkt" if link.buffer_pkts is not None else f"{link.buffer_bdp:g} BDP",
             f"{100 * link.loss:g} %", str(len(link.steps)), str(len(scenario.flows)),
         )  # fmt: skip
     return table
+
+
+def _link_text(scenario: Scenario) -> str:
+    """The rate or the trace of the link, or of the first path with the number of the others."""
+    link = scenario.link
+    text = escape(link.trace) if link.trace else f"{link.rate_mbps:g} Mbit/s"
+    return f"{text} and {len(scenario.paths) - 1} more paths" if len(scenario.paths) > 1 else text
 
 
 def traces_table(folder: Path, traces: Sequence[RecordedTrace]) -> Table:

@@ -76,8 +76,8 @@ def draw_over_time(
     _draw_arms(figure, arm, first)
     for axes in (rate, rtt, arm):
         axes.set_xlim(0, scenario.duration_s)
-        for step in scenario.link.steps:
-            axes.axvline(step.at_s, color="#888888", linewidth=1.0, linestyle=":", zorder=0)
+        for state in list(scenario.links[scenario.flows[0].path].states())[1:]:
+            axes.axvline(state.at_s, color="#888888", linewidth=1.0, linestyle=":", zorder=0)
     for axes in (rate, rtt):
         axes.tick_params(labelbottom=False)
     _write_events(rate, scenario)
@@ -117,7 +117,7 @@ def _smooth(values: Floats) -> Floats:
 def _base_rtt_ms(scenario: Scenario, flow: FlowSeries) -> Floats:
     own_ms = scenario.flows[0].rtt_ms
     base = np.empty_like(flow.t_s)
-    for state in scenario.link.states():
+    for state in scenario.links[scenario.flows[0].path].in_steps(scenario.duration_s).states():
         base[flow.t_s >= state.at_s - BIN_S / 10] = state.rtt_ms if own_ms is None else own_ms
     return base
 
@@ -176,7 +176,8 @@ def _explain(axes: Axes, y: float, text: str) -> None:
 
 def _write_events(axes: Axes, scenario: Scenario) -> None:
     """Write the events over the panel."""
-    for state, text in zip(scenario.link.states(), event_texts(scenario.link), strict=True):
+    link = scenario.links[scenario.flows[0].path]
+    for state, text in zip(link.states(), event_texts(link), strict=True):
         axes.annotate(
             text, (state.at_s, 0.99), xycoords=("data", "axes fraction"), xytext=(5, 0),
             textcoords="offset points", va="top", weight="bold", color="#333333",

@@ -20,6 +20,15 @@ LIMITS: Final[Mapping[str, tuple[float, float]]] = {
     "offset_s": (0.0, 86_400.0),
     "police_mbps": (0.1, 1000.0),
     "police_burst_pkts": (1, 100_000),
+    "every_s": (0.01, 60.0),
+    "step_ms": (0.001, 1000.0),
+    "range_ms": (0.01, 1000.0),
+    "seed": (0, 2**31 - 1),
+    "silence_ms": (0.0, 10_000.0),
+    "to_bad": (1e-6, 1.0),
+    "to_good": (1e-6, 1.0),
+    "loss_bad": (0.0, 1.0),
+    "loss_good": (0.0, 0.99),
     "per_s": (0.01, 100.0),
     "smallest_kb": (1.0, 1_000_000.0),
     "largest_kb": (1.0, 1_000_000.0),
@@ -82,6 +91,13 @@ class Table:
         low, high = LIMITS[key]
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
             raise ConfigError(self.field(key), value, f"a whole number from {low:g} to {high:g}")
+        return value
+
+    def flag(self, key: str) -> bool:
+        """A truth value; false where there is none."""
+        value = self._values.get(key, False)
+        if not isinstance(value, bool):
+            raise ConfigError(self.field(key), value, "true or false")
         return value
 
     def text(self, key: str) -> str:

@@ -25,7 +25,18 @@ A scenario file is TOML and the one input of every runner:
     [settings.kernel]         # optional: sections and keys of the daemon's configuration file
     restore = "reinit"
 
-A table [requests] adds a web server and its clients; see `requests`. Then [[flow]] may be missing.
+A table [requests] adds a web server and its clients; see `requests`. Then [[flow]] may be missing. Further
+tables of a link, such as [link.walk], are in `road`. Several paths at once take the place of [link]:
+
+    [[path]]                  # up to 16; the n-th, from 0, leads to the addresses 10.2.n.0/24
+    name = "dsl"
+    rate_mbps = 16.0          # and every other key and table of [link]
+    rtt_ms = 30.0
+    [[flow]]
+    scheme = "cubic"
+    path = "dsl"              # by default the first path
+
+Their rates sum to at most 200 Mbit/s and no RTT is below 2 ms: a busy guest would let one path delay another.
 
 Rates count IP packets at the bottleneck, in Mbit/s (10^6 bit/s). The RTT is the path's without queueing.
 """
@@ -34,17 +45,20 @@ from __future__ import annotations
 
 import itertools
 import json
+import pathlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Final
+
+import numpy as np
 
 from ltp_switcher import toml_file
 from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.run.checked_table import Table
 from ltp_switcher.eval.run.daemon_settings import Settings, merged, parse_table
 from ltp_switcher.eval.run.requests import REQUEST_KEYS, Requests, parse_requests
+from ltp_switcher.eval.run.road import PLAIN, ROAD_KEYS, SILENT_MBPS, Road, parse_road
 from ltp_switcher.eval.run.schemes import check_scheme
 from ltp_switcher.eval.run.series import BIN_S
 
@@ -59,6 +73,11 @@ QUEUES: Final = (DROP_TAIL, "fq_codel", "codel", "pie")
 """What manages the bottleneck's queue: nothing, or a queue discipline of the kernel with its own defaults."""
 
 FLOWS_MAX: Final = 256
+PATHS_MAX: Final = 16
+PATHS_MBPS: Final = 200.0
+"""Largest sum of the rates of several paths."""
+PATHS_RTT_MS: Final = 2.0
+"""Least RTT where there are several paths."""
 _NAME: Final = re.compile(r"(?!\.)[^/\\\x00-\x1f\x7f]{1,100}")
 LIFE_MIN_S: Final = BIN_S
 """Shortest life of a flow: with less it may have no bin of its own, and so no results."""
@@ -109,6 +128,7 @@ class Link:
     police_burst_pkts: int = 64
     queue: str = DROP_TAIL
     jitter_ms: float = 0.0
+    road: Road = PLAIN
 
     def buffer_packets(self, rate_mbps: float) -> int:
         """Length of the queue in packets of `PACKET_BYTES`, at least 1, for a link of `rate_mbps`."""
@@ -118,10 +138,11 @@ class Link:
         return max(1, round(self.buffer_bdp * bdp_bytes / PACKET_BYTES))
 
     def states(self) -> Iterator[LinkState]:
-        """Yield the link's state at 0 s and after each step."""
+        """Yield the link's state at 0 s and after each step or handover, without silences and walk."""
         state = LinkState(0.0, self.rate_mbps, self.rtt_ms, self.loss)
         yield state
-        for step in self.steps:
+        handovers = (LinkStep(h.at_s, h.rate_mbps, h.rtt_ms) for h in self.road.handovers)
+        for step in sorted((*self.steps, *handovers), key=lambda step: step.at_s):
             state = LinkState(
                 step.at_s,
                 state.rate_mbps if step.rate_mbps is None else step.rate_mbps,
@@ -130,20 +151,64 @@ class Link:
             )
             yield state
 
+    def in_steps(self, duration_s: float) -> Link:
+        """Return the link with steps in place of its walk, its handovers and their silences.
+
+        In a silence the rate is `SILENT_MBPS`.
+        """
+        walk, handovers = self.road.walk, self.road.handovers
+        if walk is None and not handovers:
+            return self
+        states = list(self.states())
+        starts_s = np.array([state.at_s for state in states])
+        every_s = duration_s if walk is None else walk.every_s
+        walked_s = np.round(np.arange(np.ceil(duration_s / every_s - 1e-9)) * every_s, 6)
+        above_ms = np.zeros(walked_s.size) if walk is None else walk.above_ms(walked_s.size)
+        silent_s = [(h.at_s, h.sounds_s) for h in handovers]
+        times_s = np.unique([*starts_s, *walked_s, *itertools.chain.from_iterable(silent_s)])
+        steps = []
+        for at_s in times_s[1:].tolist():
+            state = states[int(np.searchsorted(starts_s, at_s, side="right")) - 1]
+            rtt_ms = state.rtt_ms + float(above_ms[np.searchsorted(walked_s, at_s, side="right") - 1])
+            silent = any(begin_s <= at_s < end_s for begin_s, end_s in silent_s)
+            rate_mbps = SILENT_MBPS if silent else state.rate_mbps
+            steps.append(LinkStep(at_s, rate_mbps, round(rtt_ms, 3), state.loss))
+        return replace(self, steps=tuple(steps), road=replace(self.road, walk=None, handovers=()))
+
+    def faster(self, factor: float) -> Link:
+        """Return the link with the times of its changes divided by `factor`."""
+        steps = tuple(replace(s, at_s=round(s.at_s / factor, 3)) for s in self.steps)
+        return replace(self, steps=steps, road=self.road.faster(factor))
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """One of several paths: its name and its link."""
+
+    name: str
+    link: Link
+
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """A bulk transfer from `start_s` to `stop_s`; `rtt_ms` overrides the link's base RTT."""
+    """A bulk transfer from `start_s` to `stop_s`; `rtt_ms` overrides the link's base RTT.
+
+    `path` is the number of its path, from 0.
+    """
 
     scheme: str
     start_s: float
     stop_s: float
     rtt_ms: float | None = None
+    path: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One experiment, without seed and kernel."""
+    """One experiment, without seed and kernel.
+
+    `paths` are several paths, or none where `link` is the only one; `link` is the first one's in any case.
+    """
 
     name: str
     duration_s: float
@@ -153,6 +218,12 @@ class Scenario:
     """Settings of the daemon, if the scheme needs one."""
     requests: Requests | None = None
     """A web server beside the flows, and what its clients ask for."""
+    paths: tuple[Path, ...] = ()
+
+    @property
+    def links(self) -> tuple[Link, ...]:
+        """The links of all paths, in order."""
+        return tuple(path.link for path in self.paths) or (self.link,)
 
     @property
     def scheme(self) -> str:
@@ -189,9 +260,6 @@ class Scenario:
 
     def faster(self, factor: float) -> Scenario:
         """Return the scenario with all its times divided by `factor`, under another name."""
-        link = replace(
-            self.link, steps=tuple(replace(s, at_s=round(s.at_s / factor, 3)) for s in self.link.steps)
-        )
         flows = tuple(
             replace(f, start_s=round(f.start_s / factor, 3), stop_s=round(f.stop_s / factor, 3))
             for f in self.flows
@@ -203,9 +271,10 @@ class Scenario:
             self,
             name=f"{self.name}/{factor:g}",
             duration_s=round(self.duration_s / factor, 3),
-            link=link,
+            link=self.link.faster(factor),
             flows=flows,
             requests=requests,
+            paths=tuple(replace(path, link=path.link.faster(factor)) for path in self.paths),
         )
 
     def alone(self, index: int) -> Scenario:
@@ -216,7 +285,7 @@ class Scenario:
         """Base RTT of `flow` in ms, averaged over its life where the link's RTT changes."""
         if flow.rtt_ms is not None:
             return flow.rtt_ms
-        states = list(self.link.states())
+        states = list(self.links[flow.path].in_steps(self.duration_s).states())
         ends = [state.at_s for state in states[1:]] + [self.duration_s]
         total = 0.0
         for state, end_s in zip(states, ends, strict=True):
@@ -230,24 +299,39 @@ class Scenario:
         # Results of scenarios from before these keys are known by a text without them.
         if self.requests is None:
             del values["requests"]
-        if self.link.queue == DROP_TAIL:
-            del values["link"]["queue"]
-        if self.link.jitter_ms == 0.0:
-            del values["link"]["jitter_ms"]
+        if not self.paths:
+            del values["paths"]
+        for link, of in [
+            (values["link"], self.link),
+            *(
+                (given["link"], path.link)
+                for given, path in zip(values.get("paths", ()), self.paths, strict=True)
+            ),
+        ]:
+            for key, usual in _LATER_LINK_KEYS.items():
+                if getattr(of, key) == usual:
+                    del link[key]
+        for flow in values["flows"]:
+            if flow["path"] == 0:
+                del flow["path"]
         return json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def load_scenario(path: Path) -> Scenario:
+def load_scenario(path: pathlib.Path) -> Scenario:
     """Read and check a scenario file. A relative `link.trace` path counts from the file's folder.
 
     Raises:
         ConfigError: the file cannot be read, is not TOML, or breaks a rule of this module.
     """
     scenario = parse_scenario(toml_file.read(path, "scenario"))
-    trace = scenario.link.trace
-    if trace is not None and is_path(trace) and not Path(trace).is_absolute():
-        return replace(scenario, link=replace(scenario.link, trace=str((path.parent / trace).resolve())))
-    return scenario
+
+    def found(link: Link) -> Link:
+        if link.trace is None or not is_path(link.trace) or pathlib.Path(link.trace).is_absolute():
+            return link
+        return replace(link, trace=str((path.parent / link.trace).resolve()))
+
+    paths = tuple(replace(one, link=found(one.link)) for one in scenario.paths)
+    return replace(scenario, link=found(scenario.link), paths=paths)
 
 
 def is_path(trace: str) -> bool:
@@ -261,10 +345,17 @@ def parse_scenario(document: Mapping[str, object]) -> Scenario:
     Raises:
         ConfigError: it names the field's path, its value and the allowed values.
     """
-    root = Table("", document, ("name", "duration_s", "link", "flow", "requests", "settings"))
+    root = Table("", document, ("name", "duration_s", "link", "path", "flow", "requests", "settings"))
     duration_s = root.number("duration_s")
-    link = _link(root.table("link", _LINK_KEYS), duration_s)
-    flows = tuple(_flow(table, duration_s) for table in root.tables("flow", _FLOW_KEYS))
+    if "path" in root:
+        root.exactly_one("link", "path")
+        paths = _paths(root, duration_s)
+        link = paths[0].link
+    else:
+        paths = ()
+        link = _link(root.table("link", _LINK_KEYS), duration_s)
+    names = tuple(path.name for path in paths)
+    flows = tuple(_flow(table, duration_s, names) for table in root.tables("flow", _FLOW_KEYS))
     requests = None
     if "requests" in root:
         requests = parse_requests(root.table("requests", REQUEST_KEYS), duration_s)
@@ -272,8 +363,13 @@ def parse_scenario(document: Mapping[str, object]) -> Scenario:
         raise ConfigError("flow", len(flows), f"1 to {FLOWS_MAX} tables [[flow]]")
     if requests is not None and link.queue != DROP_TAIL:
         raise ConfigError("link.queue", link.queue, f"{DROP_TAIL} beside [requests]")
+    if requests is not None and link.road != PLAIN:
+        field = f"link.{next(key for key in ROAD_KEYS if key in root.table('link', _LINK_KEYS))}"
+        raise ConfigError(field, "a table", "no such table beside [requests]")
+    if requests is not None and paths:
+        raise ConfigError("path", list(names), "no tables beside [requests]")
     settings = parse_table(root.mapping("settings")) if "settings" in root else ()
-    return Scenario(_name(root), duration_s, link, flows, settings, requests)
+    return Scenario(_name(root), duration_s, link, flows, settings, requests, paths)
 
 
 def _name(root: Table) -> str:
@@ -286,10 +382,35 @@ def _name(root: Table) -> str:
 
 _LINK_KEYS: Final = (
     "rate_mbps", "trace", "offset_s", "rtt_ms", "buffer_bdp", "buffer_pkts", "loss", "police_mbps",
-    "police_burst_pkts", "queue", "jitter_ms", "step",
+    "police_burst_pkts", "queue", "jitter_ms", "step", *ROAD_KEYS,
 )  # fmt: skip
+_LATER_LINK_KEYS: Final[Mapping[str, object]] = {"queue": DROP_TAIL, "jitter_ms": 0.0, "road": PLAIN}
+"""Fields of a link that came later than results that are kept, and the values that mean nothing new."""
 _STEP_KEYS: Final = ("at_s", "rate_mbps", "rtt_ms", "loss")
-_FLOW_KEYS: Final = ("scheme", "start_s", "stop_s", "rtt_ms")
+_FLOW_KEYS: Final = ("scheme", "start_s", "stop_s", "rtt_ms", "path")
+
+
+def _paths(root: Table, duration_s: float) -> tuple[Path, ...]:
+    tables = root.tables("path", ("name", *_LINK_KEYS))
+    if not 1 <= len(tables) <= PATHS_MAX:
+        raise ConfigError("path", len(tables), f"1 to {PATHS_MAX} tables [[path]]")
+    paths: list[Path] = []
+    for table in tables:
+        name = _name(table)
+        if name in [path.name for path in paths]:
+            raise ConfigError(table.field("name"), name, "a name that no other path has")
+        link = _link(table, duration_s)
+        if link.queue != DROP_TAIL:
+            raise ConfigError(table.field("queue"), link.queue, DROP_TAIL)
+        least_ms = min(state.rtt_ms for state in link.states())
+        if least_ms < PATHS_RTT_MS:
+            raise ConfigError(table.field("rtt_ms"), least_ms, f"at least {PATHS_RTT_MS:g} ms for [[path]]")
+        paths.append(Path(name, link))
+    rates = [max(state.rate_mbps or 0.0 for state in path.link.states()) for path in paths]
+    if sum(rates) > PATHS_MBPS:
+        allowed = f"paths whose largest rates sum to {PATHS_MBPS:g} Mbit/s at most"
+        raise ConfigError("path.rate_mbps", rates, allowed)
+    return tuple(paths)
 
 
 def _link(table: Table, duration_s: float) -> Link:
@@ -300,7 +421,9 @@ def _link(table: Table, duration_s: float) -> Link:
     for i, (before, after) in enumerate(itertools.pairwise(steps), start=1):
         if after.at_s <= before.at_s:
             raise ConfigError(
-                f"link.step[{i}].at_s", after.at_s, f"later than {before.at_s:g} s, the step before"
+                f"{table.field('step')}[{i}].at_s",
+                after.at_s,
+                f"later than {before.at_s:g} s, the step before",
             )
     table.only_with("offset_s", "trace")
     table.only_with("police_burst_pkts", "police_mbps")
@@ -308,8 +431,17 @@ def _link(table: Table, duration_s: float) -> Link:
         for i, step in enumerate(steps):
             if step.rate_mbps is not None:
                 raise ConfigError(
-                    f"link.step[{i}].rate_mbps", step.rate_mbps, "no key: a trace gives the rate"
+                    f"{table.field('step')}[{i}].rate_mbps", step.rate_mbps, "no key: a trace gives the rate"
                 )
+    road = parse_road(table, duration_s)
+    if road != PLAIN and _queue(table) != DROP_TAIL:
+        allowed = f"{DROP_TAIL} beside {', '.join(key for key in ROAD_KEYS if key in table)}"
+        raise ConfigError(table.field("queue"), table.text("queue"), allowed)
+    moments = {step.at_s for step in steps}
+    for i, handover in enumerate(road.handovers):
+        if handover.at_s in moments:
+            field = f"{table.field('handover')}[{i}].at_s"
+            raise ConfigError(field, handover.at_s, "a time at which no step is")
     return Link(
         rtt_ms=table.number("rtt_ms"),
         rate_mbps=table.optional_number("rate_mbps"),
@@ -323,6 +455,7 @@ def _link(table: Table, duration_s: float) -> Link:
         police_burst_pkts=table.integer("police_burst_pkts") if "police_burst_pkts" in table else 64,
         queue=_queue(table),
         jitter_ms=table.number("jitter_ms", default=0.0),
+        road=road,
     )
 
 
@@ -347,11 +480,18 @@ def _step(table: Table, duration_s: float) -> LinkStep:
     return step
 
 
-def _flow(table: Table, duration_s: float) -> Flow:
+def _flow(table: Table, duration_s: float, paths: Sequence[str]) -> Flow:
     start_s = table.number("start_s", low=0.0, high=duration_s, default=0.0)
     stop_s = table.number("stop_s", low=0.0, high=duration_s, default=duration_s)
     if stop_s - start_s < LIFE_MIN_S - 1e-9:
         allowed = f"at least {LIFE_MIN_S:g} s after start_s ({start_s:g} s)"
         raise ConfigError(table.field("stop_s"), stop_s, allowed)
     scheme = check_scheme(table.field("scheme"), table.required("scheme"))
-    return Flow(scheme, start_s, stop_s, table.optional_number("rtt_ms"))
+    number = 0
+    if "path" in table:
+        name = table.text("path")
+        if name not in paths:
+            allowed = f"the name of a table [[path]]: {', '.join(paths) or 'there is none'}"
+            raise ConfigError(table.field("path"), name, allowed)
+        number = paths.index(name)
+    return Flow(scheme, start_s, stop_s, table.optional_number("rtt_ms"), number)

@@ -170,13 +170,13 @@ def _lives(scenario: Scenario, series: Sequence[FlowSeries]) -> list[Bools]:
 
 
 def _utilisation(scenario: Scenario, series: Sequence[FlowSeries]) -> float:
-    """Utilisation over the bins in which at least one flow was open."""
-    capacity_of: dict[int, float] = {}
+    """Utilisation, over the bins of each path in which at least one of its flows was open."""
+    capacity_of: dict[tuple[int, int], float] = {}
     goodput_mbps = 0.0
-    for bins, life in zip(series, _lives(scenario, series), strict=True):
+    for flow, bins, life in zip(scenario.flows, series, _lives(scenario, series), strict=True):
         goodput_mbps += float(np.nansum(bins.goodput_mbps[life]))
-        index = _bin_index(bins.t_s[life])
-        capacity_of.update(zip(index.tolist(), bins.capacity_mbps[life].tolist(), strict=True))
+        at = [(flow.path, index) for index in _bin_index(bins.t_s[life]).tolist()]
+        capacity_of.update(zip(at, bins.capacity_mbps[life].tolist(), strict=True))
     return metrics.utilisation([goodput_mbps], [sum(capacity_of.values())])
 
 

@@ -173,7 +173,8 @@ def kind(scenario: Scenario) -> str:
         return "several"
     if scenario.link.trace:
         return TRACE
-    return "changing" if scenario.link.steps else "static"
+    road = scenario.link.road
+    return "changing" if scenario.link.steps or road.walk or road.handovers else "static"
 
 
 def flows(*schemes: str, apart_s: float = 0.0) -> Lines:

@@ -112,7 +112,7 @@ def plan(
         )
         for name in wanted
         for scheme, count in schemes.items()
-        if scheme not in LATER or (len(timed[name].flows) == 1 and timed[name].requests is None)
+        if scheme not in LATER or _may_be_later(timed[name])
         for seed in seeds[:count]
     ]
 
@@ -139,6 +139,12 @@ def _with(scenario: Scenario, scheme: str) -> Scenario:
         return _with(scenario, whole).with_settings(settings)
     switched = {flow.scheme for flow in scenario.flows} == {scenario.scheme}
     return scenario.with_scheme(scheme, every_flow=switched)
+
+
+def _may_be_later(scenario: Scenario) -> bool:
+    """Whether one flow may come after others, and still find the path as it would have been for it."""
+    steady = scenario.link.road.walk is None and not scenario.link.road.handovers
+    return len(scenario.flows) == 1 and scenario.requests is None and steady and not scenario.paths
 
 
 def after_others(scenario: Scenario, earlier: str, scheme: str) -> Scenario:
