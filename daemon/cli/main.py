@@ -302,6 +302,28 @@ def parser() -> argparse.ArgumentParser:
         help="folder or file of the log (default: that of daemon.state_dir)",
     )  # fmt: skip
     outcomes.add_argument("--since", type=_age, metavar="AGE", help="only the last 7d, 12h, 30m or 90s")
+    replayed = add(
+        "replay",
+        "try the learner from flow to flow on visits drawn from a log of outcomes of flows on fixed arms",
+        "replay:replay",
+    )
+    replayed.add_argument(
+        "log", nargs="?", type=Path, metavar="LOG",
+        help="folder or file of the log of outcomes (default: that of daemon.state_dir)",
+    )  # fmt: skip
+    replayed.add_argument(
+        "--decision", required=True, metavar="ARM", help="the arm that stands for the decision's own choice"
+    )
+    replayed.add_argument(
+        "--visits", type=whole(1, 10_000), default=400, metavar="N", help="visits of each prefix; default 400"
+    )
+    replayed.add_argument(
+        "--least", type=whole(1, 10_000), default=5, metavar="N",
+        help="only prefixes with so many visits of each arm; default 5",
+    )  # fmt: skip
+    replayed.add_argument(
+        "--seeds", type=whole(1, 10_000), default=3, metavar="N", help="number of replays; default 3"
+    )
     rollout = add(
         "rollout",
         "let the daemon steer 5, 20, 50, then all of the traffic, and none again where goodput suffers; show "

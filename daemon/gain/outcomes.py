@@ -35,6 +35,10 @@ OUTCOMES: Final = Form(FOLDER, ROW_DTYPE, "gain.outcomes_mb")
 _KEY: Final = np.dtype([("netns", "=u4"), ("family", "=u2"), ("network", "u1", (PREFIX_BITS_V6 // 8,))])
 """A destination prefix."""
 _NORMAL_95: Final = 1.96
+VISIT_GAP_S: Final = 1.0
+"""Time without a flow to a prefix, before the next visit begins; as in the module."""
+VISIT_MAX_S: Final = 60.0
+"""The longest time in which a visit takes flows; as in the module."""
 
 
 def rows_of(outcomes: OutcomeArray, now_s: float, now_ns: int, home_netns: int) -> OutcomeRows:
@@ -90,6 +94,72 @@ def numbered_prefixes(outcomes: OutcomeArray) -> tuple[list[str], Ints]:
     keys = prefix_keys(outcomes)
     found, numbers = np.unique(keys.view(f"V{_KEY.itemsize}"), return_inverse=True)
     return [prefix_text(key) for key in found.view(_KEY)], numbers.ravel()
+
+
+@dataclass(frozen=True, slots=True)
+class VisitTable:
+    """Visits: flows to a prefix that began on one arm near each other in time. Arrays of shape (m,)."""
+
+    names: list[str]
+    """Prefixes in text, by their numbers."""
+    prefixes: Ints
+    """Number of each visit's prefix."""
+    arms: Ints
+    """Id of the arm on which the flows began."""
+    values: Floats
+    """Mean of the flows' values by their information, relative to the prefix and size class."""
+    information: Floats
+    """Sum of the flows' information."""
+    flows: Floats
+    """Number of flows that have a value."""
+    ended_s: Floats
+    """Unix time of the last flow's end."""
+
+
+def visits_of(rows: OutcomeRows) -> VisitTable:
+    """The visits in a log, in the order of their ends. Flows without a value are left out.
+
+    The module numbers the visits of prefixes in its table. For others the same rule is applied to the times
+    of birth and end: a visit begins after a second without a flow, or after a minute.
+    """
+    rows = rows[latest(rows["outcome"])]
+    raw = value.raw_values(rows["outcome"])
+    rows, raw = rows[~np.isnan(raw)], raw[~np.isnan(raw)]
+    told = rows["outcome"]
+    names, prefixes = numbered_prefixes(told)
+    ended_s = rows["time_s"]
+    born_s = ended_s - told["age_ns"] * 1e-9
+    values = value.clipped(raw, prefixes * len(value.SIZE_NAMES) + value.size_classes(told))
+    information = value.information(told)
+    # A number of the module begins anew with the machine; a visit lasts for a minute.
+    numbers = np.where(told["visit"] > 0, told["visit"].astype(np.int64), -_timed(prefixes, born_s, ended_s))
+    hours = np.where(told["visit"] > 0, born_s // 3600, 0).astype(np.int64)
+    keys = np.stack([prefixes, told["arm"].astype(np.int64), numbers, hours], axis=1)
+    says = ~np.isnan(values) & (information > 0)
+    kinds, members = np.unique(keys[says], axis=0, return_inverse=True)
+    members, weights = members.ravel(), information[says]
+    sums: Floats = np.bincount(members, weights=weights, minlength=len(kinds))
+    means: Floats = np.bincount(members, weights=weights * values[says], minlength=len(kinds)) / sums
+    ends = np.zeros(len(kinds))
+    np.maximum.at(ends, members, ended_s[says])
+    order = np.argsort(ends, kind="stable")
+    flows: Floats = np.bincount(members, weights=np.ones(len(members)), minlength=len(kinds))
+    return VisitTable(
+        names, kinds[order, 0], kinds[order, 1], means[order], sums[order], flows[order], ends[order]
+    )
+
+
+def _timed(prefixes: Ints, born_s: Floats, ended_s: Floats) -> Ints:
+    """The number of each flow's visit by the times alone, from 1 on: shape (n,)."""
+    numbers = np.zeros(len(prefixes), np.int64)
+    number, prefix, began_s, busy_until_s = 0, -1, 0.0, 0.0
+    for place in np.lexsort((born_s, prefixes)).tolist():
+        same = prefix == prefixes[place] and born_s[place] - busy_until_s < VISIT_GAP_S
+        if not same or born_s[place] - began_s >= VISIT_MAX_S:
+            number, began_s = number + 1, born_s[place]
+        busy_until_s = max(ended_s[place], busy_until_s if prefix == prefixes[place] else 0.0)
+        numbers[place], prefix = number, prefixes[place]
+    return numbers
 
 
 @dataclass(frozen=True, slots=True)

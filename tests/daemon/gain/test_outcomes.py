@@ -116,3 +116,99 @@ def test_what_is_no_log_is_the_command_lines_fault(
 ) -> None:
     assert main(["outcomes", str(tmp_path / "nowhere")]) == 2
     assert "outcomes" in capsys.readouterr().err
+
+
+def flow_row(cookie: int, born_s: float, ended_s: float, arm: int = 1, visit: int = 0) -> np.ndarray:
+    """A row of a flow, shape (1,)."""
+    made = np.zeros(1, log.ROW_DTYPE)
+    made["time_s"] = ended_s
+    made["outcome"] = outcome(cookie, age_ns=round((ended_s - born_s) * 1e9), arm=arm, visit=visit)
+    return made
+
+
+def test_visits_end_after_a_second_without_a_flow_or_after_a_minute() -> None:
+    rows = np.concatenate(
+        [
+            flow_row(1, 100, 105),
+            flow_row(2, 105.9, 106),
+            flow_row(3, 107.1, 108),
+            # One long flow holds the next visit open, for a minute.
+            flow_row(4, 200, 300),
+            flow_row(5, 258, 259),
+            flow_row(6, 262, 263),
+        ]
+    )
+    found = log.visits_of(rows)
+    assert sorted(found.flows.tolist()) == [1.0, 1.0, 2.0, 2.0]
+    assert found.ended_s.tolist() == [106.0, 108.0, 263.0, 300.0]
+    assert found.names == ["192.0.2.0/24"]
+
+
+def test_the_modules_visits_are_taken_as_they_are() -> None:
+    rows = np.concatenate(
+        [flow_row(1, 100, 101, visit=1), flow_row(2, 100, 101, visit=2), flow_row(3, 150, 151, visit=2)]
+    )
+    found = log.visits_of(rows)
+    assert found.flows.tolist() == [1.0, 2.0]
+
+
+def test_arms_of_one_time_are_different_visits() -> None:
+    found = log.visits_of(np.concatenate([flow_row(1, 100, 101, arm=1), flow_row(2, 100, 101, arm=2)]))
+    assert sorted(found.arms.tolist()) == [1, 2]
+
+
+def test_a_visit_is_the_mean_of_its_flows_by_their_information() -> None:
+    rows = np.concatenate([flow_row(1, 100, 102), flow_row(2, 100, 102), flow_row(3, 500, 502)])
+    # The first flow has twice the throughput of the others; all say equally much.
+    rows["outcome"]["acked_bytes"][0] = 2_000_000
+    found = log.visits_of(rows)
+    assert found.values[0] - found.values[1] == pytest.approx(np.log(4) / 2)
+    assert found.information[0] == pytest.approx(2 * found.information[1])
+
+
+def fixed_arms(folder: Path) -> None:
+    """A log of two prefixes: on the first bbr earns four times as much as cubic, on the second half."""
+    rng = np.random.default_rng(5)
+    writer = LogWriter(log.OUTCOMES, folder, 10**8, {1: "cubic", 2: "bbr"})
+    cookie = 0
+    for prefix, factor in ((1, 2.0), (2, 0.7)):
+        for arm in (1, 2):
+            for number in range(30):
+                cookie += 1
+                at_s = 1e6 * arm + 10.0 * number
+                row = flow_row(cookie, at_s, at_s + 2, arm=arm)
+                row["outcome"]["daddr"][0, 2] = prefix
+                size = 1e6 * (factor if arm == 2 else 1.0) * np.exp(rng.normal(0, 0.05))
+                row["outcome"]["acked_bytes"] = round(size)
+                writer.append(row)
+    writer.close()
+
+
+def test_a_replay_tells_how_much_of_the_gap_is_closed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fixed_arms(tmp_path)
+    assert main(["replay", str(tmp_path), "--decision", "cubic", "--seeds", "2", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["arms"] == ["cubic", "bbr"]
+    assert found["prefixes"] == ["192.0.1.0/24", "192.0.2.0/24"]
+    last = found["windows"][-1]
+    assert (last["first"], last["last"]) == (101, 400)
+    assert last["best_gain"] == pytest.approx(np.log(4) / 2, abs=0.1)
+    assert last["closed"] > 0.9
+    assert main(["replay", str(tmp_path), "--decision", "cubic", "--visits", "5", "--terse"]) == 0
+    assert capsys.readouterr().out.splitlines()[0].split("\t")[0] == "1 to 5"
+
+
+@pytest.mark.parametrize(
+    ("given_", "named_"),
+    [(["--decision", "vegas"], "cubic, bbr"), (["--decision", "cubic", "--least", "31"], "cubic, bbr")],
+)
+def test_a_replay_that_cannot_be_says_why(
+    given_: list[str], named_: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fixed_arms(tmp_path)
+    assert main(["replay", str(tmp_path), *given_]) == 2
+    error = capsys.readouterr().err
+    assert given_[-2] in error
+    assert named_ in error

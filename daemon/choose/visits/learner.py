@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The learner from flow to flow: visits in, a plan of arms and chances for each prefix out.
+
+It is conservative: flows run the decision's own choice until the lower bound of another arm's effect is
+above 0. The seldom trials of others are paid from a purse.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.arrays import Floats, Ints
+from ltp_switcher.daemon.choose.visits.posterior import Effects, Noise, Posteriors
+from ltp_switcher.daemon.choose.visits.purse import Purse
+
+BOUND: Final = 1.64
+"""Standard deviations between an effect and its lower bound: one in twenty effects lies below."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visits:
+    """Visits that have ended, each an observation: arrays of one shape (m,)."""
+
+    prefixes: Ints
+    """Numbers of prefixes, from 0 on."""
+    arms: Ints
+    """Places in the learner's list of arms; 0 is the decision's own choice."""
+    values: Floats
+    """Mean value of the visit's flows by their information."""
+    information: Floats
+    flows: Floats
+    """Number of flows."""
+    ended_s: Floats
+
+    def take(self, chosen: Ints) -> Visits:
+        """Some of them, by their places."""
+        return Visits(
+            self.prefixes[chosen], self.arms[chosen], self.values[chosen], self.information[chosen],
+            self.flows[chosen], self.ended_s[chosen],
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The arms of m prefixes until the next plan: places in the learner's list of arms, shape (m,) each."""
+
+    incumbents: Ints
+    trials: Ints
+    chances: Floats
+    """The chance that a visit runs its trial and not the incumbent."""
+
+
+class Learner:
+    """What the visits to n prefixes say of k arms, the first of which is the decision's own choice."""
+
+    def __init__(self, arms: int, noise: Noise | None = None) -> None:
+        self.posteriors = Posteriors(arms, noise)
+        self.purse = Purse()
+        self._incumbents: Ints = np.zeros(0, np.int64)
+        self._wider = self.posteriors.wider(0.0)
+
+    def observe(self, visits: Visits) -> None:
+        """Learn from visits, in their order, and enter the trials among them in the ledger."""
+        self._grow(visits.prefixes)
+        left = np.arange(len(visits.prefixes))
+        while left.size:
+            # One visit of each prefix at a time; a prefix's visits stay in order.
+            _, first = np.unique(visits.prefixes[left], return_index=True)
+            self._observe_one_each(visits.take(left[first]))
+            left = np.delete(left, first)
+
+    def _grow(self, prefixes: Ints) -> None:
+        size = int(prefixes.max(initial=-1)) + 1
+        self.posteriors.grow(size)
+        self.purse.grow(size)
+        more = np.zeros(max(size - len(self._incumbents), 0), np.int64)
+        self._incumbents = np.concatenate([self._incumbents, more])
+
+    def _observe_one_each(self, visits: Visits) -> None:
+        self.purse.earn(visits.prefixes, visits.flows)
+        incumbents = self._incumbents[visits.prefixes]
+        tried = np.flatnonzero(visits.arms != incumbents)
+        if tried.size:
+            prefixes = visits.prefixes[tried]
+            effects = self.effects(prefixes, float(visits.ended_s[tried].max()))
+            # The level is that of the decision's own choice; the incumbent may be another.
+            expected = (
+                self.posteriors.level(prefixes) + effects.mean[np.arange(tried.size), incumbents[tried]]
+            )
+            self.purse.settle(prefixes, visits.flows[tried], visits.values[tried] - expected)
+        self.posteriors.observe(
+            visits.prefixes, visits.arms, visits.values, visits.information, visits.ended_s
+        )
+
+    def effects(self, prefixes: Ints, now_s: float) -> Effects:
+        """The posteriors of the arms on these prefixes, shape (m, arms)."""
+        wider = self._wider
+        prior = Effects(
+            np.repeat(wider.mean, len(prefixes), axis=0), np.repeat(wider.variance, len(prefixes), axis=0)
+        )
+        return self.posteriors.effects(prefixes, prior, now_s)
+
+    def plan(self, prefixes: Ints, flows: Floats, now_s: float) -> Plan:
+        """The arms and chances of prefixes, each once, which expect so many flows until the next plan."""
+        self._grow(prefixes)
+        self._wider = self.posteriors.wider(now_s)
+        effects = self.effects(prefixes, now_s)
+        lower = effects.mean - BOUND * np.sqrt(effects.variance)
+        incumbents = np.argmax(lower, axis=1)
+        self._incumbents[prefixes] = incumbents
+        trials, chances = self.purse.chances(prefixes, incumbents, effects, flows)
+        return Plan(incumbents, trials, chances)

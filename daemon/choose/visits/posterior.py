@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The posterior of the arms of every prefix: how much more each is worth than the decision's own choice.
+
+A visit is one observation y = level + effect[arm] + noise, in the logarithm of the reward. All arms share the
+level of the path, which moves by itself. The effect of arm 0, the decision's own, is 0. So only differences
+between arms that ran on one path near each other in time say something. Level and effects of a prefix are a
+Gaussian that a Kalman filter keeps. Between visits the variances of all of them grow (a random walk), so that
+old visits count for less and less. Paths differ in their noise by a factor of ten. So each prefix has a
+factor of its own on the noise, and learns it from how far its visits lie from the expected values.
+
+A prefix of which little is known takes the effects of its wider level as its prior: a random-effects mean of
+the prefixes below it, trimmed at both ends. There each prefix weighs no more than one that is perfectly
+known, so no prefix can speak for the others.
+
+A. Gelman and J. Hill, Data Analysis Using Regression and Multilevel/Hierarchical Models, chapter 12 (partial
+pooling); R. E. Kalman 1960 (the filter).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.arrays import Floats, Ints
+
+_DIFFUSE: Final = 100.0
+"""Variance of an effect of which no data tells."""
+_FACTOR_MAX: Final = 100.0
+"""Largest noise that a single visit may tell of, over the usual one."""
+_MEMORY: Final = 200.0
+"""Visits after which a prefix's noise is learned from the newest ones alone."""
+_LEVEL: Final = 25.0
+"""Variance of a path's level before its first visit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """The variances of the model, in the logarithm of the reward."""
+
+    visit: float = 0.09
+    """Noise of a visit that says everything, about its arm's mean on the path."""
+    flow: float = 0.25
+    """Added to it by a visit whose flows say as much as one long flow; half of it with two."""
+    level_per_s: float = 1e-3
+    """Growth of the level's variance."""
+    effect_per_s: float = 1e-6
+    """Growth of each effect's variance."""
+    between: float = 0.25
+    """Spread of an effect between the prefixes of a wider level."""
+    visits: float = 8.0
+    """Visits that a prefix needs to know its own noise as well as it knows the usual one."""
+    trim: float = 0.1
+    """Share of the prefixes that the mean of a wider level leaves out at each end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """Normal posteriors of the effects of n prefixes. Arm 0, the decision's own, has mean and variance 0."""
+
+    mean: Floats
+    """Shape (n, arms)."""
+    variance: Floats
+    """Shape (n, arms)."""
+
+
+class Posteriors:
+    """Level and effects of n prefixes (or hosts), each a Gaussian of its own.
+
+    Args:
+        arms: number of arms, with the decision's own.
+        noise: the variances of the model.
+    """
+
+    def __init__(self, arms: int, noise: Noise | None = None) -> None:
+        self.arms = arms
+        self.noise = noise or Noise()
+        # The first dimension is the level; effect k > 0 is dimension k.
+        self._mean = np.zeros((0, arms))
+        self._covariance = np.zeros((0, arms, arms))
+        self._seen_s = np.zeros(0)
+        self._factor = np.zeros(0)
+        self._certainty = np.zeros(0)
+        self.visits = np.zeros(0, np.int64)
+        """Visits of each prefix, shape (n,)."""
+
+    def __len__(self) -> int:
+        return len(self.visits)
+
+    def grow(self, size: int) -> None:
+        """Have room for prefixes up to this number; new ones know nothing."""
+        more = size - len(self)
+        if more <= 0:
+            return
+        begin = np.diag([_LEVEL, *[_DIFFUSE] * (self.arms - 1)])
+        self._mean = np.concatenate([self._mean, np.zeros((more, self.arms))])
+        self._covariance = np.concatenate([self._covariance, np.repeat(begin[None], more, axis=0)])
+        self._seen_s = np.concatenate([self._seen_s, np.full(more, np.nan)])
+        self._factor = np.concatenate([self._factor, np.ones(more)])
+        self._certainty = np.concatenate([self._certainty, np.full(more, self.noise.visits)])
+        self.visits = np.concatenate([self.visits, np.zeros(more, np.int64)])
+
+    def observe(self, prefixes: Ints, arms: Ints, values: Floats, information: Floats, now_s: Floats) -> None:
+        """Take in one visit of each of these prefixes, all different: shape (m,) each.
+
+        Args:
+            prefixes: numbers from 0 on, each once.
+            arms: the arm that each visit drew, 0 for the decision's own.
+            values: mean value of the visit's flows, by their information.
+            information: sum of the flows' information, above 0.
+            now_s: time of the visit's end, s.
+        """
+        self.grow(int(prefixes.max(initial=-1)) + 1)
+        mean = self._mean[prefixes]
+        covariance = self._aged(prefixes, now_s)
+        rows = np.arange(len(prefixes))
+        # The observation is level + effect[arm]; the decision's own has no effect.
+        along = covariance[:, :, 0] + np.where(arms > 0, 1.0, 0.0)[:, None] * covariance[rows, :, arms]
+        spread = along[:, 0] + np.where(arms > 0, along[rows, arms], 0.0)
+        expected = mean[:, 0] + np.where(arms > 0, mean[rows, arms], 0.0)
+        usual = self.noise.visit + self.noise.flow / information
+        self._learn_noise(prefixes, (values - expected) ** 2, spread, usual)
+        gain = along / (spread + self._factor[prefixes] * usual)[:, None]
+        self._mean[prefixes] = mean + gain * (values - expected)[:, None]
+        updated = covariance - gain[:, :, None] * along[:, None, :]
+        self._covariance[prefixes] = (updated + updated.transpose(0, 2, 1)) / 2
+        self._seen_s[prefixes] = now_s
+        self.visits[prefixes] += 1
+
+    def _learn_noise(self, prefixes: Ints, squares: Floats, spread: Floats, usual: Floats) -> None:
+        """Take in how far visits lie from the expected values, shape (m,) each.
+
+        Args:
+            prefixes: their numbers, each once.
+            squares: squares of the distances.
+            spread: variance of the expected value itself. The larger it is, the less a visit says.
+            usual: variance of the usual noise.
+        """
+        told = np.clip((squares - spread) / usual, 0.0, _FACTOR_MAX)
+        weight = usual / (usual + spread)
+        certainty = self._certainty[prefixes]
+        self._factor[prefixes] = (certainty * self._factor[prefixes] + weight * told) / (certainty + weight)
+        self._certainty[prefixes] = np.minimum(certainty + weight, self.noise.visits + _MEMORY)
+
+    def level(self, prefixes: Ints) -> Floats:
+        """The expected value of a visit under the decision's own choice, shape (m,)."""
+        level: Floats = self._mean[prefixes, 0]
+        return level
+
+    def effects(self, prefixes: Ints, prior: Effects, now_s: float) -> Effects:
+        """The effects of prefixes (shape (m,)) by their own visits and `prior`, which is of shape (m, arms).
+
+        The prior's variance is that of the wider level's mean, to which the spread between prefixes is added.
+        """
+        covariance = self._aged(prefixes, np.full(len(prefixes), now_s))[:, 1:, 1:]
+        eye = np.eye(self.arms - 1)
+        own = np.linalg.inv(covariance) - eye / _DIFFUSE
+        wider = 1.0 / (prior.variance[:, 1:] + self.noise.between)
+        joint = np.linalg.inv(own + wider[:, :, None] * eye)
+        # What was known of an effect before any data, a mean of 0, is in `own` no more.
+        told = np.linalg.solve(covariance, self._mean[prefixes, 1:, None])[:, :, 0]
+        mean = (joint @ (told + wider * prior.mean[:, 1:])[:, :, None])[:, :, 0]
+        nothing = np.zeros((len(prefixes), 1))
+        variance = np.maximum(np.diagonal(joint, axis1=1, axis2=2), 0.0)
+        return Effects(np.concatenate([nothing, mean], 1), np.concatenate([nothing, variance], 1))
+
+    def wider(self, now_s: float) -> Effects:
+        """The effects of the level above, shape (1, arms): a trimmed mean over the prefixes that know any.
+
+        A prefix weighs 1 / (its variance + the variance between prefixes).
+        """
+        known = np.flatnonzero(self.visits)
+        mean, variance = np.zeros((1, self.arms)), np.zeros((1, self.arms))
+        variance[:, 1:] = self.noise.between
+        if not known.size:
+            return Effects(mean, variance)
+        spreads = np.diagonal(self._aged(known, np.full(known.size, now_s)), axis1=1, axis2=2)
+        for arm in range(1, self.arms):
+            own = 1.0 / spreads[:, arm] - 1.0 / _DIFFUSE
+            tells = own > 1e-3
+            if not tells.any():
+                continue
+            values = self._mean[known[tells], arm]
+            weights = 1.0 / (1.0 / own[tells] + self.noise.between)
+            kept = _trimmed(values, weights, self.noise.trim)
+            # The prior of the wider level itself: an effect of 0, as uncertain as a prefix's.
+            total = kept.sum() + 1.0 / self.noise.between
+            mean[0, arm] = (kept * values).sum() / total
+            variance[0, arm] = 1.0 / total
+        return Effects(mean, variance)
+
+    def _aged(self, prefixes: Ints, now_s: Floats) -> Floats:
+        """The covariances as they are now: shape (m, arms, arms)."""
+        since_s = np.maximum(np.nan_to_num(now_s - self._seen_s[prefixes]), 0.0)
+        covariance = self._covariance[prefixes].copy()
+        growth = np.full(self.arms, self.noise.effect_per_s)
+        growth[0] = self.noise.level_per_s
+        places = np.arange(self.arms)
+        covariance[:, places, places] += since_s[:, None] * growth
+        # No more is unknown than before any data.
+        most = np.array([_LEVEL, *[_DIFFUSE] * (self.arms - 1)])
+        covariance[:, places, places] = np.minimum(covariance[:, places, places], most)
+        return covariance
+
+
+def _trimmed(values: Floats, weights: Floats, trim: float) -> Floats:
+    """The weights that are left when a share `trim` of them is taken off at each end of the values."""
+    order = np.argsort(values)
+    ends = np.cumsum(weights[order]) / weights.sum()
+    begins = np.concatenate([[0.0], ends[:-1]])
+    inside = np.clip(np.minimum(ends, 1 - trim) - np.maximum(begins, trim), 0.0, None) * weights.sum()
+    left = np.empty_like(weights)
+    left[order] = inside
+    return left

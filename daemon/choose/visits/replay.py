@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replay: the learner on visits that are drawn again and again from those which have happened.
+
+Each prefix has a pool of visits for every arm, from flows that ran it. A visit of the replay draws from the
+pool of the arm that the learner's plan gives it. So a try of the learner costs seconds, and the best arm of
+each prefix is known: it has the highest mean. Draws suppose that visits are independent of each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.arrays import Floats, Ints
+from ltp_switcher.daemon.choose.visits.learner import Learner, Visits
+
+WINDOWS: Final = ((1, 10), (11, 30), (31, 100), (101, 400))
+"""Numbers of a prefix's visits that are told of together, the first and the last one."""
+GAP_S: Final = 60.0
+"""Time between two visits of a prefix."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Visits of one arm to one prefix, of which a replay draws: shape (n,) each, n at least 1."""
+
+    values: Floats
+    information: Floats
+    flows: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The mean over prefixes in some of their visits. Values are logarithms of the reward."""
+
+    first: int
+    last: int
+    gain: float
+    """The learner's arm over the decision's own choice."""
+    best_gain: float
+    """The best arm of each prefix over the decision's own choice."""
+    closed: float
+    """The share of the gap between these that is closed; NaN where there is no gap."""
+    trials: float
+    """Share of the visits that were trials."""
+    cost: float
+    """Cost of the trials by their arms' means, trial less incumbent, as a share of the flows' reward."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """The result of a replay."""
+
+    windows: list[Window]
+    ledger: float
+    """Cost of all trials by the learner's own ledger, as a share of the flows' reward."""
+    worst_prefix: float
+    """Largest cost of a prefix's trials, by the same ledger and as a share of its own flows' reward."""
+
+
+def replay(pools: Sequence[Sequence[Pool]], visits: int, learner: Learner, seed: int) -> Replayed:
+    """Let each prefix have so many visits, and learn from each before the next.
+
+    Args:
+        pools: for each prefix the pools of all arms, the decision's own choice first.
+        visits: visits of each prefix.
+        learner: a new one, of as many arms.
+        seed: seed of the draws.
+    """
+    rng = np.random.default_rng(seed)
+    means = np.array([[pool.values.mean() for pool in of_prefix] for of_prefix in pools])
+    flows = np.array([[pool.flows.mean() for pool in of_prefix] for of_prefix in pools])
+    prefixes = np.arange(len(pools))
+    arms = np.zeros((visits, len(pools)), np.int64)
+    incumbents = np.zeros((visits, len(pools)), np.int64)
+    for number in range(visits):
+        plan = learner.plan(prefixes, flows[:, 0], number * GAP_S)
+        tries = rng.random(len(pools)) < plan.chances
+        incumbents[number], arms[number] = plan.incumbents, np.where(tries, plan.trials, plan.incumbents)
+        learner.observe(_drawn(pools, arms[number], number * GAP_S, rng))
+    spent = learner.purse.spent / np.maximum(learner.purse.flows, 1.0)
+    return Replayed(
+        [
+            _window(first, min(last, visits), arms, incumbents, means)
+            for first, last in WINDOWS
+            if first <= visits
+        ],
+        learner.purse.share,
+        float(spent.max(initial=0.0)),
+    )
+
+
+def _drawn(pools: Sequence[Sequence[Pool]], arms: Ints, now_s: float, rng: np.random.Generator) -> Visits:
+    """One visit of every prefix under these arms."""
+    chosen = [of_prefix[arm] for of_prefix, arm in zip(pools, arms.tolist(), strict=True)]
+    places = [int(rng.integers(pool.values.size)) for pool in chosen]
+    found = [
+        (pool.values[place], pool.information[place], pool.flows[place])
+        for pool, place in zip(chosen, places, strict=True)
+    ]
+    values, information, flows = np.array(found).T
+    return Visits(np.arange(len(pools)), arms, values, information, flows, np.full(len(pools), now_s))
+
+
+def _window(first: int, last: int, arms: Ints, incumbents: Ints, means: Floats) -> Window:
+    rows, part = np.arange(means.shape[0]), slice(first - 1, last)
+    ran, would = means[rows, arms[part]], means[rows, incumbents[part]]
+    gain = float((ran - means[:, 0]).mean())
+    best = float((means.max(axis=1) - means[:, 0]).mean())
+    tried = arms[part] != incumbents[part]
+    return Window(
+        first, last, gain, best, gain / best if best > 0 else float("nan"), float(tried.mean()),
+        float(np.where(tried, would - ran, 0.0).mean()),
+    )  # fmt: skip

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The learner from flow to flow, on made worlds that it does not know."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ltp_switcher.daemon.choose.visits.learner import Learner, Visits
+from ltp_switcher.daemon.choose.visits.replay import Pool, Replayed, replay
+
+ARMS = 5
+
+
+def world(effects: np.ndarray, spread: float, seed: int = 7, draws: int = 200) -> list[list[Pool]]:
+    """Pools of visits with these effects, shape (prefixes, ARMS), about levels of their own."""
+    rng = np.random.default_rng(seed)
+    made = []
+    for of_prefix in effects:
+        level = rng.normal(0, 1)
+        made.append(
+            [
+                Pool(level + effect + _centred(rng, spread, draws), np.full(draws, 3.0), np.full(draws, 4.0))
+                for effect in of_prefix
+            ]
+        )
+    return made
+
+
+def _centred(rng: np.random.Generator, spread: float, draws: int) -> np.ndarray:
+    noise = rng.normal(0, spread, draws)
+    return noise - noise.mean()
+
+
+def off_model(prefixes: int, seed: int) -> np.ndarray:
+    """The decision is wrong: on each path one arm earns 2 to 7 times as much, on most paths the same one."""
+    rng = np.random.default_rng(seed)
+    effects = rng.uniform(-1.0, 0.0, (prefixes, ARMS))
+    effects[:, 0] = 0.0
+    best = np.where(rng.random(prefixes) < 0.7, 1, rng.integers(2, ARMS, prefixes))
+    effects[np.arange(prefixes), best] = rng.uniform(0.7, 2.0, prefixes)
+    return effects
+
+
+def on_model(prefixes: int, seed: int) -> np.ndarray:
+    """The decision is right: all other arms earn less."""
+    effects = -np.abs(np.random.default_rng(seed).normal(0, 0.5, (prefixes, ARMS)))
+    effects[:, 0] = 0.0
+    return effects
+
+
+def run(effects: np.ndarray, spread: float, visits: int = 400, seed: int = 1) -> Replayed:
+    return replay(world(effects, spread), visits, Learner(ARMS), seed)
+
+
+def test_where_the_decision_is_wrong_the_gap_is_closed() -> None:
+    found = run(off_model(40, 1), spread=0.4)
+    early, late = found.windows[2:]
+    assert (early.first, late.last) == (31, 400)
+    assert early.closed > 0.5
+    assert late.closed > 0.8
+
+
+@pytest.mark.parametrize("spread", [0.2, 0.6, 1.5])
+def test_where_the_decision_is_right_it_stays(spread: float) -> None:
+    found = run(on_model(40, 2), spread)
+    for window in found.windows:
+        assert np.exp(window.gain) > 0.97 - 0.03 * (spread > 1)
+        assert window.cost < 0.04
+    assert found.ledger < 0.011
+    assert found.worst_prefix < 0.06
+
+
+def test_visits_that_tell_nothing_new_change_no_plan() -> None:
+    learner = Learner(ARMS)
+    one = np.zeros(1, np.int64)
+    for number in range(50):
+        learner.observe(Visits(one, one, np.zeros(1), np.ones(1), np.ones(1), np.array([number * 60.0])))
+    plan = learner.plan(one, np.ones(1), 3000.0)
+    assert plan.incumbents.tolist() == [0]
+    assert plan.trials[0] != 0
+
+
+@settings(max_examples=20)
+@given(st.permutations(range(6)), st.integers(0, 2**16))
+def test_visits_of_different_prefixes_may_come_in_any_order(order: list[int], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    visits = Visits(
+        np.array([0, 0, 1, 1, 2, 2]), rng.integers(0, ARMS, 6), rng.normal(0, 1, 6), rng.uniform(0.1, 3, 6),
+        np.ones(6), np.array([0.0, 60.0] * 3),
+    )  # fmt: skip
+    # Those of one prefix stay in their order.
+    first = sorted(order, key=lambda place: (place % 2, order.index(place)))
+    plans = []
+    for places in (np.arange(6), np.array(first)):
+        learner = Learner(ARMS)
+        learner.observe(visits.take(places))
+        plans.append(learner.plan(np.arange(3), np.ones(3), 120.0))
+    assert plans[0].incumbents.tolist() == plans[1].incumbents.tolist()
+    assert np.allclose(plans[0].chances, plans[1].chances)
+
+
+def test_a_replay_is_the_same_again() -> None:
+    effects = off_model(5, 3)
+    assert run(effects, 0.4, visits=30) == run(effects, 0.4, visits=30)
+    assert run(effects, 0.4, visits=30) != run(effects, 0.4, visits=30, seed=2)
