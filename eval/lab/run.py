@@ -182,8 +182,8 @@ def overlay_of(
     """The files that only this run has in its guest, by guest path."""
     chosen = kernels.kernel(kernel)
     overlay: dict[str, Path | bytes] = {
-        "lab/link.ko": link_module(chosen, _module_of(scenario)),
-        "lab/schedule": _schedule(scenario, seed),
+        "lab/link.ko": link_module(chosen, module_of(scenario)),
+        "lab/schedule": link_input(scenario, seed),
         "lab/flows": flow_table(scenario, seed),
         "lab/bin/traffic": compiled(GUEST / "traffic"),
         "lab/network": GUEST / "network",
@@ -193,7 +193,7 @@ def overlay_of(
     return overlay | daemon_files(daemon, scenario, seed)
 
 
-def _module_of(scenario: Scenario) -> str:
+def module_of(scenario: Scenario) -> str:
     """Return the variant of the link module. Each is a file, so that none changes the runs of another."""
     if on_roads(scenario):
         return "labpaths"
@@ -202,7 +202,7 @@ def _module_of(scenario: Scenario) -> str:
     return "labjitter" if scenario.link.jitter_ms else "lablink"
 
 
-def _schedule(scenario: Scenario, seed: int) -> bytes:
+def link_input(scenario: Scenario, seed: int) -> bytes:
     """Return the bytes that this module takes."""
     if on_roads(scenario):
         return encode_roads(scenario, seed)

@@ -280,6 +280,8 @@ def _with_requests(requests: Requests, end_ms: int, traffic: str) -> list[str]:
 
 def request_plan(requests: Requests, seed: int) -> bytes:
     """Return the requests of a run as the client takes them, a line for each."""
+    if requests.video is not None:
+        return requests.video.plan(requests.stop_s, seed).encode()
     drawn = draw_requests(requests, seed)
     return "".join(" ".join(map(str, (one.at_us, *one.sizes_bytes))) + "\n" for one in drawn).encode()
 

@@ -50,6 +50,13 @@ def requests_table(summary: Summary, requests: RequestSummary) -> Table:
         table.add_column(name, justify="right")
     for name, of in requests.completion.items():
         table.add_row(name, str(of.count), *(f"{value:.3f}" for value in (of.p50_s, of.p95_s, of.p99_s)))
+    if requests.video is not None:
+        video = requests.video
+        played = (
+            f"bitrate {video.mean_mbps:.2f} Mbit/s; began after {video.startup_s:.1f} s; stood still for "
+            f"{video.rebuffer_s:.1f} s, {video.rebuffer_share:.1%} of the time"
+        )
+        table.add_row(played)
     for flow in requests.beside:
         beside = f"beside: {flow.scheme}, {flow.throughput_mbps:.1f} Mbit/s at {flow.rtt_p50_ms:.0f} ms"
         table.add_row(escape(beside))

@@ -29,6 +29,9 @@ LIMITS: Final[Mapping[str, tuple[float, float]]] = {
     "to_good": (1e-6, 1.0),
     "loss_bad": (0.0, 1.0),
     "loss_good": (0.0, 0.99),
+    "chunk_s": (1.0, 20.0),
+    "buffer_s": (1.0, 600.0),
+    "bitrates_mbps": (0.05, 200.0),
     "per_s": (0.01, 100.0),
     "smallest_kb": (1.0, 1_000_000.0),
     "largest_kb": (1.0, 1_000_000.0),
@@ -82,6 +85,17 @@ class Table:
         if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
             raise ConfigError(self.field(key), value, f"a number from {low:g} to {high:g}")
         return float(value)
+
+    def numbers(self, key: str, most: int) -> tuple[float, ...]:
+        """A list of one to `most` numbers."""
+        values = self.required(key)
+        if not isinstance(values, list) or not 1 <= len(values) <= most:
+            raise ConfigError(self.field(key), values, f"a list of 1 to {most} numbers")
+        low, high = LIMITS[key]
+        return tuple(
+            Table(self.field(key), {str(i): value}, (str(i),)).number(str(i), low=low, high=high)
+            for i, value in enumerate(values)
+        )
 
     def optional_number(self, key: str) -> float | None:
         return self.number(key) if key in self._values else None

@@ -16,7 +16,7 @@ import numpy as np
 from ltp_switcher.arrays import Floats
 from ltp_switcher.errors import ArtifactError
 from ltp_switcher.eval.run import metrics
-from ltp_switcher.eval.run.requests import KB
+from ltp_switcher.eval.run.requests import KB, Video
 from ltp_switcher.eval.run.scenario import Scenario
 from ltp_switcher.measures import BYTES_TO_MBIT, loss_rate
 
@@ -69,6 +69,22 @@ class Beside:
 
 
 @dataclass(frozen=True, slots=True)
+class VideoSummary:
+    """How a video played.
+
+    `startup_s` is the time to its first chunk, `rebuffer_s` the time for which it stood still later on, in
+    `rebuffers` pauses, and `rebuffer_share` that time over it and the time played. `mean_mbps` is the mean
+    bitrate of the chunks that came.
+    """
+
+    startup_s: float
+    rebuffer_s: float
+    rebuffers: int
+    rebuffer_share: float
+    mean_mbps: float
+
+
+@dataclass(frozen=True, slots=True)
 class RequestSummary:
     """The requests of one run; `loss` is the share of the server's packets, 0..1."""
 
@@ -80,6 +96,7 @@ class RequestSummary:
     completion: Mapping[str, Quantiles]
     """Quantiles by class; a class without a request is missing."""
     beside: tuple[Beside, ...]
+    video: VideoSummary | None = None
 
 
 def read_completions(text: str) -> Completions:
@@ -135,6 +152,7 @@ def summarise_requests(scenario: Scenario, csv_text: str, json_text: str) -> tup
             )
             for flow, total in zip(scenario.flows, document["flows"], strict=True)
         )
+        video = _video(requests.video, int(finished.sum()), server["video"]) if requests.video else None
         carried_mbit = sum(int(total["bytes_received"]) for total in document["flows"]) * BYTES_TO_MBIT
         offered_mbit = float(document["offered_mbit"])
     except (ValueError, TypeError, KeyError) as error:
@@ -145,6 +163,13 @@ def summarise_requests(scenario: Scenario, csv_text: str, json_text: str) -> tup
     carried_mbit += float(done.kilobytes[in_time].sum()) * KB * BYTES_TO_MBIT
     summary = RequestSummary(
         requests.kind, requests.scheme, int((~finished).sum()), megabytes, loss,
-        by_class([done]), beside,
+        by_class([done]), beside, video,
     )  # fmt: skip
     return summary, carried_mbit / offered_mbit
+
+
+def _video(video: Video, chunks: int, told: Mapping[str, float]) -> VideoSummary:
+    rebuffer_s, played_s = told["rebuffer_us"] / 1e6, told["played_us"] / 1e6
+    share = rebuffer_s / (rebuffer_s + played_s) if rebuffer_s else 0.0
+    mean_mbps = told["bits"] / 1e6 / (chunks * video.chunk_s) if chunks else 0.0
+    return VideoSummary(told["startup_us"] / 1e6, rebuffer_s, int(told["rebuffers"]), share, mean_mbps)

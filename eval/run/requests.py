@@ -2,7 +2,7 @@
 """Requests to a web server: the table of a scenario, and the requests of a run.
 
     [requests]
-    kind = "downloads"        # or "pages"
+    kind = "downloads"        # or "pages", "kept", "video"
     scheme = "switcher"       # congestion control of the server's connections
     per_s = 1.5               # mean number a second; they come at random (Poisson)
     smallest_kb = 10          # optional: a file's size is log-uniform between these, in 1000 bytes
@@ -10,11 +10,22 @@
     stop_s = 25.0             # optional, default the scenario's end: no request comes later
 
 A download is one file over a connection of its own. A page is a document and, once that is there, 12 objects
-over up to 6 connections, the document's among them. Connections are kept until the page is whole.
+over up to 6 connections, the document's among them. Connections are kept until the page is whole. The files
+of the kind "kept" come one after the other over one connection that is kept for good. One that is due earlier
+waits, and its time counts from when it was due.
+
+The kind "video" is a player with such a connection. It has other keys in place of the rate and the sizes:
+
+    chunk_s = 4.0             # optional, default 4; of video in a file
+    buffer_s = 20.0           # optional, default 20; the player asks for no more than it has room for
+    bitrates_mbps = [1.0, 2.5, 5.0, 8.0]    # 1 to 16, each larger than the one before
+
+The player takes the largest bitrate up to 0.8 of the harmonic mean of its last 5 chunks' throughput.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -25,7 +36,15 @@ from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.run.checked_table import Table
 from ltp_switcher.eval.run.schemes import check_scheme
 
-REQUEST_KEYS: Final = ("kind", "scheme", "per_s", "smallest_kb", "largest_kb", "stop_s")
+_VIDEO_KEYS: Final = ("chunk_s", "buffer_s", "bitrates_mbps")
+_RANDOM_KEYS: Final = ("per_s", "smallest_kb", "largest_kb")
+REQUEST_KEYS: Final = ("kind", "scheme", *_RANDOM_KEYS, "stop_s", *_VIDEO_KEYS)
+VIDEO: Final = "video"
+SESSIONS: Final = ("kept", VIDEO)
+"""Kinds whose client has one connection for good."""
+BITRATES_MAX: Final = 16
+START_JITTER_US: Final = 10_000
+"""A player starts up to so much after the run, drawn from the seed, so that seeds differ."""
 KB: Final = 1000
 """Bytes of a kilobyte."""
 
@@ -43,12 +62,38 @@ class Kind:
 KINDS: Final[Mapping[str, Kind]] = {
     "downloads": Kind(objects=0, connections=1, smallest_kb=10.0, largest_kb=10_000.0),
     "pages": Kind(objects=12, connections=6, smallest_kb=5.0, largest_kb=200.0),
+    "kept": Kind(objects=0, connections=1, smallest_kb=2.0, largest_kb=200.0),
+    VIDEO: Kind(objects=0, connections=1, smallest_kb=1.0, largest_kb=1.0),
 }
 
 
 @dataclass(frozen=True, slots=True)
+class Video:
+    """A video player; the module's text tells the fields."""
+
+    chunk_s: float
+    buffer_s: float
+    bitrates_mbps: tuple[float, ...]
+
+    def chunk_kb(self, bitrate_mbps: float) -> float:
+        """Size of a chunk of this bitrate."""
+        return bitrate_mbps * 1e6 / 8 * self.chunk_s / KB
+
+    def plan(self, stop_s: float, seed: int) -> str:
+        """The player's plan for a run of this seed, a line as `guest/session.c` reads it."""
+        start_us = int(np.random.default_rng(seed).integers(START_JITTER_US))
+        times_us = (round(time_s * 1e6) for time_s in (stop_s, self.chunk_s, self.buffer_s))
+        rates_bps = (round(rate * 1e6) for rate in self.bitrates_mbps)
+        return " ".join(map(str, ("video", start_us, *times_us, *rates_bps))) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
 class Requests:
-    """Requests of a scenario; the module's text tells the fields."""
+    """Requests of a scenario; the module's text tells the fields.
+
+    With a video, the sizes are those of its smallest and largest chunk, and `per_s` is the rate of a player
+    that never waits.
+    """
 
     kind: str
     scheme: str
@@ -56,6 +101,7 @@ class Requests:
     smallest_kb: float
     largest_kb: float
     stop_s: float
+    video: Video | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +122,31 @@ def parse_requests(table: Table, duration_s: float) -> Requests:
     if kind not in KINDS:
         raise ConfigError(table.field("kind"), kind, f"one of {', '.join(KINDS)}")
     scheme = check_scheme(table.field("scheme"), table.required("scheme"))
+    stop_s = table.number("stop_s", low=0.0, high=duration_s, default=duration_s)
+    for key in _RANDOM_KEYS if kind == VIDEO else _VIDEO_KEYS:
+        if key in table:
+            raise ConfigError(table.field(key), table.required(key), f"no such key with the kind {kind}")
+    if kind == VIDEO:
+        video = _video(table)
+        sizes_kb = (video.chunk_kb(video.bitrates_mbps[0]), video.chunk_kb(video.bitrates_mbps[-1]))
+        return Requests(kind, scheme, 1.0 / video.chunk_s, *sizes_kb, stop_s, video)
     smallest_kb = table.number("smallest_kb", default=KINDS[kind].smallest_kb)
     largest_kb = table.number("largest_kb", default=KINDS[kind].largest_kb)
     if largest_kb < smallest_kb:
         allowed = f"at least smallest_kb ({smallest_kb:g})"
         raise ConfigError(table.field("largest_kb"), largest_kb, allowed)
-    stop_s = table.number("stop_s", low=0.0, high=duration_s, default=duration_s)
     return Requests(kind, scheme, table.number("per_s"), smallest_kb, largest_kb, stop_s)
+
+
+def _video(table: Table) -> Video:
+    chunk_s = table.number("chunk_s", default=4.0)
+    buffer_s = table.number("buffer_s", default=20.0)
+    if buffer_s < chunk_s:
+        raise ConfigError(table.field("buffer_s"), buffer_s, f"at least chunk_s ({chunk_s:g})")
+    bitrates = table.numbers("bitrates_mbps", BITRATES_MAX)
+    if any(after <= before for before, after in itertools.pairwise(bitrates)):
+        raise ConfigError(table.field("bitrates_mbps"), list(bitrates), "each larger than the one before")
+    return Video(chunk_s, buffer_s, bitrates)
 
 
 def draw_requests(requests: Requests, seed: int) -> list[Request]:

@@ -25,6 +25,7 @@ from ltp_switcher.errors import ArtifactError
 from ltp_switcher.eval.lab.kernels import known
 from ltp_switcher.eval.lab.run import RunFiles, run_fingerprint, run_scenario
 from ltp_switcher.eval.lab.script import USUAL_PLACE, Place
+from ltp_switcher.eval.lab.sessions import is_session, run_session, session_fingerprint
 from ltp_switcher.eval.lab.web import requests_fingerprint, run_requests
 from ltp_switcher.eval.mahimahi.run import as_emulated, emulation_fingerprint, run_emulated
 from ltp_switcher.eval.run import kept
@@ -73,6 +74,8 @@ class Job:
         if self.engine == "mahimahi":
             return emulation_fingerprint(self.scenario, seed=self.seed)
         of = run_fingerprint if self.scenario.requests is None else requests_fingerprint
+        if is_session(self.scenario):
+            of = session_fingerprint
         return of(self.scenario, seed=self.seed, kernel=self.kernel, place=self.daemon)
 
     @property
@@ -92,6 +95,8 @@ class Job:
         if self.engine == "mahimahi":
             return run_emulated(self.scenario, seed=self.seed, on_progress=on_sample)
         of = run_scenario if self.scenario.requests is None else run_requests
+        if is_session(self.scenario):
+            of = run_session
         return of(self.scenario, seed=self.seed, kernel=self.kernel, place=self.daemon, on_progress=on_sample)
 
 

@@ -299,6 +299,8 @@ class Scenario:
         # Results of scenarios from before these keys are known by a text without them.
         if self.requests is None:
             del values["requests"]
+        elif self.requests.video is None:
+            del values["requests"]["video"]
         if not self.paths:
             del values["paths"]
         for link, of in [
@@ -363,9 +365,6 @@ def parse_scenario(document: Mapping[str, object]) -> Scenario:
         raise ConfigError("flow", len(flows), f"1 to {FLOWS_MAX} tables [[flow]]")
     if requests is not None and link.queue != DROP_TAIL:
         raise ConfigError("link.queue", link.queue, f"{DROP_TAIL} beside [requests]")
-    if requests is not None and link.road != PLAIN:
-        field = f"link.{next(key for key in ROAD_KEYS if key in root.table('link', _LINK_KEYS))}"
-        raise ConfigError(field, "a table", "no such table beside [requests]")
     if requests is not None and paths:
         raise ConfigError("path", list(names), "no tables beside [requests]")
     settings = parse_table(root.mapping("settings")) if "settings" in root else ()

@@ -83,6 +83,8 @@ class Summary:
         """Return the text of `summary.json`: fixed order of keys, 6 decimals, `null` for no value."""
         values = asdict(self)
         del values["flows" if self.requests else "requests"]
+        if self.requests and self.requests.video is None:
+            del values["requests"]["video"]
         return json.dumps(rounded(values), indent=2) + "\n"
 
 

@@ -180,7 +180,6 @@ def test_every_path_and_key_is_in_the_text_that_is_hashed() -> None:
         (TEXT, "link.back.rate_mbps", None, "link.back.rate_mbps", "required"),
         (TEXT, "link.jitter_ms", 5, "link.back", "no table beside link.jitter_ms"),
         (TEXT, "link.queue", "fq_codel", "link.queue", "drop-tail beside walk, handover, burst_loss, back"),
-        (TEXT, "requests", {"kind": "pages", "scheme": "cubic", "per_s": 1}, "link.walk", "[requests]"),
         (TEXT, "flow.0.path", "first", "flow[0].path", "there is none"),
         (PATHS, "flow.1.path", "third", "flow[1].path", "first, second"),
         (PATHS, "link", {"rate_mbps": 1, "rtt_ms": 9}, "link", "exactly one of link and path"),
