@@ -13,6 +13,7 @@ from ltp_switcher.eval.run.series import BIN_S
 from ltp_switcher.eval.suite.harm import TABLE_HEAD as HARM_HEAD
 from ltp_switcher.eval.suite.harm import Harm
 from ltp_switcher.eval.suite.harm import table_rows as harm_rows
+from ltp_switcher.eval.suite.kinds import use_of
 from ltp_switcher.eval.suite.losses import AFTERMATH_S, CAUSES, PROBE_S, Losses, mean_by_cause, mean_regret_s
 from ltp_switcher.eval.suite.over_time import SEGMENT_S, SETTLE_RTTS, SETTLE_S, START_S, Recovery
 from ltp_switcher.eval.suite.paths import family
@@ -116,6 +117,7 @@ class Results:
             "paths": [
                 {
                     "name": path.name, "family": family(path.name), "kind": path.kind,
+                    "use": use_of(path.name),
                     "best_arm": path.best_arm, "oracle": self.oracles.get(path.name),
                     "schemes": {
                         scheme: {"share": path.share(scheme), **asdict(cell)}
@@ -263,9 +265,10 @@ def _paths_table(results: Results) -> str:
             cells.append(f"<td{mark}>{share:.3f}")
         oracle = f"<td>{results.oracles[path.name]:.3f}" if path.name in results.oracles else "<td>"
         cells.append(oracle)
-        rows.append(f"<tr><td>{escape(path.name)}<td class=text>{escape(path.best_arm)}{''.join(cells)}")
+        names = (path.name, use_of(path.name), path.best_arm)
+        rows.append(f"<tr>{''.join(f'<td class=text>{escape(name)}' for name in names)}{''.join(cells)}")
     head = "".join(f"<th>{escape(scheme)}" for scheme in results.schemes)
-    return _table("By path", f"<th>path<th>best arm{head}<th>oracle", rows)
+    return _table("By path", f"<th>path<th>use<th>best arm{head}<th>oracle", rows)
 
 
 def _losses_table(losses: Mapping[str, Sequence[Losses]]) -> str:

@@ -26,8 +26,15 @@ WEB_STOP_S: Final = 20.0
 """Time of the last request on paths with requests, most of which are complete before the end."""
 SETS: Final[Mapping[str, int]] = {"tuning": 1, "test": 4}
 """The sets, and the seed that draws each."""
-SEEDS: Final[Mapping[str, tuple[int, ...]]] = {"tuning": (1, 2, 3, 4, 5), "test": (101, 102, 103, 104, 105)}
+SEEDS: Final[Mapping[str, tuple[int, ...]]] = {
+    "tuning": (1, 2, 3, 4, 5),
+    "test": (101, 102, 103, 104, 105),
+    "tuning-kinds": (1, 2, 3, 4, 5),
+    "held-out": (301, 302, 303, 304, 305),
+}
 """Seeds of the runs, the first ones first."""
+KIND_SETS: Final[Mapping[str, int]] = {"tuning-kinds": 21, "held-out": 22}
+"""Sets of the kinds in `kinds.toml`, and the seed that draws each; see `kinds`."""
 OTHER_SEEDS: Final = (201, 202, 203, 204, 205)
 """Seeds of the runs of a user's own set."""
 
@@ -41,7 +48,7 @@ TRACE_HALF_S: Final = 65.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Draw:
+class Draw:
     """Numbers of one set. They are rounded to an odd last digit in one set, to an even one in the other."""
 
     rng: np.random.Generator
@@ -81,35 +88,35 @@ def steps(*changes: tuple[float, str, float]) -> Lines:
     ]
 
 
-def _lossy(d: _Draw, link: Lines, low: float, high: float) -> Lines:
+def _lossy(d: Draw, link: Lines, low: float, high: float) -> Lines:
     return [*link, f"loss = {d.loss(low, high)}"]
 
 
-def _at(d: _Draw, count: int) -> list[float]:
+def _at(d: Draw, count: int) -> list[float]:
     """Times of `count` steps, spread over a run."""
     share = DURATION_S / (count + 1)
     return [round((n + 1) * share + float(d.rng.uniform(-0.2, 0.2)) * share, 1) for n in range(count)]
 
 
-def _rate_steps(d: _Draw) -> Lines:
+def _rate_steps(d: Draw) -> Lines:
     low, high = d.mbps(6, 16), d.mbps(22, 48)
     changes = [(at_s, "rate_mbps", high if n % 2 == 0 else low) for n, at_s in enumerate(_at(d, 4))]
     return [*_link(low, d.rtt_ms(20, 70), d.bdp(1, 4)), *steps(*changes)]
 
 
-def _rtt_steps(d: _Draw) -> Lines:
+def _rtt_steps(d: Draw) -> Lines:
     low, high = d.rtt_ms(15, 45), d.rtt_ms(70, 160)
     changes = [(at_s, "rtt_ms", high if n % 2 == 0 else low) for n, at_s in enumerate(_at(d, 2))]
     return [*_link(d.mbps(10, 40), low, d.bdp(1, 4)), *steps(*changes)]
 
 
-def _loss_steps(d: _Draw) -> Lines:
+def _loss_steps(d: Draw) -> Lines:
     first, second = _at(d, 2)
     changes = ((first, "loss", d.loss(0.004, 0.02)), (second, "loss", 0.0))
     return [*_link(d.mbps(10, 40), d.rtt_ms(20, 80), d.bdp(1, 3)), *steps(*changes)]
 
 
-def _everything(d: _Draw) -> Lines:
+def _everything(d: Draw) -> Lines:
     at_s = _at(d, 3)
     changes = (
         (at_s[0], "rate_mbps", d.mbps(20, 45)),
@@ -119,14 +126,14 @@ def _everything(d: _Draw) -> Lines:
     return [*_link(d.mbps(8, 16), d.rtt_ms(20, 45), d.bdp(1, 4)), *steps(*changes)]
 
 
-def _policed(d: _Draw) -> Lines:
+def _policed(d: Draw) -> Lines:
     rate_mbps = d.mbps(40, 80)
     policed = f"police_mbps = {d.mbps(8, 25)}"
     burst = f"police_burst_pkts = {int(d.between(40, 300, 1))}"
     return _link(rate_mbps, d.rtt_ms(20, 80), d.bdp(1, 3), policed, burst)
 
 
-SINGLE: Final[Mapping[str, tuple[int, Callable[[_Draw], Lines]]]] = {
+SINGLE: Final[Mapping[str, tuple[int, Callable[[Draw], Lines]]]] = {
     # The paper's six environments (Fig. 1).
     "fixed": (1, lambda d: _link(d.mbps(40, 56), d.rtt_ms(32, 48), d.bdp(1.5, 2.5))),
     "step": (1, _rate_steps),
@@ -184,13 +191,13 @@ def flows(*schemes: str, apart_s: float = 0.0) -> Lines:
     return lines
 
 
-def _several(d: _Draw, schemes: tuple[str, ...]) -> Lines:
+def _several(d: Draw, schemes: tuple[str, ...]) -> Lines:
     """A link, and flows of these schemes that come within 8 s and stay; all go to one destination prefix."""
     link = _link(d.mbps(30, 60), d.rtt_ms(25, 60), d.bdp(1, 3))
     return [*link, *flows(*schemes, apart_s=round(8.0 / len(schemes), 1))]
 
 
-def _coming(d: _Draw) -> Lines:
+def _coming(d: Draw) -> Lines:
     """A link, one flow that stays, and others that stay for 10 to 25 s; all go to one destination prefix."""
     lines = [*_link(d.mbps(30, 60), d.rtt_ms(25, 60), d.bdp(1, 3)), *flows("switcher")]
     for n in range(COMING - 1):
@@ -200,12 +207,12 @@ def _coming(d: _Draw) -> Lines:
     return lines
 
 
-def _managed(d: _Draw) -> Lines:
+def _managed(d: Draw) -> Lines:
     """A link with fq_codel, whose buffer is deep enough that the discipline decides what is dropped."""
     return _link(d.mbps(8, 50), d.rtt_ms(15, 80), d.bdp(8, 16), 'queue = "fq_codel"')
 
 
-def _requests(d: _Draw, kind: str, load: float, *, deep: bool) -> Lines:
+def _requests(d: Draw, kind: str, load: float, *, deep: bool) -> Lines:
     """A link and requests that ask for this share of its rate; with `deep`, over a buffer that can fill."""
     rate_mbps = d.mbps(20, 40)
     link = _link(rate_mbps, *((d.rtt_ms(20, 60), d.bdp(4, 8)) if deep else (d.rtt_ms(30, 100), d.bdp(1, 2))))
@@ -219,7 +226,7 @@ def _requests(d: _Draw, kind: str, load: float, *, deep: bool) -> Lines:
     ]  # fmt: skip
 
 
-def _jittery(d: _Draw) -> Lines:
+def _jittery(d: Draw) -> Lines:
     """A link to a client on Wi-Fi."""
     return _link(d.mbps(8, 80), d.rtt_ms(10, 100), d.bdp(1, 3), f"jitter_ms = {d.between(4, 30, 0.1)}")
 
@@ -231,7 +238,7 @@ def trace_begin_s(seed: int) -> float:
 
 def draw(seed: int) -> dict[str, str]:
     """The files of the set with this seed: TOML by path's name, the same at every call."""
-    d = _Draw(np.random.default_rng(seed), odd=seed % 2 == 1)
+    d = Draw(np.random.default_rng(seed), odd=seed % 2 == 1)
     drawn: dict[str, Lines] = {}
     for name, (count, one) in SINGLE.items():
         for n in range(1, count + 1):
@@ -267,12 +274,12 @@ def load(set_name: str) -> dict[str, Scenario]:
     """The paths of a set by name, from their files.
 
     Args:
-        set_name: one of `SETS`, or a folder of scenario files.
+        set_name: one of `SETS` or `KIND_SETS`, or a folder of scenario files.
 
     Raises:
         ConfigError: there is no such set, or one of its files breaks a rule.
     """
-    folder = FOLDER / set_name if set_name in SETS else Path(set_name)
+    folder = FOLDER / set_name if set_name in (*SETS, *KIND_SETS) else Path(set_name)
     found: dict[str, Scenario] = {}
     for path in sorted(folder.glob("*.toml")):
         scenario = load_scenario(path)
@@ -280,7 +287,9 @@ def load(set_name: str) -> dict[str, Scenario]:
             raise ConfigError("name", scenario.name, f"a name that no other file of {folder} has")
         found[scenario.name] = scenario
     if not found:
-        raise ConfigError("--set", set_name, f"{', '.join(SETS)}, or a folder with scenario files (*.toml)")
+        raise ConfigError(
+            "--set", set_name, f"{', '.join((*SETS, *KIND_SETS))}, or a folder with scenario files (*.toml)"
+        )
     return found
 
 

@@ -101,7 +101,7 @@ def plan(
     for name in wanted:
         if name not in known:
             raise ConfigError("--paths", name, f"one of {', '.join(known)}")
-    seeds = paths.SEEDS[set_name] if ours else paths.OTHER_SEEDS
+    seeds = paths.SEEDS.get(set_name, paths.OTHER_SEEDS)
     timed = {name: one.faster(QUICK_FACTOR) if quick else one for name, one in known.items()}
     return [
         Run(
