@@ -138,12 +138,12 @@ def visits_of(rows: OutcomeRows) -> VisitTable:
     says = ~np.isnan(values) & (information > 0)
     kinds, members = np.unique(keys[says], axis=0, return_inverse=True)
     members, weights = members.ravel(), information[says]
-    sums: Floats = np.bincount(members, weights=weights, minlength=len(kinds))
+    sums = np.bincount(members, weights=weights, minlength=len(kinds)).astype(np.float64)
     means: Floats = np.bincount(members, weights=weights * values[says], minlength=len(kinds)) / sums
     ends = np.zeros(len(kinds))
     np.maximum.at(ends, members, ended_s[says])
     order = np.argsort(ends, kind="stable")
-    flows: Floats = np.bincount(members, weights=np.ones(len(members)), minlength=len(kinds))
+    flows = np.bincount(members, minlength=len(kinds)).astype(np.float64)
     return VisitTable(
         names, kinds[order, 0], kinds[order, 1], means[order], sums[order], flows[order], ends[order]
     )
