@@ -32,6 +32,7 @@ from ltp_switcher.eval.lab.script import (
     Place,
     asks_for_steps,
     asks_network,
+    cross_plans,
     daemon_config,
     daemon_of,
     flow_table,
@@ -137,7 +138,7 @@ def boot_scenario(
         timeout_s=_SETUP_S + _LIMIT_PER_VIRTUAL * scenario.duration_s,
         on_line=on_line,
         mutant=needs(scenario, "mutant"),
-        layers=bpftune_layers(scenario),
+        layers=[*bpftune_layers(scenario), *_cross_layers(scenario)],
         companion=companion_of(daemon, scenario, seed),
     )
     if not result.ok:
@@ -188,9 +189,22 @@ def overlay_of(
         "lab/bin/traffic": compiled(GUEST / "traffic"),
         "lab/network": GUEST / "network",
     }
+    overlay |= cross_plans(scenario, seed)
+    if "lab/plan" in overlay:
+        overlay |= {"lab/bin/browser": compiled(GUEST / "browser.c"), "lab/web": GUEST / "web"}
+    if "lab/pulses" in overlay:
+        overlay["lab/bin/pulses"] = compiled(GUEST / "pulses.c")
     if needs(scenario, "fixed"):
         overlay["lab/fixed.ko"] = link_module(chosen, "labfixed")
     return overlay | daemon_files(daemon, scenario, seed)
+
+
+def _cross_layers(scenario: Scenario) -> list[Path]:
+    """The web server's layer, where downloads come beside the flows."""
+    # That module runs scenarios through this one.
+    from ltp_switcher.eval.lab.web import web_layer
+
+    return [web_layer()] if scenario.cross and scenario.cross.short else []
 
 
 def module_of(scenario: Scenario) -> str:
@@ -228,6 +242,7 @@ def run_fingerprint(scenario: Scenario, *, seed: int, kernel: str, place: Place 
         seed=seed,
         kernel=kernel,
         memory_mb=_memory_mb(scenario),
+        layers=_cross_layers(scenario),
         readers=("schedule.py", "measurements.py", *(("roads.py",) if on_roads(scenario) else ())),
     )
 
@@ -236,7 +251,9 @@ def _memory_mb(scenario: Scenario) -> int:
     """Return the guest's memory: room for the system, and for twice the data in flight."""
     own_ms = [flow.rtt_ms or 0.0 for flow in scenario.flows]
     in_flight_mb = sum(_in_flight_mb(link, own_ms) for link in scenario.links)
-    return min(4096, 512 * math.ceil((768 + 4 * in_flight_mb) / 512))
+    short = scenario.cross and scenario.cross.short
+    file_mb = short.largest_kb / 1e3 if short else 0.0
+    return min(4096, 512 * math.ceil((768 + file_mb + 4 * in_flight_mb) / 512))
 
 
 def _in_flight_mb(link: Link, own_ms: Sequence[float]) -> float:

@@ -31,6 +31,8 @@ RESULTS: Final = "/run/lab/results"
 STATUS: Final = "/run/lab/status.json"
 """File that says how the daemon stood at the end, where learned arms ran."""
 REQUESTS: Final = "/run/lab/requests"
+CROSS: Final = "/run/lab/cross"
+"""Completion times of downloads beside the flows, `CROSS`.csv."""
 PATIENCE_S: Final = 60.0
 """How long after the scenario's end a request may still become complete."""
 DAEMON_CONFIG: Final = "/lab/daemon.toml"
@@ -215,7 +217,7 @@ def flow_table(scenario: Scenario, seed: int) -> bytes:
 
 def script(scenario: Scenario, daemon: GuestDaemon | None) -> str:
     """Return the shell script that the guest runs."""
-    lines = ["set -e", ". /lab/network", *_queue(scenario)]
+    lines = ["set -e", ". /lab/network", *_queue(scenario), *_cross(scenario)]
     for protocol in sorted({scheme.protocol for scheme in _schemes(scenario)}):
         if protocol == "mutant":
             lines.append("insmod /lib/mutant/tcp_mutant.ko")
@@ -261,6 +263,30 @@ def _queue(scenario: Scenario) -> list[str]:
         f"tc qdisc replace dev lab-queue root {link.queue} limit {limit_pkts}",
         "ip link set lab-queue up",
     ]
+
+
+def _cross(scenario: Scenario) -> list[str]:
+    """The lines that start the traffic beside the flows, which waits for the link's clock."""
+    cross, lines = scenario.cross, []
+    if cross is not None and cross.short is not None:
+        end_ms = round(scenario.duration_s * 1e3)
+        largest_bytes = round(cross.short.largest_kb * KB) + 1
+        lines += [". /lab/web", f"serve {largest_bytes} cubic", f"browse 1 {end_ms} {CROSS}"]
+    if cross is not None and cross.on_off is not None:
+        lines.append(f"/lab/bin/pulses /lab/pulses {round(cross.on_off.rate_mbps * 1e6)} &")
+    return lines
+
+
+def cross_plans(scenario: Scenario, seed: int) -> dict[str, bytes]:
+    """Return the plans of the traffic beside the flows, by guest path: lines of times in us, and bytes."""
+    cross, plans = scenario.cross, {}
+    if cross is not None and cross.short is not None:
+        short = cross.short.draw(scenario.duration_s, seed)
+        plans["lab/plan"] = "".join(f"{at_s * 1e6:.0f} {size}\n" for at_s, size in short).encode()
+    if cross is not None and cross.on_off is not None:
+        times_s = cross.on_off.draw(scenario.duration_s, seed)
+        plans["lab/pulses"] = "".join(f"{on * 1e6:.0f} {off * 1e6:.0f}\n" for on, off in times_s).encode()
+    return plans
 
 
 def _with_requests(requests: Requests, end_ms: int, traffic: str) -> list[str]:

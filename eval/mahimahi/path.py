@@ -73,6 +73,8 @@ def check_emulable(scenario: Scenario, protocols: Collection[str]) -> None:
     for key, given in asdict(link.road).items():
         if given:
             raise ConfigError(f"link.{key}", given, f"{_ELSEWHERE} no {key}")
+    if scenario.cross is not None:
+        raise ConfigError("cross", "tables", f"{_ELSEWHERE} no traffic beside the flows")
     if scenario.paths:
         raise ConfigError("path", [path.name for path in scenario.paths], f"{_ELSEWHERE} one path, [link]")
     if scenario.requests is not None:

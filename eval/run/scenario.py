@@ -26,7 +26,8 @@ A scenario file is TOML and the one input of every runner:
     restore = "reinit"
 
 A table [requests] adds a web server and its clients; see `requests`. Then [[flow]] may be missing. Further
-tables of a link, such as [link.walk], are in `road`. Several paths at once take the place of [link]:
+tables of a link, such as [link.walk], are in `road`; [cross], traffic beside the flows, is in `cross`.
+Several paths at once take the place of [link]:
 
     [[path]]                  # up to 16; the n-th, from 0, leads to the addresses 10.2.n.0/24
     name = "dsl"
@@ -56,6 +57,7 @@ import numpy as np
 from ltp_switcher import toml_file
 from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.run.checked_table import Table
+from ltp_switcher.eval.run.cross import CROSS_KEYS, Cross, parse_cross
 from ltp_switcher.eval.run.daemon_settings import Settings, merged, parse_table
 from ltp_switcher.eval.run.requests import REQUEST_KEYS, Requests, parse_requests
 from ltp_switcher.eval.run.road import PLAIN, ROAD_KEYS, SILENT_MBPS, Road, parse_road
@@ -219,6 +221,8 @@ class Scenario:
     requests: Requests | None = None
     """A web server beside the flows, and what its clients ask for."""
     paths: tuple[Path, ...] = ()
+    cross: Cross | None = None
+    """Traffic beside the flows that no result counts."""
 
     @property
     def links(self) -> tuple[Link, ...]:
@@ -275,11 +279,12 @@ class Scenario:
             flows=flows,
             requests=requests,
             paths=tuple(replace(path, link=path.link.faster(factor)) for path in self.paths),
+            cross=self.cross and self.cross.faster(factor),
         )
 
     def alone(self, index: int) -> Scenario:
         """Return the scenario with one of its flows alone on the link."""
-        return replace(self, name=f"{self.name}/alone", flows=(self.flows[index],), requests=None)
+        return replace(self, name=f"{self.name}/alone", flows=(self.flows[index],), requests=None, cross=None)
 
     def base_rtt_ms(self, flow: Flow) -> float:
         """Base RTT of `flow` in ms, averaged over its life where the link's RTT changes."""
@@ -303,6 +308,8 @@ class Scenario:
             del values["requests"]["video"]
         if not self.paths:
             del values["paths"]
+        if self.cross is None:
+            del values["cross"]
         for link, of in [
             (values["link"], self.link),
             *(
@@ -347,7 +354,9 @@ def parse_scenario(document: Mapping[str, object]) -> Scenario:
     Raises:
         ConfigError: it names the field's path, its value and the allowed values.
     """
-    root = Table("", document, ("name", "duration_s", "link", "path", "flow", "requests", "settings"))
+    root = Table(
+        "", document, ("name", "duration_s", "link", "path", "flow", "requests", "cross", "settings")
+    )
     duration_s = root.number("duration_s")
     if "path" in root:
         root.exactly_one("link", "path")
@@ -367,8 +376,11 @@ def parse_scenario(document: Mapping[str, object]) -> Scenario:
         raise ConfigError("link.queue", link.queue, f"{DROP_TAIL} beside [requests]")
     if requests is not None and paths:
         raise ConfigError("path", list(names), "no tables beside [requests]")
+    cross = parse_cross(root.table("cross", CROSS_KEYS)) if "cross" in root else None
+    if cross is not None and (paths or requests):
+        raise ConfigError("cross", "tables", f"no table beside {'[[path]]' if paths else '[requests]'}")
     settings = parse_table(root.mapping("settings")) if "settings" in root else ()
-    return Scenario(_name(root), duration_s, link, flows, settings, requests, paths)
+    return Scenario(_name(root), duration_s, link, flows, settings, requests, paths, cross)
 
 
 def _name(root: Table) -> str:

@@ -144,7 +144,12 @@ def _with(scenario: Scenario, scheme: str) -> Scenario:
 def _may_be_later(scenario: Scenario) -> bool:
     """Whether one flow may come after others, and still find the path as it would have been for it."""
     steady = scenario.link.road.walk is None and not scenario.link.road.handovers
-    return len(scenario.flows) == 1 and scenario.requests is None and steady and not scenario.paths
+    return (
+        len(scenario.flows) == 1
+        and scenario.requests is None
+        and steady
+        and not (scenario.paths or scenario.cross)
+    )
 
 
 def after_others(scenario: Scenario, earlier: str, scheme: str) -> Scenario:
