@@ -89,6 +89,8 @@ class Surprise(SlotArrays):
     """End of the time in which a role is barred, CLOCK_MONOTONIC."""
     _wait_s = column(np.float64, len(ROLES), initial=WAIT_S[0])
     """Time for which a role is barred the next time; for the probing role, from a probe to the next."""
+    _owed = column(np.bool_)
+    """Whether the arm fell at a time at which no probe was due."""
     _gap = column(np.float64)
     """Lack of log reward at the last surprise, below the level that was not reached."""
     _probe_ns = column(np.float64)
@@ -126,9 +128,12 @@ class Surprise(SlotArrays):
         starves = self._sums[at, 0] >= ALARM
         # What another arm has shown explains the lack, unless this one has come near to it.
         fell = (self._sums[at, 1] >= ALARM) | (starves & (best - level > 0.5 * (other - level)))
+        fell |= self._owed[at] & (best - level > HALF)
         starves &= ~fell
-        due = fell & (role != PROBING) & (now_ns >= self._probe_ns[at])
-        # Where no probe is due, the other arms' levels go on to count.
+        waits = now_ns < self._probe_ns[at]
+        due = fell & (role != PROBING) & ~waits
+        self._owed[at] = (self._owed[at] | fell) & waits
+        # Where no probe is due yet, the other arms' levels go on to count.
         other_path = due | (fell & (role == PROBING))
         self._other_path(at[other_path], role[other_path])
         self._sums[at[fell | starves]] = 0.0
@@ -192,6 +197,7 @@ class Surprise(SlotArrays):
     def other_arm(self, slots: Slots) -> None:
         """These players change their arms: the sums and the last look are the old arm's."""
         self._sums[slots] = 0.0
+        self._owed[slots] = False
         self._last[slots] = np.nan
 
     def forget(self, slots: Slots) -> None:

@@ -177,3 +177,20 @@ def test_a_careful_arm_that_was_never_compared_is_compared_once() -> None:
     assert _found([(2, 10.0)] * 12, 0.1, 1) == "alone"
     assert _found([(0, 10.0)] * 8 + [(2, 10.0)] * 12, 0.1, 1) == ""
     assert _found([(1, 10.0)] * 12, 0.1, 1) == ""
+
+
+def test_a_fall_soon_after_a_probe_is_probed_as_soon_as_one_is_due() -> None:
+    """All arms lose some at 8 s. BBR then meets a queue, and the steady one starves from 14 s on."""
+
+    class Twice(World):
+        def __call__(self, t: float, arm: int) -> tuple[float, float]:
+            full = 1.0 if t < 8.0 else 0.5
+            queued = arm == BBR and 8.0 < t < 12.0
+            return RTT_MS * (4.0 if queued else 1.0), full * (0.55 if arm == LTP and t > 14.0 else 1.0)
+
+    arms = run(duration_s=30.0, under=Twice(), chooser=checking())
+    probes_s = [at_s for at_s, arm in times_s(arms[:, 0]) if arm == BBR]
+    assert len(probes_s) == 3
+    assert 8.0 < probes_s[1] < 11.0
+    assert probes_s[1] + 9.0 < probes_s[2] < probes_s[1] + 11.0
+    assert int(arms[-1, 0]) == BBR, "it has shown more"
