@@ -13,6 +13,7 @@ import numpy as np
 from ltp_switcher.arrays import Ints
 from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.lab.schedule import link_trace, queue_packets
+from ltp_switcher.eval.run.road import ROAD_KEYS
 from ltp_switcher.eval.run.scenario import DROP_TAIL, PACKET_BYTES, Link, Scenario
 from ltp_switcher.eval.run.schemes import KERNEL_ARMS, PINNED_PREFIX, resolve
 from ltp_switcher.policies.simulator.delivery_traces import TraceArray
@@ -70,7 +71,7 @@ def check_emulable(scenario: Scenario, protocols: Collection[str]) -> None:
         raise ConfigError("link.queue", link.queue, f"{_ELSEWHERE} no queue discipline but {DROP_TAIL}")
     if link.jitter_ms:
         raise ConfigError("link.jitter_ms", link.jitter_ms, f"{_ELSEWHERE} no jitter")
-    for key, given in asdict(link.road).items():
+    for key, given in zip(ROAD_KEYS, asdict(link.road).values(), strict=True):
         if given:
             raise ConfigError(f"link.{key}", given, f"{_ELSEWHERE} no {key}")
     if scenario.cross is not None:

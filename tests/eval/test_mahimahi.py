@@ -8,6 +8,7 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,8 @@ from ltp_switcher.eval.mahimahi import run as mahimahi_run
 from ltp_switcher.eval.mahimahi import setup
 from ltp_switcher.eval.mahimahi.link_log import read_link_log
 from ltp_switcher.eval.mahimahi.path import check_emulable, shell_path, with_whole_delays
+from ltp_switcher.eval.run.cross import Cross, OnOff
+from ltp_switcher.eval.run.scenario import Path as NetworkPath
 from ltp_switcher.eval.run.scenario import Scenario, load_scenario, parse_scenario
 
 HERE = ("reno", "cubic", "bbr")
@@ -111,12 +114,25 @@ def test_flows_share_the_shell_of_their_rtt() -> None:
         ({"police_mbps": 10.0}, "link.police_mbps"),
         ({"queue": "fq_codel"}, "link.queue"),
         ({"jitter_ms": 5.0}, "link.jitter_ms"),
+        ({"walk": {"every_s": 1.0, "step_ms": 1.0, "range_ms": 5.0}}, "link.walk"),
+        ({"handover": [{"at_s": 4.0, "silence_ms": 80.0}]}, "link.handover"),
+        ({"burst_loss": {"to_bad": 0.01, "to_good": 0.1, "loss_bad": 0.5}}, "link.burst_loss"),
+        ({"back": {"rate_mbps": 1.0}}, "link.back"),
     ],
 )
 def test_what_mahimahi_does_not_have_is_refused(link: dict[str, object], field: str) -> None:
     with pytest.raises(ConfigError, match=r"only with --engine lab") as caught:
         check_emulable(scenario(**link), HERE)
     assert caught.value.field == field
+
+
+def test_several_paths_and_traffic_beside_are_refused() -> None:
+    several = replace(scenario(), paths=(NetworkPath("a", scenario().link),))
+    with pytest.raises(ConfigError, match=r"path: .*only with --engine lab"):
+        check_emulable(several, HERE)
+    crossed = replace(scenario(), cross=Cross(on_off=OnOff(1.0, 1.0, 1.0)))
+    with pytest.raises(ConfigError, match=r"cross: .*only with --engine lab"):
+        check_emulable(crossed, HERE)
 
 
 def test_a_web_server_is_refused() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.documents import with_value
 
 from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.run.bundled import SCENARIOS, find_scenario
@@ -54,18 +55,7 @@ def document() -> dict[str, object]:
 
 def parse_with(path: str, value: object) -> Scenario:
     """The document with the value at a dotted path replaced, added, or (None) removed."""
-    changed: object = document()
-    root = changed
-    *parents, leaf = path.split(".")
-    for key in parents:
-        changed = changed[int(key)] if isinstance(changed, list) else changed[key]  # type: ignore[index]
-    assert isinstance(changed, dict)
-    if value is None:
-        del changed[leaf]
-    else:
-        changed[leaf] = value
-    assert isinstance(root, dict)
-    return parse_scenario(root)
+    return parse_scenario(with_value(document(), path, value))
 
 
 def test_design_example_is_read_whole() -> None:

@@ -105,33 +105,7 @@ static void read_plan(const char *path)
 	open_requests = request_count;
 }
 
-static void enter_netns(void)
-{
-	int fd = open(CLIENT_NETNS, O_RDONLY | O_CLOEXEC);
-
-	if (fd < 0 || setns(fd, CLONE_NEWNET))
-		die(CLIENT_NETNS);
-	close(fd);
-}
-
-static void read_link(void)
-{
-	if (read(link_fd, &counters, sizeof(counters)) != sizeof(counters))
-		die("/dev/lablink");
-}
-
-/* Another process starts the link's clock. */
-static void await_link(void)
-{
-	struct timespec pause = { .tv_nsec = CLOCK_POLL_NS };
-
-	link_fd = open("/dev/lablink", O_RDWR | O_CLOEXEC);
-	if (link_fd < 0)
-		die("/dev/lablink");
-	for (read_link(); !counters.start_ns; read_link())
-		nanosleep(&pause, NULL);
-	start_ns = counters.start_ns;
-}
+#include "../link/client.h"
 
 static void connect_for(struct request *request)
 {

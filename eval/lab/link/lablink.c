@@ -48,12 +48,6 @@ static struct {
 #include "jitter.h"
 #include "queue.h"
 
-static struct packet *packet_of(struct sk_buff *skb)
-{
-	BUILD_BUG_ON(sizeof(struct packet) > sizeof(skb->cb));
-	return (struct packet *)skb->cb;
-}
-
 static void enqueue(struct line *line, struct sk_buff *skb, u64 arrival_ns)
 {
 	/* A delay that shrinks would let packets overtake; on a real path they queue instead. */
@@ -143,16 +137,6 @@ static netdev_tx_t lablink_xmit(struct sk_buff *skb, struct net_device *dev)
 	if (!taken)
 		kfree_skb(skb);
 	return NETDEV_TX_OK;
-}
-
-static void arrive(struct sk_buff *skb, struct net_device *to)
-{
-	skb_scrub_packet(skb, true);
-	skb->dev = to;
-	skb->pkt_type = PACKET_HOST;
-	skb_reset_mac_header(skb);
-	skb_reset_network_header(skb);
-	netif_receive_skb(skb);
 }
 
 static enum hrtimer_restart lablink_due(struct hrtimer *timer)

@@ -3,8 +3,8 @@
  * Network paths that do more than one link of lablink.c does, as one pair of devices.
  *
  * There may be several. Packets to 10.2.N.0/24 take path N, and so do the answers from there. Each
- * path has the bottleneck and the propagation delay of lablink.c with a schedule of its own, and may
- * have in addition:
+ * path has the bottleneck and the propagation delay of lablink.c, with a schedule of its own. It
+ * may have in addition:
  * - losses in bursts (burst.h),
  * - silences, in which nothing enters service: what comes meanwhile waits for the end, both ways,
  * - acknowledgements that wait for turns (turns.h),
@@ -57,12 +57,6 @@ static struct {
 	struct lab_path paths[LABPATHS_MAX];
 	struct lablink_flow_counters counters[LABLINK_FLOWS];
 } state;
-
-static struct packet *packet_of(struct sk_buff *skb)
-{
-	BUILD_BUG_ON(sizeof(struct packet) > sizeof(skb->cb));
-	return (struct packet *)skb->cb;
-}
 
 static u32 draw(void *from)
 {
@@ -179,7 +173,7 @@ static bool plain_ack(struct sk_buff *skb)
 	       tcp->doff <= PLAIN_HEADER_WORDS && skb->len == (ip->ihl + tcp->doff) * 4;
 }
 
-/* Puts `skb` in the place of its flow's older acknowledgement that waits, if one does. */
+/* Puts `skb` in the place of its flow's older ACK that waits, if one does. */
 static bool thinned(struct line *line, struct sk_buff *skb)
 {
 	struct sk_buff *old, *next;
@@ -253,16 +247,6 @@ static netdev_tx_t lablink_xmit(struct sk_buff *skb, struct net_device *dev)
 	return NETDEV_TX_OK;
 }
 
-static void arrive(struct sk_buff *skb, struct net_device *to)
-{
-	skb_scrub_packet(skb, true);
-	skb->dev = to;
-	skb->pkt_type = PACKET_HOST;
-	skb_reset_mac_header(skb);
-	skb_reset_network_header(skb);
-	netif_receive_skb(skb);
-}
-
 static enum hrtimer_restart lablink_due(struct hrtimer *timer)
 {
 	struct line *line = container_of(timer, struct line, timer);
@@ -282,8 +266,10 @@ static enum hrtimer_restart lablink_due(struct hrtimer *timer)
 		}
 		__skb_queue_tail(&due, skb);
 		if (line->to == state.server) {
-			state.counters[packet_of(skb)->flow].delivered_pkts++;
-			state.counters[packet_of(skb)->flow].delivered_bytes += packet_of(skb)->bytes;
+			struct packet *packet = packet_of(skb);
+
+			state.counters[packet->flow].delivered_pkts++;
+			state.counters[packet->flow].delivered_bytes += packet->bytes;
 		}
 	}
 	if (skb)
@@ -329,7 +315,8 @@ static bool lines_idle(void)
 	for (i = 0; i < LABPATHS_MAX; i++) {
 		struct lab_path *path = &state.paths[i];
 
-		if (!skb_queue_empty(&path->forward.queue) || !skb_queue_empty(&path->back_queue.queue))
+		if (!skb_queue_empty(&path->forward.queue) ||
+		    !skb_queue_empty(&path->back_queue.queue))
 			return false;
 		for (flow = 0; flow < LABLINK_FLOWS; flow++)
 			if (!skb_queue_empty(&path->backward[flow].queue))

@@ -30,7 +30,7 @@ struct labpaths_path {
 	__u64 back_bps; /* rate of the bottleneck on the way back; 0: none */
 	__u64 back_loss; /* of a packet on the way back */
 	__u32 back_queue_pkts; /* packets that this bottleneck holds, the one in service included */
-	__u32 back_thins; /* whether an acknowledgement takes the place of an older one that waits */
+	__u32 back_thins; /* whether an ACK takes the place of an older one that waits */
 };
 
 #endif

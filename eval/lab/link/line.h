@@ -21,4 +21,21 @@ struct packet {
 	u16 flow;
 };
 
+static struct packet *packet_of(struct sk_buff *skb)
+{
+	BUILD_BUG_ON(sizeof(struct packet) > sizeof(skb->cb));
+	return (struct packet *)skb->cb;
+}
+
+/* The packet has come to the end of its line. */
+static void arrive(struct sk_buff *skb, struct net_device *to)
+{
+	skb_scrub_packet(skb, true);
+	skb->dev = to;
+	skb->pkt_type = PACKET_HOST;
+	skb_reset_mac_header(skb);
+	skb_reset_network_header(skb);
+	netif_receive_skb(skb);
+}
+
 #endif
