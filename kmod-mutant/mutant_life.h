@@ -41,8 +41,6 @@ struct mutant_life_ack {
 	u32 rto_us;			/* the retransmission timeout, with its backoff */
 	u32 rate_pkts;			/* the last delivery rate sample */
 	u32 rate_us;
-	u32 window;			/* packets */
-	bool slow_start;
 	bool idle;
 };
 
@@ -89,11 +87,14 @@ static __always_inline void mutant_life_acked(struct mutant_life *life,
 		life->rtt_samples++;
 	}
 	mutant_life_rate(life, ack->rate_pkts, ack->rate_us);
-	if (!life->settled) {
-		if (ack->window > life->window)
-			life->window = ack->window;
-		life->settled = !ack->slow_start;
-	}
+}
+
+/* The window at an ACK until slow start has ended, the first one after it included. */
+static inline void mutant_life_window(struct mutant_life *life, u32 window, bool slow_start)
+{
+	if (window > life->window)
+		life->window = window;
+	life->settled = !slow_start;
 }
 
 #endif /* _MUTANT_LIFE_H */

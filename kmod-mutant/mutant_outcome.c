@@ -30,11 +30,14 @@ void mutant_outcome_begin(struct sock *sk, struct mutant_flow *f, u8 cause)
 	mutant_life_begin(&f->life, mutant_now_us(), handshake_us, mutant_idle(sk));
 }
 
-/* BBR's threshold is infinite all the time. */
-static bool mutant_slow_start(struct sock *sk, const struct mutant_flow *f)
+/* An ACK before slow start has ended. BBR's threshold is infinite all the time. */
+static noinline void mutant_outcome_starting(struct sock *sk, struct mutant_flow *f)
 {
-	return tcp_in_slow_start(tcp_sk(sk)) &&
-	       (f->arm != MUTANT_ARM_ID_BBR || mutant_bbr_starting(sk, mutant_arm_of(sk)->orig));
+	const struct tcp_sock *tp = tcp_sk(sk);
+	bool slow_start = tcp_in_slow_start(tp) && (f->arm != MUTANT_ARM_ID_BBR ||
+			  mutant_bbr_starting(sk, mutant_arm_of(sk)->orig));
+
+	mutant_life_window(&f->life, tcp_snd_cwnd(tp), slow_start);
 }
 
 /* For every ACK of every flow. */
@@ -47,12 +50,12 @@ void mutant_outcome_acked(struct sock *sk, struct mutant_flow *f, s64 rtt_us)
 		.rto_us = inet_csk(sk)->icsk_rto * (USEC_PER_SEC / HZ),
 		.rate_pkts = tp->rate_delivered,
 		.rate_us = tp->rate_interval_us,
-		.window = tcp_snd_cwnd(tp),
-		.slow_start = !f->life.settled && mutant_slow_start(sk, f),
 		.idle = mutant_idle(sk),
 	};
 
 	mutant_life_acked(&f->life, &ack);
+	if (unlikely(!f->life.settled))
+		mutant_outcome_starting(sk, f);
 }
 
 /* How long the receiver's window has held the flow back, µs. */

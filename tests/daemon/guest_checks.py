@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs inside the guest: asks the real daemon over its control socket, and the kernel over netlink."""
 
+import socket
 import sys
 import time
 from pathlib import Path
@@ -98,6 +99,23 @@ def steering() -> None:
 
     (flows,) = (f for f in from_json(CLIENT.call("metrics")) if f.name == "ltp_switcher_flows")
     assert [sample.value for sample in flows.samples] == [3]
+
+    # A flow that lives and dies between two steps has an outcome.
+    before = told()
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        socket.create_connection(listener.getsockname()) as client,
+        listener.accept()[0] as server,
+    ):
+        client.sendall(bytes(10_000))
+        server.recv(10_000, socket.MSG_WAITALL)
+    until(lambda: told() >= before + 2)
+
+
+def told() -> float:
+    """How many outcomes the module has told the daemon."""
+    (found,) = (f for f in from_json(CLIENT.call("metrics")) if f.name == "ltp_switcher_outcomes")
+    return next(sample.value for sample in found.samples if sample.labels["result"] == "told")
 
 
 def unavailable(name: str) -> bool:

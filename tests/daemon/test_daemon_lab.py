@@ -34,7 +34,9 @@ sleep 1.5
 python3 /lab/checks.py steering
 switcher flows
 switcher doctor | grep -v "^fail  encoder" | tail -4
-sleep 1.2
+# The log gathers its rows for a second.
+sleep 2.2
+switcher outcomes --terse | grep -q "^127.0.0.0/24"
 
 kill -9 $daemon
 sleep 1.2

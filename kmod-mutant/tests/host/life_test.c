@@ -21,8 +21,7 @@ static void start(u32 handshake_us)
 static void hear(u32 us, s64 rtt_us, bool idle)
 {
 	const struct mutant_life_ack ack = {
-		.now_us = now_us += us, .rtt_us = rtt_us, .rto_us = 200 * MS, .window = 10,
-		.slow_start = true, .idle = idle,
+		.now_us = now_us += us, .rtt_us = rtt_us, .rto_us = 200 * MS, .idle = idle,
 	};
 
 	mutant_life_acked(&life, &ack);
@@ -82,23 +81,18 @@ static void test_rate(void)
 
 static void test_window(void)
 {
-	struct mutant_life_ack ack = { .slow_start = true };
 	u32 i;
 
 	start(0);
-	for (i = 10; i <= 40; i += 10) {
-		ack.window = i;
-		mutant_life_acked(&life, &ack);
-	}
-	/* The ACK that ends it finds the window cut already. */
-	ack.slow_start = false;
-	ack.window = 20;
-	mutant_life_acked(&life, &ack);
-	CHECK(life.window == 40);
-	ack.slow_start = true;
-	ack.window = 100;
-	mutant_life_acked(&life, &ack);
-	CHECK(life.window == 40);
+	for (i = 10; i <= 40; i += 10)
+		mutant_life_window(&life, i, true);
+	CHECK(life.window == 40 && !life.settled);
+	/* The ACK that ends it finds the window cut already, or larger than before. */
+	mutant_life_window(&life, 20, false);
+	CHECK(life.window == 40 && life.settled);
+	start(0);
+	mutant_life_window(&life, 50, false);
+	CHECK(life.window == 50 && life.settled);
 }
 
 static void test_shares(void)
