@@ -62,7 +62,7 @@ def without_start(result: RunResult, start_s: float = START_S) -> Summary:
 def recoveries(
     path: str, scenario: Scenario, scheme: FlowSeries, arms: Mapping[str, Sequence[FlowSeries]]
 ) -> list[Recovery]:
-    """The recoveries of a flow from every step of its path.
+    """The recoveries of a flow from each change of its path after which an arm has the time to settle.
 
     Args:
         path: name.
@@ -76,6 +76,8 @@ def recoveries(
     found = []
     for state, end_s in list(zip(states, ends_s, strict=True))[1:]:
         allowed_s = max(SETTLE_S, SETTLE_RTTS * state.rtt_ms / 1e3)
+        if end_s - state.at_s < allowed_s + WINDOW_S:
+            continue
         settled = [_mean(one, state.at_s + allowed_s, end_s) for one in arms.values()]
         best = max(settled)
         width = round(WINDOW_S / BIN_S)
@@ -87,10 +89,10 @@ def recoveries(
 
 
 def recovered(paths: Mapping[str, SinglePath]) -> dict[str, list[Recovery]]:
-    """The recoveries of every scheme of the daemon on the paths with steps, by scheme."""
+    """The recoveries of every scheme of the daemon on the paths with steps or handovers, by scheme."""
     found: dict[str, list[Recovery]] = {}
     for name, path in paths.items():
-        if not path.scenario.link.steps:
+        if not (path.scenario.link.steps or path.scenario.link.road.handovers):
             continue
         arms = path.arms
         for scheme in (scheme for scheme in path.series if scheme not in arms):

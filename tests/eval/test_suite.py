@@ -214,6 +214,21 @@ def test_the_time_to_recover() -> None:
     assert (found.at_s, found.took_s, found.allowed_s) == (20.0, 2.9, 2.0)
     (never,) = recoveries("x", scenario, series(best / 2), {"bbr": [series(best)]})
     assert never.took_s == 20.0
+    # No arm settles before the next change where the rate hops each second; a handover is a change as well.
+    hops = [{"at_s": at_s, "rate_mbps": 10 + at_s % 2} for at_s in range(1, 40)]
+    restless = replace(scenario, link=parse_scenario(hopping(hops)).link)
+    assert recoveries("x", restless, series(late), {"bbr": [series(best)]}) == []
+    handover = hopping([]) | {
+        "link": {"rate_mbps": 10, "rtt_ms": 50, "handover": [{"at_s": 20, "rate_mbps": 20}]}
+    }
+    (found,) = recoveries("x", parse_scenario(handover), series(late), {"bbr": [series(best)]})
+    assert (found.at_s, found.took_s) == (20.0, 2.9)
+
+
+def hopping(steps: list[dict[str, float]]) -> dict[str, object]:
+    """A scenario's document with these steps of its link."""
+    link = {"rate_mbps": 10, "rtt_ms": 50, "step": steps}
+    return {"name": "x", "duration_s": 40, "flow": [{"scheme": "rule"}], "link": link}
 
 
 @pytest.mark.parametrize(
