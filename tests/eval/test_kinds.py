@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kinds of path: half are for tuning, half are held out, and nothing that chooses meets what is held out."""
+"""Kinds of path: half are for tuning, and no choice is made on the half that is held out."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of a link that does what real paths do, and several paths."""
+"""The tables of a link with habits of real paths, and several paths."""
 
 from __future__ import annotations
 
