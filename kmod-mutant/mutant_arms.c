@@ -15,7 +15,7 @@
 #include <net/sock.h>
 
 #include "compat.h"
-#include "mutant_core.h"
+#include "mutant_jump.h"
 
 #define FIRST_EXTRA	(MUTANT_LAST_LEARNED + 1)
 
@@ -66,6 +66,7 @@ static void mutant_arm_open(struct mutant_arm *arm, const struct tcp_congestion_
 	strscpy(arm->ops.name, "m/", sizeof(arm->ops.name));
 	strlcat(arm->ops.name, arm->name, sizeof(arm->ops.name));
 	mutant_hook(&arm->ops);
+	mutant_jump_hook(arm);
 	arm->reason = NULL;
 	/* Pairs with mutant_arm_available(): whoever sees the state sees the ops. */
 	smp_store_release(&arm->state, MUTANT_ARM_STATE_AVAILABLE);

@@ -11,8 +11,8 @@
 
 #define MUTANT_BBR_UNIT		256	/* a gain of 1 */
 
-bool mutant_bbr_starting(struct sock *sk, const struct tcp_congestion_ops *ops);
 bool mutant_bbr_draining(struct sock *sk, const struct tcp_congestion_ops *ops);
+bool mutant_bbr_starting(struct sock *sk, const struct tcp_congestion_ops *ops);
 u32 mutant_bbr_bdp(struct sock *sk, const struct tcp_congestion_ops *ops);
 void mutant_bbr_started(struct sock *sk);
 void mutant_bbr_set_floor(struct sock *sk, u32 floor_us);

@@ -15,6 +15,8 @@ struct mutant_config mutant_config = {
 	.fallback_arm = MUTANT_ARM_ID_CUBIC,
 	.restore = MUTANT_RESTORE_MODE_REBASE,
 	.handover = MUTANT_HANDOVER_MODE_BDP,
+	.resume = MUTANT_RESUME_MODE_OFF,
+	.resume_max_jump_kb = 1024,
 	.flows_max = 524288,
 	.watchdog_ms = 1000,
 	.watchdog_jiffies = HZ,
@@ -35,6 +37,11 @@ static const char * const mutant_handover_names[] = {
 	[MUTANT_HANDOVER_MODE_AS_IS] = "as-is",
 	[MUTANT_HANDOVER_MODE_BDP] = "bdp",
 	[MUTANT_HANDOVER_MODE_DRAIN] = "drain",
+};
+
+static const char * const mutant_resume_names[] = {
+	[MUTANT_RESUME_MODE_OFF] = "off",
+	[MUTANT_RESUME_MODE_ON] = "on",
 };
 
 /* 0 if the arm may be the default (or the @fallback), else an error and @why. */
@@ -190,6 +197,16 @@ static struct mutant_mode_param mutant_handover_param = {
 
 module_param_cb(handover, &mutant_mode_param_ops, &mutant_handover_param, 0644);
 MODULE_PARM_DESC(handover, "window that a flow takes to its next arm: as-is, bdp (default) or drain");
+
+static struct mutant_mode_param mutant_resume_param = {
+	&mutant_config.resume, mutant_resume_names, ARRAY_SIZE(mutant_resume_names),
+};
+
+module_param_cb(resume, &mutant_mode_param_ops, &mutant_resume_param, 0644);
+MODULE_PARM_DESC(resume, "begin with a part of the window that earlier flows to the host had: off (default) or on");
+
+module_param_named(resume_max_jump_kb, mutant_config.resume_max_jump_kb, uint, 0644);
+MODULE_PARM_DESC(resume_max_jump_kb, "the most to which the window of a flow that resumes may jump, KiB (default 1024)");
 
 /* Check what was given at load, once the arms are known. */
 int mutant_config_init(void)

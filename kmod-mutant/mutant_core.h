@@ -11,6 +11,7 @@
  *	memory	the slab caches of flows' objects
  *	measure	what is measured of a flow: its steps, the records that netlink shows
  *	dest	how many flows go to the same destination
+ *	host	what flows have saved for the next one to the same host
  *	event	multicast of birth, death and fallback
  *	trace	tracepoints for switch and fallback
  *	hooks	what runs for every ACK
@@ -22,6 +23,8 @@
  *	life	what a flow tells of its whole life (pure logic)
  *	ring	the places of a ring of bounded size (pure logic)
  *	outcome	what came of each flow, told when it ends
+ *	resume	the window that a flow begins with, of what was saved (pure logic)
+ *	jump	the same on a socket
  *	path	RTT floor, rate, bandwidth-delay product, the window of a handover (pure logic)
  *	switch	leaving one arm and entering another
  *	freeze	an arm's state: started, frozen, restored, left behind
@@ -58,6 +61,7 @@
 #include "mutant_step.h"
 
 struct mutant_dest;
+struct mutant_jumper;
 struct mutant_queue;
 struct mutant_start_entry;
 struct socket;
@@ -68,6 +72,8 @@ struct mutant_config {
 	u8 fallback_arm;		/* id */
 	u8 restore;			/* enum mutant_restore_mode */
 	u8 handover;			/* enum mutant_handover_mode, never "configured" */
+	u8 resume;			/* enum mutant_resume_mode */
+	u32 resume_max_jump_kb;		/* the most to which a flow's window may jump, KiB */
 	u32 flows_max;			/* a socket beyond it runs its first arm, and is no flow */
 	u32 watchdog_ms;		/* 0: no watchdog */
 	u32 watchdog_jiffies;		/* the same, jiffies */
@@ -184,6 +190,7 @@ struct mutant_flow {
 	struct rhash_head node;		/* in the table of flows by socket */
 	struct sock *sk;
 	struct mutant_past *past;	/* NULL before the first switch */
+	struct mutant_jumper *jumper;	/* NULL: takes no part in Careful Resume; read under RCU */
 	u8 arm;				/* id of the active arm */
 	bool paces;			/* the active arm asked the stack to pace */
 	bool folded;			/* the ACK being processed has been folded already */
@@ -270,7 +277,14 @@ static inline struct mutant_kept *mutant_learned_kept(struct mutant_learned *lea
 	return &learned->kept[arm - MUTANT_FIRST_LEARNED];
 }
 
+/* Whether the arm sets its window by a model of its own, as BBR does. */
+static inline bool mutant_arm_has_model(const struct mutant_arm *arm)
+{
+	return arm->orig->cong_control && arm->kind != MUTANT_ARM_KIND_LEARNED;
+}
+
 void mutant_hook(struct tcp_congestion_ops *clone);
+void mutant_heard(struct sock *sk, s64 rtt_us);
 
 enum mutant_event_bits {
 	MUTANT_EVENT_BIRTH = 1,

@@ -15,6 +15,7 @@
 #include "mutant_dest.h"
 #include "mutant_freeze.h"
 #include "mutant_index.h"
+#include "mutant_jump.h"
 #include "mutant_memory.h"
 #include "mutant_outcome.h"
 #include "mutant_queue.h"
@@ -144,6 +145,8 @@ static void mutant_flow_free(struct rcu_head *rcu)
 	mutant_measures_free(f->measures);
 	if (f->learned)
 		mutant_part_free(MUTANT_PART_LEARNED, f->learned);
+	if (f->jumper)
+		mutant_part_free(MUTANT_PART_JUMPER, f->jumper);
 	mutant_part_free(MUTANT_PART_FLOW, f);
 	mutant_flow_count_out(guest);
 }
@@ -229,6 +232,8 @@ void mutant_flow_init(struct sock *sk)
 		goto forget;
 	if (rhashtable_lookup_insert_fast(&mutant_flow_table, &f->node, mutant_flow_table_params))
 		goto erase;
+	if (unlikely(READ_ONCE(mutant_config.resume) == MUTANT_RESUME_MODE_ON))
+		mutant_jump_join(sk, f);
 	/* In the index before it looks for who steers; pairs with mutant_session_set(). */
 	smp_mb();
 	mutant_queue_join(f);
@@ -292,8 +297,10 @@ void mutant_flow_release(struct sock *sk)
 	const struct tcp_congestion_ops *orig = mutant_arm_of(sk)->orig;
 	struct mutant_flow *f = mutant_flow_find(sk);
 
-	if (f)
+	if (f) {
+		mutant_jump_leave(sk, f);
 		mutant_leave_arm(sk, f);
+	}
 	if (orig && orig->release)
 		orig->release(sk);
 	/* A socket that is no flow runs `mutant`: after a disconnect it may become one again. */

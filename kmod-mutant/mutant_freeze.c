@@ -131,7 +131,7 @@ void mutant_finish_reduction(struct sock *sk)
 }
 
 /* The application's own limit needs pacing too; sch_fq has a state of its own, which stays. */
-static void mutant_stop_pacing(struct sock *sk)
+void mutant_stop_pacing(struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 

@@ -17,5 +17,6 @@ bool mutant_past_ready(struct mutant_flow *f);
 void mutant_past_free(struct mutant_past *past);
 void mutant_release_slots(struct sock *sk, struct mutant_flow *f);
 void mutant_finish_reduction(struct sock *sk);
+void mutant_stop_pacing(struct sock *sk);
 
 #endif /* _MUTANT_FREEZE_H */

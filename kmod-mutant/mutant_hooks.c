@@ -10,6 +10,7 @@
 #include "compat.h"
 #include "mutant_bbr.h"
 #include "mutant_dest.h"
+#include "mutant_jump.h"
 #include "mutant_outcome.h"
 #include "mutant_queue.h"
 #include "mutant_sample.h"
@@ -179,14 +180,22 @@ static __always_inline void mutant_acked(struct sock *sk, s64 rtt_us)
 		m = mutant_measure(sk, f);
 	if (likely(m))
 		mutant_measure_ack(sk, f, m, rtt_us);
+	if (unlikely(f->jumper))
+		mutant_jump_heard(sk, f);
 
 	if ((READ_ONCE(f->flags) & (MUTANT_FLOW_FLAGS_STEERED | MUTANT_FLOW_FLAGS_PINNED)) ==
 	    MUTANT_FLOW_FLAGS_STEERED && unlikely(mutant_flow_silent(f)))
 		fell_back = mutant_fall_back(f);
-	if (unlikely(READ_ONCE(f->want) != f->arm))
+	if (unlikely(READ_ONCE(f->want) != f->arm) && !mutant_jumping(f))
 		mutant_switch(sk, f);
 	if (unlikely(fell_back))
 		mutant_event(f, MUTANT_EVENT_FALLBACK);
+}
+
+/* The same for a flow that jumps, whose hook is elsewhere. */
+void mutant_heard(struct sock *sk, s64 rtt_us)
+{
+	mutant_acked(sk, rtt_us);
 }
 
 static void mutant_hook_pkts_acked(struct sock *sk, const struct ack_sample *sample)

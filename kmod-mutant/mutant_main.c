@@ -15,6 +15,7 @@
 #include <net/tcp.h>
 
 #include "mutant_core.h"
+#include "mutant_host.h"
 #include "mutant_session.h"
 #include "mutant_start.h"
 
@@ -49,9 +50,12 @@ static int __init mutant_init(void)
 	err = mutant_starts_init();
 	if (err)
 		goto flows;
-	err = mutant_sessions_init();
+	err = mutant_hosts_init();
 	if (err)
 		goto starts;
+	err = mutant_sessions_init();
+	if (err)
+		goto hosts;
 	err = genl_register_family(&mutant_nl_family);
 	if (err)
 		goto sessions;
@@ -65,6 +69,8 @@ family:
 	genl_unregister_family(&mutant_nl_family);
 sessions:
 	mutant_sessions_exit();
+hosts:
+	mutant_hosts_exit();
 starts:
 	mutant_starts_exit();
 flows:
@@ -85,6 +91,7 @@ static void __exit mutant_exit(void)
 	mutant_events_flush();
 	genl_unregister_family(&mutant_nl_family);
 	mutant_sessions_exit();
+	mutant_hosts_exit();
 	mutant_starts_exit();
 	mutant_flows_exit();
 	mutant_arms_exit();

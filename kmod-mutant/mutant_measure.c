@@ -4,6 +4,7 @@
  * before that. What the socket counted by then is in the first step all the same.
  */
 #include "mutant_dest.h"
+#include "mutant_jump.h"
 #include "mutant_memory.h"
 #include "mutant_queue.h"
 #include "mutant_sample.h"
@@ -57,7 +58,7 @@ static void mutant_record_complete(struct mutant_flow *f, struct mutant_record *
 	/* An idle flow is not told to fall back before its next ACK, but nobody steers it. */
 	if ((flags & MUTANT_FLOW_FLAGS_STEERED) && mutant_flow_silent(f))
 		flags &= ~MUTANT_FLOW_FLAGS_STEERED;
-	rec->flags |= flags;
+	rec->flags |= flags | mutant_jump_flags(f);
 	rec->want_arm = READ_ONCE(f->want);
 	rec->cookie = f->cookie;
 	rec->time_ns = ktime_get_ns();

@@ -4,6 +4,7 @@
 
 #include "mutant_core.h"
 #include "mutant_dest.h"
+#include "mutant_jump.h"
 #include "mutant_memory.h"
 
 static struct kmem_cache *mutant_caches[MUTANT_PARTS];
@@ -18,6 +19,8 @@ static const struct {
 	[MUTANT_PART_SLOT] = { "mutant_slot", sizeof(struct mutant_slot) },
 	[MUTANT_PART_LEARNED] = { "mutant_learned", sizeof(struct mutant_learned) },
 	[MUTANT_PART_DEST] = { "mutant_dest", sizeof(struct mutant_dest) },
+	[MUTANT_PART_HOST] = { "mutant_host", sizeof(struct mutant_host) },
+	[MUTANT_PART_JUMPER] = { "mutant_jumper", sizeof(struct mutant_jumper) },
 };
 
 /* A zeroed object, or NULL. */

@@ -6,6 +6,7 @@
  * Requests run in parallel: what they read is under RCU, commands and who closes or reads a flow's
  * steps take the flow's own lock, and arms have a mutex of their own.
  */
+#include "mutant_jump.h"
 #include "mutant_nl.h"
 #include "mutant_session.h"
 
@@ -140,6 +141,25 @@ int mutant_nl_arm_load_doit(struct sk_buff *skb, struct genl_info *info)
 
 /* Settings */
 
+static int mutant_put_resume(struct sk_buff *skb)
+{
+	static const u8 count[MUTANT_JUMP_COUNTS] = {
+		[MUTANT_JUMPS] = MUTANT_A_CONFIG_RESUME_JUMPS,
+		[MUTANT_JUMPS_VALIDATED] = MUTANT_A_CONFIG_RESUME_VALIDATED,
+		[MUTANT_JUMPS_RETREATED] = MUTANT_A_CONFIG_RESUME_RETREATS,
+		[MUTANT_JUMPS_CUT_BY_RECEIVER] = MUTANT_A_CONFIG_RESUME_CUT_BY_RECEIVER,
+		[MUTANT_JUMPS_CUT_BY_BUFFER] = MUTANT_A_CONFIG_RESUME_CUT_BY_BUFFER,
+	};
+	int i, err;
+
+	err = nla_put_u32(skb, MUTANT_A_CONFIG_RESUME, READ_ONCE(mutant_config.resume)) ?:
+	      nla_put_u32(skb, MUTANT_A_CONFIG_RESUME_MAX_JUMP_KB,
+			  READ_ONCE(mutant_config.resume_max_jump_kb));
+	for (i = 0; i < MUTANT_JUMP_COUNTS && !err; i++)
+		err = nla_put_u64_64bit(skb, count[i], mutant_jump_count(i), MUTANT_A_CONFIG_PAD);
+	return err;
+}
+
 int mutant_nl_config_get_doit(struct sk_buff *skb, struct genl_info *info)
 {
 	void *header;
@@ -159,7 +179,8 @@ int mutant_nl_config_get_doit(struct sk_buff *skb, struct genl_info *info)
 	      nla_put_u32(msg, MUTANT_A_CONFIG_FLOWS_MAX, READ_ONCE(mutant_config.flows_max)) ?:
 	      nla_put_u32(msg, MUTANT_A_CONFIG_FLOWS, mutant_flow_count()) ?:
 	      nla_put_u64_64bit(msg, MUTANT_A_CONFIG_FLOWS_REFUSED, mutant_flow_refusals(),
-				MUTANT_A_CONFIG_PAD);
+				MUTANT_A_CONFIG_PAD) ?:
+	      mutant_put_resume(msg);
 	return mutant_reply_send(msg, header, err, info);
 }
 
@@ -208,5 +229,10 @@ int mutant_nl_config_set_doit(struct sk_buff *skb, struct genl_info *info)
 	if (attrs[MUTANT_A_CONFIG_FLOWS_MAX])
 		WRITE_ONCE(mutant_config.flows_max,
 			   nla_get_u32(attrs[MUTANT_A_CONFIG_FLOWS_MAX]));
+	if (attrs[MUTANT_A_CONFIG_RESUME])
+		WRITE_ONCE(mutant_config.resume, nla_get_u32(attrs[MUTANT_A_CONFIG_RESUME]));
+	if (attrs[MUTANT_A_CONFIG_RESUME_MAX_JUMP_KB])
+		WRITE_ONCE(mutant_config.resume_max_jump_kb,
+			   nla_get_u32(attrs[MUTANT_A_CONFIG_RESUME_MAX_JUMP_KB]));
 	return 0;
 }

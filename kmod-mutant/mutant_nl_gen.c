@@ -48,6 +48,10 @@ static struct netlink_range_validation mutant_config_set_watchdog_ms_range = {
 	.max	= 3600000ULL,
 };
 
+static struct netlink_range_validation mutant_config_set_resume_max_jump_kb_range = {
+	.max	= 1048576ULL,
+};
+
 static const struct nla_policy mutant_config_set_nl_policy[] = {
 	[MUTANT_A_CONFIG_DEFAULT_ARM] = NLA_POLICY_RANGE(NLA_U32, 1, 20),
 	[MUTANT_A_CONFIG_FALLBACK_ARM] = NLA_POLICY_RANGE(NLA_U32, 1, 20),
@@ -56,6 +60,9 @@ static const struct nla_policy mutant_config_set_nl_policy[] = {
 	[MUTANT_A_CONFIG_RESTORE] = NLA_POLICY_MAX(NLA_U32, 2),
 	[MUTANT_A_CONFIG_HANDOVER] = NLA_POLICY_RANGE(NLA_U32, 1, 3),
 	[MUTANT_A_CONFIG_FLOWS_MAX] = { .type = NLA_U32 },
+	[MUTANT_A_CONFIG_RESUME] = NLA_POLICY_MAX(NLA_U32, 1),
+	[MUTANT_A_CONFIG_RESUME_MAX_JUMP_KB] =
+		NLA_POLICY_FULL_RANGE(NLA_U32, &mutant_config_set_resume_max_jump_kb_range),
 };
 
 static const struct nla_policy mutant_control_nl_policy[] = {

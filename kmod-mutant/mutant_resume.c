@@ -1,11 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* From flow to flow: observing, jumping, validating, retreating; mutant_resume.h explains the whole. */
+/* Observing, jumping, validating, retreating; mutant_resume.h explains the whole. */
 #include "mutant_resume.h"
+
+/* A queue shows in so many ACKs in a row, as in RFC 9406 (N_RTT_SAMPLE). */
+#define LATE_ACKS	8
 
 /* Sequence numbers and counts wrap. */
 static bool mutant_after(u32 a, u32 b)
 {
 	return (s32)(a - b) > 0;
+}
+
+/* The RTT that shows a queue: longer than the least by an eighth of it, 4 to 16 ms (RFC 9406). */
+static bool mutant_resume_late(u64 rtt_us, u32 least_us)
+{
+	u32 more_us = least_us / 8;
+
+	if (more_us < 4000)
+		more_us = 4000;
+	if (more_us > 16000)
+		more_us = 16000;
+	return rtt_us > (u64)least_us + more_us;
 }
 
 static void mutant_resume_round(struct mutant_resume *r, const struct mutant_resume_ack *ack)
@@ -35,18 +50,21 @@ void mutant_resume_observe(struct mutant_resume *r, const struct mutant_resume_a
 			   u32 min_rtt_us)
 {
 	u64 pkts = ack->delivered - r->round_begin, us = ack->now_us - r->round_us;
+	bool open;
 
 	r->limited |= ack->limited;
-	if (mutant_after(r->round_end, ack->delivered))
+	if (!mutant_resume_round_over(r, ack->delivered))
 		return;
+	open = ack->slow_start || !mutant_resume_late(ack->rtt_us, min_rtt_us);
 	if (us > min_rtt_us)
-		pkts = us < ~0U ? pkts * min_rtt_us / (u32)us : 0;
+		pkts = pkts * min_rtt_us / us;
 	if (ack->slow_start && pkts > ack->window / 2)
 		pkts = ack->window / 2;
 	if (!r->limited) {
 		r->carried[1] = r->carried[0];
 		r->carried[0] = pkts;
-		r->rising = ack->slow_start;
+		r->least_us = min_rtt_us;
+		r->open = open;
 	}
 	mutant_resume_round(r, ack);
 }
@@ -64,21 +82,22 @@ static bool mutant_saved_counts(const struct mutant_saved *saved, u64 now_ns)
 }
 
 /*
- * Save what a flow has observed. A flow in slow start has not found the path's end: it takes
- * nothing from what is saved. A path that carries too little has nothing to resume.
+ * Save what a flow has observed. A flow that made no queue has not found what the path carries: it
+ * takes nothing from what is saved. A path that carries too little has nothing to resume.
  */
 void mutant_saved_keep(struct mutant_saved *saved, const struct mutant_resume *r, u32 mss,
-		       u32 rtt_us, u64 now_ns)
+		       u64 now_ns)
 {
 	u32 window = mutant_resume_carried(r);
 	u64 bytes = window < MUTANT_SAVED_WINDOW_MIN ? 0 : (u64)window * mss;
 
-	if (!window || (r->rising && mutant_saved_counts(saved, now_ns) &&
+	if (!window || (r->open && mutant_saved_counts(saved, now_ns) &&
 			bytes <= saved->window_bytes))
 		return;
 	saved->window_bytes = bytes;
-	saved->rtt_us = rtt_us;
+	saved->rtt_us = r->least_us;
 	saved->since_ns = now_ns;
+	saved->open = r->open;
 }
 
 /*
@@ -178,12 +197,42 @@ static u32 mutant_resume_validate(struct mutant_resume *r, const struct mutant_r
 		return r->pipe < ack->window ? r->pipe : ack->window;
 	}
 	r->phase = MUTANT_RESUME_VALIDATING;
-	return ack->in_flight < ack->window ? ack->in_flight : ack->window;
+	r->growth = MUTANT_RESUME_HELD;
+	r->window = ack->in_flight < ack->window ? ack->in_flight : ack->window;
+	r->back = ack->delivered;
+	r->back_us = ack->now_us;
+	return r->window;
 }
 
 /*
- * An ACK after the jump; the window that the flow has then. Only in the phases validating and
- * normal may the arm let it grow.
+ * The jump comes back; the window. A path that carries less than the jump by now shows it within
+ * the first half, and the window is held until then, or growth would come on top of the queue.
+ */
+static u32 mutant_resume_come_back(struct mutant_resume *r, const struct mutant_resume_ack *ack)
+{
+	u64 back = ack->delivered - r->back, us = ack->now_us - r->back_us, carried;
+
+	if (r->growth != MUTANT_RESUME_HELD)
+		return ack->window;
+	if (mutant_resume_late(ack->rtt_us, r->rtt_us))
+		r->late++;
+	else if (ack->rtt_us)
+		r->late = 0;
+	if (r->late < LATE_ACKS) {
+		if (back >= r->window / 2)
+			r->growth = MUTANT_RESUME_FREE;
+		return ack->window;
+	}
+	r->growth = MUTANT_RESUME_OVER;
+	carried = us ? back * r->rtt_us / us : ack->window;
+	if (carried < 2)
+		carried = 2;
+	return carried < ack->window ? carried : ack->window;
+}
+
+/*
+ * An ACK after the jump; the window that the flow has then. The arm may let it grow only where
+ * `growth` says so, and in the phase normal.
  */
 u32 mutant_resume_acked(struct mutant_resume *r, const struct mutant_resume_ack *ack)
 {
@@ -199,7 +248,7 @@ u32 mutant_resume_acked(struct mutant_resume *r, const struct mutant_resume_ack 
 	case MUTANT_RESUME_VALIDATING:
 		if (!mutant_after(r->last, ack->una))
 			mutant_resume_end(r, ack, MUTANT_RESUME_VALIDATED);
-		break;
+		return mutant_resume_come_back(r, ack);
 	case MUTANT_RESUME_RETREAT:
 		if (ack->timeout || (!mutant_after(r->last, ack->una) && !ack->recovering))
 			mutant_resume_end(r, ack, MUTANT_RESUME_RETREATED);

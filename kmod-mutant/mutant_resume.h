@@ -11,14 +11,16 @@
  *			the saved one.
  *	unvalidated	The jump is sent, paced over a round trip. The window does not grow.
  *	validating	The first packet of the jump is acknowledged: the window is what is in
- *			flight, and grows as the arm has it, until the last one is acknowledged.
+ *			flight, until the last one is acknowledged. It grows as the arm has it, but
+ *			not before half of the jump has come back without a queue. Where there is a
+ *			queue, slow start is over, with what the path has just carried.
  *	retreat		A loss or a mark before that: what was saved is deleted, and the window is
  *			half of what the path has been shown to carry, until the last packet of the
  *			jump is acknowledged and the kernel's recovery has ended. Then the threshold
  *			is half of it, too.
  *	normal		The arm has the window. What the path carries is observed.
  *
- * The pipe (the RFC's PipeSize) is what was in flight before the jump, and what was delivered since.
+ * The pipe (the RFC's PipeSize) is what was in flight before the jump, and was delivered since.
  * Windows and pipes are in packets, what is saved in bytes: the next flow may have other packets.
  * Sequence numbers and counts of packets wrap. Pure logic, tested on the host.
  */
@@ -37,6 +39,8 @@
 
 #define MUTANT_SAVED_AGE_NS	300000000000ULL	/* five minutes, as in RFC 7661 section 4.4.3 */
 #define MUTANT_SAVED_WINDOW_MIN	40U	/* packets: four times the initial window of RFC 6928 */
+
+#define MUTANT_NO_SSTHRESH	0x7fffffffU	/* the kernel's TCP_INFINITE_SSTHRESH */
 
 enum mutant_resume_phase {
 	MUTANT_RESUME_NORMAL,
@@ -61,11 +65,19 @@ enum mutant_resume_cut {
 	MUTANT_RESUME_CUT_BY_BUFFER,	/* there was no more to send in the send buffer */
 };
 
+/* Whether the window may grow while the jump is validated. */
+enum mutant_resume_growth {
+	MUTANT_RESUME_HELD,		/* not yet */
+	MUTANT_RESUME_FREE,		/* as the arm has it */
+	MUTANT_RESUME_OVER,		/* there is a queue */
+};
+
 /* What is saved of the path to a host. */
 struct mutant_saved {
-	u64 window_bytes;		/* what the path carries in a round trip; 0: nothing is saved */
+	u64 window_bytes;		/* carried in a round trip; 0: nothing is saved */
 	u64 since_ns;			/* when it was saved */
 	u32 rtt_us;			/* the least RTT then, µs */
+	bool open;			/* the path may carry more */
 };
 
 /* What an ACK says, or what holds when a loss is found without one. */
@@ -77,9 +89,10 @@ struct mutant_resume_ack {
 	u32 delivered;			/* packets so far */
 	u32 in_flight;			/* packets, after the ACK */
 	u32 window;			/* packets */
+	u32 rtt_us;			/* µs; 0: none; to observe, the smoothed one */
 	bool full;			/* before the ACK the whole window was in flight */
-	u8 cut;				/* enum mutant_resume_cut: what holds the flow back, if not that */
-	bool congested;			/* a loss or a mark since the flow began or jumped, or a timeout */
+	u8 cut;				/* enum mutant_resume_cut: if not that */
+	bool congested;			/* a loss or a mark since the begin, or a timeout */
 	bool recovering;		/* the kernel is in recovery, or reduces the window */
 	bool timeout;			/* the kernel has had a retransmission timeout */
 	bool slow_start;		/* the arm is in slow start */
@@ -91,23 +104,28 @@ struct mutant_resume {
 	u64 round_us;			/* when the round trip in progress began, µs */
 	u32 round_begin;		/* `delivered` at which it began, packets */
 	u32 round_end;			/* `delivered` at which it ends, packets */
-	u32 carried[2];			/* within the least RTT, the newer one first, packets; 0: unknown */
+	u32 carried[2];			/* within the least RTT, packets; the newer one first */
+	u32 least_us;			/* the least RTT then, µs */
 	bool limited;			/* the round trip in progress says nothing */
-	bool rising;			/* the last one was in slow start: the path may carry more */
+	bool open;			/* the last one made no queue: the path may carry more */
 
 	/* The jump. */
 	u8 phase;			/* enum mutant_resume_phase */
 	u8 result;			/* enum mutant_resume_result */
 	u8 cut;				/* enum mutant_resume_cut */
+	u8 growth;			/* enum mutant_resume_growth */
+	u8 late;			/* ACKs in a row whose RTT shows a queue */
 	bool heard;			/* of the first window, an ACK has come */
 	u64 jumped_us;			/* when the window jumped, µs */
 	u32 rtt_us;			/* the flow's own least RTT then, µs */
-	u32 first;			/* sequence number: end of the first window, then begin of the jump */
-	u32 last;			/* sequence number: end of the jump */
+	u32 first;			/* sequence number: first window's end, then jump's begin */
+	u32 last;			/* sequence number: jump's end */
 	u32 jump;			/* the window of the jump, packets */
 	u32 pipe;			/* packets */
 	u32 delivered;			/* packets that are in `pipe` already */
-	u32 window;			/* in the retreat, packets */
+	u32 window;			/* in the retreat, or when the validation began, packets */
+	u32 back;			/* `delivered` when the validation began, packets */
+	u64 back_us;			/* when it began, µs */
 };
 
 void mutant_resume_init(struct mutant_resume *r, const struct mutant_resume_ack *ack, bool fresh);
@@ -115,7 +133,7 @@ void mutant_resume_observe(struct mutant_resume *r, const struct mutant_resume_a
 			   u32 min_rtt_us);
 u32 mutant_resume_carried(const struct mutant_resume *r);
 void mutant_saved_keep(struct mutant_saved *saved, const struct mutant_resume *r, u32 mss,
-		       u32 rtt_us, u64 now_ns);
+		       u64 now_ns);
 u32 mutant_saved_jump(const struct mutant_saved *saved, u64 max_bytes, u32 mss, u32 rtt_us,
 		      u64 now_ns);
 
@@ -129,6 +147,23 @@ u32 mutant_resume_retreat(struct mutant_resume *r, const struct mutant_resume_ac
 static inline bool mutant_resume_jumping(const struct mutant_resume *r)
 {
 	return r->phase > MUTANT_RESUME_RECONNAISSANCE;
+}
+
+/* Whether the round trip in progress ends with an ACK that says this of @delivered. */
+static inline bool mutant_resume_round_over(const struct mutant_resume *r, u32 delivered)
+{
+	return (s32)(delivered - r->round_end) >= 0;
+}
+
+/*
+ * The slow-start threshold of a flow that jumps, packets: the saved window, for beyond it nothing
+ * is known; none where that was a flow that had not found what the path carries.
+ */
+static inline u32 mutant_saved_ssthresh(const struct mutant_saved *saved, u32 mss)
+{
+	u64 pkts = saved->window_bytes / mss;
+
+	return saved->open || pkts > MUTANT_NO_SSTHRESH ? MUTANT_NO_SSTHRESH : pkts;
 }
 
 /* The threshold behind a retreat: half of the pipe (the RFC's Beta is 0.5), packets. */

@@ -263,6 +263,7 @@ static int __net_init mutant_net_init(struct net *net)
 	mutant_queue_init(&mutant_net_of(net)->queue);
 	mutant_starts_begin(&mutant_net_of(net)->starts);
 	mutant_outcomes_begin(&mutant_net_of(net)->outcomes, net->ns.inum);
+	mutant_hosts_begin(&mutant_net_of(net)->hosts);
 	return 0;
 }
 
@@ -270,6 +271,7 @@ static void __net_exit mutant_net_exit(struct net *net)
 {
 	mutant_starts_forget(&mutant_net_of(net)->starts);
 	mutant_outcomes_want(&mutant_net_of(net)->outcomes, 0);
+	mutant_hosts_forget(&mutant_net_of(net)->hosts);
 }
 
 static struct pernet_operations mutant_net_ops = {

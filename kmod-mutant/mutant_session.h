@@ -19,6 +19,7 @@
 #include <net/genetlink.h>
 
 #include "mutant_core.h"
+#include "mutant_host.h"
 #include "mutant_outcome.h"
 #include "mutant_queue.h"
 #include "mutant_start.h"
@@ -33,6 +34,7 @@ struct mutant_net {
 	atomic_t live;			/* flows, where it is not the initial namespace */
 	struct mutant_starts starts;	/* the arms that flows begin on, by destination */
 	struct mutant_outcomes outcomes;	/* that wait for the session */
+	struct mutant_hosts hosts;	/* what flows have saved for the next ones, by host */
 };
 
 /* A dump meets many flows of one namespace in a row: ask once. */

@@ -6,12 +6,6 @@
 #include "mutant_trace.h"
 #include "mutant_vegas.h"
 
-/* Whether the arm sets its window by a model of its own, as BBR does. */
-static bool mutant_arm_has_model(const struct mutant_arm *arm)
-{
-	return arm->orig->cong_control && arm->kind != MUTANT_ARM_KIND_LEARNED;
-}
-
 /*
  * In a recovery BBR sends what is delivered, and takes its window back at the end. Its @window of
  * that moment says nothing of the path; the next arm may have what BBR's model says.

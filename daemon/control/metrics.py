@@ -60,6 +60,22 @@ def families(engine: Engine, names: Mapping[int, str], faults: int = 0) -> list[
             PREFIX + "flows_refused", "Connections that could not be steered for want of room.",
             count.flows_refused,
         ),
+        counter(
+            PREFIX + "resume_jumps", "Flows that began with a part of a saved window (Careful Resume).",
+            count.resume.jumps,
+        ),
+        labelled(
+            PREFIX + "resume_results", "counter", "Of these, flows by what came of it.", "result",
+            {"validated": float(count.resume.validated), "retreated": float(count.resume.retreats)},
+        ),
+        labelled(
+            PREFIX + "resume_cut_short", "counter", "Of these, flows that could not send it all, by cause.",
+            "cause",
+            {
+                "receiver": float(count.resume.cut_by_receiver),
+                "send-buffer": float(count.resume.cut_by_buffer),
+            },
+        ),
         counter(PREFIX + "flows_opened", "Flows that came under mutant.", count.flows_opened),
         counter(PREFIX + "flows_closed", "Flows that ended.", count.flows_closed),
         histogram(

@@ -31,7 +31,7 @@ def why_json(engine: Engine, slot: int, names: Names) -> dict[str, Json]:
         for estimate in engine.chooser.estimates(slot)
     ]
     return {
-        "sentence": _now(engine, slot, names, switches),
+        "sentence": _now(engine, slot, names, switches) + _start(engine, slot),
         "advised": engine.journal.advised(slot),
         "estimates": estimates,
         "switches": [_switch_json(switch) for switch in switches],
@@ -92,6 +92,12 @@ def _now(engine: Engine, slot: int, names: Names, switches: list[Switch]) -> str
     return f"It runs {arm}, and so would {who[0].lower()}{who[1:]}: {reason}."
 
 
+def _start(engine: Engine, slot: int) -> str:
+    """What Careful Resume did at the flow's start; empty where it did nothing."""
+    flags = protocol.FlowFlags(int(engine.table.record["flags"][slot]))
+    return next((text for flag, text in _STARTS.items() if flags & flag), "")
+
+
 def _switch_json(switch: Switch) -> dict[str, Json]:
     age_s = (time.monotonic_ns() - switch.time_ns) * 1e-9
     before, after = switch.before or "no arm", switch.after or "no arm"
@@ -116,3 +122,9 @@ def _unix_s(time_ns: Ints) -> list[Json]:
 
 
 _NONE = protocol.FallbackReason.NONE
+_BEGAN = " It began with a part of the window that an earlier flow to this host had"
+_STARTS = {
+    protocol.FlowFlags.JUMPING: f"{_BEGAN}; the path has not shown yet that it carries it.",
+    protocol.FlowFlags.RESUMED: f"{_BEGAN}, and the path carried it.",
+    protocol.FlowFlags.RETREATED: f"{_BEGAN}, and took it back after a loss or a congestion mark.",
+}

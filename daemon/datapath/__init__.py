@@ -21,6 +21,7 @@ from ltp_switcher.daemon.datapath.types import (
     OutcomeArray,
     OutcomeBatch,
     RecordArray,
+    ResumeCounts,
     SelectResult,
 )
 
@@ -43,5 +44,6 @@ __all__ = [
     "PermissionDeniedError",
     "RecordArray",
     "RequestRefusedError",
+    "ResumeCounts",
     "SelectResult",
 ]

@@ -41,11 +41,13 @@ from ltp_switcher.daemon.datapath.types import (
     KernelConfig,
     OutcomeBatch,
     RecordArray,
+    ResumeCounts,
     SelectResult,
     decode_arm,
     decode_config,
     decode_counts,
     decode_flow,
+    decode_resume_counts,
 )
 from ltp_switcher.errors import DatapathError
 
@@ -282,6 +284,10 @@ class Datapath:
         """How many flows there are, and how many sockets could not become one."""
         return decode_counts(parse_attributes(self._request("config-get", Cmd.CONFIG_GET)))
 
+    def resume_counts(self) -> ResumeCounts:
+        """What came of the flows that began with a saved window."""
+        return decode_resume_counts(parse_attributes(self._request("config-get", Cmd.CONFIG_GET)))
+
     def set_config(
         self,
         *,
@@ -291,6 +297,8 @@ class Datapath:
         restore: protocol.RestoreMode | None = None,
         handover: protocol.HandoverMode | None = None,
         flows_max: int | None = None,
+        resume: protocol.ResumeMode | None = None,
+        resume_max_jump_kb: int | None = None,
     ) -> None:
         """Change the given settings of the module."""
         given = {
@@ -300,6 +308,8 @@ class Datapath:
             protocol.ConfigAttr.RESTORE: restore,
             protocol.ConfigAttr.HANDOVER: handover,
             protocol.ConfigAttr.FLOWS_MAX: flows_max,
+            protocol.ConfigAttr.RESUME: resume,
+            protocol.ConfigAttr.RESUME_MAX_JUMP_KB: resume_max_jump_kb,
         }
         payload = b"".join(attribute(k, _U32.pack(v)) for k, v in given.items() if v is not None)
         self._order("config-set", Cmd.CONFIG_SET, payload)

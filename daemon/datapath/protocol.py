@@ -134,6 +134,14 @@ class HandoverMode(IntEnum):
     DRAIN = 3
 
 
+class ResumeMode(IntEnum):
+    """Whether flows begin with a part of the window that earlier flows to the same host had (RFC 9959)."""
+
+    OFF = 0
+    # Flows born from now on save their windows, and begin with a part of a saved one.
+    ON = 1
+
+
 class FallbackReason(IntEnum):
     """Why a flow went to the fallback arm."""
 
@@ -176,6 +184,12 @@ class FlowFlags(IntFlag):
     # faster, and the RTT hardly grew. The window stays, and the next pulse begins. A pulse that shows nothing
     # ends, and the window goes back.
     GAINED = 32
+    # The flow began with a part of the window that was saved for its host, and it is not validated yet.
+    JUMPING = 64
+    # The same, and the path has carried it.
+    RESUMED = 128
+    # The same, but there was a loss or a mark. The flow took the window back, and the saved one is deleted.
+    RETREATED = 256
 
 
 class Cmd(IntEnum):
@@ -362,6 +376,20 @@ class ConfigAttr(IntEnum):
     # Sockets that could not become flows, for want of memory or because of flows-max.
     FLOWS_REFUSED = 8
     PAD = 9
+    # Careful Resume (RFC 9959).
+    RESUME = 10
+    # The most to which the window of a flow that resumes may jump, KiB.
+    RESUME_MAX_JUMP_KB = 11
+    # Flows whose window has jumped.
+    RESUME_JUMPS = 12
+    # Of these, flows whose path has carried it.
+    RESUME_VALIDATED = 13
+    # Of these, flows that met a loss or a mark before that, and took it back.
+    RESUME_RETREATS = 14
+    # Jumps that were not sent as a whole, for the receiver's window was full.
+    RESUME_CUT_BY_RECEIVER = 15
+    # Jumps that were not sent as a whole, for the send buffer held no more.
+    RESUME_CUT_BY_BUFFER = 16
 
 
 # 24 bytes. Minimum, maximum and sum of a quantity over a step's samples. Mean is sum / samples. All 0 without

@@ -113,6 +113,8 @@ class KernelConfig:
     restore: protocol.RestoreMode
     handover: protocol.HandoverMode
     flows_max: int
+    resume: protocol.ResumeMode
+    resume_max_jump_kb: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +123,21 @@ class FlowCounts:
 
     flows: int
     refused: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeCounts:
+    """Flows whose window has jumped to a part of a saved one, since the module was loaded.
+
+    `validated`: the path carried the jump. `retreats`: there was a loss or a mark, and the flow took it back.
+    `cut_by_receiver` and `cut_by_buffer`: the receiver's window or the send buffer held less than the jump.
+    """
+
+    jumps: int
+    validated: int
+    retreats: int
+    cut_by_receiver: int
+    cut_by_buffer: int
 
 
 def decode_arm(parts: Attributes) -> ArmInfo:
@@ -160,12 +177,25 @@ def decode_config(parts: Attributes) -> KernelConfig:
         protocol.RestoreMode(read_uint(parts[ConfigAttr.RESTORE])),
         protocol.HandoverMode(read_uint(parts[ConfigAttr.HANDOVER])),
         read_uint(parts[ConfigAttr.FLOWS_MAX]),
+        protocol.ResumeMode(read_uint(parts[ConfigAttr.RESUME])),
+        read_uint(parts[ConfigAttr.RESUME_MAX_JUMP_KB]),
     )
 
 
 def decode_counts(parts: Attributes) -> FlowCounts:
     """The counts of flows from the attributes of set `config`."""
     return FlowCounts(read_uint(parts[ConfigAttr.FLOWS]), read_uint(parts[ConfigAttr.FLOWS_REFUSED]))
+
+
+def decode_resume_counts(parts: Attributes) -> ResumeCounts:
+    """The counts of jumps from the attributes of set `config`."""
+    return ResumeCounts(
+        read_uint(parts[ConfigAttr.RESUME_JUMPS]),
+        read_uint(parts[ConfigAttr.RESUME_VALIDATED]),
+        read_uint(parts[ConfigAttr.RESUME_RETREATS]),
+        read_uint(parts[ConfigAttr.RESUME_CUT_BY_RECEIVER]),
+        read_uint(parts[ConfigAttr.RESUME_CUT_BY_BUFFER]),
+    )
 
 
 def read_text(parts: Attributes, kind: int) -> str:

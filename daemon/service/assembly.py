@@ -175,4 +175,6 @@ def kernel_config(section: KernelSection, arms: Sequence[ArmInfo]) -> KernelConf
         restore=protocol.RestoreMode[section.restore.upper().replace("-", "_")],
         handover=protocol.HandoverMode[section.handover.upper().replace("-", "_")],
         flows_max=section.flows_max,
+        resume=protocol.ResumeMode[section.resume.upper()],
+        resume_max_jump_kb=section.resume_max_jump_kb,
     )

@@ -394,6 +394,7 @@ class Daemon:
 
     def _look_for_room(self) -> None:
         self._room.look(self.datapath.flow_counts())
+        self.engine.statistics.resume = self.datapath.resume_counts()
         self.engine.statistics.flows_max = self._room.most
         self.engine.statistics.flows_refused = self._room.refused
 

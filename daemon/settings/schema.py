@@ -144,6 +144,20 @@ class KernelSection(Section):
         maximum=2**32 - 1,
         live=True,
     )
+    resume: str = key(
+        "off",
+        "Careful Resume (RFC 9959). on: a flow begins with at most half of the window that an earlier flow "
+        "to the same host had within five minutes, and takes it back after a loss.",
+        choices=("off", "on"),
+        live=True,
+    )
+    resume_max_jump_kb: int = key(
+        1024,
+        "The most to which the window of a flow that resumes may jump, KiB.",
+        minimum=0,
+        maximum=1_048_576,
+        live=True,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ltp_switcher.arrays import Floats
+from ltp_switcher.daemon.datapath import ResumeCounts
 from ltp_switcher.daemon.step.histogram import STEP_S, Histogram
 
 DURATIONS_KEPT = 1024
@@ -41,6 +42,8 @@ class Statistics:
     """Flows that the module takes on at a time."""
     flows_refused: int = 0
     """Connections that were no flows for want of room."""
+    resume: ResumeCounts = field(default_factory=lambda: ResumeCounts(0, 0, 0, 0, 0))
+    """The module's own counts, since it was loaded."""
     fallbacks: int = 0
     events_lost: int = 0
     """Times that the kernel dropped events, and all flows were looked at anew."""

@@ -24,6 +24,7 @@ from ltp_switcher.daemon.datapath import (
     KernelConfig,
     OutcomeBatch,
     RequestRefusedError,
+    ResumeCounts,
     SelectResult,
     protocol,
 )
@@ -95,10 +96,22 @@ class Kernel:
 
     def config(self) -> KernelConfig:
         fallback, as_is = protocol.ArmId.WESTWOOD, protocol.HandoverMode.AS_IS
-        return KernelConfig(protocol.ArmId.CUBIC, fallback, 1000, protocol.RestoreMode.AS_IS, as_is, 1000)
+        return KernelConfig(
+            protocol.ArmId.CUBIC,
+            fallback,
+            1000,
+            protocol.RestoreMode.AS_IS,
+            as_is,
+            1000,
+            protocol.ResumeMode.OFF,
+            1024,
+        )
 
     def flow_counts(self) -> FlowCounts:
         return FlowCounts(len(self.table), self.refused)
+
+    def resume_counts(self) -> ResumeCounts:
+        return ResumeCounts(9, 5, 3, 2, 1)
 
     def set_config(self, **settings: object) -> None:
         self.settings.append(settings)

@@ -44,6 +44,13 @@ static void acknowledge(struct flow *flow, u32 pkts, u32 us)
 	flow->ack.in_flight -= pkts;
 }
 
+/* As above, with the RTT of the packets. */
+static void acknowledge_in(struct flow *flow, u32 pkts, u32 us, u32 rtt_us)
+{
+	acknowledge(flow, pkts, us);
+	flow->ack.rtt_us = rtt_us;
+}
+
 static u32 acked(struct flow *flow)
 {
 	flow->ack.window = mutant_resume_acked(&flow->r, &flow->ack);
@@ -78,17 +85,19 @@ static void jump(struct flow *flow)
 	send(flow, 200 - 18);
 }
 
-static struct mutant_resume carried(u32 pkts, bool rising)
+static struct mutant_resume carried(u32 pkts, u32 rtt_us, bool open)
 {
-	return (struct mutant_resume){ .carried = { pkts, pkts / 2 }, .rising = rising };
+	return (struct mutant_resume){
+		.carried = { pkts, pkts / 2 }, .least_us = rtt_us, .open = open,
+	};
 }
 
 static struct mutant_saved saved(u32 pkts, u32 rtt_us)
 {
-	struct mutant_resume r = carried(pkts, false);
+	struct mutant_resume r = carried(pkts, rtt_us, false);
 	struct mutant_saved s = {};
 
-	mutant_saved_keep(&s, &r, MSS, rtt_us, NOW_NS);
+	mutant_saved_keep(&s, &r, MSS, NOW_NS);
 	return s;
 }
 
@@ -106,6 +115,11 @@ static void test_jump_window(void)
 		s = saved(pkts, RTT_US);
 		CHECK(mutant_saved_jump(&s, NO_LIMIT, MSS, RTT_US, NOW_NS) <= pkts / 2);
 	}
+	/* Slow start goes on up to what was saved, where that was not a flow in slow start. */
+	s = saved(500, RTT_US);
+	CHECK(mutant_saved_ssthresh(&s, MSS) == 500 && mutant_saved_ssthresh(&s, 2 * MSS) == 250);
+	s.open = true;
+	CHECK(mutant_saved_ssthresh(&s, MSS) == 0x7fffffff);
 	CHECK(!mutant_saved_jump(&(struct mutant_saved){}, NO_LIMIT, MSS, RTT_US, NOW_NS));
 	CHECK(!mutant_saved_jump(&s, NO_LIMIT, 0, RTT_US, NOW_NS));
 }
@@ -137,26 +151,29 @@ static void test_rtt(void)
 static void test_keep(void)
 {
 	struct mutant_saved s = saved(500, RTT_US);
-	struct mutant_resume small = carried(100, true), large = carried(600, true);
-	struct mutant_resume least = carried(40, false), less = carried(39, false);
-	struct mutant_resume none = carried(0, false), young = carried(39, true);
+	struct mutant_resume large = carried(600, RTT_US + 1, true);
+	struct mutant_resume small = carried(100, RTT_US, true);
+	struct mutant_resume least = carried(40, RTT_US, false);
+	struct mutant_resume less = carried(39, RTT_US, false);
+	struct mutant_resume none = carried(0, RTT_US, false);
+	struct mutant_resume young = carried(39, RTT_US, true);
 	u64 later_ns = NOW_NS + NS_PER_S;
 
-	/* Slow start says that the path carries so much, not that it carries no more. */
-	mutant_saved_keep(&s, &small, MSS, RTT_US, later_ns);
+	/* A flow without a queue says what the path carries at least. */
+	mutant_saved_keep(&s, &small, MSS, later_ns);
 	CHECK(s.window_bytes == 500ULL * MSS && s.since_ns == NOW_NS);
-	mutant_saved_keep(&s, &young, MSS, RTT_US, later_ns);
-	mutant_saved_keep(&s, &none, MSS, RTT_US, later_ns);
+	mutant_saved_keep(&s, &young, MSS, later_ns);
+	mutant_saved_keep(&s, &none, MSS, later_ns);
 	CHECK(s.window_bytes == 500ULL * MSS && s.since_ns == NOW_NS);
-	mutant_saved_keep(&s, &large, MSS, RTT_US + 1, later_ns);
+	mutant_saved_keep(&s, &large, MSS, later_ns);
 	CHECK(s.window_bytes == 600ULL * MSS && s.since_ns == later_ns && s.rtt_us == RTT_US + 1);
 	/* What is too old counts for nothing. */
-	mutant_saved_keep(&s, &small, MSS, RTT_US, later_ns + 300 * NS_PER_S + 1);
+	mutant_saved_keep(&s, &small, MSS, later_ns + 300 * NS_PER_S + 1);
 	CHECK(s.window_bytes == 100ULL * MSS);
 	/* Four initial windows are enough, less is not. */
-	mutant_saved_keep(&s, &least, MSS, RTT_US, later_ns);
+	mutant_saved_keep(&s, &least, MSS, later_ns);
 	CHECK(s.window_bytes == 40ULL * MSS);
-	mutant_saved_keep(&s, &less, MSS, RTT_US, later_ns);
+	mutant_saved_keep(&s, &less, MSS, later_ns);
 	CHECK(!s.window_bytes);
 }
 
@@ -169,7 +186,7 @@ static void observe_round(struct flow *flow, u32 pkts, u32 us)
 	flow->ack.window = pkts;
 	/* The round trip that the flow's first packet has begun. */
 	for (i = 0; i < all; i++) {
-		acknowledge(flow, 1, us / all);
+		acknowledge_in(flow, 1, us / all, us);
 		mutant_resume_observe(&flow->r, &flow->ack, RTT_US);
 		send(flow, 1);
 	}
@@ -185,11 +202,13 @@ static void test_observe(void)
 	for (i = 0; i < 4; i++)
 		observe_round(&flow, 100, RTT_US);
 	CHECK(mutant_resume_carried(&flow.r) >= 95 && mutant_resume_carried(&flow.r) <= 100);
-	CHECK(!flow.r.rising);
+	/* Without a queue this is not all that the path carries. */
+	CHECK(flow.r.open);
 	/* A queue doubles the round trip: the path carries no more than before. */
 	for (i = 0; i < 4; i++)
 		observe_round(&flow, 200, 2 * RTT_US);
 	CHECK(mutant_resume_carried(&flow.r) >= 95 && mutant_resume_carried(&flow.r) <= 101);
+	CHECK(!flow.r.open);
 	/* Round trips that the application held back say nothing. */
 	flow.ack.limited = true;
 	for (i = 0; i < 4; i++)
@@ -211,7 +230,7 @@ static void test_observe_slow_start(void)
 	begin(&flow);
 	for (i = 0; i < 4; i++)
 		observe_round(&flow, 100, RTT_US);
-	CHECK(mutant_resume_carried(&flow.r) == 50 && flow.r.rising);
+	CHECK(mutant_resume_carried(&flow.r) == 50 && flow.r.open);
 }
 
 static void test_reconnaissance(void)
@@ -235,13 +254,21 @@ static void test_reconnaissance(void)
 static void test_validated(void)
 {
 	struct flow flow;
-	u32 window;
+	u32 window, i;
 
 	jump(&flow);
-	/* What was sent before the jump comes back; the window was full, so this is the end of it. */
+	/* What was sent before the jump comes back; the window was full, so it ends. */
 	acknowledge(&flow, 1, RTT_US);
 	CHECK(acked(&flow) == 199 && flow.r.phase == MUTANT_RESUME_VALIDATING);
 	CHECK(flow.r.pipe == 19 && flow.r.cut == MUTANT_RESUME_WHOLE);
+	/* The window is held until half of it is back, 99 packets. */
+	for (i = 1; i < 99; i++) {
+		acknowledge_in(&flow, 1, 10, RTT_US + i);
+		CHECK(acked(&flow) == 199 && flow.r.growth == MUTANT_RESUME_HELD);
+		send(&flow, 1);
+	}
+	acknowledge_in(&flow, 1, 10, RTT_US);
+	CHECK(acked(&flow) == 199 && flow.r.growth == MUTANT_RESUME_FREE);
 	/* Now the arm lets it grow. */
 	for (window = 200; flow.r.phase == MUTANT_RESUME_VALIDATING; window++) {
 		flow.ack.window = window;
@@ -281,6 +308,54 @@ static void test_unvalidated_ends(void)
 	acknowledge(&flow, 0, 100);
 	flow.ack.sacked = flow.r.first + 2 * MSS;
 	CHECK(acked(&flow) == 200 && flow.r.phase == MUTANT_RESUME_VALIDATING);
+}
+
+/* A path that carries 50 packets in a round trip by now, and has a queue for the others. */
+static void test_queue(void)
+{
+	struct flow flow;
+	u32 i, rtt_us = RTT_US;
+
+	jump(&flow);
+	acknowledge(&flow, 1, RTT_US);
+	acked(&flow);
+	CHECK(flow.r.phase == MUTANT_RESUME_VALIDATING && flow.ack.window == 199);
+	for (i = 0; i < 40 && flow.r.growth == MUTANT_RESUME_HELD; i++) {
+		rtt_us += 1200;
+		acknowledge_in(&flow, 1, RTT_US / 50, rtt_us);
+		acked(&flow);
+	}
+	/* An eighth of the RTT is 10 ms: that are 9 packets, and 7 more that say the same. */
+	CHECK(i == 16 && flow.r.growth == MUTANT_RESUME_OVER);
+	CHECK(flow.ack.window == 50 && flow.r.phase == MUTANT_RESUME_VALIDATING);
+	/* It is the arm's from here on. */
+	flow.ack.window = 51;
+	acknowledge_in(&flow, 1, RTT_US / 50, rtt_us);
+	CHECK(acked(&flow) == 51);
+	CHECK(flow.r.result == MUTANT_RESUME_OPEN);
+}
+
+/* One late ACK is none, nor are seven; a path of a millisecond has 4 ms of grace. */
+static void test_no_queue(void)
+{
+	struct flow flow;
+	u32 i;
+
+	jump(&flow);
+	acknowledge(&flow, 1, RTT_US);
+	acked(&flow);
+	for (i = 1; i <= 48; i++) {
+		acknowledge_in(&flow, 1, 10, i % 8 ? 2 * RTT_US : RTT_US);
+		CHECK(acked(&flow) == 199 && flow.r.growth == MUTANT_RESUME_HELD);
+	}
+	jump(&flow);
+	flow.r.rtt_us = 1000;
+	acknowledge(&flow, 1, RTT_US);
+	acked(&flow);
+	for (i = 1; i <= 48; i++) {
+		acknowledge_in(&flow, 1, 10, 5000);
+		CHECK(acked(&flow) == 199 && flow.r.growth == MUTANT_RESUME_HELD);
+	}
 }
 
 static void test_cut_short(void)
@@ -407,6 +482,8 @@ void test_resume(void)
 	test_reconnaissance();
 	test_validated();
 	test_unvalidated_ends();
+	test_queue();
+	test_no_queue();
 	test_cut_short();
 	test_retreat();
 	test_retreat_at_once();

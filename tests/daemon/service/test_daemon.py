@@ -118,6 +118,8 @@ def test_from_start_to_sigterm(
             "restore": protocol.RestoreMode.REBASE,
             "handover": protocol.HandoverMode.BDP,
             "flows_max": 524_288,
+            "resume": protocol.ResumeMode.OFF,
+            "resume_max_jump_kb": 1024,
         }
     ]
     assert (tmp_path / "s").exists()

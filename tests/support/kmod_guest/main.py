@@ -17,6 +17,7 @@ from . import (
     mptcp,
     outcomes,
     pulses,
+    resuming,
     rights,
     safety,
     selection,
@@ -42,6 +43,7 @@ GROUPS: dict[str, tuple[Check, ...]] = {
     + mptcp.CHECKS
     + switching.LAST,
     "handover": starting.CHECKS + handover.CHECKS + pulses.CHECKS,
+    "resuming": resuming.CHECKS,
     "sockets": telling.CHECKS + tracing.CHECKS + sockets.CHECKS,
     "outcomes": outcomes.CHECKS + visits.CHECKS,
     "learned": learned.CHECKS + thresholds.CHECKS + marks.CHECKS,

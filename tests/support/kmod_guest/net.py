@@ -137,6 +137,8 @@ class Flow:
     ended: bool = False
     talking: bool = True
     outstanding_bytes: int = OUTSTANDING_BYTES
+    left_bytes: int | None = None
+    """What the client still has to send; None: it has no end."""
 
     @property
     def cookie(self) -> int:
@@ -207,29 +209,39 @@ class Traffic:
                     sock.close()
         self.flows.clear()
 
-    def send(self, flow: Flow, size: int = len(_BLOCK)) -> None:
-        """Send up to `size` bytes, as many as the socket and `outstanding_bytes` allow at once."""
+    def send(self, flow: Flow, size: int = len(_BLOCK)) -> int:
+        """Send up to `size` bytes, as many as the socket and `outstanding_bytes` allow at once; how many."""
         room = flow.outstanding_bytes - outstanding(flow.client)
+        if flow.left_bytes is not None:
+            room = min(room, flow.left_bytes)
         if room <= 0:
-            return
+            return 0
         try:
             count = flow.client.send(_BLOCK[: min(size, room)])
         except BlockingIOError:
-            return
+            return 0
         flow.sent += count
         flow.sent_crc = zlib.crc32(_BLOCK[:count], flow.sent_crc)
+        if flow.left_bytes is not None:
+            flow.left_bytes -= count
+        return count
+
+    def _receive(self, flow: Flow) -> int:
+        try:
+            count = flow.server.recv_into(self._buffer)
+        except BlockingIOError:
+            return 0
+        flow.received += count
+        flow.received_crc = zlib.crc32(self._view[:count], flow.received_crc)
+        flow.ended = count == 0
+        return count
 
     def _move(self, flow: Flow) -> None:
         if flow.talking:
-            self.send(flow)
-        if not flow.ended:
-            try:
-                count = flow.server.recv_into(self._buffer)
-                flow.received += count
-                flow.received_crc = zlib.crc32(self._view[:count], flow.received_crc)
-                flow.ended = count == 0
-            except BlockingIOError:
+            while self.send(flow) and flow.left_bytes is not None:
                 pass
+        if not flow.ended:
+            self._receive(flow)
 
     def finish(self, flow: Flow, timeout_s: float = 60) -> None:
         """Stop sending, wait for the end on the other side, and compare. Raises `AssertionError`."""

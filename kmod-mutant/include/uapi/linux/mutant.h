@@ -175,6 +175,18 @@ enum mutant_handover_mode {
 };
 
 /**
+ * enum mutant_resume_mode - Whether flows begin with a part of the window that earlier flows
+ *	to the same host had (RFC 9959).
+ * @MUTANT_RESUME_MODE_OFF: off
+ * @MUTANT_RESUME_MODE_ON: Flows born from now on save their windows, and begin with a part of
+ *	a saved one.
+ */
+enum mutant_resume_mode {
+	MUTANT_RESUME_MODE_OFF = 0,
+	MUTANT_RESUME_MODE_ON = 1,
+};
+
+/**
  * enum mutant_fallback_reason - Why a flow went to the fallback arm.
  * @MUTANT_FALLBACK_REASON_NONE: none
  * @MUTANT_FALLBACK_REASON_SILENCE: The daemon was silent for longer than the watchdog's
@@ -218,6 +230,11 @@ enum mutant_start_cause {
  * @MUTANT_FLOW_FLAGS_GAINED: A pulse has shown in this step that the path has more: with a
  *	window larger by a quarter it delivered faster, and the RTT hardly grew. The window stays,
  *	and the next pulse begins. A pulse that shows nothing ends, and the window goes back.
+ * @MUTANT_FLOW_FLAGS_JUMPING: The flow began with a part of the window that was saved for its
+ *	host, and it is not validated yet.
+ * @MUTANT_FLOW_FLAGS_RESUMED: The same, and the path has carried it.
+ * @MUTANT_FLOW_FLAGS_RETREATED: The same, but there was a loss or a mark. The flow took the
+ *	window back, and the saved one is deleted.
  */
 enum mutant_flow_flags {
 	MUTANT_FLOW_FLAGS_PINNED = 1,
@@ -226,6 +243,9 @@ enum mutant_flow_flags {
 	MUTANT_FLOW_FLAGS_APP_LIMITED = 8,
 	MUTANT_FLOW_FLAGS_DRAINING = 16,
 	MUTANT_FLOW_FLAGS_GAINED = 32,
+	MUTANT_FLOW_FLAGS_JUMPING = 64,
+	MUTANT_FLOW_FLAGS_RESUMED = 128,
+	MUTANT_FLOW_FLAGS_RETREATED = 256,
 };
 
 /*
@@ -411,6 +431,17 @@ enum {
  * MUTANT_A_CONFIG_FLOWS: Flows that there are, with those that have just ended.
  * MUTANT_A_CONFIG_FLOWS_REFUSED: Sockets that could not become flows, for want of memory or because
  * of flows-max.
+ * MUTANT_A_CONFIG_RESUME: Careful Resume (RFC 9959).
+ * MUTANT_A_CONFIG_RESUME_MAX_JUMP_KB: The most to which the window of a flow that resumes may jump,
+ * KiB.
+ * MUTANT_A_CONFIG_RESUME_JUMPS: Flows whose window has jumped.
+ * MUTANT_A_CONFIG_RESUME_VALIDATED: Of these, flows whose path has carried it.
+ * MUTANT_A_CONFIG_RESUME_RETREATS: Of these, flows that met a loss or a mark before that, and took
+ * it back.
+ * MUTANT_A_CONFIG_RESUME_CUT_BY_RECEIVER: Jumps that were not sent as a whole, for the receiver's
+ * window was full.
+ * MUTANT_A_CONFIG_RESUME_CUT_BY_BUFFER: Jumps that were not sent as a whole, for the send buffer
+ * held no more.
  */
 enum {
 	MUTANT_A_CONFIG_DEFAULT_ARM = 1,
@@ -422,6 +453,13 @@ enum {
 	MUTANT_A_CONFIG_FLOWS,
 	MUTANT_A_CONFIG_FLOWS_REFUSED,
 	MUTANT_A_CONFIG_PAD,
+	MUTANT_A_CONFIG_RESUME,
+	MUTANT_A_CONFIG_RESUME_MAX_JUMP_KB,
+	MUTANT_A_CONFIG_RESUME_JUMPS,
+	MUTANT_A_CONFIG_RESUME_VALIDATED,
+	MUTANT_A_CONFIG_RESUME_RETREATS,
+	MUTANT_A_CONFIG_RESUME_CUT_BY_RECEIVER,
+	MUTANT_A_CONFIG_RESUME_CUT_BY_BUFFER,
 
 	__MUTANT_A_CONFIG_MAX,
 	MUTANT_A_CONFIG_MAX = (__MUTANT_A_CONFIG_MAX - 1)
