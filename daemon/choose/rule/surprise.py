@@ -81,6 +81,8 @@ class Surprise(SlotArrays):
     """RTT floor of the path at each role's last look."""
     _noise2 = column(np.float64, initial=NOISE[0] ** 2)
     """Variance of the log reward from look to look."""
+    _calm2 = column(np.float64, initial=NOISE[0] ** 2)
+    """The same, as it was when nothing spoke against the arm."""
     _last = column(np.float64, initial=np.nan)
     """Log reward of the last look under the same arm."""
     _sums = column(np.float64, 2)
@@ -111,18 +113,23 @@ class Surprise(SlotArrays):
             What was found for each player.
         """
         own = np.where(self._count[slots, role] > 0, self._level[slots, role], np.nan)
+        dead = np.isneginf(earned)
         earned = np.where(np.isnan(earned), np.nan, np.fmax(earned, own + DEAD))
         (told,) = np.isfinite(earned).nonzero()
-        at, role, earned, own = slots[told], role[told], earned[told], own[told]
+        at, role, earned, dead = slots[told], role[told], earned[told], dead[told]
         floor_us, now_ns = floor_us[told], now_ns[told]
         other = self._best_other(at, role, floor_us, now_ns)
         noise2 = self._noise2[at]
+        # The highest of many means is high by chance, too.
+        own = np.where(self._count[at, role] > 0, self._best[at, role] - np.sqrt(noise2 / MEMORY), np.nan)
+        calm = ~self._sums[at].any(axis=1)
+        self._calm2[at[calm]] = noise2[calm]
         for test, lack in enumerate((other - earned, np.nan_to_num(own - earned))):
             gain = (HALF - NEARLY) / noise2 * (np.nan_to_num(lack, neginf=-HALF) - (HALF + NEARLY) / 2)
             self._sums[at, test] = np.maximum(
                 self._sums[at, test] + np.minimum(gain, ALARM / LOOKS_LEAST), 0.0
             )
-        self._take(at, role, earned, floor_us, now_ns)
+        self._take(at, role, earned, dead, floor_us, now_ns)
         best, level = self._best[at, role], self._level[at, role]
         self._gap[at] = best - earned
         starves = self._sums[at, 0] >= ALARM
@@ -218,8 +225,10 @@ class Surprise(SlotArrays):
         best: Floats = np.where(compares, self._level[at] - np.sqrt(error2), -np.inf).max(axis=1)
         return best
 
-    def _take(self, at: Slots, role: Ints, earned: Floats, floor_us: Floats, now_ns: Floats) -> None:
-        """Count these looks for levels and noise, each of shape (n,)."""
+    def _take(
+        self, at: Slots, role: Ints, earned: Floats, dead: Bools, floor_us: Floats, now_ns: Floats
+    ) -> None:
+        """Count these looks for levels and noise, each of shape (n,). Dead ones are no noise."""
         self._count[at, role] += 1
         first = self._count[at, role] == 1
         off = earned - self._level[at, role]
@@ -233,20 +242,21 @@ class Surprise(SlotArrays):
         # A fall that raises an alarm is no noise.
         most = 9.0 * self._noise2[at]
         seen2 = np.minimum(np.fmax(step2, spread2), most)
-        noise2 = self._noise2[at] + (
-            np.where(np.isnan(seen2), self._noise2[at], seen2) - self._noise2[at]
-        ) / (NOISE_LOOKS)
+        noise2 = self._noise2[at]
+        noise2 = noise2 + (np.where(np.isnan(seen2) | dead, noise2, seen2) - noise2) / NOISE_LOOKS
         self._noise2[at] = np.clip(noise2, NOISE[0] ** 2, NOISE[1] ** 2)
-        self._last[at] = earned
+        self._last[at] = np.where(dead, np.nan, earned)
 
     def _other_path(self, at: Slots, role: Ints) -> None:
         """The running arm fell below its own level: no level of before compares with what comes."""
         own, count = self._last[at], self._count[at]
         count[:] = 0
-        count[np.arange(at.size), role] = 1
+        count[np.arange(at.size), role] = np.isfinite(own)
         self._count[at] = count
-        self._level[at, role] = self._best[at, role] = own
+        self._level[at, role] = self._best[at, role] = np.nan_to_num(own)
         self._sums[at] = 0.0
+        # The fall was no noise.
+        self._noise2[at] = self._calm2[at]
 
     def _wait_ns(self, slots: Slots, role: Ints) -> Floats:
         """Time to wait now, shape (n,); the next time it is twice as long."""
