@@ -206,6 +206,7 @@ struct mutant_flow {
 	u8 cause;			/* why: enum mutant_start_cause */
 	u16 weight;			/* of that arm, as the visit drew it; 0: none did */
 	u16 weights;			/* sum of them */
+	u16 family;			/* AF_INET, also for v4-mapped addresses, or AF_INET6; constant */
 	u32 visit;			/* number of the prefix's visit; 0: none */
 	u32 generation;			/* of the weights */
 	struct mutant_start_entry *start;	/* the prefix that the visit is of; NULL: none */
@@ -242,7 +243,6 @@ struct mutant_flow {
 	struct net *net;		/* held by the socket */
 	u64 born_ns;			/* CLOCK_MONOTONIC */
 	u32 netns;			/* inode of the network namespace */
-	u16 family;			/* AF_INET, also for v4-mapped addresses, or AF_INET6 */
 	u16 sport;			/* host order */
 	u16 dport;			/* host order */
 	u8 saddr[16];			/* network order; 4 bytes of it for AF_INET */
