@@ -206,7 +206,7 @@ struct mutant_flow {
 	u8 cause;			/* why: enum mutant_start_cause */
 	u16 weight;			/* of that arm, as the visit drew it; 0: none did */
 	u16 weights;			/* sum of them */
-	u16 family;			/* AF_INET, also for v4-mapped addresses, or AF_INET6; constant */
+	u16 family;			/* AF_INET, for v4-mapped addresses too, or AF_INET6 */
 	u32 visit;			/* number of the prefix's visit; 0: none */
 	u32 generation;			/* of the weights */
 	struct mutant_start_entry *start;	/* the prefix that the visit is of; NULL: none */

@@ -88,7 +88,8 @@ static __always_inline struct rule *rule_of(const struct flow *flow, const struc
 		key.kind = kind;
 		key.remote_port = kind == RULE_BOTH_PORTS || kind == RULE_REMOTE_PORT ?
 				  flow->remote_port : 0;
-		key.own_port = kind == RULE_BOTH_PORTS || kind == RULE_OWN_PORT ? flow->own_port : 0;
+		key.own_port = kind == RULE_BOTH_PORTS || kind == RULE_OWN_PORT ?
+			       flow->own_port : 0;
 		rule = find_rule(&key);
 		if (rule && (!best || rule->rank > best->rank))
 			best = rule;
