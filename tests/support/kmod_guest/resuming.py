@@ -98,11 +98,10 @@ class Transfer:
         return self.retransmits / self.packets
 
 
-def begin(context: Context, size: int, arm: str = "mutant", *, wide: bool = True) -> Flow:
+def begin(context: Context, size: int, arm: str = "mutant") -> Flow:
     """Connect and begin to send `size` bytes."""
     flow = context.link.connect(arm)
-    if wide:
-        open_wide(flow.server)
+    open_wide(flow.server)
     flow.outstanding_bytes = WINDOW_BYTES
     flow.left_bytes = size
     context.traffic.add(flow)
@@ -119,11 +118,11 @@ def pump_to(context: Context, flow: Flow, flag: FlowFlags) -> bool:
     return context.traffic.pump(1, lambda: flag in flags(context, flow))
 
 
-def transfer(context: Context, size: int, *, wide: bool = True, resume: bool = True) -> Transfer:
+def transfer(context: Context, size: int, *, resume: bool = True) -> Transfer:
     """Send `size` bytes over a connection of its own; the time begins with its first SYN."""
     context.datapath.set_config(resume=ResumeMode.ON if resume else ResumeMode.OFF)
     started = time.monotonic()
-    flow = begin(context, size, wide=wide)
+    flow = begin(context, size)
     context.datapath.set_config(resume=ResumeMode.ON)
     require(context.traffic.pump(60, lambda: flow.received >= size), f"{flow.received} of {size} bytes")
     seconds = time.monotonic() - started
@@ -254,6 +253,17 @@ def watched(context: Context, flow: Flow) -> list[TcpInfo]:
     return seen
 
 
+def recovery(context: Context, flow: Flow) -> tuple[bool, list[TcpInfo]]:
+    """Whether the flow's recovery ended within 20 s, and how the flow stood at each tick of it."""
+    seen: list[TcpInfo] = []
+
+    def over() -> bool:
+        seen.append(TcpInfo.of(flow.client))
+        return seen[-1].ca_state < CA_RECOVERY
+
+    return context.traffic.pump(20, over), seen
+
+
 def a_loss_takes_it_back(context: Context) -> None:
     """On a path that carries a tenth, and has hardly a queue."""
     with resuming(context):
@@ -265,10 +275,7 @@ def a_loss_takes_it_back(context: Context) -> None:
                 flow = begin(context, 3 * MB)
                 jump = max(info.snd_cwnd for info in watched(context, flow))
                 require(counted().retreats == 1, f"{arm}: {counted()}")
-                later: list[TcpInfo] = []
-                recovered = context.traffic.pump(
-                    20, lambda f=flow, n=later: n.append(TcpInfo.of(f.client)) or n[-1].ca_state < CA_RECOVERY
-                )
+                recovered, later = recovery(context, flow)
                 require(recovered, f"{arm}: the recovery has no end")
                 # The first retransmission leaves under the old window, and the next ACK reduces it.
                 windows = [info.snd_cwnd for info in later[2:-1]]
@@ -368,6 +375,9 @@ def one_flow_at_a_time_jumps_and_none_beside_another(context: Context) -> None:
             busy.left_bytes = 0
             require(context.traffic.pump(30, lambda: busy.received == busy.sent), "not all")
             context.traffic.pump(2 * RTT_S)
+            # The two have shared the path, and have saved no more than a share of it.
+            warm(context)
+            jumped = counted().jumps
             transfer(context, 300_000)
             require(counted().jumps == jumped + 1, f"beside an idle one: {counted()}")
             context.end(busy)
@@ -436,7 +446,15 @@ def jumps_that_a_receiver_cuts_short_are_counted(context: Context) -> None:
     with resuming(context):
         warm(context)
         with counting(context) as counted:
-            transfer(context, MB, wide=False)
+            listener, client = context.link.listen(), context.link.client("mutant")
+            # Kernels differ in how fast a buffer that the kernel sizes opens its window.
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 << 10)
+            client.connect(listener.getsockname())
+            flow = Flow(client, listener.accept()[0], outstanding_bytes=WINDOW_BYTES, left_bytes=MB)
+            listener.close()
+            context.traffic.add(flow)
+            require(context.traffic.pump(20, lambda: flow.received == MB), "not all")
+            context.end(flow)
             require(counted().cut_by_receiver == 1 and counted().cut_by_buffer == 0, f"{counted()}")
 
 
