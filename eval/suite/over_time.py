@@ -97,7 +97,8 @@ def recovered(paths: Mapping[str, SinglePath]) -> dict[str, list[Recovery]]:
         arms = path.arms
         for scheme in (scheme for scheme in path.series if scheme not in arms):
             for one in path.series[scheme]:
-                found.setdefault(scheme, []).extend(recoveries(name, path.scenario, one, arms))
+                if seen := recoveries(name, path.scenario, one, arms):
+                    found.setdefault(scheme, []).extend(seen)
     return found
 
 

@@ -82,7 +82,7 @@ class Surprise(SlotArrays):
     _noise2 = column(np.float64, initial=NOISE[0] ** 2)
     """Variance of the log reward from look to look."""
     _calm2 = column(np.float64, initial=NOISE[0] ** 2)
-    """The same, as it was when nothing spoke against the arm."""
+    """The variance when nothing spoke against the arm."""
     _last = column(np.float64, initial=np.nan)
     """Log reward of the last look under the same arm."""
     _sums = column(np.float64, 2)

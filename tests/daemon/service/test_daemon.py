@@ -321,12 +321,12 @@ def test_who_asks_within_a_step_is_answered_within_it(
             if b'"result"' in client.recv(10_000):
                 answered.set()
 
-    def first(slots: Slots, records: RecordArray) -> Decision:
+    def first(slots: Slots, records: RecordArray, given: ArmIds | None) -> Decision:
         asked.set()
         sent.wait()
         # It is a while since somebody was answered.
         time.sleep(2 * BREATHE_AFTER_S)
-        return part_1(slots, records)
+        return part_1(slots, records, given)
 
     def second(slots: Slots, records: RecordArray, arms: ArmIds) -> ArmIds:
         in_time.append(answered.wait(5))
