@@ -105,6 +105,8 @@ class RuleChooser(Chooser, SlotArrays):
     """The reason of the state."""
     _value = column(np.float64, initial=np.nan)
     """The number that the reason tells."""
+    _was_steady = column(np.bool_)
+    """Whether the steady arm is the one that is compared."""
 
     def __init__(
         self, pool: Sequence[int], settings: RuleSection, *, zeta: float = 5.0, kappa: float = 2.0
@@ -269,7 +271,8 @@ class RuleChooser(Chooser, SlotArrays):
         lacks = fell = alone = np.zeros(slots.shape, np.bool_)
         if self._settings.self_check:
             earned = np.where(judged | probing, looks.earned[slots], np.nan)
-            found = self._surprise.look(slots, role, earned, looks.floor_us[slots], now_ns)
+            queued_arm = steady & (least_us > self._settings.rtt_step * looks.floor_us[slots] + own_us)
+            found = self._surprise.look(slots, role, earned, looks.floor_us[slots], now_ns, queued_arm)
             lacks, fell, alone = (surprised & ~changed & ~tested for surprised in found)
         # So the drained steady arm shows the floor, where BBR's start or test did not.
         kept = probing | (judged & ~changed) | (self._drained[slots] & steady & ~settled)
@@ -282,6 +285,7 @@ class RuleChooser(Chooser, SlotArrays):
         if probes.any():
             self._code[slots[probes]] = np.where(fell, why.SURPRISED, why.ALONE)[probes]
             self._value[slots[probes]] = np.where(fell, self._surprise.left(slots), np.nan)[probes]
+            self._was_steady[slots[probes]] = steady[probes]
             hold_s = np.maximum(self._settings.start_s / 2, COMPARE_RTTS * looks.mean_us[slots] * 1e-6)
             self._probe(slots[probes], State.COMPARES, now_ns[probes], hold_s[probes])
         if lacks.any():
@@ -354,7 +358,9 @@ class RuleChooser(Chooser, SlotArrays):
         ratio, swing, lost = looks.rtt_ratio(slots), looks.swing(slots), looks.quiet_loss(slots)
         # Vegas halves its window at a loss, as Reno does, which so never exceeds this many packets.
         lossy = looks.bdp_pkts[slots] * np.sqrt(lost) > RENO_PKTS
-        varies = ratio > settings.rtt_ratio
+        # The queue of a fall that the comparison was about is no sign of a rate that varies.
+        compared = (self._state[slots] == State.COMPARES) & self._was_steady[slots]
+        varies = (ratio > settings.rtt_ratio) & ~compared
         swings = swing > settings.rate_swing
         overfilled = looks.overfilled(slots)
         # The careful arm's own queue says nothing of the buffer, nor does a window above the path's.
@@ -400,6 +406,7 @@ class RuleChooser(Chooser, SlotArrays):
     def _leave(self, slots: Slots, now_ns: Floats) -> None:
         """These players' arms starve beside what another one has shown, which takes over."""
         self._surprise.bar(slots, self._role(slots), self._now_ns)
+        self._was_steady[slots] = False
         state = AS_BEST[self._surprise.instead(slots, self._now_ns)]
         self._code[slots] = why.STARVED
         self._value[slots] = self._surprise.more(slots)

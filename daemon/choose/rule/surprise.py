@@ -98,7 +98,9 @@ class Surprise(SlotArrays):
     _probe_ns = column(np.float64)
     """Earliest time of the next probe, CLOCK_MONOTONIC."""
 
-    def look(self, slots: Slots, role: Ints, earned: Floats, floor_us: Floats, now_ns: Floats) -> Found:
+    def look(
+        self, slots: Slots, role: Ints, earned: Floats, floor_us: Floats, now_ns: Floats, queued: Bools
+    ) -> Found:
         """Take in looks, and tell what surprises. All arrays have shape (n,).
 
         Args:
@@ -108,6 +110,8 @@ class Surprise(SlotArrays):
                 and -inf where nothing arrived.
             floor_us: lowest RTT of the path.
             now_ns: end of the look, CLOCK_MONOTONIC.
+            queued: True where the steady arm's queue stands. A probe waits until it is gone, because the
+                probing arm would fill the buffer.
 
         Returns:
             What was found for each player.
@@ -117,7 +121,7 @@ class Surprise(SlotArrays):
         earned = np.where(np.isnan(earned), np.nan, np.fmax(earned, own + DEAD))
         (told,) = np.isfinite(earned).nonzero()
         at, role, earned, dead = slots[told], role[told], earned[told], dead[told]
-        floor_us, now_ns = floor_us[told], now_ns[told]
+        floor_us, now_ns, queued = floor_us[told], now_ns[told], queued[told]
         other = self._best_other(at, role, floor_us, now_ns)
         noise2 = self._noise2[at]
         # The highest of many means is high by chance, too.
@@ -137,7 +141,7 @@ class Surprise(SlotArrays):
         fell = (self._sums[at, 1] >= ALARM) | (starves & (best - level > 0.5 * (other - level)))
         fell |= self._owed[at] & (best - level > HALF)
         starves &= ~fell
-        waits = now_ns < self._probe_ns[at]
+        waits = queued | (now_ns < self._probe_ns[at])
         due = fell & (role != PROBING) & ~waits
         self._owed[at] = (self._owed[at] | fell) & waits
         # Where no probe is due yet, the other arms' levels go on to count.

@@ -18,6 +18,7 @@ from ltp_switcher.daemon.settings.rule_policy import RuleSection
 
 RTT_MS = 40.0
 LOOK_S = 0.27
+NO_QUEUE = np.array([False])
 PROBE_S = 2.0
 """The rule's `start_s`."""
 
@@ -125,7 +126,9 @@ def _alarms(noise: float, lack: float, looks: int, seed: int) -> int:
         level = 10.0 if role == 0 else 10.0 - lack
         earned = np.array([rng.normal(level, noise)])
         now_ns += LOOK_S * 1e9
-        starves, fell, _ = surprise.look(slot, np.array([role]), earned, np.array([4e4]), np.array([now_ns]))
+        starves, fell, _ = surprise.look(
+            slot, np.array([role]), earned, np.array([4e4]), np.array([now_ns]), NO_QUEUE
+        )
         alarms += int(starves[0]) + int(fell[0])
         if starves[0]:
             break
@@ -154,7 +157,7 @@ def _found(levels: list[tuple[int, float]], noise: float, seed: int) -> str:
             surprise.other_arm(slot)
         before, now_ns = role, now_ns + LOOK_S * 1e9
         earned = np.array([rng.normal(level, noise)])
-        found = surprise.look(slot, np.array([role]), earned, np.array([4e4]), np.array([now_ns]))
+        found = surprise.look(slot, np.array([role]), earned, np.array([4e4]), np.array([now_ns]), NO_QUEUE)
         for name, where in found._asdict().items():
             if where[0]:
                 return name
