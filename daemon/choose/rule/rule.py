@@ -248,14 +248,14 @@ class RuleChooser(Chooser, SlotArrays):
         looks.measure(slots, seen)
         self._rivals.look(slots, looks.least_us[slots], looks.rate_Bps[slots])
         least_us = looks.least_us[slots]
-        state = self._state[slots].copy()
+        state = self._state[slots]
         role = ROLE[state]
         probing = role == PROBING
         # While an arm empties the queue, the RTT is not its own, and the next arm would find an empty path.
         judged = ~probing & settled & ~looks.drained[slots] & ~self._own.under_way(slots)
         steady = role == STEADY
         own_us = np.where(steady, STEADY_US, 0.0)
-        fell, rose, high_s = self._moves.look(slots, least_us, looks.floor_us[slots], own_us, seen)
+        shorter, rose, high_s = self._moves.look(slots, least_us, looks.floor_us[slots], own_us, seen)
         others = self._end_own(slots, least_us, now_ns)
         high = judged & steady & (high_s >= self._settings.rise_s)
         judged &= ~self._begin_own(slots, high, rose, least_us, now_ns)
@@ -264,7 +264,7 @@ class RuleChooser(Chooser, SlotArrays):
         # Not at once again: the queue may be another flow's.
         again = now_ns - self._since_ns[slots] >= self._settings.change_s * 1e9
         queued = others | (high & judged & again & (high_s >= QUEUE_RISES * self._settings.rise_s))
-        changed = judged & ((fell & ~moves) | rose)
+        changed = judged & ((shorter & ~moves) | rose)
         top_Bps = looks.top_Bps[slots]
         starves = judged & self._rivals.suspected(slots, looks.floor_us[slots], top_Bps, now_ns)
         tested = (queued | starves) & ~changed

@@ -162,8 +162,7 @@ class Surprise(SlotArrays):
 
     def bar(self, slots: Slots, role: Ints, now_ns: int) -> None:
         """Bar the roles of these players, which starve, shape (n,)."""
-        lack = self._level[slots].max(axis=1, initial=-np.inf, where=self._count[slots] > 0)
-        self._gap[slots] = lack - self._level[slots, role]
+        self._gap[slots] = self._most(slots) - self._level[slots, role]
         self._wait_s[slots, role] = np.where(self._gap[slots] > FAR, WAIT_S[1], self._wait_s[slots, role])
         self._barred_ns[slots, role] = now_ns + self._wait_ns(slots, role)
         # The last probe has paid.
@@ -175,12 +174,8 @@ class Surprise(SlotArrays):
 
         A role that was barred since then is given another chance.
         """
-        known = self._count[slots] > 0
-        most = np.where(known, self._level[slots], -np.inf).max(axis=1)
-        news = known[np.arange(slots.size), role] & (
-            self._seen_ns[slots, role] >= self._barred_ns[slots, role]
-        )
-        found: Bools = news & (most - self._level[slots, role] > HALF)
+        news = (self._count[slots, role] > 0) & (self._seen_ns[slots, role] >= self._barred_ns[slots, role])
+        found: Bools = news & (self._most(slots) - self._level[slots, role] > HALF)
         return found
 
     def barred(self, slots: Slots, role: Ints, now_ns: int) -> Bools:
@@ -217,6 +212,11 @@ class Surprise(SlotArrays):
         self._barred_ns[slots] = 0.0
         self._wait_s[slots] = WAIT_S[0]
         self.other_arm(slots)
+
+    def _most(self, slots: Slots) -> Floats:
+        """The highest level that any role has, shape (n,); -inf where none has one."""
+        most: Floats = np.where(self._count[slots] > 0, self._level[slots], -np.inf).max(axis=1)
+        return most
 
     def _best_other(self, at: Slots, role: Ints, floor_us: Floats, now_ns: Floats) -> Floats:
         """What the best other role has shown, less its standard error; -inf where none has, shape (n,)."""
@@ -258,7 +258,6 @@ class Surprise(SlotArrays):
         count[np.arange(at.size), role] = np.isfinite(own)
         self._count[at] = count
         self._level[at, role] = self._best[at, role] = np.nan_to_num(own)
-        self._sums[at] = 0.0
         # The fall was no noise.
         self._noise2[at] = self._calm2[at]
 
