@@ -117,11 +117,11 @@ def run_selected(
 
     Two guests at a time: each takes one core.
     """
-    tests = [item for item in request.session.items if item.path == request.path]
+    selected = [item for item in request.session.items if item.path == request.path]
+    params = [item.callspec.params for item in selected if isinstance(item, pytest.Function)]
+    # A test with fewer parameters boots for itself.
     wanted = dict.fromkeys(
-        tuple(str(item.callspec.params[name]) for name in names)
-        for item in tests
-        if isinstance(item, pytest.Function)
+        tuple(str(values[name]) for name in names) for values in params if values.keys() >= set(names)
     )
     with ThreadPoolExecutor(max_workers=2) as pool:
         return dict(zip(wanted, pool.map(lambda values: boot_one(*values), wanted), strict=True))
