@@ -16,12 +16,12 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, cast
 
-from ltp_switcher.daemon.named.rules import Count, Rules, Verdict, decode, encode
+from ltp_switcher.daemon.named.rules import Count, Rules, Step, Verdict, decode, steps
 from ltp_switcher.errors import DatapathError
 
 NAME: Final = "choose_mutant"
@@ -30,7 +30,6 @@ OBJECT: Final = "choose.bpf.o"
 
 _ATTACH_TYPES: Final = ("sock_ops", "cgroup_sock_ops")
 """Names of the attach type in bpftool's earlier and later releases."""
-_ONLY_KEY: Final = bytes(4)
 _NO_BPFTOOL: Final = "bpftool is missing; `apt install bpftool`"
 
 
@@ -222,8 +221,8 @@ class Program:
         try:
             program = str(loading / "program")
             _call("prog", "load", str(file), program, "type", "sockops", "pinmaps", str(loading))
-            values = {key: (v, earlier.get(key, (v, Count()))[1]) for key, v in rules.table.items()}
-            self._write(loading, values, [], rules.summary)
+            counts = {key: count for key, (_, count) in earlier.items()}
+            self._write(loading, steps(rules, counts=counts))
             self._attach(loading)
         except DatapathError:
             self._remove(loading)
@@ -242,39 +241,28 @@ class Program:
 
     def _change(self, folder: Path, rules: Rules) -> None:
         """Change what differs; counts of rules that stay go on."""
-        present = self._dump(folder)
-        changed = {
-            key: (verdict, Count())
-            for key, verdict in rules.table.items()
-            if key not in present or present[key][0] != verdict
-        }
-        gone = [key for key in present if key not in rules.table]
-        self._write(folder, changed, gone, rules.summary)
+        self._write(folder, steps(rules, self._dump(folder), self._entries(folder, "covers")))
 
-    def _write(
-        self,
-        folder: Path,
-        put: Mapping[bytes, tuple[Verdict, Count]],
-        gone: Sequence[bytes],
-        summary: bytes,
-    ) -> None:
-        table = folder / "rules"
-        lines = [
-            f"map update pinned {table} key hex {key.hex(' ')} value hex {encode(*value).hex(' ')}"
-            for key, value in put.items()
-        ]
-        lines += [f"map delete pinned {table} key hex {key.hex(' ')}" for key in gone]
-        only = _ONLY_KEY.hex(" ")
-        lines.append(f"map update pinned {folder / 'summary'} key hex {only} value hex {summary.hex(' ')}")
+    def _write(self, folder: Path, changes: Iterable[Step]) -> None:
+        lines = []
+        for step in changes:
+            entry = f"pinned {folder / step.table} key hex {step.key.hex(' ')}"
+            if step.value is None:
+                lines.append(f"map delete {entry}")
+            else:
+                lines.append(f"map update {entry} value hex {step.value.hex(' ')}")
         with tempfile.NamedTemporaryFile("w", suffix=".bpftool") as batch:
             batch.write("\n".join(lines) + "\n")
             batch.flush()
             _call("batch", "file", batch.name)
 
     def _dump(self, folder: Path) -> dict[bytes, tuple[Verdict, Count]]:
-        told = _call("-j", "map", "dump", "pinned", str(folder / "rules"))
+        return {key: decode(value) for key, value in self._entries(folder, "rules").items()}
+
+    def _entries(self, folder: Path, table: str) -> dict[bytes, bytes]:
+        told = _call("-j", "map", "dump", "pinned", str(folder / table))
         entries = cast("list[Mapping[str, Sequence[str]]]", json.loads(told.strip() or "[]"))
-        return {_bytes(entry["key"]): decode(_bytes(entry["value"])) for entry in entries}
+        return {_bytes(entry["key"]): _bytes(entry["value"]) for entry in entries}
 
     def _remove(self, folder: Path) -> None:
         with contextlib.suppress(DatapathError):

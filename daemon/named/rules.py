@@ -7,7 +7,8 @@ found as `Policies.of` finds them: by the longest prefix, then by namespace, por
 
 The kernel's table is a trie, which finds the longest prefix alone. So namespaces and ports are resolved here:
 rules of a namespace other than the initial one are left out, and each kind of port rule has a key of its
-own, which the program looks up separately. `kmod-mutant/bpf/rules.h` is the other half of this module.
+own, which the program looks up separately. A second trie tells which kinds of rules cover an address, so
+that the program leaves out the other searches. `kmod-mutant/bpf/rules.h` is the other half of this module.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import ipaddress
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from ltp_switcher.daemon.settings.policies import Policies, Policy
@@ -30,11 +32,18 @@ BOTH_PORTS, REMOTE_PORT, OWN_PORT, ANY_PORT, USED = range(5)
 _HEAD_BITS: Final = 64
 _KEY: Final = struct.Struct("=IHH")
 _PORTS: Final = struct.Struct("!HH")
+_ONLY_KEY: Final = bytes(4)
 _SUMMARY: Final = struct.Struct("=I4xQQ")
 _VALUE: Final = struct.Struct("=IIQQQQ")
+_COVER_HEAD_BITS: Final = 32
+_COVER: Final = struct.Struct("=II")
+_KINDS: Final = struct.Struct("=I")
 ADDRESS_BYTES: Final = 16
 KEY_BYTES: Final = _KEY.size + _PORTS.size + ADDRESS_BYTES
 VALUE_BYTES: Final = _VALUE.size
+COVER_BYTES: Final = _COVER.size + ADDRESS_BYTES
+_Place = tuple[int, int, int]
+"""A prefix: its family, its address as the first bits of a key, and its length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +107,33 @@ class Rules:
                 folded[side] |= 1 << ((port ^ port >> 8) & 63) if port else 0
         return _SUMMARY.pack(kinds, *folded)
 
+    @property
+    def covers(self) -> dict[bytes, bytes]:
+        """The second trie: for each prefix the kinds of the rules that cover it, as bits.
+
+        It is empty where all rules are of one kind.
+        """
+        if len({kind_of(key) for key in self.table}) <= 1:
+            return {}
+        kinds: dict[_Place, int] = {}
+        for key in self.table:
+            bits, family, kind = _KEY.unpack_from(key)
+            place = (family, int.from_bytes(key[-ADDRESS_BYTES:], "big"), bits - _HEAD_BITS)
+            kinds[place] = kinds.get(place, 0) | 1 << kind
+        found: dict[bytes, bytes] = {}
+        # In this order a prefix comes after those that cover it, and `around` has the chain of them.
+        around: list[_Place] = []
+        for place in sorted(kinds):
+            family, address, length = place
+            while around and not _within(place, around[-1]):
+                around.pop()
+            if around:
+                kinds[place] |= kinds[around[-1]]
+            around.append(place)
+            head = _COVER.pack(_COVER_HEAD_BITS + length, family)
+            found[head + address.to_bytes(ADDRESS_BYTES, "big")] = _KINDS.pack(kinds[place])
+        return found
+
 
 def flatten(
     used: Iterable[Network], policies: Policies, namespaces: Mapping[str, int], initial: int
@@ -136,6 +172,51 @@ def flatten(
     return Rules(table, tuple(named))
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A change of an entry of one of the program's tables.
+
+    Attributes:
+        table: the table, as the program names it.
+        key: the entry's key.
+        value: what to put; None deletes the entry.
+    """
+
+    table: str
+    key: bytes
+    value: bytes | None
+
+
+def steps(
+    rules: Rules,
+    table: Mapping[bytes, tuple[Verdict, Count]] = MappingProxyType({}),
+    covers: Mapping[bytes, bytes] = MappingProxyType({}),
+    counts: Mapping[bytes, Count] = MappingProxyType({}),
+) -> list[Step]:
+    """Return the changes that bring the program's tables to these rules, in order.
+
+    After each step every rule that stays is still found: what is new comes before the summary, which turns
+    searches on and off, and what goes comes after it.
+
+    Args:
+        rules: those wanted.
+        table: rules that are there. Counts of those that stay go on.
+        covers: covers that are there.
+        counts: what new rules have done in another table, by key.
+    """
+    wanted = rules.covers
+    found = [
+        Step("rules", key, encode(verdict, counts.get(key, Count())))
+        for key, verdict in rules.table.items()
+        if key not in table or table[key][0] != verdict
+    ]
+    found += [Step("covers", key, kinds) for key, kinds in wanted.items() if covers.get(key) != kinds]
+    found.append(Step("summary", _ONLY_KEY, rules.summary))
+    found += [Step("rules", key, None) for key in table if key not in rules.table]
+    found += [Step("covers", key, None) for key in covers if key not in wanted]
+    return found
+
+
 def encode(verdict: Verdict, count: Count) -> bytes:
     """Return the value of an entry, `struct rule`."""
     return _VALUE.pack(verdict.rank, verdict.chosen, count.hits, count.missed, count.first_ns, count.last_ns)
@@ -150,6 +231,13 @@ def decode(value: bytes) -> tuple[Verdict, Count]:
 def kind_of(key: bytes) -> int:
     """The kind of a key's rule."""
     return int(_KEY.unpack_from(key)[2])
+
+
+def _within(narrow: _Place, wide: _Place) -> bool:
+    """Whether all addresses of one prefix are those of another."""
+    family, address, length = wide
+    same = (narrow[1] ^ address) >> (8 * ADDRESS_BYTES - length) == 0
+    return narrow[0] == family and narrow[2] >= length and same
 
 
 def _kind(policy: Policy) -> int:

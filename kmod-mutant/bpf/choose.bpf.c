@@ -21,7 +21,7 @@
  *
  * The rules. A trie holds prefixes, with ports where a policy names ports. The
  * longest prefix decides; see rules.h. A rule counts the flows it has chosen.
- * The table is written from outside, by bpftool. If it is empty, if the module
+ * The tables are written from outside, by bpftool. If they are empty, if the module
  * is not loaded, or if anything else fails, the flow keeps the default.
  */
 #include <linux/bpf.h>
@@ -78,7 +78,9 @@ struct tcp_sock {
 
 struct rule;
 struct rule_key;
+struct cover_key;
 static struct rule *find_rule(const struct rule_key *key);
+static const __u32 *find_cover(const struct cover_key *key);
 
 #include "rules.h"
 
@@ -94,6 +96,14 @@ struct {
 } rules SEC(".maps");
 
 struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, RULES_MAX);
+	__uint(key_size, sizeof(struct cover_key));
+	__uint(value_size, sizeof(__u32));
+} covers SEC(".maps");
+
+struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__uint(key_size, sizeof(__u32));
@@ -103,6 +113,11 @@ struct {
 static __always_inline struct rule *find_rule(const struct rule_key *key)
 {
 	return bpf_map_lookup_elem(&rules, key);
+}
+
+static __always_inline const __u32 *find_cover(const struct cover_key *key)
+{
+	return bpf_map_lookup_elem(&covers, key);
 }
 
 static __always_inline bool is_mptcp(const struct tcp_sock *tp)

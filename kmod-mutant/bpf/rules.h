@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The table of rules, and how one is found. The program shares this file with its test. */
+/* The tables of rules, and how one is found. The program shares this file with its test. */
 #ifndef MUTANT_BPF_RULES_H
 #define MUTANT_BPF_RULES_H
 
@@ -42,6 +42,20 @@ struct rule {
 	__u64 last_ns;
 };
 
+/* Bits of a cover's key before the address. */
+#define COVER_HEAD_BITS		32
+
+/*
+ * Key of the second trie. It has each prefix of a rule once, with a bit for
+ * each kind of which a rule covers it. So one search tells which searches of
+ * the first trie can find anything. It is empty where all rules are of one kind.
+ */
+struct cover_key {
+	__u32 length_bits;
+	__u32 family;
+	__u32 address[4];
+};
+
 /* What there is, so that a search that can find nothing is left out. */
 struct summary {
 	__u32 kinds;		/* a bit for each kind of which there are rules */
@@ -71,14 +85,27 @@ static __always_inline struct rule *rule_of(const struct flow *flow, const struc
 		.length_bits = sizeof(struct rule_key) * 8 - 32,
 		.family = flow->family,
 	};
+	struct cover_key cover = {
+		.length_bits = sizeof(struct cover_key) * 8 - 32,
+		.family = flow->family,
+	};
 	struct rule *best = NULL, *rule;
 	__u32 kinds = summary->kinds;
+	const __u32 *covering;
 	__u32 kind;
 
 	if (!(summary->remote_ports & port_bit(flow->remote_port)))
 		kinds &= ~(1U << RULE_BOTH_PORTS | 1U << RULE_REMOTE_PORT);
 	if (!(summary->own_ports & port_bit(flow->own_port)))
 		kinds &= ~(1U << RULE_BOTH_PORTS | 1U << RULE_OWN_PORT);
+	/* With one kind left, its own search costs no more. */
+	if (kinds & (kinds - 1)) {
+		__builtin_memcpy(cover.address, flow->address, sizeof(cover.address));
+		covering = find_cover(&cover);
+		if (!covering)
+			return NULL;
+		kinds &= *covering;
+	}
 	__builtin_memcpy(key.address, flow->address, sizeof(key.address));
 	for (kind = 0; kind < RULE_KINDS; kind++) {
 		if (!(kinds & 1U << kind))

@@ -77,7 +77,7 @@ def bpftool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 STAND_IN = """#!/bin/sh
 echo "$*" >>"{folder}/calls"
 case "$1 $2" in
-"prog load") touch "$4" "$8/rules" "$8/summary" ;;
+"prog load") touch "$4" "$8/rules" "$8/covers" "$8/summary" ;;
 "-j map") echo "[]" ;;
 esac
 """
@@ -102,7 +102,7 @@ def test_a_load_that_was_interrupted_is_cleared_and_done_again(kernel: Places, t
     Program(kernel).put(RULES)
     (folder,) = kernel.pins.iterdir()
     assert folder.name != "loading"
-    assert sorted(pin.name for pin in folder.iterdir()) == ["program", "rules", "summary"]
+    assert sorted(pin.name for pin in folder.iterdir()) == ["covers", "program", "rules", "summary"]
     calls = (tmp_path / "calls").read_text().splitlines()
     steps = [" ".join(call.split()[:2]) for call in calls if not call.startswith("-j")]
     assert steps == ["cgroup detach", "prog load", "batch file", "cgroup attach"]

@@ -14,14 +14,17 @@ from pathlib import Path
 import pytest
 
 from ltp_switcher.daemon.named.rules import (
+    COVER_BYTES,
     KEY_BYTES,
     VALUE_BYTES,
     Count,
     Rules,
+    Step,
     Verdict,
     decode,
     encode,
     flatten,
+    steps,
 )
 from ltp_switcher.daemon.settings.policies import Policies, Policy
 from ltp_switcher.daemon.settings.prefixes import Network
@@ -33,7 +36,7 @@ INITIAL, CONTAINER = 4026531840, 4026532999
 NAMESPACES = {"host": INITIAL, "web": CONTAINER}
 HEAD_BITS, LENGTH_BYTES = 64, 4
 
-# The search of kmod-mutant/bpf/rules.h, over a table of the test's own.
+# The search of kmod-mutant/bpf/rules.h, over tables of the test's own.
 SOURCE = r"""
 #include <stddef.h>
 #include <stdint.h>
@@ -42,25 +45,36 @@ typedef uint16_t __u16;
 typedef uint32_t __u32;
 typedef uint64_t __u64;
 struct rule_key;
+struct cover_key;
 struct rule;
-typedef struct rule *(*finder)(const struct rule_key *key);
-static finder find;
+typedef void *(*finder)(const void *key);
+static finder find, find_kinds;
 static struct rule *find_rule(const struct rule_key *key) { return find(key); }
+static const __u32 *find_cover(const struct cover_key *key) { return find_kinds(key); }
 #include "rules.h"
 size_t key_bytes(void) { return sizeof(struct rule_key); }
+size_t cover_bytes(void) { return sizeof(struct cover_key); }
 size_t value_bytes(void) { return sizeof(struct rule); }
 size_t summary_bytes(void) { return sizeof(struct summary); }
-int chosen(finder f, const void *summary, int family, const void *address, int remote_port, int own_port)
+void *decisive(finder rules, finder covers, const void *summary, int family, const void *address,
+               int remote_port, int own_port)
 {
 	struct flow flow = { .family = family, .remote_port = remote_port, .own_port = own_port };
-	struct rule *rule;
 
 	memcpy(flow.address, address, sizeof(flow.address));
-	find = f;
-	rule = rule_of(&flow, summary);
-	return rule && rule->chosen;
+	find = rules;
+	find_kinds = covers;
+	return rule_of(&flow, summary);
 }
 """
+
+
+Tables = dict[str, dict[bytes, bytes]]
+PREFIX = ipaddress.ip_network("192.0.2.0/24")
+OF_EACH_KIND = Policies(
+    Policy(PREFIX, port=port, local_port=own, exclude=True)
+    for port, own in ((443, 22), (443, None), (None, 22), (None, None))
+)
 
 
 @dataclass(frozen=True)
@@ -76,12 +90,14 @@ class Flow:
 class Trie:
     """The kernel's trie by definition: of the keys that agree with the wanted one, the longest."""
 
-    def __init__(self, table: Mapping[bytes, Verdict]) -> None:
-        self._values = {key: ctypes.create_string_buffer(encode(v, Count())) for key, v in table.items()}
+    def __init__(self, table: Mapping[bytes, bytes]) -> None:
+        self._values = {key: ctypes.create_string_buffer(value) for key, value in table.items()}
+        self.looks = 0
         self._bits = {key: int.from_bytes(key[:LENGTH_BYTES], "little") for key in table}
 
     def find(self, wanted: bytes) -> int:
         """The address of the value, 0 for none."""
+        self.looks += 1
         number = int.from_bytes(wanted[LENGTH_BYTES:], "big")
         size = 8 * (len(wanted) - LENGTH_BYTES)
         best, longest = 0, -1
@@ -92,6 +108,10 @@ class Trie:
                 best, longest = ctypes.addressof(value), bits
         return best
 
+    def key_at(self, address: int | None) -> bytes | None:
+        """The key of the value at an address; None for none."""
+        return next((key for key, value in self._values.items() if ctypes.addressof(value) == address), None)
+
 
 FINDER = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 
@@ -101,28 +121,48 @@ class Search:
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self.library = library
+        self.library.decisive.restype = ctypes.c_void_p
 
     def chosen(self, rules: Rules, flow: Flow) -> bool:
         return self.chosen_in(rules, flow)[0]
 
     def chosen_in(self, rules: Rules, flow: Flow) -> tuple[bool, int]:
-        """Whether a flow is chosen, and in how many looks at the table."""
-        trie = Trie(rules.table)
+        """Whether a flow is chosen, and in how many looks at the tables."""
+        tables = tables_of(rules)
+        key, looks = self.decisive(tables, flow)
+        return key is not None and decode(tables["rules"][key])[0].chosen, looks
+
+    def decisive(self, tables: Tables, flow: Flow) -> tuple[bytes | None, int]:
+        """The key of the rule that decides for a flow, and the number of looks at the tables."""
+        rules, covers = Trie(tables["rules"]), Trie(tables["covers"])
+        finders = (
+            FINDER(lambda key: rules.find(ctypes.string_at(key, KEY_BYTES))),
+            FINDER(lambda key: covers.find(ctypes.string_at(key, COVER_BYTES))),
+        )
         address = ipaddress.ip_address(flow.remote_address)
         raw = address.packed.ljust(16, b"\0")
-
-        looks = 0
-
-        def find(key: int) -> int:
-            nonlocal looks
-            looks += 1
-            return trie.find(ctypes.string_at(key, KEY_BYTES))
-
         ports = [
             int.from_bytes(port.to_bytes(2, "big"), "little") for port in (flow.remote_port, flow.local_port)
         ]
-        chosen = self.library.chosen(FINDER(find), rules.summary, address.version, raw, *ports)
-        return bool(chosen), looks
+        (summary,) = tables["summary"].values()
+        found = self.library.decisive(*finders, summary, address.version, raw, *ports)
+        return rules.key_at(found), rules.looks + covers.looks
+
+
+def tables_of(rules: Rules) -> Tables:
+    """The program's tables with these rules."""
+    made: Tables = {"rules": {}, "covers": {}, "summary": {}}
+    for step in steps(rules):
+        change(made, step)
+    return made
+
+
+def change(tables: Tables, step: Step) -> None:
+    """Change an entry as the kernel would."""
+    if step.value is None:
+        del tables[step.table][step.key]
+    else:
+        tables[step.table][step.key] = step.value
 
 
 @pytest.fixture(scope="module")
@@ -200,8 +240,53 @@ def test_the_programs_search_decides_as_the_matcher_for_ten_thousand_rule_sets(s
     assert min(seen.values()) > RULE_SETS, seen
 
 
+def random_rules(draw: random.Random) -> Rules:
+    found = {policy.match: policy for policy in (random_policy(draw) for _ in range(draw.randrange(6)))}
+    used = [random_prefix(draw) for _ in range(draw.randrange(4))]
+    return flatten(used, Policies(found.values()), NAMESPACES, INITIAL)
+
+
+def test_a_rule_that_stays_is_found_after_each_step_of_a_change(search: Search) -> None:
+    draw = random.Random(2)
+    watched = 0
+    for number in range(1000):
+        earlier, later = random_rules(draw), random_rules(draw)
+        # Most rules stay, as when an operator adds or removes a few.
+        later = Rules({**earlier.table, **later.table} if draw.random() < 0.5 else later.table, ())
+        if draw.random() < 0.5:
+            earlier, later = later, earlier
+        tables, wanted = tables_of(earlier), tables_of(later)
+        decided = []
+        for flow in (random_flow(draw) for _ in range(3)):
+            before, after = search.decisive(tables, flow)[0], search.decisive(wanted, flow)[0]
+            if before is not None and before == after and earlier.table[before] == later.table[before]:
+                decided.append((flow, before))
+        present = {key: decode(value) for key, value in tables["rules"].items()}
+        for step in steps(later, present, dict(tables["covers"])):
+            change(tables, step)
+            for flow, key in decided:
+                assert search.decisive(tables, flow)[0] == key, (number, flow, step)
+                watched += 1
+        assert tables == wanted, number
+    assert watched > 1000
+
+
+def test_counts_of_rules_that_stay_go_on_and_those_of_another_table_are_taken_over() -> None:
+    old, new = ipaddress.ip_network("203.0.113.0/24"), ipaddress.ip_network("198.51.100.0/24")
+    before, rules = flatten([old], Policies(), {}, INITIAL), flatten([old, new], OF_EACH_KIND, {}, INITIAL)
+    (key,) = before.table
+    count = Count(3, 1, 10, 12)
+    present = {key: (before.table[key], count)}
+    assert key not in [step.key for step in steps(rules, present)]
+    taken = {step.key: step.value for step in steps(rules, counts={key: count})}
+    assert taken[key] == encode(before.table[key], count)
+    other = {key: (Verdict(1, chosen=False), count)}
+    assert {step.key: step.value for step in steps(rules, other)}[key] == encode(before.table[key], Count())
+
+
 def test_both_halves_have_one_layout(search: Search) -> None:
     assert search.library.key_bytes() == KEY_BYTES == 28
+    assert search.library.cover_bytes() == COVER_BYTES == 24
     assert search.library.value_bytes() == VALUE_BYTES == 40
     assert search.library.summary_bytes() == len(flatten([], Policies(), {}, INITIAL).summary) == 24
 
@@ -212,11 +297,27 @@ def test_both_halves_have_one_layout(search: Search) -> None:
 def test_ports_that_no_rule_names_are_not_looked_for(
     search: Search, remote_port: int, own_port: int, looks: int
 ) -> None:
-    prefix = ipaddress.ip_network("192.0.2.0/24")
-    ports = [(443, 22), (443, None), (None, 22), (None, None)]
-    policies = Policies(Policy(prefix, port=port, local_port=own, exclude=True) for port, own in ports)
-    rules = flatten([prefix], policies, {}, INITIAL)
-    assert search.chosen_in(rules, Flow("203.0.113.5", remote_port, own_port)) == (False, looks)
+    rules = flatten([PREFIX], OF_EACH_KIND, {}, INITIAL)
+    assert search.chosen_in(rules, Flow("192.0.2.5", remote_port, own_port)) == (False, looks)
+    # Which kinds cover an address is one look; none does here.
+    assert search.chosen_in(rules, Flow("203.0.113.5", remote_port, own_port)) == (False, 1)
+
+
+def test_kinds_that_do_not_cover_an_address_are_not_looked_for(search: Search) -> None:
+    wide, host = ipaddress.ip_network("192.0.0.0/16"), ipaddress.ip_network("192.0.2.5/32")
+    apart = ipaddress.ip_network("10.0.0.0/8")
+    policies = [Policy(apart, port=443), Policy(PREFIX, port=443, exclude=True), Policy(host, local_port=22)]
+    rules = flatten([wide], Policies(policies), {}, INITIAL)
+    for address, looks in (("192.0.2.5", 3), ("192.0.2.6", 2), ("192.0.3.5", 2), ("192.1.0.1", 1)):
+        chosen = address in ("192.0.2.5", "192.0.3.5")
+        assert search.chosen_in(rules, Flow(address, 443, 22)) == (chosen, looks), address
+
+
+def test_rules_of_one_kind_are_found_in_one_look(search: Search) -> None:
+    rules = flatten([PREFIX], Policies(), {}, INITIAL)
+    assert rules.covers == {}
+    for address in ("192.0.2.5", "203.0.113.5"):
+        assert search.chosen_in(rules, Flow(address, 443, 22)) == (address == "192.0.2.5", 1)
 
 
 def test_a_value_comes_back() -> None:

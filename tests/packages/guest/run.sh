@@ -153,9 +153,9 @@ fresh_install() {
     check "its program is attached" program_there
     check "its service ends well" eventually use_done
     check "a line in the file is enough" eval "echo 10.9.1.0/24 >>/etc/ltp-switcher/prefixes"
-    check "and comes into force" eventually eval "ltp-switcher used --json | jq -e '.[] | select(.match == \"10.9.1.0/24\") | .state == \"in force\"'"
+    check "and comes into force" eventually in_force 10.9.1.0/24
     check "a policy names flows" eval "printf '[[policy]]\nprefix = \"10.9.2.0/24\"\nexclude = true\n' >/run/policy.toml && ltp-switcher policy apply /run/policy.toml"
-    check "and comes into force as well" eventually eval "ltp-switcher used --json | jq -e '.[] | select(.match == \"10.9.2.0/24\") | .state == \"in force\"'"
+    check "and comes into force as well" eventually in_force 10.9.2.0/24
     check "sandbox of its service: three capabilities" is "$(systemctl show -p CapabilityBoundingSet --value ltp-switcher-use)" "cap_net_admin cap_perfmon cap_bpf"
     check "flows go on" flows_go_on
 
@@ -175,6 +175,7 @@ fresh_install() {
     check "flows go on" flows_go_on
 }
 is_default() { is "$(cat $sysctl)" "$1"; }
+in_force() { ltp-switcher used --json | jq -e ".[] | select(.match == \"$1\") | .state == \"in force\""; }
 program_there() { bpftool cgroup show /sys/fs/cgroup | grep choose_mutant && ls /sys/fs/bpf/ltp-switcher; }
 use_done() { is "$(systemctl show -p Result --value ltp-switcher-use)" success && is "$(systemctl show -p ActiveState --value ltp-switcher-use)" inactive; }
 
@@ -216,6 +217,8 @@ upgrade() {
     start_flows
     check "mode active" ltp-switcher mode active
     check "a choice" ltp-switcher k 2
+    # That version copied routes.
+    check "a prefix, by a route" eval "ltp-switcher use 10.9.0.0/25 && ip route show proto 109 | grep 10.9.0.0/25"
     check "flows are steered" eventually steered
     local daemon
     daemon=$(pid_of ltp-switcher)
@@ -230,6 +233,8 @@ upgrade() {
     check "and the source of the older is gone" eval "! ls -d /usr/src/tcp_mutant-$(upstream "$old") 2>/dev/null"
     check "the mode is kept" is "$(get /v1/mode | jq -r .mode)" active
     check "the choice is kept" is "$(get /v1/k)" '{"k":2}'
+    check "the route is gone" is "$(ip route show table all proto 109)" ""
+    check "and its prefix is in force" eventually in_force 10.9.0.0/25
     check "the operator's configuration is kept" grep -q '^take_default = true' /etc/ltp-switcher/config.toml
     check "flows are steered on the older module" eventually steered
     end_flows

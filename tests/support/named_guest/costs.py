@@ -12,7 +12,7 @@ import socket
 import statistics
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -31,7 +31,7 @@ REPORT = Path("/tmp/costs.json")  # noqa: S108
 LOOPBACK, ITS_OTHER = "127.0.0.1", "127.0.0.2"
 NAMED_PORT, OTHER_PORT = 22, 7010
 BIRTHS, PACKETS, SYNS = 300, 2000, 600
-MOST = {"birth": 2000, "birth to a named port": 2000, "syn": 1000}
+MOST = {"birth": 2000, "birth to a named port": 2000, "birth between named ports": 2000, "syn": 1000}
 NAME = "choose_mutant"
 STATISTICS = Path("/proc/sys/kernel/bpf_stats_enabled")
 
@@ -137,16 +137,22 @@ def _flood() -> float:
     return found
 
 
-def _rules(prefixes: int, policies: int) -> Rules:
-    """Rules for other destinations; with policies, of every kind."""
+def _rules(prefixes: int, policies: str = "", ports: Sequence[tuple[int | None, int | None]] = ()) -> Rules:
+    """Rules: prefixes that are other destinations, and policies for one prefix with these ports."""
     used = [ipaddress.IPv4Network(((11 << 24) + (number << 8), 24)) for number in range(prefixes)]
-    port = NAMED_PORT
-    ports = [(None, None), (port, None), (None, port), (port, port)][:policies]
-    others = [Policy(prefix_of("192.0.2.0/24"), port=to, local_port=own, pin="bbr") for to, own in ports]
-    return flatten(used, Policies(others), {}, 1)
+    named = [Policy(prefix_of(policies), port=port, local_port=own, pin="bbr") for port, own in ports]
+    return flatten(used, Policies(named), {}, 1)
 
 
-CASES = {"one prefix": (1, 0), "4,096 prefixes": (4096, 0), "one prefix, policies of all kinds": (1, 4)}
+OF_ALL_KINDS = ((None, None), (NAMED_PORT, None), (None, NAMED_PORT), (NAMED_PORT, NAMED_PORT))
+# Each port is named, and no flow between `NAMED_PORT` at both ends is.
+OTHERWISE = ((NAMED_PORT, 23), (23, NAMED_PORT), (24, None), (None, 24))
+CASES = {
+    "one prefix": _rules(1),
+    "4,096 prefixes": _rules(4096),
+    "one prefix, policies of all kinds": _rules(1, "192.0.2.0/24", OF_ALL_KINDS),
+    "one prefix, policies for the flow's destination and other ports": _rules(1, "127.0.0.0/8", OTHERWISE),
+}
 MEASURES = {
     "birth": lambda: _birth(OTHER_PORT, OTHER_PORT),
     "birth to a named port": lambda: _birth(NAMED_PORT, OTHER_PORT),
@@ -160,8 +166,8 @@ def unnamed_flows_cost_little(_context: Context) -> None:
     program = Program()
     before = {name: measure() for name, measure in MEASURES.items()}
     more: dict[str, dict[str, float]] = {}
-    for case, sizes in CASES.items():
-        program.put(_rules(*sizes))
+    for case, rules in CASES.items():
+        program.put(rules)
         more[case] = {name: measure() - before[name] for name, measure in MEASURES.items()}
     program.withdraw()
     REPORT.write_text(json.dumps({"before": before, "more": more}))
@@ -172,7 +178,7 @@ def unnamed_flows_cost_little(_context: Context) -> None:
 
 def no_packet_runs_the_program(_context: Context) -> None:
     program = Program()
-    program.put(_rules(1, 4))
+    program.put(CASES["one prefix, policies of all kinds"])
     STATISTICS.write_text("1")
     try:
         before = _runs()
