@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 from fastapi import Header, Query, Response
 
-from ltp_switcher.daemon.control.choice_methods import CONFIRM_MAX_S, tag
 from ltp_switcher.daemon.control.client import Json
+from ltp_switcher.daemon.control.overrides import CONFIRM_MAX_S, tag
 
 _TAG = r'(?:W/)?"[\x21\x23-\x7e]*"'
 

@@ -8,7 +8,7 @@ the values that its author saw (`if_match`), it is refused when none of them is 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, cast
 
 from ltp_switcher.daemon.choose.choice import Cause
 from ltp_switcher.daemon.control.answers import Method, Params, Saved, StaleError
@@ -17,7 +17,7 @@ from ltp_switcher.daemon.control.caller import Caller
 from ltp_switcher.daemon.control.client import Json
 from ltp_switcher.daemon.control.controlled import Controlled, cookie_of, slot_of
 from ltp_switcher.daemon.control.describe import flow_json
-from ltp_switcher.daemon.control.overrides import CHANGES_MAX, Pin, digest
+from ltp_switcher.daemon.control.overrides import CHANGES_MAX, CONFIRM_MAX_S, Pin, tag
 from ltp_switcher.daemon.datapath.arms import arm_id, candidate_ids
 from ltp_switcher.daemon.settings.load import as_dict, changed, flatten
 from ltp_switcher.daemon.settings.schema import MODES
@@ -28,12 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _CHANGE = frozenset({"runtime", "if_match", "confirm_within_s"})
-CONFIRM_MAX_S: Final = 86_400
-
-
-def tag(value: Json) -> str:
-    """A short text that differs where values differ, for entity tags (RFC 9110, 8.8.3)."""
-    return digest(value)[:16]
 
 
 def expect(params: Params, present: Json) -> None:

@@ -24,6 +24,8 @@ CHANGES_MAX: Final = 100
 """Changes that can be read back; the audit file has those of months."""
 UNDO_MAX: Final = 20
 """Latest changes that can be reverted. What a change of the policies put away can be long."""
+CONFIRM_MAX_S: Final = 86_400
+"""Longest time in which an operator may have to confirm a change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,3 +163,8 @@ def digest(content: Json) -> str:
     """SHA-256 of a value as canonical JSON, in hexadecimal."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def tag(value: Json) -> str:
+    """A short text that differs where values differ, for entity tags (RFC 9110, 8.8.3)."""
+    return digest(value)[:16]

@@ -20,6 +20,7 @@ from ltp_switcher.api.problems import MEDIA_TYPE, URN
 
 PROGRAM = [sys.executable, "-m", "ltp_switcher.api.main"]
 PATIENCE_S = 60
+PACKAGE = "ltp_switcher"
 
 
 @pytest.fixture
@@ -156,3 +157,21 @@ def test_a_connection_that_has_just_been_made_is_served_before_the_end(
         while chunk := early.recv(4096):
             answer += chunk
     assert answer.startswith(b"HTTP/1.1 200"), answer
+
+
+@pytest.mark.parametrize(
+    ("module", "rooms"),
+    [
+        # The report reads the log of decisions, whose rows have the types of the datapath.
+        ("api.main", {"control", "datapath", "gain", "service", "settings"}),
+        ("api.choices", {"control"}),
+        ("api.network_agent.main", {"control", "service"}),
+    ],
+)
+def test_api_loads_no_part_of_the_decision_loop(module: str, rooms: set[str]) -> None:
+    script = f"import sys, {PACKAGE}.{module}; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    parts = [name.split(".") for name in loaded.stdout.split()]
+    assert {name[2] for name in parts if name[:2] == [PACKAGE, "daemon"] and len(name) > 2} == rooms
+    arms = [name for name in parts if name[:2] == [PACKAGE, "policies"] and name[-1] == "arm"]
+    assert not arms, "the settings know the settings of the learned arms, and need no arm"
