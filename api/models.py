@@ -141,6 +141,7 @@ class Switch(Answer):
         "held",
         "experiment",
         "exploration",
+        "visit",
     ]
     carried_out: bool = Field(description="False where mode advise kept the flow on its arm")
     sentence: str = Field(description="The switch and its reason, for people")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The arm of every flow of a step, and who chose it.
 
-A choice passes through stages: the policy, team selection, the operator's policies and pins, the experiment.
-Each one puts its arms and its cause in the places of others. So log, journal and answers tell the cause, and
-nobody guesses it.
+A choice passes through stages: the policy, team selection, the lots of visits, the operator's policies and
+pins, the experiment. Each one puts its arms and its cause in the places of others. So log, journal and
+answers tell the cause, and nobody guesses it.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ class Cause(IntEnum):
     """A policy of the operator that leaves the flow alone."""
     EXPLORATION = 10
     """Chance, because of gain.explore."""
+    VISIT = 11
+    """The lot that the flow's visit to its destination prefix drew."""
 
 
 class Choice(NamedTuple):

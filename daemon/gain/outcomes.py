@@ -32,7 +32,7 @@ ROW_DTYPE: Final[np.dtype[np.void]] = np.dtype(
 OutcomeRows = npt.NDArray[np.void]
 """`ROW_DTYPE`, shape (n,)."""
 OUTCOMES: Final = Form(FOLDER, ROW_DTYPE, "gain.outcomes_mb")
-_KEY: Final = np.dtype([("netns", "=u4"), ("family", "=u2"), ("network", "u1", (PREFIX_BITS_V6 // 8,))])
+PREFIX_KEY: Final = np.dtype([("netns", "=u4"), ("family", "=u2"), ("network", "u1", (PREFIX_BITS_V6 // 8,))])
 """A destination prefix."""
 _NORMAL_95: Final = 1.96
 VISIT_GAP_S: Final = 1.0
@@ -71,7 +71,7 @@ _WHO: Final = ("cookie", "netns", "daddr", "sport", "dport")
 
 def prefix_keys(outcomes: OutcomeArray) -> npt.NDArray[np.void]:
     """The destination prefix of each flow, shape (n,): equal bytes for equal prefixes."""
-    keys = np.zeros(len(outcomes), _KEY)
+    keys = np.zeros(len(outcomes), PREFIX_KEY)
     keys["netns"] = outcomes["netns"]
     keys["family"] = outcomes["family"]
     keys["network"] = outcomes["daddr"][:, : PREFIX_BITS_V6 // 8]
@@ -92,8 +92,8 @@ def prefix_text(key: np.void) -> str:
 def numbered_prefixes(outcomes: OutcomeArray) -> tuple[list[str], Ints]:
     """The prefixes in text, and for each flow the number of its own: shape (n,)."""
     keys = prefix_keys(outcomes)
-    found, numbers = np.unique(keys.view(f"V{_KEY.itemsize}"), return_inverse=True)
-    return [prefix_text(key) for key in found.view(_KEY)], numbers.ravel()
+    found, numbers = np.unique(keys.view(f"V{PREFIX_KEY.itemsize}"), return_inverse=True)
+    return [prefix_text(key) for key in found.view(PREFIX_KEY)], numbers.ravel()
 
 
 @dataclass(frozen=True, slots=True)

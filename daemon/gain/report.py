@@ -194,7 +194,7 @@ def _before(log: _Log) -> Indices:
     rows = log.rows
     in_trial = rows.active & (rows.group != Group.NONE)
     begin_s = rows.time_s[in_trial].min(initial=np.inf)
-    free = ~rows.active | np.isin(rows.kind, (Kind.CHOSEN, Kind.EXPLORED))
+    free = ~rows.active | np.isin(rows.kind, (Kind.CHOSEN, Kind.EXPLORED, Kind.VISIT))
     earlier = rows.time_s + rows.duration_s <= begin_s
     return np.flatnonzero(earlier & (rows.group == Group.NONE) & free)
 

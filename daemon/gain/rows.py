@@ -31,6 +31,8 @@ class Kind(IntEnum):
     """A pin, or a policy of the operator that pins, excludes or names a pool."""
     BASELINE = 4
     """The experiment: the flow is in the control group."""
+    VISIT = 5
+    """The lot that the flow's visit to its destination prefix drew."""
 
 
 class Group(IntEnum):

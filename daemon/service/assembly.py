@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Final
 
 import ltp_switcher
 from ltp_switcher.daemon.choose.chooser import Chooser
@@ -16,16 +17,23 @@ from ltp_switcher.daemon.choose.rule.rule import RuleChooser
 from ltp_switcher.daemon.choose.teams.teams import Teams
 from ltp_switcher.daemon.datapath import ArmInfo, Datapath, KernelConfig, protocol
 from ltp_switcher.daemon.datapath.arms import arm_id, candidate_ids
+from ltp_switcher.daemon.datapath.protocol import ArmId
 from ltp_switcher.daemon.gain import outcomes
 from ltp_switcher.daemon.gain.log import FOLDER, DecisionWriter, LogWriter
 from ltp_switcher.daemon.gain.trial import Design, Trial
 from ltp_switcher.daemon.settings.schema import Config, KernelSection, LearnedSection
-from ltp_switcher.daemon.steer import LEARNED, LearnedArms, loader, with_policies
+from ltp_switcher.daemon.steer import LEARNED, LearnedArms, chosen_variant, loader, with_policies
 from ltp_switcher.daemon.step.flow_table import FlowTable
+from ltp_switcher.daemon.step.learning.live import LiveLearner
 from ltp_switcher.daemon.step.outcomes import Outcomes
 from ltp_switcher.daemon.step.spans import Spans, model_version
+from ltp_switcher.daemon.step.starts import StartingArms
 from ltp_switcher.errors import ConfigError
+from ltp_switcher.policies.runtime.arm import Law
 from ltp_switcher.policies.runtime.path_knowledge import NetworkKnowledge
+
+VISIT_ARMS: Final = (*ROLES, ArmId.CUBIC)
+"""The arms that visits draw beside the decision's own choice, where the settings name none."""
 
 
 def load_arms(datapath: Datapath, extra: Sequence[str], learned: LearnedSection) -> list[ArmInfo]:
@@ -148,13 +156,39 @@ def make_spans(
 def make_outcomes(
     config: Config, arms: Sequence[ArmInfo], datapath: Datapath, home_netns: int
 ) -> Outcomes | None:
-    """What takes the flows' outcomes and logs them; None where the settings ask for none."""
+    """What takes the flows' outcomes, and logs them; None where the settings ask for none."""
     most_mb, state_dir = config.gain.outcomes_mb, config.daemon.state_dir
-    if not most_mb or not state_dir:
+    if not wants_outcomes(config):
         return None
-    names = {arm.id: arm.name for arm in arms}
-    place = Path(state_dir) / outcomes.FOLDER
-    return Outcomes(datapath, LogWriter(outcomes.OUTCOMES, place, most_mb * 1_000_000, names), home_netns)
+    writer = None
+    if most_mb and state_dir:
+        names = {arm.id: arm.name for arm in arms}
+        place = Path(state_dir) / outcomes.FOLDER
+        writer = LogWriter(outcomes.OUTCOMES, place, most_mb * 1_000_000, names)
+    return Outcomes(datapath, writer, home_netns)
+
+
+def wants_outcomes(config: Config) -> bool:
+    """Whether the settings ask for the flows' outcomes."""
+    return bool(config.gain.outcomes_mb and config.daemon.state_dir) or config.visits.learn == "on"
+
+
+def make_visits(config: Config, arms: Sequence[ArmInfo], starts: StartingArms) -> LiveLearner | None:
+    """What learns from flow to flow; None where the settings ask for none. Raises `ConfigError`."""
+    if config.visits.learn == "off":
+        return None
+    default_arm = arm_id(arms, config.kernel.default_arm, "kernel.default_arm")
+    return LiveLearner(visit_arms(config, arms), default_arm, starts, config.rule.prefix_s)
+
+
+def visit_arms(config: Config, arms: Sequence[ArmInfo]) -> tuple[int, ...]:
+    """The arms that visits may draw. Raises `ConfigError` for one that cannot begin a flow."""
+    found = candidate_ids(arms, config.visits.arms, "visits.arms", usual=VISIT_ARMS)
+    for place, arm in enumerate(found):
+        if arm in LEARNED and chosen_variant(LEARNED[arm], config.learned).law is not Law.WINDOW:
+            allowed = "an arm of the kernel, or a learned one that sets windows: ltp, jury, owl"
+            raise ConfigError(f"visits.arms[{place}]", LEARNED[arm], allowed)
+    return found
 
 
 def baseline_arm(config: Config, arms: Sequence[ArmInfo]) -> int:

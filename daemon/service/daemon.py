@@ -47,7 +47,10 @@ from ltp_switcher.daemon.service.assembly import (
     make_outcomes,
     make_spans,
     make_teams,
+    make_visits,
     pool_of,
+    visit_arms,
+    wants_outcomes,
 )
 from ltp_switcher.daemon.service.default_congestion_control import Takeover
 from ltp_switcher.daemon.service.loop import Signals, StepLoop
@@ -72,7 +75,7 @@ STATUS_INTERVAL_S: Final = 10.0
 ROLLOUT_INTERVAL_S: Final = 1.0
 OUTCOMES_WAITING: Final = 8192
 """Outcomes that wait in the module at a time: those of 8 s at 1,000 flows a second; 1.4 MB."""
-_POLICY, _TEAMS = "policy.", "teams."
+_POLICY, _TEAMS, _VISITS = "policy.", "teams.", "visits."
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,7 @@ class SessionTerms:
 
     rtt_quarters: int = 0
     outcomes_max: int = 0
+    start_seed: int = 0
 
 
 class Every:
@@ -132,6 +136,8 @@ class Daemon:
         learned = make_learned(config, chooser, table, self.network.latest)
         learned.rtt_quarters = terms.rtt_quarters
         learned.load(pool)
+        starts = StartingArms(self.datapath, config.rule.prefix_s)
+        starts.forget_lots()
         # Before the flows are looked at, so that no birth falls in between.
         self._events = self.datapath.events()
         self.engine = Engine(
@@ -143,11 +149,12 @@ class Daemon:
             DecisionLog(self.names, config.daemon.decisions_per_s, config.daemon.mode),
             learned,
             mode=config.daemon.mode,
-            starts=StartingArms(self.datapath, config.rule.prefix_s),
+            starts=starts,
             spans=make_spans(config, self.arms, pool, chooser),
             outcomes=(
                 make_outcomes(config, self.arms, self.datapath, home_netns) if terms.outcomes_max else None
             ),
+            visits=make_visits(config, self.arms, starts) if terms.outcomes_max else None,
             recorder=Recorder(record) if record is not None else None,
         )
         teams.active = config.daemon.mode == "active"
@@ -208,7 +215,7 @@ class Daemon:
         """Steer the flows from now on, or change how. Returns the terms that count."""
         starts, wanted = self._starts_count(mode, policies), self._terms
         # A module from before a setting refuses it. If another daemon steers, all are refused.
-        for terms in (wanted, dataclasses.replace(wanted, outcomes_max=0), SessionTerms()):
+        for terms in (wanted, SessionTerms(wanted.rtt_quarters), SessionTerms()):
             try:
                 self.datapath.open_session(start_arms=starts, **dataclasses.asdict(terms))
             except RequestRefusedError:
@@ -218,6 +225,7 @@ class Daemon:
             for setting, asked, counts in (
                 ("daemon.rtt_quarters", wanted.rtt_quarters, terms.rtt_quarters),
                 ("gain.outcomes_mb", wanted.outcomes_max, terms.outcomes_max),
+                ("visits.learn", wanted.start_seed, terms.start_seed),
             ):
                 if asked != counts:
                     log.warning("%s does not count: the loaded module is older than the setting", setting)
@@ -227,12 +235,17 @@ class Daemon:
     @property
     def _terms(self) -> SessionTerms:
         """What the settings ask of the module beside steering."""
-        logs = self.config.gain.outcomes_mb and self.config.daemon.state_dir
-        return SessionTerms(self.config.daemon.rtt_quarters, OUTCOMES_WAITING if logs else 0)
+        config = self.config
+        return SessionTerms(
+            config.daemon.rtt_quarters,
+            OUTCOMES_WAITING if wants_outcomes(config) else 0,
+            config.daemon.seed if config.visits.learn == "on" else 0,
+        )
 
     def _starts_count(self, mode: str, policies: Policies) -> bool:
         """Whether new flows begin on the arms of the module's table: where the daemon steers and fills it."""
-        return mode == "active" and (self.config.daemon.policy == "rule" or bool(policies))
+        fills = self.config.daemon.policy == "rule" or self.config.visits.learn == "on"
+        return mode == "active" and (fills or bool(policies))
 
     def load_arm(self, name: str) -> ArmInfo:
         """Load an arm. It can be pinned at once, and chosen once the daemon starts with it."""
@@ -356,6 +369,7 @@ class Daemon:
     def _check(self, config: Config) -> None:
         """Raise `LtpSwitcherError` where this machine cannot take these settings."""
         kernel_config(config.kernel, self.arms)
+        visit_arms(config, self.arms)
         Teams.check(config.mpts, config.pool.k, pool_of(config, self.arms))
 
     def _apply(self, wanted: Config) -> None:
@@ -424,8 +438,10 @@ class Daemon:
         self._loop.step_s = learned.step_s = max(settings.step_ms / 1000, longest_s)
 
     def _state(self) -> dict[str, np.ndarray]:
-        policy = {_POLICY + name: array for name, array in self.engine.chooser.state().items()}
-        return {**policy, **{_TEAMS + name: array for name, array in self.engine.teams.state().items()}}
+        parts = {_POLICY: self.engine.chooser.state(), _TEAMS: self.engine.teams.state()}
+        if self.engine.visits is not None:
+            parts[_VISITS] = self.engine.visits.state()
+        return {prefix + name: array for prefix, part in parts.items() for name, array in part.items()}
 
     def _restore(self) -> None:
         """Take over an earlier daemon's state. An unusable file is set aside, and never fatal."""
@@ -437,12 +453,15 @@ class Daemon:
                 return
             parts = {
                 prefix: {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
-                for prefix in (_POLICY, _TEAMS)
+                for prefix in (_POLICY, _TEAMS, _VISITS)
             }
             if parts[_POLICY]:
                 self.engine.chooser.restore(parts[_POLICY])
             if parts[_TEAMS]:
                 self.engine.teams.restore(parts[_TEAMS])
+            visits = self.engine.visits
+            if parts[_VISITS] and visits is not None and not visits.restore(parts[_VISITS]):
+                log.warning("visits.arms has changed: what was learned from flow to flow is forgotten")
         except Exception as error:
             # Learned state is worth less than the service: whatever is wrong with the file, start without it.
             aside = set_aside(self._state_path)

@@ -14,6 +14,7 @@ from typing import Final, Literal, get_args
 from ltp_switcher.daemon.settings.gain import GainSection, RolloutSection
 from ltp_switcher.daemon.settings.rule_policy import RuleSection
 from ltp_switcher.daemon.settings.rules import Key, Section, did_you_mean, key, keys_of, plain
+from ltp_switcher.daemon.settings.visits import VisitsSection
 from ltp_switcher.errors import ConfigError
 from ltp_switcher.policies.runtime.declaration import declarations
 
@@ -377,6 +378,7 @@ class Config:
     learning: LearningSection = field(default_factory=LearningSection)
     learned: LearnedSection = field(default_factory=LearnedSection)
     mpts: MptsSection = field(default_factory=MptsSection)
+    visits: VisitsSection = field(default_factory=VisitsSection)
     gain: GainSection = field(default_factory=GainSection)
     rollout: RolloutSection = field(default_factory=RolloutSection)
     api: ApiSection = field(default_factory=ApiSection)

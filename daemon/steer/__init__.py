@@ -1,7 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The learned arms at run time: measurements in, decisions, controls out."""
 
-from ltp_switcher.daemon.steer.arms import LEARNED, LearnedArms, loader, missing_weights, with_policies
+from ltp_switcher.daemon.steer.arms import (
+    LEARNED,
+    LearnedArms,
+    chosen_variant,
+    loader,
+    missing_weights,
+    with_policies,
+)
 from ltp_switcher.daemon.steer.path_signals import NetworkFeed, ToldNetwork
 
 __all__ = [
@@ -9,6 +16,7 @@ __all__ = [
     "LearnedArms",
     "NetworkFeed",
     "ToldNetwork",
+    "chosen_variant",
     "loader",
     "missing_weights",
     "with_policies",

@@ -59,7 +59,7 @@ def loader(settings: LearnedSection) -> Loader:
 
     def load(name: str) -> Arm:
         make: Callable[..., Arm] = import_module(f"ltp_switcher.policies.{name}").make_arm
-        return make(_chosen(name, settings), **options.get(name, {}))
+        return make(chosen_variant(name, settings), **options.get(name, {}))
 
     return load
 
@@ -71,13 +71,14 @@ def with_policies(arms: Iterable[ArmInfo], settings: LearnedSection) -> list[Arm
 
 def missing_weights(name: str, settings: LearnedSection) -> str | None:
     """Why the policy `name` has not the weights that the settings ask for; None where it has."""
-    weights = _chosen(name, settings).weights
+    weights = chosen_variant(name, settings).weights
     if weights is None or weights.exists():
         return None
     return f"no trained weights ({weights.name}): `make train-{name}`"
 
 
-def _chosen(name: str, settings: LearnedSection) -> Variant:
+def chosen_variant(name: str, settings: LearnedSection) -> Variant:
+    """The variant of a learned arm that the settings ask for."""
     variants = declarations()[name].variants
     return next((variant for variant in variants if variant.name in settings.variants), variants[0])
 

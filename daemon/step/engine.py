@@ -10,12 +10,12 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
 
-from ltp_switcher.arrays import Ints, Slots
+from ltp_switcher.arrays import Bools, Ints, Slots
 from ltp_switcher.daemon.choose.choice import Cause, of_policy
 from ltp_switcher.daemon.choose.chooser import Chooser
 from ltp_switcher.daemon.choose.teams.selection import Terms
@@ -28,6 +28,7 @@ from ltp_switcher.daemon.datapath import (
 )
 from ltp_switcher.daemon.datapath.commands import PINNED, commands_for
 from ltp_switcher.daemon.datapath.recording import Recorder
+from ltp_switcher.daemon.gain.outcomes import OutcomeRows
 from ltp_switcher.daemon.settings.policies import Policies
 from ltp_switcher.daemon.steer import LEARNED, LearnedArms
 from ltp_switcher.daemon.steer.drain import drain
@@ -39,6 +40,7 @@ from ltp_switcher.daemon.step.governed import Governed
 from ltp_switcher.daemon.step.histogram import Distributions
 from ltp_switcher.daemon.step.history import History
 from ltp_switcher.daemon.step.journal import FALLBACKS, Journal, flow_event
+from ltp_switcher.daemon.step.learning.live import LiveLearner
 from ltp_switcher.daemon.step.outcomes import Outcomes
 from ltp_switcher.daemon.step.sources import EventSource, StepSource
 from ltp_switcher.daemon.step.spans import Spans
@@ -74,6 +76,7 @@ class Engine:
         starts: StartingArms | None = None,
         spans: Spans | None = None,
         outcomes: Outcomes | None = None,
+        visits: LiveLearner | None = None,
         recorder: Recorder | None = None,
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
@@ -93,6 +96,7 @@ class Engine:
         self._starts = starts
         self.spans = spans
         self.outcomes = outcomes
+        self.visits = visits
         self.governed = Governed()
         self._renew_at_ns = 0
         self._known = _NO_SLOTS
@@ -157,11 +161,30 @@ class Engine:
             self.spans.look(self.table, now_ns)
             self.breathe()
         if self.outcomes is not None:
-            self.outcomes.take()
+            rows = self.outcomes.take()
             self.breathe()
+            if self.visits is not None:
+                self._learn(self.visits, rows)
         self.journal.look(self.table)
         self.breathe()
         self.distributions.look(self.table)
+
+    def _learn(self, visits: LiveLearner, rows: OutcomeRows) -> None:
+        """Learn from flow to flow. What flows do outside of mode active is not the daemon's doing."""
+        active, now_s = self.mode == "active", time.time()
+        visits.take(rows if active else rows[:0], self.table, self._free, now_s)
+        self.breathe()
+        if active:
+            visits.plan(self._free, now_s)
+            self.breathe()
+
+    def _free(self, prefixes: Sequence[str]) -> Bools:
+        """True for prefixes whose flows no operator's policy and no experiment gives arms, shape (n,)."""
+        found = self.governed.unruled(prefixes)
+        if self.spans is not None:
+            starts = self.spans.starts(dict.fromkeys(prefixes, 1))
+            found &= np.array([starts[prefix] != 0 for prefix in prefixes], np.bool_)
+        return found
 
     def read_events(self) -> None:
         """Take in births, deaths and fallbacks."""
@@ -184,6 +207,8 @@ class Engine:
             elif event.kind == protocol.Cmd.FLOW_DEATH:
                 if self.spans is not None and flow.cookie in self.table:
                     self.spans.end(self.table, self.table.slot(flow.cookie), flow.record)
+                if self.visits is not None and flow.cookie in self.table:
+                    self.visits.end(self.table.slot(flow.cookie), flow.cookie)
                 slot = self.table.remove(flow.cookie)
                 self._tell_flow("flow-closed", flow)
                 if slot in changes.opened:
@@ -214,6 +239,8 @@ class Engine:
             self.spans.end_log(self.table)
         if self.outcomes is not None:
             self.outcomes.close()
+        if self.visits is not None:
+            self.visits.close_table()
         if self._recorder is not None:
             self._recorder.close()
 
@@ -225,6 +252,8 @@ class Engine:
         if self._starts is None or self.mode != "active":
             self._renew_at_ns = 0
             return
+        if self.visits is not None:
+            news = self.visits.starts(news, time.time())
         self._starts.write(news)
         now_ns = self._clock()
         if now_ns >= self._renew_at_ns:
@@ -239,6 +268,8 @@ class Engine:
         gone = dict.fromkeys(before.keys() - self.governed.own_starts().keys(), 0)
         if self._starts is not None and gone:
             self._starts.write(gone)
+        if self.visits is not None:
+            self.visits.release(self._free)
         self._renew_at_ns = 0
         slots = np.array(self.table.slots(), np.int64)
         if slots.size:
@@ -249,6 +280,10 @@ class Engine:
 
     def _open_teams(self, slots: Slots) -> None:
         chosen, paths = self.governed.open(slots, self.table, Terms(self.teams.candidates, self.teams.k))
+        if self.visits is not None:
+            # What stays on its lot takes part in no selection.
+            free = self.visits.held.held(chosen) == 0
+            chosen, paths = chosen[free], [paths[place] for place in np.flatnonzero(free).tolist()]
         self.teams.special = self.governed.terms
         self.teams.open(chosen, paths)
 
@@ -262,16 +297,23 @@ class Engine:
             return
         self.breathe()
         given = self.teams.pulled(slots) if self.chooser.learns_from_teams else None
+        active = self.mode == "active"
+        visits = self.visits if active else None
+        if visits is not None:
+            given = visits.given(slots, given)
         decision = self.chooser.step(slots, records, given)
         self.breathe()
         choice = self.teams.step(slots, records, of_policy(decision.arms))
+        if visits is not None:
+            choice = visits.step(slots, choice)
         choice = self.governed.step(slots, records, choice)
-        active = self.mode == "active"
         if self.spans is not None:
             free = self.governed.free(slots)
             choice = self.spans.step(self.table, slots, records, choice, free, active=active)
         arms = choice.arms
         self.journal.caused(slots, choice.causes)
+        if visits is not None:
+            visits.caused(slots, choice.causes)
         count.decisions += len(records)
         if self._recorder is not None:
             self._recorder.append(slots, records, arms)
@@ -291,7 +333,8 @@ class Engine:
         if active:
             steered = choice.causes != _EXCLUDED if self.governed.policies else None
             asks = self.chooser.asks(slots)
-            asks = None if asks is None else asks & (arms == decision.arms)
+            if asks is not None:
+                asks = asks & (arms == decision.arms) & (choice.causes != _VISIT)
             self._select(commands_for(records, arms, differs, steered, asks))
 
     def _select(self, commands: RecordArray) -> None:
@@ -313,6 +356,8 @@ class Engine:
         controls = self.learned.step(slots, records, now_ns)
         if slots.size and controls.size:
             drains = self.chooser.drains(slots, records)
+            if drains is not None and self.visits is not None:
+                drains = drains & (self.visits.held.held(slots) == 0)
             if drains is not None and drains.any():
                 drain(controls, records[drains])
         if controls.size:
@@ -375,6 +420,8 @@ class Engine:
             self.governed.close(closed)
             self.chooser.close(closed)
             self.learned.forget(closed)
+            if self.visits is not None:
+                self.visits.close(closed)
             if self.spans is not None:
                 self.spans.close(closed)
             self.statistics.flows_closed += len(changes.closed)
@@ -382,6 +429,8 @@ class Engine:
             opened = np.array(changes.opened, np.int64)
             prefixes = [self.table.prefix[slot] for slot in changes.opened]
             self.chooser.open(opened, prefixes)
+            if self.visits is not None:
+                self.visits.open(opened, self.table)
             self._open_teams(opened)
             self.journal.open(opened, self.table)
             self.journal.caused(opened, self.governed.causes(opened))
@@ -399,6 +448,7 @@ class Engine:
 
 
 _EXCLUDED: Final = np.uint8(Cause.EXCLUDED)
+_VISIT: Final = np.uint8(Cause.VISIT)
 _NO_SLOTS: Final = np.zeros(0, np.int64)
 _IS_LEARNED: Final = np.isin(np.arange(256), list(LEARNED))
 """True for the ids of learned arms, by id."""

@@ -7,7 +7,7 @@ Without policies a step costs nothing here; with them, a few operations on array
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -108,6 +108,12 @@ class Governed(SlotArrays):
     def free(self, slots: Slots) -> Bools | None:
         """True for flows that no policy keeps from experiments, shape (n,); None means all of them."""
         return ~self._limited[slots] if self.policies else None
+
+    def unruled(self, prefixes: Sequence[str]) -> Bools:
+        """True for prefixes, of the daemon's own namespace, that no policy covers: shape (n,)."""
+        if not self.policies:
+            return np.ones(len(prefixes), np.bool_)
+        return np.array([self.policies.start_of(prefix) is None for prefix in prefixes], np.bool_)
 
     def starts(self, learned: Mapping[str, int]) -> dict[str, int]:
         """The arms on which flows to prefixes start: the learned ones, where no policy says otherwise."""

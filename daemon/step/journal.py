@@ -33,6 +33,7 @@ _SENTENCES: Final = {
     Cause.EXCLUDED: "a policy of an operator excludes the flow",
     Cause.EXPERIMENT: "the experiment keeps the flow on the baseline arm, see section [gain]",
     Cause.EXPLORATION: "chance gave the flow this arm for its decision, see gain.explore",
+    Cause.VISIT: "the flow's visit to its network drew this arm by lot, see section [visits]",
     Cause.ELSEWHERE: "the application or another program chose it",
 }
 FALLBACKS: Final = {

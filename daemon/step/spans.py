@@ -32,6 +32,7 @@ _KINDS: Final = np.full(len(Cause), Kind.CHOSEN, np.uint8)
 _KINDS[[Cause.OPERATOR, Cause.HELD, Cause.EXCLUDED]] = Kind.OPERATOR
 _KINDS[Cause.TEAM_SELECTION] = Kind.PULL
 _KINDS[Cause.EXPERIMENT] = Kind.BASELINE
+_KINDS[Cause.VISIT] = Kind.VISIT
 _TOTALS: Final = ("total_acked_bytes", "total_delivered", "total_lost", "total_retrans")
 
 

@@ -62,7 +62,9 @@ class Kernel:
         told, dropped: outcomes to be told, and how many found no room.
         is_old: whether it is a module from before `rtt_quarters`.
         refused: connections that found no room.
-        started: arms of the table by prefix; 0 where one was taken out.
+        start_seed: of the lots that visits draw.
+        started: first arms of the table by prefix; 0 where one was taken out.
+        entries: the table by prefix.
     """
 
     def __init__(self, *flows: FlowInfo, steps: Sequence[RecordArray] | None = None) -> None:
@@ -75,12 +77,14 @@ class Kernel:
         self.settings: list[dict[str, object]] = []
         self.session: list[str | int] = []
         self.start_arms = False
+        self.start_seed = 0
         self.rtt_quarters = 0
         self.outcomes_max = 0
         self.told = np.empty(0, protocol.OUTCOME_DTYPE)
         self.dropped = 0
         self.is_old = False
         self.started: dict[str, int] = {}
+        self.entries: dict[str, np.void] = {}
         self.refused = 0
         self._ends: tuple[socket.socket, ...] = ()
 
@@ -166,13 +170,16 @@ class Kernel:
     def read(self) -> EventBatch:
         return self.pending.pop(0) if self.pending else EventBatch([], lost=False)
 
-    def open_session(self, *, start_arms: bool = False, rtt_quarters: int = 0, outcomes_max: int = 0) -> None:
+    def open_session(
+        self, *, start_arms: bool = False, start_seed: int = 0, rtt_quarters: int = 0, outcomes_max: int = 0
+    ) -> None:
         """Nobody else steers."""
         if (rtt_quarters or outcomes_max) and self.is_old:
             raise RequestRefusedError("session-open", NetlinkError(errno.EINVAL, "Unknown attribute type"))
         self.session.append("open")
         self.start_arms = start_arms
         self.rtt_quarters = rtt_quarters
+        self.start_seed = start_seed
         self.outcomes_max = outcomes_max
 
     def outcomes(self) -> OutcomeBatch:
@@ -183,7 +190,14 @@ class Kernel:
         for entry in starts:
             size = 4 if entry["family"] == socket.AF_INET else 16
             address = ipaddress.ip_address(entry["addr"][:size].tobytes())
-            self.started[f"{address}/{entry['bits']}"] = int(entry["choice"]["arm"][0])
+            prefix = f"{address}/{entry['bits']}"
+            self.started[prefix] = int(entry["choice"]["arm"][0])
+            self.entries.pop(prefix, None)
+            if self.started[prefix]:
+                self.entries[prefix] = entry.copy()
+
+    def starts(self) -> np.ndarray:
+        return np.array([*self.entries.values()], protocol.START_DTYPE)
 
     def close_session(self, grace_ms: int) -> None:
         """Nothing falls back here."""

@@ -7,6 +7,7 @@ above 0. The seldom trials of others are paid from a purse.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,7 +16,10 @@ import numpy as np
 from ltp_switcher.arrays import Floats, Ints
 from ltp_switcher.daemon.choose.visits.posterior import Effects, Noise, Posteriors
 from ltp_switcher.daemon.choose.visits.purse import Purse
+from ltp_switcher.errors import ArtifactError
 
+WIDER_S: Final = 10.0
+"""The wider level is taken anew after this time at the earliest."""
 BOUND: Final = 1.64
 """Standard deviations between an effect and its lower bound: one in twenty effects lies below."""
 
@@ -61,6 +65,7 @@ class Learner:
         self.purse = Purse()
         self._incumbents: Ints = np.zeros(0, np.int64)
         self._wider = self.posteriors.wider(0.0)
+        self._wider_s = -np.inf
 
     def observe(self, visits: Visits) -> None:
         """Learn from visits, in their order, and enter the trials among them in the ledger."""
@@ -85,15 +90,19 @@ class Learner:
         tried = np.flatnonzero(visits.arms != incumbents)
         if tried.size:
             prefixes = visits.prefixes[tried]
-            effects = self.effects(prefixes, float(visits.ended_s[tried].max()))
-            # The level is that of the decision's own choice; the incumbent may be another.
-            expected = (
-                self.posteriors.level(prefixes) + effects.mean[np.arange(tried.size), incumbents[tried]]
-            )
+            expected = self.expected(prefixes, float(visits.ended_s[tried].max()))
             self.purse.settle(prefixes, visits.flows[tried], visits.values[tried] - expected)
         self.posteriors.observe(
             visits.prefixes, visits.arms, visits.values, visits.information, visits.ended_s
         )
+
+    def expected(self, prefixes: Ints, now_s: float) -> Floats:
+        """The values that are expected of visits to these prefixes under their incumbents, shape (m,)."""
+        effects = self.effects(prefixes, now_s)
+        # The level is that of the decision's own choice; the incumbent may be another.
+        of_incumbent = effects.mean[np.arange(len(prefixes)), self._incumbents[prefixes]]
+        expected: Floats = self.posteriors.level(prefixes) + of_incumbent
+        return expected
 
     def effects(self, prefixes: Ints, now_s: float) -> Effects:
         """The posteriors of the arms on these prefixes, shape (m, arms)."""
@@ -106,10 +115,32 @@ class Learner:
     def plan(self, prefixes: Ints, flows: Floats, now_s: float) -> Plan:
         """The arms and chances of prefixes, each once, which expect so many flows until the next plan."""
         self._grow(prefixes)
-        self._wider = self.posteriors.wider(now_s)
+        if not 0.0 <= now_s - self._wider_s < WIDER_S:
+            self._wider, self._wider_s = self.posteriors.wider(now_s), now_s
         effects = self.effects(prefixes, now_s)
         lower = effects.mean - BOUND * np.sqrt(effects.variance)
         incumbents = np.argmax(lower, axis=1)
         self._incumbents[prefixes] = incumbents
         trials, chances = self.purse.chances(prefixes, incumbents, effects, flows)
         return Plan(incumbents, trials, chances)
+
+    def forget(self, prefixes: Ints) -> None:
+        """Know nothing of these prefixes any more. What was earned and spent on them stays in the ledger."""
+        self._grow(prefixes)
+        self.posteriors.forget(prefixes)
+        self.purse.forget(prefixes)
+        self._incumbents[prefixes] = 0
+
+    def state(self) -> dict[str, np.ndarray]:
+        """All that was learned, as arrays that the caller may keep."""
+        return {**self.posteriors.state(), **self.purse.state(), "incumbents": self._incumbents.copy()}
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Take over the result of `state`. Raises `ArtifactError` where it does not fit."""
+        incumbents = np.asarray(arrays["incumbents"], np.int64)
+        size, arms = len(incumbents), self.posteriors.arms
+        if incumbents.shape != (size,) or not ((incumbents >= 0) & (incumbents < arms)).all():
+            raise ArtifactError("the arms of prefixes are none of the learner's")
+        self.posteriors.restore(arrays, size)
+        self.purse.restore(arrays, size)
+        self._incumbents = incumbents.copy()

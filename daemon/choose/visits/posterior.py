@@ -18,12 +18,14 @@ pooling); R. E. Kalman 1960 (the filter).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from ltp_switcher.arrays import Floats, Ints
+from ltp_switcher.errors import ArtifactError
 
 _DIFFUSE: Final = 100.0
 """Variance of an effect of which no data tells."""
@@ -77,6 +79,7 @@ class Posteriors:
         self.arms = arms
         self.noise = noise or Noise()
         # The first dimension is the level; effect k > 0 is dimension k.
+        self._begin = np.diag([_LEVEL, *[_DIFFUSE] * (arms - 1)])
         self._mean = np.zeros((0, arms))
         self._covariance = np.zeros((0, arms, arms))
         self._seen_s = np.zeros(0)
@@ -93,9 +96,8 @@ class Posteriors:
         more = size - len(self)
         if more <= 0:
             return
-        begin = np.diag([_LEVEL, *[_DIFFUSE] * (self.arms - 1)])
         self._mean = np.concatenate([self._mean, np.zeros((more, self.arms))])
-        self._covariance = np.concatenate([self._covariance, np.repeat(begin[None], more, axis=0)])
+        self._covariance = np.concatenate([self._covariance, np.repeat(self._begin[None], more, axis=0)])
         self._seen_s = np.concatenate([self._seen_s, np.full(more, np.nan)])
         self._factor = np.concatenate([self._factor, np.ones(more)])
         self._certainty = np.concatenate([self._certainty, np.full(more, self.noise.visits)])
@@ -190,6 +192,42 @@ class Posteriors:
             variance[0, arm] = 1.0 / total
         return Effects(mean, variance)
 
+    def forget(self, prefixes: Ints) -> None:
+        """Know as little of these prefixes as of new ones."""
+        self._mean[prefixes] = 0.0
+        self._covariance[prefixes] = self._begin
+        self._seen_s[prefixes] = np.nan
+        self._factor[prefixes] = 1.0
+        self._certainty[prefixes] = self.noise.visits
+        self.visits[prefixes] = 0
+
+    def state(self) -> dict[str, np.ndarray]:
+        """All that is known, as arrays that the caller may keep: n rows each."""
+        return {
+            "mean": self._mean.copy(),
+            "covariance": self._covariance.copy(),
+            "seen_s": self._seen_s.copy(),
+            "factor": self._factor.copy(),
+            "certainty": self._certainty.copy(),
+            "visits": self.visits.copy(),
+        }
+
+    def restore(self, arrays: Mapping[str, np.ndarray], size: int) -> None:
+        """Take over the result of `state` for so many prefixes. Raises `ArtifactError` if it does not fit."""
+        shapes = {"mean": (size, self.arms), "covariance": (size, self.arms, self.arms)}
+        taken = {name: np.array(arrays[name], float) for name in self.state()}
+        for name, array in taken.items():
+            if array.shape != shapes.get(name, (size,)):
+                raise ArtifactError(f"{name} of {array.shape} does not fit {size} prefixes, {self.arms} arms")
+            if name != "seen_s" and not np.isfinite(array).all():
+                raise ArtifactError(f"{name} holds numbers that are not finite")
+        variances = np.diagonal(taken["covariance"], axis1=1, axis2=2)
+        if not ((variances > 0).all() and (taken["factor"] >= 0).all() and (taken["visits"] >= 0).all()):
+            raise ArtifactError("a variance, a factor or a number of visits is too low")
+        self._mean, self._covariance, self._seen_s = taken["mean"], taken["covariance"], taken["seen_s"]
+        self._factor, self._certainty = taken["factor"], taken["certainty"]
+        self.visits = taken["visits"].astype(np.int64)
+
     def _aged(self, prefixes: Ints, now_s: Floats) -> Floats:
         """The covariances as they are now: shape (m, arms, arms)."""
         since_s = np.maximum(np.nan_to_num(now_s - self._seen_s[prefixes]), 0.0)
@@ -199,7 +237,7 @@ class Posteriors:
         places = np.arange(self.arms)
         covariance[:, places, places] += since_s[:, None] * growth
         # No more is unknown than before any data.
-        most = np.array([_LEVEL, *[_DIFFUSE] * (self.arms - 1)])
+        most = np.diagonal(self._begin)
         covariance[:, places, places] = np.minimum(covariance[:, places, places], most)
         return covariance
 

@@ -13,12 +13,14 @@ its sum. So no more than the two shares of the reward is lost on trials.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
 
 from ltp_switcher.arrays import Floats, Ints
 from ltp_switcher.daemon.choose.visits.posterior import Effects
+from ltp_switcher.errors import ArtifactError
 
 SERVER_SHARE: Final = 0.01
 """Share of all flows' reward that trials may cost."""
@@ -40,6 +42,8 @@ class Purse:
         """Flows of each prefix so far, shape (n,)."""
         self.spent = np.zeros(0)
         """Cost of each prefix's trials so far, less their gains, shape (n,)."""
+        self._forgotten = np.zeros(2)
+        """Flows of the prefixes that were forgotten, and the cost of their trials."""
 
     def grow(self, size: int) -> None:
         """Have room for prefixes up to this number."""
@@ -50,16 +54,44 @@ class Purse:
     @property
     def balance(self) -> float:
         """Balance of the server's purse, in flows' rewards."""
-        return float(SERVER_SHARE * self.flows.sum() - self.spent.sum())
+        flows, spent = self.totals
+        return SERVER_SHARE * flows - spent
 
     @property
     def share(self) -> float:
         """Cost of all trials so far as a share of all flows' reward."""
-        return float(self.spent.sum() / max(self.flows.sum(), 1.0))
+        flows, spent = self.totals
+        return spent / max(flows, 1.0)
+
+    @property
+    def totals(self) -> tuple[float, float]:
+        """All flows so far, and the cost of all trials, less their gains."""
+        flows, spent = self._forgotten.tolist()
+        return flows + float(self.flows.sum()), spent + float(self.spent.sum())
 
     def balances(self, prefixes: Ints) -> Floats:
         """Balance of each prefix's own purse, shape (m,)."""
         return PREFIX_SHARE * self.flows[prefixes] - self.spent[prefixes]
+
+    def forget(self, prefixes: Ints) -> None:
+        """These prefixes begin anew; the server's purse keeps what they have earned and spent."""
+        self._forgotten += self.flows[prefixes].sum(), self.spent[prefixes].sum()
+        self.flows[prefixes] = self.spent[prefixes] = 0.0
+
+    def state(self) -> dict[str, np.ndarray]:
+        """The ledger, as arrays that the caller may keep."""
+        return {
+            "flows": self.flows.copy(), "spent": self.spent.copy(), "forgotten": self._forgotten.copy()
+        }  # fmt: skip
+
+    def restore(self, arrays: Mapping[str, np.ndarray], size: int) -> None:
+        """Take over the result of `state` for so many prefixes. Raises `ArtifactError` if it does not fit."""
+        flows, spent, forgotten = (np.array(arrays[name], float) for name in self.state())
+        if flows.shape != (size,) or spent.shape != (size,) or forgotten.shape != (2,):
+            raise ArtifactError(f"the ledger does not fit {size} prefixes")
+        if not all(np.isfinite(part).all() for part in (flows, spent, forgotten)) or (flows < 0).any():
+            raise ArtifactError("the ledger holds numbers that cannot be")
+        self.flows, self.spent, self._forgotten = flows, spent, forgotten
 
     def earn(self, prefixes: Ints, flows: Floats) -> None:
         """Take in the flows of visits, trials and others: shape (m,) each."""

@@ -10,7 +10,7 @@ from support.fake_kernel import Kernel
 from ltp_switcher.daemon.datapath import RequestRefusedError
 from ltp_switcher.daemon.datapath.netlink import NetlinkError
 from ltp_switcher.daemon.datapath.protocol import ArmId
-from ltp_switcher.daemon.step.starts import Chance, Plan, StartingArms, entries, plan_entries
+from ltp_switcher.daemon.step.starts import StartingArms, entries
 
 
 def test_entries_carry_prefix_arm_and_lifetime() -> None:
@@ -20,17 +20,6 @@ def test_entries_carry_prefix_arm_and_lifetime() -> None:
     assert (v4["choice"]["arm"].tolist(), v4["choice"]["weight"].tolist()) == ([3, 0, 0, 0], [1, 0, 0, 0])
     assert v6["addr"].tolist() == [0x20, 0x01, 0x0D, 0xB8, 0, 7, *[0] * 10]
     assert (int(v6["family"]), int(v6["bits"]), v6["choice"]["arm"].any()) == (10, 48, False)
-
-
-def test_a_plan_carries_weights_generation_and_first_controls() -> None:
-    chances = (Chance(int(ArmId.BBR), 5), Chance(int(ArmId.LTP), 60_000, law=1, values=(12, 7)))
-    (made,) = plan_entries({"192.0.2.0/24": Plan(chances, generation=9)}, lifetime_s=60)
-    assert int(made["generation"]) == 9
-    assert made["choice"]["arm"].tolist() == [2, 12, 0, 0]
-    assert made["choice"]["weight"].tolist() == [5, 60_000, 0, 0]
-    assert made["choice"]["law"].tolist() == [0, 1, 0, 0]
-    assert made["choice"]["value"][1].tolist() == [12, 7, 0, 0]
-    assert not made["choice"]["value"][0].any()
 
 
 def test_a_learned_arm_takes_its_prefix_out_and_other_namespaces_are_left_out() -> None:

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The flows that stay on the arm which their visit drew."""
+
+from __future__ import annotations
+
+import math
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from ltp_switcher.arrays import ArmIds, Bools, Floats, Slots
+from ltp_switcher.daemon.choose.choice import Cause, Choice
+from ltp_switcher.daemon.datapath import OutcomeArray
+from ltp_switcher.daemon.datapath.protocol import OUTCOME_DTYPE
+from ltp_switcher.daemon.gain import value
+from ltp_switcher.slots import SlotArrays, column
+
+ABORT: Final = math.log(4.0)
+"""A flow leaves its lot when its value is so far below what the incumbent promises: at a quarter of it."""
+_SUMS: Final = ("acked_bytes", "busy_us", "receiver_us", "delivered", "lost", "rtt_us_sum", "rtt_samples")
+
+
+class Lot(NamedTuple):
+    """What the visit of a flow drew."""
+
+    arm: int
+    """Id of the arm; 0 for the decision's own choice."""
+    chance: float
+    visit: int
+    """Number of the visit; 0 where the module has not told it yet."""
+    left: bool
+    """Whether the flow has left the arm."""
+
+
+class HeldFlows(SlotArrays):
+    """What each flow drew, and whether it stays there."""
+
+    drawn = column(np.bool_)
+    """Whether there was a lot."""
+    lot = column(np.uint8)
+    """The arm that was drawn; 0 for the decision's own choice."""
+    arm = column(np.uint8)
+    """The arm on which the flow stays; 0 where the decision counts."""
+    chance = column(np.float64)
+    foreign = column(np.bool_)
+    """Whether somebody else gave the flow an arm at some time, so that it says nothing about lots."""
+    _told = column(OUTCOME_DTYPE)
+    """The latest outcome."""
+
+    def open(self, slots: Slots, drawn: Bools, lots: ArmIds, chances: Floats) -> None:
+        """New flows, and what their visits drew: shape (n,) each."""
+        self.reset(slots)
+        self.drawn[slots], self.chance[slots] = drawn, chances
+        self.lot[slots] = self.arm[slots] = np.where(drawn, lots, 0)
+
+    def close(self, slots: Slots) -> None:
+        """Flows that ended."""
+        self.reset(slots)
+
+    def held(self, slots: Slots) -> ArmIds:
+        """The arms on which flows stay, shape (n,); 0 where the decision counts."""
+        self.grow(int(slots.max(initial=-1)) + 1)
+        return self.arm[slots]
+
+    def step(self, slots: Slots, choice: Choice) -> Choice:
+        """The choice, but where flows stay on what they drew. All of shape (n,)."""
+        held = self.held(slots)
+        return choice.but(held != 0, held, Cause.VISIT) if held.any() else choice
+
+    def since(self, slots: Slots, outcomes: OutcomeArray) -> OutcomeArray:
+        """The outcomes of the time since the flows were last told of, shape (n,); slots are distinct."""
+        made, before = outcomes.copy(), self._told[slots]
+        for name in _SUMS:
+            made[name] -= np.minimum(before[name], made[name])
+        self._told[slots] = outcomes
+        return made
+
+    def leave(self, slots: Slots) -> None:
+        """The decision counts for these flows from now on."""
+        self.arm[slots] = 0
+
+    def of(self, slot: int) -> Lot | None:
+        """What the visit of an open flow drew; None where there was no lot."""
+        if slot >= self.capacity or not self.drawn[slot]:
+            return None
+        lot = int(self.lot[slot])
+        left = lot != 0 and not self.arm[slot]
+        return Lot(lot, float(self.chance[slot]), int(self._told["visit"][slot]), left)
+
+
+def starved(outcomes: OutcomeArray, expected: Floats) -> Bools:
+    """True where flows earned less than a quarter of what is expected, shape (n,).
+
+    Args:
+        outcomes: of a part of the flows' time.
+        expected: raw values; NaN where nothing is.
+    """
+    raw = value.raw_values(outcomes)
+    nothing = (outcomes["acked_bytes"] <= 1) & (outcomes["busy_us"] > 0)
+    raw[nothing] = -np.inf
+    found: Bools = raw < expected - ABORT
+    return found

@@ -1,0 +1,443 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Learning from flow to flow: outcomes in, weighted arms in the module's table out.
+
+Once a second the outcomes of flows become visits (`tally`), and visits that have ended teach the learner
+(`choose.visits.learner`). A tenth of the known prefixes gets its plan then, an incumbent and mostly a trial,
+as an entry of the table (`lots`). The module draws one of the two for each visit. A flow whose lot is an arm
+stays there (`held`), and one whose lot is the decision's own choice is decided for as without any of this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.arrays import ArmIds, Bools, Ints, Slots
+from ltp_switcher.daemon.choose.choice import Cause, Causes, Choice
+from ltp_switcher.daemon.choose.visits.learner import BOUND, Learner, Visits
+from ltp_switcher.daemon.datapath import OutcomeArray
+from ltp_switcher.daemon.datapath.protocol import StartCause
+from ltp_switcher.daemon.gain import value
+from ltp_switcher.daemon.gain.outcomes import OutcomeRows
+from ltp_switcher.daemon.steer import LEARNED
+from ltp_switcher.daemon.step.flow_table import UNKNOWN, FlowTable
+from ltp_switcher.daemon.step.learning import lots
+from ltp_switcher.daemon.step.learning.held import HeldFlows, Lot, starved
+from ltp_switcher.daemon.step.learning.lots import DECISION
+from ltp_switcher.daemon.step.learning.prefixes import KnownPrefixes
+from ltp_switcher.daemon.step.learning.tally import Tally
+from ltp_switcher.daemon.step.starts import StartingArms
+from ltp_switcher.errors import ArtifactError
+from ltp_switcher.slots import SlotArrays, column
+
+PLAN_TURNS: Final = 10
+"""Each prefix gets a plan once in so many looks, which are a second apart."""
+LIFETIME_S: Final = 3600
+"""A prefix without traffic keeps its entry for so long."""
+NEWS_MAX: Final = 4096
+"""Prefixes whose starting arm by the chooser is kept while no flow to them has ended."""
+FORMAT: Final = 1
+_COUNTED: Final = np.isin(np.arange(256), (StartCause.DEFAULT, StartCause.TABLE))
+"""True for causes of the first arm that leave the flow to us."""
+_FOREIGN: Final = ~np.isin(np.arange(256), (Cause.NONE, Cause.POLICY, Cause.VISIT))
+"""True for causes by which a flow says nothing about the arms of visits."""
+
+Free = Callable[[Sequence[str]], Bools]
+"""Tells of prefixes whether neither an operator nor an experiment gives their flows arms: shape (n,)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What the visits to a prefix say of an arm, over the decision's own choice, in the log of the reward."""
+
+    arm: int
+    mean: float
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixState:
+    """What is known of a prefix, and its plan. 0 stands for the decision's own choice."""
+
+    prefix: str
+    incumbent: int
+    trial: int
+    chance: float
+    """Chance that a visit draws the trial."""
+    visits: int
+    flows: float
+    spent: float
+    """Cost of the trials so far, in flows' rewards."""
+    ruled: bool
+    """Whether an operator or an experiment gives the flows their arms."""
+    effects: tuple[Effect, ...]
+
+
+class _Plans(SlotArrays):
+    """The plan of each prefix, by its number."""
+
+    ruled = column(np.bool_)
+    """Whether an operator or an experiment gives the flows arms."""
+    written = column(np.bool_)
+    """Whether the table has an entry of ours."""
+    lots = column(np.uint8, 2)
+    """What the incumbent and the trial are: an arm, or `DECISION`."""
+    starts = column(np.uint8, 2)
+    """The arms on which their flows begin; 0 where there is no such lot."""
+    chance = column(np.float64)
+    """Chance of the trial."""
+    start = column(np.uint8)
+    """The arm on which the chooser wants flows to begin; 0 for none of their own."""
+    start_until_s = column(np.float64)
+    recent = column(np.float64)
+    """Flows since the last plan."""
+    rate = column(np.float64)
+    """Flows that are expected until the next plan."""
+    due = column(np.bool_)
+    """Whether the next look plans, whatever its turn."""
+
+
+class LiveLearner:
+    """Learning from flow to flow on a running server.
+
+    Args:
+        arms: ids of the arms that visits may draw beside the decision's own choice.
+        default_arm: id of the module's arm for new flows.
+        starts: the module's table.
+        start_lasts_s: time for which the chooser's word on a starting arm counts.
+    """
+
+    def __init__(
+        self, arms: Sequence[int], default_arm: int, starts: StartingArms, start_lasts_s: float
+    ) -> None:
+        self.arms: ArmIds = np.array([DECISION, *arms], np.uint8)
+        self._place: Ints = np.full(256, -1)
+        self._place[self.arms] = np.arange(self.arms.size)
+        self._default_arm = np.uint8(default_arm)
+        kernels = [arm for arm in (default_arm, *arms) if arm not in LEARNED]
+        self._other: ArmIds = np.array(
+            [next((arm for arm in kernels if arm != taken), default_arm) for taken in range(256)], np.uint8
+        )
+        self._starts = starts
+        self._start_lasts_s = start_lasts_s
+        self._news: dict[str, tuple[int, float]] = {}
+        self.learner = Learner(self.arms.size)
+        self.prefixes = KnownPrefixes()
+        self._plans = self.prefixes.part(_Plans())
+        self.tally = Tally()
+        self.held = HeldFlows()
+        self._spoiled: list[set[int]] = [set(), set()]
+        self._turn = 0
+        self._generation = 0
+        self.visits = 0
+        """Visits that were observed, since the daemon's start."""
+        self.trials = 0
+        """Visits among them that drew a trial."""
+        self.aborted = 0
+        """Flows that left their lot because they starved."""
+
+    # Flows
+
+    def open(self, slots: Slots, table: FlowTable) -> None:
+        """New flows. One that has not been switched yet shows by its arm what its visit drew."""
+        found = [self.prefixes.find(table.prefix[slot]) for slot in slots.tolist()]
+        numbers = np.array([-1 if number is None else number for number in found], np.int64)
+        records, plans = table.record[slots], self._plans
+        lot, chance = np.zeros(slots.size, np.uint8), np.ones(slots.size)
+        drawn = np.zeros(slots.size, np.bool_)
+        known = np.flatnonzero((numbers >= 0) & (records["switches"] == 0))
+        known = known[plans.written[numbers[known]]]
+        at = numbers[known]
+        for place, share in enumerate((1.0 - plans.chance[at], plans.chance[at])):
+            is_lot = (plans.starts[at, place] == records["arm"][known]) & (plans.starts[at, place] != 0)
+            there = known[is_lot]
+            drawn[there] = True
+            lot[there], chance[there] = plans.lots[at[is_lot], place], share[is_lot]
+        self.held.open(slots, drawn, lot, chance)
+
+    def end(self, slot: int, cookie: int) -> None:
+        """A flow ended, and its last outcome is about to come. Its slot is still its own."""
+        if slot < self.held.capacity and self.held.foreign[slot]:
+            self._spoiled[0].add(cookie)
+
+    def close(self, slots: Slots) -> None:
+        """Flows that ended."""
+        self.held.close(slots)
+
+    def caused(self, slots: Slots, causes: Causes) -> None:
+        """Remember whose arms flows run: others' say nothing of ours. Shape (n,) each."""
+        foreign = _FOREIGN[causes]
+        if foreign.any():
+            self.held.grow(int(slots.max()) + 1)
+            self.held.foreign[slots[foreign]] = True
+
+    def step(self, slots: Slots, choice: Choice) -> Choice:
+        """The choice, but where flows stay on what their visits drew."""
+        return self.held.step(slots, choice)
+
+    def given(self, slots: Slots, others: ArmIds | None) -> ArmIds | None:
+        """The arms that flows run for visits, or for `others`, shape (n,); None where nobody gives any."""
+        held = self.held.held(slots)
+        if not held.any():
+            return others
+        return held if others is None else np.where(held != 0, held, others)
+
+    def lot(self, slot: int) -> Lot | None:
+        """What the visit of an open flow drew."""
+        return self.held.of(slot)
+
+    # Once a second
+
+    def take(self, rows: OutcomeRows, table: FlowTable, free: Free, now_s: float) -> None:
+        """Learn from outcomes and from visits that have ended. `now_s`: Unix time."""
+        spoiled = self._spoiled[0] | self._spoiled[1]
+        self._spoiled = [set(), self._spoiled[0]]
+        told = rows["outcome"]
+        mine = (told["netns"] == 0) & _COUNTED[told["cause"]]
+        if spoiled:
+            mine &= ~np.isin(told["cookie"], np.fromiter(spoiled, np.uint64, len(spoiled)))
+        rows, told = rows[mine], told[mine]
+        if len(told):
+            numbers = self._numbers(told, free, now_s)
+            usable = ~self._plans.ruled[numbers]
+            self._abort(told[usable], numbers[usable], table, now_s)
+            self._count(rows[usable], numbers[usable])
+        visits, generations = self.tally.ended(now_s)
+        self._observe(visits, lots.incumbents(generations))
+
+    def plan(self, free: Free, now_s: float) -> None:
+        """Give some of the prefixes their plans, and write these into the module's table."""
+        self._turn += 1
+        self._generation = int(now_s)
+        numbers, plans = self.prefixes.numbers(), self._plans
+        removed = [self.prefixes.gone()]
+        due = (numbers % PLAN_TURNS == self._turn % PLAN_TURNS) & (
+            now_s - self.prefixes.seen_s[numbers] < LIFETIME_S
+        )
+        numbers = numbers[due | plans.due[numbers]]
+        if numbers.size:
+            plans.ruled[numbers] = ~free([self.prefixes.texts[number] for number in numbers.tolist()])
+            ruled = numbers[plans.ruled[numbers]]
+            removed.append(self._take_out(ruled))
+            numbers = numbers[~plans.ruled[numbers]]
+        self._starts.put(_absent(np.concatenate(removed)))
+        if numbers.size:
+            self._write(numbers, now_s)
+
+    def starts(self, news: Mapping[str, int], now_s: float) -> dict[str, int]:
+        """Take in the arms on which the chooser wants flows to begin. Returns those that are not ours."""
+        rest, until_s = {}, now_s + self._start_lasts_s
+        for prefix, arm in news.items():
+            number = self.prefixes.find(prefix)
+            start = 0 if arm in LEARNED else arm
+            if number is None:
+                self._news.pop(prefix, None)
+                self._news[prefix] = start, until_s
+                if len(self._news) > NEWS_MAX:
+                    del self._news[next(iter(self._news))]
+            else:
+                self._plans.start[number], self._plans.start_until_s[number] = start, until_s
+                self._plans.due[number] = True
+            if number is None or not self._plans.written[number]:
+                rest[prefix] = arm
+        return rest
+
+    def release(self, free: Free) -> None:
+        """Take the entries of prefixes out of the table that are no longer ours to plan."""
+        numbers = self.prefixes.numbers()
+        numbers = numbers[self._plans.written[numbers]]
+        if numbers.size:
+            gone = ~free([self.prefixes.texts[number] for number in numbers.tolist()])
+            self._plans.ruled[numbers] = gone
+            self._starts.put(_absent(self._take_out(numbers[gone])))
+
+    def close_table(self) -> None:
+        """Take all our entries out of the table."""
+        numbers = self.prefixes.numbers()
+        self._starts.put(_absent(self._take_out(numbers)))
+
+    # What is known
+
+    def of(self, numbers: Ints, now_s: float) -> list[PrefixState]:
+        """What is known of these prefixes."""
+        if not numbers.size:
+            return []
+        learner, plans = self.learner, self._plans
+        size = int(numbers.max()) + 1
+        learner.posteriors.grow(size)
+        learner.purse.grow(size)
+        effects = learner.effects(numbers, now_s)
+        half = BOUND * np.sqrt(effects.variance)
+        told = [(self.arms[1:], effects.mean[row, 1:], half[row, 1:]) for row in range(numbers.size)]
+        return [
+            PrefixState(
+                prefix=self.prefixes.texts[number],
+                incumbent=int(plans.lots[number, 0]),
+                trial=int(plans.lots[number, 1]),
+                chance=float(plans.chance[number]),
+                visits=int(learner.posteriors.visits[number]),
+                flows=float(learner.purse.flows[number]),
+                spent=float(learner.purse.spent[number]),
+                ruled=bool(plans.ruled[number]),
+                effects=tuple(
+                    Effect(int(arm), float(mean), float(mean - width), float(mean + width))
+                    for arm, mean, width in zip(*told[row], strict=True)
+                ),
+            )
+            for row, number in enumerate(numbers.tolist())
+        ]
+
+    def state(self) -> dict[str, np.ndarray]:
+        """All that was learned, as arrays that the caller may keep."""
+        return {
+            "format": np.array(FORMAT),
+            "arms": self.arms.copy(),
+            **self.prefixes.state(),
+            **self.tally.state(),
+            **self.learner.state(),
+        }
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> bool:
+        """Take over the result of `state`; false where it is of other arms. Raises `ArtifactError`."""
+        try:
+            if int(arrays["format"]) != FORMAT:
+                raise ArtifactError(f"it has version {int(arrays['format'])}; this release reads {FORMAT}")
+            if arrays["arms"].tolist() != self.arms.tolist():
+                return False
+            learner, prefixes, tally = Learner(self.arms.size), KnownPrefixes(), Tally()
+            size = prefixes.restore(arrays)
+            learner.restore(arrays)
+            if len(learner.posteriors) != size:
+                raise ArtifactError(f"{len(learner.posteriors)} posteriors of {size} prefixes")
+            tally.restore(arrays, size)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ArtifactError(f"it cannot be read: {error!r}") from error
+        self.learner, self.prefixes, self.tally = learner, prefixes, tally
+        self._plans = prefixes.part(_Plans())
+        return True
+
+    # Parts
+
+    def _numbers(self, told: OutcomeArray, free: Free, now_s: float) -> Ints:
+        """The numbers of the flows' prefixes, shape (n,)."""
+        numbers, new = self.prefixes.of(told, now_s)
+        if new.size:
+            self.learner.forget(new)
+            self.tally.forget(new)
+            texts = [self.prefixes.texts[number] for number in new.tolist()]
+            self._plans.ruled[new] = ~free(texts)
+            self._plans.due[new] = True
+            for number, text in zip(new.tolist(), texts, strict=True):
+                arm, until_s = self._news.pop(text, (0, 0.0))
+                self._plans.start[number], self._plans.start_until_s[number] = arm, until_s
+        return numbers
+
+    def _count(self, rows: OutcomeRows, numbers: Ints) -> None:
+        """Take outcomes into their visits, shape (n,)."""
+        told, ended = rows["outcome"], rows["outcome"]["ended"] == 1
+        visit = told["visit"].astype(np.int64)
+        # Flows that found no entry have no number of a visit: those that were born in a minute are one.
+        born_s = rows["time_s"] - told["age_ns"] * 1e-9
+        visit = np.where(visit > 0, visit, -1 - (born_s // 60).astype(np.int64))
+        values = np.full(len(told), np.nan)
+        final = told[ended]
+        values[ended] = self.prefixes.take(numbers[ended], value.size_classes(final), value.raw_values(final))
+        self.tally.take(
+            numbers, lots.drawn(told), visit, told["generation"].astype(np.int64), rows["time_s"], ended,
+            values, value.information(told),
+        )  # fmt: skip
+        np.add.at(self._plans.recent, numbers[ended], 1.0)
+
+    def _observe(self, visits: Visits, incumbents: ArmIds) -> None:
+        drew = visits.arms
+        known = (self._place[drew] >= 0) & (self.prefixes.seen_s[visits.prefixes] > 0)
+        self.trials += int(np.count_nonzero((drew != incumbents)[known]))
+        self.visits += int(np.count_nonzero(known))
+        if known.any():
+            visits = Visits(
+                visits.prefixes, self._place[drew], visits.values, visits.information, visits.flows,
+                visits.ended_s,
+            )  # fmt: skip
+            self.learner.observe(visits.take(np.flatnonzero(known)))
+
+    def _abort(self, told: OutcomeArray, numbers: Ints, table: FlowTable, now_s: float) -> None:
+        """Let flows leave their lots that starve there, by what they tell while they last."""
+        lasting = np.flatnonzero(told["ended"] == 0)
+        slots = np.array([table.slot(cookie) for cookie in told["cookie"][lasting].tolist()], np.int64)
+        # The latest of several outcomes of a flow, so that slots are distinct.
+        slots, last = np.unique(slots[::-1], return_index=True)
+        lasting = lasting[::-1][last]
+        known = slots != UNKNOWN
+        slots, lasting = slots[known], lasting[known]
+        if not slots.size:
+            return
+        held = self.held.held(slots) != 0
+        since = self.held.since(slots, told[lasting])
+        slots, lasting, since = slots[held], lasting[held], since[held]
+        if not slots.size:
+            return
+        at = numbers[lasting], value.size_classes(told[lasting])
+        known = (self.prefixes.flows[at] > 0) & (self.learner.posteriors.visits[at[0]] > 0)
+        expected = self.prefixes.mean[at] + self.learner.expected(at[0], now_s)
+        leave = slots[starved(since, np.where(known, expected, np.nan))]
+        self.held.leave(leave)
+        self.aborted += leave.size
+
+    def _write(self, numbers: Ints, now_s: float) -> None:
+        """Plan for these prefixes, and write their entries."""
+        plans = self._plans
+        plans.due[numbers] = False
+        plans.rate[numbers] = (plans.rate[numbers] + plans.recent[numbers]) / 2
+        plans.recent[numbers] = 0.0
+        plan = self.learner.plan(numbers, np.maximum(plans.rate[numbers], 1.0), now_s)
+        weights = lots.trial_weights(plan.chances)
+        lot = np.stack([self.arms[plan.incumbents], self.arms[plan.trials]], axis=1)
+        starts = self._starting(numbers, lot, now_s)
+        starts[weights == 0, 1] = 0
+        anew = plans.written[numbers] & self._mean_others(numbers, lot, starts)
+        generation = lots.generations(lot[:, 0], lot[:, 1], self._generation)
+        keys = self.prefixes.key[numbers]
+        # A visit whose arm would stand for another lot from now on must not go on.
+        self._starts.put(_absent(keys[anew]))
+        self._starts.put(lots.entries(keys, starts, weights, generation, LIFETIME_S))
+        plans.lots[numbers], plans.starts[numbers] = lot, starts
+        plans.chance[numbers], plans.written[numbers] = weights / lots.WEIGHTS, True
+
+    def _starting(self, numbers: Ints, lot: ArmIds, now_s: float) -> ArmIds:
+        """The arms on which the flows of these lots begin, shape (n, 2), two different ones for a prefix.
+
+        The decision's own flows begin where the chooser wants it or else on the default arm. Where that is
+        the other lot's arm they begin on another one, and the decision moves them at its first step.
+        """
+        plans = self._plans
+        wanted = np.where(now_s < plans.start_until_s[numbers], plans.start[numbers], 0)
+        own = np.where(wanted != 0, wanted, self._default_arm)
+        other = np.where(lot[:, 0] == DECISION, lot[:, 1], lot[:, 0])
+        own = np.where(own == other, self._other[other], own)
+        return np.where(lot == DECISION, own[:, None], lot)
+
+    def _mean_others(self, numbers: Ints, lot: ArmIds, starts: ArmIds) -> Bools:
+        """True where an arm of the new entry stood for another lot in the old one, shape (n,)."""
+        old_lots, old_starts = self._plans.lots[numbers], self._plans.starts[numbers]
+        same = (starts[:, :, None] == old_starts[:, None, :]) & (starts[:, :, None] != 0)
+        found: Bools = (same & (lot[:, :, None] != old_lots[:, None, :])).any(axis=(1, 2))
+        return found
+
+    def _take_out(self, numbers: Ints) -> np.ndarray:
+        """The keys of those of these prefixes that have an entry of ours, which they lose."""
+        numbers = numbers[self._plans.written[numbers]]
+        self._plans.written[numbers] = False
+        self._plans.starts[numbers] = 0
+        return self.prefixes.key[numbers]
+
+
+def _absent(keys: np.ndarray) -> np.ndarray:
+    """Entries that take these prefixes out of the table."""
+    size = len(keys)
+    return lots.entries(
+        keys, np.zeros((size, 2), np.uint8), np.zeros(size, np.int64), np.zeros(size, np.uint32), 1
+    )

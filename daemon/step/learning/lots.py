@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lots: the arms among which the visits of a prefix draw, as entries of the module's table and back again.
+
+A prefix has an incumbent and, mostly, a trial. Each is an arm, or the decision's own choice. The generation
+of an entry names both. The trial has less than half of the weight. So an outcome tells the lot of its visit
+by itself, also to a daemon that started later.
+
+No two lots of an entry begin on the same arm: so the first arm of a flow tells its lot, too.
+"""
+
+from __future__ import annotations
+
+import socket
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ltp_switcher.arrays import ArmIds, Floats, Ints
+from ltp_switcher.daemon.datapath import OutcomeArray
+from ltp_switcher.daemon.datapath.protocol import ARMS_MAX, START_DTYPE, ControlLaw
+from ltp_switcher.daemon.settings.prefixes import PREFIX_BITS_V4, PREFIX_BITS_V6
+from ltp_switcher.daemon.steer import LEARNED
+
+DECISION: Final = 0
+"""The lot of the decision's own choice; the others are ids of arms."""
+WEIGHTS: Final = 65_535
+"""Sum of the weights of an entry."""
+FIRST_WINDOW_PKTS: Final = 10
+"""Window of a learned arm until its first control: the kernel's own for a new flow (RFC 6928)."""
+_BITS: Final = ARMS_MAX.bit_length()
+_MASK: Final = (1 << _BITS) - 1
+_NUMBERS: Final = 1 << (32 - 2 * _BITS)
+_IS_LEARNED: Final = np.isin(np.arange(256), list(LEARNED))
+"""True for the ids of learned arms, by id."""
+
+
+def generations(incumbent: ArmIds, trial: ArmIds, number: int) -> npt.NDArray[np.uint32]:
+    """The generations of entries, shape (n,), never 0. `number`: of the plan; it may begin anew."""
+    made = 1 + number % (_NUMBERS - 1)
+    named = incumbent.astype(np.uint32) | trial.astype(np.uint32) << _BITS
+    return (named | np.uint32(made << 2 * _BITS)).astype(np.uint32)
+
+
+def incumbents(generation: npt.NDArray[np.uint32]) -> ArmIds:
+    """The incumbents of entries by their generations, shape (n,); 0 stands for an entry without lots."""
+    return (generation & _MASK).astype(np.uint8)
+
+
+def drawn(outcomes: OutcomeArray) -> ArmIds:
+    """What the visits of flows drew, shape (n,). Where there was no lot, the flow is the decision's."""
+    generation = np.where(outcomes["visit"] > 0, outcomes["generation"], 0)
+    trials = (generation >> _BITS & _MASK).astype(np.uint8)
+    is_trial = 2 * outcomes["weight"].astype(np.int64) < outcomes["weights"]
+    return np.where(is_trial, trials, incumbents(generation))
+
+
+def chance(outcomes: OutcomeArray) -> Floats:
+    """The chances of the lots, shape (n,); 1 where no lot was drawn."""
+    weights = outcomes["weights"].astype(np.float64)
+    made: Floats = np.divide(outcomes["weight"], weights, out=np.ones(len(outcomes)), where=weights > 0)
+    return made
+
+
+def trial_weights(chances: Floats) -> Ints:
+    """The weights of trials with these chances, below one half each: shape (n,)."""
+    weights = np.rint(chances * WEIGHTS).astype(np.int64)
+    return np.where(chances > 0, weights.clip(1, WEIGHTS // 2), 0)
+
+
+def entries(
+    keys: np.ndarray,
+    starts: ArmIds,
+    weights: Ints,
+    generation: npt.NDArray[np.uint32],
+    lifetime_s: int,
+) -> npt.NDArray[np.void]:
+    """Entries of the table, `START_DTYPE`, shape (n,).
+
+    Args:
+        keys: the prefixes, `PREFIX_KEY`, shape (n,).
+        starts: the arms on which the incumbent's and the trial's flows begin, shape (n, 2). A prefix whose
+            incumbent has none leaves the table.
+        weights: of the trials, shape (n,); with 0 a trial is left out.
+        generation: shape (n,).
+        lifetime_s: time for which the entries count.
+    """
+    made = np.zeros(len(keys), START_DTYPE)
+    is_v4 = keys["family"] == socket.AF_INET
+    made["addr"][:, : keys["network"].shape[1]] = keys["network"]
+    made["family"], made["generation"], made["lifetime_s"] = keys["family"], generation, lifetime_s
+    made["bits"] = np.where(is_v4, PREFIX_BITS_V4, PREFIX_BITS_V6)
+    choice = made["choice"]
+    for place, weight in enumerate((WEIGHTS - weights, weights)):
+        arms = np.where((weight > 0) & (starts[:, 0] != 0), starts[:, place], 0)
+        choice["arm"][:, place] = arms
+        choice["weight"][:, place] = np.where(arms != 0, weight, 0)
+        learned = _IS_LEARNED[arms]
+        choice["law"][:, place] = np.where(learned, ControlLaw.WINDOW, 0)
+        choice["value"][:, place, 0] = np.where(learned, FIRST_WINDOW_PKTS, 0)
+    return made

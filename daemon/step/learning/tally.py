@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Outcomes in, visits that have ended out.
+
+A visit is one observation: the mean value of its flows by their information. It has ended when nothing was
+heard of it for a time in which any flow that is still open would have told of itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ltp_switcher.arrays import ArmIds, Bools, Floats, Ints
+from ltp_switcher.daemon.choose.visits.learner import Visits
+from ltp_switcher.errors import ArtifactError
+from ltp_switcher.slots import SlotArrays, column
+
+QUIET_S: Final = 12.0
+"""An open flow tells of itself every 10 s, and the daemon asks once a second."""
+OPEN_MAX: Final = 65_536
+"""Visits that are open at a time; further ones are counted and left out."""
+_KEY: Final = np.dtype([("prefix", "=i8"), ("number", "=i8"), ("generation", "=u4"), ("lot", "=u4")])
+_OPAQUE: Final = np.dtype(f"V{_KEY.itemsize}")
+_COLUMNS: Final = ("key", "information", "values", "flows", "heard_s", "ended_s")
+
+
+class Tally(SlotArrays):
+    """The visits that have not ended, and the sums of their flows."""
+
+    key = column(_KEY)
+    information = column(np.float64)
+    values = column(np.float64)
+    """Sum of the values by their information."""
+    flows = column(np.float64)
+    heard_s = column(np.float64)
+    """Time of the last outcome of any of its flows."""
+    ended_s = column(np.float64)
+    """Time at which the last of its flows ended."""
+
+    def __init__(self, most: int = OPEN_MAX) -> None:
+        super().__init__()
+        self._most = most
+        self._at: dict[bytes, int] = {}
+        self._free: list[int] = []
+        self.left_out = 0
+        """Outcomes of visits for which there was no room."""
+
+    def __len__(self) -> int:
+        return len(self._at)
+
+    def take(
+        self, prefixes: Ints, lots: ArmIds, numbers: Ints, generations: Ints, told_s: Floats,
+        ended: Bools, values: Floats, information: Floats,
+    ) -> None:  # fmt: skip
+        """Take in outcomes, shape (n,) each. Those of flows that last only tell that their visit does.
+
+        Args:
+            prefixes: their numbers.
+            lots: what their visits drew.
+            numbers: of the visits within prefix and generation.
+            generations: of the entries by which the visits drew.
+            told_s: time of the outcome.
+            ended: whether the flow has ended.
+            values: its value; NaN where it is not known.
+            information: how much it says.
+        """
+        keys = np.zeros(len(prefixes), _KEY)
+        keys["prefix"], keys["number"] = prefixes, numbers
+        keys["generation"], keys["lot"] = generations, lots
+        found, members = np.unique(keys.view(_OPAQUE), return_inverse=True)
+        members, at = members.ravel(), self._places(found)
+        known = at[members] >= 0
+        self.left_out += int(np.count_nonzero(~known))
+        np.maximum.at(self.heard_s, at[members[known]], told_s[known])
+        says = known & ended & ~np.isnan(values) & (information > 0)
+        places = at[members[says]]
+        np.add.at(self.information, places, information[says])
+        np.add.at(self.values, places, values[says] * information[says])
+        np.add.at(self.flows, places, 1.0)
+        np.maximum.at(self.ended_s, places, told_s[says])
+
+    def ended(self, now_s: float) -> tuple[Visits, npt.NDArray[np.uint32]]:
+        """Take out the visits that have ended, oldest first, and the generations of their entries.
+
+        `Visits.arms` are the lots.
+        """
+        at = np.fromiter(self._at.values(), np.int64, len(self._at))
+        at = at[now_s - self.heard_s[at] >= QUIET_S]
+        at = at[np.argsort(self.ended_s[at], kind="stable")]
+        for key in self.key[at].view(_OPAQUE):
+            self._free.append(self._at.pop(key.tobytes()))
+        at = at[self.flows[at] > 0]
+        keys = self.key[at]
+        mean = self.values[at] / self.information[at]
+        visits = Visits(
+            keys["prefix"].copy(), keys["lot"].astype(np.int64), mean, self.information[at],
+            self.flows[at], self.ended_s[at],
+        )  # fmt: skip
+        return visits, keys["generation"].copy()
+
+    def forget(self, prefixes: Ints) -> None:
+        """Leave out the open visits of these prefixes."""
+        at = np.fromiter(self._at.values(), np.int64, len(self._at))
+        for key in self.key[at[np.isin(self.key["prefix"][at], prefixes)]].view(_OPAQUE):
+            self._free.append(self._at.pop(key.tobytes()))
+
+    def state(self) -> dict[str, np.ndarray]:
+        """The open visits, as arrays that the caller may keep."""
+        at = np.fromiter(self._at.values(), np.int64, len(self._at))
+        keys = self.key[at].view(np.uint8).reshape(at.size, _KEY.itemsize)
+        return {"open_key": keys} | {f"open_{name}": getattr(self, name)[at] for name in _COLUMNS[1:]}
+
+    def restore(self, arrays: Mapping[str, np.ndarray], prefixes: int) -> None:
+        """Take over the result of `state`, of so many prefixes. Raises `ArtifactError` if it does not fit."""
+        keys = np.ascontiguousarray(arrays["open_key"], np.uint8)
+        size = len(keys)
+        columns = {name: np.asarray(arrays[f"open_{name}"], float) for name in _COLUMNS[1:]}
+        if keys.shape != (size, _KEY.itemsize) or any(
+            part.shape != (size,) or not np.isfinite(part).all() for part in columns.values()
+        ):
+            raise ArtifactError("the arrays of open visits do not fit each other")
+        named = keys.view(_KEY).ravel()
+        if not ((named["prefix"] >= 0) & (named["prefix"] < prefixes)).all():
+            raise ArtifactError("an open visit is of no prefix")
+        at = self._places(named.view(_OPAQUE))
+        for name, part in columns.items():
+            getattr(self, name)[at] = part
+
+    def _places(self, keys: np.ndarray) -> Ints:
+        """The places of visits by their keys, all different: shape (n,). A new one without room has -1."""
+        made = [self._at.get(key.tobytes(), -1) for key in keys]
+        for number, key in enumerate(keys):
+            if made[number] < 0 and len(self._at) < self._most:
+                made[number] = self._add(key)
+        return np.array(made, np.int64)
+
+    def _add(self, key: np.void) -> int:
+        if not self._free:
+            before = self.capacity
+            self.grow(before + 1)
+            self._free.extend(range(before, self.capacity))
+        place = self._free.pop()
+        self.reset(np.array([place]))
+        self.key[place] = key.view(_KEY)
+        self._at[key.tobytes()] = place
+        return place

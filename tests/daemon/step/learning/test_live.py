@@ -1,0 +1,355 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Learning from flow to flow, with a table and visits that are made here, and all else real."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from support.records import NETNS, flow
+from support.told import Module, row
+
+from ltp_switcher.daemon.choose.choice import Cause, of_policy
+from ltp_switcher.daemon.datapath.protocol import ArmId, StartCause
+from ltp_switcher.daemon.gain.outcomes import ROW_DTYPE
+from ltp_switcher.daemon.step.flow_table import FlowTable
+from ltp_switcher.daemon.step.learning.live import LiveLearner
+from ltp_switcher.daemon.step.starts import StartingArms
+from ltp_switcher.errors import ArtifactError
+
+BBR, LTP, VEGAS, CUBIC = (int(arm) for arm in (ArmId.BBR, ArmId.LTP, ArmId.VEGAS, ArmId.CUBIC))
+BEGIN_S = 1_800_000_000.0
+GAINS = {BBR: 0.0, LTP: -0.3, VEGAS: -0.5, CUBIC: -0.4}
+"""What the decision, which runs BBR, suits."""
+A, B = "192.0.2.0/24", "198.51.100.0/24"
+
+
+def free(prefixes: Sequence[str]) -> np.ndarray:
+    return np.ones(len(prefixes), np.bool_)
+
+
+def none(prefixes: Sequence[str]) -> np.ndarray:
+    return np.zeros(len(prefixes), np.bool_)
+
+
+def made(module: Module) -> LiveLearner:
+    return LiveLearner([BBR, LTP, VEGAS, CUBIC], CUBIC, StartingArms(module, 600), 600)
+
+
+def rows_of(*rows: np.ndarray) -> np.ndarray:
+    return np.concatenate([np.zeros(0, ROW_DTYPE), *rows])
+
+
+def run(live: LiveLearner, module: Module, visits: int, begin_s: float = BEGIN_S, flows: int = 1) -> float:
+    """One visit of each prefix in 15 s. Returns the time."""
+    table, now_s = FlowTable(home_netns=NETNS), begin_s
+    for _ in range(visits):
+        told = rows_of(*(module.visit(prefix, now_s) for prefix in module.gains for _ in range(flows)))
+        for second in range(15):
+            live.take(told if not second else told[:0], table, free, now_s)
+            live.plan(free, now_s)
+            now_s += 1.0
+    return now_s
+
+
+def incumbents(live: LiveLearner, now_s: float) -> dict[str, int]:
+    return {one.prefix: one.incumbent for one in live.of(live.prefixes.numbers(), now_s)}
+
+
+def test_where_another_arm_is_better_visits_move_there_and_elsewhere_they_stay() -> None:
+    right = {f"10.0.{number}.0/24": GAINS for number in range(6)}
+    wrong = {f"10.1.{number}.0/24": {**GAINS, VEGAS: 1.5} for number in range(5)} | {A: {**GAINS, VEGAS: 1.5}}
+    module = Module(right | wrong, BBR)
+    live = made(module)
+    now_s = run(live, module, 150)
+    found = incumbents(live, now_s)
+    assert {prefix: found[prefix] for prefix in right} == dict.fromkeys(right, 0)
+    assert {prefix: found[prefix] for prefix in wrong} == dict.fromkeys(wrong, VEGAS)
+    last = [visit.lot for visit in module.drawn[-20 * len(found) :] if visit.prefix == A]
+    assert last.count(VEGAS) > 12
+    assert live.learner.purse.share < 0.011
+    # The module's entry names the arm first, with most of the weight.
+    choice = module.table[A]["choice"]
+    assert (choice["arm"][0], choice["weight"][0] > 40_000) == (VEGAS, True)
+
+
+def test_trials_stay_seldom_and_the_ledger_counts_them() -> None:
+    module = Module({f"10.0.{number}.0/24": GAINS for number in range(20)}, BBR)
+    live = made(module)
+    run(live, module, 100)
+    trials = sum(visit.is_trial for visit in module.drawn)
+    assert 0 < trials < 0.1 * len(module.drawn)
+    assert (live.trials, live.visits) == (trials, len(module.drawn))
+    assert 0 < live.learner.purse.share < 0.011
+
+
+def test_a_hostile_prefix_changes_no_other_s_choice() -> None:
+    """It acts as if each arm but the decision's earned 20 times as much, or nothing."""
+    others = {f"10.0.{number}.0/24": GAINS for number in range(19)}
+    for claim in (3.0, -30.0):
+        found = []
+        for hostile in (GAINS, {BBR: 0.0, LTP: claim, VEGAS: claim, CUBIC: claim}):
+            module = Module({**others, A: hostile}, BBR)
+            live = made(module)
+            now_s = run(live, module, 60)
+            found.append({p: arm for p, arm in incumbents(live, now_s).items() if p != A})
+        assert found[0] == found[1]
+        assert set(found[1].values()) == {0}
+
+
+def test_a_restart_keeps_what_was_learned() -> None:
+    module = Module({A: {**GAINS, VEGAS: 1.5}, B: GAINS}, BBR)
+    first = made(module)
+    now_s = run(first, module, 200)
+    second = made(module)
+    saved = {name: array.copy() for name, array in first.state().items()}
+    # The first goes on, and must not change what was saved.
+    run(first, module, 3, now_s)
+    assert second.restore(saved)
+    for name, array in second.state().items():
+        assert np.array_equal(array, saved[name], equal_nan=array.dtype.kind == "f"), name
+    module.table.clear()
+    run(second, module, 2, now_s)
+    assert incumbents(second, now_s)[A] == VEGAS
+    assert module.table[A]["choice"]["arm"][0] == VEGAS
+
+
+def test_other_arms_begin_anew_and_damage_is_told() -> None:
+    module = Module({A: GAINS}, BBR)
+    live = made(module)
+    run(live, module, 5)
+    saved = live.state()
+    other = LiveLearner([BBR, VEGAS], CUBIC, StartingArms(module, 600), 600)
+    assert not other.restore(saved)
+    assert len(other.prefixes) == 0
+    damage: dict[str, np.ndarray] = {
+        "covariance": saved["covariance"][:0], "incumbents": np.array([9]), "format": np.array(99),
+        "keys": saved["keys"][:, :3], "spent": np.array([np.nan]), "flows": np.array([-1.0]),
+    }  # fmt: skip
+    for name, array in damage.items():
+        fresh = made(module)
+        with pytest.raises(ArtifactError):
+            fresh.restore({**saved, name: array})
+        assert len(fresh.prefixes) == 0, name
+    for name in saved:
+        with pytest.raises(ArtifactError):
+            made(module).restore({other: array for other, array in saved.items() if other != name})
+
+
+def test_prefixes_are_bounded_and_the_one_unseen_for_longest_goes() -> None:
+    module = Module({}, BBR)
+    live = made(module)
+    live.prefixes._most = 32
+    table = FlowTable(home_netns=NETNS)
+    for number in range(40):
+        now_s = BEGIN_S + 100 * number
+        told = rows_of(row(now_s, f"10.0.{number}.9", visit=1), row(now_s, "192.0.2.9", visit=number))
+        live.take(told, table, free, now_s)
+        for _ in range(10):
+            live.plan(free, now_s)
+    assert len(live.prefixes) <= 32
+    assert {A, "10.0.39.0/24"} <= incumbents(live, now_s).keys()
+    assert "10.0.0.0/24" not in incumbents(live, now_s)
+    # What is forgotten has no entry of ours either.
+    assert module.table.keys() == incumbents(live, now_s).keys()
+    assert len(live.learner.posteriors) <= 33
+    # What they earned stays in the server's purse; the last two visits are open.
+    assert live.learner.purse.totals[0] == 78
+
+
+def opened(live: LiveLearner, table: FlowTable, cookie: int, address: str, **fields: int) -> int:
+    slot = table.add(flow(cookie, address, **fields), 0)
+    assert slot is not None
+    live.open(np.array([slot]), table)
+    return slot
+
+
+def planned(lots: tuple[int, int], starts: tuple[int, int], chance: float) -> tuple[LiveLearner, FlowTable]:
+    """A prefix with this plan."""
+    live = made(Module({}, BBR))
+    table = FlowTable(home_netns=NETNS)
+    live.take(row(BEGIN_S, visit=1), table, free, BEGIN_S)
+    (number,) = live.prefixes.numbers()
+    plans = live._plans
+    plans.lots[number], plans.starts[number] = lots, starts
+    plans.chance[number], plans.written[number] = chance, True
+    return live, table
+
+
+def test_a_flow_stays_on_the_arm_that_it_drew() -> None:
+    live, table = planned((0, VEGAS), (BBR, VEGAS), 0.08)
+    own = opened(live, table, 1, "192.0.2.7", arm=BBR, want_arm=BBR)
+    held = opened(live, table, 2, "192.0.2.8", arm=VEGAS, want_arm=VEGAS)
+    elsewhere = opened(live, table, 3, "198.51.100.7", arm=VEGAS, want_arm=VEGAS)
+    late = opened(live, table, 4, "192.0.2.9", arm=VEGAS, want_arm=VEGAS, switches=1)
+    slots = np.array([own, held, elsewhere, late])
+    choice = live.step(slots, of_policy(np.full(4, LTP, np.uint8)))
+    assert choice.arms.tolist() == [LTP, VEGAS, LTP, LTP]
+    assert choice.causes.tolist() == [Cause.POLICY, Cause.VISIT, Cause.POLICY, Cause.POLICY]
+    given = live.given(slots, None)
+    assert given is not None
+    assert given.tolist() == [0, VEGAS, 0, 0]
+    assert live.lot(held) == (VEGAS, pytest.approx(0.08), 0, False)
+    assert live.lot(own) == (0, pytest.approx(0.92), 0, False)
+    assert live.lot(elsewhere) is live.lot(late) is None
+    # The slot may be another flow's next.
+    live.close(np.array([held]))
+    assert live.step(slots, of_policy(np.full(4, LTP, np.uint8))).arms.tolist() == [LTP] * 4
+
+
+def known(live: LiveLearner, table: FlowTable) -> float:
+    """Let the prefix have some visits of the usual value. Returns the time."""
+    for number in range(5):
+        live.take(row(BEGIN_S + 20 * number, visit=number + 2), table, free, BEGIN_S + 20 * number)
+    live.take(rows_of(), table, free, BEGIN_S + 100)
+    assert live.visits == 6
+    return BEGIN_S + 100
+
+
+@pytest.mark.parametrize(("gain", "left"), [(-1.2, False), (-1.6, True)])
+def test_a_flow_leaves_its_lot_at_a_quarter_of_what_the_incumbent_promises(gain: float, left: bool) -> None:
+    live, table = planned((0, VEGAS), (BBR, VEGAS), 0.08)
+    now_s = known(live, table)
+    slot = opened(live, table, 2, "192.0.2.8", arm=VEGAS, want_arm=VEGAS)
+    lasting = row(now_s, gain=gain, cookie=2, ended=0, visit=9, arm=VEGAS)
+    live.take(lasting, table, free, now_s)
+    assert (live.held.held(np.array([slot]))[0] == 0) == left
+    assert live.aborted == left
+    assert live.lot(slot) == (VEGAS, pytest.approx(0.08), 9, left)
+
+
+def test_each_report_is_judged_by_the_time_since_the_last_one() -> None:
+    live, table = planned((VEGAS, 0), (VEGAS, BBR), 0.1)
+    now_s = known(live, table)
+    slot = opened(live, table, 2, "192.0.2.8", arm=VEGAS, want_arm=VEGAS)
+    lasting = row(now_s, gain=1.0, cookie=2, ended=0, visit=9, arm=VEGAS)
+    live.take(lasting, table, free, now_s)
+    assert live.held.held(np.array([slot]))[0] == VEGAS
+    # The second ten seconds bring nothing, which the mean of both does not show.
+    lasting["outcome"]["busy_us"] *= 2
+    live.take(lasting, table, free, now_s + 10)
+    assert live.held.held(np.array([slot]))[0] == 0
+
+
+def test_the_outcome_of_a_flow_that_left_counts_for_what_was_drawn() -> None:
+    live, table = planned((0, VEGAS), (BBR, VEGAS), 0.08)
+    now_s = known(live, table)
+    (number,) = live.prefixes.numbers()
+    before = live.learner.posteriors.effects(np.array([number]), live.learner._wider, now_s)
+    generation = 1 << 10 | VEGAS << 5
+    ended = row(now_s, gain=-2.0, cookie=2, visit=9, generation=generation, weight=5, weights=100, arm=VEGAS)
+    ended["outcome"]["share_arm"][0, :2] = LTP, VEGAS
+    live.take(ended, table, free, now_s)
+    live.take(rows_of(), table, free, now_s + 20)
+    after = live.learner.posteriors.effects(np.array([number]), live.learner._wider, now_s)
+    moved = after.mean[0] - before.mean[0]
+    assert live.trials == 1
+    assert moved[live.arms == VEGAS][0] < -0.5
+    assert np.abs(moved[live.arms == LTP][0]) < 0.2
+
+
+def test_the_decision_s_flows_begin_where_the_chooser_wants_it_but_never_on_the_other_lot_s_arm() -> None:
+    live, _ = planned((0, VEGAS), (BBR, VEGAS), 0.08)
+    number = live.prefixes.numbers()
+    (prefix,) = incumbents(live, BEGIN_S)
+
+    def begin(incumbent: int, trial: int) -> list[int]:
+        lot = np.array([[incumbent, trial]], np.uint8)
+        return [int(arm) for arm in live._starting(number, lot, BEGIN_S)[0]]
+
+    assert begin(0, VEGAS) == [CUBIC, VEGAS]
+    assert begin(0, CUBIC) == [BBR, CUBIC]
+    assert begin(VEGAS, BBR) == [VEGAS, BBR]
+    assert live.starts({prefix: BBR, B: VEGAS}, BEGIN_S) == {B: VEGAS}
+    assert begin(0, VEGAS) == [BBR, VEGAS]
+    assert begin(BBR, 0) == [BBR, CUBIC]
+    assert begin(0, BBR) == [CUBIC, BBR]
+    live.starts({prefix: LTP}, BEGIN_S)
+    assert begin(0, VEGAS) == [CUBIC, VEGAS]
+
+
+def test_an_arm_that_stands_for_another_lot_begins_another_visit() -> None:
+    """Else flows of the visit that lasts would seem to have drawn the new lot."""
+    sent: list[np.ndarray] = []
+
+    class Spy(Module):
+        def set_starts(self, starts: np.ndarray) -> None:
+            sent.append(starts)
+            super().set_starts(starts)
+
+    module = Spy({}, BBR)
+    live = made(module)
+    table = FlowTable(home_netns=NETNS)
+    live.take(row(BEGIN_S, visit=1), table, free, BEGIN_S)
+    (number,) = live.prefixes.numbers()
+    plans = live._plans
+    for lots, starts, anew in (((0, VEGAS), (BBR, VEGAS), False), ((0, LTP), (BBR, LTP), False)):
+        plans.lots[number], plans.starts[number], plans.written[number] = lots, starts, True
+        assert live._mean_others(np.array([number]), plans.lots[[number]], plans.starts[[number]])[0] == anew
+    # BBR was the decision's, and is a lot of its own now.
+    assert live._mean_others(
+        np.array([number]), np.array([[BBR, 0]], np.uint8), np.array([[BBR, CUBIC]], np.uint8)
+    )[0]
+    plans.lots[number], plans.starts[number] = (BBR, 0), (CUBIC, BBR)
+    sent.clear()
+    live._write(np.array([number]), BEGIN_S)
+    kept = [bool(batch["choice"]["arm"].any()) for batch in sent if len(batch)]
+    assert kept == [False, True]
+
+
+def test_prefixes_that_others_rule_are_neither_learned_from_nor_planned() -> None:
+    module = Module({A: GAINS}, BBR)
+    live = made(module)
+    now_s = run(live, module, 3)
+    assert A in module.table
+    live.release(none)
+    assert module.table == {}
+    table, before = FlowTable(home_netns=NETNS), live.visits
+    for second in range(30):
+        live.take(module.visit(A, now_s + second), table, none, now_s + second)
+        live.plan(none, now_s + second)
+    assert module.table == {}
+    assert live.visits - before <= 1
+    (state,) = live.of(live.prefixes.numbers(), now_s)
+    assert state.ruled
+
+
+def test_flows_that_others_gave_arms_say_nothing() -> None:
+    live, table = planned((0, VEGAS), (BBR, VEGAS), 0.08)
+    now_s = known(live, table)
+    slot = opened(live, table, 7, "192.0.2.8", arm=BBR, want_arm=BBR)
+    live.caused(np.array([slot]), np.array([Cause.OPERATOR], np.uint8))
+    live.end(slot, 7)
+    told = rows_of(
+        row(now_s, cookie=7, visit=20),
+        row(now_s, cookie=8, visit=21, cause=StartCause.NAMED),
+        row(now_s, cookie=9, visit=22, cause=StartCause.REFUSED),
+        row(now_s, cookie=10, visit=23, netns=5),
+    )
+    live.take(told, table, free, now_s)
+    live.take(rows_of(), table, free, now_s + 20)
+    assert live.visits == 6
+    live.take(row(now_s + 20, cookie=7, visit=24), table, free, now_s + 20)
+    live.take(rows_of(), table, free, now_s + 40)
+    assert live.visits == 7
+
+
+def test_at_the_end_nothing_is_left_in_the_table() -> None:
+    module = Module({A: GAINS, "2001:db8:7::/48": GAINS}, BBR)
+    live = made(module)
+    run(live, module, 2)
+    assert {ipaddress.ip_network(prefix).version for prefix in module.table} == {4, 6}
+    live.close_table()
+    assert module.table == {}
+
+
+def test_a_new_daemon_forgets_the_lots_of_the_last_one_alone() -> None:
+    module = Module({A: GAINS}, BBR)
+    live = made(module)
+    run(live, module, 2)
+    starts = StartingArms(module, 600)
+    starts.write({B: VEGAS})
+    starts.forget_lots()
+    assert module.table.keys() == {B}
