@@ -270,6 +270,13 @@ class Looks(SlotArrays):
         lost = loss_rate(self._marks[slots, 2], self._marks[slots, 1])
         return np.where(lost > OVERFLOW, lost, 0.0)
 
+    def backlog_pkts(self, slots: Slots) -> Floats:
+        """Packets of the flow that stood in a queue throughout the look, shape (n,); NaN if not known."""
+        with np.errstate(invalid="ignore"):
+            standing_us = self.least_us[slots] - self.floor_us[slots]
+        backlog: Floats = standing_us / self.packet_us[slots]
+        return backlog
+
     def correct(self, slots: Slots, seen: Floats, step: float) -> None:
         """Measure flows against the path's lowest RTT, not their own: changes `seen`, shape (fields, n).
 

@@ -28,10 +28,10 @@ GAINED: Final = np.uint32(FlowFlags.GAINED)
 class Pulses(SlotArrays):
     """The pulses of flows. Slots are those of flows."""
 
-    _next_ns = column(np.int64)
-    """Earliest time of the next pulse, CLOCK_MONOTONIC; 0 while the flow's arm has just begun."""
+    _since_ns = column(np.int64)
+    """Time of the last pulse, CLOCK_MONOTONIC, or of the arm's begin; 0 while the arm may not ask."""
     _wait_rtts = column(np.int64, initial=WAIT_RTTS[0])
-    """Round trips from the next pulse to the one after it."""
+    """Round trips from the last pulse to the next."""
 
     def step(self, slots: Slots, records: RecordArray, may: Bools) -> Bools:
         """Choose the flows whose paths are to be asked now, shape (n,).
@@ -45,12 +45,12 @@ class Pulses(SlotArrays):
         now_ns = records["time_ns"].astype(np.int64)
         gained = (records["flags"] & GAINED) != 0
         self._wait_rtts[slots[gained | ~may]] = WAIT_RTTS[0]
-        next_ns = self._next_ns[slots]
-        due = may & (next_ns > 0) & (now_ns >= next_ns)
-        waits = gained | due | (next_ns == 0)
-        at = slots[waits]
-        wait_ns = self._wait_rtts[at] * records["srtt_us"][waits].astype(np.int64) * 1000
-        self._next_ns[at] = now_ns[waits] + wait_ns
+        since_ns = self._since_ns[slots]
+        # A round trip is as long as it is now: the queue of the arm before may have gone.
+        wait_ns = self._wait_rtts[slots] * records["srtt_us"].astype(np.int64) * 1000
+        due = may & (since_ns > 0) & (now_ns - since_ns >= wait_ns)
+        begins = gained | due | (since_ns == 0)
+        self._since_ns[slots[begins]] = now_ns[begins]
         self._wait_rtts[slots[due]] = np.minimum(2 * self._wait_rtts[slots[due]], WAIT_RTTS[1])
-        self._next_ns[slots[~may]] = 0
+        self._since_ns[slots[~may]] = 0
         return due

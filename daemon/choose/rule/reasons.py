@@ -12,7 +12,7 @@ from ltp_switcher.daemon.settings.rule_policy import RuleSection
 
 NEW, KNOWN, FELL, ROSE, OWN, QUEUED, STARVES, RIVAL = range(8)
 IS_STEADY, VARIES, SWINGS, SHORT, LOSSY, SHORTER, EARNED, SLOW, SHALLOW, WAITS = range(8, 18)
-STARVED, SURPRISED, ALONE = range(18, 21)
+STARVED, SURPRISED, ALONE, STUCK = range(18, 22)
 
 STATE: Final = np.array(
     (
@@ -53,4 +53,5 @@ def texts(settings: RuleSection) -> tuple[str, ...]:
         "another arm starved: this one had shown {value:.1f} times its reward",
         "the reward had fallen to {value:.0f} % of before: this arm shows whether the path has more",
         "no other arm had run on this path for long: this arm shows whether the path has more",
+        "the lowest RTT stayed around {value:.1f} ms: the other arm kept a queue, and this one empties it",
     )

@@ -68,6 +68,8 @@ COMPARE_RTTS: Final = 16
 """Round trips in which the probing arm fills a path and shows what it has."""
 HOLD_MAX: Final = 5
 """Times the usual hold that a rate may go on growing."""
+STUCK_S: Final = 5.0
+"""A queue is stuck where the careful arm, which gives up a packet in a round trip, needs longer for it."""
 
 
 class _Flows(SlotArrays):
@@ -264,7 +266,11 @@ class RuleChooser(Chooser, SlotArrays):
         # Not at once again: the queue may be another flow's.
         again = now_ns - self._since_ns[slots] >= self._settings.change_s * 1e9
         queued = others | (high & judged & again & (high_s >= QUEUE_RISES * self._settings.rise_s))
-        changed = judged & ((shorter & ~moves) | rose)
+        # A path may become shorter while the earlier arm's queue drains. The window of the longer path would
+        # fill the buffer, and so hide that for good.
+        draining = looks.drained[slots] | self._drained[slots] | self._own.under_way(slots)
+        early = steady & ~settled & ~draining
+        changed = (judged & ((shorter & ~moves) | rose)) | (early & shorter)
         top_Bps = looks.top_Bps[slots]
         starves = judged & self._rivals.suspected(slots, looks.floor_us[slots], top_Bps, now_ns)
         tested = (queued | starves) & ~changed
@@ -274,6 +280,9 @@ class RuleChooser(Chooser, SlotArrays):
             queued_arm = steady & (least_us > self._settings.rtt_step * looks.floor_us[slots] + own_us)
             found = self._surprise.look(slots, role, earned, looks.floor_us[slots], now_ns, queued_arm)
             lacks, fell, alone = (surprised & ~changed & ~tested for surprised in found)
+        stuck = judged & (role == CAREFUL) & (high_s >= QUEUE_RISES * self._settings.rise_s)
+        stuck &= (looks.backlog_pkts(slots) * least_us * 1e-6 > STUCK_S) & self._siblings.alone(slots)
+        stuck &= ~(changed | tested | lacks | fell | alone)
         # So the drained steady arm shows the floor, where BBR's start or test did not.
         kept = probing | (judged & ~changed) | (self._drained[slots] & steady & ~settled)
         looks.lower(slots[kept], least_us[kept], self._settings.rtt_step)
@@ -290,6 +299,8 @@ class RuleChooser(Chooser, SlotArrays):
             self._probe(slots[probes], State.COMPARES, now_ns[probes], hold_s[probes])
         if lacks.any():
             self._leave(slots[lacks], now_ns[lacks])
+        if stuck.any():
+            self._empty(slots[stuck], least_us[stuck])
         lasted = (now_ns - self._since_ns[slots]) / self._hold_ns[slots]
         # On a long path BBR is in its start still, which is faster than another arm's.
         held = (lasted >= 1) & (looks.grown[slots] | (lasted >= HOLD_MAX))
@@ -305,7 +316,7 @@ class RuleChooser(Chooser, SlotArrays):
         ended = ready & testing
         if ended.any():
             ready[ended] = self._end_test(slots[ended], now_ns[ended])
-        staying = judged & ~changed & ~tested & ~probes & ~lacks
+        staying = judged & ~changed & ~tested & ~probes & ~lacks & ~stuck
         self._trials.look(slots[staying], looks)
         if (ready | staying).any():
             self._judge(slots, ready, staying)
@@ -417,6 +428,18 @@ class RuleChooser(Chooser, SlotArrays):
         again = ROLE[state] == PROBING
         self._probe(slots[again], State.COMPARES, now_ns[again], self._settings.rival_s)
         self._learn(slots)
+
+    def _empty(self, slots: Slots, least_us: Floats) -> None:
+        """The queue of the careful arm stands for good: the steady arm begins without it."""
+        self._surprise.other_arm(slots)
+        self._rivals.other_arm(slots)
+        self._trials.other_arm(slots, np.zeros(slots.shape, np.bool_))
+        self._moves.forget(slots)
+        self._looks.grow_anew(slots)
+        self._state[slots] = State.STEADY
+        self._drained[slots] = True
+        self._code[slots] = why.STUCK
+        self._value[slots] = least_us * 1e-3
 
     def _learn(self, slots: Slots) -> None:
         """The roles of these players count for their prefixes."""

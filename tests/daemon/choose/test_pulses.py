@@ -32,7 +32,19 @@ def asked_s(duration_s: float, *, gains: bool = False, may: bool = True) -> list
 
 def test_pulses_that_find_nothing_become_rare() -> None:
     waits = np.diff(asked_s(60.0)) / (RTT_MS * 1e-3)
-    assert np.round(waits).tolist() == [10, 20, 40, 80, 160, 160, 160, 160, 160, 160]
+    assert np.round(waits).tolist() == [20, 40, 80, 160, 160, 160, 160, 160, 160]
+
+
+def test_the_queue_of_the_arm_before_does_not_delay_the_first_pulse() -> None:
+    pulses = Pulses()
+    pulses.reset(SLOT)
+    at_ms, srtt_ms = 0, 500
+    while True:
+        at_ms, srtt_ms = at_ms + srtt_ms, RTT_MS
+        records = record(1, time_ns=at_ms * 1_000_000, srtt_us=(500 if at_ms == 500 else RTT_MS) * 1000)
+        if pulses.step(SLOT, records, np.array([True]))[0]:
+            break
+    assert at_ms == 500 + 10 * RTT_MS
 
 
 def test_pulses_that_find_more_go_on() -> None:

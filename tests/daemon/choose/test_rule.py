@@ -102,6 +102,40 @@ def test_after_a_fall_of_the_rtt_the_steady_arm_begins_anew_without_the_queue(
         assert max(small_s) - min(small_s) < 0.16
 
 
+def test_a_fall_of_the_rtt_is_noticed_while_the_earlier_arms_queue_drains() -> None:
+    """The steady arm begins at 2 s. Its ten round trips last a second, and its own queue hides the fall."""
+    anew_s: list[float] = []
+
+    class Watched(RuleChooser):
+        def step(self, slots: Slots, records: RecordArray, given: ArmIds | None = None) -> Draw:
+            draw = super().step(slots, records, given)
+            if self.begins_anew(slots)[0]:
+                anew_s.append(float(records["time_ns"][0]) * 1e-9 - 5.0)
+            return draw
+
+    def rtt(t: float) -> float:
+        return 100.0 if t < 2.2 else 60.0 if t < 2.45 else 95.0
+
+    run(rtt, duration_s=8.0, chooser=Watched([BBR, LTP, VEGAS], UNCHECKED))
+    assert len(anew_s) == 1
+    assert 2.2 < anew_s[0] < 2.8
+
+
+@pytest.mark.parametrize(("left", "then"), [(1.0, [BBR, VEGAS, LTP]), (0.02, [BBR, VEGAS])])
+def test_the_steady_arm_empties_a_queue_that_is_the_careful_arms_own(left: float, then: list[int]) -> None:
+    """With 2 % of the rate only two packets of the queue are the arm's own."""
+
+    def path(t: float, arm: int) -> tuple[float, float]:
+        if t < 5.0 or arm == LTP:
+            return 400.0 if 0.5 < t < 0.9 else 40.0, 1.0
+        return 80.0 + 60.0 * (t % 1.2), left
+
+    changes = times_s(run(under=path, duration_s=16.0)[:, 0])
+    assert [arm for _, arm in changes] == then
+    if LTP in then:
+        assert 7.0 < changes[-1][0] < 9.0
+
+
 @pytest.mark.parametrize(("left", "then"), [(0.6, [BBR, LTP]), (0.4, [BBR, LTP, BBR, LTP])])
 def test_after_a_fall_of_rate_and_rtt_bbr_probes(left: float, then: list[int]) -> None:
     """A queue has drained, and the small window that it left would grow slowly."""
