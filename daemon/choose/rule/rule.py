@@ -34,7 +34,7 @@ Only a young flow probes for itself where the siblings have nothing to share (`n
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -81,6 +81,35 @@ class _Flows(SlotArrays):
     """Role of the flow: its player's, except while it is young."""
     asks = column(np.bool_)
     """Whether the flow's path is to be asked for more."""
+
+
+class _Signs(NamedTuple):
+    """What a look of n players shows, each of shape (n,). A player has one sign at most."""
+
+    judged: Bools
+    """True where the look is the arm's own: the arm has settled, and empties no queue. This is no sign."""
+    changed: Bools
+    """The path is another one."""
+    rose: Bools
+    """Where it has changed, it is longer."""
+    tested: Bools
+    """Another flow may have taken the queue or the rate."""
+    queued: Bools
+    """Where that is to be tested, a queue stands."""
+    starves: Bools
+    """The arm starves beside what another one has shown."""
+    fell: Bools
+    """The arm fell below its own level."""
+    alone: Bools
+    """No other arm has shown anything."""
+    stuck: Bools
+    """The careful arm keeps a queue of its own."""
+
+    @property
+    def any(self) -> Bools:
+        """True where a player has a sign."""
+        found: Bools = self.changed | self.tested | self.starves | self.fell | self.alone | self.stuck
+        return found
 
 
 class RuleChooser(Chooser, SlotArrays):
@@ -245,82 +274,100 @@ class RuleChooser(Chooser, SlotArrays):
                 self._code[player] = why.KNOWN
 
     def _look(self, slots: Slots, seen: Floats) -> None:
-        """End a look of these players, shape (n,): measure, notice changes, and give roles."""
-        looks, now_ns, settled = self._looks, seen[TIME_NS], seen[ROUND_TRIPS] >= self._settings.settle_rtts
+        """End a look of these players, shape (n,): measure, go by signs, and give roles."""
+        looks, now_ns, role = self._looks, seen[TIME_NS], self._role(slots)
         looks.measure(slots, seen)
-        self._rivals.look(slots, looks.least_us[slots], looks.rate_Bps[slots])
         least_us = looks.least_us[slots]
-        state = self._state[slots]
-        role = ROLE[state]
-        probing = role == PROBING
+        self._rivals.look(slots, least_us, looks.rate_Bps[slots])
+        settled = seen[ROUND_TRIPS] >= self._settings.settle_rtts
+        signs = self._signs(slots, seen, role, settled)
+        # So the drained steady arm shows the floor, where BBR's start or test did not.
+        kept = (role == PROBING) | (signs.judged & ~signs.changed)
+        kept |= self._drained[slots] & (role == STEADY) & ~settled
+        looks.lower(slots[kept], least_us[kept], self._settings.rtt_step)
+        self._go_by(signs, slots, role, least_us, now_ns)
+        ready = (role == PROBING) & ~signs.starves & self._ready(slots, now_ns)
+        staying = signs.judged & ~signs.any
+        self._trials.look(slots[staying], looks)
+        if (ready | staying).any():
+            self._judge(slots, ready, staying)
+        looks.begin(slots, seen)
+
+    def _signs(self, slots: Slots, seen: Floats, role: Ints, settled: Bools) -> _Signs:
+        """What a look shows that calls for another state. A test of the arm's own queue may begin or end.
+
+        Args:
+            slots: players, shape (n,).
+            seen: as `looks.read` gives it, shape (fields, n).
+            role: their roles, shape (n,).
+            settled: True where the queue of the earlier arm has drained, shape (n,).
+        """
+        looks, settings, now_ns = self._looks, self._settings, seen[TIME_NS]
+        probing, steady = role == PROBING, role == STEADY
+        least_us = looks.least_us[slots]
         # While an arm empties the queue, the RTT is not its own, and the next arm would find an empty path.
         judged = ~probing & settled & ~looks.drained[slots] & ~self._own.under_way(slots)
-        steady = role == STEADY
         own_us = np.where(steady, STEADY_US, 0.0)
         shorter, rose, high_s = self._moves.look(slots, least_us, looks.floor_us[slots], own_us, seen)
         others = self._end_own(slots, least_us, now_ns)
-        high = judged & steady & (high_s >= self._settings.rise_s)
+        high = judged & steady & (high_s >= settings.rise_s)
         judged &= ~self._begin_own(slots, high, rose, least_us, now_ns)
-        # On a path whose rate varies, the lowest RTT falls whenever the queue does.
-        moves = state == State.FOLLOWS
+        stands = judged & (high_s >= QUEUE_RISES * settings.rise_s)
         # Not at once again: the queue may be another flow's.
-        again = now_ns - self._since_ns[slots] >= self._settings.change_s * 1e9
-        queued = others | (high & judged & again & (high_s >= QUEUE_RISES * self._settings.rise_s))
+        again = now_ns - self._since_ns[slots] >= settings.change_s * 1e9
+        queued = others | (stands & steady & again)
+        # On a path whose rate varies, the lowest RTT falls whenever the queue does.
+        moves = self._state[slots] == State.FOLLOWS
         # A path may become shorter while the earlier arm's queue drains. The window of the longer path would
         # fill the buffer, and so hide that for good.
         draining = looks.drained[slots] | self._drained[slots] | self._own.under_way(slots)
         early = steady & ~settled & ~draining
         changed = (judged & ((shorter & ~moves) | rose)) | (early & shorter)
         top_Bps = looks.top_Bps[slots]
-        starves = judged & self._rivals.suspected(slots, looks.floor_us[slots], top_Bps, now_ns)
-        tested = (queued | starves) & ~changed
-        lacks = fell = alone = np.zeros(slots.shape, np.bool_)
-        if self._settings.self_check:
+        suspected = judged & self._rivals.suspected(slots, looks.floor_us[slots], top_Bps, now_ns)
+        tested = (queued | suspected) & ~changed
+        starves = fell = alone = np.zeros(slots.shape, np.bool_)
+        if settings.self_check:
             earned = np.where(judged | probing, looks.earned[slots], np.nan)
-            queued_arm = steady & (least_us > self._settings.rtt_step * looks.floor_us[slots] + own_us)
+            queued_arm = steady & (least_us > settings.rtt_step * looks.floor_us[slots] + own_us)
             found = self._surprise.look(slots, role, earned, looks.floor_us[slots], now_ns, queued_arm)
-            lacks, fell, alone = (surprised & ~changed & ~tested for surprised in found)
-        stuck = judged & (role == CAREFUL) & (high_s >= QUEUE_RISES * self._settings.rise_s)
-        stuck &= (looks.backlog_pkts(slots) * least_us * 1e-6 > STUCK_S) & self._siblings.alone(slots)
-        stuck &= ~(changed | tested | lacks | fell | alone)
-        # So the drained steady arm shows the floor, where BBR's start or test did not.
-        kept = probing | (judged & ~changed) | (self._drained[slots] & steady & ~settled)
-        looks.lower(slots[kept], least_us[kept], self._settings.rtt_step)
+            starves, fell, alone = (surprised & ~changed & ~tested for surprised in found)
+        stuck = stands & (role == CAREFUL) & self._siblings.alone(slots)
+        stuck &= looks.backlog_pkts(slots) * least_us * 1e-6 > STUCK_S
+        stuck &= ~(changed | tested | starves | fell | alone)
+        return _Signs(judged, changed, rose, tested, queued, starves, fell, alone, stuck)
+
+    def _go_by(self, signs: _Signs, slots: Slots, role: Ints, least_us: Floats, now_ns: Floats) -> None:
+        """Bring the players with a sign into the state that it calls for. All arrays have shape (n,)."""
+        changed, tested, starves, stuck = signs.changed, signs.tested, signs.starves, signs.stuck
         if changed.any():
-            self._follow(slots[changed], rose[changed], least_us[changed], now_ns[changed])
+            self._follow(slots[changed], signs.rose[changed], least_us[changed], now_ns[changed])
         if tested.any():
-            self._test(slots[tested], now_ns[tested], queued[tested])
-        probes = fell | alone
-        if probes.any():
-            self._code[slots[probes]] = np.where(fell, why.SURPRISED, why.ALONE)[probes]
-            self._value[slots[probes]] = np.where(fell, self._surprise.left(slots), np.nan)[probes]
-            self._was_steady[slots[probes]] = steady[probes]
-            hold_s = np.maximum(self._settings.start_s / 2, COMPARE_RTTS * looks.mean_us[slots] * 1e-6)
-            self._probe(slots[probes], State.COMPARES, now_ns[probes], hold_s[probes])
-        if lacks.any():
-            self._leave(slots[lacks], now_ns[lacks])
+            self._test(slots[tested], now_ns[tested], signs.queued[tested])
+        compared = signs.fell | signs.alone
+        if compared.any():
+            steady = role[compared] == STEADY
+            self._compare(slots[compared], signs.fell[compared], steady, now_ns[compared])
+        if starves.any():
+            self._leave(slots[starves], now_ns[starves])
         if stuck.any():
             self._empty(slots[stuck], least_us[stuck])
+
+    def _ready(self, slots: Slots, now_ns: Floats) -> Bools:
+        """True where the probing arm has shown what there is to know, shape (n,). Its tests end here."""
+        looks, state = self._looks, self._state[slots]
         lasted = (now_ns - self._since_ns[slots]) / self._hold_ns[slots]
         # On a long path BBR is in its start still, which is faster than another arm's.
         held = (lasted >= 1) & (looks.grown[slots] | (lasted >= HOLD_MAX))
-        state = self._state[slots]
-        # What it shows is enough to know, whatever the RTT says.
-        compares = state == State.COMPARES
-        # Behind another's queue the RTT says nothing of the path, and a short buffer stays short.
         testing = np.isin(state, (State.TESTS_QUEUE, State.TESTS_RATE, State.BESIDE_RIVAL))
-        varies = looks.rtt_ratio(slots) > self._settings.rtt_ratio
-        varies &= state != State.SHALLOW
-        ready = probing & ~looks.drained[slots] & ~lacks
-        ready &= held | ((varies | looks.holds_few(slots)) & ~testing & ~compares)
+        # Behind another's queue the RTT says nothing of the path, and a short buffer stays short.
+        varies = (looks.rtt_ratio(slots) > self._settings.rtt_ratio) & (state != State.SHALLOW)
+        shows = (varies | looks.holds_few(slots)) & ~testing & (state != State.COMPARES)
+        ready: Bools = (ROLE[state] == PROBING) & ~looks.drained[slots] & (held | shows)
         ended = ready & testing
         if ended.any():
             ready[ended] = self._end_test(slots[ended], now_ns[ended])
-        staying = judged & ~changed & ~tested & ~probes & ~lacks & ~stuck
-        self._trials.look(slots[staying], looks)
-        if (ready | staying).any():
-            self._judge(slots, ready, staying)
-        looks.begin(slots, seen)
+        return ready
 
     def _begin_own(
         self, slots: Slots, high: Bools, constant: Bools, least_us: Floats, now_ns: Floats
@@ -413,6 +460,14 @@ class RuleChooser(Chooser, SlotArrays):
         probed = slots[probing]
         self._probe(probed, state[probing], np.full(probed.shape, self._now_ns), settings.rival_s)
         self._learn(at)
+
+    def _compare(self, slots: Slots, fell: Bools, steady: Bools, now_ns: Floats) -> None:
+        """The probing arm shows what the path has, because the arm fell, or no other one has run."""
+        self._code[slots] = np.where(fell, why.SURPRISED, why.ALONE)
+        self._value[slots] = np.where(fell, self._surprise.left(slots), np.nan)
+        self._was_steady[slots] = steady
+        hold_s = np.maximum(self._settings.start_s / 2, COMPARE_RTTS * self._looks.mean_us[slots] * 1e-6)
+        self._probe(slots, State.COMPARES, now_ns, hold_s)
 
     def _leave(self, slots: Slots, now_ns: Floats) -> None:
         """These players' arms starve beside what another one has shown, which takes over."""
