@@ -51,11 +51,6 @@ class Decision(Protocol):
         """True where the arm was not chosen for its expected reward alone."""
         ...
 
-    @property
-    def settled(self) -> bool:
-        """Whether it is known already that every flow runs its arm, so that there is nothing to send."""
-        ...
-
 
 @dataclass(frozen=True, slots=True)
 class Draw:
@@ -64,7 +59,6 @@ class Draw:
     arms: ArmIds
     reward: Floats
     exploring: Bools
-    settled: bool = False
 
 
 class Chooser(ABC):

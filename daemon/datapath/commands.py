@@ -30,9 +30,12 @@ def commands_for(
         steered: flows that may get commands, shape (n,); None for all.
         asks: flows whose paths are to be asked for more, shape (n,); None for none.
     """
-    needed = due(records, arms, differs)
+    flags = records["flags"]
+    needed: Bools = (flags & _HEARD) != _STEERED
+    needed |= arms != records["want_arm"] if differs is None else differs
     if asks is not None:
-        needed |= asks & ((records["flags"] & PINNED) == 0)
+        needed |= asks
+    needed &= (flags & PINNED) == 0
     (chosen,) = (needed if steered is None else needed & steered).nonzero()
     commands = np.zeros(chosen.size, protocol.COMMAND_DTYPE)
     if not chosen.size:
@@ -42,15 +45,6 @@ def commands_for(
     if asks is not None:
         commands["pulse"] = asks[chosen]
     return commands
-
-
-def due(records: RecordArray, arms: ArmIds, differs: Bools | None = None) -> Bools:
-    """True where a flow needs a command to come to its arm, shape (n,); see `commands_for`."""
-    flags = records["flags"]
-    due: Bools = (flags & _HEARD) != _STEERED
-    due |= arms != records["want_arm"] if differs is None else differs
-    due &= (flags & PINNED) == 0
-    return due
 
 
 # These are numpy scalars: an enumeration's members would be converted anew at every step.

@@ -317,10 +317,6 @@ class Engine:
         count.decisions += len(records)
         if self._recorder is not None:
             self._recorder.append(slots, records, arms)
-        if decision.settled and arms is decision.arms:
-            if not active:
-                self.journal.agreed(slots)
-            return
         self.table.reward[slots] = decision.reward
         differs = arms != records["want_arm"]
         changes = int(np.count_nonzero(differs))

@@ -94,9 +94,7 @@ class Governed(SlotArrays):
         pinned = (records["flags"] & PINNED) != 0
         if not pinned.any():
             return choice
-        kept = choice.but(pinned, records["want_arm"], Cause.OPERATOR)
-        # The array is the same one where nothing is new, so that a settled step stays one.
-        return kept if (kept.arms != choice.arms).any() else Choice(choice.arms, kept.causes)
+        return choice.but(pinned, records["want_arm"], Cause.OPERATOR)
 
     def causes(self, slots: Slots) -> Causes:
         """Cause where a policy decides about a flow alone, `Cause.NONE` elsewhere. Shape (n,)."""

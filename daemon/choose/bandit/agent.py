@@ -51,8 +51,6 @@ class StepResult:
     arms: ArmIds
     reward: Floats
     exploring: Bools
-    settled: bool = False
-    """See `Decision`: an agent always decides."""
 
 
 def encoder_inputs(features: Float32s, arms: Indices) -> Float32s:

@@ -9,10 +9,10 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.arrays import ArmIds, Ints, Slots
+from ltp_switcher.arrays import ArmIds, Slots
 from ltp_switcher.daemon.choose.chooser import Chooser, Draw
 from ltp_switcher.daemon.datapath import RecordArray
-from ltp_switcher.daemon.datapath.commands import PINNED, due
+from ltp_switcher.daemon.datapath.commands import PINNED
 from ltp_switcher.slots import SlotArrays, column
 
 DWELLS: Final = (20, 40, 80, 160)
@@ -93,19 +93,13 @@ class KeepChooser(Chooser, SlotArrays):
     def __init__(self, pool: Sequence[int]) -> None:
         super().__init__()
         self._pool = tuple(pool)
-        # The flows of a step in which all was settled, what they showed, and the decision.
-        self._settled: tuple[Ints, bytes, Draw] | None = None
 
     def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
         """New flows. Their first record shows their arms."""
-        self._settled = None
         self.reset(slots)
 
     def step(self, slots: Slots, records: RecordArray, given: ArmIds | None = None) -> Draw:
-        """The flows' first arms. A settled result stays while the flows show the same."""
-        shown = records["want_arm"].tobytes() + records["flags"].tobytes()
-        if self._settled is not None and self._settled[0] is slots and self._settled[1] == shown:
-            return self._settled[2]
+        """The flows' first arms."""
         arms = self._arm[slots]
         if not arms.all():
             self._arm[slots] = arms = np.where(arms == 0, records["want_arm"], arms)
@@ -115,10 +109,7 @@ class KeepChooser(Chooser, SlotArrays):
             arms = np.where(pinned, records["want_arm"], arms)
         unknown = np.empty(slots.shape)
         unknown.fill(np.nan)
-        settled = not due(records, arms).any()
-        draw = Draw(arms, unknown, np.zeros(slots.shape, np.bool_), settled)
-        self._settled = (slots, shown, draw) if settled else None
-        return draw
+        return Draw(arms, unknown, np.zeros(slots.shape, np.bool_))
 
     def set_pool(self, arms: Sequence[int], slots: Slots | None = None) -> None:
         """No choice, so no pool to choose from; it is only shown."""

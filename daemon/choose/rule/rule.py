@@ -54,7 +54,7 @@ from ltp_switcher.daemon.choose.rule.states import AS_BEST, ROLE, State, States
 from ltp_switcher.daemon.choose.rule.surprise import Surprise
 from ltp_switcher.daemon.choose.rule.trials import STEADY_US, Trials, fast
 from ltp_switcher.daemon.datapath import RecordArray
-from ltp_switcher.daemon.datapath.commands import PINNED, due
+from ltp_switcher.daemon.datapath.commands import PINNED
 from ltp_switcher.daemon.settings.rule_policy import RuleSection
 from ltp_switcher.slots import SlotArrays, column
 
@@ -223,10 +223,9 @@ class RuleChooser(Chooser, SlotArrays):
             flags & PINNED, records["want_arm"], self._flows.of_role[slots, self._flows.role[slots]]
         )
         may = (self._flows.role[slots] == CAREFUL) & (records["arm"] == arms) & self._siblings.leads(slots)
-        asks = self._flows.asks[slots] = self._pulses.step(slots, records, may & ((flags & APP_LIMITED) == 0))
-        settled = not over.any() and not asks.any() and not due(records, arms).any()
+        self._flows.asks[slots] = self._pulses.step(slots, records, may & ((flags & APP_LIMITED) == 0))
         share = self._looks.share[of] * self._siblings.jain(of)
-        return Draw(arms, share, np.zeros(slots.shape, np.bool_), settled)
+        return Draw(arms, share, np.zeros(slots.shape, np.bool_))
 
     def together(self, slots: Slots) -> Indices | None:
         """The players of flows; None where each flow is its own."""
