@@ -63,16 +63,6 @@ def requests_table(summary: Summary, requests: RequestSummary) -> Table:
     return table
 
 
-def schemes_table(title: str, summaries: Sequence[Summary]) -> Table:
-    """Runs of one scenario with one seed: a row for each, of its first flow; the best reward is bold."""
-    table = _table(title)
-    best = max((summary.flows[0].reward for summary in summaries), default=0.0)
-    for summary in summaries:
-        flow = summary.flows[0]
-        table.add_row(*_flow_cells(flow), style="bold" if flow.reward == best else None)
-    return table
-
-
 def _table(title: str) -> Table:
     table = Table(title=escape(title), title_justify="left", box=None, pad_edge=False)
     table.add_column("scheme", no_wrap=True)

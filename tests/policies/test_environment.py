@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drawn links, episodes of agents, and Gymnasium's interface over them."""
+"""Drawn links, and episodes of agents on them."""
 
 from __future__ import annotations
 
-import gymnasium
 import numpy as np
 import pytest
 
@@ -11,7 +10,6 @@ from ltp_switcher.errors import InvalidValueError
 from ltp_switcher.policies.simulator import Flows, Paths, Roster, SimulatedInterval, Simulator
 from ltp_switcher.policies.simulator.regions import JURY, LTP_LARGE, LTP_SMALL, SPINE, Region, draw
 from ltp_switcher.policies.simulator.tasks import Actions, Array, Environment
-from ltp_switcher.policies.simulator.vector_env import NetworkVectorEnv
 
 ROSTER = Roster(window=5, cubic=5)
 
@@ -77,22 +75,3 @@ def test_an_episode_repeats_and_ends_in_time() -> None:
     assert len(first) == 49
     np.testing.assert_array_equal(first, again)
     assert (np.array(first) != np.array(other)).any()
-
-
-def test_it_is_a_gymnasium_vector_environment() -> None:
-    environment = NetworkVectorEnv(make())
-    assert isinstance(environment, gymnasium.vector.VectorEnv)
-    assert environment.num_envs == 40
-    observations, info = environment.reset(seed=1)
-    assert environment.observation_space.contains(observations)
-    assert info["active"].shape == (40,)
-    steps = 0
-    truncated = np.zeros(40, np.bool_)
-    while not truncated.any():
-        actions = np.zeros(environment.action_space.shape, np.float32)
-        observations, rewards, terminated, truncated, info = environment.step(actions)
-        steps += 1
-    assert (steps, truncated.all(), terminated.any()) == (49, True, False)
-    _, rewards, _, truncated, _ = environment.step(environment.action_space.sample())
-    assert not truncated.any()
-    assert (rewards == 0.0).all()
