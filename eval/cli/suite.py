@@ -81,21 +81,21 @@ def evaluate(options: argparse.Namespace, console: Console, progress: Console) -
     late = score((run, judged(run, without_start(outcome))) for run, outcome in made)
     single = single_paths(made)
     results = Results(
-        options.set if options.set in SETS else Path(options.set).resolve().name,
-        options.kernel,
-        options.quick,
-        paths,
-        [path for path in late if path.earned],
-        recovered(single),
-        oracles(single),
-        losses(single),
-        round(time.monotonic() - began, 1),
-        web_paths(every),
-        players(made),
-        harms(made, by_job),
-        transitions(single),
-        Origin(_command(options), made_of, {scheme: _seeds(runs, scheme) for scheme in schemes}),
-        [path.name for path in every_path if not path.earned],
+        set_name=options.set if options.set in SETS else Path(options.set).resolve().name,
+        kernel=options.kernel,
+        quick=options.quick,
+        wall_s=round(time.monotonic() - began, 1),
+        origin=Origin(_command(options), made_of, {scheme: _seeds(runs, scheme) for scheme in schemes}),
+        paths=paths,
+        late=[path for path in late if path.earned],
+        barren=[path.name for path in every_path if not path.earned],
+        recoveries=recovered(single),
+        oracles=oracles(single),
+        losses=losses(single),
+        transitions=transitions(single),
+        web=web_paths(every),
+        players=players(made),
+        harms=harms(made, by_job),
     )
     out: Path = options.out
     out.mkdir(parents=True, exist_ok=True)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from html import escape
 from statistics import median
 from typing import Final
@@ -51,34 +51,37 @@ class Origin:
     """Seeds by scheme."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
-    """A finished suite: its paths' scores, and how it was run."""
+    """A finished suite: how it was run, its paths' scores, and tables about some of the paths."""
 
     set_name: str
     kernel: str
     quick: bool
-    paths: Sequence[PathScore]
-    late: Sequence[PathScore]
-    """Scores of the paths without each flow's first seconds."""
-    recoveries: Mapping[str, Sequence[Recovery]]
-    """Recoveries by scheme."""
-    oracles: Mapping[str, float]
-    """Share of the best arm's reward that the oracle of segments earns, by path with one flow."""
-    losses: Mapping[str, Sequence[Losses]]
-    """Losses to the best arm, by scheme."""
     wall_s: float
+    origin: Origin | None = None
+
+    paths: Sequence[PathScore] = ()
+    late: Sequence[PathScore] = ()
+    """Scores of the paths without each flow's first seconds."""
+    barren: Sequence[str] = ()
+    """The paths on which no arm earned anything. They are in no mean."""
+
+    recoveries: Mapping[str, Sequence[Recovery]] = field(default_factory=dict)
+    """Recoveries by scheme."""
+    oracles: Mapping[str, float] = field(default_factory=dict)
+    """Share of the best arm's reward that the oracle of segments earns, by path with one flow."""
+    losses: Mapping[str, Sequence[Losses]] = field(default_factory=dict)
+    """Losses to the best arm, by scheme."""
+    transitions: Sequence[Transition] = ()
+    """Transitions of the schemes that switch once, if such ran."""
+
     web: Sequence[WebPath] = ()
     """The paths with requests, which `paths` lacks."""
     players: Sequence[Player] = ()
     """Flows of a scheme on the paths on which it has several."""
     harms: Sequence[Harm] = ()
     """Harm on the paths with another flow beside."""
-    transitions: Sequence[Transition] = ()
-    """Transitions of the schemes that switch once, if such ran."""
-    origin: Origin | None = None
-    barren: Sequence[str] = ()
-    """The paths on which no arm earned anything. They are in no mean."""
 
     @property
     def schemes(self) -> list[str]:

@@ -218,10 +218,11 @@ def test_the_best_arm_is_that_of_both_quantiles_and_seeds_count_together() -> No
     assert path.paired("rule", "ltp") == pytest.approx((0.5 * 2.0 * 3.0 * 1.0) ** 0.25)
     # A request that never came cannot be compared.
     assert path.paired("cubic", "ltp") == pytest.approx((1.0 * 4.0 * 3.0) ** (1 / 3))
-    page = html(Results("test", "6.1", False, [], [], {}, {}, {}, 1.0, [path]), {})
+    results = Results(set_name="test", kernel="6.1", quick=False, wall_s=1.0, web=[path])
+    page = html(results, {})
     assert "short-1" in page
     assert "ltp*" in page
-    document = Results("test", "6.1", False, [], [], {}, {}, {}, 1.0, [path]).to_dict()
+    document = results.to_dict()
     assert document["web"][0]["best_arm"] == "ltp"  # type: ignore[index]
 
 

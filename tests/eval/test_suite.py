@@ -318,15 +318,14 @@ def test_the_page_has_every_path_and_loads_nothing() -> None:
     paths_scored = score(scored_runs({p: {"rule": 1.0, "bbr": 2.0} for p in ("fixed-1", "trace-1")}))
     recoveries = {"rule": [Recovery("step-1", 10.0, took_s, 2.0) for took_s in (0.5, 1.5, 9.0)]}
     results = Results(
-        "test",
-        "6.1",
-        True,
-        paths_scored,
-        paths_scored,
-        recoveries,
-        {"fixed-1": 1.25, "trace-1": 1.0},
-        {},
-        1.0,
+        set_name="test",
+        kernel="6.1",
+        quick=True,
+        wall_s=1.0,
+        paths=paths_scored,
+        late=paths_scored,
+        recoveries=recoveries,
+        oracles={"fixed-1": 1.25, "trace-1": 1.0},
         origin=Origin("ltp-eval suite --quick", "abc1234", {"rule": [101, 102], "bbr": [101]}),
     )
     page = html(results, {"a <picture>": "QUJD"})
