@@ -67,7 +67,7 @@ def _draw_run(path: Path, outcome: RunResult) -> None:
     what = f"{flow.throughput_mbps:.1f} Mbit/s at {flow.rtt_mean_ms:.0f} ms"
     of = "" if len(summary.flows) == 1 else f" (first of {len(summary.flows)} flows)"
     draw_timeline(
-        path, job.scenario, outcome.series(),
+        path, job.scenario, outcome.series,
         title=f"{job.scheme} on {job.scenario.name}: {what}{of}",
         explanation=f"Goodput and mean RTT of one run: seed {job.seed}, Linux {summary.kernel}. "
         f"All flows use {summary.utilisation:.0%} of the link.",

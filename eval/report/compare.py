@@ -123,11 +123,11 @@ def harm(run: RunResult, solos: Sequence[RunResult]) -> Harm | None:
     """
     first, *others = run.job.scenario.flows
     throughput, rtt = [], []
-    for other, shared, solo in zip(others, run.series()[1:], solos, strict=True):
+    for other, shared, solo in zip(others, run.series[1:], solos, strict=True):
         begin_s, end_s = max(first.start_s, other.start_s), min(first.stop_s, other.stop_s)
         if not shared.life(begin_s, end_s).any():
             continue
-        (alone,) = solo.series()
+        (alone,) = solo.series
         (alone_mbps, alone_ms), (shared_mbps, shared_ms) = (
             _means(series, begin_s, end_s) for series in (alone, shared)
         )

@@ -119,7 +119,7 @@ def judge(outcomes: Sequence[RunResult]) -> Demo:
         name, scheme = one.job.scenario.name, one.job.scheme
         scenarios.setdefault(name, one.job.scenario)
         of = rewards.setdefault(name, {})
-        of[scheme] = (*of.get(scheme, ()), player_reward(one.series()))
+        of[scheme] = (*of.get(scheme, ()), player_reward(one.series))
     return Demo(outcomes, [Network(scenario, rewards[name]) for name, scenario in scenarios.items()])
 
 
@@ -169,7 +169,7 @@ def run_demo(
     shown = [demo.of(OVER_TIME, scheme)[0] for scheme in SCHEMES]
     draw_demo(
         out / "demo.png", {network_label(one.scenario): one.shares() for one in demo.networks}, demo.overall,
-        shown[0].job.scenario, [one.series()[0] for one in shown],
+        shown[0].job.scenario, [one.series[0] for one in shown],
         title=ranking(demo.overall),
         explanation="Reward (goodput² / RTT, less for losses), as a share of the best single protocol's. "
         "This is a demonstration\non networks of the kinds that the rule was tuned on, not the test set. "

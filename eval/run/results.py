@@ -15,8 +15,8 @@ import contextlib
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -104,7 +104,8 @@ class Job:
 class RunResult:
     """A finished run: its summary, the folder of its raw files, and whether it came from the cache.
 
-    `virtual_s` counts from the guest's power-on, `release` is the kernel's full name.
+    `virtual_s` counts from the guest's power-on, `release` is the kernel's full name. `series` are the bins
+    of each flow, from `timeseries.csv`; a run with requests has none.
     """
 
     job: Job
@@ -113,10 +114,7 @@ class RunResult:
     cached: bool
     virtual_s: float
     release: str
-
-    def series(self) -> list[FlowSeries]:
-        """Read the time series, one entry a flow."""
-        return read_series((self.folder / "timeseries.csv").read_text())
+    series: Sequence[FlowSeries] = field(default=(), repr=False, compare=False)
 
     def guest(self) -> dict[str, Any]:
         """Read the guest's own counts (`guest.json`)."""
@@ -215,19 +213,14 @@ def _read(job: Job, folder: Path, *, cached: bool) -> RunResult:
         record = json.loads((folder / RECORD).read_text())
         wall_s = float(record["wall_s"])
         kernel = f"{record['release']} (mahimahi)" if job.engine == "mahimahi" else job.kernel
-        summary = (
-            _summarise_requests(job, folder, wall_s)
-            if job.scenario.requests
-            else summarise(
-                job.scenario,
-                read_series((folder / "timeseries.csv").read_text()),
-                read_totals((folder / "flows.json").read_text()),
-                seed=job.seed,
-                kernel=kernel,
-                wall_s=wall_s,
-            )
-        )
-        return RunResult(job, summary, folder, cached, float(record["virtual_s"]), str(record["release"]))
+        virtual_s, release = float(record["virtual_s"]), str(record["release"])
+        if job.scenario.requests:
+            summary = _summarise_requests(job, folder, wall_s)
+            return RunResult(job, summary, folder, cached, virtual_s, release)
+        series = read_series((folder / "timeseries.csv").read_text())
+        totals = read_totals((folder / "flows.json").read_text())
+        summary = summarise(job.scenario, series, totals, seed=job.seed, kernel=kernel, wall_s=wall_s)
+        return RunResult(job, summary, folder, cached, virtual_s, release, series)
     except (OSError, ValueError, KeyError, ArtifactError) as error:
         raise ArtifactError(f"cannot read the results in {folder} ({error}). Remove that folder.") from error
 

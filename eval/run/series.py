@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import io
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -80,4 +81,6 @@ def read_series(text: str) -> list[FlowSeries]:
 
 def _flow(flow: int, rows: Sequence[dict[str, str]]) -> FlowSeries:
     columns = {name: np.array([float(row[name] or "nan") for row in rows]) for name in NUMBERS}
-    return FlowSeries(flow=flow, scheme=rows[0]["scheme"], arm=tuple(row["arm"] for row in rows), **columns)
+    # Results keep their series, so that each name of an arm is there only once.
+    arm = tuple(sys.intern(row["arm"]) for row in rows)
+    return FlowSeries(flow=flow, scheme=rows[0]["scheme"], arm=arm, **columns)

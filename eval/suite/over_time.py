@@ -52,7 +52,7 @@ def without_start(result: RunResult, start_s: float = START_S) -> Summary:
     """The run's summary with the rewards that its flows earned after their first seconds."""
     flows = []
     for flow, seen, series in zip(
-        result.job.scenario.flows, result.summary.flows, result.series(), strict=True
+        result.job.scenario.flows, result.summary.flows, result.series, strict=True
     ):
         life = series.life(flow.start_s + start_s, flow.stop_s)
         flows.append(replace(seen, reward=float(rewards(series)[life].mean()) if life.any() else 0.0))

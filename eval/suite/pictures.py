@@ -52,7 +52,7 @@ def draw(
                 " (Mutant Fig. 5)" if kinds[name] == TRACE else ""
             )
             draw_timeline(
-                file, first[shown[0]].job.scenario, [first[scheme].series()[0] for scheme in shown],
+                file, first[shown[0]].job.scenario, [first[scheme].series[0] for scheme in shown],
                 title=title, explanation=f"One run of each scheme, seed {first[shown[0]].job.seed}.",
                 scores={scheme: first[scheme].summary.flows[0].reward for scheme in shown},
             )  # fmt: skip

@@ -51,7 +51,7 @@ def players(made: Sequence[tuple[Run, RunResult]]) -> list[Player]:
         flows = outcome.job.scenario.flows
         if len(flows) > 1 and {flow.scheme for flow in flows} == {run.scheme}:
             of = found.setdefault((run.path, run.scheme), [])
-            of.append((player_reward(outcome.series()), jain_by_second(outcome)))
+            of.append((player_reward(outcome.series), jain_by_second(outcome)))
     best: dict[str, float] = {}
     for (path, _), of in found.items():
         best[path] = max(best.get(path, 0.0), fmean(one for one, _ in of))

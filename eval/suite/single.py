@@ -33,5 +33,5 @@ def single_paths(made: Sequence[tuple[Run, RunResult]]) -> dict[str, SinglePath]
         scenario = result.job.scenario
         if len(scenario.flows) == 1:
             path = found.setdefault(run.path, SinglePath(run.kind, scenario))
-            path.series.setdefault(run.scheme, []).extend(result.series())
+            path.series.setdefault(run.scheme, []).extend(result.series)
     return found

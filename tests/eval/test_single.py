@@ -10,6 +10,7 @@ import pytest
 
 from ltp_switcher.eval.run import kept
 from ltp_switcher.eval.run.results import RunResult
+from ltp_switcher.eval.run.series import read_series
 from ltp_switcher.eval.run.summary import Summary
 from ltp_switcher.eval.suite.plan import Run, plan
 from ltp_switcher.eval.suite.single import single_paths
@@ -19,10 +20,9 @@ def result(folder: Path, path: str, scheme: str) -> tuple[Run, RunResult]:
     """The kept run of a scheme, with nothing but its series."""
     (run,) = plan("test", {scheme: 1}, "6.1", quick=False, names=[path])
     (of,) = (kept.FOLDER / "test" / path).glob(f"{scheme}-{run.job.seed}-6.1.*.zip")
-    to = folder / f"{path}-{scheme}"
-    zipfile.ZipFile(of).extract("timeseries.csv", to)
+    series = read_series(zipfile.ZipFile(of).read("timeseries.csv").decode())
     summary = Summary(path, scheme, run.job.seed, "6.1", 60.0, 1.0, 1.0, 0.0, ())
-    return run, RunResult(run.job, summary, to, True, 0.0, "6.1")
+    return run, RunResult(run.job, summary, folder, True, 0.0, "6.1", series)
 
 
 def test_the_series_are_grouped_by_path_and_scheme_a_series_a_seed(tmp_path: Path) -> None:

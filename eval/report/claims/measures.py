@@ -68,7 +68,7 @@ def jain_by_second(outcome: RunResult) -> float:
     per_second = round(1.0 / BIN_S)
     seconds = int(scenario.duration_s)
     goodput_mbps = np.zeros((len(scenario.flows), seconds * per_second))
-    for row, series in zip(goodput_mbps, outcome.series(), strict=True):
+    for row, series in zip(goodput_mbps, outcome.series, strict=True):
         at = np.rint(series.t_s / BIN_S).astype(np.int64)
         inside = at < row.size
         row[at[inside]] = np.nan_to_num(series.goodput_mbps[inside])

@@ -39,7 +39,7 @@ KNOWN_OVER_S: Final = (1.0, 3.0)
 
 def trace(outcome: RunResult) -> Trace:
     """The counters of a run's bottleneck and senders, in the lab's bins of 0.1 s, the paper's interval."""
-    series = outcome.series()
+    series = outcome.series
     bins = max(len(flow.t_s) for flow in series)
 
     def column(name: str, before: float = 0.0) -> Floats:
