@@ -18,7 +18,7 @@ import ltp_switcher
 from ltp_switcher.commands import whole
 from ltp_switcher.completion import SHELLS, script
 from ltp_switcher.errors import LtpSwitcherError
-from ltp_switcher.eval.cli import claims, commands, engines, gain, prior, suite
+from ltp_switcher.eval.cli import claims, commands, engines, gain, prior, suite, traffic
 from ltp_switcher.eval.lab.script import PLACES, USUAL_PLACE
 from ltp_switcher.eval.report import demo, engine_agreement
 from ltp_switcher.eval.run.batch import default_parallel
@@ -26,6 +26,7 @@ from ltp_switcher.eval.run.results import ENGINES, KERNELS
 from ltp_switcher.eval.run.schemes import KERNEL_ARMS
 from ltp_switcher.eval.suite import offsets
 from ltp_switcher.eval.suite.studies import STUDIES
+from ltp_switcher.eval.suite.traffic import SETS as KINDS
 
 EXIT_ERROR: Final = 1
 EXIT_INTERRUPTED: Final = 130
@@ -63,6 +64,7 @@ def parser() -> argparse.ArgumentParser:
     add = made.add_subparsers(required=True, metavar="COMMAND")
     _add_runs(add)
     _add_suite(add)
+    _add_traffic(add)
     _add_claims(add)
     _add_gain(add)
     cost = _command(
@@ -239,6 +241,49 @@ def _add_suite(add: Commands) -> None:
     guess.add_argument(
         "--look", type=float, default=2.5, metavar="SECONDS", help="of BBR that are looked at; default: 2.5"
     )
+
+
+def _add_traffic(add: Commands) -> None:
+    made = _command(
+        add, "traffic", traffic.traffic,
+        "run a server's flows over several paths at once, compare schemes, and replay the learner",
+        kernel=True,
+    )  # fmt: skip
+    made.add_argument(
+        "--kinds", choices=KINDS, default=KINDS[0],
+        help=f"the paths for tuning, or those that are held out; default: {KINDS[0]}",
+    )  # fmt: skip
+    made.add_argument(
+        "--paths", type=_listed, default=[], metavar="N|A,B,...", help="the first N, or some; default: all"
+    )
+    made.add_argument(
+        "--flows", type=whole(1, 1000), default=60, metavar="N", help="to each path; default: 60"
+    )
+    made.add_argument(
+        "--load", type=float, default=0.25, metavar="X",
+        help="mean share of a path's rate that flows ask for, 0.01 to 0.9; default: 0.25",
+    )  # fmt: skip
+    made.add_argument(
+        "--schemes", type=_listed, default=list(traffic.SCHEMES), metavar="A,B,...",
+        help="arms, schemes of the daemon, and `mutant`, which is the switcher with the settings of --set; "
+        f"default: {','.join(traffic.SCHEMES)}",
+    )  # fmt: skip
+    made.add_argument(
+        "--seeds", type=_seeds, default=[], metavar="N|N-M|N,M,...",
+        help="the first half chooses the oracle's arms, and the figures are of the others; default: 1-2",
+    )  # fmt: skip
+    made.add_argument(
+        "--visits", type=whole(1, 10_000), default=400, metavar="N",
+        help="visits of each path in a replay; default: 400",
+    )  # fmt: skip
+    made.add_argument(
+        "--replays", type=whole(1, 10_000), default=20, metavar="N", help="number of replays; default: 20"
+    )
+    _settings_option(made)
+    _daemon_option(made)
+    _jobs_option(made)
+    _out_option(made, "out/traffic")
+    _cache_option(made)
 
 
 def _add_claims(add: Commands) -> None:

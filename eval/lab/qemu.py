@@ -68,13 +68,16 @@ class Companion:
     """A process of the host to which the guest hands over; see `host/handover.c`.
 
     The command gets two more arguments: the file of the shared memory, and the descriptor of the socket over
-    which the turns go. It runs in a folder of its own that holds `files`.
+    which the turns go. It runs in a folder of its own that holds `files`. Files that it leaves there are
+    handed back as the guest's, by `collect`.
     """
 
     plugin: Path
     command: tuple[str, ...]
     environment: Mapping[str, str]
     files: Mapping[str, bytes]
+    collect: Mapping[str, str] = field(default_factory=dict)
+    """Paths in its folder by guest path. A file that is not there is missing."""
 
 
 _MAGIC: Final = 0x62616C2D70746C
@@ -185,6 +188,7 @@ class _Beside:
 
     def __init__(self, companion: Companion, folder: Path, channel: Path, processor: int | None) -> None:
         folder.mkdir()
+        self._collect = {path: folder / name for path, name in companion.collect.items()}
         for name, content in companion.files.items():
             (folder / name).write_bytes(content)
         ours, self._qemus = socket.socketpair()
@@ -212,6 +216,10 @@ class _Beside:
             self.process.kill()
             self.process.wait()
         return self._errors.read_text(errors="replace")
+
+    def files(self) -> dict[str, bytes]:
+        """The files that it left, by guest path."""
+        return {path: file.read_bytes() for path, file in self._collect.items() if file.exists()}
 
 
 def command(
@@ -328,6 +336,7 @@ def execute(
                 process.stderr.close()
             if beside:
                 report.companion = beside.end()
+                report.files |= beside.files()
         report.serial = serial.read_text(errors="replace")
         if report.status is None and not report.serial:
             plugin = " Its plugin is for QEMU 7.2; `--daemon inside` needs none." if companion else ""

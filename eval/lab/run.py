@@ -134,7 +134,7 @@ def boot_scenario(
         collect=collect,
         python=guest_python(scenario, daemon),
         seed=seed,
-        memory_mb=_memory_mb(scenario),
+        memory_mb=memory_mb(scenario),
         timeout_s=_SETUP_S + _LIMIT_PER_VIRTUAL * scenario.duration_s,
         on_line=on_line,
         mutant=needs(scenario, "mutant"),
@@ -241,18 +241,18 @@ def run_fingerprint(scenario: Scenario, *, seed: int, kernel: str, place: Place 
         overlay_of(scenario, daemon, seed=seed, kernel=kernel),
         seed=seed,
         kernel=kernel,
-        memory_mb=_memory_mb(scenario),
+        memory_mb=memory_mb(scenario),
         layers=_cross_layers(scenario),
         readers=("schedule.py", "measurements.py", *(("roads.py",) if on_roads(scenario) else ())),
     )
 
 
-def _memory_mb(scenario: Scenario) -> int:
-    """Return the guest's memory: room for the system, and for twice the data in flight."""
+def memory_mb(scenario: Scenario) -> int:
+    """Return the guest's memory: room for the system, a server's file, and twice the data in flight."""
     own_ms = [flow.rtt_ms or 0.0 for flow in scenario.flows]
     in_flight_mb = sum(_in_flight_mb(link, own_ms) for link in scenario.links)
-    short = scenario.cross and scenario.cross.short
-    file_mb = short.largest_kb / 1e3 if short else 0.0
+    served = scenario.requests or (scenario.cross and scenario.cross.short)
+    file_mb = served.largest_kb / 1e3 if served else 0.0
     return min(4096, 512 * math.ceil((768 + file_mb + 4 * in_flight_mb) / 512))
 
 

@@ -62,8 +62,8 @@ until test -e {READY}; do
 	sleep 0.05
 done"""
 """A daemon beside the guest: its agent is its process here."""
-_END_BESIDE: Final = 'kill -TERM "$daemon"; wait "$daemon" || { cat /run/lab/daemon.log; exit 1; }'
-"""Shell lines that end the daemon, which then writes `STATUS`."""
+END_DAEMON: Final = 'kill -TERM "$daemon"; wait "$daemon" || { cat /run/lab/daemon.log; exit 1; }'
+"""Shell lines that end the daemon; one beside the guest writes `STATUS` then."""
 
 
 _ASK: Final = """cat >/run/lab/ask.py <<'END'
@@ -111,7 +111,7 @@ class GuestDaemon:
     @property
     def tells_status(self) -> bool:
         """Whether it leaves `STATUS`."""
-        return not {_TELL, _END_BESIDE}.isdisjoint(self.after)
+        return not {_TELL, END_DAEMON}.isdisjoint(self.after)
 
 
 def needs(scenario: Scenario, protocol: str) -> bool:
@@ -187,7 +187,7 @@ def daemon_of(scenario: Scenario, place: Place = USUAL_PLACE) -> GuestDaemon | N
         or not measured(policy, arms if isinstance(arms, tuple) else ())
     ):
         place = "inside"
-    tell = _TELL if place == "inside" else _END_BESIDE
+    tell = _TELL if place == "inside" else END_DAEMON
     after = (alive, tell) if learned else (alive,)
     return GuestDaemon(policy, after=after, settings=settings, place=place)
 

@@ -36,6 +36,8 @@ LIMITS: Final[Mapping[str, tuple[float, float]]] = {
     "buffer_s": (1.0, 600.0),
     "bitrates_mbps": (0.05, 200.0),
     "per_s": (0.01, 100.0),
+    "flows": (1, 1000),
+    "load": (0.01, 0.9),
     "smallest_kb": (1.0, 1_000_000.0),
     "largest_kb": (1.0, 1_000_000.0),
 }
@@ -122,6 +124,13 @@ class Table:
         if not isinstance(value, str) or not value.strip():
             raise ConfigError(self.field(key), value, "a text that is not empty")
         return value
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """A list of texts, none of them empty."""
+        values = self.required(key)
+        if not isinstance(values, list) or not all(isinstance(one, str) and one.strip() for one in values):
+            raise ConfigError(self.field(key), values, "a list of texts")
+        return tuple(values)
 
     def mapping(self, key: str) -> dict[str, object]:
         value = self.required(key)

@@ -21,6 +21,8 @@ The kind "video" is a player with such a connection. It has other keys in place 
     bitrates_mbps = [1.0, 2.5, 5.0, 8.0]    # 1 to 16, each larger than the one before
 
 The player takes the largest bitrate up to 0.8 of the harmonic mean of its last 5 chunks' throughput.
+
+The kind "traffic" goes with several paths, and has keys of its own; see `traffic`.
 """
 
 from __future__ import annotations
@@ -35,11 +37,14 @@ import numpy as np
 from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.run.checked_table import Table
 from ltp_switcher.eval.run.schemes import check_scheme
+from ltp_switcher.eval.run.traffic import LARGEST_BYTES, Traffic
 
 _VIDEO_KEYS: Final = ("chunk_s", "buffer_s", "bitrates_mbps")
 _RANDOM_KEYS: Final = ("per_s", "smallest_kb", "largest_kb")
-REQUEST_KEYS: Final = ("kind", "scheme", *_RANDOM_KEYS, "stop_s", *_VIDEO_KEYS)
+_TRAFFIC_KEYS: Final = ("flows", "load")
+REQUEST_KEYS: Final = ("kind", "scheme", *_RANDOM_KEYS, "stop_s", *_VIDEO_KEYS, *_TRAFFIC_KEYS)
 VIDEO: Final = "video"
+TRAFFIC: Final = "traffic"
 SESSIONS: Final = ("kept", VIDEO)
 """Kinds whose client has one connection for good."""
 BITRATES_MAX: Final = 16
@@ -64,7 +69,10 @@ KINDS: Final[Mapping[str, Kind]] = {
     "pages": Kind(objects=12, connections=6, smallest_kb=5.0, largest_kb=200.0),
     "kept": Kind(objects=0, connections=1, smallest_kb=2.0, largest_kb=200.0),
     VIDEO: Kind(objects=0, connections=1, smallest_kb=1.0, largest_kb=1.0),
+    TRAFFIC: Kind(objects=0, connections=1, smallest_kb=0.001, largest_kb=LARGEST_BYTES / KB),
 }
+_OWN_KEYS: Final[Mapping[str, tuple[str, ...]]] = {VIDEO: _VIDEO_KEYS, TRAFFIC: _TRAFFIC_KEYS}
+"""Kinds with keys in place of the rate and the sizes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +100,7 @@ class Requests:
     """Requests of a scenario; the module's text tells the fields.
 
     With a video, the sizes are those of its smallest and largest chunk, and `per_s` is the rate of a player
-    that never waits.
+    that never waits. With traffic, `per_s` is 0, as each path has a rate of its own.
     """
 
     kind: str
@@ -102,6 +110,7 @@ class Requests:
     largest_kb: float
     stop_s: float
     video: Video | None = None
+    traffic: Traffic | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +132,14 @@ def parse_requests(table: Table, duration_s: float) -> Requests:
         raise ConfigError(table.field("kind"), kind, f"one of {', '.join(KINDS)}")
     scheme = check_scheme(table.field("scheme"), table.required("scheme"))
     stop_s = table.number("stop_s", low=0.0, high=duration_s, default=duration_s)
-    for key in _RANDOM_KEYS if kind == VIDEO else _VIDEO_KEYS:
-        if key in table:
+    of_kind = _OWN_KEYS.get(kind, _RANDOM_KEYS)
+    for key in (*_RANDOM_KEYS, *_VIDEO_KEYS, *_TRAFFIC_KEYS):
+        if key in table and key not in of_kind:
             raise ConfigError(table.field(key), table.required(key), f"no such key with the kind {kind}")
+    if kind == TRAFFIC:
+        traffic = Traffic(table.integer("flows"), table.number("load", default=0.25))
+        sizes_kb = (KINDS[kind].smallest_kb, KINDS[kind].largest_kb)
+        return Requests(kind, scheme, 0.0, *sizes_kb, stop_s, traffic=traffic)
     if kind == VIDEO:
         video = _video(table)
         sizes_kb = (video.chunk_kb(video.bitrates_mbps[0]), video.chunk_kb(video.bitrates_mbps[-1]))

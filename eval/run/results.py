@@ -20,12 +20,16 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from ltp_switcher.cache import cache_dir
+from ltp_switcher.daemon.gain.outcomes import OutcomeRows
 from ltp_switcher.errors import ArtifactError
 from ltp_switcher.eval.lab.kernels import known
 from ltp_switcher.eval.lab.run import RunFiles, run_fingerprint, run_scenario
 from ltp_switcher.eval.lab.script import USUAL_PLACE, Place
 from ltp_switcher.eval.lab.sessions import is_session, run_session, session_fingerprint
+from ltp_switcher.eval.lab.traffic import ROWS, run_traffic, traffic_fingerprint
 from ltp_switcher.eval.lab.web import requests_fingerprint, run_requests
 from ltp_switcher.eval.mahimahi.run import as_emulated, emulation_fingerprint, run_emulated
 from ltp_switcher.eval.run import kept
@@ -74,7 +78,9 @@ class Job:
         if self.engine == "mahimahi":
             return emulation_fingerprint(self.scenario, seed=self.seed)
         of = run_fingerprint if self.scenario.requests is None else requests_fingerprint
-        if is_session(self.scenario):
+        if self._has_traffic:
+            of = traffic_fingerprint
+        elif is_session(self.scenario):
             of = session_fingerprint
         return of(self.scenario, seed=self.seed, kernel=self.kernel, place=self.daemon)
 
@@ -83,7 +89,13 @@ class Job:
         """Names of the raw files that its run leaves."""
         if self.engine == "mahimahi":
             return HOST_FILES
+        if self._has_traffic:
+            return (*REQUEST_FILES, ROWS)
         return RAW_FILES if self.scenario.requests is None else REQUEST_FILES
+
+    @property
+    def _has_traffic(self) -> bool:
+        return self.scenario.requests is not None and self.scenario.requests.traffic is not None
 
     def make(self, on_sample: Callable[[Sample], None] | None) -> RunFiles:
         """Make the run.
@@ -95,7 +107,9 @@ class Job:
         if self.engine == "mahimahi":
             return run_emulated(self.scenario, seed=self.seed, on_progress=on_sample)
         of = run_scenario if self.scenario.requests is None else run_requests
-        if is_session(self.scenario):
+        if self._has_traffic:
+            of = run_traffic
+        elif is_session(self.scenario):
             of = run_session
         return of(self.scenario, seed=self.seed, kernel=self.kernel, place=self.daemon, on_progress=on_sample)
 
@@ -124,6 +138,11 @@ class RunResult:
     def completions(self) -> Completions:
         """Read the completion times of a run with requests."""
         return read_completions((self.folder / "requests.csv").read_text())
+
+    def outcomes(self) -> OutcomeRows:
+        """Read the outcomes of a run with traffic."""
+        rows: OutcomeRows = np.load(self.folder / ROWS)
+        return rows
 
     def totals(self) -> list[FlowTotals]:
         """Read the flows' totals, in order of the flows."""

@@ -304,8 +304,10 @@ class Scenario:
         # Results of scenarios from before these keys are known by a text without them.
         if self.requests is None:
             del values["requests"]
-        elif self.requests.video is None:
-            del values["requests"]["video"]
+        else:
+            for key in ("video", "traffic"):
+                if getattr(self.requests, key) is None:
+                    del values["requests"][key]
         if not self.paths:
             del values["paths"]
         if self.cross is None:
@@ -374,8 +376,11 @@ def parse_scenario(document: Mapping[str, object]) -> Scenario:
         raise ConfigError("flow", len(flows), f"1 to {FLOWS_MAX} tables [[flow]]")
     if requests is not None and link.queue != DROP_TAIL:
         raise ConfigError("link.queue", link.queue, f"{DROP_TAIL} beside [requests]")
-    if requests is not None and paths:
-        raise ConfigError("path", list(names), "no tables beside [requests]")
+    if requests is not None and requests.traffic is None and paths:
+        raise ConfigError("path", list(names), f"no tables beside [requests] of the kind {requests.kind}")
+    if requests is not None and requests.traffic is not None and (flows or not paths):
+        allowed = "tables [[path]], and no [[flow]] beside them"
+        raise ConfigError("requests.kind", requests.kind, allowed)
     cross = parse_cross(root.table("cross", CROSS_KEYS)) if "cross" in root else None
     if cross is not None and (paths or requests):
         raise ConfigError("cross", "tables", f"no table beside {'[[path]]' if paths else '[requests]'}")

@@ -13,6 +13,7 @@ from ltp_switcher.eval.run.schemes import INFORMED, KERNEL_ARMS, LEARNED_ARMS, P
 _SCHEME_COLOUR: Final[Mapping[str, str]] = {
     "switcher": "#000000", "random": "#777777", "rule": "#4D4D4D", "bandit": "#B35806", "reno": "#AA4499",
     "spine-cubic": "#9970AB", "owl-loss": "#BF812D", "owl-network": "#543005", "epsilon-greedy": "#35978F",
+    "mutant": "#B35806", "oracle": "#DDAA33",
 }  # fmt: skip
 
 

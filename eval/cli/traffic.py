@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ltp-eval traffic`: a server's flows over several paths at once, under each scheme."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+
+from ltp_switcher.errors import ConfigError
+from ltp_switcher.eval.cli.output import json_text, need_pictures
+from ltp_switcher.eval.report import traffic as report
+from ltp_switcher.eval.run.batch import run_batch
+from ltp_switcher.eval.run.checked_table import LIMITS
+from ltp_switcher.eval.run.daemon_settings import Settings, parse_assignments
+from ltp_switcher.eval.run.results import Job
+from ltp_switcher.eval.run.schemes import (
+    DAEMON_SCHEMES,
+    KERNEL_ARMS,
+    LEARNED_ARMS,
+    PINNED_PREFIX,
+    VARIANTS,
+    check_scheme,
+)
+from ltp_switcher.eval.run.traffic import Traffic
+from ltp_switcher.eval.suite import traffic as suite
+
+SCHEMES: Final = ("switcher", "ltp", "bbr", "cubic", "vegas")
+DECISION: Final = "switcher"
+LIVE: Final = "mutant"
+"""The decision with the settings of `--set`, such as those that turn the learner on."""
+
+
+def traffic(options: argparse.Namespace, console: Console, progress: Console) -> None:
+    """Run the schemes, compare them, replay the learner; write JSON, all flows, and a picture."""
+    need_pictures()
+    low, high = LIMITS["load"]
+    if not low <= options.load <= high:
+        raise ConfigError("--load", options.load, f"a number from {low:g} to {high:g}")
+    settings = parse_assignments(options.settings)
+    seeds = options.seeds or list(suite.SEEDS[options.kinds])
+    paths = suite.chosen(options.kinds, options.paths)
+    jobs = {
+        (scheme, seed): Job(
+            suite.scenario_of(
+                options.kinds, paths, Traffic(options.flows, options.load), _run_by(scheme, settings), seed
+            ).with_settings(settings if scheme == LIVE else ()),
+            seed,
+            options.kernel,
+            daemon=options.daemon,
+        )
+        for scheme in options.schemes
+        for seed in seeds
+    }
+    if suite.is_held_out(options.kinds) and not DAEMON_SCHEMES.keys().isdisjoint((*options.schemes, LIVE)):
+        progress.print("this is a look at paths that are held out: write it into docs/lab-notes/held-out.md")
+    labels = {job: f"{scheme}, seed {seed}" for (scheme, seed), job in jobs.items()}
+    made = run_batch(
+        list(jobs.values()),
+        progress,
+        use_cache=options.cache,
+        parallel=options.jobs,
+        label=labels.__getitem__,
+    )
+    runs = [report.made_of(scheme, result) for (scheme, _), result in zip(jobs, made, strict=True)]
+    found = report.figures(
+        report.gathered(runs),
+        reference=DECISION if DECISION in options.schemes else options.schemes[0],
+        arms=[scheme for scheme in options.schemes if _is_fixed(scheme)],
+        seeds=seeds,
+        visits=options.visits,
+        replay_seeds=options.replays,
+    )
+    out: Path = options.out
+    out.mkdir(parents=True, exist_ok=True)
+    text = json_text(found.to_dict())
+    (out / "traffic.json").write_text(text)
+    (out / "flows.csv").write_text(report.flows_csv(found.traffics))
+    from ltp_switcher.eval.report.traffic_tables import draw_traffic, tables
+
+    draw_traffic(out / "traffic.png", found)
+    if options.json:
+        console.out(text, end="", highlight=False)
+        return
+    for table in tables(found):
+        console.print(table, highlight=False)
+    console.print(f"\n{out}: traffic.json, flows.csv, traffic.png", highlight=False)
+
+
+def _run_by(scheme: str, settings: Settings) -> str:
+    """The scheme of a scenario that runs a scheme of the command."""
+    if scheme == LIVE:
+        if not settings:
+            raise ConfigError("--schemes", LIVE, "this scheme with --set, which says what the daemon does")
+        return DECISION
+    if scheme in KERNEL_ARMS:
+        # Under the module, so that it tells what came of the flows.
+        return f"{PINNED_PREFIX}{scheme}"
+    return check_scheme("--schemes", scheme, more=(LIVE,))
+
+
+def _is_fixed(scheme: str) -> bool:
+    return scheme in (*KERNEL_ARMS, *LEARNED_ARMS, *VARIANTS)

@@ -1,0 +1,398 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What came of traffic under several schemes: completion times, values, the oracle, and the learner's replay.
+
+Every scheme meets the same flows. So schemes are compared flow by flow. The value of a flow (see
+`daemon/gain/value.py`) counts from the mean of all schemes for the same flow. A scheme's value on a path is
+the mean of its flows' values by their information. A difference of values is the logarithm of a ratio of
+rewards. The learner has no such twins: the visits that it replays have values as the daemon sees them, from
+the mean of the path and size class.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ltp_switcher.arrays import Bools, Floats
+from ltp_switcher.daemon.choose.visits.learner import Learner
+from ltp_switcher.daemon.choose.visits.replay import Pool, Replayed, replay
+from ltp_switcher.daemon.gain import outcomes, value
+from ltp_switcher.eval.lab.traffic import arrivals, places
+from ltp_switcher.eval.run.completion import Completions, Quantiles, quantiles
+from ltp_switcher.eval.run.results import RunResult
+from ltp_switcher.eval.run.scenario import Scenario
+from ltp_switcher.eval.suite.score import Mean, geometric_mean
+
+ALL: Final = "all"
+CLASSES: Final = (ALL, *value.SIZE_NAMES)
+"""Classes of flows by the bytes that were asked for; see `value.SIZE_BOUNDS_BYTES`."""
+ORACLE: Final = "oracle"
+"""The best arm of each path, chosen on other seeds."""
+DAY_S: Final = 86_400.0
+"""Time between two runs, where the outcomes of all are in one table."""
+
+FLOW_DTYPE: Final[np.dtype[np.void]] = np.dtype(
+    [
+        ("scheme", np.int64),  # Place in the list of schemes.
+        ("seed", np.int64),
+        ("path", np.int64),  # Number of its path.
+        ("at_s", np.float64),
+        ("asked_bytes", np.int64),
+        ("took_s", np.float64),  # From the request to the last byte; infinite where that never came.
+        # The rest is NaN where the module has told nothing of the flow.
+        ("retransmits", np.float64),
+        ("delivered", np.float64),  # Packets.
+        ("rtt_ms", np.float64),
+        ("value", np.float64),  # From the mean of all schemes for this flow.
+        ("information", np.float64),  # The mean of all schemes for this flow.
+    ]
+)
+FlowTable = npt.NDArray[np.void]
+"""`FLOW_DTYPE`, shape (n,): each flow of each run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A finished run: its flows' completion times, and the rows of their outcomes."""
+
+    scheme: str
+    seed: int
+    scenario: Scenario
+    completions: Completions
+    rows: outcomes.OutcomeRows
+
+
+def made_of(scheme: str, result: RunResult) -> Made:
+    """Read a run's results. `scheme` is the name under which it is told."""
+    job = result.job
+    return Made(scheme, job.seed, job.scenario, result.completions(), result.outcomes())
+
+
+@dataclass(frozen=True, slots=True)
+class Traffics:
+    """All runs together."""
+
+    schemes: tuple[str, ...]
+    paths: tuple[str, ...]
+    flows: FlowTable
+    visits: outcomes.VisitTable
+    """Visits whose arm is the place of their scheme, and whose values compare with those of all others."""
+
+    def of(self, scheme: str, seeds: Sequence[int]) -> FlowTable:
+        """The flows of a scheme and these seeds."""
+        found: FlowTable = self.flows[
+            (self.flows["scheme"] == self.schemes.index(scheme)) & np.isin(self.flows["seed"], seeds)
+        ]
+        return found
+
+    def composed(self, arms: Mapping[str, str], seeds: Sequence[int]) -> FlowTable:
+        """The flows of these seeds, those of each path from its arm's runs."""
+        parts = [np.zeros(0, FLOW_DTYPE)]
+        for number, path in enumerate(self.paths):
+            flows = self.of(arms[path], seeds)
+            parts.append(flows[flows["path"] == number])
+        return np.concatenate(parts)
+
+
+def gathered(runs: Sequence[Made]) -> Traffics:
+    """Put the runs of the same paths together."""
+    schemes = tuple(dict.fromkeys(run.scheme for run in runs))
+    paths = tuple(path.name for path in runs[0].scenario.paths)
+    tables, told = [], []
+    for number, run in enumerate(runs):
+        scheme = schemes.index(run.scheme)
+        rows = run.rows[outcomes.latest(run.rows["outcome"])]
+        tables.append(_flows(run, scheme, rows))
+        told.append(_apart(rows, scheme, number))
+    flows = np.concatenate(tables)
+    _, twins = np.unique(flows[["seed", "path", "at_s"]], return_inverse=True)
+    flows["value"] = value.clipped(flows["value"], twins)
+    says = np.isfinite(flows["information"])
+    sums = np.bincount(twins[says], weights=flows["information"][says], minlength=len(twins))
+    counts = np.bincount(twins[says], minlength=len(twins))
+    flows["information"] = (sums / np.maximum(counts, 1))[twins]
+    return Traffics(schemes, paths, flows, outcomes.visits_of(np.concatenate(told)))
+
+
+def _flows(run: Made, scheme: int, rows: outcomes.OutcomeRows) -> FlowTable:
+    """The flows of a run, with raw values."""
+    drawn = arrivals(run.scenario, run.seed)
+    flows = np.zeros(len(drawn), FLOW_DTYPE)
+    flows["scheme"], flows["seed"] = scheme, run.seed
+    flows["path"] = [one.path for one in drawn]
+    flows["asked_bytes"] = [one.size_bytes for one in drawn]
+    flows["at_s"], flows["took_s"] = run.completions.at_s, run.completions.took_s
+    for name in ("retransmits", "delivered", "rtt_ms", "value", "information"):
+        flows[name] = np.nan
+    told, at = rows["outcome"], places(rows)
+    flows["retransmits"][at], flows["delivered"][at] = told["retrans"], told["delivered"]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        flows["rtt_ms"][at] = told["rtt_us_sum"] / told["rtt_samples"] / 1e3
+    flows["value"][at], flows["information"][at] = value.raw_values(told), value.information(told)
+    return flows
+
+
+def _apart(rows: outcomes.OutcomeRows, scheme: int, run: int) -> outcomes.OutcomeRows:
+    """The rows as flows of another day and of the arm `scheme`, so that runs do not mix."""
+    rows = rows.copy()
+    rows["time_s"] += run * DAY_S
+    rows["outcome"]["arm"] = scheme
+    rows["outcome"]["visit"] = 0
+    rows["outcome"]["cookie"] = np.arange(len(rows), dtype=np.uint64) + (np.uint64(run) << np.uint64(32))
+    return rows
+
+
+def _classes(flows: FlowTable) -> npt.NDArray[np.int64]:
+    return np.searchsorted(value.SIZE_BOUNDS_BYTES, flows["asked_bytes"], side="right")
+
+
+def of_class(flows: FlowTable, name: str) -> Bools:
+    """True for the flows of a class, shape (n,)."""
+    if name == ALL:
+        return np.ones(len(flows), np.bool_)
+    chosen: Bools = _classes(flows) == value.SIZE_NAMES.index(name)
+    return chosen
+
+
+def completion(flows: FlowTable) -> dict[str, Quantiles]:
+    """The quantiles of completion times by class; a class without a flow is missing."""
+    times = {name: flows["took_s"][of_class(flows, name)] for name in CLASSES}
+    return {name: quantiles(took_s) for name, took_s in times.items() if took_s.size}
+
+
+def retransmit_share(flows: FlowTable) -> float:
+    """Retransmits over packets delivered; NaN where nothing is known."""
+    delivered = float(np.nansum(flows["delivered"]))
+    return float(np.nansum(flows["retransmits"])) / delivered if delivered else math.nan
+
+
+def mean_value(flows: FlowTable) -> float:
+    """The mean of the flows' values by their information; NaN where nothing is known."""
+    says = np.isfinite(flows["value"]) & (flows["information"] > 0)
+    if not says.any():
+        return math.nan
+    return float(np.average(flows["value"][says], weights=flows["information"][says]))
+
+
+def value_by_path(traffics: Traffics, flows: FlowTable) -> dict[str, float]:
+    """The value on each path."""
+    return {path: mean_value(flows[flows["path"] == n]) for n, path in enumerate(traffics.paths)}
+
+
+def over(traffics: Traffics, flows: FlowTable, other: FlowTable) -> Mean | None:
+    """The reward over the other flows': a geometric mean over paths. None where a value is not known."""
+    ours, theirs = value_by_path(traffics, flows), value_by_path(traffics, other)
+    ratios = [math.exp(ours[path] - theirs[path]) for path in traffics.paths]
+    return None if any(map(math.isnan, ratios)) else geometric_mean(ratios)
+
+
+def time_over(traffics: Traffics, flows: FlowTable, other: FlowTable, name: str = ALL) -> Mean | None:
+    """The completion time over the other scheme's for the same flow: a geometric mean over flows, then paths.
+
+    Flows of the class `name` count that both have completed. None where there is none.
+    """
+    ours, theirs = (np.sort(of, order=("seed", "path", "at_s")) for of in (flows, other))
+    both = np.isfinite(ours["took_s"]) & np.isfinite(theirs["took_s"]) & of_class(ours, name)
+    logs = np.log(ours["took_s"][both] / theirs["took_s"][both])
+    numbers = ours["path"][both]
+    ratios = [math.exp(float(logs[numbers == n].mean())) for n in np.unique(numbers).tolist()]
+    return geometric_mean(ratios) if ratios else None
+
+
+def best_arms(traffics: Traffics, arms: Sequence[str], seeds: Sequence[int]) -> dict[str, str]:
+    """The arm with the highest value on each path, over these seeds."""
+    values = {arm: value_by_path(traffics, traffics.of(arm, seeds)) for arm in arms}
+    return {path: max(arms, key=lambda arm: values[arm][path]) for path in traffics.paths}
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayWindow:
+    """The learner in some visits of each path: means over replays, with the 2.5 and 97.5 % quantiles.
+
+    Rewards are over the decision's own.
+    """
+
+    first: int
+    last: int
+    reward: tuple[float, float, float]
+    best: float
+    """Of the best scheme of each path, by the visits that the replays draw from."""
+    closed: tuple[float, float, float]
+    """The share of the gap between these, in logarithms, that is closed."""
+    regret: tuple[float, float, float]
+    """What the reward lacks to the best's, as a share of that."""
+    trials: float
+    cost: float
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaySummary:
+    """Replays of the learner on the visits of the runs."""
+
+    visits: Mapping[str, Mapping[str, int]]
+    """Visits to draw from, by path and scheme."""
+    windows: list[ReplayWindow]
+    ledger_max: float
+    worst_path_max: float
+
+
+def replays(
+    traffics: Traffics, decision: str, arms: Sequence[str], *, visits: int, seeds: int
+) -> ReplaySummary | None:
+    """Replay the learner among `decision` and `arms`; None where a path has no visit of one of them."""
+    table, order = traffics.visits, [decision, *arms]
+    numbers = {name: number for number, name in enumerate(table.names)}
+    pools: list[list[Pool]] = []
+    counts: dict[str, dict[str, int]] = {}
+    for number, path in enumerate(traffics.paths):
+        prefix = numbers.get(f"10.2.{number}.0/24", -1)
+        chosen = [
+            np.flatnonzero((table.prefixes == prefix) & (table.arms == traffics.schemes.index(one)))
+            for one in order
+        ]
+        if not all(of.size for of in chosen):
+            return None
+        pools.append([Pool(table.values[of], table.information[of], table.flows[of]) for of in chosen])
+        counts[path] = {name: int(of.size) for name, of in zip(order, chosen, strict=True)}
+    found = [replay(pools, visits, Learner(len(order)), seed) for seed in range(1, seeds + 1)]
+    return ReplaySummary(
+        counts,
+        [_window(found, place) for place in range(len(found[0].windows))],
+        max(one.ledger for one in found),
+        max(one.worst_prefix for one in found),
+    )
+
+
+def _window(found: Sequence[Replayed], place: int) -> ReplayWindow:
+    windows = [one.windows[place] for one in found]
+    gains = np.array([one.gain for one in windows])
+    best = windows[0].best_gain
+    return ReplayWindow(
+        windows[0].first,
+        windows[0].last,
+        _interval(np.exp(gains)),
+        math.exp(best),
+        _interval(np.array([one.closed for one in windows])),
+        _interval(1.0 - np.exp(gains - best)),
+        float(np.mean([one.trials for one in windows])),
+        float(np.mean([one.cost for one in windows])),
+    )
+
+
+def _interval(values: Floats) -> tuple[float, float, float]:
+    low, high = np.quantile(values, (0.025, 0.975)).tolist()
+    return float(values.mean()), low, high
+
+
+def flows_csv(traffics: Traffics) -> str:
+    """Every flow of every run, a line each."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    columns = FLOW_DTYPE.names or ()
+    writer.writerow(columns)
+    for flow in traffics.flows:
+        cells = [f"{flow[name]:.6g}" if flow[name].dtype.kind == "f" else str(flow[name]) for name in columns]
+        named = dict(zip(columns, cells, strict=True))
+        named |= {"scheme": traffics.schemes[flow["scheme"]], "path": traffics.paths[flow["path"]]}
+        writer.writerow(named.values())
+    return text.getvalue()
+
+
+@dataclass(frozen=True, slots=True)
+class SchemeFigures:
+    """A scheme over all paths, on the seeds that count. Ratios are over the reference, NaN-free or None."""
+
+    flows: int
+    unfinished: int
+    untold: int
+    """Finished flows of which the module has told nothing."""
+    completion: Mapping[str, Quantiles]
+    times: Mapping[str, Mean | None]
+    """Completion time over the reference's for the same flow, by class."""
+    reward: Mean | None
+    retransmits: float
+    rtt_ms: float
+    value: Mapping[str, float]
+    """By path, in logarithms, over the reference's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """All figures of the command."""
+
+    traffics: Traffics
+    reference: str
+    """The scheme with which the others are compared."""
+    scored: tuple[int, ...]
+    """Seeds of the figures."""
+    chosen: tuple[int, ...]
+    """Seeds by which the oracle chose; none: there is no oracle."""
+    oracle: Mapping[str, str]
+    schemes: Mapping[str, SchemeFigures]
+    replay: ReplaySummary | None
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values for JSON."""
+        return {
+            "paths": [*self.traffics.paths],
+            "reference": self.reference,
+            "seeds": {"scored": [*self.scored], "oracle": [*self.chosen]},
+            "oracle": {**self.oracle},
+            "schemes": {name: asdict(of) for name, of in self.schemes.items()},
+            "replay": self.replay and asdict(self.replay),
+        }
+
+
+def figures(
+    traffics: Traffics,
+    *,
+    reference: str,
+    arms: Sequence[str],
+    seeds: Sequence[int],
+    visits: int,
+    replay_seeds: int,
+) -> Figures:
+    """Compare the schemes.
+
+    With two seeds or more, the oracle chooses among `arms` by the first half of the seeds. Then the figures
+    are of the other half. The replay draws from the visits of all seeds.
+    """
+    half = len(seeds) // 2 if arms else 0
+    chosen, scored = tuple(seeds[:half]), tuple(seeds[half:])
+    tables = {scheme: traffics.of(scheme, scored) for scheme in traffics.schemes}
+    oracle = best_arms(traffics, arms, chosen) if chosen else {}
+    if oracle:
+        tables[ORACLE] = traffics.composed(oracle, scored)
+    return Figures(
+        traffics,
+        reference,
+        scored,
+        chosen,
+        oracle,
+        {name: _scheme(traffics, flows, tables[reference]) for name, flows in tables.items()},
+        replays(
+            traffics, reference, [arm for arm in arms if arm != reference], visits=visits, seeds=replay_seeds
+        ),
+    )
+
+
+def _scheme(traffics: Traffics, flows: FlowTable, reference: FlowTable) -> SchemeFigures:
+    base = value_by_path(traffics, reference)
+    return SchemeFigures(
+        flows=len(flows),
+        unfinished=int(np.isinf(flows["took_s"]).sum()),
+        untold=int((np.isfinite(flows["took_s"]) & np.isnan(flows["delivered"])).sum()),
+        completion=completion(flows),
+        times={name: time_over(traffics, flows, reference, name) for name in CLASSES},
+        reward=over(traffics, flows, reference),
+        retransmits=retransmit_share(flows),
+        rtt_ms=float(np.nanmean(flows["rtt_ms"])) if np.isfinite(flows["rtt_ms"]).any() else math.nan,
+        value={path: own - base[path] for path, own in value_by_path(traffics, flows).items()},
+    )

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The figures of traffic as tables and as a picture."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from rich.table import Table
+
+from ltp_switcher.eval.report.comparison_pictures import Bar, draw_groups, name_schemes
+from ltp_switcher.eval.report.drawing import GREY, headline, picture
+from ltp_switcher.eval.report.traffic import CLASSES, Figures, ReplaySummary
+from ltp_switcher.eval.suite.score import Mean
+
+_SIZE_IN: Final = (12.0, 9.0)
+
+
+def tables(figures: Figures) -> Iterator[Table]:
+    """Completion times by class, then rewards by path, then the replay."""
+    yield _times(figures)
+    yield _rewards(figures)
+    if figures.replay is not None:
+        yield _replay(figures.reference, figures.replay)
+
+
+def _table(title: str, *heads: str) -> Table:
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for number, head in enumerate(heads):
+        table.add_column(head, no_wrap=True, justify="right" if number > 1 else "left")
+    return table
+
+
+def _times(figures: Figures) -> Table:
+    table = _table(
+        f"Completion times, s; over {figures.reference} for the same flow",
+        "size", "scheme", "flows", "p50", "p95", "p99", "over", "interval",
+    )  # fmt: skip
+    for name in CLASSES:
+        for scheme, of in figures.schemes.items():
+            if name in of.completion:
+                times = of.completion[name]
+                quantiles = (f"{value:.3f}" for value in (times.p50_s, times.p95_s, times.p99_s))
+                table.add_row(name, scheme, str(times.count), *quantiles, *_mean(of.times[name]))
+    return table
+
+
+def _rewards(figures: Figures) -> Table:
+    table = _table(
+        f"Rewards over those of {figures.reference}",
+        "path", "best arm", *figures.schemes,
+    )  # fmt: skip
+    for path in figures.traffics.paths:
+        values = (_number(math.exp(of.value[path])) for of in figures.schemes.values())
+        table.add_row(path, figures.oracle.get(path, "-"), *values)
+    table.add_row("all, geometric mean", "", *(_mean(of.reward)[0] for of in figures.schemes.values()))
+    table.add_row("interval", "", *(_mean(of.reward)[1] for of in figures.schemes.values()))
+    table.add_row("retransmits", "", *(_number(of.retransmits, "%") for of in figures.schemes.values()))
+    table.add_row("RTT, ms", "", *(_number(of.rtt_ms, "ms") for of in figures.schemes.values()))
+    table.add_row("unfinished", "", *(str(of.unfinished) for of in figures.schemes.values()))
+    table.add_row("not told of", "", *(str(of.untold) for of in figures.schemes.values()))
+    return table
+
+
+def _replay(reference: str, replay: ReplaySummary) -> Table:
+    least = min(count for of in replay.visits.values() for count in of.values())
+    table = _table(
+        f"Replays of the learner on these runs, over {reference}; at least {least} visits to draw "
+        f"from; trials cost at most {replay.ledger_max:.2%} of the reward, {replay.worst_path_max:.2%} of a "
+        "path's",
+        "visits", "reward", "best", "closed", "regret", "trials", "cost",
+    )  # fmt: skip
+    for one in replay.windows:
+        table.add_row(
+            f"{one.first} to {one.last}", _interval(one.reward, ".3f"), f"{one.best:.3f}",
+            _interval(one.closed, ".2f"), _interval(one.regret, ".1%"), f"{one.trials:.1%}",
+            f"{one.cost:.2%}",
+        )  # fmt: skip
+    return table
+
+
+def _interval(of: tuple[float, float, float], form: str) -> str:
+    mean, low, high = of
+    return "-" if math.isnan(mean) else f"{mean:{form}} ({low:{form}} to {high:{form}})"
+
+
+def _mean(mean: Mean | None) -> tuple[str, str]:
+    return ("-", "") if mean is None else (f"{mean.value:.3f}", f"{mean.low:.3f} to {mean.high:.3f}")
+
+
+def _number(value: float, unit: str = "") -> str:
+    if math.isnan(value):
+        return "-"
+    return {"%": f"{value:.2%}", "ms": f"{value:.1f}"}.get(unit, f"{value:.3f}")
+
+
+def draw_traffic(path: Path, figures: Figures) -> None:
+    """Draw completion times by class and rewards by path, both over the reference's."""
+    schemes = list(figures.schemes)
+    by_size = [
+        Bar(name, scheme, mean.value, (mean.high - mean.low) / 2)
+        for name in CLASSES
+        for scheme in schemes
+        if (mean := figures.schemes[scheme].times[name]) is not None
+    ]
+    by_path = [
+        Bar(name, scheme, math.exp(value))
+        for name in figures.traffics.paths
+        for scheme in schemes
+        if not math.isnan(value := figures.schemes[scheme].value[name])
+    ]
+    with picture(path, *_SIZE_IN) as figure:
+        times, rewards = figure.subplots(2, 1)
+        seeds = ", ".join(map(str, figures.scored))
+        headline(
+            figure,
+            f"Traffic over {len(figures.traffics.paths)} paths, compared with {figures.reference}",
+            f"Completion time over that of {figures.reference} for the same flow, by size (lower is better); "
+            f"seeds {seeds}",
+        )
+        rewards.set_title(
+            f"Reward over that of {figures.reference}, by path (higher is better)", loc="left", color=GREY
+        )
+        for axes, bars in ((times, by_size), (rewards, by_path)):
+            if bars:
+                draw_groups(axes, bars)
+            axes.axhline(1.0, color=GREY, linewidth=1.0, linestyle=":", zorder=0)
+            axes.set(yscale="log")
+        name_schemes(figure, schemes)

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Traffic of a server: flows that come at random to several paths at once, in sizes that were published.
+
+    [requests]
+    kind = "traffic"
+    scheme = "switcher"
+    flows = 60                # to each [[path]]
+    load = 0.25               # optional, default 0.25: mean share of a path's rate that they ask for
+
+Each flow is a download over a connection of its own. Flows come to a path as a Poisson process. Their sizes
+are those of web search in M. Alizadeh et al., Data Center TCP (DCTCP), SIGCOMM 2010, Fig. 4, by the points
+that came with the simulator of Y. Li et al., HPCC, SIGCOMM 2019 (`WebSearch_distribution.txt`): straight
+lines between them, and 30 MB at most. It is the traffic of a data center. Servers of the Internet have fewer
+large flows, but each class of sizes has a part of the flows here. To a path below `SLOW_MBPS`, sizes are of
+the part of the distribution up to `SLOW_BYTES`.
+
+A path's draws depend on the run's seed and the path's place alone. So every scheme meets the same flows, and
+fewer flows are the beginning of more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ltp_switcher.arrays import Floats
+
+WEB_SEARCH: Final = (
+    (0, 0.0), (10_000, 0.15), (20_000, 0.2), (30_000, 0.3), (50_000, 0.4), (80_000, 0.53), (200_000, 0.6),
+    (1_000_000, 0.7), (2_000_000, 0.8), (5_000_000, 0.9), (10_000_000, 0.97), (30_000_000, 1.0),
+)  # fmt: skip
+"""Points of the distribution: bytes, and the share of the flows that have so many or fewer."""
+LARGEST_BYTES: Final = WEB_SEARCH[-1][0]
+SLOW_MBPS: Final = 3.0
+SLOW_BYTES: Final = 100_000
+_STREAM: Final = 3
+"""Stream of random numbers, beside the other draws of a run's seed; see `cross`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """The traffic of a scenario; the module's text tells the fields."""
+
+    flows: int
+    load: float
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A flow: when it comes, the number of its path, and its size."""
+
+    at_us: int
+    path: int
+    size_bytes: int
+
+
+def sizes_bytes(shares: ArrayLike, most_bytes: int = LARGEST_BYTES) -> Floats:
+    """The inverse of the distribution of the sizes up to `most_bytes`: shape as given, shares from 0 to 1."""
+    points_bytes, points = np.array(WEB_SEARCH).T
+    below = np.interp(most_bytes, points_bytes, points)
+    found: Floats = np.interp(np.asarray(shares) * below, points, points_bytes)
+    return found
+
+
+def mean_bytes(most_bytes: int = LARGEST_BYTES) -> float:
+    """The mean size of the flows up to `most_bytes`."""
+    points_bytes, points = np.array(WEB_SEARCH).T
+    below = np.interp(most_bytes, points_bytes, points)
+    edges = np.append(points_bytes[points_bytes < most_bytes], most_bytes)
+    shares = np.append(points[points_bytes < most_bytes], below)
+    return float((np.diff(shares) * (edges[:-1] + edges[1:]) / 2).sum() / below)
+
+
+def most_bytes(rate_mbps: float) -> int:
+    """The largest flow to a path of this rate."""
+    return SLOW_BYTES if rate_mbps < SLOW_MBPS else LARGEST_BYTES
+
+
+def draw_traffic(traffic: Traffic, rates_mbps: Sequence[float], seed: int) -> list[Arrival]:
+    """The flows of a run of this seed to paths of these rates, in order of time."""
+    drawn: list[Arrival] = []
+    for path, rate_mbps in enumerate(rates_mbps):
+        rng = np.random.default_rng((seed, _STREAM, path))
+        most = most_bytes(rate_mbps)
+        gap_s = mean_bytes(most) * 8 / (traffic.load * rate_mbps * 1e6)
+        # A row for each flow, so that more flows begin with the same ones.
+        uniform = rng.random((traffic.flows, 2))
+        at_us = np.rint(np.cumsum(-np.log1p(-uniform[:, 0]) * gap_s) * 1e6).astype(np.int64)
+        sizes = np.maximum(np.rint(sizes_bytes(uniform[:, 1], most)), 1).astype(np.int64)
+        drawn += [Arrival(at, path, size) for at, size in zip(at_us.tolist(), sizes.tolist(), strict=True)]
+    return sorted(drawn, key=lambda one: (one.at_us, one.path))
