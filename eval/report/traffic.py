@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What came of traffic under several schemes: completion times, values, the oracle, and the learner's replay.
+"""Traffic under several schemes: completion times, values, the oracle, and the learner's replay.
 
 Every scheme meets the same flows. So schemes are compared flow by flow. The value of a flow (see
 `daemon/gain/value.py`) counts from the mean of all schemes for the same flow. A scheme's value on a path is
@@ -223,7 +223,7 @@ class ReplayWindow:
     last: int
     reward: tuple[float, float, float]
     best: float
-    """Of the best scheme of each path, by the visits that the replays draw from."""
+    """The reward of the best scheme of each path, by the visits from which the replays draw."""
     closed: tuple[float, float, float]
     """The share of the gap between these, in logarithms, that is closed."""
     regret: tuple[float, float, float]
@@ -320,7 +320,7 @@ class SchemeFigures:
     retransmits: float
     rtt_ms: float
     value: Mapping[str, float]
-    """By path, in logarithms, over the reference's."""
+    """The value by path, over the reference's."""
 
 
 @dataclass(frozen=True, slots=True)

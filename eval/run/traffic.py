@@ -8,11 +8,11 @@
     load = 0.25               # optional, default 0.25: mean share of a path's rate that they ask for
 
 Each flow is a download over a connection of its own. Flows come to a path as a Poisson process. Their sizes
-are those of web search in M. Alizadeh et al., Data Center TCP (DCTCP), SIGCOMM 2010, Fig. 4, by the points
-that came with the simulator of Y. Li et al., HPCC, SIGCOMM 2019 (`WebSearch_distribution.txt`): straight
+follow web search in M. Alizadeh et al., Data Center TCP (DCTCP), SIGCOMM 2010, Fig. 4, by the points that
+came with the simulator of Y. Li et al., HPCC, SIGCOMM 2019 (`WebSearch_distribution.txt`): straight
 lines between them, and 30 MB at most. It is the traffic of a data center. Servers of the Internet have fewer
-large flows, but each class of sizes has a part of the flows here. To a path below `SLOW_MBPS`, sizes are of
-the part of the distribution up to `SLOW_BYTES`.
+large flows, but each class of sizes has a part of the flows here. Flows to a path below `SLOW_MBPS` have the
+sizes of the distribution's part up to `SLOW_BYTES`.
 
 A path's draws depend on the run's seed and the path's place alone. So every scheme meets the same flows, and
 fewer flows are the beginning of more.
