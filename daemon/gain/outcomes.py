@@ -19,7 +19,7 @@ from ltp_switcher.daemon.datapath.protocol import OUTCOME_DTYPE
 from ltp_switcher.daemon.gain import log, value
 from ltp_switcher.daemon.gain.log import Form, Skipped
 from ltp_switcher.daemon.settings.prefixes import PREFIX_BITS_V4, PREFIX_BITS_V6
-from ltp_switcher.measures import BYTES_TO_MBIT
+from ltp_switcher.measures import BYTES_TO_MBIT, loss_rate
 
 FOLDER: Final = "outcomes"
 """The log's place in the state directory."""
@@ -211,7 +211,7 @@ def summarised(outcomes: OutcomeArray, names: Mapping[int, str]) -> list[Summary
                     flows["acked_bytes"].sum() * BYTES_TO_MBIT / (flows["busy_us"].sum() * 1e-6)
                 ),
                 rtt_ms=float(flows["rtt_us_sum"].sum() / flows["rtt_samples"].sum() * 1e-3),
-                loss=float(flows["lost"].sum() / max(int(flows["lost"].sum() + flows["delivered"].sum()), 1)),
+                loss=float(loss_rate(flows["lost"].sum(), flows["delivered"].sum())),
                 value=mean,
                 error=error,
                 information=float(information[mine].sum()),

@@ -19,7 +19,7 @@ import numpy as np
 from ltp_switcher.arrays import Bools, Floats, Ints, Slots
 from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.daemon.datapath.columns import Columns
-from ltp_switcher.daemon.datapath.measurements import mean_or
+from ltp_switcher.daemon.datapath.measurements import performance
 from ltp_switcher.daemon.datapath.protocol import FlowFlags
 from ltp_switcher.measures import loss_rate, reward
 from ltp_switcher.slots import SlotArrays, column, put_first
@@ -184,13 +184,13 @@ class Looks(SlotArrays):
         look_ns, delivered_pkts, lost_pkts = (now - self._marks[slots]).T
         sum_us, samples, silent_ns = self._sums[slots].T
         time_ns = look_ns - np.where(np.abs(silent_ns) < SILENCE * look_ns, silent_ns, 0.0)
-        throughput_Bps = delivered_pkts * seen[MSS] / np.maximum(time_ns * 1e-9, 1e-9)
+        counts = np.stack((time_ns, delivered_pkts, lost_pkts, sum_us, samples), axis=1)
+        throughput_Bps, loss, mean_us = performance(counts, seen[MSS], seen[SRTT])
         top_Bps = np.maximum(self.top_Bps[slots], throughput_Bps)
-        mean_us = mean_or(sum_us, samples, seen[SRTT])
         lowest_us = np.minimum(self.floor_us[slots], self.least_us[slots])
         share = reward(
             throughput_Bps / np.maximum(top_Bps, 1.0),
-            loss_rate(lost_pkts, delivered_pkts),
+            loss,
             mean_us / lowest_us,
             zeta=self._zeta,
             kappa=self._kappa,

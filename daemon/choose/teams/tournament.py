@@ -32,9 +32,8 @@ from ltp_switcher.daemon.choose.teams.selection import STALLED_NS, Eq1, Found, O
 from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.daemon.datapath.columns import Columns
 from ltp_switcher.daemon.datapath.commands import PINNED
-from ltp_switcher.daemon.datapath.measurements import Performance
+from ltp_switcher.daemon.datapath.measurements import performance
 from ltp_switcher.daemon.settings.schema import MptsSection
-from ltp_switcher.measures import loss_rate
 from ltp_switcher.mpts import PairedTournament
 from ltp_switcher.slots import SlotArrays, column
 
@@ -385,12 +384,12 @@ class Tournaments(SlotArrays):
 
     def _reward(self, pair: Pair, took_ns: float) -> float:
         """Eq. 1 of the pair's flows as one player, since the half's marks."""
-        sent, delivered, lost, rtt_us, samples = (self._totals[pair.slots] - pair.marks).sum(axis=0)
+        sent_bytes, *counts = (self._totals[pair.slots] - pair.marks).sum(axis=0).tolist()
+        delivered, _, _, samples = counts
         if not samples:
             return 0.0
-        seen = Performance(
-            np.array([sent / (took_ns * 1e-9)]), loss_rate([lost], [delivered]), np.array([rtt_us / samples])
-        )
+        mss = sent_bytes / max(delivered, 1.0)
+        seen = performance(np.array([[took_ns, *counts]]), np.array([mss]), np.zeros(1))
         return float(self._worth(seen)[0])
 
 
