@@ -11,11 +11,14 @@ from typing import Annotated, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.config import JsonDict
 
+from ltp_switcher.daemon.settings.load import key_of
+
 COOKIE_PATTERN = r"^[1-9][0-9]{0,19}$"
 ARM_NAME_MAX = 15  # characters, as in the kernel
 
 ArmName = Annotated[str, StringConstraints(min_length=1, max_length=ARM_NAME_MAX)]
 Mode = Literal["active", "advise", "off"]
+_K: Final = key_of("pool.k").rule
 
 
 FLOW_EXAMPLE: Final[JsonDict] = {
@@ -266,14 +269,18 @@ class TeamSizeChange(TeamSize, Kept):
     """The size after a change."""
 
     note: str | None = Field(
-        default=None, description="Why no flow's arms change by this; null where team selections start"
+        default=None,
+        description="Why teams are smaller than asked, or why none is picked yet; null where team selections "
+        "of the size asked for start",
     )
 
 
 class TeamSizeRequest(Request):
     """The size to set."""
 
-    k: Annotated[int, Field(ge=1, le=20)] = Field(description="Size of the team", examples=[6])
+    k: Annotated[int, Field(ge=_K.minimum, le=_K.maximum)] = Field(
+        description="Size of the team; more than the pool has arms counts as all of them", examples=[6]
+    )
 
 
 class PinChange(Flow, Kept):

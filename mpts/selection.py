@@ -48,6 +48,14 @@ def phase_pulls(n_arms: int, budget: int) -> tuple[Ints, int]:
     return pulls, rest
 
 
+def check_sizes(n_arms: int, k: int) -> None:
+    """Raise `InvalidValueError` where a team of k cannot be picked from n_arms."""
+    if n_arms < 1:
+        raise InvalidValueError("n_arms", n_arms, "1 or more")
+    if not 1 <= k <= n_arms:
+        raise InvalidValueError("k", k, f"1 to {n_arms}, the number of arms")
+
+
 class SuccessiveAcceptsRejects:
     """Find the k arms with the highest mean reward in exactly `budget` pulls.
 
@@ -64,10 +72,7 @@ class SuccessiveAcceptsRejects:
     def __init__(
         self, n_arms: int, k: int = 6, budget: int = 100, rng: np.random.Generator | None = None
     ) -> None:
-        if n_arms < 1:
-            raise InvalidValueError("n_arms", n_arms, "1 or more")
-        if not 1 <= k <= n_arms:
-            raise InvalidValueError("k", k, f"1 to {n_arms}, the number of arms")
+        check_sizes(n_arms, k)
         if budget < n_arms:
             raise InvalidValueError("budget", budget, f"{n_arms} or more: every arm is pulled once")
         self.n_arms = n_arms

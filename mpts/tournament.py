@@ -24,6 +24,7 @@ import numpy as np
 
 from ltp_switcher.arrays import Bools, Floats
 from ltp_switcher.errors import InvalidValueError
+from ltp_switcher.mpts.selection import check_sizes
 
 ROUNDS: Final = 8
 """Rounds of an arm at most."""
@@ -55,10 +56,7 @@ class PairedTournament:
     """
 
     def __init__(self, n_arms: int, k: int, *, rounds: int = ROUNDS, error: float = ERROR) -> None:
-        if n_arms < 1:
-            raise InvalidValueError("n_arms", n_arms, "1 or more")
-        if not 1 <= k <= n_arms:
-            raise InvalidValueError("k", k, f"1 to {n_arms}, the number of arms")
+        check_sizes(n_arms, k)
         if rounds < ROUNDS_LEAST:
             raise InvalidValueError("rounds", rounds, f"{ROUNDS_LEAST} or more")
         if not 0.0 < error < 1.0:

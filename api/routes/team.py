@@ -89,7 +89,8 @@ def set_k(
 
     The daemon forgets teams of another size; the policy `mutant` picks new ones.
 
-    With `mpts.enabled = false` only `POST /v1/mpts` picks teams, and `note` says so.
+    The default policy `rule` picks no team, so that no flow's arms change, and `note` says so. With it, or
+    with `mpts.enabled = false`, only `POST /v1/mpts` picks teams.
     """
     how = {**timed(confirm_within_s), **expected(if_match)}
     size = daemon.ask(TeamSizeChange, "k.set", k=request.k, runtime=runtime, **how)

@@ -19,7 +19,8 @@ from ltp_switcher.daemon.control.controlled import Controlled, cookie_of, slot_o
 from ltp_switcher.daemon.control.describe import flow_json
 from ltp_switcher.daemon.control.overrides import CHANGES_MAX, CONFIRM_MAX_S, Pin, tag
 from ltp_switcher.daemon.datapath.arms import arm_id, candidate_ids
-from ltp_switcher.daemon.settings.load import as_dict, changed, flatten
+from ltp_switcher.daemon.settings.load import as_dict, changed, flatten, key_of
+from ltp_switcher.daemon.settings.rules import check
 from ltp_switcher.daemon.settings.schema import MODES
 from ltp_switcher.daemon.steer import LEARNED
 from ltp_switcher.errors import InvalidValueError
@@ -82,22 +83,28 @@ class ChoiceMethods:
         return {"k": self._daemon.engine.teams.k}
 
     def _set_k(self, params: Params) -> Saved:
-        k = params.get("k")
-        largest = len(self._daemon.engine.teams.candidates)
-        if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= largest:
-            raise InvalidValueError("k", k, f"a whole number from 1 to {largest}, the arms of the pool")
-        return self._set(params, {"pool.k": k}, lambda _: {**self._k({}), "note": self._k_note()}, "k")
+        """Set k. The settings say which values it takes, and no team is larger than the pool."""
+        teams, asked = self._daemon.engine.teams, cast("int", check(key_of("pool.k"), params.get("k"), "k"))
+        before = teams.k if teams.found or teams.searches else None
+        saved = self._set(params, {"pool.k": asked}, self._k, "k")
+        notes = []
+        if asked != teams.k:
+            notes.append(f"the pool has {len(teams.candidates)} arms, and no team is larger")
+        if not teams.automatic:
+            notes.append(self._k_note(forgotten=before not in (None, teams.k)))
+        return Saved({**saved.result, "note": "; ".join(notes) or None}, saved.save)
 
-    def _k_note(self) -> str | None:
-        """Why k changes nothing by itself; None where it does."""
+    def _k_note(self, *, forgotten: bool) -> str:
+        """Why no flow runs arms of a team of the new size yet. `forgotten` says whether there were teams."""
         teams = self._daemon.engine.teams
-        if teams.automatic:
-            return None
+        effect = "no flow's arms change yet"
+        if forgotten:
+            effect = "earlier teams are forgotten, and their flows have all arms of the pool again"
         why = "mpts.enabled is false"
         if teams.settings.enabled:
             why = f"the policy {self._daemon.config.daemon.policy} does not learn"
         return (
-            f"no flow's arms change yet: no team selection starts by itself, because {why}; "
+            f"{effect}: no team selection starts by itself, because {why}; "
             "`ltp-switcher mpts start`, or POST /v1/mpts, picks teams of this size"
         )
 

@@ -134,6 +134,12 @@ def test_k_says_where_no_team_selection_takes_it(ask: Ask) -> None:
     assert "mpts.enabled is false" in ask("PUT", "/v1/k", json={"k": 1}).json()["note"]
 
 
+def test_k_says_where_the_pool_is_smaller(ask: Ask) -> None:
+    answer = ask("PUT", "/v1/k", json={"k": 4}).json()
+    assert answer["k"] == ask("GET", "/v1/k").json()["k"] == 3
+    assert answer["note"].startswith("the pool has 3 arms, and no team is larger; no flow's arms change yet")
+
+
 def test_mode(ask: Ask) -> None:
     assert ask("GET", "/v1/mode").json() == {"mode": "advise"}
     assert ask("PUT", "/v1/mode", json={"mode": "off"}).json()["mode"] == "off"

@@ -230,6 +230,20 @@ def test_pool_and_k_set_by_hand_pick_teams_anew(
         assert search["log_ratio"].keys() == {"bbr", "vegas"}
 
 
+def test_another_k_says_that_it_forgets_teams_which_nobody_picks_anew(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = {"daemon.control_socket": str(tmp_path / "c.sock"), "daemon.state_dir": "", "pool.k": 1}
+    daemon = make_daemon(kernel, load(None, {}, values), monkeypatch)
+    with running(daemon), ControlClient(tmp_path / "c.sock") as client:
+        daemon.engine.teams.found["192.0.2.0/24"] = Outcome((BBR,))
+        assert client.call("k.set", k=1)["note"].startswith("no flow's arms change yet"), (
+            "the size is the same"
+        )
+        assert client.call("k.set", k=2)["note"].startswith("earlier teams are forgotten")
+        assert client.call("k.set", k=1)["note"].startswith("no flow's arms change yet"), "no team is left"
+
+
 def test_a_reload_over_the_socket_fails_when_the_settings_are_refused(
     kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
