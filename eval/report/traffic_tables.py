@@ -83,7 +83,7 @@ def _replay(reference: str, replay: ReplaySummary) -> Table:
 
 def _interval(of: tuple[float, float, float], form: str) -> str:
     mean, low, high = of
-    return "-" if math.isnan(mean) else f"{mean:{form}} ({low:{form}} to {high:{form}})"
+    return "-" if math.isnan(mean) else f"{mean:{form}}\n{low:{form}} to {high:{form}}"
 
 
 def _mean(mean: Mean | None) -> tuple[str, str]:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import re
 import tomllib
@@ -17,9 +19,11 @@ from hypothesis import strategies as st
 from ltp_switcher.daemon.gain import outcomes
 from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.cli import main as cli
+from ltp_switcher.eval.lab.run import RunFiles
 from ltp_switcher.eval.lab.traffic import arrivals, path_rates_mbps, places, plan
 from ltp_switcher.eval.report import traffic as report
 from ltp_switcher.eval.report.traffic_tables import draw_traffic, tables
+from ltp_switcher.eval.run import results
 from ltp_switcher.eval.run.completion import Completions
 from ltp_switcher.eval.run.results import Job, run_job
 from ltp_switcher.eval.run.scenario import Scenario, parse_scenario
@@ -180,9 +184,9 @@ SPEEDS: Mapping[str, Sequence[float]] = {"switcher": (1.0, 1.0), "bbr": (2.0, 0.
 RTT_MS = 50.0
 
 
-def made(scheme: str, seed: int) -> report.Made:
+def made(scheme: str, seed: int, of: Scenario | None = None) -> report.Made:
     """A run whose flows have about 1 Mbit/s times the scheme's speed, and are busy all the time."""
-    of = scenario(scheme="switcher")
+    of = of or scenario(scheme="switcher")
     flows = arrivals(of, seed)
     at_s = np.array([one.at_us for one in flows]) / 1e6
     speed = np.array([SPEEDS[scheme][one.path] for one in flows])
@@ -292,6 +296,67 @@ def test_a_scheme_without_outcomes_has_times_alone(tmp_path: Path) -> None:
 def test_a_bad_option_is_explained(options: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["traffic", *options]) == 1
     assert re.search(told, capsys.readouterr().err)
+
+
+@pytest.fixture
+def lab(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Scenario]:
+    """Replace the lab by made results; return the list of the scenarios that it was asked to run."""
+    asked: list[Scenario] = []
+
+    def fingerprint(of: Scenario, *, seed: int, **_: object) -> str:
+        return hashlib.sha256(f"{of.canonical()} {seed}".encode()).hexdigest()[:32]
+
+    def run_traffic(of: Scenario, *, seed: int, **_: object) -> RunFiles:
+        asked.append(of)
+        run = made("switcher" if "switcher" in of.scheme else "bbr", seed, of)
+        lines = [
+            f"{at_s * 1e6:.0f},{kb * 1e3:.0f},{(at_s + took_s) * 1e6:.0f},{(at_s + took_s) * 1e6:.0f}\n"
+            for at_s, kb, took_s in zip(
+                run.completions.at_s, run.completions.kilobytes, run.completions.took_s, strict=True
+            )
+        ]
+        rows = io.BytesIO()
+        np.save(rows, run.rows)
+        link = {"lost_pkts": 0, "dropped_pkts": 0, "delivered_pkts": 9}
+        files = {
+            "requests.csv": ("at_us,bytes,first_us,done_us\n" + "".join(lines)).encode(),
+            "requests.json": json.dumps({"server": link, "flows": [], "offered_mbit": 1e3}).encode(),
+            "outcomes.npy": rows.getvalue(),
+        }
+        return RunFiles(files, "6.1.0-test", 1.0, 1.0)
+
+    monkeypatch.setenv("LTP_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(results, "run_traffic", run_traffic)
+    monkeypatch.setattr(results, "traffic_fingerprint", fingerprint)
+    return asked
+
+
+def test_the_command_runs_each_scheme_once_and_writes_its_files(
+    lab: list[Scenario], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = [
+        "traffic", "--paths", "low-capacity-1,ack-turns-1", "--flows", "9", "--seeds", "4-5", "--jobs", "1",
+        "--schemes", "switcher,bbr,mutant", "--set", "visits.learn=on", "--replays", "2",
+        "--out", str(tmp_path / "out"),
+    ]  # fmt: skip
+    assert cli.main(command) == 0
+    told = capsys.readouterr().out
+    for word in ("low-capacity-1", "ack-turns-1", "oracle", "101 to 400", "unfinished"):
+        assert word in told
+    assert [of.scheme for of in lab] == ["switcher"] * 2 + ["mutant:bbr"] * 2 + ["switcher"] * 2
+    # The settings belong to `mutant` alone.
+    assert [of.settings for of in lab] == [()] * 4 + [(("visits.learn", "on"),)] * 2
+    assert {len(arrivals(of, seed)) for of, seed in zip(lab, (4, 5) * 3, strict=True)} == {18}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "traffic.json", "flows.csv", "traffic.png"
+    }  # fmt: skip
+    # A second time nothing is run, and JSON has the same figures.
+    assert cli.main([*command, "--json"]) == 0
+    assert len(lab) == 6
+    document = json.loads(capsys.readouterr().out)
+    assert document == json.loads((tmp_path / "out" / "traffic.json").read_text())
+    assert document["schemes"]["mutant"]["reward"]["value"] == 1.0
+    assert document["seeds"] == {"scored": [5], "oracle": [4]}
 
 
 HEADER_BYTES = 260
