@@ -19,7 +19,7 @@ from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.daemon.datapath.protocol import FlowFlags
 from ltp_switcher.slots import SlotArrays, column
 
-WAIT_RTTS: Final = (10, 160)
+WAIT_RTTS: Final = (10, 40)
 """Round trips between pulses: at first, and at most."""
 GAINED: Final = np.uint32(FlowFlags.GAINED)
 """The flag of a record in whose step a pulse has found more."""
