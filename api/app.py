@@ -32,6 +32,7 @@ from ltp_switcher.api.routes import (
     service,
     sessions,
     team,
+    visits,
 )
 
 DESCRIPTION = """\
@@ -83,7 +84,8 @@ def create_app(
     app.state.scraping = asyncio.Lock()
     app.state.events = EventFeed(daemon, metrics)
     for module in (
-        flows, history, team, service, events, config, report, rollout, policies, sessions, dashboard,
+        flows, history, team, service, events, config, report, rollout, visits, policies, sessions,
+        dashboard,
     ):  # fmt: skip
         app.include_router(module.router)
     problems.install(app)

@@ -302,6 +302,12 @@ def parser() -> argparse.ArgumentParser:
         help="folder or file of the log (default: that of daemon.state_dir)",
     )  # fmt: skip
     outcomes.add_argument("--since", type=_age, metavar="AGE", help="only the last 7d, 12h, 30m or 90s")
+    visits = add("visits", "show what the daemon has learned from flow to flow, by prefix", "visits:visits")
+    visits.add_argument("--prefix", metavar="NETWORK", help="only that of this address or network")
+    visits.add_argument(
+        "--limit", type=whole(1, 1000), default=100, metavar="N",
+        help="only the N prefixes that were seen last (default: 100)",
+    )  # fmt: skip
     replayed = add(
         "replay",
         "try the learner from flow to flow on visits drawn from a log of outcomes of flows on fixed arms",

@@ -21,6 +21,7 @@ from ltp_switcher.daemon.control.families import to_json
 from ltp_switcher.daemon.control.metrics import families
 from ltp_switcher.daemon.control.policy_methods import PolicyMethods
 from ltp_switcher.daemon.control.rollout_methods import RolloutMethods, rollout_families
+from ltp_switcher.daemon.control.visit_methods import VisitMethods, visit_families
 from ltp_switcher.daemon.control.why import past_json, totals_json, why_json
 from ltp_switcher.daemon.datapath import protocol
 from ltp_switcher.daemon.settings.rules import did_you_mean
@@ -74,6 +75,7 @@ class Methods:
             **ChoiceMethods(daemon, lambda: self._caller).methods,
             **PolicyMethods(daemon, lambda: self._caller).methods,
             **RolloutMethods(daemon, lambda: self._caller).methods,
+            **VisitMethods(daemon).methods,
         }
 
     def handle(self, method: str, params: Params, caller: Caller) -> Result:
@@ -250,7 +252,8 @@ class Methods:
     def _metrics(self, _: Params) -> Json:
         daemon = self._daemon
         found = families(daemon.engine, daemon.names, len(daemon.faults))
-        return to_json([*found, *rollout_families(daemon.rollouts)])
+        visits = visit_families(daemon.engine.visits)
+        return to_json([*found, *rollout_families(daemon.rollouts), *visits])
 
     def _reload(self, _: Params) -> Json:
         keys: list[Json] = list(self._daemon.reload())

@@ -31,7 +31,7 @@ def why_json(engine: Engine, slot: int, names: Names) -> dict[str, Json]:
         for estimate in engine.chooser.estimates(slot)
     ]
     return {
-        "sentence": _now(engine, slot, names, switches) + _start(engine, slot),
+        "sentence": _now(engine, slot, names, switches) + _lot(engine, slot, names) + _start(engine, slot),
         "advised": engine.journal.advised(slot),
         "estimates": estimates,
         "switches": [_switch_json(switch) for switch in switches],
@@ -90,6 +90,19 @@ def _now(engine: Engine, slot: int, names: Names, switches: list[Switch]) -> str
     if advised is not None:
         return f"It keeps {arm}, because mode advise changes nothing. {who} would run {advised}: {reason}."
     return f"It runs {arm}, and so would {who[0].lower()}{who[1:]}: {reason}."
+
+
+def _lot(engine: Engine, slot: int, names: Names) -> str:
+    """What the flow's visit to its prefix drew; empty where there was no lot."""
+    lot = None if engine.visits is None else engine.visits.lot(slot)
+    if lot is None:
+        return ""
+    visit = f"Visit {lot.visit} of" if lot.visit else "The visit to"
+    arm = names.get(lot.arm, str(lot.arm)) if lot.arm else "the decision's own choice"
+    left = (
+        "; the flow left it, because it earned less than a quarter of the expected reward" if lot.left else ""
+    )
+    return f" {visit} {engine.table.prefix[slot]} drew {arm} (chance {lot.chance:.2g}){left}."
 
 
 def _start(engine: Engine, slot: int) -> str:

@@ -108,6 +108,8 @@ class Engine:
         self._busy_until_ns = 0
         self._resync_at_ns = 0
         self._look_at_ns = 0
+        self._plans = False
+        """Whether the next step plans for visits, so that no step has all the work of a second."""
 
     @property
     def busy(self) -> bool:
@@ -126,6 +128,9 @@ class Engine:
         if started_ns >= self._look_at_ns:
             self._look_at_ns = started_ns + LOOK_NS
             self._look(started_ns)
+        elif self._plans:
+            self._plans = False
+            self._plan()
         self.breathe()
         records = self.datapath.close_step()
         self.breathe()
@@ -171,11 +176,14 @@ class Engine:
 
     def _learn(self, visits: LiveLearner, rows: OutcomeRows) -> None:
         """Learn from flow to flow. What flows do outside of mode active is not the daemon's doing."""
-        active, now_s = self.mode == "active", time.time()
-        visits.take(rows if active else rows[:0], self.table, self._free, now_s)
+        active = self.mode == "active"
+        visits.take(rows if active else rows[:0], self.table, self._free, time.time())
+        self._plans = active
         self.breathe()
-        if active:
-            visits.plan(self._free, now_s)
+
+    def _plan(self) -> None:
+        if self.visits is not None:
+            self.visits.plan(self._free, time.time())
             self.breathe()
 
     def _free(self, prefixes: Sequence[str]) -> Bools:

@@ -121,7 +121,8 @@ class Purse:
         rows = np.arange(len(prefixes))
         mean = effects.mean - effects.mean[rows, incumbents][:, None]
         spread = np.sqrt(effects.variance + effects.variance[rows, incumbents][:, None])
-        gain, cost = expected_gain(mean, spread), np.maximum(expected_cost(mean, spread), _LEAST_COST)
+        gain, cost = expected(mean, spread)
+        cost = np.maximum(cost, _LEAST_COST)
         ratio = gain / cost
         ratio[rows, incumbents] = -1.0
         arms = np.argmax(ratio, axis=1)
@@ -136,16 +137,15 @@ class Purse:
         return arms, chances
 
 
-def expected_cost(mean: Floats, spread: Floats) -> Floats:
-    """E[max(-x, 0)] of normal x: the loss that is expected of an effect. Any one shape."""
-    return expected_gain(-mean, spread)
+def expected(mean: Floats, spread: Floats) -> tuple[Floats, Floats]:
+    """The gain and the loss that are expected of a normal effect x, E[max(x, 0)] and E[max(-x, 0)].
 
-
-def expected_gain(mean: Floats, spread: Floats) -> Floats:
-    """E[max(x, 0)] of normal x: the gain that is expected of an effect. Any one shape."""
+    Any one shape.
+    """
     z = mean / np.maximum(spread, 1e-12)
     density = np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
-    return np.maximum(mean * _below(z) + spread * density, 0.0)
+    gain = np.maximum(mean * _below(z) + spread * density, 0.0)
+    return gain, np.maximum(gain - mean, 0.0)
 
 
 def _below(z: Floats) -> Floats:

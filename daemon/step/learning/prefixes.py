@@ -59,7 +59,7 @@ class KnownPrefixes(SlotArrays):
     def of(self, outcomes: OutcomeArray, now_s: float) -> tuple[Ints, Ints]:
         """The numbers of the flows' prefixes, shape (n,), and those that are new or were given anew."""
         keys, places = np.unique(prefix_keys(outcomes).view(_OPAQUE), return_inverse=True)
-        found = [self._number.get(key.tobytes(), -1) for key in keys]
+        found = [self._number.get(name, -1) for name in keys.tolist()]
         missing = found.count(-1)
         if missing:
             self._make_room(missing, np.array(found, np.int64))

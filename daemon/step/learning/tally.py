@@ -30,6 +30,7 @@ _COLUMNS: Final = ("key", "information", "values", "flows", "heard_s", "ended_s"
 class Tally(SlotArrays):
     """The visits that have not ended, and the sums of their flows."""
 
+    is_open = column(np.bool_)
     key = column(_KEY)
     information = column(np.float64)
     values = column(np.float64)
@@ -87,11 +88,9 @@ class Tally(SlotArrays):
 
         `Visits.arms` are the lots.
         """
-        at = np.fromiter(self._at.values(), np.int64, len(self._at))
-        at = at[now_s - self.heard_s[at] >= QUIET_S]
+        at = np.flatnonzero(self.is_open & (now_s - self.heard_s >= QUIET_S))
         at = at[np.argsort(self.ended_s[at], kind="stable")]
-        for key in self.key[at].view(_OPAQUE):
-            self._free.append(self._at.pop(key.tobytes()))
+        self._close(at)
         at = at[self.flows[at] > 0]
         keys = self.key[at]
         mean = self.values[at] / self.information[at]
@@ -103,13 +102,12 @@ class Tally(SlotArrays):
 
     def forget(self, prefixes: Ints) -> None:
         """Leave out the open visits of these prefixes."""
-        at = np.fromiter(self._at.values(), np.int64, len(self._at))
-        for key in self.key[at[np.isin(self.key["prefix"][at], prefixes)]].view(_OPAQUE):
-            self._free.append(self._at.pop(key.tobytes()))
+        if self._at:
+            self._close(np.flatnonzero(self.is_open & np.isin(self.key["prefix"], prefixes)))
 
     def state(self) -> dict[str, np.ndarray]:
         """The open visits, as arrays that the caller may keep."""
-        at = np.fromiter(self._at.values(), np.int64, len(self._at))
+        at = np.flatnonzero(self.is_open)
         keys = self.key[at].view(np.uint8).reshape(at.size, _KEY.itemsize)
         return {"open_key": keys} | {f"open_{name}": getattr(self, name)[at] for name in _COLUMNS[1:]}
 
@@ -131,19 +129,23 @@ class Tally(SlotArrays):
 
     def _places(self, keys: np.ndarray) -> Ints:
         """The places of visits by their keys, all different: shape (n,). A new one without room has -1."""
-        made = [self._at.get(key.tobytes(), -1) for key in keys]
-        for number, key in enumerate(keys):
-            if made[number] < 0 and len(self._at) < self._most:
-                made[number] = self._add(key)
-        return np.array(made, np.int64)
-
-    def _add(self, key: np.void) -> int:
-        if not self._free:
+        names = keys.tolist()
+        made = np.array([self._at.get(name, -1) for name in names], np.int64)
+        new = np.flatnonzero(made < 0)[: self._most - len(self._at)]
+        if new.size > len(self._free):
             before = self.capacity
-            self.grow(before + 1)
+            self.grow(before + new.size - len(self._free))
             self._free.extend(range(before, self.capacity))
-        place = self._free.pop()
-        self.reset(np.array([place]))
-        self.key[place] = key.view(_KEY)
-        self._at[key.tobytes()] = place
-        return place
+        if new.size:
+            made[new] = [self._free.pop() for _ in range(new.size)]
+            self.reset(made[new])
+            self.key[made[new]] = keys[new].view(_KEY)
+            self.is_open[made[new]] = True
+            self._at.update(zip([names[place] for place in new.tolist()], made[new].tolist(), strict=True))
+        return made
+
+    def _close(self, at: Ints) -> None:
+        """Take these visits out."""
+        for name in self.key[at].view(_OPAQUE).tolist():
+            self._free.append(self._at.pop(name))
+        self.is_open[at] = False

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ltp_switcher.daemon.choose.visits.posterior import Effects
-from ltp_switcher.daemon.choose.visits.purse import Purse, expected_cost, expected_gain
+from ltp_switcher.daemon.choose.visits.purse import Purse, expected
 
 PREFIXES = 6
 ARMS = 4
@@ -28,10 +28,7 @@ def test_expectations_are_those_of_the_normal_distribution(mean: float, spread: 
     x = mean + spread * np.linspace(-9, 9, 20_001)
     weights = np.exp(-((x - mean) ** 2) / (2 * spread**2))
     weights /= weights.sum()
-    cost, gain = (
-        expected_cost(np.array([mean]), np.array([spread])),
-        expected_gain(np.array([mean]), np.array([spread])),
-    )
+    gain, cost = expected(np.array([mean]), np.array([spread]))
     assert gain == pytest.approx([(np.maximum(x, 0) * weights).sum()], abs=1e-4)
     assert cost == pytest.approx([(np.maximum(-x, 0) * weights).sum()], abs=1e-4)
 
@@ -72,7 +69,7 @@ def test_expected_costs_stay_within_both_purses(seed: int) -> None:
     rows = np.arange(PREFIXES)
     mean = found.mean[rows, arms] - found.mean[rows, incumbents]
     spread = np.sqrt(found.variance[rows, arms] + found.variance[rows, incumbents])
-    costs = chances * flows * expected_cost(mean, spread)
+    costs = chances * flows * expected(mean, spread)[1]
     assert costs.sum() <= max(purse.balance, 0) + 1e-9
     assert (costs <= np.maximum(purse.balances(prefixes), 0) + 1e-9).all()
 

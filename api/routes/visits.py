@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The knowledge that goes from flow to flow: plans and effects by prefix."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from ltp_switcher.api.backend import DaemonDep
+from ltp_switcher.api.problems import problem_responses
+from ltp_switcher.api.visit_models import Visits
+
+router = APIRouter(prefix="/v1", tags=["service"])
+
+
+@router.get(
+    "/visits", summary="Show what was learned from flow to flow", responses=problem_responses(422, 503)
+)
+def get_visits(
+    daemon: DaemonDep,
+    prefix: Annotated[str | None, Query(description="Only that of this address or network")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Prefixes, at most")] = 100,
+) -> Visits:
+    """The plans and effects of destination prefixes, and the price of all trials."""
+    if prefix is None:
+        return daemon.ask(Visits, "visits.get", limit=limit)
+    return daemon.ask(Visits, "visits.get", limit=limit, prefix=prefix)

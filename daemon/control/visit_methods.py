@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The control method for learning from flow to flow, and its metrics."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.daemon.control.answers import Method, Params
+from ltp_switcher.daemon.control.client import Json
+from ltp_switcher.daemon.control.controlled import Controlled
+from ltp_switcher.daemon.control.families import Family, counter, gauge
+from ltp_switcher.daemon.settings.prefixes import PREFIX_BITS_V4, PREFIX_BITS_V6, prefix_of
+from ltp_switcher.daemon.step.learning.live import LiveLearner, PrefixState
+from ltp_switcher.daemon.step.learning.lots import DECISION
+from ltp_switcher.errors import InvalidValueError
+
+PREFIX: Final = "ltp_switcher_visits"
+LIMIT: Final = 100
+LIMIT_MAX: Final = 1000
+DECISION_NAME: Final = "decision"
+"""The decision's own choice, where an arm's name could be."""
+
+
+class VisitMethods:
+    """The methods, by name with their parameters."""
+
+    def __init__(self, daemon: Controlled) -> None:
+        self._daemon = daemon
+        self.methods: dict[str, tuple[Method, frozenset[str]]] = {
+            "visits.get": (self._get, frozenset({"prefix", "limit"})),
+        }
+
+    def _get(self, params: Params) -> Json:
+        prefix, limit = params.get("prefix"), params.get("limit", LIMIT)
+        if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= LIMIT_MAX:
+            raise InvalidValueError("limit", limit, f"a whole number from 1 to {LIMIT_MAX}")
+        within = None if prefix is None else _known_prefix(prefix)
+        visits = self._daemon.engine.visits
+        if visits is None:
+            return {"learn": False, **_totals(None), "arms": [], "prefixes": []}
+        names = self._daemon.names
+        numbers = visits.prefixes.numbers()
+        if within is None:
+            order = np.argsort(-visits.prefixes.seen_s[numbers], kind="stable")
+            numbers = numbers[order[:limit]]
+        else:
+            found = visits.prefixes.find(within)
+            numbers = np.array([] if found is None else [found], np.int64)
+        states = visits.of(numbers, time.time())
+        return {
+            "learn": True,
+            **_totals(visits),
+            "arms": [names[arm] for arm in visits.arms[1:].tolist()],
+            "prefixes": [_prefix_json(state, names) for state in states],
+        }
+
+
+def visit_families(visits: LiveLearner | None) -> list[Family]:
+    """The metrics, all 0 where nothing learns."""
+    told = _totals(visits)
+    return [
+        counter(PREFIX, "Visits from which the daemon learned.", told["visits"]),
+        counter(f"{PREFIX}_trials", "Visits among them that drew a trial.", told["trials"]),
+        counter(f"{PREFIX}_aborted_flows", "Flows that left the arm of their visit.", told["aborted_flows"]),
+        counter(
+            f"{PREFIX}_left_out", "Outcomes of visits for which there was no room.", told["left_out"]
+        ),
+        gauge(f"{PREFIX}_prefixes", "Destination prefixes that the daemon has learned about.", told["known"]),
+        gauge(f"{PREFIX}_open", "Visits that have not ended.", told["open"]),
+        gauge(f"{PREFIX}_spent_share", "Share of all flows' reward that trials have cost.", told["share"]),
+    ]  # fmt: skip
+
+
+def _totals(visits: LiveLearner | None) -> dict[str, float]:
+    """The numbers of all prefixes together."""
+    purse = None if visits is None else visits.learner.purse
+    flows, spent = purse.totals if purse else (0.0, 0.0)
+    return {
+        "known": 0 if visits is None else len(visits.prefixes),
+        "open": 0 if visits is None else len(visits.tally),
+        "visits": 0 if visits is None else visits.visits,
+        "trials": 0 if visits is None else visits.trials,
+        "aborted_flows": 0 if visits is None else visits.aborted,
+        "left_out": 0 if visits is None else visits.tally.left_out,
+        "flows": flows,
+        "spent": spent,
+        "share": purse.share if purse else 0.0,
+        "balance": purse.balance if purse else 0.0,
+    }
+
+
+def _prefix_json(state: PrefixState, names: Mapping[int, str]) -> Json:
+    def named(arm: int) -> str:
+        return DECISION_NAME if arm == DECISION else names[arm]
+
+    return {
+        "prefix": state.prefix,
+        "incumbent": named(state.incumbent),
+        "trial": named(state.trial) if state.chance else None,
+        "chance": round(state.chance, 6),
+        "visits": state.visits,
+        "flows": state.flows,
+        "spent": state.spent,
+        "ruled": state.ruled,
+        "effects": {
+            named(one.arm): {"mean": one.mean, "lower": one.lower, "upper": one.upper}
+            for one in state.effects
+        },
+    }
+
+
+def _known_prefix(text: object) -> str:
+    """The prefix whose flows share their knowledge, by an address or a part of it.
+
+    Raises `InvalidValueError` for a shorter prefix.
+    """
+    network = prefix_of(text, "prefix")
+    bits = PREFIX_BITS_V4 if network.version == 4 else PREFIX_BITS_V6
+    if network.prefixlen < bits:
+        raise InvalidValueError("prefix", text, f"an address, or a network of at least {bits} bits")
+    return str(network.supernet(new_prefix=bits))

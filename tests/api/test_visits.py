@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Learning from flow to flow over HTTP."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.api_client import Ask, asker
+from support.fake_kernel import Kernel
+from support.records import NETNS, flow
+from support.running_daemon import make_daemon, running
+from support.told import outcome
+
+from ltp_switcher.daemon.settings.schema import Config, DaemonSection
+from ltp_switcher.daemon.settings.visits import VisitsSection
+
+
+@pytest.fixture
+def kernel() -> Kernel:
+    return Kernel(flow(1))
+
+
+@pytest.fixture
+def ask(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ask]:
+    """The API before a daemon that learns."""
+    monkeypatch.setattr("ltp_switcher.daemon.datapath.netlink.own_namespace", lambda: NETNS)
+    path = tmp_path / "control.sock"
+    section = DaemonSection(control_socket=str(path), state_dir=str(tmp_path), mode="active")
+    config = Config(daemon=section, visits=VisitsSection("on"))
+    kernel.told = outcome(visit=1, netns=NETNS, time_ns=time.monotonic_ns())
+    daemon = make_daemon(kernel, config, monkeypatch)
+    with running(daemon):
+        daemon.engine._look_at_ns = 0
+        yield asker(path)
+    daemon.engine.close()
+
+
+def test_a_known_prefix_has_a_plan_and_effects(ask: Ask) -> None:
+    for _ in range(200):
+        told = ask("GET", "/v1/visits").json()
+        if told["known"]:
+            break
+    assert told["learn"]
+    assert told["arms"] == ["cubic", "bbr", "vegas"]
+    (found,) = told["prefixes"]
+    assert (found["prefix"], found["incumbent"], found["trial"]) == ("192.0.2.0/24", "decision", None)
+    assert found["effects"].keys() == {"cubic", "bbr", "vegas"}
+    effect = found["effects"]["bbr"]
+    assert effect["lower"] < effect["mean"] < effect["upper"]
+    assert ask("GET", "/v1/visits?prefix=192.0.2.77").json()["prefixes"][0]["prefix"] == "192.0.2.0/24"
+    assert ask("GET", "/v1/visits?prefix=198.51.100.7").json()["prefixes"] == []
+    lines = ask("GET", "/metrics").text.splitlines()
+    assert "ltp_switcher_visits_prefixes 1.0" in lines
+
+
+@pytest.mark.parametrize("query", ["limit=0", "limit=1001", "prefix=10.0.0.0/8", "prefix=x"])
+def test_other_questions_are_refused(ask: Ask, query: str) -> None:
+    refused = ask("GET", f"/v1/visits?{query}")
+    assert (refused.status_code, refused.json()["field"]) == (422, query.split("=")[0])

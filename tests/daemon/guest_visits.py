@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs inside the guest: short flows to one prefix, while the real daemon learns from them."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from guest_waits import until
+
+from ltp_switcher.daemon.control.client import ControlClient, ControlUnavailableError
+from ltp_switcher.daemon.datapath import Datapath
+from ltp_switcher.daemon.gain import outcomes
+
+CLIENT = ControlClient("/run/ltp-switcher/control.sock")
+PREFIX = "127.0.0.0/24"
+SHORT_BYTES = 100_000
+
+
+@contextmanager
+def connected() -> Iterator[tuple[socket.socket, socket.socket]]:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        socket.create_connection(listener.getsockname()) as client,
+        listener.accept()[0] as server,
+    ):
+        yield client, server
+
+
+def move(client: socket.socket, server: socket.socket) -> None:
+    client.sendall(bytes(SHORT_BYTES))
+    server.recv(SHORT_BYTES, socket.MSG_WAITALL)
+
+
+def congestion(client: socket.socket) -> str:
+    """The arm that the flow runs, as the kernel names it."""
+    name = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
+    return name.rstrip(b"\0").decode().removeprefix("m/")
+
+
+def entry() -> np.void | None:
+    """The table's entry for the prefix, if the daemon has written one with lots."""
+    with Datapath() as kernel:
+        table = kernel.starts()
+    mine = table[(table["addr"][:, 0] == 127) & (table["bits"] == 24) & (table["generation"] != 0)]
+    return mine[0] if len(mine) else None
+
+
+def weighted() -> bool:
+    found = entry()
+    return found is not None and found["choice"]["arm"][1] != 0
+
+
+def name_of(arm: int) -> str:
+    return next(known["name"] for known in CLIENT.call("arms.list") if known["id"] == arm)
+
+
+def learning() -> None:
+    """A dozen visits of short flows, then longer ones until a trial is drawn."""
+    for _ in range(12):
+        with connected() as (client, server):
+            move(client, server)
+        time.sleep(1.1)
+    until(weighted, entry)
+    stayed = moved = False
+    for _ in range(60):
+        arms = entry()["choice"]["arm"]
+        with connected() as (client, server):
+            began = congestion(client)
+            is_trial = began == name_of(int(arms[1]))
+            cookie = int.from_bytes(client.getsockopt(socket.SOL_SOCKET, 57, 8), "little")
+            if not is_trial and moved:
+                move(client, server)
+            else:
+                for _ in range(30):
+                    move(client, server)
+                    time.sleep(0.1)
+                flow = CLIENT.call("flows.get", cookie=str(cookie))
+                if is_trial:
+                    assert congestion(client) == began == flow["arm"], flow
+                    assert flow["switches"] == 0, flow
+                    assert f"drew {began} (chance 0." in flow["why"]["sentence"], flow["why"]
+                    stayed = True
+                else:
+                    # The rule decides: it has left its first arm by now.
+                    assert flow["switches"] > 0, flow
+                    moved = True
+        if is_trial:
+            break
+        time.sleep(1.1)
+    assert stayed, "no visit drew the trial"
+    assert moved, "no flow was the decision's"
+    until(lambda: told(cookie) is not None)
+    outcome = told(cookie)
+    # Of two lots the trial has less than half of the weight; the generation names it in its second five bits.
+    assert 0 < 2 * outcome["weight"] < outcome["weights"], outcome
+    assert name_of(int(outcome["generation"]) >> 5 & 31) == began, outcome
+    assert outcome["visit"] > 12, outcome
+    assert outcome["arm"] == outcome["share_arm"][0], outcome
+    known = state()
+    assert known["visits"] >= 12, known
+    # The daemon saves once a second.
+    time.sleep(2.5)
+
+
+def told(cookie: int) -> np.void | None:
+    """The outcome of a flow in the daemon's log."""
+    for rows in outcomes.read(Path("/var/lib/ltp-switcher/outcomes")):
+        mine = rows["outcome"][rows["outcome"]["cookie"] == cookie]
+        if len(mine) and mine[-1]["ended"]:
+            return mine[-1]
+    return None
+
+
+def state() -> dict[str, float]:
+    """What the daemon says of the prefix: 0 visits before it answers, as a killed one left its socket."""
+    try:
+        prefixes = CLIENT.call("visits.get", prefix=PREFIX)["prefixes"]
+    except ControlUnavailableError:
+        return {"visits": 0}
+    return prefixes[0]
+
+
+def restarted() -> None:
+    """A new daemon knows the visits of the killed one, and writes its plan again."""
+    until(lambda: state()["visits"] >= 12, state)
+    until(weighted, entry)
+
+
+def ended() -> None:
+    """A daemon that ends takes its lots along."""
+    assert entry() is None
+
+
+if __name__ == "__main__":
+    {"learning": learning, "restarted": restarted, "ended": ended}[sys.argv[1]]()
+    print(sys.argv[1], "ok")
