@@ -19,8 +19,8 @@ probe: a flow that begins beside a standing queue cannot see that the steady arm
 
 The RTT of the path has changed when its floor moved (`floor_moves`). Where it seems to rise under the steady
 arm, the arm may keep a queue, as LTP does after a fall of the rate, or with siblings: it begins anew, empties
-the queue, and the RTT then shows whether the path is longer (`own_queue` says when this test is due). Where a
-queue still stands, the probing arm tests whether another flow fills it (`rivals`). If the rate rises by much
+the queue, and the RTT then shows whether the path is longer (`own_queue` says when this test is due). A queue
+of the careful arm's own is emptied by the steady arm, too. Where a queue still stands, the probing arm tests whether another flow fills it (`rivals`). If the rate rises by much
 in the test, it goes on, because the other two would starve.
 
 With `self_check` the arm has to earn about as much as others have shown on the path. An arm that starves
