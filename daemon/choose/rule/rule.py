@@ -20,8 +20,9 @@ probe: a flow that begins beside a standing queue cannot see that the steady arm
 The RTT of the path has changed when its floor moved (`floor_moves`). Where it seems to rise under the steady
 arm, the arm may keep a queue, as LTP does after a fall of the rate, or with siblings: it begins anew, empties
 the queue, and the RTT then shows whether the path is longer (`own_queue` says when this test is due). A queue
-of the careful arm's own is emptied by the steady arm, too. Where a queue still stands, the probing arm tests whether another flow fills it (`rivals`). If the rate rises by much
-in the test, it goes on, because the other two would starve.
+of the careful arm's own is emptied by the steady arm, too. Where a queue still stands, the probing arm tests
+whether another flow fills it (`rivals`). If the rate rises by much in the test, it goes on, because the other
+two would starve.
 
 With `self_check` the arm has to earn about as much as others have shown on the path. An arm that starves
 beside them gives way to the best of them, and one that falls below its own level is compared with the probing
@@ -84,18 +85,18 @@ class _Flows(SlotArrays):
 
 
 class _Signs(NamedTuple):
-    """What a look of n players shows, each of shape (n,). A player has one sign at most."""
+    """The signs that a look of n players shows, each of shape (n,). A player has one at most."""
 
     judged: Bools
     """True where the look is the arm's own: the arm has settled, and empties no queue. This is no sign."""
     changed: Bools
     """The path is another one."""
     rose: Bools
-    """Where it has changed, it is longer."""
+    """The path became longer. This says something only where it has changed."""
     tested: Bools
     """Another flow may have taken the queue or the rate."""
     queued: Bools
-    """Where that is to be tested, a queue stands."""
+    """A queue stands. This says something only where there is something to test."""
     starves: Bools
     """The arm starves beside what another one has shown."""
     fell: Bools
