@@ -25,7 +25,6 @@ from ltp_switcher.api.routes import (
     dashboard,
     events,
     flows,
-    history,
     policies,
     report,
     rollout,
@@ -84,8 +83,7 @@ def create_app(
     app.state.scraping = asyncio.Lock()
     app.state.events = EventFeed(daemon, metrics)
     for module in (
-        flows, history, team, service, events, config, report, rollout, visits, policies, sessions,
-        dashboard,
+        flows, team, service, events, config, report, rollout, visits, policies, sessions, dashboard,
     ):  # fmt: skip
         app.include_router(module.router)
     problems.install(app)

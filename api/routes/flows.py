@@ -18,6 +18,7 @@ from ltp_switcher.api.models import (
     FlowPage,
     PinChange,
     PinRequest,
+    Totals,
 )
 from ltp_switcher.api.problems import invalid, problem_responses
 from ltp_switcher.daemon.control.client import Json
@@ -26,7 +27,7 @@ LIMIT_MAX = 1000
 POINTS_MAX = 300
 COOKIE_MAX = 2**64 - 1
 
-router = APIRouter(prefix="/v1/flows", tags=["flows"])
+router = APIRouter(prefix="/v1", tags=["flows"])
 
 Cookie = Annotated[
     str,
@@ -45,7 +46,7 @@ def _checked(cookie: str) -> str:
     return cookie
 
 
-@router.get("", summary="List flows", responses=problem_responses(422, 503))
+@router.get("/flows", summary="List flows", responses=problem_responses(422, 503))
 def list_flows(
     daemon: DaemonDep,
     arm: Annotated[ArmName | None, Query(description="Only flows under this arm")] = None,
@@ -84,21 +85,23 @@ def list_flows(
     return FlowPage(**dict(page), limit=limit, offset=offset)
 
 
-@router.get("/{cookie}", summary="Look at a flow", responses=problem_responses(404, 422, 503))
+@router.get("/flows/{cookie}", summary="Look at a flow", responses=problem_responses(404, 422, 503))
 def get_flow(daemon: DaemonDep, cookie: Cookie) -> FlowDetail:
     """One flow, as of the daemon's last step, and why it runs its arm."""
     return daemon.ask(FlowDetail, "flows.get", cookie=_checked(cookie))
 
 
 @router.get(
-    "/{cookie}/history", summary="Look at a flow's last minutes", responses=problem_responses(404, 422, 503)
+    "/flows/{cookie}/history",
+    summary="Look at a flow's last minutes",
+    responses=problem_responses(404, 422, 503),
 )
 def get_flow_history(daemon: DaemonDep, cookie: Cookie) -> FlowHistory:
     """The last five minutes of a flow, a point a second."""
     return daemon.ask(FlowHistory, "flows.history", cookie=_checked(cookie))
 
 
-@router.put("/{cookie}/pin", summary="Pin a flow", responses=problem_responses(400, 404, 422, 503))
+@router.put("/flows/{cookie}/pin", summary="Pin a flow", responses=problem_responses(400, 404, 422, 503))
 def pin_flow(daemon: DaemonDep, cookie: Cookie, request: PinRequest, runtime: Runtime = False) -> PinChange:
     """Switch a flow to an arm and hold it there, whatever the daemon would choose.
 
@@ -107,7 +110,13 @@ def pin_flow(daemon: DaemonDep, cookie: Cookie, request: PinRequest, runtime: Ru
     return daemon.ask(PinChange, "pin", cookie=_checked(cookie), arm=request.arm, runtime=runtime)
 
 
-@router.delete("/{cookie}/pin", summary="Unpin a flow", responses=problem_responses(404, 422, 503))
+@router.delete("/flows/{cookie}/pin", summary="Unpin a flow", responses=problem_responses(404, 422, 503))
 def unpin_flow(daemon: DaemonDep, cookie: Cookie) -> PinChange:
     """Let the daemon choose for the flow again. A flow that is not pinned stays as it is."""
     return daemon.ask(PinChange, "unpin", cookie=_checked(cookie))
+
+
+@router.get("/history", summary="Look at the last minutes", responses=problem_responses(503))
+def get_history(daemon: DaemonDep) -> Totals:
+    """The last five minutes of all flows by the arm that they ran, a point a second."""
+    return daemon.ask(Totals, "history")

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import ltp_switcher
-from ltp_switcher.daemon.choose.teams.selection import Outcome, Progress, gaps
+from ltp_switcher.daemon.choose.teams.terms import Outcome, Progress, gaps
 from ltp_switcher.daemon.control import listing
 from ltp_switcher.daemon.control.answers import JsonList, Method, Params, Result
 from ltp_switcher.daemon.control.caller import Caller

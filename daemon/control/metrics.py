@@ -3,18 +3,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import time
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
 
 import numpy as np
 
 import ltp_switcher
-from ltp_switcher.daemon.control import process
 from ltp_switcher.daemon.control.families import Family, Sample, counter, gauge, histogram, labelled
 from ltp_switcher.daemon.settings.schema import MODES
 from ltp_switcher.daemon.step.engine import Engine
 from ltp_switcher.daemon.step.histogram import Distributions
 
 PREFIX = "ltp_switcher_"
+_PROC: Final = Path("/proc/self")
+_STARTED_S: Final = time.time()
 
 
 def families(engine: Engine, names: Mapping[int, str], faults: int = 0) -> list[Family]:
@@ -157,7 +163,7 @@ def _distributions(seen: Distributions, names: Mapping[int, str]) -> list[Family
 
 def _process() -> list[Family]:
     """The daemon's use of the machine. The API reports its own."""
-    used, name = process.usage(), PREFIX + "daemon_"
+    used, name = usage(), PREFIX + "daemon_"
     families = [
         counter(name + "cpu_seconds", "CPU time of the daemon.", used.pop("cpu_seconds"), "seconds"),
     ]
@@ -191,3 +197,15 @@ def _learned(engine: Engine, names: Mapping[int, str]) -> list[Family]:
             {name: float(batch.flows) for name, batch in batches.items()},
         ),
     ]  # fmt: skip
+
+
+def usage() -> dict[str, float]:
+    """CPU time in s, memory in bytes, open files, and Unix time of the start; some may be unreadable."""
+    times = os.times()
+    found = {"cpu_seconds": times.user + times.system, "start_time_seconds": _STARTED_S}
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        pages = int((_PROC / "statm").read_text().split()[1])
+        found["resident_memory_bytes"] = float(pages * os.sysconf("SC_PAGE_SIZE"))
+    with contextlib.suppress(OSError):
+        found["open_fds"] = float(len(os.listdir(_PROC / "fd")))  # noqa: PTH208 # the descriptor of the list
+    return found

@@ -18,8 +18,8 @@ import numpy as np
 from ltp_switcher.arrays import Bools, Ints, Slots
 from ltp_switcher.daemon.choose.choice import Cause, of_policy
 from ltp_switcher.daemon.choose.chooser import Chooser
-from ltp_switcher.daemon.choose.teams.selection import Terms
 from ltp_switcher.daemon.choose.teams.teams import Teams
+from ltp_switcher.daemon.choose.teams.terms import Terms
 from ltp_switcher.daemon.datapath import (
     FlowInfo,
     FlowNotFoundError,

@@ -14,7 +14,7 @@ import numpy as np
 
 from ltp_switcher.arrays import Bools, Slots
 from ltp_switcher.daemon.choose.choice import Cause, Causes, Choice
-from ltp_switcher.daemon.choose.teams.selection import Terms
+from ltp_switcher.daemon.choose.teams.terms import Terms
 from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.daemon.datapath.commands import PINNED
 from ltp_switcher.daemon.settings.policies import Policies, Policy

@@ -28,8 +28,8 @@ from ltp_switcher.policies.ltp.balance import BalanceFilter
 from ltp_switcher.policies.ltp.ccmatic import BeliefSets
 from ltp_switcher.policies.ltp.estimator_traces import Trace, simulate
 from ltp_switcher.policies.ltp.particles import PARTICLES, ParticleFilter
-from ltp_switcher.policies.ltp.regions import REGIONS
 from ltp_switcher.policies.ltp.signals import INTERVAL_S, LtpSignals
+from ltp_switcher.policies.ltp.task import REGIONS
 from ltp_switcher.policies.runtime.arm import Arm, NetworkArm
 from ltp_switcher.policies.runtime.export import load
 from ltp_switcher.policies.simulator.paths import PPS_PER_MBPS, Flows, Paths

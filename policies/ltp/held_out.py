@@ -17,8 +17,7 @@ import numpy as np
 
 from ltp_switcher.arrays import Float32s
 from ltp_switcher.errors import ArtifactError
-from ltp_switcher.policies.ltp.regions import FLOWS, REGIONS, ROSTER
-from ltp_switcher.policies.ltp.task import LtpTask
+from ltp_switcher.policies.ltp.task import FLOWS, REGIONS, ROSTER, LtpTask
 from ltp_switcher.policies.ltp.variants import VARIANTS, Variant
 from ltp_switcher.policies.runtime.export import load
 from ltp_switcher.policies.runtime.inference import Network

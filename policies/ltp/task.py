@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -20,9 +21,15 @@ from ltp_switcher.policies.ltp.signals import INTERVAL_S, WindowSignals
 from ltp_switcher.policies.runtime.measurements import NOTHING
 from ltp_switcher.policies.simulator.controllers import INITIAL_WINDOW
 from ltp_switcher.policies.simulator.paths import PPS_PER_MBPS, Flows, Paths
-from ltp_switcher.policies.simulator.simulator import SimulatedInterval, Simulator
+from ltp_switcher.policies.simulator.regions import LTP_LARGE, LTP_MEDIUM, LTP_SMALL, Region
+from ltp_switcher.policies.simulator.simulator import Roster, SimulatedInterval, Simulator
 from ltp_switcher.policies.simulator.tasks import Actions, SignalsTask, episode_seed
 
+REGIONS: Final[Mapping[str, Region]] = {"small": LTP_SMALL, "medium": LTP_MEDIUM, "large": LTP_LARGE}
+"""Links on which LTP is trained and compared, by the names of Table 3."""
+ROSTER: Final = Roster(window=3, cubic=2)
+FLOWS: Final = (1, 4)
+"""Flows of a link. The paper has 2 to 10. Most of its figures are about one flow, and ten cost too much."""
 FAIRNESS_WINDOW_S: Final = 1.0
 """Time over which avg_thr of Eq. 14 is averaged, exponentially weighted; the paper leaves it open."""
 DISPLACED_EVERY_S: Final = 4.0

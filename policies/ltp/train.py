@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Final
 
-from ltp_switcher.policies.ltp.regions import FLOWS, REGIONS, ROSTER
 from ltp_switcher.policies.ltp.reward import Weights
-from ltp_switcher.policies.ltp.task import LtpTask, critics_see
+from ltp_switcher.policies.ltp.task import FLOWS, REGIONS, ROSTER, LtpTask, critics_see
 from ltp_switcher.policies.ltp.variants import VARIANTS
 from ltp_switcher.policies.runtime.inference import Layer
 from ltp_switcher.policies.simulator.tasks import Environment

@@ -15,7 +15,6 @@ from ltp_switcher.errors import ArtifactError
 from ltp_switcher.policies import ltp
 from ltp_switcher.policies.ltp import evaluate, held_out, links, variants
 from ltp_switcher.policies.ltp.particles import Ranges
-from ltp_switcher.policies.ltp.regions import FLOWS, REGIONS, ROSTER
 from ltp_switcher.policies.ltp.reward import Weights, performance_reward, probe_reward, unfairness
 from ltp_switcher.policies.ltp.signals import (
     ALPHA,
@@ -24,7 +23,7 @@ from ltp_switcher.policies.ltp.signals import (
     LtpSignals,
     path_signals,
 )
-from ltp_switcher.policies.ltp.task import RANGES, LtpTask
+from ltp_switcher.policies.ltp.task import FLOWS, RANGES, REGIONS, ROSTER, LtpTask
 from ltp_switcher.policies.runtime.arm import NetworkArm
 from ltp_switcher.policies.runtime.inference import Layer, Network
 from ltp_switcher.policies.runtime.measurements import Echo, Interval

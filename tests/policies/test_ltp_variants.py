@@ -11,9 +11,8 @@ import pytest
 
 from ltp_switcher.arrays import Floats
 from ltp_switcher.policies.ltp import evaluate, variants
-from ltp_switcher.policies.ltp.regions import FLOWS, REGIONS, ROSTER
 from ltp_switcher.policies.ltp.signals import LtpSignals
-from ltp_switcher.policies.ltp.task import LtpTask, critics_see
+from ltp_switcher.policies.ltp.task import FLOWS, REGIONS, ROSTER, LtpTask, critics_see
 from ltp_switcher.policies.runtime.measurements import Echo, Interval
 from ltp_switcher.policies.simulator import Flows, Paths, Roster, Simulator
 from ltp_switcher.policies.simulator.tasks import Environment

@@ -23,8 +23,7 @@ from ltp_switcher.policies.jury.task import JuryTask
 from ltp_switcher.policies.ltp.balance import BalanceFilter
 from ltp_switcher.policies.ltp.ccmatic import BeliefSets
 from ltp_switcher.policies.ltp.particles import ParticleFilter
-from ltp_switcher.policies.ltp.regions import ROSTER
-from ltp_switcher.policies.ltp.task import LtpTask
+from ltp_switcher.policies.ltp.task import ROSTER, LtpTask
 from ltp_switcher.policies.ltp.variants import VARIANTS
 from ltp_switcher.policies.owl.reward import OWL, OWL_LOSS, Utility
 from ltp_switcher.policies.owl.task import OwlTask

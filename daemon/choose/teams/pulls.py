@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.arrays import ArmIds, Ints, Slots
-from ltp_switcher.daemon.choose.teams.selection import STALLED_NS, Eq1, Found, Outcome, Progress, Terms
+from ltp_switcher.daemon.choose.teams.terms import STALLED_NS, Eq1, Found, Outcome, Progress, Terms
 from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.daemon.datapath.measurements import COUNTS, RTT_SAMPLES, performance, step_counts
 from ltp_switcher.daemon.settings.schema import MptsSection

@@ -17,9 +17,9 @@ import numpy as np
 
 from ltp_switcher.arrays import ArmIds, Bools, Ints, Slots
 from ltp_switcher.daemon.choose.choice import Cause, Choice
+from ltp_switcher.daemon.choose.teams.pairs import Tournament, Tournaments
 from ltp_switcher.daemon.choose.teams.pulls import Pulls, Search
-from ltp_switcher.daemon.choose.teams.selection import METHODS, Eq1, Outcome, Terms
-from ltp_switcher.daemon.choose.teams.tournament import Tournament, Tournaments
+from ltp_switcher.daemon.choose.teams.terms import METHODS, Eq1, Outcome, Terms
 from ltp_switcher.daemon.datapath import RecordArray, protocol
 from ltp_switcher.daemon.settings.schema import MptsSection
 from ltp_switcher.errors import ArtifactError, ConfigError

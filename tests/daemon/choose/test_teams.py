@@ -8,8 +8,8 @@ import pytest
 from support.records import record
 
 from ltp_switcher.daemon.choose.choice import of_policy
-from ltp_switcher.daemon.choose.teams.selection import STALLED_NS, Outcome
 from ltp_switcher.daemon.choose.teams.teams import Teams
+from ltp_switcher.daemon.choose.teams.terms import STALLED_NS, Outcome
 from ltp_switcher.daemon.settings.schema import MptsSection
 from ltp_switcher.errors import ArtifactError, ConfigError
 

@@ -15,7 +15,7 @@ from ltp_switcher.daemon.control.families import (
     labelled,
     to_json,
 )
-from ltp_switcher.daemon.control.process import usage
+from ltp_switcher.daemon.control.metrics import usage
 from ltp_switcher.daemon.step.flow_table import FlowTable
 from ltp_switcher.daemon.step.histogram import RTT_S, Distributions, Histogram
 

@@ -17,7 +17,7 @@ from support.fake_kernel import BBR, CUBIC, VEGAS, Kernel
 from support.records import flow
 from support.running_daemon import close, layers_of, make_daemon, running
 
-from ltp_switcher.daemon.choose.teams.selection import Outcome
+from ltp_switcher.daemon.choose.teams.terms import Outcome
 from ltp_switcher.daemon.cli.main import main
 from ltp_switcher.daemon.control.caller import Caller
 from ltp_switcher.daemon.control.client import ControlClient

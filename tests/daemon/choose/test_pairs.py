@@ -9,9 +9,9 @@ import pytest
 from support.records import record
 
 from ltp_switcher.daemon.choose.choice import of_policy
-from ltp_switcher.daemon.choose.teams.selection import STALLED_NS
+from ltp_switcher.daemon.choose.teams.pairs import Tournament, log_ratio
 from ltp_switcher.daemon.choose.teams.teams import Teams
-from ltp_switcher.daemon.choose.teams.tournament import Tournament, log_ratio
+from ltp_switcher.daemon.choose.teams.terms import STALLED_NS
 from ltp_switcher.daemon.datapath.commands import PINNED
 from ltp_switcher.daemon.datapath.protocol import FlowFlags
 from ltp_switcher.daemon.settings.schema import MptsSection

@@ -28,7 +28,7 @@ import numpy as np
 
 from ltp_switcher.arrays import ArmIds, Bools, Floats, Ints, Slots
 from ltp_switcher.daemon.choose.path.looks import APP_LIMITED, DRAINING, LOOK_NS, LOOK_RTTS
-from ltp_switcher.daemon.choose.teams.selection import STALLED_NS, Eq1, Found, Outcome, Progress, Terms
+from ltp_switcher.daemon.choose.teams.terms import STALLED_NS, Eq1, Found, Outcome, Progress, Terms
 from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.daemon.datapath.columns import Columns
 from ltp_switcher.daemon.datapath.commands import PINNED
