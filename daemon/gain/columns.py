@@ -33,6 +33,14 @@ _ROOM: Final = 1.25
 """Room for so many times the rows where there is none left."""
 
 
+class _Numbers(dict[bytes, int]):
+    """Numbers of names from 0 on. A name that is looked up for the first time gets the next one."""
+
+    def __missing__(self, name: bytes) -> int:
+        self[name] = number = len(self)
+        return number
+
+
 class Columns:
     """Rows of a decision log, oldest first. Each array has the shape (n,), and the meaning of `ROW_DTYPE`."""
 
@@ -58,7 +66,7 @@ class Columns:
     """How many RTT samples the row has."""
 
     def __init__(self) -> None:
-        self.prefixes: dict[bytes, int] = {}
+        self.prefixes = _Numbers()
         """Numbers of the prefixes, in the order of their first rows."""
         self._size = self._n_rtt = 0
         self._store: dict[str, NDArray[np.generic]] = {
@@ -95,16 +103,17 @@ class Columns:
         begin, end = self._size, self._size + len(rows)
         if end > len(self._store["prefix"]):
             self.reserve(int(end * _ROOM))
-        known = np.isfinite(rows["rtt_us"])
-        values = rows["rtt_us"][known]
+        # Parts of rows are slow to select from.
+        rtt_us = np.ascontiguousarray(rows["rtt_us"])
+        known = np.isfinite(rtt_us)
+        values = rtt_us[known]
         self._rtt_us[self._n_rtt : self._n_rtt + values.size] = values
         self._n_rtt += values.size
         for name in _DTYPES.keys() & {*(ROW_DTYPE.names or ())} - {"prefix"}:
             self._store[name][begin:end] = rows[name]
-        numbers = self.prefixes
-        prefix = [numbers.setdefault(name, len(numbers)) for name in rows["prefix"].tolist()]
-        self._store["prefix"][begin:end] = prefix
-        self._store["samples"][begin:end] = known.sum(axis=1)
+        numbers = map(self.prefixes.__getitem__, rows["prefix"].tolist())
+        self._store["prefix"][begin:end] = np.fromiter(numbers, np.int32, len(rows))
+        self._store["samples"][begin:end] = known.view(np.uint8) @ np.ones(RTT_SAMPLES, np.uint8)
         self._size = end
         self._show()
 
@@ -117,7 +126,7 @@ class Columns:
         self._size, self._n_rtt = self._size - rows, self._n_rtt - gone
         used, self._store["prefix"][: self._size] = np.unique(self.prefix[: self._size], return_inverse=True)
         names = list(self.prefixes)
-        self.prefixes = {names[number]: place for place, number in enumerate(used.tolist())}
+        self.prefixes = _Numbers((names[number], place) for place, number in enumerate(used.tolist()))
         self._show()
 
     def _show(self) -> None:

@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ltp_switcher.arrays import Bools, Floats, Indices, Ints
+from ltp_switcher.arrays import Bools, Floats, Indices, Int32s, Ints
 
 CLUSTERS_MIN: Final = 4
 """Fewest units in a group that give an interval."""
@@ -24,8 +25,14 @@ _HALVINGS: Final = 30
 _FAR: Final = 64
 """Factor over Welch's interval from which on an interval says that the groups are too small."""
 _TURNS: Final = 30
+_AT_ONCE: Final = 1 << 16
+"""Cells of a switchback that are worked on together, if they are not all of one prefix."""
 _Z: Final = 1.959963984540054
 """The normal distribution's 97.5 % quantile."""
+
+
+_Values = Callable[[slice], Floats]
+"""Gives the values of some cells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +58,20 @@ def t_quantile(freedom: float) -> float:
     )
 
 
-def numbered(values: NDArray[np.integer]) -> tuple[Ints, Indices]:
+def numbered(values: NDArray[np.integer]) -> tuple[Ints, Int32s]:
     """The distinct numbers of an array of shape (n,), ascending, and the place of each value among them.
 
     `numpy.unique` sorts for it. Numbers that lie close together need no sorting.
     """
     if not values.size:
-        return np.empty(0, np.int64), np.empty(0, np.intp)
+        return np.empty(0, np.int64), np.empty(0, np.int32)
     low = int(values.min())
     if int(values.max()) - low > 2 * values.size:
-        return np.unique(values.astype(np.int64), return_inverse=True)
-    above = np.subtract(values, low, dtype=np.int64)
+        distinct, place = np.unique(values.astype(np.int64), return_inverse=True)
+        return distinct, place.astype(np.int32)
+    above = np.subtract(values, low, dtype=np.int64).astype(np.int32)
     there = np.bincount(above) > 0
-    return np.flatnonzero(there) + low, (np.cumsum(there) - 1)[above]
+    return np.flatnonzero(there) + low, (np.cumsum(there, dtype=np.int32) - np.int32(1))[above]
 
 
 def difference(values: Floats, treated: Bools) -> Effect | None:
@@ -178,58 +186,109 @@ class _Draws:
         return np.asarray((mean_t - mean_c) / error, np.float64)
 
 
-def within(
-    values: Floats, treated: Bools, block: NDArray[np.integer], prefix: NDArray[np.integer]
-) -> Effect | None:
-    """The effect of a switchback within prefixes, between blocks; None with too few blocks.
+class Switchback:
+    """The cells of a switchback, a prefix in a time block each, and what the treatment changed in them.
 
-    A regression on the treatment with one level for each prefix and one for each `WINDOW` blocks, so that
-    neither another mix of destinations nor the hour's load is an effect. The errors are those of clusters,
-    the blocks: all flows of a block share its luck. They allow for few blocks, as HC2 and the degrees of
-    freedom of Satterthwaite do, with each block's leverage (Bell and McCaffrey, 2002).
+    The effect is that within prefixes, between blocks: a regression on the treatment with one level for each
+    prefix and one for each `WINDOW` blocks, so that neither another mix of destinations nor the hour's load
+    is an effect. The errors are those of clusters, the blocks: all flows of a block share its luck. They
+    allow for few blocks, as HC2 and the degrees of freedom of Satterthwaite do, with each block's leverage
+    (Bell and McCaffrey, 2002).
+
+    There may be as many cells as rows of the log. So what is computed of them is computed for a part at a
+    time, which fits the processor's cache, and is not kept.
 
     Args:
-        values: one for each prefix and block, shape (n,).
         treated: the block's group, shape (n,).
         block: number of the time block, shape (n,).
-        prefix: number of the prefix from 0 on, shape (n,).
+        prefix: number of the prefix from 0 on, ascending and without a gap, shape (n,).
     """
-    numbers, cluster = numbered(block)
-    windows, window = numbered(block // WINDOW)
-    blocks = numbers.size
-    groups = np.zeros(blocks, np.bool_)
-    groups[cluster] = treated
-    n_treated = int(groups.sum())
-    freedom = blocks - windows.size - 1
-    if min(n_treated, blocks - n_treated, freedom) < CLUSTERS_MIN:
-        return None
-    x, y = _levelled(treated.astype(np.float64), prefix, window), _levelled(values, prefix, window)
-    weight = np.bincount(cluster, x**2)
-    power = weight.sum()
-    if power <= 1e-6 * x.size:
-        return None
-    value = (x * y).sum() / power
-    scores = np.bincount(cluster, x * (y - value * x))
-    _, place, sizes = np.unique(numbers // WINDOW, return_inverse=True, return_counts=True)
-    leverage = np.minimum(weight / power + 1 / sizes[place], 0.9)
-    error = np.sqrt((np.square(scores) / (1 - leverage)).sum()) / power
-    counted = freedom / blocks * power**2 / np.square(weight).sum()
-    half = t_quantile(max(counted, 2.0)) * error
-    return Effect(float(value), float(value - half), float(value + half), n_treated, blocks - n_treated)
 
+    def __init__(self, treated: Bools, block: NDArray[np.integer], prefix: NDArray[np.integer]) -> None:
+        numbers, self._block = numbered(block)
+        windows, self._window = numbered(numbers // WINDOW)
+        self._prefix = prefix
+        self._blocks = numbers.size
+        self._groups = np.zeros(numbers.size, np.bool_)
+        self._groups[self._block] = treated
+        self._treated = int(self._groups.sum())
+        self._freedom = numbers.size - windows.size - 1
+        self._begins = np.flatnonzero(np.diff(prefix, prepend=-1))
+        self._in_prefix = np.diff(self._begins, append=prefix.size)
+        self._pieces = [*self._cut()]
+        self._in_window = self._by_window(np.bincount(self._block, minlength=numbers.size))
 
-def _levelled(values: Floats, *groups: NDArray[np.integer]) -> Floats:
-    """The values less the levels of their groups, by turns until nothing is left; shape (n,)."""
-    counts = [np.maximum(np.bincount(group), 1) for group in groups]
-    for _ in range(_TURNS):
-        moved = 0.0
-        for group, count in zip(groups, counts, strict=True):
-            levels = np.bincount(group, values) / count
-            values = values - levels[group]
-            moved = max(moved, float(np.abs(levels).max()))
-        if moved < 1e-9:
-            break
-    return values
+    def _cut(self) -> Iterator[tuple[slice, slice]]:
+        """Pieces of some prefixes each, and their cells."""
+        first, ends = 0, np.append(self._begins[1:], self._prefix.size)
+        while first < self._begins.size:
+            begin = int(self._begins[first])
+            last = max(int(np.searchsorted(ends, begin + _AT_ONCE, "right")), first + 1)
+            yield slice(first, last), slice(begin, int(ends[last - 1]))
+            first = last
+
+    def effect(self, values: Floats) -> Effect | None:
+        """The effect on the cells' values, shape (n,); None with too few blocks."""
+        treated, control = self._treated, self._blocks - self._treated
+        if min(treated, control, self._freedom) < CLUSTERS_MIN:
+            return None
+        x, weight = self._treatment
+        power = weight.sum()
+        if power <= 1e-6 * values.size:
+            return None
+        y = self._left(lambda part: values[part])
+        product = self._by_block(lambda part: x(part) * y(part))
+        value = product.sum() / power
+        scores = product - value * weight
+        leverage = np.minimum(weight / power + 1 / np.bincount(self._window)[self._window], 0.9)
+        error = np.sqrt((np.square(scores) / (1 - leverage)).sum()) / power
+        counted = self._freedom / self._blocks * power**2 / np.square(weight).sum()
+        half = t_quantile(max(counted, 2.0)) * error
+        return Effect(float(value), float(value - half), float(value + half), treated, control)
+
+    @cached_property
+    def _treatment(self) -> tuple[_Values, Floats]:
+        """What the levels leave of the treatment, and the sum of its squares in each block."""
+        x = self._left(self._of_blocks(self._groups.astype(np.float64)))
+        return x, self._by_block(lambda part: np.square(x(part)))
+
+    def _left(self, values: _Values) -> _Values:
+        """What the levels of prefixes and windows leave of the values. They are found by turns."""
+        of_prefix = self._by_prefix(values) / self._in_prefix
+        of_window = self._by_window(self._by_block(values)) / self._in_window
+        prefix, window = np.zeros_like(of_prefix), np.zeros_like(of_window)
+        for _ in range(_TURNS):
+            before = prefix, window
+            in_windows = self._of_blocks(window[self._window])
+            prefix = of_prefix - self._by_prefix(in_windows) / self._in_prefix
+            in_prefixes = self._of_prefixes(prefix)
+            window = of_window - self._by_window(self._by_block(in_prefixes)) / self._in_window
+            if max(np.abs(prefix - before[0]).max(), np.abs(window - before[1]).max()) < 1e-9:
+                break
+        prefixes, windows = self._of_prefixes(prefix), self._of_blocks(window[self._window])
+        return lambda part: values(part) - prefixes(part) - windows(part)
+
+    def _of_prefixes(self, levels: Floats) -> _Values:
+        return lambda part: levels[self._prefix[part]]
+
+    def _of_blocks(self, levels: Floats) -> _Values:
+        return lambda part: levels[self._block[part]]
+
+    def _by_prefix(self, values: _Values) -> Floats:
+        found = np.empty(self._in_prefix.size)
+        for prefixes, cells in self._pieces:
+            begins = self._begins[prefixes]
+            found[prefixes] = np.add.reduceat(values(cells), begins - begins[0])
+        return found
+
+    def _by_block(self, values: _Values) -> Floats:
+        found = np.zeros(self._blocks)
+        for _, cells in self._pieces:
+            found += np.bincount(self._block[cells], values(cells), self._blocks)
+        return found
+
+    def _by_window(self, of_blocks: NDArray[np.generic]) -> Floats:
+        return np.asarray(np.bincount(self._window, of_blocks), np.float64)
 
 
 def mean(values: Floats) -> tuple[float, float, float] | None:

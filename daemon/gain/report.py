@@ -7,16 +7,17 @@ There, flows that happened to run the advised arm are compared with others, whic
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import EllipsisType
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ltp_switcher.arrays import Bools, Floats, Indices
+from ltp_switcher.arrays import Bools, Floats, Indices, Int32s, UInt32s
 from ltp_switcher.daemon.gain.columns import Columns
-from ltp_switcher.daemon.gain.effect import Effect, difference, drawn, mean, numbered, within
+from ltp_switcher.daemon.gain.effect import Effect, Switchback, difference, drawn, mean, numbered
 from ltp_switcher.daemon.gain.log import Skipped
 from ltp_switcher.daemon.gain.rows import Group, Kind, Rows
 
@@ -24,10 +25,10 @@ RATIOS: Final = ("goodput", "rtt_p95", "completion_time")
 """Measures whose effect is a relative change."""
 MEASURES: Final = (*RATIOS, "retransmits")
 """`retransmits` is a share of the packets, and its effect a difference of shares."""
-_SAMPLES_AT_ONCE: Final = 1 << 18
-"""RTT samples that are sorted together: all of them would take 16 bytes each."""
-_HALF: Final = np.uint64(32)
-"""Bits of a number in a pair of numbers that is sorted as one."""
+_ROWS_AT_ONCE: Final = 1 << 14
+"""Rows that are worked on together, so that what is between rows and units takes little memory."""
+_PAIR: Final = np.dtype([("second", "<u4"), ("first", "<u4")])
+"""A pair of numbers whose bytes, read as one number, are in the order of the first, then of the second."""
 PREFIXES_MAX: Final = 20
 """Prefixes that a report tells of, those with the most data first."""
 AGREES: Final = 0.9
@@ -91,7 +92,7 @@ def report(
     log = _Log(rows if isinstance(rows, Columns) else Columns.of(rows))
     counts = log.rows.time_s >= since_s
     group, block = log.rows.group, log.rows.block
-    trial = np.flatnonzero(counts & log.rows.active & np.isin(group, (Group.TREATED, Group.CONTROL)))
+    trial = _rows_where(counts & log.rows.active & np.isin(group, (Group.TREATED, Group.CONTROL)))
     # After another design was set, the latest one counts.
     switchback = bool(trial.size) and bool(block[trial[-1]] >= 0)
     trial = trial[(block[trial] >= 0) == switchback]
@@ -99,17 +100,84 @@ def report(
     units = _Units(log, trial, None if switchback else _before(log))
     del trial
     largest = units.largest_prefixes() if switchback else []
-    agreed, advice = _advice(log, np.flatnonzero(counts & ~log.rows.active))
+    agreed, advice = _advice(log, _rows_where(counts & ~log.rows.active))
+    overall, *of_largest = units.effects([slice(None), *map(units.of, largest)])
     return Report(
         design=design,
         decisions=int(np.count_nonzero(counts)),
-        overall=units.effects(slice(None), switchback=switchback),
-        prefixes={log.names[at]: units.effects(units.of(at), switchback=True) for at in largest},
+        overall=overall,
+        prefixes=dict(zip((log.names[at] for at in largest), of_largest, strict=True)),
         arms=_arms(log, counts, names),
         agreed=mean(agreed),
         advice=advice,
         skipped=skipped or Skipped(),
     )
+
+
+def _sorted_pairs(first: UInt32s, second: UInt32s) -> NDArray[np.void]:
+    """Pairs of numbers in the order of the first ones and, where these are equal, of the second ones."""
+    pairs = np.empty(first.size, _PAIR)
+    pairs["first"], pairs["second"] = first, second
+    # Sorting numbers takes a tenth of the time of finding their order.
+    pairs.view("<u8").sort()
+    return pairs
+
+
+class _Groups:
+    """Rows of a log by the unit that each belongs to.
+
+    Args:
+        rows: rows of the log, shape (m,).
+        keys: the number of each row's unit, 0 or above, shape (m,).
+    """
+
+    def __init__(self, rows: UInt32s, keys: NDArray[np.integer]) -> None:
+        if int(keys.max(initial=0)) > np.iinfo(np.uint32).max:
+            _, keys = numbered(keys)
+        pairs = _sorted_pairs(keys.astype(np.uint32), np.arange(keys.size, dtype=np.uint32))
+        key, place = pairs["first"], pairs["second"]
+        last = np.append(key[1:] != key[:-1], True)[: key.size]
+        self.ends = (np.flatnonzero(last) + 1).astype(np.uint32)
+        """Behind each unit's last place in `ordered`, shape (count,). Units are in their keys' order."""
+        self.ordered: UInt32s = rows[place]
+        """The first unit's rows in the log's order, then those of the second one, and so on; shape (m,)."""
+        self._rows = rows
+        self._unit = np.empty(keys.size, np.int32)
+        self._unit[place] = np.cumsum(last, dtype=np.int32) - last
+
+    @property
+    def count(self) -> int:
+        """The number of units."""
+        return self.ends.size
+
+    @property
+    def last(self) -> UInt32s:
+        """The last row of each unit, shape (count,)."""
+        found: UInt32s = self.ordered[self.ends - np.uint32(1)]
+        return found
+
+    def total(self, values: Callable[[UInt32s], NDArray[np.generic]]) -> Floats:
+        """The sum over each unit's rows, shape (count,), of the values that these rows have."""
+        found = np.zeros(self.count)
+        for begin in range(0, self._rows.size, _ROWS_AT_ONCE):
+            part = slice(begin, begin + _ROWS_AT_ONCE)
+            np.add.at(found, self._unit[part].astype(np.intp), values(self._rows[part]).astype(np.float64))
+        return found
+
+    def pieces(self) -> Iterator[tuple[slice, UInt32s, Indices]]:
+        """Some units at a time: which these are, their rows, and the place of each unit's first row."""
+        first = begin = 0
+        while first < self.count:
+            last = max(int(np.searchsorted(self.ends, begin + _ROWS_AT_ONCE, "right")), first + 1)
+            ends = self.ends[first:last].astype(np.int64) - begin
+            size = int(ends[-1])
+            yield slice(first, last), self.ordered[begin : begin + size], np.append(0, ends[:-1])
+            first, begin = last, begin + size
+
+
+def _rows_where(chosen: Bools) -> UInt32s:
+    """The places of the chosen rows, in half of the memory that numpy's own places take."""
+    return np.flatnonzero(chosen).astype(np.uint32)
 
 
 class _Log:
@@ -120,156 +188,156 @@ class _Log:
         known = list(rows.prefixes)
         order = sorted(range(len(known)), key=known.__getitem__)
         self.names = [known[number].decode() for number in order]
-        rank = np.empty(len(order), np.int32)
-        rank[order] = np.arange(len(order), dtype=np.int32)
-        self.prefix = rank[rows.prefix]
-        """Place of each row's prefix in `names`, shape (n,)."""
-        self._begins = np.cumsum(rows.samples, dtype=np.uint32)
-        self._begins -= rows.samples
+        self._rank = np.empty(len(order), np.int32)
+        self._rank[order] = np.arange(len(order), dtype=np.int32)
 
-    def measures(self, at: Indices, unit: Indices, count: int) -> dict[str, Floats]:
-        """The measures of units, shape (count,) each, as logarithms of those in `RATIOS`; NaN where
-        unmeasured.
+    def prefix(self, at: UInt32s) -> Int32s:
+        """The places in `names` of these rows' prefixes, shape (m,)."""
+        return np.asarray(self._rank[self.rows.prefix[at]], np.int32)
 
-        Args:
-            at: rows, shape (m,).
-            unit: the unit of each, shape (m,).
-            count: number of units.
-        """
-
-        def total(values: NDArray[np.generic]) -> Floats:
-            return np.asarray(np.bincount(unit, values, count), np.float64)
-
-        rows = self.rows
-        life_s = rows.life_s[at].astype(np.float64)
-        ended = rows.ended[at] & (life_s > 0)
+    def measure(self, name: str, groups: _Groups) -> Floats:
+        """A measure of units, shape (count,), NaN where unmeasured; as a logarithm if it is of `RATIOS`."""
+        rows, total = self.rows, groups.total
         with np.errstate(divide="ignore", invalid="ignore"):
-            goodput_Bps = total(rows.acked_bytes[at]) / total(rows.busy_s[at])
-            return {
-                "goodput": np.where(goodput_Bps > 0, np.log(goodput_Bps), np.nan),
-                "rtt_p95": np.log(self._rtt_us(at, unit, count, 0.95)),
-                "completion_time": total(np.log(np.where(ended, life_s, 1.0))) / total(ended),
-                "retransmits": total(rows.retrans[at]) / total(rows.delivered[at]),
-            }
+            if name == "goodput":
+                goodput_Bps = self.sent_bytes(groups)
+                goodput_Bps /= total(lambda at: rows.busy_s[at])
+                goodput_Bps[~(goodput_Bps > 0)] = np.nan
+                return np.log(goodput_Bps, out=goodput_Bps)
+            if name == "rtt_p95":
+                rtt_us = self._rtt_us(groups, 0.95)
+                return np.log(rtt_us, out=rtt_us)
+            if name == "completion_time":
+                ended = total(lambda at: rows.ended[at] & (rows.life_s[at] > 0))
+                return total(self._log_life) / ended
+            return total(lambda at: rows.retrans[at]) / total(lambda at: rows.delivered[at])
 
-    def _rtt_us(self, at: Indices, unit: Indices, count: int, share: float) -> Floats:
+    def sent_bytes(self, groups: _Groups) -> Floats:
+        """The bytes of each unit that were acknowledged, shape (count,)."""
+        return groups.total(lambda at: self.rows.acked_bytes[at])
+
+    def _log_life(self, at: UInt32s) -> Floats:
+        """The logarithm of the life of the flows that ended with these rows; 0 for others."""
+        life_s = self.rows.life_s[at].astype(np.float64)
+        return np.log(np.where(self.rows.ended[at] & (life_s > 0), life_s, 1.0))
+
+    def _rtt_us(self, groups: _Groups, share: float) -> Floats:
         """The quantile of each unit's RTT samples, shape (count,); NaN without a sample."""
-        samples, rtt_us = self.rows.samples[at], self.rows.rtt_us
-        found = np.full(count, np.nan)
-        # Sorting numbers takes a tenth of the time of finding their order.
-        keys = unit.astype(np.uint64) << _HALF | np.arange(unit.size, dtype=np.uint64)
-        keys.sort()
-        order = keys.astype(np.uint32)
-        del keys
-        ends = np.cumsum(np.bincount(unit, minlength=count), dtype=np.uint32)
-        samples_until = np.cumsum(np.bincount(unit, samples, count), dtype=np.uint32)
-        first = 0
-        while first < count:
-            # Some units with all their rows.
-            before = int(samples_until[first - 1]) if first else 0
-            last = max(int(np.searchsorted(samples_until, before + _SAMPLES_AT_ONCE, "right")), first + 1)
-            mine = order[ends[first - 1] if first else 0 : ends[last - 1]]
-            n = samples[mine]
-            ahead = np.cumsum(n, dtype=np.int64) - n
-            places = np.repeat(self._begins[at[mine]] - ahead, n)
+        samples, rtt_us = self.rows.samples, self.rows.rtt_us
+        before = np.cumsum(samples, dtype=np.uint32)
+        before -= samples
+        found = np.full(groups.count, np.nan)
+        for units, at, begins in groups.pieces():
+            n = samples[at].astype(np.int64)
+            places = np.repeat(before[at] - (np.cumsum(n) - n), n)
             places += np.arange(places.size)
+            part = np.add.reduceat(n, begins)
             # Positive floats keep their order when read as whole numbers.
-            keys = np.repeat(unit[mine].astype(np.uint64) << _HALF, n)
-            keys |= rtt_us[places].view(np.uint32)
-            keys.sort()
-            values = keys.astype(np.uint32).view(np.float32).astype(np.float64)
-            begins = np.concatenate([[before], samples_until[first:last]]).astype(np.int64) - before
-            part = begins[1:] - begins[:-1]
-            place = begins[:-1] + share * np.maximum(part - 1, 0)
+            unit = np.repeat(np.arange(part.size, dtype=np.uint32), part)
+            sorted_us = _sorted_pairs(unit, rtt_us[places].view(np.uint32))["second"].view(np.float32)
+            place = np.cumsum(part) - part + share * np.maximum(part - 1, 0)
             below, above = place.astype(np.int64), np.ceil(place).astype(np.int64)
             has = part > 0
-            low, high = values[below[has]], values[above[has]]
-            found[first:last][has] = low + (place - below)[has] * (high - low)
-            first = last
+            low, high = (sorted_us[end[has]].astype(np.float64) for end in (below, above))
+            found[units][has] = low + (place - below)[has] * (high - low)
         return found
 
 
-def _before(log: _Log) -> Indices:
+def _before(log: _Log) -> UInt32s:
     """The rows of the daemon's decisions, or its advice, from before the log's first experiment."""
     rows = log.rows
     in_trial = rows.active & (rows.group != Group.NONE)
     begin_s = rows.time_s[in_trial].min(initial=np.inf)
     free = ~rows.active | np.isin(rows.kind, (Kind.CHOSEN, Kind.EXPLORED, Kind.VISIT))
     earlier = rows.time_s + rows.duration_s <= begin_s
-    return np.flatnonzero(earlier & (rows.group == Group.NONE) & free)
+    return _rows_where(earlier & (rows.group == Group.NONE) & free)
 
 
 class _Units:
-    """The independent units of an experiment: a prefix in a time block, or over all time."""
+    """The independent units of an experiment: a prefix in a time block, or over all time.
 
-    def __init__(self, log: _Log, trial: Indices, before: Indices | None) -> None:
+    Args:
+        log: the log.
+        trial: rows of the experiment, shape (m,).
+        before: rows from before it, if it is a holdback; None for a switchback.
+    """
+
+    def __init__(self, log: _Log, trial: UInt32s, before: UInt32s | None) -> None:
+        self._log = log
         blocks, block = numbered(log.rows.block[trial])
-        block += log.prefix[trial].astype(np.int64) * max(blocks.size, 1)
-        keys, unit = numbered(block)
+        keys = log.prefix(trial).astype(np.int64)
+        keys *= max(blocks.size, 1)
+        keys += block
         del block
-        self.count = keys.size
-        self.prefix = (keys // max(blocks.size, 1)).astype(np.int32)
-        """Place of each unit's prefix in `names`, ascending, shape (count,)."""
-        self._block = blocks[keys % max(blocks.size, 1)].astype(np.int32)
+        self._groups = _Groups(trial, keys)
         del keys
-        self._treated = np.zeros(self.count, np.bool_)
-        self._treated[unit] = log.rows.group[trial] == Group.TREATED
-        self._bytes = np.bincount(log.prefix[trial], log.rows.acked_bytes[trial], len(log.names))
-        self._values = log.measures(trial, unit, self.count)
-        self._before: Mapping[str, Floats] = {}
-        if before is not None and before.size and self.count:
-            # In a holdback, units are prefixes.
-            unit_of = np.full(len(log.names), -1)
-            unit_of[self.prefix] = np.arange(self.count)
-            before = before[unit_of[log.prefix[before]] >= 0]
-            self._before = log.measures(before, unit_of[log.prefix[before]], self.count)
+        last = self._groups.last
+        self.prefix = log.prefix(last)
+        """Place of each unit's prefix in `names`, ascending, shape (count,)."""
+        self._block = log.rows.block[last]
+        self._treated = log.rows.group[last] == Group.TREATED
+        self._before = None if before is None else _Groups(before, log.prefix(before))
 
     def largest_prefixes(self) -> list[int]:
         """The numbers of the prefixes with the most data."""
-        prefixes, _ = numbered(self.prefix)
-        largest = np.argsort(-self._bytes[prefixes], kind="stable")
-        return [int(prefixes[place]) for place in largest[:PREFIXES_MAX]]
+        prefixes, number = numbered(self.prefix)
+        sent = np.bincount(number, self._log.sent_bytes(self._groups))
+        return [int(prefixes[place]) for place in np.argsort(-sent, kind="stable")[:PREFIXES_MAX]]
 
     def of(self, prefix: int) -> slice:
         """The units of a prefix, which stand together."""
         return slice(*np.searchsorted(self.prefix, (prefix, prefix + 1)).tolist())
 
-    def effects(self, which: slice, *, switchback: bool) -> dict[str, Effect | None]:
-        """The effect on each measure over these units."""
-        return {name: self._effect(name, which, switchback=switchback) for name in MEASURES}
+    def effects(self, parts: Sequence[slice]) -> list[dict[str, Effect | None]]:
+        """The effect on each measure over each of these parts of the units."""
+        found: list[dict[str, Effect | None]] = [{} for _ in parts]
+        # Most measures are known of all units, whose levels are found once.
+        whole = [self._switchback(part) for part in parts]
+        # There may be as many units as rows, so that the values of all measures would take much memory.
+        for name in MEASURES:
+            values = self._log.measure(name, self._groups)
+            known = np.isfinite(values)
+            before = self._values_before(name)
+            for part, cells, effects in zip(parts, whole, found, strict=True):
+                if before is not None:
+                    effect = drawn(values[known], self._treated[known], before[known])
+                elif known[part].all():
+                    effect = cells.effect(values[part])
+                else:
+                    effect = self._switchback(part, known[part]).effect(values[part][known[part]])
+                if effect is not None and name in RATIOS:
+                    value, lower, upper = np.expm1((effect.value, effect.lower, effect.upper)).tolist()
+                    effect = Effect(value, lower, upper, effect.treated, effect.control)
+                effects[name] = effect
+        return found
 
-    def _effect(self, name: str, which: slice, *, switchback: bool) -> Effect | None:
-        known = np.isfinite(self._values[name][which])
-        if not known.any():
+    def _switchback(self, part: slice, known: Bools | EllipsisType = ...) -> Switchback:
+        """The known ones of these units as cells."""
+        _, prefix = numbered(self.prefix[part][known])
+        return Switchback(self._treated[part][known], self._block[part][known], prefix)
+
+    def _values_before(self, name: str) -> Floats | None:
+        """The measure before a holdback, whose units are prefixes, shape (count,); NaN where not known."""
+        if self._before is None:
             return None
-        # Without a copy where nothing is missing.
-        part = ... if known.all() else known
-        values, treated = self._values[name][which][part], self._treated[which][part]
-        if switchback:
-            _, prefix = numbered(self.prefix[which][part])
-            found = within(values, treated, self._block[which][part], prefix)
-        else:
-            before = self._before.get(name)
-            found = drawn(values, treated, None if before is None else before[which][part])
-        if found is None or name not in RATIOS:
-            return found
-        value, lower, upper = np.expm1((found.value, found.lower, found.upper)).tolist()
-        return Effect(value, lower, upper, found.treated, found.control)
+        of_prefix = np.full(len(self._log.names), np.nan)
+        of_prefix[self._log.prefix(self._before.last)] = self._log.measure(name, self._before)
+        return of_prefix[self.prefix]
 
 
 def _arms(log: _Log, counts: Bools, names: Mapping[int, str]) -> dict[str, ArmUse]:
+    """What the flows of each arm had, by the name of the arm."""
     rows = log.rows
     sent = rows.acked_bytes[counts].sum()
     found = {}
     for arm in np.unique(rows.ran[counts]).tolist():
-        of = np.flatnonzero(counts & (rows.ran == arm))
-        prefixes, unit = numbered(log.prefix[of])
-        values = log.measures(of, unit, prefixes.size)
-        goodput_Bps, rtt_p95_us, completion_time_s = (_typical(values[name]) for name in RATIOS)
-        retransmits = mean(values["retransmits"][np.isfinite(values["retransmits"])])
+        of = _rows_where(counts & (rows.ran == arm))
+        groups = _Groups(of, log.prefix(of))
+        goodput_Bps, rtt_p95_us, completion_time_s = (_typical(log.measure(name, groups)) for name in RATIOS)
+        retransmits = log.measure("retransmits", groups)
         found[names.get(arm, str(arm))] = ArmUse(
             float(rows.acked_bytes[of].sum() / max(sent, 1.0)),
-            goodput_Bps, rtt_p95_us, retransmits, completion_time_s,
+            goodput_Bps, rtt_p95_us, mean(retransmits[np.isfinite(retransmits)]), completion_time_s,
         )  # fmt: skip
     return found
 
@@ -283,13 +351,13 @@ def _typical(logs: Floats) -> tuple[float, float, float] | None:
     return value, lower, upper
 
 
-def _advice(log: _Log, at: Indices) -> tuple[Floats, dict[str, Advice]]:
+def _advice(log: _Log, at: UInt32s) -> tuple[Floats, dict[str, Advice]]:
     """The agreement with the advice by prefix, shape (prefixes,); and the advice for those with most data.
 
     `at`: rows of advice, shape (m,).
     """
     rows = log.rows
-    prefixes, unit = numbered(log.prefix[at])
+    prefixes, unit = numbered(log.prefix(at))
     time_s = rows.duration_s[at].astype(np.float64)
     followed_s = np.bincount(unit, time_s * (rows.arm[at] == rows.ran[at]), prefixes.size)
     agreed: Floats = followed_s / np.maximum(np.bincount(unit, time_s, prefixes.size), 1e-9)
@@ -300,7 +368,7 @@ def _advice(log: _Log, at: Indices) -> tuple[Floats, dict[str, Advice]]:
     }
 
 
-def _advice_of(rows: Columns, at: Indices, agreed: float) -> Advice:
+def _advice_of(rows: Columns, at: UInt32s, agreed: float) -> Advice:
     """The advice for a prefix with these rows, shape (m,)."""
     followed, reward = rows.arm[at] == rows.ran[at], rows.reward[at].astype(np.float64)
     # All decisions of a flow share its luck.

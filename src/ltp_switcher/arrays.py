@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Float32s = NDArray[np.float32]
 Ints = NDArray[np.int64]
+Int32s = NDArray[np.int32]
+UInt32s = NDArray[np.uint32]
 UInt64s = NDArray[np.uint64]
 Bools = NDArray[np.bool_]
 Indices = NDArray[np.intp]

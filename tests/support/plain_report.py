@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ltp_switcher.arrays import Bools, Floats, Indices
-from ltp_switcher.daemon.gain.effect import Effect, difference, drawn, mean, within
+from ltp_switcher.daemon.gain.effect import Effect, difference, drawn, mean, t_quantile
 from ltp_switcher.daemon.gain.log import Skipped
 from ltp_switcher.daemon.gain.report import Advice, ArmUse, Report
 from ltp_switcher.daemon.gain.rows import Group, Kind, Rows
@@ -17,6 +17,9 @@ RATIOS = ("goodput", "rtt_p95", "completion_time")
 MEASURES = (*RATIOS, "retransmits")
 PREFIXES_MAX = 20
 AGREES = 0.9
+CLUSTERS_MIN = 4
+WINDOW = 6
+TURNS = 30
 
 
 def report(
@@ -110,6 +113,46 @@ class _Units:
             return found
         value, lower, upper = np.expm1((found.value, found.lower, found.upper)).tolist()
         return Effect(value, lower, upper, found.treated, found.control)
+
+
+def within(values: Floats, treated: Bools, block: Indices, prefix: Indices) -> Effect | None:
+    """The effect of a switchback: one level for each prefix and each window, and clustered errors.
+
+    Args:
+        values: one for each prefix and block, shape (n,).
+        treated: the block's group, shape (n,).
+        block: number of the time block, shape (n,).
+        prefix: number of the prefix from 0 on, shape (n,).
+    """
+    numbers, cluster = np.unique(block, return_inverse=True)
+    windows, window = np.unique(block // WINDOW, return_inverse=True)
+    groups = np.array([treated[cluster == at].any() for at in range(numbers.size)])
+    n_treated, freedom = int(groups.sum()), numbers.size - windows.size - 1
+    if min(n_treated, numbers.size - n_treated, freedom) < CLUSTERS_MIN:
+        return None
+    x, y = _levelled(treated.astype(np.float64), prefix, window), _levelled(values, prefix, window)
+    power = np.square(x).sum()
+    if power <= 1e-6 * x.size:
+        return None
+    value = (x * y).sum() / power
+    scores, weight = np.bincount(cluster, x * (y - value * x)), np.bincount(cluster, x**2)
+    _, place, sizes = np.unique(numbers // WINDOW, return_inverse=True, return_counts=True)
+    leverage = np.minimum(weight / power + 1 / sizes[place], 0.9)
+    error = np.sqrt((np.square(scores) / (1 - leverage)).sum()) / power
+    counted = freedom / numbers.size * power**2 / np.square(weight).sum()
+    half = t_quantile(max(counted, 2.0)) * error
+    return Effect(value, value - half, value + half, n_treated, numbers.size - n_treated)
+
+
+def _levelled(values: Floats, *groups: Indices) -> Floats:
+    """The values less the levels of their groups, by turns; shape (n,)."""
+    for _ in range(TURNS):
+        before = values
+        for group in groups:
+            values = values - (np.bincount(group, values) / np.maximum(np.bincount(group), 1))[group]
+        if np.allclose(values, before, rtol=0, atol=1e-10):
+            break
+    return values
 
 
 def measures(rows: Rows, unit: Indices, count: int) -> dict[str, Floats]:

@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 from support import plain_report
 
 from ltp_switcher.daemon.gain import columns, log
+from ltp_switcher.daemon.gain import report as reports
 from ltp_switcher.daemon.gain.columns import Columns, KeptLog
+from ltp_switcher.daemon.gain.effect import Switchback
 from ltp_switcher.daemon.gain.report import Report, report
 from ltp_switcher.daemon.gain.rows import ROW_DTYPE, RTT_SAMPLES
 from ltp_switcher.errors import ArtifactError
@@ -96,7 +98,7 @@ def test_a_report_is_the_one_of_the_plain_definition(rows: np.ndarray, cut: floa
     times = rows["time_s"]
     since_s = float(times[0] + cut * np.ptp(times)) if cut and rows.size else 0.0
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ltp_switcher.daemon.gain.report._SAMPLES_AT_ONCE", at_once)
+        patch.setattr("ltp_switcher.daemon.gain.report._ROWS_AT_ONCE", at_once)
         same(report(rows, NAMES, since_s), plain_report.report(rows, NAMES, since_s))
 
 
@@ -174,3 +176,33 @@ def test_dropping_rows_forgets_their_prefixes() -> None:
     kept.append(rows[:150])
     same(report(kept, NAMES), report(np.concatenate([rows[150:], rows[:150]]), NAMES))
     assert math.isclose(kept.rtt_us.sum(), np.nansum(rows["rtt_us"]), rel_tol=1e-5)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(0, 60), st.sampled_from([1, 7, 1 << 16]))
+def test_an_effect_does_not_depend_on_the_size_of_the_pieces(seed: int, n: int, at_once: int) -> None:
+    """Nor on whether a prefix fits into one."""
+    rng = np.random.default_rng(seed)
+    prefix = np.repeat(np.arange(n), rng.integers(1, 40, n))
+    block = rng.integers(0, 60, prefix.size)
+    treated, values = (rng.random(60) < 0.5)[block], rng.normal(size=prefix.size)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ltp_switcher.daemon.gain.effect._AT_ONCE", at_once)
+        found = Switchback(treated, block, prefix).effect(values)
+    wanted = plain_report.within(values, treated, block, prefix) if n else None
+    assert (found is None) == (wanted is None)
+    if found is not None and wanted is not None:
+        assert flat(dataclasses.astuple(found)) == {
+            place: pytest.approx(value, rel=1e-6, abs=1e-8) if isinstance(value, float) else value
+            for place, value in flat(dataclasses.astuple(wanted)).items()
+        }
+
+
+@pytest.mark.parametrize("largest", [5, 2**40])
+def test_rows_are_grouped_whatever_the_size_of_their_keys(largest: int) -> None:
+    keys = np.random.default_rng(1).choice(np.linspace(0, largest, 6).astype(np.int64), 300)
+    groups = reports._Groups(np.arange(300, dtype=np.uint32), keys)
+    distinct, unit = np.unique(keys, return_inverse=True)
+    assert groups.count == distinct.size
+    assert np.array_equal(groups.ordered, np.argsort(keys, kind="stable"))
+    assert np.array_equal(keys[groups.last], distinct)
+    assert np.array_equal(groups.total(lambda at: at), np.bincount(unit, np.arange(300)))

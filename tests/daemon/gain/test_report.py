@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ltp_switcher.daemon.cli.main import main
-from ltp_switcher.daemon.gain.effect import difference, drawn, mean, within
+from ltp_switcher.daemon.gain.effect import Switchback, difference, drawn, mean
 from ltp_switcher.daemon.gain.log import DecisionWriter
 from ltp_switcher.daemon.gain.report import report
 from ltp_switcher.daemon.gain.rows import ROW_DTYPE, Group, Kind
@@ -24,11 +24,11 @@ DAY = 144
 def test_flows_of_one_block_share_its_luck() -> None:
     """With a level for each block, cells of a block are no further evidence: its interval stays as wide."""
     rng = np.random.default_rng(3)
-    block, prefix = (part.reshape(-1) for part in np.indices((DAY, 30)))
+    prefix, block = (part.reshape(-1) for part in np.indices((30, DAY)))
     treated = rng.random(DAY) < 0.5
     luck = rng.normal(0, 0.1, DAY)
-    few = within(luck, treated, np.arange(DAY), np.zeros(DAY, np.int64))
-    many = within(luck[block], treated[block], block, prefix)
+    few = Switchback(treated, np.arange(DAY), np.zeros(DAY, np.int64)).effect(luck)
+    many = Switchback(treated[block], block, prefix).effect(luck[block])
     assert few is not None
     assert many is not None
     assert many.upper - many.lower == pytest.approx(few.upper - few.lower, rel=1e-6)
@@ -39,7 +39,7 @@ def test_drifting_load_is_no_effect() -> None:
     rng = np.random.default_rng(4)
     treated = rng.random(DAY) < 0.5
     load = np.linspace(0, math.log(2), DAY) + rng.normal(0, 0.02, DAY)
-    found = within(load + 0.05 * treated, treated, np.arange(DAY) + 1000, np.zeros(DAY, np.int64))
+    found = Switchback(treated, np.arange(DAY) + 1000, np.zeros(DAY, np.int64)).effect(load + 0.05 * treated)
     assert found is not None
     assert 0 < found.lower < 0.05 < found.upper
     assert found.upper - found.lower < 0.02
@@ -61,7 +61,7 @@ def test_what_prefixes_had_before_explains_what_they_have() -> None:
 def test_too_few_units_give_no_interval() -> None:
     few = np.arange(6) < 3
     assert difference(np.arange(6.0), few) is None
-    assert within(np.arange(6.0), few, np.arange(6), np.zeros(6, np.int64)) is None
+    assert Switchback(few, np.arange(6), np.zeros(6, np.int64)).effect(np.arange(6.0)) is None
     assert mean(np.arange(3.0)) is None
     value, lower, upper = mean(np.array([1.0, 2.0, 3.0, 4.0])) or (0, 0, 0)
     # Student's 97.5 % quantile for 3 degrees of freedom is 3.182.
