@@ -13,47 +13,57 @@ const ENDS = {
 
 /** Keep the card in `place` up to date; returns a function that ends it. */
 export function rolloutCard(place, state) {
+  // The button stays while the facts are drawn anew, so that it keeps the focus.
+  const facts = h("div");
+  const button = h("button", { type: "button", onclick: abort }, "Abort the rollout");
+  const end = h("p", { class: "gap" }, button);
+  const card = h("section", { class: "card", id: "rollout" }, facts);
+
   async function look() {
     try {
       const told = await get("v1/rollout");
+      facts.replaceChildren(...lines(told));
+      if (told.state !== "running") end.remove();
+      else if (!end.parentNode) card.append(end);
       // Without a rollout the card would only take room.
-      place.replaceChildren(...(told.state === "none" ? [] : [card(told, abort)]));
+      if (told.state === "none") card.remove();
+      else if (!card.parentNode) place.append(card);
     } catch {
       // The frame says that nobody answers.
     }
   }
 
-  async function abort(event) {
-    event.target.disabled = true;
+  async function abort() {
+    button.disabled = true;
     try {
       await request("v1/rollout", { method: "DELETE" });
       state.told("The rollout is aborted: the mode is advise.");
     } catch (error) {
       state.refused(error);
     }
+    button.disabled = false;
     await look();
   }
 
   return repeat(look, LOOK_MS);
 }
 
-function card({ state, reason, rollout }, abort) {
+function lines({ state, reason, rollout }) {
   const [word, kind] = ENDS[state] ?? [state, ""];
-  const title = h("h2", {}, "Rollout ", h("span", { class: `tag ${kind}` }, word));
-  const made = h("section", { class: "card", id: "rollout" }, title);
-  if (reason) made.append(h("p", {}, `${reason[0].toUpperCase()}${reason.slice(1)}.`));
+  const made = [h("h2", {}, "Rollout ", h("span", { class: `tag ${kind}` }, word))];
+  if (reason) made.push(h("p", {}, `${reason[0].toUpperCase()}${reason.slice(1)}.`));
   if (!rollout) return made;
-  made.append(h("ol", { class: "stages", "aria-label": "Stages" }, ...rollout.stages.map((share, at) =>
-    h("li", { class: at + 1 < rollout.stage || state === "done" ? "past" : "", "aria-current": at + 1 === rollout.stage ? "step" : null },
-      percent(share)))));
-  made.append(h("p", {}, `Goodput of the treated traffic: ${change(rollout)}.`));
+  made.push(
+    h("ol", { class: "stages", "aria-label": "Stages" }, ...rollout.stages.map((share, at) =>
+      h("li", { class: at + 1 < rollout.stage || state === "done" ? "past" : "", "aria-current": at + 1 === rollout.stage ? "step" : null },
+        percent(share)))),
+    h("p", {}, `Goodput of the treated traffic: ${change(rollout)}.`));
   if (state !== "running") return made;
   const soon = rollout.detect_s === null ? "not known before a round of this stage is judged" : `about ${duration(rollout.detect_s)}`;
-  made.append(
+  made.push(
     h("p", { class: "soft small" }, `In this stage for ${duration(rollout.stage_s)}, at least ${duration(rollout.stage_min_s)}; `
       + `${rollout.rounds} rounds of ${duration(rollout.round_s)} judged. The next stage begins once a change of `
-      + `${signed(rollout.must_exclude)} or worse is excluded. Time to prove a harm of 10 %: ${soon}.`),
-    h("p", { class: "gap" }, h("button", { type: "button", onclick: abort }, "Abort the rollout")));
+      + `${signed(rollout.must_exclude)} or worse is excluded. Time to prove a harm of 10 %: ${soon}.`));
   return made;
 }
 

@@ -241,6 +241,24 @@ def test_a_rollout_shows_its_stage_and_is_aborted(page: Page, place: Site) -> No
     expect(card.get_by_role("button")).to_have_count(0)
 
 
+def test_the_card_of_a_rollout_keeps_the_focus(page: Page, place: Site) -> None:
+    """While its facts are drawn anew every five seconds, too."""
+    shares = iter([0.05, 0.2, 0.5])
+    page.route(
+        "**/v1/rollout",
+        lambda route: route.fulfill(
+            json={"state": "running", "reason": "", "rollout": {**ROLLOUT, "estimate": next(shares, 0.5)}}
+        ),
+    )
+    ready(page, place, "#/gain")
+    card = page.locator("#rollout")
+    button = card.get_by_role("button", name="Abort the rollout")
+    button.focus()
+    for estimate in ("+20.0 %", "+50.0 %"):
+        expect(card).to_contain_text(f"traffic: {estimate}")
+        expect(button).to_be_focused(timeout=1)
+
+
 def test_without_a_rollout_there_is_no_card(page: Page, place: Site) -> None:
     ready(page, place, "#/gain")
     expect(page.locator(".effects li")).to_have_count(4)
