@@ -18,6 +18,7 @@ from ltp_switcher.daemon.control.client import (
     ControlClient,
     ControlInvalidError,
     ControlNotFoundError,
+    ControlRefusedError,
     ControlStaleError,
     ControlUnavailableError,
     Json,
@@ -123,6 +124,8 @@ def _problem(error: ControlError) -> ProblemError:
         return ProblemError(422, "invalid-value", str(error), fields=fields)
     if isinstance(error, ControlStaleError):
         return ProblemError(412, "precondition-failed", str(error))
+    if isinstance(error, ControlRefusedError):
+        return ProblemError(409, "refused", str(error))
     if isinstance(error, ControlNotFoundError):
         return ProblemError(404, "not-found", str(error))
     if isinstance(error, ControlUnavailableError):

@@ -36,7 +36,7 @@ def get_config(daemon: DaemonDep, response: Response) -> ConfigState:
 
 
 @router.patch(
-    "/config", summary="Change settings", responses={**TAGGED, **problem_responses(400, 412, 422, 503)}
+    "/config", summary="Change settings", responses={**TAGGED, **problem_responses(400, 409, 412, 422, 503)}
 )
 def change_config(
     daemon: DaemonDep,
@@ -73,7 +73,7 @@ def list_changes(
     return ChangeList(changes=daemon.ask(list[Changed], "changes.list", limit=limit))
 
 
-@router.post("/changes/confirm", summary="Confirm changes", responses=problem_responses(422, 503))
+@router.post("/changes/confirm", summary="Confirm changes", responses=problem_responses(409, 503))
 def confirm_changes(daemon: DaemonDep) -> Confirmed:
     """Keep the changes that wait to be confirmed."""
     return daemon.ask(Confirmed, "changes.confirm")

@@ -101,7 +101,7 @@ def get_flow_history(daemon: DaemonDep, cookie: Cookie) -> FlowHistory:
     return daemon.ask(FlowHistory, "flows.history", cookie=_checked(cookie))
 
 
-@router.put("/flows/{cookie}/pin", summary="Pin a flow", responses=problem_responses(400, 404, 422, 503))
+@router.put("/flows/{cookie}/pin", summary="Pin a flow", responses=problem_responses(400, 404, 409, 422, 503))
 def pin_flow(daemon: DaemonDep, cookie: Cookie, request: PinRequest, runtime: Runtime = False) -> PinChange:
     """Switch a flow to an arm and hold it there, whatever the daemon would choose.
 

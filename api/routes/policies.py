@@ -24,7 +24,9 @@ def list_policies(daemon: DaemonDep, response: Response) -> PolicyList:
     return PolicyList.model_validate(found)
 
 
-@router.put("", summary="Set the policies", responses={**TAGGED, **problem_responses(400, 412, 422, 503)})
+@router.put(
+    "", summary="Set the policies", responses={**TAGGED, **problem_responses(400, 409, 412, 422, 503)}
+)
 def set_policies(
     daemon: DaemonDep,
     response: Response,

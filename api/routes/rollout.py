@@ -19,7 +19,7 @@ def get_rollout(daemon: DaemonDep) -> RolloutStatus:
 
 
 @router.post(
-    "/rollout", status_code=202, summary="Begin a rollout", responses=problem_responses(400, 422, 503)
+    "/rollout", status_code=202, summary="Begin a rollout", responses=problem_responses(400, 409, 422, 503)
 )
 def start_rollout(daemon: DaemonDep, request: RolloutRequest) -> RolloutChange:
     """Let the daemon steer 5, 20, 50 and then 100 % of the traffic, in the mode active.
@@ -32,7 +32,7 @@ def start_rollout(daemon: DaemonDep, request: RolloutRequest) -> RolloutChange:
     return daemon.ask(RolloutChange, "rollout.start", units=request.units)
 
 
-@router.delete("/rollout", summary="Abort the rollout", responses=problem_responses(422, 503))
+@router.delete("/rollout", summary="Abort the rollout", responses=problem_responses(409, 503))
 def abort_rollout(daemon: DaemonDep) -> RolloutChange:
     """End the rollout under way, and go back to the mode advise."""
     return daemon.ask(RolloutChange, "rollout.abort")

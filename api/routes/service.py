@@ -34,7 +34,7 @@ def get_mode(daemon: DaemonDep) -> ModeState:
     return daemon.ask(ModeState, "mode.get")
 
 
-@router.put("/v1/mode", summary="Set the mode", responses=problem_responses(400, 422, 503))
+@router.put("/v1/mode", summary="Set the mode", responses=problem_responses(400, 409, 422, 503))
 def set_mode(
     daemon: DaemonDep, request: ModeRequest, runtime: Runtime = False, confirm_within_s: Within = None
 ) -> ModeChange:

@@ -50,7 +50,9 @@ def get_pool(daemon: DaemonDep, response: Response) -> Pool:
     return _tagged_pool(daemon.ask(Pool, "pool.get"), response)
 
 
-@router.put("/pool", summary="Set the pool", responses={**TAGGED, **problem_responses(400, 412, 422, 503)})
+@router.put(
+    "/pool", summary="Set the pool", responses={**TAGGED, **problem_responses(400, 409, 412, 422, 503)}
+)
 def set_pool(
     daemon: DaemonDep,
     response: Response,
@@ -76,7 +78,7 @@ def get_k(daemon: DaemonDep, response: Response) -> TeamSize:
     return _tagged_k(daemon.ask(TeamSize, "k.get"), response)
 
 
-@router.put("/k", summary="Set k", responses={**TAGGED, **problem_responses(400, 412, 422, 503)})
+@router.put("/k", summary="Set k", responses={**TAGGED, **problem_responses(400, 409, 412, 422, 503)})
 def set_k(
     daemon: DaemonDep,
     response: Response,

@@ -15,11 +15,11 @@ from typing import Final
 
 from ltp_switcher.daemon.control import strict_json
 from ltp_switcher.daemon.control.caller import Caller
-from ltp_switcher.daemon.control.client import INTERNAL, INVALID, NOT_FOUND, STALE, UNAVAILABLE, Json
+from ltp_switcher.daemon.control.client import INTERNAL, INVALID, NOT_FOUND, REFUSED, STALE, UNAVAILABLE, Json
 from ltp_switcher.daemon.control.keeper import Save
 from ltp_switcher.daemon.datapath import FlowNotFoundError
 from ltp_switcher.daemon.settings.tokens import is_name
-from ltp_switcher.errors import InvalidValueError, LtpSwitcherError
+from ltp_switcher.errors import InvalidValueError, LtpSwitcherError, RefusedError
 
 log = logging.getLogger(__name__)
 
@@ -110,6 +110,8 @@ def answer(
         )
     except StaleError as stale:
         yield error(number, STALE, str(stale))
+    except RefusedError as refusal:
+        yield error(number, REFUSED, str(refusal))
     except FlowNotFoundError as missing:
         yield error(number, NOT_FOUND, str(missing))
     except LtpSwitcherError as failure:

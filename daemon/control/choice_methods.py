@@ -23,7 +23,7 @@ from ltp_switcher.daemon.settings.load import as_dict, changed, flatten, key_of
 from ltp_switcher.daemon.settings.rules import check
 from ltp_switcher.daemon.settings.schema import MODES
 from ltp_switcher.daemon.steer import LEARNED
-from ltp_switcher.errors import InvalidValueError
+from ltp_switcher.errors import InvalidValueError, RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -153,8 +153,9 @@ class ChoiceMethods:
             raise InvalidValueError("arm", arm, "the name of an arm")
         number = arm_id(self._daemon.arms, arm, "arm")
         if number in LEARNED and self._daemon.mode != "active":
-            raise InvalidValueError(
-                "arm", arm, "a learned arm only in mode active: otherwise nobody controls it"
+            raise RefusedError(
+                f"{arm} is a learned arm, which nobody controls in mode {self._daemon.mode}; "
+                "`ltp-switcher mode active` comes first"
             )
         slot = slot_of(self._daemon.engine.table, cookie)
         lasts = not _runtime(params)

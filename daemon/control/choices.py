@@ -31,7 +31,7 @@ from ltp_switcher.daemon.settings.load import as_dict, key_of
 from ltp_switcher.daemon.settings.policies import Policies, Policy, difference, parse
 from ltp_switcher.daemon.settings.rules import Value, check
 from ltp_switcher.daemon.settings.schema import Config, schema
-from ltp_switcher.errors import ConfigError, InvalidValueError, LtpSwitcherError
+from ltp_switcher.errors import ConfigError, InvalidValueError, LtpSwitcherError, RefusedError
 from ltp_switcher.log_fields import fields
 
 log = logging.getLogger(__name__)
@@ -197,12 +197,12 @@ class Choices:
         """Undo changes in the context after `within_s` unless `confirm` is called; with None the changes
         stay.
 
-        Raises `InvalidValueError` where others wait for that.
+        Raises `RefusedError` where others wait for that.
         """
         if within_s is not None and self._trial:
             waiting = ", ".join(map(str, self.waiting))
-            raise InvalidValueError(
-                "confirm_within_s", within_s, f"nothing while change {waiting} waits to be confirmed"
+            raise RefusedError(
+                f"change {waiting} waits to be confirmed; `ltp-switcher changes --confirm` keeps it"
             )
         self._trying = within_s
         try:
@@ -222,9 +222,9 @@ class Choices:
         return bool(self._trial) and time.monotonic() >= self._until_s
 
     def confirm(self, caller: Caller) -> tuple[tuple[int, ...], Save]:
-        """Keep the changes that wait; returns their numbers. Raises `InvalidValueError` where none does."""
+        """Keep the changes that wait; returns their numbers. Raises `RefusedError` where none does."""
         if not self._trial:
-            raise InvalidValueError("confirm", None, "a change made with a time to confirm it; none waits")
+            raise RefusedError("no change waits to be confirmed")
         confirmed, self._trial = tuple(self.waiting), ()
         for number in confirmed:
             self.tell(f"change {number}", "waiting", "confirmed", caller)

@@ -22,6 +22,7 @@ Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 INVALID: Final = "invalid"
 NOT_FOUND: Final = "not-found"
 STALE: Final = "stale"
+REFUSED: Final = "refused"
 UNAVAILABLE: Final = "unavailable"
 INTERNAL: Final = "internal"
 LINE_MAX_BYTES: Final = 1 << 16
@@ -48,6 +49,10 @@ class ControlNotFoundError(ControlError):
 
 class ControlStaleError(ControlError):
     """The value has been changed since it was read (code `stale`)."""
+
+
+class ControlRefusedError(ControlError):
+    """The daemon's present state does not allow the request (code `refused`)."""
 
 
 class ControlInternalError(ControlError):
@@ -94,7 +99,7 @@ class ControlClient:
         """Call a method and return its result.
 
         Raises `ControlUnavailableError`, `ControlInvalidError`, `ControlNotFoundError`,
-        `ControlStaleError` or `ControlInternalError`.
+        `ControlStaleError`, `ControlRefusedError` or `ControlInternalError`.
         """
         self._id += 1
         request = {"id": self._id, "method": method, "params": params, **self._for}
@@ -173,6 +178,8 @@ def result_of(answer: dict[str, Json]) -> Json:
         raise ControlNotFoundError(message)
     if code == STALE:
         raise ControlStaleError(message)
+    if code == REFUSED:
+        raise ControlRefusedError(message)
     if code == UNAVAILABLE:
         raise ControlUnavailableError(message)
     raise ControlInternalError(message)

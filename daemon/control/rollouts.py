@@ -24,9 +24,8 @@ from ltp_switcher.daemon.step.spans import Spans
 from ltp_switcher.errors import (
     ArtifactError,
     ArtifactMissingError,
-    ConfigError,
-    InvalidValueError,
     LtpSwitcherError,
+    RefusedError,
 )
 from ltp_switcher.files import STATE_MODE, set_aside
 from ltp_switcher.log_fields import fields
@@ -75,23 +74,21 @@ class Rollouts:
     def start(self, units: Units | None, caller: Caller) -> Save:
         """Begin a rollout, in mode active. Without `units` the number of prefixes with open flows decides.
 
-        Raises `InvalidValueError` where there can be none now, and `ArtifactError` where it cannot be kept.
+        Raises `RefusedError` where there can be none now, and `ArtifactError` where it cannot be kept.
         """
         daemon, config = self._daemon, self._daemon.config
         spans = daemon.engine.spans
         if self.running:
-            raise InvalidValueError(
-                "rollout", "start", "one at a time; `ltp-switcher rollout abort` ends the one under way"
-            )
+            raise RefusedError("a rollout is under way; `ltp-switcher rollout abort` ends it")
         if config.gain.design != "none":
-            raise InvalidValueError(
-                "gain.design", config.gain.design, "none: a rollout is an experiment of its own"
+            raise RefusedError(
+                f"gain.design is {config.gain.design}, and a rollout is an experiment of its own; "
+                "`ltp-switcher config set gain.design=none` ends the other one"
             )
         if self._path is None or spans is None or spans.log is None:
-            raise InvalidValueError(
-                "gain.log_mb",
-                config.gain.log_mb,
-                "above 0, with a daemon.state_dir: the log measures the flows",
+            raise RefusedError(
+                f"nothing measures the flows: gain.log_mb is {config.gain.log_mb}, and daemon.state_dir "
+                f"{config.daemon.state_dir!r}; set both, and restart the daemon"
             )
         if units is None:
             known = len(set(daemon.engine.table.prefixes(np.array(daemon.engine.table.slots(), np.int64))))
@@ -117,9 +114,9 @@ class Rollouts:
         return save
 
     def abort(self, caller: Caller) -> Save:
-        """End the rollout under way, and go back to mode advise. Raises `InvalidValueError`."""
+        """End the rollout under way, and go back to mode advise. Raises `RefusedError`."""
         if self._rollout is None or not self.running:
-            raise InvalidValueError("rollout", "abort", "a rollout under way; there is none")
+            raise RefusedError("no rollout is under way; `ltp-switcher rollout start` begins one")
         self._rollout.abort()
         return self._end(self._rollout, f"it was aborted ({caller})", caller)
 
@@ -134,13 +131,12 @@ class Rollouts:
             self._save(rollout)
 
     def check(self, wanted: Config) -> None:
-        """Raise `ConfigError` where settings ask for another experiment beside the rollout under way."""
+        """Raise `RefusedError` where settings ask for another experiment beside the rollout under way."""
         design = wanted.gain.design
         if self.running and design not in ("none", self._daemon.config.gain.design):
-            raise ConfigError(
-                "gain.design",
-                design,
-                "none while a rollout is under way; `ltp-switcher rollout abort` ends it",
+            raise RefusedError(
+                f"gain.design: {design!r} is not possible while a rollout is under way; "
+                "`ltp-switcher rollout abort` ends it"
             )
 
     def mode_changed(self, mode: str) -> None:

@@ -25,6 +25,10 @@ class ConfigError(InvalidValueError):
     """A key of a configuration, scenario or command line that is unknown or out of range."""
 
 
+class RefusedError(LtpSwitcherError):
+    """A valid request that the present state does not allow. The message names the remedy."""
+
+
 class DatapathError(LtpSwitcherError):
     """The kernel module cannot be reached, or refused a request."""
 

@@ -251,7 +251,7 @@ def test_a_change_with_a_time_to_confirm_it_undoes_itself_or_stays(
     before = ask("GET", read).json()
     for wrong in (0, -1, 86_401, "x"):
         assert ask(method, f"{path}?confirm_within_s={wrong}", json=body).status_code == 422
-    assert ask("POST", "/v1/changes/confirm").status_code == 422
+    assert ask("POST", "/v1/changes/confirm").status_code == 409
     assert ask(method, f"{path}?confirm_within_s=1", json=body).status_code == 200
     end_s = time.monotonic() + PATIENCE_S
     while ask("GET", read).json() != before:
@@ -260,6 +260,7 @@ def test_a_change_with_a_time_to_confirm_it_undoes_itself_or_stays(
     last = ask("GET", "/v1/changes?limit=1").json()["changes"][0]
     assert (last["caller"]["uid"], last["confirm_within_s"]) == (os.getuid(), None)
     assert ask(method, f"{path}?confirm_within_s=60", json=body).status_code == 200
+    assert ask(method, f"{path}?confirm_within_s=60", json=body).status_code == 409
     assert 0 < ask("GET", "/v1/changes?limit=1").json()["changes"][0]["confirm_within_s"] <= 60
     assert len(ask("POST", "/v1/changes/confirm").json()["confirmed"]) == 1
     assert ask("GET", "/v1/changes?limit=2").json()["changes"][1]["confirm_within_s"] is None

@@ -18,14 +18,14 @@ from support.running_daemon import close, layers_of, make_daemon, running
 from ltp_switcher.arrays import UInt64s
 from ltp_switcher.daemon.cli.main import main
 from ltp_switcher.daemon.control.caller import Caller
-from ltp_switcher.daemon.control.client import ControlClient, ControlInvalidError
+from ltp_switcher.daemon.control.client import ControlClient, ControlRefusedError
 from ltp_switcher.daemon.control.methods import Methods
 from ltp_switcher.daemon.gain.rollout import StageTrial
 from ltp_switcher.daemon.gain.rows import ROW_DTYPE, Kind
 from ltp_switcher.daemon.service.daemon import Daemon
 from ltp_switcher.daemon.settings.gain import GainSection, RolloutSection
 from ltp_switcher.daemon.settings.schema import Config, DaemonSection, KernelSection
-from ltp_switcher.errors import ConfigError, InvalidValueError
+from ltp_switcher.errors import InvalidValueError, RefusedError
 
 ME = Caller(1000, 7)
 BLOCK_S = 600.0
@@ -246,37 +246,37 @@ def test_another_mode_ends_it(
 
 def test_it_is_aborted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
     daemon = made(tmp_path, monkeypatch)
-    with pytest.raises(InvalidValueError, match="there is none"):
+    with pytest.raises(RefusedError, match="no rollout is under way"):
         ask(daemon, "rollout.abort")
     ask(daemon, "rollout.start")
     told = ask(daemon, "rollout.abort")
     assert told["state"] == "aborted"
     assert "uid 1000" in str(told["reason"])
     assert daemon.mode == "advise"
-    with pytest.raises(InvalidValueError, match="there is none"):
+    with pytest.raises(RefusedError, match="no rollout is under way"):
         ask(daemon, "rollout.abort")
     end(daemon)
 
 
 def test_one_experiment_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
     busy = made(tmp_path / "a", monkeypatch, settings(tmp_path / "a", design="switchback"))
-    with pytest.raises(InvalidValueError, match=r"gain\.design.*experiment of its own"):
+    with pytest.raises(RefusedError, match=r"gain\.design.*experiment of its own"):
         ask(busy, "rollout.start")
     assert busy.mode == "advise"
     end(busy)
     unlogged = made(tmp_path / "b", monkeypatch, settings(tmp_path / "b", log_mb=0))
-    with pytest.raises(InvalidValueError, match=r"gain\.log_mb"):
+    with pytest.raises(RefusedError, match=r"gain\.log_mb"):
         ask(unlogged, "rollout.start")
     end(unlogged)
     daemon = made(tmp_path / "c", monkeypatch)
     with pytest.raises(InvalidValueError, match="prefixes, blocks"):
         ask(daemon, "rollout.start", units="flows")
     ask(daemon, "rollout.start")
-    with pytest.raises(InvalidValueError, match="rollout abort"):
+    with pytest.raises(RefusedError, match="rollout abort"):
         ask(daemon, "rollout.start")
     other = settings(tmp_path / "c", design="holdback")
     daemon._reload = lambda: layers_of(other)
-    with pytest.raises(ConfigError, match=r"gain\.design: 'holdback'.*rollout abort"):
+    with pytest.raises(RefusedError, match=r"gain\.design: 'holdback'.*rollout abort"):
         daemon.reload()
     assert daemon.rollouts.running
     ask(daemon, "rollout.abort")
@@ -359,10 +359,13 @@ def test_the_commands_start_show_and_abort(
         printed = capsys.readouterr().out
         for words in ("running", "5 % (stages of 5 %, 20 %, 50 %, 100 %)", "-25 % or worse", "vegas"):
             assert words in printed
-        assert main(["rollout", "start", "--socket", socket]) == 2
-        assert "one at a time" in capsys.readouterr().err
+        assert main(["rollout", "start", "--socket", socket]) == 1
+        assert "rollout abort" in capsys.readouterr().err
         assert main(["rollout", "abort", "--json", "--socket", socket]) == 0
         assert json.loads(capsys.readouterr().out)["state"] == "aborted"
+        assert main(["rollout", "abort", "--socket", socket]) == 1
+        assert "no rollout is under way" in capsys.readouterr().err
+        assert main(["changes", "--confirm", "--socket", socket]) == 1
         assert main(["rollout", "status", "--units", "blocks", "--socket", socket]) == 2
         assert "only with `rollout start`" in capsys.readouterr().err
         with ControlClient(Path(socket)) as client:
@@ -374,7 +377,7 @@ def test_the_commands_start_show_and_abort(
             assert found["ltp_switcher_rollout", "aborted"] == 1
             assert found["ltp_switcher_rollout", "running"] == 0
             assert found["ltp_switcher_rollout_share",] == 0
-            with pytest.raises(ControlInvalidError, match="there is none"):
+            with pytest.raises(ControlRefusedError, match="no rollout is under way"):
                 client.call("rollout.abort")
         daemon.rollouts.close()
         daemon.engine.close()
