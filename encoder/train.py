@@ -137,7 +137,7 @@ def fit(
         if curve[-1][1] < best_loss:
             best, best_loss, since = {k: v.clone() for k, v in model.state_dict().items()}, curve[-1][1], 0
         if verbose and (epoch % 10 == 0 or since == 0):
-            # On stderr: the epochs are how far it is, not what it comes to.
+            # Epochs are progress, not results, and go to stderr.
             print(
                 f"epoch {epoch}: train {curve[-1][0]:.5f}, validation {curve[-1][1]:.5f}",
                 file=sys.stderr,

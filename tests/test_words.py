@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from support.house import House
 from support.pages import parse, sentences, slug, words
-from support.words import MAKE, docstring_faults, faults, fragments
+from support.words import MAKE, comment_fragments, docstring_faults, faults, fragments
 
 ROOT = Path(__file__).parent.parent
 HOUSE = House.at(ROOT)
@@ -47,6 +47,7 @@ def test_docstrings_of_modules_are_no_fragments() -> None:
         "where flows are, at these times, shape (n,).",
         "Where flows are, at these times, shape (n,).",
         "When it last sent something.",
+        "Whose tests have begun since the last call, shape (n,).",
         "Which players are tested, shape (n,).",
         "Of the links, likewise.",
         "Of a file, at most.",
@@ -94,6 +95,56 @@ def test_fragment_of_a_phrase_is_found(text: str, place: str) -> None:
 )
 def test_whole_phrase_passes(text: str) -> None:
     assert fragments("a.py", f'x = 1\n"""{text}"""\nname = "of no docstring"\n') == []
+
+
+GENERATED = "daemon/datapath/protocol.py"
+"""Its comments are those of the netlink family's description."""
+
+
+def test_comments_are_sentences() -> None:
+    modules = sorted(name for name in HOUSE.files if name.endswith(".py") and not name.startswith("tests/"))
+    found = [
+        fault
+        for name in modules
+        if name != GENERATED
+        for fault in comment_fragments(name, (ROOT / name).read_text())
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "So that no shorter prefix decides.",
+        "By cookie: an interrupted dump may tell of a flow twice.",
+        "Without a copy where nothing is missing.",
+        "Within the ranges of Eq. 3 and 4.",
+        "Of these, flows that met a loss.",
+        "Likewise for IPv6.",
+        "Where the last echo ended: packets resolved.",
+        "The same, but later.",
+        "... or by the time of ten packets.",
+    ],
+)
+def test_fragment_of_a_comment_is_found_once(text: str) -> None:
+    source = f"def f() -> None:\n    # {text}\n    # By name.\n    pass\n"
+    assert comment_fragments("a.py", source) == [f"a.py:2: a fragment: {text}"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "On a long path BBR is in its start still.",
+        "Where a queue stands, another flow may be the cause: `rivals` tells.",
+        "In a holdback, units are prefixes.",
+        "As with `dataclasses.field`, the type is the instance's.",
+        "It may grow meanwhile.",
+        "Sorted by name: so the order is one.",
+        "fmt: skip",
+    ],
+)
+def test_comment_with_a_clause_passes(text: str) -> None:
+    assert comment_fragments("a.py", f'# {text}\nx = "# Of these"  # of no weight\n') == []
 
 
 def _small_house() -> House:

@@ -176,7 +176,7 @@ class Datapath:
         With `known`, what it has by a cookie stands for the flow. Only the others are decoded.
         """
         for _ in range(DUMP_ATTEMPTS):
-            # By cookie: an interrupted dump may tell of a flow twice.
+            # An interrupted dump may tell of a flow twice.
             found = {
                 flow.cookie: flow
                 for flow in (

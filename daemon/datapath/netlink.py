@@ -176,7 +176,7 @@ class GenericNetlink:
 
         Raises `NetlinkError` as the kernel answers.
         """
-        # Without NLM_F_ACK: the reply is answer enough, and an error comes all the same.
+        # NLM_F_ACK is not asked for: the reply is answer enough, and an error comes all the same.
         sequence = self._send(family, command, NLM_F_REQUEST, payload)
         while True:
             for kind, flags, start, end in self._receive(sequence):

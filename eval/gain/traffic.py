@@ -25,7 +25,7 @@ BEGIN_S: Final = 1_700_000_000.0 // 86_400 * 86_400
 BLOCK_S: Final = 600.0
 WASHOUT_S: Final = 60.0
 _SPAN_S: Final = 10.0
-"""A decision lasts as long at most."""
+"""Longest time that a decision lasts."""
 _ROWS_MAX: Final = 30
 _DAY_S: Final = 86_400.0
 _CARRY_S: Final = 15.0

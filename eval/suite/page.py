@@ -222,7 +222,7 @@ def _origin(origin: Origin | None) -> str:
 
 
 def _changed(schemes: Sequence[str]) -> str:
-    """What the schemes change that have a part of another one's changed."""
+    """A sentence on the schemes that are another scheme with some of its settings changed."""
     said = [
         f"<code>{escape(name)}</code> is <code>{escape(CHANGED[name][0])}</code>"
         + ", ".join(f" with <code>{escape(f'{key} = {value}')}</code>" for key, value in CHANGED[name][1])

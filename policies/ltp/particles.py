@@ -292,7 +292,7 @@ def _throughput(pool: _Pool) -> Float32s:
 
 def ranges_of(states: Float32s) -> Ranges:
     """Quantiles of particles' x / c, x_o / c and d, shape (3, n, particles)."""
-    # Where the two quantiles lie between sorted particles; sorting all three kinds of state at once
+    # The two quantiles lie at `places` among the sorted particles. To sort all three kinds of state at once
     # takes a fraction of np.quantile's time.
     ordered = np.sort(states, axis=2)
     particles = states.shape[2]

@@ -170,9 +170,9 @@ class Bottleneck:
 
 
 def most_over(flows: int) -> float:
-    """Packets by which a queue that flows share is over its buffer at most, but for one loss in 10^12.
+    """Return the packets that a shared queue may hold beyond its buffer, exceeded by one loss in 10^12.
 
-    What is too much of a flow stays in the queue until its next loss: a gap drawn from Exp(1).
+    A flow's excess stays in the queue until its next loss, and the gap between losses is drawn from Exp(1).
     """
     return 2.0 * flows + 30.0
 

@@ -30,9 +30,9 @@ class EchoTracker:
         self._closed = 0
         self._awaited = np.zeros(size, np.int64)
         self._next = np.full(size, np.inf)
-        # Where the last echo ended: packets resolved, packets acknowledged, RTT-weighted ones, time.
+        # Packets resolved, packets acknowledged, RTT-weighted ones, and the time, at the last echo's end.
         self._mark = np.zeros((4, size))
-        # Echo's fields; of the last echo and of the one before it.
+        # The fields of the last `Echo`, and of the one before it.
         self._last, self._before = (np.full((len(fields(Echo)), size), np.nan) for _ in range(2))
         self._last[0] = self._before[0] = -1.0
 

@@ -171,7 +171,7 @@ class HierarchicalTd3(Td3):
     def _explored(self, actions: Array) -> Array:
         if self._settling:
             return actions
-        # From flow to flow more noise, from none on: the trigger has to see what needs no change too.
+        # Noise grows from flow to flow, from none on: the trigger has to see what needs no change, too.
         bolder = np.resize(NOISE_OF_FLOWS, (len(actions), 1))
         explored = actions + bolder * (super()._explored(actions) - actions)
         # A sub-policy once explored stays in force until the next trigger, and the replay says so.

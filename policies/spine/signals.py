@@ -39,7 +39,7 @@ class Scale:
 
 
 SCALES: Final = {
-    # Within the ranges of Eq. 3 and 4.
+    # These lie within the ranges of Eq. 3 and 4.
     Law.AIMD: (Scale(0.005, 0.5), Scale(0.01, 0.5), Scale(0.02, 2.0), Scale(0.2, 0.99, of_rest=True)),
     # Around Linux's 0.7 and 0.4, within what the executor takes; the paper names none.
     Law.CUBIC: (Scale(0.3, 0.9, of_rest=True), Scale(0.01, 4.0)),

@@ -192,7 +192,7 @@ class Td3:
                 if self._updates > self.config.critics_first:
                     losses["actor_loss"].append(self._update_actor(batch))
                     follow(self._target_actor, self.actor, self.config.target_rate)
-                    # At first the plain mean: what the actor was before it learned shall not linger.
+                    # The plain mean comes first, so that the untrained actor does not linger in it.
                     done = (self._updates - self.config.critics_first) / self.config.policy_delay
                     follow(self.average, self.actor, max(1.0 - self.config.average, 1.0 / (1.0 + done)))
                 follow(self._target_critics, self.critics, self.config.target_rate)

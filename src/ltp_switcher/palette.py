@@ -40,7 +40,7 @@ ARMS: Final[Mapping[str, Paint]] = {
     "owl": Paint("#093688", "#5481D2"),
 }
 OTHER: Final = Paint("#6B7480", "#98A1AE")
-"""Any other arm, and none."""
+"""The paint of any other arm, and of a flow without one."""
 
 
 def style_sheet() -> str:

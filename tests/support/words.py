@@ -10,6 +10,7 @@ import io
 import posixpath
 import re
 import shlex
+import tokenize
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
@@ -44,11 +45,25 @@ WRITTEN: Final = frozenset(
 
 _HEADLESS: Final = re.compile(
     r"[a-z]|(?i:also|and|as|beside|between|beyond|both|but|by|else|for|from|in|its?|likewise|of|on|or|over|since|so"
-    r"|that|their|they|those|under|until|when|where|which|with|within|without"
+    r"|that|their|they|those|under|until|when|where|which|whom|whose|with|within|without"
     r"|the same (?:as|at|by|for|of|on|over|to|when|where|with|without))\b"
     r"|(?i:at least|at most|the same)[.,;]|\.\.\.|…"
 )
 """Beginnings of a docstring that lean on the name or on the line above: no noun or verb comes first."""
+_OPENS: Final = re.compile(
+    r"(?i:after|as|at|because|before|beside|beyond|by|during|for|from|if|in|of|on|over|since|so that|through"
+    r"|to|under|until|when|where|while|with|within|without)\b([^,.:;]*)"
+)
+"""A beginning that a clause has to follow: it is captured up to the first stop."""
+_VERB: Final = re.compile(
+    r"\b(?:is|are|was|were|be|has|have|had|may|might|can|cannot|could|would|should|will|must|do|does|did|needs?"
+    r"|begins?|comes?|counts?|drops?|ends?|falls?|gets?|gives?|goes|keeps?|learns?|reads?|runs?|says?|shows?|stands?"
+    r"|takes?|tells?)\b"
+)
+_CLAUSE: Final = re.compile(r"\b(?:that|when|where|which|who)\b")
+_CODE: Final = re.compile(r"`[^`]*`")
+_LEANS: Final = re.compile(r"(?i:so that|of (?:these|those|which)|likewise|the same[.,;])|\.\.\.|…")
+"""Beginnings of a comment that are no sentence, whatever follows."""
 _NO_WORDS: Final = re.compile(r"(?:^|[.,;] |\()(?:NaN|None|null|infinite|0|-1): [a-z]")
 """A value with a colon in place of words: `NaN: it has not` for `NaN if it never did`."""
 
@@ -124,6 +139,30 @@ def fragments(name: str, source: str) -> list[str]:
         if _NO_WORDS.search(_line(text)):
             found.append(Piece(node.lineno, f"a value without words: {_line(text)}"))
     return [f"{name}:{fault.line}: {fault.text}" for fault in sorted(found, key=lambda f: f.line)]
+
+
+def comment_fragments(name: str, source: str) -> list[str]:
+    """Find comments that are no sentences; one line for each, as in `faults`.
+
+    Only the beginning of a comment with lines of its own is looked at. It leans on the code where it begins
+    with a preposition or a conjunction, and neither a comma nor a verb comes before its first stop.
+    """
+    found, last = [], 0
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type != tokenize.COMMENT or token.line[: token.start[1]].strip():
+            continue
+        line, before, last = token.start[0], last, token.start[0]
+        text = token.string.lstrip("# ")
+        plain = _CODE.sub("X", text)
+        opening = _OPENS.match(plain)
+        alone = (
+            opening is not None
+            and plain[opening.end() :][:1] != ","
+            and not _VERB.search(_CLAUSE.split(opening[1])[0])
+        )
+        if line != before + 1 and (alone or _LEANS.match(plain)):
+            found.append(f"{name}:{line}: a fragment: {text}")
+    return found
 
 
 def _line(text: str) -> str:

@@ -124,7 +124,7 @@ class BlockWindows(SlotArrays):
     # The block in progress is not in the ring.
     _KEPT: Final = np.array([blocks - 1 for _, blocks, _ in WINDOWS])
 
-    # Over the complete blocks, and over the block in progress.
+    # Extremes and totals of the complete blocks, and of the block in progress.
     _complete_extreme = column(np.float64, len(WINDOWS), 2 * len(SIGNALS), initial=np.inf)
     _complete_total = column(np.float64, len(WINDOWS), len(SIGNALS))
     _begun_extreme = column(np.float64, len(WINDOWS), 2 * len(SIGNALS), initial=np.inf)

@@ -83,7 +83,7 @@ def _answers(records: NDArray[np.void], chosen: ArmIds, peak: Floats, config: Le
     srtt_ns = records["srtt_us"].astype(np.int64) * 1000
     counts, senders = credit_counts(records), records["credit"]["arm"]
     out = np.full(steps, np.nan)
-    # Where the arm chosen at step t ends: the next step with another choice.
+    # The arm chosen at step t ends at the next step with another choice.
     change = np.flatnonzero(chosen[1:] != chosen[:-1]) + 1
     end_at = np.append(change, steps - 1)[np.searchsorted(change, np.arange(steps), side="right")]
     sent_ns = time_ns - srtt_ns

@@ -136,7 +136,7 @@ class OwnQueue(SlotArrays):
         return found & ~shown
 
     def begun(self, slots: Slots) -> Bools:
-        """Whose tests have begun since the last call, shape (n,)."""
+        """True where a test has begun since the last call, shape (n,)."""
         found: Bools = self._begun[slots]
         self._begun[slots] = False
         return found

@@ -32,7 +32,7 @@ GAIN: Final = 1.5
 TESTED_LOOKS: Final = 4
 """The last looks of a test, whose rates count."""
 DOUBLED_MAX: Final = 4
-"""Most times that a waiting time is doubled."""
+"""A waiting time is doubled at most so many times."""
 
 
 class Rivals(SlotArrays):

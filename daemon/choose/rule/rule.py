@@ -251,7 +251,7 @@ class RuleChooser(Chooser, SlotArrays):
         return found
 
     def begins_anew(self, slots: Slots) -> Bools:
-        """Whose arm is to forget the flow, because a test of its queue has begun since the last call."""
+        """True where a test of the queue has begun since the last call, so that the arm forgets the flow."""
         return self._own.begun(self._siblings.player[slots])
 
     def starts(self) -> dict[str, int]:
@@ -497,7 +497,7 @@ class RuleChooser(Chooser, SlotArrays):
         self._value[slots] = least_us * 1e-3
 
     def _learn(self, slots: Slots) -> None:
-        """The roles of these players count for their prefixes."""
+        """Remember the roles of these players for their prefixes."""
         for slot in slots.tolist():
             role = int(ROLE[self._state[slot]])
             arm = int(self._flows.of_role[self._siblings.oldest(slot), role])

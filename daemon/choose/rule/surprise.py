@@ -262,7 +262,7 @@ class Surprise(SlotArrays):
         self._noise2[at] = self._calm2[at]
 
     def _wait_ns(self, slots: Slots, role: Ints) -> Floats:
-        """Time to wait now, shape (n,); the next time it is twice as long."""
+        """The waiting times, shape (n,). Each call doubles the next one, up to the longest."""
         wait_ns: Floats = self._wait_s[slots, role] * 1e9
         self._wait_s[slots, role] = np.minimum(2 * self._wait_s[slots, role], WAIT_S[1])
         return wait_ns
