@@ -125,7 +125,7 @@ class Daemon:
         self.choices = Choices(layers, state_dir, self._check)
         config = self.config = with_fixed(config, self.choices.config)
         terms = self._steer(config.daemon.mode, self.choices.policies)
-        self._room = Room(config.daemon.policy, limit_bytes())
+        self._room = Room(config.daemon.policy, limit_bytes(), visits=config.visits.learn == "on")
         self._configure_kernel(kernel_config(config.kernel, self.arms))
         pool = pool_of(config, self.arms)
         chooser = make_chooser(config, self.arms, pool)

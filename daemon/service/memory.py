@@ -23,15 +23,18 @@ OTHER_BASE_BYTES: Final = 96 * _MB
 FLOW_BYTES: Final = {"mutant": 288 << 10}
 """What a flow takes that always sends, by policy, with the copies of a step and of growing arrays."""
 OTHER_FLOW_BYTES: Final = 10 << 10
+VISITS_BYTES: Final = 64 * _MB
+"""What the daemon takes beside that for 16,384 prefixes while it learns from flow to flow, with the copies of
+a save."""
 _MEMBERSHIP: Final = Path("/proc/self/cgroup")
 _GROUPS: Final = Path("/sys/fs/cgroup")
 QUIET_LOOKS: Final = 6
 """Looks without another refusal after which the fault is over."""
 
 
-def flows_that_fit(limit_bytes: int, policy: str) -> int:
-    """Flows under a policy that a daemon can take on within so much memory."""
-    left = limit_bytes - BASE_BYTES.get(policy, OTHER_BASE_BYTES)
+def flows_that_fit(limit_bytes: int, policy: str, *, visits: bool = False) -> int:
+    """Flows under a policy that a daemon can take on within so much memory; it may learn from visits."""
+    left = limit_bytes - BASE_BYTES.get(policy, OTHER_BASE_BYTES) - visits * VISITS_BYTES
     return max(0, left // FLOW_BYTES.get(policy, OTHER_FLOW_BYTES))
 
 
@@ -63,11 +66,12 @@ class Room:
     Args:
         policy: policy of the daemon.
         limit: memory that it may use, bytes; None for no limit.
+        visits: whether it learns from flow to flow.
     """
 
-    def __init__(self, policy: str, limit: int | None) -> None:
+    def __init__(self, policy: str, limit: int | None, *, visits: bool = False) -> None:
         self._limit = limit
-        self._fits = 2**32 - 1 if limit is None else flows_that_fit(limit, policy)
+        self._fits = 2**32 - 1 if limit is None else flows_that_fit(limit, policy, visits=visits)
         self._seen: int | None = None
         self._quiet = 0
         self.most = self._fits

@@ -177,7 +177,7 @@ class Posteriors:
         variance[:, 1:] = self.noise.between
         if not known.size:
             return Effects(mean, variance)
-        spreads = np.diagonal(self._aged(known, np.full(known.size, now_s)), axis1=1, axis2=2)
+        spreads = self._variances(known, np.full(known.size, now_s))
         for arm in range(1, self.arms):
             own = 1.0 / spreads[:, arm] - 1.0 / _DIFFUSE
             tells = own > 1e-3
@@ -230,16 +230,20 @@ class Posteriors:
 
     def _aged(self, prefixes: Ints, now_s: Floats) -> Floats:
         """The covariances as they are now: shape (m, arms, arms)."""
+        places = np.arange(self.arms)
+        covariance = self._covariance[prefixes]
+        covariance[:, places, places] = self._variances(prefixes, now_s)
+        return covariance
+
+    def _variances(self, prefixes: Ints, now_s: Floats) -> Floats:
+        """The variances as they are now: shape (m, arms)."""
         since_s = np.maximum(np.nan_to_num(now_s - self._seen_s[prefixes]), 0.0)
-        covariance = self._covariance[prefixes].copy()
         growth = np.full(self.arms, self.noise.effect_per_s)
         growth[0] = self.noise.level_per_s
-        places = np.arange(self.arms)
-        covariance[:, places, places] += since_s[:, None] * growth
+        known = np.diagonal(self._covariance, axis1=1, axis2=2)[prefixes]
         # No more is unknown than before any data.
-        most = np.diagonal(self._begin)
-        covariance[:, places, places] = np.minimum(covariance[:, places, places], most)
-        return covariance
+        aged: Floats = np.minimum(known + since_s[:, None] * growth, np.diagonal(self._begin))
+        return aged
 
 
 def _trimmed(values: Floats, weights: Floats, trim: float) -> Floats:

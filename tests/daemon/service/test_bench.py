@@ -10,6 +10,7 @@ from ltp_switcher.daemon.datapath.netlink import GenericNetlink
 from ltp_switcher.daemon.service.bench.__main__ import measure
 from ltp_switcher.daemon.service.bench.crowd import Crowd
 from ltp_switcher.daemon.service.bench.stand_in import stand_in
+from ltp_switcher.daemon.service.bench.visits import measure as measure_visits
 
 STEP_NS = 10_000_000
 
@@ -44,3 +45,12 @@ def test_a_result_counts_records_and_controls() -> None:
     assert 15 < result.records_a_step < 40
     assert 10 <= result.controls_a_step <= 21
     assert 0 < result.p50_ms <= result.p99_ms <= result.max_ms
+
+
+def test_the_visits_of_the_benchmark_draw_lots_and_teach() -> None:
+    took_ms, live = measure_visits(prefixes=5, a_second=4, seconds=120)
+    assert took_ms.shape == (120, 2)
+    # Those of the last twelve seconds are open.
+    assert live.learner.purse.totals[0] == 4 * 108
+    assert 0 < live.trials < live.visits / 2
+    assert len(live.prefixes) == 5

@@ -62,6 +62,8 @@ def test_more_memory_holds_more_flows_and_too_little_holds_none() -> None:
     for policy in ("rule", "mutant", "keep"):
         assert flows_that_fit(0, policy) == flows_that_fit(90 << 20, policy) == 0
         assert flows_that_fit(1 << 30, policy) > flows_that_fit(1 << 29, policy) > 500
+        # What learning from flow to flow takes is no flow's.
+        assert 0 < flows_that_fit(1 << 30, policy, visits=True) < flows_that_fit(1 << 30, policy)
 
 
 def test_the_fault_is_told_once_and_ends_when_no_connection_is_refused_any_more(
