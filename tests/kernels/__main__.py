@@ -32,7 +32,10 @@ scheme = "switcher"
 start_s = 0.0
 stop_s = 10.0
 """
-TESTS: Final = tuple(f"tests/kmod/test_{name}.py" for name in ("symbols", "checks_lab", "stress_lab"))
+TESTS: Final = (
+    *(f"tests/kmod/test_{name}.py" for name in ("symbols", "checks_lab", "stress_lab")),
+    "tests/daemon/named/test_named_lab.py",
+)
 
 
 @dataclass(frozen=True, slots=True)

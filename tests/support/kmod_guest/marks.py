@@ -6,6 +6,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from .net import CA_CWR, CA_RECOVERY, Flow, TcpInfo, ip, namespace, tc
 from .steering import switch
 
 RATE_MBIT, RTT_MS = 20, 40
+ACCURATE_ECN = Path("/proc/sys/net/ipv4/tcp_ecn_option")
 BDP_PKTS = round(RATE_MBIT * 1e6 * RTT_MS * 1e-3 / 8 / 1500)
 
 
@@ -118,4 +120,49 @@ def a_drop_in_a_local_queue_is_no_mark(context: Context) -> None:
     context.link.shape()
 
 
-CHECKS = (learned_arms_answer_congestion_marks, a_drop_in_a_local_queue_is_no_mark)
+def _marks_of(flow: Flow, seen: socket.socket) -> set[tuple[int, int]]:
+    """Of the data packets that have come from a flow's client: ECN field, and the flags AE, CWR and ECE."""
+    port = flow.client.getsockname()[1]
+    found = set()
+    while True:
+        try:
+            packet = seen.recv(2000)
+        except BlockingIOError:
+            return found
+        tcp = (packet[0] & 15) * 4
+        is_from_it = packet[9] == socket.IPPROTO_TCP and packet[tcp : tcp + 2] == port.to_bytes(2, "big")
+        if is_from_it and int.from_bytes(packet[2:4], "big") > tcp + (packet[tcp + 12] >> 4) * 4:
+            found.add((packet[1] & 3, (packet[tcp + 12] & 1) << 2 | packet[tcp + 13] >> 6))
+
+
+def flags_of_accurate_ecn_stay_across_a_switch(context: Context) -> None:
+    """Linux knows accurate ECN (RFC 9768) since 7.0. Without marks the counter in the flags stays at 5."""
+    name = context.link.name
+    if not ACCURATE_ECN.exists():
+        return
+    for side in "ab":
+        sh(f"ip netns exec {name}{side} sysctl -qw net.ipv4.tcp_ecn=3")
+    context.link.shape()
+    with namespace(f"{name}b"):
+        seen = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(0x0800))
+    seen.bind((f"{name}vb", 0x0800))
+    seen.setblocking(False)
+    for congestion in ("cubic", "mutant"):
+        flow = context.flow(congestion)
+        for arm in ("", "bbr", "ltp", "cubic", "vegas"):
+            if arm and congestion == "mutant":
+                switch(context.datapath, context.traffic, flow, context.arm_id(arm), arm)
+            context.traffic.pump(0.2)
+            marks = _marks_of(flow, seen)
+            require(marks == {(2, 5)}, f"{congestion}, {arm or 'at first'}: {marks}")
+        context.end(flow)
+    seen.close()
+    for side in "ab":
+        sh(f"ip netns exec {name}{side} sysctl -qw net.ipv4.tcp_ecn=2")
+
+
+CHECKS = (
+    learned_arms_answer_congestion_marks,
+    a_drop_in_a_local_queue_is_no_mark,
+    flags_of_accurate_ecn_stay_across_a_switch,
+)

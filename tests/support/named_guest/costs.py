@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The program's cost for flows that nobody named, in instructions: a nanosecond of the lab is one.
 
-Handshakes under DCTCP as the default are compared byte by byte.
+Handshakes under DCTCP as the default, and with accurate ECN, are compared byte by byte.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import statistics
 import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from kmod_guest.harness import Check, Context, require, sh
@@ -34,6 +34,7 @@ BIRTHS, PACKETS, SYNS = 300, 2000, 600
 MOST = {"birth": 2000, "birth to a named port": 2000, "birth between named ports": 2000, "syn": 1000}
 NAME = "choose_mutant"
 STATISTICS = Path("/proc/sys/kernel/bpf_stats_enabled")
+ACCURATE_ECN = Path("/proc/sys/net/ipv4/tcp_ecn_option")
 
 
 def _instructions(one: Callable[[], object], times: int) -> float:
@@ -226,16 +227,38 @@ def _handshakes() -> list[bytes]:
         found.append(bytes(data))
 
 
+@contextmanager
+def _accurate_ecn() -> Iterator[None]:
+    """Both sides ask for accurate ECN (RFC 9768), which Linux knows since 7.0."""
+    for inside in ("", f"ip netns exec {PEER} "):
+        sh(f"{inside}sysctl -qw net.ipv4.tcp_ecn=3")
+    try:
+        yield
+    finally:
+        for inside in ("", f"ip netns exec {PEER} "):
+            sh(f"{inside}sysctl -qw net.ipv4.tcp_ecn=2")
+
+
+def _asks_for_ecn(syn: bytes) -> str:
+    """What a SYN's or SYN-ACK's flags ask for: "", or the names of those that are set."""
+    tcp = (syn[0] & 15) * 4
+    flags = {"AE": syn[tcp + 12] & 1, "CWR": syn[tcp + 13] & 0x80, "ECE": syn[tcp + 13] & 0x40}
+    return " ".join(name for name, is_set in flags.items() if is_set)
+
+
 def handshakes_are_equal_byte_by_byte(_context: Context) -> None:
-    for name in ("cubic", "dctcp"):
-        with default(name):
+    cases = [("cubic", nullcontext(), ""), ("dctcp", nullcontext(), "CWR ECE")]
+    if ACCURATE_ECN.exists():
+        cases += [(name, _accurate_ecn(), "AE CWR ECE") for name in ("cubic", "dctcp")]
+    for name, ecn, wanted in cases:
+        with default(name), ecn:
             before = _handshakes()
             require(len(before) == 8, f"{len(before)} packets of 8")
-            ecn = [packet for packet in before if packet[(packet[0] & 15) * 4 + 13] & 0xC0]
-            require(bool(ecn) == (name == "dctcp"), f"{len(ecn)} handshakes ask for ECN under {name}")
+            asked = max((_asks_for_ecn(packet) for packet in before), key=len)
+            require(asked == wanted, f"handshakes under {name} ask for {asked!r} and not for {wanted!r}")
             with using():
                 require(is_mutant(a_client(NAMED)), "the named flow is not under mutant")
-                require(_handshakes() == before, f"other packets under {name}")
+                require(_handshakes() == before, f"other packets under {name}, with {asked!r}")
 
 
 CHECKS: tuple[Check, ...] = (
