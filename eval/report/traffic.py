@@ -35,6 +35,8 @@ CLASSES: Final = (ALL, *value.SIZE_NAMES)
 """Classes of flows by the bytes that were asked for; see `value.SIZE_BOUNDS_BYTES`."""
 ORACLE: Final = "oracle"
 """The best arm of each path, chosen on other seeds."""
+LEAST_VISITS: Final = 5
+"""Fewest visits of each scheme to a path on which the learner is replayed."""
 DAY_S: Final = 86_400.0
 """Time between two runs, where the outcomes of all are in one table."""
 
@@ -237,7 +239,9 @@ class ReplaySummary:
     """Replays of the learner on the visits of the runs."""
 
     visits: Mapping[str, Mapping[str, int]]
-    """Visits to draw from, by path and scheme."""
+    """Visits of the runs, by path and scheme."""
+    paths: tuple[str, ...]
+    """Paths with `LEAST_VISITS` of each scheme: the replays draw from these alone."""
     windows: list[ReplayWindow]
     ledger_max: float
     worst_path_max: float
@@ -246,9 +250,10 @@ class ReplaySummary:
 def replays(
     traffics: Traffics, decision: str, arms: Sequence[str], *, visits: int, seeds: int
 ) -> ReplaySummary | None:
-    """Replay the learner among `decision` and `arms`; None where a path has no visit of one of them."""
+    """Replay the learner among `decision` and `arms`; None where no path has enough visits."""
     table, order = traffics.visits, [decision, *arms]
     numbers = {name: number for number, name in enumerate(table.names)}
+    replayed: list[str] = []
     pools: list[list[Pool]] = []
     counts: dict[str, dict[str, int]] = {}
     for number, path in enumerate(traffics.paths):
@@ -257,13 +262,16 @@ def replays(
             np.flatnonzero((table.prefixes == prefix) & (table.arms == traffics.schemes.index(one)))
             for one in order
         ]
-        if not all(of.size for of in chosen):
-            return None
-        pools.append([Pool(table.values[of], table.information[of], table.flows[of]) for of in chosen])
         counts[path] = {name: int(of.size) for name, of in zip(order, chosen, strict=True)}
+        if min(counts[path].values()) >= LEAST_VISITS:
+            replayed.append(path)
+            pools.append([Pool(table.values[of], table.information[of], table.flows[of]) for of in chosen])
+    if not pools:
+        return None
     found = [replay(pools, visits, Learner(len(order)), seed) for seed in range(1, seeds + 1)]
     return ReplaySummary(
         counts,
+        tuple(replayed),
         [_window(found, place) for place in range(len(found[0].windows))],
         max(one.ledger for one in found),
         max(one.worst_prefix for one in found),

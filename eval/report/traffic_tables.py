@@ -65,11 +65,11 @@ def _rewards(figures: Figures) -> Table:
 
 
 def _replay(reference: str, replay: ReplaySummary) -> Table:
-    least = min(count for of in replay.visits.values() for count in of.values())
+    least = min(count for path in replay.paths for count in replay.visits[path].values())
     table = _table(
-        f"Replays of the learner on these runs, over {reference}; at least {least} visits to draw "
-        f"from; trials cost at most {replay.ledger_max:.2%} of the reward, {replay.worst_path_max:.2%} of a "
-        "path's",
+        f"Replays of the learner on these runs, over {reference}; {len(replay.paths)} paths with enough "
+        f"visits, {least} or more of each scheme; trials cost at most {replay.ledger_max:.2%} of the "
+        f"reward, {replay.worst_path_max:.2%} of a path's",
         "visits", "reward", "best", "closed", "regret", "trials", "cost",
     )  # fmt: skip
     for one in replay.windows:

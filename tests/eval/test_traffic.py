@@ -242,12 +242,27 @@ def test_the_replay_finds_the_better_arm_of_each_path() -> None:
     replay = compared([1, 2]).replay
     assert replay is not None
     assert all(of.keys() == {"switcher", "bbr", "cubic"} for of in replay.visits.values())
+    assert replay.paths == ("near", "far")
     assert [(one.first, one.last) for one in replay.windows] == [(1, 10), (11, 30), (31, 100), (101, 400)]
     last = replay.windows[-1]
     assert last.best == pytest.approx(4.0, rel=0.1)
     assert last.closed[0] > 0.9
     assert last.regret[0] == pytest.approx(1 - last.reward[0] / last.best, abs=0.02)
     assert replay.windows[0].closed[0] < last.closed[0]
+
+
+def test_a_path_with_few_visits_is_not_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = compared([1, 2]).replay
+    assert counts is not None
+    fewest = {path: min(of.values()) for path, of in counts.visits.items()}
+    less, more = sorted(fewest, key=fewest.__getitem__)
+    assert fewest[less] < fewest[more]
+    monkeypatch.setattr(report, "LEAST_VISITS", fewest[more])
+    replay = compared([1, 2]).replay
+    assert replay is not None
+    assert replay.paths == (more,)
+    monkeypatch.setattr(report, "LEAST_VISITS", fewest[more] + 1)
+    assert compared([1, 2]).replay is None
 
 
 def test_one_seed_has_no_oracle_and_what_never_ended_counts_as_infinite() -> None:
