@@ -246,7 +246,7 @@ def shares(*flows: tuple[float, float, list[float]]) -> RunResult:
         series.append(SimpleNamespace(t_s=t_s, goodput_mbps=goodput_mbps))
         lives.append(SimpleNamespace(start_s=start_s, stop_s=stop_s))
     scenario = SimpleNamespace(flows=lives, duration_s=max(life.stop_s for life in lives))
-    return cast(RunResult, SimpleNamespace(job=SimpleNamespace(scenario=scenario), series=lambda: series))
+    return cast(RunResult, SimpleNamespace(job=SimpleNamespace(scenario=scenario), series=series))
 
 
 def test_who_takes_turns_is_not_fair_by_the_second() -> None:

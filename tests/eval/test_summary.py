@@ -145,7 +145,7 @@ def test_harm_is_of_the_time_in_which_a_flow_has_company() -> None:
     late = alone.t_s >= 4.0 - 1e-9
     starved = replace(alone, goodput_mbps=np.where(late, 0.8, 8.0), rtt_ms=np.where(late, 80.0, 20.0))
     job = Job(scenario)
-    shared = cast(RunResult, SimpleNamespace(job=job, series=lambda: [came, starved]))
-    solo = cast(RunResult, SimpleNamespace(job=Job(scenario.alone(1)), series=lambda: [alone]))
+    shared = cast(RunResult, SimpleNamespace(job=job, series=[came, starved]))
+    solo = cast(RunResult, SimpleNamespace(job=Job(scenario.alone(1)), series=[alone]))
     assert harm(shared, [solo]) == pytest.approx((0.9, 0.75))
     assert harm(solo, []) is None

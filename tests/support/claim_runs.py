@@ -42,7 +42,7 @@ def outcome(job: Job) -> RunResult:
     series = [SimpleNamespace(t_s=bins.cumsum() / 10, capacity_mbps=100 * bins, **counted)] * len(flows)
     arms = {name: {"controls": 20} for name in LEARNED_ARMS}
     guest = {"busy_instructions": 6e9 if good else 5e9, "fallbacks": 0, "learned": arms}
-    told = {"guest": lambda: guest, "totals": lambda: totals, "series": lambda: series}
+    told = {"guest": lambda: guest, "totals": lambda: totals, "series": series}
     return cast(RunResult, SimpleNamespace(job=job, summary=summary, **told))
 
 
