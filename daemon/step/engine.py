@@ -434,7 +434,7 @@ class Engine:
             prefixes = [self.table.prefix[slot] for slot in changes.opened]
             self.chooser.open(opened, prefixes)
             if self.visits is not None:
-                self.visits.open(opened, self.table)
+                self.visits.open(opened, self.table, draws=self.mode == "active")
             self._open_teams(opened)
             self.journal.open(opened, self.table)
             self.journal.caused(opened, self.governed.causes(opened))

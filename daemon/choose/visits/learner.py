@@ -38,12 +38,15 @@ class Visits:
     flows: Floats
     """Number of flows."""
     ended_s: Floats
+    incumbents: Ints | None = None
+    """The arms of the plans by which the visits drew; None for those of the present plans."""
 
     def take(self, chosen: Ints) -> Visits:
         """Some of them, by their places."""
         return Visits(
             self.prefixes[chosen], self.arms[chosen], self.values[chosen], self.information[chosen],
             self.flows[chosen], self.ended_s[chosen],
+            None if self.incumbents is None else self.incumbents[chosen],
         )  # fmt: skip
 
 
@@ -86,21 +89,25 @@ class Learner:
 
     def _observe_one_each(self, visits: Visits) -> None:
         self.purse.earn(visits.prefixes, visits.flows)
-        incumbents = self._incumbents[visits.prefixes]
+        incumbents = self._incumbents[visits.prefixes] if visits.incumbents is None else visits.incumbents
         tried = np.flatnonzero(visits.arms != incumbents)
         if tried.size:
             prefixes = visits.prefixes[tried]
-            expected = self.expected(prefixes, float(visits.ended_s[tried].max()))
+            expected = self.expected(prefixes, float(visits.ended_s[tried].max()), incumbents[tried])
             self.purse.settle(prefixes, visits.flows[tried], visits.values[tried] - expected)
         self.posteriors.observe(
             visits.prefixes, visits.arms, visits.values, visits.information, visits.ended_s
         )
 
-    def expected(self, prefixes: Ints, now_s: float) -> Floats:
-        """The values that are expected of visits to these prefixes under their incumbents, shape (m,)."""
+    def expected(self, prefixes: Ints, now_s: float, incumbents: Ints | None = None) -> Floats:
+        """The values that are expected of visits to these prefixes under their incumbents, shape (m,).
+
+        incumbents: others than those of the present plans, shape (m,).
+        """
+        incumbents = self._incumbents[prefixes] if incumbents is None else incumbents
         effects = self.effects(prefixes, now_s)
         # The level is that of the decision's own choice; the incumbent may be another.
-        of_incumbent = effects.mean[np.arange(len(prefixes)), self._incumbents[prefixes]]
+        of_incumbent = effects.mean[np.arange(len(prefixes)), incumbents]
         expected: Floats = self.posteriors.level(prefixes) + of_incumbent
         return expected
 

@@ -142,15 +142,18 @@ class LiveLearner:
 
     # Flows
 
-    def open(self, slots: Slots, table: FlowTable) -> None:
-        """New flows. One that has not been switched yet shows by its arm what its visit drew."""
+    def open(self, slots: Slots, table: FlowTable, *, draws: bool = True) -> None:
+        """New flows. One that has not been switched yet shows by its arm what its visit drew.
+
+        draws: whether flows draw lots at all, as in mode active.
+        """
         found = [self.prefixes.find(table.prefix[slot]) for slot in slots.tolist()]
         numbers = np.array([-1 if number is None else number for number in found], np.int64)
         records, plans = table.record[slots], self._plans
         lot, chance = np.zeros(slots.size, np.uint8), np.ones(slots.size)
         drawn = np.zeros(slots.size, np.bool_)
         known = np.flatnonzero((numbers >= 0) & (records["switches"] == 0))
-        known = known[plans.written[numbers[known]]]
+        known = known[plans.written[numbers[known]] & draws]
         at = numbers[known]
         for place, share in enumerate((1.0 - plans.chance[at], plans.chance[at])):
             is_lot = (plans.starts[at, place] == records["arm"][known]) & (plans.starts[at, place] != 0)
@@ -354,13 +357,14 @@ class LiveLearner:
 
     def _observe(self, visits: Visits, incumbents: ArmIds) -> None:
         drew = visits.arms
-        known = (self._place[drew] >= 0) & (self.prefixes.seen_s[visits.prefixes] > 0)
+        known = (self._place[drew] >= 0) & (self._place[incumbents] >= 0)
+        known &= self.prefixes.seen_s[visits.prefixes] > 0
         self.trials += int(np.count_nonzero((drew != incumbents)[known]))
         self.visits += int(np.count_nonzero(known))
         if known.any():
             visits = Visits(
                 visits.prefixes, self._place[drew], visits.values, visits.information, visits.flows,
-                visits.ended_s,
+                visits.ended_s, self._place[incumbents],
             )  # fmt: skip
             self.learner.observe(visits.take(np.flatnonzero(known)))
 

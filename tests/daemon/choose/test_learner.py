@@ -83,6 +83,27 @@ def test_visits_that_tell_nothing_new_change_no_plan() -> None:
     assert plan.trials[0] != 0
 
 
+def test_what_is_a_trial_is_said_by_the_plan_that_was_drawn_from() -> None:
+    """Visits of the arm that was the incumbent then cost nothing, though another one is now."""
+    one = np.zeros(1, np.int64)
+
+    def visit(arm: int, value: float, number: int, incumbent: int | None) -> Visits:
+        of = None if incumbent is None else np.array([incumbent])
+        return Visits(
+            one, np.array([arm]), np.array([value]), np.ones(1), np.ones(1), np.array([number * 60.0]), of
+        )
+
+    learner = Learner(ARMS)
+    for number in range(60):
+        learner.observe(visit(number % 2, 2.0 * (number % 2), number, 0))
+    assert learner.plan(one, np.ones(1), 3600.0).incumbents.tolist() == [1]
+    before = learner.purse.spent[0]
+    learner.observe(visit(0, 0.0, 61, 0))
+    assert learner.purse.spent[0] == before
+    learner.observe(visit(0, 0.0, 62, 1))
+    assert learner.purse.spent[0] > before + 1
+
+
 @settings(max_examples=20)
 @given(st.permutations(range(6)), st.integers(0, 2**16))
 def test_visits_of_different_prefixes_may_come_in_any_order(order: list[int], seed: int) -> None:

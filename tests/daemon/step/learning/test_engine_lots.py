@@ -117,6 +117,10 @@ def test_advice_leaves_lots_alone() -> None:
     engine.step()
     assert kernel.sent == []
     assert engine.journal.advised(engine.table.slot(1)) == f"arm{CHOSEN}"
+    # The flow did not draw its arm, whatever it is: it is the decision's once the mode is active.
+    engine.mode = "active"
+    engine.step()
+    assert kernel.sent[-1]["cookie"].tolist() == [1, 2]
 
 
 def test_the_record_of_a_flow_names_no_lot_where_it_was_switched_before() -> None:
