@@ -15,9 +15,9 @@ from ltp_switcher import toml_file
 from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.lab.traffic import arrivals
 from ltp_switcher.eval.run.checked_table import LIMITS, Table
-from ltp_switcher.eval.run.requests import KB, TRAFFIC, Requests
+from ltp_switcher.eval.run.requests import KINDS, TRAFFIC, Requests
 from ltp_switcher.eval.run.scenario import Path, Scenario, load_scenario
-from ltp_switcher.eval.run.traffic import LARGEST_BYTES, Traffic
+from ltp_switcher.eval.run.traffic import Traffic
 from ltp_switcher.eval.suite.paths import FOLDER
 
 Set = Literal["tuning", "held-out"]
@@ -67,7 +67,8 @@ def scenario_of(set_name: Set, paths: Sequence[Path], traffic: Traffic, scheme: 
         ConfigError: a trace is not there, or the flows come too slowly.
     """
     longest_s = LIMITS["duration_s"][1]
-    requests = Requests(TRAFFIC, scheme, 0.0, 0.001, LARGEST_BYTES / KB, longest_s, traffic=traffic)
+    kind = KINDS[TRAFFIC]
+    requests = Requests(TRAFFIC, scheme, 0.0, kind.smallest_kb, kind.largest_kb, longest_s, traffic=traffic)
     whole = Scenario(
         f"traffic-{set_name}", longest_s, paths[0].link, (), requests=requests, paths=tuple(paths)
     )
