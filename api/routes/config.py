@@ -80,7 +80,7 @@ def confirm_changes(daemon: DaemonDep) -> Confirmed:
 
 
 @router.post(
-    "/changes/{number}/revert", summary="Revert a change", responses=problem_responses(412, 422, 503)
+    "/changes/{number}/revert", summary="Revert a change", responses=problem_responses(409, 412, 422, 503)
 )
 def revert_change(
     daemon: DaemonDep, number: Annotated[int, Path(ge=1, le=2**53, description="The number of a change")]
