@@ -100,7 +100,7 @@ def draw_traffic(path: Path, figures: Figures) -> None:
     """Draw completion times by class and rewards by path, both over the reference's."""
     schemes = list(figures.schemes)
     by_size = [
-        Bar(name, scheme, mean.value, (mean.high - mean.low) / 2)
+        Bar(name, scheme, mean.value)
         for name in CLASSES
         for scheme in schemes
         if (mean := figures.schemes[scheme].times[name]) is not None
@@ -113,12 +113,12 @@ def draw_traffic(path: Path, figures: Figures) -> None:
     ]
     with picture(path, *_SIZE_IN) as figure:
         times, rewards = figure.subplots(2, 1)
-        seeds = ", ".join(map(str, figures.scored))
+        seeds = ", ".join(f"seed {seed}" for seed in figures.scored)
         headline(
             figure,
             f"Traffic over {len(figures.traffics.paths)} paths, compared with {figures.reference}",
             f"Completion time over that of {figures.reference} for the same flow, by size (lower is better); "
-            f"seeds {seeds}",
+            f"{seeds}",
         )
         rewards.set_title(
             f"Reward over that of {figures.reference}, by path (higher is better)", loc="left", color=GREY
@@ -127,5 +127,4 @@ def draw_traffic(path: Path, figures: Figures) -> None:
             if bars:
                 draw_groups(axes, bars)
             axes.axhline(1.0, color=GREY, linewidth=1.0, linestyle=":", zorder=0)
-            axes.set(yscale="log")
         name_schemes(figure, schemes)
