@@ -75,7 +75,8 @@ class Module:
         self._identity: dict[int, bytes] = {}
         self._dumps: dict[int, Callable[[], Iterator[bytes]]] = {
             Cmd.ARM_GET: self._arms, Cmd.FLOW_GET: self._flows, Cmd.STEP_GET: self._step,
-            Cmd.START_GET: lambda: iter([]),
+            # No flow ends with an outcome, and none begins by a table.
+            Cmd.START_GET: lambda: iter([]), Cmd.OUTCOME_GET: lambda: iter([]),
         }  # fmt: skip
         self._requests: dict[int, Callable[[netlink.Attributes], bytes]] = {
             Cmd.FLOW_GET: lambda given: self._flow(self._place(given[FlowAttr.COOKIE])),
@@ -86,8 +87,9 @@ class Module:
         }  # fmt: skip
 
     def _get_config(self) -> bytes:
-        counts = {ConfigAttr.FLOWS: len(self.stream), ConfigAttr.FLOWS_REFUSED: 0}
-        return b"".join(attribute(kind, u32(value)) for kind, value in {**self._config, **counts}.items())
+        # What a later module tells is off, or has not happened.
+        values = dict.fromkeys(ConfigAttr, 0) | self._config | {ConfigAttr.FLOWS: len(self.stream)}
+        return b"".join(attribute(kind, u32(value)) for kind, value in values.items())
 
     def socket(self, _: int) -> NetlinkSocket:
         """Open a socket, in place of `netlink.open_socket`."""

@@ -44,6 +44,14 @@ def datapath(module: Module, monkeypatch: pytest.MonkeyPatch) -> Iterator[Datapa
         yield made
 
 
+def test_it_tells_whatever_the_daemon_asks_for_at_its_start(datapath: Datapath) -> None:
+    assert datapath.config().flows_max > FLOWS
+    assert datapath.flow_counts().flows == FLOWS
+    assert datapath.resume_counts().jumps == 0
+    datapath.open_session(outcomes_max=10)
+    assert datapath.outcomes().outcomes.size == 0
+
+
 def test_a_flow_obeys_commands_and_its_totals_only_rise(datapath: Datapath, stream: Stream) -> None:
     datapath.open_session()
     totals = dict.fromkeys(stream.cookie.tolist(), 0)
