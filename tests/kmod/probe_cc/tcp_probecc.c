@@ -68,6 +68,10 @@ static ulong init_ssthresh;
 module_param(init_ssthresh, ulong, 0444);
 MODULE_PARM_DESC(init_ssthresh, "snd_ssthresh at the last init or restart");
 
+static ulong set_clamp;
+module_param(set_clamp, ulong, 0644);
+MODULE_PARM_DESC(set_clamp, "snd_cwnd_clamp from the next ACK on, as a BPF program sets it; 0: none is set");
+
 static struct probe *probe_find(const struct sock *sk)
 {
 	struct probe *probe;
@@ -163,6 +167,10 @@ static u32 probe_undo_cwnd(struct sock *sk)
 
 static void probe_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 {
+	ulong clamp = xchg(&set_clamp, 0);
+
+	if (clamp)
+		tcp_sk(sk)->snd_cwnd_clamp = clamp;
 	probe_touch(sk);
 	tcp_reno_cong_avoid(sk, ack, acked);
 }

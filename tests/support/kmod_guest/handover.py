@@ -21,6 +21,8 @@ from .switching import ARMS, COUNTERS, PACING_NONE, PROBE, circuit, counter
 
 RATE_MBIT, DELAY_MS, RTT_US = 20, 20, 40_000
 BDP_PKTS = RATE_MBIT * 1e6 * RTT_US * 1e-6 / 8 / 1500
+CLAMP = 12
+"""Packets; far below the windows of the link."""
 TICK_S = 0.02
 
 
@@ -309,7 +311,30 @@ def release_leaves_nothing_of_an_arm(context: Context) -> None:
             context.end(flow)
 
 
+def a_clamp_that_was_set_after_birth_stays(context: Context) -> None:
+    """As a BPF program sets it: neither an arm's own clamp nor an arm that comes back lifts it."""
+    sh(f"insmod {PROBE}") if not COUNTERS.exists() else None
+    probe = context.datapath.load_arm("probecc")
+    flow = context.flow()
+    switch(context.datapath, context.traffic, flow, context.arm_id("hybla"), "hybla")
+    switch(context.datapath, context.traffic, flow, probe.id, "probecc")
+    most = steps(context, 0.5)["snd_cwnd"].max()
+    require(most > 2 * CLAMP, f"the window is {most} without a clamp")
+    (COUNTERS / "set_clamp").write_text(str(CLAMP))
+    require(context.traffic.pump(5, lambda: not counter("set_clamp")), "the clamp is not set")
+    for arm, name in (
+        (context.arm_id("hybla"), "hybla"),
+        (context.arm_id("cubic"), "cubic"),
+        (probe.id, "probecc"),
+    ):
+        switch(context.datapath, context.traffic, flow, arm, name)
+        most = steps(context, 0.5)["snd_cwnd"].max()
+        require(most <= CLAMP, f"{name} has a window of {most}, above the clamp of {CLAMP}")
+    context.end(flow)
+
+
 CHECKS = (
+    a_clamp_that_was_set_after_birth_stays,
     a_record_tells_the_floor_and_the_product,
     the_floor_follows_the_path,
     bbr_is_told_of_a_longer_path,

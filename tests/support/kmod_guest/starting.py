@@ -172,11 +172,7 @@ def ten_thousand_prefixes_are_kept_and_shown(context: Context) -> None:
     """A new flow asks the table once. What an empty table costs is what the tracer itself costs."""
     sh("mount -t tracefs tracefs /sys/kernel/tracing", check=False)
     with session_inside(context) as datapath:
-        many = table(context, {"10.1.0.0/24": "vegas"}).repeat(10_000)
-        numbers = np.arange(10_000)
-        many["addr"][:, 0] = 11 + numbers // 65_536
-        many["addr"][:, 1] = numbers // 256
-        many["addr"][:, 2] = numbers % 256
+        many = ten_thousand(context, "vegas")
         costs_ns = [look_up_ns(context, "m/cubic")]
         datapath.set_starts(many)
         require(datapath.starts().size == 10_000, f"{datapath.starts().size} of 10000 are shown")
@@ -195,7 +191,40 @@ def ten_thousand_prefixes_are_kept_and_shown(context: Context) -> None:
         require(datapath.starts().size == 0, f"{datapath.starts().size} are left")
 
 
+def ten_thousand(context: Context, arm: str, count: int = 10_000) -> npt.NDArray[np.void]:
+    """Entries of so many prefixes of 24 bits."""
+    made = table(context, {"11.0.0.0/24": arm}).repeat(count)
+    numbers = np.arange(count)
+    made["addr"][:, 0] = 11 + numbers // 65_536
+    made["addr"][:, 1] = numbers // 256
+    made["addr"][:, 2] = numbers % 256
+    return made
+
+
+def another_arm_for_a_prefix_takes_no_memory(context: Context) -> None:
+    """So no allocation that fails can lose the entry that there was."""
+    sh("mount -t tracefs tracefs /sys/kernel/tracing", check=False)
+    event = Path("/sys/kernel/tracing/events/kmem/kmalloc")
+    trace = Path("/sys/kernel/tracing/trace")
+
+    def allocations(entries: npt.NDArray[np.void]) -> int:
+        trace.write_text("")
+        (event / "enable").write_text("1")
+        datapath.set_starts(entries)
+        (event / "enable").write_text("0")
+        return trace.read_text().count("call_site=mutant_start_set")
+
+    with session_inside(context) as datapath:
+        made = allocations(ten_thousand(context, "vegas", 50))
+        require(made == 50, f"{made} allocations for 50 new prefixes")
+        made = allocations(ten_thousand(context, "bbr", 50))
+        require(made == 0, f"{made} allocations for 50 known prefixes")
+        require(set(datapath.starts()["choice"]["arm"][:, 0]) == {context.arm_id("bbr")}, "not replaced")
+        datapath.set_starts(ten_thousand(context, "", 50))
+
+
 CHECKS = (
+    another_arm_for_a_prefix_takes_no_memory,
     the_longest_prefix_says_where_a_flow_starts,
     ipv6_destinations_have_prefixes_too,
     the_table_counts_while_a_session_wants_it,
