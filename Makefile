@@ -195,7 +195,7 @@ bench-daemon: venv ## Measure the daemon: steps with 5,000 and 10,000 flows, rep
 	@$(BIN)/python -m ltp_switcher.daemon.service.bench
 	@$(BIN)/python -m ltp_switcher.daemon.service.bench.decision
 
-bench-api: venv kmod ## Measure daemon and API under load: steps, /health, lists, restarts, the report, memory, log; 8 minutes
+bench-api: venv kmod ## Measure daemon and API under load: steps, /health, lists, restarts, the report, a full disk, memory, log; 9 minutes
 	@PYTHONPATH=tests $(BIN)/python -m load
 
 bench-kmod: venv kmod ## Measure the module: guest instructions per acknowledged packet and per switch

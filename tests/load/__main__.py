@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from load import blocks, listeners, listing, report, restart
+from load import blocks, full_disk, listeners, listing, report, restart
 from load.blocks import Load
 from load.service import STEP_MS, Wanted
 from ltp_switcher.errors import LtpSwitcherError
 
-PARTS = ("load", "listeners", "listing", "restart", "report")
+PARTS = ("load", "listeners", "listing", "restart", "report", "full-disk")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -54,6 +54,8 @@ def _measure(part: str, options: argparse.Namespace) -> dict[str, object]:
         if part == "listing":
             wanted = Wanted(folder, options.many, options.policy, churn=2, seed=options.seed)
             return listing.measure(wanted, options.repeats, tell)
+        if part == "full-disk":
+            return full_disk.measure(wanted, load, tell)
         if part == "report":
             wanted = Wanted(folder, 100, options.policy, churn=2, seed=options.seed, log_mb=10_000)
             return report.measure(wanted, options.rows, options.prefixes, tell)
