@@ -20,7 +20,7 @@ from ltp_switcher.daemon.control.client import Json
 from ltp_switcher.daemon.control.overrides import Change
 from ltp_switcher.daemon.settings.layers import Layers, Origin
 from ltp_switcher.daemon.settings.policies import Policies, parse
-from ltp_switcher.errors import ArtifactError, InvalidValueError
+from ltp_switcher.errors import ArtifactError, InvalidValueError, RefusedError
 
 ME = Caller(1000, 7)
 FILE = Layers().over(Origin.FILE, {"pool.k": 3, "mpts.budget": 100})
@@ -128,7 +128,7 @@ def test_a_change_that_nobody_confirms_is_undone(monkeypatch: pytest.MonkeyPatch
     with choices.trying(60):
         choices.change({"pool.k": 2, "mpts.budget": 50}, anything, ME)
     assert choices.waiting == {1: 60.0, 2: 60.0}
-    with pytest.raises(InvalidValueError, match="change 1, 2 waits"), choices.trying(5):
+    with pytest.raises(RefusedError, match="change 1, 2 waits"), choices.trying(5):
         pass
     now_s += 59
     assert not choices.overdue
@@ -147,7 +147,7 @@ def test_a_change_that_is_confirmed_stays(monkeypatch: pytest.MonkeyPatch) -> No
     now_s = 100.0
     monkeypatch.setattr(time, "monotonic", lambda: now_s)
     choices = opened()
-    with pytest.raises(InvalidValueError, match="none waits"):
+    with pytest.raises(RefusedError, match="no change waits"):
         choices.confirm(ME)
     with choices.trying(60):
         choices.change({"pool.k": 2}, anything, ME)
@@ -172,7 +172,7 @@ def test_the_next_start_undoes_what_nobody_confirmed(tmp_path: Path, runtime: bo
     choices.change({"pool.k": 4}, anything, ME)
     with choices.trying(86_400):
         choices.change({"pool.k": 2}, anything, ME, runtime=runtime)
-    with pytest.raises(InvalidValueError), choices.trying(60):
+    with pytest.raises(RefusedError), choices.trying(60):
         pass
     choices.close()
     again = opened(tmp_path)
