@@ -27,12 +27,15 @@ PREFIXES_PATH: Final = Path("/etc/ltp-switcher/prefixes")
 EXIT_REFUSED: Final = 1
 EXIT_INPUT: Final = 2
 EXIT_UNREACHABLE: Final = 3
+EXIT_MODULE: Final = 4
+"""The loaded module has another version. ltp-switcher.service does not start again after this status."""
 COOKIE_HELP: Final = (
     "the flow's socket cookie as `ltp-switcher flows` shows it, or sk:HEX as `ss -tine` shows it"
 )
 EPILOG: Final = """\
 exit status: 0 done; 1 refused by the daemon or the kernel, or doctor found a fault;
-2 wrong command line or input; 3 the daemon cannot be reached."""
+2 wrong command line or input; 3 the daemon cannot be reached;
+4 the loaded module has another version than the daemon that is to run."""
 
 Command = Callable[[argparse.Namespace], int]
 

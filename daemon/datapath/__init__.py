@@ -5,6 +5,7 @@ from ltp_switcher.daemon.datapath.client import Datapath, EventStream
 from ltp_switcher.daemon.datapath.errors import (
     FlowNotFoundError,
     ModuleMissingError,
+    ModuleVersionError,
     PermissionDeniedError,
     RequestRefusedError,
 )
@@ -39,6 +40,7 @@ __all__ = [
     "FlowNotFoundError",
     "KernelConfig",
     "ModuleMissingError",
+    "ModuleVersionError",
     "OutcomeArray",
     "OutcomeBatch",
     "PermissionDeniedError",

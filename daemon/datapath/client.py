@@ -16,6 +16,7 @@ from ltp_switcher.daemon.datapath import protocol
 from ltp_switcher.daemon.datapath.errors import (
     FlowNotFoundError,
     ModuleMissingError,
+    ModuleVersionError,
     explain,
 )
 from ltp_switcher.daemon.datapath.netlink import (
@@ -366,11 +367,7 @@ def _check_layout(parts: dict[int, memoryview], expected: tuple[int, int, int]) 
     version = _U32.unpack(parts[version_attribute])[0]
     size = _U32.unpack(parts[size_attribute])[0]
     if (version, size) != (protocol.RECORD_VERSION, own_size):
-        raise DatapathError(
-            f"the module speaks record version {version} of {size} bytes, this daemon version "
-            f"{protocol.RECORD_VERSION} of {own_size}: another version of it is "
-            "loaded than is installed; `rmmod tcp_mutant` once no flow uses it, or reboot"
-        )
+        raise ModuleVersionError(version, size, protocol.RECORD_VERSION, own_size)
 
 
 def _known_flow(payload: memoryview, known: Callable[[int], FlowInfo | None] | None) -> FlowInfo | None:

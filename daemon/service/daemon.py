@@ -126,7 +126,7 @@ class Daemon:
         config = self.config = with_fixed(config, self.choices.config)
         terms = self._steer(config.daemon.mode, self.choices.policies)
         self._room = Room(config.daemon.policy, limit_bytes(), visits=config.visits.learn == "on")
-        self._configure_kernel(kernel_config(config.kernel, self.arms))
+        self._configure_first(kernel_config(config.kernel, self.arms))
         pool = pool_of(config, self.arms)
         chooser = make_chooser(config, self.arms, pool)
         teams = make_teams(config, self.arms, pool, chooser)
@@ -405,6 +405,14 @@ class Daemon:
     def _configure_kernel(self, config: KernelConfig) -> None:
         within = dataclasses.replace(config, flows_max=self._room.within(config.flows_max))
         self.datapath.set_config(**dataclasses.asdict(within))
+
+    def _configure_first(self, config: KernelConfig) -> None:
+        try:
+            self._configure_kernel(config)
+        except RequestRefusedError:
+            # A module of another version refuses settings that it does not know. A step tells its version.
+            self.datapath.close_step()
+            raise
 
     def _look_for_room(self) -> None:
         self._room.look(self.datapath.flow_counts())

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import shutil
@@ -22,10 +23,12 @@ from support.running_daemon import close, layers_of, make_daemon
 
 from ltp_switcher.arrays import ArmIds, Slots
 from ltp_switcher.daemon.choose.chooser import Decision
+from ltp_switcher.daemon.cli.main import main
 from ltp_switcher.daemon.control.caller import Caller
 from ltp_switcher.daemon.control.methods import Methods
 from ltp_switcher.daemon.control.server import BREATHE_AFTER_S
-from ltp_switcher.daemon.datapath import RecordArray, protocol
+from ltp_switcher.daemon.datapath import ModuleVersionError, RecordArray, RequestRefusedError, protocol
+from ltp_switcher.daemon.datapath.netlink import NetlinkError
 from ltp_switcher.daemon.service import daemon as service
 from ltp_switcher.daemon.service import memory
 from ltp_switcher.daemon.service.daemon import Daemon, Every
@@ -133,6 +136,35 @@ def test_from_start_to_sigterm(
     assert (tmp_path / FILE_NAME).exists()
     assert not (tmp_path / "s").exists()
     assert kernel.sent == [], "it only advises"
+
+
+def test_a_module_of_another_version_is_named_where_it_refuses_the_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Older(Kernel):
+        def set_config(self, **settings: object) -> None:
+            raise RequestRefusedError("config-set", NetlinkError(errno.EINVAL, "Unknown attribute type"))
+
+        def close_step(self) -> RecordArray:
+            raise ModuleVersionError(3, 640, 4, 720)
+
+    monkeypatch.setattr(service, "Datapath", Older)
+    settings = config(tmp_path)
+    with pytest.raises(ModuleVersionError, match=r"record version 3 of 640 bytes.*`rmmod tcp_mutant`"):
+        Daemon(layers_of(settings), lambda: layers_of(settings))
+
+
+def test_systemd_does_not_start_a_daemon_again_whose_module_is_of_another_version(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object, **__: object) -> Daemon:
+        raise ModuleVersionError(3, 640, 4, 720)
+
+    monkeypatch.setattr(service, "Daemon", refuse)
+    assert main(["run"]) == 4
+    assert "another version of it is loaded" in capsys.readouterr().err
+    unit = Path(__file__).parents[3] / "packaging/systemd/ltp-switcher.service"
+    assert "\nRestartPreventExitStatus=4\n" in unit.read_text()
 
 
 def test_a_daemon_goes_on_where_the_last_one_was(
