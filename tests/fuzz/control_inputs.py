@@ -15,7 +15,7 @@ REQUESTS: Final[tuple[tuple[str, dict[str, object]], ...]] = (
     ("flows.page", {"arm": "bbr", "prefix": "198.51.100.0/24", "limit": 2, "offset": 0, "history": 3}),
     ("flows.page", {"order": "goodput"}),
     ("flows.page", {"cursor": "815", "limit": 1}),
-    ("history", {}), ("events", {}), ("events", {"since": 3}), ("arms.list", {}),
+    ("history", {}), ("events", {}), ("events", {"since": 3}), ("arms.list", {}), ("visits.get", {}),
     ("arms.load", {"name": "cubic"}), ("mpts.start", {}), ("mpts.start", {"prefix": "198.51.100.0/24"}),
     ("mpts.status", {}), ("mpts.cancel", {}), ("metrics", {}),
     ("network.tell", {"pnc_pkts": 100, "pna": 0.5, "known": 1}),
