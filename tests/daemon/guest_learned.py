@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 from guest_waits import until, until_it_falls_back, until_it_moves
 
-from ltp_switcher.daemon.control.client import ControlClient, ControlInvalidError, Json
+from ltp_switcher.daemon.control.client import ControlClient, ControlRefusedError, Json
 from ltp_switcher.daemon.datapath import Datapath, protocol
 from ltp_switcher.daemon.steer import arms
 from ltp_switcher.policies.runtime.arm import Law
@@ -102,7 +102,7 @@ def advised() -> None:
     refusal = ""
     try:
         CLIENT.call("pin", cookie=pinned, arm="ltp")
-    except ControlInvalidError as error:
+    except ControlRefusedError as error:
         refusal = str(error)
     assert "mode active" in refusal
     CLIENT.call("mode.set", mode="active")
