@@ -450,9 +450,7 @@ class RuleChooser(Chooser, SlotArrays):
         unfit = again & (role != self._role(slots)) & (lossy | swings)
         given = ready | unfit | np.isin(reason, why.TRIALS)
         at = slots[given]
-        self._surprise.other_arm(at)
-        self._rivals.other_arm(at)
-        self._trials.other_arm(at, (shorter | trials[why.WAITS][0])[given])
+        self._other_arm(at, (shorter | trials[why.WAITS][0])[given])
         self._state[at] = state[given]
         self._code[at] = reason[given]
         self._value[at] = np.where(starved, self._surprise.more(slots), np.select(where, shown, ratio))[given]
@@ -476,9 +474,7 @@ class RuleChooser(Chooser, SlotArrays):
         state = AS_BEST[self._surprise.instead(slots, self._now_ns)]
         self._code[slots] = why.STARVED
         self._value[slots] = self._surprise.more(slots)
-        self._surprise.other_arm(slots)
-        self._rivals.other_arm(slots)
-        self._trials.other_arm(slots, np.zeros(slots.shape, np.bool_))
+        self._other_arm(slots)
         self._state[slots] = state
         again = ROLE[state] == PROBING
         self._probe(slots[again], State.COMPARES, now_ns[again], self._settings.rival_s)
@@ -486,15 +482,22 @@ class RuleChooser(Chooser, SlotArrays):
 
     def _empty(self, slots: Slots, least_us: Floats) -> None:
         """The queue of the careful arm stands for good: the steady arm begins without it."""
-        self._surprise.other_arm(slots)
-        self._rivals.other_arm(slots)
-        self._trials.other_arm(slots, np.zeros(slots.shape, np.bool_))
+        self._other_arm(slots)
         self._moves.forget(slots)
         self._looks.grow_anew(slots)
         self._state[slots] = State.STEADY
         self._drained[slots] = True
         self._code[slots] = why.STUCK
         self._value[slots] = least_us * 1e-3
+
+    def _other_arm(self, slots: Slots, tried: Bools | None = None) -> None:
+        """These players change their arms: what the old one has shown lately is not the new one's.
+
+        `tried`: where a trial of the careful arm begins or has ended, shape (n,); None for nowhere.
+        """
+        self._surprise.other_arm(slots)
+        self._rivals.other_arm(slots)
+        self._trials.other_arm(slots, np.zeros(slots.shape, np.bool_) if tried is None else tried)
 
     def _learn(self, slots: Slots) -> None:
         """Remember the roles of these players for their prefixes."""
