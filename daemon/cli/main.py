@@ -21,7 +21,7 @@ from ltp_switcher.daemon.control.client import ControlInvalidError, ControlUnava
 from ltp_switcher.daemon.settings import load
 from ltp_switcher.daemon.settings.layers import Layers
 from ltp_switcher.daemon.settings.schema import DEFAULT_PATH, Config
-from ltp_switcher.errors import InvalidValueError, LtpSwitcherError
+from ltp_switcher.errors import InvalidValueError, LtpSwitcherError, ModuleVersionError
 
 PREFIXES_PATH: Final = Path("/etc/ltp-switcher/prefixes")
 EXIT_REFUSED: Final = 1
@@ -52,6 +52,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ControlUnavailableError as error:
         print(f"ltp-switcher: {printable(str(error))}", file=sys.stderr)
         return EXIT_UNREACHABLE
+    except ModuleVersionError as error:
+        print(f"ltp-switcher: {printable(str(error))}", file=sys.stderr)
+        return EXIT_MODULE
     except LtpSwitcherError as error:
         print(f"ltp-switcher: {printable(str(error))}", file=sys.stderr)
         return EXIT_REFUSED

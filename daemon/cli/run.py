@@ -5,25 +5,19 @@ from __future__ import annotations
 
 import argparse
 import gc
-import sys
 from pathlib import Path
 
-from ltp_switcher.daemon.cli.main import EXIT_MODULE, layers, settings
+from ltp_switcher.daemon.cli.main import layers, settings
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the daemon until it is told to stop."""
-    from ltp_switcher.daemon.datapath import ModuleVersionError
     from ltp_switcher.daemon.service import log
     from ltp_switcher.daemon.service.daemon import Daemon
 
     given = layers(options)
     log.set_up(given.config().daemon.log_level)
-    try:
-        daemon = Daemon(given, lambda: layers(options), record=options.record)
-    except ModuleVersionError as error:
-        print(f"ltp-switcher: {error}", file=sys.stderr)
-        return EXIT_MODULE
+    daemon = Daemon(given, lambda: layers(options), record=options.record)
     # What is here stays. A collection that looked at all of it would hold up a step by 60 ms.
     gc.collect()
     gc.freeze()

@@ -5,7 +5,6 @@ from ltp_switcher.daemon.datapath.client import Datapath, EventStream
 from ltp_switcher.daemon.datapath.errors import (
     FlowNotFoundError,
     ModuleMissingError,
-    ModuleVersionError,
     PermissionDeniedError,
     RequestRefusedError,
 )
@@ -40,7 +39,6 @@ __all__ = [
     "FlowNotFoundError",
     "KernelConfig",
     "ModuleMissingError",
-    "ModuleVersionError",
     "OutcomeArray",
     "OutcomeBatch",
     "PermissionDeniedError",

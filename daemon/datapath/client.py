@@ -16,7 +16,6 @@ from ltp_switcher.daemon.datapath import protocol
 from ltp_switcher.daemon.datapath.errors import (
     FlowNotFoundError,
     ModuleMissingError,
-    ModuleVersionError,
     explain,
 )
 from ltp_switcher.daemon.datapath.netlink import (
@@ -50,7 +49,7 @@ from ltp_switcher.daemon.datapath.types import (
     decode_flow,
     decode_resume_counts,
 )
-from ltp_switcher.errors import DatapathError
+from ltp_switcher.errors import DatapathError, ModuleVersionError
 
 DUMP_ATTEMPTS: Final = 5
 

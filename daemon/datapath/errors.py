@@ -19,17 +19,6 @@ class ModuleMissingError(DatapathError):
         )
 
 
-class ModuleVersionError(DatapathError):
-    """The loaded module is of another version than the daemon. The message names both, and the remedy."""
-
-    def __init__(self, version: int, size: int, own_version: int, own_size: int) -> None:
-        super().__init__(
-            f"the module speaks record version {version} of {size} bytes, this daemon version {own_version} "
-            f"of {own_size}: another version of it is loaded than is installed; `rmmod tcp_mutant` once no "
-            "flow uses it, or reboot"
-        )
-
-
 class PermissionDeniedError(DatapathError):
     """The caller lacks the capability for the request."""
 

@@ -33,6 +33,17 @@ class DatapathError(LtpSwitcherError):
     """The kernel module cannot be reached, or refused a request."""
 
 
+class ModuleVersionError(DatapathError):
+    """The loaded module is of another version than the daemon. The message names both, and the remedy."""
+
+    def __init__(self, version: int, size: int, own_version: int, own_size: int) -> None:
+        super().__init__(
+            f"the module speaks record version {version} of {size} bytes, this daemon version {own_version} "
+            f"of {own_size}: another version of it is loaded than is installed; `rmmod tcp_mutant` once no "
+            "flow uses it, or reboot"
+        )
+
+
 class ArtifactError(LtpSwitcherError):
     """A weight, state or data file is missing, corrupt, or has another version."""
 

@@ -27,7 +27,7 @@ from ltp_switcher.daemon.cli.main import main
 from ltp_switcher.daemon.control.caller import Caller
 from ltp_switcher.daemon.control.methods import Methods
 from ltp_switcher.daemon.control.server import BREATHE_AFTER_S
-from ltp_switcher.daemon.datapath import ModuleVersionError, RecordArray, RequestRefusedError, protocol
+from ltp_switcher.daemon.datapath import RecordArray, RequestRefusedError, protocol
 from ltp_switcher.daemon.datapath.netlink import NetlinkError
 from ltp_switcher.daemon.service import daemon as service
 from ltp_switcher.daemon.service import memory
@@ -35,6 +35,7 @@ from ltp_switcher.daemon.service.daemon import Daemon, Every
 from ltp_switcher.daemon.service.state import FILE_NAME
 from ltp_switcher.daemon.settings.policies import parse
 from ltp_switcher.daemon.settings.schema import Config, DaemonSection, KernelSection, MptsSection, PoolSection
+from ltp_switcher.errors import ModuleVersionError
 
 
 @pytest.fixture
