@@ -76,8 +76,6 @@ kill $traffic
 def test_life_of_the_daemon(kernel: str, tmp_path: Path) -> None:
     overlay = {"lab/checks.py": HERE / "guest_checks.py", "lab/restarted.toml": RESTARTED.encode()}
     result = boot_with_daemon(SCRIPT, tmp_path, config=CONFIG, kernel=kernel, overlay=overlay)
-    print(result.console)
-    print(result.files.get("/run/lab/daemon.log", b"").decode())
     assert result.exit_code == 0
     assert not result.warnings
     for expected in (

@@ -40,8 +40,6 @@ kill $traffic
 def test_flows_obey_and_outlive_the_daemon(kernel: str, tmp_path: Path) -> None:
     overlay = {"lab/learned.py": HERE / "guest_learned.py"}
     result = boot_with_daemon(SCRIPT, tmp_path, config=CONFIG, kernel=kernel, overlay=overlay)
-    print(result.console)
-    print(result.files.get("/run/lab/daemon.log", b"").decode())
     assert result.exit_code == 0
     assert not result.warnings
     assert "driven ok" in result.console

@@ -50,8 +50,6 @@ wait $daemon
 def test_the_bottlenecks_counters_reach_the_arm_and_are_masked_when_the_agent_dies(tmp_path: Path) -> None:
     overlay = {"lab/checks.py": Path(__file__).with_name("guest_network.py")}
     result = boot_with_daemon(SCRIPT, tmp_path, config=CONFIG, overlay=overlay, python="service")
-    print(result.console)
-    print(result.files.get("/run/lab/daemon.log", b"").decode())
     assert result.exit_code == 0
     assert not result.warnings
     assert "heard ok" in result.console

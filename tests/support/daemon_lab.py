@@ -64,7 +64,11 @@ def boot_with_daemon(
         "lab/daemon.toml": config.encode(),
         **(overlay or {}),
     }
-    return boot(
+    result = boot(
         kernel=kernel, script=PREAMBLE + chance.SCRIPT + script, overlay=files,
         collect=[*collect, "/run/lab/daemon.log"], python=python, on_line=on_line, timeout_s=500,
     )  # fmt: skip
+    # pytest shows these where a test fails.
+    print(result.console)
+    print(result.files.get("/run/lab/daemon.log", b"").decode())
+    return result
