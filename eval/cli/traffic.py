@@ -54,7 +54,7 @@ def traffic(options: argparse.Namespace, console: Console, progress: Console) ->
         for scheme in options.schemes
         for seed in seeds
     }
-    if suite.is_held_out(options.kinds) and not DAEMON_SCHEMES.keys().isdisjoint((*options.schemes, LIVE)):
+    if suite.is_held_out(options.kinds) and not {*DAEMON_SCHEMES, LIVE}.isdisjoint(options.schemes):
         progress.print("this is a look at paths that are held out: write it into docs/lab-notes/held-out.md")
     labels = {job: f"{scheme}, seed {seed}" for (scheme, seed), job in jobs.items()}
     made = run_batch(

@@ -347,6 +347,17 @@ def lab(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Scenario]:
     return asked
 
 
+@pytest.mark.parametrize(("schemes", "looks"), [("mutant,bbr", True), ("bbr,cubic", False)])
+def test_a_look_at_held_out_paths_is_told(
+    lab: list[Scenario], tmp_path: Path, capsys: pytest.CaptureFixture[str], schemes: str, looks: bool
+) -> None:
+    command = ["traffic", "--kinds", "held-out", "--paths", "1", "--flows", "9", "--jobs", "1"]
+    options = ["--schemes", schemes, "--set", "visits.learn=on", "--replays", "2", "--out", str(tmp_path)]
+    assert cli.main([*command, *options]) == 0
+    assert ("look at paths that are held out" in capsys.readouterr().err) == looks
+    assert lab
+
+
 def test_the_command_runs_each_scheme_once_and_writes_its_files(
     lab: list[Scenario], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
