@@ -41,7 +41,7 @@ from ltp_switcher.eval.suite.wide import draw_wide
 def evaluate(options: argparse.Namespace, console: Console, progress: Console) -> None:
     """`ltp-eval suite`: make the runs that are missing; write `results.json` and `report.html`."""
     need_pictures()
-    from ltp_switcher.eval.suite.page import Origin, Results, barren_text, html
+    from ltp_switcher.eval.suite.page import OVER_HEAD, Origin, Results, barren_text, html, over_rows
     from ltp_switcher.eval.suite.paper_figures import paper_figures
     from ltp_switcher.eval.suite.pictures import draw as draw_pictures
 
@@ -116,6 +116,8 @@ def evaluate(options: argparse.Namespace, console: Console, progress: Console) -
         table.add_row(scheme, str(mean.paths), f"{mean.value:.3f}", f"{mean.low:.3f} to {mean.high:.3f}")
     if paths:
         console.print(table)
+    if over := over_rows(results):
+        _print(console, OVER_HEAD, over)
     if results.barren:
         console.print(barren_text(results.barren), highlight=False, markup=False, soft_wrap=True)
     if results.players:

@@ -18,7 +18,7 @@ from ltp_switcher.eval.suite.losses import AFTERMATH_S, CAUSES, PROBE_S, Losses,
 from ltp_switcher.eval.suite.over_time import SEGMENT_S, SETTLE_RTTS, SETTLE_S, START_S, Recovery
 from ltp_switcher.eval.suite.paths import family
 from ltp_switcher.eval.suite.plan import EARLIER, is_arm
-from ltp_switcher.eval.suite.score import Mean, PathScore, gap_closed, grouped, means
+from ltp_switcher.eval.suite.score import Mean, PathScore, gap_closed, grouped, means, over_arms
 from ltp_switcher.eval.suite.siblings import TABLE_HEAD as PLAYERS_HEAD
 from ltp_switcher.eval.suite.siblings import Player
 from ltp_switcher.eval.suite.siblings import table_rows as players_rows
@@ -116,6 +116,7 @@ class Results:
             },
             "oracle": {group: asdict(mean) for group, mean in oracle_means(self).items()},
             "gap_closed": {s: list(gap_closed(self.paths, s)) for s in self.schemes if not is_arm(s)},
+            "over": [asdict(one) for s in self.schemes if not is_arm(s) for one in over_arms(self.paths, s)],
             "left_out": list(self.barren),
             "paths": [
                 {
@@ -140,6 +141,27 @@ def oracle_means(results: Results) -> dict[str, Mean]:
     """The oracle's means over all paths and over each kind; empty without paths."""
     shares = [(path, results.oracles[path.name]) for path in results.paths if path.name in results.oracles]
     return {group: mean for group, mean in grouped(shares).items() if group in KINDS}
+
+
+OVER_CAPTION: Final = (
+    "Beside single arms, path by path: the geometric mean of the ratio of rewards. Its interval comes from "
+    "drawing the paths anew, and then from drawing whole families"
+)
+OVER_HEAD: Final = ("scheme", "over", "paths", "ratio", "interval", "by families")
+
+
+def over_rows(results: Results) -> list[list[str]]:
+    """The rows of the daemon's schemes beside single arms, under `OVER_HEAD`."""
+    return [
+        [
+            one.scheme, one.arm, str(one.by_path.paths), f"{one.by_path.value:.3f}",
+            f"{one.by_path.low:.3f} to {one.by_path.high:.3f}",
+            f"{one.by_family.low:.3f} to {one.by_family.high:.3f}",
+        ]
+        for scheme in results.schemes
+        if not is_arm(scheme)
+        for one in over_arms(results.paths, scheme)
+    ]  # fmt: skip
 
 
 def barren_text(names: Sequence[str]) -> str:
@@ -171,6 +193,8 @@ def html(results: Results, pictures: Mapping[str, str]) -> str:
         _means_table("By kind and family", results.schemes, results.paths),
         _means_table(f"The same without the first {START_S:g} s of each flow", results.schemes, results.late),
     ]
+    if over := over_rows(results):
+        parts.append(_text_table(OVER_CAPTION, OVER_HEAD, over))
     if results.oracles:
         found = oracle_means(results)
         bounds = ", ".join(

@@ -77,6 +77,18 @@ class Mean:
     paths: int
 
 
+@dataclass(frozen=True, slots=True)
+class Over:
+    """A scheme beside one arm on the same paths: the geometric mean of the ratio of their rewards."""
+
+    scheme: str
+    arm: str
+    by_path: Mean
+    """Its interval comes from drawing the paths anew."""
+    by_family: Mean
+    """Its interval comes from drawing whole families anew, because the paths of a family are alike."""
+
+
 def score(runs: Iterable[tuple[Run, Summary]]) -> list[PathScore]:
     """Fold runs into paths, in order of first appearance."""
     found: dict[tuple[str, str], dict[str, list[Summary]]] = {}
@@ -88,11 +100,20 @@ def score(runs: Iterable[tuple[Run, Summary]]) -> list[PathScore]:
     ]
 
 
-def geometric_mean(shares: Sequence[float], seed: int = 1) -> Mean:
-    """The geometric mean of one share a path, and its bootstrap interval. The shares must not be none."""
+def geometric_mean(shares: Sequence[float], seed: int = 1, units: Sequence[str] | None = None) -> Mean:
+    """The geometric mean of one share a path, and its bootstrap interval.
+
+    Args:
+        shares: one or more, each above 0.
+        seed: of the draws.
+        units: a name for each share. Shares of one name are drawn together. Without it each is drawn alone.
+    """
     logs = np.log(np.array(shares))
     rng = np.random.default_rng(seed)
-    means = logs[rng.integers(logs.size, size=(DRAWS, logs.size))].mean(axis=1)
+    _, unit = np.unique(np.arange(logs.size) if units is None else np.array(units), return_inverse=True)
+    sums, counts = np.bincount(unit, logs), np.bincount(unit)
+    drawn = rng.integers(counts.size, size=(DRAWS, counts.size))
+    means = sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1)
     low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Mean(math.exp(float(logs.mean())), math.exp(float(low)), math.exp(float(high)), logs.size)
 
@@ -109,6 +130,25 @@ def grouped(shares: Iterable[tuple[PathScore, float]]) -> dict[str, Mean]:
         for group in dict.fromkeys(("all", path.kind, family(path.name))):
             groups.setdefault(group, []).append(share)
     return {group: geometric_mean(of) for group, of in groups.items()}
+
+
+def over_arms(paths: Sequence[PathScore], scheme: str) -> list[Over]:
+    """The scheme beside each arm that ran on paths with it, in the arms' order of first appearance.
+
+    The scheme has an edge over an arm where both lower bounds exceed 1. Paths of one kind of trace or one
+    family share what makes them hard, so the interval by families is the honest one for a new kind of path.
+    """
+    beside: dict[str, list[PathScore]] = {}
+    for path in paths:
+        for arm in filter(is_arm, path.cells):
+            if scheme in path.cells and arm != scheme:
+                beside.setdefault(arm, []).append(path)
+    found = []
+    for arm, of in beside.items():
+        ratios = [path.share(scheme) / path.share(arm) for path in of]
+        families = [family(path.name) for path in of]
+        found.append(Over(scheme, arm, geometric_mean(ratios), geometric_mean(ratios, units=families)))
+    return found
 
 
 def gap_closed(paths: Sequence[PathScore], scheme: str) -> tuple[str, float]:

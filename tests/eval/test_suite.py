@@ -21,7 +21,7 @@ from ltp_switcher.eval.suite import paths
 from ltp_switcher.eval.suite.over_time import Recovery, recoveries, segment_oracle
 from ltp_switcher.eval.suite.page import Origin, Results, html
 from ltp_switcher.eval.suite.plan import Run, judged, lasting, plan
-from ltp_switcher.eval.suite.score import gap_closed, geometric_mean, means, score
+from ltp_switcher.eval.suite.score import gap_closed, geometric_mean, means, over_arms, score
 from ltp_switcher.eval.suite.siblings import player_reward
 
 TUNING, TEST = (list(paths.load(set_name).values()) for set_name in ("tuning", "test"))
@@ -295,6 +295,18 @@ def test_means_by_kind_and_the_gap_that_is_closed() -> None:
     single, closed = gap_closed(paths_scored, "rule")
     assert single == "bbr"
     assert closed == pytest.approx(1 - math.log(0.9 * 0.8) / math.log(0.25))
+
+
+def test_over_an_arm_the_paths_are_paired_and_a_family_is_drawn_whole() -> None:
+    rewards = {f"fixed-{n}": {"rule": 2.0, "bbr": 1.0, "ltp": 4.0} for n in range(1, 9)}
+    rewards |= {f"slow-{n}": {"rule": 1.0, "bbr": 1.0} for n in range(1, 9)}
+    bbr, ltp = over_arms(score(scored_runs(rewards)), "rule")
+    assert (bbr.arm, bbr.by_path.paths, ltp.arm, ltp.by_path.paths) == ("bbr", 16, "ltp", 8)
+    assert bbr.by_path.value == bbr.by_family.value == pytest.approx(math.sqrt(2.0))
+    # With two families a quarter of all draws has the one alone, and a quarter the other.
+    assert (bbr.by_family.low, bbr.by_family.high) == pytest.approx((1.0, 2.0))
+    assert 1.1 < bbr.by_path.low < bbr.by_path.high < 1.9
+    assert (ltp.by_path.low, ltp.by_family.high) == pytest.approx((0.5, 0.5))
 
 
 def test_a_path_on_which_no_arm_earned_anything_is_no_success() -> None:
