@@ -84,9 +84,9 @@ class Over:
     scheme: str
     arm: str
     by_path: Mean
-    """Its interval comes from drawing the paths anew."""
+    """The interval comes from drawing the paths anew."""
     by_family: Mean
-    """Its interval comes from drawing whole families anew, because the paths of a family are alike."""
+    """The interval comes from drawing whole families anew, because the paths of a family are alike."""
 
 
 def score(runs: Iterable[tuple[Run, Summary]]) -> list[PathScore]:
