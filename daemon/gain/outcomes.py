@@ -18,7 +18,8 @@ from ltp_switcher.daemon.datapath import OutcomeArray
 from ltp_switcher.daemon.datapath.protocol import OUTCOME_DTYPE
 from ltp_switcher.daemon.gain import log, value
 from ltp_switcher.daemon.gain.log import Form, Skipped
-from ltp_switcher.daemon.settings.prefixes import PREFIX_BITS_V4, PREFIX_BITS_V6
+from ltp_switcher.daemon.settings.prefixes import PREFIX_BITS_V4, PREFIX_BITS_V6, prefix_of
+from ltp_switcher.errors import InvalidValueError
 from ltp_switcher.measures import BYTES_TO_MBIT, loss_rate
 
 FOLDER: Final = "outcomes"
@@ -87,6 +88,24 @@ def prefix_text(key: np.void) -> str:
         packed, bits = bytes(key["network"]).ljust(16, b"\0"), PREFIX_BITS_V6
     text = f"{ipaddress.ip_address(packed)}/{bits}"
     return f"{text}@{key['netns']}" if key["netns"] else text
+
+
+def prefix_key(text: str) -> np.void:
+    """The key of a prefix of this network namespace, as `prefix_text` writes it.
+
+    Raises:
+        InvalidValueError: the text names none of the size whose flows share their knowledge.
+    """
+    network = prefix_of(text, "prefix")
+    bits = PREFIX_BITS_V4 if network.version == 4 else PREFIX_BITS_V6
+    if network.prefixlen != bits:
+        raise InvalidValueError("prefix", text, f"a network of {bits} bits")
+    key = np.zeros((), PREFIX_KEY)
+    key["family"] = socket.AF_INET if network.version == 4 else socket.AF_INET6
+    packed = np.frombuffer(network.network_address.packed, np.uint8)[: key["network"].size]
+    key["network"][: packed.size] = packed
+    made: np.void = key[()]
+    return made
 
 
 def numbered_prefixes(outcomes: OutcomeArray) -> tuple[list[str], Ints]:

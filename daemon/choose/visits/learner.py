@@ -16,6 +16,7 @@ import numpy as np
 from ltp_switcher.arrays import Floats, Ints
 from ltp_switcher.daemon.choose.visits.posterior import Effects, Noise, Posteriors
 from ltp_switcher.daemon.choose.visits.purse import Purse
+from ltp_switcher.daemon.choose.visits.site import Site
 from ltp_switcher.errors import ArtifactError
 
 WIDER_S: Final = 10.0
@@ -66,6 +67,7 @@ class Learner:
     def __init__(self, arms: int, noise: Noise | None = None) -> None:
         self.posteriors = Posteriors(arms, noise)
         self.purse = Purse()
+        self.site = Site(arms)
         self._incumbents: Ints = np.zeros(0, np.int64)
         self._wider = self.posteriors.wider(0.0)
         self._wider_s = -np.inf
@@ -84,6 +86,7 @@ class Learner:
         size = int(prefixes.max(initial=-1)) + 1
         self.posteriors.grow(size)
         self.purse.grow(size)
+        self.site.grow(size)
         more = np.zeros(max(size - len(self._incumbents), 0), np.int64)
         self._incumbents = np.concatenate([self._incumbents, more])
 
@@ -117,7 +120,16 @@ class Learner:
         prior = Effects(
             np.repeat(wider.mean, len(prefixes), axis=0), np.repeat(wider.variance, len(prefixes), axis=0)
         )
-        return self.posteriors.effects(prefixes, prior, now_s)
+        others = None
+        if self.site.hosts.any():
+            own = self.posteriors.known(prefixes, now_s)
+            others = self.site.evidence(prefixes, own, now_s)
+        return self.posteriors.effects(prefixes, prior, now_s, others)
+
+    def tell(self, prefixes: Ints, effects: Effects, hosts: Ints, now_s: float) -> None:
+        """Take over what other hosts know of prefixes; see `Site.tell`."""
+        self._grow(prefixes)
+        self.site.tell(prefixes, effects, hosts, now_s)
 
     def plan(self, prefixes: Ints, flows: Floats, now_s: float) -> Plan:
         """The arms and chances of prefixes, each once, which expect so many flows until the next plan."""
@@ -136,11 +148,15 @@ class Learner:
         self._grow(prefixes)
         self.posteriors.forget(prefixes)
         self.purse.forget(prefixes)
+        self.site.forget(prefixes)
         self._incumbents[prefixes] = 0
 
     def state(self) -> dict[str, np.ndarray]:
         """All that was learned, as arrays that the caller may keep."""
-        return {**self.posteriors.state(), **self.purse.state(), "incumbents": self._incumbents.copy()}
+        return {
+            **self.posteriors.state(), **self.purse.state(), **self.site.state(),
+            "incumbents": self._incumbents.copy(),
+        }  # fmt: skip
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Take over the result of `state`. Raises `ArtifactError` where it does not fit."""
@@ -150,4 +166,7 @@ class Learner:
             raise ArtifactError("the arms of prefixes are none of the learner's")
         self.posteriors.restore(arrays, size)
         self.purse.restore(arrays, size)
+        # An earlier release knew of no other hosts.
+        if any(name in arrays for name in self.site.state()):
+            self.site.restore(arrays, size)
         self._incumbents = incumbents.copy()

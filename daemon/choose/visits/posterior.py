@@ -24,11 +24,13 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.arrays import Floats, Ints
+from ltp_switcher.arrays import Bools, Floats, Ints
 from ltp_switcher.errors import ArtifactError
 
 _DIFFUSE: Final = 100.0
 """Variance of an effect of which no data tells."""
+_LEAST_TOLD: Final = 1e-3
+"""Certainty of an effect, one over its variance, from which on data tell of it."""
 _FACTOR_MAX: Final = 100.0
 """Largest noise that a single visit may tell of, over the usual one."""
 _MEMORY: Final = 200.0
@@ -65,6 +67,10 @@ class Effects:
     """Shape (n, arms)."""
     variance: Floats
     """Shape (n, arms)."""
+
+    def take(self, chosen: Ints | Bools) -> Effects:
+        """Those of some prefixes, by their places or where true."""
+        return Effects(self.mean[chosen], self.variance[chosen])
 
 
 class Posteriors:
@@ -150,19 +156,38 @@ class Posteriors:
         level: Floats = self._mean[prefixes, 0]
         return level
 
-    def effects(self, prefixes: Ints, prior: Effects, now_s: float) -> Effects:
+    def known(self, prefixes: Ints, now_s: float) -> Effects:
+        """The effects of prefixes (shape (m,)) by their own visits alone: shape (m, arms).
+
+        A variance of infinity means that no visit tells of the arm.
+        """
+        spreads = self._variances(prefixes, np.full(len(prefixes), now_s))
+        told = 1.0 / spreads - 1.0 / _DIFFUSE
+        tells = told > _LEAST_TOLD
+        variance = np.divide(1.0, told, out=np.full_like(told, np.inf), where=tells)
+        # What was known of an effect before any data, a mean of 0, is in this mean no more.
+        mean = np.divide(self._mean[prefixes], spreads * told, out=np.zeros_like(told), where=tells)
+        mean[:, 0], variance[:, 0] = 0.0, 0.0
+        return Effects(mean, variance)
+
+    def effects(self, prefixes: Ints, prior: Effects, now_s: float, others: Effects | None = None) -> Effects:
         """The effects of prefixes (shape (m,)) by their own visits and `prior`, which is of shape (m, arms).
 
         The prior's variance is that of the wider level's mean, to which the spread between prefixes is added.
+        others: evidence of other hosts beside it, shape (m, arms), with a variance of infinity for none.
         """
         covariance = self._aged(prefixes, np.full(len(prefixes), now_s))[:, 1:, 1:]
         eye = np.eye(self.arms - 1)
         own = np.linalg.inv(covariance) - eye / _DIFFUSE
         wider = 1.0 / (prior.variance[:, 1:] + self.noise.between)
-        joint = np.linalg.inv(own + wider[:, :, None] * eye)
+        site = np.zeros_like(wider) if others is None else 1.0 / others.variance[:, 1:]
+        joint = np.linalg.inv(own + (wider + site)[:, :, None] * eye)
         # What was known of an effect before any data, a mean of 0, is in `own` no more.
         told = np.linalg.solve(covariance, self._mean[prefixes, 1:, None])[:, :, 0]
-        mean = (joint @ (told + wider * prior.mean[:, 1:])[:, :, None])[:, :, 0]
+        told += wider * prior.mean[:, 1:]
+        if others is not None:
+            told += site * others.mean[:, 1:]
+        mean = (joint @ told[:, :, None])[:, :, 0]
         nothing = np.zeros((len(prefixes), 1))
         variance = np.maximum(np.diagonal(joint, axis1=1, axis2=2), 0.0)
         return Effects(np.concatenate([nothing, mean], 1), np.concatenate([nothing, variance], 1))
@@ -180,7 +205,7 @@ class Posteriors:
         spreads = self._variances(known, np.full(known.size, now_s))
         for arm in range(1, self.arms):
             own = 1.0 / spreads[:, arm] - 1.0 / _DIFFUSE
-            tells = own > 1e-3
+            tells = own > _LEAST_TOLD
             if not tells.any():
                 continue
             values = self._mean[known[tells], arm]

@@ -18,6 +18,7 @@ import numpy as np
 from ltp_switcher.arrays import ArmIds, Bools, Ints, Slots
 from ltp_switcher.daemon.choose.choice import Cause, Causes, Choice
 from ltp_switcher.daemon.choose.visits.learner import BOUND, Learner, Visits
+from ltp_switcher.daemon.choose.visits.posterior import Effects
 from ltp_switcher.daemon.datapath import OutcomeArray
 from ltp_switcher.daemon.datapath.protocol import StartCause
 from ltp_switcher.daemon.gain import value
@@ -99,6 +100,8 @@ class _Plans(SlotArrays):
     """Flows that are expected until the next plan."""
     due = column(np.bool_)
     """Whether the next look plans, whatever its turn."""
+    lesson = column(np.int64)
+    """Number of the latest lesson of the prefix, its first flow among them; see `LiveLearner.lessons`."""
 
 
 class LiveLearner:
@@ -133,6 +136,8 @@ class LiveLearner:
         self._spoiled: list[set[int]] = [set(), set()]
         self._turn = 0
         self._generation = 0
+        self.lesson = 0
+        """Number of the latest lesson of any prefix."""
         self.visits = 0
         """Visits that were observed, since the daemon's start."""
         self.trials = 0
@@ -263,6 +268,43 @@ class LiveLearner:
         numbers = self.prefixes.numbers()
         self._starts.put(_absent(self._take_out(numbers)))
 
+    # Other hosts
+
+    def lessons(self, since: int, now_s: float) -> tuple[Ints, Effects]:
+        """The prefixes with traffic that have learned since the lesson `since`, and the effects there.
+
+        By the prefixes' own visits alone, so that no host hears its own word again: shape (n,), (n, arms).
+        """
+        numbers = self.prefixes.numbers()
+        plans = self._plans
+        is_live = now_s - self.prefixes.seen_s[numbers] < LIFETIME_S
+        numbers = numbers[(plans.lesson[numbers] > since) & is_live & ~plans.ruled[numbers]]
+        return numbers, self.learner.posteriors.known(numbers, now_s)
+
+    def tell(self, keys: np.ndarray, effects: Effects, hosts: Ints, now_s: float) -> int:
+        """Take over what other hosts know of prefixes, and plan for these at the next look.
+
+        Args:
+            keys: the prefixes, `PREFIX_KEY`, shape (n,), each once.
+            effects: shape (n, arms), with a variance of infinity for an arm of which nothing is known.
+            hosts: numbers of the hosts that know something, shape (n,).
+            now_s: Unix time.
+
+        Returns:
+            The number of prefixes for which there was no room.
+        """
+        numbers, new = self.prefixes.told(keys, now_s)
+        self.learner.forget(numbers[new])
+        self.tally.forget(numbers[new])
+        self._take_news(numbers[new])
+        # No lesson of ours.
+        self._plans.lesson[numbers[new]] = -1
+        room = numbers >= 0
+        numbers = numbers[room]
+        self.learner.tell(numbers, effects.take(room), hosts[room], now_s)
+        self._plans.due[numbers] = True
+        return int(np.count_nonzero(~room))
+
     # What is known
 
     def of(self, numbers: Ints, now_s: float) -> list[PrefixState]:
@@ -333,11 +375,17 @@ class LiveLearner:
             self.tally.forget(new)
             texts = [self.prefixes.texts[number] for number in new.tolist()]
             self._plans.ruled[new] = ~free(texts)
+            self.lesson += 1
+            self._plans.lesson[new] = self.lesson
             self._plans.due[new] = True
-            for number, text in zip(new.tolist(), texts, strict=True):
-                arm, until_s = self._news.pop(text, (0, 0.0))
-                self._plans.start[number], self._plans.start_until_s[number] = arm, until_s
+            self._take_news(new)
         return numbers
+
+    def _take_news(self, numbers: Ints) -> None:
+        """Take over the chooser's word on prefixes that had no number before."""
+        for number in numbers.tolist():
+            arm, until_s = self._news.pop(self.prefixes.texts[number], (0, 0.0))
+            self._plans.start[number], self._plans.start_until_s[number] = arm, until_s
 
     def _count(self, rows: OutcomeRows, numbers: Ints) -> None:
         """Take outcomes into their visits, shape (n,)."""
@@ -367,6 +415,8 @@ class LiveLearner:
                 visits.ended_s, self._place[incumbents],
             )  # fmt: skip
             self.learner.observe(visits.take(np.flatnonzero(known)))
+            self.lesson += 1
+            self._plans.lesson[visits.prefixes[known]] = self.lesson
 
     def _abort(self, told: OutcomeArray, numbers: Ints, table: FlowTable, now_s: float) -> None:
         """Let flows leave their lots that starve there, by what they tell while they last."""

@@ -71,6 +71,22 @@ class KnownPrefixes(SlotArrays):
         self.seen_s[numbers] = now_s
         return numbers[places.ravel()], numbers[new]
 
+    def told(self, keys: np.ndarray, now_s: float) -> tuple[Ints, Ints]:
+        """The numbers of prefixes that others tell of, and the places of those that are new.
+
+        No prefix is forgotten for them. One for which there is no room has the number -1.
+
+        Args:
+            keys: `PREFIX_KEY`, shape (n,), each once.
+            now_s: Unix time.
+        """
+        names = keys.view(_OPAQUE).tolist()
+        numbers = np.array([self._number.get(name, -1) for name in names], np.int64)
+        new = np.flatnonzero(numbers < 0)[: max(self._most // 2 - len(self), 0)]
+        numbers[new] = [self._add(key) for key in keys[new]]
+        self.seen_s[numbers[new]] = now_s
+        return numbers, new
+
     def take(self, numbers: Ints, classes: Ints, raw: Floats) -> Floats:
         """The values of flows relative to the mean of prefix and size class, clipped: shape (n,).
 

@@ -12,8 +12,9 @@ from support.records import NETNS, flow
 from support.told import Module, row
 
 from ltp_switcher.daemon.choose.choice import Cause, of_policy
+from ltp_switcher.daemon.choose.visits.posterior import Effects
 from ltp_switcher.daemon.datapath.protocol import ArmId, StartCause
-from ltp_switcher.daemon.gain.outcomes import ROW_DTYPE
+from ltp_switcher.daemon.gain.outcomes import PREFIX_KEY, ROW_DTYPE, prefix_key
 from ltp_switcher.daemon.step.flow_table import FlowTable
 from ltp_switcher.daemon.step.learning.live import LiveLearner
 from ltp_switcher.daemon.step.starts import StartingArms
@@ -114,6 +115,77 @@ def test_a_restart_keeps_what_was_learned() -> None:
     run(second, module, 2, now_s)
     assert incumbents(second, now_s)[A] == VEGAS
     assert module.table[A]["choice"]["arm"][0] == VEGAS
+
+
+def effects_of(live: LiveLearner, means: dict[int, float], variance: float = 0.01) -> Effects:
+    """What another host tells of one prefix."""
+    mean, spread = np.zeros((1, live.arms.size)), np.full((1, live.arms.size), np.inf)
+    for arm, value in means.items():
+        place = live.arms.tolist().index(arm)
+        mean[0, place], spread[0, place] = value, variance
+    return Effects(mean, spread)
+
+
+def test_a_prefix_that_others_know_has_its_arm_before_its_first_flow() -> None:
+    module = Module({A: GAINS}, BBR)
+    live = made(module)
+    refused = live.tell(prefix_keys_of(A), effects_of(live, {VEGAS: 1.0}), np.array([2]), BEGIN_S)
+    assert refused == 0
+    live.plan(free, BEGIN_S)
+    choice = module.table[A]["choice"]
+    # Nobody pays for a trial before a flow has earned anything.
+    assert (choice["arm"].tolist(), choice["weight"].tolist()) == ([VEGAS, 0, 0, 0], [65_535, 0, 0, 0])
+    # Its own word is none yet, so others do not hear theirs again.
+    assert live.lessons(-1, BEGIN_S)[0].size == 0
+    again = made(Module({}, BBR))
+    assert again.restore(live.state())
+    assert incumbents(again, BEGIN_S) == {A: 0}  # No plan yet.
+    again.plan(free, BEGIN_S + 1)
+    for _ in range(10):
+        again.plan(free, BEGIN_S + 1)
+    assert incumbents(again, BEGIN_S + 1) == {A: VEGAS}
+
+
+def test_own_visits_overrule_what_others_tell() -> None:
+    module = Module({A: GAINS, B: GAINS}, BBR)
+    live = made(module)
+    now_s = run(live, module, 150)
+    before = {one.prefix: one.effects for one in live.of(live.prefixes.numbers(), now_s)}
+    live.tell(prefix_keys_of(A), effects_of(live, {CUBIC: 6.0}, 1e-4), np.array([1]), now_s)
+    after = {one.prefix: one.effects for one in live.of(live.prefixes.numbers(), now_s)}
+    assert after[B] == before[B]
+    cubic = next(one for one in after[A] if one.arm == CUBIC)
+    was = next(one for one in before[A] if one.arm == CUBIC)
+    assert was.mean < cubic.mean < was.mean + 3 * (was.upper - was.mean)
+
+
+def test_lessons_are_of_own_visits_and_of_what_is_new() -> None:
+    module = Module({A: GAINS}, BBR)
+    live = made(module)
+    now_s = run(live, module, 30)
+    numbers, own = live.lessons(-1, now_s)
+    assert [live.prefixes.texts[number] for number in numbers] == [A]
+    live.tell(prefix_keys_of(A), effects_of(live, {VEGAS: 2.0}), np.array([1]), now_s)
+    assert live.lessons(-1, now_s)[1].mean.tolist() == own.mean.tolist()
+    since = live.lesson
+    assert live.lessons(since, now_s)[0].size == 0
+    run(live, module, 2, now_s)
+    assert live.lessons(since, now_s + 30)[0].size == 1
+    # Without traffic for an hour there is nothing to tell or to ask.
+    assert live.lessons(-1, now_s + 3700)[0].size == 0
+
+
+def test_others_prefixes_take_no_room_from_own_ones() -> None:
+    live = made(Module({}, BBR))
+    live.prefixes._most = 8
+    keys = prefix_keys_of(*(f"10.0.{number}.0/24" for number in range(6)))
+    many = Effects(np.zeros((6, 5)), np.full((6, 5), np.inf))
+    assert live.tell(keys, many, np.ones(6, np.int64), BEGIN_S) == 2
+    assert len(live.prefixes) == 4
+
+
+def prefix_keys_of(*texts: str) -> np.ndarray:
+    return np.array([prefix_key(text) for text in texts], PREFIX_KEY)
 
 
 def test_other_arms_begin_anew_and_damage_is_told() -> None:

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lessons of several hosts about a prefix become one, and a host that lies moves it little.
+
+A host's word on an arm weighs one over its variance, to which the spread between hosts is added (random
+effects; R. DerSimonian and N. Laird 1986). No host weighs more than the median host. So of three hosts or
+more none has half of the weight, and the weighted median stays among the honest ones. About this median
+the mean is taken, in which each host counts by `FAR` standard deviations at most (one step of P. J. Huber's
+M-estimator, 1964). Where hosts differ more than they should, all are less certain (R. T. Birge 1932).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.arrays import Bools, Floats, Ints
+from ltp_switcher.daemon.choose.visits.site import SPREAD
+
+HOSTS_MAX: Final = 32
+"""Most hosts whose lessons about a prefix are merged."""
+FAR: Final = 1.5
+"""Standard deviations from the median up to which a host counts in full."""
+APART: Final = 4.0
+"""Standard deviations from the other hosts beyond which a host disagrees with them."""
+SMALL: Final = 5
+"""In a site of fewer hosts one host's word is enough; in a larger one it takes `QUORUM` to outvote a liar."""
+QUORUM: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What the hosts know together, of p prefixes and k arms."""
+
+    mean: Floats
+    """Shape (p, k)."""
+    variance: Floats
+    """Shape (p, k), with infinity where too few hosts know anything."""
+    hosts: Ints
+    """Hosts that know of the arm, shape (p, k)."""
+    compared: Bools
+    """Where a host's word could be compared with others', shape (p, hosts, k)."""
+    apart: Bools
+    """Where a host disagrees with the others, shape (p, hosts, k)."""
+
+
+def merge(mean: Floats, variance: Floats, quorum: int = 1) -> Merged:
+    """Merge lessons.
+
+    Args:
+        mean: shape (p, hosts, k).
+        variance: shape (p, hosts, k), with infinity where a host knows nothing.
+        quorum: hosts that have to know of an arm before their word counts.
+    """
+    known = np.isfinite(variance)
+    hosts = known.sum(axis=1)
+    weight = np.where(known, 1.0 / (variance + SPREAD), 0.0)
+    weight = np.minimum(weight, _upper_median(weight, hosts))
+    total = weight.sum(axis=1)
+    centre = _weighted_median(mean, weight, total)
+    scaled = np.where(known, (mean - centre[:, None]) * np.sqrt(weight), 0.0)
+    near = np.clip(scaled, -FAR, FAR)
+    counts = hosts >= max(quorum, 1)
+    pulls = (np.sqrt(weight) * near).sum(axis=1)
+    found = centre + np.divide(pulls, total, out=np.zeros_like(total), where=counts)
+    birge = np.maximum((near**2).sum(axis=1) / np.maximum(hosts - 1, 1), 1.0)
+    spread = np.divide(birge, total, out=np.full_like(total, np.inf), where=counts)
+    compared = known & (hosts >= QUORUM)[:, None]
+    rest = np.where(compared, 1.0 / np.maximum(total[:, None] - weight, 1e-12), np.inf)
+    with np.errstate(invalid="ignore"):
+        far = np.abs(mean - centre[:, None]) > APART * np.sqrt(variance + SPREAD + rest)
+    return Merged(np.where(counts, found, 0.0), spread, hosts, compared, compared & far)
+
+
+def quorum(hosts: int) -> int:
+    """The hosts that have to know of an arm, in a site of so many hosts, this one included."""
+    return 1 if hosts < SMALL else QUORUM
+
+
+def _upper_median(weight: Floats, hosts: Ints) -> Floats:
+    """The median of the weights above 0, the upper one of two: shape (p, 1, k)."""
+    order = np.sort(weight, axis=1)
+    # Those of 0 come first.
+    place = order.shape[1] - (hosts + 1) // 2
+    place = np.minimum(place, order.shape[1] - 1)
+    return np.take_along_axis(order, place[:, None], axis=1)
+
+
+def _weighted_median(values: Floats, weight: Floats, total: Floats) -> Floats:
+    """The middle of the lower and the upper weighted median along the hosts, shape (p, k)."""
+    order = np.argsort(np.where(weight > 0, values, np.inf), axis=1, kind="stable")
+    ordered = np.take_along_axis(values, order, axis=1)
+    reached = np.cumsum(np.take_along_axis(weight, order, axis=1), axis=1)
+    half = total[:, None] / 2
+    # Sums of the same weights in another order may differ in their last digits.
+    near = 1e-9 * total[:, None]
+    lower = np.argmax(reached >= half - near, axis=1)
+    upper = np.argmax(reached > half + near, axis=1)
+    ends = [np.take_along_axis(ordered, place[:, None], axis=1)[:, 0] for place in (lower, upper)]
+    middle: Floats = (ends[0] + ends[1]) / 2
+    return middle
