@@ -74,7 +74,9 @@ class Rollouts:
     def start(self, units: Units | None, caller: Caller) -> Save:
         """Begin a rollout, in mode active. Without `units` the number of prefixes with open flows decides.
 
-        Raises `RefusedError` where there can be none now, and `ArtifactError` where it cannot be kept.
+        One that cannot be kept on disk is in force until the daemon ends, and so is its mode: no later
+        start may steer all flows because it knows the mode alone. Raises `RefusedError` where there can be
+        none now.
         """
         daemon, config = self._daemon, self._daemon.config
         spans = daemon.engine.spans
@@ -101,16 +103,19 @@ class Rollouts:
         self._by, self._reason, self._ended_s, self.damaged = str(caller), "", None, ""
         rollout = Rollout(plan, time.time())
         self._finish_writing()
-        self._write(self._path, rollout.words() | self._about(), rollout.arrays())
+        failure = self._try_write(self._path, rollout.words() | self._about(), rollout.arrays())
         self._rollout = rollout
         self._take_part(spans, rollout)
         try:
-            save = daemon.change({"daemon.mode": "active"}, caller, runtime=False)
+            save = daemon.change({"daemon.mode": "active"}, caller, runtime=bool(failure))
         except LtpSwitcherError as error:
             rollout.abort()
             self._end(rollout, f"the mode cannot be active: {error}", caller)
             raise
         self._tell(f"started for {rollout.share:.0%} of the traffic, by {units}", caller)
+        if failure:
+            save = Save()
+            save.end(failure)
         return save
 
     def abort(self, caller: Caller) -> Save:
@@ -295,15 +300,15 @@ class Rollouts:
         self._writing = threading.Thread(target=self._try_write, args=given, name="rollout", daemon=True)
         self._writing.start()
 
-    def _try_write(self, path: Path, words: dict[str, object], arrays: artifacts.Arrays) -> None:
+    @staticmethod
+    def _try_write(path: Path, words: dict[str, object], arrays: artifacts.Arrays) -> str:
+        """Write the file; returns the reason where that failed, and "" elsewhere."""
         try:
-            self._write(path, words, arrays)
+            artifacts.write(path, arrays, words, version=FORMAT_VERSION, mode=STATE_MODE)
         except ArtifactError as error:
             log.warning("the rollout was not saved, and a restart would go back to what was: %s", error)
-
-    @staticmethod
-    def _write(path: Path, words: dict[str, object], arrays: artifacts.Arrays) -> None:
-        artifacts.write(path, arrays, words, version=FORMAT_VERSION, mode=STATE_MODE)
+            return str(error)
+        return ""
 
     def _finish_writing(self) -> None:
         if self._writing is not None:

@@ -307,16 +307,26 @@ def test_without_a_log_it_cannot_go_on(tmp_path: Path, monkeypatch: pytest.Monke
     end(later)
 
 
-def test_what_cannot_be_kept_is_not_begun(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock
+def test_what_cannot_be_kept_is_in_force_until_the_daemon_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    daemon = made(tmp_path, monkeypatch)
-    (tmp_path / FILE).mkdir()
-    with pytest.raises(Exception, match=FILE):
-        ask(daemon, "rollout.start")
-    assert not daemon.rollouts.running
-    assert daemon.mode == "advise"
-    end(daemon)
+    socket = str(tmp_path / "s")
+    with running(made(tmp_path, monkeypatch)) as daemon:
+        (tmp_path / FILE).mkdir()
+        assert main(["rollout", "start", "--socket", socket]) == 1
+        told = capsys.readouterr()
+        assert "running" in told.out
+        assert "in force, but not saved" in told.err
+        assert FILE in told.err
+        assert daemon.rollouts.running
+        assert daemon.mode == "active"
+        daemon.rollouts.close()
+        daemon.engine.close()
+    (tmp_path / FILE).rmdir()
+    # A daemon that knew the mode alone would steer all flows at once.
+    later = made(tmp_path, monkeypatch)
+    assert (ask(later, "rollout.get")["state"], later.mode) == ("none", "advise")
+    end(later)
 
 
 def test_control_blocks_run_the_baseline_and_treated_ones_the_choice(
