@@ -13,7 +13,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from ltp_switcher.errors import ConfigError, ControlError
+from ltp_switcher.errors import ConfigError, ControlError, reason
 
 SOCKET_MODE = 0o660
 BACKLOG = 128
@@ -42,7 +42,7 @@ def unix_socket(path: Path, group: str | None) -> Iterator[socket.socket]:
             path.chmod(SOCKET_MODE)
             listener.listen(BACKLOG)
         except OSError as error:
-            raise ControlError(f"cannot listen on {path}: {error.strerror or error}") from error
+            raise ControlError(f"cannot listen on {path}: {reason(error)}") from error
         yield listener
 
 
@@ -70,7 +70,7 @@ def tcp_socket(address: str, key: str = "api.tcp", *, loopback_only: bool = True
         listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
-        raise ControlError(f"cannot listen on {address}: {error.strerror or error}") from error
+        raise ControlError(f"cannot listen on {address}: {reason(error)}") from error
     return listener
 
 

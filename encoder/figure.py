@@ -16,6 +16,7 @@ from matplotlib import pyplot as plt
 
 from ltp_switcher.commands import program
 from ltp_switcher.encoder.artifact import WEIGHTS
+from ltp_switcher.errors import reason
 
 
 @program("figure")
@@ -29,7 +30,7 @@ def main(arguments: Sequence[str] | None) -> int:
     try:
         curve = json.loads((folder / "learning_curve.json").read_text())
     except (OSError, ValueError) as error:
-        print(f"figure: the learning curve cannot be read: {error}", file=sys.stderr)
+        print(f"figure: the learning curve cannot be read: {reason(error)}", file=sys.stderr)
         return 1
     figure, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
     for values, label in zip(zip(*curve, strict=True), ("training paths", "validation paths"), strict=True):

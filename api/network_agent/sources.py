@@ -14,7 +14,7 @@ from typing import Final, cast
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
-from ltp_switcher.errors import ConfigError, DatapathError
+from ltp_switcher.errors import ConfigError, DatapathError, reason
 from ltp_switcher.policies.runtime.path_knowledge import Counters, CounterSource
 
 _ROOT: Final = 0xFFFFFFFF
@@ -134,7 +134,7 @@ def qdiscs(device: str) -> list[Mapping[str, object]]:
         with IPRoute() as kernel:
             found = [one for one in kernel.get_qdiscs(index=index) if one["index"] == index]
     except (OSError, NetlinkError) as error:
-        raise DatapathError(f"the kernel cannot read {device}: {error}") from error
+        raise DatapathError(f"the kernel cannot read {device}: {reason(error)}") from error
     found.sort(key=lambda one: bool(one["parent"] != _ROOT))
     if not found or found[0]["parent"] != _ROOT:
         raise DatapathError(f"the kernel tells of no root queue of {device}")

@@ -13,7 +13,7 @@ from ltp_switcher.daemon.cli.main import settings
 from ltp_switcher.daemon.cli.printing import Object, as_object, print_json
 from ltp_switcher.daemon.control.client import ControlUnavailableError
 from ltp_switcher.daemon.settings.tokens import Scope
-from ltp_switcher.errors import ControlError
+from ltp_switcher.errors import ControlError, reason
 
 TIMEOUT_S = 5.0
 
@@ -54,8 +54,7 @@ def ask_api(path: str, method: str, resource: str, body: Object, good: int) -> O
         answer = connection.getresponse()
         told = json.loads(answer.read())
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise ControlUnavailableError(f"cannot reach ltp-switcher-api at {path}: {reason}") from error
+        raise ControlUnavailableError(f"cannot reach ltp-switcher-api at {path}: {reason(error)}") from error
     except (http.client.HTTPException, ValueError) as error:
         raise ControlError(f"what listens at {path} is not ltp-switcher-api: {error!r}") from error
     finally:

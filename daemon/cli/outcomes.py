@@ -22,7 +22,7 @@ def outcomes(options: argparse.Namespace) -> int:
     place: Path = options.log or Path(settings(options).daemon.state_dir) / outcome_log.FOLDER
     skipped = log.Skipped()
     with named(options, "outcomes"):
-        names = log.read_names(place)
+        names = log.read_names(place, outcome_log.OUTCOMES)
         rows = [*outcome_log.read(place, since(options), skipped)]
     tell_skipped(skipped)
     told = np.concatenate([np.zeros(0, outcome_log.ROW_DTYPE), *rows])["outcome"]

@@ -27,7 +27,7 @@ def replay(options: argparse.Namespace) -> int:
     place: Path = options.log or Path(settings(options).daemon.state_dir) / outcomes.FOLDER
     skipped = log.Skipped()
     with named(options, "outcomes"):
-        names = log.read_names(place)
+        names = log.read_names(place, outcomes.OUTCOMES)
         rows = np.concatenate([np.zeros(0, outcomes.ROW_DTYPE), *outcomes.read(place, skipped=skipped)])
     tell_skipped(skipped)
     table = outcomes.visits_of(rows)

@@ -18,7 +18,7 @@ from typing import Final
 from ltp_switcher.daemon.control.caller import Caller
 from ltp_switcher.daemon.control.client import Json
 from ltp_switcher.daemon.control.overrides import Change
-from ltp_switcher.errors import ArtifactError
+from ltp_switcher.errors import ArtifactError, reason
 from ltp_switcher.files import STATE_MODE
 
 FILE_NAME: Final = "audit.jsonl"
@@ -74,7 +74,7 @@ def append(path: Path, changes: Sequence[Change]) -> None:
         finally:
             os.close(descriptor)
     except OSError as error:
-        raise ArtifactError(f"{path} cannot be written: {error.strerror or error}") from error
+        raise ArtifactError(f"{path} cannot be written: {reason(error)}") from error
 
 
 def _rotate(path: Path) -> None:

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from ltp_switcher.daemon.control.caller import Author
-from ltp_switcher.errors import ControlError
+from ltp_switcher.errors import ControlError, reason
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
@@ -155,7 +155,7 @@ def unavailable(path: Path | str, timeout_s: float, error: OSError) -> ControlUn
     elif isinstance(error, TimeoutError):
         advice = f"no answer within {timeout_s:g} s"
     else:
-        advice = error.strerror or str(error)
+        advice = reason(error)
     return ControlUnavailableError(f"cannot reach the daemon at {path}: {advice}")
 
 

@@ -26,7 +26,7 @@ from typing import Final
 from ltp_switcher.daemon.control.answers import Handler, answer, error
 from ltp_switcher.daemon.control.caller import Caller, peer_of
 from ltp_switcher.daemon.control.client import INVALID, LINE_MAX_BYTES, UNAVAILABLE
-from ltp_switcher.errors import ControlError
+from ltp_switcher.errors import ControlError, reason
 
 log = logging.getLogger(__name__)
 
@@ -329,7 +329,7 @@ def listen(path: Path) -> socket.socket:
         listener.listen(CLIENTS_MAX + ROOT_SLOTS + API_SLOTS)
     except OSError as error:
         listener.close()
-        raise ControlError(f"cannot listen on {path}: {error.strerror or error}") from error
+        raise ControlError(f"cannot listen on {path}: {reason(error)}") from error
     except ControlError:
         listener.close()
         raise

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from ltp_switcher.arrays import ArmIds, Slots
 from ltp_switcher.daemon.datapath import protocol
 from ltp_switcher.daemon.datapath.types import RecordArray
-from ltp_switcher.errors import ArtifactError
+from ltp_switcher.errors import ArtifactError, reason
 
 ROW_DTYPE: Final[np.dtype[np.void]] = np.dtype(
     [
@@ -82,6 +82,6 @@ def read_recording(path: Path) -> npt.NDArray[np.void]:
                 raise ValueError("recorded by another version of this program")
             data = file.read()
     except (OSError, ValueError) as error:
-        raise ArtifactError(f"cannot read the recording {path}: {error}") from error
+        raise ArtifactError(f"cannot read the recording {path}: {reason(error)}") from error
     whole = len(data) // ROW_DTYPE.itemsize * ROW_DTYPE.itemsize
     return cast("npt.NDArray[np.void]", np.frombuffer(data[:whole], ROW_DTYPE))

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.daemon.gain.rows import ROW_DTYPE, Rows
-from ltp_switcher.errors import ArtifactError, ConfigError
+from ltp_switcher.errors import ArtifactError, ConfigError, reason
 
 
 class ExportError(ArtifactError):
@@ -46,7 +46,7 @@ def export(
         write(parts, names, partial, tell)
         partial.replace(path)
     except OSError as error:
-        raise ExportError(f"{path} cannot be written: {error.strerror or error}") from error
+        raise ExportError(f"{path} cannot be written: {reason(error)}") from error
     finally:
         partial.unlink(missing_ok=True)
 

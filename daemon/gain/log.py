@@ -22,7 +22,7 @@ import numpy as np
 
 from ltp_switcher.daemon.gain.frames import CONTENT_MAX, HEADER_BYTES, Scan, packed
 from ltp_switcher.daemon.gain.rows import ROW_DTYPE, Rows
-from ltp_switcher.errors import ArtifactError
+from ltp_switcher.errors import ArtifactError, reason
 from ltp_switcher.files import write_atomically
 
 log = logging.getLogger(__name__)
@@ -310,10 +310,7 @@ class Reader:
             raise ArtifactError(f"{self._place} cannot be read: {error.strerror}") from error
         self._foreign.update(self._form.foreign_files(self._place))
         if not files and not self._foreign:
-            raise ArtifactError(
-                f"{self._place} holds no {self._form.name}: the daemon logs them while {self._form.setting} "
-                "is above 0"
-            )
+            raise _none_error(self._place, self._form)
         room, kept = self._bytes_max, len(files)
         while kept and (room := room - _size(files[kept - 1])) >= 0:
             kept -= 1
@@ -378,10 +375,21 @@ def read(
         skipped.damaged, skipped.foreign, skipped.old = found.damaged, found.foreign, found.old
 
 
-def read_names(place: Path) -> dict[int, str]:
-    """The names of the arms by id. Raises `ArtifactError` where the log has none."""
-    path = (place if place.is_dir() else place.parent) / NAMES_FILE
+def read_names(place: Path, form: Form = DECISIONS) -> dict[int, str]:
+    """The names of the arms by id. Raises `ArtifactError` where there is no log, or where it has none."""
+    folder = place if place.is_dir() else place.parent
+    path = folder / NAMES_FILE
     try:
         return {int(arm): str(name) for arm, name in json.loads(path.read_text()).items()}
     except (OSError, ValueError, AttributeError) as error:
-        raise ArtifactError(f"the names of the log's arms cannot be read: {error}") from error
+        if isinstance(error, FileNotFoundError) and not form.files_of(folder):
+            raise _none_error(place, form) from error
+        raise ArtifactError(
+            f"{path}, the names of the log's arms, cannot be read: {reason(error)}"
+        ) from error
+
+
+def _none_error(place: Path, form: Form) -> ArtifactError:
+    return ArtifactError(
+        f"{place} holds no {form.name}: the daemon logs them while {form.setting} is above 0"
+    )

@@ -15,7 +15,7 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from ltp_switcher.errors import ConfigError
+from ltp_switcher.errors import ConfigError, reason
 from ltp_switcher.policies.runtime.path_knowledge import NetworkKnowledge
 
 if TYPE_CHECKING:
@@ -66,10 +66,8 @@ class Agent:
             # What it said before counts until it is stale.
             if self._answers:
                 # It may quote what the agent said.
-                reason = " ".join(str(error).split())[:REASON_MAX]
-                log.warning(
-                    "network agent %s: %s; its signals are masked until it answers", self._url, reason
-                )
+                told = " ".join(reason(error).split())[:REASON_MAX]
+                log.warning("network agent %s: %s; its signals are masked until it answers", self._url, told)
             self._answers = False
         else:
             if not self._answers:

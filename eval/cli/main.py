@@ -17,7 +17,7 @@ from rich.console import Console
 import ltp_switcher
 from ltp_switcher.commands import whole
 from ltp_switcher.completion import SHELLS, script
-from ltp_switcher.errors import LtpSwitcherError
+from ltp_switcher.errors import LtpSwitcherError, reason
 from ltp_switcher.eval.cli import claims, commands, engines, gain, prior, suite, traffic
 from ltp_switcher.eval.lab.script import PLACES, USUAL_PLACE
 from ltp_switcher.eval.report import demo, engine_agreement
@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"ltp-eval: {error}", file=sys.stderr)
         return EXIT_ERROR
     except OSError as error:
-        print(f"ltp-eval: {error.filename or 'system'}: {error.strerror or error}", file=sys.stderr)
+        print(f"ltp-eval: {error.filename or 'system'}: {reason(error)}", file=sys.stderr)
         return EXIT_ERROR
     except KeyboardInterrupt:
         print("ltp-eval: interrupted; finished runs are kept", file=sys.stderr)

@@ -16,7 +16,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Final
 
-from ltp_switcher.errors import ArtifactError
+from ltp_switcher.errors import ArtifactError, reason
 from ltp_switcher.files import write_atomically
 
 FOLDER: Final = Path(__file__).resolve().parents[1] / "suite" / "kept"
@@ -38,7 +38,9 @@ def read(fingerprint: str, names: Sequence[str]) -> dict[str, bytes] | None:
         with zipfile.ZipFile(path) as archive:
             return {name: archive.read(name) for name in names}
     except (OSError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise ArtifactError(f"cannot read {path} ({error}). Remove it to make the run anew.") from error
+        raise ArtifactError(
+            f"cannot read {path} ({reason(error)}). Remove it to make the run anew."
+        ) from error
 
 
 def write(place: str, fingerprint: str, files: Mapping[str, bytes], made: Mapping[str, str]) -> Path:

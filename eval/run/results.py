@@ -24,7 +24,7 @@ import numpy as np
 
 from ltp_switcher.cache import cache_dir
 from ltp_switcher.daemon.gain.outcomes import OutcomeRows
-from ltp_switcher.errors import ArtifactError
+from ltp_switcher.errors import ArtifactError, reason
 from ltp_switcher.eval.lab.kernels import known
 from ltp_switcher.eval.lab.run import RunFiles, run_fingerprint, run_scenario
 from ltp_switcher.eval.lab.script import USUAL_PLACE, Place
@@ -241,7 +241,9 @@ def _read(job: Job, folder: Path, *, cached: bool) -> RunResult:
         summary = summarise(job.scenario, series, totals, seed=job.seed, kernel=kernel, wall_s=wall_s)
         return RunResult(job, summary, folder, cached, virtual_s, release, series)
     except (OSError, ValueError, KeyError, ArtifactError) as error:
-        raise ArtifactError(f"cannot read the results in {folder} ({error}). Remove that folder.") from error
+        raise ArtifactError(
+            f"cannot read the results in {folder} ({reason(error)}). Remove that folder."
+        ) from error
 
 
 def _summarise_requests(job: Job, folder: Path, wall_s: float) -> Summary:

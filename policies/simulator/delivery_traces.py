@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltp_switcher.cache import cache_dir
-from ltp_switcher.errors import ConfigError
+from ltp_switcher.errors import ConfigError, reason
 from ltp_switcher.policies.simulator.paths import PACKET_BYTES
 
 TraceArray = NDArray[np.uint32]
@@ -42,7 +42,7 @@ def read_trace(path: Path) -> TraceArray:
     try:
         lines = [line.strip() for line in path.read_text(encoding="ascii").splitlines()]
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError("link.trace", str(path), f"a readable mahimahi trace ({error})") from error
+        raise ConfigError("link.trace", str(path), f"a readable mahimahi trace ({reason(error)})") from error
     if not 0 < len(lines) <= _OPPORTUNITIES_MAX:
         raise ConfigError("link.trace", str(path), f"1 to {_OPPORTUNITIES_MAX} lines, not {len(lines)}")
     last = 0

@@ -26,7 +26,7 @@ import numpy as np
 
 from ltp_switcher import toml_file
 from ltp_switcher.commands import program
-from ltp_switcher.errors import ConfigError
+from ltp_switcher.errors import ConfigError, reason
 from ltp_switcher.policies.simulator.delivery_traces import read_trace, traces_folder
 from ltp_switcher.policies.simulator.directed import directed
 from ltp_switcher.policies.simulator.paths import NEVER, PACKET_BYTES, Flows, Paths, Steps
@@ -173,7 +173,7 @@ def compare(run: str, scenario: Path, result: Path, traces: Path) -> Comparison:
         lab_utilisation = float(summary["utilisation"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConfigError(
-            "results", str(result), f"scenario and summary.json of ltp-eval ({error})"
+            "results", str(result), f"scenario and summary.json of ltp-eval ({reason(error)})"
         ) from error
     utilisation, rtt_ms = simulate(document, schemes, traces)
     return Comparison(run, lab_utilisation, utilisation, lab_rtt_ms, rtt_ms)

@@ -20,7 +20,7 @@ from typing import Final, Protocol
 import numpy as np
 import torch
 
-from ltp_switcher.errors import ArtifactError
+from ltp_switcher.errors import ArtifactError, reason
 from ltp_switcher.files import write_atomically
 from ltp_switcher.policies.simulator.tasks import Actions, Transition
 from ltp_switcher.policies.training.replay import Replay
@@ -185,5 +185,6 @@ def _resume(agent: Learner, out: Path) -> list[Row]:
         return [Row(**row) for row in progress["rows"]]
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, UnpicklingError) as error:
         raise ArtifactError(
-            f"checkpoint in {out} cannot be resumed; remove it to start again: {str(error).splitlines()[0]}"
+            f"checkpoint in {out} cannot be resumed; remove it to start again: "
+            f"{reason(error).splitlines()[0]}"
         ) from error

@@ -11,6 +11,11 @@ class LtpSwitcherError(Exception):
     """Base of every error that the project raises on purpose."""
 
 
+def reason(error: Exception) -> str:
+    """Why something failed, in words for a user: an `OSError` goes without its number and its path."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
 class InvalidValueError(LtpSwitcherError, ValueError):
     """Input that names a field, carries a value, and breaks the rule given in `allowed`."""
 

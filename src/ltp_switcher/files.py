@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from ltp_switcher.errors import ArtifactError, ArtifactMissingError
+from ltp_switcher.errors import ArtifactError, ArtifactMissingError, reason
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ def write_atomically(
         finally:
             os.close(directory)
     except OSError as error:
-        raise ArtifactError(f"{path} cannot be written: {error.strerror or error}") from error
+        raise ArtifactError(f"{path} cannot be written: {reason(error)}") from error
 
 
 def read_whole(path: Path, bytes_max: int) -> bytes:
@@ -115,7 +115,7 @@ def opened(path: Path, bytes_max: int) -> Iterator[BinaryIO]:
     except FileNotFoundError as error:
         raise ArtifactMissingError("there is no such file") from error
     except OSError as error:
-        raise ArtifactError(error.strerror or str(error)) from error
+        raise ArtifactError(reason(error)) from error
 
 
 def set_aside(path: Path) -> Path:

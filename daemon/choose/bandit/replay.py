@@ -33,7 +33,7 @@ from ltp_switcher.daemon.datapath.measurements import (
 from ltp_switcher.daemon.datapath.recording import read_recording
 from ltp_switcher.daemon.settings.schema import LearningSection
 from ltp_switcher.encoder.dataset import DATA, Sequence, save_sequence
-from ltp_switcher.errors import ArtifactError, LtpSwitcherError
+from ltp_switcher.errors import ArtifactError, LtpSwitcherError, reason
 
 # A decision cut short by the next is an answer only if it showed this much of its time.
 _SHOWN: Final = 0.4
@@ -148,7 +148,7 @@ def main(arguments: list[str] | None = None) -> int:
                 flush=True,
             )
     except (OSError, LtpSwitcherError) as error:
-        print(f"replay: {error}", file=sys.stderr)
+        print(f"replay: {reason(error)}", file=sys.stderr)
         return 1
     return 0
 

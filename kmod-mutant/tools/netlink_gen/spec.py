@@ -22,7 +22,7 @@ from pydantic import (
     ValidationInfo,
 )
 
-from ltp_switcher.errors import InvalidValueError
+from ltp_switcher.errors import InvalidValueError, reason
 
 SCALAR_SIZES = {"u8": 1, "u16": 2, "u32": 4, "u64": 8}
 """Bytes of each scalar type of the contract."""
@@ -231,7 +231,7 @@ class Contract:
             document = yaml.safe_load(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
             raise InvalidValueError(
-                path.name, " ".join(str(error).split()), "a readable YAML file"
+                path.name, " ".join(reason(error).split()), "a readable YAML file"
             ) from error
         found = document.get(constants, []) if isinstance(document, dict) else []
         self.numbers |= {c["name"]: c["value"] for c in found if type(c.get("value")) is int}

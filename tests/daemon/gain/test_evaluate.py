@@ -4,7 +4,10 @@
 import csv
 import json
 import sys
+from collections.abc import Callable, Iterable
+from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -121,6 +124,40 @@ def test_the_command_reads_the_log(
     assert not [*tmp_path.glob("x.parquet*")]
 
 
+@pytest.mark.parametrize(
+    ("command", "setting"),
+    [
+        (["evaluate", "--policy", "bbr"], "gain.log_mb"),
+        (["report"], "gain.log_mb"),
+        (["outcomes"], "gain.outcomes_mb"),
+        (["replay", "--decision", "bbr"], "gain.outcomes_mb"),
+    ],
+)
+@pytest.mark.parametrize("there", [True, False])
+def test_a_missing_log_is_told_with_its_setting(
+    command: list[str], setting: str, there: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path if there else tmp_path / "gone"
+    assert main([*command, str(place)]) == 2
+    told = capsys.readouterr().err
+    assert f"'{place}' is not valid" in told
+    assert f"while {setting} is above 0" in told
+
+
+def test_a_log_without_the_names_of_its_arms_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    writer = DecisionWriter(tmp_path, 10**7, NAMES)
+    writer.append(logged(10, 0.5))
+    writer.close()
+    (tmp_path / "arms.json").unlink()
+    assert main(["evaluate", str(tmp_path), "--policy", "bbr"]) == 2
+    told = capsys.readouterr().err
+    assert "arms.json" in told
+    assert "No such file" in told
+    assert "Errno" not in told
+
+
 def test_the_log_goes_to_csv(tmp_path: Path) -> None:
     """Every number comes back as it was."""
     writer = DecisionWriter(tmp_path, 10**7, NAMES)
@@ -173,15 +210,40 @@ def test_wrong_input_is_2_and_a_log_that_cannot_tell_is_1(
         assert main(["report", arguments[0].replace("{log}", str(tmp_path))]) == status
 
 
-def test_the_log_goes_to_parquet(tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow")
-    from pyarrow import parquet
+@pytest.fixture
+def read_parquet(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], dict[str, list[object]]]:
+    """Reads a Parquet file's columns. Where pyarrow is not installed, a stand-in keeps what it is given."""
+    if find_spec("pyarrow"):
+        from pyarrow import parquet
 
+        return lambda path: parquet.read_table(path).to_pydict()
+    written: dict[Path, dict[str, list[object]]] = {}
+
+    def write_table(columns: dict[str, Iterable[object]], path: Path) -> None:
+        path.touch()
+        # `export` gives the file its name once it is whole.
+        written[path.parent] = {name: list(values) for name, values in columns.items()}
+
+    pyarrow, parquet = ModuleType("pyarrow"), ModuleType("pyarrow.parquet")
+    pyarrow.__dict__.update(table=dict, parquet=parquet)
+    parquet.__dict__.update(write_table=write_table)
+    monkeypatch.setitem(sys.modules, "pyarrow", pyarrow)
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", parquet)
+    return lambda path: written[path.parent]
+
+
+def test_the_log_goes_to_parquet(
+    tmp_path: Path, read_parquet: Callable[[Path], dict[str, list[object]]]
+) -> None:
     writer = DecisionWriter(tmp_path, 10**7, NAMES)
     rows = logged(50, 0.5)
     writer.append(rows)
     writer.close()
     assert main(["evaluate", str(tmp_path), "--export", str(tmp_path / "x.parquet")]) == 0
-    table = parquet.read_table(tmp_path / "x.parquet").to_pydict()
+    assert (tmp_path / "x.parquet").is_file()
+    table = read_parquet(tmp_path / "x.parquet")
+    assert {len(column) for column in table.values()} == {50}
     assert table["arm"] == [NAMES[arm] for arm in rows["arm"].tolist()]
+    assert table["prefix"] == [prefix.decode() for prefix in rows["prefix"].tolist()]
     assert np.allclose(table["probability"], rows["probability"])
+    assert np.allclose(table["reward"], rows["reward"])
