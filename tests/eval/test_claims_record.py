@@ -147,6 +147,12 @@ def test_a_full_run_updates_record_page_and_picture(
     answer(monkeypatch)
     out = ["--out", str(tmp_path / "out")]
     picture = (docs / "img" / "claims-spine-interval.png").read_bytes()
+    record = read_record(docs / "claims.json")
+    lacking = tuple(row.model_copy(update={"picture": "It lacks a band."}) for row in record.rows)
+    (docs / "claims.json").write_text(record.model_copy(update={"rows": lacking}).to_json(), encoding="utf-8")
+    assert main(["claims-page"]) == 0
+    told = "(img/claims-{}.png)\n\nIt lacks a band.\n"
+    assert told.format("spine-interval") in (docs / "claims.md").read_text(encoding="utf-8")
     assert main(["claims", "spine-interval", "--update", *out]) == 0
     rows = json.loads((docs / "claims.json").read_text(encoding="utf-8"))["rows"]
     (figures,) = (row["figures"] for row in rows if row["claim"] == "spine-interval")
@@ -154,6 +160,8 @@ def test_a_full_run_updates_record_page_and_picture(
     assert [figure["verdict"] for figure in figures] == ["own target reached", "reached, narrower"]
     page = (docs / "claims.md").read_text(encoding="utf-8")
     assert "| spine | policy generator runs every, s | ≥ 1.2 | 2 | 2 to 2 | 1, 2, 3 | Linux 6.1 |" in page
+    assert told.format("spine-interval") not in page
+    assert told.format("friendliness") in page
     assert (docs / "img" / "claims-spine-interval.png").read_bytes() != picture
     assert main(["claims-page", "--check"]) == 0
 

@@ -198,6 +198,9 @@ def _pictures(rows: Sequence[Row], folder: Path) -> Iterator[str]:
             names = targets.setdefault(str(figure.target), [])
             names += [figure.figure] if figure.figure not in names else []
         yield f"![{claim.text}]({folder.name}/{picture_name(claim.name)})\n"
+        for row in rows:
+            if row.claim == claim.name and row.picture:
+                yield _paragraph(row.picture)
         yield _items(f"target {target}: {', '.join(names)}" for target, names in targets.items())
 
 

@@ -116,7 +116,8 @@ class Judged(Measured):
 class Row(_Part):
     """The paper's experiment, this project's, how they differ, and the figures.
 
-    `command` repeats the figures; `claim` is None where that is not `ltp-eval claims`.
+    `command` repeats the figures; `claim` is None where that is not `ltp-eval claims`. `picture` tells what
+    the claim's picture lacks; a full run draws it anew.
     """
 
     claim: str | None
@@ -127,6 +128,7 @@ class Row(_Part):
     command: str
     figures: tuple[Judged, ...]
     notes: tuple[str, ...]
+    picture: str = ""
 
 
 class Baselines(_Part):
@@ -181,7 +183,10 @@ class Record(_Part):
                 (figure.scheme, figure.quantity): _values(one, figure, kernel, revision)
                 for figure in one.figures
             }
-            rows = tuple(_replaced(row, new) if row.claim == name else row for row in rows)
+            rows = tuple(
+                _replaced(row, new).model_copy(update={"picture": ""}) if row.claim == name else row
+                for row in rows
+            )
             baselines = tuple(_replaced(part, new) if part.claim == name else part for part in baselines)
         return self.model_copy(update={"rows": rows, "baselines": baselines})
 
