@@ -18,6 +18,7 @@ from ltp_switcher.daemon.control.client import Json
 from ltp_switcher.daemon.control.controlled import Controlled, cookie_of, slot_of
 from ltp_switcher.daemon.control.describe import arm_json, flow_json
 from ltp_switcher.daemon.control.families import to_json
+from ltp_switcher.daemon.control.fleet_methods import FleetMethods
 from ltp_switcher.daemon.control.metrics import families
 from ltp_switcher.daemon.control.policy_methods import PolicyMethods
 from ltp_switcher.daemon.control.rollout_methods import RolloutMethods, rollout_families
@@ -55,6 +56,7 @@ class Methods:
         self._daemon = daemon
         self._started_s = time.monotonic()
         self._caller = Caller(0, 0)
+        self._fleet = FleetMethods(daemon)
         self._methods: dict[str, tuple[Method, frozenset[str]]] = {
             "status": (self._status, frozenset()),
             "flows.list": (self._flows, frozenset()),
@@ -76,6 +78,7 @@ class Methods:
             **PolicyMethods(daemon, lambda: self._caller).methods,
             **RolloutMethods(daemon, lambda: self._caller).methods,
             **VisitMethods(daemon).methods,
+            **self._fleet.methods,
         }
 
     def handle(self, method: str, params: Params, caller: Caller) -> Result:
@@ -253,7 +256,7 @@ class Methods:
         daemon = self._daemon
         found = families(daemon.engine, daemon.names, len(daemon.faults))
         visits = visit_families(daemon.engine.visits)
-        return to_json([*found, *rollout_families(daemon.rollouts), *visits])
+        return to_json([*found, *rollout_families(daemon.rollouts), *visits, *self._fleet.families()])
 
     def _reload(self, _: Params) -> Json:
         keys: list[Json] = list(self._daemon.reload())

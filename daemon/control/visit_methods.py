@@ -93,6 +93,13 @@ def _totals(visits: LiveLearner | None) -> dict[str, float]:
     }
 
 
+def effects_json(state: PrefixState, names: Mapping[int, str]) -> Json:
+    """What is known of a prefix's arms, by their names."""
+    return {
+        names[one.arm]: {"mean": one.mean, "lower": one.lower, "upper": one.upper} for one in state.effects
+    }
+
+
 def _prefix_json(state: PrefixState, names: Mapping[int, str]) -> Json:
     def named(arm: int) -> str:
         return DECISION_NAME if arm == DECISION else names[arm]
@@ -106,10 +113,7 @@ def _prefix_json(state: PrefixState, names: Mapping[int, str]) -> Json:
         "flows": state.flows,
         "spent": state.spent,
         "ruled": state.ruled,
-        "effects": {
-            named(one.arm): {"mean": one.mean, "lower": one.lower, "upper": one.upper}
-            for one in state.effects
-        },
+        "effects": effects_json(state, names),
     }
 
 

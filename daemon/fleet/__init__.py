@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What hosts of a site tell each other about the arms on prefixes, through a store of the Redis protocol."""
+"""Hosts of a site share their knowledge of the arms on prefixes, through a store of the Redis protocol."""

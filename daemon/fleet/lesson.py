@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A lesson: what one host has learned about the arms on a prefix, as one packed value.
+"""A lesson: the knowledge of one host about the arms on a prefix, as one packed value.
 
 It is cumulative: the effects of the arms over the decision's own choice, by all visits of that host alone.
 So the newest lesson of a host stands for all before it, and writing it twice changes nothing. All lessons of
@@ -53,7 +53,7 @@ class Verdict(IntEnum):
     STALE = 4
     """Older than what counts, or from the future."""
     IMPOSSIBLE = 5
-    """It holds numbers that no rewards can lead to."""
+    """A number in it is outside of what rewards can be."""
 
 
 REFUSED: Final = (Verdict.DAMAGED, Verdict.IMPOSSIBLE)

@@ -25,7 +25,7 @@ FAR: Final = 1.5
 APART: Final = 4.0
 """Standard deviations from the other hosts beyond which a host disagrees with them."""
 SMALL: Final = 5
-"""In a site of fewer hosts one host's word is enough; in a larger one it takes `QUORUM` to outvote a liar."""
+"""Hosts of a site from which on one host's word is not enough. It takes `QUORUM` hosts to outvote a liar."""
 QUORUM: Final = 3
 
 
@@ -40,9 +40,9 @@ class Merged:
     hosts: Ints
     """Hosts that know of the arm, shape (p, k)."""
     compared: Bools
-    """Where a host's word could be compared with others', shape (p, hosts, k)."""
+    """True where a host's word could be compared with others', shape (p, hosts, k)."""
     apart: Bools
-    """Where a host disagrees with the others, shape (p, hosts, k)."""
+    """True where a host disagrees with the others, shape (p, hosts, k)."""
 
 
 def merge(mean: Floats, variance: Floats, quorum: int = 1) -> Merged:

@@ -11,6 +11,7 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
+from ltp_switcher.daemon.settings.fleet import FleetSection
 from ltp_switcher.daemon.settings.gain import GainSection, RolloutSection
 from ltp_switcher.daemon.settings.rule_policy import RuleSection
 from ltp_switcher.daemon.settings.rules import Key, Section, did_you_mean, key, keys_of, plain
@@ -379,6 +380,7 @@ class Config:
     learned: LearnedSection = field(default_factory=LearnedSection)
     mpts: MptsSection = field(default_factory=MptsSection)
     visits: VisitsSection = field(default_factory=VisitsSection)
+    fleet: FleetSection = field(default_factory=FleetSection)
     gain: GainSection = field(default_factory=GainSection)
     rollout: RolloutSection = field(default_factory=RolloutSection)
     api: ApiSection = field(default_factory=ApiSection)
@@ -386,6 +388,10 @@ class Config:
     def __post_init__(self) -> None:
         """Check the rules across keys."""
         self._check_watchdog()
+        if self.fleet.share == "on" and self.visits.learn == "off":
+            raise ConfigError(
+                "fleet.share", "on", "off, unless visits.learn is on: there is nothing to share"
+            )
 
     def _check_watchdog(self) -> None:
         """Refuse steps so long that one late step lets the kernel's watchdog bite."""

@@ -61,6 +61,10 @@ class ControlError(LtpSwitcherError):
     """The daemon cannot be reached over its control socket, or refused a request."""
 
 
+class StoreError(LtpSwitcherError):
+    """The store of the fleet cannot be reached, or does not answer as it should."""
+
+
 class LabError(LtpSwitcherError):
     """The lab could not be built or booted, or the guest failed."""
 

@@ -16,6 +16,8 @@ REQUESTS: Final[tuple[tuple[str, dict[str, object]], ...]] = (
     ("flows.page", {"order": "goodput"}),
     ("flows.page", {"cursor": "815", "limit": 1}),
     ("history", {}), ("events", {}), ("events", {"since": 3}), ("arms.list", {}), ("visits.get", {}),
+    ("fleet.get", {}), ("fleet.lessons", {}), ("fleet.lessons", {"since": "1:2"}),
+    ("fleet.tell", {"lessons": [{"prefix": "198.51.100.0/24", "from": ["b"], "arms": {"bbr": [0.5, 0.1]}}]}),
     ("arms.load", {"name": "cubic"}), ("mpts.start", {}), ("mpts.start", {"prefix": "198.51.100.0/24"}),
     ("mpts.status", {}), ("mpts.cancel", {}), ("metrics", {}),
     ("network.tell", {"pnc_pkts": 100, "pna": 0.5, "known": 1}),

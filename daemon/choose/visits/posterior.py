@@ -69,7 +69,7 @@ class Effects:
     """Shape (n, arms)."""
 
     def take(self, chosen: Ints | Bools) -> Effects:
-        """Those of some prefixes, by their places or where true."""
+        """Take the effects of some prefixes, by their places or by a mask."""
         return Effects(self.mean[chosen], self.variance[chosen])
 
 

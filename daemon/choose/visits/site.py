@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The site: what other hosts know of the arms on the same prefixes.
+"""The site: the knowledge of other hosts about the arms on the same prefixes.
 
-It is a level between a prefix and all flows. Hosts of a site differ somewhat, even on one path. So what they
-tell of an effect counts as a visit's word does, with a variance of at least `SPREAD`. Own visits soon say
-more than that. Where they contradict the others, these count for less (D. J. Spiegelhalter et al. 2004,
-Bayesian Approaches to Clinical Trials, section 5.8: priors in conflict with the data).
+It is a level between a prefix and all flows. Hosts of a site differ somewhat, even on one path. So their word
+on an effect has a variance of at least `SPREAD`, however sure they are. Own visits soon say more than that.
+Where they contradict the others, these count for less (D. J. Spiegelhalter et al. 2004, Bayesian Approaches
+to Clinical Trials, section 5.8: priors in conflict with the data).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.arrays import Ints
+from ltp_switcher.arrays import Bools, Ints
 from ltp_switcher.daemon.choose.visits.posterior import Effects
 from ltp_switcher.errors import ArtifactError
 
@@ -39,7 +39,8 @@ class Site:
         self.arms = arms
         self._mean = np.zeros((0, arms))
         self._variance = np.zeros((0, arms))
-        self._told_s = np.zeros(0)
+        self.told_s = np.zeros(0)
+        """Unix time of the word, shape (n,)."""
         self.hosts: Ints = np.zeros(0, np.int64)
         """Hosts whose word it is, shape (n,); 0 where nothing was told."""
 
@@ -53,7 +54,7 @@ class Site:
             return
         self._mean = np.concatenate([self._mean, np.zeros((more, self.arms))])
         self._variance = np.concatenate([self._variance, np.full((more, self.arms), np.inf)])
-        self._told_s = np.concatenate([self._told_s, np.zeros(more)])
+        self.told_s = np.concatenate([self.told_s, np.zeros(more)])
         self.hosts = np.concatenate([self.hosts, np.zeros(more, np.int64)])
 
     def tell(self, prefixes: Ints, effects: Effects, hosts: Ints, now_s: float) -> None:
@@ -67,32 +68,38 @@ class Site:
         """
         self.grow(int(prefixes.max(initial=-1)) + 1)
         self._mean[prefixes], self._variance[prefixes] = effects.mean, effects.variance
-        self._told_s[prefixes], self.hosts[prefixes] = now_s, hosts
+        self.told_s[prefixes], self.hosts[prefixes] = now_s, hosts
 
     def evidence(self, prefixes: Ints, own: Effects, now_s: float) -> Effects:
-        """What the others' word says of these prefixes, beside their own visits: shape (m, arms).
+        """Return the others' word on these prefixes as evidence beside their own visits, shape (m, arms).
 
         own: the effects by these visits alone, shape (m, arms).
         """
         self.grow(int(prefixes.max(initial=-1)) + 1)
-        age_s = np.maximum(now_s - self._told_s[prefixes], 0.0)[:, None]
+        age_s = np.maximum(now_s - self.told_s[prefixes], 0.0)[:, None]
         mean, variance = self._mean[prefixes], self._variance[prefixes] + SPREAD + FADES_PER_S * age_s
         apart = ((mean - own.mean) / CONFLICT) ** 2
         known = np.isfinite(own.variance) & np.isfinite(variance)
         excess = np.subtract(apart, own.variance, out=np.zeros_like(apart), where=known)
         return Effects(mean, np.maximum(variance, excess))
 
+    def knows(self, prefixes: Ints) -> Bools:
+        """True for prefixes of which others know something, shape (m,)."""
+        self.grow(int(prefixes.max(initial=-1)) + 1)
+        found: Bools = self.hosts[prefixes] > 0
+        return found
+
     def forget(self, prefixes: Ints) -> None:
         """Know nothing of these prefixes."""
         self.grow(int(prefixes.max(initial=-1)) + 1)
         self._mean[prefixes], self._variance[prefixes] = 0.0, np.inf
-        self._told_s[prefixes], self.hosts[prefixes] = 0.0, 0
+        self.told_s[prefixes], self.hosts[prefixes] = 0.0, 0
 
     def state(self) -> dict[str, np.ndarray]:
         """All that is known, as arrays that the caller may keep: n rows each."""
         return {
             "site_mean": self._mean.copy(), "site_variance": self._variance.copy(),
-            "site_told_s": self._told_s.copy(), "site_hosts": self.hosts.copy(),
+            "site_told_s": self.told_s.copy(), "site_hosts": self.hosts.copy(),
         }  # fmt: skip
 
     def restore(self, arrays: Mapping[str, np.ndarray], size: int) -> None:
@@ -106,4 +113,4 @@ class Site:
             raise ArtifactError(f"the site's arrays do not fit {size} prefixes, {self.arms} arms")
         if not (np.isfinite(mean).all() and np.isfinite(told_s).all() and (variance > 0).all()):
             raise ArtifactError("the site's arrays hold numbers that cannot be")
-        self._mean, self._variance, self._told_s, self.hosts = mean, variance, told_s, hosts
+        self._mean, self._variance, self.told_s, self.hosts = mean, variance, told_s, hosts

@@ -305,6 +305,12 @@ class LiveLearner:
         self._plans.due[numbers] = True
         return int(np.count_nonzero(~room))
 
+    def told(self, limit: int) -> Ints:
+        """The prefixes of which other hosts know something, the latest word first, at most `limit`."""
+        numbers, site = self.prefixes.numbers(), self.learner.site
+        numbers = numbers[site.knows(numbers)]
+        return numbers[np.argsort(-site.told_s[numbers], kind="stable")[:limit]]
+
     # What is known
 
     def of(self, numbers: Ints, now_s: float) -> list[PrefixState]:

@@ -1,0 +1,389 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One exchange: the lessons of this host go to the store, and the knowledge of others comes back.
+
+Nothing here waits for anything but the store and the daemon, and no flow waits for this. In each exchange:
+
+1. The daemon tells which prefixes with traffic have learned since the last time.
+2. The stamps of these prefixes tell which of them others have written to. The host's own presence tells
+   whether the store has lost anything. A store that was emptied, or that failed over and lost the last
+   seconds, does not have the latest presence. Then all is written again.
+3. Lessons that say something new are written, and the presence last.
+4. Prefixes with another stamp are read, merged, and told to the daemon.
+
+A prefix that changes without saying anything new is read more and more seldom, down to once a minute. So
+busy prefixes of a large site cost as little as quiet ones.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol, cast
+
+import numpy as np
+
+import ltp_switcher
+from ltp_switcher.arrays import Floats
+from ltp_switcher.daemon.control.client import Json
+from ltp_switcher.daemon.fleet.hosts import Hosts, Presence, presence_of
+from ltp_switcher.daemon.fleet.lesson import ARMS, PLACES, Verdict, effects, pack, unpack
+from ltp_switcher.daemon.fleet.merge import HOSTS_MAX, Merged, merge, quorum
+from ltp_switcher.daemon.fleet.store import Store
+from ltp_switcher.daemon.gain.outcomes import prefix_key, prefix_text
+from ltp_switcher.daemon.settings.fleet import FleetSection
+from ltp_switcher.errors import InvalidValueError, StoreError
+
+LIVE_S: Final = 3600.0
+"""A prefix of which the daemon has told nothing for so long has no traffic."""
+SELDOM_S: Final = 60.0
+"""Longest time between two reads of a prefix that changes."""
+AGAIN_S: Final = 600.0
+"""Each lesson is written again after this time, though nothing has changed."""
+SURVEY_S: Final = 30.0
+"""Time between two looks at hosts, and at prefixes without traffic here."""
+NEWEST: Final = 1024
+"""Prefixes that others wrote to last, of which this host wants to know before its first flow."""
+READS_MAX: Final = 512
+"""Prefixes that are read in one exchange."""
+KNOWN_MAX: Final = 32_768
+"""Prefixes that are remembered here."""
+SAYS_SD: Final = 0.1
+"""A mean that moves by this share of its standard deviation says something new."""
+SAYS_VARIANCE: Final = 0.1
+"""A variance that changes by this share says something new, too."""
+TOLD_MAX_BYTES: Final = 48 * 1024
+"""Length of a request to the daemon, somewhat below the longest one."""
+SOURCES_TOLD: Final = 32
+_MARKS: Final = 1024
+"""Stamps of one moment."""
+NAMES: Final = {place: name for name, place in PLACES.items()}
+log = logging.getLogger(__name__)
+
+
+class Daemon(Protocol):
+    """The daemon's control socket; see `ControlClient`."""
+
+    def call(self, method: str, **params: Json) -> Json:
+        """Call a method and return its result."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """Effects by place, shape (ARMS,), with a variance of infinity where nothing is known."""
+
+    mean: Floats
+    variance: Floats
+
+    def says_more(self, before: Word | None) -> bool:
+        """Whether somebody who knows `before` would learn something."""
+        known = np.isfinite(self.variance)
+        if before is None:
+            return bool(known.any())
+        if (np.isfinite(before.variance) != known).any():
+            return True
+        mean, variance = self.mean[known], self.variance[known]
+        moved = np.abs(mean - before.mean[known]) > SAYS_SD * np.sqrt(variance)
+        surer = np.abs(variance - before.variance[known]) > SAYS_VARIANCE * variance
+        return bool((moved | surer).any())
+
+
+@dataclass(slots=True)
+class Prefix:
+    """What is remembered of a prefix."""
+
+    heard_s: float = -np.inf
+    """Time when the daemon told of it."""
+    visits: int = 0
+    own: Word | None = None
+    wrote: Word | None = None
+    """What the store has of ours."""
+    wrote_s: float = -np.inf
+    stamp: float | None = None
+    """The stamp at the latest read."""
+    due_s: float = -np.inf
+    wait_s: float = 0.0
+    """Time between two reads, which grows while nothing new is said."""
+    told: Word | None = None
+    """What the daemon knows from others."""
+
+
+class Exchange:
+    """The state from one exchange to the next.
+
+    Args:
+        settings: names and times.
+        host: this host's name.
+        daemon: its control socket.
+        store: the site's store.
+    """
+
+    def __init__(self, settings: FleetSection, host: str, daemon: Daemon, store: Store) -> None:
+        self._settings = settings
+        self._host = host
+        self._daemon = daemon
+        self._store = store
+        self._instance = secrets.token_hex(8)
+        self._prefixes: dict[str, Prefix] = {}
+        self._cursor: str | None = None
+        self._model = 0
+        self._presence: bytes | None = None
+        self._number = 0
+        self._survey_s = -np.inf
+        self._whole_s = -np.inf
+        self._site_hosts = 1
+        self._others: list[str] = []
+        self.hosts = Hosts()
+        self.counts = dict.fromkeys(("exchanges", "failures", "written", "write_failures", "read"), 0)
+        self.name_taken = False
+        self.error = ""
+        self.learns = False
+
+    def run(self, now_s: float) -> None:
+        """Do one exchange at this Unix time. Raises `ControlError` where the daemon is away.
+
+        A store that is away is told to the daemon, and `error` tells why.
+        """
+        self.error = ""
+        self._hear(now_s)
+        try:
+            if self.learns:
+                self._exchange(now_s)
+            self.counts["exchanges"] += 1
+            self._whole_s = now_s
+        except StoreError as error:
+            self.error = str(error)
+            self.counts["failures"] += 1
+        self._report(now_s)
+
+    # The daemon
+
+    def _hear(self, now_s: float) -> None:
+        """Ask the daemon what it has learned."""
+        told = cast("dict[str, Json]", self._daemon.call("fleet.lessons", since=self._cursor))
+        cursor, model = cast("str | None", told["cursor"]), cast("int", told["model"])
+        if _epoch(cursor) != _epoch(self._cursor) or model != self._model:
+            # Another daemon, which may have lost what it knew, or another decision.
+            for known in self._prefixes.values():
+                known.own = known.wrote = known.told = known.stamp = None
+            self._survey_s = -np.inf
+        self._cursor, self._model, self.learns = cursor, model, bool(told["learn"])
+        for entry in cast("list[dict[str, Json]]", told["lessons"]):
+            known = self._prefixes.setdefault(cast("str", entry["prefix"]), Prefix())
+            known.heard_s, known.visits = now_s, cast("int", entry["visits"])
+            word = Word(np.zeros(ARMS), np.full(ARMS, np.inf))
+            for name, (mean, variance) in cast("dict[str, list[float]]", entry["arms"]).items():
+                if name in PLACES:
+                    word.mean[PLACES[name]], word.variance[PLACES[name]] = mean, variance
+            known.own = word if np.isfinite(word.variance).any() else None
+        if len(self._prefixes) > KNOWN_MAX:
+            order = sorted(self._prefixes, key=lambda name: self._prefixes[name].heard_s)
+            for name in order[: len(order) - KNOWN_MAX]:
+                del self._prefixes[name]
+
+    def _tell(self, names: Sequence[str], words: Sequence[Word], sources: Sequence[list[str]]) -> None:
+        """Tell the daemon what others know of prefixes."""
+        lessons: list[Json] = []
+        for name, word, hosts in zip(names, words, sources, strict=True):
+            known = np.flatnonzero(np.isfinite(word.variance)).tolist()
+            arms: dict[str, Json] = {
+                NAMES[place]: [float(word.mean[place]), min(float(word.variance[place]), 100.0)]
+                for place in known
+                if place in NAMES
+            }
+            lessons.append({"prefix": name, "from": [*hosts], "arms": arms})
+        for batch in _pieces(lessons):
+            self._daemon.call("fleet.tell", lessons=batch)
+        for name, word in zip(names, words, strict=True):
+            self._prefixes[name].told = word
+
+    def _report(self, now_s: float) -> None:
+        """Tell the daemon how all of this fares."""
+        counts: dict[str, Json] = {**self.counts}
+        lag_s = now_s - self._whole_s
+        self._daemon.call(
+            "fleet.tell",
+            status={
+                **counts, "host": self._host, "site": self._settings.site, "store": self._store.address[:256],
+                "reachable": self.learns and not self.error, "error": self.error[:256],
+                "lag_s": lag_s if np.isfinite(lag_s) else 0.0, "live": len(self._live(now_s)),
+                "name_taken": self.name_taken,
+            },
+            hosts=self.hosts.told(now_s, self._settings.shut_out),
+        )  # fmt: skip
+
+    def _live(self, now_s: float) -> list[str]:
+        """The prefixes with traffic here."""
+        return [name for name, known in self._prefixes.items() if now_s - known.heard_s < LIVE_S]
+
+    # The store
+
+    def _exchange(self, now_s: float) -> None:
+        live = self._live(now_s)
+        asked = [*live, *(name for name in self._others if name in self._prefixes)]
+        look = self._store.look(asked, self._host)
+        self._check_presence(look.presence)
+        self._write(live, now_s)
+        if now_s - self._survey_s >= SURVEY_S:
+            self._survey(now_s)
+        due = []
+        for name, stamp in zip(asked, look.stamps, strict=True):
+            known = self._prefixes[name]
+            if stamp is not None and stamp != known.stamp and now_s >= known.due_s:
+                due.append((name, stamp))
+        self._read(due[:READS_MAX], now_s)
+
+    def _check_presence(self, presence: bytes | None) -> None:
+        """Whether the store still has what was written last; else all is written again."""
+        if presence == self._presence:
+            return
+        other = presence_of(presence)
+        taken = self._presence is not None and other is not None and other.instance != self._instance
+        if taken and not self.name_taken:
+            log.warning("another host of the site has the name %s, too; set fleet.host", self._host)
+        self.name_taken = taken
+        for known in self._prefixes.values():
+            known.wrote = known.stamp = None
+            known.due_s = -np.inf
+
+    def _write(self, live: Sequence[str], now_s: float) -> None:
+        lessons: dict[str, bytes] = {}
+        for name in live:
+            known = self._prefixes[name]
+            own = known.own
+            if own is not None and (own.says_more(known.wrote) or now_s - known.wrote_s >= AGAIN_S):
+                lessons[name] = pack(self._model, now_s, known.visits, own.mean, own.variance)
+        # Two hosts that write in one moment leave different stamps.
+        stamp = int(now_s * 1000) * _MARKS + zlib.crc32(self._host.encode()) % _MARKS
+        refused = set(self._store.write(self._host, lessons, stamp, self._settings.age_s))
+        self.counts["written"] += len(lessons) - len(refused)
+        self.counts["write_failures"] += len(refused)
+        for name in lessons.keys() - refused:
+            known = self._prefixes[name]
+            known.wrote, known.wrote_s = known.own, now_s
+        self._number += 1
+        presence = Presence(
+            self._instance, ltp_switcher.__version__, self._number, now_s, self.counts["written"]
+        )
+        # What is there of it is not known, until it is written.
+        self._presence = b""
+        if self._store.greet(self._host, presence.packed()):
+            self._presence = presence.packed()
+        else:
+            self.error = f"the store at {self._store.address} takes no more writes: it is full"
+
+    def _survey(self, now_s: float) -> None:
+        """Look at the site's hosts, and at prefixes that others know and this host does not."""
+        self.hosts.fade(now_s)
+        self._site_hosts, presences = self._store.hosts()
+        for host, value in presences.items():
+            presence = presence_of(value)
+            if presence is None or now_s - presence.time_s > self._settings.age_s:
+                self._store.forget_host(host)
+        self.hosts.met({name: value for name, value in presences.items() if name != self._host.encode()})
+        newest = [name for name in self._store.newest(NEWEST) if _is_prefix(name)]
+        for name in newest:
+            self._prefixes.setdefault(name, Prefix())
+        live = set(self._live(now_s))
+        self._others = [name for name in newest if name not in live]
+        self._survey_s = now_s
+
+    def _read(self, due: Sequence[tuple[str, float]], now_s: float) -> None:
+        """Read prefixes, merge what hosts say of them, and tell the daemon what is new."""
+        if not due:
+            return
+        names = [name for name, _ in due]
+        found = self._store.read(names)
+        merged, sources = self._merge(names, found, now_s)
+        news = []
+        for row, (name, stamp) in enumerate(due):
+            known = self._prefixes[name]
+            word = Word(merged.mean[row], merged.variance[row])
+            says_more = word.says_more(known.told) and bool(sources[row])
+            if says_more:
+                news.append((name, word, sources[row][:SOURCES_TOLD]))
+            known.stamp = stamp
+            known.wait_s = 0.0 if says_more else min(max(2 * known.wait_s, self._settings.period_s), SELDOM_S)
+            is_live = now_s - known.heard_s < LIVE_S
+            # What others learn of a prefix without traffic here has time.
+            known.due_s = now_s + (known.wait_s if is_live else max(known.wait_s, SELDOM_S))
+        if news:
+            self._tell(*cast("tuple[list[str], list[Word], list[list[str]]]", zip(*news, strict=True)))
+
+    def _merge(
+        self, names: Sequence[str], found: Sequence[dict[bytes, bytes]], now_s: float
+    ) -> tuple[Merged, list[list[str]]]:
+        """The lessons of each prefix as one, and the names of the hosts whose lessons these are."""
+        entries = [
+            (row, host, value)
+            for row, lessons in enumerate(found)
+            # In one order, so that sums are the same again.
+            for host, value in sorted(lessons.items())
+            if host != self._host.encode() and host.decode(errors="replace") not in self._settings.shut_out
+        ]
+        lessons, verdicts = unpack(
+            [value for _, _, value in entries], self._model, now_s, self._settings.age_s
+        )
+        mean, variance = (
+            np.zeros((len(names), HOSTS_MAX, ARMS)),
+            np.full((len(names), HOSTS_MAX, ARMS), np.inf),
+        )
+        means, variances = effects(lessons)
+        sources: list[list[str]] = [[] for _ in names]
+        stale = []
+        for number, ((row, host, _), verdict) in enumerate(zip(entries, verdicts.tolist(), strict=True)):
+            seen = self.hosts.of(host)
+            if verdict != Verdict.USABLE or seen is None:
+                self.hosts.judged(host, Verdict(verdict))
+                if verdict == Verdict.STALE:
+                    stale.append((names[row], host))
+                continue
+            place = len(sources[row])
+            mean[row, place], variance[row, place] = means[number], variances[number]
+            sources[row].append(host.decode())
+            seen.lessons += 1
+            seen.time_s = max(seen.time_s, float(lessons["time_s"][number]))
+        self.counts["read"] += len(entries)
+        merged = merge(mean, variance, quorum(self._site_hosts))
+        compared, apart = merged.compared.sum(axis=2), merged.apart.sum(axis=2)
+        for row, hosts in enumerate(sources):
+            for place, name in enumerate(hosts):
+                seen = self.hosts.of(name.encode())
+                if seen is not None:
+                    seen.compared += float(compared[row, place])
+                    seen.apart += float(apart[row, place])
+        if stale:
+            self._store.drop(stale)
+        return merged, sources
+
+
+def _is_prefix(name: str) -> bool:
+    """Whether it is a prefix as the daemon writes it; in the store there may be anything."""
+    try:
+        return prefix_text(prefix_key(name)) == name
+    except InvalidValueError:
+        return False
+
+
+def _epoch(cursor: str | None) -> str:
+    """Return the part of a cursor that names the daemon."""
+    return (cursor or "").partition(":")[0]
+
+
+def _pieces(lessons: Sequence[Json]) -> Iterator[list[Json]]:
+    """Lists of lessons whose requests the daemon takes."""
+    batch: list[Json] = []
+    size = 0
+    for lesson in lessons:
+        length = len(json.dumps(lesson)) + 2
+        if batch and size + length > TOLD_MAX_BYTES:
+            yield batch
+            batch, size = [], 0
+        batch.append(lesson)
+        size += length
+    if batch:
+        yield batch

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The other hosts of the site: their presence, and how well the word of each fits the others'."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from ltp_switcher.daemon.control.client import Json
+from ltp_switcher.daemon.fleet.lesson import REFUSED, Verdict
+from ltp_switcher.daemon.settings.fleet import NAME
+
+KNOWN_MAX: Final = 256
+"""Hosts that are remembered."""
+HALF_LIFE_S: Final = 600.0
+"""Time after which a comparison counts by half."""
+COMPARED_LEAST: Final = 8.0
+"""Comparisons that it takes to name a host."""
+APART_SHARE: Final = 0.5
+"""Share of them in which a host that is named was far from all others."""
+PRESENCE_MAX_BYTES: Final = 512
+
+
+@dataclass(slots=True)
+class Presence:
+    """What a host leaves of itself at each exchange."""
+
+    instance: str
+    """A random text, made at the start of its service."""
+    version: str
+    number: int
+    """Number of the exchange."""
+    time_s: float
+    lessons: int
+    """Lessons that it has written."""
+
+    def packed(self) -> bytes:
+        """Return the presence as a value of the store."""
+        return json.dumps([self.instance, self.version, self.number, int(self.time_s), self.lessons]).encode()
+
+
+def presence_of(value: bytes | None) -> Presence | None:
+    """The presence in a value of the store; None where there is none, or a damaged one."""
+    if value is None or len(value) > PRESENCE_MAX_BYTES:
+        return None
+    try:
+        found = json.loads(value)
+    except ValueError:
+        return None
+    if not isinstance(found, list) or [type(part) for part in found] != [str, str, int, int, int]:
+        return None
+    if min(found[2:]) < 0:
+        return None
+    return Presence(*found)
+
+
+@dataclass(slots=True)
+class Seen:
+    """What was seen of one host."""
+
+    version: str = ""
+    time_s: float = 0.0
+    """Unix time of its latest sign of life."""
+    lessons: int = 0
+    """Lessons of it that were merged with others'."""
+    refused: int = 0
+    other_version: int = 0
+    other_model: int = 0
+    compared: float = 0.0
+    apart: float = 0.0
+
+    @property
+    def disagrees(self) -> bool:
+        """Whether it is far from all others mostly."""
+        return self.compared >= COMPARED_LEAST and self.apart > APART_SHARE * self.compared
+
+
+class Hosts:
+    """The other hosts by name."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, Seen] = {}
+        self._faded_s = 0.0
+
+    def __len__(self) -> int:
+        return len(self._seen)
+
+    def of(self, name: bytes) -> Seen | None:
+        """A host by the name of its field; None for no possible name, or where there is no room."""
+        text = name.decode(errors="replace")
+        if not NAME.fullmatch(text):
+            return None
+        if text not in self._seen and len(self._seen) >= KNOWN_MAX:
+            oldest = min(self._seen, key=lambda known: self._seen[known].time_s)
+            del self._seen[oldest]
+        return self._seen.setdefault(text, Seen())
+
+    def met(self, presences: Mapping[bytes, bytes]) -> None:
+        """Take in what hosts left of themselves."""
+        for name, value in presences.items():
+            presence, seen = presence_of(value), self.of(name)
+            if seen is not None and presence is not None:
+                seen.version, seen.time_s = presence.version[:64], float(presence.time_s)
+
+    def judged(self, name: bytes, verdict: Verdict) -> None:
+        """Take in that a value of the host was none that counts."""
+        seen = self.of(name)
+        if seen is None:
+            return
+        seen.refused += verdict in REFUSED
+        seen.other_version += verdict is Verdict.OTHER_VERSION
+        seen.other_model += verdict is Verdict.OTHER_MODEL
+
+    def fade(self, now_s: float) -> None:
+        """Let earlier comparisons count for less."""
+        factor = 0.5 ** (max(now_s - self._faded_s, 0.0) / HALF_LIFE_S)
+        self._faded_s = now_s
+        for seen in self._seen.values():
+            seen.compared *= factor
+            seen.apart *= factor
+
+    def told(self, now_s: float, shut_out: tuple[str, ...]) -> list[Json]:
+        """What the daemon is told of them."""
+        return [
+            {
+                "name": name, "version": seen.version, "age_s": round(max(now_s - seen.time_s, 0.0), 1),
+                "lessons": seen.lessons, "refused": seen.refused, "other_version": seen.other_version,
+                "other_model": seen.other_model, "compared": round(seen.compared, 2),
+                "apart": round(seen.apart, 2), "disagrees": seen.disagrees, "shut_out": name in shut_out,
+            }
+            for name, seen in sorted(self._seen.items())
+        ]  # fmt: skip

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The store: the lessons of a site's hosts, on a server of the Redis protocol (Valkey, or Redis 6.2 on).
+
+Its keys, all below `ltp-switcher:SITE:`:
+
+    lessons:PREFIX   hash, a field for each host with its lesson; it ends when all hosts were silent for long
+    stamps           sorted set: a number for each prefix, which every write changes; the newest are highest
+    hosts            hash, a field for each host with its presence
+
+Only commands for named keys and fields are used, all in pipelines.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ssl
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final, TypeVar, cast
+
+from valkey import Valkey
+from valkey.cluster import ClusterNode, ValkeyCluster
+from valkey.exceptions import ResponseError, ValkeyError
+from valkey.sentinel import Sentinel
+
+from ltp_switcher.daemon.fleet.merge import HOSTS_MAX
+from ltp_switcher.daemon.settings.fleet import FleetSection, split_address
+from ltp_switcher.errors import StoreError
+
+Client = TypeVar("Client", Valkey, ValkeyCluster)
+Item = TypeVar("Item")
+
+TIMEOUT_S: Final = 2.0
+"""The store has to answer within this time."""
+BATCH: Final = 256
+"""Prefixes of one pipeline."""
+STAMPS_MAX: Final = 65_536
+"""Prefixes whose stamps are kept, the newest ones."""
+HOSTS_SHOWN: Final = 64
+"""Hosts whose presence is read at a time, drawn by chance where there are more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What has changed, without the lessons themselves."""
+
+    stamps: list[float | None]
+    """The stamp of each prefix; None where the store knows nothing of it."""
+    presence: bytes | None
+    """What this host has left of itself."""
+
+
+class Store:
+    """The lessons and hosts of a site. Every method raises `StoreError`, and connects where it has to.
+
+    Args:
+        settings: where the store is, and how to reach it.
+        password: empty for none.
+    """
+
+    def __init__(self, settings: FleetSection, password: str = "") -> None:
+        self._settings = settings
+        self._password = password
+        self._space = f"ltp-switcher:{settings.site}:"
+        self._client: Valkey | ValkeyCluster | None = None
+
+    @property
+    def address(self) -> str:
+        """The store's addresses, for people."""
+        return ", ".join(self._settings.store)
+
+    def look(self, prefixes: Sequence[str], host: str) -> Look:
+        """The stamps of prefixes, and the presence of a host."""
+        stamps: list[float | None] = []
+        for batch in _batches(prefixes):
+            (found,) = self._ask(("ZMSCORE", f"{self._space}stamps", *batch))
+            stamps += [None if score is None else float(cast("float", score)) for score in _list(found)]
+        (presence,) = self._ask(("HGET", f"{self._space}hosts", host))
+        return Look(stamps, cast("bytes | None", presence))
+
+    def write(self, host: str, lessons: Mapping[str, bytes], stamp: int, keep_s: float) -> list[str]:
+        """Write a host's lessons by prefix. Returns the prefixes that the store refused, as a full one does.
+
+        Args:
+            host: the field that is written.
+            lessons: values by prefix.
+            stamp: tells this write from all others to the same prefix; later ones are larger.
+            keep_s: time after which a prefix of which nobody tells any more may go.
+        """
+        refused = []
+        for batch in _batches(list(lessons)):
+            commands: list[tuple[str | bytes | int, ...]] = []
+            for prefix in batch:
+                key = f"{self._space}lessons:{prefix}"
+                commands += [
+                    ("HSET", key, host, lessons[prefix]),
+                    ("EXPIRE", key, int(keep_s)),
+                    ("ZADD", f"{self._space}stamps", stamp, prefix),
+                ]
+            found = self._send(commands)
+            refused += [
+                prefix
+                for place, prefix in enumerate(batch)
+                if any(isinstance(result, Exception) for result in found[3 * place : 3 * place + 3])
+            ]
+        return refused
+
+    def greet(self, host: str, presence: bytes) -> bool:
+        """Leave a host's presence. Written last, it shows that all before it has arrived.
+
+        Returns false where the store refuses it, as a full one does.
+        """
+        stamps = f"{self._space}stamps"
+        found = self._send([
+            ("HSET", f"{self._space}hosts", host, presence),
+            ("ZREMRANGEBYRANK", stamps, 0, -STAMPS_MAX - 1),
+        ])  # fmt: skip
+        return not isinstance(found[0], Exception)
+
+    def read(self, prefixes: Sequence[str]) -> list[dict[bytes, bytes]]:
+        """Read the lessons of each prefix by host; of more than `HOSTS_MAX` hosts, some by chance."""
+        made = []
+        for batch in _batches(prefixes):
+            made += self._ask(
+                *(("HRANDFIELD", f"{self._space}lessons:{name}", HOSTS_MAX, "WITHVALUES") for name in batch)
+            )
+        return [_pairs(found) for found in made]
+
+    def newest(self, count: int) -> list[str]:
+        """The prefixes that were written to last, the latest first."""
+        (found,) = self._ask(("ZREVRANGE", f"{self._space}stamps", 0, count - 1))
+        return [cast("bytes", name).decode(errors="replace") for name in _list(found)]
+
+    def hosts(self) -> tuple[int, dict[bytes, bytes]]:
+        """The number of hosts, and the presence of at most `HOSTS_SHOWN` by name."""
+        key = f"{self._space}hosts"
+        count, found = self._ask(("HLEN", key), ("HRANDFIELD", key, HOSTS_SHOWN, "WITHVALUES"))
+        return int(cast("int", count)), _pairs(found)
+
+    def drop(self, fields: Sequence[tuple[str, bytes]]) -> None:
+        """Take out the lessons of hosts that are silent for long: prefix and host each."""
+        for batch in _batches(fields):
+            self._ask(*(("HDEL", f"{self._space}lessons:{prefix}", host) for prefix, host in batch))
+
+    def forget_host(self, host: bytes) -> None:
+        """Take out the presence of a host that is silent for long."""
+        self._ask(("HDEL", f"{self._space}hosts", host))
+
+    def close(self) -> None:
+        """Close the connection; the next call opens another one."""
+        if self._client is not None:
+            with contextlib.suppress(ValkeyError, OSError):
+                self._client.close()
+            self._client = None
+
+    def _ask(self, *commands: tuple[str | bytes | int, ...]) -> list[object]:
+        """Results of commands, none of which may be refused."""
+        results = self._send(commands)
+        for result in results:
+            if isinstance(result, Exception):
+                raise StoreError(f"the store at {self.address} refuses: {result}") from result
+        return results
+
+    def _send(self, commands: Sequence[tuple[str | bytes | int, ...]]) -> list[object]:
+        """Results of commands in one pipeline; a refusal of the store is its result."""
+        try:
+            if self._client is None:
+                self._client = self._connect()
+            with self._client.pipeline(transaction=False) as pipeline:
+                for command in commands:
+                    pipeline.execute_command(*command)
+                results = cast("list[object]", pipeline.execute(raise_on_error=False))
+        except (ValkeyError, OSError) as error:
+            self.close()
+            raise StoreError(f"the store at {self.address} cannot be reached: {error}") from error
+        for result in results:
+            # A pipeline over several connections tells of a lost one as of a refusal.
+            if isinstance(result, ValkeyError | OSError) and not isinstance(result, ResponseError):
+                self.close()
+                raise StoreError(f"the store at {self.address} cannot be reached: {result}") from result
+        return results
+
+    def _connect(self) -> Valkey | ValkeyCluster:
+        settings = self._settings
+        security: dict[str, object] = {
+            "username": settings.user or None, "password": self._password or None,
+            "socket_timeout": TIMEOUT_S, "socket_connect_timeout": TIMEOUT_S,
+        }  # fmt: skip
+        if settings.store[0].startswith("/"):
+            return _of(Valkey)(unix_socket_path=settings.store[0], **security)
+        if settings.tls == "on":
+            security |= {
+                "ssl": True, "ssl_ca_certs": settings.tls_ca or None, "ssl_check_hostname": True,
+                "ssl_min_version": ssl.TLSVersion.TLSv1_2,
+            }  # fmt: skip
+        places = [split_address(each, "fleet.store") for each in settings.store]
+        if settings.kind == "sentinel":
+            # The sentinels take the same user and password, or none.
+            sentinels = Sentinel(places, sentinel_kwargs=security, **security)
+            return cast("Valkey", sentinels.master_for(settings.service))
+        if settings.kind == "cluster":
+            nodes = [ClusterNode(host, port) for host, port in places]
+            return _of(ValkeyCluster)(startup_nodes=nodes, **security)
+        host, port = places[0]
+        return _of(Valkey)(host=host, port=port, **security)
+
+
+def _of(made: type[Client]) -> Callable[..., Client]:
+    """A client's class, whose options are gathered in a dictionary."""
+    return cast("Callable[..., Client]", made)
+
+
+def _batches(items: Sequence[Item]) -> Iterator[list[Item]]:
+    rest = iter(items)
+    while batch := list(islice(rest, BATCH)):
+        yield batch
+
+
+def _list(found: object) -> list[object]:
+    return cast("list[object]", found or [])
+
+
+def _pairs(found: object) -> dict[bytes, bytes]:
+    """Fields and values of a flat list."""
+    flat = cast("list[bytes]", _list(found))
+    return dict(zip(flat[::2], flat[1::2], strict=True))

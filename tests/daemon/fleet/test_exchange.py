@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts that share lessons over a real store, and the store's faults."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from os import kill
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.site_store import SiteStore, site_store
+from support.told_daemon import ToldDaemon
+
+from ltp_switcher.daemon.fleet import exchange as exchanges
+from ltp_switcher.daemon.fleet import store as stores
+from ltp_switcher.daemon.fleet.exchange import Exchange
+from ltp_switcher.daemon.fleet.lesson import ARMS, PLACES, pack
+from ltp_switcher.daemon.fleet.store import Store
+from ltp_switcher.daemon.settings.fleet import FleetSection
+
+NOW_S = 1_800_000_000.0
+A, B, SIX = "192.0.2.0/24", "198.51.100.0/24", "2001:db8:7::/48"
+KNOWN = {"bbr": (0.5, 0.05), "vegas": (-0.3, 0.1)}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SiteStore]:
+    with site_store(tmp_path) as made:
+        yield made
+
+
+class Site:
+    """Hosts of a site, whose time is one."""
+
+    def __init__(self, store: SiteStore, **settings: object) -> None:
+        self.now_s = NOW_S
+        self._settings = FleetSection(store=(str(store.socket),), **settings)  # type: ignore[arg-type]
+        self.daemons: dict[str, ToldDaemon] = {}
+        self.exchanges: dict[str, Exchange] = {}
+
+    def host(self, name: str, model: int = 7) -> ToldDaemon:
+        daemon = self.daemons[name] = ToldDaemon(model)
+        self.exchanges[name] = Exchange(self._settings, name, daemon, Store(self._settings))
+        return daemon
+
+    def run(self, *names: str, rounds: int = 1) -> None:
+        """Exchanges of these hosts, or of all, one after the other."""
+        for _ in range(rounds):
+            for name in names or tuple(self.exchanges):
+                self.exchanges[name].run(self.now_s)
+            self.now_s += self._settings.period_s
+
+    def close(self) -> None:
+        for exchange in self.exchanges.values():
+            exchange._store.close()
+
+
+@pytest.fixture
+def site(store: SiteStore) -> Iterator[Site]:
+    made = Site(store)
+    yield made
+    made.close()
+
+
+def test_a_lesson_on_one_host_is_known_on_another_two_exchanges_later(site: Site) -> None:
+    a, b = site.host("a"), site.host("b")
+    a.learn(A, **KNOWN)
+    a.learn(SIX, ltp=(0.2, 0.3))
+    b.learn(A, cubic=(0.0, 0.2))
+    b.learn(B)
+    site.run(rounds=2)
+    assert b.told[A] == {"bbr": pytest.approx([0.5, 0.07], rel=1e-3), "vegas": pytest.approx([-0.3, 0.12])}
+    # That prefix has no traffic there; so its arm is there before the first flow.
+    assert b.told[SIX] == {"ltp": pytest.approx([0.2, 0.32], rel=1e-3)}
+    assert b.sources[A] == ["a"]
+    assert a.told.keys() == {A}
+    assert a.told[A]["cubic"] == pytest.approx([0.0, 0.22])
+    assert b.status["reachable"]
+    assert (b.status["lag_s"], b.status["live"], b.status["error"]) == (0.0, 2, "")
+
+
+def test_repeated_writes_change_nothing_and_nobody_hears_its_own_word(site: Site, store: SiteStore) -> None:
+    a, b = site.host("a"), site.host("b")
+    a.learn(A, **KNOWN)
+    b.learn(A)
+    site.run(rounds=3)
+    before, told = store.lessons(A), b.told[A]
+    for _ in range(5):
+        a.learn(A, **KNOWN)
+        b.learn(A)
+        site.run()
+    assert store.lessons(A) == before
+    assert b.told[A] == told
+    assert b.tells == 1
+    assert A not in a.told
+    # After ten minutes it is written again, since it may have been lost.
+    site.now_s += 601
+    a.learn(A, **KNOWN)
+    site.run("a")
+    assert store.lessons(A) != before
+
+
+def test_an_emptied_store_fills_again_in_one_exchange(site: Site, store: SiteStore) -> None:
+    a, b = site.host("a"), site.host("b")
+    a.learn(A, **KNOWN)
+    b.learn(A, cubic=(0.1, 0.2))
+    site.run(rounds=3)
+    told = b.told[A]
+    store.client.flushall()
+    site.run()
+    assert store.lessons(A).keys() == {b"a", b"b"}
+    assert b.told[A] == told
+    store.kill()
+    site.run()
+    assert not b.status["reachable"]
+    assert "cannot be reached" in b.status["error"]
+    assert b.told[A] == told
+    a.learn(A, bbr=(1.5, 0.01), vegas=(-0.3, 0.1))
+    store.start()
+    site.run(rounds=2)
+    assert b.status["reachable"]
+    assert b.told[A]["bbr"][0] == pytest.approx(1.5, rel=1e-3)
+
+
+def test_a_store_that_lost_the_last_seconds_gets_them_again(
+    site: Site, store: SiteStore, tmp_path: Path
+) -> None:
+    """A failover: the hosts find what the other server had some time before."""
+    a, b = site.host("a"), site.host("b")
+    a.learn(A, bbr=(0.1, 0.05))
+    b.learn(A)
+    site.run(rounds=2)
+    keys = store.client.keys("*")
+    dump = {key: store.client.dump(key) for key in keys}  # type: ignore[union-attr]
+    a.learn(A, bbr=(0.9, 0.05))
+    site.run()
+    store.client.flushall()
+    for key, value in dump.items():
+        store.client.restore(key, 0, value)  # type: ignore[arg-type]
+    site.run(rounds=2)
+    assert b.told[A]["bbr"][0] == pytest.approx(0.9, rel=1e-3)
+
+
+def test_a_full_store_is_told_and_is_still_read(store: SiteStore, site: Site) -> None:
+    a, b = site.host("a"), site.host("b")
+    a.learn(A, **KNOWN)
+    b.learn(B)
+    site.run("a")
+    store.client.config_set("maxmemory", "1")
+    b.learn(A, cubic=(0.1, 0.1))
+    site.run("b", rounds=2)
+    assert b.status["write_failures"] > 0
+    assert "full" in b.status["error"]
+    assert b.told[A]["bbr"][0] == pytest.approx(0.5, rel=1e-3)
+    store.client.config_set("maxmemory", "0")
+    site.run(rounds=2)
+    assert b.status["error"] == ""
+    assert store.lessons(A).keys() == {b"a", b"b"}
+
+
+def test_a_store_that_hangs_costs_its_time_out_and_no_more(
+    site: Site, store: SiteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stores, "TIMEOUT_S", 0.1)
+    a = site.host("a")
+    a.learn(A, **KNOWN)
+    kill(store.pid, signal.SIGSTOP)
+    try:
+        site.run()
+    finally:
+        kill(store.pid, signal.SIGCONT)
+    assert "cannot be reached" in a.status["error"]
+    site.run()
+    assert a.status["error"] == ""
+    assert store.lessons(A).keys() == {b"a"}
+
+
+def test_values_that_cannot_be_are_refused_and_their_host_is_told(site: Site, store: SiteStore) -> None:
+    a, b = site.host("a"), site.host("b")
+    a.learn(A, **KNOWN)
+    b.learn(A)
+    site.run("a")
+    key = f"ltp-switcher:default:lessons:{A}"
+    odd = {"bad": b"\x01\x00" + b"x" * 142, "old": b"\x02\x00" + b"y" * 60, "n\xf6": b"", "": b"z"}
+    for name, value in odd.items():
+        store.client.hset(key, name, value)
+    store.client.zadd(
+        "ltp-switcher:default:stamps", {"no prefix": 1, "192.0.2.9/32": 2, b"\xff": 3, "10.0.0.0/8": 4}
+    )
+    store.client.hset("ltp-switcher:default:hosts", mapping={"bad": "[1, 2]", "worse": b"\xff\xfe"})
+    site.run("b", rounds=2)
+    assert b.told.keys() == {A}
+    assert b.sources[A] == ["a"]
+    assert b.hosts["bad"]["refused"] > 0
+    assert (b.hosts["old"]["other_version"] > 0, b.hosts["old"]["refused"]) == (True, 0)
+    assert b.status["error"] == ""
+
+
+def test_a_liar_is_outvoted_and_named_and_can_be_shut_out(store: SiteStore) -> None:
+    site = Site(store)
+    rng = np.random.default_rng(1)
+    prefixes = [f"10.0.{number}.0/24" for number in range(20)]
+    truth = {prefix: float(rng.normal(0, 0.5)) for prefix in prefixes}
+    for name in ("a", "b", "c", "d", "liar", "new"):
+        daemon = site.host(name)
+        for prefix, effect in truth.items():
+            if name == "liar":
+                daemon.learn(prefix, bbr=(6.0, 1e-4))
+            elif name == "new":
+                daemon.learn(prefix)
+            else:
+                daemon.learn(prefix, bbr=(effect + float(rng.normal(0, 0.2)), 0.05))
+    site.run(rounds=2)
+    new = site.daemons["new"]
+    errors = [abs(new.told[prefix]["bbr"][0] - effect) for prefix, effect in truth.items()]
+    assert max(errors) < 0.8
+    assert sum(errors) / len(errors) < 0.25
+    assert {name for name, host in new.hosts.items() if host["disagrees"]} == {"liar"}
+    settled = Site(store, shut_out=("liar",))
+    other = settled.host("other")
+    for prefix in prefixes:
+        other.learn(prefix)
+    settled.run(rounds=2)
+    assert all("liar" not in sources for sources in other.sources.values())
+    for each in (site, settled):
+        each.close()
+
+
+def test_half_of_the_site_on_other_settings_is_left_alone(site: Site) -> None:
+    for name in ("a", "b"):
+        site.host(name, model=7).learn(A, **KNOWN)
+    for name in ("c", "d"):
+        site.host(name, model=8).learn(A, bbr=(-2.0, 0.01))
+    site.run(rounds=2)
+    assert site.daemons["b"].sources == {A: ["a"]}
+    assert site.daemons["d"].told[A]["bbr"][0] == pytest.approx(-2.0)
+    assert site.daemons["b"].hosts["c"]["other_model"] > 0
+    assert site.daemons["b"].hosts["c"]["refused"] == 0
+
+
+def test_a_silent_hosts_word_ages_out(site: Site, store: SiteStore) -> None:
+    a, b = site.host("a"), site.host("b")
+    a.learn(A, **KNOWN)
+    b.learn(A, cubic=(0.1, 0.1))
+    site.run(rounds=2)
+    assert store.client.ttl(f"ltp-switcher:default:lessons:{A}") > 0  # type: ignore[operator]
+    site.now_s += 8 * 86_400
+    b.learn(A, cubic=(0.1, 0.01))
+    # A third host reads what both have written.
+    site.host("c").learn(A)
+    site.run("b", "c", rounds=2)
+    assert site.daemons["c"].sources[A] == ["b"]
+    assert store.lessons(A).keys() == {b"b"}
+    assert store.client.hkeys("ltp-switcher:default:hosts") == [b"b", b"c"]
+
+
+def test_two_hosts_of_one_name_are_told(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    first = site.host("a")
+    one = site.exchanges["a"]
+    site.host("a")
+    site.exchanges["twin"] = site.exchanges["a"]
+    site.exchanges["a"] = one
+    first.learn(A, **KNOWN)
+    site.run(rounds=2)
+    assert first.status["name_taken"]
+    assert "another host of the site has the name a" in caplog.text
+
+
+def test_another_daemon_is_told_all_again(site: Site) -> None:
+    site.host("a").learn(A, **KNOWN)
+    b = site.host("b")
+    b.learn(A)
+    site.run(rounds=2)
+    b.told.clear()
+    b.epoch = 2
+    site.run()
+    assert b.told.keys() == {A}
+
+
+def test_a_busy_prefix_that_says_nothing_new_is_read_seldom(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exchanges, "AGAIN_S", 0.0)
+    a, b = site.host("a"), site.host("b")
+    a.learn(A, **KNOWN)
+    b.learn(A)
+    site.run(rounds=200)
+    # 200 exchanges in five minutes; waits double from 1.5 s to 60 s.
+    assert 8 < b.status["read"] < 20
+    assert b.tells == 1
+
+
+def test_a_long_list_of_lessons_goes_in_requests_that_the_daemon_takes() -> None:
+    lessons = [{"prefix": f"10.0.{n}.0/24", "from": [f"host-{m:03}" for m in range(32)]} for n in range(256)]
+    pieces = list(exchanges._pieces(lessons))  # type: ignore[arg-type]
+    assert [one for piece in pieces for one in piece] == lessons
+    assert len(pieces) > 1
+    assert all(len(str(piece)) < 65_536 for piece in pieces)
+
+
+def test_a_value_is_small() -> None:
+    every = np.full(ARMS, 0.5)
+    assert len(pack(1, NOW_S, 10, every, every)) <= 1024
+    assert len(PLACES) == 15
