@@ -24,6 +24,7 @@ from ltp_switcher.api.routes import (
     config,
     dashboard,
     events,
+    fleet,
     flows,
     policies,
     report,
@@ -83,7 +84,7 @@ def create_app(
     app.state.scraping = asyncio.Lock()
     app.state.events = EventFeed(daemon, metrics)
     for module in (
-        flows, team, service, events, config, report, rollout, visits, policies, sessions, dashboard,
+        flows, team, service, events, config, report, rollout, visits, fleet, policies, sessions, dashboard,
     ):  # fmt: skip
         app.include_router(module.router)
     problems.install(app)

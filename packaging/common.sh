@@ -29,8 +29,9 @@ run=(/run/ltp-switcher /run/ltp-switcher-api)
 # Of earlier versions.
 obsolete=("$PREFIX/lib/tmpfiles.d/ltp-switcher.conf" "$units"/ltp-switcher-routes.{path,service})
 
-commands=(ltp-switcher ltp-switcher-api ltp-owl-agent)
-services=(ltp-switcher.service ltp-switcher-api.service ltp-switcher-network.service ltp-switcher-use.service)
+commands=(ltp-switcher ltp-switcher-fleet ltp-switcher-api ltp-owl-agent)
+services=(ltp-switcher.service ltp-switcher-api.service ltp-switcher-network.service ltp-switcher-fleet.service
+    ltp-switcher-use.service)
 # Units that start a service when it is wanted.
 sockets=(ltp-switcher.socket ltp-switcher-api.socket ltp-switcher-use.path)
 

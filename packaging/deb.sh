@@ -20,7 +20,7 @@ END
 declare -A pythons=([12]=3.11 [13]=3.13)
 declare -A suites=([12]=bookworm [13]=trixie)
 # Of the packages that pyproject.toml names, those that the daemon and its command line use, and the agent's.
-daemon_packages=(numpy rich shtab)
+daemon_packages=(numpy rich shtab valkey async-timeout)
 agent_packages=(fastapi pyroute2 uvicorn)
 daemon_kib_max=$((250 * 1024))
 releases=()
@@ -84,7 +84,7 @@ stage() {
     local daemon=$stage/ltp-switcher/usr/lib/ltp-switcher/python
     local api=$stage/ltp-switcher-api/usr/lib/ltp-switcher/python
     local agent=$stage/ltp-owl-agent/usr/lib/ltp-owl-agent/python
-    unpack "$all" "ltp-switcher==$version"
+    unpack "$all" "ltp-switcher[fleet]==$version"
     unpack "$daemon" "${daemon_packages[@]}"
     cp -r "$all"/ltp_switcher{,-*.dist-info} "$daemon"
     rm -r "$daemon/ltp_switcher/api"
@@ -98,11 +98,15 @@ stage() {
 
     "$root/.venv/bin/python" "$root/packaging/manual.py" "$stage"
     program ltp-switcher ltp-switcher ltp_switcher.daemon.cli.main
+    program ltp-switcher-fleet ltp-switcher ltp_switcher.daemon.fleet.process
+    # It is part of the daemon's package.
+    cp -r "$stage/ltp-switcher-fleet/." "$stage/ltp-switcher"
+    rm -r "$stage/ltp-switcher-fleet"
     program ltp-switcher-api ltp-switcher ltp_switcher.api.main
     program ltp-owl-agent ltp-owl-agent ltp_switcher.api.network_agent.main
     install -Dm644 "$root/packaging/config.toml" "$stage/ltp-switcher/etc/ltp-switcher/config.toml"
     install -Dm644 -t "$stage/ltp-switcher/usr/lib/ltp-switcher" "$root/kmod-mutant/build/choose.bpf.o"
-    install -Dm644 -t "$stage/ltp-switcher/usr/share/doc/ltp-switcher" "$root"/docs/{operations,gain,owl-network,api,netlink}.md
+    install -Dm644 -t "$stage/ltp-switcher/usr/share/doc/ltp-switcher" "$root"/docs/{operations,fleet,gain,owl-network,api,netlink}.md
 
     local watch=$stage/ltp-switcher-api/usr/share/ltp-switcher-api
     install -Dm644 -t "$watch/prometheus" "$root"/packaging/prometheus/*.yml
@@ -113,7 +117,8 @@ stage() {
     (cd "$root/kmod-mutant" && git ls-files -z -- '*.c' '*.h' Makefile Kbuild ':!tests' |
         xargs -0 cp --parents -t "$source")
     cp "$root/packaging/systemd/ltp-switcher.sysusers" "$tree/debian/ltp-switcher.sysusers"
-    units ltp-switcher ltp-switcher.{socket,service} ltp-switcher-use.{path,service} ltp-switcher-network.service
+    units ltp-switcher ltp-switcher.{socket,service} ltp-switcher-use.{path,service} ltp-switcher-network.service \
+        ltp-switcher-fleet.service
     units ltp-switcher-api ltp-switcher-api.{socket,service}
     units ltp-owl-agent ltp-owl-agent.service
 }

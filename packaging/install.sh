@@ -137,7 +137,7 @@ prepare_python() {
     unfinished=$place
     mkdir -p "$place"
     "$python" -m venv --without-pip "$place"
-    "${pip[@]}" --python "$place/bin/python3" install --no-compile "${offline[@]}" "ltp-switcher==$version"
+    "${pip[@]}" --python "$place/bin/python3" install --no-compile "${offline[@]}" "ltp-switcher[fleet]==$version"
     if [ "$staged" ]; then # the environment will live elsewhere than where it was made
         grep -rlIZ "$place" "$place/bin" "$place/pyvenv.cfg" | xargs -0 -r sed -i "s|$place|$environment|g"
     fi
@@ -203,7 +203,7 @@ install_files() {
     drop_routes
     rm -f "${obsolete[@]/#/$DESTDIR}"
     # Only the operator's pages: the others link into the source tree.
-    (cd "$root" && install -Dm644 -t "$DESTDIR$doc" CHANGELOG.md docs/{operations,gain,owl-network,api,netlink}.md LICENSES/*)
+    (cd "$root" && install -Dm644 -t "$DESTDIR$doc" CHANGELOG.md docs/{operations,fleet,gain,owl-network,api,netlink}.md LICENSES/*)
     say "documentation → $DESTDIR$doc"
     install -Dm644 -t "$DESTDIR$watch/prometheus" "$root"/packaging/prometheus/*.yml
     install -Dm644 -t "$DESTDIR$watch/grafana" "$root"/packaging/grafana/*.json

@@ -16,9 +16,11 @@ from ltp_switcher.api.main import parser as api
 from ltp_switcher.api.network_agent.main import parser as agent
 from ltp_switcher.completion import script
 from ltp_switcher.daemon.cli.main import parser as switcher
+from ltp_switcher.daemon.fleet.process import parser as fleet
 
 PARSERS: Final[dict[str, Callable[[], argparse.ArgumentParser]]] = {
     "ltp-switcher": switcher,
+    "ltp-switcher-fleet": fleet,
     "ltp-switcher-api": api,
     "ltp-owl-agent": agent,
 }

@@ -314,6 +314,8 @@ def parser() -> argparse.ArgumentParser:
         "--limit", type=whole(1, 1000), default=100, metavar="N",
         help="only the N prefixes that were seen last (default: 100)",
     )  # fmt: skip
+    fleet = add("fleet", "show what other hosts of the site have told", "fleet:fleet")
+    fleet.add_argument("action", choices=["status"])
     replayed = add(
         "replay",
         "try the learner from flow to flow on visits drawn from a log of outcomes of flows on fixed arms",

@@ -79,7 +79,7 @@ class FleetMethods:
         return [
             gauge(f"{PREFIX}_running", "1 while ltp-switcher-fleet tells of itself.", number("running")),
             gauge(f"{PREFIX}_reachable", "1 while it reaches the store.", number("reachable")),
-            gauge(f"{PREFIX}_lag", "Time since the last whole exchange.", number("lag_s"), "seconds"),
+            gauge(f"{PREFIX}_lag_seconds", "Time since the last whole exchange.", number("lag_s"), "seconds"),
             gauge(f"{PREFIX}_hosts", "Hosts of the site that it knows, beside this one.", len(hosts)),
             gauge(f"{PREFIX}_prefixes", "Prefixes of which others know something.", number("told")),
             counter(f"{PREFIX}_written", "Lessons that it wrote.", number("written")),

@@ -11,7 +11,8 @@ Nothing here waits for anything but the store and the daemon, and no flow waits 
 4. Prefixes with another stamp are read, merged, and told to the daemon.
 
 A prefix that changes without saying anything new is read more and more seldom, down to once a minute. So
-busy prefixes of a large site cost as little as quiet ones.
+busy prefixes of a large site cost as little as quiet ones. A prefix without traffic here is read more and
+more seldom in any case, down to once an hour.
 """
 
 from __future__ import annotations
@@ -41,12 +42,16 @@ LIVE_S: Final = 3600.0
 """A prefix of which the daemon has told nothing for so long has no traffic."""
 SELDOM_S: Final = 60.0
 """Longest time between two reads of a prefix that changes."""
+RARE_S: Final = 3600.0
+"""Longest such time where there is no traffic to the prefix here."""
 AGAIN_S: Final = 600.0
 """Each lesson is written again after this time, though nothing has changed."""
 SURVEY_S: Final = 30.0
 """Time between two looks at hosts, and at prefixes without traffic here."""
 NEWEST: Final = 1024
 """Prefixes that others wrote to last, of which this host wants to know before its first flow."""
+FRESH: Final = 64
+"""Prefixes among them that are looked for in each exchange. The others are found by a survey."""
 READS_MAX: Final = 512
 """Prefixes that are read in one exchange."""
 KNOWN_MAX: Final = 32_768
@@ -174,6 +179,8 @@ class Exchange:
         self._cursor, self._model, self.learns = cursor, model, bool(told["learn"])
         for entry in cast("list[dict[str, Json]]", told["lessons"]):
             known = self._prefixes.setdefault(cast("str", entry["prefix"]), Prefix())
+            if now_s - known.heard_s >= LIVE_S:
+                known.due_s, known.wait_s = -np.inf, 0.0
             known.heard_s, known.visits = now_s, cast("int", entry["visits"])
             word = Word(np.zeros(ARMS), np.full(ARMS, np.inf))
             for name, (mean, variance) in cast("dict[str, list[float]]", entry["arms"]).items():
@@ -224,6 +231,7 @@ class Exchange:
 
     def _exchange(self, now_s: float) -> None:
         live = self._live(now_s)
+        self._meet(self._store.newest(FRESH), live)
         asked = [*live, *(name for name in self._others if name in self._prefixes)]
         look = self._store.look(asked, self._host)
         self._check_presence(look.presence)
@@ -285,12 +293,17 @@ class Exchange:
             if presence is None or now_s - presence.time_s > self._settings.age_s:
                 self._store.forget_host(host)
         self.hosts.met({name: value for name, value in presences.items() if name != self._host.encode()})
-        newest = [name for name in self._store.newest(NEWEST) if _is_prefix(name)]
-        for name in newest:
-            self._prefixes.setdefault(name, Prefix())
-        live = set(self._live(now_s))
-        self._others = [name for name in newest if name not in live]
+        self._others = []
+        self._meet(self._store.newest(NEWEST), self._live(now_s))
         self._survey_s = now_s
+
+    def _meet(self, newest: Sequence[str], live: Sequence[str]) -> None:
+        """Ask for these prefixes, too, from now on, where there is no traffic to them here."""
+        known = {*live, *self._others}
+        for name in newest:
+            if name not in known and _is_prefix(name):
+                self._prefixes.setdefault(name, Prefix())
+                self._others.append(name)
 
     def _read(self, due: Sequence[tuple[str, float]], now_s: float) -> None:
         """Read prefixes, merge what hosts say of them, and tell the daemon what is new."""
@@ -307,10 +320,13 @@ class Exchange:
             if says_more:
                 news.append((name, word, sources[row][:SOURCES_TOLD]))
             known.stamp = stamp
-            known.wait_s = 0.0 if says_more else min(max(2 * known.wait_s, self._settings.period_s), SELDOM_S)
             is_live = now_s - known.heard_s < LIVE_S
-            # What others learn of a prefix without traffic here has time.
-            known.due_s = now_s + (known.wait_s if is_live else max(known.wait_s, SELDOM_S))
+            longer_s = max(2 * known.wait_s, self._settings.period_s)
+            # News of a prefix without traffic here have more and more time.
+            known.wait_s = min(longer_s, SELDOM_S if is_live else RARE_S)
+            if is_live and says_more:
+                known.wait_s = 0.0
+            known.due_s = now_s + known.wait_s
         if news:
             self._tell(*cast("tuple[list[str], list[Word], list[list[str]]]", zip(*news, strict=True)))
 

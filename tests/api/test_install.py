@@ -82,7 +82,9 @@ def test_a_server_gets_no_build_tools(staged: Path) -> None:
     assert not present & {"pip", "setuptools", "hatchling", "pytest", "matplotlib", "torch"}
 
 
-@pytest.mark.parametrize("command", ["ltp-switcher", "ltp-switcher-api", "ltp-owl-agent"])
+@pytest.mark.parametrize(
+    "command", ["ltp-switcher", "ltp-switcher-fleet", "ltp-switcher-api", "ltp-owl-agent"]
+)
 def test_commands_run(staged: Path, command: str) -> None:
     done = run(staged / "usr/bin" / command, "--help")
     assert (done.returncode, done.stderr) == (0, "")
@@ -99,7 +101,8 @@ def test_systemd_takes_the_units(staged: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "unit", ["ltp-switcher", "ltp-switcher-api", "ltp-switcher-use", "ltp-switcher-network"]
+    "unit",
+    ["ltp-switcher", "ltp-switcher-api", "ltp-switcher-use", "ltp-switcher-network", "ltp-switcher-fleet"],
 )
 def test_units_are_confined(unit: str) -> None:
     done = run(

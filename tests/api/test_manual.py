@@ -23,6 +23,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("program", "parts"),
     [
         ("ltp-switcher", ("give\\-back", "completion", "\\-\\-dry\\-run", "exit status: 0 done")),
+        ("ltp-switcher-fleet", ("\\-\\-config",)),
         ("ltp-switcher-api", ("\\-\\-openapi", "\\-\\-tcp")),
         ("ltp-owl-agent", ("\\-\\-path\\-nodes", "qdisc:DEVICE")),
     ],
@@ -35,7 +36,9 @@ def test_a_page_has_a_summary_and_every_option(made: Path, program: str, parts: 
     assert [part for part in parts if part not in page] == []
 
 
-@pytest.mark.parametrize("program", ["ltp-switcher", "ltp-switcher-api", "ltp-owl-agent"])
+@pytest.mark.parametrize(
+    "program", ["ltp-switcher", "ltp-switcher-fleet", "ltp-switcher-api", "ltp-owl-agent"]
+)
 def test_a_script_for_each_shell(made: Path, program: str) -> None:
     usr = made / program / "usr/share"
     bash, zsh = usr / f"bash-completion/completions/{program}", usr / f"zsh/vendor-completions/_{program}"

@@ -14,7 +14,7 @@ PACKAGING = build.ROOT / "packaging"
 UNITS = {
     "ltp-switcher": (
         "ltp-switcher.socket", "ltp-switcher.service", "ltp-switcher-use.path",
-        "ltp-switcher-use.service", "ltp-switcher-network.service",
+        "ltp-switcher-use.service", "ltp-switcher-network.service", "ltp-switcher-fleet.service",
     ),
     "ltp-switcher-api": ("ltp-switcher-api.socket", "ltp-switcher-api.service"),
     "ltp-owl-agent": ("ltp-owl-agent.service",),

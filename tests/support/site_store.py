@@ -69,4 +69,4 @@ def site_store(folder: Path, options: Sequence[str] = ()) -> Iterator[SiteStore]
         yield store
     finally:
         store.kill()
-        store.client.close()
+        store.client.connection_pool.disconnect()

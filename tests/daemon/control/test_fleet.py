@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The daemon's side of the exchange with other hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.fake_kernel import Kernel
+from support.records import NETNS
+from support.running_daemon import close, make_daemon
+
+from ltp_switcher.daemon.control.caller import Caller
+from ltp_switcher.daemon.control.methods import Methods
+from ltp_switcher.daemon.service.daemon import Daemon
+from ltp_switcher.daemon.settings.schema import Config, DaemonSection
+from ltp_switcher.daemon.settings.visits import VisitsSection
+from ltp_switcher.errors import InvalidValueError
+
+A, B = "192.0.2.0/24", "2001:db8:7::/48"
+CALLER = Caller(0, 0)
+
+
+@pytest.fixture
+def methods(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Methods]:
+    monkeypatch.setattr("ltp_switcher.daemon.datapath.netlink.own_namespace", lambda: NETNS)
+    section = DaemonSection(
+        mode="active", state_dir=str(tmp_path), control_socket=str(tmp_path / "control.sock")
+    )
+    daemon: Daemon = make_daemon(Kernel(), Config(daemon=section, visits=VisitsSection("on")), monkeypatch)
+    yield Methods(daemon)
+    close(daemon)
+
+
+def lesson(prefix: str = A, **changes: object) -> dict[str, object]:
+    return {"prefix": prefix, "from": ["b"], "arms": {"bbr": [0.5, 0.1]}, **changes}
+
+
+def tell(methods: Methods, **params: object) -> object:
+    return methods.handle("fleet.tell", params, CALLER)  # type: ignore[arg-type]
+
+
+def told(methods: Methods) -> dict[str, object]:
+    found = methods.handle("fleet.get", {}, CALLER)
+    assert isinstance(found, dict)
+    return found  # type: ignore[return-value]
+
+
+def test_what_others_know_is_taken_over_and_told(methods: Methods) -> None:
+    assert told(methods)["prefixes"] == []
+    tell(methods, lessons=[lesson(), lesson(B, arms={"vegas": [-6.0, 100.0], "no_such_arm": [0.1, 0.1]})])
+    found = {one["prefix"]: one for one in told(methods)["prefixes"]}  # type: ignore[attr-defined]
+    assert found.keys() == {A, B}
+    assert (found[A]["from"], found[A]["hosts"], found[A]["visits"]) == (["b"], 1, 0)
+    assert found[A]["effects"]["bbr"]["mean"] > 0.3
+    assert "no_such_arm" not in found[B]["effects"]
+    assert (told(methods)["running"], told(methods)["share"]) == (False, False)
+
+
+@pytest.mark.parametrize(
+    ("bad", "field"),
+    [
+        ({"prefix": "10.0.0.0/8"}, "prefix"),
+        ({"prefix": "192.0.2.7"}, "prefix"),
+        ({"prefix": 7}, "lessons[1].prefix"),
+        ({"prefix": "192.0.2.0/24 "}, "lessons[1].prefix"),
+        ({"prefix": B}, "lessons[1].prefix"),
+        ({"from": "b"}, "lessons[1].from"),
+        ({"from": ["b c"]}, "lessons[1].from"),
+        ({"arms": []}, "lessons[1].arms"),
+        ({"arms": {"bbr": [6.1, 0.1]}}, "lessons[1].arms.bbr"),
+        ({"arms": {"bbr": [0.1, 0.0]}}, "lessons[1].arms.bbr"),
+        ({"arms": {"bbr": [0.1, 101]}}, "lessons[1].arms.bbr"),
+        ({"arms": {"bbr": [0.1]}}, "lessons[1].arms.bbr"),
+        ({"arms": {"bbr": [True, 0.1]}}, "lessons[1].arms.bbr"),
+        ({"arms": {"bbr": [float("nan"), 0.1]}}, "lessons[1].arms.bbr"),
+        ({"more": 1}, "lessons[1]"),
+    ],
+)
+def test_one_bad_lesson_and_nothing_is_taken_over(
+    methods: Methods, bad: dict[str, object], field: str
+) -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        tell(methods, lessons=[lesson(B), lesson(**bad)])  # type: ignore[arg-type]
+    assert caught.value.field == field
+    assert told(methods)["prefixes"] == []
+
+
+@pytest.mark.parametrize(
+    ("params", "field"),
+    [
+        ({"lessons": {}}, "lessons"), ({"status": []}, "status"), ({"status": {"host": "a"}}, "status"),
+        ({"hosts": [{}]}, "hosts[0]"), ({"hosts": 7}, "hosts"),
+    ],
+)  # fmt: skip
+def test_other_shapes_are_refused(methods: Methods, params: dict[str, object], field: str) -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        tell(methods, **params)
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize("since", [None, "1:2", "x", "1:999999999999999999999999", ":"])
+def test_any_cursor_of_another_daemon_begins_anew(methods: Methods, since: str | None) -> None:
+    tell(methods, lessons=[lesson()])
+    answer = methods.handle("fleet.lessons", {"since": since}, CALLER)
+    assert answer.rest["learn"] is True  # type: ignore[union-attr]
+    # What others know is no lesson of this host.
+    assert list(answer.items) == []  # type: ignore[union-attr, arg-type]
