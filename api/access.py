@@ -41,7 +41,7 @@ class TokenFile:
         self._tokens: tuple[tokens.Token, ...] = ()
 
     def find(self, shown: str) -> Grant | None:
-        """What a shown token allows; None where the file does not have it."""
+        """The grant of a shown token; None where the file does not have the token."""
         self._look()
         found = tokens.find(self._tokens, shown)
         return None if found is None else Grant(found.scope, found.name, found.sha256)
@@ -142,7 +142,7 @@ class Gate:
             state["author"] = grant.author
 
     def _granted(self, headers: Headers) -> Grant:
-        """What the shown token or the session allows. Raises `ProblemError` 401."""
+        """The grant of the shown token or of the session. Raises `ProblemError` 401."""
         shown = headers.get("authorization")
         if shown is not None:
             scheme, _, secret = shown.partition(" ")

@@ -85,7 +85,7 @@ class Confirmed(Kept):
 
 
 class Reverted(Kept):
-    """What a reverted change led to."""
+    """The state after a change was reverted."""
 
     change: Change = Field(description="The latest change, which undoes the other one")
 

@@ -24,7 +24,7 @@ class GainEffect(Answer):
 
 
 class ArmUseState(Answer):
-    """What flows of an arm had, over destination prefixes; null where there are too few."""
+    """Measures of an arm's flows, over destination prefixes; null where there are too few."""
 
     share: float = Field(description="Of all bytes acknowledged")
     goodput_Bps: Interval | None = Field(description="Geometric mean, bytes a second")  # noqa: N815 - B is bytes
@@ -44,7 +44,7 @@ class AdviceState(Answer):
 
 
 class SkippedState(Answer):
-    """What could not be read of the log."""
+    """Counts of the parts of the log that could not be read."""
 
     damaged: int = Field(description="Records of about a second each that are damaged", examples=[0])
     foreign: int = Field(description="Files that another version of the program wrote", examples=[0])

@@ -25,7 +25,7 @@ KEPT_MAX: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What a client may do, and in whose name. The author None is the process of the API itself."""
+    """Rights of a client, and the author of its changes; None is the process of the API itself."""
 
     scope: Scope
     author: Author | None
@@ -86,7 +86,7 @@ class Sessions:
         return self._sessions.make(replace(grant, until_s=until_s)), until_s - self._now_s()
 
     def find(self, cookie: str) -> Grant | None:
-        """What the session of a cookie allows; None where there is none."""
+        """The grant of a cookie's session; None where there is none."""
         grant = self._sessions.find(cookie)
         return grant if grant is not None and self.holds(grant) else None
 

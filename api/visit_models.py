@@ -17,7 +17,7 @@ class Effect(Answer):
 
 
 class VisitedPrefix(Answer):
-    """What is known of a destination prefix, and its plan."""
+    """The knowledge of a destination prefix, and its plan."""
 
     prefix: str = Field(examples=["203.0.113.0/24"])
     incumbent: str = Field(
@@ -34,7 +34,7 @@ class VisitedPrefix(Answer):
 
 
 class Visits(Answer):
-    """What the daemon has learned from flow to flow."""
+    """The daemon's knowledge from flow to flow."""
 
     learn: bool = Field(description="Whether it learns; see visits.learn")
     arms: list[str] = Field(description="Arms that visits try", examples=[["bbr", "ltp", "vegas", "cubic"]])

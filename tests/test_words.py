@@ -67,6 +67,7 @@ def test_docstrings_of_modules_are_no_fragments() -> None:
         "The share of the steady arm; NaN: it has not.",
         "End of the test under way; 0: none is.",
         "The phase; -1: not watched.",
+        "What the daemon has learned.",
     ],
 )
 @pytest.mark.parametrize(

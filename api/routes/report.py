@@ -26,7 +26,7 @@ def get_report(
         int | None, Query(ge=1, le=SINCE_MAX_S, description="Only decisions of the last seconds")
     ] = None,
 ) -> GainReport:
-    """What the daemon's choices changed, by the experiment under way; in mode advise, what they would.
+    """The change by the daemon's choices, from the experiment under way; in mode advise, the expected change.
 
     It is read from the log of decisions, as `ltp-switcher report` does. One that took long is given again for
     ten times as long. 404 while there is no log.

@@ -100,7 +100,7 @@ class Chooser(ABC):
         """Flows that ended. Their slots may come again, and are opened anew then."""
 
     def starts(self) -> dict[str, int]:
-        """What was learned since the last call: by prefix, the arm that new flows should begin with.
+        """Arms that new flows should begin with, by prefix, as far as learned since the last call.
 
         0 stands for no arm of their own.
         """

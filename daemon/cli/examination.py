@@ -173,7 +173,7 @@ def _named(config: Config) -> Iterator[Finding]:
 
 
 def named_finding(obstacle: str, *, named: bool, pinned: bool) -> Finding:
-    """What `use` does here; `obstacle` is why it cannot run, `named` whether anything names flows."""
+    """The state of `use` here; `obstacle` is why it cannot run, `named` whether anything names flows."""
     if not named:
         if obstacle:
             return Finding("use", "warn", f"`ltp-switcher use` would be refused: {obstacle}")

@@ -27,7 +27,7 @@ def rollout(options: argparse.Namespace) -> int:
 
 
 def _lines(told: Object) -> Object:
-    """What a person wants to know, by name."""
+    """The figures for a person, by name."""
     lines: Object = {"state": told["state"]}
     if told["reason"]:
         lines["reason"] = told["reason"]

@@ -107,7 +107,7 @@ def overrides(options: argparse.Namespace) -> int:
 
 
 def _in_force(options: argparse.Namespace) -> Object:
-    """What the daemon says; where none runs, or a file is named, what that file would give it."""
+    """The settings of the daemon; where none runs, or a file is named, those of that file."""
     if options.config is None:
         try:
             return as_object(ask(options, "config.get"))

@@ -23,7 +23,7 @@ _CALLS: Final[Mapping[str, Mapping[str, Json]]] = {
     "pool.get": {}, "policies.get": {}, "mpts.status": {}, "rollout.get": {}, "metrics": {}, "history": {},
     "events": {"since": 0}, "flows.page": {"limit": FLOWS_MAX, "order": "goodput"},
 }  # fmt: skip
-"""What the daemon is asked, by method."""
+"""The questions to the daemon, by method."""
 _ADDRESSES: Final = ("local", "remote")
 _PREFIX_BITS: Final = {4: 24, 6: 48}
 _README: Final = """\

@@ -42,7 +42,7 @@ _POLICIES: Final = "policies"
 
 
 class Choices:
-    """What operators have set, over the layers of the configuration.
+    """The operators' settings, over the layers of the configuration.
 
     Args:
         layers: the configuration.

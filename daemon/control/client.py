@@ -147,7 +147,7 @@ def parse_answer(text: bytes, number: int) -> dict[str, Json]:
 
 
 def unavailable(path: Path | str, timeout_s: float, error: OSError) -> ControlUnavailableError:
-    """What an error of the socket means, and what helps."""
+    """The error that tells a user what an error of the socket means, and what helps."""
     if isinstance(error, FileNotFoundError | ConnectionRefusedError):
         advice = "is it running? (`systemctl start ltp-switcher`, or `ltp-switcher run`)"
     elif isinstance(error, PermissionError):

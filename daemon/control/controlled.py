@@ -34,7 +34,7 @@ class Controlled(Protocol):
 
     @property
     def choices(self) -> Choices:
-        """What operators have set."""
+        """The operators' settings and pins."""
         ...
 
     @property
@@ -59,7 +59,7 @@ class Controlled(Protocol):
 
     @property
     def network(self) -> ToldNetwork:
-        """What measurement agents report about the network."""
+        """The reports of measurement agents about the network."""
         ...
 
     @property
@@ -69,7 +69,7 @@ class Controlled(Protocol):
 
     @property
     def faults(self) -> Sequence[str]:
-        """What keeps the daemon from doing all that it was told to; see `Daemon.faults`."""
+        """Faults that keep the daemon from a part of its task; see `Daemon.faults`."""
         ...
 
     @property

@@ -20,7 +20,7 @@ from ltp_switcher.files import STATE_MODE, read_whole, set_aside, write_atomical
 log = logging.getLogger(__name__)
 
 COPY: Final = ".good"
-"""What the copy's name ends in."""
+"""End of the copy's name."""
 BYTES_MAX: Final = 64 << 20
 """Largest size of the file. A pin takes about 60 bytes, so a million pins fit."""
 

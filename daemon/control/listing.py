@@ -36,7 +36,7 @@ _MEASURES: Final[Mapping[str, Callable[[FlowTable, Slots], Floats]]] = {
     "switches": lambda table, slots: table.record["switches"][slots].astype(np.float64),
     "age": lambda table, slots: -table.born_ns[slots].astype(np.float64),
 }
-"""What flows can be ordered by, the largest value first; NaN where a value is unknown."""
+"""Values that order flows, the largest value first; NaN where a value is unknown."""
 ORDERS: Final = ("cookie", "remote", *_MEASURES)
 
 

@@ -240,7 +240,7 @@ class Methods:
         return {"running": bool(searches), "searches": searches, "teams": found}
 
     def _measured(self, of: Progress | Outcome) -> dict[str, Json]:
-        """What a selection has measured of each arm."""
+        """Measurements of a selection, by arm."""
         means, paired = self._by_name(of.means or {}), of.method == "tournament"
         return {
             "method": of.method,

@@ -51,7 +51,7 @@ class Change:
     number: int = 0
     """Number of the change, one more than the number of the change before."""
     undo: Json = None
-    """What was chosen before, for `Choices.revert`; None where there is no way back."""
+    """The choice before, for `Choices.revert`; None where there is no way back."""
     made: Json = None
     """Value that was chosen by the change. Where something else is chosen by now, another change came
     later."""
@@ -89,7 +89,7 @@ def encode(overrides: Overrides) -> bytes:
 
 
 def decode(text: bytes) -> Overrides:
-    """What `encode` was given. Raises `ArtifactError`, which says why it cannot be read."""
+    """Read the overrides that `encode` wrote. Raises `ArtifactError`, which says why that fails."""
     try:
         whole = strict_json.parse(text)
     except ValueError as error:

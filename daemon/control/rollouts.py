@@ -64,7 +64,7 @@ class Rollouts:
         self._ended_s: float | None = None
         self._writing: threading.Thread | None = None
         self.damaged = ""
-        """What an operator should know about a file that could not be used."""
+        """A sentence about a file that could not be used; empty where there is none."""
 
     @property
     def running(self) -> bool:

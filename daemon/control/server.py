@@ -66,7 +66,7 @@ class _Client:
     received: bytearray = field(default_factory=bytearray)
     unsent: bytearray = field(default_factory=bytearray)
     answer: Iterator[bytes] | None = None
-    """What is left of the answer under way."""
+    """The rest of the answer under way."""
     waiting: bool = False
     """Whether the next part cannot be made yet. The next turn of the loop looks again."""
     finished: bool = False

@@ -94,7 +94,7 @@ def _totals(visits: LiveLearner | None) -> dict[str, float]:
 
 
 def effects_json(state: PrefixState, names: Mapping[int, str]) -> Json:
-    """What is known of a prefix's arms, by their names."""
+    """The known effects of a prefix's arms, by the arms' names."""
     return {
         names[one.arm]: {"mean": one.mean, "lower": one.lower, "upper": one.upper} for one in state.effects
     }

@@ -93,7 +93,7 @@ def _now(engine: Engine, slot: int, names: Names, switches: list[Switch]) -> str
 
 
 def _lot(engine: Engine, slot: int, names: Names) -> str:
-    """What the flow's visit to its prefix drew; empty where there was no lot."""
+    """A sentence about the lot of the flow's visit; empty where there was no lot."""
     lot = None if engine.visits is None else engine.visits.lot(slot)
     if lot is None:
         return ""
@@ -106,7 +106,7 @@ def _lot(engine: Engine, slot: int, names: Names) -> str:
 
 
 def _start(engine: Engine, slot: int) -> str:
-    """What Careful Resume did at the flow's start; empty where it did nothing."""
+    """A sentence about Careful Resume at the flow's start; empty where it did nothing."""
     flags = protocol.FlowFlags(int(engine.table.record["flags"][slot]))
     return next((text for flag, text in _STARTS.items() if flags & flag), "")
 

@@ -285,7 +285,7 @@ class Datapath:
         return decode_counts(parse_attributes(self._request("config-get", Cmd.CONFIG_GET)))
 
     def resume_counts(self) -> ResumeCounts:
-        """What came of the flows that began with a saved window."""
+        """Counts of the flows that began with a saved window."""
         return decode_resume_counts(parse_attributes(self._request("config-get", Cmd.CONFIG_GET)))
 
     def set_config(

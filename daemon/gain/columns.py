@@ -157,7 +157,7 @@ class KeptLog:
 
     @property
     def skipped(self) -> Skipped:
-        """What could not be read."""
+        """Counts of the parts that could not be read."""
         return self._reader.skipped
 
     def refresh(self) -> bool:

@@ -248,12 +248,12 @@ class Switchback:
 
     @cached_property
     def _treatment(self) -> tuple[_Values, Floats]:
-        """What the levels leave of the treatment, and the sum of its squares in each block."""
+        """The treatment without its levels, and the sum of its squares in each block."""
         x = self._left(self._of_blocks(self._groups.astype(np.float64)))
         return x, self._by_block(lambda part: np.square(x(part)))
 
     def _left(self, values: _Values) -> _Values:
-        """What the levels of prefixes and windows leave of the values. They are found by turns."""
+        """The values without the levels of prefixes and windows, which are found by turns."""
         of_prefix = self._by_prefix(values) / self._in_prefix
         of_window = self._by_window(self._by_block(values)) / self._in_window
         prefix, window = np.zeros_like(of_prefix), np.zeros_like(of_window)

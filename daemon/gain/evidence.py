@@ -44,7 +44,7 @@ _SMALLEST: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What a round has shown.
+    """The goodput of a round, by prefix and block.
 
     logs: logarithm of the goodput of each prefix and block, shape (prefixes, blocks); NaN without traffic.
     treated: whether each prefix was treated in each block, the same shape.
@@ -165,7 +165,7 @@ class Evidence:
         return float(beyond.min()) if beyond.size else None
 
     def arrays(self) -> dict[str, Floats]:
-        """What `restore` takes."""
+        """The state that `restore` takes."""
         return {"effects": self.effects, "logs": self._logs, "most": self._most}
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
@@ -204,7 +204,7 @@ class Power:
 
     @property
     def seen(self) -> Floats:
-        """What the bets would have paid, and the number of rounds, shape (bets + 1,). May be set."""
+        """Payments of the bets, and the number of rounds, shape (bets + 1,). May be set."""
         return np.append(self._gain, self._rounds)
 
     @seen.setter

@@ -245,7 +245,7 @@ class DecisionWriter(LogWriter):
 
 @dataclass(slots=True)
 class Skipped:
-    """What a reader of a log left out."""
+    """Counts of the parts of a log that a reader left out."""
 
     damaged: int = 0
     """Frames, of about a second each, that are damaged."""
@@ -277,7 +277,7 @@ class Reader:
 
     @property
     def skipped(self) -> Skipped:
-        """What was left out of these files."""
+        """Counts of the parts of these files that were left out."""
         damaged = sum(scan.damaged for scan in self._scans.values())
         return Skipped(damaged + self._unfinished, len(self._foreign), self._old)
 
@@ -319,7 +319,7 @@ class Reader:
         return files[self._old :]
 
     def _read(self, path: Path, *, final: bool) -> Iterator[Rows]:
-        """What is new in a file. To a file that is not `final`, more may be added."""
+        """Read the new rows of a file. To a file that is not `final`, more may be added."""
         scan = self._scans[path]
         try:
             with path.open("rb") as file:

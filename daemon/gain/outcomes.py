@@ -183,7 +183,7 @@ def _timed(prefixes: Ints, born_s: Floats, ended_s: Floats) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What came of the flows of a prefix and size class that began on an arm. Totals and means over flows."""
+    """Outcomes of the flows of a prefix and size class that began on an arm. Totals and means over flows."""
 
     prefix: str
     size: str
@@ -203,7 +203,7 @@ class Summary:
 
 
 def summarised(outcomes: OutcomeArray, names: Mapping[int, str]) -> list[Summary]:
-    """What came of the flows by prefix, size class and starting arm; each flow counts once."""
+    """Summarise outcomes by prefix, size class and starting arm; each flow counts once."""
     told = outcomes[latest(outcomes)]
     raw = value.raw_values(told)
     says = ~np.isnan(raw)

@@ -37,7 +37,7 @@ AGREES: Final = 0.9
 
 @dataclass(frozen=True, slots=True)
 class ArmUse:
-    """What flows of an arm had, with the ends of 95 % intervals, or None.
+    """Measures of an arm's flows, with the ends of 95 % intervals, or None.
 
     Geometric means over prefixes; of retransmits, which may be 0, arithmetic ones.
     """
@@ -74,7 +74,7 @@ class Report:
     agreed: tuple[float, float, float] | None
     advice: Mapping[str, Advice]
     skipped: Skipped
-    """What could not be read of the log."""
+    """Counts of the parts of the log that could not be read."""
 
 
 def report(
@@ -326,7 +326,7 @@ class _Units:
 
 
 def _arms(log: _Log, counts: Bools, names: Mapping[int, str]) -> dict[str, ArmUse]:
-    """What the flows of each arm had, by the name of the arm."""
+    """Measures of each arm's flows, by the arm's name."""
     rows = log.rows
     sent = rows.acked_bytes[counts].sum()
     found = {}

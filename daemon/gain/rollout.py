@@ -63,7 +63,7 @@ STAGES: Final = (Stage(1, 20), Stage(1, 5), Stage(3, 6), Stage(1, 1))
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What an operator has decided on.
+    """The terms of a rollout, fixed at its start.
 
     units: to which the lots fall. seed: of the lots. block_s, washout_s: as those of `Trial`. arm: the
     baseline's id. tolerance: greatest loss of the server's goodput that may remain possible in a next stage,
@@ -155,7 +155,7 @@ def _mixed(values: UInt64s) -> UInt64s:
 
 
 class _Sums:
-    """What prefixes did in the blocks of a round."""
+    """Sums of prefixes over the blocks of a round."""
 
     def __init__(self, blocks: int, units: UInt64s | None = None) -> None:
         self.units: UInt64s = np.zeros(0, np.uint64) if units is None else units

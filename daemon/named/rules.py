@@ -48,7 +48,7 @@ _Place = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """What a rule has done. Times are in ns since boot; 0 if it has done nothing yet."""
+    """Uses of a rule. Times are in ns since boot; 0 if it has done nothing yet."""
 
     hits: int = 0
     missed: int = 0
@@ -67,7 +67,7 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the table says of a key.
+    """The answer of the table for a key.
 
     Attributes:
         rank: rank of the rule; of two rules for a flow the one of the higher rank decides.
@@ -97,7 +97,7 @@ class Rules:
 
     @property
     def summary(self) -> bytes:
-        """What there is, `struct summary`: kinds of rules, and their ports folded to 64 bits."""
+        """The table's `struct summary`: kinds of rules, and their ports folded to 64 bits."""
         kinds = 0
         folded = [0, 0]
         for key in self.table:

@@ -156,7 +156,7 @@ def make_spans(
 def make_outcomes(
     config: Config, arms: Sequence[ArmInfo], datapath: Datapath, home_netns: int
 ) -> Outcomes | None:
-    """What takes the flows' outcomes, and logs them; None where the settings ask for none."""
+    """Make the part that takes the flows' outcomes and logs them; None where the settings ask for none."""
     most_mb, state_dir = config.gain.outcomes_mb, config.daemon.state_dir
     if not wants_outcomes(config):
         return None
@@ -174,7 +174,7 @@ def wants_outcomes(config: Config) -> bool:
 
 
 def make_visits(config: Config, arms: Sequence[ArmInfo], starts: StartingArms) -> LiveLearner | None:
-    """What learns from flow to flow; None where the settings ask for none. Raises `ConfigError`."""
+    """Make the learner from flow to flow; None where the settings ask for none. Raises `ConfigError`."""
     if config.visits.learn == "off":
         return None
     default_arm = arm_id(arms, config.kernel.default_arm, "kernel.default_arm")

@@ -80,7 +80,7 @@ _POLICY, _TEAMS, _VISITS = "policy.", "teams.", "visits."
 
 @dataclass(frozen=True, slots=True)
 class SessionTerms:
-    """What a session asks for beside steering."""
+    """Terms of a session beside steering."""
 
     rtt_quarters: int = 0
     outcomes_max: int = 0
@@ -196,7 +196,7 @@ class Daemon:
 
     @property
     def faults(self) -> list[str]:
-        """What keeps the daemon from doing all that it was told to, with the remedy, in sentences."""
+        """Faults that keep the daemon from a part of its task, with the remedy, in sentences."""
         return [fault for fault in (self.choices.held, self.rollouts.damaged, self._room.fault) if fault]
 
     def set_mode(self, mode: str) -> None:
@@ -234,7 +234,7 @@ class Daemon:
 
     @property
     def _terms(self) -> SessionTerms:
-        """What the settings ask of the module beside steering."""
+        """The terms that the settings ask for."""
         config = self.config
         return SessionTerms(
             config.daemon.rtt_quarters,

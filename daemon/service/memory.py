@@ -17,14 +17,14 @@ log = logging.getLogger(__name__)
 
 _MB: Final = 1 << 20
 BASE_BYTES: Final = {"mutant": 296 * _MB}
-"""What the daemon takes without flows, by policy, with the answers that clients have not read yet. The
+"""Memory of the daemon without flows, by policy, with the answers that clients have not read yet. The
 learning policy has the knowledge of 1024 prefixes, 50 MB, and copies of it while it is saved."""
 OTHER_BASE_BYTES: Final = 96 * _MB
 FLOW_BYTES: Final = {"mutant": 288 << 10}
-"""What a flow takes that always sends, by policy, with the copies of a step and of growing arrays."""
+"""Memory of a flow that always sends, by policy, with the copies of a step and of growing arrays."""
 OTHER_FLOW_BYTES: Final = 10 << 10
 VISITS_BYTES: Final = 64 * _MB
-"""What the daemon takes beside that for 16,384 prefixes while it learns from flow to flow, with the copies of
+"""Memory beside that for 16,384 prefixes while it learns from flow to flow, with the copies of
 a save."""
 _MEMBERSHIP: Final = Path("/proc/self/cgroup")
 _GROUPS: Final = Path("/sys/fs/cgroup")

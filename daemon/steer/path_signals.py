@@ -21,7 +21,7 @@ STALE_S: Final = 3.0
 
 
 class ToldNetwork:
-    """What the daemon was told last. It counts until it is `STALE_S` old."""
+    """The last report to the daemon. It counts until it is `STALE_S` old."""
 
     def __init__(self) -> None:
         self._told: tuple[float, NetworkKnowledge | None] = (0.0, None)

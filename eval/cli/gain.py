@@ -120,7 +120,7 @@ def _rollout_table(outcomes: list[simulated.Outcome]) -> Table:
 
 
 def _origin(options: argparse.Namespace, command: str) -> dict[str, object]:
-    """What it takes to make a document again."""
+    """Facts that it takes to make a document again."""
     return {
         "command": f"ltp-eval {command} --seed {options.seed}",
         "seed": options.seed,
@@ -143,7 +143,7 @@ def _write(options: argparse.Namespace, outcomes: list[Outcome]) -> None:
 
 
 def _done(options: argparse.Namespace) -> dict[tuple[str, str, float, int], list[Outcome]]:
-    """What an interrupted run of this revision and seed left in its file: outcomes by design and size."""
+    """Outcomes that an interrupted run of this revision and seed left in its file, by design and size."""
     found: dict[tuple[str, str, float, int], list[Outcome]] = {}
     if options.out is None or not options.out.exists():
         return found

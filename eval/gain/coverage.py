@@ -57,7 +57,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the reports of a design's experiments said of one measure.
+    """Verdicts of the reports of a design's experiments on one measure.
 
     covered: intervals that held the truth. found: those beyond 0 on the right side. unknown: reports
     without an interval. bias: median error of the estimates.

@@ -56,7 +56,7 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """What the treatment changes: factors of goodput, RTT and retransmits, less 1."""
+    """Changes by the treatment: factors of goodput, RTT and retransmits, less 1."""
 
     goodput: float = 0.0
     rtt: float = 0.0
@@ -170,7 +170,7 @@ class Server:
 
 
 class _World:
-    """What prefixes and times have in common, as logarithms of goodput."""
+    """The common parts of prefixes and times, as logarithms of goodput."""
 
     def __init__(self, rng: np.random.Generator, prefixes: int, blocks: int, traffic: Traffic) -> None:
         self.traffic = traffic

@@ -81,7 +81,7 @@ def rows(paths: Mapping[str, SinglePath], schemes: Sequence[str], look_s: float)
 
 
 def features(series: FlowSeries, look_s: float) -> Floats:
-    """What the flow's first `look_s` seconds show, in order of `FEATURES`, shape (features,)."""
+    """Features of the flow's first `look_s` seconds, in order of `FEATURES`, shape (features,)."""
     seen = series.life(float(series.t_s[0]), float(series.t_s[0]) + look_s) & ~np.isnan(series.rtt_ms)
     if not seen.any():
         return np.zeros(len(FEATURES))

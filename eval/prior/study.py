@@ -33,7 +33,7 @@ class Predicted:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """What one way to pick earns, over the best arm from the look on."""
+    """The reward of one way to pick, over the best arm from the look on."""
 
     way: str
     pick: Mapping[str, Mean]

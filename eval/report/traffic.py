@@ -229,7 +229,7 @@ class ReplayWindow:
     closed: tuple[float, float, float]
     """The share of the gap between these, in logarithms, that is closed."""
     regret: tuple[float, float, float]
-    """What the reward lacks to the best's, as a share of that."""
+    """The reward that is lacking to the best, as a share of the best."""
     trials: float
     cost: float
 

@@ -43,7 +43,7 @@ img { max-width: 100% } p { max-width: 60em }
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What made the results."""
+    """Origin of the results."""
 
     command: str
     revision: str

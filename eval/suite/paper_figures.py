@@ -37,7 +37,7 @@ def paper_figures(
     oracles: Mapping[str, float],
     harms: Sequence[Harm],
 ) -> dict[str, Draw]:
-    """What draws each figure for which there are results, by title.
+    """Functions that draw the figures for which there are results, by title.
 
     Args:
         summaries: summaries of all runs with their path.

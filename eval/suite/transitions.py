@@ -55,7 +55,7 @@ def transitions(paths: Mapping[str, SinglePath]) -> list[Transition]:
 
 
 def cost_s(switched: FlowSeries, before: FlowSeries, after: FlowSeries) -> float | None:
-    """What a switch cost, s; None where the arm after it earns next to nothing, with or without a switch.
+    """Cost of a switch, s; None where the arm after it earns next to nothing, with or without a switch.
 
     Args:
         switched: series of the flow that changes its arm at `SWITCH_S`.

@@ -148,7 +148,7 @@ class BalanceFilter(SlotArrays):
     _whole = column(np.bool_, "_particles")
     _alone = column(np.bool_, "_particles")
     _shown = column(np.float32, 3, "_particles", initial=np.nan)
-    """What of the particles counts for the ranges: x / c, x_o / c and d, altered (Eq. 6)."""
+    """The particles' values that count for the ranges: x / c, x_o / c and d, altered (Eq. 6)."""
     _echo = column(np.float64, len(UNHEARD), initial=UNHEARD)
     """The last `Echo`."""
     # Delay above the smallest RTT.

@@ -11,7 +11,7 @@ _ATTRIBUTE: Final = "ltp_fields"
 
 
 def fields(**values: object) -> dict[str, dict[str, str]]:
-    """What the argument `extra` of a log call takes: `cookie=7` becomes the field LTP_COOKIE.
+    """The argument `extra` of a log call: `cookie=7` becomes the field LTP_COOKIE.
 
     >>> fields(cookie=7)
     {'ltp_fields': {'LTP_COOKIE': '7'}}

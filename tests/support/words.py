@@ -64,6 +64,13 @@ _CLAUSE: Final = re.compile(r"\b(?:that|when|where|which|who)\b")
 _CODE: Final = re.compile(r"`[^`]*`")
 _LEANS: Final = re.compile(r"(?i:so that|of (?:these|those|which)|likewise|the same[.,;])|\.\.\.|…")
 """Beginnings of a comment that are no sentence, whatever follows."""
+_ASKS: Final = re.compile(r"What\b")
+"""A docstring that is half of a question: it tells its reader to find the noun that it should have named."""
+_STILL_ASKING: Final = (
+    "daemon/choose/path/", "daemon/choose/rule/", "daemon/choose/visits/", "daemon/control/fleet",
+    "daemon/fleet/", "daemon/settings/", "eval/lab/", "eval/run/",
+)  # fmt: skip
+"""Modules in which such docstrings are left."""
 _NO_WORDS: Final = re.compile(r"(?:^|[.,;] |\()(?:NaN|None|null|infinite|0|-1): [a-z]")
 """A value with a colon in place of words: `NaN: it has not` for `NaN if it never did`."""
 
@@ -136,6 +143,8 @@ def fragments(name: str, source: str) -> list[str]:
             continue
         if _HEADLESS.match(text.lstrip()):
             found.append(Piece(node.lineno, f"a fragment: {_line(text)}"))
+        if _ASKS.match(text.lstrip()) and not name.startswith((*_STILL_ASKING, "tests/")):
+            found.append(Piece(node.lineno, f"half of a question: {_line(text)}"))
         if _NO_WORDS.search(_line(text)):
             found.append(Piece(node.lineno, f"a value without words: {_line(text)}"))
     return [f"{name}:{fault.line}: {fault.text}" for fault in sorted(found, key=lambda f: f.line)]

@@ -94,7 +94,7 @@ class GuardedChooser(Chooser):
         return self._agent.estimates(slot)
 
     def state(self) -> dict[str, np.ndarray]:
-        """What was learnt beyond single flows."""
+        """The arrays that were learned beyond single flows, by name."""
         return self._agent.state()
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:

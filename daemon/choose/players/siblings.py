@@ -61,7 +61,7 @@ class Folded(NamedTuple):
 
 
 class _Players(SlotArrays):
-    """What is known of each player."""
+    """The state of each player."""
 
     oldest = column(np.int64)
     """Slot of the player's oldest flow."""

@@ -21,7 +21,7 @@ _SUMS: Final = ("acked_bytes", "busy_us", "receiver_us", "delivered", "lost", "r
 
 
 class Lot(NamedTuple):
-    """What the visit of a flow drew."""
+    """The lot of a flow's visit."""
 
     arm: int
     """Id of the arm; 0 for the decision's own choice."""
@@ -33,7 +33,7 @@ class Lot(NamedTuple):
 
 
 class HeldFlows(SlotArrays):
-    """What each flow drew, and whether it stays there."""
+    """The lot of each flow, and whether the flow stays on its arm."""
 
     drawn = column(np.bool_)
     """Whether there was a lot."""
@@ -80,7 +80,7 @@ class HeldFlows(SlotArrays):
         self.arm[slots] = 0
 
     def of(self, slot: int) -> Lot | None:
-        """What the visit of an open flow drew; None where there was no lot."""
+        """The lot of an open flow's visit; None where there was no lot."""
         if slot >= self.capacity or not self.drawn[slot]:
             return None
         lot = int(self.lot[slot])

@@ -52,7 +52,7 @@ Free = Callable[[Sequence[str]], Bools]
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What the visits to a prefix say of an arm, over the decision's own choice, in the log of the reward."""
+    """Effect of an arm on a prefix, by its visits: the log of the reward over the decision's own choice."""
 
     arm: int
     mean: float
@@ -62,7 +62,7 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class PrefixState:
-    """What is known of a prefix, and its plan. 0 stands for the decision's own choice."""
+    """The knowledge of a prefix, and its plan. 0 stands for the decision's own choice."""
 
     prefix: str
     incumbent: int
@@ -86,7 +86,7 @@ class _Plans(SlotArrays):
     written = column(np.bool_)
     """Whether the table has an entry of ours."""
     lots = column(np.uint8, 2)
-    """What the incumbent and the trial are: an arm, or `DECISION`."""
+    """The incumbent and the trial: an arm each, or `DECISION`."""
     starts = column(np.uint8, 2)
     """The arms on which their flows begin; 0 where there is no such lot."""
     chance = column(np.float64)
@@ -195,7 +195,7 @@ class LiveLearner:
         return held if others is None else np.where(held != 0, held, others)
 
     def lot(self, slot: int) -> Lot | None:
-        """What the visit of an open flow drew."""
+        """The lot of an open flow's visit."""
         return self.held.of(slot)
 
     # Once a second
@@ -314,7 +314,7 @@ class LiveLearner:
     # What is known
 
     def of(self, numbers: Ints, now_s: float) -> list[PrefixState]:
-        """What is known of these prefixes."""
+        """The states of these prefixes."""
         if not numbers.size:
             return []
         learner, plans = self.learner, self._plans

@@ -48,7 +48,7 @@ def incumbents(generation: npt.NDArray[np.uint32]) -> ArmIds:
 
 
 def drawn(outcomes: OutcomeArray) -> ArmIds:
-    """What the visits of flows drew, shape (n,). Where there was no lot, the flow is the decision's."""
+    """Arms that the visits of flows drew, shape (n,). Where there was no lot, the flow is the decision's."""
     generation = np.where(outcomes["visit"] > 0, outcomes["generation"], 0)
     trials = (generation >> _BITS & _MASK).astype(np.uint8)
     is_trial = 2 * outcomes["weight"].astype(np.int64) < outcomes["weights"]
