@@ -112,6 +112,8 @@ class Daemon:
     def __init__(self, layers: Layers, reload: Callable[[], Layers], *, record: Path | None = None) -> None:
         config = layers.config()
         self._reload = reload
+        if record is None and config.daemon.record:
+            record = Path(config.daemon.record)
         self._manager = ServiceManager()
         listener = next(iter(inherited()), None)
         self._selector = selectors.SelectSelector()

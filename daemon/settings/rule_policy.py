@@ -4,8 +4,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
-from ltp_switcher.daemon.settings.rules import Section, key
+from ltp_switcher.daemon.settings.rules import Section, did_you_mean, key
+from ltp_switcher.errors import ConfigError
+
+CASES: Final = (
+    "short", "varies", "swings", "lossy", "shallow", "few-packets", "trials", "rivals", "own-queue",
+    "floor-moves",
+)  # fmt: skip
+"""The special cases of the rule that can be left out one at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +86,23 @@ class RuleSection(Section):
         "Leave an arm that earns less than half of the reward that another one has shown on the path, and "
         "compare one that falls below its own level, or stands alone, with bbr.",
     )
+    without: tuple[str, ...] = key(
+        (),
+        "Special cases to leave out, to measure what each is worth (`ltp-eval ablate`): any of "
+        f"{', '.join(CASES)}.",
+    )
     settle_rtts: float = key(
         10.0,
         "Round trips after a switch in which the RTT is not judged, because the earlier arm's queue drains.",
         minimum=0,
         maximum=1000,
     )
+
+    def __post_init__(self) -> None:
+        """Check that the special cases are there."""
+        Section.__post_init__(self)
+        for name in self.without:
+            if name not in CASES:
+                raise ConfigError(
+                    "rule.without", name, f"any of {', '.join(CASES)}{did_you_mean(name, CASES)}"
+                )

@@ -94,6 +94,11 @@ class DaemonSection(Section):
         maximum=1000,
         live=True,
     )
+    record: str = key(
+        "",
+        "File for a recording of every aggregate and decision, as `ltp-switcher run --record` makes it. It "
+        "grows without end. Empty: none.",
+    )
     statistics_interval_s: float = key(
         60.0, "Time between summaries in the log, s. 0: none.", minimum=0, maximum=86_400, live=True
     )

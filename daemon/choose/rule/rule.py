@@ -217,7 +217,7 @@ class RuleChooser(Chooser, SlotArrays):
         of = self._siblings.player[slots]
         role = self._role(of)
         young = (role == STEADY) & self._newcomers.young(slots, now_ns)
-        young &= ~self._looks.holds_few(of)
+        young &= ~self._case("few-packets", self._looks.holds_few(of))
         self._flows.role[slots] = np.where(young, PROBING, role)
         # The arm of a pinned flow is not ours to choose.
         arms = np.where(
@@ -310,7 +310,7 @@ class RuleChooser(Chooser, SlotArrays):
         own_us = np.where(steady, STEADY_US, 0.0)
         shorter, rose, high_s = self._moves.look(slots, least_us, looks.floor_us[slots], own_us, seen)
         others = self._end_own(slots, least_us, now_ns)
-        high = judged & steady & (high_s >= settings.rise_s)
+        high = self._case("own-queue", judged & steady & (high_s >= settings.rise_s))
         judged &= ~self._begin_own(slots, high, rose, least_us, now_ns)
         stands = judged & (high_s >= QUEUE_RISES * settings.rise_s)
         # Not at once again: the queue may be another flow's.
@@ -322,9 +322,10 @@ class RuleChooser(Chooser, SlotArrays):
         # fill the buffer, and so hide that for good.
         draining = looks.drained[slots] | self._drained[slots] | self._own.under_way(slots)
         early = steady & ~settled & ~draining
-        changed = (judged & ((shorter & ~moves) | rose)) | (early & shorter)
+        changed = self._case("floor-moves", (judged & ((shorter & ~moves) | rose)) | (early & shorter))
         top_Bps = looks.top_Bps[slots]
         suspected = judged & self._rivals.suspected(slots, looks.floor_us[slots], top_Bps, now_ns)
+        suspected = self._case("rivals", suspected)
         tested = (queued | suspected) & ~changed
         starves = fell = alone = np.zeros(slots.shape, np.bool_)
         if settings.self_check:
@@ -353,6 +354,10 @@ class RuleChooser(Chooser, SlotArrays):
         if stuck.any():
             self._empty(slots[stuck], least_us[stuck])
 
+    def _case(self, name: str, found: Bools) -> Bools:
+        """Where a special case was found; nowhere if the settings leave it out. Of the same shape."""
+        return np.zeros_like(found) if name in self._settings.without else found
+
     def _ready(self, slots: Slots, now_ns: Floats) -> Bools:
         """True where the probing arm has shown what there is to know, shape (n,). Its tests end here."""
         looks, state = self._looks, self._state[slots]
@@ -361,8 +366,9 @@ class RuleChooser(Chooser, SlotArrays):
         held = (lasted >= 1) & (looks.grown[slots] | (lasted >= HOLD_MAX))
         testing = np.isin(state, (State.TESTS_QUEUE, State.TESTS_RATE, State.BESIDE_RIVAL))
         # Behind another's queue the RTT says nothing of the path, and a short buffer stays short.
-        varies = (looks.rtt_ratio(slots) > self._settings.rtt_ratio) & (state != State.SHALLOW)
-        shows = (varies | looks.holds_few(slots)) & ~testing & (state != State.COMPARES)
+        varies = self._case("varies", looks.rtt_ratio(slots) > self._settings.rtt_ratio)
+        few = self._case("few-packets", looks.holds_few(slots))
+        shows = ((varies & (state != State.SHALLOW)) | few) & ~testing & (state != State.COMPARES)
         ready: Bools = (ROLE[state] == PROBING) & ~looks.drained[slots] & (held | shows)
         ended = ready & testing
         if ended.any():
@@ -415,17 +421,18 @@ class RuleChooser(Chooser, SlotArrays):
         floor_us = looks.floor_us[slots]
         ratio, swing, lost = looks.rtt_ratio(slots), looks.swing(slots), looks.quiet_loss(slots)
         # Vegas halves its window at a loss, as Reno does, which so never exceeds this many packets.
-        lossy = looks.bdp_pkts[slots] * np.sqrt(lost) > RENO_PKTS
+        lossy = self._case("lossy", looks.bdp_pkts[slots] * np.sqrt(lost) > RENO_PKTS)
         # The queue of a fall that the comparison was about is no sign of a rate that varies.
         compared = (self._state[slots] == State.COMPARES) & self._was_steady[slots]
-        varies = (ratio > settings.rtt_ratio) & ~compared
-        swings = swing > settings.rate_swing
+        varies = self._case("varies", (ratio > settings.rtt_ratio) & ~compared)
+        swings = self._case("swings", swing > settings.rate_swing)
         overfilled = looks.overfilled(slots)
         # The careful arm's own queue says nothing of the buffer, nor does a window above the path's.
-        filled = (overfilled > 0) & (self._role(slots) != CAREFUL) & ~looks.holds_few(slots)
+        few = self._case("few-packets", looks.holds_few(slots))
+        filled = self._case("shallow", (overfilled > 0) & (self._role(slots) != CAREFUL) & ~few)
         near = floor_us < settings.short_ms * 1e3
-        short = near & fast(looks.packet_us[slots])
-        calm = again & ~lossy & ~swings
+        short = self._case("short", near & fast(looks.packet_us[slots]))
+        calm = self._case("trials", again & ~lossy & ~swings)
         trials = self._trials.findings(slots, self._state[slots], calm, floor_us, near)
         shorter = trials[why.SHORTER][0]
         shorter[shorter] = self._siblings.alone(slots[shorter])
