@@ -18,7 +18,7 @@ import ltp_switcher
 from ltp_switcher.commands import whole
 from ltp_switcher.completion import SHELLS, script
 from ltp_switcher.errors import LtpSwitcherError, reason
-from ltp_switcher.eval.cli import claims, commands, engines, gain, prior, suite, traffic
+from ltp_switcher.eval.cli import ablate, claims, commands, engines, gain, prior, suite, traffic
 from ltp_switcher.eval.lab.script import PLACES, USUAL_PLACE
 from ltp_switcher.eval.report import demo, engine_agreement
 from ltp_switcher.eval.run.batch import default_parallel
@@ -226,6 +226,20 @@ def _add_suite(add: Commands) -> None:
     )  # fmt: skip
     drawn.add_argument("--set", metavar="SET", help="with --offsets: tuning or test; default: test")
     drawn.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for their files")
+
+    apart = _command(
+        add, "ablate", ablate.ablate, "measure what each special case of the rule is worth", kernel=True
+    )
+    apart.add_argument(
+        "--set", default="tuning-kinds", metavar="SET", help="as of `suite`; default: tuning-kinds"
+    )
+    apart.add_argument("--paths", type=_listed, default=[], metavar="A,B,...", help="default: all")
+    apart.add_argument("--cases", type=_listed, default=[], metavar="A,B,...", help="default: all")
+    apart.add_argument("--quick", action="store_true", help="half of each path's time")
+    apart.add_argument(
+        "--replay", action="store_true", help="only tell on which paths each case acts: no run without a case"
+    )
+    _jobs_option(apart)
 
     guess = _command(
         add, "prior", prior.prior, "show how well one look at BBR's start picks the arm", kernel=True

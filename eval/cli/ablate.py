@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ltp-eval ablate`: the rule without each of its special cases, over the whole rule."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+
+from rich.console import Console
+from rich.table import Table
+
+from ltp_switcher.daemon.datapath.recording import read_recording
+from ltp_switcher.daemon.settings.rule_policy import CASES
+from ltp_switcher.daemon.settings.rules import did_you_mean
+from ltp_switcher.errors import ArtifactError, ConfigError
+from ltp_switcher.eval.cli.output import show
+from ltp_switcher.eval.run.batch import run_batch
+from ltp_switcher.eval.run.results import Job, RunResult
+from ltp_switcher.eval.suite import ablation
+from ltp_switcher.eval.suite.paths import KIND_SETS
+from ltp_switcher.eval.suite.plan import plan
+
+
+def ablate(options: argparse.Namespace, console: Console, progress: Console) -> None:
+    """Run the whole rule, find where each case acts, run the rule without it there, and compare."""
+    for case in options.cases:
+        if case not in CASES:
+            allowed = f"any of {', '.join(CASES)}{did_you_mean(case, CASES)}"
+            raise ConfigError("--cases", case, allowed)
+    if options.set == tuple(KIND_SETS)[1]:
+        raise ConfigError("--set", options.set, "a set for tuning: nobody chooses by paths that are held out")
+    cases = options.cases or list(CASES)
+    # The plan needs an arm to compare with, which does not run here.
+    planned = plan(
+        options.set, {ablation.WHOLE: 1, "bbr": 1}, options.kernel, quick=options.quick, names=options.paths,
+        daemon="beside",
+    )  # fmt: skip
+    jobs = {run.path: run.job for run in planned if run.scheme == ablation.WHOLE}
+    whole, acting = _whole(jobs, cases, options, progress)
+    lacking: dict[str, dict[str, RunResult]] = {case: {} for case in cases}
+    if not options.replay:
+        missing = [(case, path) for case in cases for path in jobs if case in acting[path]]
+        lacks = {f"{path} without {case}": ablation.without(jobs[path], case) for case, path in missing}
+        made = _made(lacks, options, progress)
+        for case, path in missing:
+            lacking[case][path] = made[f"{path} without {case}"]
+    found = [
+        ablation.worth(case, [path for path in jobs if case in acting[path]], whole, lacking[case])
+        for case in cases
+    ]
+    show(options, console, [asdict(one) for one in found], lambda: _table(found, len(jobs)))
+
+
+def _whole(
+    jobs: Mapping[str, Job], cases: Sequence[str], options: argparse.Namespace, progress: Console
+) -> tuple[dict[str, RunResult], dict[str, list[str]]]:
+    """The runs of the whole rule, and the cases that act in each, by path."""
+    recorded = {path: ablation.recorded(job) for path, job in jobs.items()}
+    for job in jobs.values():
+        ablation.recording_of(job).parent.mkdir(parents=True, exist_ok=True)
+    whole = _made(recorded, options, progress)
+    acting = {}
+    for path, job in jobs.items():
+        try:
+            acting[path] = ablation.acting(read_recording(ablation.recording_of(job)), cases)
+        except ArtifactError:
+            # The result is kept, but its recording is gone, or another version's.
+            whole |= _made({path: recorded[path]}, options, progress, use_cache=False)
+            acting[path] = ablation.acting(read_recording(ablation.recording_of(job)), cases)
+    return whole, acting
+
+
+def _made(
+    jobs: Mapping[str, Job], options: argparse.Namespace, progress: Console, *, use_cache: bool = True
+) -> dict[str, RunResult]:
+    labels = {job: name for name, job in jobs.items()}
+    made = run_batch(
+        list(jobs.values()), progress, use_cache=use_cache, parallel=options.jobs, label=labels.__getitem__
+    )
+    return dict(zip(jobs, made, strict=True))
+
+
+def _table(found: Sequence[ablation.Worth], count: int) -> Table:
+    table = Table(
+        "without",
+        f"acts on, of {count}",
+        "over the whole rule",
+        "interval",
+        "lowest",
+        box=None,
+        pad_edge=False,
+    )
+    for one in found:
+        mean = one.mean
+        lowest = min(one.ratios, key=one.ratios.__getitem__, default="")
+        table.add_row(
+            one.case,
+            f"{len(one.acts_on)}: {', '.join(one.acts_on)}" if one.acts_on else "0",
+            f"{mean.value:.3f}" if mean else "not run",
+            f"{mean.low:.3f} to {mean.high:.3f}" if mean else "",
+            f"{one.ratios[lowest]:.3f} ({lowest})" if mean and one.acts_on else "",
+        )
+    return table

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each special case of the rule is worth: the rule without it, over the whole rule, path by path.
+
+A run in the lab is a function of the daemon's decisions. So the records of a run of the whole rule are played
+to a rule that lacks a case: where all decisions are equal, the run without the case would be equal to the
+byte, and its ratio is 1. Only the other paths are run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ltp_switcher.cache import cache_dir
+from ltp_switcher.daemon.choose.rule.rule import RuleChooser
+from ltp_switcher.daemon.datapath.protocol import ArmId
+from ltp_switcher.daemon.settings.rule_policy import CASES, RuleSection
+from ltp_switcher.errors import ArtifactError
+from ltp_switcher.eval.run.results import Job, RunResult
+from ltp_switcher.eval.suite.score import LEAST, Mean, geometric_mean
+
+WHOLE: Final = "rule"
+_POOL: Final = (ArmId.BBR, ArmId.LTP, ArmId.VEGAS)
+
+
+@dataclass(frozen=True, slots=True)
+class Worth:
+    """A special case, and the rule without it."""
+
+    case: str
+    acts_on: Sequence[str]
+    """Paths on which the rule decides otherwise without the case."""
+    ratios: Mapping[str, float]
+    """Reward without the case over that of the whole rule, by path; 1 where no decision differs."""
+    mean: Mean | None
+    """The geometric mean of the ratios; None where runs are missing."""
+
+
+def recorded(job: Job) -> Job:
+    """The run of the whole rule that also writes its recording."""
+    settings = (("daemon.record", str(recording_of(job))),)
+    return replace(job, scenario=job.scenario.with_settings(settings))
+
+
+def recording_of(job: Job) -> Path:
+    """Where the recording of a run is kept."""
+    of = job.scenario
+    return cache_dir() / "recordings" / f"{of.name}-{of.duration_s:g}s-{job.seed}-{job.kernel}.npy"
+
+
+def without(job: Job, case: str) -> Job:
+    """The run of the rule without the case."""
+    return replace(job, scenario=job.scenario.with_settings((("rule.without", (case,)),)))
+
+
+def play(rows: npt.NDArray[np.void], settings: RuleSection) -> npt.NDArray[np.uint8]:
+    """Play a recording to a rule.
+
+    Args:
+        rows: `ROW_DTYPE`, shape (rows,), of flows to one destination prefix.
+        settings: the rule's.
+
+    Returns:
+        Its decisions, shape (rows, 4): the arm; whether the path is asked for more, the window is to be
+        small, and the arm begins anew.
+    """
+    rule = RuleChooser(_POOL, settings)
+    decisions = np.zeros((len(rows), 4), np.uint8)
+    cookies: dict[int, int] = {}
+    starts = np.flatnonzero(np.diff(rows["step"], prepend=-1))
+    for begin, end in zip(starts, [*starts[1:], len(rows)], strict=True):
+        slots, records = rows["slot"][begin:end].astype(np.int64), rows["record"][begin:end]
+        for slot, cookie in zip(slots.tolist(), records["cookie"].tolist(), strict=True):
+            if cookies.get(slot) != cookie:
+                one = np.array([slot])
+                if slot in cookies:
+                    rule.close(one)
+                rule.open(one, ["192.0.2.0/24"])
+                cookies[slot] = cookie
+        arms = rule.step(slots, records).arms
+        decisions[begin:end] = np.stack(
+            (arms, rule.asks(slots), rule.drains(slots, records), rule.begins_anew(slots)), axis=1
+        )
+    return decisions
+
+
+def acting(rows: npt.NDArray[np.void], cases: Sequence[str] = CASES) -> list[str]:
+    """The cases without which the rule decides otherwise on a recording of its own.
+
+    Args:
+        rows: `ROW_DTYPE`, shape (rows,).
+        cases: those to look at.
+
+    Raises:
+        ArtifactError: the whole rule decides otherwise than the recording says. Another version made it.
+    """
+    whole = play(rows, RuleSection())
+    if not np.array_equal(whole[:, 0], rows["chosen"]):
+        raise ArtifactError("the recording is of another version of the rule: make the run again")
+    return [case for case in cases if not np.array_equal(play(rows, RuleSection(without=(case,))), whole)]
+
+
+def worth(
+    case: str,
+    acts_on: Sequence[str],
+    whole: Mapping[str, RunResult],
+    lacking: Mapping[str, RunResult],
+) -> Worth:
+    """Compare runs without a case with those of the whole rule.
+
+    Args:
+        case: the case.
+        acts_on: paths on which a decision differs.
+        whole: runs of the whole rule, by path.
+        lacking: runs without the case, by path, of those in `acts_on` that were run.
+    """
+    ratios = {path: 1.0 for path in whole if path not in acts_on}
+    ratios |= {path: max(LEAST, _reward(lacking[path]) / _reward(whole[path])) for path in lacking}
+    complete = len(ratios) == len(whole)
+    return Worth(case, acts_on, ratios, geometric_mean(list(ratios.values())) if complete else None)
+
+
+def _reward(result: RunResult) -> float:
+    """The mean reward of the flows that the rule had."""
+    return fmean(flow.reward for flow in result.summary.flows if flow.scheme == WHOLE)
