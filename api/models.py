@@ -54,6 +54,10 @@ WHY_EXAMPLE: Final[JsonDict] = {
     "sentence": "It runs bbr: the flow was new, and this arm probes its path.",
     "advised": None,
     "estimates": [],
+    "path": [
+        {"name": "propagation_rtt", "unit": "ms", "value": 40.1, "error": 0.2, "age_s": 0.3},
+        {"name": "buffer", "unit": "packets", "value": None, "error": None, "age_s": None},
+    ],
     "switches": [
         {
             "time": 1735689600.0,
@@ -150,12 +154,25 @@ class Switch(Answer):
     sentence: str = Field(description="The switch and its reason, for people")
 
 
+class PathNumber(Answer):
+    """A number of a flow's path, as the mean of the last looks that told it."""
+
+    name: str = Field(examples=["propagation_rtt"])
+    unit: str = Field(examples=["ms"])
+    value: float | None = Field(description="null: not observed")
+    error: float | None = Field(description="Its standard error; null after a single look")
+    age_s: float | None = Field(description="Time since the last look that told it")
+
+
 class Why(Answer):
     """Why a flow runs its arm."""
 
     sentence: str = Field(description="The reason, for people")
     advised: str | None = Field(description="The arm that the policy would give the flow instead")
     estimates: list[Estimate] = Field(description="By arm; empty where the policy estimates nothing")
+    path: list[PathNumber] = Field(
+        default=[], description="What is known of the path; empty where the policy has no model of it"
+    )
     switches: list[Switch] = Field(description="The last five, newest first")
 
 

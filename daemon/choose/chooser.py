@@ -6,6 +6,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -31,6 +32,38 @@ class Estimate:
     mean: float
     lower: float
     upper: float
+
+
+class Number(IntEnum):
+    """The numbers of a path, and their units; `path/model.py` measures them."""
+
+    RATE = 0
+    """Rate that the path delivered while the application had enough to send, bytes/s."""
+    VARIATION = 1
+    """Change of the rate from look to look, as a share of it."""
+    PROPAGATION = 2
+    """RTT without a queue, µs."""
+    ACK_GAP = 3
+    """Mean time between ACKs that carried an RTT sample, µs. The kernel module reports no quantiles of it."""
+    BUFFER = 4
+    """Queue of the player in which losses began, in packets."""
+    QUIET_LOSS = 5
+    """Share of the packets that were lost while no queue stood."""
+    OTHERS_QUEUE = 6
+    """Queue that stood while the player's own was empty, as time, µs."""
+    APPLICATION = 7
+    """Share of the looks in which the application had too little to send."""
+
+
+class Told(NamedTuple):
+    """The numbers of n paths, each of shape (n, numbers), in the order of `Number`; NaN if not observed."""
+
+    value: Floats
+    """The mean of the last looks that told the number, in its unit."""
+    error: Floats
+    """Standard error, in the number's unit; NaN where a single look has told the number."""
+    age_s: Floats
+    """Time since the last look that told the number."""
 
 
 class Decision(Protocol):
@@ -113,6 +146,10 @@ class Chooser(ABC):
     def estimates(self, slot: int) -> Sequence[Estimate]:
         """The expectations of the arms for an open flow, where the chooser has any."""
         return ()
+
+    def path(self, slots: Slots) -> Told | None:
+        """What is known of the paths of open flows; None where the chooser has no model of them."""
+        return None
 
     def state(self) -> dict[str, np.ndarray]:
         """The learned state, as arrays that the caller may keep."""

@@ -26,12 +26,23 @@ def why(options: argparse.Namespace) -> int:
     for estimate in cast("list[dict[str, float]]", found["estimates"]):
         mean, lower, upper = estimate["mean"], estimate["lower"], estimate["upper"]
         lines.append(f"  {estimate['arm']:<10} expects a reward of {mean:.3f} ({lower:.3f} to {upper:.3f})")
+    numbers = cast("list[Object]", found.get("path", []))
+    lines += ["Its path, over the last looks of a quarter of a second or more:"] if numbers else []
+    lines += [f"  {str(one['name']).replace('_', ' '):<20} {_number(one)}" for one in numbers]
     for switch in cast("list[Object]", found["switches"]):
         lines.append(f"{_ago(cast('float', switch['age_s']))}: {switch['sentence']}")
     if not found["switches"]:
         lines.append("It has not been switched since the daemon first saw it.")
     print("\n".join(printable(line) for line in lines))
     return 0
+
+
+def _number(one: Object) -> str:
+    """A number of the path with its doubt, unit and age."""
+    if one["value"] is None:
+        return "not observed"
+    doubt = "" if one["error"] is None else f" ± {one['error']:g}"
+    return f"{one['value']:g}{doubt} {one['unit']}, {_ago(cast('float', one['age_s']))}"
 
 
 def _ago(age_s: float) -> str:

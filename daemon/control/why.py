@@ -3,11 +3,16 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
 
 from ltp_switcher.arrays import Ints
 from ltp_switcher.daemon.choose.choice import Cause
+from ltp_switcher.daemon.choose.chooser import Number
 from ltp_switcher.daemon.control.client import Json
 from ltp_switcher.daemon.datapath import protocol
 from ltp_switcher.daemon.step.engine import Engine
@@ -34,6 +39,7 @@ def why_json(engine: Engine, slot: int, names: Names) -> dict[str, Json]:
         "sentence": _now(engine, slot, names, switches) + _lot(engine, slot, names) + _start(engine, slot),
         "advised": engine.journal.advised(slot),
         "estimates": estimates,
+        "path": _path(engine, slot),
         "switches": [_switch_json(switch) for switch in switches],
     }
 
@@ -105,6 +111,24 @@ def _lot(engine: Engine, slot: int, names: Names) -> str:
     return f" {visit} {engine.table.prefix[slot]} drew {arm} (chance {lot.chance:.2g}){left}."
 
 
+def _path(engine: Engine, slot: int) -> list[Json]:
+    """The numbers of the flow's path; empty where the policy has no model of it."""
+    told = engine.chooser.path(np.array([slot]))
+    if told is None:
+        return []
+    return [
+        {"name": name, "unit": unit, **{field: _told(of[0, number], scale) for field, of, scale in (
+            ("value", told.value, scale), ("error", told.error, scale), ("age_s", told.age_s, 1.0),
+        )}}
+        for number, (name, unit, scale) in _NUMBERS.items()
+    ]  # fmt: skip
+
+
+def _told(value: float, scale: float) -> float | None:
+    """The value in another unit; None where it was not observed."""
+    return None if math.isnan(value) else float(f"{value * scale:.4g}")
+
+
 def _start(engine: Engine, slot: int) -> str:
     """A sentence about Careful Resume at the flow's start; empty where it did nothing."""
     flags = protocol.FlowFlags(int(engine.table.record["flags"][slot]))
@@ -134,6 +158,17 @@ def _unix_s(time_ns: Ints) -> list[Json]:
     return [round(at * 1e-9 + ahead_s, 1) for at in time_ns.tolist()]
 
 
+_NUMBERS: Final[Mapping[Number, tuple[str, str, float]]] = {
+    Number.RATE: ("rate", "Mbit/s", BYTES_TO_MBIT),
+    Number.VARIATION: ("rate_variation", "share", 1.0),
+    Number.PROPAGATION: ("propagation_rtt", "ms", 1e-3),
+    Number.ACK_GAP: ("ack_gap", "ms", 1e-3),
+    Number.BUFFER: ("buffer", "packets", 1.0),
+    Number.QUIET_LOSS: ("loss_without_queue", "share", 1.0),
+    Number.OTHERS_QUEUE: ("queue_of_others", "ms", 1e-3),
+    Number.APPLICATION: ("application_limited", "share", 1.0),
+}
+"""Name and unit of each number for people, and the factor to this unit."""
 _NONE = protocol.FallbackReason.NONE
 _BEGAN = " It began with a part of the window that an earlier flow to this host had"
 _STARTS = {

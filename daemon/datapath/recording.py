@@ -51,6 +51,8 @@ class Recorder:
         rows["record"] = records
         try:
             self._file.write(rows.tobytes())
+            # A killed daemon closes nothing.
+            self._file.flush()
         except OSError as error:
             raise ArtifactError(f"cannot write the recording {self._path}: {error.strerror}") from error
         self._rows += len(rows)

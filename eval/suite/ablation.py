@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each special case of the rule is worth: the rule without it, over the whole rule, path by path.
+"""The worth of each special case of the rule: the rule without it, over the whole rule, path by path.
 
 A run in the lab is a function of the daemon's decisions. So the records of a run of the whole rule are played
 to a rule that lacks a case: where all decisions are equal, the run without the case would be equal to the
@@ -49,7 +49,7 @@ def recorded(job: Job) -> Job:
 
 
 def recording_of(job: Job) -> Path:
-    """Where the recording of a run is kept."""
+    """The file of a run's recording."""
     of = job.scenario
     return cache_dir() / "recordings" / f"{of.name}-{of.duration_s:g}s-{job.seed}-{job.kernel}.npy"
 

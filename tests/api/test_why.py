@@ -5,13 +5,20 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
-from support.api_client import Ask
+from support.api_client import Ask, asker
+from support.fake_kernel import Kernel
+from support.running_daemon import make_daemon, running
 
+from ltp_switcher.arrays import Slots
+from ltp_switcher.daemon.choose.chooser import Number, Told
+from ltp_switcher.daemon.choose.rule.rule import RuleChooser
 from ltp_switcher.daemon.cli.main import main
+from ltp_switcher.daemon.settings.schema import Config, DaemonSection
 
 PATIENCE_S = 30
 
@@ -33,6 +40,40 @@ def test_advice_is_told_with_its_reason(ask: Ask) -> None:
     assert latest["after"] in ("bbr", "vegas")
     assert latest["sentence"] == f"Advised {latest['after']} instead of cubic: the lot fell on it."
     assert why["estimates"] == []
+    assert why["path"] == []
+
+
+@pytest.fixture
+def ruled(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The control socket of a daemon with the policy rule."""
+    path = tmp_path / "ruled.sock"
+    section = DaemonSection(policy="rule", control_socket=str(path), state_dir="", mode="advise")
+    with running(make_daemon(kernel, Config(daemon=section), monkeypatch)):
+        yield path
+
+
+def test_the_numbers_of_the_path_are_told_and_what_was_not_observed(
+    ruled: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def path(self: RuleChooser, slots: Slots) -> Told:
+        value = np.array([[1.5e6, 0.25, 40_100.0, 2000.0, np.nan, 0.001, 0.0, np.nan]])
+        error = np.where(np.arange(8) == Number.PROPAGATION, 200.0, np.nan)[np.newaxis]
+        return Told(value, error, np.where(np.isnan(value), np.nan, 3.0))
+
+    monkeypatch.setattr(RuleChooser, "path", path)
+    why = asker(ruled)("GET", "/v1/flows/4711").json()["why"]
+    told = {one.pop("name"): one for one in why["path"]}
+    assert told["rate"] == {"unit": "Mbit/s", "value": 12.0, "error": None, "age_s": 3.0}
+    assert told["propagation_rtt"] == {"unit": "ms", "value": 40.1, "error": 0.2, "age_s": 3.0}
+    nothing = {"value": None, "error": None, "age_s": None}
+    assert told["buffer"] == {"unit": "packets", **nothing}
+    assert told["application_limited"] == {"unit": "share", **nothing}
+    assert len(told) == 8
+    capsys.readouterr()
+    assert main(["why", "4711", "--socket", str(ruled)]) == 0
+    text = capsys.readouterr().out
+    assert "\n  propagation rtt      40.1 ± 0.2 ms, 3 s ago\n" in text
+    assert "\n  buffer               not observed\n" in text
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import numpy as np
 from ltp_switcher.arrays import ArmIds, Bools, Indices, Slots
 from ltp_switcher.daemon.choose.bandit import MutantAgent, StepResult
 from ltp_switcher.daemon.choose.bandit.guard import Baseline
-from ltp_switcher.daemon.choose.chooser import Chooser, Estimate, Reasons
+from ltp_switcher.daemon.choose.chooser import Chooser, Estimate, Reasons, Told
 from ltp_switcher.daemon.choose.rule.rule import RuleChooser
 from ltp_switcher.daemon.datapath import RecordArray
 
@@ -88,6 +88,10 @@ class GuardedChooser(Chooser):
             np.where(rules, by_rule.code, self._ruled + learnt.code),
             np.where(rules, by_rule.value, learnt.value),
         )
+
+    def path(self, slots: Slots) -> Told | None:
+        """What the rule knows of the paths."""
+        return self._rule.path(slots)
 
     def estimates(self, slot: int) -> Sequence[Estimate]:
         """Mean and bounds of every arm of the flow's pool."""

@@ -12,7 +12,7 @@ after the start.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -78,6 +78,35 @@ def read(records: RecordArray) -> tuple[Floats, Bools, Bools]:
     return fields, (flags & APP_LIMITED) != 0, (flags & DRAINING) != 0
 
 
+class Look(NamedTuple):
+    """What a look of n players has shown, each of shape (n,)."""
+
+    rate_Bps: Floats  # noqa: N815 - B is bytes
+    """Packets delivered over the time; NaN where the application had too little to send."""
+    rate_before_Bps: Floats  # noqa: N815
+    """The rate of the look before; NaN where there is none, or where it does not compare."""
+    floor_us: Floats
+    """Lowest RTT of the path so far; inf before the first sample."""
+    least_us: Floats
+    """Lowest RTT; inf in a look without a sample."""
+    most_us: Floats
+    """Highest smoothed RTT; 0 in a look without a sample."""
+    time_us: Floats
+    """Length."""
+    acks: Floats
+    """ACKs with an RTT sample."""
+    delivered_pkts: Floats
+    """Packets delivered."""
+    lost_pkts: Floats
+    """Packets lost."""
+    quiet_lost_pkts: Floats
+    """Packets lost while no queue stood."""
+    drained: Bools
+    """True where the arm held the flow back, so that its own queue was empty at some time in the look."""
+    idle: Bools
+    """True where the application had too little to send."""
+
+
 class Looks(SlotArrays):
     """The looks at the paths of all flows.
 
@@ -108,8 +137,10 @@ class Looks(SlotArrays):
     """Packets delivered before the start, or before `forget`."""
     _end_ns = column(np.int64)
     """End of the look under way."""
-    _sums = column(np.float64, 3)
-    """RTT samples of the look, µs summed and counted, and its `SILENT_NS`."""
+    _sums = column(np.float64, 4)
+    """RTT samples of the look, µs summed and counted, its `SILENT_NS`, and packets lost without a queue."""
+    _most_us = column(np.float64)
+    """Highest smoothed RTT of the look under way."""
     _marks = column(np.float64, 3)
     """Time and packets delivered and lost, as they were at the look's start."""
     rate_Bps = column(np.float64, initial=np.nan)  # noqa: N815 - B is bytes
@@ -160,12 +191,11 @@ class Looks(SlotArrays):
         Returns:
             Where a look is over, shape (n,).
         """
-        now_ns, interval_ns, _, samples, least_us, _, peak_us, delivered, lost, quiet_lost = seen[:10]
+        now_ns, interval_ns, _, samples, least_us, _, most_us, delivered, lost = seen[:9]
         known = samples > 0
         self.least_us[slots] = np.minimum(self.least_us[slots], np.where(known, least_us, np.inf))
-        self.peak_us[slots] = np.maximum(self.peak_us[slots], peak_us)
-        self._sums[slots] += seen[[RTT_SUM, RTT_SAMPLES, SILENT_NS]].T
-        self._quiet_lost[slots] += quiet_lost
+        self._most_us[slots] = np.maximum(self._most_us[slots], most_us)
+        self._sums[slots] += seen[[RTT_SUM, RTT_SAMPLES, SILENT_NS, LOST_WITHOUT_QUEUE]].T
         self._idle[slots] |= idle
         self.drained[slots] |= draining
         new = self.began_ns[slots] == 0
@@ -178,11 +208,14 @@ class Looks(SlotArrays):
         over: Bools = now_ns >= self._end_ns[slots]
         return over
 
-    def measure(self, slots: Slots, seen: Floats) -> None:
+    def measure(self, slots: Slots, seen: Floats) -> Look:
         """End the looks of these flows: the reward and the rate that they show."""
         now = seen[[TIME_NS, DELIVERED, LOST]].T
         look_ns, delivered_pkts, lost_pkts = (now - self._marks[slots]).T
-        sum_us, samples, silent_ns = self._sums[slots].T
+        sum_us, samples, silent_ns, quiet_lost_pkts = self._sums[slots].T
+        self._quiet_lost[slots] += quiet_lost_pkts
+        most_us = self._most_us[slots]
+        self.peak_us[slots] = np.maximum(self.peak_us[slots], most_us)
         time_ns = look_ns - np.where(np.abs(silent_ns) < SILENCE * look_ns, silent_ns, 0.0)
         counts = np.stack((time_ns, delivered_pkts, lost_pkts, sum_us, samples), axis=1)
         throughput_Bps, loss, mean_us = performance(counts, seen[MSS], seen[SRTT])
@@ -212,7 +245,9 @@ class Looks(SlotArrays):
         # The rate of a look in which the application paused is not the path's.
         idle = self._idle[slots]
         log_rate[idle | self._mixed[slots]] = np.nan
-        self.rate_Bps[slots] = np.where(idle, np.nan, throughput_Bps)
+        rate_before_Bps = np.where(self._mixed[slots], np.nan, self.rate_Bps[slots])
+        rate_Bps = np.where(idle, np.nan, throughput_Bps)
+        self.rate_Bps[slots] = rate_Bps
         gained = log_rate - self._log_rate[slots]
         grain = GRAIN_PKTS / np.maximum(delivered_pkts, 1.0)
         # The first samples of a flow count as limited by the application.
@@ -229,6 +264,11 @@ class Looks(SlotArrays):
         self._mixed[slots] = False
         self._marks[slots] = now
         self._sums[slots] = 0.0
+        self._most_us[slots] = 0.0
+        return Look(
+            rate_Bps, rate_before_Bps, lowest_us, self.least_us[slots], most_us, look_ns * 1e-3, samples,
+            delivered_pkts, lost_pkts, quiet_lost_pkts, self.drained[slots], idle,
+        )  # fmt: skip
 
     def begin(self, slots: Slots, seen: Floats) -> None:
         """Begin the next looks of these flows."""

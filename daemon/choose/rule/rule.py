@@ -40,9 +40,10 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ltp_switcher.arrays import ArmIds, Bools, Floats, Indices, Ints, Slots
-from ltp_switcher.daemon.choose.chooser import Chooser, Draw, Reasons
+from ltp_switcher.daemon.choose.chooser import Chooser, Draw, Reasons, Told
 from ltp_switcher.daemon.choose.path.floor_moves import FloorMoves
 from ltp_switcher.daemon.choose.path.looks import APP_LIMITED, INTERVAL_NS, ROUND_TRIPS, TIME_NS, Looks, read
+from ltp_switcher.daemon.choose.path.model import PathModel
 from ltp_switcher.daemon.choose.players.newcomers import Newcomers
 from ltp_switcher.daemon.choose.players.siblings import Siblings
 from ltp_switcher.daemon.choose.rule import reasons as why
@@ -146,6 +147,7 @@ class RuleChooser(Chooser, SlotArrays):
         super().__init__()
         self._settings = settings
         self._looks = self.part(Looks(zeta=zeta, kappa=kappa))
+        self._path = self.part(PathModel())
         self._moves = self.part(FloorMoves(settings))
         self._own = self.part(OwnQueue(settings.rtt_step, settings.change_s))
         self._rivals = self.part(Rivals(settings.rival_s))
@@ -264,6 +266,10 @@ class RuleChooser(Chooser, SlotArrays):
         young = self._flows.role[slots] != self._role(of)
         return Reasons(np.where(young, why.NEW, self._code[of]), np.where(young, np.nan, self._value[of]))
 
+    def path(self, slots: Slots) -> Told:
+        """What is known of the path of each flow's player."""
+        return self._path.numbers(self._siblings.player[slots], self._now_ns)
+
     def _open_players(self, players: Slots) -> None:
         """New players. One begins with the careful arm where its prefix is known for that, else it probes."""
         self.reset(players)
@@ -276,7 +282,7 @@ class RuleChooser(Chooser, SlotArrays):
     def _look(self, slots: Slots, seen: Floats) -> None:
         """End a look of these players, shape (n,): measure, go by signs, and give roles."""
         looks, now_ns, role = self._looks, seen[TIME_NS], self._role(slots)
-        looks.measure(slots, seen)
+        self._path.look(slots, looks.measure(slots, seen), now_ns)
         least_us = looks.least_us[slots]
         self._rivals.look(slots, least_us, looks.rate_Bps[slots])
         settled = seen[ROUND_TRIPS] >= self._settings.settle_rtts
@@ -355,7 +361,7 @@ class RuleChooser(Chooser, SlotArrays):
             self._empty(slots[stuck], least_us[stuck])
 
     def _case(self, name: str, found: Bools) -> Bools:
-        """Where a special case was found; nowhere if the settings leave it out. Of the same shape."""
+        """True where a special case was found, unless the settings leave it out, of the same shape."""
         return np.zeros_like(found) if name in self._settings.without else found
 
     def _ready(self, slots: Slots, now_ns: Floats) -> Bools:
@@ -402,6 +408,7 @@ class RuleChooser(Chooser, SlotArrays):
         self._probe(slots[probed], State.PROBES, now_ns[probed], hold_s[probed])
         self._drained[slots[probed & ~rose]] = True
         self._looks.forget(slots, least_us)
+        self._path.forget(slots)
         self._surprise.forget(slots)
         fell, fell_us = slots[~probed], least_us[~probed]
         self._moves.forget(fell)

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The path of a player in eight numbers, each with an age and an uncertainty, or not observed.
+
+Every look says something of some numbers, and nothing of the others: a look in which the application paused
+says nothing of the rate, and only a look behind an empty queue of one's own shows a queue of others. So each
+number is a mean over the last looks that told it. Its uncertainty is the standard error of this mean, and its
+age is the time since the last of these looks. A number that no look has told is NaN: it was not observed.
+Nothing here knows the arms.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.arrays import Floats, Slots
+from ltp_switcher.daemon.choose.chooser import Number, Told
+from ltp_switcher.daemon.choose.path.looks import Look
+from ltp_switcher.slots import SlotArrays, column
+
+MEMORY: Final = 8
+"""Looks over which a number is a mean."""
+CONFIRMS: Final = 1.05
+"""A look whose lowest RTT exceeds the lowest of all by no more than this factor shows the propagation RTT."""
+BEHIND_QUEUE: Final = 1.1
+"""Losses in a look whose highest RTT exceeds the lowest of all by less than this factor show no buffer."""
+PACKETS_LEAST: Final = 20.0
+"""Packets of a look below which a share of them says nothing."""
+
+
+def tell(look: Look) -> Floats:
+    """The numbers that a look tells, shape (n, numbers), in the order of `Number`; NaN for the others."""
+    told = np.full((look.rate_Bps.size, len(Number)), np.nan)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        told[:, Number.RATE] = look.rate_Bps
+        told[:, Number.VARIATION] = np.abs(np.log(look.rate_Bps / look.rate_before_Bps))
+        seen = np.isfinite(look.least_us)
+        confirms = seen & (look.least_us <= CONFIRMS * look.floor_us)
+        told[confirms, Number.PROPAGATION] = look.least_us[confirms]
+        several = look.acks > 1
+        told[several, Number.ACK_GAP] = (look.time_us / look.acks)[several]
+        packets = look.delivered_pkts + look.lost_pkts
+        enough = (packets >= PACKETS_LEAST) & ~look.idle
+        queue_us = look.most_us - look.floor_us
+        overflows = enough & seen & (look.lost_pkts > look.quiet_lost_pkts)
+        overflows &= look.most_us > BEHIND_QUEUE * look.floor_us
+        told[overflows, Number.BUFFER] = (queue_us * look.delivered_pkts / look.time_us)[overflows]
+        told[enough, Number.QUIET_LOSS] = (look.quiet_lost_pkts / packets)[enough]
+        alone = look.drained & seen
+        told[alone, Number.OTHERS_QUEUE] = (look.least_us - look.floor_us)[alone]
+    told[:, Number.APPLICATION] = look.idle
+    # A rate of zero has no logarithm, and a path before its first sample no RTT.
+    told[~np.isfinite(told)] = np.nan
+    return told
+
+
+def fold(count: Floats, mean: Floats, spread2: Floats, told: Floats) -> tuple[Floats, Floats, Floats]:
+    """Take what looks tell into the means over the last `MEMORY` looks. All have the shape (n, numbers).
+
+    Args:
+        count: looks that have told the number.
+        mean: their mean.
+        spread2: their variance.
+        told: as `tell` gives it.
+
+    Returns:
+        `count`, `mean` and `spread2` with these looks. Where a look tells nothing, they are as before.
+    """
+    known = ~np.isnan(told)
+    count = count + known
+    weight = known / np.clip(count, 1.0, MEMORY)
+    off = np.where(known, told - mean, 0.0)
+    mean = mean + weight * off
+    # West (1979), "Updating mean and variance estimates", with weights that forget.
+    spread2 = np.where(known, (1.0 - weight) * (spread2 + weight * off**2), spread2)
+    return count, mean, spread2
+
+
+class PathModel(SlotArrays):
+    """The numbers of the paths of all players, 256 bytes each."""
+
+    _count = column(np.float64, len(Number))
+    """Looks that have told each number."""
+    _mean = column(np.float64, len(Number))
+    _spread2 = column(np.float64, len(Number))
+    _seen_ns = column(np.float64, len(Number))
+    """End of the last look that told the number, CLOCK_MONOTONIC."""
+
+    def look(self, slots: Slots, look: Look, now_ns: Floats) -> None:
+        """Take in the looks of these players, which end now; `now_ns` has the shape (n,)."""
+        told = tell(look)
+        folded = fold(self._count[slots], self._mean[slots], self._spread2[slots], told)
+        self._count[slots], self._mean[slots], self._spread2[slots] = folded
+        self._seen_ns[slots] = np.where(np.isnan(told), self._seen_ns[slots], now_ns[:, np.newaxis])
+
+    def numbers(self, slots: Slots, now_ns: int) -> Told:
+        """What is known of the paths of these players."""
+        count = self._count[slots]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            error = np.sqrt(self._spread2[slots] / np.clip(count, 1.0, MEMORY))
+        age_s = (now_ns - self._seen_ns[slots]) * 1e-9
+        known = count > 0
+        return Told(
+            np.where(known, self._mean[slots], np.nan),
+            np.where(count > 1, error, np.nan),
+            np.where(known, age_s, np.nan),
+        )
+
+    def forget(self, slots: Slots) -> None:
+        """The paths of these players are other ones now. What the application does stays."""
+        self._count[slots, : Number.APPLICATION] = 0.0
+        self._mean[slots, : Number.APPLICATION] = 0.0
+        self._spread2[slots, : Number.APPLICATION] = 0.0
