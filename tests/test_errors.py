@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an error tells a user."""
+"""The text that an error shows to a user."""
 
 from __future__ import annotations
 
