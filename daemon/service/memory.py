@@ -24,8 +24,7 @@ FLOW_BYTES: Final = {"mutant": 288 << 10}
 """Memory of a flow that always sends, by policy, with the copies of a step and of growing arrays."""
 OTHER_FLOW_BYTES: Final = 10 << 10
 VISITS_BYTES: Final = 64 * _MB
-"""Memory beside that for 16,384 prefixes while it learns from flow to flow, with the copies of
-a save."""
+"""Memory that learning from flow to flow adds, for 16,384 prefixes, with the copies of a save."""
 _MEMBERSHIP: Final = Path("/proc/self/cgroup")
 _GROUPS: Final = Path("/sys/fs/cgroup")
 QUIET_LOOKS: Final = 6

@@ -53,8 +53,8 @@ FULL: Final = 0.9
 COUNT_PKTS: Final = 1.5
 """Error of a throughput, in packets of an interval; Table 4 has 10 % instead."""
 STEADY: Final = 0.003
-"""How much the throughput of a flow with others changes by itself, relative; and how much of a change of the
-own rate it follows is a half. The less that is in packets, the less a constant one tells."""
+"""Relative change of throughput that a flow with others has by itself; half of a rise of its rate is added.
+The fewer packets such a change is, the less a constant throughput tells."""
 GROWTH: Final = 0.01
 """While the largest throughput grows by more than this, it is not the capacity yet: nothing is filtered."""
 NONE: Final = 0.1
