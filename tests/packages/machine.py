@@ -221,7 +221,7 @@ def booted(base_of: Path, disk: Path, logs: Path, ports: Ports) -> Iterator[subp
     process = subprocess.Popen(
         [
             "qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", PROCESSOR, "-smp", "2", "-m", "2048",
-            "-nodefaults", "-vga", "none", "-display", "none", "-no-reboot",
+            "-nodefaults", "-vga", "none", "-display", "none",
             "-nic", ",".join(("user,model=virtio-net-pci,restrict=on", *forwards)),
             "-serial", f"file:{logs / 'console.txt'}", "-serial", f"file:{logs / 'checks.jsonl'}",
             "-kernel", str(base_of / "vmlinuz"), "-initrd", str(base_of / "initrd.img"),

@@ -41,7 +41,8 @@ module_of() { # VERSION: DKMS has this one alone, for this kernel
 files() {
     find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /tmp -o -path /var/tmp -o -path /var/log \
         -o -path /var/cache -o -path /var/lib/apt -o -path /var/lib/dpkg -o -path /run -o -path /root \) -prune \
-        -o -not -name __pycache__ -not -name '*.pyc' -not -path '/var/lib/dkms/mok.*' -print | sort
+        -o -not -name __pycache__ -not -name '*.pyc' -not -path '/var/lib/dkms/mok.*' \
+        -not -path /var/lib/systemd/random-seed -print | sort
     find /run -xdev -iname '*ltp*' | sort
 }
 others() { # units, users and groups, routes, BPF, sysctl
@@ -58,12 +59,13 @@ others() { # units, users and groups, routes, BPF, sysctl
     grep tcp_mutant "/lib/modules/$kernel/modules.dep"
     dpkg -l 'ltp-*' 2>/dev/null | grep '^[a-z]i\|^[a-z]c\|^r'
 }
+# In /root, which a reboot keeps and `files` leaves out.
 remember() {
-    files >/run/files.before
-    others >/run/others.before
+    files >/root/files.before
+    others >/root/others.before
 }
 nothing_left() {
-    diff /run/files.before <(files) && diff /run/others.before <(others)
+    diff /root/files.before <(files) && diff /root/others.before <(others)
 }
 
 use_archive() { # FOLDER: the only source of packages

@@ -29,6 +29,8 @@ start_network() {
     ip -n peer address add 10.9.0.2/24 dev far
     ip -n peer link set far up
     ip -n peer link set lo up
+    # After a reboot the default may be mutant already; a namespace that took it over would hold the module.
+    ip netns exec peer sysctl -qw net.ipv4.tcp_congestion_control=cubic
     tc qdisc add dev near root netem delay 10ms limit 1000 rate 20mbit
     tc -n peer qdisc add dev far root netem delay 10ms limit 1000
     ip netns exec peer "/usr/bin/python$python" "$here/flows.py" sink 10.9.0.2 >/dev/ttyS0 2>&1 &
@@ -207,6 +209,8 @@ purge_all() {
     check "nothing is left" nothing_left
 }
 
+# The older version copied routes, and its module has records of another version. Flows hold that module, so the new
+# daemon can begin only when they have ended, or after a reboot.
 upgrade() {
     step upgrade
     check "install the older version, offline" at_version "$old"
@@ -217,69 +221,155 @@ upgrade() {
     start_flows
     check "mode active" ltp-switcher mode active
     check "a choice" ltp-switcher k 2
-    # That version copied routes.
     check "a prefix, by a route" eval "ltp-switcher use 10.9.0.0/25 && ip route show proto 109 | grep 10.9.0.0/25"
     check "flows are steered" eventually steered
+    check "upgrade with flows open" eval "at_version '$new' >/run/upgrade.txt 2>&1 || { cat /run/upgrade.txt; false; }"
+    check "no flow is lost" flows_go_on
+    check "DKMS has the new module alone" module_of "$(upstream "$new")"
+    check "and the source of the older is gone" eval "! ls -d /usr/src/tcp_mutant-$(upstream "$old") 2>/dev/null"
+    check "the older module stays loaded" eval "test -e /sys/module/tcp_mutant && ! is_new_module"
+    check "apt says so, and how the new one is loaded" \
+        eval "grep -A9 '^ltp-switcher: the module tcp_mutant of the version before' /run/upgrade.txt | grep 'systemctl restart ltp-switcher '"
+    check "the daemon names both versions" eval "journalctl -b -u ltp-switcher | grep 'record version 3 .* this daemon version 4'"
+    check "systemd does not start it over and over" no_new_start
+    check "the default is given back" is_default cubic
+    check "open flows run the fallback arm" eventually is_arm_of_all m/cubic
+    check "the route is gone" is "$(ip route show table all proto 109)" ""
+    check "its prefix is in force" eventually in_force 10.9.0.0/25
+    check "so new connections to it run the older module" eval "born_under | grep -E '^m/|^mutant'"
+    check "the operator's configuration is kept" grep -q '^take_default = true' /etc/ltp-switcher/config.toml
+    check "no flow is lost till the end" flows_go_on
+
+    step "new module"
+    check "no new connection takes the older one" ltp-switcher used --withdraw
+    check "they run the default" is "$(born_under)" cubic
+    end_flows
+    check "without flows it is free" eventually eval "is \$(cat /sys/module/tcp_mutant/refcnt) 0"
+    check "the daemon begins, without a reboot" eval "systemctl restart ltp-switcher && systemctl start ltp-switcher-use"
+    upgraded
+}
+is_new_module() { is "$(cat /sys/module/tcp_mutant/srcversion)" "$(modinfo -F srcversion tcp_mutant)"; }
+starts() { journalctl -b -u ltp-switcher | grep -c 'record version'; }
+no_new_start() {
+    local before
+    before=$(starts)
+    sleep 30
+    is "$(starts)" "$before"
+}
+is_arm_of_all() { is "$(ss -tin dst 10.9.0.2 | grep -o 'm/[a-z0-9]*' | sort -u)" "$1"; }
+# The congestion control of a new connection that asks for none.
+born_under() {
+    "/usr/bin/python$python" -c 'import socket
+print(socket.create_connection(("10.9.0.2", 7000)).getsockopt(6, socket.TCP_CONGESTION, 16).rstrip(b"\0").decode())'
+}
+
+# All that the older version was told holds, on the new module.
+upgraded() {
+    check "the new module is loaded" is_new_module
+    services_run "$(upstream "$new")"
+    check "the mode is kept" is "$(get /v1/mode | jq -r .mode)" active
+    check "the choice is kept" is "$(get /v1/k)" '{"k":2}'
+    check "the default is mutant" eventually is_default mutant
+    check "no route is there" is "$(ip route show table all proto 109)" ""
+    check "the prefix is in force" eventually in_force 10.9.0.0/25
+    start_flows
+    check "flows are steered on the new module" eventually steered
+    check "the kernel shows their arms" arms_in_kernel
+}
+
+after_reboot() {
+    step "after a reboot"
+    upgraded
+    end_flows
+    check "rmmod while a prefix is set" eval "systemctl stop ltp-switcher.socket ltp-switcher && eventually rmmod tcp_mutant"
+    check "connections to it run the default" is "$(born_under)" cubic
+    check "and are counted" eval "ltp-switcher used --json | jq -e '.[0].state | test(\"could not have it\")'"
+    check "the daemon loads the module again" systemctl start ltp-switcher
+    check "API is ready" eventually says /health '.ready'
+    start_flows
+    check "flows are steered again" eventually steered
     local daemon
     daemon=$(pid_of ltp-switcher)
     ask_all_the_time
-    check "upgrade with flows open" at_version "$new"
+    check "the same version once more, with flows open" apt_get install --reinstall "ltp-switcher=$new" "ltp-switcher-api=$new"
     check "no flow is lost" flows_go_on
     check "the daemon is another process" eventually came_back ltp-switcher "$daemon"
-    services_run "$(upstream "$new")"
+    check "API is ready" eventually says /health '.ready'
     stop_asking
     check "no request was refused" is "$(cat /run/refused)" ""
-    check "DKMS has the new module alone" module_of "$(upstream "$new")"
-    check "and the source of the older is gone" eval "! ls -d /usr/src/tcp_mutant-$(upstream "$old") 2>/dev/null"
-    check "the mode is kept" is "$(get /v1/mode | jq -r .mode)" active
-    check "the choice is kept" is "$(get /v1/k)" '{"k":2}'
-    check "the route is gone" is "$(ip route show table all proto 109)" ""
-    check "and its prefix is in force" eventually in_force 10.9.0.0/25
-    check "the operator's configuration is kept" grep -q '^take_default = true' /etc/ltp-switcher/config.toml
-    check "flows are steered on the older module" eventually steered
-    end_flows
-    check "the new module loads without a reboot" reload_module
-    start_flows
-    check "and are steered on the new module" eventually steered
 }
 
-# As docs/operations.md says. While the daemon runs, the default congestion control holds the module.
-reload_module() {
-    systemctl stop ltp-switcher.socket ltp-switcher && eventually rmmod tcp_mutant && systemctl start ltp-switcher &&
-        is "$(cat /sys/module/tcp_mutant/srcversion)" "$(modinfo -F srcversion tcp_mutant)"
-}
-
+# The older daemon knows nothing of the newer module, and its unit replaces none.
 roll_back() {
     step rollback
-    local daemon
-    daemon=$(pid_of ltp-switcher)
     check "roll back with flows open" at_version "$old"
     check "no flow is lost" flows_go_on
-    check "the daemon is another process" eventually came_back ltp-switcher "$daemon"
-    services_run "$(upstream "$old")"
     check "DKMS has the older module alone" module_of "$(upstream "$old")"
+    end_flows
+    check "the older module loads without a reboot" reload_module
+    services_run "$(upstream "$old")"
     check "the mode is kept" is "$(get /v1/mode | jq -r .mode)" active
     check "the choice is kept" is "$(get /v1/k)" '{"k":2}'
-    check "flows are steered on the newer module" eventually steered
+    check "neither program nor pin is left" eval "! program_there"
+    start_flows
+    check "flows are steered on the older module" eventually steered
+}
+
+# As docs/operations.md says for versions before.
+reload_module() {
+    systemctl stop ltp-switcher.socket ltp-switcher
+    # After too many starts.
+    systemctl reset-failed ltp-switcher ltp-switcher.socket 2>/dev/null
+    eventually rmmod tcp_mutant && systemctl start ltp-switcher && is_new_module
+}
+
+# This service would power the machine off when it stops.
+reboot() {
+    mkdir -p /run/systemd/system/checks.service.d
+    printf '[Service]\nExecStopPost=\n' >/run/systemd/system/checks.service.d/reboot.conf
+    systemctl daemon-reload
+    echo rebooted >$stage
+    sync
+    systemctl reboot
+    sleep infinity
 }
 
 cd / || exit
+# A machine that panics boots again.
+stage=/root/stage
+before=$(cat $stage 2>/dev/null)
+echo runs >$stage
+sync
 step machine
 check "kernel" uname -r
 use_archive "$folder"
 check "systemd has started" eventually systemctl is-active basic.target
 modprobe -a sch_netem sch_tbf
 start_network
-remember
-if [ "$part" = fresh ]; then
+case $part-$before in
+fresh-)
+    remember
     fresh_install
     other_python
     step purge
-else
+    ;;
+upgrade-)
+    remember
     upgrade
+    reboot
+    ;;
+upgrade-rebooted)
+    after_reboot
     roll_back
     step "purge after the rollback"
-fi
+    ;;
+*)
+    check "the kernel does not panic" false
+    step end
+    check end false
+    exit
+    ;;
+esac
 purge_all
 kill "$sink"
 step end
