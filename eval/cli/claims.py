@@ -16,6 +16,7 @@ from ltp_switcher.eval.report.claims.page import PAGE, PICTURES, picture_name, r
 from ltp_switcher.eval.report.claims.record import RECORD, read_record
 from ltp_switcher.eval.report.claims.runner import run_claims
 from ltp_switcher.eval.report.claims.tables import claims_page, claims_table
+from ltp_switcher.eval.run.executor import executor_of
 
 
 def judge(options: argparse.Namespace, console: Console, progress: Console) -> None:
@@ -30,10 +31,11 @@ def judge(options: argparse.Namespace, console: Console, progress: Console) -> N
     out.mkdir(parents=True, exist_ok=True)
     # The runs have this revision. Hours later the checkout may have another.
     made_of = revision()
-    reached = run_claims(
-        claims, progress, quick=options.quick, baselines=options.baselines,
-        kernel=options.kernel, use_cache=options.cache, parallel=options.jobs,
-    )  # fmt: skip
+    with executor_of(options.jobs, options.cluster) as executor:
+        reached = run_claims(
+            claims, progress, quick=options.quick, baselines=options.baselines,
+            kernel=options.kernel, use_cache=options.cache, executor=executor,
+        )  # fmt: skip
     text = json_text([one.to_dict() for one in reached])
     (out / "claims.json").write_text(text)
     given = "".join(f" {name}" for name in options.claim)

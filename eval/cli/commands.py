@@ -24,6 +24,7 @@ from ltp_switcher.eval.report.engine_agreement import shortened
 from ltp_switcher.eval.run.batch import run_batch
 from ltp_switcher.eval.run.bundled import bundled_scenarios, find_scenario
 from ltp_switcher.eval.run.daemon_settings import parse_assignments
+from ltp_switcher.eval.run.executor import executor_of
 from ltp_switcher.eval.run.results import KERNELS, Job, RunResult
 from ltp_switcher.eval.run.scenario import Scenario
 from ltp_switcher.eval.run.schemes import AVAILABLE, NAMES, check_scheme
@@ -98,7 +99,8 @@ def compare(options: argparse.Namespace, console: Console, progress: Console) ->
         for scheme in schemes
         for seed in options.seeds
     ]
-    summaries, cells = run_and_compare(jobs, progress, use_cache=options.cache, parallel=options.jobs)
+    with executor_of(options.jobs, options.cluster) as executor:
+        summaries, cells = run_and_compare(jobs, progress, use_cache=options.cache, executor=executor)
     text = json_text([cell.to_dict() for cell in cells])
     (out / "compare.json").write_text(text)
     (out / "compare.csv").write_text(tables.summaries_csv(summaries))
@@ -127,10 +129,11 @@ def _unlike(scenarios: Iterable[Scenario]) -> list[Scenario]:
 def demonstrate(options: argparse.Namespace, console: Console, progress: Console) -> None:
     """`ltp-eval demo`: the switcher beside single protocols; writes `demo.png` and `report.json`."""
     need_pictures()
-    made = demo.run_demo(
-        options.out, progress, seeds=options.seeds, kernel=options.kernel, parallel=options.jobs,
-        use_cache=options.cache,
-    )  # fmt: skip
+    with executor_of(options.jobs, options.cluster) as executor:
+        made = demo.run_demo(
+            options.out, progress, seeds=options.seeds, kernel=options.kernel, executor=executor,
+            use_cache=options.cache,
+        )  # fmt: skip
     if options.json:
         console.out((options.out / "report.json").read_text(), end="", highlight=False)
     else:

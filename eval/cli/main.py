@@ -21,7 +21,7 @@ from ltp_switcher.errors import LtpSwitcherError, reason
 from ltp_switcher.eval.cli import ablate, claims, commands, engines, gain, prior, suite, traffic
 from ltp_switcher.eval.lab.script import PLACES, USUAL_PLACE
 from ltp_switcher.eval.report import demo, engine_agreement
-from ltp_switcher.eval.run.batch import default_parallel
+from ltp_switcher.eval.run.executor import default_parallel
 from ltp_switcher.eval.run.results import ENGINES, KERNELS
 from ltp_switcher.eval.run.schemes import KERNEL_ARMS
 from ltp_switcher.eval.suite import offsets
@@ -127,7 +127,7 @@ def _add_runs(add: Commands) -> None:
         help=f"default: {','.join(demo.SCHEMES)}",
     )  # fmt: skip
     compare.add_argument("--seeds", type=_seeds, default=[1], metavar="N|N-M|N,M,...", help="default: 1")
-    _jobs_option(compare)
+    _executor_options(compare)
     _out_option(compare, "out/compare")
     _run_options(compare)
 
@@ -137,7 +137,7 @@ def _add_runs(add: Commands) -> None:
         kernel=True,
     )  # fmt: skip
     show.add_argument("--seeds", type=_seeds, default=[1], metavar="N|N-M|N,M,...", help="default: 1")
-    _jobs_option(show)
+    _executor_options(show)
     _cache_option(show)
     _out_option(show, "out/demo")
 
@@ -210,7 +210,7 @@ def _add_suite(add: Commands) -> None:
         "--cached", action="store_true", help="make no run: report on those that are made so far"
     )
     _daemon_option(whole_suite)
-    _jobs_option(whole_suite)
+    _executor_options(whole_suite)
     _out_option(whole_suite, "out/eval")
 
     drawn = _command(add, "draw", suite.draw_set, "draw a new set of paths, for `suite --set`")
@@ -295,7 +295,7 @@ def _add_traffic(add: Commands) -> None:
     )
     _settings_option(made)
     _daemon_option(made)
-    _jobs_option(made)
+    _executor_options(made)
     _out_option(made, "out/traffic")
     _cache_option(made)
 
@@ -319,7 +319,7 @@ def _add_claims(add: Commands) -> None:
         action="store_true",
         help="also write the figures into docs/claims.json, and make its page",
     )
-    _jobs_option(judge)
+    _executor_options(judge)
     _out_option(judge, "out/claims")
     _cache_option(judge)
 
@@ -414,10 +414,19 @@ def _cache_option(made: argparse.ArgumentParser) -> None:
     )
 
 
-def _jobs_option(made: argparse.ArgumentParser) -> None:
+def _jobs_option(made: argparse._ActionsContainer) -> None:
     made.add_argument(
         "--jobs", type=whole(1, 64), default=default_parallel(), metavar="N",
-        help="labs to run side by side; default: one for each CPU",
+        help="processes to run side by side; default: one for each CPU",
+    )  # fmt: skip
+
+
+def _executor_options(made: argparse.ArgumentParser) -> None:
+    either = made.add_mutually_exclusive_group()
+    _jobs_option(either)
+    either.add_argument(
+        "--cluster", metavar="ADDRESS",
+        help="make the runs on the workers of this Dask scheduler, tls://HOST:PORT or tcp://127.0.0.1:PORT",
     )  # fmt: skip
 
 

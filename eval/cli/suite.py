@@ -16,6 +16,7 @@ from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.cli.output import json_text, need_pictures, show
 from ltp_switcher.eval.run import kept
 from ltp_switcher.eval.run.batch import run_batch
+from ltp_switcher.eval.run.executor import executor_of
 from ltp_switcher.eval.run.results import Job, RunResult, is_made
 from ltp_switcher.eval.suite.harm import TABLE_HEAD as HARM_HEAD
 from ltp_switcher.eval.suite.harm import alone, harms
@@ -69,9 +70,10 @@ def evaluate(options: argparse.Namespace, console: Console, progress: Console) -
         if options.keep and job in by_its_job:
             _keep(by_its_job[job], outcome, options, made_of)
 
-    outcomes = run_batch(
-        jobs, progress, use_cache=True, parallel=options.jobs, label=labels.__getitem__, on_done=keep
-    )
+    with executor_of(options.jobs, options.cluster) as executor:
+        outcomes = run_batch(
+            jobs, progress, use_cache=True, executor=executor, label=labels.__getitem__, on_done=keep
+        )
     by_job = dict(zip(jobs, outcomes, strict=True))
     every = [(run, by_job[run.job]) for run in runs]
     made = [(run, outcome) for run, outcome in every if run.job.scenario.requests is None]

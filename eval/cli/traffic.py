@@ -15,6 +15,7 @@ from ltp_switcher.eval.report import traffic as report
 from ltp_switcher.eval.run.batch import run_batch
 from ltp_switcher.eval.run.checked_table import LIMITS
 from ltp_switcher.eval.run.daemon_settings import Settings, parse_assignments
+from ltp_switcher.eval.run.executor import executor_of
 from ltp_switcher.eval.run.results import Job
 from ltp_switcher.eval.run.schemes import (
     DAEMON_SCHEMES,
@@ -57,13 +58,14 @@ def traffic(options: argparse.Namespace, console: Console, progress: Console) ->
     if suite.is_held_out(options.kinds) and not {*DAEMON_SCHEMES, LIVE}.isdisjoint(options.schemes):
         progress.print("this is a look at paths that are held out: write it into docs/lab-notes/held-out.md")
     labels = {job: f"{scheme}, seed {seed}" for (scheme, seed), job in jobs.items()}
-    made = run_batch(
-        list(jobs.values()),
-        progress,
-        use_cache=options.cache,
-        parallel=options.jobs,
-        label=labels.__getitem__,
-    )
+    with executor_of(options.jobs, options.cluster) as executor:
+        made = run_batch(
+            list(jobs.values()),
+            progress,
+            use_cache=options.cache,
+            executor=executor,
+            label=labels.__getitem__,
+        )
     runs = [report.made_of(scheme, result) for (scheme, _), result in zip(jobs, made, strict=True)]
     found = report.figures(
         report.gathered(runs),

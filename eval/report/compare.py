@@ -12,6 +12,7 @@ from rich.console import Console
 
 from ltp_switcher.eval.run import metrics
 from ltp_switcher.eval.run.batch import run_batch
+from ltp_switcher.eval.run.executor import Executor
 from ltp_switcher.eval.run.results import Job, RunResult
 from ltp_switcher.eval.run.series import FlowSeries
 from ltp_switcher.eval.run.summary import Summary
@@ -62,12 +63,12 @@ Harm = tuple[float, float]
 
 
 def compare(
-    jobs: Sequence[Job], progress: Console, *, use_cache: bool, parallel: int
+    jobs: Sequence[Job], progress: Console, *, use_cache: bool, executor: Executor
 ) -> tuple[list[Summary], list[Cell]]:
     """Run the jobs, and alone each flow that shares a link with another; return summaries and their fold.
 
     Raises:
-        LabError, ConfigError, ArtifactError: as `run_job`.
+        LabError, ConfigError, ArtifactError, ClusterError: as `run_batch`.
     """
     solo_jobs = {
         job: [replace(job, scenario=job.scenario.alone(i)) for i in range(1, len(job.scenario.flows))]
@@ -75,7 +76,7 @@ def compare(
     }
     every = list(dict.fromkeys([*jobs, *(solo for solos in solo_jobs.values() for solo in solos)]))
     outcomes = run_batch(
-        every, progress, use_cache=use_cache, parallel=parallel,
+        every, progress, use_cache=use_cache, executor=executor,
         label=lambda job: f"{job.scenario.name} {job.scheme} #{job.seed}",
     )  # fmt: skip
     outcome_of = {outcome.job: outcome for outcome in outcomes}

@@ -29,8 +29,8 @@ from ltp_switcher.daemon.settings.schema import LearningSection
 from ltp_switcher.encoder.gru import GRUEncoder
 from ltp_switcher.eval.report.drawing import headline, picture
 from ltp_switcher.eval.report.engine_agreement import shortened
-from ltp_switcher.eval.run.batch import default_parallel
 from ltp_switcher.eval.run.collection import collect_path
+from ltp_switcher.eval.run.executor import default_parallel
 from ltp_switcher.eval.run.scenario import Scenario
 
 SECONDS: Final = 16.0

@@ -29,6 +29,7 @@ from ltp_switcher.artifacts import revision
 from ltp_switcher.eval.lab.script import Place
 from ltp_switcher.eval.run.batch import run_batch
 from ltp_switcher.eval.run.bundled import SCENARIOS
+from ltp_switcher.eval.run.executor import Executor
 from ltp_switcher.eval.run.results import Job, RunResult
 from ltp_switcher.eval.run.scenario import Scenario, load_scenario
 from ltp_switcher.eval.run.summary import rounded
@@ -124,7 +125,7 @@ def judge(outcomes: Sequence[RunResult]) -> Demo:
 
 
 def run_demo(
-    out: Path, progress: Console, *, seeds: Sequence[int], kernel: str, parallel: int, use_cache: bool
+    out: Path, progress: Console, *, seeds: Sequence[int], kernel: str, executor: Executor, use_cache: bool
 ) -> Demo:
     """Make the demo's runs, and write `demo.png` and `report.json` into `out`.
 
@@ -133,14 +134,14 @@ def run_demo(
         progress: takes the time that the runs will need, and their progress.
         seeds: seeds of each scheme on each network; the lines over time are of the first one.
         kernel: series of the guest's kernel.
-        parallel: number of labs that run side by side.
+        executor: where the runs are made; it is entered.
         use_cache: whether runs whose results are in the cache are taken from there.
 
     Returns:
         The runs and their figures. All of `report.json` but its `made` is a pure function of the inputs.
 
     Raises:
-        LabError: the lab failed.
+        LabError, ClusterError: a run failed.
     """
     # matplotlib is an extra, and `ltp-eval list` needs none.
     from ltp_switcher.eval.report.demo_picture import draw_demo, network_label
@@ -149,9 +150,9 @@ def run_demo(
     made_of = revision()
     out.mkdir(parents=True, exist_ok=True)
     jobs = plan(seeds, kernel)
-    progress.print(time_needed(len(jobs), parallel), highlight=False, soft_wrap=True)
+    progress.print(time_needed(len(jobs), executor.parallel), highlight=False, soft_wrap=True)
     outcomes = run_batch(
-        jobs, progress, use_cache=use_cache, parallel=parallel,
+        jobs, progress, use_cache=use_cache, executor=executor,
         label=lambda job: f"{job.scenario.name} {job.scheme}" + f" #{job.seed}" * (len(seeds) > 1),
     )  # fmt: skip
     demo = judge(outcomes)

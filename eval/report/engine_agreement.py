@@ -22,6 +22,7 @@ from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.mahimahi.path import shell_path, with_whole_delays
 from ltp_switcher.eval.mahimahi.run import as_emulated
 from ltp_switcher.eval.run.batch import run_batch
+from ltp_switcher.eval.run.executor import Here
 from ltp_switcher.eval.run.results import Job
 from ltp_switcher.eval.run.scenario import LIFE_MIN_S, Scenario
 from ltp_switcher.eval.run.summary import FlowSummary
@@ -156,7 +157,7 @@ def measure_agreement(
     found: dict[str, list[FlowSummary]] = {}
     for way, jobs in ways.items():
         outcomes = run_batch(
-            jobs, progress, use_cache=use_cache, parallel=1 if way == "mahimahi" else None,
+            jobs, progress, use_cache=use_cache, executor=Here(1 if way == "mahimahi" else None),
             label=lambda job: f"{job.engine} {job.scenario.name} {job.scheme} {job.seed}",
         )  # fmt: skip
         found[way] = [outcome.summary.flows[0] for outcome in outcomes]

@@ -23,8 +23,8 @@ from rich.table import Table
 from ltp_switcher.errors import LabError
 from ltp_switcher.eval.lab.run import boot_scenario
 from ltp_switcher.eval.lab.script import GuestDaemon
-from ltp_switcher.eval.run.batch import default_parallel
 from ltp_switcher.eval.run.daemon_settings import Settings, merged
+from ltp_switcher.eval.run.executor import default_parallel
 from ltp_switcher.eval.run.scenario import Scenario
 
 _FOUND: Final = "/run/lab/mpts.json"

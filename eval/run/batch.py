@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several runs at once: each is one QEMU process, so threads that wait for them are enough."""
+"""Several runs at once. Other processes make them, here or elsewhere, so threads that wait are enough."""
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -11,13 +10,10 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from rich.console import Console
 
 from ltp_switcher.errors import LabError
+from ltp_switcher.eval.lab.run import RunFiles
+from ltp_switcher.eval.run.executor import Executor, Here
 from ltp_switcher.eval.run.live import Board, Sample
 from ltp_switcher.eval.run.results import Job, RunResult, run_job
-
-
-def default_parallel() -> int:
-    """Return the number of labs to run side by side: one for each CPU that this process may use."""
-    return max(1, len(os.sched_getaffinity(0)))
 
 
 def run_batch(
@@ -25,18 +21,21 @@ def run_batch(
     console: Console,
     *,
     use_cache: bool,
-    parallel: int | None = None,
+    executor: Executor | None = None,
     label: Callable[[Job], str] = lambda job: job.scheme,
     on_done: Callable[[Job, RunResult], None] = lambda job, outcome: None,
 ) -> list[RunResult]:
-    """Make the runs, `parallel` at a time, with progress on `console`; outcomes in order of `jobs`.
+    """Make the runs, with progress on `console`; outcomes in order of `jobs`.
 
-    The first error, or an interrupt, stops all runs; finished runs stay in the cache. `on_done` gets each run
-    when it is finished, in the caller's thread.
+    `executor` says where, and is entered; it is this machine by default. The first error, or an interrupt,
+    stops all runs; finished runs stay in the cache. `on_done` gets each run when it is finished, in the
+    caller's thread.
 
     Raises:
         LabError, ConfigError, EmulationError, ArtifactError: as `run_job`.
+        ClusterError: as `Executor.make`.
     """
+    where = executor or Here()
     stop = threading.Event()
     outcomes: dict[int, RunResult] = {}
 
@@ -46,12 +45,14 @@ def run_batch(
                 raise LabError("stopped")
             board.update(index, sample)
 
+        def make(job: Job) -> RunFiles:
+            return where.make(job, lambda: board.start(index), on_sample)
+
         if stop.is_set():
             return
-        board.start(index)
         state = ""
         try:
-            outcome = run_job(jobs[index], use_cache=use_cache, on_sample=on_sample)
+            outcome = run_job(jobs[index], use_cache=use_cache, make=make)
             outcomes[index] = outcome
             state = "cached" if outcome.cached else "done"
         except BaseException:
@@ -63,7 +64,7 @@ def run_batch(
 
     with (
         Board(console, [(label(job), job.scenario.duration_s) for job in jobs]) as board,
-        ThreadPoolExecutor(parallel or default_parallel()) as pool,
+        ThreadPoolExecutor(where.waiting) as pool,
     ):
         try:
             index_of = {pool.submit(work, index): index for index in range(len(jobs))}
@@ -74,5 +75,6 @@ def run_batch(
         except BaseException:
             stop.set()
             pool.shutdown(wait=False, cancel_futures=True)
+            where.stop()
             raise
     return [outcomes[index] for index in range(len(jobs))]

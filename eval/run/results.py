@@ -160,8 +160,10 @@ class RunResult:
             shutil.copyfile(self.folder / name, out / name)
 
 
-def run_job(job: Job, *, use_cache: bool, on_sample: Callable[[Sample], None] | None = None) -> RunResult:
+def run_job(job: Job, *, use_cache: bool, make: Callable[[Job], RunFiles] | None = None) -> RunResult:
     """Make a run, or take its results from the cache; a new result is always kept there.
+
+    `make` makes it; `Job.make` by default.
 
     Raises:
         ConfigError: the scenario cannot run.
@@ -174,7 +176,7 @@ def run_job(job: Job, *, use_cache: bool, on_sample: Callable[[Sample], None] | 
     folder = _folder(job)
     if use_cache and _ready(job, folder):
         return _read(job, folder, cached=True)
-    _put(_files(job, job.make(on_sample)), folder)
+    _put(_files(job, make(job) if make else job.make(None)), folder)
     return _read(job, folder, cached=False)
 
 

@@ -69,5 +69,9 @@ class LabError(LtpSwitcherError):
     """The lab could not be built or booted, or the guest failed."""
 
 
+class ClusterError(LtpSwitcherError):
+    """A Dask cluster cannot be used, refused a task, or failed at one."""
+
+
 class EmulationError(LtpSwitcherError):
     """Mahimahi is not set up on this machine, or its shells failed."""

@@ -17,6 +17,7 @@ from ltp_switcher.eval.cli.main import main
 from ltp_switcher.eval.report import engine_agreement as agreement
 from ltp_switcher.eval.report.engine_agreement import Agreement, Estimate
 from ltp_switcher.eval.run.bundled import find_scenario
+from ltp_switcher.eval.run.executor import Here
 from ltp_switcher.eval.run.results import Job
 from ltp_switcher.eval.run.scenario import Scenario
 from ltp_switcher.eval.run.summary import FlowSummary, Summary
@@ -60,11 +61,11 @@ def goodput_mbps(job: Job) -> float:
 
 
 @pytest.fixture
-def batches(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[Job], int | None]]:
-    made: list[tuple[list[Job], int | None]] = []
+def batches(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[Job], int]]:
+    made: list[tuple[list[Job], int]] = []
 
-    def run_batch(jobs: Sequence[Job], *_: object, parallel: int | None, **__: object) -> list[Outcome]:
-        made.append((list(jobs), parallel))
+    def run_batch(jobs: Sequence[Job], *_: object, executor: Here, **__: object) -> list[Outcome]:
+        made.append((list(jobs), executor.parallel))
         outcomes = []
         for job in jobs:
             flow = FlowSummary(job.scheme, goodput_mbps(job), 50.0, 60.0, 40.0, 0.01, 9, 30.0, 0, {})
@@ -80,7 +81,7 @@ def batches(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[Job], int | None
 
 
 def test_the_command_pairs_runs_and_writes_table_and_picture(
-    batches: list[tuple[list[Job], int | None]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    batches: list[tuple[list[Job], int]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["agree", "fixed", "lossy", "--seeds", "7", "--repeats", "3", "--out", str(tmp_path)]
     assert main([*arguments, "--json"]) == 0

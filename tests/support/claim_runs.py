@@ -13,6 +13,7 @@ from rich.console import Console
 from ltp_switcher.eval.report.claims import runner
 from ltp_switcher.eval.report.claims.claim import Claim
 from ltp_switcher.eval.report.claims.runner import Reached, run_claims
+from ltp_switcher.eval.run.executor import Here
 from ltp_switcher.eval.run.results import Job, RunResult
 from ltp_switcher.eval.run.schemes import LEARNED_ARMS, resolve
 
@@ -67,5 +68,5 @@ def reach(*claims: Claim, quick: bool = True, baselines: bool = True) -> list[Re
         baselines=baselines,
         kernel="6.1",
         use_cache=True,
-        parallel=1,
+        executor=Here(1),
     )

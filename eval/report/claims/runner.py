@@ -12,6 +12,7 @@ from ltp_switcher.daemon.settings.schema import LearnedSection
 from ltp_switcher.daemon.steer import missing_weights
 from ltp_switcher.eval.report.claims.claim import Claim, Results
 from ltp_switcher.eval.run.batch import run_batch
+from ltp_switcher.eval.run.executor import Executor
 from ltp_switcher.eval.run.results import Job, RunResult
 from ltp_switcher.eval.run.schemes import resolve
 from ltp_switcher.figures import Figure
@@ -50,12 +51,12 @@ def run_claims(
     baselines: bool,
     kernel: str,
     use_cache: bool,
-    parallel: int,
+    executor: Executor,
 ) -> list[Reached]:
     """Make the runs of all claims as one batch, and judge each claim.
 
     Raises:
-        LabError, ConfigError, ArtifactError: as `run_batch`.
+        LabError, ConfigError, ArtifactError, ClusterError: as `run_batch`.
     """
     missing = {claim.name: _missing(claim) for claim in claims}
     plans: dict[str, dict[tuple[str, str], list[Job]]] = {}
@@ -66,7 +67,7 @@ def run_claims(
         plans[claim.name] = claim.jobs(schemes, quick=quick, kernel=kernel)
     jobs = list(dict.fromkeys(job for plan in plans.values() for row in plan.values() for job in row))
     outcomes = run_batch(
-        jobs, progress, use_cache=use_cache, parallel=parallel,
+        jobs, progress, use_cache=use_cache, executor=executor,
         label=lambda job: f"{job.scenario.name} {job.scheme} #{job.seed}",
     )  # fmt: skip
     outcome_of = {outcome.job: outcome for outcome in outcomes}

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes of this machine make runs, or the workers of a Dask cluster.
+
+Wherever it was made, a run is kept in this machine's cache, by the hash of its inputs.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from types import TracebackType
+from typing import Final, Protocol
+
+from ltp_switcher.cluster import Cluster
+from ltp_switcher.eval.lab.run import RunFiles
+from ltp_switcher.eval.run.live import Sample
+from ltp_switcher.eval.run.results import Job
+
+WAITING_MAX: Final = 256
+"""Runs that a cluster is asked for at a time."""
+
+
+class Executor(Protocol):
+    """A place that makes runs, while it is entered.
+
+    Attributes:
+        parallel: number of runs that it makes side by side.
+        waiting: number of runs to ask it for at a time.
+    """
+
+    @property
+    def parallel(self) -> int:
+        """See above."""
+
+    @property
+    def waiting(self) -> int:
+        """See above."""
+
+    def __enter__(self) -> Executor:
+        """Make it ready."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave it."""
+
+    def make(self, job: Job, on_begin: Callable[[], None], on_sample: Callable[[Sample], None]) -> RunFiles:
+        """Make a run; raises as `Job.make`, and `ClusterError`."""
+
+    def stop(self) -> None:
+        """Give up the runs under way."""
+
+
+class Here:
+    """Processes of this machine: so many side by side, by default one for each CPU that this one may use."""
+
+    def __init__(self, parallel: int | None = None) -> None:
+        self.parallel = self.waiting = parallel or default_parallel()
+
+    def __enter__(self) -> Here:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def make(self, job: Job, on_begin: Callable[[], None], on_sample: Callable[[Sample], None]) -> RunFiles:
+        """See `Executor`."""
+        on_begin()
+        return job.make(on_sample)
+
+    def stop(self) -> None:
+        """Nothing: each run ends at its next sample."""
+
+
+class OnCluster:
+    """The workers of a Dask cluster."""
+
+    waiting = WAITING_MAX
+
+    def __init__(self, address: str) -> None:
+        """Take the scheduler's address; raises as `Cluster`."""
+        self._cluster = Cluster(address)
+
+    @property
+    def parallel(self) -> int:
+        """See `Executor`."""
+        return self._cluster.slots
+
+    def __enter__(self) -> OnCluster:
+        """Connect; raises as `Cluster`."""
+        self._cluster.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._cluster.__exit__(kind, error, trace)
+
+    def make(self, job: Job, on_begin: Callable[[], None], on_sample: Callable[[Sample], None]) -> RunFiles:
+        """See `Executor`."""
+        return self._cluster.make(job, on_begin, on_sample)
+
+    def stop(self) -> None:
+        """See `Executor`."""
+        self._cluster.stop()
+
+
+def executor_of(jobs: int, cluster: str | None) -> Executor:
+    """The cluster where an address is given, else this machine with `jobs` labs; raises as `Cluster`."""
+    return Here(jobs) if cluster is None else OnCluster(cluster)
+
+
+def default_parallel() -> int:
+    """Return the number of labs to run side by side: one for each CPU that this process may use."""
+    return max(1, len(os.sched_getaffinity(0)))

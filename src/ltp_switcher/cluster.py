@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure functions on the workers of a Dask cluster, each named by the hash of all that it depends on.
+
+Dask schedules, notices dead workers and gives their tasks to others; it is imported when a cluster is
+entered, and not before. A worker hashes a task's inputs anew, on its own machine. Where that hash is another
+one, its result would be another one, too: the task is refused there, and both hashes are named.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
+from urllib.parse import urlsplit
+
+from ltp_switcher.errors import ClusterError, ConfigError, LtpSwitcherError
+
+if TYPE_CHECKING:
+    from distributed import Future
+
+RETRIES: Final = 2
+"""Times that a task which failed is tried again."""
+CONNECT_S: Final = 30
+_NEWS_S: Final = 0.5
+"""A task's news are sent no more often."""
+_STEALING: Final = "distributed.scheduler.work-stealing"
+_TLS: Final = "distributed.comm.tls"
+
+News = TypeVar("News")
+NewsGiven = TypeVar("NewsGiven", covariant=True)
+Made = TypeVar("Made")
+MadeFrom = TypeVar("MadeFrom", covariant=True)
+OnNews = Callable[[News], None]
+
+
+class Task(Protocol[NewsGiven, MadeFrom]):
+    """A pure function with its inputs. Objects of it, news and results are pickled."""
+
+    def fingerprint(self) -> str:
+        """The hash of everything that the result depends on, on this machine."""
+
+    def make(self, on_news: Callable[[NewsGiven], None], /) -> MadeFrom:
+        """Compute the result, and tell `on_news` how it stands meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    """A worker that did not begin: why."""
+
+    reason: str
+
+
+class Cluster:
+    """A connection to a Dask scheduler, while it is entered. Several threads may use it.
+
+    Attributes:
+        slots: number of tasks that its workers ran at once when the connection was made.
+    """
+
+    def __init__(self, address: str) -> None:
+        """Take the scheduler's address: `tls://HOST:PORT`, or `tcp://` on this host.
+
+        Raises:
+            ConfigError: the address is none of these.
+        """
+        self.slots = 0
+        self._futures: set[Future[object]] = set()
+        self._address = address if "://" in address else f"tcp://{address}"
+        parts = urlsplit(self._address)
+        with contextlib.suppress(ValueError):
+            if parts.hostname and parts.port and _is_private(self._address):
+                return
+        raise ConfigError(
+            "--cluster", address, "tls://HOST:PORT, or tcp://127.0.0.1:PORT for a scheduler on this host"
+        )
+
+    def __enter__(self) -> Cluster:
+        """Connect.
+
+        Raises:
+            ConfigError: Dask, or the files for TLS, are not there.
+            ClusterError: the scheduler cannot be reached, steals work, or has no worker.
+        """
+        try:
+            import dask
+            import distributed
+        except ModuleNotFoundError as error:
+            allowed = "with Dask installed: `pip install 'ltp-switcher[cluster]'`"
+            raise ConfigError("--cluster", self._address, allowed) from error
+        encrypted = self._address.startswith("tls:")
+        if encrypted and not dask.config.get(f"{_TLS}.ca-file", None):
+            allowed = f"with Dask's settings {_TLS}.ca-file, {_TLS}.client.cert and {_TLS}.client.key"
+            raise ConfigError("--cluster", self._address, allowed)
+        try:
+            self._client = distributed.Client(
+                self._address,
+                security=distributed.Security(require_encryption=encrypted),
+                timeout=CONNECT_S,
+                set_as_default=False,
+            )
+        except (OSError, TypeError, RuntimeError) as error:
+            raise ClusterError(
+                f"no scheduler of Dask answers at {self._address}: {error}. `dask scheduler` starts one."
+            ) from error
+        try:
+            if self._client.run_on_scheduler(dask.config.get, _STEALING):
+                raise ClusterError(
+                    f"the scheduler at {self._address} moves tasks between workers. Start it with "
+                    "DASK_DISTRIBUTED__SCHEDULER__WORK_STEALING=False."
+                )
+            workers = self._client.scheduler_info()["workers"].values()
+            self.slots = sum(worker["nthreads"] for worker in workers)
+            if not self.slots:
+                raise ClusterError(
+                    f"no worker has joined {self._address}. Start some: "
+                    f"`dask worker {self._address} --nthreads 1`."
+                )
+        except BaseException:
+            self._client.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._client.close()
+
+    def make(self, task: Task[News, Made], on_begin: Callable[[], None], on_news: OnNews[News]) -> Made:
+        """The result of a task, made by one of the workers.
+
+        Whoever asks for the same task meanwhile gets the same result.
+
+        Args:
+            task: the task.
+            on_begin: called each time a worker begins with it, in another thread.
+            on_news: called with the task's news, in another thread.
+
+        Raises:
+            ClusterError: a worker refuses the task, the task failed, or it took several workers down.
+            LtpSwitcherError: as `Task.fingerprint`.
+        """
+        import distributed
+
+        fingerprint = task.fingerprint()
+        topic = f"ltp-{fingerprint}"
+
+        def tell(event: tuple[float, bytes]) -> None:
+            news = distributed.protocol.pickle.loads(event[1])
+            if news is None:
+                on_begin()
+            else:
+                on_news(news)
+
+        self._client.subscribe_topic(topic, tell)
+        future = self._client.submit(_work, task, fingerprint, topic, key=topic, retries=RETRIES, pure=False)
+        self._futures.add(future)
+        try:
+            made = cast("Made | _Refusal", future.result())
+        except LtpSwitcherError:
+            raise
+        except Exception as error:
+            # Dask's own: the workers died, the scheduler went, or the function could not be sent.
+            raise ClusterError(f"the cluster at {self._address} did not make it: {error}") from error
+        finally:
+            self._futures.discard(future)
+            # An error's traceback would hold the future, and the task could not be asked for again.
+            future.release()
+            self._client.unsubscribe_topic(topic)
+        if isinstance(made, _Refusal):
+            raise ClusterError(made.reason)
+        return made
+
+    def stop(self) -> None:
+        """Give all tasks up: threads that wait in `make` get an error, and the workers stop soon."""
+        self._client.cancel(list(self._futures), force=True)
+
+
+def _work(task: Task[News, Made], fingerprint: str, topic: str) -> Made | _Refusal:
+    """Make a task's result on a worker."""
+    import distributed
+
+    worker = distributed.get_worker()
+    where = f"the worker {worker.address} on {socket.gethostname()}"
+    if not _is_private(worker.address):
+        return _Refusal(f"{where} is reached without TLS from other hosts; start it with tls://")
+    key = worker.get_current_task()
+    told_s = -_NEWS_S
+
+    def tell(news: News | None) -> None:
+        nonlocal told_s
+        state = worker.state.tasks.get(key)
+        if state is None or state.state == "cancelled":
+            raise ClusterError("stopped")
+        if time.monotonic() - told_s >= _NEWS_S:
+            told_s = time.monotonic()
+            worker.log_event(topic, distributed.protocol.pickle.dumps(news))
+
+    try:
+        own = task.fingerprint()
+        if own != fingerprint:
+            return _Refusal(
+                f"{where} gives this task the fingerprint {own}, this machine {fingerprint}: checkout, "
+                "kernel or tools differ. Bring both to the same state, and stop the worker until then."
+            )
+        tell(None)
+        return task.make(tell)
+    except LtpSwitcherError as error:
+        # Others of our exceptions cannot be pickled.
+        raise ClusterError(f"{where}: {error}") from error
+
+
+def _is_private(address: str) -> bool:
+    """Whether nobody on other hosts reads what goes to this address."""
+    parts = urlsplit(address)
+    if parts.scheme == "tls":
+        return True
+    with contextlib.suppress(ValueError):
+        of_host = parts.hostname == "localhost" or ipaddress.ip_address(parts.hostname or "").is_loopback
+        return parts.scheme == "tcp" and of_host
+    return False
