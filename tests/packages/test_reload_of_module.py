@@ -17,13 +17,19 @@ from packages import build
 UNIT = build.ROOT / "packaging/systemd/ltp-switcher.service"
 
 
-def command() -> list[str]:
-    """The unit's command, without systemd's prefixes and escapes."""
+def command(module: Path) -> list[str]:
+    """The unit's command, without systemd's prefixes and escapes; the loaded module is shown in `module`."""
     lines = [
         line for line in UNIT.read_text().splitlines() if line.startswith("ExecStartPre=") and "rmmod" in line
     ]
     (line,) = lines
-    return shlex.split(line.removeprefix("ExecStartPre=").lstrip("+-").replace("$$", "$"))
+    assert line.count("/sys/module/tcp_mutant") == 2
+    return shlex.split(
+        line.removeprefix("ExecStartPre=")
+        .lstrip("+-")
+        .replace("$$", "$")
+        .replace("/sys/module/tcp_mutant", str(module))
+    )
 
 
 @pytest.mark.parametrize(
@@ -32,24 +38,29 @@ def command() -> list[str]:
         ("A", "A", False, []),
         ("A", "B", False, ["rmmod tcp_mutant", "modprobe tcp_mutant"]),
         ("A", "B", True, ["rmmod tcp_mutant"]),
-        ("", "B", False, []),
-        ("A", "", False, []),
+        ("", "B", False, ["rmmod tcp_mutant", "modprobe tcp_mutant"]),
+        (None, "B", False, []),
+        ("A", None, False, []),
     ],
-    ids=["the same", "another", "another in use", "none is loaded", "none is installed"],
+    ids=["the same", "another", "in use", "an early version", "none is loaded", "none is installed"],
 )
 def test_what_is_done_with_the_loaded_module(
-    loaded: str, installed: str, in_use: bool, calls: list[str], tmp_path: Path
+    loaded: str | None, installed: str | None, in_use: bool, calls: list[str], tmp_path: Path
 ) -> None:
-    said = tmp_path / "calls"
+    said, module = tmp_path / "calls", tmp_path / "module"
+    if loaded is not None:
+        module.mkdir()
+    if loaded:
+        (module / "srcversion").write_text(f"{loaded}\n")
     programs = {
-        "cat": f'[ "$*" = /sys/module/tcp_mutant/srcversion ] && [ "{loaded}" ] && echo {loaded}',
-        "modinfo": f'[ "$*" = "-F srcversion tcp_mutant" ] && [ "{installed}" ] && echo {installed}',
+        "modinfo": f'[ "$*" = "-F srcversion tcp_mutant" ] && echo {installed}' if installed else "exit 1",
         "rmmod": f'echo "rmmod $*" >>{said}; exit {int(in_use)}',
         "modprobe": f'echo "modprobe $*" >>{said}',
     }
     for name, text in programs.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
         (tmp_path / name).chmod(0o755)
-    done = subprocess.run(command(), env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False)
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    done = subprocess.run(command(module), env=environment, capture_output=True, text=True, check=False)
     assert (said.read_text().splitlines() if said.exists() else []) == calls
     assert done.returncode == in_use
