@@ -29,7 +29,7 @@ demo: venv $(STAMPS)/lab ## Run the switcher and single protocols on six small n
 demo-picture: demo ## Run the demo, and put its picture into the README
 	@cp out/demo/demo.png docs/img/demo.png
 
-# A file's tests share what they set up, such as a guest. In the order of folders: most of the last ones are short.
+# A file's tests share what they set up, such as a guest. `tests/conftest.py` has the order of the files.
 PARALLEL := -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
 # What differs by chance: single packets and moments, in the guests that the tests' own scripts drive.
@@ -39,7 +39,7 @@ test: venv kmod promtool ## Run the tests, those in the lab included: under 20 m
 	@$(MAKE) --no-print-directory -C kmod-mutant host-test
 	@$(BIN)/pytest $(PARALLEL) -m "not slow and not long"
 
-test-long: venv kmod ## Run the module's tests on the second kernel, and under stress: ten minutes more
+test-long: venv kmod ## Run the tests of module and lab on the second kernel, and under stress: ten minutes more
 	@$(BIN)/pytest $(PARALLEL) -m "long and not slow"
 
 test-chance: venv kmod ## Run the lab's checks with other random numbers and moments: N="1 2 3", ten minutes each

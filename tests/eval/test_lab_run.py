@@ -34,6 +34,8 @@ def test_five_seconds_under_the_switcher(tmp_path: Path, capsys: pytest.CaptureF
     assert (tmp_path / "timeline.png").stat().st_size > 10_000
 
 
+QUICK = ("--no-cache", "--daemon", "beside")
+"""A guest without Python: the smoke run is with the daemon inside."""
 KNOWN_PREFIX = """
 name = "known-prefix"
 duration_s = 5
@@ -61,7 +63,8 @@ def test_a_flow_to_a_known_prefix_is_born_with_its_arm(tmp_path: Path) -> None:
     """The first flow is born with the module's default arm, Cubic, as the daemon does not know its path."""
     (tmp_path / "known-prefix.toml").write_text(KNOWN_PREFIX)
     out = tmp_path / "out"
-    assert cli.main(["run", str(tmp_path / "known-prefix.toml"), "--no-cache", "--out", str(out)]) == 0
+    known = ["run", str(tmp_path / "known-prefix.toml"), *QUICK, "--out", str(out)]
+    assert cli.main(known) == 0
     _, second = read_series((out / "timeseries.csv").read_text())
     assert set(second.arm) - {""} == {"bbr"}
     flows = json.loads((out / "summary.json").read_text())["flows"]
@@ -93,7 +96,7 @@ def test_no_queue_stays_after_the_rate_has_fallen(tmp_path: Path) -> None:
     path.write_text(RATE_FALLS)
     goodputs_mbps = []
     for seed in ("1", "2", "3"):
-        assert cli.main(["run", str(path), "--no-cache", "--seed", seed, "--out", str(tmp_path)]) == 0
+        assert cli.main(["run", str(path), *QUICK, "--seed", seed, "--out", str(tmp_path)]) == 0
         (series,) = read_series((tmp_path / "timeseries.csv").read_text())
         late = series.t_s >= 9.0
         assert series.rtt_ms[late].mean() < 1.5 * 36.0

@@ -29,7 +29,7 @@ Outcomes = Mapping[tuple[str, ...], BootResult]
 def boot_group(kernel: str, group: str) -> BootResult:
     overlay = guest_files()
     with TemporaryDirectory() as folder:
-        overlay["lib/mutant/tcp_probecc.ko"] = probe_module(kernel, Path(folder)).read_bytes()
+        overlay["lib/mutant/tcp_probecc.ko"] = probe_module(kernel)
         overlay.update(bpf_congestion_control(Path(folder)))
     return run(kernel, f"python3 -m kmod_guest.main {group}", overlay, python=True)
 

@@ -21,13 +21,11 @@ PATH = Scenario("path", 5.0, Link(rate_mbps=8.0, rtt_ms=30.0, buffer_bdp=2.0), (
 
 def test_a_run_repeats_to_the_byte_whatever_the_host_does() -> None:
     first = run_scenario(PATH, place="beside")
-    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
-    try:
-        second = run_scenario(PATH, place="beside")
-    finally:
-        for process in busy:
-            process.kill()
-            process.wait()
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
+        try:
+            second = run_scenario(PATH, place="beside")
+        finally:
+            busy.kill()
     assert first.files == second.files
     assert first.virtual_s == second.virtual_s
     flows = json.loads(first.files["flows.json"])["flows"]

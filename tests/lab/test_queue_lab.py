@@ -7,6 +7,7 @@ import json
 
 import numpy as np
 import pytest
+from support.module_lab import EACH_KERNEL
 
 from ltp_switcher.eval.lab import run_scenario
 from ltp_switcher.eval.run.scenario import Flow, Link, LinkStep, Scenario
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.lab
 DEEP = Link(rtt_ms=20.0, rate_mbps=12.0, buffer_bdp=15.0, steps=(LinkStep(4.0, 24.0),), queue="fq_codel")
 
 
-@pytest.mark.parametrize("kernel", ["6.1", "6.12"])
+@pytest.mark.parametrize("kernel", EACH_KERNEL)
 def test_fq_codel_keeps_a_deep_queue_short(kernel: str) -> None:
     scenario = Scenario("managed", 6.0, DEEP, (Flow("cubic", 0.0, 6.0), Flow("cubic", 0.0, 6.0)))
     run = run_scenario(scenario, seed=3, kernel=kernel)

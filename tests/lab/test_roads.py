@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.link_logic import build_driver
+from support.module_lab import EACH_KERNEL
 
 from ltp_switcher.arrays import Floats
 from ltp_switcher.errors import LabError
@@ -59,7 +60,7 @@ def alone(road: Road, scheme: str, duration_s: float, **link: float) -> Scenario
 
 
 @pytest.mark.lab
-@pytest.mark.parametrize("kernel", ["6.1", "6.12"])
+@pytest.mark.parametrize("kernel", EACH_KERNEL)
 def test_paths_have_their_own_rate_rtt_and_queue(kernel: str) -> None:
     """Fixed rates below each path's: the RTT is the path's and a packet's time. One above fills its queue."""
     links = [Link(rtt_ms=20.0, rate_mbps=12.0), Link(rtt_ms=80.0, rate_mbps=24.0)]

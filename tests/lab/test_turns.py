@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.link_logic import build_driver
+from support.module_lab import EACH_KERNEL
 
 from ltp_switcher.eval.lab import run_fingerprint, run_scenario
 from ltp_switcher.eval.run.scenario import Flow, Link, Scenario
@@ -51,7 +52,7 @@ def test_a_turn_follows_each_moment(
 
 
 @pytest.mark.lab
-@pytest.mark.parametrize("kernel", ["6.1", "6.12"])
+@pytest.mark.parametrize("kernel", EACH_KERNEL)
 def test_acknowledgements_wait_for_a_turn_and_nothing_is_lost(kernel: str) -> None:
     """At a fixed rate no queue stands, so that an RTT is the path's, a packet's 1 ms, and the wait.
 

@@ -8,7 +8,9 @@ import subprocess
 import sysconfig
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -51,19 +53,22 @@ def program(name: str, folder: Path) -> Path:
     return built
 
 
-def probe_module(series: str, folder: Path) -> Path:
-    """Build the congestion control that checks its own private bytes."""
+@lru_cache
+def probe_module(series: str) -> bytes:
+    """Build the congestion control that checks its own private bytes, and return the module."""
     chosen = lab_kernel(series)
     if chosen.built is not None:
-        return chosen.built / "tcp_probecc.ko"
-    release = chosen.release
-    build = folder / f"probe-{release}"
-    build.mkdir()
+        return (chosen.built / "tcp_probecc.ko").read_bytes()
+    with TemporaryDirectory() as folder:
+        return _built_probe(chosen.release, Path(folder))
+
+
+def _built_probe(release: str, build: Path) -> bytes:
     for source in ("tcp_probecc.c", "Kbuild"):
         (build / source).write_bytes((PROBE / source).read_bytes())
     headers = f"/lib/modules/{release}/build"
     subprocess.run(["make", "-s", "-C", headers, f"M={build}", "W=1", "modules"], check=True)
-    return build / "tcp_probecc.ko"
+    return (build / "tcp_probecc.ko").read_bytes()
 
 
 def bpf_object(source: Path, folder: Path) -> Path:
