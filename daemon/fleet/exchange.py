@@ -21,8 +21,8 @@ import json
 import logging
 import secrets
 import zlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final, Protocol, cast
 
 import numpy as np
@@ -54,7 +54,7 @@ FRESH: Final = 64
 """Prefixes among them that are looked for in each exchange. The others are found by a survey."""
 READS_MAX: Final = 512
 """Prefixes that are read in one exchange."""
-KNOWN_MAX: Final = 32_768
+KNOWN_MAX: Final = 8192
 """Prefixes that are remembered here."""
 SAYS_SD: Final = 0.1
 """A mean that moves by this share of its standard deviation says something new."""
@@ -115,6 +115,8 @@ class Prefix:
     """Time between two reads, which grows while nothing new is said."""
     told: Word | None = None
     """What the daemon knows from others."""
+    lessons: dict[bytes, bytes] = field(default_factory=dict)
+    """The latest lesson of each of these hosts, the newest last."""
 
 
 class Exchange:
@@ -132,6 +134,7 @@ class Exchange:
         self._host = host
         self._daemon = daemon
         self._store = store
+        self._mark = zlib.crc32(host.encode()) % _MARKS
         self._instance = secrets.token_hex(8)
         self._prefixes: dict[str, Prefix] = {}
         self._cursor: str | None = None
@@ -266,7 +269,7 @@ class Exchange:
             if own is not None and (own.says_more(known.wrote) or now_s - known.wrote_s >= AGAIN_S):
                 lessons[name] = pack(self._model, now_s, known.visits, own.mean, own.variance)
         # Two hosts that write in one moment leave different stamps.
-        stamp = int(now_s * 1000) * _MARKS + zlib.crc32(self._host.encode()) % _MARKS
+        stamp = int(now_s * 1000) * _MARKS + self._mark
         refused = set(self._store.write(self._host, lessons, stamp, self._settings.age_s))
         self.counts["written"] += len(lessons) - len(refused)
         self.counts["write_failures"] += len(refused)
@@ -321,6 +324,9 @@ class Exchange:
                 news.append((name, word, sources[row][:SOURCES_TOLD]))
             known.stamp = stamp
             is_live = now_s - known.heard_s < LIVE_S
+            if is_live and stamp % _MARKS == self._mark and not says_more:
+                # The latest to write was this host itself.
+                continue
             longer_s = max(2 * known.wait_s, self._settings.period_s)
             # News of a prefix without traffic here have more and more time.
             known.wait_s = min(longer_s, SELDOM_S if is_live else RARE_S)
@@ -330,40 +336,55 @@ class Exchange:
         if news:
             self._tell(*cast("tuple[list[str], list[Word], list[list[str]]]", zip(*news, strict=True)))
 
+    def _remember(self, name: str, found: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
+        """Take in lessons of a prefix by host. Returns all that count, those of earlier reads among them.
+
+        So a store that was emptied, or of many hosts only some, takes no knowledge away.
+        """
+        known = self._prefixes[name].lessons
+        own = self._host.encode()
+        for host, value in found.items():
+            if host != own and host.decode(errors="replace") not in self._settings.shut_out:
+                # The newest are last.
+                known.pop(host, None)
+                known[host] = value
+        while len(known) > HOSTS_MAX:
+            del known[next(iter(known))]
+        return known
+
     def _merge(
         self, names: Sequence[str], found: Sequence[dict[bytes, bytes]], now_s: float
     ) -> tuple[Merged, list[list[str]]]:
         """The lessons of each prefix as one, and the names of the hosts whose lessons these are."""
-        entries = [
-            (row, host, value)
-            for row, lessons in enumerate(found)
+        entries = []
+        for row, (name, lessons) in enumerate(zip(names, found, strict=True)):
+            known = self._remember(name, lessons)
             # In one order, so that sums are the same again.
-            for host, value in sorted(lessons.items())
-            if host != self._host.encode() and host.decode(errors="replace") not in self._settings.shut_out
-        ]
-        lessons, verdicts = unpack(
+            entries += [(row, host, known[host]) for host in sorted(known)]
+        lessons_read, verdicts = unpack(
             [value for _, _, value in entries], self._model, now_s, self._settings.age_s
         )
         mean, variance = (
             np.zeros((len(names), HOSTS_MAX, ARMS)),
             np.full((len(names), HOSTS_MAX, ARMS), np.inf),
         )
-        means, variances = effects(lessons)
+        means, variances = effects(lessons_read)
         sources: list[list[str]] = [[] for _ in names]
         stale = []
         for number, ((row, host, _), verdict) in enumerate(zip(entries, verdicts.tolist(), strict=True)):
             seen = self.hosts.of(host)
             if verdict != Verdict.USABLE or seen is None:
                 self.hosts.judged(host, Verdict(verdict))
+                del self._prefixes[names[row]].lessons[host]
                 if verdict == Verdict.STALE:
                     stale.append((names[row], host))
                 continue
             place = len(sources[row])
             mean[row, place], variance[row, place] = means[number], variances[number]
             sources[row].append(host.decode())
-            seen.lessons += 1
-            seen.time_s = max(seen.time_s, float(lessons["time_s"][number]))
-        self.counts["read"] += len(entries)
+            seen.lessons += host in found[row]
+            seen.time_s = max(seen.time_s, float(lessons_read["time_s"][number]))
+        self.counts["read"] += sum(map(len, found))
         merged = merge(mean, variance, quorum(self._site_hosts))
         compared, apart = merged.compared.sum(axis=2), merged.apart.sum(axis=2)
         for row, hosts in enumerate(sources):

@@ -24,7 +24,7 @@ VARIANCE_MIN: Final = 1e-4
 """The least variance of an effect: that of hundreds of visits on a still path."""
 VARIANCE_MAX: Final = 100.0
 """The variance of an effect of which no data tells."""
-SPREAD: Final = 0.02
+SPREAD: Final = 0.01
 """Variance of an effect between the hosts of a site."""
 CONFLICT: Final = 2.0
 """Standard deviations by which others and own visits may differ. Beyond them the others count for less."""
