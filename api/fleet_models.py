@@ -26,7 +26,7 @@ class FleetHost(Answer):
 
 
 class ToldPrefix(Answer):
-    """What other hosts know of a destination prefix."""
+    """The knowledge of other hosts about a destination prefix."""
 
     prefix: str = Field(examples=["203.0.113.0/24"])
     hosts: int = Field(description="Hosts whose word it is")

@@ -148,7 +148,7 @@ class Chooser(ABC):
         return ()
 
     def path(self, slots: Slots) -> Told | None:
-        """What is known of the paths of open flows; None where the chooser has no model of them."""
+        """The knowledge of open flows' paths; None where the chooser has no model of them."""
         return None
 
     def state(self) -> dict[str, np.ndarray]:

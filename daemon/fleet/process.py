@@ -26,7 +26,7 @@ from ltp_switcher.daemon.service.systemd import ServiceManager
 from ltp_switcher.daemon.settings.fleet import NAME, FleetSection
 from ltp_switcher.daemon.settings.load import load
 from ltp_switcher.daemon.settings.schema import DEFAULT_PATH
-from ltp_switcher.errors import ConfigError, ControlError, LtpSwitcherError, StoreError
+from ltp_switcher.errors import ConfigError, ControlError, LtpSwitcherError, StoreError, reason
 
 CREDENTIAL: Final = "fleet-password"
 """Name of the credential with the store's password."""
@@ -122,7 +122,7 @@ def password() -> str:
     try:
         return place.read_text().strip() if place.exists() else ""
     except (OSError, UnicodeDecodeError) as error:
-        raise StoreError(f"the credential {CREDENTIAL} cannot be read: {error}") from error
+        raise StoreError(f"the credential {CREDENTIAL} cannot be read: {reason(error)}") from error
 
 
 def parser() -> argparse.ArgumentParser:

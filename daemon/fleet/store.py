@@ -26,7 +26,7 @@ from valkey.sentinel import Sentinel
 
 from ltp_switcher.daemon.fleet.merge import HOSTS_MAX
 from ltp_switcher.daemon.settings.fleet import FleetSection, split_address
-from ltp_switcher.errors import StoreError
+from ltp_switcher.errors import StoreError, reason
 
 Client = TypeVar("Client", Valkey, ValkeyCluster)
 Item = TypeVar("Item")
@@ -173,7 +173,7 @@ class Store:
                 results = cast("list[object]", pipeline.execute(raise_on_error=False))
         except (ValkeyError, OSError) as error:
             self.close()
-            raise StoreError(f"the store at {self.address} cannot be reached: {error}") from error
+            raise StoreError(f"the store at {self.address} cannot be reached: {reason(error)}") from error
         for result in results:
             # A pipeline over several connections tells of a lost one as of a refusal.
             if isinstance(result, ValkeyError | OSError) and not isinstance(result, ResponseError):

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 from urllib.parse import urlsplit
 
-from ltp_switcher.errors import ClusterError, ConfigError, LtpSwitcherError
+from ltp_switcher.errors import ClusterError, ConfigError, LtpSwitcherError, reason
 
 if TYPE_CHECKING:
     from distributed import Future
@@ -105,7 +105,8 @@ class Cluster:
             )
         except (OSError, TypeError, RuntimeError) as error:
             raise ClusterError(
-                f"no scheduler of Dask answers at {self._address}: {error}. `dask scheduler` starts one."
+                f"no scheduler of Dask answers at {self._address}: {reason(error)}. "
+                "`dask scheduler` starts one."
             ) from error
         try:
             if self._client.run_on_scheduler(dask.config.get, _STEALING):

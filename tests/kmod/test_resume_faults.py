@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each demand of Careful Resume is broken on purpose, and the check that its page names notices.
 
-The faults are in `resume_faults.toml`. Those of the pure logic are compiled on the host, in seconds. Those of
-the kernel's side need a module each and a guest each: `make test-slow` runs them.
+The faults are in `resume_faults.toml`. Faults of the pure logic are compiled on the host, in seconds. Faults
+of the kernel's side need a module each and a guest each: `make test-slow` runs them.
 """
 
 from __future__ import annotations

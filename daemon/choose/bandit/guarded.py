@@ -90,7 +90,7 @@ class GuardedChooser(Chooser):
         )
 
     def path(self, slots: Slots) -> Told | None:
-        """What the rule knows of the paths."""
+        """The rule's knowledge of the paths."""
         return self._rule.path(slots)
 
     def estimates(self, slot: int) -> Sequence[Estimate]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What other hosts know, as a level between a prefix and all flows."""
+"""The knowledge of other hosts, as a level between a prefix and all flows."""
 
 from __future__ import annotations
 
