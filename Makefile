@@ -16,7 +16,7 @@ export LTP_CACHE ?= $(CURDIR)/.cache
 .PHONY: deb help demo demo-picture eval eval-offsets eval-quick studies test test-fast test-long test-chance test-slow test-packages test-kernels test-debug mutate fuzz kmod lint format clean install release \
         uninstall venv \
         lock generate openapi promtool torch venv-train train-encoder collect-dataset train-ltp train-jury train-spine train-owl compare-ltp \
-        bench bench-api bench-kmod bench-scale bench-daemon bench-lab bench-simulator validate-simulator traces mahimahi agree claims screenshots gain-coverage gain-rollout
+        bench bench-api bench-fleet bench-kmod bench-scale bench-daemon bench-lab bench-simulator validate-simulator traces mahimahi agree claims screenshots gain-coverage gain-rollout
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -197,6 +197,9 @@ bench-daemon: venv ## Measure the daemon: steps with 5,000 and 10,000 flows, rep
 
 bench-api: venv kmod ## Measure daemon and API under load: steps, /health, lists, restarts, the report, a full disk, memory, log; 9 minutes
 	@PYTHONPATH=tests $(BIN)/python -m load
+
+bench-fleet: venv $(STAMPS)/all ## Measure hosts that share lessons: second host, latency, faults, a liar, steps, load; 8 minutes (ARGS=--json)
+	@PYTHONPATH=tests $(BIN)/python -m fleet $(ARGS)
 
 bench-kmod: venv kmod ## Measure the module: guest instructions per acknowledged packet and per switch
 	@$(BIN)/ltp-eval cost

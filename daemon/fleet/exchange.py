@@ -327,7 +327,8 @@ class Exchange:
             if is_live and stamp % _MARKS == self._mark and not says_more:
                 # The latest to write was this host itself.
                 continue
-            longer_s = max(2 * known.wait_s, self._settings.period_s)
+            # The first waits are shorter than a period, and change nothing.
+            longer_s = max(2 * known.wait_s, self._settings.period_s / 4)
             # News of a prefix without traffic here have more and more time.
             known.wait_s = min(longer_s, SELDOM_S if is_live else RARE_S)
             if is_live and says_more:

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A made world: prefixes on which the arms differ, and hosts whose learners see visits of their own.
+
+Every host has the same effects, but for a spread between hosts. The lessons go from host to host as values
+of the store would, through `pack`, `unpack` and `merge`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ltp_switcher.arrays import Floats, Ints
+from ltp_switcher.daemon.choose.visits.learner import Learner, Visits
+from ltp_switcher.daemon.choose.visits.posterior import Effects
+from ltp_switcher.daemon.fleet.lesson import ARMS as PLACES
+from ltp_switcher.daemon.fleet.lesson import Verdict, effects, pack, unpack
+from ltp_switcher.daemon.fleet.merge import merge, quorum
+
+ARMS = 5
+PREFIXES = 40
+NOISE = 0.4
+"""Standard deviation of a visit."""
+HOSTS_SPREAD = 0.1
+"""Standard deviation of an effect between the hosts of a site."""
+GAP_S = 60.0
+HEARS = 4
+"""Visits between two exchanges of a host."""
+MODEL = 1
+EPOCH_S = 1_800_000_000.0
+
+
+def truth(seed: int) -> Floats:
+    """Effects over the decision's own choice, shape (PREFIXES, ARMS). On half of the prefixes it is right."""
+    rng = np.random.default_rng(seed)
+    made = -np.abs(rng.normal(0, 0.5, (PREFIXES, ARMS)))
+    made[:, 0] = 0.0
+    wrong = np.arange(0, PREFIXES, 2)
+    made[wrong, rng.integers(1, ARMS, wrong.size)] = rng.uniform(0.3, 1.5, wrong.size)
+    return made
+
+
+@dataclass
+class Host:
+    """A learner on visits of its own."""
+
+    effects: Floats
+    rng: np.random.Generator
+    learner: Learner
+    number: int = 0
+
+    @classmethod
+    def of(cls, world: Floats, seed: int) -> Host:
+        rng = np.random.default_rng(seed)
+        own = world + rng.normal(0, HOSTS_SPREAD, world.shape)
+        own[:, 0] = 0.0
+        return cls(own, rng, Learner(ARMS))
+
+    def visit(self, prefixes: Ints) -> Floats:
+        """One visit to each of these prefixes. Returns the true values of the arms that ran."""
+        now_s = EPOCH_S + self.number * GAP_S
+        self.number += 1
+        plan = self.learner.plan(prefixes, np.full(prefixes.size, 4.0), now_s)
+        tries = self.rng.random(prefixes.size) < plan.chances
+        arms = np.where(tries, plan.trials, plan.incumbents)
+        ran: Floats = self.effects[prefixes, arms]
+        values = ran + self.rng.normal(0, NOISE, prefixes.size)
+        ones = np.ones(prefixes.size)
+        self.learner.observe(
+            Visits(prefixes, arms, values, 3 * ones, 4 * ones, np.full(prefixes.size, now_s))
+        )
+        return ran
+
+    def lessons(self, prefixes: Ints) -> list[bytes]:
+        """The values that it writes."""
+        now_s = EPOCH_S + self.number * GAP_S
+        known = self.learner.posteriors.known(prefixes, now_s)
+        visits = self.learner.posteriors.visits[prefixes].tolist()
+        return [
+            pack(MODEL, now_s, count, _placed(mean, 0.0), _placed(variance, np.inf))
+            for count, mean, variance in zip(visits, known.mean, known.variance, strict=True)
+        ]
+
+    def hear(self, prefixes: Ints, others: Sequence[Sequence[bytes]], site_hosts: int) -> None:
+        """Take over the lessons of other hosts, each a list of values in the order of the prefixes."""
+        if not others:
+            return
+        now_s = EPOCH_S + self.number * GAP_S
+        told = [unpack(values, MODEL, now_s, 1e6) for values in others]
+        assert all((verdicts == Verdict.USABLE).all() for _, verdicts in told)
+        means, variances = zip(*(effects(lessons) for lessons, _ in told), strict=True)
+        merged = merge(np.stack(means, 1), np.stack(variances, 1), quorum(site_hosts))
+        found = Effects(merged.mean[:, :ARMS], merged.variance[:, :ARMS])
+        found.variance[:, 0] = np.inf
+        self.learner.tell(prefixes, found, merged.hosts.max(axis=1), now_s)
+
+
+def _placed(row: Floats, rest: float) -> Floats:
+    made = np.full(PLACES, rest)
+    made[1:ARMS] = row[1:]
+    return made
+
+
+def second_host(seeds: Sequence[int], taught: int = 200, first: int = 10) -> dict[str, object]:
+    """The reward of a new host's first visits over that of the host that has taught it, in as many visits."""
+    prefixes, ratios, alone = np.arange(PREFIXES), [], []
+    for seed in seeds:
+        world = truth(seed)
+        one, new, none = (Host.of(world, 1000 * seed + number) for number in range(3))
+        # The same path for all of them, so that only knowledge differs.
+        new.effects = none.effects = one.effects
+        for _ in range(taught):
+            one.visit(prefixes)
+        for host in (new, none):
+            host.number = one.number
+        new.hear(prefixes, [one.lessons(prefixes)], 2)
+        rewards = [np.exp([host.visit(prefixes) for _ in range(first)]).mean() for host in (one, new, none)]
+        ratios.append(rewards[1] / rewards[0])
+        alone.append(rewards[2] / rewards[0])
+    return {
+        "what": f"reward of a new host's first {first} visits over that of a host with {taught} visits",
+        "target": ">= 0.98", "mean": float(np.mean(ratios)), "worst": float(np.min(ratios)),
+        "without sharing": float(np.mean(alone)), "seeds": list(seeds),
+    }  # fmt: skip
+
+
+def liar(seeds: Sequence[int], hosts: int = 20, visits: int = 60) -> dict[str, object]:
+    """The reward of the honest hosts beside a liar, over that beside an honest host instead."""
+    found: dict[str, object] = {"what": f"loss of {hosts - 1} hosts beside one that lies", "target": "<= 1 %"}
+    for lie, told in _LIES.items():
+        ratios = []
+        for seed in seeds:
+            with_liar, without = (_site(seed, hosts, visits, lies) for lies in (told, None))
+            ratios.append(with_liar / without)
+        found[f"{lie}, loss"] = f"{1 - float(np.mean(ratios)):.2%} (worst seed {1 - min(ratios):.2%})"
+    found["seeds"] = list(seeds)
+    return found
+
+
+def _against(world: Floats) -> Floats:
+    """The largest effects for the worst arm of each prefix, and the least for the others."""
+    made = np.full(world.shape, -6.0)
+    made[np.arange(PREFIXES), 1 + np.argmin(world[:, 1:], axis=1)] = 6.0
+    return made
+
+
+_LIES = {
+    "the worst arm is best, e^6": _against,
+    "every sign turned": lambda world: np.clip(-3 * world, -6, 6),
+    "the worst arm is somewhat better": lambda world: np.where(_against(world) > 0, 0.5, -0.5),
+}
+
+
+def _site(seed: int, hosts: int, visits: int, lies: object) -> float:
+    """Mean reward of the honest hosts of a site that shares every few visits; each begins at another time."""
+    world, prefixes = truth(seed), np.arange(PREFIXES)
+    members = [Host.of(world, 1000 * seed + number) for number in range(hosts)]
+    liars = {0} if callable(lies) else set()
+    false = lies(world) if callable(lies) else None
+    total, count = 0.0, 0
+    spoken: dict[int, list[bytes]] = {}
+    for number in range(visits):
+        for place, host in enumerate(members):
+            host.number = number
+            # A tenth of the site joins each few visits; the liar is there from the beginning.
+            if number < place // 2:
+                continue
+            if place in liars:
+                assert false is not None
+                spoken[place] = [
+                    pack(MODEL, EPOCH_S + number * GAP_S, 2**31, _placed(row, 0.0),
+                         _placed(np.full(ARMS, 1e-4), np.inf))
+                    for row in false
+                ]  # fmt: skip
+                continue
+            if number % HEARS == place % HEARS:
+                others = [values for other, values in sorted(spoken.items()) if other != place]
+                host.hear(prefixes, others, hosts)
+            ran = host.visit(prefixes)
+            if number % HEARS == place % HEARS:
+                spoken[place] = host.lessons(prefixes)
+            if place:
+                total += float(np.exp(ran).sum())
+                count += ran.size
+    return total / count
