@@ -223,6 +223,31 @@ def another_arm_for_a_prefix_takes_no_memory(context: Context) -> None:
         datapath.set_starts(ten_thousand(context, "", 50))
 
 
+def a_page_of_the_table_begins_where_the_last_one_ended(context: Context) -> None:
+    """A page that looked at all entries before its own would make the list's cost grow with its square."""
+
+    def list_us() -> int:
+        began_ns = time.perf_counter_ns()
+        shown = datapath.starts()
+        took_us = (time.perf_counter_ns() - began_ns) // 1000
+        prefixes = np.unique(shown["addr"], axis=0)
+        require(len(prefixes) == len(shown), "an entry is shown twice")
+        counts.append(len(shown))
+        return took_us
+
+    with session_inside(context) as datapath:
+        counts: list[int] = []
+        datapath.set_starts(ten_thousand(context, "vegas", 2_000))
+        few_us = list_us()
+        datapath.set_starts(ten_thousand(context, "vegas", 32_000))
+        many_us = list_us()
+        datapath.set_starts(ten_thousand(context, "", 32_000))
+        require(counts == [2_000, 32_000], f"{counts} entries are shown")
+    context.notes["us to list 2,000 entries, 32,000"] = [few_us, many_us]
+    # The guest's time counts instructions, so the ratio is the same on every machine.
+    require(many_us < 24 * few_us, f"{few_us} us for 2,000 entries, {many_us} us for 16 times as many")
+
+
 CHECKS = (
     another_arm_for_a_prefix_takes_no_memory,
     the_longest_prefix_says_where_a_flow_starts,
@@ -230,4 +255,5 @@ CHECKS = (
     the_table_counts_while_a_session_wants_it,
     entries_that_cannot_be_are_refused,
     ten_thousand_prefixes_are_kept_and_shown,
+    a_page_of_the_table_begins_where_the_last_one_ended,
 )
