@@ -14,15 +14,15 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.arrays import Floats, Ints
-from ltp_switcher.daemon.choose.visits.posterior import Effects, Noise, Posteriors
-from ltp_switcher.daemon.choose.visits.purse import Purse
+from ltp_switcher.daemon.choose.visits.posterior import Effects, Mixture, Noise, Posteriors
+from ltp_switcher.daemon.choose.visits.purse import Purse, worth
 from ltp_switcher.daemon.choose.visits.site import Site
 from ltp_switcher.errors import ArtifactError
 
 WIDER_S: Final = 10.0
 """The wider level is taken anew after this time at the earliest."""
-BOUND: Final = 1.64
-"""Standard deviations between an effect and its lower bound: one in twenty effects lies below."""
+BOUND: Final = 2.0
+"""Standard deviations between an effect and its lower bound: one in forty effects lies below."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +111,14 @@ class Learner:
         effects = self.effects(prefixes, now_s)
         # The level is that of the decision's own choice; the incumbent may be another.
         of_incumbent = effects.mean[np.arange(len(prefixes)), incumbents]
-        expected: Floats = self.posteriors.level(prefixes) + of_incumbent
+        expected: Floats = self.posteriors.levels(prefixes, effects, now_s) + of_incumbent
         return expected
 
     def effects(self, prefixes: Ints, now_s: float) -> Effects:
         """The posteriors of the arms on these prefixes, shape (m, arms)."""
+        return self._mixture(prefixes, now_s).effects
+
+    def _mixture(self, prefixes: Ints, now_s: float) -> Mixture:
         wider = self._wider
         prior = Effects(
             np.repeat(wider.mean, len(prefixes), axis=0), np.repeat(wider.variance, len(prefixes), axis=0)
@@ -124,7 +127,7 @@ class Learner:
         if self.site.hosts.any():
             own = self.posteriors.known(prefixes, now_s)
             others = self.site.evidence(prefixes, own, now_s)
-        return self.posteriors.effects(prefixes, prior, now_s, others)
+        return self.posteriors.mixture(prefixes, prior, now_s, others)
 
     def tell(self, prefixes: Ints, effects: Effects, hosts: Ints, now_s: float) -> None:
         """Take over what other hosts know of prefixes; see `Site.tell`."""
@@ -132,15 +135,17 @@ class Learner:
         self.site.tell(prefixes, effects, hosts, now_s)
 
     def plan(self, prefixes: Ints, flows: Floats, now_s: float) -> Plan:
-        """The arms and chances of prefixes, each once, which expect so many flows until the next plan."""
+        """The arms and chances of prefixes, each once, of which at most so many flows may be in trials."""
         self._grow(prefixes)
         if not 0.0 <= now_s - self._wider_s < WIDER_S:
             self._wider, self._wider_s = self.posteriors.wider(now_s), now_s
-        effects = self.effects(prefixes, now_s)
+        found = self._mixture(prefixes, now_s)
+        effects = found.effects
         lower = effects.mean - BOUND * np.sqrt(effects.variance)
         incumbents = np.argmax(lower, axis=1)
         self._incumbents[prefixes] = incumbents
-        trials, chances = self.purse.chances(prefixes, incumbents, effects, flows)
+        worths = worth(found, incumbents, self.posteriors.visit_noise(prefixes))
+        trials, chances = self.purse.chances(prefixes, incumbents, worths, flows, now_s)
         return Plan(incumbents, trials, chances)
 
     def forget(self, prefixes: Ints) -> None:

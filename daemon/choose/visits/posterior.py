@@ -10,7 +10,8 @@ factor of its own on the noise, and learns it from how far its visits lie from t
 
 A prefix of which little is known takes the effects of its wider level as its prior: a random-effects mean of
 the prefixes below it, trimmed at both ends. There each prefix weighs no more than one that is perfectly
-known, so no prefix can speak for the others.
+known, so no prefix can speak for the others. Most prefixes are near that mean, and a few are far off. So the
+prior is a mixture of a narrow and a wide normal distribution, and data tell from which one an effect is.
 
 A. Gelman and J. Hill, Data Analysis Using Regression and Multilevel/Hierarchical Models, chapter 12 (partial
 pooling); R. E. Kalman 1960 (the filter).
@@ -18,6 +19,7 @@ pooling); R. E. Kalman 1960 (the filter).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -52,7 +54,11 @@ class Noise:
     effect_per_s: float = 1e-6
     """Growth of each effect's variance."""
     between: float = 0.25
-    """Spread of an effect between the prefixes of a wider level."""
+    """Spread of an effect between the prefixes of a wider level, where they are alike."""
+    far: float = 1.5
+    """Spread of the effects that are unlike those of other prefixes."""
+    far_share: float = 0.2
+    """Share of effects that are unlike those of other prefixes."""
     visits: float = 8.0
     """Visits that a prefix needs to know its own noise as well as it knows the usual one."""
     trim: float = 0.1
@@ -71,6 +77,25 @@ class Effects:
     def take(self, chosen: Ints | Bools) -> Effects:
         """Take the effects of some prefixes, by their places or by a mask."""
         return Effects(self.mean[chosen], self.variance[chosen])
+
+
+@dataclass(frozen=True, slots=True)
+class Mixture:
+    """The posteriors of effects that may be like those of other prefixes or unlike them."""
+
+    near: Effects
+    """If they are like the others."""
+    far: Effects
+    far_share: Floats
+    """Chance that an effect is unlike the others, shape (n, arms)."""
+
+    @property
+    def effects(self) -> Effects:
+        """The normal posteriors of the same mean and variance."""
+        share, apart = self.far_share, self.far.mean - self.near.mean
+        between = self.far.variance - self.near.variance
+        variance = self.near.variance + share * between + share * (1.0 - share) * apart**2
+        return Effects(self.near.mean + share * apart, variance)
 
 
 class Posteriors:
@@ -151,10 +176,17 @@ class Posteriors:
         self._factor[prefixes] = (certainty * self._factor[prefixes] + weight * told) / (certainty + weight)
         self._certainty[prefixes] = np.minimum(certainty + weight, self.noise.visits + _MEMORY)
 
-    def level(self, prefixes: Ints) -> Floats:
-        """The expected value of a visit under the decision's own choice, shape (m,)."""
-        level: Floats = self._mean[prefixes, 0]
-        return level
+    def levels(self, prefixes: Ints, effects: Effects, now_s: float) -> Floats:
+        """The expected values of visits under the decision's own choice, shape (m,).
+
+        effects: what the arms' effects are thought to be, shape (m, arms). Visits of an arm tell of the sum
+            of level and effect. So where the effect is thought to be smaller, the level is higher.
+        """
+        covariance = self._aged(prefixes, np.full(len(prefixes), now_s))
+        moved = (effects.mean - self._mean[prefixes])[:, 1:, None]
+        along = covariance[:, :1, 1:] @ np.linalg.solve(covariance[:, 1:, 1:], moved)
+        found: Floats = self._mean[prefixes, 0] + along[:, 0, 0]
+        return found
 
     def known(self, prefixes: Ints, now_s: float) -> Effects:
         """The effects of prefixes (shape (m,)) by their own visits alone: shape (m, arms).
@@ -171,26 +203,49 @@ class Posteriors:
         return Effects(mean, variance)
 
     def effects(self, prefixes: Ints, prior: Effects, now_s: float, others: Effects | None = None) -> Effects:
+        """`mixture` as normal posteriors."""
+        return self.mixture(prefixes, prior, now_s, others).effects
+
+    def mixture(self, prefixes: Ints, prior: Effects, now_s: float, others: Effects | None = None) -> Mixture:
         """The effects of prefixes (shape (m,)) by their own visits and `prior`, which is of shape (m, arms).
 
         The prior's variance is that of the wider level's mean, to which the spread between prefixes is added.
+        A prefix is unlike the others as a whole or in one arm, and its data tell. What they say of some arms
+        may make the others likelier to be unlike, but never less likely: each arm has its own chance, too.
         others: evidence of other hosts beside it, shape (m, arms), with a variance of infinity for none.
         """
         covariance = self._aged(prefixes, np.full(len(prefixes), now_s))[:, 1:, 1:]
-        eye = np.eye(self.arms - 1)
-        own = np.linalg.inv(covariance) - eye / _DIFFUSE
-        wider = 1.0 / (prior.variance[:, 1:] + self.noise.between)
-        site = np.zeros_like(wider) if others is None else 1.0 / others.variance[:, 1:]
-        joint = np.linalg.inv(own + (wider + site)[:, :, None] * eye)
-        # What was known of an effect before any data, a mean of 0, is in `own` no more.
-        told = np.linalg.solve(covariance, self._mean[prefixes, 1:, None])[:, :, 0]
-        told += wider * prior.mean[:, 1:]
+        # What was known of an effect before any data, a mean of 0, is in the evidence no more.
+        evidence: Floats = np.linalg.inv(covariance) - np.eye(self.arms - 1) / _DIFFUSE
+        told: Floats = np.asarray(np.linalg.solve(covariance, self._mean[prefixes, 1:, None])[:, :, 0], float)
         if others is not None:
-            told += site * others.mean[:, 1:]
-        mean = (joint @ told[:, :, None])[:, :, 0]
-        nothing = np.zeros((len(prefixes), 1))
-        variance = np.maximum(np.diagonal(joint, axis1=1, axis2=2), 0.0)
-        return Effects(np.concatenate([nothing, mean], 1), np.concatenate([nothing, variance], 1))
+            evidence += _diagonals(1.0 / others.variance[:, 1:])
+            told += others.mean[:, 1:] / others.variance[:, 1:]
+        near, of_near = _joined(evidence, told, prior, self.noise.between)
+        far, of_far = _joined(evidence, told, prior, self.noise.far)
+        # Each arm by itself: what the data tell of it alone.
+        alone = 1.0 / np.diagonal(covariance, axis1=1, axis2=2) - 1.0 / _DIFFUSE
+        vector = self._mean[prefixes, 1:] * (alone + 1.0 / _DIFFUSE)
+        if others is not None:
+            precision = 1.0 / others.variance[:, 1:]
+            alone, vector = alone + precision, vector + precision * others.mean[:, 1:]
+        known = alone > _LEAST_TOLD
+        spread = np.divide(1.0, alone, out=np.ones_like(alone), where=known)
+        apart = np.where(known, vector * spread - prior.mean[:, 1:], 0.0) ** 2
+        spread += prior.variance[:, 1:]
+        odds = 0.5 * (
+            np.log((spread + self.noise.between) / (spread + self.noise.far))
+            + apart / (spread + self.noise.between) - apart / (spread + self.noise.far)
+        )  # fmt: skip
+        odds = np.maximum(np.where(known, odds, 0.0), (of_far - of_near)[:, None])
+        odds += math.log(self.noise.far_share / (1.0 - self.noise.far_share))
+        share = 1.0 / (1.0 + np.exp(-np.clip(odds, -50.0, 50.0)))
+        return Mixture(near, far, np.concatenate([np.zeros((len(prefixes), 1)), share], 1))
+
+    def visit_noise(self, prefixes: Ints) -> Floats:
+        """Variance of the noise of a visit with a single long flow, shape (m,)."""
+        noise: Floats = self._factor[prefixes] * (self.noise.visit + self.noise.flow)
+        return noise
 
     def wider(self, now_s: float) -> Effects:
         """The effects of the level above, shape (1, arms): a trimmed mean over the prefixes that know any.
@@ -269,6 +324,36 @@ class Posteriors:
         # No more is unknown than before any data.
         aged: Floats = np.minimum(known + since_s[:, None] * growth, np.diagonal(self._begin))
         return aged
+
+
+def _joined(evidence: Floats, told: Floats, prior: Effects, spread: float) -> tuple[Effects, Floats]:
+    """The effects by data and a normal prior, shape (m, arms), and the log of the chance of such data, (m,).
+
+    That logarithm lacks what is the same for every prior.
+
+    Args:
+        evidence: precision of the effects by data, shape (m, arms - 1, arms - 1).
+        told: evidence times the effects by data, shape (m, arms - 1).
+        prior: of the wider level, shape (m, arms).
+        spread: variance of an effect between prefixes.
+    """
+    expected, precision = prior.mean[:, 1:], 1.0 / (prior.variance[:, 1:] + spread)
+    joint = np.linalg.inv(evidence + _diagonals(precision))
+    vector = told + precision * expected
+    mean = (joint @ vector[:, :, None])[:, :, 0]
+    chance: Floats = 0.5 * (
+        np.log(precision).sum(axis=1) + np.linalg.slogdet(joint)[1]
+        + (vector * mean).sum(axis=1) - (precision * expected**2).sum(axis=1)
+    )  # fmt: skip
+    nothing = np.zeros((len(mean), 1))
+    variance = np.maximum(np.diagonal(joint, axis1=1, axis2=2), 0.0)
+    return Effects(np.concatenate([nothing, mean], 1), np.concatenate([nothing, variance], 1)), chance
+
+
+def _diagonals(of: Floats) -> Floats:
+    """Diagonal matrices, shape (n, k, k), of rows of shape (n, k)."""
+    made: Floats = of[:, :, None] * np.eye(of.shape[1])
+    return made
 
 
 def _trimmed(values: Floats, weights: Floats, trim: float) -> Floats:

@@ -3,11 +3,15 @@
 
 The unit is the reward of one flow under the incumbent, the arm that flows to the prefix run without a trial.
 Each flow pays a share of it in. A trial costs, for each of its flows, the logarithm of the incumbent's reward
-over the flow's own. Where a trial gains, the cost is below 0, and the gain pays in. A trial needs money in
-the purses of the server and of its prefix.
+over the flow's own. Where a trial gains, the cost is below 0, and the gain pays in.
 
 The logarithm costs a loss of reward never less than it was, for -x >= 1 - exp(x), and noise in x cancels in
-its sum. So no more than the two shares of the reward is lost on trials.
+its sum. A flow can lose no more than the reward of one flow. So no flow costs more than that. None pays in
+more either, or else noise would pay in.
+
+The purses of the server and of the prefix must hold the worst case of a trial before it may be drawn. It is
+set aside for the time of a visit. So the ledger never exceeds the two shares of the reward, as long as no
+more flows come than were expected.
 """
 
 from __future__ import annotations
@@ -19,17 +23,22 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.arrays import Floats, Ints
-from ltp_switcher.daemon.choose.visits.posterior import Effects
+from ltp_switcher.daemon.choose.visits.posterior import Mixture
 from ltp_switcher.errors import ArtifactError
 
 SERVER_SHARE: Final = 0.01
 """Share of all flows' reward that trials may cost."""
 PREFIX_SHARE: Final = 0.03
 """Share of the reward of a prefix's flows that its own trials may cost."""
-CHANCE_MAX: Final = 0.25
-"""Highest chance that a visit is a trial."""
-WORTH: Final = 0.1
-"""Least expected gain of a trial over its cost. A trial teaches for many visits, but not for ever."""
+CHANCE: Final = 0.48
+"""Chance that a visit is a trial, where there is money for one. It stays below one half: by that the seldom
+lot is known as the trial (`step/learning/lots.py`)."""
+WORST: Final = 1.0
+"""Most that a flow of a trial costs: all of the reward of one flow. As much at most it pays in."""
+ASIDE_S: Final = 60.0
+"""Time for which money stays set aside: a visit lasts no longer."""
+WORTH: Final = 0.03
+"""Least worth of a trial for its cost. A trial teaches for many visits, but not for ever."""
 _LEAST_COST: Final = 1e-3
 """Least expected cost of a trial's flow, so that a trial which surely gains is not without bound."""
 
@@ -42,6 +51,8 @@ class Purse:
         """Flows of each prefix so far, shape (n,)."""
         self.spent = np.zeros(0)
         """Cost of each prefix's trials so far, less their gains, shape (n,)."""
+        self._aside = np.zeros(0)
+        self._aside_s = np.zeros(0)
         self._forgotten = np.zeros(2)
         """Flows of the prefixes that were forgotten, and the cost of their trials."""
 
@@ -50,12 +61,14 @@ class Purse:
         more = max(size - len(self.flows), 0)
         self.flows = np.concatenate([self.flows, np.zeros(more)])
         self.spent = np.concatenate([self.spent, np.zeros(more)])
+        self._aside = np.concatenate([self._aside, np.zeros(more)])
+        self._aside_s = np.concatenate([self._aside_s, np.zeros(more)])
 
     @property
     def balance(self) -> float:
-        """Balance of the server's purse, in flows' rewards."""
+        """Free balance of the server's purse, in flows' rewards."""
         flows, spent = self.totals
-        return SERVER_SHARE * flows - spent
+        return SERVER_SHARE * flows - spent - float(self._aside.sum())
 
     @property
     def share(self) -> float:
@@ -70,13 +83,13 @@ class Purse:
         return flows + float(self.flows.sum()), spent + float(self.spent.sum())
 
     def balances(self, prefixes: Ints) -> Floats:
-        """Balance of each prefix's own purse, shape (m,)."""
+        """Balance of each prefix's own purse, with what is set aside: shape (m,)."""
         return PREFIX_SHARE * self.flows[prefixes] - self.spent[prefixes]
 
     def forget(self, prefixes: Ints) -> None:
         """These prefixes begin anew; the server's purse keeps what they have earned and spent."""
         self._forgotten += self.flows[prefixes].sum(), self.spent[prefixes].sum()
-        self.flows[prefixes] = self.spent[prefixes] = 0.0
+        self.flows[prefixes] = self.spent[prefixes] = self._aside[prefixes] = 0.0
 
     def state(self) -> dict[str, np.ndarray]:
         """The ledger, as arrays that the caller may keep."""
@@ -92,49 +105,73 @@ class Purse:
         if not all(np.isfinite(part).all() for part in (flows, spent, forgotten)) or (flows < 0).any():
             raise ArtifactError("the ledger holds numbers that cannot be")
         self.flows, self.spent, self._forgotten = flows, spent, forgotten
+        self._aside, self._aside_s = np.zeros(size), np.zeros(size)
 
     def earn(self, prefixes: Ints, flows: Floats) -> None:
-        """Take in the flows of visits, trials and others: shape (m,) each."""
+        """Take in the flows of visits that have ended, trials and others: shape (m,) each."""
         np.add.at(self.flows, prefixes, flows)
 
     def settle(self, prefixes: Ints, flows: Floats, effects: Floats) -> None:
         """Enter trials in the ledger: shape (m,) each. effects: trial less incumbent, log of the reward."""
-        np.add.at(self.spent, prefixes, -flows * effects)
+        np.add.at(self.spent, prefixes, flows * np.clip(-effects, -WORST, WORST))
 
     def chances(
-        self, prefixes: Ints, incumbents: Ints, effects: Effects, flows: Floats
+        self, prefixes: Ints, incumbents: Ints, worths: Floats, flows: Floats, now_s: float
     ) -> tuple[Ints, Floats]:
         """The arm that each of these prefixes tries next, and the chance that a visit tries it.
 
-        Money goes first where a trial's expected gain, over all flows to come, is largest for its cost. A
-        chance of 0 means that there is no money for the prefix.
+        Money goes first where a trial is worth most, over all flows to come, for its cost. A chance of 0
+        means that there is no money for the prefix.
 
         Args:
             prefixes: their numbers, each once, shape (m,).
             incumbents: the arm that each runs, shape (m,).
-            effects: the arms' posteriors, shape (m, arms).
-            flows: flows that each prefix expects until chances are asked for again, shape (m,).
+            worths: what trials are worth for their cost, shape (m, arms); see `worth`.
+            flows: most flows of each prefix that may be in trials at a time, shape (m,).
+            now_s: time, s.
 
         Returns:
             Arms and chances, shape (m,) each.
         """
+        self._aside[now_s - self._aside_s >= ASIDE_S] = 0.0
         rows = np.arange(len(prefixes))
-        mean = effects.mean - effects.mean[rows, incumbents][:, None]
-        spread = np.sqrt(effects.variance + effects.variance[rows, incumbents][:, None])
-        gain, cost = expected(mean, spread)
-        cost = np.maximum(cost, _LEAST_COST)
-        ratio = gain / cost
-        ratio[rows, incumbents] = -1.0
-        arms = np.argmax(ratio, axis=1)
-        cost = cost[rows, arms]
-        whole = np.maximum(flows, 1e-9) * cost
-        wanted = np.clip(self.balances(prefixes) / whole, 0.0, CHANCE_MAX) * whole
-        wanted[ratio[rows, arms] < WORTH] = 0.0
-        order = np.argsort(-ratio[rows, arms] * flows, kind="stable")
-        before = np.concatenate([[0.0], np.cumsum(wanted[order])[:-1]])
+        worths = worths.copy()
+        worths[rows, incumbents] = -1.0
+        arms = np.argmax(worths, axis=1)
+        best = worths[rows, arms]
+        before = self._aside[prefixes]
+        needed = np.maximum(WORST * flows, before)
+        may = np.flatnonzero((best >= WORTH) & (needed <= self.balances(prefixes)))
+        may = may[np.argsort(-(best * flows)[may], kind="stable")]
+        paid = may[np.cumsum((needed - before)[may]) <= self.balance]
+        self._aside[prefixes[paid]] = needed[paid]
+        self._aside_s[prefixes[paid]] = now_s
         chances = np.zeros(len(prefixes))
-        chances[order] = np.clip(self.balance - before, 0.0, wanted[order]) / whole[order]
+        chances[paid] = CHANCE
         return arms, chances
+
+
+def worth(found: Mixture, incumbents: Ints, noise: Floats) -> Floats:
+    """What a trial of each arm is worth, for its cost: shape (m, arms).
+
+    Its worth is how much more the arm that seems best is expected to earn once the trial has told its value
+    (knowledge gradient: P. Frazier, W. Powell, S. Dayanik 2008). Its cost is the loss that is expected of it.
+
+    Args:
+        found: the arms' posteriors, of m prefixes.
+        incumbents: the arm that each runs, shape (m,).
+        noise: variance of the noise of a visit, shape (m,).
+    """
+    gain, cost = np.zeros_like(found.near.mean), np.zeros_like(found.near.mean)
+    rows = np.arange(len(incumbents))
+    for share, effects in ((1.0 - found.far_share, found.near), (found.far_share, found.far)):
+        mean = effects.mean - effects.mean[rows, incumbents][:, None]
+        variance = effects.variance + effects.variance[rows, incumbents][:, None]
+        learned = variance / np.sqrt(variance + noise[:, None])
+        gain += share * expected(mean, learned)[0]
+        cost += share * expected(mean, np.sqrt(variance))[1]
+    worths: Floats = gain / np.maximum(cost, _LEAST_COST)
+    return worths
 
 
 def expected(mean: Floats, spread: Floats) -> tuple[Floats, Floats]:
@@ -149,6 +186,12 @@ def expected(mean: Floats, spread: Floats) -> tuple[Floats, Floats]:
 
 
 def _below(z: Floats) -> Floats:
-    """The standard normal distribution function."""
-    tails = (math.erfc(value / -math.sqrt(2)) for value in z.ravel().tolist())
-    return np.fromiter(tails, np.float64, z.size).reshape(z.shape) / 2
+    """The standard normal distribution function, to 1e-7.
+
+    M. Abramowitz and I. Stegun 1964, Handbook of Mathematical Functions, equation 26.2.17.
+    """
+    t = 1.0 / (1.0 + 0.2316419 * np.abs(z))
+    powers = t * (0.319381530 + t * (-0.356563782 + t * (1.781477937 + t * (-1.821255978 + t * 1.330274429))))
+    above = np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi) * powers
+    found: Floats = np.where(z > 0, 1.0 - above, above)
+    return found

@@ -59,9 +59,17 @@ class Replayed:
     """Cost of all trials by the learner's own ledger, as a share of the flows' reward."""
     worst_prefix: float
     """Largest cost of a prefix's trials, by the same ledger and as a share of its own flows' reward."""
+    parts: list[list[Window]]
+    """The windows of each part of the prefixes that was asked for; empty for an empty part."""
 
 
-def replay(pools: Sequence[Sequence[Pool]], visits: int, learner: Learner, seed: int) -> Replayed:
+def replay(
+    pools: Sequence[Sequence[Pool]],
+    visits: int,
+    learner: Learner,
+    seed: int,
+    parts: Sequence[Ints] = (),
+) -> Replayed:
     """Let each prefix have so many visits, and learn from each before the next.
 
     Args:
@@ -69,27 +77,25 @@ def replay(pools: Sequence[Sequence[Pool]], visits: int, learner: Learner, seed:
         visits: visits of each prefix.
         learner: a new one, of as many arms.
         seed: seed of the draws.
+        parts: places of prefixes that are also told of by themselves.
     """
     rng = np.random.default_rng(seed)
     means = np.array([[pool.values.mean() for pool in of_prefix] for of_prefix in pools])
-    flows = np.array([[pool.flows.mean() for pool in of_prefix] for of_prefix in pools])
+    most = np.array([max(pool.flows.max() for pool in of_prefix) for of_prefix in pools])
     prefixes = np.arange(len(pools))
     arms = np.zeros((visits, len(pools)), np.int64)
     incumbents = np.zeros((visits, len(pools)), np.int64)
     for number in range(visits):
-        plan = learner.plan(prefixes, flows[:, 0], number * GAP_S)
+        plan = learner.plan(prefixes, most, number * GAP_S)
         tries = rng.random(len(pools)) < plan.chances
         incumbents[number], arms[number] = plan.incumbents, np.where(tries, plan.trials, plan.incumbents)
         learner.observe(_drawn(pools, arms[number], number * GAP_S, rng))
     spent = learner.purse.spent / np.maximum(learner.purse.flows, 1.0)
     return Replayed(
-        [
-            _window(first, min(last, visits), arms, incumbents, means)
-            for first, last in WINDOWS
-            if first <= visits
-        ],
+        _windows(arms, incumbents, means),
         learner.purse.share,
         float(spent.max(initial=0.0)),
+        [_windows(arms[:, of], incumbents[:, of], means[of]) if of.size else [] for of in parts],
     )
 
 
@@ -103,6 +109,14 @@ def _drawn(pools: Sequence[Sequence[Pool]], arms: Ints, now_s: float, rng: np.ra
     ]
     values, information, flows = np.array(found).T
     return Visits(np.arange(len(pools)), arms, values, information, flows, np.full(len(pools), now_s))
+
+
+def _windows(arms: Ints, incumbents: Ints, means: Floats) -> list[Window]:
+    return [
+        _window(first, min(last, len(arms)), arms, incumbents, means)
+        for first, last in WINDOWS
+        if first <= len(arms)
+    ]
 
 
 def _window(first: int, last: int, arms: Ints, incumbents: Ints, means: Floats) -> Window:

@@ -29,13 +29,15 @@ from ltp_switcher.daemon.step.learning import lots
 from ltp_switcher.daemon.step.learning.held import HeldFlows, Lot, starved
 from ltp_switcher.daemon.step.learning.lots import DECISION
 from ltp_switcher.daemon.step.learning.prefixes import KnownPrefixes
-from ltp_switcher.daemon.step.learning.tally import Tally
+from ltp_switcher.daemon.step.learning.tally import QUIET_S, Tally
 from ltp_switcher.daemon.step.starts import StartingArms
 from ltp_switcher.errors import ArtifactError
 from ltp_switcher.slots import SlotArrays, column
 
 PLAN_TURNS: Final = 10
 """Each prefix gets a plan once in so many looks, which are a second apart."""
+SMALLER: Final = 0.99
+"""Factor on the largest visit of a prefix with each visit that is smaller."""
 LIFETIME_S: Final = 3600
 """A prefix without traffic keeps its entry for so long."""
 NEWS_MAX: Final = 4096
@@ -98,6 +100,8 @@ class _Plans(SlotArrays):
     """Flows since the last plan."""
     rate = column(np.float64)
     """Flows that are expected until the next plan."""
+    largest = column(np.float64)
+    """Flows of the largest visit; see `SMALLER`."""
     due = column(np.bool_)
     """Whether the next look plans, whatever its turn."""
     lesson = column(np.int64)
@@ -420,9 +424,13 @@ class LiveLearner:
                 visits.prefixes, self._place[drew], visits.values, visits.information, visits.flows,
                 visits.ended_s, self._place[incumbents],
             )  # fmt: skip
-            self.learner.observe(visits.take(np.flatnonzero(known)))
+            visits = visits.take(np.flatnonzero(known))
+            largest = self._plans.largest
+            largest[np.unique(visits.prefixes)] *= SMALLER
+            np.maximum.at(largest, visits.prefixes, visits.flows)
+            self.learner.observe(visits)
             self.lesson += 1
-            self._plans.lesson[visits.prefixes[known]] = self.lesson
+            self._plans.lesson[visits.prefixes] = self.lesson
 
     def _abort(self, told: OutcomeArray, numbers: Ints, table: FlowTable, now_s: float) -> None:
         """Let flows leave their lots that starve there, by what they tell while they last."""
@@ -453,7 +461,9 @@ class LiveLearner:
         plans.due[numbers] = False
         plans.rate[numbers] = (plans.rate[numbers] + plans.recent[numbers]) / 2
         plans.recent[numbers] = 0.0
-        plan = self.learner.plan(numbers, np.maximum(plans.rate[numbers], 1.0), now_s)
+        # A visit, and those of which nothing has been heard yet whether they have ended.
+        most = np.maximum(plans.largest[numbers] + plans.rate[numbers] * (QUIET_S / PLAN_TURNS), 1.0)
+        plan = self.learner.plan(numbers, most, now_s)
         weights = lots.trial_weights(plan.chances)
         lot = np.stack([self.arms[plan.incumbents], self.arms[plan.trials]], axis=1)
         starts = self._starting(numbers, lot, now_s)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 
 from ltp_switcher.daemon.choose.visits.learner import Learner, Visits
 from ltp_switcher.daemon.choose.visits.replay import Pool, Replayed, replay
+from ltp_switcher.daemon.service.bench import learner as bench
 
 ARMS = 5
 
@@ -66,11 +69,34 @@ def test_where_the_decision_is_wrong_the_gap_is_closed() -> None:
 @pytest.mark.parametrize("spread", [0.2, 0.6, 1.5])
 def test_where_the_decision_is_right_it_stays(spread: float) -> None:
     found = run(on_model(40, 2), spread)
-    for window in found.windows:
-        assert np.exp(window.gain) > 0.97 - 0.03 * (spread > 1)
-        assert window.cost < 0.04
-    assert found.ledger < 0.011
-    assert found.worst_prefix < 0.06
+    assert np.exp(sum(w.gain * (w.last - w.first + 1) for w in found.windows) / 400) > 0.97
+    assert found.ledger <= 0.01
+    assert found.worst_prefix <= 0.03
+
+
+def test_a_path_unlike_all_others_is_found() -> None:
+    """On 37 paths the decision is right. On three, arm 3 earns e^1.5 times as much; elsewhere it is bad."""
+    effects, unlike = on_model(40, 2), np.array([7, 19, 31])
+    effects[:, 3] -= 0.3
+    effects[unlike, 3] = 1.5
+    found = replay(world(effects, 0.4), 400, Learner(ARMS), 1, [unlike])
+    assert found.parts[0][3].closed > 0.5
+    assert found.ledger <= 0.01
+
+
+def test_figures_come_from_other_kinds_than_constants() -> None:
+    """No kind is in both sets, and no kind of the one draws the same effects as one of the other."""
+    assert not bench.TUNING.keys() & bench.SHOWN.keys()
+
+    def drawn(kinds: Mapping[str, bench.Kind]) -> set[bytes]:
+        return {
+            kind.effects(np.random.default_rng(seed), 40).tobytes()
+            for kind in kinds.values()
+            for seed in range(3)
+        }
+
+    assert len(drawn(bench.TUNING)) == 3 * len(bench.TUNING)
+    assert not drawn(bench.TUNING) & drawn(bench.SHOWN)
 
 
 def test_visits_that_tell_nothing_new_change_no_plan() -> None:
@@ -101,7 +127,7 @@ def test_what_is_a_trial_is_said_by_the_plan_that_was_drawn_from() -> None:
     learner.observe(visit(0, 0.0, 61, 0))
     assert learner.purse.spent[0] == before
     learner.observe(visit(0, 0.0, 62, 1))
-    assert learner.purse.spent[0] > before + 1
+    assert learner.purse.spent[0] == before + 1
 
 
 @settings(max_examples=20)
@@ -125,5 +151,5 @@ def test_visits_of_different_prefixes_may_come_in_any_order(order: list[int], se
 
 def test_a_replay_is_the_same_again() -> None:
     effects = off_model(5, 3)
-    assert run(effects, 0.4, visits=30) == run(effects, 0.4, visits=30)
-    assert run(effects, 0.4, visits=30) != run(effects, 0.4, visits=30, seed=2)
+    assert run(effects, 0.4, visits=60) == run(effects, 0.4, visits=60)
+    assert run(effects, 0.4, visits=60) != run(effects, 0.4, visits=60, seed=2)

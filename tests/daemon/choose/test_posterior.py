@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from ltp_switcher.daemon.choose.visits.posterior import Effects, Noise, Posteriors
 
 ARMS = 4
-STILL = Noise(level_per_s=0.0, effect_per_s=0.0, visits=1e12)
-"""Nothing moves by itself, and the noise is the usual one."""
+STILL = Noise(level_per_s=0.0, effect_per_s=0.0, visits=1e12, far_share=1e-300)
+"""Nothing moves by itself, the noise is the usual one, and no prefix is unlike the others."""
 VISIT = st.tuples(st.integers(0, ARMS - 1), st.floats(-3, 3), st.floats(0.1, 5))
 
 
@@ -101,7 +101,10 @@ def test_what_is_old_is_known_less_and_less_well() -> None:
         for now_s in (0.0, 3600.0, 86_400.0, 1e7, 1e12)
     ]
     assert at == sorted(at)
-    assert at[-1] == pytest.approx(Noise().between, rel=0.1)
+    without = Posteriors(ARMS)
+    without.grow(1)
+    nobody_knows = without.effects(np.zeros(1, np.int64), nothing(), 0.0).variance[0, 1]
+    assert at[-1] == pytest.approx(nobody_knows, rel=0.1)
 
 
 def test_a_prefix_without_visits_takes_the_wider_level() -> None:
@@ -162,3 +165,46 @@ def test_one_prefix_cannot_speak_for_the_others() -> None:
     wider = alone.wider(0.0)
     assert wider.mean[0, 1] <= 3.0 / 2 + 1e-6
     assert wider.variance[0, 1] >= STILL.between / 2 - 1e-6
+
+
+def test_a_prefix_unlike_the_others_shows_it_and_its_other_arms_become_open() -> None:
+    """All others have an effect of -0.5. One visit with an effect of 2 is believed, and opens another arm."""
+    prior = Effects(np.array([[0.0, -0.5, -0.5, -0.5]]), np.array([[0.0, 0.01, 0.01, 0.01]]))
+    one = np.zeros(1, np.int64)
+    noise = Noise(level_per_s=0.0, effect_per_s=0.0, visits=1e12)
+    likely = told([(0, 0.0, 5.0)] * 5 + [(1, -0.5, 5.0)], noise).mixture(one, prior, 0.0)
+    unlike = told([(0, 0.0, 5.0)] * 5 + [(1, 2.0, 5.0)], noise).mixture(one, prior, 0.0)
+    assert (likely.far_share[0, 1:] <= 0.2 + 1e-9).all()
+    assert (unlike.far_share[0, 1:] > 0.8).all()
+    assert unlike.effects.mean[0, 1] > 1.3
+    assert unlike.effects.variance[0, 2] > 2 * likely.effects.variance[0, 2]
+
+
+@given(st.integers(0, 2**16))
+def test_the_level_fits_the_effects_that_are_believed(seed: int) -> None:
+    """The incumbent's visits are at 1. Whatever is believed of its effect, level and effect sum to that."""
+    rng = np.random.default_rng(seed)
+    found, one = Posteriors(ARMS, STILL), np.zeros(1, np.int64)
+    for number in range(60):
+        value = 1.0 + rng.normal(0, 0.1)
+        found.observe(one, np.array([2]), np.array([value]), np.array([5.0]), np.array([number * 1.0]))
+    believed = Effects(rng.uniform(-1, 1, (1, ARMS)), np.full((1, ARMS), 0.1))
+    level = found.levels(one, believed, 60.0)[0]
+    assert level + believed.mean[0, 2] == pytest.approx(1.0, abs=0.15)
+
+
+def test_the_chance_of_being_unlike_is_that_of_bayes() -> None:
+    """One arm, whose effect the data tell to be 1.2 with a variance of 0.3: two normal densities decide."""
+    found, one = Posteriors(2, Noise(visits=1e12)), np.zeros(1, np.int64)
+    prior = Effects(np.array([[0.0, -0.2]]), np.array([[0.0, 0.05]]))
+    site = Effects(np.array([[0.0, 1.2]]), np.array([[np.inf, 0.3]]))
+    found.grow(1)
+    made = found.mixture(one, prior, 0.0, site)
+
+    def density(variance: float) -> float:
+        return float(np.exp(-(1.4**2) / (2 * variance)) / np.sqrt(variance))
+
+    noise = Noise()
+    far = noise.far_share * density(0.3 + 0.05 + noise.far)
+    near = (1 - noise.far_share) * density(0.3 + 0.05 + noise.between)
+    assert made.far_share[0, 1] == pytest.approx(far / (far + near), rel=1e-6)

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The gain and the cost of learning from flow to flow: `python -m ltp_switcher.daemon.service.bench.learner`.
+
+Replays on made prefixes of which the best arm is known (`choose.visits.replay`). A prefix is off-model where
+an arm earns at least `OFF` more than the decision, in the logarithm of the reward. The learner's constants
+were chosen on the kinds `TUNING`; the figures to tell of come from the kinds `SHOWN`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.arrays import Bools, Floats, Ints
+from ltp_switcher.daemon.choose.visits.learner import Learner
+from ltp_switcher.daemon.choose.visits.replay import Pool, Replayed, replay
+
+ARMS: Final = 5
+OFF: Final = 0.3
+VISITS: Final = 400
+FLOWS: Final = 2.0
+"""Flows of a visit."""
+DRAWS: Final = 200
+"""Visits in a pool."""
+_BOOTSTRAPS: Final = 1000
+
+Made = Callable[[np.random.Generator, int], Floats]
+"""Makes the effects of n prefixes, shape (n, ARMS); those of arm 0, the decision, are 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Prefixes of one kind."""
+
+    effects: Made
+    prefixes: int
+    noise: Callable[[np.random.Generator, int], Floats]
+    """Draws the deviations of n visits from their mean."""
+
+
+def _normal(deviation: float) -> Callable[[np.random.Generator, int], Floats]:
+    return lambda rng, n: rng.normal(0.0, deviation, n)
+
+
+def _laplace(rng: np.random.Generator, n: int) -> Floats:
+    """Each pool has a scale of its own, from 0.15 to 0.6."""
+    return rng.laplace(0.0, np.exp(rng.uniform(np.log(0.15), np.log(0.6))), n)
+
+
+def _best(rng: np.random.Generator, effects: Floats, rows: Ints, low: float, high: float) -> Floats:
+    """Any one arm is the best one on each of these prefixes."""
+    effects[rows, rng.integers(1, ARMS, rows.size)] = rng.uniform(low, high, rows.size)
+    return effects
+
+
+def _right(rng: np.random.Generator, n: int) -> Floats:
+    return _decision(-np.abs(rng.normal(0.0, 0.5, (n, ARMS))))
+
+
+def _decision(effects: Floats) -> Floats:
+    effects[:, 0] = 0.0
+    return effects
+
+
+def _same(rng: np.random.Generator, n: int) -> Floats:
+    effects = _decision(rng.uniform(-1.0, 0.0, (n, ARMS)))
+    best = np.where(rng.random(n) < 0.7, 1, rng.integers(2, ARMS, n))
+    effects[np.arange(n), best] = rng.uniform(0.7, 2.0, n)
+    return effects
+
+
+def _falling(rng: np.random.Generator, n: int) -> Floats:
+    return _decision(-rng.exponential(0.5, (n, ARMS)))
+
+
+def _families(rng: np.random.Generator, n: int) -> Floats:
+    """A third has arm 2 as the best, a third arm 4, and on the others the decision is right."""
+    effects = _falling(rng, n)
+    for place, arm in enumerate((2, 4)):
+        effects[place : n * 2 // 3 : 2, arm] = rng.uniform(0.5, 1.5, effects[place : n * 2 // 3 : 2].shape[0])
+    return effects
+
+
+TUNING: Final[Mapping[str, Kind]] = {
+    "same": Kind(_same, 40, _normal(0.4)),
+    "half": Kind(lambda rng, n: _best(rng, _right(rng, n), np.arange(n // 2), 0.7, 2.0), 40, _normal(0.8)),
+    "lone": Kind(lambda rng, n: _best(rng, _right(rng, n), np.arange(1), 1.5, 1.5), 40, _normal(0.4)),
+    "right": Kind(_right, 40, _normal(0.8)),
+}
+"""The kinds on which the constants were chosen."""
+SHOWN: Final[Mapping[str, Kind]] = {
+    "families": Kind(_families, 36, _laplace),
+    "eighth": Kind(lambda rng, n: _best(rng, _falling(rng, n), np.arange(n // 8), 0.5, 1.8), 48, _laplace),
+    "one": Kind(lambda rng, n: _best(rng, _falling(rng, n), np.arange(1), 1.2, 1.8), 30, _laplace),
+    "falling": Kind(_falling, 30, _laplace),
+    "alike": Kind(lambda rng, n: _decision(rng.normal(-0.02, 0.05, (n, ARMS))), 30, _laplace),
+}
+"""The kinds from which the figures come."""
+
+
+def made(kind: Kind, rng: np.random.Generator) -> tuple[list[list[Pool]], Bools]:
+    """The pools of a kind's prefixes, and which of them are off-model, shape (prefixes,)."""
+    effects = kind.effects(rng, kind.prefixes)
+    pools = []
+    for of_prefix in effects.tolist():
+        level = rng.normal(0.0, 1.0)
+        row = []
+        for effect in of_prefix:
+            noise = kind.noise(rng, DRAWS)
+            values = level + effect + noise - noise.mean()
+            row.append(Pool(values, np.full(DRAWS, 3.0), np.full(DRAWS, FLOWS)))
+        pools.append(row)
+    off: Bools = effects.max(axis=1) >= OFF
+    return pools, off
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """All replays of a kind. Intervals are of 95 %, from drawing prefixes anew."""
+
+    closed: tuple[tuple[float, float, float] | None, ...]
+    """Share of the gap to the best arm that is closed off-model, in visits 31 to 100 and 101 to 400."""
+    kept: tuple[float, float, float] | None
+    """Reward over the decision's own on all other prefixes, in all visits."""
+    ledger: float
+    """Cost of all trials in the worst replay, as a share of the reward."""
+    worst_prefix: float
+    """Cost of a prefix's trials, as a share of its reward, on the worst prefix of any replay."""
+    lost: float
+    """Cost of all trials by the arms' means, as a share of the reward: a mean over replays."""
+
+
+def measure(kind: Kind, seeds: Sequence[int]) -> Result:
+    """Replay a kind with these seeds."""
+    found: list[Replayed] = []
+    off: list[Bools] = []
+    for seed in seeds:
+        pools, is_off = made(kind, np.random.default_rng(seed))
+        each = [np.array([place]) for place in range(kind.prefixes)]
+        found.append(replay(pools, VISITS, Learner(ARMS), seed, each))
+        off.append(is_off)
+    of_all = np.concatenate(off)
+    windows = [prefix for one in found for prefix in one.parts]
+    gains = np.array([[window.gain for window in prefix] for prefix in windows])
+    best = np.array([prefix[0].best_gain for prefix in windows])
+    costs = np.array([[window.cost for window in prefix] for prefix in windows])
+    lengths = np.array([window.last - window.first + 1 for window in windows[0]])
+    rng = np.random.default_rng(0)
+    closed = tuple(_ratio(gains[of_all, place], best[of_all], rng) for place in (2, 3))
+    over = _ratio((gains @ lengths / lengths.sum())[~of_all], np.ones(int((~of_all).sum())), rng)
+    return Result(
+        closed,
+        None if over is None else (float(np.exp(over[0])), float(np.exp(over[1])), float(np.exp(over[2]))),
+        max(one.ledger for one in found),
+        max(one.worst_prefix for one in found),
+        float((costs @ lengths).mean() / lengths.sum()),
+    )
+
+
+def _ratio(above: Floats, below: Floats, rng: np.random.Generator) -> tuple[float, float, float] | None:
+    """The ratio of the sums over prefixes, with its interval; None where there is no prefix."""
+    if not above.size:
+        return None
+    drawn = rng.integers(0, above.size, (_BOOTSTRAPS, above.size))
+    low, high = np.percentile(above[drawn].sum(axis=1) / below[drawn].sum(axis=1), (2.5, 97.5)).tolist()
+    return float(above.sum() / below.sum()), low, high
+
+
+def _text(of: tuple[float, float, float] | None, digits: int) -> str:
+    if of is None:
+        return "-".center(3 * digits + 13)
+    value, low, high = (f"{part:.{digits}f}" for part in of)
+    return f"{value} ({low} to {high})"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line; returns the exit status."""
+    prog = "python -m ltp_switcher.daemon.service.bench.learner"
+    parser = argparse.ArgumentParser(prog=prog, description=__doc__)
+    parser.add_argument("--kinds", choices=("shown", "tuning"), default="shown")
+    parser.add_argument("--seeds", type=int, default=5, help="replays of each kind")
+    options = parser.parse_args(arguments)
+    if options.seeds < 1:
+        parser.error("--seeds must be 1 or more")
+    kinds = SHOWN if options.kinds == "shown" else TUNING
+    print(
+        "kind      closed, visits 31-100  101-400                on-model reward         ledger  prefix  lost"
+    )
+    for name, kind in kinds.items():
+        found = measure(kind, range(1, options.seeds + 1))
+        early, late = (_text(of, 2) for of in found.closed)
+        print(
+            f"{name:<8}  {early:<21}  {late:<21}  {_text(found.kept, 3):<22}  "
+            f"{found.ledger:>6.2%}  {found.worst_prefix:>6.2%}  {found.lost:>5.2%}"
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
