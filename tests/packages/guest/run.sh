@@ -135,7 +135,7 @@ fresh_install() {
     services_run "$(upstream "$new")"
     check "mode is advise at first" is "$(get /v1/mode | jq -r .mode)" advise
     check "units are clean" systemd-analyze verify --man=no ltp-switcher.{socket,service} ltp-switcher-api.{socket,service} \
-        ltp-switcher-network.service ltp-switcher-use.{path,service} ltp-owl-agent.service
+        ltp-switcher-network.service ltp-switcher-fleet.service ltp-switcher-use.{path,service} ltp-owl-agent.service
     check "the doctor finds no fault" ltp-switcher doctor
     check "sandbox of the daemon: CAP_NET_ADMIN alone" is \
         "$(sed -n 's/^CapBnd:\s*//p' "/proc/$(pid_of ltp-switcher)/status")" 0000000000001000
