@@ -153,3 +153,29 @@ def test_a_replay_is_the_same_again() -> None:
     effects = off_model(5, 3)
     assert run(effects, 0.4, visits=60) == run(effects, 0.4, visits=60)
     assert run(effects, 0.4, visits=60) != run(effects, 0.4, visits=60, seed=2)
+
+
+@pytest.mark.parametrize("lie", [3.0, -3.0])
+def test_one_liar_in_twenty_changes_no_others_arm(lie: float) -> None:
+    """Of 100 prefixes five claim of arm 1 all that a value can, and have five times as many visits."""
+    rng = np.random.default_rng(4)
+    honest = np.where(np.arange(100) < 50, -0.4, 0.8)
+    draws = rng.normal(0, 0.3, (40, 100))
+
+    def incumbents(liars: int) -> list[int]:
+        learner, prefixes = Learner(ARMS), np.arange(100)
+        effects = np.where(prefixes % 20 < (liars > 0), lie, honest)
+        for number in range(200):
+            told = prefixes if number % 5 == 0 else prefixes[prefixes % 20 < (liars > 0)]
+            arms = np.full(told.size, number // 5 % 2 if number % 5 == 0 else number % 2)
+            values = np.where(arms == 1, effects[told], 0.0) + draws[number // 5, told]
+            one = np.ones(told.size)
+            incumbent = np.zeros(told.size, np.int64)
+            learner.observe(Visits(told, arms, values, one, one, one * number * 12.0, incumbent))
+        # The last one is new.
+        plan = learner.plan(np.arange(101), np.ones(101), 2400.0)
+        return [int(arm) for place, arm in enumerate(plan.incumbents) if place == 100 or place % 20]
+
+    without = incumbents(0)
+    assert set(without) == {0, 1}
+    assert incumbents(5) == without
