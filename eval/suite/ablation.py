@@ -98,11 +98,14 @@ def acting(rows: npt.NDArray[np.void], cases: Sequence[str] = CASES) -> list[str
         cases: those to look at.
 
     Raises:
-        ArtifactError: the whole rule decides otherwise than the recording says. Another version made it.
+        ArtifactError: the whole rule decides otherwise than the recording says.
     """
     whole = play(rows, RuleSection())
     if not np.array_equal(whole[:, 0], rows["chosen"]):
-        raise ArtifactError("the recording is of another version of the rule: make the run again")
+        raise ArtifactError(
+            "the rule decides otherwise than the recording says: another version made it, or its flows went "
+            "to several networks; make the run again, or leave the path out"
+        )
     return [case for case in cases if not np.array_equal(play(rows, RuleSection(without=(case,))), whole)]
 
 

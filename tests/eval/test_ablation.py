@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ablation of the rule's special cases: those that act on a recording, and the ratios."""
 
+import functools
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
 import numpy as np
 import pytest
-from support.rule_flows import Rtt, run, step_at
+from support.rule_flows import Rtt, run
 
 from ltp_switcher.arrays import ArmIds, Slots
 from ltp_switcher.daemon.choose.chooser import Draw
@@ -13,6 +18,9 @@ from ltp_switcher.daemon.datapath.protocol import ArmId
 from ltp_switcher.daemon.datapath.recording import ROW_DTYPE
 from ltp_switcher.daemon.settings.rule_policy import RuleSection
 from ltp_switcher.errors import ArtifactError, ConfigError
+from ltp_switcher.eval.cli import ablate
+from ltp_switcher.eval.cli.main import main
+from ltp_switcher.eval.run.results import Job
 from ltp_switcher.eval.suite.ablation import acting, worth
 
 
@@ -35,30 +43,27 @@ class Recorded(RuleChooser):
         return draw
 
 
-def recording(*rtts: Rtt, rate_pps: float = 2000.0) -> np.ndarray:
-    """The rule's recording of flows on these paths."""
+@functools.cache
+def recording(rtt: Rtt, rate_pps: float = 2000.0) -> np.ndarray:
+    """The rule's recording of four seconds of a flow on this path."""
     chooser = Recorded()
-    run(*rtts, chooser=chooser, rate_pps=rate_pps)
+    run(rtt, chooser=chooser, rate_pps=rate_pps, duration_s=4.0)
     return np.concatenate(chooser.rows)
 
 
+STEADY, SHORT = (lambda _: 40.0), (lambda _: 3.0)
+PATHS = {"short": (SHORT, 8000.0), "steady": (STEADY, 2000.0)}
+
+
 def test_a_case_acts_where_it_decides_and_nowhere_else() -> None:
-    steady = recording(lambda _: 40.0)
-    short = recording(lambda _: 3.0, rate_pps=8000.0)
-    assert acting(steady, ["short", "lossy", "rivals"]) == []
-    assert acting(short, ["short", "lossy", "rivals"]) == ["short"]
-
-
-def test_a_longer_path_is_found_to_be_a_change_of_the_floor() -> None:
-    longer = recording(step_at(5.0, 40.0, 120.0))
-    assert "floor-moves" in acting(longer)
-    assert "short" not in acting(longer)
+    assert acting(recording(STEADY), ["short", "lossy"]) == []
+    assert acting(recording(SHORT, 8000.0), ["short", "lossy"]) == ["short"]
 
 
 def test_a_recording_of_another_rule_is_refused() -> None:
-    rows = recording(lambda _: 40.0)
+    rows = recording(STEADY).copy()
     rows["chosen"][-1] += 1
-    with pytest.raises(ArtifactError, match="make the run again"):
+    with pytest.raises(ArtifactError, match="decides otherwise"):
         acting(rows)
 
 
@@ -82,3 +87,59 @@ def test_the_ratio_is_over_the_whole_rule_and_one_where_nothing_differs() -> Non
 def test_an_unknown_case_names_those_that_there_are() -> None:
     with pytest.raises(ConfigError, match=r"rule\.without: 'shrt'.*short"):
         RuleSection(without=("shrt",))
+
+
+@pytest.fixture
+def lab(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, tuple[str, ...]]]:
+    """A lab that leaves recordings at once; the runs that it made, as path and cases left out."""
+    made: list[tuple[str, tuple[str, ...]]] = []
+    monkeypatch.setenv("LTP_CACHE", str(tmp_path / "cache"))
+
+    def run_batch(jobs: Sequence[Job], *_: object, **__: object) -> list[Run]:
+        for job in jobs:
+            settings = dict(job.scenario.settings)
+            made.append((job.scenario.name, settings.get("rule.without", ())))
+            if "daemon.record" in settings:
+                rtt, rate_pps = PATHS[job.scenario.name]
+                with Path(settings["daemon.record"]).open("wb") as file:
+                    np.lib.format.write_array(file, recording(rtt, rate_pps), version=(2, 0))
+        return [Run(2.0 if "rule.without" in dict(job.scenario.settings) else 4.0) for job in jobs]
+
+    monkeypatch.setattr(ablate, "run_batch", run_batch)
+    return made
+
+
+def paths(folder: Path) -> str:
+    """A set of the two paths."""
+    folder.mkdir()
+    for name in PATHS:
+        (folder / f"{name}.toml").write_text(
+            f'name = "{name}"\nduration_s = 12\n[link]\nrate_mbps = 10\nrtt_ms = 40\n'
+            'buffer_bdp = 1\n[[flow]]\nscheme = "switcher"\n'
+        )
+    return str(folder)
+
+
+def test_only_the_paths_on_which_a_case_acts_are_run_without_it(
+    lab: list[tuple[str, tuple[str, ...]]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["ablate", "--set", paths(tmp_path / "set"), "--cases", "short,rivals"]
+    assert main([*command, "--json"]) == 0
+    short, rivals = json.loads(capsys.readouterr().out)
+    assert lab == [("short", ()), ("steady", ()), ("short", ("short",))]
+    assert (short["acts_on"], short["ratios"]) == (["short"], {"steady": 1.0, "short": 0.5})
+    assert short["mean"]["value"] == pytest.approx(0.7071, abs=1e-3)
+    assert (rivals["acts_on"], rivals["mean"]["value"]) == ([], 1.0)
+    assert main([*command, "--replay"]) == 0
+    assert "not run" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"), [(["--cases", "shrt"], "short"), (["--set", "held-out"], "nobody chooses by paths")]
+)
+def test_a_wrong_word_is_refused_before_a_run(
+    words: list[str], said: str, lab: list[tuple[str, tuple[str, ...]]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["ablate", *words]) == 1
+    assert said in " ".join(capsys.readouterr().err.split())
+    assert lab == []
