@@ -11,18 +11,18 @@ from ltp_switcher.daemon.choose.rule.states import State
 from ltp_switcher.daemon.settings.rule_policy import RuleSection
 
 NEW, KNOWN, FELL, ROSE, OWN, QUEUED, STARVES, RIVAL = range(8)
-IS_STEADY, VARIES, SWINGS, SHORT, LOSSY, SHORTER, EARNED, SLOW, SHALLOW, WAITS = range(8, 18)
-STARVED, SURPRISED, ALONE, STUCK = range(18, 22)
+IS_STEADY, VARIES, SWINGS, SHORT, LOSSY, SHORTER, EARNED, SLOW, SHALLOW = range(8, 17)
+STARVED, SURPRISED, ALONE, STUCK = range(17, 21)
 
 STATE: Final = np.array(
     (
         State.STEADY, State.FOLLOWS, State.FOLLOWS, State.CAREFUL, State.STEADY,
-        State.TRIES, State.STEADY, State.STEADY, State.SHALLOW, State.STEADY,
+        State.TRIES, State.STEADY, State.STEADY, State.SHALLOW,
     ),
     np.intp,
 )  # fmt: skip
 """The state that each reason from `IS_STEADY` on speaks for."""
-TRIALS: Final = (SHORTER, EARNED, SLOW, WAITS)
+TRIALS: Final = (SHORTER, EARNED, SLOW)
 """What a trial of the careful arm shows."""
 
 
@@ -49,7 +49,6 @@ def texts(settings: RuleSection) -> tuple[str, ...]:
         "the other arm kept a shorter queue, but earned {value:.1f} % less",
         "the path had become slow: the other arm's packets, a queue, took {value:.1f} ms",
         "the rate varied, and {value:.1f} % of the packets were lost: the buffer was short",
-        "ACKs waited, and the other arm starved: its mean RTT was {value:.0f} % above the one expected",
         "another arm starved: this one had shown {value:.1f} times its reward",
         "the reward had fallen to {value:.0f} % of before: this arm shows whether the path has more",
         "no other arm had run on this path for long: this arm shows whether the path has more",

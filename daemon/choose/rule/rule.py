@@ -437,10 +437,10 @@ class RuleChooser(Chooser, SlotArrays):
         # The careful arm's own queue says nothing of the buffer, nor does a window above the path's.
         few = self._case("few-packets", looks.holds_few(slots))
         filled = self._case("shallow", (overfilled > 0) & (self._role(slots) != CAREFUL) & ~few)
-        near = floor_us < settings.short_ms * 1e3
-        short = self._case("short", near & fast(looks.packet_us[slots]))
+        short = (floor_us < settings.short_ms * 1e3) & fast(looks.packet_us[slots])
+        short = self._case("short", short)
         calm = self._case("trials", again & ~lossy & ~swings)
-        trials = self._trials.findings(slots, self._state[slots], calm, floor_us, near)
+        trials = self._trials.findings(slots, self._state[slots], calm)
         shorter = trials[why.SHORTER][0]
         shorter[shorter] = self._siblings.alone(slots[shorter])
         found = trials | {
@@ -464,7 +464,7 @@ class RuleChooser(Chooser, SlotArrays):
         unfit = again & (role != self._role(slots)) & (lossy | swings)
         given = ready | unfit | np.isin(reason, why.TRIALS)
         at = slots[given]
-        self._other_arm(at, (shorter | trials[why.WAITS][0])[given])
+        self._other_arm(at, shorter[given])
         self._state[at] = state[given]
         self._code[at] = reason[given]
         self._value[at] = np.where(starved, self._surprise.more(slots), np.select(where, shown, ratio))[given]

@@ -4,10 +4,6 @@
 LTP keeps a queue of two or three milliseconds, whatever the rate. Vegas keeps two to four packets. On a fast
 and short path that is less, and so the RTT is lower at the same rate. The steady arm's own RTT shows its
 queue. The careful arm then has to earn more than the steady one did, or the steady one comes back for good.
-
-Before a client on Wi-Fi, ACKs wait for their turn. The careful arm takes that for its own queue, and starves:
-the RTT is higher than its packets explain, the lowest RTT is the path's, and the rate is low. Cellular links
-look alike, so this counts on short paths only.
 """
 
 from __future__ import annotations
@@ -19,8 +15,7 @@ import numpy as np
 from ltp_switcher.arrays import Bools, Floats, Slots
 from ltp_switcher.daemon.choose.path.looks import Looks
 from ltp_switcher.daemon.choose.rule import reasons as why
-from ltp_switcher.daemon.choose.rule.rivals import STANDS
-from ltp_switcher.daemon.choose.rule.roles import CAREFUL, STEADY
+from ltp_switcher.daemon.choose.rule.roles import STEADY
 from ltp_switcher.daemon.choose.rule.states import ROLE, State, States
 from ltp_switcher.slots import SlotArrays, column
 
@@ -34,10 +29,6 @@ GAIN: Final = 1.03
 """Factor by which the RTT has to exceed the one that is expected of the careful arm."""
 LOOKS: Final = 8
 """Looks that each arm gets."""
-WAITS: Final = 1.1
-"""Factor by which the careful arm's RTT has to exceed the one that is expected, where ACKs wait."""
-STARVES: Final = 0.8
-"""Share of the path's rate below which the careful arm starves."""
 OTHER: Final = 1.5
 """A rate or RTT that differs by this factor from the mean is another path's: no reward before compares."""
 
@@ -56,15 +47,10 @@ class Trials(SlotArrays):
     _gain = column(np.float64)
     """Log of the mean RTT over the one that is expected of the careful arm, a mean over these looks. A queue
     that is not the steady arm's own counts as short."""
-    _waited = column(np.float64)
-    """Log of the mean RTT over the RTT expected of the careful arm at the path's rate, whoever made the
-    queue."""
     _share = column(np.float64)
     """Reward of the looks, as a share: `Looks.share`."""
     _before = column(np.float64, initial=np.nan)
     """The steady arm's share when the careful arm replaced it; NaN if it never did."""
-    _filled = column(np.float64)
-    """The rate as a share of the highest, a mean over the looks."""
     _packet = column(np.float64)
     """Log of the time that a packet took, µs, a mean over the looks."""
     _least = column(np.float64)
@@ -80,17 +66,12 @@ class Trials(SlotArrays):
         self._count[slots] += 1
         slots = slots[self._count[slots] > 0]
         floor_us, mean_us = looks.floor_us[slots], looks.mean_us[slots]
-        filled = looks.rate_Bps[slots] / looks.top_Bps[slots]
         careful_us = floor_us + CAREFUL_PKTS * looks.packet_us[slots]
-        # At the rate of a starving arm, its packets alone would explain any RTT.
-        path_us = floor_us + CAREFUL_PKTS * looks.packet_us[slots] * filled
         own = mean_us <= floor_us + OWN_US
         weight = 1.0 / np.minimum(self._count[slots], LOOKS)
         for mean, seen in (
             (self._gain, np.where(own, _log(mean_us) - _log(careful_us), -1.0)),
-            (self._waited, _log(mean_us) - _log(path_us)),
             (self._share, looks.share[slots]),
-            (self._filled, filled),
             (self._packet, np.log(looks.packet_us[slots])),
             (self._least, _log(looks.least_us[slots])),
         ):
@@ -105,27 +86,19 @@ class Trials(SlotArrays):
         self._count[slots[other]] = 0
         self._before[slots[other]] = np.nan
 
-    def findings(
-        self, slots: Slots, state: States, calm: Bools, floor_us: Floats, short: Bools
-    ) -> dict[int, tuple[Bools, Floats]]:
+    def findings(self, slots: Slots, state: States, calm: Bools) -> dict[int, tuple[Bools, Floats]]:
         """What the trials of these players show, by reason: where, and the number that the reason tells.
 
         Args:
             slots: players, shape (n,).
             state: state of each player, shape (n,).
             calm: where the RTT has settled, and the path neither swings nor loses packets without a queue.
-            floor_us: lowest RTT of the path, shape (n,).
-            short: where the path is very short, shape (n,).
         """
         seen = calm & (self._count[slots] >= LOOKS)
         tried = seen & (state == State.TRIES)
         role = ROLE[state]
         share, before, gain = self._share[slots], self._before[slots], self._gain[slots]
-        waited = self._waited[slots]
         packet_us = np.exp(self._packet[slots])
-        # Where a queue stands, another flow may be the cause: `rivals` tells.
-        empty = self._least[slots] < np.log(STANDS * floor_us)
-        waits = seen & (role == CAREFUL) & short & empty & (waited > np.log(WAITS))
         return {
             why.SHORTER: (
                 seen & (role == STEADY) & np.isnan(before) & (gain > np.log(GAIN)),
@@ -133,7 +106,6 @@ class Trials(SlotArrays):
             ),
             why.EARNED: (tried & (share < before), 100 * (1 - share / before)),
             why.SLOW: (tried & np.isnan(before) & ~fast(packet_us), 1e-3 * CAREFUL_PKTS * packet_us),
-            why.WAITS: (waits & (self._filled[slots] < STARVES), 100 * np.expm1(waited)),
         }
 
     def other_arm(self, slots: Slots, tried: Bools) -> None:
