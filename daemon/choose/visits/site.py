@@ -24,8 +24,8 @@ VARIANCE_MIN: Final = 1e-4
 """The least variance of an effect: that of hundreds of visits on a still path."""
 VARIANCE_MAX: Final = 100.0
 """The variance of an effect of which no data tells."""
-SPREAD: Final = 0.01
-"""Variance of an effect between the hosts of a site."""
+SPREAD: Final = 0.005
+"""Variance of an effect between the hosts of a site. Chosen on made worlds (`make bench-fleet`)."""
 CONFLICT: Final = 2.0
 """Standard deviations by which others and own visits may differ. Beyond them the others count for less."""
 FADES_PER_S: Final = 1e-6

@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 from ltp_switcher.daemon.choose.visits.posterior import Posteriors
 from ltp_switcher.daemon.fleet.merge import Merged, merge, quorum
 
-HOSTS, SPREAD = 20, 0.01
+HOSTS, SPREAD = 20, 0.005
 
 
 @st.composite
