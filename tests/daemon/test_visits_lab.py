@@ -22,6 +22,11 @@ learn = "on"
 SCRIPT = """
 ip link set lo up
 start_daemon /lab/daemon.toml
+python3 /lab/checks.py visited
+kill -9 $daemon
+wait $daemon || true
+python3 /lab/checks.py funded
+start_daemon /lab/daemon.toml
 python3 /lab/checks.py learning
 switcher visits | grep "^127.0.0.0/24"
 kill -9 $daemon
@@ -43,5 +48,5 @@ def test_short_flows_lead_to_lots_and_a_drawn_flow_stays_on_its_arm(kernel: str,
     result = boot_with_daemon(SCRIPT, tmp_path, config=CONFIG, kernel=kernel, overlay=overlay)
     assert result.exit_code == 0
     assert not result.warnings
-    for expected in ("learning ok", "restarted ok", "ended ok"):
+    for expected in ("funded ok", "learning ok", "restarted ok", "ended ok"):
         assert expected in result.console

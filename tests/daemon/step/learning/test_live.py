@@ -64,7 +64,7 @@ def test_where_another_arm_is_better_visits_move_there_and_elsewhere_they_stay()
     wrong = {f"10.1.{number}.0/24": {**GAINS, VEGAS: 1.5} for number in range(3)} | {A: {**GAINS, VEGAS: 1.5}}
     module = Module(right | wrong, BBR)
     live = made(module)
-    now_s = run(live, module, 320)
+    now_s = run(live, module, 220)
     found = incumbents(live, now_s)
     assert {prefix: found[prefix] for prefix in right} == dict.fromkeys(right, 0)
     assert {prefix: found[prefix] for prefix in wrong} == dict.fromkeys(wrong, VEGAS)
@@ -79,7 +79,7 @@ def test_where_another_arm_is_better_visits_move_there_and_elsewhere_they_stay()
 def test_trials_stay_seldom_and_the_ledger_counts_them() -> None:
     module = Module({f"10.0.{number}.0/24": GAINS for number in range(12)}, BBR)
     live = made(module)
-    run(live, module, 160)
+    run(live, module, 120)
     trials = sum(visit.is_trial for visit in module.drawn)
     assert 0 < trials < 0.1 * len(module.drawn)
     assert (live.trials, live.visits) == (trials, len(module.drawn))
@@ -103,7 +103,7 @@ def test_a_hostile_prefix_changes_no_other_s_choice() -> None:
 def test_a_restart_keeps_what_was_learned() -> None:
     module = Module({A: {**GAINS, VEGAS: 1.5}, B: GAINS}, BBR)
     first = made(module)
-    now_s = run(first, module, 320)
+    now_s = run(first, module, 220)
     second = made(module)
     saved = {name: array.copy() for name, array in first.state().items()}
     # The first goes on, and must not change what was saved.
@@ -149,7 +149,7 @@ def test_a_prefix_that_others_know_has_its_arm_before_its_first_flow() -> None:
 def test_own_visits_overrule_what_others_tell() -> None:
     module = Module({A: GAINS, B: GAINS}, BBR)
     live = made(module)
-    now_s = run(live, module, 320)
+    now_s = run(live, module, 220)
     before = {one.prefix: one.effects for one in live.of(live.prefixes.numbers(), now_s)}
     live.tell(prefix_keys_of(A), effects_of(live, {CUBIC: 6.0}, 1e-4), np.array([1]), now_s)
     after = {one.prefix: one.effects for one in live.of(live.prefixes.numbers(), now_s)}
