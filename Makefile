@@ -16,7 +16,7 @@ export LTP_CACHE ?= $(CURDIR)/.cache
 .PHONY: deb help demo demo-picture eval eval-offsets eval-quick studies test test-fast test-long test-chance test-slow test-packages test-kernels test-debug mutate fuzz kmod lint format clean install release \
         uninstall venv \
         lock generate openapi promtool torch venv-train train-encoder collect-dataset train-ltp train-jury train-spine train-owl compare-ltp \
-        bench bench-api bench-fleet bench-kmod bench-scale bench-daemon bench-lab bench-simulator validate-simulator traces mahimahi agree claims screenshots gain-coverage gain-rollout
+        bench bench-api bench-fleet bench-kmod bench-scale bench-resume bench-daemon bench-lab bench-simulator validate-simulator traces mahimahi agree claims screenshots gain-coverage gain-rollout
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -207,6 +207,9 @@ bench-kmod: venv kmod ## Measure the module: guest instructions per acknowledged
 
 bench-scale: venv kmod ## Measure steps with 10,000 live and 100,000 idle flows, and who looks on; ten minutes (ARGS=--json)
 	@PYTHONPATH=tests $(BIN)/python tests/kmod/bench_scale.py $(ARGS)
+
+bench-resume: venv kmod ## Measure the time that Careful Resume saves, by path and size; ten minutes (ARGS="--arms bbr --json")
+	@PYTHONPATH=tests $(BIN)/python tests/kmod/bench_resume.py $(ARGS)
 
 bench-lab: venv kmod ## Measure the lab: virtual seconds per wall second, instructions per packet
 	@$(BIN)/ltp-eval speed

@@ -100,12 +100,12 @@ def prefix_key(text: str) -> np.void:
     bits = PREFIX_BITS_V4 if network.version == 4 else PREFIX_BITS_V6
     if network.prefixlen != bits:
         raise InvalidValueError("prefix", text, f"a network of {bits} bits")
-    key = np.zeros((), PREFIX_KEY)
-    key["family"] = socket.AF_INET if network.version == 4 else socket.AF_INET6
-    packed = np.frombuffer(network.network_address.packed, np.uint8)[: key["network"].size]
-    key["network"][: packed.size] = packed
-    made: np.void = key[()]
-    return made
+    keys = np.zeros(1, PREFIX_KEY)
+    packed = np.frombuffer(network.network_address.packed, np.uint8)[: keys.dtype["network"].itemsize]
+    keys["family"] = socket.AF_INET if network.version == 4 else socket.AF_INET6
+    keys["network"][0, : packed.size] = packed
+    key: np.void = keys[0]
+    return key
 
 
 def numbered_prefixes(outcomes: OutcomeArray) -> tuple[list[str], Ints]:

@@ -16,6 +16,7 @@ from ltp_switcher.daemon.settings.rules import did_you_mean
 from ltp_switcher.errors import ArtifactError, ConfigError
 from ltp_switcher.eval.cli.output import show
 from ltp_switcher.eval.run.batch import run_batch
+from ltp_switcher.eval.run.executor import Here
 from ltp_switcher.eval.run.results import Job, RunResult
 from ltp_switcher.eval.suite import ablation
 from ltp_switcher.eval.suite.paths import KIND_SETS
@@ -76,7 +77,11 @@ def _made(
 ) -> dict[str, RunResult]:
     labels = {job: name for name, job in jobs.items()}
     made = run_batch(
-        list(jobs.values()), progress, use_cache=use_cache, parallel=options.jobs, label=labels.__getitem__
+        list(jobs.values()),
+        progress,
+        use_cache=use_cache,
+        executor=Here(options.jobs),
+        label=labels.__getitem__,
     )
     return dict(zip(jobs, made, strict=True))
 

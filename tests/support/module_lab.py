@@ -94,7 +94,9 @@ def guest_files() -> dict[str, Path | bytes]:
     return {f"opt/tests/kmod_guest/{path.name}": path for path in GUEST.glob("*.py")}
 
 
-def run(series: str, script: str, overlay: Mapping[str, Path | bytes], *, python: bool) -> BootResult:
+def run(
+    series: str, script: str, overlay: Mapping[str, Path | bytes], *, python: bool, seed: int = 1
+) -> BootResult:
     """Boot the kernel and run a script; the files that its checks leave come back."""
     return boot(
         kernel=series,
@@ -104,6 +106,7 @@ def run(series: str, script: str, overlay: Mapping[str, Path | bytes], *, python
         parameters="slab_nomerge",
         collect=[f"/tmp/{name}" for name in LEFT],  # noqa: S108
         python=python,
+        seed=seed,
         # The checks take a minute or two on an idle processor, and a machine may be busy.
         timeout_s=2400,
         modules=(

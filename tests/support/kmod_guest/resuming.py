@@ -14,7 +14,7 @@ from ltp_switcher.daemon.datapath import ResumeCounts
 from ltp_switcher.daemon.datapath.protocol import ControlLaw, FlowFlags, ResumeMode
 
 from .harness import Context, require, sh
-from .net import CA_RECOVERY, Flow, TcpInfo, ip, namespace, tc
+from .net import CA_RECOVERY, Flow, TcpInfo, bbr_bdp_packets, ip, namespace, tc
 from .steering import commands, control
 
 RATE_MBIT, DELAY_MS = 100, 40
@@ -22,6 +22,7 @@ RTT_S = 2e-3 * DELAY_MS
 PACKET_BYTES, FRAME_BYTES = 1448, 1514
 BDP_PACKETS = RATE_MBIT * 1e6 * RTT_S / 8 / FRAME_BYTES
 WINDOW_BYTES = 16 << 20
+INITIAL_PACKETS = 10
 TCP_REPAIR, TCP_REPAIR_WINDOW, REPAIR_OFF = 19, 29, -1
 MB = 1_000_000
 SIZES = (300_000, MB, 3 * MB)
@@ -75,7 +76,7 @@ def resuming(context: Context) -> Iterator[None]:
         context.link.shape()
 
 
-def shape(rate_mbit: int = RATE_MBIT, delay_ms: int = DELAY_MS, also: str = "", queue: float = 1.0) -> None:
+def shape(rate_mbit: float = RATE_MBIT, delay_ms: int = DELAY_MS, also: str = "", queue: float = 1.0) -> None:
     """Set the path; its queue holds so many bandwidth-delay products beside what is under way."""
     product = rate_mbit * 1e6 * 2e-3 * delay_ms / 8 / FRAME_BYTES
     forth = f"delay {delay_ms}ms rate {rate_mbit}mbit limit {round(product * (0.5 + queue))} {also}"
@@ -134,10 +135,10 @@ def transfer(context: Context, size: int, *, resume: bool = True) -> Transfer:
     return done
 
 
-def warm(context: Context) -> None:
+def warm(context: Context, rate_mbit: float = RATE_MBIT) -> None:
     """Let a flow see what the path carries; one that has jumped would save no more than it needed."""
     context.datapath.set_config(default_arm=context.arm_id("cubic"))
-    shape()
+    shape(rate_mbit)
     transfer(context, WARM_BYTES)
 
 
@@ -153,18 +154,19 @@ def counting(context: Context) -> Iterator[Callable[[], ResumeCounts]]:
     yield since
 
 
-def round_trips(packets: float, jump: float) -> float:
+def round_trips(packets: float, jump: float, product: float = BDP_PACKETS) -> float:
     """RTTs in which ideal slow start delivers them, a window of 10 and the handshake included.
 
-    After the first window it jumps, if `jump` is more than it has; then it doubles up to the path's rate.
+    After the first window it jumps, if `jump` is more than it has; then it doubles up to the path's rate, of
+    `product` packets in an RTT.
     """
     window, rtts = 10.0, 2.0
     packets -= window
     while packets > 0:
-        window = min(2 * window, BDP_PACKETS)
+        window = min(2 * window, product)
         if rtts < 3:
             window = max(window, jump)
-        rtts += min(1.0, packets / BDP_PACKETS) if packets <= window else 1.0
+        rtts += min(1.0, packets / product) if packets <= window else 1.0
         packets -= window
     return rtts
 
@@ -292,6 +294,22 @@ def a_loss_takes_it_back(context: Context) -> None:
                 time.sleep(0.2)
                 transfer(context, 300_000)
                 require(counted().jumps == 1, f"{arm}: {counted()}")
+
+
+def bbr_forgets_the_rates_of_a_retreat(context: Context) -> None:
+    """It starts anew with an initial window, and its model begins with the first round trip after that."""
+    with resuming(context):
+        warm(context)
+        context.datapath.set_config(default_arm=context.arm_id("bbr"))
+        shape(RATE_MBIT // 10, queue=0.5)
+        flow = begin(context, 3 * MB)
+        watched(context, flow)
+        require(FlowFlags.RETREATED in flags(context, flow), f"{flags(context, flow)}")
+        require(recovery(context, flow)[0], "the recovery has no end")
+        told = bbr_bdp_packets(flow.client), TcpInfo.of(flow.client).snd_cwnd
+        context.notes["BBR behind a retreat: product and window, packets"] = told
+        require(max(told) <= INITIAL_PACKETS, f"{told}")
+        context.traffic.abandon()
 
 
 def a_mark_takes_it_back(context: Context) -> None:
@@ -488,6 +506,7 @@ CHECKS = (
     every_arm_can_jump,
     commands_wait_until_the_arm_has_the_window,
     a_loss_takes_it_back,
+    bbr_forgets_the_rates_of_a_retreat,
     a_mark_takes_it_back,
     a_path_with_a_quarter_of_its_rate,
     a_rival_is_harmed_no_more,
