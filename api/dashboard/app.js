@@ -3,6 +3,7 @@
 
 import { h, say } from "./dom.js";
 import { heard } from "./feed.js";
+import { fleetPage } from "./fleet.js";
 import { flowPage } from "./flow.js";
 import { flowsPage } from "./flows.js";
 import { Freshness } from "./fresh.js";
@@ -82,7 +83,7 @@ function nothingPage(what) {
   return () => {};
 }
 
-const PAGES = { "": flowsPage, flows: flowsPage, gain: gainPage, settings: settingsPage };
+const PAGES = { "": flowsPage, flows: flowsPage, gain: gainPage, fleet: fleetPage, settings: settingsPage };
 let end = () => {};
 
 function route() {
@@ -92,14 +93,14 @@ function route() {
   const [name = "", cookie] = location.hash.replace(/^#\/?/, "").split("/").filter(Boolean);
   document.title = "ltp-switcher";
   // Greyed while they are old, unlike forms and reports.
-  main.classList.toggle("figures", name === "" || name === "flows");
+  main.classList.toggle("figures", ["", "flows", "fleet"].includes(name));
   if (name === "flows" && cookie !== undefined) {
     end = COOKIE.test(cookie) ? flowPage(main, state, cookie)
       : nothingPage("A flow's page ends with its cookie, a whole number: #/flows/4711.");
   } else if (Object.hasOwn(PAGES, name)) end = PAGES[name](main, state);
-  else end = nothingPage(`There is no page of this name. The pages are Flows, Gain and Settings.`);
+  else end = nothingPage(`There is no page of this name. The pages are Flows, Gain, Fleet and Settings.`);
   for (const link of document.querySelectorAll("nav a")) {
-    const here = link.hash === (["settings", "gain"].includes(name) ? `#/${name}` : "#/");
+    const here = link.hash === (["gain", "fleet", "settings"].includes(name) ? `#/${name}` : "#/");
     if (here) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }

@@ -18,6 +18,13 @@ export function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
+/** Replace an element's children only where `key` says that they changed. */
+export function replace(element, key, make) {
+  if (element.dataset.key === key) return;
+  element.dataset.key = key;
+  element.replaceChildren(...make());
+}
+
 /** Let `--arm` be the colour of an arm, for the style sheet. */
 export function paint(element, arm) {
   element.style.setProperty("--arm", `var(--${tokenOf(arm)}, var(--arm-other))`);

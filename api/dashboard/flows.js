@@ -2,10 +2,11 @@
 // The page of all flows: figures, goodput and shares by arm, the flows in any order, events.
 
 import { spark, stackedChart } from "./charts.js";
-import { address, chip, h, paint, say } from "./dom.js";
+import { address, chip, h, paint, replace, say } from "./dom.js";
 import { feed } from "./feed.js";
 import { duration, milliseconds, percent, rate, whole } from "./format.js";
 import { get, repeat } from "./net.js";
+import { Tiles } from "./tiles.js";
 
 const ROWS = 25;
 const LOOK_MS = 1000;
@@ -99,29 +100,6 @@ export function flowsPage(main, state) {
     stop();
     chart.close();
   };
-}
-
-/** Replace an element's children only where `key` says that they changed. */
-function replace(element, key, make) {
-  if (element.dataset.key === key) return;
-  element.dataset.key = key;
-  element.replaceChildren(...make());
-}
-
-class Tiles {
-  constructor(names) {
-    this.values = new Map(names.map((name) => [name, [document.createTextNode("–"), h("small")]]));
-    this.place = h("dl", { class: "tiles" }, ...[...this.values].map(([name, [value, note]]) =>
-      h("div", { class: "card tile" }, h("dt", {}, name), h("dd", {}, value, " ", note))));
-  }
-
-  show(name, text, small, warn = false) {
-    const [value, note] = this.values.get(name);
-    say(value, text);
-    say(note, small);
-    note.title = small;
-    value.parentElement.classList.toggle("warn", warn);
-  }
 }
 
 /** A column: its title, the API's name of its order (null: there is none), and its style. */

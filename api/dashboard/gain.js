@@ -5,6 +5,7 @@ import { chip, h } from "./dom.js";
 import { milliseconds, percent, rate, whole } from "./format.js";
 import { get, repeat } from "./net.js";
 import { rolloutCard } from "./rollout.js";
+import { tableCard } from "./table.js";
 
 const LOOK_MS = 60_000;
 const PATIENCE_MS = 60_000;
@@ -99,11 +100,8 @@ function change(effect, measure) {
 }
 
 function table(title, head, rows) {
-  return h("section", { class: "card" }, h("h2", {}, title),
-    h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": title }, h("table", {},
-      h("thead", {}, h("tr", {}, ...head.map(([text, kind]) => h("th", { scope: "col", class: kind }, text)))),
-      h("tbody", {}, ...rows.map((cells) =>
-        h("tr", {}, ...cells.map((cell, at) => h("td", { class: head[at][1] }, cell))))))));
+  return tableCard(title, head, h("tbody", {}, ...rows.map((cells) =>
+    h("tr", {}, ...cells.map((cell, at) => h("td", { class: head[at][1] }, cell))))));
 }
 
 function byPrefix(prefixes) {

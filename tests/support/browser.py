@@ -17,8 +17,10 @@ from playwright.sync_api import Browser, sync_playwright
 
 from ltp_switcher.daemon.gain.log import FOLDER, DecisionWriter
 from ltp_switcher.daemon.service.daemon import Daemon
+from ltp_switcher.daemon.settings.fleet import FleetSection
 from ltp_switcher.daemon.settings.gain import GainSection
 from ltp_switcher.daemon.settings.schema import Config, DaemonSection
+from ltp_switcher.daemon.settings.visits import VisitsSection
 from ltp_switcher.eval.gain.traffic import NAMES, Effects, switchback
 from support.api_process import ApiProcess, api_running
 from support.live_kernel import PATHS, LiveKernel
@@ -57,16 +59,28 @@ class Site:
 
 @contextlib.contextmanager
 def site(
-    folder: Path, *, mode: str = "active", policy: str = "rule", paths: tuple[PathOf, ...] = PATHS
+    folder: Path,
+    *,
+    mode: str = "active",
+    policy: str = "rule",
+    paths: tuple[PathOf, ...] = PATHS,
+    fleet: FleetSection | None = None,
 ) -> Iterator[Site]:
-    """Serve a dashboard of flows that move, and of an experiment of the last two days."""
+    """Serve a dashboard of flows that move, and of an experiment of the last two days.
+
+    `fleet`: the daemon learns from flow to flow, with these settings of the exchange between hosts.
+    """
     state = folder / "state"
     state.mkdir()
     log_experiment(state / FOLDER)
     section = DaemonSection(policy=policy, control_socket=str(folder / "c"), state_dir=str(state), mode=mode)
     kernel = LiveKernel(paths)
     with pytest.MonkeyPatch.context() as patch:
-        daemon = make_daemon(kernel, Config(daemon=section, gain=GainSection(log_mb=0)), patch)
+        config = Config(
+            daemon=section, gain=GainSection(log_mb=0), fleet=fleet or FleetSection(),
+            visits=VisitsSection("on" if fleet else "off"),
+        )  # fmt: skip
+        daemon = make_daemon(kernel, config, patch)
     with running(daemon), api_running(folder, folder / "c", tcp=True) as api, forward(api.socket) as port:
         yield Site(f"http://127.0.0.1:{port}/", api, daemon, kernel)
 
