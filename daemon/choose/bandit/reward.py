@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ltp_switcher.arrays import Bools, Floats, Indices, Ints, Slots
-from ltp_switcher.daemon.choose.bandit.change_detection import AdwinBank
+from ltp_switcher.daemon.choose.change_detection import AdwinBank
 from ltp_switcher.daemon.datapath.measurements import Measurement, Performance
 from ltp_switcher.daemon.datapath.protocol import ARMS_MAX
 from ltp_switcher.daemon.settings.schema import LearningSection

@@ -2,7 +2,8 @@
 """The learner from flow to flow: visits in, a plan of arms and chances for each prefix out.
 
 It is conservative: flows run the decision's own choice until the lower bound of another arm's effect is
-above 0. The seldom trials of others are paid from a purse.
+above 0. The seldom trials of others are paid from a purse. Where a path has changed, old visits count for
+less, so that trials are worth their cost again.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.arrays import Floats, Ints
+from ltp_switcher.daemon.choose.visits.changes import Changes
 from ltp_switcher.daemon.choose.visits.posterior import Effects, Mixture, Noise, Posteriors
 from ltp_switcher.daemon.choose.visits.purse import Purse, worth
 from ltp_switcher.daemon.choose.visits.site import Site
@@ -62,35 +64,50 @@ class Plan:
 
 
 class Learner:
-    """What the visits to n prefixes say of k arms, the first of which is the decision's own choice."""
+    """What the visits to n prefixes say of k arms, the first of which is the decision's own choice.
 
-    def __init__(self, arms: int, noise: Noise | None = None) -> None:
+    Args:
+        arms: their number k.
+        noise: the variances of the model.
+        detects: whether changes of paths are looked for.
+    """
+
+    def __init__(self, arms: int, noise: Noise | None = None, *, detects: bool = True) -> None:
         self.posteriors = Posteriors(arms, noise)
         self.purse = Purse()
         self.site = Site(arms)
+        self._changes = Changes() if detects else None
         self._incumbents: Ints = np.zeros(0, np.int64)
         self._wider = self.posteriors.wider(0.0)
         self._wider_s = -np.inf
 
-    def observe(self, visits: Visits) -> None:
-        """Learn from visits, in their order, and enter the trials among them in the ledger."""
+    def observe(self, visits: Visits) -> Ints:
+        """Learn from visits, in their order, and enter the trials among them in the ledger.
+
+        Returns:
+            The prefixes whose paths have changed, one for each visit that showed it.
+        """
         self._grow(visits.prefixes)
+        changed = [np.zeros(0, np.int64)]
         left = np.arange(len(visits.prefixes))
         while left.size:
             # One visit of each prefix at a time; a prefix's visits stay in order.
             _, first = np.unique(visits.prefixes[left], return_index=True)
-            self._observe_one_each(visits.take(left[first]))
+            changed.append(self._observe_one_each(visits.take(left[first])))
             left = np.delete(left, first)
+        return np.concatenate(changed)
 
     def _grow(self, prefixes: Ints) -> None:
         size = int(prefixes.max(initial=-1)) + 1
         self.posteriors.grow(size)
         self.purse.grow(size)
         self.site.grow(size)
+        if self._changes is not None:
+            self._changes.grow(size)
         more = np.zeros(max(size - len(self._incumbents), 0), np.int64)
         self._incumbents = np.concatenate([self._incumbents, more])
 
-    def _observe_one_each(self, visits: Visits) -> None:
+    def _observe_one_each(self, visits: Visits) -> Ints:
         self.purse.earn(visits.prefixes, visits.flows)
         incumbents = self._incumbents[visits.prefixes] if visits.incumbents is None else visits.incumbents
         tried = np.flatnonzero(visits.arms != incumbents)
@@ -98,9 +115,17 @@ class Learner:
             prefixes = visits.prefixes[tried]
             expected = self.expected(prefixes, float(visits.ended_s[tried].max()), incumbents[tried])
             self.purse.settle(prefixes, visits.flows[tried], visits.values[tried] - expected)
-        self.posteriors.observe(
+        levels = self.posteriors.observe(
             visits.prefixes, visits.arms, visits.values, visits.information, visits.ended_s
         )
+        if self._changes is None:
+            return np.zeros(0, np.int64)
+        # Without its arm's effect, a visit of another arm is no change of the path.
+        counts = self.posteriors.visits[visits.prefixes]
+        changed = visits.prefixes[self._changes.update(visits.prefixes, counts, levels)]
+        self.posteriors.fade(changed)
+        self.site.fade(changed, self.posteriors.noise.changed_effect)
+        return changed
 
     def expected(self, prefixes: Ints, now_s: float, incumbents: Ints | None = None) -> Floats:
         """The values that are expected of visits to these prefixes under their incumbents, shape (m,).
@@ -154,10 +179,12 @@ class Learner:
         self.posteriors.forget(prefixes)
         self.purse.forget(prefixes)
         self.site.forget(prefixes)
+        if self._changes is not None:
+            self._changes.forget(prefixes)
         self._incumbents[prefixes] = 0
 
     def state(self) -> dict[str, np.ndarray]:
-        """All that was learned, as arrays that the caller may keep."""
+        """All that was learned but for the detectors of changes, as arrays that the caller may keep."""
         return {
             **self.posteriors.state(), **self.purse.state(), **self.site.state(),
             "incumbents": self._incumbents.copy(),
@@ -175,3 +202,5 @@ class Learner:
         if any(name in arrays for name in self.site.state()):
             self.site.restore(arrays, size)
         self._incumbents = incumbents.copy()
+        self._changes = None if self._changes is None else Changes()
+        self._grow(np.arange(size))

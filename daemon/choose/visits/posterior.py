@@ -63,6 +63,10 @@ class Noise:
     """Visits that a prefix needs to know its own noise as well as it knows the usual one."""
     trim: float = 0.1
     """Share of the prefixes that the mean of a wider level leaves out at each end."""
+    changed_level: float = 1.0
+    """Growth of the level's variance when the path has changed."""
+    changed_effect: float = 0.25
+    """Growth of each effect's variance then: as unsure as before any visit of a new prefix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +138,9 @@ class Posteriors:
         self._certainty = np.concatenate([self._certainty, np.full(more, self.noise.visits)])
         self.visits = np.concatenate([self.visits, np.zeros(more, np.int64)])
 
-    def observe(self, prefixes: Ints, arms: Ints, values: Floats, information: Floats, now_s: Floats) -> None:
+    def observe(
+        self, prefixes: Ints, arms: Ints, values: Floats, information: Floats, now_s: Floats
+    ) -> Floats:
         """Take in one visit of each of these prefixes, all different: shape (m,) each.
 
         Args:
@@ -143,6 +149,9 @@ class Posteriors:
             values: mean value of the visit's flows, by their information.
             information: sum of the flows' information, above 0.
             now_s: time of the visit's end, s.
+
+        Returns:
+            The values without the effects of their arms, shape (m,). They tell of the level alone.
         """
         self.grow(int(prefixes.max(initial=-1)) + 1)
         mean = self._mean[prefixes]
@@ -160,6 +169,19 @@ class Posteriors:
         self._covariance[prefixes] = (updated + updated.transpose(0, 2, 1)) / 2
         self._seen_s[prefixes] = now_s
         self.visits[prefixes] += 1
+        levels: Floats = values - np.where(arms > 0, self._mean[prefixes, arms], 0.0)
+        return levels
+
+    def fade(self, prefixes: Ints) -> None:
+        """Let old visits of these prefixes count for less: their paths have changed."""
+        places = np.arange(self.arms)
+        growth = np.full(self.arms, self.noise.changed_effect)
+        growth[0] = self.noise.changed_level
+        covariance = self._covariance[prefixes]
+        covariance[:, places, places] += growth
+        # No more is unknown than before any data.
+        covariance[:, places, places] = np.minimum(covariance[:, places, places], np.diagonal(self._begin))
+        self._covariance[prefixes] = covariance
 
     def _learn_noise(self, prefixes: Ints, squares: Floats, spread: Floats, usual: Floats) -> None:
         """Take in how far visits lie from the expected values, shape (m,) each.

@@ -59,6 +59,8 @@ class Replayed:
     """Cost of all trials by the learner's own ledger, as a share of the flows' reward."""
     worst_prefix: float
     """Largest cost of a prefix's trials, by the same ledger and as a share of its own flows' reward."""
+    changes: int
+    """Changes of paths that the learner saw. All of them are false alarms, as a replay's paths are steady."""
     parts: list[list[Window]]
     """The windows of each part of the prefixes that was asked for; empty for an empty part."""
 
@@ -85,16 +87,18 @@ def replay(
     prefixes = np.arange(len(pools))
     arms = np.zeros((visits, len(pools)), np.int64)
     incumbents = np.zeros((visits, len(pools)), np.int64)
+    changes = 0
     for number in range(visits):
         plan = learner.plan(prefixes, most, number * GAP_S)
         tries = rng.random(len(pools)) < plan.chances
         incumbents[number], arms[number] = plan.incumbents, np.where(tries, plan.trials, plan.incumbents)
-        learner.observe(_drawn(pools, arms[number], number * GAP_S, rng))
+        changes += learner.observe(_drawn(pools, arms[number], number * GAP_S, rng)).size
     spent = learner.purse.spent / np.maximum(learner.purse.flows, 1.0)
     return Replayed(
         _windows(arms, incumbents, means),
         learner.purse.share,
         float(spent.max(initial=0.0)),
+        changes,
         [_windows(arms[:, of], incumbents[:, of], means[of]) if of.size else [] for of in parts],
     )
 

@@ -83,6 +83,10 @@ class Site:
         excess = np.subtract(apart, own.variance, out=np.zeros_like(apart), where=known)
         return Effects(mean, np.maximum(variance, excess))
 
+    def fade(self, prefixes: Ints, variance: float) -> None:
+        """Add so much to the variance of what is known of these prefixes."""
+        self._variance[prefixes] += variance
+
     def knows(self, prefixes: Ints) -> Bools:
         """True for prefixes of which others know something, shape (m,)."""
         self.grow(int(prefixes.max(initial=-1)) + 1)

@@ -16,14 +16,17 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.arrays import Bools, Floats, Ints
-from ltp_switcher.daemon.choose.visits.learner import Learner
-from ltp_switcher.daemon.choose.visits.replay import Pool, Replayed, replay
+from ltp_switcher.daemon.choose.visits.learner import Learner, Visits
+from ltp_switcher.daemon.choose.visits.replay import GAP_S, Pool, Replayed, replay
+from ltp_switcher.daemon.step.learning.prefixes import KnownPrefixes
 
 ARMS: Final = 5
 OFF: Final = 0.3
 VISITS: Final = 400
 FLOWS: Final = 2.0
 """Flows of a visit."""
+STEADY: Final = 200
+"""Visits before a change of the path, and after it."""
 DRAWS: Final = 200
 """Visits in a pool."""
 _BOOTSTRAPS: Final = 1000
@@ -132,16 +135,18 @@ class Result:
     """Cost of a prefix's trials, as a share of its reward, on the worst prefix of any replay."""
     lost: float
     """Cost of all trials by the arms' means, as a share of the reward: a mean over replays."""
+    alarms: float
+    """False alarms of a change in 1,000 visits."""
 
 
-def measure(kind: Kind, seeds: Sequence[int]) -> Result:
-    """Replay a kind with these seeds."""
+def measure(kind: Kind, seeds: Sequence[int], *, detects: bool = True) -> Result:
+    """Replay a kind with these seeds, with or without looking for changes of paths."""
     found: list[Replayed] = []
     off: list[Bools] = []
     for seed in seeds:
         pools, is_off = made(kind, np.random.default_rng(seed))
         each = [np.array([place]) for place in range(kind.prefixes)]
-        found.append(replay(pools, VISITS, Learner(ARMS), seed, each))
+        found.append(replay(pools, VISITS, Learner(ARMS, detects=detects), seed, each))
         off.append(is_off)
     of_all = np.concatenate(off)
     windows = [prefix for one in found for prefix in one.parts]
@@ -158,6 +163,7 @@ def measure(kind: Kind, seeds: Sequence[int]) -> Result:
         max(one.ledger for one in found),
         max(one.worst_prefix for one in found),
         float((costs @ lengths).mean() / lengths.sum()),
+        sum(one.changes for one in found) / (len(found) * kind.prefixes * VISITS) * 1000,
     )
 
 
@@ -168,6 +174,103 @@ def _ratio(above: Floats, below: Floats, rng: np.random.Generator) -> tuple[floa
     drawn = rng.integers(0, above.size, (_BOOTSTRAPS, above.size))
     low, high = np.percentile(above[drawn].sum(axis=1) / below[drawn].sum(axis=1), (2.5, 97.5)).tolist()
     return float(above.sum() / below.sum()), low, high
+
+
+def detected(fold: float, flows: int, prefixes: int, seed: int) -> tuple[Ints, Ints]:
+    """Let the decision's reward fall by a factor on each prefix, after `STEADY` visits.
+
+    Values are taken relative to the moving mean of the prefix, as on a running server.
+
+    Args:
+        fold: the factor.
+        flows: flows of a visit.
+        prefixes: their number n, each with noise of its own scale.
+        seed: seed of the noise.
+
+    Returns:
+        The false alarms of each prefix before its fall, and the visits until the fall was found: shape (n,)
+        each. The latter is `STEADY` + 1 where it was not found in as many visits.
+    """
+    rng = np.random.default_rng(seed)
+    known, learner, each = KnownPrefixes(), Learner(ARMS), np.arange(prefixes)
+    known.grow(prefixes)
+    scales = np.exp(rng.uniform(np.log(0.15), np.log(0.6), prefixes))
+    false, after = np.zeros(prefixes, np.int64), np.full(prefixes, STEADY + 1)
+    of_flow, many = np.repeat(each, flows), np.full(prefixes, float(flows))
+    for number in range(2 * STEADY):
+        level = -np.log(fold) if number >= STEADY else 0.0
+        # Flows of a visit share its noise, and have noise of their own.
+        noise = np.repeat(rng.laplace(0.0, scales), flows) + rng.normal(0.0, 0.3, of_flow.size)
+        values = known.take(of_flow, np.zeros_like(of_flow), level + noise)
+        mean = values.reshape(prefixes, flows).mean(axis=1)
+        found = learner.observe(
+            Visits(each, np.zeros_like(each), mean, many, many, np.full(prefixes, number * GAP_S))
+        )
+        if number < STEADY:
+            false[found] += 1
+        else:
+            after[found] = np.minimum(after[found], number - STEADY + 1)
+    return false, after
+
+
+def left(prefixes: int, seed: int, *, detects: bool) -> tuple[Floats, Ints]:
+    """Let the best arm of each prefix become its worst one after `STEADY` visits.
+
+    Args:
+        prefixes: their number n.
+        seed: seed of the noise and of the draws.
+        detects: whether the learner looks for changes.
+
+    Returns:
+        The learner's reward after the change over the decision's, in the logarithm and as a mean over
+        visits, and the visits until the arm is the incumbent no more, at most `STEADY`: shape (n,) each, of
+        the prefixes where it was the incumbent.
+    """
+    rng = np.random.default_rng(seed)
+    learner, each = Learner(ARMS, detects=detects), np.arange(prefixes)
+    effects = np.zeros((prefixes, ARMS))
+    effects[:, 1:] = rng.uniform(-1.0, -0.3, (prefixes, ARMS - 1))
+    effects[:, 1] = 1.2
+    level, many = rng.normal(0.0, 1.0, prefixes), np.full(prefixes, FLOWS)
+    was, gain, stayed = np.zeros(prefixes, np.bool_), np.zeros(prefixes), np.zeros(prefixes, np.int64)
+    gone = np.zeros(prefixes, np.bool_)
+    for number in range(2 * STEADY):
+        plan = learner.plan(each, many, number * GAP_S)
+        if number == STEADY:
+            was = plan.incumbents == 1
+            effects[:, 1] = -1.2
+        tries = rng.random(prefixes) < plan.chances
+        arms = np.where(tries, plan.trials, plan.incumbents)
+        ran = effects[each, arms]
+        values = level + ran + rng.laplace(0.0, 0.25, prefixes)
+        learner.observe(Visits(each, arms, values, many, many, np.full(prefixes, number * GAP_S)))
+        if number >= STEADY:
+            gain += ran / STEADY
+            gone |= plan.incumbents != 1
+            stayed += ~gone
+    return gain[was], stayed[was]
+
+
+def _print_changes(seeds: Sequence[int]) -> None:
+    """Print how soon changes are found, and what the learner earns by it."""
+    print("fall      flows  false alarms in 1,000 visits  found  visits: median  90 %")
+    for fold in (2.0, 10.0):
+        for flows in (1, 2, 5, 20):
+            each = [detected(fold, flows, 100, seed) for seed in seeds]
+            false = np.concatenate([one[0] for one in each])
+            after = np.concatenate([one[1] for one in each])
+            middle, late = np.percentile(after, (50, 90)).tolist()
+            print(
+                f"{fold:>2.0f}-fold  {flows:>7}  {false.mean() / STEADY * 1000:>28.2f}  "
+                f"{(after <= STEADY).mean():>5.0%}  {middle:>14.0f}  {late:>4.0f}"
+            )
+    print("the best arm becomes the worst  prefixes  visits until it is left: median  90 %  log reward")
+    for detects in (False, True):
+        each_left = [left(30, seed, detects=detects) for seed in seeds]
+        gain, stayed = (np.concatenate(parts) for parts in zip(*each_left, strict=True))
+        middle, late = np.percentile(stayed, (50, 90)).tolist()
+        name = "with detectors" if detects else "without"
+        print(f"{name:<30}  {gain.size:>8}  {middle:>31.0f}  {late:>4.0f}  {gain.mean():>10.3f}")
 
 
 def _text(of: tuple[float, float, float] | None, digits: int) -> str:
@@ -183,19 +286,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog=prog, description=__doc__)
     parser.add_argument("--kinds", choices=("shown", "tuning"), default="shown")
     parser.add_argument("--seeds", type=int, default=5, help="replays of each kind")
+    parser.add_argument("--changes", action="store_true", help="how soon changes of paths are found, instead")
+    parser.add_argument("--no-detectors", action="store_true", help="replay without looking for changes")
     options = parser.parse_args(arguments)
     if options.seeds < 1:
         parser.error("--seeds must be 1 or more")
+    if options.changes:
+        _print_changes(range(1, options.seeds + 1))
+        return 0
     kinds = SHOWN if options.kinds == "shown" else TUNING
     print(
-        "kind      closed, visits 31-100  101-400                on-model reward         ledger  prefix  lost"
+        "kind      closed, visits 31-100  101-400                on-model reward         "
+        "ledger  prefix   lost  alarms"
     )
     for name, kind in kinds.items():
-        found = measure(kind, range(1, options.seeds + 1))
+        found = measure(kind, range(1, options.seeds + 1), detects=not options.no_detectors)
         early, late = (_text(of, 2) for of in found.closed)
         print(
             f"{name:<8}  {early:<21}  {late:<21}  {_text(found.kept, 3):<22}  "
-            f"{found.ledger:>6.2%}  {found.worst_prefix:>6.2%}  {found.lost:>5.2%}"
+            f"{found.ledger:>6.2%}  {found.worst_prefix:>6.2%}  {found.lost:>5.2%}  {found.alarms:>6.2f}"
         )
     return 0
 

@@ -428,7 +428,8 @@ class LiveLearner:
             largest = self._plans.largest
             largest[np.unique(visits.prefixes)] *= SMALLER
             np.maximum.at(largest, visits.prefixes, visits.flows)
-            self.learner.observe(visits)
+            # A prefix whose path has changed may have another incumbent at once.
+            self._plans.due[self.learner.observe(visits)] = True
             self.lesson += 1
             self._plans.lesson[visits.prefixes] = self.lesson
 

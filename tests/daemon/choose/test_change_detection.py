@@ -5,7 +5,7 @@ from river import drift
 from river.drift.adwin import AdaptiveWindowing
 from support.slots import begun
 
-from ltp_switcher.daemon.choose.bandit.change_detection import AdwinBank
+from ltp_switcher.daemon.choose.change_detection import AdwinBank
 
 
 def streams(seed: int, n: int, length: int) -> np.ndarray:
@@ -98,7 +98,7 @@ def test_rows_are_independent_and_growable() -> None:
 
 
 def test_a_window_ends_at_its_last_level() -> None:
-    from ltp_switcher.daemon.choose.bandit import change_detection
+    from ltp_switcher.daemon.choose import change_detection
 
     bank = begun(AdwinBank(clock=10**9))
     row = np.zeros(1, np.intp)

@@ -64,6 +64,8 @@ def test_where_the_decision_is_wrong_the_gap_is_closed() -> None:
     assert (early.first, late.last) == (31, 400)
     assert early.closed > 0.5
     assert late.closed > 0.8
+    # False alarms: one in 1,000 visits at most, while the effects of arms are learned.
+    assert found.changes <= 40 * 400 / 1000
 
 
 @pytest.mark.parametrize("spread", [0.2, 0.6, 1.5])
@@ -179,3 +181,52 @@ def test_one_liar_in_twenty_changes_no_others_arm(lie: float) -> None:
     without = incumbents(0)
     assert set(without) == {0, 1}
     assert incumbents(5) == without
+
+
+@pytest.mark.parametrize(("fold", "share", "most"), [(2.0, 0.8, 120), (10.0, 0.95, 20)])
+def test_a_fall_of_the_path_is_found(fold: float, share: float, most: int) -> None:
+    _, after = bench.detected(fold, 1, 40, seed=1)
+    assert np.mean(after <= most) >= share
+
+
+def test_a_steady_path_has_one_false_alarm_in_a_thousand_visits_at_most() -> None:
+    false, _ = bench.detected(1.0, 1, 40, seed=2)
+    assert false.sum() <= 40 * bench.STEADY / 1000
+
+
+def test_another_arm_is_no_change_of_the_path() -> None:
+    """Arms differ 20-fold. Half of the visits run the other one at first, then all of them do."""
+    learner, each = Learner(ARMS), np.arange(10)
+    rng = np.random.default_rng(5)
+    for number in range(300):
+        arms = rng.integers(0, 2, 10) if number < 200 else np.ones(10, np.int64)
+        values = np.where(arms == 1, -3.0, 0.0) + rng.normal(0.0, 0.3, 10)
+        one = np.ones(10)
+        assert learner.observe(Visits(each, arms, values, one, one, one * number * 60.0)).size == 0
+
+
+def test_an_arm_that_became_bad_is_left_sooner_with_detectors() -> None:
+    gain, stayed = bench.left(10, 3, detects=True)
+    without_gain, without = bench.left(10, 3, detects=False)
+    assert stayed.size == without.size == 10
+    assert np.median(stayed) < np.median(without) / 4
+    assert gain.mean() > without_gain.mean() + 0.5
+
+
+def test_a_forgotten_prefix_and_a_restart_begin_detectors_anew() -> None:
+    def steady(learner: Learner, visits: int, value: float) -> int:
+        one = np.ones(1)
+        zero = np.zeros(1, np.int64)
+        return sum(
+            learner.observe(Visits(zero, zero, one * value, one, one, one * number * 60.0)).size
+            for number in range(visits)
+        )
+
+    kept, forgot, restarted = Learner(ARMS), Learner(ARMS), Learner(ARMS)
+    for learner in (kept, forgot):
+        assert steady(learner, 60, 0.0) == 0
+    forgot.forget(np.zeros(1, np.int64))
+    restarted.restore(kept.state())
+    assert steady(kept, 40, -2.0) > 0
+    assert steady(forgot, 40, -2.0) == 0
+    assert steady(restarted, 40, -2.0) == 0

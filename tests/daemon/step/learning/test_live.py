@@ -76,6 +76,32 @@ def test_where_another_arm_is_better_visits_move_there_and_elsewhere_they_stay()
     assert (choice["arm"][0], choice["weight"][0] > 40_000) == (VEGAS, True)
 
 
+def test_a_prefix_whose_path_has_changed_is_planned_at_once() -> None:
+    """All arms fall to a tenth. The prefix is due at the look that shows it, and not before."""
+    gains = dict(GAINS)
+    module = Module({A: gains}, BBR)
+    live, table = made(module), FlowTable(home_netns=NETNS)
+
+    def due(visits: int, now_s: float) -> tuple[int, float]:
+        count = 0
+        for _ in range(visits):
+            told = rows_of(module.visit(A, now_s))
+            for second in range(15):
+                live.take(told if not second else told[:0], table, free, now_s)
+                number = live.prefixes.find(A)
+                # A new prefix is due as well.
+                count += int(bool(live._plans.due[number]) and live.visits > 0)
+                live.plan(free, now_s)
+                now_s += 1.0
+        return count, now_s
+
+    before, now_s = due(60, BEGIN_S)
+    assert before == 0
+    gains.update({arm: gain - 2.3 for arm, gain in gains.items()})
+    after, _ = due(40, now_s)
+    assert after >= 1
+
+
 def test_trials_stay_seldom_and_the_ledger_counts_them() -> None:
     module = Module({f"10.0.{number}.0/24": GAINS for number in range(12)}, BBR)
     live = made(module)
