@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -79,3 +80,20 @@ def test_a_removal_takes_the_folder_of_the_socket_away(package: str) -> None:
     lines = (PACKAGING / f"systemd/{package}.socket").read_text().splitlines()
     (path,) = [line.removeprefix("ListenStream=") for line in lines if line.startswith("ListenStream=")]
     assert f"rmdir {path.rpartition('/')[0]} " in (PACKAGING / f"debian/{package}.postrm").read_text()
+
+
+@pytest.mark.parametrize(
+    "unit", sorted((PACKAGING / "systemd").glob("*.service")), ids=lambda unit: unit.name
+)
+def test_no_protection_of_systemd_wins_over_what_a_unit_writes(unit: Path) -> None:
+    """Of two entries for one path systemd takes the stricter (systemd.exec(5), ProtectKernelTunables)."""
+    lines = unit.read_text().splitlines()
+    written = {
+        path.lstrip("-+")
+        for line in lines
+        if line.startswith("ReadWritePaths=")
+        for path in line.split("=")[1].split()
+    }
+    if "ProtectKernelTunables=yes" in lines:
+        own = {"/sys", "/proc/sys", "/sys/fs/bpf", "/sys/kernel/debug", "/sys/kernel/tracing"}
+        assert not written & own
