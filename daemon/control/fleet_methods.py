@@ -56,7 +56,7 @@ class FleetMethods:
         self._epoch = time.time_ns()
         self._status: dict[str, Json] = dict(_STATUS)
         self._hosts: list[dict[str, Json]] = []
-        self._heard_s = -np.inf
+        self._heard_s = self._hosts_s = -np.inf
         self._sources: dict[str, list[Json]] = {}
         self._without_room = 0
         self.methods: dict[str, tuple[Method, frozenset[str]]] = {
@@ -130,7 +130,7 @@ class FleetMethods:
         if told_status is not None:
             self._status, self._heard_s = told_status, time.monotonic()
         if told_hosts is not None:
-            self._hosts = told_hosts
+            self._hosts, self._hosts_s = told_hosts, time.monotonic()
         return {"learn": visits is not None}
 
     def _get(self, _: Params) -> Json:
@@ -147,7 +147,11 @@ class FleetMethods:
                     "visits": state.visits,
                     "effects": effects_json(state, self._daemon.names),
                 })  # fmt: skip
-        hosts: list[Json] = [*self._hosts]
+        # What was told grows older while the service is silent.
+        since_s = time.monotonic() - self._hosts_s
+        hosts: list[Json] = [
+            {**host, "age_s": round(cast("float", host["age_s"]) + since_s, 3)} for host in self._hosts
+        ]
         return {**self._summary(), "hosts": hosts, "prefixes": prefixes}
 
     def _summary(self) -> dict[str, Json]:

@@ -659,7 +659,7 @@ def tell_of_fleet(place: Site, **status: Json) -> None:
 
     def host(name: str, **changes: Json) -> Json:
         usual: dict[str, Json] = {
-            "name": name, "version": "0.9.0", "age_s": 2.0, "lessons": 1234, "refused": 0, "other_version": 0,
+            "name": name, "version": "0.9.0", "age_s": 600.0, "lessons": 1234, "refused": 0, "other_version": 0,
             "other_model": 0, "compared": 20.0, "apart": 1.0, "disagrees": False, "shut_out": False,
         }  # fmt: skip
         return {**usual, **changes}
@@ -699,9 +699,9 @@ def test_the_fleet_s_hosts_and_what_came_from_where(page: Page, sharing: Site) -
     )
     rows = hosts.locator("tbody tr")
     assert [row.locator("td").all_inner_texts() for row in rows.all()] == [
-        ["edge-2", "1,234", "2 s ago", "0", "5.0 %", "0.9.0"],
+        ["edge-2", "1,234", "10 min ago", "0", "5.0 %", "0.9.0"],
         ["edge-3 disagrees", "1,234", "3 min ago", "17", "95 %", "0.9.0"],
-        [f"{LONG_NAME} shut out", "1,234", "2 s ago", "0", "–", "0.9.0"],
+        [f"{LONG_NAME} shut out", "1,234", "10 min ago", "0", "–", "0.9.0"],
     ]
     of_prefix = prefixes.locator("tbody tr").filter(has_text=PREFIX).locator("td")
     expect(of_prefix.nth(1)).to_have_text("5")

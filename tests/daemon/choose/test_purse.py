@@ -15,6 +15,8 @@ from ltp_switcher.daemon.choose.visits.purse import Purse, expected, worth
 
 PREFIXES = 6
 ARMS = 4
+MINUTES = 200
+"""Enough for a trial: by then one in a hundred of all flows is more than a trial of any prefix may cost."""
 
 
 @given(st.floats(-2, 2), st.floats(0.01, 2))
@@ -66,7 +68,7 @@ def test_the_worst_trials_leave_both_ledgers_within_their_bounds(seed: int) -> N
     most = rng.uniform(1, 20, PREFIXES)
     incumbents = rng.integers(0, ARMS, PREFIXES)
     tried = 0
-    for minute in range(60):
+    for minute in range(MINUTES):
         arms, chances = purse.chances(
             prefixes, incumbents, rng.uniform(0, 2, (PREFIXES, ARMS)), most, minute * 60.0
         )

@@ -107,3 +107,18 @@ def test_any_cursor_of_another_daemon_begins_anew(methods: Methods, since: str |
     assert answer.rest["learn"] is True  # type: ignore[union-attr]
     # What others know is no lesson of this host.
     assert list(answer.items) == []  # type: ignore[union-attr, arg-type]
+
+
+def test_what_was_told_of_a_host_grows_older_while_the_service_is_silent(
+    methods: Methods, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [1000.0]
+    monkeypatch.setattr("ltp_switcher.daemon.control.fleet_methods.time.monotonic", lambda: clock[0])
+    host = {
+        "name": "b", "version": "", "age_s": 2.0, "lessons": 1, "refused": 0, "other_version": 0,
+        "other_model": 0, "compared": 0.0, "apart": 0.0, "disagrees": False, "shut_out": False,
+    }  # fmt: skip
+    tell(methods, hosts=[host])
+    clock[0] += 3600.0
+    (found,) = told(methods)["hosts"]  # type: ignore[misc]
+    assert found == {**host, "age_s": 3602.0}
