@@ -659,8 +659,9 @@ def tell_of_fleet(place: Site, **status: Json) -> None:
 
     def host(name: str, **changes: Json) -> Json:
         usual: dict[str, Json] = {
-            "name": name, "version": "0.9.0", "age_s": 600.0, "lessons": 1234, "refused": 0, "other_version": 0,
-            "other_model": 0, "compared": 20.0, "apart": 1.0, "disagrees": False, "shut_out": False,
+            "name": name, "version": "0.9.0", "age_s": 600.0, "lessons": 1234, "refused": 0,
+            "other_version": 0, "other_model": 0, "compared": 20.0, "apart": 1.0, "disagrees": False,
+            "shut_out": False,
         }  # fmt: skip
         return {**usual, **changes}
 
