@@ -207,10 +207,10 @@ def made(scheme: str, seed: int, of: Scenario | None = None) -> report.Made:
     return report.Made(scheme, seed, of, Completions(at_s, sizes / 1e3, took_s), rows)
 
 
-def compared(seeds: Sequence[int]) -> report.Figures:
+def compared(seeds: Sequence[int], visits: int = 400) -> report.Figures:
     traffics = report.gathered([made(scheme, seed) for scheme in SPEEDS for seed in seeds])
     return report.figures(
-        traffics, reference="switcher", arms=["bbr", "cubic"], seeds=seeds, visits=400, replay_seeds=3
+        traffics, reference="switcher", arms=["bbr", "cubic"], seeds=seeds, visits=visits, replay_seeds=3
     )
 
 
@@ -247,7 +247,8 @@ def test_the_replay_finds_the_better_arm_of_each_path() -> None:
     assert [(one.first, one.last) for one in replay.windows] == [(1, 10), (11, 30), (31, 100), (101, 400)]
     last = replay.windows[-1]
     assert last.best == pytest.approx(4.0, rel=0.1)
-    assert last.closed[0] > 0.9
+    # Of two paths the purse of the server pays for the first trial after about fifty visits to each.
+    assert last.closed[0] > 0.5
     assert last.regret[0] == pytest.approx(1 - last.reward[0] / last.best, abs=0.02)
     assert replay.windows[0].closed[0] < last.closed[0]
 

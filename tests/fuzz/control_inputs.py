@@ -36,7 +36,7 @@ REQUESTS: Final[tuple[tuple[str, dict[str, object]], ...]] = (
     ("policies.set", {"policies": [{"prefix": "198.51.100.0/24", "pool": ["bbr", "vegas"], "k": 1}]}),
     ("policies.set", {"policies": [{"prefix": "2001:db8::/32", "start": "bbr"}]}),
 )  # fmt: skip
-CODES: Final = frozenset({"invalid", "not-found", "stale"})
+CODES: Final = frozenset({"invalid", "not-found", "refused", "stale"})
 """Codes of a refusal, of those that docs/ and the client know. The others say that the daemon failed."""
 LINE_MAX: Final = 65_536
 _ODD: Final = (

@@ -115,6 +115,7 @@ def test_away_the_daemon_may_be_unavailable_but_nothing_may_fail(contract: Contr
     [
         (b'{"id": 1, "result": {"k": 2}}\n', None),
         (b'{"id": 1, "error": {"code": "stale", "message": "m"}}\n', None),
+        (b'{"id": 1, "error": {"code": "refused", "message": "m"}}\n', None),
         (b'{"id": 1, "error": {"code": "internal", "message": "m"}}\n', "the daemon failed: internal"),
         (b'{"id": 1, "error": {"code": "unavailable", "message": "m"}}\n', "the daemon failed: unavailable"),
         (b'{"id": 1, "error": {"code": "invalid", "message": "m"}}\n', "does not name field"),

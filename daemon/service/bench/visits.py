@@ -32,6 +32,8 @@ from ltp_switcher.daemon.step.starts import StartingArms
 SEED: Final = 1
 BEGIN_S: Final = 1.8e9
 """Unix time at the beginning."""
+EARLIER: Final = 10_000.0
+"""Flows to each known prefix that pay for trials in the second half, as those of days before would."""
 
 
 class _Table:
@@ -89,6 +91,9 @@ def measure(prefixes: int, a_second: int, seconds: int) -> tuple[Floats, LiveLea
     flows, no_flows = _Flows(table, prefixes, a_second), FlowTable()
     took_ms = np.empty((seconds, 2))
     for second in range(seconds):
+        if second == seconds // 2:
+            known = len(live.prefixes)
+            live.learner.purse.earn(np.arange(known), np.full(known, EARLIER))
         now_s = BEGIN_S + second
         rows = flows.second(now_s)
         began_s = time.thread_time()

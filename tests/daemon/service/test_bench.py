@@ -50,7 +50,7 @@ def test_a_result_counts_records_and_controls() -> None:
 def test_the_visits_of_the_benchmark_draw_lots_and_teach() -> None:
     took_ms, live = measure_visits(prefixes=5, a_second=4, seconds=120)
     assert took_ms.shape == (120, 2)
-    # Those of the last twelve seconds are open.
-    assert live.learner.purse.totals[0] == 4 * 108
+    # Each of the five prefixes is given ten thousand flows. Those of the last twelve seconds are open.
+    assert live.learner.purse.totals[0] == 50_000 + 4 * 108
     assert 0 < live.trials < live.visits / 2
     assert len(live.prefixes) == 5
