@@ -19,7 +19,7 @@ from ltp_switcher.eval.run.batch import run_batch
 from ltp_switcher.eval.run.executor import Here
 from ltp_switcher.eval.run.results import Job, RunResult
 from ltp_switcher.eval.suite import ablation
-from ltp_switcher.eval.suite.paths import KIND_SETS
+from ltp_switcher.eval.suite.paths import is_held_out
 from ltp_switcher.eval.suite.plan import plan
 
 
@@ -29,7 +29,7 @@ def ablate(options: argparse.Namespace, console: Console, progress: Console) -> 
         if case not in CASES:
             allowed = f"any of {', '.join(CASES)}{did_you_mean(case, CASES)}"
             raise ConfigError("--cases", case, allowed)
-    if options.set == tuple(KIND_SETS)[1]:
+    if is_held_out(options.set):
         raise ConfigError("--set", options.set, "a set for tuning: nobody chooses by paths that are held out")
     cases = options.cases or list(CASES)
     # The plan needs an arm to compare with, which does not run here.

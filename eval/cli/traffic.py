@@ -27,6 +27,7 @@ from ltp_switcher.eval.run.schemes import (
 )
 from ltp_switcher.eval.run.traffic import Traffic
 from ltp_switcher.eval.suite import traffic as suite
+from ltp_switcher.eval.suite.paths import is_held_out
 
 SCHEMES: Final = ("switcher", "ltp", "bbr", "cubic", "vegas")
 DECISION: Final = "switcher"
@@ -55,7 +56,7 @@ def traffic(options: argparse.Namespace, console: Console, progress: Console) ->
         for scheme in options.schemes
         for seed in seeds
     }
-    if suite.is_held_out(options.kinds) and not {*DAEMON_SCHEMES, LIVE}.isdisjoint(options.schemes):
+    if is_held_out(options.kinds) and not {*DAEMON_SCHEMES, LIVE}.isdisjoint(options.schemes):
         progress.print("this is a look at paths that are held out: write it into docs/lab-notes/held-out.md")
     labels = {job: f"{scheme}, seed {seed}" for (scheme, seed), job in jobs.items()}
     with executor_of(options.jobs, options.cluster) as executor:

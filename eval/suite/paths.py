@@ -166,6 +166,11 @@ COMING: Final = 6
 """Flows of the path on which they come and go."""
 
 
+def is_held_out(set_name: str) -> bool:
+    """Whether nobody chooses by the paths of this set."""
+    return set_name == "held-out"
+
+
 def family(name: str) -> str:
     """The family of a path by its name, `family-1`; the whole name where it has no number."""
     of, _, number = name.rpartition("-")

@@ -27,11 +27,6 @@ SEEDS: Final[Mapping[Set, tuple[int, ...]]] = {"tuning": (1, 2), "held-out": (30
 LIST: Final = FOLDER / "traffic.toml"
 
 
-def is_held_out(set_name: Set) -> bool:
-    """Whether nobody chooses by the paths of this set."""
-    return set_name == "held-out"
-
-
 def paths_of(set_name: Set) -> list[Path]:
     """The paths of a set, in order. Raises `ConfigError` where a file breaks a rule."""
     document = toml_file.read(LIST, "list of paths")

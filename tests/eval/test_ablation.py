@@ -22,7 +22,7 @@ from ltp_switcher.eval.cli import ablate
 from ltp_switcher.eval.cli.main import main
 from ltp_switcher.eval.run.results import Job
 from ltp_switcher.eval.suite.ablation import acting, worth
-from ltp_switcher.eval.suite.traffic import SETS, is_held_out
+from ltp_switcher.eval.suite.paths import KIND_SETS, is_held_out
 
 
 class Recorded(RuleChooser):
@@ -137,7 +137,10 @@ def test_only_the_paths_on_which_a_case_acts_are_run_without_it(
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [(["--cases", "shrt"], "short"), (["--set", next(filter(is_held_out, SETS))], "nobody chooses by paths")],
+    [
+        (["--cases", "shrt"], "short"),
+        (["--set", next(filter(is_held_out, KIND_SETS))], "nobody chooses by paths"),
+    ],
 )
 def test_a_wrong_word_is_refused_before_a_run(
     words: list[str], said: str, lab: list[tuple[str, tuple[str, ...]]], capsys: pytest.CaptureFixture[str]

@@ -352,7 +352,7 @@ def lab(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Scenario]:
 def test_a_look_at_held_out_paths_is_told(
     lab: list[Scenario], tmp_path: Path, capsys: pytest.CaptureFixture[str], schemes: str, looks: bool
 ) -> None:
-    (kinds,) = filter(suite.is_held_out, suite.SETS)
+    (kinds,) = filter(paths.is_held_out, suite.SETS)
     command = ["traffic", "--kinds", kinds, "--paths", "1", "--flows", "9", "--jobs", "1"]
     options = ["--schemes", schemes, "--set", "visits.learn=on", "--replays", "2", "--out", str(tmp_path)]
     assert cli.main([*command, *options]) == 0
