@@ -33,7 +33,7 @@ _HEAD_BITS: Final = 64
 _KEY: Final = struct.Struct("=IHH")
 _PORTS: Final = struct.Struct("!HH")
 _ONLY_KEY: Final = bytes(4)
-_SUMMARY: Final = struct.Struct("=I4xQQ")
+_SUMMARY: Final = struct.Struct("=I4xQQQ")
 _VALUE: Final = struct.Struct("=IIQQQQ")
 _COVER_HEAD_BITS: Final = 32
 _COVER: Final = struct.Struct("=II")
@@ -97,15 +97,15 @@ class Rules:
 
     @property
     def summary(self) -> bytes:
-        """The table's `struct summary`: kinds of rules, and their ports folded to 64 bits."""
+        """The table's `struct summary`: kinds of rules, and the ports of each kind folded to 64 bits."""
         kinds = 0
-        folded = [0, 0]
+        ports = [0] * ANY_PORT
         for key in self.table:
-            kinds |= 1 << kind_of(key)
-            for side, port in enumerate(_PORTS.unpack_from(key, _KEY.size)):
-                # The port 0 stands for none.
-                folded[side] |= 1 << ((port ^ port >> 8) & 63) if port else 0
-        return _SUMMARY.pack(kinds, *folded)
+            kind = kind_of(key)
+            kinds |= 1 << kind
+            if kind < ANY_PORT:
+                ports[kind] |= _ports_bit(*_PORTS.unpack_from(key, _KEY.size))
+        return _SUMMARY.pack(kinds, *ports)
 
     @property
     def covers(self) -> dict[bytes, bytes]:
@@ -231,6 +231,11 @@ def decode(value: bytes) -> tuple[Verdict, Count]:
 def kind_of(key: bytes) -> int:
     """The kind of a key's rule."""
     return int(_KEY.unpack_from(key)[2])
+
+
+def _ports_bit(remote_port: int, own_port: int) -> int:
+    """`ports_bit()` of rules.h. A port that is not named is 0."""
+    return 1 << (((remote_port ^ remote_port >> 8) + 5 * (own_port ^ own_port >> 8)) & 63)
 
 
 def _within(narrow: _Place, wide: _Place) -> bool:

@@ -58,10 +58,9 @@ struct cover_key {
 
 /* What there is, so that a search that can find nothing is left out. */
 struct summary {
-	__u32 kinds;		/* a bit for each kind of which there are rules */
+	__u32 kinds;			/* a bit for each kind of which there are rules */
 	__u32 unused;
-	__u64 remote_ports;	/* port_bit() of each remote port that a rule names */
-	__u64 own_ports;
+	__u64 ports[RULE_ANY_PORT];	/* of each kind with ports: ports_bit() of its rules */
 };
 
 /* A flow's remote address, and its ports in network byte order. */
@@ -72,10 +71,21 @@ struct flow {
 	__u32 address[4];
 };
 
-/* One of 64 bits. It is the same in either byte order. */
-static __always_inline __u64 port_bit(__u16 port)
+/* One of 64 bits. It is the same in either byte order. A port that is not named is 0. */
+static __always_inline __u64 ports_bit(__u16 remote_port, __u16 own_port)
 {
-	return 1ULL << ((port ^ port >> 8) & 63);
+	return 1ULL << (((remote_port ^ remote_port >> 8) + 5 * (own_port ^ own_port >> 8)) & 63);
+}
+
+/* The flow's ports, as far as rules of a kind name them. */
+static __always_inline __u16 remote_port_for(__u32 kind, const struct flow *flow)
+{
+	return kind == RULE_BOTH_PORTS || kind == RULE_REMOTE_PORT ? flow->remote_port : 0;
+}
+
+static __always_inline __u16 own_port_for(__u32 kind, const struct flow *flow)
+{
+	return kind == RULE_BOTH_PORTS || kind == RULE_OWN_PORT ? flow->own_port : 0;
 }
 
 /* The rule that decides for a flow. */
@@ -94,10 +104,11 @@ static __always_inline struct rule *rule_of(const struct flow *flow, const struc
 	const __u32 *covering;
 	__u32 kind;
 
-	if (!(summary->remote_ports & port_bit(flow->remote_port)))
-		kinds &= ~(1U << RULE_BOTH_PORTS | 1U << RULE_REMOTE_PORT);
-	if (!(summary->own_ports & port_bit(flow->own_port)))
-		kinds &= ~(1U << RULE_BOTH_PORTS | 1U << RULE_OWN_PORT);
+	for (kind = 0; kind < RULE_ANY_PORT; kind++) {
+		if (!(summary->ports[kind] &
+		      ports_bit(remote_port_for(kind, flow), own_port_for(kind, flow))))
+			kinds &= ~(1U << kind);
+	}
 	/* With one kind left, its own search costs no more. */
 	if (kinds & (kinds - 1)) {
 		__builtin_memcpy(cover.address, flow->address, sizeof(cover.address));
@@ -113,10 +124,8 @@ static __always_inline struct rule *rule_of(const struct flow *flow, const struc
 		if (kind == RULE_USED && best)
 			break;
 		key.kind = kind;
-		key.remote_port = kind == RULE_BOTH_PORTS || kind == RULE_REMOTE_PORT ?
-				  flow->remote_port : 0;
-		key.own_port = kind == RULE_BOTH_PORTS || kind == RULE_OWN_PORT ?
-			       flow->own_port : 0;
+		key.remote_port = remote_port_for(kind, flow);
+		key.own_port = own_port_for(kind, flow);
 		rule = find_rule(&key);
 		if (rule && (!best || rule->rank > best->rank))
 			best = rule;

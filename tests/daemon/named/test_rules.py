@@ -288,7 +288,7 @@ def test_both_halves_have_one_layout(search: Search) -> None:
     assert search.library.key_bytes() == KEY_BYTES == 28
     assert search.library.cover_bytes() == COVER_BYTES == 24
     assert search.library.value_bytes() == VALUE_BYTES == 40
-    assert search.library.summary_bytes() == len(flatten([], Policies(), {}, INITIAL).summary) == 24
+    assert search.library.summary_bytes() == len(flatten([], Policies(), {}, INITIAL).summary) == 32
 
 
 @pytest.mark.parametrize(
@@ -301,6 +301,17 @@ def test_ports_that_no_rule_names_are_not_looked_for(
     assert search.chosen_in(rules, Flow("192.0.2.5", remote_port, own_port)) == (False, looks)
     # Which kinds cover an address is one look; none does here.
     assert search.chosen_in(rules, Flow("203.0.113.5", remote_port, own_port)) == (False, 1)
+
+
+def test_ports_that_rules_name_in_other_pairs_are_not_looked_for(search: Search) -> None:
+    others = Policies(
+        Policy(PREFIX, port=port, local_port=own, pin="bbr")
+        for port, own in ((22, 23), (23, 22), (24, None), (None, 24))
+    )
+    rules = flatten([PREFIX], others, {}, INITIAL)
+    # The look is for the used prefix.
+    assert search.chosen_in(rules, Flow("192.0.2.5", 22, 22)) == (True, 1)
+    assert search.chosen_in(rules, Flow("192.0.2.5", 22, 23)) == (True, 2)
 
 
 def test_kinds_that_do_not_cover_an_address_are_not_looked_for(search: Search) -> None:
