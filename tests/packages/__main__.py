@@ -46,6 +46,12 @@ def parser() -> argparse.ArgumentParser:
         help="the packages to upgrade from (default: %(default)s)",
     )
     made.add_argument("--part", action="append", choices=PARTS, help="only this part of a release")
+    made.add_argument(
+        "--from",
+        dest="stage",
+        metavar="STAGE",
+        help="go on with the machine as the last run kept it before this stage; the result is not kept",
+    )
     made.add_argument("--again", action="store_true", help="run machines whose results are there already")
     made.add_argument("--json", action="store_true", help="print all checks as JSON")
     return made
@@ -70,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             try:
                 report = _reporter(progress, task, release)
                 parts = options.part or PARTS
-                results += _results(release, options.older, parts, options.again, report)
+                results += _results(release, options, parts, report)
             except build.FailedError as error:
                 console.print(f"packages: {release.name}: {error}", markup=False)
                 return 2
@@ -94,13 +100,16 @@ def _reporter(progress: Progress, task: TaskID, release: build.Release) -> Calla
 
 
 def _results(
-    release: build.Release, older: str, parts: Sequence[str], again: bool, report: Callable[[str], None]
+    release: build.Release,
+    options: argparse.Namespace,
+    parts: Sequence[str],
+    report: Callable[[str], None],
 ) -> list[matrix.Result]:
     """The reports of a release's parts, from now or from an earlier run of the same inputs."""
     report("packages of this tree")
     newer_debs = build.packages_of_this_tree(release)
-    report(f"packages of {older}")
-    debs = (build.packages_of(release, older), newer_debs)
+    report(f"packages of {options.older}")
+    debs = (build.packages_of(release, options.older), newer_debs)
     report("the machine's file system")
     base = machine.base(release)
     guest = build.key_of_files(machine.GUEST, [path.name for path in machine.GUEST.iterdir()])
@@ -112,7 +121,7 @@ def _results(
         file = OUT / f"debian-{release.number}-{part}.json"
         kept = matrix.Result.load(file)
         # A failed run is done again: only a good one needs no second look.
-        if not (kept and kept.key == key and kept.good and not again):
+        if not (kept and kept.key == key and kept.good) or options.again or options.stage:
             report(part)
             began_s = time.monotonic()
             with tempfile.TemporaryDirectory() as folder:
@@ -124,30 +133,34 @@ def _results(
                     machine.second_disk(
                         Path(folder), (*versions, release.python, part), logs / "packages.img"
                     )
-                    checks = _in_machine(base, logs, report)
+                    checks = _in_machine(base, logs, report, options.stage)
             kept = matrix.Result(
                 release=f"{release.name} {part}",
                 key=key,
                 revision=build.run("git", "describe", "--always", "--dirty").strip(),
-                older=older,
+                older=options.older,
                 kernel=(base / "tree/vmlinuz").readlink().name.removeprefix("vmlinuz-"),
                 wall_s=round(time.monotonic() - began_s),
                 sizes=build.sizes(newer_debs),
                 checks=checks,
             )
-            kept.save(file)
+            # The stages before are of another run.
+            if not options.stage:
+                kept.save(file)
         found.append(kept)
     return found
 
 
-def _in_machine(base: Path, logs: Path, report: Callable[[str], None]) -> list[matrix.Check]:
+def _in_machine(
+    base: Path, logs: Path, report: Callable[[str], None], stage: str | None
+) -> list[matrix.Check]:
     def seen(check: matrix.Check, ports: machine.Ports) -> None:
         report(f"{check['step']}: {check['check']}")
         if check["check"] == machine.READY:
             dashboard.visit(ports, logs)
 
     disk = logs / "packages.img"
-    checks = machine.run_checks(base, disk, logs, seen)
+    checks = machine.run_checks(base, disk, logs, seen, stage)
     disk.unlink()
     return checks
 

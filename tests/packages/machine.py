@@ -94,10 +94,14 @@ KERNEL: Final = (
     "mitigations=off nowatchdog audit=0 init_on_alloc=0 "
     "systemd.show_status=0 systemd.mask=serial-getty@ttyS0.service systemd.mask=serial-getty@ttyS1.service"
 )
+# The machine's own disk, here and in a machine's folder.
+DISK: Final = "disk.img"
 # QEMU's own network has this address for its one machine.
 ADDRESS: Final = "10.0.2.15"
 # The check after which the machine waits for a browser.
 READY: Final = "ready for a browser"
+# The check after which the machine boots again. It says the name of the stage that comes then.
+REBOOT: Final = "reboot"
 
 
 @dataclass(frozen=True)
@@ -138,7 +142,7 @@ def base(release: Release) -> Path:
     shutil.rmtree(tree / "python")
     for name in ("vmlinuz", "initrd.img"):
         shutil.copy(tree / name, partial / name)
-    run("mke2fs", "-q", "-t", "ext4", "-d", tree, partial / "disk.img", "5G")
+    run("mke2fs", "-q", "-t", "ext4", "-d", tree, partial / DISK, "5G")
     partial.rename(place)
     return place
 
@@ -210,10 +214,10 @@ def second_disk(folder: Path, arguments: tuple[str, ...], disk: Path) -> None:
 
 @contextmanager
 def booted(base_of: Path, disk: Path, logs: Path, ports: Ports) -> Iterator[subprocess.Popen[bytes]]:
-    """A running machine, which writes `console.txt` and `checks.jsonl` to `logs`. Its disk forgets it all."""
-    logs.mkdir(parents=True, exist_ok=True)
-    for name in ("console.txt", "checks.jsonl"):
-        (logs / name).write_bytes(b"")
+    """A machine that runs on `disk.img` of `logs` until it would boot again, or panics.
+
+    It adds to `console.txt` and `checks.jsonl` there.
+    """
     forwards = (
         f"hostfwd=tcp:127.0.0.1:{here}-{ADDRESS}:{there}"
         for here, there in ((ports.dashboard, 80), (ports.results, 81))
@@ -221,11 +225,11 @@ def booted(base_of: Path, disk: Path, logs: Path, ports: Ports) -> Iterator[subp
     process = subprocess.Popen(
         [
             "qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", PROCESSOR, "-smp", "2", "-m", "2048",
-            "-nodefaults", "-vga", "none", "-display", "none",
+            "-nodefaults", "-vga", "none", "-display", "none", "-no-reboot",
             "-nic", ",".join(("user,model=virtio-net-pci,restrict=on", *forwards)),
-            "-serial", f"file:{logs / 'console.txt'}", "-serial", f"file:{logs / 'checks.jsonl'}",
+            *_serial(logs / "console.txt"), *_serial(logs / "checks.jsonl"),
             "-kernel", str(base_of / "vmlinuz"), "-initrd", str(base_of / "initrd.img"),
-            "-drive", f"file={base_of / 'disk.img'},format=raw,if=virtio,cache=unsafe,snapshot=on",
+            "-drive", f"file={logs / DISK},format=raw,if=virtio,cache=unsafe",
             "-drive", f"file={disk},format=raw,if=virtio,readonly=on",
             "-append", KERNEL,
         ],
@@ -236,6 +240,36 @@ def booted(base_of: Path, disk: Path, logs: Path, ports: Ports) -> Iterator[subp
     finally:
         process.kill()
         process.wait()
+
+
+def _serial(file: Path) -> tuple[str, ...]:
+    return ("-chardev", f"file,id={file.stem},path={file},append=on", "-serial", f"chardev:{file.stem}")
+
+
+def _copy(disk: Path, to: Path) -> None:
+    # Most of a disk is empty.
+    run("cp", "--sparse=always", disk, to)
+
+
+def _begin(base_of: Path, logs: Path, stage: str | None) -> None:
+    """Make the machine's disk and its checks so far: new ones, or those kept at a stage of an earlier run."""
+    if stage is None:
+        for kept in logs.glob("stage-*"):
+            kept.unlink()
+        (logs / "checks.jsonl").write_bytes(b"")
+        _copy(base_of / DISK, logs / DISK)
+    elif (logs / f"stage-{stage}.img").exists():
+        shutil.copy(logs / f"stage-{stage}.jsonl", logs / "checks.jsonl")
+        _copy(logs / f"stage-{stage}.img", logs / DISK)
+    else:
+        there = ", ".join(sorted(file.stem.removeprefix("stage-") for file in logs.glob("stage-*.img")))
+        raise FailedError(f"no machine is kept at the stage {stage}; those kept: {there or 'none'}")
+    (logs / "console.txt").write_bytes(b"")
+
+
+def _keep(logs: Path, stage: str) -> None:
+    _copy(logs / DISK, logs / f"stage-{stage}.img")
+    shutil.copy(logs / "checks.jsonl", logs / f"stage-{stage}.jsonl")
 
 
 def free_ports() -> Ports:
@@ -250,21 +284,35 @@ def checks(logs: Path) -> list[Check]:
     return [json.loads(line) for line in lines if line.endswith("\n") and line.startswith("{")]
 
 
-def run_checks(base_of: Path, disk: Path, logs: Path, seen: Callable[[Check, Ports], None]) -> list[Check]:
+def run_checks(
+    base_of: Path, disk: Path, logs: Path, seen: Callable[[Check, Ports], None], stage: str | None = None
+) -> list[Check]:
     """Boot, and give each check to `seen` as it comes, with the machine's ports. Returns all.
 
-    Raises `FailedError` if the machine stops before its last check, or hangs.
+    Each boot but the first begins a stage, and the machine is kept as it was then. With `stage` a machine
+    goes on from there. Raises `FailedError` if the machine stops before its last check, or hangs.
     """
-    told = 0
-    ports = free_ports()
-    with booted(base_of, disk, logs, ports) as process:
-        give_up_s = time.monotonic() + TIMEOUT_S
-        while process.poll() is None and time.monotonic() < give_up_s:
-            time.sleep(1)
-            now = checks(logs)
-            for check in now[told:]:
-                seen(check, ports)
-            told = len(now)
+    logs.mkdir(parents=True, exist_ok=True)
+    _begin(base_of, logs, stage)
+    told = len(checks(logs))
+    give_up_s = time.monotonic() + TIMEOUT_S
+    boots_again = True
+    while boots_again:
+        ports = free_ports()
+        with booted(base_of, disk, logs, ports) as process:
+            runs = True
+            while runs:
+                runs = process.poll() is None and time.monotonic() < give_up_s
+                now = checks(logs)
+                for check in now[told:]:
+                    seen(check, ports)
+                told = len(now)
+                if runs:
+                    time.sleep(1)
+        boots_again = bool(now) and now[-1]["check"] == REBOOT and time.monotonic() < give_up_s
+        if boots_again:
+            _keep(logs, str(now[-1]["said"]))
+    (logs / DISK).unlink()
     return _whole(logs)
 
 

@@ -8,7 +8,8 @@ import shutil
 import socket
 import subprocess
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from io import StringIO
 from pathlib import Path
 
@@ -73,6 +74,49 @@ def test_json_has_every_check() -> None:
 def test_a_half_written_line_of_the_serial_port_is_not_read_yet(tmp_path: Path) -> None:
     (tmp_path / "checks.jsonl").write_text('{"step": "install"}\nnoise\n{"step": "en')
     assert machine.checks(tmp_path) == [{"step": "install"}]
+
+
+def test_a_run_goes_on_from_a_stage_of_the_run_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """QEMU is a program here that writes to the disk, and ends at each boot."""
+    base, logs = tmp_path / "base", tmp_path / "logs"
+    base.mkdir()
+    (base / "disk.img").write_text("made ")
+    boots: list[str] = []
+
+    @contextmanager
+    def booted(_base: Path, _packages: Path, logs: Path, _ports: machine.Ports) -> Iterator[object]:
+        boots.append((logs / "disk.img").read_text())
+        last = "older" in boots[-1]
+        line = (
+            {"step": "end", "check": "end"} if last else {"step": "machine", "check": "reboot", "said": "two"}
+        )
+        with (logs / "checks.jsonl").open("a") as port, (logs / "disk.img").open("a") as disk:
+            port.write(json.dumps({**line, "ok": True}) + "\n")
+            disk.write("older ")
+        with subprocess.Popen(["true"]) as ended:
+            ended.wait()
+            yield ended
+
+    monkeypatch.setattr(machine, "booted", booted)
+    seen: list[object] = []
+
+    def run(stage: str | None) -> list[str]:
+        seen.clear()
+        checks = machine.run_checks(
+            base, tmp_path / "packages.img", logs, lambda check, _: seen.append(check["check"]), stage
+        )
+        return [str(check["check"]) for check in checks]
+
+    assert run(None) == ["reboot", "end"]
+    assert boots == ["made ", "made older "]
+    boots.clear()
+    assert run("two") == ["reboot", "end"]
+    assert boots == ["made older "], "as the stage began, not as it ended"
+    assert seen == ["end"]
+    with pytest.raises(build.FailedError, match="those kept: two"):
+        run("three")
 
 
 def test_the_browser_waits_until_the_machine_listens() -> None:

@@ -20,6 +20,7 @@ UNITS = {
     "ltp-switcher-api": ("ltp-switcher-api.socket", "ltp-switcher-api.service"),
     "ltp-owl-agent": ("ltp-owl-agent.service",),
 }  # fmt: skip
+UNITS_BEFORE_0_1 = {"ltp-switcher.socket", "ltp-switcher.service", "ltp-switcher-network.service"}
 CHANGELOG = """\
 ltp-switcher (1) bookworm; urgency=medium
 
@@ -80,6 +81,24 @@ def test_a_removal_takes_the_folder_of_the_socket_away(package: str) -> None:
     lines = (PACKAGING / f"systemd/{package}.socket").read_text().splitlines()
     (path,) = [line.removeprefix("ListenStream=") for line in lines if line.startswith("ListenStream=")]
     assert f"rmdir {path.rpartition('/')[0]} " in (PACKAGING / f"debian/{package}.postrm").read_text()
+
+
+@pytest.mark.parametrize(
+    ("other", "lacks_them"), [("0.0.9+deb12u1", True), ("0.1.0+deb12u1", False), ("0.2.0+deb13u1", False)]
+)
+def test_a_rollback_leaves_no_unit_enabled_that_the_older_version_lacks(
+    other: str, lacks_them: bool, tmp_path: Path
+) -> None:
+    forgotten = set(UNITS["ltp-switcher"]) - UNITS_BEFORE_0_1 if lacks_them else set()
+    told = tmp_path / "told"
+    stub = tmp_path / "deb-systemd-helper"
+    stub.write_text(f'#!/bin/sh\necho "$@" >>{told}\n')
+    stub.chmod(0o755)
+    script = ["sh", str(PACKAGING / "debian/ltp-switcher.postrm"), "upgrade", other]
+    subprocess.run(script, env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, check=True)
+    lines = told.read_text().splitlines() if told.exists() else []
+    assert {line.removeprefix("purge ") for line in lines if line.startswith("purge ")} == forgotten
+    assert {line.removeprefix("unmask ") for line in lines if line.startswith("unmask ")} == forgotten
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,10 @@ installed "$new"
 step rollback
 check "roll back" at_version "$old"
 installed "$old"
+check "no unit is enabled that is gone" is "$(find /etc/systemd/system -xtype l -name 'ltp-*')" ""
+check "purge of the older version" apt_get purge "${packages[@]}"
+check "nothing is left" nothing_left
+check "install the older version again" at_version "$old"
 check "upgrade again" at_version "$new"
 installed "$new"
 step "remove, then purge"
