@@ -13,7 +13,7 @@ STAMPS := .cache/stamps
 KERNELS := 6.1 6.12
 export LTP_CACHE ?= $(CURDIR)/.cache
 
-.PHONY: deb help demo demo-picture eval eval-offsets eval-quick studies test test-fast test-long test-chance test-slow test-packages test-kernels test-debug mutate fuzz kmod lint format clean install release \
+.PHONY: deb help demo demo-fleet demo-picture eval eval-offsets eval-quick studies test test-fast test-long test-chance test-slow test-packages test-kernels test-debug mutate fuzz kmod lint format clean install release \
         uninstall venv \
         lock generate openapi promtool torch venv-train train-encoder collect-dataset train-ltp train-jury train-spine train-owl compare-ltp \
         bench bench-api bench-fleet bench-kmod bench-scale bench-resume bench-daemon bench-lab bench-simulator validate-simulator traces mahimahi agree claims screenshots gain-coverage gain-rollout
@@ -26,8 +26,13 @@ SEEDS ?= 1
 demo: venv $(STAMPS)/lab ## Run the switcher and single protocols on six small networks: out/demo/ (SEEDS=1-5: means)
 	@$(BIN)/ltp-eval demo --out out/demo --seeds $(SEEDS)
 
-demo-picture: demo ## Run the demo, and put its picture into the README
+demo-fleet: venv ## Run a store and three daemons, one of which teaches another: out/demo-fleet/, a minute (ARGS=--json)
+	@.ci/install-packages python redis-server
+	@PYTHONPATH=tests $(BIN)/python -m fleet.demo $(ARGS)
+
+demo-picture: demo demo-fleet ## Run the demos, and put their pictures into the documentation
 	@cp out/demo/demo.png docs/img/demo.png
+	@cp out/demo-fleet/demo.png docs/img/demo-fleet.png
 
 # A file's tests share what they set up, such as a guest. `tests/conftest.py` has the order of the files.
 PARALLEL := -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
@@ -14,6 +15,8 @@ from valkey import Valkey
 from valkey.exceptions import ConnectionError as Refused
 
 PATIENCE_S: Final = 30.0
+SERVERS: Final = ("redis-server", "valkey-server")
+"""Of Debian 12 and 13; the first that is there runs."""
 
 
 class SiteStore:
@@ -21,9 +24,10 @@ class SiteStore:
 
     def __init__(self, folder: Path, options: Sequence[str] = ()) -> None:
         self.socket = folder / "store.sock"
+        server = next(filter(shutil.which, SERVERS), SERVERS[0])
         self._command = [
-            "redis-server", "--port", "0", "--unixsocket", str(self.socket), "--save", "", "--appendonly",
-            "no", "--dir", str(folder), *options,
+            server, "--port", "0", "--unixsocket", str(self.socket), "--save", "", "--appendonly", "no",
+            "--dir", str(folder), *options,
         ]  # fmt: skip
         self._process: subprocess.Popen[bytes] | None = None
         self.client = Valkey(unix_socket_path=str(self.socket))

@@ -50,10 +50,13 @@ class Module:
     Args:
         gains: for each prefix the gain of each arm on which its flows run, in the log of the reward. The
             decision runs `decision`.
+        noise: standard deviation of a visit's gain.
     """
 
-    def __init__(self, gains: dict[str, dict[int, float]], decision: int, seed: int = 1) -> None:
-        self.gains, self.decision = gains, decision
+    def __init__(
+        self, gains: dict[str, dict[int, float]], decision: int, seed: int = 1, noise: float = 0.2
+    ) -> None:
+        self.gains, self.decision, self._noise = gains, decision, noise
         self.table: dict[str, np.void] = {}
         self._rng = np.random.default_rng(seed)
         self._visits: dict[str, int] = {}
@@ -77,7 +80,7 @@ class Module:
         entry = self.table.get(prefix)
         if entry is None:
             self.drawn.append(Drawn(prefix, 0, is_trial=False))
-            gain = self.gains[prefix][self.decision] + self._rng.normal(0, 0.2)
+            gain = self.gains[prefix][self.decision] + self._rng.normal(0, self._noise)
             return row(now_s, address, gain, cause=StartCause.DEFAULT, cookie=self._cookie())
         weights = entry["choice"]["weight"].astype(int)
         place = int(self._rng.choice(len(weights), p=weights / weights.sum()))
@@ -85,7 +88,7 @@ class Module:
         # Spelled out here on purpose: five bits each, the incumbent's below the trial's.
         lot = generation >> (5 * place) & 31
         self.drawn.append(Drawn(prefix, lot, is_trial=place == 1))
-        gain = self.gains[prefix][lot or self.decision] + self._rng.normal(0, 0.2)
+        gain = self.gains[prefix][lot or self.decision] + self._rng.normal(0, self._noise)
         return row(
             now_s, address, gain, arm=int(entry["choice"]["arm"][place]), visit=number,
             generation=generation, weight=int(weights[place]), weights=int(weights.sum()),

@@ -10,14 +10,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 from support.api_client import asker
-from support.daemon_process import service_running
 from support.fake_kernel import Kernel
 from support.records import NETNS, flow
 from support.running_daemon import make_daemon, running
+from support.sharing import SERVICE, learning, sharing, sharing_of
 from support.site_store import SiteStore, site_store
 from support.told import outcome
 
@@ -25,36 +26,13 @@ from ltp_switcher.daemon.cli.main import main
 from ltp_switcher.daemon.fleet import process
 from ltp_switcher.daemon.service.daemon import Daemon
 from ltp_switcher.daemon.settings.fleet import FleetSection
-from ltp_switcher.daemon.settings.schema import Config, DaemonSection
-from ltp_switcher.daemon.settings.visits import VisitsSection
+from ltp_switcher.daemon.settings.schema import Config
 from ltp_switcher.daemon.step.learning import tally
 from ltp_switcher.errors import ConfigError
 
 PREFIX = "192.0.2.0/24"
 BBR = 2
 PATIENCE_S = 60.0
-SERVICE = [sys.executable, "-m", "ltp_switcher.daemon.fleet.process"]
-
-
-def config_of(folder: Path, name: str, store: Path) -> Config:
-    section = DaemonSection(
-        mode="active", state_dir=str(folder / name), control_socket=str(folder / f"{name}.sock")
-    )
-    (folder / name).mkdir(exist_ok=True)
-    return Config(
-        daemon=section, visits=VisitsSection("on"),
-        fleet=FleetSection(share="on", store=(str(store),), host=name, period_s=0.2),
-    )  # fmt: skip
-
-
-def environment_of(config: Config) -> dict[str, str]:
-    return {
-        "LTP_SWITCHER_DAEMON_CONTROL_SOCKET": config.daemon.control_socket,
-        "LTP_SWITCHER_VISITS_LEARN": "on", "LTP_SWITCHER_FLEET_SHARE": "on",
-        "LTP_SWITCHER_FLEET_STORE": ",".join(config.fleet.store), "LTP_SWITCHER_FLEET_TLS": config.fleet.tls,
-        "LTP_SWITCHER_FLEET_TLS_CA": config.fleet.tls_ca, "LTP_SWITCHER_FLEET_HOST": config.fleet.host,
-        "LTP_SWITCHER_FLEET_PERIOD_S": str(config.fleet.period_s),
-    }  # fmt: skip
 
 
 def until(done: Callable[[], bool]) -> float:
@@ -71,19 +49,17 @@ class Hosts:
 
     def __init__(self, folder: Path, store: SiteStore, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder, self.store = folder, store
-        self.configs = {name: config_of(folder, name, store.socket) for name in ("a", "b")}
+        self.configs = {
+            name: learning(folder, name, sharing_of(name, store.socket, period_s=0.2)) for name in ("a", "b")
+        }
         self.kernels = {name: Kernel(flow(1)) for name in self.configs}
         self.daemons: dict[str, Daemon] = {
             name: make_daemon(self.kernels[name], config, monkeypatch)
             for name, config in self.configs.items()
         }
 
-    @contextlib.contextmanager
-    def sharing(self, name: str) -> Iterator[subprocess.Popen[bytes]]:
-        folder = self.folder / f"{name}-service"
-        folder.mkdir(exist_ok=True)
-        with service_running(SERVICE, folder, environment=environment_of(self.configs[name])) as service:
-            yield service
+    def sharing(self, name: str) -> AbstractContextManager[subprocess.Popen[bytes]]:
+        return sharing(self.folder, self.configs[name])
 
     def ask(self, name: str) -> dict[str, object]:
         found: dict[str, object] = asker(Path(self.configs[name].daemon.control_socket))(
