@@ -18,8 +18,7 @@ from ltp_switcher.eval.cli.output import show
 from ltp_switcher.eval.run.batch import run_batch
 from ltp_switcher.eval.run.executor import Here
 from ltp_switcher.eval.run.results import Job, RunResult
-from ltp_switcher.eval.suite import ablation
-from ltp_switcher.eval.suite.paths import is_held_out
+from ltp_switcher.eval.suite import ablation, kinds
 from ltp_switcher.eval.suite.plan import plan
 
 
@@ -29,8 +28,6 @@ def ablate(options: argparse.Namespace, console: Console, progress: Console) -> 
         if case not in CASES:
             allowed = f"any of {', '.join(CASES)}{did_you_mean(case, CASES)}"
             raise ConfigError("--cases", case, allowed)
-    if is_held_out(options.set):
-        raise ConfigError("--set", options.set, "a set for tuning: nobody chooses by paths that are held out")
     cases = options.cases or list(CASES)
     # The plan needs an arm to compare with, which does not run here.
     planned = plan(
@@ -38,6 +35,8 @@ def ablate(options: argparse.Namespace, console: Console, progress: Console) -> 
         daemon="beside",
     )  # fmt: skip
     jobs = {run.path: run.job for run in planned if run.scheme == ablation.WHOLE}
+    if any(map(kinds.holds_out, jobs)):
+        raise ConfigError("--set", options.set, "a set for tuning: nobody chooses by paths that are held out")
     whole, acting = _whole(jobs, cases, options, progress)
     lacking: dict[str, dict[str, RunResult]] = {case: {} for case in cases}
     if not options.replay:

@@ -65,6 +65,11 @@ def use_of(path: str) -> str:
     return kind.use if kind else ""
 
 
+def holds_out(path: str) -> bool:
+    """Whether nobody chooses by a path of this name, wherever its file is."""
+    return use_of(path) == "held-out"
+
+
 def _link(d: Draw, rate: tuple[float, float], rtt: tuple[float, float], bdp: tuple[float, float]) -> Lines:
     return _queued(d.mbps(*rate), d.rtt_ms(*rtt), d.bdp(*bdp))
 

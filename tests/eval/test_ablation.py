@@ -22,7 +22,7 @@ from ltp_switcher.eval.cli import ablate
 from ltp_switcher.eval.cli.main import main
 from ltp_switcher.eval.run.results import Job
 from ltp_switcher.eval.suite.ablation import acting, worth
-from ltp_switcher.eval.suite.paths import KIND_SETS, is_held_out
+from ltp_switcher.eval.suite.paths import FOLDER, KIND_SETS, is_held_out
 
 
 class Recorded(RuleChooser):
@@ -147,4 +147,14 @@ def test_a_wrong_word_is_refused_before_a_run(
 ) -> None:
     assert main(["ablate", *words]) == 1
     assert said in " ".join(capsys.readouterr().err.split())
+    assert lab == []
+
+
+def test_held_out_paths_in_a_folder_are_refused(
+    lab: list[tuple[str, tuple[str, ...]]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The set's own folder has another name on the command line than the set."""
+    command = ["ablate", "--set", str(FOLDER / next(filter(is_held_out, KIND_SETS)))]
+    assert main(command) == 1
+    assert "nobody chooses by paths" in " ".join(capsys.readouterr().err.split())
     assert lab == []
