@@ -10,9 +10,16 @@ from ltp_switcher.daemon.settings.rules import Section, did_you_mean, key
 from ltp_switcher.errors import ConfigError
 
 CASES: Final = (
-    "short", "varies", "swings", "lossy", "shallow", "few-packets", "trials", "rivals", "own-queue",
+    "varies",
+    "swings",
+    "lossy",
+    "shallow",
+    "few-packets",
+    "trials",
+    "rivals",
+    "own-queue",
     "floor-moves",
-)  # fmt: skip
+)
 """The special cases of the rule that can be left out one at a time."""
 
 
@@ -40,12 +47,6 @@ class RuleSection(Section):
         "the last twelve, and to fall by so much in a quarter, and the RTT must not rise and fall with it.",
         minimum=0,
         maximum=10,
-    )
-    short_ms: float = key(
-        5.0,
-        "Lowest RTT below which the flow runs vegas, too, ms, where five packets pass in less than 2.5 ms.",
-        minimum=0,
-        maximum=1000,
     )
     rtt_step: float = key(
         1.25,

@@ -11,13 +11,13 @@ from ltp_switcher.daemon.choose.rule.states import State
 from ltp_switcher.daemon.settings.rule_policy import RuleSection
 
 NEW, KNOWN, FELL, ROSE, OWN, QUEUED, STARVES, RIVAL = range(8)
-IS_STEADY, VARIES, SWINGS, SHORT, LOSSY, SHORTER, EARNED, SLOW, SHALLOW = range(8, 17)
-STARVED, SURPRISED, ALONE, STUCK = range(17, 21)
+IS_STEADY, VARIES, SWINGS, LOSSY, SHORTER, EARNED, SLOW, SHALLOW = range(8, 16)
+STARVED, SURPRISED, ALONE, STUCK = range(16, 20)
 
 STATE: Final = np.array(
     (
-        State.STEADY, State.FOLLOWS, State.FOLLOWS, State.CAREFUL, State.STEADY,
-        State.TRIES, State.STEADY, State.STEADY, State.SHALLOW,
+        State.STEADY, State.FOLLOWS, State.FOLLOWS, State.STEADY, State.TRIES, State.STEADY, State.STEADY,
+        State.SHALLOW,
     ),
     np.intp,
 )  # fmt: skip
@@ -43,7 +43,6 @@ def texts(settings: RuleSection) -> tuple[str, ...]:
         f"the highest RTT was {{value:.1f}} times the lowest, no more than {ratio}: the rate was steady",
         f"the highest RTT was {{value:.1f}} times the lowest, more than {ratio}: the rate varied",
         f"the rate moved by {{value:.0f}} % from look to look, more than {100 * settings.rate_swing:g} %",
-        f"the lowest RTT was {{value:.1f}} ms, less than {settings.short_ms:g} ms: the path was short",
         "{value:.2f} % of the packets were lost while no queue stood: a careful arm would starve",
         "the mean RTT was {value:.0f} % above the one expected of this arm, which keeps a shorter queue",
         "the other arm kept a shorter queue, but earned {value:.1f} % less",

@@ -3,11 +3,11 @@
 
 A new flow runs the probing arm, BBR, for `start_s`, or longer while its rate grows, or until the path turns
 out to hold fewer packets than BBR's least window. Then it runs the careful arm, Vegas, where the rate of the
-path varies, as on cellular links, or where the path is short and fast; else the steady arm, LTP. The rate
-varies where the highest RTT exceeds `rtt_ratio` times the lowest, or where the rate swings by more than
-`rate_swing` from look to look. A path that loses packets without a queue gets the steady arm in any case,
-because Vegas would starve. BBR stays where the rate varies behind a short buffer: it loses packets, but adds
-little delay. The rule judges all the time, and tries Vegas where LTP's queue is the longer one (`trials`).
+path varies, as on cellular links; else the steady arm, LTP. The rate varies where the highest RTT exceeds
+`rtt_ratio` times the lowest, or where the rate swings by more than `rate_swing` from look to look. A path
+that loses packets without a queue gets the steady arm in any case, because Vegas would starve. BBR stays
+where the rate varies behind a short buffer: it loses packets, but adds little delay. The rule judges all the
+time, and tries Vegas where LTP's queue is the longer one (`trials`).
 
 When the path's RTT has risen, the flow runs the probing arm again for `change_s`. When it has fallen, the
 data in flight are a queue, which BBR would keep: the steady arm begins anew and empties it, and the careful
@@ -54,7 +54,7 @@ from ltp_switcher.daemon.choose.rule.rivals import GAIN, Rivals
 from ltp_switcher.daemon.choose.rule.roles import CAREFUL, PROBING, ROLES, STEADY, roles_of
 from ltp_switcher.daemon.choose.rule.states import AS_BEST, ROLE, State, States
 from ltp_switcher.daemon.choose.rule.surprise import Surprise
-from ltp_switcher.daemon.choose.rule.trials import STEADY_US, Trials, fast
+from ltp_switcher.daemon.choose.rule.trials import STEADY_US, Trials
 from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.daemon.datapath.commands import PINNED
 from ltp_switcher.daemon.settings.rule_policy import RuleSection
@@ -425,7 +425,6 @@ class RuleChooser(Chooser, SlotArrays):
     def _judge(self, slots: Slots, ready: Bools, again: Bools) -> None:
         """Give roles where probing ends (`ready`), and other roles where the arm does not fit (`again`)."""
         looks, settings = self._looks, self._settings
-        floor_us = looks.floor_us[slots]
         ratio, swing, lost = looks.rtt_ratio(slots), looks.swing(slots), looks.quiet_loss(slots)
         # Vegas halves its window at a loss, as Reno does, which so never exceeds this many packets.
         lossy = self._case("lossy", looks.bdp_pkts[slots] * np.sqrt(lost) > RENO_PKTS)
@@ -437,8 +436,6 @@ class RuleChooser(Chooser, SlotArrays):
         # The careful arm's own queue says nothing of the buffer, nor does a window above the path's.
         few = self._case("few-packets", looks.holds_few(slots))
         filled = self._case("shallow", (overfilled > 0) & (self._role(slots) != CAREFUL) & ~few)
-        short = (floor_us < settings.short_ms * 1e3) & fast(looks.packet_us[slots])
-        short = self._case("short", short)
         calm = self._case("trials", again & ~lossy & ~swings)
         trials = self._trials.findings(slots, self._state[slots], calm)
         shorter = trials[why.SHORTER][0]
@@ -448,7 +445,6 @@ class RuleChooser(Chooser, SlotArrays):
             why.SHALLOW: ((swings | varies) & filled, 100 * overfilled),
             why.VARIES: (varies, ratio),
             why.SWINGS: (swings, 100 * swing),
-            why.SHORT: (short, floor_us * 1e-3),
         }
         where, shown = zip(*found.values(), strict=True)
         reason = np.select(where, list(found), why.IS_STEADY)
