@@ -17,7 +17,7 @@ import numpy as np
 from ltp_switcher.arrays import Floats, Ints
 from ltp_switcher.daemon.choose.visits.changes import Changes
 from ltp_switcher.daemon.choose.visits.posterior import Effects, Mixture, Noise, Posteriors
-from ltp_switcher.daemon.choose.visits.purse import Purse, worth
+from ltp_switcher.daemon.choose.visits.purse import Purse, best_trials
 from ltp_switcher.daemon.choose.visits.site import Site
 from ltp_switcher.errors import ArtifactError
 
@@ -169,8 +169,10 @@ class Learner:
         lower = effects.mean - BOUND * np.sqrt(effects.variance)
         incumbents = np.argmax(lower, axis=1)
         self._incumbents[prefixes] = incumbents
-        worths = worth(found, incumbents, self.posteriors.visit_noise(prefixes))
-        trials, chances = self.purse.chances(prefixes, incumbents, worths, flows, now_s)
+        trials, worths = best_trials(found, incumbents, self.posteriors.visit_noise(prefixes))
+        # A trial is worth nothing before the prefix has told how far its visits differ by themselves.
+        worths[self.posteriors.visits[prefixes] < self.posteriors.noise.visits] = 0.0
+        chances = self.purse.chances(prefixes, worths, flows, now_s)
         return Plan(incumbents, trials, chances)
 
     def forget(self, prefixes: Ints) -> None:

@@ -10,8 +10,14 @@ its sum. A flow can lose no more than the reward of one flow. So no flow costs m
 more either, or else noise would pay in.
 
 The purses of the server and of the prefix must hold the worst case of a trial before it may be drawn. It is
-set aside for the time of a visit. So the ledger never exceeds the two shares of the reward, as long as no
-more flows come than were expected.
+set aside for the time of a visit. A prefix that has had a visit may go ahead by the worst case of two trials:
+without that, a server with few prefixes waits for a hundred visits, however bad its decision. The bounds are:
+
+- spent on a prefix <= max(3 % of the reward of its flows, the reward of two of its largest visits);
+- spent on all <= max(1 % of the reward of all flows, the reward of two of the largest visits).
+
+With visits of one size, the shares alone count from the 67th visit to the prefix on, and from the 200th in
+all. This holds as long as no more flows come than were expected.
 """
 
 from __future__ import annotations
@@ -30,6 +36,8 @@ SERVER_SHARE: Final = 0.01
 """Share of all flows' reward that trials may cost."""
 PREFIX_SHARE: Final = 0.03
 """Share of the reward of a prefix's flows that its own trials may cost."""
+AHEAD: Final = 2.0
+"""Trials whose worst case may be spent before it is earned (docs/lab-notes/learner.md)."""
 CHANCE: Final = 0.48
 """Chance that a visit is a trial, where there is money for one. It stays below one half: by that the seldom
 lot is known as the trial (`step/learning/lots.py`)."""
@@ -66,9 +74,8 @@ class Purse:
 
     @property
     def balance(self) -> float:
-        """Free balance of the server's purse, in flows' rewards."""
-        flows, spent = self.totals
-        return SERVER_SHARE * flows - spent - float(self._aside.sum())
+        """Free balance of the server's purse, in flows' rewards; below 0 where trials are not yet earned."""
+        return SERVER_SHARE * self.totals[0] - self._out
 
     @property
     def share(self) -> float:
@@ -81,6 +88,11 @@ class Purse:
         """All flows so far, and the cost of all trials, less their gains."""
         flows, spent = self._forgotten.tolist()
         return flows + float(self.flows.sum()), spent + float(self.spent.sum())
+
+    @property
+    def _out(self) -> float:
+        """Cost of all trials so far, and what is set aside for further ones."""
+        return self.totals[1] + float(self._aside.sum())
 
     def balances(self, prefixes: Ints) -> Floats:
         """Balance of each prefix's own purse, with what is set aside: shape (m,)."""
@@ -115,47 +127,42 @@ class Purse:
         """Enter trials in the ledger: shape (m,) each. effects: trial less incumbent, log of the reward."""
         np.add.at(self.spent, prefixes, flows * np.clip(-effects, -WORST, WORST))
 
-    def chances(
-        self, prefixes: Ints, incumbents: Ints, worths: Floats, flows: Floats, now_s: float
-    ) -> tuple[Ints, Floats]:
-        """The arm that each of these prefixes tries next, and the chance that a visit tries it.
+    def chances(self, prefixes: Ints, worths: Floats, flows: Floats, now_s: float) -> Floats:
+        """The chance that a visit to each of these prefixes is a trial, shape (m,).
 
         Money goes first where a trial is worth most, over all flows to come, for its cost. A chance of 0
         means that there is no money for the prefix.
 
         Args:
             prefixes: their numbers, each once, shape (m,).
-            incumbents: the arm that each runs, shape (m,).
-            worths: what trials are worth for their cost, shape (m, arms); see `worth`.
+            worths: what their trials are worth for their cost, shape (m,); see `best_trials`.
             flows: most flows of each prefix that may be in trials at a time, shape (m,).
             now_s: time, s.
-
-        Returns:
-            Arms and chances, shape (m,) each.
         """
         self._aside[now_s - self._aside_s >= ASIDE_S] = 0.0
-        rows = np.arange(len(prefixes))
-        worths = worths.copy()
-        worths[rows, incumbents] = -1.0
-        arms = np.argmax(worths, axis=1)
-        best = worths[rows, arms]
         before = self._aside[prefixes]
         needed = np.maximum(WORST * flows, before)
-        may = np.flatnonzero((best >= WORTH) & (needed <= self.balances(prefixes)))
-        may = may[np.argsort(-(best * flows)[may], kind="stable")]
-        paid = may[np.cumsum((needed - before)[may]) <= self.balance]
+        # Before the first visit nobody knows how large a trial would be.
+        ahead = np.where(self.flows[prefixes] > 0, AHEAD * needed, 0.0)
+        own = np.maximum(self.balances(prefixes), ahead - self.spent[prefixes])
+        may = np.flatnonzero((worths >= WORTH) & (needed <= own))
+        may = may[np.argsort(-(worths * flows)[may], kind="stable")]
+        held = np.maximum(self.balance, ahead[may] - self._out)
+        paid = may[np.cumsum((needed - before)[may]) <= held]
         self._aside[prefixes[paid]] = needed[paid]
         self._aside_s[prefixes[paid]] = now_s
         chances = np.zeros(len(prefixes))
         chances[paid] = CHANCE
-        return arms, chances
+        return chances
 
 
-def worth(found: Mixture, incumbents: Ints, noise: Floats) -> Floats:
-    """What a trial of each arm is worth, for its cost: shape (m, arms).
+def best_trials(found: Mixture, incumbents: Ints, noise: Floats) -> tuple[Ints, Floats]:
+    """The arm that each prefix tries next, and the worth of this trial for its cost: shape (m,) each.
 
-    Its worth is how much more the arm that seems best is expected to earn once the trial has told its value
-    (knowledge gradient: P. Frazier, W. Powell, S. Dayanik 2008). Its cost is the loss that is expected of it.
+    The gain of a trial is how much more the arm that seems best is expected to earn once the trial has told
+    its value (knowledge gradient: P. Frazier, W. Powell, S. Dayanik 2008). Its cost is the loss that is
+    expected of it. The arm is the one with the largest gain in 1 / `WORTH` visits, less its cost. By gain
+    over cost, an arm a little better than the incumbent keeps all others from their trials: it costs nothing.
 
     Args:
         found: the arms' posteriors, of m prefixes.
@@ -170,8 +177,10 @@ def worth(found: Mixture, incumbents: Ints, noise: Floats) -> Floats:
         learned = variance / np.sqrt(variance + noise[:, None])
         gain += share * expected(mean, learned)[0]
         cost += share * expected(mean, np.sqrt(variance))[1]
-    worths: Floats = gain / np.maximum(cost, _LEAST_COST)
-    return worths
+    net = gain - WORTH * cost
+    net[rows, incumbents] = -np.inf
+    arms = np.argmax(net, axis=1)
+    return arms, gain[rows, arms] / np.maximum(cost[rows, arms], _LEAST_COST)
 
 
 def expected(mean: Floats, spread: Floats) -> tuple[Floats, Floats]:
