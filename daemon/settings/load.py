@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Final
 from ltp_switcher import toml_file
 from ltp_switcher.daemon.settings.layers import Layers, Origin
 from ltp_switcher.daemon.settings.rules import Key, Value, allowed, check, did_you_mean
-from ltp_switcher.daemon.settings.schema import DEFAULT_PATH, Config, schema, section_doc
+from ltp_switcher.daemon.settings.schema import DEFAULT_PATH, GONE, Config, schema, section_doc
 from ltp_switcher.errors import ConfigError
 
 ENVIRONMENT_PREFIX: Final = "LTP_SWITCHER_"
@@ -22,6 +23,7 @@ CONFIG_VARIABLE: Final = "LTP_SWITCHER_CONFIG"
 SOCKET_VARIABLE: Final = "LTP_SWITCHER_SOCKET"
 """A short name for `LTP_SWITCHER_DAEMON_CONTROL_SOCKET`, which goes before it."""
 ENVIRONMENT_OWN: Final = frozenset({CONFIG_VARIABLE, SOCKET_VARIABLE})
+log = logging.getLogger(__name__)
 
 
 def load(
@@ -41,7 +43,8 @@ def layers(
     """The values of file, environment and flags, each checked.
 
     `path` None reads the file that `LTP_SWITCHER_CONFIG` names, else the default file if it exists.
-    `flags` are values by key path.
+    `flags` are values by key path. Keys of an earlier version, in file or environment, are left out with a
+    warning, so that an upgrade starts with the file that is there.
     Raises `ConfigError`, which names the key, its value and the allowed values.
     """
     environment = environment or {}
@@ -139,12 +142,22 @@ def _read_file(path: Path | None) -> dict[str, object]:
     file = path or Path(DEFAULT_PATH)
     if path is None and not file.exists():
         return {}
-    return flatten(toml_file.read(file, "config"))
+    values = flatten(toml_file.read(file, "config"))
+    for name in [name for name in GONE if name in values]:
+        _warn_of(name, f"a line of {file}")
+        del values[name]
+    return values
+
+
+def _warn_of(name: str, place: str) -> None:
+    log.warning("%s, %s, is no setting any more: %s; delete it", name, place, GONE[name])
 
 
 def _known(name: str, value: object, keys: Mapping[str, Key]) -> Key:
     if name in keys:
         return keys[name]
+    if name in GONE:
+        raise ConfigError(name, value, f"nothing: it is no setting any more, since {GONE[name]}")
     section = name.split(".")[0]
     names = [k.name for k in keys.values() if k.section == section]
     if names:
@@ -160,11 +173,18 @@ def _of_environment(environment: Mapping[str, str]) -> dict[str, Value]:
     values: dict[str, Value] = {}
     if environment.get(SOCKET_VARIABLE):
         values["daemon.control_socket"] = environment[SOCKET_VARIABLE]
+    gone = {_variable(name): name for name in GONE}
     for variable, text in environment.items():
-        if variable.startswith(ENVIRONMENT_PREFIX) and variable not in ENVIRONMENT_OWN:
+        if variable in gone:
+            _warn_of(gone[variable], f"the environment variable {variable}")
+        elif variable.startswith(ENVIRONMENT_PREFIX) and variable not in ENVIRONMENT_OWN:
             found = _of_variable(variable, text, keys)
             values[found.path] = check(found, parse_text(found, text), variable)
     return values
+
+
+def _variable(name: str) -> str:
+    return ENVIRONMENT_PREFIX + name.replace(".", "_").upper()
 
 
 def _of_variable(variable: str, text: str, keys: Mapping[str, Key]) -> Key:

@@ -20,6 +20,8 @@ from ltp_switcher.errors import ConfigError
 from ltp_switcher.policies.runtime.declaration import declarations
 
 DEFAULT_PATH: Final = "/etc/ltp-switcher/config.toml"
+GONE: Final[dict[str, str]] = {"rule.short_ms": "a short path has no case of its own"}
+"""Keys that an earlier version had, and why they went. A file that sets one is still read."""
 MODES: Final = ("active", "advise", "off")
 STEP_MAX_MS: Final = 2000.0
 """The service manager gets a sign of life after a step, and kills a service that is silent for 10 s."""

@@ -7,7 +7,7 @@ import pytest
 
 from ltp_switcher.daemon.settings.load import as_dict, changed, example, load, parse_text
 from ltp_switcher.daemon.settings.rules import check
-from ltp_switcher.daemon.settings.schema import Config, LearningSection, schema
+from ltp_switcher.daemon.settings.schema import GONE, Config, LearningSection, schema
 from ltp_switcher.errors import ConfigError
 
 REPOSITORY = Path(__file__).parents[3]
@@ -77,6 +77,23 @@ def test_wrong_variables_are_named() -> None:
         load(None, {"LTP_SWITCHER_DAEMON_STEPMS": "10"})
     with pytest.raises(ConfigError, match="LTP_SWITCHER_DAEMON_SEED: 'x'"):
         load(None, {"LTP_SWITCHER_DAEMON_SEED": "x"})
+
+
+def test_a_file_of_an_earlier_version_is_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = write(tmp_path, "[rule]\nshort_ms = 5.0\nstart_s = 2.5\n")
+    assert load(file, {}).rule.start_s == 2.5
+    assert load(None, {"LTP_SWITCHER_RULE_SHORT_MS": "4"}) == Config()
+    (of_file, of_variable) = caplog.messages
+    assert "rule.short_ms" in of_file
+    assert str(file) in of_file
+    assert "LTP_SWITCHER_RULE_SHORT_MS" in of_variable
+    # A person who sets it now is told.
+    with pytest.raises(ConfigError, match="no setting any more"):
+        load(None, {}, {"rule.short_ms": 4.0})
+
+
+def test_no_key_is_both_there_and_gone() -> None:
+    assert not GONE.keys() & schema().keys()
 
 
 def test_a_file_that_was_named_must_exist(tmp_path: Path) -> None:
