@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import signal
-import socket
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,18 +13,15 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
-from support.browser import Site, chromium, site
+from support.browser import Site, site
 from support.colours import contrast, luminance
-from support.dashboard_use import DRAWN, add_to_pool, choose_k, pin
+from support.dashboard_use import DRAWN, NAMELESS, add_to_pool, choose_k, gone, pin
 from support.dashboard_use import ready as opened
 from support.live_kernel import NO_ARM, PATHS
 from support.live_kernel import Path as PathOf
 
 from ltp_switcher import palette
-from ltp_switcher.daemon.control.client import ControlClient, Json
-from ltp_switcher.daemon.settings.fleet import FleetSection
 
-PATIENCE_MS = 15_000
 CELLULAR = "4713"
 PHONE = {"width": 360, "height": 740}
 PAGES = ("#/", f"#/flows/{CELLULAR}", "#/gain", "#/fleet", "#/settings")
@@ -44,39 +39,6 @@ SLOW_ARMS = """
         return fetchAtOnce(path, ...rest);
     };
 """
-expect.set_options(timeout=PATIENCE_MS)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def place() -> Iterator[Site]:
-    with tempfile.TemporaryDirectory(prefix="ltp") as folder, site(Path(folder)) as served:
-        yield served
-
-
-@pytest.fixture
-def context(browser: Browser) -> Iterator[BrowserContext]:
-    made = browser.new_context()
-    made.set_default_timeout(PATIENCE_MS)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def page(context: BrowserContext) -> Iterator[Page]:
-    """A page in which every error of script, style or policy fails the test."""
-    made = context.new_page()
-    faults: list[str] = []
-    made.on("pageerror", lambda error: faults.append(str(error)))
-    made.on("console", lambda said: faults.append(said.text) if said.type == "error" else None)
-    yield made
-    allowed = re.compile("Failed to load resource: the server responded with a status of (4|503)")
-    assert [fault for fault in faults if not allowed.match(fault)] == []
 
 
 def ready(page: Page, place: Site, at: str = "#/") -> Page:
@@ -351,15 +313,6 @@ def test_a_phone_shows_all_of_it_without_scrolling_sideways(browser: Browser, pl
     context.close()
 
 
-NAMELESS = """() => {
-    const reached = document.querySelectorAll('a, button, input, select, [role=img], [tabindex="0"]');
-    const text = (e) => (['A', 'BUTTON'].includes(e.tagName) ? e.textContent : '');
-    const labels = (e) => [...(e.labels ?? [])].map((label) => label.textContent).join('');
-    const nameless = (e) => !(e.getAttribute('aria-label') || labels(e) || text(e)).trim();
-    return [...reached].filter(nameless).map((e) => e.outerHTML);
-}"""
-
-
 @pytest.mark.parametrize("at", PAGES)
 def test_everything_that_can_be_reached_has_a_name(page: Page, place: Site, at: str) -> None:
     ready(page, place, at)
@@ -395,26 +348,6 @@ def test_texts_and_marks_stand_out_in_light_and_dark(browser: Browser, place: Si
         assert contrast(shade, token("card")) >= 3.0, arm
     assert contrast(token("accent-ink"), token("accent")) >= 4.5
     context.close()
-
-
-def gone(way: str, place: Site, opened: contextlib.ExitStack) -> None:
-    """Let the daemon or the API go, or fall silent; what can come back does so with `opened`."""
-    control = Path(place.daemon.config.daemon.control_socket)
-    if way == "API killed":
-        place.api.process.kill()
-        place.api.process.wait()
-    elif way == "API hangs":
-        place.api.process.send_signal(signal.SIGSTOP)
-        opened.callback(place.api.process.send_signal, signal.SIGCONT)
-    else:
-        away = control.with_suffix(".away")
-        control.rename(away)
-        opened.callback(away.rename, control)
-    if way == "daemon hangs":
-        # It takes connections, as systemd's socket does while the daemon is down, and answers none.
-        silent = opened.enter_context(socket.socket(socket.AF_UNIX))
-        silent.bind(str(control))
-        silent.listen(64)
 
 
 def look_anew(page: Page) -> None:
@@ -627,138 +560,6 @@ def test_a_phone_shows_each_address_on_one_line(browser: Browser, place: Site) -
     assert "".join(text for text, _ in lines) == long
     assert [rects for _, rects in lines] == [1] * len(lines)
     context.close()
-
-
-def test_where_sharing_is_off_the_fleet_s_page_says_how_to_turn_it_on(page: Page, place: Site) -> None:
-    page.goto(place.url)
-    page.get_by_role("link", name="Fleet").press("Enter")
-    card = page.locator("main .card")
-    expect(card.get_by_role("heading")).to_have_text("Sharing is off")
-    expect(card).to_contain_text('share = "on"')
-    expect(card).to_contain_text("systemctl restart ltp-switcher ltp-switcher-fleet")
-    expect(page.locator("nav [aria-current]")).to_have_text("Fleet")
-    expect(page.locator("main table, main .tiles")).to_have_count(0)
-
-
-@pytest.fixture(scope="module")
-def sharing() -> Iterator[Site]:
-    """A host that shares. Its daemon hears of the others from the test alone."""
-    with (
-        tempfile.TemporaryDirectory(prefix="ltp") as folder,
-        site(Path(folder), fleet=FleetSection(share="on", tls="off")) as served,
-    ):
-        yield served
-
-
-PREFIX, LONG_PREFIX = "203.0.113.0/24", "2001:db8:8a2e::/48"
-LONG_NAME = "edge-with-a-name-of-the-greatest-length-" + "x" * 24
-
-
-def tell_of_fleet(place: Site, **status: Json) -> None:
-    """Tell the daemon what `ltp-switcher-fleet` would after an exchange with three other hosts."""
-
-    def host(name: str, **changes: Json) -> Json:
-        usual: dict[str, Json] = {
-            "name": name, "version": "0.9.0", "age_s": 600.0, "lessons": 1234, "refused": 0,
-            "other_version": 0, "other_model": 0, "compared": 20.0, "apart": 1.0, "disagrees": False,
-            "shut_out": False,
-        }  # fmt: skip
-        return {**usual, **changes}
-
-    usual: dict[str, Json] = {
-        "host": "edge-1", "site": "north", "store": "127.0.0.1:6379", "reachable": True, "error": "",
-        "lag_s": 700.0, "exchanges": 9, "failures": 0, "written": 41, "write_failures": 0, "read": 2345,
-        "live": 2, "name_taken": False,
-    }  # fmt: skip
-    sources: list[Json] = ["edge-2", "edge-3", "edge-4", "edge-5", "edge-6"]
-    lessons: list[Json] = [
-        {"prefix": PREFIX, "from": sources, "arms": {"bbr": [0.5, 0.0001], "vegas": [-0.5, 0.0001]}},
-        {"prefix": LONG_PREFIX, "from": [LONG_NAME], "arms": {"vegas": [0.2, 0.0001]}},
-    ]
-    hosts = [
-        host("edge-2"),
-        host("edge-3", refused=17, apart=19.0, disagrees=True, age_s=180.0),
-        host(LONG_NAME, shut_out=True, compared=0.0),
-    ]
-    with ControlClient(Path(place.daemon.config.daemon.control_socket)) as daemon:
-        daemon.call("fleet.tell", status={**usual, **status}, hosts=hosts, lessons=lessons)
-
-
-def test_the_fleet_s_hosts_and_what_came_from_where(page: Page, sharing: Site) -> None:
-    tell_of_fleet(sharing)
-    ready(page, sharing, "#/fleet")
-    said = page.locator("main p[role=status]")
-    expect(said).to_have_text("edge-1 shares with the hosts of the site north.")
-    tiles = page.locator(".tile")
-    for name, value in (
-        ("Store", "reached 127.0.0.1:6379"), ("Lag", "12 min"), ("Hosts", "3 1 shut out"), ("Prefixes", "2"),
-        ("Lessons written", "41 2,345 read"),
-    ):  # fmt: skip
-        expect(tiles.filter(has=page.get_by_text(name, exact=True)).locator("dd")).to_contain_text(value)
-    hosts, prefixes = (
-        page.get_by_role("region", name=name) for name in ("Other hosts of the site", "What came from where")
-    )
-    rows = hosts.locator("tbody tr")
-    assert [row.locator("td").all_inner_texts() for row in rows.all()] == [
-        ["edge-2", "1,234", "10 min ago", "0", "5.0 %", "0.9.0"],
-        ["edge-3 disagrees", "1,234", "3 min ago", "17", "95 %", "0.9.0"],
-        [f"{LONG_NAME} shut out", "1,234", "10 min ago", "0", "–", "0.9.0"],
-    ]
-    of_prefix = prefixes.locator("tbody tr").filter(has_text=PREFIX).locator("td")
-    expect(of_prefix.nth(1)).to_have_text("5")
-    expect(of_prefix.nth(2)).to_have_text("edge-2, edge-3, edge-4 and 2 more")
-    expect(of_prefix.nth(5)).to_contain_text(re.compile(r"^bbr × 1\.6\d.*vegas × 0\.6\d"))
-    # New figures leave the focus where it is.
-    hosts.focus()
-    tell_of_fleet(sharing, reachable=False, error="connection refused", write_failures=3)
-    expect(said).to_have_text("The store is away: connection refused. This host goes on with its copy.")
-    expect(tiles.locator("dd.warn")).to_have_text(
-        [re.compile("^away"), re.compile("^12 min"), re.compile("refused 3$")]
-    )
-    expect(hosts).to_be_focused()
-    tell_of_fleet(sharing, name_taken=True)
-    expect(said).to_contain_text("Set fleet.host to another name.")
-
-
-def test_the_fleet_s_page_fits_a_phone_and_keeps_its_addresses_whole(browser: Browser, sharing: Site) -> None:
-    tell_of_fleet(sharing)
-    context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True, color_scheme="dark")
-    page = ready(context.new_page(), sharing, "#/fleet")
-    addresses = page.locator("td.address")
-    expect(addresses).to_have_count(2)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    lines = """(cell) => {
-        const range = document.createRange();
-        range.selectNodeContents(cell);
-        return range.getClientRects().length;
-    }"""
-    for text in [*addresses.all(), page.get_by_role("cell", name="edge-2", exact=True)]:
-        assert text.evaluate(lines) == 1
-    assert page.evaluate(NAMELESS) == []
-    context.close()
-
-
-def test_old_figures_of_the_fleet_are_marked(context: BrowserContext, sharing: Site) -> None:
-    tell_of_fleet(sharing)
-    page = ready(context.new_page(), sharing, "#/fleet")
-    shown = page.locator("main > .plain")
-    expect(shown).to_have_css("opacity", "1")
-    with contextlib.ExitStack() as opened:
-        gone("daemon gone", sharing, opened)
-        expect(page.locator("#stale")).to_contain_text("The figures are from ")
-        expect(shown).to_have_css("opacity", "0.7")
-    expect(page.locator("#stale")).to_be_hidden()
-
-
-def test_without_its_service_the_fleet_s_page_says_so(page: Page) -> None:
-    with (
-        tempfile.TemporaryDirectory(prefix="ltp") as folder,
-        site(Path(folder), fleet=FleetSection(share="on", tls="off")) as silent,
-    ):
-        ready(page, silent, "#/fleet")
-        expect(page.locator("main .bad")).to_contain_text("ltp-switcher-fleet does not run.")
-        expect(page.get_by_text("No other host has been seen yet.")).to_be_visible()
-        expect(page.locator("main [role=region]:visible")).to_have_count(0)
 
 
 def test_files_are_asked_for_once_and_no_other_file_is_given(place: Site) -> None:

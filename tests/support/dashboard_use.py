@@ -3,13 +3,27 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
+import socket
 from collections.abc import Callable
+from pathlib import Path
 
 from playwright.sync_api import Page, expect
+
+from support.browser import Site
 
 _PIXELS = "canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data"
 # A canvas that shows something.
 DRAWN = f"(canvas) => canvas.width > 0 && {_PIXELS}.some(Boolean)"
+# Gives all that can be reached and has no name.
+NAMELESS = """() => {
+    const reached = document.querySelectorAll('a, button, input, select, [role=img], [tabindex="0"]');
+    const text = (e) => (['A', 'BUTTON'].includes(e.tagName) ? e.textContent : '');
+    const labels = (e) => [...(e.labels ?? [])].map((label) => label.textContent).join('');
+    const nameless = (e) => !(e.getAttribute('aria-label') || labels(e) || text(e)).trim();
+    return [...reached].filter(nameless).map((e) => e.outerHTML);
+}"""
 
 
 def ready(page: Page, address: str) -> Page:
@@ -49,3 +63,23 @@ def choose_k(page: Page, wanted: int, k: Callable[[], object]) -> None:
     number.press("Enter")
     expect(page.locator("#notice")).to_have_text(f"k is {wanted}.")
     assert k() == wanted
+
+
+def gone(way: str, place: Site, opened: contextlib.ExitStack) -> None:
+    """Let the daemon or the API go, or fall silent; what can come back does so with `opened`."""
+    control = Path(place.daemon.config.daemon.control_socket)
+    if way == "API killed":
+        place.api.process.kill()
+        place.api.process.wait()
+    elif way == "API hangs":
+        place.api.process.send_signal(signal.SIGSTOP)
+        opened.callback(place.api.process.send_signal, signal.SIGCONT)
+    else:
+        away = control.with_suffix(".away")
+        control.rename(away)
+        opened.callback(away.rename, control)
+    if way == "daemon hangs":
+        # It takes connections, as systemd's socket does while the daemon is down, and answers none.
+        silent = opened.enter_context(socket.socket(socket.AF_UNIX))
+        silent.bind(str(control))
+        silent.listen(64)
