@@ -140,6 +140,7 @@ class Exchange:
         self._cursor: str | None = None
         self._model = 0
         self._presence: bytes | None = None
+        self._has_lost = False
         self._number = 0
         self._survey_s = -np.inf
         self._whole_s = -np.inf
@@ -237,8 +238,12 @@ class Exchange:
         self._meet(self._store.newest(FRESH), live)
         asked = [*live, *(name for name in self._others if name in self._prefixes)]
         look = self._store.look(asked, self._host)
-        self._check_presence(look.presence)
+        had_lost, self._has_lost = self._has_lost, self._check_presence(look.presence)
         self._write(live, now_s)
+        if self._has_lost and not had_lost:
+            # There may be older lessons than those that are known here. By the next exchange, each host has
+            # written again. A store that loses something time and again is read all the same.
+            return
         if now_s - self._survey_s >= SURVEY_S:
             self._survey(now_s)
         due = []
@@ -248,10 +253,10 @@ class Exchange:
                 due.append((name, stamp))
         self._read(due[:READS_MAX], now_s)
 
-    def _check_presence(self, presence: bytes | None) -> None:
-        """Whether the store still has what was written last; else all is written again."""
+    def _check_presence(self, presence: bytes | None) -> bool:
+        """Whether the store has lost what was written last. If so, all is written and read again."""
         if presence == self._presence:
-            return
+            return False
         other = presence_of(presence)
         taken = self._presence is not None and other is not None and other.instance != self._instance
         if taken and not self.name_taken:
@@ -259,7 +264,8 @@ class Exchange:
         self.name_taken = taken
         for known in self._prefixes.values():
             known.wrote = known.stamp = None
-            known.due_s = -np.inf
+            known.due_s, known.wait_s = -np.inf, 0.0
+        return bool(self._presence) and not taken
 
     def _write(self, live: Sequence[str], now_s: float) -> None:
         lessons: dict[str, bytes] = {}

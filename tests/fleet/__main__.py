@@ -13,11 +13,13 @@ from typing import Final
 
 from fleet import faults, load, steps, world
 
+CHOSEN, SHOWN = range(101, 107), range(201, 217)
+"""Worlds on which the site's bound was chosen, and worlds from which the figures come."""
 PARTS: Final[Mapping[str, Callable[[Path], dict[str, object]]]] = {
-    "second-host": lambda _: world.second_host(range(1, 9)),
+    "second-host": lambda _: world.second_host(SHOWN),
     "latency": faults.latency,
     "faults": faults.faults,
-    "liar": lambda _: world.liar(range(1, 4)),
+    "liar": lambda _: world.liar(SHOWN[:3]),
     "steps": steps.steps,
     "load": load.load,
 }

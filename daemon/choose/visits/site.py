@@ -2,7 +2,8 @@
 """The site: the knowledge of other hosts about the arms on the same prefixes.
 
 It is a level between a prefix and all flows. Hosts of a site differ somewhat, even on one path. So their word
-on an effect has a variance of at least `SPREAD`, however sure they are. Own visits soon say more than that.
+on an effect has a variance of at least `SPREAD`, however many they are and however sure. It is a bound and no
+addition, since the merged word holds the spread between hosts already. Own visits soon say more than that.
 Where they contradict the others, these count for less (D. J. Spiegelhalter et al. 2004, Bayesian Approaches
 to Clinical Trials, section 5.8: priors in conflict with the data).
 """
@@ -77,7 +78,8 @@ class Site:
         """
         self.grow(int(prefixes.max(initial=-1)) + 1)
         age_s = np.maximum(now_s - self.told_s[prefixes], 0.0)[:, None]
-        mean, variance = self._mean[prefixes], self._variance[prefixes] + SPREAD + FADES_PER_S * age_s
+        mean = self._mean[prefixes]
+        variance = np.maximum(self._variance[prefixes], SPREAD) + FADES_PER_S * age_s
         apart = ((mean - own.mean) / CONFLICT) ** 2
         known = np.isfinite(own.variance) & np.isfinite(variance)
         excess = np.subtract(apart, own.variance, out=np.zeros_like(apart), where=known)

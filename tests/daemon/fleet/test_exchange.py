@@ -142,6 +142,9 @@ def test_a_store_that_lost_the_last_seconds_gets_them_again(
     store.client.flushall()
     for key, value in dump.items():
         store.client.restore(key, 0, value)  # type: ignore[arg-type]
+    # Whoever looks before the lessons are there again knows better than the store.
+    site.run("b")
+    assert b.told[A]["bbr"][0] == pytest.approx(0.9, rel=1e-3)
     site.run(rounds=2)
     assert b.told[A]["bbr"][0] == pytest.approx(0.9, rel=1e-3)
 
@@ -293,6 +296,33 @@ def test_a_busy_prefix_that_says_nothing_new_is_read_seldom(
     # 200 exchanges in five minutes; waits double from 1.5 s to 60 s.
     assert 8 < b.status["read"] < 20
     assert b.tells == 1
+
+
+def test_after_a_loss_a_prefix_that_was_read_seldom_is_read_at_once(
+    site: Site, store: SiteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = site.host("a"), site.host("b")
+    a.learn(A, **KNOWN)
+    b.learn(A)
+    with monkeypatch.context() as patch:
+        patch.setattr(exchanges, "AGAIN_S", 0.0)
+        site.run(rounds=200)
+    store.client.flushall()
+    site.run(rounds=2)
+    a.learn(A, bbr=(1.5, 0.01))
+    site.run(rounds=2)
+    assert b.told[A]["bbr"][0] == pytest.approx(1.5, rel=1e-3)
+
+
+def test_a_store_that_forgets_time_and_again_is_read_all_the_same(site: Site, store: SiteStore) -> None:
+    a, b = site.host("a"), site.host("b")
+    b.learn(A)
+    site.run()
+    a.learn(A, **KNOWN)
+    for _ in range(4):
+        store.client.hdel("ltp-switcher:default:hosts", "b")
+        site.run()
+    assert b.told[A]["bbr"][0] == pytest.approx(0.5, rel=1e-3)
 
 
 def test_a_long_list_of_lessons_goes_in_requests_that_the_daemon_takes() -> None:
