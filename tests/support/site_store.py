@@ -19,14 +19,18 @@ SERVERS: Final = ("redis-server", "valkey-server")
 """Of Debian 12 and 13; the first that is there runs."""
 
 
+def server() -> str:
+    """The program of the store."""
+    return next(filter(shutil.which, SERVERS), SERVERS[0])
+
+
 class SiteStore:
     """A server on a UNIX socket, without a file on disk."""
 
     def __init__(self, folder: Path, options: Sequence[str] = ()) -> None:
         self.socket = folder / "store.sock"
-        server = next(filter(shutil.which, SERVERS), SERVERS[0])
         self._command = [
-            server, "--port", "0", "--unixsocket", str(self.socket), "--save", "", "--appendonly", "no",
+            server(), "--port", "0", "--unixsocket", str(self.socket), "--save", "", "--appendonly", "no",
             "--dir", str(folder), *options,
         ]  # fmt: skip
         self._process: subprocess.Popen[bytes] | None = None

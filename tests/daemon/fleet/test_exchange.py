@@ -14,6 +14,7 @@ from support.site_store import SiteStore, site_store
 from support.told_daemon import ToldDaemon
 
 from ltp_switcher.daemon.fleet import exchange as exchanges
+from ltp_switcher.daemon.fleet import lesson
 from ltp_switcher.daemon.fleet import store as stores
 from ltp_switcher.daemon.fleet.exchange import Exchange
 from ltp_switcher.daemon.fleet.lesson import ARMS, PLACES, pack
@@ -244,6 +245,36 @@ def test_half_of_the_site_on_other_settings_is_left_alone(site: Site) -> None:
     assert site.daemons["d"].told[A]["bbr"][0] == pytest.approx(-2.0)
     assert site.daemons["b"].hosts["c"]["other_model"] > 0
     assert site.daemons["b"].hosts["c"]["refused"] == 0
+
+
+def test_half_of_the_site_on_another_release_is_counted_and_nothing_is_lost(
+    site: Site, store: SiteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def exchange(rounds: int = 1) -> None:
+        """The hosts `old-…` write and read lessons of another version."""
+        for _ in range(rounds):
+            site.run("a", "b")
+            with monkeypatch.context() as patch:
+                patch.setattr(lesson, "VERSION", 99)
+                site.run("old-a", "old-b")
+
+    for name in ("a", "old-a"):
+        site.host(name).learn(A, **KNOWN)
+    for name in ("b", "old-b"):
+        site.host(name).learn(A, cubic=(0.1, 0.2))
+    exchange(rounds=3)
+    assert store.lessons(A).keys() == {b"a", b"b", b"old-a", b"old-b"}
+    for mine, other in (("a", "b"), ("b", "a"), ("old-a", "old-b"), ("old-b", "old-a")):
+        daemon = site.daemons[mine]
+        assert daemon.sources == {A: [other]}
+        strangers = [host for name, host in daemon.hosts.items() if ("old" in name) != ("old" in mine)]
+        assert len(strangers) == 2
+        assert all(host["other_version"] > 0 and host["refused"] == 0 for host in strangers)
+        assert (daemon.status["error"], daemon.status["write_failures"]) == ("", 0)
+    # One of them comes up to date: its service begins anew, and its lesson counts at once.
+    site.host("old-a").learn(A, **KNOWN)
+    site.run("old-a", "b", rounds=2)
+    assert sorted(site.daemons["b"].sources[A]) == ["a", "old-a"]
 
 
 def test_a_silent_hosts_word_ages_out(site: Site, store: SiteStore) -> None:
