@@ -106,9 +106,14 @@ killed_comes_back() { # UNIT
     kill -9 "$before"
     eventually came_back "$1" "$before"
 }
+# The daemon may take longer to start in an emulated machine than the API waits for it.
+served() {
+    local answer
+    answer=$(get /v1/mode 2>&1) || [[ $answer == *'no answer within'* ]] || echo "$answer"
+}
 ask_all_the_time() {
     rm -f /run/asked
-    while [ ! -e /run/asked ]; do says /v1/mode .mode >/dev/null || echo refused; done >/run/refused 2>&1 &
+    while [ ! -e /run/asked ]; do served; sleep 0.5; done >/run/refused 2>&1 &
     asking=$!
 }
 stop_asking() {
@@ -139,8 +144,11 @@ fresh_install() {
     check "the doctor finds no fault" ltp-switcher doctor
     check "sandbox of the daemon: CAP_NET_ADMIN alone" is \
         "$(sed -n 's/^CapBnd:\s*//p' "/proc/$(pid_of ltp-switcher)/status")" 0000000000001000
+}
 
+steer_flows() {
     step steer
+    check "the services begin with the machine" eventually says /health '.ready'
     configure
     check "restart with take_default" systemctl restart ltp-switcher
     check "the default is mutant" eventually is_default mutant
@@ -160,9 +168,9 @@ fresh_install() {
     check "and comes into force as well" eventually in_force 10.9.2.0/24
     check "sandbox of its service: three capabilities" is "$(systemctl show -p CapabilityBoundingSet --value ltp-switcher-use)" "cap_net_admin cap_perfmon cap_bpf"
     check "flows go on" flows_go_on
+}
 
-    dashboard
-
+kill_services() {
     step kill
     tc qdisc replace dev near root tbf rate 20mbit burst 64kb latency 100ms
     echo 'ARGUMENTS="--node qdisc:near@20 --listen 127.0.0.1:9481 --allow 127.0.0.0/8"' >/etc/default/ltp-owl-agent
@@ -355,6 +363,12 @@ case $part-$(cat /root/stage 2>/dev/null) in
 fresh-)
     remember
     fresh_install
+    boot_into steer
+    ;;
+fresh-steer)
+    steer_flows
+    dashboard
+    kill_services
     other_python
     step purge
     ;;
