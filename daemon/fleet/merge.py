@@ -6,6 +6,7 @@ effects; R. DerSimonian and N. Laird 1986). No host weighs more than the median 
 more none has half of the weight, and the weighted median stays among the honest ones. About this median
 the mean is taken, in which each host counts by `FAR` standard deviations at most (one step of P. J. Huber's
 M-estimator, 1964). Where hosts differ more than they should, all are less certain (R. T. Birge 1932).
+With the word of a single host there is nothing to merge.
 """
 
 from __future__ import annotations
@@ -66,6 +67,8 @@ def merge(mean: Floats, variance: Floats, quorum: int = 1) -> Merged:
     found = centre + np.divide(pulls, total, out=np.zeros_like(total), where=counts)
     birge = np.maximum((near**2).sum(axis=1) / np.maximum(hosts - 1, 1), 1.0)
     spread = np.divide(birge, total, out=np.full_like(total, np.inf), where=counts)
+    alone = np.where(known, variance, 0.0).sum(axis=1)
+    spread = np.where(counts & (hosts == 1), alone, spread)
     compared = known & (hosts >= QUORUM)[:, None]
     rest = np.where(compared, 1.0 / np.maximum(total[:, None] - weight, 1e-12), np.inf)
     with np.errstate(invalid="ignore"):

@@ -50,6 +50,14 @@ def test_prefixes_and_silent_hosts_change_nothing(told: tuple[np.ndarray, np.nda
         assert np.allclose(found.variance, together.variance, rtol=1e-9)
 
 
+@given(lessons(hosts=1))
+def test_the_word_of_a_single_host_stays_as_it_is(told: tuple[np.ndarray, np.ndarray]) -> None:
+    mean, variance = told
+    found = merge(mean, variance)
+    assert found.mean == pytest.approx(mean[:, 0])
+    assert found.variance == pytest.approx(variance[:, 0])
+
+
 @given(lessons())
 def test_the_mean_lies_among_the_hosts(told: tuple[np.ndarray, np.ndarray]) -> None:
     mean, variance = told
