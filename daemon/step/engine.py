@@ -180,6 +180,8 @@ class Engine:
         visits.take(rows if active else rows[:0], self.table, self._free, time.time())
         self._plans = active
         self.breathe()
+        visits.walk(self.table, self.chooser.path)
+        self.breathe()
 
     def _plan(self) -> None:
         if self.visits is not None:

@@ -16,6 +16,7 @@ import numpy as np
 
 from ltp_switcher.arrays import Floats, Ints
 from ltp_switcher.daemon.choose.visits.changes import Changes
+from ltp_switcher.daemon.choose.visits.paths import Paths
 from ltp_switcher.daemon.choose.visits.posterior import Effects, Mixture, Noise, Posteriors
 from ltp_switcher.daemon.choose.visits.purse import Purse, best_trials
 from ltp_switcher.daemon.choose.visits.site import Site
@@ -23,6 +24,10 @@ from ltp_switcher.errors import ArtifactError
 
 WIDER_S: Final = 10.0
 """The wider level is taken anew after this time at the earliest."""
+FIRST_TRIAL: Final = 3
+"""Visits of a prefix before its first trial (docs/lab-notes/learner.md)."""
+LEARN_FROM: Final = 1024
+"""Prefixes from which the others learn what paths say: with ten times as many, a step takes 16 ms longer."""
 BOUND: Final = 2.0
 """Standard deviations between an effect and its lower bound: one in forty effects lies below."""
 
@@ -76,6 +81,7 @@ class Learner:
         self.posteriors = Posteriors(arms, noise)
         self.purse = Purse()
         self.site = Site(arms)
+        self.paths = Paths(arms)
         self._changes = Changes() if detects else None
         self._incumbents: Ints = np.zeros(0, np.int64)
         self._wider = self.posteriors.wider(0.0)
@@ -102,6 +108,7 @@ class Learner:
         self.posteriors.grow(size)
         self.purse.grow(size)
         self.site.grow(size)
+        self.paths.grow(size)
         if self._changes is not None:
             self._changes.grow(size)
         more = np.zeros(max(size - len(self._incumbents), 0), np.int64)
@@ -144,10 +151,7 @@ class Learner:
         return self._mixture(prefixes, now_s).effects
 
     def _mixture(self, prefixes: Ints, now_s: float) -> Mixture:
-        wider = self._wider
-        prior = Effects(
-            np.repeat(wider.mean, len(prefixes), axis=0), np.repeat(wider.variance, len(prefixes), axis=0)
-        )
+        prior = self.paths.prior(prefixes, self._wider)
         others = None
         if self.site.hosts.any():
             own = self.posteriors.known(prefixes, now_s)
@@ -159,11 +163,24 @@ class Learner:
         self._grow(prefixes)
         self.site.tell(prefixes, effects, hosts, now_s)
 
+    def tell_paths(self, prefixes: Ints, numbers: Floats) -> None:
+        """Take in the numbers of flows' paths; see `Paths.tell`."""
+        self._grow(prefixes)
+        self.paths.tell(prefixes, numbers)
+
+    def _widen(self, now_s: float) -> None:
+        """Learn from all prefixes for each of them."""
+        self._wider, self._wider_s = self.posteriors.wider(now_s), now_s
+        told = np.flatnonzero(self.posteriors.visits)
+        told = told[:: -(-told.size // LEARN_FROM) or 1]
+        known = self.posteriors.known(told, now_s)
+        self.paths.learn(self._wider, known, told, self.posteriors.noise.between)
+
     def plan(self, prefixes: Ints, flows: Floats, now_s: float) -> Plan:
         """The arms and chances of prefixes, each once, of which at most so many flows may be in trials."""
         self._grow(prefixes)
         if not 0.0 <= now_s - self._wider_s < WIDER_S:
-            self._wider, self._wider_s = self.posteriors.wider(now_s), now_s
+            self._widen(now_s)
         found = self._mixture(prefixes, now_s)
         effects = found.effects
         lower = effects.mean - BOUND * np.sqrt(effects.variance)
@@ -171,7 +188,7 @@ class Learner:
         self._incumbents[prefixes] = incumbents
         trials, worths = best_trials(found, incumbents, self.posteriors.visit_noise(prefixes))
         # A trial is worth nothing before the prefix has told how far its visits differ by themselves.
-        worths[self.posteriors.visits[prefixes] < self.posteriors.noise.visits] = 0.0
+        worths[self.posteriors.visits[prefixes] < FIRST_TRIAL] = 0.0
         chances = self.purse.chances(prefixes, worths, flows, now_s)
         return Plan(incumbents, trials, chances)
 
@@ -181,6 +198,7 @@ class Learner:
         self.posteriors.forget(prefixes)
         self.purse.forget(prefixes)
         self.site.forget(prefixes)
+        self.paths.forget(prefixes)
         if self._changes is not None:
             self._changes.forget(prefixes)
         self._incumbents[prefixes] = 0
@@ -188,7 +206,7 @@ class Learner:
     def state(self) -> dict[str, np.ndarray]:
         """All that was learned but for the detectors of changes, as arrays that the caller may keep."""
         return {
-            **self.posteriors.state(), **self.purse.state(), **self.site.state(),
+            **self.posteriors.state(), **self.purse.state(), **self.site.state(), **self.paths.state(),
             "incumbents": self._incumbents.copy(),
         }  # fmt: skip
 
@@ -200,9 +218,11 @@ class Learner:
             raise ArtifactError("the arms of prefixes are none of the learner's")
         self.posteriors.restore(arrays, size)
         self.purse.restore(arrays, size)
-        # An earlier release knew of no other hosts.
-        if any(name in arrays for name in self.site.state()):
-            self.site.restore(arrays, size)
+        # An earlier release knew of no other hosts, and of no paths.
+        for part in (self.site, self.paths):
+            if any(name in arrays for name in part.state()):
+                part.restore(arrays, size)
+            part.grow(size)
         self._incumbents = incumbents.copy()
         self._changes = None if self._changes is None else Changes()
         self._grow(np.arange(size))

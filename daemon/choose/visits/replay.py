@@ -8,6 +8,7 @@ each prefix is known: it has the highest mean. Draws suppose that visits are ind
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -71,29 +72,32 @@ def replay(
     learner: Learner,
     seed: int,
     parts: Sequence[Ints] = (),
+    after: int = 0,
 ) -> Replayed:
     """Let each prefix have so many visits, and learn from each before the next.
 
     Args:
         pools: for each prefix the pools of all arms, the decision's own choice first.
         visits: visits of each prefix.
-        learner: a new one, of as many arms.
+        learner: a new one, of as many arms; with `after`, one that knows other prefixes.
         seed: seed of the draws.
         parts: places of prefixes that are also told of by themselves.
+        after: prefixes that had as many visits each before, so that all of these prefixes are new.
     """
     rng = np.random.default_rng(seed)
     means = np.array([[pool.values.mean() for pool in of_prefix] for of_prefix in pools])
     most = np.array([max(pool.flows.max() for pool in of_prefix) for of_prefix in pools])
-    prefixes = np.arange(len(pools))
+    prefixes, begin_s = np.arange(after, after + len(pools)), visits * GAP_S if after else 0.0
     arms = np.zeros((visits, len(pools)), np.int64)
     incumbents = np.zeros((visits, len(pools)), np.int64)
     changes = 0
     for number in range(visits):
-        plan = learner.plan(prefixes, most, number * GAP_S)
+        plan = learner.plan(prefixes, most, begin_s + number * GAP_S)
         tries = rng.random(len(pools)) < plan.chances
         incumbents[number], arms[number] = plan.incumbents, np.where(tries, plan.trials, plan.incumbents)
-        changes += learner.observe(_drawn(pools, arms[number], number * GAP_S, rng)).size
-    spent = learner.purse.spent / np.maximum(learner.purse.flows, 1.0)
+        drawn = _drawn(pools, arms[number], begin_s + number * GAP_S, rng)
+        changes += learner.observe(dataclasses.replace(drawn, prefixes=prefixes)).size
+    spent = (learner.purse.spent / np.maximum(learner.purse.flows, 1.0))[prefixes]
     return Replayed(
         _windows(arms, incumbents, means),
         learner.purse.share,

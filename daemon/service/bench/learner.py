@@ -16,8 +16,9 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.arrays import Bools, Floats, Ints
+from ltp_switcher.daemon.choose.chooser import Number
 from ltp_switcher.daemon.choose.visits.learner import Learner, Visits
-from ltp_switcher.daemon.choose.visits.replay import GAP_S, Pool, Replayed, replay
+from ltp_switcher.daemon.choose.visits.replay import GAP_S, WINDOWS, Pool, Replayed, replay
 from ltp_switcher.daemon.step.learning.prefixes import KnownPrefixes
 
 ARMS: Final = 5
@@ -27,8 +28,18 @@ FLOWS: Final = 2.0
 """Flows of a visit."""
 STEADY: Final = 200
 """Visits before a change of the path, and after it."""
+NEW_VISITS: Final = 100
+"""Visits of the prefixes that come new to a learner."""
+TOLD: Final = (None, 0.0, 0.3, 0.6)
+"""Shares of the effects' variance that the numbers of paths tell; with None there are no numbers."""
 DRAWS: Final = 200
 """Visits in a pool."""
+UNSEEN: Final = 0.15
+"""Share of the numbers of paths that were not observed."""
+_TYPICAL: Final = np.array([2e6, 0.1, 40e3, 1e3, 80.0, 1e-3, 2e3, 0.2])
+"""Usual numbers of paths, in their units and the order of `Number`."""
+_DEVIATIONS: Final = np.array([1.2, 0.7, 0.9, 0.8, 1.0, 1.5, 1.0, 0.7])
+"""Standard deviations of their logarithms."""
 _BOOTSTRAPS: Final = 1000
 
 Made = Callable[[np.random.Generator, int], Floats]
@@ -105,9 +116,8 @@ SHOWN: Final[Mapping[str, Kind]] = {
 """The kinds from which the figures come."""
 
 
-def made(kind: Kind, rng: np.random.Generator) -> tuple[list[list[Pool]], Bools]:
-    """The pools of a kind's prefixes, and which of them are off-model, shape (prefixes,)."""
-    effects = kind.effects(rng, kind.prefixes)
+def made(effects: Floats, kind: Kind, rng: np.random.Generator) -> list[list[Pool]]:
+    """The pools of prefixes with these effects, shape (prefixes, ARMS), and a kind's noise."""
     pools = []
     for of_prefix in effects.tolist():
         level = rng.normal(0.0, 1.0)
@@ -117,8 +127,23 @@ def made(kind: Kind, rng: np.random.Generator) -> tuple[list[list[Pool]], Bools]
             values = level + effect + noise - noise.mean()
             row.append(Pool(values, np.full(DRAWS, 3.0), np.full(DRAWS, FLOWS)))
         pools.append(row)
-    off: Bools = effects.max(axis=1) >= OFF
-    return pools, off
+    return pools
+
+
+def paths(rng: np.random.Generator, effects: Floats, told: float) -> Floats:
+    """The numbers of paths that tell a share `told` of the variance of each arm's effect: (n, numbers).
+
+    In the logarithms of the numbers, effects and noise are turned in a direction that is drawn by lot. So no
+    number stands for an arm.
+    """
+    numbers = len(Number)
+    apart = effects[:, 1:] - effects[:, 1:].mean(axis=0)
+    z = rng.normal(size=(len(effects), numbers))
+    z[:, : ARMS - 1] = np.sqrt(told) * apart / apart.std(axis=0) + np.sqrt(1.0 - told) * z[:, : ARMS - 1]
+    turned, _ = np.linalg.qr(rng.normal(size=(numbers, numbers)))
+    found: Floats = _TYPICAL * np.exp(_DEVIATIONS * (z @ turned))
+    found[rng.random(found.shape) < UNSEEN] = np.nan
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,15 +164,21 @@ class Result:
     """False alarms of a change in 1,000 visits."""
 
 
-def measure(kind: Kind, seeds: Sequence[int], *, detects: bool = True) -> Result:
-    """Replay a kind with these seeds, with or without looking for changes of paths."""
+def measure(kind: Kind, seeds: Sequence[int], *, detects: bool = True, told: float | None = None) -> Result:
+    """Replay a kind with these seeds, with or without looking for changes of paths.
+
+    told: share of the effects' variance that the numbers of paths tell; with None there are no numbers.
+    """
     found: list[Replayed] = []
     off: list[Bools] = []
     for seed in seeds:
-        pools, is_off = made(kind, np.random.default_rng(seed))
-        each = [np.array([place]) for place in range(kind.prefixes)]
-        found.append(replay(pools, VISITS, Learner(ARMS, detects=detects), seed, each))
-        off.append(is_off)
+        rng = np.random.default_rng(seed)
+        effects, learner = kind.effects(rng, kind.prefixes), Learner(ARMS, detects=detects)
+        pools, each = made(effects, kind, rng), [np.array([place]) for place in range(kind.prefixes)]
+        if told is not None:
+            learner.tell_paths(np.arange(kind.prefixes), paths(rng, effects, told))
+        found.append(replay(pools, VISITS, learner, seed, each))
+        off.append(effects.max(axis=1) >= OFF)
     of_all = np.concatenate(off)
     windows = [prefix for one in found for prefix in one.parts]
     gains = np.array([[window.gain for window in prefix] for prefix in windows])
@@ -174,6 +205,42 @@ def _ratio(above: Floats, below: Floats, rng: np.random.Generator) -> tuple[floa
     drawn = rng.integers(0, above.size, (_BOOTSTRAPS, above.size))
     low, high = np.percentile(above[drawn].sum(axis=1) / below[drawn].sum(axis=1), (2.5, 97.5)).tolist()
     return float(above.sum() / below.sum()), low, high
+
+
+def newcomers(
+    kind: Kind, seeds: Sequence[int], told: float | None
+) -> tuple[list[tuple[float, float, float] | None], tuple[float, float, float] | None]:
+    """Let new prefixes of a kind come to a learner that knows as many others by `VISITS` visits each.
+
+    Args:
+        kind: of all prefixes.
+        seeds: of the replays.
+        told: as in `measure`.
+
+    Returns:
+        The share of the gap that is closed off-model, in visits 1 to 10, 11 to 30 and 31 to 100, and the
+        reward over the decision's in all of them on-model.
+    """
+    gains, best, off = [], [], []
+    for seed in seeds:
+        rng, learner = np.random.default_rng(seed), Learner(ARMS)
+        known, new = kind.effects(rng, kind.prefixes), kind.effects(rng, kind.prefixes)
+        pools = made(known, kind, rng), made(new, kind, rng)
+        if told is not None:
+            both = np.concatenate([known, new])
+            learner.tell_paths(np.arange(len(both)), paths(rng, both, told))
+        replay(pools[0], VISITS, learner, seed)
+        each = [np.array([place]) for place in range(kind.prefixes)]
+        found = replay(pools[1], NEW_VISITS, learner, seed, each, kind.prefixes).parts
+        gains += [[window.gain for window in prefix] for prefix in found]
+        best += [prefix[0].best_gain for prefix in found]
+        off.append(new.max(axis=1) >= OFF)
+    of_all, gain = np.concatenate(off), np.array(gains)
+    rng = np.random.default_rng(0)
+    closed = [_ratio(part[of_all], np.array(best)[of_all], rng) for part in gain.T]
+    lengths = np.array([last - first + 1 for first, last in WINDOWS[: gain.shape[1]]])
+    over = _ratio((gain @ lengths / lengths.sum())[~of_all], np.ones(int((~of_all).sum())), rng)
+    return closed, None if over is None else tuple(np.exp(over).tolist())
 
 
 def detected(fold: float, flows: int, prefixes: int, seed: int) -> tuple[Ints, Ints]:
@@ -273,6 +340,21 @@ def _print_changes(seeds: Sequence[int]) -> None:
         print(f"{name:<30}  {gain.size:>8}  {middle:>31.0f}  {late:>4.0f}  {gain.mean():>10.3f}")
 
 
+def _print_newcomers(kinds: Mapping[str, Kind], seeds: Sequence[int]) -> None:
+    """Print what the numbers of their paths earn for new prefixes."""
+    print(
+        "kind      paths tell  closed, visits 1-10     11-30                   31-100                  "
+        "on-model reward"
+    )
+    for name, kind in kinds.items():
+        for told in TOLD:
+            closed, kept = newcomers(kind, seeds, told)
+            print(
+                f"{name:<8}  {'none' if told is None else format(told, '.0%'):<10}  "
+                f"{'  '.join(f'{_text(of, 2):<22}' for of in closed)}  {_text(kept, 3)}"
+            )
+
+
 def _text(of: tuple[float, float, float] | None, digits: int) -> str:
     if of is None:
         return "-".center(3 * digits + 13)
@@ -288,6 +370,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, default=5, help="replays of each kind")
     parser.add_argument("--changes", action="store_true", help="how soon changes of paths are found, instead")
     parser.add_argument("--no-detectors", action="store_true", help="replay without looking for changes")
+    parser.add_argument("--new", action="store_true", help="new prefixes beside known ones, instead")
     options = parser.parse_args(arguments)
     if options.seeds < 1:
         parser.error("--seeds must be 1 or more")
@@ -295,6 +378,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _print_changes(range(1, options.seeds + 1))
         return 0
     kinds = SHOWN if options.kinds == "shown" else TUNING
+    if options.new:
+        _print_newcomers(kinds, range(1, options.seeds + 1))
+        return 0
     print(
         "kind      closed, visits 31-100  101-400                on-model reward         "
         "ledger  prefix   lost  alarms"

@@ -17,6 +17,7 @@ import numpy as np
 
 from ltp_switcher.arrays import ArmIds, Bools, Ints, Slots
 from ltp_switcher.daemon.choose.choice import Cause, Causes, Choice
+from ltp_switcher.daemon.choose.chooser import Told
 from ltp_switcher.daemon.choose.visits.learner import BOUND, Learner, Visits
 from ltp_switcher.daemon.choose.visits.posterior import Effects
 from ltp_switcher.daemon.datapath import OutcomeArray
@@ -40,6 +41,8 @@ SMALLER: Final = 0.99
 """Factor on the largest visit of a prefix with each visit that is smaller."""
 LIFETIME_S: Final = 3600
 """A prefix without traffic keeps its entry for so long."""
+PATHS_MAX: Final = 256
+"""Open flows of whose paths a look takes in the numbers; all have their turns."""
 NEWS_MAX: Final = 4096
 """Prefixes whose starting arm by the chooser is kept while no flow to them has ended."""
 FORMAT: Final = 1
@@ -220,6 +223,21 @@ class LiveLearner:
             self._count(rows[usable], numbers[usable])
         visits, generations = self.tally.ended(now_s)
         self._observe(visits, lots.incumbents(generations))
+
+    def walk(self, table: FlowTable, path: Callable[[Slots], Told | None]) -> None:
+        """Take in what is known of the paths of open flows; `path` tells of slots, as `Chooser.path`."""
+        slots = np.array(table.slots(), np.int64)
+        if not slots.size:
+            return
+        turns = -(-slots.size // PATHS_MAX)
+        slots = slots[self._turn % turns :: turns]
+        told = path(slots)
+        if told is None:
+            return
+        found = [self.prefixes.find(prefix) for prefix in table.prefixes(slots)]
+        numbers = np.array([-1 if number is None else number for number in found], np.int64)
+        known = numbers >= 0
+        self.learner.tell_paths(numbers[known], told.value[known])
 
     def plan(self, free: Free, now_s: float) -> None:
         """Give some of the prefixes their plans, and write these into the module's table."""

@@ -177,7 +177,12 @@ def test_a_flow_that_drew_an_arm_stays_there_and_says_why(
         gain=-4.0, cookie=1, ended=0, visit=33, arm=trial, generation=int(entry["generation"]),
         weight=int(entry["choice"]["weight"][1]), weights=65_535,
     )  # fmt: skip
+    assert daemon.engine.visits is not None
+    paths = daemon.engine.visits.learner.paths
+    assert not paths.state()["path_count"].any()
     look(daemon, kernel, now, 1, lasting)
+    # While it lasts, the prefix learns its path, too.
+    assert paths.state()["path_count"][0].any()
     told = ask(daemon, "flows.get", cookie="1")["why"]["sentence"]  # type: ignore[index]
     assert f"Visit 33 of {PREFIX} drew {name} (chance {chance:.2g}); the flow left it" in told
     assert daemon.engine.visits is not None

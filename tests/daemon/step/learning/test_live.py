@@ -12,6 +12,7 @@ from support.records import NETNS, flow
 from support.told import Module, row
 
 from ltp_switcher.daemon.choose.choice import Cause, of_policy
+from ltp_switcher.daemon.choose.chooser import Number, Told
 from ltp_switcher.daemon.choose.visits.posterior import Effects
 from ltp_switcher.daemon.datapath.protocol import ArmId, StartCause
 from ltp_switcher.daemon.gain.outcomes import PREFIX_KEY, ROW_DTYPE, prefix_key
@@ -452,3 +453,29 @@ def test_a_new_daemon_forgets_the_lots_of_the_last_one_alone() -> None:
     starts.write({B: VEGAS})
     starts.forget_lots()
     assert module.table.keys() == {B}
+
+
+def test_the_paths_of_open_flows_are_told_in_turns() -> None:
+    """Of 600 flows to two prefixes, of which one is known, each has its turn in three looks."""
+    module = Module({A: GAINS}, BBR)
+    live, table = made(module), FlowTable(home_netns=NETNS)
+    live.take(rows_of(module.visit(A, BEGIN_S)), table, free, BEGIN_S)
+    for cookie in range(1, 601):
+        table.add(flow(cookie, "192.0.2.7" if cookie % 2 else "203.0.113.9"), 0)
+    asked: list[int] = []
+
+    def path(slots: np.ndarray) -> Told:
+        asked.extend(slots.tolist())
+        value = np.full((slots.size, len(Number)), np.nan)
+        value[:, Number.PROPAGATION] = 40_000.0
+        return Told(value, value, value)
+
+    for second in range(3):
+        live.walk(table, path)
+        live.plan(free, BEGIN_S + second)
+    assert sorted(asked) == sorted(table.slots())
+    count = live.learner.paths.state()["path_count"]
+    assert count.shape[0] == len(live.prefixes) == 1
+    assert np.flatnonzero(count[0]).tolist() == [Number.PROPAGATION]
+    live.walk(table, lambda slots: None)
+    assert np.array_equal(live.learner.paths.state()["path_count"], count)
