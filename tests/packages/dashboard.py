@@ -29,6 +29,8 @@ ADDED: Final = "htcp"
 PATIENCE_MS: Final = 120_000
 FETCH: Final = "(path) => fetch(path).then((answer) => answer.json())"
 SAME: Final = "(path) => fetch(path).then((a) => a.json()).then(({why}) => why.sentence === %s)"
+# The first points come later than the row.
+FIRST_DRAWN: Final = f"(selector) => ({DRAWN})(document.querySelector(selector))"
 SHOWN: Final = "document.querySelector('.why').textContent"
 
 
@@ -66,8 +68,8 @@ class Visit:
             expect(row.locator("td").nth(1)).to_have_text(re.compile("|".join(pool)))
         age = rows.first.locator("td").last
         expect(age).not_to_have_text(age.inner_text())
-        assert self.page.locator("canvas.spark").first.evaluate(DRAWN)
-        assert self.page.locator(".chart canvas").first.evaluate(DRAWN)
+        for canvas in ("canvas.spark", ".chart canvas"):
+            self.page.wait_for_function(FIRST_DRAWN, arg=canvas, polling=1000)
         self.page.screenshot(path=self.logs / "dashboard.png")
 
     def says_why(self) -> None:
