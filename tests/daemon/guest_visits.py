@@ -83,6 +83,8 @@ def funded() -> None:
 
 def learning() -> None:
     """Short flows, and longer ones until a trial is drawn."""
+    # The table still has the plan of the killed daemon, so a plan alone does not tell that this one runs.
+    until(lambda: state()["visits"] >= 12, state)
     until(weighted, entry)
     stayed = moved = False
     for _ in range(60):
@@ -144,9 +146,9 @@ def state() -> dict[str, float]:
 
 
 def restarted() -> None:
-    """A new daemon knows the visits of the killed one, and writes its plan again."""
+    """A new daemon knows the visits of the killed one. Its plan may have no further trial."""
     until(lambda: state()["visits"] >= 12, state)
-    until(weighted, entry)
+    until(lambda: entry() is not None)
 
 
 def ended() -> None:
