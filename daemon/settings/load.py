@@ -13,11 +13,18 @@ from typing import Final
 
 from ltp_switcher import toml_file
 from ltp_switcher.daemon.settings.layers import Layers, Origin
-from ltp_switcher.daemon.settings.rules import Key, Value, allowed, check, did_you_mean
+from ltp_switcher.daemon.settings.rules import (
+    ENVIRONMENT_PREFIX,
+    Key,
+    Value,
+    allowed,
+    check,
+    did_you_mean,
+    variable,
+)
 from ltp_switcher.daemon.settings.schema import DEFAULT_PATH, GONE, Config, schema, section_doc
 from ltp_switcher.errors import ConfigError
 
-ENVIRONMENT_PREFIX: Final = "LTP_SWITCHER_"
 CONFIG_VARIABLE: Final = "LTP_SWITCHER_CONFIG"
 """Environment variable with the path of the file. The flag `--config` goes before it."""
 SOCKET_VARIABLE: Final = "LTP_SWITCHER_SOCKET"
@@ -173,22 +180,18 @@ def _of_environment(environment: Mapping[str, str]) -> dict[str, Value]:
     values: dict[str, Value] = {}
     if environment.get(SOCKET_VARIABLE):
         values["daemon.control_socket"] = environment[SOCKET_VARIABLE]
-    gone = {_variable(name): name for name in GONE}
-    for variable, text in environment.items():
-        if variable in gone:
-            _warn_of(gone[variable], f"the environment variable {variable}")
-        elif variable.startswith(ENVIRONMENT_PREFIX) and variable not in ENVIRONMENT_OWN:
-            found = _of_variable(variable, text, keys)
-            values[found.path] = check(found, parse_text(found, text), variable)
+    gone = {variable(name): name for name in GONE}
+    for name, text in environment.items():
+        if name in gone:
+            _warn_of(gone[name], f"the environment variable {name}")
+        elif name.startswith(ENVIRONMENT_PREFIX) and name not in ENVIRONMENT_OWN:
+            found = _of_variable(name, text, keys)
+            values[found.path] = check(found, parse_text(found, text), name)
     return values
 
 
-def _variable(name: str) -> str:
-    return ENVIRONMENT_PREFIX + name.replace(".", "_").upper()
-
-
-def _of_variable(variable: str, text: str, keys: Mapping[str, Key]) -> Key:
+def _of_variable(name: str, text: str, keys: Mapping[str, Key]) -> Key:
     variables = {k.environment: k for k in keys.values()}
-    if variable not in variables:
-        raise ConfigError(variable, text, f"no such key{did_you_mean(variable, list(variables))}")
-    return variables[variable]
+    if name not in variables:
+        raise ConfigError(name, text, f"no such key{did_you_mean(name, list(variables))}")
+    return variables[name]

@@ -7,10 +7,11 @@ import dataclasses
 import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from ltp_switcher.errors import ConfigError
 
+ENVIRONMENT_PREFIX: Final = "LTP_SWITCHER_"
 Value = bool | int | float | str | tuple[str, ...]
 T = TypeVar("T", bound=Value)
 
@@ -49,7 +50,7 @@ class Key:
     @property
     def environment(self) -> str:
         """The environment variable that overrides the file."""
-        return f"LTP_SWITCHER_{self.section}_{self.name}".upper()
+        return variable(self.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,11 @@ def key(
     rule = Rule(default, doc, minimum, maximum, choices, live)
     made: T = field(default=default, metadata={"rule": rule})
     return made
+
+
+def variable(path: str) -> str:
+    """The environment variable of a key, by its path."""
+    return ENVIRONMENT_PREFIX + path.replace(".", "_").upper()
 
 
 def section_name(section: type[Section]) -> str:

@@ -222,7 +222,6 @@ class Learner:
         for part in (self.site, self.paths):
             if any(name in arrays for name in part.state()):
                 part.restore(arrays, size)
-            part.grow(size)
         self._incumbents = incumbents.copy()
         self._changes = None if self._changes is None else Changes()
         self._grow(np.arange(size))
