@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
 import struct
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from pathlib import Path
 import httpx
 import pytest
 from support.api_client import asker_of
+from support.ports import free_port
 
 from ltp_switcher.api.network_agent import main as agent
 from ltp_switcher.api.network_agent import sources
@@ -266,11 +266,6 @@ def test_only_named_hosts_are_answered(client: str, status: int) -> None:
     answer = asyncio.run(ask())
     assert answer.status_code == status
     assert answer.headers["content-type"] == "application/problem+json"
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return free.getsockname()[1]
 
 
 class Process:

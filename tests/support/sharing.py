@@ -6,7 +6,8 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +17,15 @@ from ltp_switcher.daemon.settings.visits import VisitsSection
 from support.daemon_process import service_running
 
 SERVICE: Final = (sys.executable, "-m", "ltp_switcher.daemon.fleet.process")
+
+
+def until(done: Callable[[], object], patience_s: float = 60.0) -> float:
+    """Wait for an event, and return the time that it took, s."""
+    began_s = time.monotonic()
+    while not done():
+        assert time.monotonic() - began_s < patience_s
+        time.sleep(0.01)
+    return time.monotonic() - began_s
 
 
 def learning(folder: Path, name: str, fleet: FleetSection | None = None) -> Config:

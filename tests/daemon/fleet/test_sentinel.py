@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.ports import free_port
+from support.sharing import until
 from support.site_store import server, site_store
 from support.told_daemon import ToldDaemon
 from valkey import Valkey
@@ -22,20 +23,6 @@ from ltp_switcher.daemon.settings.fleet import FleetSection
 
 PREFIX, SERVICE = "192.0.2.0/24", "lessons"
 PATIENCE_S = 120.0
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def until(done: Callable[[], object]) -> None:
-    """Wait for an event."""
-    began_s = time.monotonic()
-    while not done():
-        assert time.monotonic() - began_s < PATIENCE_S
-        time.sleep(0.05)
 
 
 @contextlib.contextmanager
@@ -58,7 +45,7 @@ def sentinel(folder: Path, of: int) -> Iterator[int]:
                 told = dict(zip(replica[::2], replica[1::2], strict=True))
                 return bool(told[b"master-link-status"] == b"ok")
 
-            until(knows_the_replica)
+            until(knows_the_replica, PATIENCE_S)
         yield port
     finally:
         process.kill()
@@ -93,7 +80,7 @@ def test_hosts_follow_a_failover(tmp_path: Path) -> None:
         exchange()
         exchange()
         assert daemons["b"].told[PREFIX]["bbr"][0] == pytest.approx(0.5, rel=1e-3)
-        until(lambda: second.lessons(PREFIX))
+        until(lambda: second.lessons(PREFIX), PATIENCE_S)
         first.kill()
         daemons["a"].learn(PREFIX, bbr=(0.9, 0.05))
         exchange()
@@ -104,7 +91,7 @@ def test_hosts_follow_a_failover(tmp_path: Path) -> None:
             exchange()
             return bool(daemons["b"].told[PREFIX]["bbr"][0] > 0.8)
 
-        until(is_known)
+        until(is_known, PATIENCE_S)
         assert second.client.info("replication")["role"] == "master"  # type: ignore[index]
         assert all(each.status["reachable"] for each in daemons.values())
         for each in exchanges:

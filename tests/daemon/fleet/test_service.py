@@ -9,16 +9,17 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 from support.api_client import asker
 from support.fake_kernel import Kernel
+from support.ports import free_port
 from support.records import NETNS, flow
 from support.running_daemon import make_daemon, running
-from support.sharing import SERVICE, learning, sharing, sharing_of
+from support.sharing import SERVICE, learning, sharing, sharing_of, until
 from support.site_store import SiteStore, site_store
 from support.told import outcome
 
@@ -32,16 +33,6 @@ from ltp_switcher.errors import ConfigError
 
 PREFIX = "192.0.2.0/24"
 BBR = 2
-PATIENCE_S = 60.0
-
-
-def until(done: Callable[[], bool]) -> float:
-    """Wait for an event, and return the time that it took, s."""
-    began_s = time.monotonic()
-    while not done():
-        assert time.monotonic() - began_s < PATIENCE_S
-        time.sleep(0.01)
-    return time.monotonic() - began_s
 
 
 class Hosts:
@@ -181,14 +172,6 @@ def test_over_tls_with_a_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert process.password() == ""
     (tmp_path / "fleet-password").write_text("secret\n")
     assert process.password() == "secret"
-
-
-def free_port() -> int:
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def test_off_is_the_default_and_nothing_is_imported(tmp_path: Path) -> None:

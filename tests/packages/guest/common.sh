@@ -59,13 +59,13 @@ others() { # units, users and groups, routes, BPF, sysctl
     grep tcp_mutant "/lib/modules/$kernel/modules.dep"
     dpkg -l 'ltp-*' 2>/dev/null | grep '^[a-z]i\|^[a-z]c\|^r'
 }
-# In /root, which a reboot keeps and `files` leaves out.
+# At home, which a reboot keeps and `files` leaves out.
 remember() {
-    files >/root/files.before
-    others >/root/others.before
+    files >~/files.before
+    others >~/others.before
 }
 nothing_left() {
-    diff /root/files.before <(files) && diff /root/others.before <(others)
+    diff ~/files.before <(files) && diff ~/others.before <(others)
 }
 
 use_archive() { # FOLDER: the only source of packages

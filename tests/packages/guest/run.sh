@@ -346,7 +346,7 @@ boot_into() { # STAGE
     mkdir -p /run/systemd/system/checks.service.d
     printf '[Service]\nExecStopPost=\n' >/run/systemd/system/checks.service.d/reboot.conf
     systemctl daemon-reload
-    echo "$1" >/root/stage
+    echo "$1" >~/stage
     sync
     step machine
     check reboot echo "$1"
@@ -361,7 +361,7 @@ use_archive "$folder"
 check "systemd has started" eventually systemctl is-active basic.target
 modprobe -a sch_netem sch_tbf
 start_network
-case $part-$(cat /root/stage 2>/dev/null) in
+case $part-$(cat ~/stage 2>/dev/null) in
 fresh-)
     remember
     fresh_install
