@@ -4,8 +4,6 @@
 
 #define HALF_US		5000000U	/* half of the floor's window */
 #define ROUND_US_MAX	(~0U)
-/* Round trips until a cut shows: one until its first ACK, and one under the new window. */
-#define CUT_ROUNDS	2
 
 void mutant_path_init(struct mutant_path *path, u64 now_us, u32 delivered, u32 in_flight)
 {
@@ -32,17 +30,20 @@ static void mutant_path_floor_anew(struct mutant_path *path, u64 now_us, u32 rtt
 /*
  * The window was cut to what the floor says that the path holds. If the RTT has hardly come down,
  * nothing of it was a queue: the path is longer than it was, and a window by the old floor would
- * starve the flow.
+ * starve the flow. Packets that were in flight at the cut still met the queue, so the round trip
+ * that is judged begins after the last of them.
  */
 static void mutant_path_judge_cut(struct mutant_path *path, u64 now_us)
 {
-	u32 floor_us = mutant_path_floor_us(path), rtt_us = path->round_min_us;
-
-	if (!path->cut_rounds || rtt_us == MUTANT_RTT_UNKNOWN || --path->cut_rounds)
+	if (!path->cut_long_us)
 		return;
-	if (path->cut_rtt_us > floor_us + floor_us / 4 &&
-	    rtt_us > floor_us + (path->cut_rtt_us - floor_us) / 4 * 3)
-		mutant_path_floor_anew(path, now_us, rtt_us);
+	if (path->round_min_us < path->cut_min_us)
+		path->cut_min_us = path->round_min_us;
+	if ((s32)(path->round_begin - path->cut_end) < 0 || path->cut_min_us == MUTANT_RTT_UNKNOWN)
+		return;
+	if (path->cut_min_us > path->cut_long_us)
+		mutant_path_floor_anew(path, now_us, path->cut_min_us);
+	path->cut_long_us = 0;
 }
 
 /* The ACK that ends a round trip: note what it was, and begin the next. */
@@ -74,18 +75,6 @@ void mutant_path_round_ends(struct mutant_path *path, const struct mutant_path_a
 	path->held_back = false;
 }
 
-/* The window was just cut to the path's bandwidth-delay product: see what comes of it. */
-void mutant_path_cut(struct mutant_path *path)
-{
-	if (path->cut_rounds)
-		return;
-	path->cut_rtt_us = path->round_min_us;
-	/* A flow with a small window waits most of a round trip for its first ACK. */
-	if (path->cut_rtt_us == MUTANT_RTT_UNKNOWN)
-		path->cut_rtt_us = path->last_min_us;
-	path->cut_rounds = CUT_ROUNDS;
-}
-
 /* The bandwidth-delay product, packets; 0 where it is not known. */
 u32 mutant_path_bdp(const struct mutant_path *path)
 {
@@ -103,6 +92,36 @@ u32 mutant_path_bdp(const struct mutant_path *path)
 			most = pkts;
 	}
 	return most < ~0U ? most : ~0U;
+}
+
+/*
+ * The window was just cut to @window, near the path's bandwidth-delay product: see what comes of
+ * it. Where few packets fill the path, such a window still holds a queue, which tells nothing.
+ */
+void mutant_path_cut(struct mutant_path *path, u32 window, u32 delivered, u32 in_flight)
+{
+	u32 floor_us = mutant_path_floor_us(path), rtt_us = path->round_min_us;
+	u32 hardly_us, i;
+	u64 queued_us = ROUND_US_MAX, us;
+
+	/* A flow with a small window waits most of a round trip for its first ACK. */
+	if (rtt_us == MUTANT_RTT_UNKNOWN)
+		rtt_us = path->last_min_us;
+	if (path->cut_long_us || rtt_us == MUTANT_RTT_UNKNOWN ||
+	    rtt_us <= floor_us + floor_us / 4)
+		return;
+	hardly_us = floor_us + (rtt_us - floor_us) / 4 * 3;
+	/* What the window takes at the rate of the faster round trip, and a quarter. */
+	for (i = 0; i < 2; i++) {
+		if (!path->round[i].us || !path->round[i].pkts)
+			continue;
+		us = (u64)window * path->round[i].us / path->round[i].pkts * 5 / 4;
+		if (us < queued_us)
+			queued_us = us;
+	}
+	path->cut_long_us = queued_us > hardly_us ? queued_us : hardly_us;
+	path->cut_min_us = MUTANT_RTT_UNKNOWN;
+	path->cut_end = delivered + in_flight;
 }
 
 /*

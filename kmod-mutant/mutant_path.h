@@ -46,8 +46,9 @@ struct mutant_path {
 	u32 round_end;			/* `delivered` at which the round trip ends, packets */
 	u32 round_begin;		/* `delivered` at which it began, packets */
 	u32 rounds;			/* whole round trips since the last switch */
-	u32 cut_rtt_us;			/* least RTT of the round trip before the last cut, µs */
-	u8 cut_rounds;			/* round trips until the cut is judged; 0: none is open */
+	u32 cut_end;			/* `delivered` when all that was in flight at the cut is */
+	u32 cut_min_us;			/* least RTT since the cut, µs */
+	u32 cut_long_us;		/* no queue explains an RTT above, µs; 0: no cut is open */
 	bool held_back;			/* the round trip in progress tells nothing of the rate */
 	bool longer;			/* the floor started anew, and no arm has been told yet */
 	struct mutant_round round[2];	/* the last two that do, the newer one first */
@@ -64,7 +65,7 @@ struct mutant_path_ack {
 
 void mutant_path_init(struct mutant_path *path, u64 now_us, u32 delivered, u32 in_flight);
 void mutant_path_round_ends(struct mutant_path *path, const struct mutant_path_ack *ack);
-void mutant_path_cut(struct mutant_path *path);
+void mutant_path_cut(struct mutant_path *path, u32 window, u32 delivered, u32 in_flight);
 u32 mutant_path_bdp(const struct mutant_path *path);
 u32 mutant_handover_window(const struct mutant_path *path, u32 mode, u32 window, u32 in_flight,
 			   bool own_model, u32 *ssthresh);

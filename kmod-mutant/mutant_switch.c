@@ -33,7 +33,8 @@ static u32 mutant_hand_over(struct sock *sk, struct mutant_flow *f, u8 id, u8 mo
 	next = mutant_handover_window(&f->measures->path, mode, window, tcp_packets_in_flight(tp),
 				      mutant_arm_has_model(&mutant_arms[id]), &ssthresh);
 	if (next < window)
-		mutant_path_cut(&f->measures->path);
+		mutant_path_cut(&f->measures->path, next, tp->delivered,
+				tcp_packets_in_flight(tp));
 	tp->snd_ssthresh = ssthresh;
 	tp->prior_ssthresh = min(tp->prior_ssthresh, ssthresh);
 	return next;

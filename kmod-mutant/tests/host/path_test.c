@@ -72,6 +72,13 @@ static void test_floor_and_bdp(void)
 	CHECK(mutant_path_floor_us(&road.path) == 20 * MS);
 }
 
+/* The window is cut to @window; what was in flight still arrives at @rate_pps with @rtt_us. */
+static void cut(struct road *road, u32 window, u32 rate_pps, u32 rtt_us, u32 in_flight)
+{
+	mutant_path_cut(&road->path, window, road->delivered, in_flight);
+	run(road, in_flight * (S / rate_pps), rate_pps, rtt_us, window, false);
+}
+
 static void test_cuts(void)
 {
 	struct road road;
@@ -80,7 +87,7 @@ static void test_cuts(void)
 	start(&road);
 	run(&road, 2 * S, 1000, 40 * MS, 40, false);
 	run(&road, S, 333, 120 * MS, 40, false);
-	mutant_path_cut(&road.path);
+	cut(&road, 17, 333, 120 * MS, 40);
 	run(&road, 400 * MS, 111, 120 * MS, 13, false);
 	CHECK(mutant_path_floor_us(&road.path) == 120 * MS);
 	CHECK(road.path.longer);
@@ -91,22 +98,62 @@ static void test_cuts(void)
 	run(&road, S, 333, 120 * MS, 40, false);
 	while (!run(&road, 1, 333, 120 * MS, 40, false))
 		;
-	mutant_path_cut(&road.path);
-	run(&road, 600 * MS, 111, 120 * MS, 13, false);
+	cut(&road, 17, 333, 120 * MS, 40);
+	run(&road, 400 * MS, 111, 120 * MS, 13, false);
 	CHECK(mutant_path_floor_us(&road.path) == 120 * MS);
 
 	/* The same RTT, but it was a queue: the floor stays. */
-	road.path.longer = false;
 	start(&road);
 	run(&road, 2 * S, 1000, 40 * MS, 40, false);
 	run(&road, S, 1000, 120 * MS, 120, false);
-	mutant_path_cut(&road.path);
+	cut(&road, 44, 1000, 120 * MS, 120);
 	run(&road, 400 * MS, 1000, 44 * MS, 44, false);
 	CHECK(!road.path.longer);
 	CHECK(mutant_path_floor_us(&road.path) == 40 * MS);
 
 	/* No cut: a standing queue is a queue until the window of 10 s is over. */
 	run(&road, S, 1000, 120 * MS, 120, false);
+	CHECK(mutant_path_floor_us(&road.path) == 40 * MS);
+}
+
+/* At any moment of a round trip a cut leaves packets in flight, which the whole queue holds up. */
+static void test_cut_before_a_queue(void)
+{
+	struct road road;
+	u32 us;
+
+	for (us = 0; us < 120 * MS; us += 5 * MS) {
+		start(&road);
+		run(&road, 2 * S, 1000, 40 * MS, 40, false);
+		run(&road, S, 1000, 120 * MS, 120, false);
+		while (!run(&road, 1, 1000, 120 * MS, 120, false))
+			;
+		run(&road, us, 1000, 120 * MS, 120, false);
+		cut(&road, 44, 1000, 120 * MS, 120);
+		run(&road, 400 * MS, 1000, 44 * MS, 44, false);
+		CHECK(mutant_path_floor_us(&road.path) == 40 * MS);
+		CHECK(!road.path.longer);
+	}
+}
+
+/* Two packets fill a path of 3 ms. A window of six holds a queue of four, and eight had six. */
+static void test_cut_on_a_short_path(void)
+{
+	struct road road;
+
+	start(&road);
+	run(&road, S, 667, 3 * MS, 2, false);
+	run(&road, S, 667, 12 * MS, 8, false);
+	CHECK(mutant_path_bdp(&road.path) >= 2 && mutant_path_bdp(&road.path) <= 3);
+	cut(&road, mutant_path_bdp(&road.path) + 4, 667, 12 * MS, 8);
+	run(&road, 100 * MS, 667, 10 * MS, 7, false);
+	CHECK(mutant_path_floor_us(&road.path) == 3 * MS);
+	CHECK(!road.path.longer);
+
+	/* It grew to 40 ms: no window of seven explains that. */
+	run(&road, S, 175, 40 * MS, 7, false);
+	cut(&road, 4, 175, 40 * MS, 7);
+	run(&road, 200 * MS, 100, 40 * MS, 4, false);
 	CHECK(mutant_path_floor_us(&road.path) == 40 * MS);
 }
 
@@ -159,5 +206,7 @@ void test_path(void)
 {
 	test_floor_and_bdp();
 	test_cuts();
+	test_cut_before_a_queue();
+	test_cut_on_a_short_path();
 	test_handover();
 }
