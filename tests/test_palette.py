@@ -10,7 +10,7 @@ from support.colours import SIGHTS, contrast, nearest
 
 from ltp_switcher.eval.run.schemes import KERNEL_ARMS, LEARNED_ARMS
 from ltp_switcher.eval.run.style import colour
-from ltp_switcher.palette import ARMS, OTHER, style_sheet
+from ltp_switcher.palette import ARMS, BLUE, OTHER, SERIES, VERMILION, style_sheet
 
 GROUNDS = {"light": "#ffffff", "dark": "#1a2028"}
 # These stand beside one another in nearly every picture: the default pool, and the system's default.
@@ -40,6 +40,16 @@ def test_colours_are_told_apart_by_every_eye(ground: str, sight: str) -> None:
     shades = painted(ground)
     assert nearest([shades[arm] for arm in TOGETHER], sight) >= (18.0 if sight == "normal" else 9.0)
     assert nearest(shades.values(), sight) >= (6.0 if sight == "normal" else 4.0)
+
+
+@pytest.mark.parametrize("sight", SIGHTS)
+def test_series_are_told_apart_by_every_eye(sight: str) -> None:
+    assert nearest(SERIES, sight) >= (12.0 if sight == "normal" else 6.0)
+
+
+def test_lines_that_are_named_in_their_colour_stand_out() -> None:
+    for shade in (BLUE, VERMILION):
+        assert contrast(shade, GROUNDS["light"]) >= 3.0
 
 
 def test_the_style_sheet_has_all_of_both_grounds() -> None:

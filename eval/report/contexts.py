@@ -32,6 +32,7 @@ from ltp_switcher.eval.report.engine_agreement import shortened
 from ltp_switcher.eval.run.collection import collect_path
 from ltp_switcher.eval.run.executor import default_parallel
 from ltp_switcher.eval.run.scenario import Scenario
+from ltp_switcher.palette import SERIES
 
 SECONDS: Final = 16.0
 POOL: Final = ("bbr", "vegas", "cubic", "westwood", "illinois")
@@ -40,7 +41,6 @@ _START: Final = 200
 _POINTS: Final = 200
 """Points drawn of each path, evenly over its steps."""
 _PERPLEXITY: Final = 30.0
-_COLOURS: Final = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#332288", "#CC79A7", "#7F7F00")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ def draw_contexts(path: Path, found: Contexts) -> None:
         axes = figure.subplots()
         for i, name in enumerate(found.names):
             x, y = found.place[found.path == i].T
-            axes.scatter(x, y, s=9, color=_COLOURS[i % len(_COLOURS)], label=name, linewidths=0)
+            axes.scatter(x, y, s=9, color=SERIES[i % len(SERIES)], label=name, linewidths=0)
         axes.set_xticks([])
         axes.set_yticks([])
         mean = float(np.mean(list(found.silhouettes.values())))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one colour of each arm, in pictures, on the terminal and on the dashboard, for light and dark grounds.
+"""The colours of pictures: one for each arm, on light and dark grounds, and some for what is no arm.
 
+An arm has the same colour in pictures, on the terminal and on the dashboard.
 The four arms that stand side by side most (bbr, ltp, vegas, cubic) were chosen by hand. The others were found
 by search: least distance in OKLab (Ottosson 2020) under normal sight and the three kinds of colour blindness
 (Machado et al. 2009), and contrast with the ground (WCAG 2.2, 1.4.11). Fifteen colours are too many for
@@ -41,6 +42,14 @@ ARMS: Final[Mapping[str, Paint]] = {
 }
 OTHER: Final = Paint("#6B7480", "#98A1AE")
 """The paint of any other arm, and of a flow without one."""
+
+BLUE: Final = "#0072B2"
+VERMILION: Final = "#D55E00"
+SERIES: Final = (BLUE, "#E69F00", "#009E73", VERMILION, "#56B4E9", "#332288", "#CC79A7", "#000000")
+"""Colours of what is no arm, such as a path or a host, in pictures on a light ground.
+
+They are those of Okabe and Ito (2008), with an indigo in place of the yellow, which is pale on white.
+"""
 
 
 def style_sheet() -> str:

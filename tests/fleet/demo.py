@@ -44,6 +44,7 @@ from ltp_switcher.daemon.settings.schema import Config
 from ltp_switcher.daemon.step.learning.live import PLAN_TURNS
 from ltp_switcher.errors import StoreError
 from ltp_switcher.eval.report.drawing import GREY, NamedLine, headline, name_lines, picture
+from ltp_switcher.palette import BLUE, VERMILION
 
 OUT: Final = Path("out/demo-fleet")
 SEEDS: Final = (1, 2, 3)
@@ -59,7 +60,7 @@ ARMS: Final = (0, ArmId.BBR, ArmId.LTP, ArmId.VEGAS, ArmId.CUBIC)
 """The arms in a world's columns; 0 is the decision's own choice."""
 KNOWS, SHARES, ALONE = "knows", "fleet", "alone"
 TITLES: Final = {KNOWS: "knows the networks itself", SHARES: "new, in its fleet", ALONE: "new, by itself"}
-COLOURS: Final = {KNOWS: GREY, SHARES: "#0072B2", ALONE: "#D55E00"}
+COLOURS: Final = {KNOWS: GREY, SHARES: BLUE, ALONE: VERMILION}
 PATIENCE_S: Final = 60.0
 
 
