@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 
 from rich.console import Console
@@ -35,21 +35,30 @@ def ablate(options: argparse.Namespace, console: Console, progress: Console) -> 
         daemon="beside",
     )  # fmt: skip
     jobs = {run.path: run.job for run in planned if run.scheme == ablation.WHOLE}
-    if any(map(kinds.holds_out, jobs)):
-        raise ConfigError("--set", options.set, "a set for tuning: nobody chooses by paths that are held out")
+    tuning_only(options.set, jobs)
     whole, acting = _whole(jobs, cases, options, progress)
     lacking: dict[str, dict[str, RunResult]] = {case: {} for case in cases}
     if not options.replay:
         missing = [(case, path) for case in cases for path in jobs if case in acting[path]]
         lacks = {f"{path} without {case}": ablation.without(jobs[path], case) for case, path in missing}
-        made = _made(lacks, options, progress)
+        lacking_runs = made(lacks, options, progress)
         for case, path in missing:
-            lacking[case][path] = made[f"{path} without {case}"]
+            lacking[case][path] = lacking_runs[f"{path} without {case}"]
     found = [
         ablation.worth(case, [path for path in jobs if case in acting[path]], whole, lacking[case])
         for case in cases
     ]
     show(options, console, [asdict(one) for one in found], lambda: _table(found, len(jobs)))
+
+
+def tuning_only(given: object, paths: Iterable[str]) -> None:
+    """Refuse paths that are held out.
+
+    Raises:
+        ConfigError: one of the paths is.
+    """
+    if any(map(kinds.holds_out, paths)):
+        raise ConfigError("--set", given, "a set for tuning: nobody chooses by paths that are held out")
 
 
 def _whole(
@@ -59,21 +68,22 @@ def _whole(
     recorded = {path: ablation.recorded(job) for path, job in jobs.items()}
     for job in jobs.values():
         ablation.recording_of(job).parent.mkdir(parents=True, exist_ok=True)
-    whole = _made(recorded, options, progress)
+    whole = made(recorded, options, progress)
     acting = {}
     for path, job in jobs.items():
         try:
             acting[path] = ablation.acting(read_recording(ablation.recording_of(job)), cases)
         except ArtifactError:
             # The result is kept, but its recording is gone, or another version's.
-            whole |= _made({path: recorded[path]}, options, progress, use_cache=False)
+            whole |= made({path: recorded[path]}, options, progress, use_cache=False)
             acting[path] = ablation.acting(read_recording(ablation.recording_of(job)), cases)
     return whole, acting
 
 
-def _made(
+def made(
     jobs: Mapping[str, Job], options: argparse.Namespace, progress: Console, *, use_cache: bool = True
 ) -> dict[str, RunResult]:
+    """Make the runs, each under its name in the progress; the results by name."""
     labels = {job: name for name, job in jobs.items()}
     made = run_batch(
         list(jobs.values()),

@@ -18,7 +18,7 @@ import ltp_switcher
 from ltp_switcher.commands import whole
 from ltp_switcher.completion import SHELLS, script
 from ltp_switcher.errors import LtpSwitcherError, reason
-from ltp_switcher.eval.cli import ablate, claims, commands, engines, gain, prior, suite, traffic
+from ltp_switcher.eval.cli import ablate, claims, commands, engines, expectations, gain, prior, suite, traffic
 from ltp_switcher.eval.lab.script import PLACES, USUAL_PLACE
 from ltp_switcher.eval.report import demo, engine_agreement
 from ltp_switcher.eval.run.executor import default_parallel
@@ -240,6 +240,25 @@ def _add_suite(add: Commands) -> None:
         "--replay", action="store_true", help="only tell on which paths each case acts: no run without a case"
     )
     _jobs_option(apart)
+
+    told = _command(
+        add, "expectations", expectations.expectations,
+        "show what the path model's numbers say of each arm, on kinds of path that are left out in turn",
+        kernel=True,
+    )  # fmt: skip
+    told.add_argument(
+        "set", nargs="*", metavar="SET", help="as --set of `suite`, but none held out; default: tuning-kinds"
+    )
+    told.add_argument("--paths", type=_listed, default=[], metavar="A,B,...", help="default: all")
+    told.add_argument(
+        "--schemes", type=_listed, default=["ltp", "bbr", "vegas", "cubic"], metavar="A,B,...",
+        help="arms; default: ltp,bbr,vegas,cubic",
+    )  # fmt: skip
+    told.add_argument("--quick", action="store_true", help="half of each path's time")
+    told.add_argument(
+        "--look", type=float, default=2.0, metavar="SECONDS", help="that the daemon has seen; default: 2"
+    )
+    _jobs_option(told)
 
     guess = _command(
         add, "prior", prior.prior, "show how well one look at BBR's start picks the arm", kernel=True

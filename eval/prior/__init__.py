@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How well one look at BBR's start tells which arm suits a path."""
+"""How well a flow's first seconds tell which arm suits a path."""

@@ -27,6 +27,8 @@ CURVED: Final = (0.03, 0.2, 1.0)
 LENGTHS: Final = (2.5, 6.0)
 """Distances between the features of paths at which the part that is not linear changes."""
 INTERCEPT: Final = 4.0
+SIDE: Final = 0.2
+"""Smallest share of the rows on a side of a stump's threshold."""
 
 
 def mean(features: Floats, labels: Floats, noise: Floats, others: Floats) -> Prediction:
@@ -40,6 +42,26 @@ def ridge(features: Floats, labels: Floats, noise: Floats, others: Floats) -> Pr
     return _best(
         features, labels, np.zeros_like(noise), others, itertools.product(LINEAR, (0.0,), (1.0,), BETWEEN)
     )
+
+
+def stump(features: Floats, labels: Floats, noise: Floats, others: Floats) -> Prediction:
+    """One threshold on one feature, the pair that leaves the smallest squares, and the mean of each side.
+
+    A side has `SIDE` of the rows at least. Without such a threshold the prediction is the mean.
+    """
+    best, chosen = np.inf, None
+    for column, values in enumerate(features.T):
+        for edge in np.unique(values)[1:].tolist():
+            above = values >= edge
+            if SIDE * above.size <= np.count_nonzero(above) <= (1.0 - SIDE) * above.size:
+                left = labels[~above].var() * (~above).sum() + labels[above].var() * above.sum()
+                if left < best:
+                    best, chosen = left, (column, edge, above)
+    if chosen is None:
+        return mean(features, labels, noise, others)
+    column, edge, above = chosen
+    of = np.where(others[:, column] >= edge, labels[above].mean(), labels[~above].mean())
+    return of, np.full_like(of, np.sqrt(best / max(labels.size - 2, 1)))
 
 
 def prior(features: Floats, labels: Floats, noise: Floats, others: Floats) -> Prediction:
@@ -61,7 +83,13 @@ def boosting(features: Floats, labels: Floats, noise: Floats, others: Floats) ->
     return of, np.full_like(of, float((labels - model.predict(features)).std(ddof=1)))
 
 
-MODELS: Final[Mapping[str, Model]] = {"mean": mean, "ridge": ridge, "boosting": boosting, "prior": prior}
+MODELS: Final[Mapping[str, Model]] = {
+    "mean": mean,
+    "stump": stump,
+    "ridge": ridge,
+    "boosting": boosting,
+    "prior": prior,
+}
 
 
 def _best(

@@ -69,14 +69,14 @@ def rows(paths: Mapping[str, SinglePath], schemes: Sequence[str], look_s: float)
     whole = {name: path for name, path in paths.items() if path.series.keys() >= set(schemes)}
     if not whole:
         raise ConfigError("--schemes", list(schemes), "schemes that all ran on one path at least")
-    measured = [_measured([of.series[scheme][0] for scheme in schemes], look_s) for of in whole.values()]
+    made = [measured([of.series[scheme][0] for scheme in schemes], look_s) for of in whole.values()]
     return Rows(
         tuple(whole),
         tuple(path.kind for path in whole.values()),
         np.array([features(path.series[LOOKS_WITH][0], look_s) for path in whole.values()]),
         tuple(schemes),
-        np.array([logs for logs, _ in measured]),
-        np.array([noise for _, noise in measured]),
+        np.array([logs for logs, _ in made]),
+        np.array([noise for _, noise in made]),
     )
 
 
@@ -109,8 +109,8 @@ def features(series: FlowSeries, look_s: float) -> Floats:
     ])  # fmt: skip
 
 
-def _measured(of: Sequence[FlowSeries], look_s: float) -> tuple[Floats, Floats]:
-    """Logs of the mean rewards and their variances over the first one's, both of shape (schemes,)."""
+def measured(of: Sequence[FlowSeries], look_s: float) -> tuple[Floats, Floats]:
+    """Logs of the mean rewards after the look, and their variances over the first one's: shape (schemes,)."""
     bins = min(one.t_s.size for one in of)
     earned = np.array([rewards(one)[:bins] for one in of])[:, round(look_s / BIN_S) :]
     means = earned.mean(axis=1)

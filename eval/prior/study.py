@@ -10,8 +10,8 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.arrays import Bools, Floats
-from ltp_switcher.eval.prior.models import MODELS
+from ltp_switcher.arrays import Bools, Floats, Ints
+from ltp_switcher.eval.prior.models import MODELS, Prediction
 from ltp_switcher.eval.prior.rows import Rows
 from ltp_switcher.eval.suite.score import Mean, geometric_mean
 
@@ -19,6 +19,8 @@ FOLDS: Final = 10
 LEVEL: Final = 0.8
 LEVEL_Z: Final = NormalDist().inv_cdf(0.5 + LEVEL / 2)
 """Deviations within which a share `LEVEL` of the labels should lie."""
+ROWS_MIN: Final = 2
+"""Fewest rows that a model is fitted to."""
 GUARD_Z: Final = 1.0
 """The baseline's arm is left where another's gain over it is that many deviations above 0."""
 
@@ -47,17 +49,39 @@ def predict(rows: Rows, model: str, over: int, seed: int = 1) -> Predicted:
     """Predict the log gains of all schemes over the scheme with index `over`, left-out folds each."""
     fold = np.random.default_rng(seed).permutation(len(rows.paths)) % min(FOLDS, len(rows.paths))
     gains, deviations = np.zeros((2, *rows.logs.shape))
-    for n in range(int(fold.max()) + 1):
-        out = fold == n
-        mean, spread = rows.features[~out].mean(axis=0), rows.features[~out].std(axis=0) + 1e-9
-        scaled = (rows.features - mean) / spread
-        for scheme in range(len(rows.schemes)):
-            if scheme != over:
-                labels = rows.logs[:, scheme] - rows.logs[:, over]
-                gains[out, scheme], deviations[out, scheme] = MODELS[model](
-                    scaled[~out], labels[~out], rows.noise[~out, scheme], scaled[out]
-                )
+    for scheme in range(len(rows.schemes)):
+        if scheme != over:
+            labels = rows.logs[:, scheme] - rows.logs[:, over]
+            gains[:, scheme], deviations[:, scheme] = left_out(
+                model, rows.features, labels, rows.noise[:, scheme], fold
+            )
     return Predicted(gains, deviations)
+
+
+def left_out(model: str, features: Floats, labels: Floats, noise: Floats, fold: Ints) -> Prediction:
+    """Predict the labels of each fold from those of the others.
+
+    Args:
+        model: of `MODELS`.
+        features: shape (paths, features); a path with a NaN has no prediction, and teaches none.
+        labels: shape (paths,).
+        noise: variances of the labels, shape (paths,).
+        fold: number of each path's fold, shape (paths,).
+
+    Returns:
+        Means and standard deviations, NaN where there is no prediction.
+    """
+    means, deviations = np.full((2, *labels.shape), np.nan)
+    known = np.isfinite(features).all(axis=1)
+    for n in np.unique(fold).tolist():
+        out, fitted = known & (fold == n), known & (fold != n)
+        if out.any() and np.count_nonzero(fitted) >= ROWS_MIN:
+            mean, spread = features[fitted].mean(axis=0), features[fitted].std(axis=0) + 1e-9
+            scaled = (features - mean) / spread
+            means[out], deviations[out] = MODELS[model](
+                scaled[fitted], labels[fitted], noise[fitted], scaled[out]
+            )
+    return means, deviations
 
 
 def scores(rows: Rows, baseline: str = "") -> list[Score]:

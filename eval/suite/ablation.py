@@ -8,7 +8,7 @@ byte, and its ratio is 1. Only the other paths are run again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
@@ -17,8 +17,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from ltp_switcher.arrays import ArmIds, Floats, Slots
 from ltp_switcher.cache import cache_dir
 from ltp_switcher.daemon.choose.rule.rule import RuleChooser
+from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.daemon.datapath.protocol import ArmId
 from ltp_switcher.daemon.settings.rule_policy import CASES, RuleSection
 from ltp_switcher.errors import ArtifactError
@@ -72,6 +74,38 @@ def play(rows: npt.NDArray[np.void], settings: RuleSection) -> npt.NDArray[np.ui
     """
     rule = RuleChooser(_POOL, settings)
     decisions = np.zeros((len(rows), 4), np.uint8)
+    for step, slots, records, arms in steps(rows, rule):
+        decisions[step] = np.stack(
+            (arms, rule.asks(slots), rule.drains(slots, records), rule.begins_anew(slots)), axis=1
+        )
+    return decisions
+
+
+def told(rows: npt.NDArray[np.void], look_s: float) -> Floats:
+    """The numbers that the rule knows of a flow's path after the first seconds of its recording.
+
+    Args:
+        rows: as of `play`, of one flow.
+        look_s: seconds after the flow's first record.
+
+    Returns:
+        The numbers in the order of `Number`, shape (numbers,), NaN where not observed.
+
+    Raises:
+        ArtifactError: the recording is shorter.
+    """
+    rule = RuleChooser(_POOL, RuleSection())
+    for _, slots, records, _ in steps(rows, rule):
+        if float(records["time_ns"][0]) - float(rows["record"]["time_ns"][0]) >= look_s * 1e9:
+            value: Floats = rule.path(slots[:1]).value[0]
+            return value
+    raise ArtifactError(f"a recording ends before its first {look_s:g} s are over; make the run again")
+
+
+def steps(
+    rows: npt.NDArray[np.void], rule: RuleChooser
+) -> Iterator[tuple[slice, Slots, RecordArray, ArmIds]]:
+    """Play a recording to a rule: the rows of each step, its slots, records, and the arms decided."""
     cookies: dict[int, int] = {}
     starts = np.flatnonzero(np.diff(rows["step"], prepend=-1))
     for begin, end in zip(starts, [*starts[1:], len(rows)], strict=True):
@@ -83,11 +117,7 @@ def play(rows: npt.NDArray[np.void], settings: RuleSection) -> npt.NDArray[np.ui
                     rule.close(one)
                 rule.open(one, ["192.0.2.0/24"])
                 cookies[slot] = cookie
-        arms = rule.step(slots, records).arms
-        decisions[begin:end] = np.stack(
-            (arms, rule.asks(slots), rule.drains(slots, records), rule.begins_anew(slots)), axis=1
-        )
-    return decisions
+        yield slice(begin, end), slots, records, rule.step(slots, records).arms
 
 
 def acting(rows: npt.NDArray[np.void], cases: Sequence[str] = CASES) -> list[str]:

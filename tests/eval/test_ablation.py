@@ -8,14 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.recorded import Recorded
 from support.rule_flows import Rtt, run
 
-from ltp_switcher.arrays import ArmIds, Slots
-from ltp_switcher.daemon.choose.chooser import Draw
-from ltp_switcher.daemon.choose.rule.rule import RuleChooser
-from ltp_switcher.daemon.datapath import RecordArray
-from ltp_switcher.daemon.datapath.protocol import ArmId
-from ltp_switcher.daemon.datapath.recording import ROW_DTYPE
 from ltp_switcher.daemon.settings.rule_policy import RuleSection
 from ltp_switcher.errors import ArtifactError, ConfigError
 from ltp_switcher.eval.cli import ablate
@@ -23,25 +18,6 @@ from ltp_switcher.eval.cli.main import main
 from ltp_switcher.eval.run.results import Job
 from ltp_switcher.eval.suite.ablation import acting, worth
 from ltp_switcher.eval.suite.paths import FOLDER, KIND_SETS, is_held_out
-
-
-class Recorded(RuleChooser):
-    """A rule that keeps the rows of its steps as a recording has them."""
-
-    def __init__(self) -> None:
-        super().__init__([int(ArmId.BBR), int(ArmId.LTP), int(ArmId.VEGAS)], RuleSection())
-        self.rows: list[np.ndarray] = []
-
-    def step(self, slots: Slots, records: RecordArray, given: ArmIds | None = None) -> Draw:
-        """Decide, and keep what was decided on."""
-        draw = super().step(slots, records, given)
-        self.asks(slots)
-        self.drains(slots, records)
-        self.begins_anew(slots)
-        rows = np.zeros(len(slots), ROW_DTYPE)
-        rows["step"], rows["slot"], rows["chosen"], rows["record"] = len(self.rows), slots, draw.arms, records
-        self.rows.append(rows)
-        return draw
 
 
 @functools.cache

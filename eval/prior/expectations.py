@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The expectation of each arm's reward by the path model's numbers, and the reward of a choice by it.
+
+A path has one row: its numbers as the daemon knows them after the first seconds, and the log of each arm's
+reward over LTP's from then on, by twin runs of the arms alone. The kinds of path are left out in
+turn. So each prediction is for a kind of which the model has seen nothing. An arm is unknown on a path where
+a number that it needs was not observed, and LTP runs then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.arrays import Floats, Ints
+from ltp_switcher.daemon.choose.chooser import Number
+from ltp_switcher.eval.prior.rows import measured
+from ltp_switcher.eval.prior.study import GUARD_Z, Predicted, left_out
+from ltp_switcher.eval.run.scenario import PACKET_BYTES
+from ltp_switcher.eval.run.series import FlowSeries
+from ltp_switcher.eval.suite.paths import family
+from ltp_switcher.eval.suite.score import Mean, geometric_mean
+
+BASELINE: Final = "ltp"
+MODELS: Final = ("mean", "stump", "ridge")
+"""Models of `prior.models` that a person can read."""
+KIND: Final = "kind"
+"""This predicts by the mean of the other paths of the same kind. No daemon knows the kind."""
+SCORED: Final = (*MODELS[1:], KIND)
+"""Models that have an R². The mean of the other kinds has 0."""
+
+
+def _product_pkts(number: Floats) -> Floats:
+    return number[:, Number.RATE] * number[:, Number.PROPAGATION] * 1e-6 / PACKET_BYTES
+
+
+FEATURES: Final[Mapping[str, Callable[[Floats], Floats]]] = {
+    "log rate": lambda number: np.log(number[:, Number.RATE]),
+    "log propagation RTT": lambda number: np.log(number[:, Number.PROPAGATION]),
+    "log bandwidth-delay product": lambda number: np.log(_product_pkts(number)),
+    "log variation of the rate": lambda number: np.log(number[:, Number.VARIATION] + 0.02),
+    "log ACK gap / RTT": lambda number: np.log(number[:, Number.ACK_GAP] / number[:, Number.PROPAGATION]),
+    "log loss without a queue": lambda number: np.log(number[:, Number.QUIET_LOSS] + 1e-4),
+    "log buffer / product": lambda number: np.log(number[:, Number.BUFFER] / _product_pkts(number)),
+}
+"""Features of paths by name, each from the numbers, shape (paths, numbers), to shape (paths,)."""
+_COMMON: Final = tuple(name for name in FEATURES if name != "log buffer / product")
+NEEDS: Final[Mapping[str, Sequence[str]]] = {
+    "cubic": tuple(FEATURES), "westwood": tuple(FEATURES),
+}  # fmt: skip
+"""The features that an arm needs; the others need all but the buffer's, which only a full buffer shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Twins:
+    """The rows of a set of paths.
+
+    Attributes:
+        paths: names.
+        arms: the first is `BASELINE`.
+        features: in order of `FEATURES`, shape (paths, features); NaN where not observed.
+        logs: log of each arm's mean reward after the look, shape (paths, arms).
+        noise: variance of each log over that of `BASELINE`, shape (paths, arms).
+    """
+
+    paths: Sequence[str]
+    arms: Sequence[str]
+    features: Floats
+    logs: Floats
+    noise: Floats
+
+    @property
+    def kinds(self) -> Sequence[str]:
+        """The kind of each path."""
+        return [family(path) for path in self.paths]
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """How well a model tells an arm's log reward over `BASELINE`'s on kinds that it has not seen."""
+
+    arm: str
+    model: str
+    known: int
+    """Paths on which all is observed that the arm needs."""
+    r2: float
+    """Share of the squared error that the model takes from the mean of the other kinds; NaN without paths."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A way to choose, and its reward after the look."""
+
+    way: str
+    over_baseline: Mean
+    by_kind: Mean
+    """The same mean, with whole kinds drawn for the interval."""
+    over_best: Mean
+    worst: str
+    worst_ratio: float
+    """The least reward over that of `BASELINE`, on the path `worst`."""
+    left: int
+    """Paths on which it is another arm than `BASELINE`."""
+
+
+def twins(
+    numbers: Mapping[str, Floats],
+    series: Mapping[str, Sequence[FlowSeries]],
+    arms: Sequence[str],
+    look_s: float,
+) -> Twins:
+    """Make the rows.
+
+    Args:
+        numbers: the path's numbers in the order of `Number`, shape (numbers,), by path.
+        series: the flow under each arm, by path.
+        arms: the first is `BASELINE`.
+        look_s: when the numbers were looked at; rewards count from then on.
+    """
+    found = [measured(series[path], look_s) for path in numbers]
+    return Twins(
+        tuple(numbers),
+        tuple(arms),
+        features(np.array(list(numbers.values()))),
+        np.array([logs for logs, _ in found]),
+        np.array([noise for _, noise in found]),
+    )
+
+
+def features(numbers: Floats) -> Floats:
+    """The features of paths, in the order of `FEATURES`, shape (paths, features).
+
+    Args:
+        numbers: shape (paths, numbers), NaN where not observed.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        made = np.stack([of(numbers) for of in FEATURES.values()], axis=1)
+    return np.where(np.isfinite(made), made, np.nan)
+
+
+def expected(of: Twins, model: str) -> Predicted:
+    """The expected log reward of each arm over `BASELINE`, each kind by the others: shape (paths, arms).
+
+    It is NaN where the arm is unknown. With `KIND`, each path is told by the others of its kind.
+    """
+    gains, deviations = np.zeros((2, *of.logs.shape))
+    fold = _fold(of)
+    for arm in range(1, len(of.arms)):
+        labels = of.logs[:, arm] - of.logs[:, 0]
+        gains[:, arm], deviations[:, arm] = (
+            _siblings(labels, fold)
+            if model == KIND
+            else left_out(model, of.features[:, _columns(of.arms[arm])], labels, of.noise[:, arm], fold)
+        )
+    return Predicted(gains, deviations)
+
+
+def expectations(of: Twins) -> list[Expectation]:
+    """How well each of `SCORED` tells each arm."""
+    plain = expected(of, MODELS[0]).gains
+    found = []
+    for model in SCORED:
+        said = expected(of, model).gains
+        for arm, name in list(enumerate(of.arms))[1:]:
+            known = np.isfinite(said[:, arm]) & np.isfinite(plain[:, arm])
+            labels = (of.logs[:, arm] - of.logs[:, 0])[known]
+            missed, spread = (float(((labels - by[known, arm]) ** 2).sum()) for by in (said, plain))
+            r2 = 1.0 - missed / spread if spread > 0 else np.nan
+            found.append(Expectation(name, model, int(known.sum()), r2))
+    return found
+
+
+def choices(of: Twins) -> list[Choice]:
+    """The rewards of each arm alone, of the arm that each model expects most of, and of the best one.
+
+    `surely` leaves `BASELINE` only where the expected gain is `GUARD_Z` deviations above 0.
+    """
+    paths = np.arange(len(of.paths))
+    found = [_choice(of, name, np.full(paths.size, arm)) for arm, name in enumerate(of.arms)]
+    for model in (*MODELS, KIND):
+        said = expected(of, model)
+        for word, z in (("", 0.0), (", surely", GUARD_Z)):
+            bound = said.gains - z * said.deviations
+            found.append(
+                _choice(of, f"{model}{word}", np.where(np.isnan(bound), -np.inf, bound).argmax(axis=1))
+            )
+    found.append(_choice(of, "best arm", of.logs.argmax(axis=1)))
+    return found
+
+
+def _choice(of: Twins, way: str, arm: Ints) -> Choice:
+    got = of.logs[np.arange(arm.size), arm]
+    over, of_best = np.exp(got - of.logs[:, 0]), np.exp(got - of.logs.max(axis=1))
+    worst = int(over.argmin())
+    return Choice(
+        way,
+        geometric_mean(over.tolist()),
+        geometric_mean(over.tolist(), units=of.kinds),
+        geometric_mean(of_best.tolist()),
+        of.paths[worst],
+        float(over[worst]),
+        int((arm > 0).sum()),
+    )
+
+
+def _siblings(labels: Floats, fold: Ints) -> tuple[Floats, Floats]:
+    """The mean of the other labels in the fold, NaN where there is none, and the deviation of all labels."""
+    count = np.bincount(fold)[fold] - 1
+    others = np.full(labels.shape, np.nan)
+    np.divide(np.bincount(fold, labels)[fold] - labels, count, out=others, where=count > 0)
+    return others, np.full(labels.shape, labels.std())
+
+
+def _columns(arm: str) -> list[int]:
+    return [list(FEATURES).index(name) for name in NEEDS.get(arm, _COMMON)]
+
+
+def _fold(of: Twins) -> Ints:
+    return np.unique(of.kinds, return_inverse=True)[1]
