@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The types of policies."""
+"""Policies as requests and answers have them."""
 
 from __future__ import annotations
 

@@ -25,7 +25,10 @@ KEPT_MAX: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Rights of a client, and the author of its changes; None is the process of the API itself."""
+    """The rights of a client, and the author of its changes.
+
+    The author is None for the process of the API itself.
+    """
 
     scope: Scope
     author: Author | None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events as they happen."""
+"""The stream of events, such as switches of flows and changes of settings."""
 
 from __future__ import annotations
 

@@ -130,10 +130,10 @@ class Chooser(ABC):
         """Choose among these arms from now on: for these flows, or for all and those to come."""
 
     def close(self, slots: Slots) -> None:  # noqa: B027 - most choosers have nothing to do
-        """Flows that ended. Their slots may come again, and are opened anew then."""
+        """Forget flows that ended. Their slots may come again, and are opened anew then."""
 
     def starts(self) -> dict[str, int]:
-        """Arms that new flows should begin with, by prefix, as far as learned since the last call.
+        """The arms that new flows should begin with, by prefix: those that were learned since the last call.
 
         0 stands for no arm of their own.
         """

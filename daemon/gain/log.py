@@ -282,7 +282,7 @@ class Reader:
         return Skipped(damaged + self._unfinished, len(self._foreign), self._old)
 
     def bytes_ahead(self) -> int:
-        """Bytes that the next call of `news` reads, about. Raises `ArtifactError` as that does."""
+        """About how many bytes the next call of `news` reads. Raises `ArtifactError` where `news` does."""
         return sum(_size(file) - self._scans.get(file, Scan()).offset for file in self._found())
 
     def news(self) -> Iterator[tuple[Path, Rows]]:

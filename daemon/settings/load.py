@@ -67,7 +67,7 @@ def layers(
 
 
 def check_values(values: Mapping[str, object]) -> dict[str, Value]:
-    """Values by key path, checked. Raises `ConfigError`."""
+    """Check values by key path, and return them. Raises `ConfigError` for the first that is not allowed."""
     keys = schema()
     return {name: check(_known(name, raw, keys), raw) for name, raw in values.items()}
 
@@ -78,7 +78,7 @@ def key_of(name: str) -> Key:
 
 
 def flatten(document: Mapping[str, object]) -> dict[str, object]:
-    """Tables of sections as values by key path."""
+    """Turn a document of sections into values by key path."""
     flat: dict[str, object] = {}
     for section, entries in document.items():
         if isinstance(entries, Mapping):

@@ -33,7 +33,7 @@ class Totals:
 
     @classmethod
     def none(cls, flows: int, links: int) -> Totals:
-        """Totals of nothing yet."""
+        """Return the totals before the first interval, which are 0."""
         sent, acked, lost, rtts = np.zeros((4, flows, links))
         return cls(sent, acked, lost, rtts, served_pkts=np.zeros(links))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The colours of pictures: one for each arm, on light and dark grounds, and some for what is no arm.
+"""The colours of pictures: one for each arm, on light and dark grounds, and some for other series.
 
 An arm has the same colour in pictures, on the terminal and on the dashboard.
 The four arms that stand side by side most (bbr, ltp, vegas, cubic) were chosen by hand. The others were found

@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from support.module_lab import EACH_KERNEL
 
 import ltp_switcher
 
@@ -163,6 +164,8 @@ def test_install_again_keeps_the_configuration_and_the_environment_in_use(staged
     config = staged / "etc/ltp-switcher/config.toml"
     before = config.read_text()
     config.write_text('[daemon]\nmode = "advise"\n')
+    # As a version that is two upgrades old.
+    (staged / "usr/lib/ltp-switcher/0.0.1").mkdir()
     done = run(PACKAGING / "install.sh", DESTDIR=staged)
     assert done.returncode == 0, done.stderr
     assert "configuration kept" in done.stdout
@@ -170,16 +173,10 @@ def test_install_again_keeps_the_configuration_and_the_environment_in_use(staged
     current = (staged / "usr/lib/ltp-switcher/current").readlink().name
     assert environments(staged) == {first, current}
     assert first != current
-    # As a version that is two upgrades old.
-    (staged / "usr/lib/ltp-switcher/0.0.1").mkdir()
-    assert run(PACKAGING / "install.sh", DESTDIR=staged).returncode == 0
-    latest = (staged / "usr/lib/ltp-switcher/current").readlink().name
-    assert environments(staged) == {current, latest}
-    assert latest != current
     config.write_text(before)
 
 
-@pytest.mark.parametrize("series", ["6.1", "6.12"])
+@pytest.mark.parametrize("series", EACH_KERNEL)
 def test_dkms_builds_what_is_installed(staged: Path, tmp_path: Path, series: str) -> None:
     (tmp_path / "tree").mkdir()
     kernel = run(REPOSITORY / ".ci/kernel-release", series).stdout.strip()

@@ -20,7 +20,7 @@ from ltp_switcher.daemon.gain import outcomes
 from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.cli import main as cli
 from ltp_switcher.eval.lab.run import RunFiles
-from ltp_switcher.eval.lab.script import PLACES, Place
+from ltp_switcher.eval.lab.script import Place
 from ltp_switcher.eval.lab.traffic import arrivals, path_rates_mbps, places, plan
 from ltp_switcher.eval.report import traffic as report
 from ltp_switcher.eval.report.traffic_tables import draw_traffic, tables
@@ -394,7 +394,7 @@ HEADER_BYTES = 260
 
 
 @pytest.mark.lab
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", ["beside", pytest.param("inside", marks=pytest.mark.long)])
 def test_completion_times_on_a_kernel_agree_with_arithmetic(place: Place) -> None:
     """The first window fills either path. So a flow alone takes two round trips and its bytes' time."""
     of = scenario()

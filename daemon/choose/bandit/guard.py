@@ -26,11 +26,11 @@ AWAY_NS: Final = 10_000_000_000
 
 
 class Baseline(NamedTuple):
-    """The word of the baseline on n flows; each array has the shape (n,)."""
+    """The arms that the baseline would run on n flows; each array has the shape (n,)."""
 
     arms: ArmIds
     free: Bools
-    """Whether another arm may run."""
+    """True where another arm may run."""
 
 
 class Choice(NamedTuple):
