@@ -8,7 +8,9 @@ Nothing here waits for anything but the store and the daemon, and no flow waits 
    whether the store has lost anything. A store that was emptied, or that failed over and lost the last
    seconds, does not have the latest presence. Then all is written again.
 3. Lessons that say something new are written, and the presence last.
-4. Prefixes with another stamp are read, merged, and told to the daemon.
+4. Prefixes with another stamp are read, merged, and told to the daemon. After a loss they are read by the
+   next exchange. The first host that finds the loss says in the store when all others must have written, too.
+   All exchange once more at that time, and not after their usual pause.
 
 A prefix that changes without saying anything new is read more and more seldom, down to once a minute. So
 busy prefixes of a large site cost as little as quiet ones. A prefix without traffic here is read more and
@@ -33,6 +35,7 @@ from ltp_switcher.daemon.control.client import Json
 from ltp_switcher.daemon.fleet.hosts import Hosts, Presence, presence_of
 from ltp_switcher.daemon.fleet.lesson import ARMS, PLACES, Verdict, effects, pack, unpack
 from ltp_switcher.daemon.fleet.merge import HOSTS_MAX, Merged, merge, quorum
+from ltp_switcher.daemon.fleet.pauses import pause_s
 from ltp_switcher.daemon.fleet.store import Store
 from ltp_switcher.daemon.gain.outcomes import prefix_key, prefix_text
 from ltp_switcher.daemon.settings.fleet import FleetSection
@@ -60,6 +63,10 @@ SAYS_SD: Final = 0.1
 """A mean that moves by this share of its standard deviation says something new."""
 SAYS_VARIANCE: Final = 0.1
 """A variance that changes by this share says something new, too."""
+WRITTEN: Final = 1.1
+"""All hosts have written within this many of the longest pauses, the exchanges themselves among them."""
+READ_ALL_S: Final = 0.005
+"""Time of the store for all that one host reads. After a loss all hosts read, one after the other."""
 TOLD_MAX_BYTES: Final = 48 * 1024
 """Length of a request to the daemon, somewhat below the longest one."""
 SOURCES_TOLD: Final = 32
@@ -141,6 +148,7 @@ class Exchange:
         self._model = 0
         self._presence: bytes | None = None
         self._has_lost = False
+        self._whole_in_s = 0.0
         self._number = 0
         self._survey_s = -np.inf
         self._whole_s = -np.inf
@@ -157,7 +165,7 @@ class Exchange:
 
         A store that is away is told to the daemon, and `error` tells why.
         """
-        self.error = ""
+        self.error, self._whole_in_s = "", 0.0
         self._hear(now_s)
         try:
             if self.learns:
@@ -168,6 +176,12 @@ class Exchange:
             self.error = str(error)
             self.counts["failures"] += 1
         self._report(now_s)
+
+    def pause_s(self, failures: int, chance: float) -> float:
+        """Time until the next exchange, after so many failures on end. `chance`: 0 to 1, by lot."""
+        if self._whole_in_s and not failures:
+            return self._whole_in_s + READ_ALL_S * self._site_hosts * chance
+        return pause_s(self._settings.period_s, failures, chance)
 
     # The daemon
 
@@ -240,9 +254,8 @@ class Exchange:
         look = self._store.look(asked, self._host)
         had_lost, self._has_lost = self._has_lost, self._check_presence(look.presence)
         self._write(live, now_s)
-        if self._has_lost and not had_lost:
-            # There may be older lessons than those that are known here. By the next exchange, each host has
-            # written again. A store that loses something time and again is read all the same.
+        # A store that loses something time and again is read all the same.
+        if self._has_lost and not had_lost and self._waits(now_s):
             return
         if now_s - self._survey_s >= SURVEY_S:
             self._survey(now_s)
@@ -252,6 +265,20 @@ class Exchange:
             if stamp is not None and stamp != known.stamp and now_s >= known.due_s:
                 due.append((name, stamp))
         self._read(due[:READS_MAX], now_s)
+
+    def _waits(self, now_s: float) -> bool:
+        """Whether others have to write again, since the store has lost something.
+
+        Before they have, there may be older lessons than those that are known here.
+        """
+        period_s = self._settings.period_s
+        longest_s = WRITTEN * pause_s(period_s, 0, 1.0)
+        # Hosts that come late, since the store was away, still hear that all others have written.
+        keep_s = longest_s + pause_s(period_s, 64, 1.0)
+        whole_in_s = self._store.whole_again(now_s + longest_s, keep_s) - now_s
+        # The clock of the host that said it may be wrong.
+        self._whole_in_s = min(max(whole_in_s, 0.0), longest_s)
+        return self._whole_in_s > 0
 
     def _check_presence(self, presence: bytes | None) -> bool:
         """Whether the store has lost what was written last. If so, all is written and read again."""

@@ -30,10 +30,6 @@ from ltp_switcher.errors import ConfigError, ControlError, LtpSwitcherError, Sto
 
 CREDENTIAL: Final = "fleet-password"
 """Name of the credential with the store's password."""
-JITTER: Final = 0.2
-"""Share by which the time between exchanges varies, so that hosts do not come all at once."""
-LONGEST: Final = 10.0
-"""Longest time between exchanges while they fail, in periods."""
 log = logging.getLogger("ltp_switcher.fleet")
 
 
@@ -93,16 +89,10 @@ def serve(settings: FleetSection, control_socket: str) -> None:
                 manager.ready()
                 told = True
             manager.feed_watchdog()
-            stop.wait(pause_s(settings.period_s, failures, chances.random()))
+            stop.wait(exchange.pause_s(failures, chances.random()))
     manager.stopping()
     store.close()
     manager.close()
-
-
-def pause_s(period_s: float, failures: int, chance: float) -> float:
-    """Time until the next exchange: longer and longer while they fail. `chance`: 0 to 1, by lot."""
-    longer = min(2.0 ** min(failures, 32), LONGEST)
-    return period_s * longer * (1.0 + JITTER * (2.0 * chance - 1.0))
 
 
 def host_name(settings: FleetSection) -> str:

@@ -6,6 +6,7 @@ Its keys, all below `ltp-switcher:SITE:`:
     lessons:PREFIX   hash, a field for each host with its lesson; it ends when all hosts were silent for long
     stamps           sorted set: a number for each prefix, which every write changes; the newest are highest
     hosts            hash, a field for each host with its presence
+    whole            after a loss: the time when all hosts have written again; it ends soon after
 
 Only commands for named keys and fields are used, all in pipelines.
 """
@@ -13,6 +14,7 @@ Only commands for named keys and fields are used, all in pipelines.
 from __future__ import annotations
 
 import contextlib
+import math
 import ssl
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -117,6 +119,24 @@ class Store:
             ("ZREMRANGEBYRANK", stamps, 0, -STAMPS_MAX - 1),
         ])  # fmt: skip
         return not isinstance(found[0], Exception)
+
+    def whole_again(self, at_s: float, keep_s: float) -> float:
+        """The Unix time at which a store that lost something has everything again.
+
+        The first host that finds the loss says when. Every other one is told the same.
+
+        Args:
+            at_s: the time that this host says.
+            keep_s: time for which others are told so.
+        """
+        key = f"{self._space}whole"
+        # Without a right to this key, each host goes by its own time.
+        _, found = self._send([("SET", key, f"{at_s:.3f}", "NX", "PX", int(keep_s * 1000)), ("GET", key)])
+        try:
+            told_s = float(found) if isinstance(found, bytes) else at_s
+        except ValueError:
+            return at_s
+        return told_s if math.isfinite(told_s) else at_s
 
     def read(self, prefixes: Sequence[str]) -> list[dict[bytes, bytes]]:
         """Read the lessons of each prefix by host; of more than `HOSTS_MAX` hosts, some by chance."""

@@ -22,7 +22,7 @@ from support.told import outcome
 
 from ltp_switcher.daemon.control.client import ControlClient
 from ltp_switcher.daemon.fleet.exchange import Exchange
-from ltp_switcher.daemon.fleet.process import pause_s
+from ltp_switcher.daemon.fleet.pauses import pause_s
 from ltp_switcher.daemon.fleet.store import Store
 from ltp_switcher.daemon.service import daemon as service
 from ltp_switcher.daemon.settings.fleet import FleetSection

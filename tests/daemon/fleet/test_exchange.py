@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fleet import faults
 from support.site_store import SiteStore, site_store
 from support.told_daemon import ToldDaemon
 
@@ -148,6 +149,33 @@ def test_a_store_that_lost_the_last_seconds_gets_them_again(
     assert b.told[A]["bbr"][0] == pytest.approx(0.9, rel=1e-3)
     site.run(rounds=2)
     assert b.told[A]["bbr"][0] == pytest.approx(0.9, rel=1e-3)
+
+
+def test_after_a_loss_all_are_equal_once_the_last_has_looked(store: SiteStore) -> None:
+    many = faults.Site(store, seed=1, hosts=12, prefixes=10, on_each=6)
+    many.run(4.0)
+    # In a quiet store nobody asks whether anything was lost.
+    assert "cmdstat_set" not in store.client.info("commandstats")  # type: ignore[operator]
+    many.learn_more(0.5)
+    many.run(1.0)
+    store.client.flushall()
+    looked, equal = many.settle(4.0)
+    many.close()
+    assert looked <= 1.2
+    # Without the hosts' agreement all wait for their second exchange, and the last one's is later.
+    assert equal <= 1.6
+
+
+@pytest.mark.parametrize("told", ["nonsense", "nan", "1e12", "0"])
+def test_no_time_that_others_say_stops_exchanges(store: SiteStore, told: str) -> None:
+    site = Site(store)
+    site.host("a").learn(A, **KNOWN)
+    site.run(rounds=2)
+    store.client.flushall()
+    store.client.set("ltp-switcher:default:whole", told)
+    site.run("a")
+    assert 0 < site.exchanges["a"].pause_s(0, 1.0) < 3.0
+    site.close()
 
 
 def test_a_full_store_is_told_and_is_still_read(store: SiteStore, site: Site) -> None:

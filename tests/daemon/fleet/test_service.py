@@ -25,6 +25,7 @@ from support.told import outcome
 
 from ltp_switcher.daemon.cli.main import main
 from ltp_switcher.daemon.fleet import process
+from ltp_switcher.daemon.fleet.pauses import pause_s
 from ltp_switcher.daemon.service.daemon import Daemon
 from ltp_switcher.daemon.settings.fleet import FleetSection
 from ltp_switcher.daemon.settings.schema import Config
@@ -215,7 +216,7 @@ def test_sharing_takes_learning() -> None:
 
 @pytest.mark.parametrize("chance", [0.0, 0.5, 1.0])
 def test_pauses_grow_while_exchanges_fail_and_stay_bounded(chance: float) -> None:
-    pauses = [process.pause_s(2.0, failures, chance) for failures in (0, 1, 2, 3, 4, 100)]
+    pauses = [pause_s(2.0, failures, chance) for failures in (0, 1, 2, 3, 4, 100)]
     assert pauses == sorted(pauses)
     assert pauses[0] == pytest.approx(2.0, rel=0.21)
     assert 16.0 <= pauses[-1] <= 24.0
