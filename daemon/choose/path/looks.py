@@ -102,7 +102,7 @@ class Look(NamedTuple):
     quiet_lost_pkts: Floats
     """Packets lost while no queue stood."""
     drained: Bools
-    """True where the arm held the flow back, so that its own queue was empty at some time in the look."""
+    """True where the arm held the flow back to empty its own queue, and the look saw the RTT after that."""
     idle: Bools
     """True where the application had too little to send."""
 
@@ -159,6 +159,8 @@ class Looks(SlotArrays):
     """Whether the application had too little to send in the look."""
     drained = column(np.bool_)
     """Whether an arm emptied the queue in the look under way."""
+    _drained_ns = column(np.int64)
+    """End of the last step in which an arm emptied the queue, CLOCK_MONOTONIC."""
     _mixed = column(np.bool_)
     """Whether other flows make up the player than at the look's start."""
     _unsteady = column(np.bool_)
@@ -198,6 +200,7 @@ class Looks(SlotArrays):
         self._sums[slots] += seen[[RTT_SUM, RTT_SAMPLES, SILENT_NS, LOST_WITHOUT_QUEUE]].T
         self._idle[slots] |= idle
         self.drained[slots] |= draining
+        self._drained_ns[slots[draining]] = now_ns[draining]
         new = self.began_ns[slots] == 0
         if new.any():
             born, began_ns = slots[new], (now_ns - interval_ns)[new]
@@ -259,6 +262,8 @@ class Looks(SlotArrays):
         put_first(self._gains, slots, np.where(counts, beyond, np.nan))
         put_first(self._delays, slots, np.nan_to_num(delayed))
         self._count[slots] += 1
+        # The queue is empty when the draining ends. The ACKs show it a round trip later.
+        emptied = self.drained[slots] & (now[:, 0] - self._drained_ns[slots] >= lowest_us * 1e3)
         self._log_rate[slots] = log_rate
         self._idle[slots] = False
         self._mixed[slots] = False
@@ -267,7 +272,7 @@ class Looks(SlotArrays):
         self._most_us[slots] = 0.0
         return Look(
             rate_Bps, rate_before_Bps, lowest_us, self.least_us[slots], most_us, look_ns * 1e-3, samples,
-            delivered_pkts, lost_pkts, quiet_lost_pkts, self.drained[slots], idle,
+            delivered_pkts, lost_pkts, quiet_lost_pkts, emptied, idle,
         )  # fmt: skip
 
     def begin(self, slots: Slots, seen: Floats) -> None:

@@ -13,6 +13,7 @@ from support.rule_flows import UNCHECKED
 from ltp_switcher.daemon.choose.path import looks
 from ltp_switcher.daemon.choose.path.looks import Looks
 from ltp_switcher.daemon.choose.rule.rule import RuleChooser
+from ltp_switcher.daemon.datapath.protocol import FlowFlags
 
 
 @pytest.mark.parametrize("known", range(looks.GAINS + 1))
@@ -102,3 +103,36 @@ def test_a_rate_that_follows_the_window_does_not_swing(high_ms: float, swings: b
         rtt_ms=lambda now_ms: high_ms if 0 < now_ms % 600 <= 300 else 20.0,
     )
     assert found > 0.1 if swings else found == 0.0
+
+
+def emptied_looks(drains_ms: range) -> list[float]:
+    """The lowest RTT, ms, of each look behind an empty queue of a flow's own, where an arm drains so long.
+
+    The path has 40 ms. The arm's queue adds 90 ms from 200 ms on, and another flow's then stands for 20 ms.
+    """
+    found, slots = Looks(zeta=5.0, kappa=2.0), np.array([0])
+    found.grow(1)
+    lowest_ms = []
+    for now_ms in range(10, 3000, 10):
+        queued = 200 < now_ms <= drains_ms.stop + 40
+        rtt_us = 1000 * (40 if now_ms <= 200 else 150 if queued else 60)
+        step = record(1, time_ns=10**9 + now_ms * 10**6, mss=1448, srtt_us=rtt_us, rtt_samples=1)
+        step["rtt_stat"], step["total_delivered"] = (rtt_us, rtt_us, rtt_us), now_ms
+        step["flags"] = FlowFlags.DRAINING if now_ms in drains_ms else 0
+        seen, idle, draining = looks.read(step)
+        if found.take(slots, seen, idle, draining)[0]:
+            look = found.measure(slots, seen)
+            lowest_ms += [look.least_us[0] / 1e3] if look.drained[0] else []
+            found.begin(slots, seen)
+    return lowest_ms
+
+
+@pytest.mark.parametrize("begin_ms", range(500, 1000, 50))
+def test_a_look_in_which_the_queue_is_still_drained_shows_no_queue_of_others(begin_ms: int) -> None:
+    """A drain of 150 ms may outlast a look, or end in its last round trip. Then that look has its queue."""
+    assert set(emptied_looks(range(begin_ms, begin_ms + 150, 10))) <= {60.0}
+
+
+def test_a_look_that_saw_the_rtt_after_a_drain_shows_the_queue_of_others() -> None:
+    seen = [emptied_looks(range(begin_ms, begin_ms + 100, 10)) for begin_ms in range(500, 1000, 50)]
+    assert sum(len(looks_ms) for looks_ms in seen) >= len(seen) / 3
