@@ -17,6 +17,7 @@ SHOWN = range(301, 317)
 """Worlds from which the figures come; bounds and weights were chosen on others, 101 to 130."""
 PARTS: Final[Mapping[str, Callable[[Path], dict[str, object]]]] = {
     "second-host": lambda _: world.second_host(SHOWN),
+    "new-prefixes": lambda _: world.new_prefixes(range(1, 4)),
     "latency": faults.latency,
     "faults": faults.faults,
     "liar": lambda _: world.liar(SHOWN[:3]),

@@ -15,9 +15,12 @@ import numpy as np
 from ltp_switcher.arrays import Floats, Ints
 from ltp_switcher.daemon.choose.visits.learner import Learner, Visits
 from ltp_switcher.daemon.choose.visits.posterior import Effects
+from ltp_switcher.daemon.choose.visits.purse import Purse
+from ltp_switcher.daemon.choose.visits.replay import replay
 from ltp_switcher.daemon.fleet.lesson import ARMS as PLACES
 from ltp_switcher.daemon.fleet.lesson import Verdict, effects, pack, unpack
 from ltp_switcher.daemon.fleet.merge import merge, quorum
+from ltp_switcher.daemon.service.bench import learner as bench
 
 ARMS = 5
 PREFIXES = 40
@@ -138,6 +141,52 @@ def second_host(seeds: Sequence[int], taught: int = 200, first: int = 10) -> dic
         **{name: [round(float(np.mean(of)), 3), round(min(of), 3)] for name, of in ratios.items()},
         "seeds": list(seeds),
     }
+
+
+def new_prefixes(seeds: Sequence[int]) -> dict[str, object]:
+    """The log of the reward of a new host with all knowledge of another one, over that of one by itself.
+
+    Both meet prefixes that the other has never met. So all that can help is the wider level and LinUCB on the
+    numbers of paths, as exact as their host has them. No value in a store could tell more.
+    """
+    found: dict[str, object] = {
+        "what": "log reward on prefixes that no host knows, of a new host with another's wider level and "
+        "LinUCB over one without: visits 1-10 and 11-30, with intervals of 95 %",
+        "target": "above 0 in visits 1-10",
+    }
+    for name, kind in {**bench.SHOWN, "half": bench.TUNING["half"]}.items():
+        for told in (0.0, 0.3):
+            apart = np.concatenate([_told_apart(kind, told, seed) for seed in seeds])
+            drawn = np.random.default_rng(0).integers(0, len(apart), (1000, len(apart)))
+            ends = np.percentile(apart[drawn].mean(axis=1), (2.5, 97.5), axis=0)
+            found[f"{name}, numbers tell {told:.0%}"] = [
+                f"{mean:+.3f} ({low:+.3f} to {high:+.3f})"
+                for mean, low, high in zip(apart.mean(axis=0), *ends, strict=True)
+            ]
+    found["seeds"] = list(seeds)
+    return found
+
+
+def _told_apart(kind: bench.Kind, told: float, seed: int) -> Floats:
+    """The gain of each new prefix with the knowledge less that without, shape (prefixes, windows)."""
+    rng, size, teacher = np.random.default_rng(seed), kind.prefixes, Learner(bench.ARMS)
+    both = kind.effects(rng, size), kind.effects(rng, size)
+    pools = [bench.made(effects, kind, rng) for effects in both]
+    numbers = bench.paths(rng, np.concatenate(both), told)
+    teacher.tell_paths(np.arange(size), numbers[:size])
+    replay(pools[0], bench.VISITS, teacher, seed)
+    gains = []
+    for knows in (True, False):
+        host = Learner(bench.ARMS)
+        if knows:
+            host.restore(teacher.state())
+            # What the other host has earned, this one may not spend.
+            host.purse = Purse()
+        host.tell_paths(np.arange(size, 2 * size), numbers[size:])
+        parts = replay(pools[1], 30, host, seed, [np.array([at]) for at in range(size)], size).parts
+        gains.append([[window.gain for window in prefix] for prefix in parts])
+    apart: Floats = np.array(gains[0]) - np.array(gains[1])
+    return apart
 
 
 def liar(seeds: Sequence[int], hosts: int = 20, visits: int = 60) -> dict[str, object]:
