@@ -102,6 +102,22 @@ def test_a_rollback_leaves_no_unit_enabled_that_the_older_version_lacks(
 
 
 @pytest.mark.parametrize(
+    ("next_version", "removed"),
+    [("0.0.9+deb13u1", True), ("0.1.0+deb13u1", False), ("0.1.0+deb13u2", False), ("0.2.0+deb13u1", False)],
+)
+def test_a_rollback_removes_the_newer_module_and_an_upgrade_leaves_the_older(
+    next_version: str, removed: bool, tmp_path: Path
+) -> None:
+    script = (PACKAGING / "debian/ltp-switcher-dkms.prerm").read_text().replace("@VERSION@", "0.1.0")
+    script = script.replace("#DEBHELPER#", "echo dkms remove")
+    done = subprocess.run(
+        ["sh", "-c", script, "prerm", "upgrade", next_version],
+        env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.split() == (["dkms", "remove"] if removed else [])
+
+
+@pytest.mark.parametrize(
     "unit", sorted((PACKAGING / "systemd").glob("*.service")), ids=lambda unit: unit.name
 )
 def test_no_protection_of_systemd_wins_over_what_a_unit_writes(unit: Path) -> None:
