@@ -29,6 +29,9 @@ class VisitedPrefix(Answer):
     visits: int = Field(description="Visits that were observed")
     flows: float = Field(description="Flows of these visits")
     spent: float = Field(description="Cost of the trials, less their gains, in flows' rewards")
+    path_changes: int = Field(
+        description="Changes of the path that its visits have shown (ADWIN), since the daemon's start"
+    )
     ruled: bool = Field(description="Whether a policy or an experiment gives the flows their arms")
     effects: dict[str, Effect] = Field(description="By arm")
 
@@ -43,9 +46,15 @@ class Visits(Answer):
     visits: int = Field(description="Visits since the daemon's start")
     trials: int = Field(description="Visits among them that drew a trial")
     aborted_flows: int = Field(description="Flows that left the arm of their visit, because they starved")
+    path_changes: int = Field(
+        description="Changes of paths that visits have shown (ADWIN), since the daemon's start"
+    )
     left_out: int = Field(description="Outcomes of visits for which there was no room")
     flows: float = Field(description="Flows in the ledger")
     spent: float = Field(description="Cost of all trials, less their gains, in flows' rewards")
     share: float = Field(description="The same as a share of all flows' reward", examples=[0.004])
-    balance: float = Field(description="Money left for trials, in flows' rewards")
+    balance: float = Field(
+        description="Money left for trials, in flows' rewards. Below 0 while trials are paid that are not yet "
+        "earned: the worst case of two trials may be paid ahead"
+    )
     prefixes: list[VisitedPrefix] = Field(description="Those seen last, the latest first")

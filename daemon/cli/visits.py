@@ -28,7 +28,17 @@ def visits(options: argparse.Namespace) -> int:
         return print_json(found)
     if not options.terse:
         print(_summary(found))
-    heads = ["PREFIX", "VISITS", "FLOWS", "INCUMBENT", "TRIAL", "CHANCE", "SPENT", "REWARD OVER DECISION"]
+    heads = [
+        "PREFIX",
+        "VISITS",
+        "FLOWS",
+        "INCUMBENT",
+        "TRIAL",
+        "CHANCE",
+        "SPENT",
+        "CHANGES",
+        "REWARD OVER DECISION",
+    ]
     return print_table(options, heads, [_row(one) for one in as_objects(found["prefixes"])])
 
 
@@ -37,8 +47,8 @@ def _summary(found: Object) -> str:
         return 'The daemon does not learn from flow to flow: visits.learn is "off".'
     return (
         f"{found['known']} prefixes, arms {words(found['arms'])}; since the start {found['visits']} visits, "
-        f"{found['trials']} of them trials; all trials have cost {cast('float', found['share']):.2%} of the "
-        "reward"
+        f"{found['trials']} of them trials; {found['path_changes']} changes of paths; all trials have cost "
+        f"{cast('float', found['share']):.2%} of the reward"
     )
 
 
@@ -52,6 +62,7 @@ def _row(one: Object) -> list[str]:
         "-" if trial is None or one["ruled"] else str(trial),
         "-" if trial is None or one["ruled"] else f"{cast('float', one['chance']):.3f}",
         f"{cast('float', one['spent']):.2f}",
+        str(one["path_changes"]),
         ", ".join(_effect(arm, told) for arm, told in as_object(one["effects"]).items()),
     ]
 

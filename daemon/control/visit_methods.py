@@ -67,6 +67,9 @@ def visit_families(visits: LiveLearner | None) -> list[Family]:
         counter(f"{PREFIX}_trials", "Visits among them that drew a trial.", told["trials"]),
         counter(f"{PREFIX}_aborted_flows", "Flows that left the arm of their visit.", told["aborted_flows"]),
         counter(
+            f"{PREFIX}_path_changes", "Changes of paths that visits have shown (ADWIN).", told["path_changes"]
+        ),
+        counter(
             f"{PREFIX}_left_out", "Outcomes of visits for which there was no room.", told["left_out"]
         ),
         gauge(f"{PREFIX}_prefixes", "Destination prefixes that the daemon has learned about.", told["known"]),
@@ -85,6 +88,7 @@ def _totals(visits: LiveLearner | None) -> dict[str, float]:
         "visits": 0 if visits is None else visits.visits,
         "trials": 0 if visits is None else visits.trials,
         "aborted_flows": 0 if visits is None else visits.aborted,
+        "path_changes": 0 if visits is None else visits.path_changes,
         "left_out": 0 if visits is None else visits.tally.left_out,
         "flows": flows,
         "spent": spent,
@@ -112,6 +116,7 @@ def _prefix_json(state: PrefixState, names: Mapping[int, str]) -> Json:
         "visits": state.visits,
         "flows": state.flows,
         "spent": state.spent,
+        "path_changes": state.path_changes,
         "ruled": state.ruled,
         "effects": effects_json(state, names),
     }

@@ -100,15 +100,20 @@ def _now(engine: Engine, slot: int, names: Names, switches: list[Switch]) -> str
 
 def _lot(engine: Engine, slot: int, names: Names) -> str:
     """A sentence about the lot of the flow's visit; empty where there was no lot."""
-    lot = None if engine.visits is None else engine.visits.lot(slot)
-    if lot is None:
+    learned = engine.visits
+    lot = None if learned is None else learned.lot(slot)
+    if learned is None or lot is None:
         return ""
     visit = f"Visit {lot.visit} of" if lot.visit else "The visit to"
     arm = names.get(lot.arm, str(lot.arm)) if lot.arm else "the decision's own choice"
     left = (
         "; the flow left it, because it earned less than a quarter of the expected reward" if lot.left else ""
     )
-    return f" {visit} {engine.table.prefix[slot]} drew {arm} (chance {lot.chance:.2g}){left}."
+    prefix = engine.table.prefix[slot]
+    changes = learned.path_changes_of(prefix)
+    times = "once" if changes == 1 else f"{changes} times"
+    changed = f" The path there has changed {times} since the daemon's start." if changes else ""
+    return f" {visit} {prefix} drew {arm} (chance {lot.chance:.2g}){left}.{changed}"
 
 
 def _path(engine: Engine, slot: int) -> list[Json]:

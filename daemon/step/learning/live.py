@@ -78,6 +78,8 @@ class PrefixState:
     flows: float
     spent: float
     """Cost of the trials so far, in flows' rewards."""
+    path_changes: int
+    """Changes of the path that its visits have shown since the daemon's start."""
     ruled: bool
     """Whether an operator or an experiment gives the flows their arms."""
     effects: tuple[Effect, ...]
@@ -105,6 +107,8 @@ class _Plans(SlotArrays):
     """Flows that are expected until the next plan."""
     largest = column(np.float64)
     """Flows of the largest visit; see `SMALLER`."""
+    path_changes = column(np.int64)
+    """Changes of the path that its visits have shown."""
     due = column(np.bool_)
     """Whether the next look plans, whatever its turn."""
     lesson = column(np.int64)
@@ -151,6 +155,8 @@ class LiveLearner:
         """Visits among them that drew a trial."""
         self.aborted = 0
         """Flows that left their lot because they starved."""
+        self.path_changes = 0
+        """Changes of paths that visits have shown, since the daemon's start."""
 
     # Flows
 
@@ -335,6 +341,11 @@ class LiveLearner:
 
     # What is known
 
+    def path_changes_of(self, prefix: str) -> int:
+        """The changes of the path to a prefix that its visits have shown since the daemon's start."""
+        number = self.prefixes.find(prefix)
+        return 0 if number is None else int(self._plans.path_changes[number])
+
     def of(self, numbers: Ints, now_s: float) -> list[PrefixState]:
         """The states of these prefixes."""
         if not numbers.size:
@@ -355,6 +366,7 @@ class LiveLearner:
                 visits=int(learner.posteriors.visits[number]),
                 flows=float(learner.purse.flows[number]),
                 spent=float(learner.purse.spent[number]),
+                path_changes=int(plans.path_changes[number]),
                 ruled=bool(plans.ruled[number]),
                 effects=tuple(
                     Effect(int(arm), float(mean), float(mean - width), float(mean + width))
@@ -446,8 +458,11 @@ class LiveLearner:
             largest = self._plans.largest
             largest[np.unique(visits.prefixes)] *= SMALLER
             np.maximum.at(largest, visits.prefixes, visits.flows)
+            changed = self.learner.observe(visits)
+            self.path_changes += changed.size
+            np.add.at(self._plans.path_changes, changed, 1)
             # A prefix whose path has changed may have another incumbent at once.
-            self._plans.due[self.learner.observe(visits)] = True
+            self._plans.due[changed] = True
             self.lesson += 1
             self._plans.lesson[visits.prefixes] = self.lesson
 

@@ -289,6 +289,43 @@ def test_metrics_tell_visits_trials_and_their_price(make: Make, kernel: Kernel, 
     assert found["ltp_switcher_visits_spent_share"] == pytest.approx(1 / 1021, rel=0.1)
 
 
+def test_a_change_of_the_path_is_counted_wherever_a_person_looks(
+    make: Make, kernel: Kernel, now: list[float], capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """After 40 visits the reward falls to a twentieth, whatever the arm. It does so once."""
+    daemon = make()
+    monkeypatch.setattr(visits_command, "ask", lambda _, method, **params: ask(daemon, method, **params))
+
+    def counts() -> tuple[object, object, object]:
+        metrics = {
+            family.name: family.samples[0].value
+            for family in from_json(Methods(daemon).handle("metrics", {}, CALLER))
+            if family.name.startswith("ltp_switcher_visits")
+        }
+        told = ask(daemon, "visits.get")
+        (prefix,) = told["prefixes"]  # type: ignore[misc]
+        return metrics["ltp_switcher_visits_path_changes"], told["path_changes"], prefix["path_changes"]
+
+    for number in range(40):
+        look(daemon, kernel, now, 15, outcome(visit=number + 1, cookie=100 + number))
+    born(daemon, kernel, 1, int(kernel.entries[PREFIX]["choice"]["arm"][0]))
+    assert counts() == (0, 0, 0)
+    assert "has changed" not in ask(daemon, "flows.get", cookie="1")["why"]["sentence"]  # type: ignore[index]
+    for number in range(40, 80):
+        look(daemon, kernel, now, 15, outcome(gain=-3.0, visit=number + 1, cookie=100 + number))
+        if counts()[0]:
+            break
+    assert counts() == (1, 1, 1)
+    told = ask(daemon, "flows.get", cookie="1")["why"]["sentence"]  # type: ignore[index]
+    assert told.endswith("The path there has changed once since the daemon's start.")
+    assert main(["visits"]) == 0
+    summary, heads, row = capsys.readouterr().out.strip().splitlines()
+    assert "1 changes of paths" in summary
+    at = heads.index("CHANGES")
+    assert row[at:].split()[0] == "1"
+
+
 def test_the_command_shows_plan_and_effects(
     make: Make, kernel: Kernel, now: list[float], capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -298,7 +335,7 @@ def test_the_command_shows_plan_and_effects(
     teach(daemon, kernel, now)
     assert main(["visits"]) == 0
     out = capsys.readouterr().out
-    assert "1 prefixes, arms cubic, bbr, vegas; since the start 20 visits, 0 of them trials" in out
+    assert "1 prefixes, arms cubic, bbr, vegas; since the start 20 visits, 0 of them trials; 0 changes" in out
     assert PREFIX in out
     assert main(["visits", "--json", "--prefix", "192.0.2.200"]) == 0
     (told,) = json.loads(capsys.readouterr().out)["prefixes"]
