@@ -54,7 +54,7 @@ class Visits(Answer):
     spent: float = Field(description="Cost of all trials, less their gains, in flows' rewards")
     share: float = Field(description="The same as a share of all flows' reward", examples=[0.004])
     balance: float = Field(
-        description="Money left for trials, in flows' rewards. Below 0 while trials are paid that are not yet "
-        "earned: the worst case of two trials may be paid ahead"
+        description="Money left for trials, in flows' rewards. Below 0 while trials are paid that are not "
+        "yet earned: the worst case of two trials may be paid ahead"
     )
     prefixes: list[VisitedPrefix] = Field(description="Those seen last, the latest first")
