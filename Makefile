@@ -40,11 +40,11 @@ PARALLEL := -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 # What differs by chance: single packets and moments, in the guests that the tests' own scripts drive.
 CHANCED := tests/kmod/test_checks_lab.py tests/daemon
 
-test: venv kmod promtool ## Run the tests, those in the lab included: under 20 minutes on two cores
+test: venv kmod promtool ## Run the tests, those in the lab included: 20 minutes on two free cores
 	@$(MAKE) --no-print-directory -C kmod-mutant host-test
 	@$(BIN)/pytest $(PARALLEL) -m "not slow and not long"
 
-test-long: venv kmod ## Run the tests of module and lab on the second kernel, and under stress: ten minutes more
+test-long: venv kmod ## Run the tests of module and lab on the second kernel, and under stress: a quarter of an hour more
 	@$(BIN)/pytest $(PARALLEL) -m "long and not slow"
 
 test-chance: venv kmod ## Run the lab's checks with other random numbers and moments: N="1 2 3", ten minutes each
