@@ -269,6 +269,15 @@ def test_an_arm_that_cannot_be_tried_is_refused(arms: tuple[str, ...], field: st
     assert caught.value.field == field
 
 
+def metrics(daemon: Daemon) -> dict[str, float]:
+    """The values of the metrics about visits, by name."""
+    return {
+        family.name: family.samples[0].value
+        for family in from_json(Methods(daemon).handle("metrics", {}, CALLER))
+        if family.name.startswith("ltp_switcher_visits")
+    }
+
+
 def test_metrics_tell_visits_trials_and_their_price(make: Make, kernel: Kernel, now: list[float]) -> None:
     daemon = make()
     entry = teach(daemon, kernel, now)
@@ -277,11 +286,7 @@ def test_metrics_tell_visits_trials_and_their_price(make: Make, kernel: Kernel, 
         "weights": 65_535,
     }  # fmt: skip
     look(daemon, kernel, now, 25, outcome(gain=-1.0, visit=50, cookie=777, **trial))
-    found = {
-        family.name: family.samples[0].value
-        for family in from_json(Methods(daemon).handle("metrics", {}, CALLER))
-        if family.name.startswith("ltp_switcher_visits")
-    }
+    found = metrics(daemon)
     assert found["ltp_switcher_visits"] == 21
     assert found["ltp_switcher_visits_trials"] == 1
     assert found["ltp_switcher_visits_prefixes"] == 1
@@ -298,14 +303,10 @@ def test_a_change_of_the_path_is_counted_wherever_a_person_looks(
     monkeypatch.setattr(visits_command, "ask", lambda _, method, **params: ask(daemon, method, **params))
 
     def counts() -> tuple[object, object, object]:
-        metrics = {
-            family.name: family.samples[0].value
-            for family in from_json(Methods(daemon).handle("metrics", {}, CALLER))
-            if family.name.startswith("ltp_switcher_visits")
-        }
         told = ask(daemon, "visits.get")
         (prefix,) = told["prefixes"]  # type: ignore[misc]
-        return metrics["ltp_switcher_visits_path_changes"], told["path_changes"], prefix["path_changes"]
+        counted = metrics(daemon)["ltp_switcher_visits_path_changes"]
+        return counted, told["path_changes"], prefix["path_changes"]
 
     for number in range(40):
         look(daemon, kernel, now, 15, outcome(visit=number + 1, cookie=100 + number))
