@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
+from typing import TypeVar
 
+import numpy as np
+import numpy.typing as npt
 from rich.console import Console
 from rich.table import Table
 
@@ -20,6 +23,8 @@ from ltp_switcher.eval.run.executor import Here
 from ltp_switcher.eval.run.results import Job, RunResult
 from ltp_switcher.eval.suite import ablation, kinds
 from ltp_switcher.eval.suite.plan import plan
+
+Read = TypeVar("Read")
 
 
 def ablate(options: argparse.Namespace, console: Console, progress: Console) -> None:
@@ -36,7 +41,7 @@ def ablate(options: argparse.Namespace, console: Console, progress: Console) -> 
     )  # fmt: skip
     jobs = {run.path: run.job for run in planned if run.scheme == ablation.WHOLE}
     tuning_only(options.set, jobs)
-    whole, acting = _whole(jobs, cases, options, progress)
+    whole, acting = recordings(jobs, lambda rows: ablation.acting(rows, cases), options, progress)
     lacking: dict[str, dict[str, RunResult]] = {case: {} for case in cases}
     if not options.replay:
         missing = [(case, path) for case in cases for path in jobs if case in acting[path]]
@@ -61,23 +66,26 @@ def tuning_only(given: object, paths: Iterable[str]) -> None:
         raise ConfigError("--set", given, "a set for tuning: nobody chooses by paths that are held out")
 
 
-def _whole(
-    jobs: Mapping[str, Job], cases: Sequence[str], options: argparse.Namespace, progress: Console
-) -> tuple[dict[str, RunResult], dict[str, list[str]]]:
-    """The runs of the whole rule, and the cases that act in each, by path."""
-    recorded = {path: ablation.recorded(job) for path, job in jobs.items()}
+def recordings(
+    jobs: Mapping[str, Job],
+    of: Callable[[npt.NDArray[np.void]], Read],
+    options: argparse.Namespace,
+    progress: Console,
+) -> tuple[dict[str, RunResult], dict[str, Read]]:
+    """Make the runs of the whole rule, and read something of each recording, by the names of the jobs."""
+    recorded = {name: ablation.recorded(job) for name, job in jobs.items()}
     for job in jobs.values():
         ablation.recording_of(job).parent.mkdir(parents=True, exist_ok=True)
     whole = made(recorded, options, progress)
-    acting = {}
-    for path, job in jobs.items():
+    found = {}
+    for name, job in jobs.items():
         try:
-            acting[path] = ablation.acting(read_recording(ablation.recording_of(job)), cases)
+            found[name] = of(read_recording(ablation.recording_of(job)))
         except ArtifactError:
             # The result is kept, but its recording is gone, or another version's.
-            whole |= made({path: recorded[path]}, options, progress, use_cache=False)
-            acting[path] = ablation.acting(read_recording(ablation.recording_of(job)), cases)
-    return whole, acting
+            whole |= made({name: recorded[name]}, options, progress, use_cache=False)
+            found[name] = of(read_recording(ablation.recording_of(job)))
+    return whole, found
 
 
 def made(

@@ -15,9 +15,8 @@ from rich.table import Table
 from ltp_switcher.arrays import Floats
 from ltp_switcher.artifacts import revision
 from ltp_switcher.daemon.choose.chooser import Number
-from ltp_switcher.daemon.datapath.recording import read_recording
-from ltp_switcher.errors import ArtifactError, ConfigError
-from ltp_switcher.eval.cli.ablate import made, tuning_only
+from ltp_switcher.errors import ConfigError
+from ltp_switcher.eval.cli.ablate import made, recordings, tuning_only
 from ltp_switcher.eval.cli.output import json_text, need_pictures
 from ltp_switcher.eval.report.engine_agreement import shortened
 from ltp_switcher.eval.run.results import Job
@@ -121,22 +120,9 @@ def _numbers(jobs: Mapping[str, Job], options: argparse.Namespace, progress: Con
         path: replace(job, scenario=shortened(job.scenario, options.look + REST_S))
         for path, job in jobs.items()
     }
-    recorded = {f"{path} rule": ablation.recorded(job) for path, job in short.items()}
-    for job in short.values():
-        ablation.recording_of(job).parent.mkdir(parents=True, exist_ok=True)
-    made(recorded, options, progress)
-    found = {}
-    for path, job in short.items():
-        file = ablation.recording_of(job)
-        try:
-            rows = read_recording(file)
-        except ArtifactError:
-            # The result is kept, but its recording is gone, or another version's.
-            name = f"{path} rule"
-            made({name: recorded[name]}, options, progress, use_cache=False)
-            rows = read_recording(file)
-        found[path] = ablation.told(rows, options.look)
-    return found
+    named = {f"{path} rule": job for path, job in short.items()}
+    _, found = recordings(named, lambda rows: ablation.told(rows, options.look), options, progress)
+    return dict(zip(short, found.values(), strict=True))
 
 
 def _known(value: float) -> float | None:
