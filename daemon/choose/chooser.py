@@ -180,6 +180,13 @@ class Chooser(ABC):
         """
         return None
 
+    def starved(self, slots: Slots) -> Bools | None:
+        """True where an arm of the chooser's earned less than others have shown, by word since the last call.
+
+        Shape (n,). None says that there is no such flow.
+        """
+        return None
+
     def begins_anew(self, slots: Slots) -> Bools | None:
         """True where a learned arm is to forget the flow, by word since the last call, shape (n,).
 

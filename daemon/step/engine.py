@@ -178,6 +178,8 @@ class Engine:
         """Learn from flow to flow. What flows do outside of mode active is not the daemon's doing."""
         active = self.mode == "active"
         visits.take(rows if active else rows[:0], self.table, self._free, time.time())
+        if active:
+            visits.surprised(self.table, self.chooser.starved, time.time())
         self._plans = active
         self.breathe()
         visits.walk(self.table, self.chooser.path)

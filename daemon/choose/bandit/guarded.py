@@ -43,6 +43,10 @@ class GuardedChooser(Chooser):
         """True for flows whose paths the rule asks for more, shape (n,)."""
         return self._rule.asks(slots)
 
+    def starved(self, slots: Slots) -> Bools:
+        """True where the rule's self-check barred an arm since the last call, shape (n,)."""
+        return self._rule.starved(slots)
+
     def begins_anew(self, slots: Slots) -> Bools:
         """True where the rule has wanted an arm to forget the flow since the last call, shape (n,)."""
         return self._rule.begins_anew(slots)

@@ -140,6 +140,8 @@ class RuleChooser(Chooser, SlotArrays):
     """The number that the reason tells."""
     _was_steady = column(np.bool_)
     """Whether the steady arm is the one that is compared."""
+    _starved = column(np.bool_)
+    """Whether the self-check barred an arm since `starved` was asked."""
 
     def __init__(
         self, pool: Sequence[int], settings: RuleSection, *, zeta: float = 5.0, kappa: float = 2.0
@@ -255,6 +257,13 @@ class RuleChooser(Chooser, SlotArrays):
     def begins_anew(self, slots: Slots) -> Bools:
         """True where a test of the queue has begun since the last call, so that the arm forgets the flow."""
         return self._own.begun(self._siblings.player[slots])
+
+    def starved(self, slots: Slots) -> Bools:
+        """True where the self-check barred an arm of the flow's player since the last call, shape (n,)."""
+        players = self._siblings.player[slots]
+        found: Bools = self._starved[players]
+        self._starved[players] = False
+        return found
 
     def starts(self) -> dict[str, int]:
         """The arms of the prefixes probed since the last call."""
@@ -451,7 +460,7 @@ class RuleChooser(Chooser, SlotArrays):
         state = why.STATE[reason - why.IS_STEADY]
         role = ROLE[state]
         lacks = self._surprise.lacks(slots, role) & ready
-        self._surprise.bar(slots[lacks], role[lacks], self._now_ns)
+        self._bar(slots[lacks], role[lacks])
         starved = self._surprise.barred(slots, role, self._now_ns)
         state = np.where(starved, AS_BEST[self._surprise.instead(slots, self._now_ns)], state)
         role = ROLE[state]
@@ -479,7 +488,7 @@ class RuleChooser(Chooser, SlotArrays):
 
     def _leave(self, slots: Slots, now_ns: Floats) -> None:
         """These players' arms starve beside what another one has shown, which takes over."""
-        self._surprise.bar(slots, self._role(slots), self._now_ns)
+        self._bar(slots, self._role(slots))
         self._was_steady[slots] = False
         state = AS_BEST[self._surprise.instead(slots, self._now_ns)]
         self._code[slots] = why.STARVED
@@ -489,6 +498,11 @@ class RuleChooser(Chooser, SlotArrays):
         again = ROLE[state] == PROBING
         self._probe(slots[again], State.COMPARES, now_ns[again], self._settings.rival_s)
         self._learn(slots)
+
+    def _bar(self, slots: Slots, role: Ints) -> None:
+        """Bar the roles of these players, which starve, shape (n,)."""
+        self._surprise.bar(slots, role, self._now_ns)
+        self._starved[slots] = True
 
     def _empty(self, slots: Slots, least_us: Floats) -> None:
         """The queue of the careful arm stands for good: the steady arm begins without it."""

@@ -3,7 +3,7 @@
 
 It is conservative: flows run the decision's own choice until the lower bound of another arm's effect is
 above 0. The seldom trials of others are paid from a purse. Where a path has changed, old visits count for
-less, so that trials are worth their cost again.
+less, so that trials are worth their cost again. The same holds where an arm of the decision has starved.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ FIRST_TRIAL: Final = 3
 """Visits of a prefix before its first trial (docs/lab-notes/learner.md)."""
 LEARN_FROM: Final = 1024
 """Prefixes from which the others learn what paths say: with ten times as many, a step takes 16 ms longer."""
+CALM_S: Final = 600.0
+"""A surprise is news where none came in this time before it."""
 BOUND: Final = 2.0
 """Standard deviations between an effect and its lower bound: one in forty effects lies below."""
 
@@ -84,6 +86,7 @@ class Learner:
         self.paths = Paths(arms)
         self._changes = Changes() if detects else None
         self._incumbents: Ints = np.zeros(0, np.int64)
+        self._surprised_s: Floats = np.zeros(0)
         self._wider = self.posteriors.wider(0.0)
         self._wider_s = -np.inf
 
@@ -113,6 +116,7 @@ class Learner:
             self._changes.grow(size)
         more = np.zeros(max(size - len(self._incumbents), 0), np.int64)
         self._incumbents = np.concatenate([self._incumbents, more])
+        self._surprised_s = np.concatenate([self._surprised_s, more - np.inf])
 
     def _observe_one_each(self, visits: Visits) -> Ints:
         self.purse.earn(visits.prefixes, visits.flows)
@@ -133,6 +137,28 @@ class Learner:
         self.posteriors.fade(changed)
         self.site.fade(changed, self.posteriors.noise.changed_effect)
         return changed
+
+    def surprise(self, prefixes: Ints, now_s: float) -> Ints:
+        """Take in that the decision's own choice earned less on prefixes than other arms have shown.
+
+        The value of that choice is unsure again, so that trials of other arms are worth more. Where it
+        happens again and again, trials have told what there is to know: so it counts after a calm time only.
+        Where another arm is the incumbent, the decision has no say, and nothing changes.
+
+        Args:
+            prefixes: their numbers, each once, shape (m,).
+            now_s: time, s.
+
+        Returns:
+            The prefixes among them whose exploration opens.
+        """
+        self._grow(prefixes)
+        news = now_s - self._surprised_s[prefixes] >= CALM_S
+        self._surprised_s[prefixes] = now_s
+        opened: Ints = prefixes[news & (self._incumbents[prefixes] == 0)]
+        self.posteriors.doubt(opened, np.zeros_like(opened))
+        self.site.fade(opened, self.posteriors.noise.changed_effect)
+        return opened
 
     def expected(self, prefixes: Ints, now_s: float, incumbents: Ints | None = None) -> Floats:
         """The values that are expected of visits to these prefixes under their incumbents, shape (m,).
@@ -202,9 +228,10 @@ class Learner:
         if self._changes is not None:
             self._changes.forget(prefixes)
         self._incumbents[prefixes] = 0
+        self._surprised_s[prefixes] = -np.inf
 
     def state(self) -> dict[str, np.ndarray]:
-        """All that was learned but for the detectors of changes, as arrays that the caller may keep."""
+        """All that was learned but for detectors and surprises, as arrays that the caller may keep."""
         return {
             **self.posteriors.state(), **self.purse.state(), **self.site.state(), **self.paths.state(),
             "incumbents": self._incumbents.copy(),
@@ -222,6 +249,6 @@ class Learner:
         for part in (self.site, self.paths):
             if any(name in arrays for name in part.state()):
                 part.restore(arrays, size)
-        self._incumbents = incumbents.copy()
+        self._incumbents, self._surprised_s = incumbents.copy(), np.full(size, -np.inf)
         self._changes = None if self._changes is None else Changes()
         self._grow(np.arange(size))

@@ -66,7 +66,8 @@ class Noise:
     changed_level: float = 1.0
     """Growth of the level's variance when the path has changed."""
     changed_effect: float = 0.25
-    """Growth of each effect's variance then: as unsure as before any visit of a new prefix."""
+    """Growth of each effect's variance then: as unsure as before any visit of a new prefix. An arm's value
+    becomes so much less sure when the self-check leaves the arm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +183,23 @@ class Posteriors:
         # No more is unknown than before any data.
         covariance[:, places, places] = np.minimum(covariance[:, places, places], np.diagonal(self._begin))
         self._covariance[prefixes] = covariance
+
+    def doubt(self, prefixes: Ints, arms: Ints) -> None:
+        """Let the value of one arm of each of these prefixes be unsure again: shape (m,) each.
+
+        A value is level + effect, and those of the other arms stay as they are. So where the arm is the
+        decision's own, the level and all effects move against each other, and the next visits of the
+        decision tell of both. What is wholly unknown does not become more so.
+        """
+        covariance, rows = self._covariance[prefixes], np.arange(len(prefixes))
+        along = np.zeros((len(prefixes), self.arms))
+        along[rows, arms] = 1.0
+        along[arms == 0, 1:] = -1.0
+        known = 1.0 - np.diagonal(covariance, axis1=1, axis2=2) / np.diagonal(self._begin)
+        along *= np.maximum(known, 0.0)
+        self._covariance[prefixes] = (
+            covariance + self.noise.changed_effect * along[:, :, None] * along[:, None, :]
+        )
 
     def _learn_noise(self, prefixes: Ints, squares: Floats, spread: Floats, usual: Floats) -> None:
         """Take in how far visits lie from the expected values, shape (m,) each.

@@ -28,6 +28,15 @@ FLOWS: Final = 2.0
 """Flows of a visit."""
 STEADY: Final = 200
 """Visits before a change of the path, and after it."""
+SHOWS: Final = 0.44
+"""Chance that one of two flows lasts for the 2.6 s that a self-check takes. A quarter of the flows does in
+the first runs of docs/lab-notes/traffic.md."""
+FALSE: Final = 0.005
+"""Chance of a false alarm in a visit: of 1,500 made flows of 10 s whose arm earns 0.2 less than another one,
+with a noise of 0.6 from look to look, one in a hundred was told to starve. Half of the visits have such a
+flow."""
+HALF: Final = float(np.log(2.0))
+"""Lack of log reward from which on the self-check leaves an arm (`choose.rule.surprise`)."""
 NEW_VISITS: Final = 100
 """Visits of the prefixes that come new to a learner."""
 TOLD: Final = (None, 0.0, 0.3, 0.6)
@@ -164,16 +173,43 @@ class Result:
     """False alarms of a change in 1,000 visits."""
 
 
-def measure(kind: Kind, seeds: Sequence[int], *, detects: bool = True, told: float | None = None) -> Result:
-    """Replay a kind with these seeds, with or without looking for changes of paths.
+class _Alarmed(Learner):
+    """A learner to which the self-check tells nothing but false alarms."""
 
-    told: share of the effects' variance that the numbers of paths tell; with None there are no numbers.
+    def __init__(self, seed: int, *, detects: bool) -> None:
+        super().__init__(ARMS, detects=detects)
+        self._lots = np.random.default_rng(seed)
+
+    def observe(self, visits: Visits) -> Ints:
+        """Learn from visits of different prefixes, each after its false alarms."""
+        alarmed = (self._lots.random(len(visits.prefixes)) < FALSE) & (visits.arms == 0)
+        self.surprise(visits.prefixes[alarmed], float(visits.ended_s[0]))
+        return super().observe(visits)
+
+
+def measure(
+    kind: Kind,
+    seeds: Sequence[int],
+    *,
+    detects: bool = True,
+    told: float | None = None,
+    alarmed: bool = False,
+) -> Result:
+    """Replay a kind with these seeds.
+
+    Args:
+        kind: of all prefixes.
+        seeds: of the replays.
+        detects: whether the learner looks for changes of paths.
+        told: share of the effects' variance that the numbers of paths tell; with None there are no numbers.
+        alarmed: whether the self-check raises false alarms.
     """
     found: list[Replayed] = []
     off: list[Bools] = []
     for seed in seeds:
         rng = np.random.default_rng(seed)
-        effects, learner = kind.effects(rng, kind.prefixes), Learner(ARMS, detects=detects)
+        effects = kind.effects(rng, kind.prefixes)
+        learner = _Alarmed(seed, detects=detects) if alarmed else Learner(ARMS, detects=detects)
         pools, each = made(effects, kind, rng), [np.array([place]) for place in range(kind.prefixes)]
         if told is not None:
             learner.tell_paths(np.arange(kind.prefixes), paths(rng, effects, told))
@@ -289,31 +325,65 @@ def left(prefixes: int, seed: int, *, detects: bool) -> tuple[Floats, Ints]:
         detects: whether the learner looks for changes.
 
     Returns:
-        The learner's reward after the change over the decision's, in the logarithm and as a mean over
-        visits, and the visits until the arm is the incumbent no more, at most `STEADY`: shape (n,) each, of
-        the prefixes where it was the incumbent.
+        As `_lived`, of the arm that was the best one.
+    """
+    return _lived(prefixes, seed, 1, 1.2, -1.2, detects=detects, shows=0.0)
+
+
+def fell(prefixes: int, seed: int, fold: float, *, detects: bool, shows: float) -> tuple[Floats, Ints]:
+    """Let the decision, which is right on each prefix, lose a part of its reward after `STEADY` visits.
+
+    All other arms earn what they did before.
+
+    Args:
+        prefixes: their number n.
+        seed: seed of the noise and of the draws.
+        fold: factor by which the decision's reward falls.
+        detects: whether the learner looks for changes.
+        shows: chance that the self-check leaves an arm in a visit of the decision where another arm earns
+            twice as much. Elsewhere it is `FALSE`. With 0 there are no surprises at all.
+
+    Returns:
+        As `_lived`, of the decision's own choice.
+    """
+    return _lived(prefixes, seed, 0, 0.0, -float(np.log(fold)), detects=detects, shows=shows)
+
+
+def _lived(
+    prefixes: int, seed: int, arm: int, before: float, after: float, *, detects: bool, shows: float
+) -> tuple[Floats, Ints]:
+    """Let the value of one arm change from `before` to `after` on each prefix, after `STEADY` visits.
+
+    Returns:
+        The learner's reward after the change over that of the arm which the decision chose, in the logarithm
+        and as a mean over visits, and the visits until the changed arm is the incumbent no more, at most
+        `STEADY`: shape (n,) each, of the prefixes where it was the incumbent.
     """
     rng = np.random.default_rng(seed)
     learner, each = Learner(ARMS, detects=detects), np.arange(prefixes)
-    effects = np.zeros((prefixes, ARMS))
-    effects[:, 1:] = rng.uniform(-1.0, -0.3, (prefixes, ARMS - 1))
-    effects[:, 1] = 1.2
+    worth = np.zeros((prefixes, ARMS))
+    worth[:, 1:] = rng.uniform(-1.0, -0.3, (prefixes, ARMS - 1))
+    worth[:, arm] = before
     level, many = rng.normal(0.0, 1.0, prefixes), np.full(prefixes, FLOWS)
     was, gain, stayed = np.zeros(prefixes, np.bool_), np.zeros(prefixes), np.zeros(prefixes, np.int64)
-    gone = np.zeros(prefixes, np.bool_)
+    gone, lots = np.zeros(prefixes, np.bool_), np.random.default_rng(seed)
     for number in range(2 * STEADY):
         plan = learner.plan(each, many, number * GAP_S)
         if number == STEADY:
-            was = plan.incumbents == 1
-            effects[:, 1] = -1.2
+            was = plan.incumbents == arm
+            worth[:, arm] = after
         tries = rng.random(prefixes) < plan.chances
         arms = np.where(tries, plan.trials, plan.incumbents)
-        ran = effects[each, arms]
+        ran = worth[each, arms]
+        if shows:
+            lacks = worth[:, 1:].max(axis=1) - worth[:, 0] >= HALF
+            starves = lots.random(prefixes) < np.where(lacks, shows, FALSE)
+            learner.surprise(each[starves & (arms == 0)], number * GAP_S)
         values = level + ran + rng.laplace(0.0, 0.25, prefixes)
         learner.observe(Visits(each, arms, values, many, many, np.full(prefixes, number * GAP_S)))
         if number >= STEADY:
-            gain += ran / STEADY
-            gone |= plan.incumbents != 1
+            gain += (ran - worth[:, 0]) / STEADY
+            gone |= plan.incumbents != arm
             stayed += ~gone
     return gain[was], stayed[was]
 
@@ -331,13 +401,24 @@ def _print_changes(seeds: Sequence[int]) -> None:
                 f"{fold:>2.0f}-fold  {flows:>7}  {false.mean() / STEADY * 1000:>28.2f}  "
                 f"{(after <= STEADY).mean():>5.0%}  {middle:>14.0f}  {late:>4.0f}"
             )
-    print("the best arm becomes the worst  prefixes  visits until it is left: median  90 %  log reward")
+    print(
+        f"{'the best arm becomes the worst':<38}  prefixes  visits until it is left: median  90 %  log reward"
+    )
     for detects in (False, True):
-        each_left = [left(30, seed, detects=detects) for seed in seeds]
-        gain, stayed = (np.concatenate(parts) for parts in zip(*each_left, strict=True))
-        middle, late = np.percentile(stayed, (50, 90)).tolist()
         name = "with detectors" if detects else "without"
-        print(f"{name:<30}  {gain.size:>8}  {middle:>31.0f}  {late:>4.0f}  {gain.mean():>10.3f}")
+        _print_left(name, [left(30, seed, detects=detects) for seed in seeds])
+    for fold in (2.0, 4.0, 10.0):
+        print(f"the decision's reward falls {fold:.0f}-fold")
+        for detects, shows in ((False, 0.0), (True, 0.0), (False, SHOWS), (True, SHOWS)):
+            name = f"{'with' if detects else 'without'} detectors, {'with' if shows else 'without'} surprise"
+            _print_left(name, [fell(30, seed, fold, detects=detects, shows=shows) for seed in seeds])
+
+
+def _print_left(name: str, each: Sequence[tuple[Floats, Ints]]) -> None:
+    gain, stayed = (np.concatenate(parts) for parts in zip(*each, strict=True))
+    middle, late = np.percentile(stayed, (50, 90)).tolist()
+    mean = _text(_ratio(gain, np.ones_like(gain), np.random.default_rng(0)), 3)
+    print(f"{name:<38}  {gain.size:>8}  {middle:>31.0f}  {late:>4.0f}  {mean}")
 
 
 def _print_newcomers(kinds: Mapping[str, Kind], seeds: Sequence[int]) -> None:
@@ -370,6 +451,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, default=5, help="replays of each kind")
     parser.add_argument("--changes", action="store_true", help="how soon changes of paths are found, instead")
     parser.add_argument("--no-detectors", action="store_true", help="replay without looking for changes")
+    parser.add_argument("--alarmed", action="store_true", help="with false alarms of the self-check")
     parser.add_argument("--new", action="store_true", help="new prefixes beside known ones, instead")
     options = parser.parse_args(arguments)
     if options.seeds < 1:
@@ -386,7 +468,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "ledger  prefix   lost  alarms"
     )
     for name, kind in kinds.items():
-        found = measure(kind, range(1, options.seeds + 1), detects=not options.no_detectors)
+        found = measure(
+            kind, range(1, options.seeds + 1), detects=not options.no_detectors, alarmed=options.alarmed
+        )
         early, late = (_text(of, 2) for of in found.closed)
         print(
             f"{name:<8}  {early:<21}  {late:<21}  {_text(found.kept, 3):<22}  "

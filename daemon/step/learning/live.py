@@ -165,8 +165,7 @@ class LiveLearner:
 
         draws: whether flows draw lots at all, as in mode active.
         """
-        found = [self.prefixes.find(table.prefix[slot]) for slot in slots.tolist()]
-        numbers = np.array([-1 if number is None else number for number in found], np.int64)
+        numbers = self._of_flows(table, slots)
         records, plans = table.record[slots], self._plans
         lot, chance = np.zeros(slots.size, np.uint8), np.ones(slots.size)
         drawn = np.zeros(slots.size, np.bool_)
@@ -240,10 +239,24 @@ class LiveLearner:
         told = path(slots)
         if told is None:
             return
-        found = [self.prefixes.find(prefix) for prefix in table.prefixes(slots)]
-        numbers = np.array([-1 if number is None else number for number in found], np.int64)
+        numbers = self._of_flows(table, slots)
         known = numbers >= 0
         self.learner.tell_paths(numbers[known], told.value[known])
+
+    def surprised(self, table: FlowTable, starved: Callable[[Slots], Bools | None], now_s: float) -> None:
+        """Open the exploration of the prefixes where the decision's arms have starved; see `Chooser.starved`.
+
+        Only open flows tell of it, and only those that the decision has had from their beginning.
+        """
+        slots = np.array(table.slots(), np.int64)
+        told = starved(slots) if slots.size else None
+        if told is None or not told.any():
+            return
+        self.held.grow(int(slots.max()) + 1)
+        numbers = np.unique(self._of_flows(table, slots[told & ~self.held.foreign[slots]]))
+        numbers = numbers[numbers >= 0]
+        opened = self.learner.surprise(numbers[~self._plans.ruled[numbers]], now_s)
+        self._plans.due[opened] = True
 
     def plan(self, free: Free, now_s: float) -> None:
         """Give some of the prefixes their plans, and write these into the module's table."""
@@ -420,6 +433,11 @@ class LiveLearner:
             self._plans.due[new] = True
             self._take_news(new)
         return numbers
+
+    def _of_flows(self, table: FlowTable, slots: Slots) -> Ints:
+        """The numbers of open flows' prefixes, shape (n,); -1 where a prefix is not known."""
+        found = [self.prefixes.find(prefix) for prefix in table.prefixes(slots)]
+        return np.array([-1 if number is None else number for number in found], np.int64)
 
     def _take_news(self, numbers: Ints) -> None:
         """Take over the chooser's word on prefixes that had no number before."""

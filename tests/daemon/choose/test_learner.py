@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ltp_switcher.daemon.choose.visits.learner import Learner, Visits
+from ltp_switcher.daemon.choose.visits.posterior import Posteriors
 from ltp_switcher.daemon.choose.visits.replay import Pool, Replayed, replay
 from ltp_switcher.daemon.service.bench import learner as bench
 
@@ -211,6 +212,76 @@ def test_an_arm_that_became_bad_is_left_sooner_with_detectors() -> None:
     assert stayed.size == without.size == 10
     assert np.median(stayed) < np.median(without) / 4
     assert gain.mean() > without_gain.mean() + 0.5
+
+
+def surprised(*times_s: float, incumbent: int = 0) -> tuple[Learner, int]:
+    """A learner that knows two arms of a prefix well, and how often these surprises opened it."""
+    learner, zero, one = Learner(ARMS), np.zeros(1, np.int64), np.ones(1)
+    for number in range(60):
+        arm = zero + (number % 3 == 0)
+        value = one * (2.0 if incumbent else -0.6) * arm
+        learner.observe(Visits(zero, arm, value, 3 * one, one, one * 60.0 * number, zero))
+    assert learner.plan(zero, one, 3600.0).incumbents[0] == incumbent
+    return learner, sum(learner.surprise(zero, 3600.0 + at_s).size for at_s in times_s)
+
+
+@pytest.mark.parametrize(
+    ("times_s", "opens"),
+    [((), 0), ((0.0,), 1), ((0.0, 599.0), 1), ((0.0, 600.0), 2), ((0.0, 300.0, 600.0, 900.0), 1)],
+)
+def test_a_surprise_after_a_calm_time_opens_a_prefix(times_s: tuple[float, ...], opens: int) -> None:
+    learner, opened = surprised(*times_s)
+    assert opened == opens
+    known, _ = surprised()
+    zero = np.zeros(1, np.int64)
+    variances = [one.effects(zero, 4300.0).variance[0] for one in (known, learner)]
+    assert (variances[1][1] > variances[0][1] + 0.1) == bool(opens)
+    # Of what was never tried, no less is known than before.
+    assert variances[1][2:] == pytest.approx(variances[0][2:])
+
+
+def test_after_a_surprise_a_fall_is_the_decision_s_own() -> None:
+    """The decision earns less. Without surprises, the path takes the blame, which all arms share."""
+    zero, one = np.zeros(1, np.int64), np.ones(1)
+    effects = []
+    for times_s in ((), (0.0,)):
+        learner, _ = surprised(*times_s)
+        for number in range(3):
+            learner.observe(Visits(zero, zero, -1.5 * one, 3 * one, one, 3700.0 + 60 * number * one))
+        effects.append(learner.effects(zero, 3900.0).mean[0, 1])
+    assert effects[0] < -0.3
+    assert effects[1] > 0.0
+
+
+def test_the_decision_s_surprises_are_no_matter_where_another_arm_runs() -> None:
+    learner, opened = surprised(0.0, incumbent=1)
+    assert opened == 0
+    assert learner.plan(np.zeros(1, np.int64), np.ones(1), 3800.0).incumbents[0] == 1
+
+
+@given(st.lists(st.integers(0, ARMS - 1), min_size=1, max_size=30), st.integers(0, 99))
+def test_doubts_make_no_arm_less_known_than_a_new_one(arms: list[int], seed: int) -> None:
+    posteriors, zero, one = Posteriors(ARMS), np.zeros(1, np.int64), np.ones(1)
+    rng = np.random.default_rng(seed)
+    begin = Posteriors(ARMS)
+    begin.grow(1)
+    most = np.diagonal(begin.state()["covariance"][0])
+    for number, arm in enumerate(arms):
+        posteriors.observe(zero, zero + rng.integers(0, ARMS), rng.normal(size=1), one, one * number)
+        before = posteriors.state()["covariance"][0]
+        posteriors.doubt(zero, zero + arm)
+        after = posteriors.state()["covariance"][0]
+        assert np.linalg.eigvalsh(after - before).min() > -1e-9
+        assert (np.diagonal(after) <= most + 1e-9).all()
+
+
+@pytest.mark.parametrize("detects", [True, False])
+def test_where_the_decision_becomes_bad_surprises_earn_more(detects: bool) -> None:
+    gain, stayed = bench.fell(10, 3, 10.0, detects=detects, shows=bench.SHOWS)
+    without, _ = bench.fell(10, 3, 10.0, detects=detects, shows=0.0)
+    assert gain.size == without.size == 10
+    assert gain.mean() > without.mean() + 0.1
+    assert stayed.max() < 30
 
 
 def test_a_forgotten_prefix_and_a_restart_begin_detectors_anew() -> None:

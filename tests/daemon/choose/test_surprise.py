@@ -90,13 +90,17 @@ def test_a_starving_arm_gives_way_to_the_one_that_has_shown_more(how: str, durat
     why = chooser.reason(np.array([0]))
     assert "starved" in chooser.reasons[why.code[0]]
     assert why.value[0] > 4.0
+    # It is told once.
+    assert [chooser.starved(np.array([0])).tolist() for _ in range(2)] == [[True], [False]]
 
 
 def test_arms_that_do_as_well_are_left_alone() -> None:
     """A tenth less of the rate is a fifth of the reward."""
     for share in (1.0, 0.9):
-        arms = run(duration_s=30.0, under=World(ltp=("steady", share)), chooser=checking())
+        chooser = checking()
+        arms = run(duration_s=30.0, under=World(ltp=("steady", share)), chooser=chooser)
         assert [arm for _, arm in times_s(arms[:, 0])] == [BBR, LTP]
+        assert not chooser.starved(np.array([0])).any()
 
 
 def test_a_slower_link_is_probed_and_then_left_alone() -> None:

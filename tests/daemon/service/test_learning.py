@@ -327,6 +327,32 @@ def test_a_change_of_the_path_is_counted_wherever_a_person_looks(
     assert row[at:].split()[0] == "1"
 
 
+def test_where_an_arm_of_the_decision_starves_the_prefix_is_explored_anew(
+    make: Make, kernel: Kernel, now: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    daemon = make()
+    entry = teach(daemon, kernel, now)
+    tried = next(arm.name for arm in ARMS if arm.id == entry["choice"]["arm"][1])
+    for number in range(10):
+        trial = outcome(
+            gain=-1.0, visit=50 + number, cookie=777 + number, generation=int(entry["generation"]),
+            weight=int(entry["choice"]["weight"][1]), weights=65_535,
+        )  # fmt: skip
+        look(daemon, kernel, now, 15, trial)
+    slot = born(daemon, kernel, 1, CUBIC)
+
+    def width() -> float:
+        (prefix,) = ask(daemon, "visits.get")["prefixes"]  # type: ignore[misc]
+        return float(prefix["effects"][tried]["upper"] - prefix["effects"][tried]["lower"])
+
+    before = width()
+    look(daemon, kernel, now, 3)
+    assert width() == pytest.approx(before, abs=0.01)
+    monkeypatch.setattr(daemon.engine.chooser, "starved", lambda slots: slots == slot)
+    look(daemon, kernel, now, 3)
+    assert width() > before + 0.1
+
+
 def test_the_command_shows_plan_and_effects(
     make: Make, kernel: Kernel, now: list[float], capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,

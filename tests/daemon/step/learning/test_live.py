@@ -436,6 +436,27 @@ def test_flows_that_others_gave_arms_say_nothing() -> None:
     assert live.visits == 7
 
 
+def test_where_the_decision_s_arm_starves_the_prefix_is_due() -> None:
+    live, table = planned((0, VEGAS), (BBR, VEGAS), 0.08)
+    now_s = known(live, table)
+    (number,) = live.prefixes.numbers()
+
+    def due(starving: int, at_s: float, ruled: bool = False) -> bool:
+        live._plans.ruled[number], live._plans.due[number] = ruled, False
+        live.surprised(table, lambda slots: slots == starving, now_s + at_s)
+        return bool(live._plans.due[number])
+
+    assert not due(0, 0)
+    ours = opened(live, table, 2, "192.0.2.8", arm=BBR, want_arm=BBR)
+    pinned = opened(live, table, 3, "192.0.2.9", arm=BBR, want_arm=BBR)
+    elsewhere = opened(live, table, 4, "198.51.100.7", arm=BBR, want_arm=BBR)
+    live.caused(np.array([pinned]), np.array([Cause.OPERATOR], np.uint8))
+    for starving, ruled in ((pinned, False), (elsewhere, False), (ours, True)):
+        assert not due(starving, 0, ruled)
+    assert [due(ours, at_s) for at_s in (1, 2, 602)] == [True, False, True]
+    live.surprised(table, lambda slots: None, now_s + 2000)
+
+
 def test_at_the_end_nothing_is_left_in_the_table() -> None:
     module = Module({A: GAINS, "2001:db8:7::/48": GAINS}, BBR)
     live = made(module)
