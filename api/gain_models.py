@@ -57,8 +57,8 @@ class GainReport(Answer):
     design: Literal["none", "holdback", "switchback"] = Field(description="The experiment in the log")
     decisions: int = Field(description="Decisions that the report is about")
     overall: dict[str, GainEffect | None] = Field(
-        description="Relative change of goodput, rtt_p95 and completion_time; difference of the share of "
-        "retransmits. Null while there are too few units"
+        description="Relative change of goodput, rtt_p95, completion_time and reward (Eq. 1, zeta 5 and "
+        "kappa 2); difference of the share of retransmits. Null while there are too few units"
     )
     prefixes: dict[str, dict[str, GainEffect | None]] = Field(
         description="The same by prefix, in a switchback, those with the most data first"

@@ -15,6 +15,7 @@ const MEASURES = {
   goodput: { text: "Goodput", better: 1, unit: "%" },
   rtt_p95: { text: "RTT, 95th percentile", better: -1, unit: "%" },
   completion_time: { text: "Flow completion time", better: -1, unit: "%" },
+  reward: { text: "Reward", better: 1, unit: "%" },
   retransmits: { text: "Retransmits", better: -1, unit: "points" },
 };
 const SETTING = "Set gain.design to holdback or switchback in the configuration, and restart the daemon.";

@@ -27,6 +27,7 @@ _DTYPES: Final = {
     )},
     # Numbers of blocks and packets are smaller than these.
     "block": np.dtype("i4"), "delivered": np.dtype("f4"), "retrans": np.dtype("f4"),
+    "lost": np.dtype("f4"),
     "prefix": np.dtype("i4"), "samples": np.dtype("u1"),
 }  # fmt: skip
 _ROOM: Final = 1.25
@@ -59,6 +60,7 @@ class Columns:
     acked_bytes: Floats
     delivered: Float32s
     retrans: Float32s
+    lost: Float32s
     life_s: Float32s
     prefix: NDArray[np.int32]
     """Place of each row's prefix in `prefixes`."""

@@ -9,20 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from types import EllipsisType
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ltp_switcher.arrays import Bools, Floats, Indices, Int32s, UInt32s
+from ltp_switcher.arrays import Bools, Float32s, Floats, Indices, Int32s, Ints, UInt32s
+from ltp_switcher.daemon.gain import value
 from ltp_switcher.daemon.gain.columns import Columns
 from ltp_switcher.daemon.gain.effect import Effect, Switchback, difference, drawn, mean, numbered
 from ltp_switcher.daemon.gain.log import Skipped
 from ltp_switcher.daemon.gain.rows import Group, Kind, Rows
 
-RATIOS: Final = ("goodput", "rtt_p95", "completion_time")
-"""Measures whose effect is a relative change."""
+RATIOS: Final = ("goodput", "rtt_p95", "completion_time", "reward")
+"""Measures whose effect is a relative change. The reward's logarithm is the learner's value (`value.of`)."""
 MEASURES: Final = (*RATIOS, "retransmits")
 """`retransmits` is a share of the packets, and its effect a difference of shares."""
 _ROWS_AT_ONCE: Final = 1 << 14
@@ -207,6 +209,11 @@ class _Log:
             if name == "rtt_p95":
                 rtt_us = self._rtt_us(groups, 0.95)
                 return np.log(rtt_us, out=rtt_us)
+            if name == "reward":
+                busy_s, rtt_us = total(lambda at: rows.busy_s[at]), total(self._rtt_sum_us)
+                lost, delivered = total(lambda at: rows.lost[at]), total(lambda at: rows.delivered[at])
+                rtt_us /= total(lambda at: rows.samples[at])
+                return value.of(self.sent_bytes(groups), busy_s, lost, delivered, rtt_us)
             if name == "completion_time":
                 ended = total(lambda at: rows.ended[at] & (rows.life_s[at] > 0))
                 return total(self._log_life) / ended
@@ -221,20 +228,34 @@ class _Log:
         life_s = self.rows.life_s[at].astype(np.float64)
         return np.log(np.where(self.rows.ended[at] & (life_s > 0), life_s, 1.0))
 
+    @cached_property
+    def _first_sample(self) -> UInt32s:
+        """The place of each row's first RTT sample, shape (n,)."""
+        first = np.cumsum(self.rows.samples, dtype=np.uint32)
+        first -= self.rows.samples
+        return first
+
+    def _samples(self, at: UInt32s) -> tuple[Ints, Float32s]:
+        """How many RTT samples each of these rows has, shape (m,), and all of them, µs, row by row."""
+        n = self.rows.samples[at].astype(np.int64)
+        places = np.repeat(self._first_sample[at] - (np.cumsum(n) - n), n)
+        places += np.arange(places.size)
+        return n, self.rows.rtt_us[places]
+
+    def _rtt_sum_us(self, at: UInt32s) -> Floats:
+        """The sum of each of these rows' RTT samples, shape (m,)."""
+        n, rtt_us = self._samples(at)
+        return np.asarray(np.bincount(np.repeat(np.arange(n.size), n), rtt_us, n.size), np.float64)
+
     def _rtt_us(self, groups: _Groups, share: float) -> Floats:
         """The quantile of each unit's RTT samples, shape (count,); NaN without a sample."""
-        samples, rtt_us = self.rows.samples, self.rows.rtt_us
-        before = np.cumsum(samples, dtype=np.uint32)
-        before -= samples
         found = np.full(groups.count, np.nan)
         for units, at, begins in groups.pieces():
-            n = samples[at].astype(np.int64)
-            places = np.repeat(before[at] - (np.cumsum(n) - n), n)
-            places += np.arange(places.size)
+            n, rtt_us = self._samples(at)
             part = np.add.reduceat(n, begins)
             # Positive floats keep their order when read as whole numbers.
             unit = np.repeat(np.arange(part.size, dtype=np.uint32), part)
-            sorted_us = _sorted_pairs(unit, rtt_us[places].view(np.uint32))["second"].view(np.float32)
+            sorted_us = _sorted_pairs(unit, rtt_us.view(np.uint32))["second"].view(np.float32)
             place = np.cumsum(part) - part + share * np.maximum(part - 1, 0)
             below, above = place.astype(np.int64), np.ceil(place).astype(np.int64)
             has = part > 0
@@ -296,6 +317,8 @@ class _Units:
         # There may be as many units as rows, so that the values of all measures would take much memory.
         for name in MEASURES:
             values = self._log.measure(name, self._groups)
+            if name == "reward":
+                self._lift(values)
             known = np.isfinite(values)
             before = self._values_before(name)
             for part, cells, effects in zip(parts, whole, found, strict=True):
@@ -311,6 +334,20 @@ class _Units:
                 effects[name] = effect
         return found
 
+    def _lift(self, values: Floats) -> None:
+        """Let units whose losses leave no reward count, `CLIP` below the mean of those beside them.
+
+        values: log of the reward, shape (count,), -inf there; changed in place. Where there is no such mean,
+        the unit stays without a value.
+        """
+        of = self.prefix if self._before is None else np.zeros_like(self.prefix)
+        finite, nothing = np.isfinite(values), np.isneginf(values)
+        size = int(of.max(initial=-1)) + 1
+        counts = np.bincount(of[finite], minlength=size)
+        sums = np.bincount(of[finite], values[finite], size)
+        means = np.divide(sums, counts, out=np.full(size, np.nan), where=counts > 0)
+        values[nothing] = means[of[nothing]] - value.CLIP
+
     def _switchback(self, part: slice, known: Bools | EllipsisType = ...) -> Switchback:
         """The known ones of these units as cells."""
         _, prefix = numbered(self.prefix[part][known])
@@ -321,7 +358,8 @@ class _Units:
         if self._before is None:
             return None
         of_prefix = np.full(len(self._log.names), np.nan)
-        of_prefix[self._log.prefix(self._before.last)] = self._log.measure(name, self._before)
+        values = self._log.measure(name, self._before)
+        of_prefix[self._log.prefix(self._before.last)] = np.where(np.isfinite(values), values, np.nan)
         return of_prefix[self.prefix]
 
 
@@ -333,7 +371,9 @@ def _arms(log: _Log, counts: Bools, names: Mapping[int, str]) -> dict[str, ArmUs
     for arm in np.unique(rows.ran[counts]).tolist():
         of = _rows_where(counts & (rows.ran == arm))
         groups = _Groups(of, log.prefix(of))
-        goodput_Bps, rtt_p95_us, completion_time_s = (_typical(log.measure(name, groups)) for name in RATIOS)
+        goodput_Bps, rtt_p95_us, completion_time_s = (
+            _typical(log.measure(name, groups)) for name in ("goodput", "rtt_p95", "completion_time")
+        )
         retransmits = log.measure("retransmits", groups)
         found[names.get(arm, str(arm))] = ArmUse(
             float(rows.acked_bytes[of].sum() / max(sent, 1.0)),

@@ -3,7 +3,7 @@
 
 A value is the logarithm of Eq. 1 of the Mutant paper (`measures.reward`, zeta 5, kappa 2) over the flow's
 whole life: log(((bytes / busy time)(1 - 5 loss))^2 / mean RTT). A difference of values is the logarithm of a
-ratio of rewards, whatever the units.
+ratio of rewards, whatever the units. The report about the gain has it, too, for the flows of a unit together.
 """
 
 from __future__ import annotations
@@ -33,14 +33,25 @@ def raw_values(outcomes: OutcomeArray) -> Floats:
 
     -inf where the losses leave nothing; NaN where the outcome says nothing: no data, no busy time or no RTT.
     """
-    busy_s = outcomes["busy_us"] * 1e-6
-    rtt_ms = _divided(outcomes["rtt_us_sum"] * 1e-3, outcomes["rtt_samples"])
-    mbps = _divided(outcomes["acked_bytes"] * BYTES_TO_MBIT, busy_s)
-    loss = loss_rate(outcomes["lost"], outcomes["delivered"])
+    rtt_us = _divided(outcomes["rtt_us_sum"], outcomes["rtt_samples"])
+    return of(
+        outcomes["acked_bytes"], outcomes["busy_us"] * 1e-6, outcomes["lost"], outcomes["delivered"], rtt_us
+    )
+
+
+def of(
+    acked_bytes: ArrayLike, busy_s: ArrayLike, lost_pkts: ArrayLike, delivered_pkts: ArrayLike,
+    rtt_us: ArrayLike,
+) -> Floats:  # fmt: skip
+    """The values of flows, or of units of flows, by totals and mean RTT: shape (n,), as `raw_values`."""
+    acked_bytes, busy_s, rtt_ms = np.asarray(acked_bytes), np.asarray(busy_s), np.asarray(rtt_us) * 1e-3
+    mbps = _divided(acked_bytes * BYTES_TO_MBIT, busy_s)
     # A FIN counts as a byte.
-    says = (outcomes["acked_bytes"] > 1) & (busy_s > 0) & (rtt_ms > 0)
+    says = (acked_bytes > 1) & (busy_s > 0) & (rtt_ms > 0)
     with np.errstate(divide="ignore"):
-        values: Floats = np.log(reward(mbps, loss, rtt_ms, zeta=ZETA, kappa=KAPPA))
+        values: Floats = np.log(
+            reward(mbps, loss_rate(lost_pkts, delivered_pkts), rtt_ms, zeta=ZETA, kappa=KAPPA)
+        )
     values[~says] = np.nan
     return values
 

@@ -99,7 +99,7 @@ def judge(
     for number, result in enumerate(results, 1):
         found.append(result)
         yield number
-    truth = {"goodput": effect, "completion_time": 1 / (1 + effect) - 1}
+    truth = {"goodput": effect, "completion_time": 1 / (1 + effect) - 1, "reward": (1 + effect) ** 2 - 1}
     yield [_outcome(design, measure, truth.get(measure, 0.0), found) for measure in MEASURES]
 
 

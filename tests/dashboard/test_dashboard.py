@@ -165,14 +165,15 @@ def test_the_gain_is_shown_with_its_interval(page: Page, place: Site) -> None:
     """The experiment has 8 % more goodput and a lower RTT, and about as many retransmits."""
     ready(page, place, "#/gain")
     effects = page.locator(".effects li")
-    expect(effects).to_have_count(4)
+    expect(effects).to_have_count(5)
     told = ask(place, "GET", "/v1/report").json()["overall"]["goodput"]
     expect(effects.first).to_contain_text(f"+{told['value'] * 100:.1f} % (+{told['lower'] * 100:.1f} to")
     expect(effects.nth(1).locator(".tag")).to_have_text("better")
-    expect(effects.nth(3).locator(".tag")).to_have_text("no clear change")
+    expect(effects.nth(3)).to_contain_text("Reward")
+    expect(effects.nth(4).locator(".tag")).to_have_text("no clear change")
     expect(page.locator("tbody").first.locator("tr")).to_have_count(12)
     page.get_by_label("Decisions of").select_option("all of the log")
-    expect(effects).to_have_count(4)
+    expect(effects).to_have_count(5)
 
 
 ROLLOUT = {

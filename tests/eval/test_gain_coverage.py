@@ -102,7 +102,7 @@ def test_the_command_prints_shares(capsys: pytest.CaptureFixture[str]) -> None:
     made = json.loads(capsys.readouterr().out)
     assert made["command"].startswith("ltp-eval gain-coverage --experiments 1 ")
     assert {one["measure"] for one in made["outcomes"]} == {
-        "goodput", "rtt_p95", "completion_time", "retransmits",
+        "goodput", "rtt_p95", "completion_time", "reward", "retransmits",
     }  # fmt: skip
     assert main(args) == 0
     assert "goodput" in capsys.readouterr().out
@@ -114,12 +114,12 @@ def test_an_interrupted_run_goes_on(tmp_path: Path, capsys: pytest.CaptureFixtur
     args = ["gain-coverage", "--experiments", "1", "--power-experiments", "0", "--jobs", "1"]
     assert main([*args, "--out", str(out)]) == 0
     document = json.loads(out.read_text())
-    kept = [{**one, "bias": 123.0} for one in document["outcomes"][:4]]
+    kept = [{**one, "bias": 123.0} for one in document["outcomes"][:5]]
     out.write_text(json.dumps({**document, "outcomes": kept}))
     capsys.readouterr()
     assert main([*args, "--json", "--out", str(out)]) == 0
     made = json.loads(capsys.readouterr().out)["outcomes"]
-    assert made == json.loads(out.read_text())["outcomes"] == [*kept, *document["outcomes"][4:]]
+    assert made == json.loads(out.read_text())["outcomes"] == [*kept, *document["outcomes"][5:]]
     out.write_text(json.dumps({**document, "outcomes": kept, "revision": "another"}))
     assert main([*args, "--json", "--out", str(out)]) == 0
     assert json.loads(out.read_text()) == document

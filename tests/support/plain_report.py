@@ -13,7 +13,7 @@ from ltp_switcher.daemon.gain.log import Skipped
 from ltp_switcher.daemon.gain.report import Advice, ArmUse, Report
 from ltp_switcher.daemon.gain.rows import Group, Kind, Rows
 
-RATIOS = ("goodput", "rtt_p95", "completion_time")
+RATIOS = ("goodput", "rtt_p95", "completion_time", "reward")
 MEASURES = (*RATIOS, "retransmits")
 PREFIXES_MAX = 20
 AGREES = 0.9
@@ -100,6 +100,8 @@ class _Units:
 
     def _effect(self, name: str, which: Bools, *, switchback: bool) -> Effect | None:
         values = self._values[name]
+        if name == "reward":
+            values = self._lifted(values, switchback=switchback)
         at = np.flatnonzero(which & np.isfinite(values))
         if not at.size:
             return None
@@ -108,11 +110,22 @@ class _Units:
             found = within(values[at], self._treated[at], self._block[at], prefix)
         else:
             before = self._before.get(name)
+            if before is not None:
+                before = np.where(np.isfinite(before), before, np.nan)
             found = drawn(values[at], self._treated[at], None if before is None else before[at])
         if found is None or name not in RATIOS:
             return found
         value, lower, upper = np.expm1((found.value, found.lower, found.upper)).tolist()
         return Effect(value, lower, upper, found.treated, found.control)
+
+    def _lifted(self, values: Floats, *, switchback: bool) -> Floats:
+        """A unit without a reward is 3 below the mean of its prefix, in a holdback of all prefixes."""
+        made = values.copy()
+        for at in np.flatnonzero(np.isneginf(values)):
+            beside = (self.prefix == self.prefix[at]) if switchback else np.ones(self.count, np.bool_)
+            beside &= np.isfinite(values)
+            made[at] = values[beside].mean() - 3.0 if beside.any() else np.nan
+        return made
 
 
 def within(values: Floats, treated: Bools, block: Indices, prefix: Indices) -> Effect | None:
@@ -175,8 +188,23 @@ def measures(rows: Rows, unit: Indices, count: int) -> dict[str, Floats]:
             "goodput": np.where(goodput_Bps > 0, np.log(goodput_Bps), np.nan),
             "rtt_p95": np.log(_quantile(rows["rtt_us"], unit, count, 0.95)),
             "completion_time": total(np.log(life_s)) / total(ended.astype(np.float64)),
+            "reward": _reward(
+                goodput_Bps * 8e-6,
+                total(rows["lost"]),
+                total(rows["delivered"]),
+                total(np.nansum(rows["rtt_us"], axis=1))
+                / total(np.isfinite(rows["rtt_us"]).sum(axis=1))
+                / 1e3,
+            ),
             "retransmits": total(rows["retrans"]) / total(rows["delivered"]),
         }
+
+
+def _reward(mbps: Floats, lost: Floats, delivered: Floats, rtt_ms: Floats) -> Floats:
+    """The logarithm of Eq. 1 with zeta 5 and kappa 2, shape (count,)."""
+    loss = np.where(lost + delivered > 0, lost / (lost + delivered), 0.0)
+    useful = np.maximum(1 - 5 * loss, 0) * mbps
+    return np.where(mbps > 0, np.log(useful**2 / rtt_ms), np.nan)
 
 
 def _quantile(samples: Floats, unit: Indices, count: int, share: float) -> Floats:
@@ -202,7 +230,7 @@ def _arms(rows: Rows, names: Mapping[int, str]) -> dict[str, ArmUse]:
         of = rows[rows["ran"] == arm]
         prefixes, unit = np.unique(of["prefix"], return_inverse=True)
         values = measures(of, unit, prefixes.size)
-        goodput_Bps, rtt_p95_us, completion_time_s = (_typical(values[name]) for name in RATIOS)
+        goodput_Bps, rtt_p95_us, completion_time_s = (_typical(values[name]) for name in RATIOS[:3])
         retransmits = mean(values["retransmits"][np.isfinite(values["retransmits"])])
         found[names.get(arm, str(arm))] = ArmUse(
             float(of["acked_bytes"].sum() / max(sent, 1.0)),

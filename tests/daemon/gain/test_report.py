@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from ltp_switcher.daemon.cli.main import main
+from ltp_switcher.daemon.datapath.protocol import OUTCOME_DTYPE
+from ltp_switcher.daemon.gain import value
 from ltp_switcher.daemon.gain.effect import Switchback, difference, drawn, mean
 from ltp_switcher.daemon.gain.log import DecisionWriter
 from ltp_switcher.daemon.gain.report import report
@@ -104,11 +106,55 @@ def test_a_holdback_compares_prefixes_by_every_measure() -> None:
         "goodput": pytest.approx(0.25),
         "rtt_p95": pytest.approx(-0.5),
         "completion_time": pytest.approx(-0.25),
+        # 1.25 squared over one half.
+        "reward": pytest.approx(2.125),
         "retransmits": pytest.approx(-0.02),
     }
     goodput = found.overall["goodput"]
     assert goodput is not None
     assert (goodput.treated, goodput.control) == (30, 10)
+
+
+@pytest.mark.parametrize("design", ["holdback", "switchback"])
+def test_the_reward_is_the_value_from_which_the_learner_learns(design: str) -> None:
+    """Treated flows lose a tenth of their packets. Loss counts five times, and goodput twice."""
+    rows = decisions(40, 12)
+    rows["active"] = True
+    units = np.repeat(np.arange(40), 12) if design == "holdback" else np.tile(np.arange(12), 40)
+    treated = units % 2 == 0
+    rows["group"] = np.where(treated, Group.TREATED, Group.CONTROL)
+    rows["block"] = units if design == "switchback" else -1
+    rows["delivered"] = np.where(treated, 900.0, 1000.0)
+    rows["lost"] = np.where(treated, 100.0, 0.0)
+    rows["rtt_us"][:, 3:] = np.nan
+    rows["rtt_us"][:, :3] *= np.array([0.5, 1.0, 1.5]) * np.where(treated, 2.0, 1.0)[:, None]
+    effect = report(rows, NAMES).overall["reward"]
+    assert effect is not None
+    assert effect.value == pytest.approx(0.5**2 / 2 - 1)
+    flows = np.zeros(2, OUTCOME_DTYPE)
+    flows["acked_bytes"], flows["busy_us"] = 12e6, 120e6
+    flows["lost"], flows["delivered"], flows["rtt_samples"] = [100, 0], [900, 1000], 1
+    flows["rtt_us_sum"] = [80_000, 40_000]
+    raw = value.raw_values(flows)
+    assert np.log1p(effect.value) == pytest.approx(raw[0] - raw[1])
+
+
+@pytest.mark.parametrize("design", ["holdback", "switchback"])
+def test_where_losses_leave_nothing_the_reward_is_low_and_not_unknown(design: str) -> None:
+    rows = decisions(40, 12)
+    rows["active"] = True
+    units = np.repeat(np.arange(40), 12) if design == "holdback" else np.tile(np.arange(12), 40)
+    treated = units % 2 == 0
+    rows["group"] = np.where(treated, Group.TREATED, Group.CONTROL)
+    rows["block"] = units if design == "switchback" else -1
+    rows["lost"][treated] = 1000.0
+    effect = report(rows, NAMES).overall["reward"]
+    assert effect is not None
+    assert effect.value == pytest.approx(np.expm1(-3.0))
+    assert effect.treated == (20 if design == "holdback" else 6)
+    # Where no unit has a reward, nothing is known.
+    rows["lost"] = 1000.0
+    assert report(rows, NAMES).overall["reward"] is None
 
 
 def test_a_switchback_has_effects_by_prefix() -> None:
