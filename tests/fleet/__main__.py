@@ -18,6 +18,7 @@ SHOWN = range(301, 317)
 PARTS: Final[Mapping[str, Callable[[Path], dict[str, object]]]] = {
     "second-host": lambda _: world.second_host(SHOWN),
     "new-prefixes": lambda _: world.new_prefixes(range(1, 4)),
+    "first-trial": lambda _: world.first_trials(range(1, 4)),
     "latency": faults.latency,
     "faults": faults.faults,
     "liar": lambda _: world.liar(SHOWN[:3]),

@@ -55,6 +55,8 @@ class Host:
     number: int = 0
     without_trials: list[Floats] = field(default_factory=list)
     """The true values of its incumbents at each visit."""
+    trials: list[int] = field(default_factory=list)
+    """Trials at each visit."""
 
     @classmethod
     def of(cls, world: Floats, seed: int) -> Host:
@@ -69,6 +71,7 @@ class Host:
         self.number += 1
         plan = self.learner.plan(prefixes, np.full(prefixes.size, 4.0), now_s)
         tries = self.rng.random(prefixes.size) < plan.chances
+        self.trials.append(int(np.count_nonzero(tries)))
         arms = np.where(tries, plan.trials, plan.incumbents)
         ran: Floats = self.effects[prefixes, arms]
         self.without_trials.append(self.effects[prefixes, plan.incumbents])
@@ -187,6 +190,31 @@ def _told_apart(kind: bench.Kind, told: float, seed: int) -> Floats:
         gains.append([[window.gain for window in prefix] for prefix in parts])
     apart: Floats = np.array(gains[0]) - np.array(gains[1])
     return apart
+
+
+def first_trials(seeds: Sequence[int], after: Sequence[int] = (3, 8)) -> dict[str, object]:
+    """What a host by itself learns, where prefixes have their first trials after so many visits.
+
+    The worlds of these seeds are those of `make demo-fleet`.
+    """
+    found: dict[str, object] = {
+        "what": "share of the gap that is closed in visits 31-100 and 101-150, and trials in visits 31-100, "
+        "by world",
+        "target": "none: a choice of the learner's",
+    }
+    for visits in after:
+        told = []
+        for seed in seeds:
+            host, prefixes = Host.of(truth(seed), seed), np.arange(PREFIXES)
+            host.learner = Learner(ARMS, first_trial=visits)
+            ran = np.array([host.visit(prefixes) for _ in range(150)])
+            closed = ran.mean(axis=1) / host.effects.max(axis=1).mean()
+            told.append(
+                f"{closed[30:100].mean():.2f} {closed[100:].mean():.2f} {sum(host.trials[30:100])} trials"
+            )
+        found[f"first trial after {visits} visits"] = told
+    found["seeds"] = list(seeds)
+    return found
 
 
 def liar(seeds: Sequence[int], hosts: int = 20, visits: int = 60) -> dict[str, object]:

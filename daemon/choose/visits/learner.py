@@ -77,14 +77,18 @@ class Learner:
         arms: their number k.
         noise: the variances of the model.
         detects: whether changes of paths are looked for.
+        first_trial: visits of a prefix before its first trial.
     """
 
-    def __init__(self, arms: int, noise: Noise | None = None, *, detects: bool = True) -> None:
+    def __init__(
+        self, arms: int, noise: Noise | None = None, *, detects: bool = True, first_trial: int = FIRST_TRIAL
+    ) -> None:
         self.posteriors = Posteriors(arms, noise)
         self.purse = Purse()
         self.site = Site(arms)
         self.paths = Paths(arms)
         self._changes = Changes() if detects else None
+        self._first_trial = first_trial
         self._incumbents: Ints = np.zeros(0, np.int64)
         self._surprised_s: Floats = np.zeros(0)
         self._wider = self.posteriors.wider(0.0)
@@ -214,7 +218,7 @@ class Learner:
         self._incumbents[prefixes] = incumbents
         trials, worths = best_trials(found, incumbents, self.posteriors.visit_noise(prefixes))
         # A trial is worth nothing before the prefix has told how far its visits differ by themselves.
-        worths[self.posteriors.visits[prefixes] < FIRST_TRIAL] = 0.0
+        worths[self.posteriors.visits[prefixes] < self._first_trial] = 0.0
         chances = self.purse.chances(prefixes, worths, flows, now_s)
         return Plan(incumbents, trials, chances)
 
