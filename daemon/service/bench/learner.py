@@ -51,6 +51,8 @@ _DEVIATIONS: Final = np.array([1.2, 0.7, 0.9, 0.8, 1.0, 1.5, 1.0, 0.7])
 """Standard deviations of their logarithms."""
 _BOOTSTRAPS: Final = 1000
 
+Interval = tuple[float, float, float]
+"""A value and the ends of its interval of 95 %, from drawing prefixes anew."""
 Made = Callable[[np.random.Generator, int], Floats]
 """Makes the effects of n prefixes, shape (n, ARMS); those of arm 0, the decision, are 0."""
 
@@ -159,9 +161,9 @@ def paths(rng: np.random.Generator, effects: Floats, told: float) -> Floats:
 class Result:
     """All replays of a kind. Intervals are of 95 %, from drawing prefixes anew."""
 
-    closed: tuple[tuple[float, float, float] | None, ...]
+    closed: tuple[Interval | None, ...]
     """Share of the gap to the best arm that is closed off-model, in visits 31 to 100 and 101 to 400."""
-    kept: tuple[float, float, float] | None
+    kept: Interval | None
     """Reward over the decision's own on all other prefixes, in all visits."""
     ledger: float
     """Cost of all trials in the worst replay, as a share of the reward."""
@@ -215,18 +217,15 @@ def measure(
             learner.tell_paths(np.arange(kind.prefixes), paths(rng, effects, told))
         found.append(replay(pools, VISITS, learner, seed, each))
         off.append(effects.max(axis=1) >= OFF)
-    of_all = np.concatenate(off)
     windows = [prefix for one in found for prefix in one.parts]
     gains = np.array([[window.gain for window in prefix] for prefix in windows])
     best = np.array([prefix[0].best_gain for prefix in windows])
     costs = np.array([[window.cost for window in prefix] for prefix in windows])
     lengths = np.array([window.last - window.first + 1 for window in windows[0]])
-    rng = np.random.default_rng(0)
-    closed = tuple(_ratio(gains[of_all, place], best[of_all], rng) for place in (2, 3))
-    over = _ratio((gains @ lengths / lengths.sum())[~of_all], np.ones(int((~of_all).sum())), rng)
+    closed, kept = judged(gains, best, np.concatenate(off), (2, 3))
     return Result(
         closed,
-        None if over is None else (float(np.exp(over[0])), float(np.exp(over[1])), float(np.exp(over[2]))),
+        kept,
         max(one.ledger for one in found),
         max(one.worst_prefix for one in found),
         float((costs @ lengths).mean() / lengths.sum()),
@@ -234,7 +233,31 @@ def measure(
     )
 
 
-def _ratio(above: Floats, below: Floats, rng: np.random.Generator) -> tuple[float, float, float] | None:
+def judged(
+    gains: Floats, best: Floats, off: Bools, shown: Sequence[int]
+) -> tuple[tuple[Interval | None, ...], Interval | None]:
+    """Judge the gains of n prefixes.
+
+    Args:
+        gains: over the decision in each of `WINDOWS`, or the first ones, shape (n, windows).
+        best: what the best arm gains, shape (n,).
+        off: whether a prefix is off-model, shape (n,).
+        shown: places of the windows of which the share is wanted.
+
+    Returns:
+        The share of the gap that is closed off-model in each of these windows, and the reward over the
+        decision's on-model in all visits. None where there is no such prefix.
+    """
+    rng = np.random.default_rng(0)
+    closed = tuple(_ratio(gains[off, place], best[off], rng) for place in shown)
+    lengths = np.array([last - first + 1 for first, last in WINDOWS[: gains.shape[1]]])
+    over = _ratio((gains @ lengths / lengths.sum())[~off], np.ones(int((~off).sum())), rng)
+    if over is None:
+        return closed, None
+    return closed, (float(np.exp(over[0])), float(np.exp(over[1])), float(np.exp(over[2])))
+
+
+def _ratio(above: Floats, below: Floats, rng: np.random.Generator) -> Interval | None:
     """The ratio of the sums over prefixes, with its interval; None where there is no prefix."""
     if not above.size:
         return None
@@ -245,7 +268,7 @@ def _ratio(above: Floats, below: Floats, rng: np.random.Generator) -> tuple[floa
 
 def newcomers(
     kind: Kind, seeds: Sequence[int], told: float | None
-) -> tuple[list[tuple[float, float, float] | None], tuple[float, float, float] | None]:
+) -> tuple[tuple[Interval | None, ...], Interval | None]:
     """Let new prefixes of a kind come to a learner that knows as many others by `VISITS` visits each.
 
     Args:
@@ -271,12 +294,7 @@ def newcomers(
         gains += [[window.gain for window in prefix] for prefix in found]
         best += [prefix[0].best_gain for prefix in found]
         off.append(new.max(axis=1) >= OFF)
-    of_all, gain = np.concatenate(off), np.array(gains)
-    rng = np.random.default_rng(0)
-    closed = [_ratio(part[of_all], np.array(best)[of_all], rng) for part in gain.T]
-    lengths = np.array([last - first + 1 for first, last in WINDOWS[: gain.shape[1]]])
-    over = _ratio((gain @ lengths / lengths.sum())[~of_all], np.ones(int((~of_all).sum())), rng)
-    return closed, None if over is None else tuple(np.exp(over).tolist())
+    return judged(np.array(gains), np.array(best), np.concatenate(off), range(len(found[0])))
 
 
 def detected(fold: float, flows: int, prefixes: int, seed: int) -> tuple[Ints, Ints]:
@@ -417,7 +435,7 @@ def _print_changes(seeds: Sequence[int]) -> None:
 def _print_left(name: str, each: Sequence[tuple[Floats, Ints]]) -> None:
     gain, stayed = (np.concatenate(parts) for parts in zip(*each, strict=True))
     middle, late = np.percentile(stayed, (50, 90)).tolist()
-    mean = _text(_ratio(gain, np.ones_like(gain), np.random.default_rng(0)), 3)
+    mean = text(_ratio(gain, np.ones_like(gain), np.random.default_rng(0)), 3)
     print(f"{name:<38}  {gain.size:>8}  {middle:>31.0f}  {late:>4.0f}  {mean}")
 
 
@@ -432,11 +450,11 @@ def _print_newcomers(kinds: Mapping[str, Kind], seeds: Sequence[int]) -> None:
             closed, kept = newcomers(kind, seeds, told)
             print(
                 f"{name:<8}  {'none' if told is None else format(told, '.0%'):<10}  "
-                f"{'  '.join(f'{_text(of, 2):<22}' for of in closed)}  {_text(kept, 3)}"
+                f"{'  '.join(f'{text(of, 2):<22}' for of in closed)}  {text(kept, 3)}"
             )
 
 
-def _text(of: tuple[float, float, float] | None, digits: int) -> str:
+def text(of: Interval | None, digits: int) -> str:
     if of is None:
         return "-".center(3 * digits + 13)
     value, low, high = (f"{part:.{digits}f}" for part in of)
@@ -471,9 +489,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found = measure(
             kind, range(1, options.seeds + 1), detects=not options.no_detectors, alarmed=options.alarmed
         )
-        early, late = (_text(of, 2) for of in found.closed)
+        early, late = (text(of, 2) for of in found.closed)
         print(
-            f"{name:<8}  {early:<21}  {late:<21}  {_text(found.kept, 3):<22}  "
+            f"{name:<8}  {early:<21}  {late:<21}  {text(found.kept, 3):<22}  "
             f"{found.ledger:>6.2%}  {found.worst_prefix:>6.2%}  {found.lost:>5.2%}  {found.alarms:>6.2f}"
         )
     return 0

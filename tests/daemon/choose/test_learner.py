@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from ltp_switcher.daemon.choose.visits.learner import Learner, Visits
 from ltp_switcher.daemon.choose.visits.posterior import Posteriors
 from ltp_switcher.daemon.choose.visits.replay import Pool, Replayed, replay
+from ltp_switcher.daemon.service.bench import aborts
 from ltp_switcher.daemon.service.bench import learner as bench
 
 ARMS = 5
@@ -282,6 +283,24 @@ def test_where_the_decision_becomes_bad_surprises_earn_more(detects: bool) -> No
     assert gain.size == without.size == 10
     assert gain.mean() > without.mean() + 0.1
     assert stayed.max() < 30
+
+
+@given(st.floats(-6.0, -0.01), st.floats(0.01, 10.0), st.integers(0, 99))
+def test_an_abort_loses_no_more_than_the_trial_would(effect: float, after_s: float, seed: int) -> None:
+    effects = np.full((20, ARMS), effect)
+
+    def left(after: float) -> np.ndarray:
+        return aborts.Aborting(effects, after, 0.0, clear=False, seed=seed)._cut(effects[:, 0])[0]
+
+    assert (effect - 1e-9 <= left(after_s)).all()
+    assert (left(after_s) <= left(after_s / 2) + 1e-9).all()
+    assert left(1e-9) == pytest.approx(0.0, abs=1e-6)
+
+
+def test_an_abort_makes_trials_cheaper() -> None:
+    kind = bench.Kind(bench.SHOWN["falling"].effects, 8, bench.SHOWN["falling"].noise)
+    without, at_once = (aborts.measure(kind, (1,), after_s, 0.0, clear=False)[2] for after_s in (0.0, 0.1))
+    assert 0.0 < at_once < without
 
 
 def test_a_forgotten_prefix_and_a_restart_begin_detectors_anew() -> None:

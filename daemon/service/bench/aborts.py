@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The worth of an abort of trials within seconds: `python -m ltp_switcher.daemon.service.bench.aborts`.
+
+The daemon has no such abort. This is a model of one, on the made prefixes of `bench.learner`. A trial that
+seems to earn less than half of the incumbent's reward ends after some time. Its flows go to the incumbent
+then, and so do the later ones of the visit. A flow loses the time by which its part on the trial's arm took
+longer. Durations of flows and the noise of their values come from the first runs of
+docs/lab-notes/traffic.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.arrays import Floats, Ints
+from ltp_switcher.daemon.choose.visits.learner import Learner, Visits
+from ltp_switcher.daemon.choose.visits.purse import WORST, Purse
+from ltp_switcher.daemon.choose.visits.replay import WINDOWS, replay
+from ltp_switcher.daemon.service.bench import learner as bench
+
+_SHARES: Final = (0.0, 0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 1.0)
+_TOOK_S: Final = (0.04, 0.062, 0.172, 0.473, 2.6, 11.5, 24.2, 60.0)
+"""Time that a flow takes under the switcher, by the share of the flows that take no longer."""
+NOISE: Final = (0.34, 0.64, 1.33, 1.67, 1.83, 1.99)
+"""Standard deviation of a flow's value in its prefix and size class under the switcher, path by path."""
+CLEAR: Final = 1.64
+"""Standard deviations beyond one half from which on the evidence is clear: one error in twenty."""
+TRIED: Final = ((0.0, 0.0), (0.5, 0.0), (1.0, 0.0), (1.0, 1.0), (2.0, 1.0))
+"""Time until an abort, s, or 0 for no abort at all; noise of its evidence over `NOISE`."""
+
+
+class _Ledger(Purse):
+    """A purse that takes the cost of some trials as they ended, and not by their values."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ended: dict[int, float] = {}
+        """Trial less incumbent, log of the reward, by prefix."""
+
+    def settle(self, prefixes: Ints, flows: Floats, effects: Floats) -> None:
+        """Enter trials in the ledger."""
+        known = zip(prefixes.tolist(), effects.tolist(), strict=True)
+        super().settle(prefixes, flows, np.array([self.ended.get(at, effect) for at, effect in known]))
+
+
+class Aborting(Learner):
+    """A learner whose trials end early where they seem to starve.
+
+    Args:
+        means: the value of each arm on each prefix, shape (prefixes, arms).
+        after_s: time until an abort.
+        noise: noise of the evidence, over `NOISE`.
+        clear: whether only clear evidence aborts.
+        seed: seed of flows and noise.
+    """
+
+    def __init__(self, means: Floats, after_s: float, noise: float, *, clear: bool, seed: int) -> None:
+        super().__init__(bench.ARMS)
+        self.purse = self._ledger = _Ledger()
+        self._means, self._after_s = means, after_s
+        self._rng = np.random.default_rng(seed)
+        self._noise = noise * self._rng.choice(NOISE, len(means))
+        self._least = bench.HALF + CLEAR * self._noise * clear
+        self.saved: list[Floats] = []
+        """Savings by aborts in each visit: the log of the reward, shape (prefixes,) each."""
+
+    def observe(self, visits: Visits) -> Ints:
+        """Learn from a visit of each prefix, of which some are aborted."""
+        at, rng = visits.prefixes, self._rng
+        incumbents = self._incumbents[at]
+        lack = self.expected(at, float(visits.ended_s[0]), incumbents) - visits.values
+        tried = visits.arms != incumbents
+        seems = lack + self._noise * rng.normal(size=at.size)
+        aborted = tried & (seems > self._least)
+        effect = self._means[at, visits.arms] - self._means[at, incumbents]
+        cut, most = self._cut(effect)
+        self.saved.append(np.where(aborted, cut - effect, 0.0))
+        # The noise of the visit is the path's, and stays. Noise that seems to gain pays in no more than that.
+        ended = np.where(aborted, lack + effect - cut, lack)
+        bounded = aborted | (tried & (seems < -self._least))
+        self._ledger.ended = {
+            int(one): -float(np.clip(ended[one], -most[one], most[one])) for one in np.flatnonzero(bounded)
+        }
+        # An aborted visit tells as much as its beginning.
+        values = np.where(aborted, visits.values - (seems - lack), visits.values)
+        told = 0.25 / np.maximum(self._noise**2 - 0.09, 0.25 / 3.0)
+        information = np.where(aborted, told, visits.information)
+        return super().observe(
+            Visits(at, visits.arms, values, information, visits.flows, visits.ended_s, incumbents)
+        )
+
+    def _cut(self, effect: Floats) -> tuple[Floats, Floats]:
+        """The rest of the effects of aborted trials, and the most that can be lost: shape (n,) each."""
+        took_s = np.exp(np.interp(self._rng.random((effect.size, 2)), _SHARES, np.log(_TOOK_S)))
+        # The second flow of a visit comes until a second after the first one's end.
+        late_s = self._rng.random(effect.size) * (took_s[:, 0] + 1.0)
+        on_s = np.maximum(self._after_s - np.stack([np.zeros_like(late_s), late_s], axis=1), 0.0)
+        rate = np.exp(effect / 2.0)[:, None]
+        whole = took_s <= on_s * rate
+        # What is left of the flow takes its usual time.
+        rest = -2.0 * np.log1p(np.maximum(on_s * (1.0 - rate) / took_s, -0.999))
+        left = np.where(whole, effect[:, None], rest).mean(axis=1)
+        most = np.minimum(2.0 * np.log1p(on_s / took_s), WORST).mean(axis=1)
+        return left, most
+
+
+def measure(
+    kind: bench.Kind, seeds: Sequence[int], after_s: float, noise: float, *, clear: bool
+) -> tuple[bench.Interval | None, bench.Interval | None, float, float]:
+    """Replay a kind with these seeds.
+
+    Returns:
+        The share of the gap that is closed off-model in visits 31 to 100, the reward over the decision's in
+        all visits on-model, each with its interval, the ledger of the worst replay, and of the worst prefix.
+    """
+    gains, best, off, ledgers, worst = [], [], [], [], []
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        effects = kind.effects(rng, kind.prefixes)
+        pools = bench.made(effects, kind, rng)
+        means = np.array([[pool.values.mean() for pool in of_prefix] for of_prefix in pools])
+        aborting = Aborting(means, after_s, noise, clear=clear, seed=seed)
+        learner = aborting if after_s else Learner(bench.ARMS)
+        each = [np.array([place]) for place in range(kind.prefixes)]
+        found = replay(pools, bench.VISITS, learner, seed, each)
+        saved = np.array(aborting.saved or np.zeros((bench.VISITS, kind.prefixes)))
+        gain = np.array([[window.gain for window in prefix] for prefix in found.parts])
+        gains.append(gain + np.array([saved[first - 1 : last].mean(axis=0) for first, last in WINDOWS]).T)
+        best.append([prefix[0].best_gain for prefix in found.parts])
+        off.append(effects.max(axis=1) >= bench.OFF)
+        ledgers.append(found.ledger)
+        worst.append(found.worst_prefix)
+    (closed,), kept = bench.judged(np.concatenate(gains), np.concatenate(best), np.concatenate(off), (2,))
+    return closed, kept, max(ledgers), max(worst)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line; returns the exit status."""
+    prog = "python -m ltp_switcher.daemon.service.bench.aborts"
+    parser = argparse.ArgumentParser(prog=prog, description=__doc__)
+    parser.add_argument("--kinds", choices=("shown", "tuning"), default="shown")
+    parser.add_argument("--kind", choices=[*bench.SHOWN, *bench.TUNING], help="this one alone")
+    parser.add_argument("--seeds", type=int, default=3, help="replays of each kind")
+    options = parser.parse_args(arguments)
+    if options.seeds < 1:
+        parser.error("--seeds must be 1 or more")
+    kinds = bench.SHOWN if options.kinds == "shown" else bench.TUNING
+    if options.kind is not None:
+        kinds = {options.kind: {**bench.SHOWN, **bench.TUNING}[options.kind]}
+    print("abort after, evidence     kind      closed, visits 31-100  on-model reward         ledger  prefix")
+    for after_s, noise in TRIED:
+        for clear in (False, True) if noise else (False,):
+            how = "as noisy as flows" if noise else "exact"
+            name = f"{after_s:g} s, {'clear' if clear else how}" if after_s else "no abort"
+            for kind_name, kind in kinds.items():
+                closed, kept, ledger, prefix = measure(
+                    kind, range(1, options.seeds + 1), after_s, noise, clear=clear
+                )
+                print(
+                    f"{name:<24}  {kind_name:<8}  {bench.text(closed, 2):<21}  {bench.text(kept, 3):<22}  "
+                    f"{ledger:>6.2%}  {prefix:>6.2%}",
+                    flush=True,
+                )
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
