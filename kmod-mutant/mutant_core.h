@@ -169,8 +169,8 @@ struct mutant_learned {
 /* The windows that controls may ask for; they stay for a shortest step (mutant_nl_control.c). */
 struct mutant_bound {
 	u32 since;			/* when they were set, jiffies */
-	u32 low;			/* of the flow's own windows, packets */
-	u32 high;			/* packets; 0: not set yet */
+	u32 low;			/* the smaller of the flow's own windows, packets */
+	u32 high;			/* the larger of them, packets; 0 before it is set */
 };
 
 /* How a flow stood when it ended, if nothing was measured of it. */

@@ -67,14 +67,14 @@ enum mutant_resume_cut {
 
 /* Whether the window may grow while the jump is validated. */
 enum mutant_resume_growth {
-	MUTANT_RESUME_HELD,		/* not yet */
-	MUTANT_RESUME_FREE,		/* as the arm has it */
-	MUTANT_RESUME_OVER,		/* there is a queue */
+	MUTANT_RESUME_HELD,		/* it may not grow yet */
+	MUTANT_RESUME_FREE,		/* it grows as the arm wants */
+	MUTANT_RESUME_OVER,		/* a queue was seen, so growth ends */
 };
 
 /* What is saved of the path to a host. */
 struct mutant_saved {
-	u64 window_bytes;		/* carried in a round trip; 0: nothing is saved */
+	u64 window_bytes;		/* bytes that the path carried in a round trip; 0: unknown */
 	u64 since_ns;			/* when it was saved */
 	u32 rtt_us;			/* the least RTT then, µs */
 	bool open;			/* the path may carry more */

@@ -31,9 +31,9 @@ struct sock;
 struct mutant_starts {
 	struct mutex mutex;		/* orders those who change and list the entries */
 	struct xarray list;		/* entries by number */
-	u32 next;			/* number, of the next entry */
+	u32 next;			/* number of the next entry */
 	bool wanted;			/* the live session wants flows to start by the table */
-	u64 seed;			/* of the lots */
+	u64 seed;			/* seed of the lots */
 	u32 entries;
 	u32 count4[33];			/* entries by prefix length */
 	u32 count6[129];
@@ -43,11 +43,11 @@ struct mutant_starts {
 
 /* The lot that a visit has drawn, as a flow of it takes it. */
 struct mutant_draw {
-	struct mutant_start_entry *entry;	/* of its prefix; NULL: there is none */
+	struct mutant_start_entry *entry;	/* the prefix's entry, or NULL */
 	struct mutant_start_arm choice;
-	u32 visit;			/* its number */
-	u32 generation;			/* of the weights */
-	u16 weights;			/* their sum */
+	u32 visit;			/* number of the visit */
+	u32 generation;			/* generation of the weights */
+	u16 weights;			/* sum of the weights */
 };
 
 void mutant_starts_begin(struct mutant_starts *starts);

@@ -19,13 +19,13 @@
 #include "kernel.h"
 #endif
 
-#define MUTANT_VISIT_GAP_MS	1000U	/* without a flow, before the next visit begins */
+#define MUTANT_VISIT_GAP_MS	1000U	/* time without a flow that ends a visit */
 #define MUTANT_VISIT_MAX_MS	60000U	/* the longest time in which a visit takes flows */
 
 struct mutant_visit {
 	u64 began_ms;
 	u64 left_ms;			/* when the last flow that was open ended */
-	u32 number;			/* of the visit, from 1 on; 0 before the first */
+	u32 number;			/* the visit's number, from 1 on; 0 before the first */
 	u32 open;			/* flows of the visits that last */
 	bool over;			/* the next flow begins another, whatever the time */
 };
@@ -36,7 +36,7 @@ struct mutant_lot {
 	u64 high;			/* the prefix's address, as in struct mutant_start_key */
 	u64 low;
 	u32 length;			/* family << 16 | bits */
-	u32 number;			/* of the visit */
+	u32 number;			/* the visit's number */
 };
 
 /* A flow is born; whether it begins a visit, for which the lot is to be drawn. */

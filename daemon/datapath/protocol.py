@@ -84,7 +84,7 @@ class ArmState(IntEnum):
 
 
 class ArmKind(IntEnum):
-    """Origin of an arm."""
+    """Where an arm comes from."""
 
     KERNEL = 0
     LEARNED = 1
