@@ -35,6 +35,7 @@ from ltp_switcher.eval.suite.studies import STUDIES
 from ltp_switcher.eval.suite.transitions import TABLE_HEAD as TRANSITIONS_HEAD
 from ltp_switcher.eval.suite.transitions import table_rows as transitions_rows
 from ltp_switcher.eval.suite.transitions import transitions
+from ltp_switcher.eval.suite.video import VIDEO_HEAD, video_paths, video_rows
 from ltp_switcher.eval.suite.web import TABLE_HEAD, table_rows, web_paths
 from ltp_switcher.eval.suite.wide import draw_wide
 
@@ -96,6 +97,7 @@ def evaluate(options: argparse.Namespace, console: Console, progress: Console) -
         losses=losses(single),
         transitions=transitions(single),
         web=web_paths(every),
+        videos=video_paths(every),
         players=players(made),
         harms=harms(made, by_job),
     )
@@ -130,6 +132,8 @@ def evaluate(options: argparse.Namespace, console: Console, progress: Console) -
         _print(console, TRANSITIONS_HEAD, transitions_rows(results.transitions))
     if results.web:
         _print(console, TABLE_HEAD, table_rows(results.web))
+    if results.videos:
+        _print(console, VIDEO_HEAD, video_rows(results.videos))
     console.print(f"\n{out}: results.json, report.html", highlight=False)
 
 

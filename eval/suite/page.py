@@ -26,6 +26,7 @@ from ltp_switcher.eval.suite.studies import CHANGED
 from ltp_switcher.eval.suite.transitions import TABLE_HEAD as TRANSITIONS_HEAD
 from ltp_switcher.eval.suite.transitions import WINDOW_S, Transition
 from ltp_switcher.eval.suite.transitions import table_rows as transitions_rows
+from ltp_switcher.eval.suite.video import VIDEO_HEAD, VideoPath, video_rows
 from ltp_switcher.eval.suite.web import TABLE_HEAD, WebPath, table_rows
 
 WORST: Final = 5
@@ -78,6 +79,8 @@ class Results:
 
     web: Sequence[WebPath] = ()
     """The paths with requests, which `paths` lacks."""
+    videos: Sequence[VideoPath] = ()
+    """The paths with a video, which `paths` and `web` lack."""
     players: Sequence[Player] = ()
     """Flows of a scheme on the paths on which it has several."""
     harms: Sequence[Harm] = ()
@@ -131,6 +134,7 @@ class Results:
                 for path in self.paths
             ],
             "web": [path.to_dict() for path in self.web],
+            "videos": [path.to_dict() for path in self.videos],
             "players": [asdict(player) for player in self.players],
             "harms": [asdict(harm) for harm in self.harms],
             "transitions": [asdict(one) for one in self.transitions],
@@ -230,6 +234,12 @@ def html(results: Results, pictures: Mapping[str, str]) -> str:
         parts.append(_text_table(title, TRANSITIONS_HEAD, transitions_rows(results.transitions)))
     if results.web:
         parts.append(_web_table(results.web))
+    if results.videos:
+        title = (
+            "How a video played, means over the seeds. Quality: a second that plays earns its bitrate, a "
+            "second that stands still costs the largest one"
+        )
+        parts.append(_text_table(title, VIDEO_HEAD, video_rows(results.videos)))
     for title, data in pictures.items():
         parts.append(
             f'<h2>{escape(title)}</h2><img alt="{escape(title)}" src="data:image/png;base64,{data}">'

@@ -30,11 +30,17 @@ SEEDS: Final[Mapping[str, tuple[int, ...]]] = {
     "tuning": (1, 2, 3, 4, 5),
     "test": (101, 102, 103, 104, 105),
     "tuning-kinds": (1, 2, 3, 4, 5),
+    "applications": (401, 402, 403, 404, 405),
     "held-out": (301, 302, 303, 304, 305),
 }
 """Seeds of the runs, the first ones first."""
 KIND_SETS: Final[Mapping[str, int]] = {"tuning-kinds": 21, "held-out": 22}
 """Sets of the kinds in `kinds.toml`, and the seed that draws each; see `kinds`."""
+APPLICATIONS: Final = "applications"
+"""A set of applications that pause: players of videos.
+
+Its links are those of the test set. The ladders of bitrates were chosen by runs of single arms.
+"""
 OTHER_SEEDS: Final = (201, 202, 203, 204, 205)
 """Seeds of the runs of a user's own set."""
 
@@ -279,12 +285,13 @@ def load(set_name: str) -> dict[str, Scenario]:
     """The paths of a set by name, from their files.
 
     Args:
-        set_name: one of `SETS` or `KIND_SETS`, or a folder of scenario files.
+        set_name: one of `SETS` or `KIND_SETS`, `APPLICATIONS`, or a folder of scenario files.
 
     Raises:
         ConfigError: there is no such set, or one of its files breaks a rule.
     """
-    folder = FOLDER / set_name if set_name in (*SETS, *KIND_SETS) else Path(set_name)
+    ours = (*SETS, *KIND_SETS, APPLICATIONS)
+    folder = FOLDER / set_name if set_name in ours else Path(set_name)
     found: dict[str, Scenario] = {}
     for path in sorted(folder.glob("*.toml")):
         scenario = load_scenario(path)
@@ -292,9 +299,7 @@ def load(set_name: str) -> dict[str, Scenario]:
             raise ConfigError("name", scenario.name, f"a name that no other file of {folder} has")
         found[scenario.name] = scenario
     if not found:
-        raise ConfigError(
-            "--set", set_name, f"{', '.join((*SETS, *KIND_SETS))}, or a folder with scenario files (*.toml)"
-        )
+        raise ConfigError("--set", set_name, f"{', '.join(ours)}, or a folder with scenario files (*.toml)")
     return found
 
 

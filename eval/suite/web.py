@@ -90,10 +90,14 @@ class WebPath:
 
 
 def web_paths(made: Iterable[tuple[Run, RunResult]]) -> list[WebPath]:
-    """Fold the runs with requests into paths, in order of first appearance; other runs are left out."""
+    """Fold the runs with requests into paths, in order of first appearance.
+
+    Other runs are left out, and those of a video: how it played says more than how long a chunk took.
+    """
     found: dict[str, dict[str, dict[int, RunResult]]] = {}
     for run, outcome in made:
-        if run.job.scenario.requests is not None:
+        requests = run.job.scenario.requests
+        if requests is not None and requests.video is None:
             found.setdefault(run.path, {}).setdefault(run.scheme, {})[run.job.seed] = outcome
     return [
         WebPath(path, {scheme: _cell(by_seed) for scheme, by_seed in schemes.items()})

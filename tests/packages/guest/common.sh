@@ -42,7 +42,7 @@ files() {
     find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /tmp -o -path /var/tmp -o -path /var/log \
         -o -path /var/cache -o -path /var/lib/apt -o -path /var/lib/dpkg -o -path /run -o -path /root \) -prune \
         -o -not -name __pycache__ -not -name '*.pyc' -not -path '/var/lib/dkms/mok.*' \
-        -not -path /var/lib/systemd/random-seed -print | sort
+        -not -path /var/lib/systemd/random-seed -not -path '/var/backups/*' -print | sort
     find /run -xdev -iname '*ltp*' | sort
 }
 others() { # units, users and groups, routes, BPF, sysctl

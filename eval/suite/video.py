@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scores of the suite's paths with a video: how it played under each scheme, and the best single arm.
+
+The quality of a run is a mean over the time since the first chunk. A second that plays earns the mean bitrate
+of the chunks. A second that stands still costs the largest bitrate. That is the quality of Yin et al., "A
+Control-Theoretic Approach for Dynamic Adaptive Video Streaming over HTTP", SIGCOMM 2015, Eq. 5, without its
+terms for changes of the bitrate and for the start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from statistics import fmean
+from typing import Final
+
+from ltp_switcher.eval.run.completion import VideoSummary
+from ltp_switcher.eval.run.results import RunResult
+from ltp_switcher.eval.suite.plan import Run, is_arm
+
+VIDEO_HEAD: Final = (
+    "path", "scheme", "start s", "stood still", "pauses", "Mbit/s", "quality",
+    "still\n/best", "Mbit/s\n/best",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """How the video played under a scheme: means over its seeds, units in the names."""
+
+    startup_s: float
+    rebuffer_s: float
+    rebuffer_share: float
+    """Time of standing still over the time since the start, 0 to 1."""
+    rebuffers: float
+    mean_mbps: float
+
+
+@dataclass(frozen=True, slots=True)
+class VideoPath:
+    """A path with a video: its largest bitrate, and how it played by scheme."""
+
+    name: str
+    largest_mbps: float
+    played: Mapping[str, Played]
+
+    def quality_mbps(self, scheme: str) -> float:
+        """The quality that the module's text tells."""
+        of = self.played[scheme]
+        return (1.0 - of.rebuffer_share) * of.mean_mbps - of.rebuffer_share * self.largest_mbps
+
+    @property
+    def best_arm(self) -> str:
+        """The arm of the largest quality."""
+        return max(filter(is_arm, self.played), key=self.quality_mbps)
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values for JSON."""
+        return {
+            "name": self.name, "best_arm": self.best_arm, "largest_mbps": self.largest_mbps,
+            "schemes": {
+                scheme: {"quality_mbps": self.quality_mbps(scheme), **asdict(of)}
+                for scheme, of in self.played.items()
+            },
+        }  # fmt: skip
+
+
+def video_paths(made: Iterable[tuple[Run, RunResult]]) -> list[VideoPath]:
+    """Fold the runs with a video into paths, in order of first appearance; other runs are left out."""
+    largest_mbps: dict[str, float] = {}
+    found: dict[str, dict[str, list[VideoSummary]]] = {}
+    for run, outcome in made:
+        asked, told = run.job.scenario.requests, outcome.summary.requests
+        if asked is None or told is None or asked.video is None or told.video is None:
+            continue
+        largest_mbps[run.path] = asked.video.bitrates_mbps[-1]
+        found.setdefault(run.path, {}).setdefault(run.scheme, []).append(told.video)
+    return [
+        VideoPath(path, largest_mbps[path], {scheme: _mean(of) for scheme, of in schemes.items()})
+        for path, schemes in found.items()
+    ]
+
+
+def _mean(videos: Sequence[VideoSummary]) -> Played:
+    return Played(
+        fmean(one.startup_s for one in videos),
+        fmean(one.rebuffer_s for one in videos),
+        fmean(one.rebuffer_share for one in videos),
+        fmean(one.rebuffers for one in videos),
+        fmean(one.mean_mbps for one in videos),
+    )
+
+
+def video_rows(paths: Sequence[VideoPath]) -> list[tuple[str, ...]]:
+    """The rows under `VIDEO_HEAD`; the best arm of a path has a star."""
+    return [
+        (
+            path.name, scheme + "*" * (scheme == path.best_arm), f"{of.startup_s:.1f}",
+            f"{of.rebuffer_share:.1%}", f"{of.rebuffers:.1f}", f"{of.mean_mbps:.2f}",
+            f"{path.quality_mbps(scheme):.2f}", _ratio(of.rebuffer_s, path.played[path.best_arm].rebuffer_s),
+            _ratio(of.mean_mbps, path.played[path.best_arm].mean_mbps),
+        )
+        for path in paths
+        for scheme, of in path.played.items()
+    ]  # fmt: skip
+
+
+def _ratio(ours: float, theirs: float) -> str:
+    return f"{ours / theirs:.2f}" if theirs else ""
