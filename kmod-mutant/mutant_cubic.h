@@ -20,7 +20,7 @@ struct mutant_cubic {
 	u64 epoch_us;			/* when the curve began; 0 until the next ACK begins it */
 	u64 ack_us;			/* the previous ACK */
 	u64 reno;			/* window that Reno would have, times MUTANT_ONE */
-	u32 w_max;			/* window before the last reduction, packets; 0 before any */
+	u32 w_max;			/* window before the last cut, packets; 0 before any */
 	u32 origin;			/* the curve's plateau, packets */
 	u32 k;				/* time from the epoch to the plateau, s / 1024 */
 	u32 round_end;			/* packets delivered when the round trip ends */

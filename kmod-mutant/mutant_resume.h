@@ -74,7 +74,7 @@ enum mutant_resume_growth {
 
 /* What is saved of the path to a host. */
 struct mutant_saved {
-	u64 window_bytes;		/* bytes that the path carried in a round trip; 0: unknown */
+	u64 window_bytes;		/* bytes carried in a round trip; 0: unknown */
 	u64 since_ns;			/* when it was saved */
 	u32 rtt_us;			/* the least RTT then, µs */
 	bool open;			/* the path may carry more */

@@ -84,7 +84,7 @@ class ArmState(IntEnum):
 
 
 class ArmKind(IntEnum):
-    """Where an arm comes from."""
+    """Origin of an arm."""
 
     KERNEL = 0
     LEARNED = 1

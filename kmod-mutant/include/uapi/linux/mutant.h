@@ -113,7 +113,7 @@ enum mutant_arm_state {
 };
 
 /**
- * enum mutant_arm_kind - Where an arm comes from.
+ * enum mutant_arm_kind - Origin of an arm.
  * @MUTANT_ARM_KIND_KERNEL: kernel
  * @MUTANT_ARM_KIND_LEARNED: learned
  * @MUTANT_ARM_KIND_EXTRA: extra
