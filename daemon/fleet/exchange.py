@@ -402,7 +402,7 @@ class Exchange:
             np.zeros((len(names), HOSTS_MAX, ARMS)),
             np.full((len(names), HOSTS_MAX, ARMS), np.inf),
         )
-        means, variances = effects(lessons_read)
+        means, variances = effects(lessons_read, now_s)
         sources: list[list[str]] = [[] for _ in names]
         stale = []
         for number, ((row, host, _), verdict) in enumerate(zip(entries, verdicts.tolist(), strict=True)):

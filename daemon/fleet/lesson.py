@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ltp_switcher.arrays import Floats
-from ltp_switcher.daemon.choose.visits.site import EFFECT_MAX, VARIANCE_MAX, VARIANCE_MIN
+from ltp_switcher.daemon.choose.visits.site import EFFECT_MAX, FADES_PER_S, VARIANCE_MAX, VARIANCE_MIN
 from ltp_switcher.daemon.datapath.protocol import ArmId
 
 VERSION: Final = 1
@@ -124,7 +124,18 @@ def unpack(
     return found, verdicts
 
 
-def effects(lessons: Lessons) -> tuple[Floats, Floats]:
-    """Mean and variance of the effects, shape (n, ARMS), with infinity where nothing is known."""
+def effects(lessons: Lessons, now_s: float) -> tuple[Floats, Floats]:
+    """Mean and variance of the effects, shape (n, ARMS), with infinity where nothing is known.
+
+    The variance grows with the time since the writing, so that a lesson of a host that is silent counts less
+    and less, for a host that reads it for the first time, too.
+
+    Args:
+        lessons: as `unpack` gives them.
+        now_s: Unix time.
+    """
     variance = lessons["variance"].astype(np.float64)
-    return lessons["mean"].astype(np.float64), np.where(variance > 0, variance, np.inf)
+    # A clock that is ahead makes no lesson more certain than its host said.
+    age_s = np.maximum(now_s - lessons["time_s"].astype(np.float64), 0.0)[:, None]
+    faded = np.where(variance > 0, variance + FADES_PER_S * age_s, np.inf)
+    return lessons["mean"].astype(np.float64), faded

@@ -99,7 +99,7 @@ class Host:
         now_s = EPOCH_S + self.number * GAP_S
         told = [unpack(values, MODEL, now_s, 1e6) for values in others]
         assert all((verdicts == Verdict.USABLE).all() for _, verdicts in told)
-        means, variances = zip(*(effects(lessons) for lessons, _ in told), strict=True)
+        means, variances = zip(*(effects(lessons, now_s) for lessons, _ in told), strict=True)
         merged = merge(np.stack(means, 1), np.stack(variances, 1), quorum(site_hosts))
         found = Effects(merged.mean[:, :ARMS], merged.variance[:, :ARMS])
         found.variance[:, 0] = np.inf

@@ -36,11 +36,28 @@ def test_what_is_packed_is_unpacked(arms: list[tuple[float, float]]) -> None:
     assert len(value) <= 1024
     lessons, verdicts = unpack([value], MODEL, NOW_S, AGE_S)
     assert verdicts.tolist() == [Verdict.USABLE]
-    found = effects(lessons)
+    found = effects(lessons, NOW_S)
     known = np.isfinite(variance)
     assert np.isfinite(found[1][0]).tolist() == known.tolist()
     assert found[0][0] == pytest.approx(np.where(known, mean, 0.0), abs=1e-5)
     assert found[1][0][known] == pytest.approx(variance[known], rel=1e-5)
+
+
+@given(st.lists(st.floats(0.0, AGE_S), min_size=2, max_size=5))
+def test_an_older_lesson_is_less_certain(ages_s: list[float]) -> None:
+    def variance(age_s: float) -> float:
+        lessons, _ = unpack([told({2: (0.5, 0.01)})], MODEL, NOW_S + age_s, AGE_S)
+        return float(effects(lessons, NOW_S + age_s)[1][0, 2])
+
+    found = [variance(age_s) for age_s in sorted(ages_s)]
+    assert found == sorted(found)
+    assert variance(0.0) == pytest.approx(0.01)
+    assert variance(AGE_S) > 5 * variance(0.0)
+
+
+def test_a_clock_that_is_ahead_makes_a_lesson_no_more_certain() -> None:
+    lessons, _ = unpack([told({2: (0.5, 0.01)})], MODEL, NOW_S - 1800.0, AGE_S)
+    assert effects(lessons, NOW_S - 1800.0)[1][0, 2] == pytest.approx(0.01)
 
 
 @given(st.lists(st.binary(max_size=300), max_size=8))
@@ -56,7 +73,7 @@ def test_a_changed_byte_leads_to_no_impossible_number(place: int, change: int) -
     value = bytearray(told({2: (0.5, 0.1), 12: (-0.2, 0.3)}))
     value[place] ^= change
     lessons, _ = unpack([bytes(value)], MODEL, NOW_S, AGE_S)
-    mean, variance = effects(lessons)
+    mean, variance = effects(lessons, NOW_S)
     assert (np.abs(mean) <= 6.0).all()
     assert (variance >= 0.99e-4).all()
 
