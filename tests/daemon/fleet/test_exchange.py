@@ -73,7 +73,10 @@ def test_a_lesson_on_one_host_is_known_on_another_two_exchanges_later(site: Site
     b.learn(A, cubic=(0.0, 0.2))
     b.learn(B)
     site.run(rounds=2)
-    assert b.told[A] == {"bbr": pytest.approx([0.5, 0.05], rel=1e-3), "vegas": pytest.approx([-0.3, 0.1], rel=1e-3)}
+    assert b.told[A] == {
+        "bbr": pytest.approx([0.5, 0.05], rel=1e-3),
+        "vegas": pytest.approx([-0.3, 0.1], rel=1e-3),
+    }
     # That prefix has no traffic there; so its arm is there before the first flow.
     assert b.told[SIX] == {"ltp": pytest.approx([0.2, 0.3], rel=1e-3)}
     assert b.sources[A] == ["a"]
