@@ -226,7 +226,7 @@ def test_the_card_of_a_rollout_keeps_the_focus(page: Page, place: Site) -> None:
 
 def test_without_a_rollout_there_is_no_card(page: Page, place: Site) -> None:
     ready(page, place, "#/gain")
-    expect(page.locator(".effects li")).to_have_count(4)
+    expect(page.locator(".effects li")).to_have_count(5)
     expect(page.locator("#rollout")).to_have_count(0)
 
 
