@@ -93,16 +93,17 @@ def _mean(videos: Sequence[VideoSummary]) -> Played:
 
 def video_rows(paths: Sequence[VideoPath]) -> list[tuple[str, ...]]:
     """The rows under `VIDEO_HEAD`; the best arm of a path has a star."""
-    return [
-        (
-            path.name, scheme + "*" * (scheme == path.best_arm), f"{of.startup_s:.1f}",
-            f"{of.rebuffer_share:.1%}", f"{of.rebuffers:.1f}", f"{of.mean_mbps:.2f}",
-            f"{path.quality_mbps(scheme):.2f}", _ratio(of.rebuffer_s, path.played[path.best_arm].rebuffer_s),
-            _ratio(of.mean_mbps, path.played[path.best_arm].mean_mbps),
-        )
-        for path in paths
-        for scheme, of in path.played.items()
-    ]  # fmt: skip
+    return [_row(path, scheme, path.best_arm) for path in paths for scheme in path.played]
+
+
+def _row(path: VideoPath, scheme: str, best_arm: str) -> tuple[str, ...]:
+    of, best = path.played[scheme], path.played[best_arm]
+    return (
+        path.name, scheme + "*" * (scheme == best_arm), f"{of.startup_s:.1f}",
+        f"{of.rebuffer_share:.1%}", f"{of.rebuffers:.1f}", f"{of.mean_mbps:.2f}",
+        f"{path.quality_mbps(scheme):.2f}", _ratio(of.rebuffer_s, best.rebuffer_s),
+        _ratio(of.mean_mbps, best.mean_mbps),
+    )  # fmt: skip
 
 
 def _ratio(ours: float, theirs: float) -> str:

@@ -115,15 +115,21 @@ def test_a_holdback_compares_prefixes_by_every_measure() -> None:
     assert (goodput.treated, goodput.control) == (30, 10)
 
 
-@pytest.mark.parametrize("design", ["holdback", "switchback"])
-def test_the_reward_is_the_value_from_which_the_learner_learns(design: str) -> None:
-    """Treated flows lose a tenth of their packets. Loss counts five times, and goodput twice."""
+def experiment(design: str) -> tuple[np.ndarray, np.ndarray]:
+    """Decisions of which every second unit of the design is treated, and True for treated rows."""
     rows = decisions(40, 12)
     rows["active"] = True
     units = np.repeat(np.arange(40), 12) if design == "holdback" else np.tile(np.arange(12), 40)
     treated = units % 2 == 0
     rows["group"] = np.where(treated, Group.TREATED, Group.CONTROL)
     rows["block"] = units if design == "switchback" else -1
+    return rows, treated
+
+
+@pytest.mark.parametrize("design", ["holdback", "switchback"])
+def test_the_reward_is_the_value_from_which_the_learner_learns(design: str) -> None:
+    """Treated flows lose a tenth of their packets. Loss counts five times, and goodput twice."""
+    rows, treated = experiment(design)
     rows["delivered"] = np.where(treated, 900.0, 1000.0)
     rows["lost"] = np.where(treated, 100.0, 0.0)
     rows["rtt_us"][:, 3:] = np.nan
@@ -141,12 +147,7 @@ def test_the_reward_is_the_value_from_which_the_learner_learns(design: str) -> N
 
 @pytest.mark.parametrize("design", ["holdback", "switchback"])
 def test_where_losses_leave_nothing_the_reward_is_low_and_not_unknown(design: str) -> None:
-    rows = decisions(40, 12)
-    rows["active"] = True
-    units = np.repeat(np.arange(40), 12) if design == "holdback" else np.tile(np.arange(12), 40)
-    treated = units % 2 == 0
-    rows["group"] = np.where(treated, Group.TREATED, Group.CONTROL)
-    rows["block"] = units if design == "switchback" else -1
+    rows, treated = experiment(design)
     rows["lost"][treated] = 1000.0
     effect = report(rows, NAMES).overall["reward"]
     assert effect is not None
