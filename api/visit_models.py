@@ -32,6 +32,9 @@ class VisitedPrefix(Answer):
     path_changes: int = Field(
         description="Changes of the path that its visits have shown (ADWIN), since the daemon's start"
     )
+    surprises: int = Field(
+        description="How often a starving arm of the decision opened trials anew, since the daemon's start"
+    )
     ruled: bool = Field(description="Whether a policy or an experiment gives the flows their arms")
     effects: dict[str, Effect] = Field(description="By arm")
 
@@ -48,6 +51,10 @@ class Visits(Answer):
     aborted_flows: int = Field(description="Flows that left the arm of their visit, because they starved")
     path_changes: int = Field(
         description="Changes of paths that visits have shown (ADWIN), since the daemon's start"
+    )
+    surprises: int = Field(
+        description="How often a starving arm of the decision opened trials on a prefix anew, since the "
+        "daemon's start"
     )
     left_out: int = Field(description="Outcomes of visits for which there was no room")
     flows: float = Field(description="Flows in the ledger")

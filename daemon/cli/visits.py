@@ -37,6 +37,7 @@ def visits(options: argparse.Namespace) -> int:
         "CHANCE",
         "SPENT",
         "CHANGES",
+        "SURPRISES",
         "REWARD OVER DECISION",
     ]
     return print_table(options, heads, [_row(one) for one in as_objects(found["prefixes"])])
@@ -47,7 +48,8 @@ def _summary(found: Object) -> str:
         return 'The daemon does not learn from flow to flow: visits.learn is "off".'
     return (
         f"{found['known']} prefixes, arms {words(found['arms'])}; since the start {found['visits']} visits, "
-        f"{found['trials']} of them trials; {found['path_changes']} changes of paths; all trials have cost "
+        f"{found['trials']} of them trials; {found['path_changes']} changes of paths, "
+        f"{found['surprises']} surprises; all trials have cost "
         f"{cast('float', found['share']):.2%} of the reward"
     )
 
@@ -63,6 +65,7 @@ def _row(one: Object) -> list[str]:
         "-" if trial is None or one["ruled"] else f"{cast('float', one['chance']):.3f}",
         f"{cast('float', one['spent']):.2f}",
         str(one["path_changes"]),
+        str(one["surprises"]),
         ", ".join(_effect(arm, told) for arm, told in as_object(one["effects"]).items()),
     ]
 

@@ -70,6 +70,10 @@ def visit_families(visits: LiveLearner | None) -> list[Family]:
             f"{PREFIX}_path_changes", "Changes of paths that visits have shown (ADWIN).", told["path_changes"]
         ),
         counter(
+            f"{PREFIX}_surprises", "Times that a starving arm of the decision opened a prefix's exploration.",
+            told["surprises"],
+        ),
+        counter(
             f"{PREFIX}_left_out", "Outcomes of visits for which there was no room.", told["left_out"]
         ),
         gauge(f"{PREFIX}_prefixes", "Destination prefixes that the daemon has learned about.", told["known"]),
@@ -89,6 +93,7 @@ def _totals(visits: LiveLearner | None) -> dict[str, float]:
         "trials": 0 if visits is None else visits.trials,
         "aborted_flows": 0 if visits is None else visits.aborted,
         "path_changes": 0 if visits is None else visits.path_changes,
+        "surprises": 0 if visits is None else visits.surprises,
         "left_out": 0 if visits is None else visits.tally.left_out,
         "flows": flows,
         "spent": spent,
@@ -117,6 +122,7 @@ def _prefix_json(state: PrefixState, names: Mapping[int, str]) -> Json:
         "flows": state.flows,
         "spent": state.spent,
         "path_changes": state.path_changes,
+        "surprises": state.surprises,
         "ruled": state.ruled,
         "effects": effects_json(state, names),
     }

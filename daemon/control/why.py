@@ -36,7 +36,14 @@ def why_json(engine: Engine, slot: int, names: Names) -> dict[str, Json]:
         for estimate in engine.chooser.estimates(slot)
     ]
     return {
-        "sentence": _now(engine, slot, names, switches) + _lot(engine, slot, names) + _start(engine, slot),
+        "sentence": "".join(
+            [
+                _now(engine, slot, names, switches),
+                _lot(engine, slot, names),
+                _news(engine, slot),
+                _start(engine, slot),
+            ]
+        ),
         "advised": engine.journal.advised(slot),
         "estimates": estimates,
         "path": _path(engine, slot),
@@ -109,11 +116,28 @@ def _lot(engine: Engine, slot: int, names: Names) -> str:
     left = (
         "; the flow left it, because it earned less than a quarter of the expected reward" if lot.left else ""
     )
+    return f" {visit} {engine.table.prefix[slot]} drew {arm} (chance {lot.chance:.2g}){left}."
+
+
+def _news(engine: Engine, slot: int) -> str:
+    """Sentences about changes and surprises on the flow's prefix; empty where there were none."""
+    if engine.visits is None:
+        return ""
     prefix = engine.table.prefix[slot]
-    changes = learned.path_changes_of(prefix)
-    times = "once" if changes == 1 else f"{changes} times"
-    changed = f" The path there has changed {times} since the daemon's start." if changes else ""
-    return f" {visit} {prefix} drew {arm} (chance {lot.chance:.2g}){left}.{changed}"
+    news = engine.visits.news_of(prefix)
+    told = ""
+    if news.path_changes:
+        told += f" The path to {prefix} has changed {_times(news.path_changes)} since the daemon's start."
+    if news.surprises:
+        told += (
+            f" An arm of the decision starved on {prefix}, which opened trials there anew, "
+            f"{_times(news.surprises)} since the daemon's start."
+        )
+    return told
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
 
 
 def _path(engine: Engine, slot: int) -> list[Json]:

@@ -56,6 +56,8 @@ def test_a_known_prefix_has_a_plan_and_effects(ask: Ask) -> None:
     assert "ltp_switcher_visits_prefixes 1.0" in lines
     assert (told["path_changes"], found["path_changes"]) == (0, 0)
     assert "ltp_switcher_visits_path_changes_total 0.0" in lines
+    assert (told["surprises"], found["surprises"]) == (0, 0)
+    assert "ltp_switcher_visits_surprises_total 0.0" in lines
 
 
 @pytest.mark.parametrize("query", ["limit=0", "limit=1001", "prefix=10.0.0.0/8", "prefix=x"])

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -80,9 +80,18 @@ class PrefixState:
     """Cost of the trials so far, in flows' rewards."""
     path_changes: int
     """Changes of the path that its visits have shown since the daemon's start."""
+    surprises: int
+    """How often a starving arm of the decision has opened its exploration since the daemon's start."""
     ruled: bool
     """Whether an operator or an experiment gives the flows their arms."""
     effects: tuple[Effect, ...]
+
+
+class News(NamedTuple):
+    """Counts of changes and surprises on a prefix since the daemon's start; see `PrefixState`."""
+
+    path_changes: int
+    surprises: int
 
 
 class _Plans(SlotArrays):
@@ -109,6 +118,8 @@ class _Plans(SlotArrays):
     """Flows of the largest visit; see `SMALLER`."""
     path_changes = column(np.int64)
     """Changes of the path that its visits have shown."""
+    surprises = column(np.int64)
+    """How often a starving arm of the decision has opened its exploration."""
     due = column(np.bool_)
     """Whether the next look plans, whatever its turn."""
     lesson = column(np.int64)
@@ -157,6 +168,8 @@ class LiveLearner:
         """Flows that left their lot because they starved."""
         self.path_changes = 0
         """Changes of paths that visits have shown, since the daemon's start."""
+        self.surprises = 0
+        """How often a starving arm of the decision has opened a prefix's exploration, since then."""
 
     # Flows
 
@@ -256,6 +269,8 @@ class LiveLearner:
         numbers = np.unique(self._of_flows(table, slots[told & ~self.held.foreign[slots]]))
         numbers = numbers[numbers >= 0]
         opened = self.learner.surprise(numbers[~self._plans.ruled[numbers]], now_s)
+        self.surprises += opened.size
+        self._plans.surprises[opened] += 1
         self._plans.due[opened] = True
 
     def plan(self, free: Free, now_s: float) -> None:
@@ -354,10 +369,12 @@ class LiveLearner:
 
     # What is known
 
-    def path_changes_of(self, prefix: str) -> int:
-        """The changes of the path to a prefix that its visits have shown since the daemon's start."""
-        number = self.prefixes.find(prefix)
-        return 0 if number is None else int(self._plans.path_changes[number])
+    def news_of(self, prefix: str) -> News:
+        """The changes and surprises on a prefix since the daemon's start."""
+        number, plans = self.prefixes.find(prefix), self._plans
+        if number is None:
+            return News(0, 0)
+        return News(int(plans.path_changes[number]), int(plans.surprises[number]))
 
     def of(self, numbers: Ints, now_s: float) -> list[PrefixState]:
         """The states of these prefixes."""
@@ -380,6 +397,7 @@ class LiveLearner:
                 flows=float(learner.purse.flows[number]),
                 spent=float(learner.purse.spent[number]),
                 path_changes=int(plans.path_changes[number]),
+                surprises=int(plans.surprises[number]),
                 ruled=bool(plans.ruled[number]),
                 effects=tuple(
                     Effect(int(arm), float(mean), float(mean - width), float(mean + width))

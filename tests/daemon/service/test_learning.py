@@ -319,7 +319,7 @@ def test_a_change_of_the_path_is_counted_wherever_a_person_looks(
             break
     assert counts() == (1, 1, 1)
     told = ask(daemon, "flows.get", cookie="1")["why"]["sentence"]  # type: ignore[index]
-    assert told.endswith("The path there has changed once since the daemon's start.")
+    assert told.endswith(f"The path to {PREFIX} has changed once since the daemon's start.")
     assert main(["visits"]) == 0
     summary, heads, row = capsys.readouterr().out.strip().splitlines()
     assert "1 changes of paths" in summary
@@ -328,9 +328,12 @@ def test_a_change_of_the_path_is_counted_wherever_a_person_looks(
 
 
 def test_where_an_arm_of_the_decision_starves_the_prefix_is_explored_anew(
-    make: Make, kernel: Kernel, now: list[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
+    make: Make, kernel: Kernel, now: list[float], capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """It is counted wherever a person looks: once in a calm time, though the arm starves in each look."""
     daemon = make()
+    monkeypatch.setattr(visits_command, "ask", lambda _, method, **params: ask(daemon, method, **params))
     entry = teach(daemon, kernel, now)
     tried = next(arm.name for arm in ARMS if arm.id == entry["choice"]["arm"][1])
     for number in range(10):
@@ -345,12 +348,41 @@ def test_where_an_arm_of_the_decision_starves_the_prefix_is_explored_anew(
         (prefix,) = ask(daemon, "visits.get")["prefixes"]  # type: ignore[misc]
         return float(prefix["effects"][tried]["upper"] - prefix["effects"][tried]["lower"])
 
+    def counts() -> tuple[object, object, object]:
+        told = ask(daemon, "visits.get")
+        (prefix,) = told["prefixes"]  # type: ignore[misc]
+        return metrics(daemon)["ltp_switcher_visits_surprises"], told["surprises"], prefix["surprises"]
+
+    def why() -> str:
+        return str(ask(daemon, "flows.get", cookie="1")["why"]["sentence"])  # type: ignore[index]
+
     before = width()
     look(daemon, kernel, now, 3)
     assert width() == pytest.approx(before, abs=0.01)
+    assert counts() == (0, 0, 0)
+    assert "starved" not in why()
     monkeypatch.setattr(daemon.engine.chooser, "starved", lambda slots: slots == slot)
     look(daemon, kernel, now, 3)
     assert width() > before + 0.1
+    assert counts() == (1, 1, 1)
+    look(daemon, kernel, now, 3)
+    assert counts() == (1, 1, 1)
+    assert why().endswith(
+        f"An arm of the decision starved on {PREFIX}, which opened trials there anew, once since the "
+        "daemon's start."
+    )
+    for _ in range(2):
+        now[0] += 500
+        look(daemon, kernel, now, 1)
+    assert counts() == (1, 1, 1), "there was no calm time"
+    now[0] += 700
+    look(daemon, kernel, now, 1)
+    assert counts() == (2, 2, 2)
+    assert "anew, 2 times" in why()
+    assert main(["visits"]) == 0
+    summary, heads, row = capsys.readouterr().out.strip().splitlines()
+    assert "2 surprises" in summary
+    assert row[heads.index("SURPRISES") :].split()[0] == "2"
 
 
 def test_the_command_shows_plan_and_effects(
