@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ltp-switcher outcomes` summarises the outcomes of flows by destination prefix, size and starting arm."""
+"""`ltp-switcher outcomes` summarises the outcomes of flows by prefix, size, arm and group."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def outcomes(options: argparse.Namespace) -> int:
         names = log.read_names(place, outcome_log.OUTCOMES)
         rows = [*outcome_log.read(place, since(options), skipped)]
     tell_skipped(skipped)
-    told = np.concatenate([np.zeros(0, outcome_log.ROW_DTYPE), *rows])["outcome"]
+    told = np.concatenate([np.zeros(0, outcome_log.ROW_DTYPE), *rows])
     found = outcome_log.summarised(told, names)
     if options.json:
         return print_json([_json(one) for one in found])
@@ -44,6 +44,7 @@ def _print(options: argparse.Namespace, found: list[outcome_log.Summary]) -> int
             one.prefix,
             one.size,
             one.arm,
+            "-" if one.group == "none" else one.group,
             str(one.flows),
             f"{one.acked_bytes / 1e6:.2f}",
             f"{one.goodput_mbps:.2f}",
@@ -54,7 +55,7 @@ def _print(options: argparse.Namespace, found: list[outcome_log.Summary]) -> int
         ]
         for one in found
     ]
-    heads = ["PREFIX", "SIZE", "ARM", "FLOWS", "MB", "MBIT/S", "RTT MS", "LOSS %", "VALUE", "±"]
+    heads = ["PREFIX", "SIZE", "ARM", "GROUP", "FLOWS", "MB", "MBIT/S", "RTT MS", "LOSS %", "VALUE", "±"]
     return print_table(options, heads, rows)
 
 

@@ -13,8 +13,8 @@ import logging
 import threading
 import zlib
 from collections import deque
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -51,11 +51,23 @@ class Form:
     dtype: np.dtype[np.void]
     setting: str
     """The setting that bounds it; 0 there means no log."""
+    earlier: Mapping[np.dtype[np.void], Callable[[Rows], Rows]] = field(default_factory=dict)
+    """The rows of earlier versions that can still be read, and how they become rows of this one."""
 
     @property
     def layout(self) -> int:
         """Layout of the rows in a frame. Another version of the program may have others."""
-        return zlib.crc32(repr(np.lib.format.dtype_to_descr(self.dtype)).encode())
+        return _layout(self.dtype)
+
+    def rows(self, layout: int, content: memoryview) -> Rows | None:
+        """The rows of a frame, shape (n,); None where they are of no version that can be read."""
+        if layout == self.layout:
+            return _of_bytes(content, self.dtype)
+        for dtype, read_as in self.earlier.items():
+            if layout == _layout(dtype):
+                rows = _of_bytes(content, dtype)
+                return None if rows is None else read_as(rows)
+        return None
 
     @property
     def frame_rows(self) -> int:
@@ -343,13 +355,23 @@ class Reader:
     def _rows(self, path: Path, frames: Iterator[tuple[int, memoryview]]) -> Iterator[Rows]:
         parts = []
         for layout, content in frames:
-            if layout == self._form.layout and len(content) % self._form.dtype.itemsize == 0:
-                parts.append(content)
+            rows = self._form.rows(layout, content)
+            if rows is not None:
+                parts.append(rows)
             elif path not in self._foreign:
                 self._foreign.add(path)
                 log.warning("%s is left out: another version of ltp-switcher wrote it", path)
         if parts:
-            yield np.frombuffer(b"".join(parts), self._form.dtype)
+            yield np.concatenate(parts)
+
+
+def _layout(dtype: np.dtype[np.void]) -> int:
+    return zlib.crc32(repr(np.lib.format.dtype_to_descr(dtype)).encode())
+
+
+def _of_bytes(content: memoryview, dtype: np.dtype[np.void]) -> Rows | None:
+    """The rows in a frame's content; None where it holds no whole number of them."""
+    return None if len(content) % dtype.itemsize else np.frombuffer(content, dtype)
 
 
 def _size(path: Path) -> int:

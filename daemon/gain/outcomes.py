@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The log of flows' outcomes, and its summary by destination prefix, size and starting arm."""
+"""The log of flows' outcomes, and its summary by destination prefix, size, starting arm and group."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from ltp_switcher.daemon.datapath import OutcomeArray
 from ltp_switcher.daemon.datapath.protocol import OUTCOME_DTYPE
 from ltp_switcher.daemon.gain import log, value
 from ltp_switcher.daemon.gain.log import Form, Skipped
+from ltp_switcher.daemon.gain.rows import Group
 from ltp_switcher.daemon.settings.prefixes import PREFIX_BITS_V4, PREFIX_BITS_V6, prefix_of
 from ltp_switcher.errors import InvalidValueError
 from ltp_switcher.measures import BYTES_TO_MBIT, loss_rate
@@ -28,11 +29,25 @@ ROW_DTYPE: Final[np.dtype[np.void]] = np.dtype(
     [
         ("time_s", "=f8"),  # Unix time when the outcome was told.
         ("outcome", OUTCOME_DTYPE),  # As the module told it; netns is 0 for the daemon's own namespace.
+        ("group", "=u1"),  # One of `Group`, by the flow's birth.
+        ("block", "=i4"),  # Number of the time block of its birth; -1: none.
     ]
 )
 OutcomeRows = npt.NDArray[np.void]
 """`ROW_DTYPE`, shape (n,)."""
-OUTCOMES: Final = Form(FOLDER, ROW_DTYPE, "gain.outcomes_mb")
+_WITHOUT_GROUPS: Final[np.dtype[np.void]] = np.dtype([("time_s", "=f8"), ("outcome", OUTCOME_DTYPE)])
+"""The rows of earlier versions."""
+
+
+def _with_groups(rows: OutcomeRows) -> OutcomeRows:
+    """Rows of earlier versions as rows of this one: nobody knows their groups."""
+    made = np.zeros(len(rows), ROW_DTYPE)
+    made["time_s"], made["outcome"] = rows["time_s"], rows["outcome"]
+    made["group"], made["block"] = Group.NONE, -1
+    return made
+
+
+OUTCOMES: Final = Form(FOLDER, ROW_DTYPE, "gain.outcomes_mb", {_WITHOUT_GROUPS: _with_groups})
 PREFIX_KEY: Final = np.dtype([("netns", "=u4"), ("family", "=u2"), ("network", "u1", (PREFIX_BITS_V6 // 8,))])
 """A destination prefix."""
 _NORMAL_95: Final = 1.96
@@ -43,13 +58,22 @@ VISIT_MAX_S: Final = 60.0
 
 
 def rows_of(outcomes: OutcomeArray, now_s: float, now_ns: int, home_netns: int) -> OutcomeRows:
-    """Rows of outcomes, shape (n,). `now_s` (Unix) and `now_ns` (CLOCK_MONOTONIC) are the same moment."""
+    """Rows of outcomes without groups, shape (n,).
+
+    `now_s` (Unix) and `now_ns` (CLOCK_MONOTONIC) are the same moment.
+    """
     rows = np.zeros(len(outcomes), ROW_DTYPE)
-    rows["outcome"] = outcomes
+    rows["outcome"], rows["group"], rows["block"] = outcomes, Group.NONE, -1
     own = rows["outcome"]["netns"] == home_netns
     rows["outcome"]["netns"][own] = 0
     rows["time_s"] = now_s - (now_ns - outcomes["time_ns"].astype(np.int64)) * 1e-9
     return rows
+
+
+def born_s(rows: OutcomeRows) -> Floats:
+    """Unix times of the flows' births, shape (n,)."""
+    found: Floats = rows["time_s"] - rows["outcome"]["age_ns"] * 1e-9
+    return found
 
 
 def latest(outcomes: OutcomeArray) -> Bools:
@@ -146,13 +170,14 @@ def visits_of(rows: OutcomeRows) -> VisitTable:
     rows, raw = rows[~np.isnan(raw)], raw[~np.isnan(raw)]
     told = rows["outcome"]
     names, prefixes = numbered_prefixes(told)
-    ended_s = rows["time_s"]
-    born_s = ended_s - told["age_ns"] * 1e-9
+    ended_s, births_s = rows["time_s"], born_s(rows)
     values = value.clipped(raw, prefixes * len(value.SIZE_NAMES) + value.size_classes(told))
     information = value.information(told)
     # A number of the module begins anew with the machine; a visit lasts for a minute.
-    numbers = np.where(told["visit"] > 0, told["visit"].astype(np.int64), -_timed(prefixes, born_s, ended_s))
-    hours = np.where(told["visit"] > 0, born_s // 3600, 0).astype(np.int64)
+    numbers = np.where(
+        told["visit"] > 0, told["visit"].astype(np.int64), -_timed(prefixes, births_s, ended_s)
+    )
+    hours = np.where(told["visit"] > 0, births_s // 3600, 0).astype(np.int64)
     keys = np.stack([prefixes, told["arm"].astype(np.int64), numbers, hours], axis=1)
     says = ~np.isnan(values) & (information > 0)
     kinds, members = np.unique(keys[says], axis=0, return_inverse=True)
@@ -183,11 +208,16 @@ def _timed(prefixes: Ints, born_s: Floats, ended_s: Floats) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Outcomes of the flows of a prefix and size class that began on an arm. Totals and means over flows."""
+    """Outcomes of the flows of a prefix, size class and group that began on an arm.
+
+    Totals and means over flows.
+    """
 
     prefix: str
     size: str
     arm: str
+    group: str
+    """The part of an experiment, by its name in `Group` in small letters."""
     flows: int
     acked_bytes: int
     goodput_mbps: float
@@ -202,20 +232,22 @@ class Summary:
     information: float
 
 
-def summarised(outcomes: OutcomeArray, names: Mapping[int, str]) -> list[Summary]:
-    """Summarise outcomes by prefix, size class and starting arm; each flow counts once."""
-    told = outcomes[latest(outcomes)]
-    raw = value.raw_values(told)
+def summarised(rows: OutcomeRows, names: Mapping[int, str]) -> list[Summary]:
+    """Summarise outcomes by prefix, size class, starting arm and group; each flow counts once."""
+    rows = rows[latest(rows["outcome"])]
+    raw = value.raw_values(rows["outcome"])
     says = ~np.isnan(raw)
-    told, raw = told[says], raw[says]
+    rows, raw = rows[says], raw[says]
+    told = rows["outcome"]
     prefixes, numbers = numbered_prefixes(told)
     classes = value.size_classes(told)
     groups = numbers * len(value.SIZE_NAMES) + classes
     values, information = value.clipped(raw, groups), value.information(told)
-    kinds, members = np.unique(groups * 256 + told["arm"], return_inverse=True)
+    kinds, members = np.unique(
+        np.stack([groups, told["arm"], rows["group"]], axis=1), axis=0, return_inverse=True
+    )
     made = []
-    for number, kind in enumerate(kinds.tolist()):
-        group, arm = divmod(kind, 256)
+    for number, (group, arm, part) in enumerate(kinds.tolist()):
         mine = members.ravel() == number
         flows = told[mine]
         mean, error = _mean(values[mine], information[mine])
@@ -224,6 +256,7 @@ def summarised(outcomes: OutcomeArray, names: Mapping[int, str]) -> list[Summary
                 prefix=prefixes[group // len(value.SIZE_NAMES)],
                 size=value.SIZE_NAMES[group % len(value.SIZE_NAMES)],
                 arm=names.get(arm, str(arm)),
+                group=Group(part).name.lower(),
                 flows=len(flows),
                 acked_bytes=int(flows["acked_bytes"].sum()),
                 goodput_mbps=float(

@@ -8,9 +8,14 @@ bottlenecks, and one group takes from the other (Spang et al., IMC 2021).
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ltp_switcher.arrays import Floats, Ints
 from ltp_switcher.daemon.gain.rows import Group
 
 Design = Literal["none", "holdback", "switchback", "rollout"]
@@ -50,6 +55,29 @@ class Trial:
         if self.design == "switchback" and time_s % self.block_s < self.washout_s:
             return Group.WASHOUT
         return Group.CONTROL if control else Group.TREATED
+
+    def of_births(
+        self, prefixes: Sequence[str], numbers: Ints, born_s: Floats, since_s: float
+    ) -> tuple[NDArray[np.uint8], Ints]:
+        """The groups and time blocks of flows by their births: by what was meant for them, shape (n,) each.
+
+        A flow that lives longer than its block stays in the group of its birth. Else a group would lose the
+        flows that its arm makes slow.
+
+        Args:
+            prefixes: destination prefixes, each once.
+            numbers: the place of each flow's prefix among them, shape (n,).
+            born_s: Unix times of the births, shape (n,).
+            since_s: Unix time of the experiment's begin. A flow born before is in no group that counts.
+        """
+        held = [self.holds_back(prefix) for prefix in prefixes]
+        blocks = np.array([self.block(at) for at in born_s.tolist()], np.int64)
+        paused = {block: self.pauses(block) for block in set(blocks.tolist())}
+        groups = [
+            Group.WASHOUT if at < since_s else self.group(at, control=held[number] or paused[block])
+            for at, number, block in zip(born_s.tolist(), numbers.tolist(), blocks.tolist(), strict=True)
+        ]
+        return np.array(groups, np.uint8), blocks
 
 
 def _lot(seed: int, name: str) -> float:

@@ -96,6 +96,8 @@ class Engine:
         self._starts = starts
         self.spans = spans
         self.outcomes = outcomes
+        if outcomes is not None:
+            outcomes.grouped = self._grouped
         self.visits = visits
         self.governed = Governed()
         self._renew_at_ns = 0
@@ -173,6 +175,11 @@ class Engine:
         self.journal.look(self.table)
         self.breathe()
         self.distributions.look(self.table)
+
+    def _grouped(self, rows: OutcomeRows) -> OutcomeRows:
+        if self.spans is None:
+            return rows
+        return self.spans.grouped(rows, self.governed.unruled, active=self.mode == "active")
 
     def _learn(self, visits: LiveLearner, rows: OutcomeRows) -> None:
         """Learn from flow to flow. What flows do outside of mode active is not the daemon's doing."""

@@ -47,6 +47,8 @@ class Outcomes:
         """Outcomes that the module told."""
         self.dropped = 0
         """Outcomes for which the module had no room."""
+        self.grouped: Callable[[OutcomeRows], OutcomeRows] = lambda rows: rows
+        """Puts rows into the groups of an experiment, before they are logged."""
 
     @property
     def unlogged(self) -> int:
@@ -59,7 +61,7 @@ class Outcomes:
         self.told += len(batch.outcomes)
         if batch.dropped is not None:
             self.dropped = batch.dropped
-        rows = rows_of(batch.outcomes, time.time(), self._clock(), self._home_netns)
+        rows = self.grouped(rows_of(batch.outcomes, time.time(), self._clock(), self._home_netns))
         if self._writer is not None and len(rows):
             self._writer.append(rows)
         return rows

@@ -17,9 +17,11 @@ import numpy as np
 from ltp_switcher.arrays import ArmIds, Bools, Floats, Slots, UInt64s
 from ltp_switcher.daemon.choose.choice import Cause, Choice
 from ltp_switcher.daemon.datapath import RecordArray, protocol
+from ltp_switcher.daemon.datapath.protocol import StartCause
 from ltp_switcher.daemon.gain.log import DecisionWriter
+from ltp_switcher.daemon.gain.outcomes import OutcomeRows, born_s, numbered_prefixes
 from ltp_switcher.daemon.gain.rollout import StageTrial, unit_of
-from ltp_switcher.daemon.gain.rows import ROW_DTYPE, RTT_SAMPLES, Kind, Rows
+from ltp_switcher.daemon.gain.rows import ROW_DTYPE, RTT_SAMPLES, Group, Kind, Rows
 from ltp_switcher.daemon.gain.trial import Trial
 from ltp_switcher.daemon.step.flow_table import FlowTable
 from ltp_switcher.measures import loss_rate, reward
@@ -103,6 +105,8 @@ class Spans(SlotArrays):
         self._block = -1
         self._paused = False
         self._active = False
+        self._since_s = time.time()
+        """Unix time since which the experiment is what it is."""
         self._starts_held: dict[str, bool] = {}
         """Whether the flows that start to a prefix stay on the baseline, in this time block of a rollout."""
         self.heard: Callable[[Rows, UInt64s], object] = lambda rows, units: None
@@ -120,8 +124,33 @@ class Spans(SlotArrays):
 
     def set_trial(self, trial: Trial) -> None:
         """Take another experiment: all decisions begin anew."""
-        self.trial = trial
-        self._begin_anew(trial.block(time.time()))
+        self.trial, self._since_s = trial, time.time()
+        self._begin_anew(trial.block(self._since_s))
+
+    def grouped(
+        self, rows: OutcomeRows, unruled: Callable[[Sequence[str]], Bools], *, active: bool
+    ) -> OutcomeRows:
+        """Put outcomes into the groups of the experiment, by the births of their flows.
+
+        Flows whose arm the application names are in none, and those to prefixes that a policy covers.
+
+        Args:
+            rows: changed in place, shape (n,).
+            unruled: tells of prefixes of this network namespace whether no policy covers them.
+            active: whether decisions are carried out.
+        """
+        self._turn(time.time(), active)
+        if not active or self.trial.design == "none" or not len(rows):
+            return rows
+        prefixes, numbers = numbered_prefixes(rows["outcome"])
+        groups, blocks = self.trial.of_births(prefixes, numbers, born_s(rows), self._since_s)
+        free = np.ones(len(prefixes), np.bool_)
+        own = [place for place, prefix in enumerate(prefixes) if "@" not in prefix]
+        free[own] = unruled([prefixes[place] for place in own])
+        free = free[numbers] & (rows["outcome"]["cause"] != StartCause.NAMED)
+        rows["group"] = np.where(free, groups, Group.NONE)
+        rows["block"] = np.where(free, blocks, -1)
+        return rows
 
     def starts(self, learned: dict[str, int]) -> dict[str, int]:
         """The arms on which new flows begin, by prefix; none where the experiment keeps the baseline."""
@@ -225,8 +254,10 @@ class Spans(SlotArrays):
     def _turn(self, now_s: float, active: bool) -> None:
         """Begin all decisions anew where a time block begins or the mode changes."""
         block = self.trial.block(now_s)
-        if (block, active) != (self._block, self._active):
-            self._active = active
+        if active != self._active:
+            self._active, self._since_s = active, now_s
+            self._begin_anew(block)
+        elif block != self._block:
             self._begin_anew(block)
 
     def _begin_anew(self, block: int) -> None:

@@ -23,7 +23,7 @@ from ltp_switcher.daemon.choose.visits.posterior import Effects
 from ltp_switcher.daemon.datapath import OutcomeArray
 from ltp_switcher.daemon.datapath.protocol import StartCause
 from ltp_switcher.daemon.gain import value
-from ltp_switcher.daemon.gain.outcomes import OutcomeRows
+from ltp_switcher.daemon.gain.outcomes import OutcomeRows, born_s
 from ltp_switcher.daemon.steer import LEARNED
 from ltp_switcher.daemon.step.flow_table import UNKNOWN, FlowTable
 from ltp_switcher.daemon.step.learning import lots
@@ -468,8 +468,7 @@ class LiveLearner:
         told, ended = rows["outcome"], rows["outcome"]["ended"] == 1
         visit = told["visit"].astype(np.int64)
         # Flows that found no entry have no number of a visit: those that were born in a minute are one.
-        born_s = rows["time_s"] - told["age_ns"] * 1e-9
-        visit = np.where(visit > 0, visit, -1 - (born_s // 60).astype(np.int64))
+        visit = np.where(visit > 0, visit, -1 - (born_s(rows) // 60).astype(np.int64))
         values = np.full(len(told), np.nan)
         final = told[ended]
         values[ended] = self.prefixes.take(numbers[ended], value.size_classes(final), value.raw_values(final))

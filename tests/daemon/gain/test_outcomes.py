@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import base64
 import ipaddress
 import json
 import socket
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +18,15 @@ from hypothesis import strategies as st
 from ltp_switcher.daemon.cli.main import main
 from ltp_switcher.daemon.datapath.protocol import OUTCOME_DTYPE
 from ltp_switcher.daemon.gain import outcomes as log
-from ltp_switcher.daemon.gain.log import LogWriter
+from ltp_switcher.daemon.gain.log import LogWriter, Skipped
+from ltp_switcher.daemon.gain.rows import Group
 
 HOME = 4026531840
+_BEFORE_GROUPS = (
+    "c-rgq2?<Cm%H{GryRpZCi2)8Gv;*#3Oxv{^$b8_p=9VKP19srx#1Ez$TI5i~_b@Tw1qut<!88{GY2W|@6DKksyEQ1T1-qYVN"
+    "V%U0!~M*I#Qh44ygQHsnu|dA0|0})9`*"
+)
+"""A file of three outcomes, of the flows 1 to 3, as the last version without groups wrote it."""
 
 
 def outcome(cookie: int, address: str = "192.0.2.9", **fields: int) -> np.ndarray:
@@ -75,7 +83,7 @@ def test_a_summary_compares_the_arms_of_a_prefix_and_size() -> None:
             outcome(6, arm=1, acked_bytes=0),
         ]
     )
-    found = log.summarised(outcomes, {1: "cubic", 2: "bbr"})
+    found = log.summarised(log.rows_of(outcomes, 5.0, 0, HOME), {1: "cubic", 2: "bbr"})
     shown = {(one.prefix, one.size, one.arm): one for one in found}
     assert {key: one.flows for key, one in shown.items()} == {
         ("192.0.2.0/24", "< 30 KB", "cubic"): 1,
@@ -92,7 +100,7 @@ def test_a_summary_compares_the_arms_of_a_prefix_and_size() -> None:
 
 
 def test_no_outcomes_are_no_summary() -> None:
-    assert log.summarised(np.zeros(0, OUTCOME_DTYPE), {}) == []
+    assert log.summarised(np.zeros(0, log.ROW_DTYPE), {}) == []
 
 
 def test_the_command_shows_the_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -106,9 +114,42 @@ def test_the_command_shows_the_log(tmp_path: Path, capsys: pytest.CaptureFixture
         ("bbr", 1, 0.0, None),
     ]
     assert main(["outcomes", str(tmp_path), "--terse"]) == 0
-    assert capsys.readouterr().out.splitlines()[0].split("\t")[:4] == ["192.0.2.0/24", "< 3 MB", "cubic", "1"]
+    assert capsys.readouterr().out.splitlines()[0].split("\t")[:4] == ["192.0.2.0/24", "< 3 MB", "cubic", "-"]
     assert main(["outcomes", str(tmp_path), "--since", "1d", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == []
+
+
+def test_the_command_tells_the_groups_of_an_experiment_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = log.rows_of(np.concatenate([outcome(n) for n in range(1, 6)]), 5.0, 0, HOME)
+    rows["group"] = [Group.NONE, Group.TREATED, Group.TREATED, Group.CONTROL, Group.WASHOUT]
+    writer = LogWriter(log.OUTCOMES, tmp_path, 10**6, {1: "cubic"})
+    writer.append(rows)
+    writer.close()
+    assert main(["outcomes", str(tmp_path), "--json"]) == 0
+    found = {one["group"]: one["flows"] for one in json.loads(capsys.readouterr().out)}
+    assert found == {"none": 1, "treated": 2, "control": 1, "washout": 1}
+    assert main(["outcomes", str(tmp_path), "--terse"]) == 0
+    shown = [line.split("\t")[3] for line in capsys.readouterr().out.splitlines()]
+    assert shown == ["-", "treated", "control", "washout"]
+
+
+def test_a_log_of_before_groups_is_read_beside_a_new_one(tmp_path: Path) -> None:
+    (tmp_path / "outcomes-000000000001.log").write_bytes(zlib.decompress(base64.b85decode(_BEFORE_GROUPS)))
+    writer = LogWriter(log.OUTCOMES, tmp_path, 10**6, {1: "cubic", 2: "bbr"})
+    new = log.rows_of(outcome(4), 1_790_000_060.0, 0, HOME)
+    new["group"], new["block"] = Group.CONTROL, 7
+    writer.append(new)
+    writer.close()
+    skipped = Skipped()
+    rows = np.concatenate([*log.read(tmp_path, skipped=skipped)])
+    assert skipped == Skipped()
+    assert rows["outcome"]["cookie"].tolist() == [1, 2, 3, 4]
+    assert rows["outcome"]["arm"].tolist() == [1, 2, 1, 1]
+    assert rows["time_s"].tolist() == [1_790_000_000.0] * 3 + [1_790_000_060.0]
+    assert rows["group"].tolist() == [Group.NONE] * 3 + [Group.CONTROL]
+    assert rows["block"].tolist() == [-1, -1, -1, 7]
 
 
 def test_what_is_no_log_is_the_command_lines_fault(

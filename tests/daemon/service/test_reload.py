@@ -16,15 +16,19 @@ from support.api_client import asker
 from support.fake_kernel import BBR, CUBIC, VEGAS, Kernel
 from support.records import flow
 from support.running_daemon import close, layers_of, make_daemon, running
+from support.told import outcome
 
 from ltp_switcher.daemon.choose.teams.terms import Outcome
 from ltp_switcher.daemon.cli.main import main
 from ltp_switcher.daemon.control.caller import Caller
 from ltp_switcher.daemon.control.client import ControlClient
-from ltp_switcher.daemon.datapath.protocol import OUTCOME_DTYPE
+from ltp_switcher.daemon.datapath.protocol import OUTCOME_DTYPE, StartCause
 from ltp_switcher.daemon.gain.outcomes import read
+from ltp_switcher.daemon.gain.rows import Group
+from ltp_switcher.daemon.gain.trial import Trial
 from ltp_switcher.daemon.service.daemon import Daemon
 from ltp_switcher.daemon.settings.load import load
+from ltp_switcher.daemon.settings.policies import parse
 from ltp_switcher.daemon.settings.schema import Config
 from ltp_switcher.errors import DatapathError
 
@@ -123,6 +127,50 @@ def test_outcomes_are_logged_and_counted(make: Make, kernel: Kernel, tmp_path: P
     rows = np.concatenate(list(read(tmp_path / "outcomes")))
     assert rows["outcome"]["cookie"].tolist() == [4, 5, 6, 0]
     assert (found.told, found.dropped, found.unlogged) == (4, 2, 0)
+
+
+def test_outcomes_tell_the_groups_of_a_running_experiment(make: Make, kernel: Kernel, tmp_path: Path) -> None:
+    """Half of 20 prefixes is held back. Only flows that the experiment may rule from their births count."""
+    daemon = make(
+        daemon__state_dir=str(tmp_path), daemon__mode="active", gain__design="holdback", gain__share=0.5,
+        gain__baseline_arm="cubic",
+    )  # fmt: skip
+    policies = parse([{"prefix": "192.0.2.0/24", "exclude": True}])
+    daemon.engine.govern(policies, {"cubic": 1}, 1)
+
+    def told(*addresses: str, **fields: int) -> None:
+        kernel.told = np.concatenate(
+            [outcome(address, age_ns=0, time_ns=time.monotonic_ns(), **fields) for address in addresses]
+        )
+        daemon.engine._look_at_ns = 0
+        daemon.engine.step()
+
+    others = [f"203.0.{number}.1" for number in range(20)]
+    daemon.engine.step()
+    told(*others, "192.0.2.9")
+    told(*others, cause=StartCause.NAMED)
+    told(*others[:1], netns=5)
+    born_before = outcome(others[0], age_ns=3600 * 10**9, time_ns=time.monotonic_ns())
+    kernel.told = born_before
+    daemon.engine.close()
+    rows = np.concatenate(list(read(tmp_path / "outcomes")))
+    trial = Trial("holdback", share=0.5, seed=daemon.config.daemon.seed)
+    expected = [
+        Group.CONTROL if trial.holds_back(f"203.0.{number}.0/24") else Group.TREATED for number in range(20)
+    ]
+    assert 4 < expected.count(Group.CONTROL) < 16
+    elsewhere = Group.CONTROL if trial.holds_back("203.0.0.0/24@5") else Group.TREATED
+    assert rows["group"].tolist() == [*expected, *[Group.NONE] * 21, elsewhere, Group.WASHOUT]
+    assert (rows["block"] == -1).all()
+
+
+def test_outcomes_of_mode_advise_are_of_no_group(make: Make, kernel: Kernel, tmp_path: Path) -> None:
+    daemon = make(daemon__state_dir=str(tmp_path), gain__design="switchback", gain__baseline_arm="cubic")
+    daemon.set_mode("advise")
+    kernel.told = outcome(age_ns=0, time_ns=time.monotonic_ns())
+    daemon.engine.close()
+    (rows,) = read(tmp_path / "outcomes")
+    assert (rows["group"].tolist(), rows["block"].tolist()) == ([Group.NONE], [-1])
 
 
 def test_without_room_for_them_the_module_tells_no_outcomes(
