@@ -24,15 +24,13 @@ from ltp_switcher.api.routes import (
     config,
     dashboard,
     events,
-    fleet,
     flows,
+    gain,
+    learned,
     policies,
-    report,
-    rollout,
     service,
     sessions,
     team,
-    visits,
 )
 
 DESCRIPTION = """\
@@ -84,7 +82,7 @@ def create_app(
     app.state.scraping = asyncio.Lock()
     app.state.events = EventFeed(daemon, metrics)
     for module in (
-        flows, team, service, events, config, report, rollout, visits, fleet, policies, sessions, dashboard,
+        flows, team, service, events, config, gain, learned, policies, sessions, dashboard,
     ):  # fmt: skip
         app.include_router(module.router)
     problems.install(app)

@@ -181,7 +181,7 @@ def parser() -> argparse.ArgumentParser:
     flows.add_argument("--reverse", action="store_true", help="the other way round")
     flow = add("flow", "show everything about one flow", "show:flow")
     flow.add_argument("cookie", type=_cookie, help=COOKIE_HELP)
-    why = add("why", "say why a flow runs its arm, with its last switches", "why:why")
+    why = add("why", "say why a flow runs its arm, with its last switches", "show:why")
     why.add_argument("cookie", type=_cookie, help=COOKIE_HELP)
     arms = add("arms", "show the arms, and why one is unavailable; or load one", "show:arms")
     arms.add_argument("--load", metavar="NAME", help="load a congestion control of this kernel as an arm")

@@ -21,13 +21,12 @@ from rich.progress import track
 
 from ltp_switcher.arrays import Floats
 from ltp_switcher.commands import program, whole
-from ltp_switcher.figures import Figure, Target
+from ltp_switcher.figures import Figure, Target, show
 from ltp_switcher.measures import jain_index
 from ltp_switcher.policies.jury import ARM, make_arm
 from ltp_switcher.policies.jury.signals import INTERVAL_S
 from ltp_switcher.policies.runtime.arm import Arm
 from ltp_switcher.policies.simulator.directed import directed
-from ltp_switcher.policies.simulator.judgement import show
 from ltp_switcher.policies.simulator.paths import NEVER, PPS_PER_MBPS, Flows, Paths
 from ltp_switcher.policies.simulator.simulator import Roster, Simulator
 

@@ -17,7 +17,7 @@ import numpy as np
 from rich.console import Console
 
 from ltp_switcher.commands import program
-from ltp_switcher.figures import Figure, Target
+from ltp_switcher.figures import Figure, Target, show
 from ltp_switcher.policies.owl.cellular import held_out_traces
 from ltp_switcher.policies.owl.play import REPEATS, beside_cubic, from_equilibrium, play, power
 from ltp_switcher.policies.owl.reward import OWL_LOSS, equilibrium
@@ -25,7 +25,6 @@ from ltp_switcher.policies.owl.task import SimulatedAgent
 from ltp_switcher.policies.runtime.export import load
 from ltp_switcher.policies.runtime.inference import Network
 from ltp_switcher.policies.simulator.delivery_traces import mean_rate_mbps
-from ltp_switcher.policies.simulator.judgement import show
 from ltp_switcher.policies.simulator.paths import PPS_PER_MBPS, Flows, Paths
 from ltp_switcher.policies.simulator.simulator import Roster
 

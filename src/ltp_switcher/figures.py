@@ -1,10 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measured figures beside their targets."""
+"""Measured figures beside their targets, and their table for people."""
 
 from __future__ import annotations
 
+import json
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import Final
+
+from rich.console import Console
+from rich.table import Table
+
+_VERDICTS: Final = {None: "", True: "met", False: "missed"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,3 +66,15 @@ class Figure:
             "target": None if self.target is None else str(self.target),
             "met": self.met,
         }
+
+
+def show(figures: Sequence[Figure], *, as_json: bool) -> None:
+    """Print the figures as a table, or as a JSON list of `Figure.to_dict`."""
+    if as_json:
+        print(json.dumps([figure.to_dict() for figure in figures], indent=1))
+        return
+    table = Table("scheme", "figure", "measured", "target", "")
+    for figure in figures:
+        target = "" if figure.target is None else str(figure.target)
+        table.add_row(figure.scheme, figure.what, f"{figure.value:.3f}", target, _VERDICTS[figure.met])
+    Console().print(table)

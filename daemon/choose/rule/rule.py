@@ -48,10 +48,9 @@ from ltp_switcher.daemon.choose.players.newcomers import Newcomers
 from ltp_switcher.daemon.choose.players.siblings import Siblings
 from ltp_switcher.daemon.choose.rule import reasons as why
 from ltp_switcher.daemon.choose.rule.own_queue import OwnQueue
-from ltp_switcher.daemon.choose.rule.prefixes import Prefixes
 from ltp_switcher.daemon.choose.rule.pulses import Pulses
 from ltp_switcher.daemon.choose.rule.rivals import GAIN, Rivals
-from ltp_switcher.daemon.choose.rule.roles import CAREFUL, PROBING, ROLES, STEADY, roles_of
+from ltp_switcher.daemon.choose.rule.roles import CAREFUL, PROBING, ROLES, STEADY, Prefixes, roles_of
 from ltp_switcher.daemon.choose.rule.states import AS_BEST, ROLE, State, States
 from ltp_switcher.daemon.choose.rule.surprise import Surprise
 from ltp_switcher.daemon.choose.rule.trials import STEADY_US, Trials

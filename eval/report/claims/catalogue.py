@@ -12,11 +12,9 @@ from ltp_switcher.eval.report.claims.cases import (
     cpu,
     friendliness,
     jury_fairness,
-    jury_rtts,
     ltp_estimator,
     ltp_one_flow,
     ltp_sweeps,
-    owl_friendliness,
     owl_loss,
     owl_lte,
     satellite,
@@ -26,12 +24,10 @@ from ltp_switcher.eval.report.claims.cases import (
 )
 from ltp_switcher.eval.report.claims.claim import Claim
 
-CLAIMS: Final[tuple[Claim, ...]] = tuple(
-    module.CLAIM
-    for module in (
-        ltp_estimator, ltp_one_flow, ltp_sweeps, jury_fairness, jury_rtts, satellite, spine_interval,
-        spine_loss, spine_cubic, owl_lte, owl_loss, friendliness, owl_friendliness, cpu,
-    )
+CLAIMS: Final[tuple[Claim, ...]] = (
+    ltp_estimator.CLAIM, ltp_one_flow.CLAIM, ltp_sweeps.CLAIM, jury_fairness.CLAIM, jury_fairness.RTTS,
+    satellite.CLAIM, spine_interval.CLAIM, spine_loss.CLAIM, spine_cubic.CLAIM, owl_lte.CLAIM, owl_loss.CLAIM,
+    friendliness.CLAIM, friendliness.OWN_LINK, cpu.CLAIM,
 )  # fmt: skip
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each learned arm beside one Cubic flow (LTP §7.3.2, Jury §5.1.4, Spine §7.4, Owl §VII-D)."""
+"""Learned arms beside one Cubic flow (LTP §7.3.2, Jury §5.1.4, Spine §7.4, Owl §VII-D)."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ RTTS_MS: Final = (30.0, 60.0, 120.0)
 TARGET: Final = Target(0.5, 2.0)
 
 
-def _paths(quick: bool) -> Paths:
-    return swept(bundled("beside-cubic", duration_s=30.0 if quick else None), {"rtt_ms": RTTS_MS})
+def _paths(quick: bool, factor: str, values: tuple[float, ...]) -> Paths:
+    return swept(bundled("beside-cubic", duration_s=30.0 if quick else None), {factor: values})
 
 
-def mean_ratio(outcomes: Sequence[RunResult]) -> float:
+def _mean_ratio(outcomes: Sequence[RunResult]) -> float:
     """Mean over runs of the first flow's goodput over the second's: geometric, as half is as far as twice."""
     ratios = [goodput_ratio(outcome) for outcome in outcomes]
     return statistics.geometric_mean(ratios) if all(ratio > 0.0 for ratio in ratios) else math.nan
 
 
-def _judge(results: Results) -> Iterator[Figure]:
+def _judge(results: Results, judged: Sequence[str] = LEARNED_ARMS) -> Iterator[Figure]:
     for scheme in results.schemes:
-        target = TARGET if scheme in LEARNED_ARMS else None
+        target = TARGET if scheme in judged else None
         for path in results.paths:
-            value = mean_ratio(results.outcomes(path, scheme))
+            value = _mean_ratio(results.outcomes(path, scheme))
             yield Figure(scheme, f"goodput / cubic's ({path})", value, target)
 
 
@@ -41,9 +41,19 @@ CLAIM: Final = Claim(
     name="friendliness",
     text="Each learned arm beside one Cubic flow at 30, 60 and 120 ms",
     schemes=LEARNED_ARMS,
-    paths=_paths,
+    paths=lambda quick: _paths(quick, "rtt_ms", RTTS_MS),
     judge=_judge,
     quick="one seed, 30 s",
     sweep=("goodput / cubic's", goodput_ratio),
     band=TARGET,
 )
+
+OWN_LINK: Final = Claim(
+    name="owl-friendliness",
+    text="Owl beside one Cubic flow, 50 Mbit/s, 30 ms",
+    schemes=("owl",),
+    paths=lambda quick: _paths(quick, "rate_mbps", (50.0,)),
+    judge=lambda results: _judge(results, ("owl",)),
+    quick="one seed, 30 s",
+)
+"""Owl on the link of its own paper."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fairness of three Jury flows over many links (Jury §5.1.1, Fig. 6)."""
+"""Fairness of Jury flows: three over many links (Jury §5.1.1, Fig. 6), and five RTTs (§5.1.2, Fig. 8)."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ MEAN: Final = Target(low=0.94)
 FIFTH: Final = Target(low=0.82)
 # The paper does not define the period of its index; 1 is "equal bandwidth immediately".
 _MEASURES: Final = {"while all are open": jain, "by second": jain_by_second}
+OF_RTTS: Final = Target(low=0.93)
 
 
 def _paths(quick: bool) -> Paths:
@@ -54,6 +55,13 @@ def _judge(results: Results) -> Iterator[Figure]:
             yield Figure(scheme, f"5th percentile {what}", float(np.quantile(values, 0.05)), fifth)
 
 
+def _judge_rtts(results: Results) -> Iterator[Figure]:
+    for scheme in results.schemes:
+        for what, measure in _MEASURES.items():
+            value = results.mean(measure, "five-rtts", scheme)
+            yield Figure(scheme, f"Jain {what}", value, OF_RTTS if scheme == "jury" else None)
+
+
 CLAIM: Final = Claim(
     name="jury-fairness",
     text="Jury, 3 flows 60 s apart, 60 links of 20-100 Mbit/s, 10-75 ms one way, 0-0.3 % loss",
@@ -65,4 +73,14 @@ CLAIM: Final = Claim(
     seeds=(1,),
     quick=f"{QUICK_LINKS} links, {QUICK_S:g} s, {QUICK_S / 5:g} s apart",
     spread=Spread({f"Jain {what}": measure for what, measure in _MEASURES.items()}, MEAN, {0.05: FIFTH}),
+)
+
+RTTS: Final = Claim(
+    name="jury-rtts",
+    text="Jury, five flows of 70 to 210 ms RTT",
+    schemes=("jury",),
+    paths=lambda quick: {"five-rtts": bundled("five-rtts", duration_s=120.0 if quick else None)},
+    judge=_judge_rtts,
+    quick="one seed, 120 s, flows 15 s apart",
+    every_flow=True,
 )

@@ -13,7 +13,7 @@ from support.fake_kernel import Kernel
 from support.records import flow
 from support.running_daemon import make_daemon, running
 
-from ltp_switcher.daemon.cli.examination import (
+from ltp_switcher.daemon.cli.doctor import (
     Finding,
     capability,
     examine,

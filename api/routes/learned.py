@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The knowledge that goes from flow to flow: plans and effects by prefix."""
+"""The knowledge about destination prefixes: as it goes from flow to flow, and from host to host."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from ltp_switcher.api.backend import DaemonDep
+from ltp_switcher.api.fleet_models import Fleet
 from ltp_switcher.api.problems import problem_responses
 from ltp_switcher.api.visit_models import Visits
 
@@ -26,3 +27,9 @@ def get_visits(
     if prefix is None:
         return daemon.ask(Visits, "visits.get", limit=limit)
     return daemon.ask(Visits, "visits.get", limit=limit, prefix=prefix)
+
+
+@router.get("/fleet", summary="Show the exchange with other hosts", responses=problem_responses(503))
+def get_fleet(daemon: DaemonDep) -> Fleet:
+    """The hosts of the site, their word on prefixes, and how the exchange with the store stands."""
+    return daemon.ask(Fleet, "fleet.get")
