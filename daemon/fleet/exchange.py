@@ -10,7 +10,7 @@ Nothing here waits for anything but the store and the daemon, and no flow waits 
 3. Lessons that say something new are written, and the presence last.
 4. Prefixes with another stamp are read, merged, and told to the daemon. After a loss they are read by the
    next exchange. The first host that finds the loss says in the store when all others must have written, too.
-   All exchange once more at that time, and not after their usual pause.
+   All exchange once more at that time, and not after their usual pause. So do hosts that lost nothing.
 
 A prefix that changes without saying anything new is read more and more seldom, down to once a minute. So
 busy prefixes of a large site cost as little as quiet ones. A prefix without traffic here is read more and
@@ -147,7 +147,7 @@ class Exchange:
         self._cursor: str | None = None
         self._model = 0
         self._presence: bytes | None = None
-        self._has_lost = False
+        self._waited = False
         self._whole_in_s = 0.0
         self._number = 0
         self._survey_s = -np.inf
@@ -252,10 +252,11 @@ class Exchange:
         self._meet(self._store.newest(FRESH), live)
         asked = [*live, *(name for name in self._others if name in self._prefixes)]
         look = self._store.look(asked, self._host)
-        had_lost, self._has_lost = self._has_lost, self._check_presence(look.presence)
+        has_lost = self._check_presence(look.presence)
         self._write(live, now_s)
         # A store that loses something time and again is read all the same.
-        if self._has_lost and not had_lost and self._waits(now_s):
+        self._waited = not self._waited and self._waits(has_lost, look.whole_s, now_s)
+        if self._waited:
             return
         if now_s - self._survey_s >= SURVEY_S:
             self._survey(now_s)
@@ -266,18 +267,22 @@ class Exchange:
                 due.append((name, stamp))
         self._read(due[:READS_MAX], now_s)
 
-    def _waits(self, now_s: float) -> bool:
-        """Whether others have to write again, since the store has lost something.
+    def _waits(self, has_lost: bool, whole_s: float, now_s: float) -> bool:
+        """Whether others have to write again, since the store has lost something of this or another host.
 
         Before they have, there may be older lessons than those that are known here.
         """
         period_s = self._settings.period_s
         longest_s = WRITTEN * pause_s(period_s, 0, 1.0)
-        # Hosts that come late, since the store was away, still hear that all others have written.
-        keep_s = longest_s + pause_s(period_s, 64, 1.0)
-        whole_in_s = self._store.whole_again(now_s + longest_s, keep_s) - now_s
+        if has_lost:
+            # Hosts that come late, since the store was away, still hear that all others have written.
+            keep_s = longest_s + pause_s(period_s, 64, 1.0)
+            whole_s = self._store.whole_again(now_s + longest_s, keep_s)
         # The clock of the host that said it may be wrong.
-        self._whole_in_s = min(max(whole_in_s, 0.0), longest_s)
+        self._whole_in_s = min(max(whole_s - now_s, 0.0), longest_s)
+        if self._whole_in_s > 0:
+            for known in self._prefixes.values():
+                known.due_s, known.wait_s = -np.inf, 0.0
         return self._whole_in_s > 0
 
     def _check_presence(self, presence: bytes | None) -> bool:

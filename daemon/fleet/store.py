@@ -51,6 +51,8 @@ class Look:
     """The stamp of each prefix; None where the store knows nothing of it."""
     presence: bytes | None
     """What this host has left of itself."""
+    whole_s: float
+    """After a loss the time when all hosts have written again, as the first that found it said; else 0."""
 
 
 class Store:
@@ -73,13 +75,13 @@ class Store:
         return ", ".join(self._settings.store)
 
     def look(self, prefixes: Sequence[str], host: str) -> Look:
-        """The stamps of prefixes, and the presence of a host."""
+        """The stamps of prefixes, the presence of a host, and whether another host has found a loss."""
         stamps: list[float | None] = []
         for batch in _batches(prefixes):
             (found,) = self._ask(("ZMSCORE", f"{self._space}stamps", *batch))
             stamps += [None if score is None else float(cast("float", score)) for score in _list(found)]
-        (presence,) = self._ask(("HGET", f"{self._space}hosts", host))
-        return Look(stamps, cast("bytes | None", presence))
+        presence, whole = self._send([("HGET", f"{self._space}hosts", host), ("GET", f"{self._space}whole")])
+        return Look(stamps, cast("bytes | None", self._granted(presence)), _time_s(whole, 0.0))
 
     def write(self, host: str, lessons: Mapping[str, bytes], stamp: int, keep_s: float) -> list[str]:
         """Write a host's lessons by prefix. Returns the prefixes that the store refused, as a full one does.
@@ -132,11 +134,7 @@ class Store:
         key = f"{self._space}whole"
         # Without a right to this key, each host goes by its own time.
         _, found = self._send([("SET", key, f"{at_s:.3f}", "NX", "PX", int(keep_s * 1000)), ("GET", key)])
-        try:
-            told_s = float(found) if isinstance(found, bytes) else at_s
-        except ValueError:
-            return at_s
-        return told_s if math.isfinite(told_s) else at_s
+        return _time_s(found, at_s)
 
     def read(self, prefixes: Sequence[str]) -> list[dict[bytes, bytes]]:
         """Read the lessons of each prefix by host; of more than `HOSTS_MAX` hosts, some by chance."""
@@ -176,11 +174,12 @@ class Store:
 
     def _ask(self, *commands: tuple[str | bytes | int, ...]) -> list[object]:
         """Results of commands, none of which may be refused."""
-        results = self._send(commands)
-        for result in results:
-            if isinstance(result, Exception):
-                raise StoreError(f"the store at {self.address} refuses: {result}") from result
-        return results
+        return [self._granted(result) for result in self._send(commands)]
+
+    def _granted(self, result: object) -> object:
+        if isinstance(result, Exception):
+            raise StoreError(f"the store at {self.address} refuses: {result}") from result
+        return result
 
     def _send(self, commands: Sequence[tuple[str | bytes | int, ...]]) -> list[object]:
         """Results of commands in one pipeline; a refusal of the store is its result."""
@@ -235,6 +234,15 @@ def _batches(items: Sequence[Item]) -> Iterator[list[Item]]:
     rest = iter(items)
     while batch := list(islice(rest, BATCH)):
         yield batch
+
+
+def _time_s(found: object, rest: float) -> float:
+    """A time that a host said; `rest` where there is none."""
+    try:
+        told_s = float(found) if isinstance(found, bytes) else rest
+    except ValueError:
+        return rest
+    return told_s if math.isfinite(told_s) else rest
 
 
 def _list(found: object) -> list[object]:

@@ -169,6 +169,47 @@ def test_after_a_loss_all_are_equal_once_the_last_has_looked(store: SiteStore) -
     assert equal <= 1.6
 
 
+def test_a_host_whose_presence_survived_a_failover_joins_the_agreement(site: Site, store: SiteStore) -> None:
+    a, b, c = (site.host(name) for name in "abc")
+    for daemon in (a, b, c):
+        daemon.learn(A, **KNOWN)
+    site.run(rounds=3)
+    dump = faults.dump_of(store)
+    # The store loses this, and nothing of the others.
+    a.learn(A, bbr=(1.5, 0.01))
+    site.run("a")
+    faults.fail_over(store, dump)
+    site.run("b")
+    assert site.exchanges["b"].pause_s(0, 0.5) == 1.5
+    site.run("a")
+    said_s = float(store.client.get("ltp-switcher:default:whole"))  # type: ignore[arg-type]
+    site.exchanges["c"].run(site.now_s)
+    assert site.now_s < said_s
+    assert site.exchanges["c"].pause_s(0, 0.0) == pytest.approx(said_s - site.now_s, abs=1e-3)
+    # Until then it reads nothing, and at that time it reads what was written again.
+    told = c.told[A]
+    assert c.tells == 1
+    site.now_s = said_s
+    site.run("c")
+    assert c.told[A] != told
+    assert site.exchanges["c"].pause_s(0, 0.5) == 1.5
+
+
+def test_after_a_failover_that_some_survived_all_are_equal_once_the_last_has_looked(store: SiteStore) -> None:
+    many = faults.Site(store, seed=1, hosts=12, prefixes=10, on_each=6)
+    many.run(4.0)
+    dump = faults.dump_of(store)
+    many.learn_more(0.5)
+    # Most hosts write what is lost, and the others find their presence as they left it.
+    many.run(0.8)
+    faults.fail_over(store, dump)
+    looked, equal = many.settle(4.0)
+    many.close()
+    assert looked <= 1.2
+    # If those others keep their pauses, the last one reads after 1.9 periods.
+    assert equal <= 1.7
+
+
 @pytest.mark.parametrize("told", ["nonsense", "nan", "1e12", "0"])
 def test_no_time_that_others_say_stops_exchanges(store: SiteStore, told: str) -> None:
     site = Site(store)
