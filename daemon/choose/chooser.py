@@ -108,6 +108,8 @@ class Chooser(ABC):
     """Whether a flow keeps its arm unless the chooser probes; see `free`."""
     learns_from_teams: bool = False
     """Whether `step` is told which arms flows run for team selection."""
+    encoder: str = ""
+    """The digest of the encoder by which the chooser decides; empty where it asks none."""
 
     @abstractmethod
     def open(self, slots: Slots, prefixes: Sequence[str]) -> None:

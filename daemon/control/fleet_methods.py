@@ -170,14 +170,16 @@ class FleetMethods:
         }
 
     def _model(self) -> int:
-        """The number of the decision over whose own choice the effects are: of its policy and settings.
+        """The number of the decision over whose own choice the effects are: of policy, settings and encoder.
 
         A new release has the same number, though its rule may differ somewhat: knowledge outlives upgrades.
         """
-        config = self._daemon.config
+        config, chooser = self._daemon.config, self._daemon.engine.chooser
         settings = config.rule if config.daemon.policy == "rule" else config.learning
-        pool = sorted(self._daemon.names[arm] for arm in self._daemon.engine.chooser.pool)
-        return model_version(config.daemon.policy, settings, pool, config.kernel.default_arm)
+        pool = sorted(self._daemon.names[arm] for arm in chooser.pool)
+        # With an encoder LinUCB decides, over the rule or alone.
+        learned = (chooser.encoder, config.rule) if chooser.encoder else ()
+        return model_version(config.daemon.policy, settings, pool, config.kernel.default_arm, *learned)
 
 
 class _Word:

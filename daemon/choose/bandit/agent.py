@@ -115,7 +115,7 @@ class MutantAgent(Chooser, SlotArrays):
         self.config = config
         self.step_ms = step_ms
         self.arms = arms
-        self._encoder = encoder
+        self._encoder, self.encoder = encoder, encoder.artifact.digest
         self._rng = np.random.default_rng(seed)
         self._ids = np.array(arms.ids, np.intp)
         self._column = np.full(256, -1, np.intp)
@@ -268,7 +268,7 @@ class MutantAgent(Chooser, SlotArrays):
         return {
             "version": np.array(STATE_VERSION),
             "arms": self._ids.copy(),
-            "encoder": np.array(self._encoder_digest()),
+            "encoder": np.array(self.encoder),
             **self.knowledge.state(),
         }
 
@@ -281,16 +281,13 @@ class MutantAgent(Chooser, SlotArrays):
         try:
             if int(arrays["version"]) != STATE_VERSION:
                 raise ArtifactError(f"learnt state: version {arrays['version']}, expected {STATE_VERSION}")
-            if str(arrays["encoder"]) != self._encoder_digest():
+            if str(arrays["encoder"]) != self.encoder:
                 raise ArtifactError("learnt state: it was learnt with another encoder")
             if arrays["arms"].tolist() != self._ids.tolist():
                 raise ArtifactError(f"learnt state: it is for the arms {arrays['arms'].tolist()}")
             self.knowledge.restore(arrays)
         except (KeyError, ValueError, TypeError) as error:
             raise ArtifactError(f"learnt state does not fit: {error}") from error
-
-    def _encoder_digest(self) -> str:
-        return self._encoder.artifact.digest
 
     def _measure(self, slots: Slots, records: RecordArray, time_ns: Ints) -> Bools:
         """Update R_max and the steps' own rewards; return where the path changed."""

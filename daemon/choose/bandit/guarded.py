@@ -27,7 +27,7 @@ class GuardedChooser(Chooser):
     """The step that the rule needs: with other steps its looks would differ, and so would its choices."""
 
     def __init__(self, rule: RuleChooser, agent: MutantAgent) -> None:
-        self._rule, self._agent = rule, agent
+        self._rule, self._agent, self.encoder = rule, agent, agent.encoder
         self._ruled = len(rule.reasons)
         self.reasons: Sequence[str] = (*rule.reasons, *agent.guarded_reasons)
 

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,8 +16,10 @@ from support.running_daemon import close, make_daemon
 from ltp_switcher.daemon.control.caller import Caller
 from ltp_switcher.daemon.control.methods import Methods
 from ltp_switcher.daemon.service.daemon import Daemon
+from ltp_switcher.daemon.settings.rule_policy import RuleSection
 from ltp_switcher.daemon.settings.schema import Config, DaemonSection
 from ltp_switcher.daemon.settings.visits import VisitsSection
+from ltp_switcher.encoder import GRUEncoder
 from ltp_switcher.errors import InvalidValueError
 
 A, B = "192.0.2.0/24", "2001:db8:7::/48"
@@ -24,11 +28,23 @@ CALLER = Caller(0, 0)
 
 @pytest.fixture
 def methods(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Methods]:
+    with methods_of(tmp_path, monkeypatch) as made:
+        yield made
+
+
+@contextlib.contextmanager
+def methods_of(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    policy: str = "rule",
+    rule: RuleSection | None = None,
+) -> Iterator[Methods]:
     monkeypatch.setattr("ltp_switcher.daemon.datapath.netlink.own_namespace", lambda: NETNS)
     section = DaemonSection(
-        mode="active", state_dir=str(tmp_path), control_socket=str(tmp_path / "control.sock")
+        mode="active", state_dir=str(folder), control_socket=str(folder / "control.sock"), policy=policy
     )
-    daemon: Daemon = make_daemon(Kernel(), Config(daemon=section, visits=VisitsSection("on")), monkeypatch)
+    config = Config(daemon=section, visits=VisitsSection("on"), rule=rule or RuleSection())
+    daemon: Daemon = make_daemon(Kernel(), config, monkeypatch)
     yield Methods(daemon)
     close(daemon)
 
@@ -122,3 +138,33 @@ def test_what_was_told_of_a_host_grows_older_while_the_service_is_silent(
     clock[0] += 3600.0
     (found,) = told(methods)["hosts"]  # type: ignore[misc]
     assert found == {**host, "age_s": 3602.0}
+
+
+def test_lessons_are_about_the_encoder_where_it_decides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def model(policy: str) -> object:
+        with methods_of(tmp_path, monkeypatch, policy) as methods:
+            return methods.handle("fleet.lessons", {"since": None}, CALLER).rest["model"]  # type: ignore[union-attr]
+
+    learned, ruled = model("mutant"), model("rule")
+    assert (model("mutant"), model("rule")) == (learned, ruled)
+    artifact = GRUEncoder.from_file().artifact
+    weights = {**artifact.weights, "fc2_bias": artifact.weights["fc2_bias"] + 1}
+    other = GRUEncoder(replace(artifact, weights=weights))
+    monkeypatch.setattr(GRUEncoder, "from_file", lambda: other)
+    assert model("mutant") != learned
+    # The rule asks no encoder, and what was learned over its choice holds on.
+    assert model("rule") == ruled
+
+
+@pytest.mark.parametrize("policy", ["rule", "mutant"])
+def test_lessons_are_about_the_rule_where_it_decides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str
+) -> None:
+    def model(rule: RuleSection) -> object:
+        with methods_of(tmp_path, monkeypatch, policy, rule) as methods:
+            return methods.handle("fleet.lessons", {"since": None}, CALLER).rest["model"]  # type: ignore[union-attr]
+
+    usual = RuleSection()
+    assert model(usual) != model(replace(usual, start_s=2 * usual.start_s))
