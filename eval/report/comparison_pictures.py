@@ -75,17 +75,19 @@ def draw_rewards(path: Path, cells: Sequence[Cell]) -> None:
 
 
 def _share_bar(cell: Cell, scale: float) -> Bar:
-    return Bar(cell.scenario, cell.scheme, cell.reward.mean / scale, cell.reward.sd / scale)
+    mean, sd = cell.reward.mean / scale, cell.reward.sd / scale
+    return Bar(cell.scenario, cell.scheme, mean, (mean - sd, mean + sd) if sd else None)
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A bar of a scheme in a group; the line over it is as long as `spread` to either side."""
+    """A bar of a scheme in a group, and the line over it from `low` to `high`, if there is one."""
 
     group: str
     scheme: str
     height: float
-    spread: float = 0.0
+    line: tuple[float, float] | None = None
+    """`low` and `high`, in the unit of the height."""
 
 
 def draw_groups(axes: Axes, bars: Sequence[Bar]) -> None:
@@ -95,9 +97,10 @@ def draw_groups(axes: Axes, bars: Sequence[Bar]) -> None:
     width = 0.84 / len(schemes)
     for bar in bars:
         at = groups.index(bar.group) + (schemes.index(bar.scheme) - (len(schemes) - 1) / 2) * width
+        line = None if bar.line is None else [[bar.height - bar.line[0]], [bar.line[1] - bar.height]]
         axes.bar(
             at, bar.height, width * 0.92, color=colour(bar.scheme),
-            yerr=bar.spread or None, error_kw={"linewidth": 0.9, "ecolor": GREY},
+            yerr=line, error_kw={"linewidth": 0.9, "ecolor": GREY},
         )  # fmt: skip
     axes.set_xticks(range(len(groups)), groups)
     axes.set(xlim=(-0.5, len(groups) - 0.5))

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import platform
 import resource
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
@@ -36,6 +37,7 @@ from ltp_switcher.eval.run.summary import rounded
 from ltp_switcher.eval.suite.plan import is_arm
 from ltp_switcher.eval.suite.score import LEAST, geometric_mean
 from ltp_switcher.eval.suite.siblings import player_reward
+from ltp_switcher.figures import Estimate
 
 US: Final = "switcher"
 SCHEMES: Final = (US, "ltp", "bbr", "vegas", "cubic")
@@ -47,6 +49,20 @@ DAEMON: Final[Place] = "beside"
 PROCESSOR_S_A_RUN: Final = 18.0
 """Processor time of a run, rounded up, on the machine that this was written on."""
 _PLACES: Final = ("first", "second", "third", "fourth", "last")
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A share of the best arm's reward, and its 95 % interval over the seeds (Student's); None with one."""
+
+    value: float
+    interval: tuple[float, float] | None = None
+
+    @staticmethod
+    def of(value: float, by_seed: Sequence[float]) -> Share:
+        """A share, and its interval from the share of each seed. No share is below 0."""
+        half = Estimate.of(by_seed).half
+        return Share(value, None if math.isnan(half) else (max(0.0, value - half), value + half))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +81,14 @@ class Network:
         """The single protocol with the largest mean reward."""
         return max(filter(is_arm, self.rewards), key=self.reward)
 
-    def shares(self) -> dict[str, float]:
-        """The reward of each scheme over the best arm's; 0 where no arm earned anything."""
+    def by_seed(self, scheme: str) -> list[float]:
+        """The reward of each seed over the best arm's mean reward; 0 where no arm earned anything."""
         best = self.reward(self.best_arm)
-        return {scheme: self.reward(scheme) / best if best > 0 else 0.0 for scheme in self.rewards}
+        return [reward / best if best > 0 else 0.0 for reward in self.rewards[scheme]]
+
+    def shares(self) -> dict[str, Share]:
+        """The mean reward of each scheme over the best arm's."""
+        return {scheme: Share.of(fmean(of := self.by_seed(scheme)), of) for scheme in self.rewards}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +99,28 @@ class Demo:
     networks: Sequence[Network]
 
     @property
-    def overall(self) -> dict[str, float]:
-        """The geometric mean of each scheme's shares, the largest first."""
+    def overall(self) -> dict[str, Share]:
+        """The geometric mean of each scheme's shares, the largest first.
+
+        Its interval is about the seeds alone: other networks may give other means.
+        """
         shares = [network.shares() for network in self.networks]
         means = {
-            scheme: geometric_mean([max(LEAST, of[scheme]) for of in shares]).value for scheme in shares[0]
+            scheme: Share.of(
+                _geometric_mean(of[scheme].value for of in shares),
+                [
+                    _geometric_mean(of)
+                    for of in zip(*(one.by_seed(scheme) for one in self.networks), strict=True)
+                ],
+            )
+            for scheme in shares[0]
         }
-        return dict(sorted(means.items(), key=lambda pair: -pair[1]))
+        return dict(sorted(means.items(), key=lambda pair: -pair[1].value))
+
+    @property
+    def message(self) -> str:
+        """How the schemes rank overall, in a line."""
+        return ranking({scheme: share.value for scheme, share in self.overall.items()})
 
     @property
     def digest(self) -> str:
@@ -171,10 +206,10 @@ def run_demo(
     draw_demo(
         out / "demo.png", {network_label(one.scenario): one.shares() for one in demo.networks}, demo.overall,
         shown[0].job.scenario, [one.series[0] for one in shown],
-        title=ranking(demo.overall),
+        title=demo.message,
         explanation="Reward (goodput² / RTT, less for losses), as a share of the best single protocol's. "
         "This is a demonstration\non networks of the kinds that the rule was tuned on, not the test set. "
-        f"Seed {', '.join(map(str, seeds))}, Linux {shown[0].release}, results {demo.digest[:12]}.",
+        f"{_seeds(seeds)}, Linux {shown[0].release}, results {demo.digest[:12]}.",
     )  # fmt: skip
     return demo
 
@@ -201,6 +236,15 @@ def ranking(shares: Mapping[str, float]) -> str:
     return f"The {US} is {name}{beside}: {told[US]:.2f} of the best arm; {others}"
 
 
+def _seeds(seeds: Sequence[int]) -> str:
+    told = ", ".join(map(str, seeds))
+    return f"Seeds {told} (lines: 95 % intervals of their means)" if len(seeds) > 1 else f"Seed {told}"
+
+
+def _geometric_mean(shares: Iterable[float]) -> float:
+    return geometric_mean([max(LEAST, share) for share in shares]).value
+
+
 def print_demo(demo: Demo, console: Console, out: Path) -> None:
     """Print the shares by network and overall, the digest, and where picture and report are."""
     overall = demo.overall
@@ -209,15 +253,22 @@ def print_demo(demo: Demo, console: Console, out: Path) -> None:
         table.add_column(scheme, justify="right", no_wrap=True)
     rows = {one.scenario.name: one.shares() for one in demo.networks} | {"overall": overall}
     for name, shares in rows.items():
-        told = [f"{shares[scheme]:.2f}" for scheme in overall]
-        table.add_row(name, *(f"[bold]{one}[/]" if one == max(told) else one for one in told))
+        told = [f"{shares[scheme].value:.2f}" for scheme in overall]
+        marked = [f"[bold]{one}[/]" if one == max(told) else one for one in told]
+        table.add_row(name, *marked)
+        if any(share.interval for share in shares.values()):
+            table.add_row("", *(_interval(shares[scheme].interval) for scheme in overall))
     console.print(table)
     console.print(
-        f"\n{ranking(overall)}\npicture: {out / 'demo.png'}\nreport:  {out / 'report.json'}\n"
+        f"\n{demo.message}\npicture: {out / 'demo.png'}\nreport:  {out / 'report.json'}\n"
         f"results: sha256 {demo.digest}\n"
         "         The same inputs give the same results on any host.",
         highlight=False, soft_wrap=True, markup=False,
     )  # fmt: skip
+
+
+def _interval(of: tuple[float, float] | None) -> str:
+    return "" if of is None else f"{of[0]:.2f} to {of[1]:.2f}"
 
 
 def _report(demo: Demo, made: Mapping[str, object]) -> dict[str, object]:
@@ -225,7 +276,10 @@ def _report(demo: Demo, made: Mapping[str, object]) -> dict[str, object]:
         "sha256": demo.digest,
         "kernel": demo.outcomes[0].release,
         "daemon": DAEMON,
-        "overall": demo.overall,
+        "overall": {
+            scheme: {"share": share.value, "interval": share.interval}
+            for scheme, share in demo.overall.items()
+        },
         "networks": {one.scenario.name: _network(demo, one) for one in demo.networks},
         "made": made,
     }
@@ -235,7 +289,8 @@ def _network(demo: Demo, network: Network) -> dict[str, object]:
     name = network.scenario.name
     schemes = {
         scheme: {
-            "share": share,
+            "share": share.value,
+            "interval": share.interval,
             "reward": network.reward(scheme),
             "runs": [
                 {

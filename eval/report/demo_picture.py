@@ -12,6 +12,7 @@ from matplotlib.container import BarContainer
 from matplotlib.patches import Patch
 
 from ltp_switcher.eval.report.comparison_pictures import Bar, draw_groups
+from ltp_switcher.eval.report.demo import Share
 from ltp_switcher.eval.report.drawing import GREY, headline, picture
 from ltp_switcher.eval.report.timeline import HEIGHTS, draw_over_time
 from ltp_switcher.eval.run.scenario import Scenario
@@ -25,8 +26,8 @@ _BARS_HEIGHT: Final = 4.0
 
 def draw_demo(
     path: Path,
-    networks: Mapping[str, Mapping[str, float]],
-    overall: Mapping[str, float],
+    networks: Mapping[str, Mapping[str, Share]],
+    overall: Mapping[str, Share],
     scenario: Scenario,
     flows: Sequence[FlowSeries],
     *,
@@ -54,16 +55,22 @@ def draw_demo(
 
 
 def _draw_shares(
-    axes: Axes, networks: Mapping[str, Mapping[str, float]], overall: Mapping[str, float]
+    axes: Axes, networks: Mapping[str, Mapping[str, Share]], overall: Mapping[str, Share]
 ) -> None:
     """Draw a group of bars for each network, and one for all, apart from them, with its values."""
     groups = {**networks, OVERALL: overall}
     draw_groups(
-        axes, [Bar(group, scheme, shares[scheme]) for group, shares in groups.items() for scheme in overall]
+        axes,
+        [
+            Bar(group, scheme, shares[scheme].value, shares[scheme].interval)
+            for group, shares in groups.items()
+            for scheme in overall
+        ],
     )
     names = [Patch(color=colour(scheme), label=scheme) for scheme in overall]
     axes.legend(handles=names, loc="upper center", ncols=len(names))
-    highest = max(1.0, *(share for of in groups.values() for share in of.values()))
+    ends = [share.interval or (share.value,) for of in groups.values() for share in of.values()]
+    highest = max(1.0, *map(max, ends))
     axes.set(ylabel="share of the best protocol", ylim=(0, 1.3 * highest))
     axes.axhline(1.0, color=GREY, linewidth=1.0, linestyle=":", zorder=0)
     axes.axvline(len(networks) - 0.5, color=GREY, linewidth=1.0)

@@ -26,6 +26,7 @@ from ltp_switcher.eval.run.executor import Here
 from ltp_switcher.eval.run.results import Job
 from ltp_switcher.eval.run.scenario import LIFE_MIN_S, Scenario
 from ltp_switcher.eval.run.summary import FlowSummary
+from ltp_switcher.figures import Estimate
 
 SCENARIOS: Final = ("fixed", "large-queue", "lossy", "cellular-tmobile-lte")
 SCHEMES: Final = ("cubic", "bbr")
@@ -37,27 +38,6 @@ MEASURES: Final = {
     "reward": "reward\nEq. 1",
 }
 """Fields of a flow's summary, and their names in the table."""
-
-# Student's t, 97.5 %, for 1, 2, … degrees of freedom (R. A. Fisher, Statistical Methods, table IV).
-_STUDENT: Final = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
-_NORMAL: Final = 1.96
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A mean over repeats, and half of its 95 % interval (Student's); NaN with a single repeat."""
-
-    mean: float
-    half: float
-
-    @staticmethod
-    def of(values: Sequence[float]) -> Estimate:
-        """Estimate from one value for each repeat."""
-        count = len(values)
-        if count < 2:
-            return Estimate(float(np.mean(values)), float("nan"))
-        student = _STUDENT[count - 2] if count - 2 < len(_STUDENT) else _NORMAL
-        return Estimate(float(np.mean(values)), float(student * np.std(values, ddof=1) / np.sqrt(count)))
 
 
 @dataclass(frozen=True, slots=True)

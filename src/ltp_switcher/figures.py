@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measured figures beside their targets, and their table for people."""
+"""Measured figures: with their interval where runs were repeated, beside their targets, and as a table."""
 
 from __future__ import annotations
 
@@ -7,12 +7,33 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from statistics import fmean, stdev
 from typing import Final
 
 from rich.console import Console
 from rich.table import Table
 
 _VERDICTS: Final = {None: "", True: "met", False: "missed"}
+# Student's t, 97.5 %, for 1, 2, … degrees of freedom (R. A. Fisher, Statistical Methods, table IV).
+_STUDENT: Final = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
+_NORMAL: Final = 1.96
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean over repeats, and half of its 95 % interval (Student's); NaN with a single repeat."""
+
+    mean: float
+    half: float
+
+    @staticmethod
+    def of(values: Sequence[float]) -> Estimate:
+        """Estimate from one value for each repeat."""
+        count = len(values)
+        if count < 2:
+            return Estimate(fmean(values), math.nan)
+        student = _STUDENT[count - 2] if count - 2 < len(_STUDENT) else _NORMAL
+        return Estimate(fmean(values), student * stdev(values) / math.sqrt(count))
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,7 +109,9 @@ def test_demo_runs_each_scheme_on_each_network_and_writes_picture_and_report(
         assert shares[network["best_arm"]] == 1.0 == max(shares[arm] for arm in schemes - {"switcher"})
         # The switcher of this lab gets 0.9 of each link, all others 0.5.
         assert shares["switcher"] == pytest.approx((0.9 / 0.5) ** 2, rel=0.02)
-    assert report["overall"]["switcher"] == pytest.approx((0.9 / 0.5) ** 2, rel=0.02)
+    assert report["overall"]["switcher"]["share"] == pytest.approx((0.9 / 0.5) ** 2, rel=0.02)
+    # One seed tells nothing about chance.
+    assert report["overall"]["switcher"]["interval"] is None
     assert report["made"]["wall_s"] > 0
     assert (out / "demo.png").stat().st_size > 60_000
     printed = capsys.readouterr()
@@ -146,6 +148,7 @@ def test_demo_with_seeds_takes_their_means(
     assert [run["seed"] for run in lossy["schemes"]["ltp"]["runs"]] == [3, 4]
     rewards = [lossy["schemes"][one]["reward"] for one in ("switcher", lossy["best_arm"])]
     assert lossy["schemes"]["switcher"]["share"] == pytest.approx(rewards[0] / rewards[1], rel=1e-4)
+    assert all(len(of["interval"]) == 2 for of in (*lossy["schemes"].values(), *report["overall"].values()))
 
 
 def test_cost_is_per_acknowledged_packet(made: Made, capsys: pytest.CaptureFixture[str]) -> None:

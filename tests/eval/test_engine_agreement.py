@@ -15,12 +15,13 @@ import pytest
 from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.cli.main import main
 from ltp_switcher.eval.report import engine_agreement as agreement
-from ltp_switcher.eval.report.engine_agreement import Agreement, Estimate
+from ltp_switcher.eval.report.engine_agreement import Agreement
 from ltp_switcher.eval.run.bundled import find_scenario
 from ltp_switcher.eval.run.executor import Here
 from ltp_switcher.eval.run.results import Job
 from ltp_switcher.eval.run.scenario import Scenario
 from ltp_switcher.eval.run.summary import FlowSummary, Summary
+from ltp_switcher.figures import Estimate
 
 
 def test_an_interval_is_students() -> None:
