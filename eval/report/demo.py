@@ -48,6 +48,7 @@ DAEMON: Final[Place] = "beside"
 """The daemon runs on the host in the guest's time: in the guest it would take twice as long."""
 PROCESSOR_S_A_RUN: Final = 18.0
 """Processor time of a run, rounded up, on the machine that this was written on."""
+_LINES: Final = ", with 95 % intervals over the seeds"
 _PLACES: Final = ("first", "second", "third", "fourth", "last")
 
 
@@ -207,9 +208,11 @@ def run_demo(
         out / "demo.png", {network_label(one.scenario): one.shares() for one in demo.networks}, demo.overall,
         shown[0].job.scenario, [one.series[0] for one in shown],
         title=demo.message,
-        explanation="Reward (goodput² / RTT, less for losses), as a share of the best single protocol's. "
-        "This is a demonstration\non networks of the kinds that the rule was tuned on, not the test set. "
-        f"{_seeds(seeds)}, Linux {shown[0].release}, results {demo.digest[:12]}.",
+        explanation="Reward (goodput² / RTT, less for losses), as a share of the best single protocol's"
+        f"{_LINES * (len(seeds) > 1)}. This is a demonstration\n"
+        "on networks of the kinds that the rule was tuned on, not the test set. "
+        f"Seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}, Linux {shown[0].release}, "
+        f"results {demo.digest[:12]}.",
     )  # fmt: skip
     return demo
 
@@ -234,11 +237,6 @@ def ranking(shares: Mapping[str, float]) -> str:
     beside = f" with {' and '.join(level)}" if level else ""
     others = ", ".join(f"{scheme} {told[scheme]:.2f}" for scheme in order if scheme != US)
     return f"The {US} is {name}{beside}: {told[US]:.2f} of the best arm; {others}"
-
-
-def _seeds(seeds: Sequence[int]) -> str:
-    told = ", ".join(map(str, seeds))
-    return f"Seeds {told} (lines: 95 % intervals of their means)" if len(seeds) > 1 else f"Seed {told}"
 
 
 def _geometric_mean(shares: Iterable[float]) -> float:

@@ -74,10 +74,11 @@ def _draw_shares(
     axes.set(ylabel="share of the best protocol", ylim=(0, 1.3 * highest))
     axes.axhline(1.0, color=GREY, linewidth=1.0, linestyle=":", zorder=0)
     axes.axvline(len(networks) - 0.5, color=GREY, linewidth=1.0)
-    for number, bar in enumerate(axes.containers):
-        if isinstance(bar, BarContainer):
-            weight = "bold" if number >= len(networks) * len(overall) else "normal"
-            axes.bar_label(bar, fmt=" %.2f", rotation=90, size=9, weight=weight)
+    # A line over a bar is a container, too.
+    bars = [one for one in axes.containers if isinstance(one, BarContainer)]
+    for number, bar in enumerate(bars):
+        weight = "bold" if number >= len(networks) * len(overall) else "normal"
+        axes.bar_label(bar, fmt=" %.2f", rotation=90, size=9, weight=weight)
 
 
 def network_label(scenario: Scenario) -> str:

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from ltp_switcher.eval.report import demo
+from ltp_switcher.eval.report import demo, demo_picture
 from ltp_switcher.eval.report.comparison_pictures import Bar, draw_groups
 from ltp_switcher.eval.run.bundled import SCENARIOS
 from ltp_switcher.eval.run.scenario import load_scenario
@@ -39,6 +39,13 @@ def test_interval_of_the_demo_is_about_the_seeds(tmp_path: Path) -> None:
     told = Console(width=200, record=True, file=io.StringIO())
     demo.print_demo(made, told, tmp_path)
     assert "0.75 to 1.25" in told.export_text()
+
+
+def test_only_the_overall_figures_are_bold() -> None:
+    axes = Figure().subplots()
+    shares = {name: demo.Share(share, (0.5, 1.5)) for name, share in (("switcher", 0.9), ("bbr", 0.8))}
+    demo_picture._draw_shares(axes, {"lossy": shares, "far": shares}, shares)
+    assert [str(text.get_fontweight()) for text in axes.texts] == ["normal"] * 4 + ["bold"] * 2
 
 
 def test_a_bar_has_a_line_where_it_has_an_interval() -> None:
