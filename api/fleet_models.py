@@ -47,7 +47,7 @@ class Fleet(Answer):
     host: str = Field(description="This host's name in the site", examples=["edge-1"])
     site: str = Field(examples=["default"])
     store: str = Field(description="Addresses of the store", examples=["127.0.0.1:6379"])
-    name_taken: bool = Field(description="Whether another host has the same name")
+    namesakes: int = Field(description="Other services of the site that write in this host's name")
     lag_s: float = Field(description="Time since the last whole exchange")
     exchanges: int
     failures: int = Field(description="Exchanges that failed")

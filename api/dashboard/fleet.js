@@ -83,7 +83,7 @@ export function fleetPage(main, state) {
 /** How the exchange stands, and whether somebody must act. */
 function summary(found) {
   if (!found.running) return ["ltp-switcher-fleet does not run. `systemctl status ltp-switcher-fleet` tells why.", true];
-  if (found.name_taken) return [`Another host of the site is called ${found.host}, too. Set fleet.host to another name.`, true];
+  if (found.namesakes) return [`Another host of the site is called ${found.host}, too. Set fleet.host to another name.`, true];
   if (!found.reachable) return [`The store is away: ${found.error || "no exchange yet"}. This host goes on with its copy.`, true];
   return [`${found.host} shares with the hosts of the site ${found.site}.`, false];
 }

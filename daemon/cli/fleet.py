@@ -40,8 +40,8 @@ def _summary(found: Object) -> str:
     lag = f"the last whole exchange was {cast('float', found['lag_s']):.1f} s ago"
     told.append(lag if found["reachable"] else f"{found['error'] or 'no exchange yet'}; {lag}")
     told.append(f"{found['written']} lessons written, {found['read']} read")
-    if found["name_taken"]:
-        told.append("another host has the same name: set fleet.host")
+    if found["namesakes"]:
+        told.append(f"{found['namesakes']} more of the name {found['host']} in the site: set fleet.host")
     return "; ".join(told)
 
 

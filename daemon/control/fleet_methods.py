@@ -38,7 +38,7 @@ SOURCES_MAX: Final = 4096
 
 _STATUS: Final[Mapping[str, Json]] = {
     "host": "", "site": "", "store": "", "reachable": False, "error": "", "lag_s": 0.0, "exchanges": 0,
-    "failures": 0, "written": 0, "write_failures": 0, "read": 0, "live": 0, "name_taken": False,
+    "failures": 0, "written": 0, "write_failures": 0, "read": 0, "live": 0, "namesakes": 0,
 }  # fmt: skip
 """What the service tells of itself, with the values before it does. Their types are what it has to tell."""
 _HOST: Final[Mapping[str, Json]] = {
@@ -87,6 +87,7 @@ class FleetMethods:
             counter(f"{PREFIX}_read", "Lessons that it read.", number("read")),
             counter(f"{PREFIX}_failures", "Exchanges that failed.", number("failures")),
             counter(f"{PREFIX}_without_room", "Prefixes told that had no room.", self._without_room),
+            gauge(f"{PREFIX}_namesakes", "Other services that write as this host.", number("namesakes")),
             labelled(
                 f"{PREFIX}_refused", "counter", "Values of a host that no rewards lead to.", "host",
                 by_host("refused"),

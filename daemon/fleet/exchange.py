@@ -32,7 +32,7 @@ import numpy as np
 import ltp_switcher
 from ltp_switcher.arrays import Floats
 from ltp_switcher.daemon.control.client import Json
-from ltp_switcher.daemon.fleet.hosts import Hosts, Presence, presence_of
+from ltp_switcher.daemon.fleet.hosts import Hosts, Namesakes, Presence, presence_of
 from ltp_switcher.daemon.fleet.lesson import ARMS, PLACES, Verdict, effects, pack, unpack
 from ltp_switcher.daemon.fleet.merge import HOSTS_MAX, Merged, merge, quorum
 from ltp_switcher.daemon.fleet.pauses import pause_s
@@ -147,6 +147,7 @@ class Exchange:
         self._cursor: str | None = None
         self._model = 0
         self._presence: bytes | None = None
+        self._wrote_s = -np.inf
         self._waited = False
         self._whole_in_s = 0.0
         self._number = 0
@@ -155,8 +156,8 @@ class Exchange:
         self._site_hosts = 1
         self._others: list[str] = []
         self.hosts = Hosts()
+        self.namesakes = Namesakes()
         self.counts = dict.fromkeys(("exchanges", "failures", "written", "write_failures", "read"), 0)
-        self.name_taken = False
         self.error = ""
         self.learns = False
 
@@ -236,7 +237,7 @@ class Exchange:
                 **counts, "host": self._host, "site": self._settings.site, "store": self._store.address[:256],
                 "reachable": self.learns and not self.error, "error": self.error[:256],
                 "lag_s": lag_s if np.isfinite(lag_s) else 0.0, "live": len(self._live(now_s)),
-                "name_taken": self.name_taken,
+                "namesakes": self.namesakes.count(now_s),
             },
             hosts=self.hosts.told(now_s, self._settings.shut_out),
         )  # fmt: skip
@@ -252,7 +253,7 @@ class Exchange:
         self._meet(self._store.newest(FRESH), live)
         asked = [*live, *(name for name in self._others if name in self._prefixes)]
         look = self._store.look(asked, self._host)
-        has_lost = self._check_presence(look.presence)
+        has_lost = self._check_presence(look.presence, now_s)
         self._write(live, now_s)
         # A store that loses something time and again is read all the same.
         self._waited = not self._waited and self._waits(has_lost, look.whole_s, now_s)
@@ -285,19 +286,24 @@ class Exchange:
                 known.due_s, known.wait_s = -np.inf, 0.0
         return self._whole_in_s > 0
 
-    def _check_presence(self, presence: bytes | None) -> bool:
-        """Whether the store has lost what was written last. If so, all is written and read again."""
+    def _check_presence(self, presence: bytes | None, now_s: float) -> bool:
+        """Whether the store has lost what was written last. If so, all is written and read again.
+
+        Where another host has this host's name, nothing is lost by that. Each of them writes its news.
+        """
         if presence == self._presence:
             return False
         other = presence_of(presence)
-        taken = self._presence is not None and other is not None and other.instance != self._instance
-        if taken and not self.name_taken:
-            log.warning("another host of the site has the name %s, too; set fleet.host", self._host)
-        self.name_taken = taken
+        if other is not None and other.instance != self._instance:
+            before = self.namesakes.count(now_s)
+            if self._presence is not None and self.namesakes.lives(other, self._wrote_s, now_s):
+                if not before:
+                    log.warning("another host of the site has the name %s, too; set fleet.host", self._host)
+                return False
         for known in self._prefixes.values():
             known.wrote = known.stamp = None
             known.due_s, known.wait_s = -np.inf, 0.0
-        return bool(self._presence) and not taken
+        return bool(self._presence)
 
     def _write(self, live: Sequence[str], now_s: float) -> None:
         lessons: dict[str, bytes] = {}
@@ -319,7 +325,7 @@ class Exchange:
             self._instance, ltp_switcher.__version__, self._number, now_s, self.counts["written"]
         )
         # What is there of it is not known, until it is written.
-        self._presence = b""
+        self._presence, self._wrote_s = b"", now_s
         if self._store.greet(self._host, presence.packed()):
             self._presence = presence.packed()
         else:

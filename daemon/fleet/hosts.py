@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The other hosts of the site: their presence, and how well the word of each fits the others'."""
+"""The other hosts of the site: their presence, and how well the word of each fits the others'.
+
+Hosts that were given one name by mistake write over each other's presence, and so find out.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -21,6 +25,10 @@ COMPARED_LEAST: Final = 8.0
 APART_SHARE: Final = 0.5
 """Share of them in which a host that is named was far from all others."""
 PRESENCE_MAX_BYTES: Final = 512
+NAMESAKES_MAX: Final = 64
+"""Other services of this host's name that are remembered."""
+NAMESAKE_S: Final = 60.0
+"""Time after its latest sign of life for which such a service counts."""
 
 
 @dataclass(slots=True)
@@ -75,6 +83,31 @@ class Seen:
     def disagrees(self) -> bool:
         """Whether it is far from all others mostly."""
         return self.compared >= COMPARED_LEAST and self.apart > APART_SHARE * self.compared
+
+
+class Namesakes:
+    """Other services that leave their presence in this host's place.
+
+    A presence may also be of an earlier run of this host, when a store that failed over brings it back. A
+    service that lives writes after this host did, or comes again with a higher number.
+    """
+
+    def __init__(self) -> None:
+        self._met: dict[str, tuple[int, float]] = {}
+
+    def lives(self, presence: Presence, wrote_s: float, now_s: float) -> bool:
+        """Whether a presence is of a service that lives; `wrote_s` is the time of this host's own."""
+        number, seen_s = self._met.pop(presence.instance, (presence.number, -math.inf))
+        found = presence.number > number or presence.time_s >= int(wrote_s)
+        # The latest are last.
+        self._met[presence.instance] = presence.number, now_s if found else seen_s
+        while len(self._met) > NAMESAKES_MAX:
+            del self._met[next(iter(self._met))]
+        return found
+
+    def count(self, now_s: float) -> int:
+        """The number of those that live."""
+        return sum(now_s - seen_s <= NAMESAKE_S for _, seen_s in self._met.values())
 
 
 class Hosts:

@@ -60,7 +60,7 @@ def tell_of_fleet(place: Site, **status: Json) -> None:
     usual: dict[str, Json] = {
         "host": "edge-1", "site": "north", "store": "127.0.0.1:6379", "reachable": True, "error": "",
         "lag_s": 700.0, "exchanges": 9, "failures": 0, "written": 41, "write_failures": 0, "read": 2345,
-        "live": 2, "name_taken": False,
+        "live": 2, "namesakes": 0,
     }  # fmt: skip
     sources: list[Json] = ["edge-2", "edge-3", "edge-4", "edge-5", "edge-6"]
     lessons: list[Json] = [
@@ -108,7 +108,7 @@ def test_the_fleet_s_hosts_and_what_came_from_where(page: Page, sharing: Site) -
         [re.compile("^away"), re.compile("^12 min"), re.compile("refused 3$")]
     )
     expect(hosts).to_be_focused()
-    tell_of_fleet(sharing, name_taken=True)
+    tell_of_fleet(sharing, namesakes=1)
     expect(said).to_contain_text("Set fleet.host to another name.")
 
 

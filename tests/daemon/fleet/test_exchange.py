@@ -365,16 +365,71 @@ def test_a_silent_hosts_word_ages_out(site: Site, store: SiteStore) -> None:
     assert store.client.hkeys("ltp-switcher:default:hosts") == [b"b", b"c"]
 
 
-def test_two_hosts_of_one_name_are_told(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("ahead_s", [0.0, 40.0])
+def test_hosts_of_one_name_are_counted_and_do_not_write_again_and_again(
+    site: Site, store: SiteStore, caplog: pytest.LogCaptureFixture, ahead_s: float
+) -> None:
+    """The clock of the first one may be ahead, so that the presence of the others looks old to it."""
+    other = site.host("b")
+    other.learn(A)
+    names = ("a", "twin", "triplet")
+    for name in names:
+        site.host(name).learn(A, **KNOWN)
+        site.exchanges[name]._host = "a"
+
+    def run(rounds: int) -> None:
+        for _ in range(rounds):
+            site.now_s += ahead_s
+            site.exchanges["a"].run(site.now_s)
+            site.now_s -= ahead_s
+            site.run("twin", "triplet", "b")
+
+    run(5)
+    before = [site.daemons[name].status["written"] for name in names]
+    run(5)
+    told = [site.daemons[name].status for name in names]
+    assert [status["written"] for status in told] == before
+    assert [status["namesakes"] for status in told] == [1, 1, 1]
+    assert caplog.text.count("another host of the site has the name a, too") == 3
+    assert other.sources == {A: ["a"]}
+    # What is new is written still, and a store that was emptied fills again.
+    site.daemons["twin"].learn(A, bbr=(1.5, 0.01))
+    store.client.flushall()
+    run(3)
+    assert other.told[A]["bbr"][0] == pytest.approx(1.5, rel=1e-3)
+    # One of them has another name now, and the second one ends.
+    del site.exchanges["twin"], site.exchanges["triplet"]
+    for _ in range(50):
+        site.run("a", "b")
+    assert site.daemons["a"].status["namesakes"] == 0
+
+
+def test_many_hosts_of_one_name_do_not_make_each_other_write_again(site: Site) -> None:
     first = site.host("a")
-    one = site.exchanges["a"]
-    site.host("a")
-    site.exchanges["twin"] = site.exchanges["a"]
-    site.exchanges["a"] = one
     first.learn(A, **KNOWN)
+    site.run()
+    for _ in range(5):
+        # An exchange of one that was never seen before.
+        site.host("another")
+        site.exchanges["another"]._host = "a"
+        site.run("another", "a")
+    assert first.status["written"] == 1
+    assert first.status["namesakes"] == 5
+
+
+def test_the_presence_of_an_earlier_run_is_no_host_of_the_same_name(site: Site, store: SiteStore) -> None:
+    """A store that fails over brings it back, and has lost what was written since."""
+    site.host("a").learn(A, **KNOWN)
     site.run(rounds=2)
-    assert first.status["name_taken"]
-    assert "another host of the site has the name a" in caplog.text
+    dump = faults.dump_of(store)
+    again = site.host("a")
+    again.learn(A, bbr=(1.5, 0.01))
+    site.run()
+    written = store.lessons(A)
+    faults.fail_over(store, dump)
+    site.run(rounds=2)
+    assert again.status["namesakes"] == 0
+    assert store.lessons(A)[b"a"][16:] == written[b"a"][16:]
 
 
 def test_another_daemon_is_told_all_again(site: Site) -> None:
