@@ -90,7 +90,7 @@ static const char *mutant_arm_unfit(const struct tcp_congestion_ops *ops)
 	return NULL;
 }
 
-/* Try to open @arm, whose name is set. Says in it what came of it. */
+/* Try to open @arm, whose name is set. Its state and reason say what came of it. */
 static void mutant_arm_find(struct mutant_arm *arm)
 {
 	struct socket *pin;
@@ -117,7 +117,7 @@ static void mutant_arm_find(struct mutant_arm *arm)
 	mutant_arm_open(arm, mutant_sock_ops(pin), pin);
 }
 
-/* Once flows can be: whoever finds a clone by its name may use it at once. */
+/* Flows must be possible by now: whoever finds a clone by its name may use it at once. */
 static void mutant_arm_register(struct mutant_arm *arm)
 {
 	int err;

@@ -58,7 +58,7 @@ u32 mutant_control_window(u32 wanted, u32 low, u32 high, u32 clamp)
 	return wanted < MUTANT_WINDOW_MIN ? MUTANT_WINDOW_MIN : wanted;
 }
 
-/* One caller at a time. */
+/* Keep a setting. Only one caller at a time may do so. */
 void mutant_control_keep(struct mutant_kept *kept, const struct mutant_setting *setting)
 {
 	write_seqcount_latch_begin(&kept->latch);

@@ -28,7 +28,7 @@
 /* The kernel takes no window from 2^31 on, and pacing multiplies it by rates in 64 bits. */
 #define MUTANT_WINDOW_MAX	0x400000U
 
-/* The parameters of a law, and since when. */
+/* The parameters of a law, and the time since which they hold. */
 struct mutant_setting {
 	u32 law;			/* enum mutant_control_law */
 	u32 since;			/* jiffies */

@@ -26,7 +26,7 @@ u32 mutant_cube_root(u64 x)
 	return root;
 }
 
-/* 1024ths of a second. */
+/* The time in 1024ths of a second. */
 static u32 mutant_cubic_ticks(u64 us)
 {
 	return (us < EPOCH_US_MAX ? us : EPOCH_US_MAX) * 1024 / US_PER_S;
@@ -64,7 +64,7 @@ static s64 mutant_cubic_gain(struct mutant_cubic *c, u32 window, u32 fraction,
 	s64 have = (s64)window * MUTANT_ONE + fraction, wanted, least, rise;
 
 	wanted = mutant_cubic_curve(c, now, value[CUBIC_C]);
-	/* Section 4.3: not less than Reno with this beta would have. */
+	/* The window is not less than Reno with this beta would have (section 4.3). */
 	c->reno += (u64)ack->acked * 3 * (MUTANT_ONE - beta) * MUTANT_ONE /
 		   (MUTANT_ONE + beta) / window;
 	if (wanted < (s64)c->reno)
@@ -93,7 +93,7 @@ u32 mutant_cubic_avoid(struct mutant_cubic *c, u32 window, u32 *fraction,
 				 ack->acked * mutant_cubic_gain(c, window, *fraction, ack, value));
 }
 
-/* A loss: the window that it leaves (section 4.6), and fast convergence (section 4.7). */
+/* The window that a loss leaves (section 4.6), with fast convergence (section 4.7). */
 u32 mutant_cubic_back_off(struct mutant_cubic *c, u32 window, const u32 *value)
 {
 	u32 beta = value[CUBIC_BETA];
@@ -138,7 +138,7 @@ static bool mutant_cubic_delay_rises(struct mutant_cubic *c, const struct mutant
 	return c->round_rtt_us > ack->min_rtt_us && c->round_rtt_us - ack->min_rtt_us > rise_us;
 }
 
-/* In slow start: whether the ACKs of this round say that a queue begins to build. */
+/* Whether the ACKs of this round of slow start say that a queue begins to build. */
 bool mutant_cubic_queues(struct mutant_cubic *c, u32 window, const struct mutant_cubic_ack *ack)
 {
 	bool train, delay;

@@ -101,7 +101,7 @@ static bool mutant_listeners(const struct mutant_flow *f)
 /*
  * Something has happened to a flow: tell the listeners in its namespace, and those in the initial
  * one, where the daemon of the whole machine runs. That takes a while, so it is done later, outside
- * of the lock of the flow's socket, which the caller holds. Bits of enum mutant_event_bits.
+ * of the lock of the flow's socket, which the caller holds. @event: enum mutant_event_bits.
  */
 void mutant_event(struct mutant_flow *f, int event)
 {
@@ -125,7 +125,7 @@ void mutant_event(struct mutant_flow *f, int event)
 	}
 }
 
-/* When no flow is left: tell the rest. */
+/* No flow is left: tell the rest. */
 void mutant_events_flush(void)
 {
 	flush_work(&mutant_events_job);

@@ -37,7 +37,7 @@ static void mutant_mark_sent(const struct tcp_sock *tp, const struct mutant_exec
 		mutant_echo_mark(&e->flow->learned->echoes, m->epochs.newest, &mark);
 }
 
-/* What the ACK says of what was sent under the controls before. */
+/* Tell the echoes what the ACK says of what was sent under earlier controls. */
 static void mutant_hear(const struct tcp_sock *tp, struct mutant_flow *f,
 			const struct rate_sample *rs)
 {
@@ -97,7 +97,7 @@ static void mutant_pace(struct sock *sk, u32 percent, s64 rtt_us)
 	WRITE_ONCE(sk->sk_pacing_rate, min_t(u64, rate, READ_ONCE(sk->sk_max_pacing_rate)));
 }
 
-/* Whatever the law wants: congestion marks count. */
+/* Congestion marks count, whatever the law wants. */
 static noinline void mutant_cap_window(struct tcp_sock *tp, struct mutant_marks *marks)
 {
 	tcp_snd_cwnd_set(tp, mutant_marks_capped(marks, tcp_snd_cwnd(tp), tp->delivered,
@@ -144,7 +144,7 @@ static void mutant_executor_set_state(struct sock *sk, u8 state)
 	struct tcp_sock *tp = tcp_sk(sk);
 	u32 window;
 
-	/* A timeout: what was known of the path is worth nothing. */
+	/* After a timeout, what was known of the path is worth nothing. */
 	if (state == TCP_CA_Loss)
 		memset(&e->cubic, 0, sizeof(e->cubic));
 	if (state < TCP_CA_CWR || state > TCP_CA_Recovery ||
@@ -152,7 +152,7 @@ static void mutant_executor_set_state(struct sock *sk, u8 state)
 		return;
 	window = min(tcp_snd_cwnd(tp), tp->snd_ssthresh);
 	if (state == TCP_CA_CWR && mutant_marked(sk, e)) {
-		/* Marks: a parameter may say that losses do not count, marks always do. */
+		/* A parameter may say that losses do not count; marks always do. */
 		window = min(window, mutant_marks_cut(tcp_snd_cwnd(tp)));
 		if (e->flow)
 			mutant_marks_heard(&e->flow->marks, tcp_snd_cwnd(tp), tp->delivered,
@@ -180,7 +180,7 @@ static void mutant_executor_tx_start(struct sock *sk)
 
 MUTANT_TX_START_EVENT(mutant_executor_tx_start)
 
-/* In windows: the one in flight, and what waits behind a hole while the window is kept. */
+/* Three windows: one is in flight, the others wait behind a hole while the window is kept. */
 static u32 mutant_executor_sndbuf_expand(struct sock *sk)
 {
 	return 3;

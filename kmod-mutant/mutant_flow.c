@@ -151,7 +151,7 @@ static void mutant_flow_free(struct rcu_head *rcu)
 	mutant_flow_count_out(guest);
 }
 
-/* Once nobody can find the flow any more: when the last one who found it has gone. */
+/* Nobody can find the flow any more: free it when the last one who found it has gone. */
 void mutant_flow_free_soon(struct mutant_flow *f)
 {
 	call_rcu(&f->rcu, mutant_flow_free);
@@ -234,7 +234,7 @@ void mutant_flow_init(struct sock *sk)
 		goto erase;
 	if (unlikely(READ_ONCE(mutant_config.resume) == MUTANT_RESUME_MODE_ON))
 		mutant_jump_join(sk, f);
-	/* In the index before it looks for who steers; pairs with mutant_session_set(). */
+	/* It is in the index before it looks for who steers; pairs with mutant_session_set(). */
 	smp_mb();
 	mutant_queue_join(f);
 	mutant_event(f, MUTANT_EVENT_BIRTH | (arm == want ? 0 : MUTANT_EVENT_FALLBACK));

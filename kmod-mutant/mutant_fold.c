@@ -9,7 +9,7 @@ void mutant_epochs_init(struct mutant_epochs *e, u8 arm)
 	e->ring = &e->first;
 }
 
-/* Before the first switch: @ring has room for MUTANT_EPOCHS. */
+/* The first switch is about to come: @ring has room for MUTANT_EPOCHS. */
 void mutant_epochs_extend(struct mutant_epochs *e, struct mutant_epoch *ring)
 {
 	ring[0] = e->first;
@@ -17,7 +17,7 @@ void mutant_epochs_extend(struct mutant_epochs *e, struct mutant_epoch *ring)
 	e->mask = MUTANT_EPOCHS - 1;
 }
 
-/* A switch: what is sent from @now_us on belongs to @arm. */
+/* Note a switch: what is sent from @now_us on belongs to @arm. */
 void mutant_epoch_begin(struct mutant_epochs *e, u8 arm, u64 now_us)
 {
 	e->newest++;

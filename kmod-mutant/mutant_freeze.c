@@ -113,7 +113,7 @@ static void mutant_leave_ssthresh(struct sock *sk, const struct mutant_flow *f)
 		return;
 	tp->snd_ssthresh = max3(tcp_snd_cwnd(tp),
 				mutant_bbr_bdp(sk, mutant_arm_of(sk)->orig), 2U);
-	/* Or an undo of the reduction in progress would bring infinity back. */
+	/* Without this, an undo of the reduction in progress would bring infinity back. */
 	tp->prior_ssthresh = min(tp->prior_ssthresh, tp->snd_ssthresh);
 }
 
@@ -234,7 +234,7 @@ void mutant_restore(struct sock *sk, struct mutant_flow *f, u8 id, u8 mode)
 	    floor_us != MUTANT_RTT_UNKNOWN) {
 		mutant_bbr_rebase(sk, arm->orig, floor_us);
 	} else if (mode == MUTANT_RESTORE_MODE_REBASE && arm->kind != MUTANT_ARM_KIND_LEARNED) {
-		/* As after an idle period, which began when the arm was frozen. */
+		/* The arm is told of an idle period, which began when it was frozen. */
 		lsndtime = tp->lsndtime;
 		tp->lsndtime = slot->frozen_jiffies;
 		mutant_call_tx_start(arm->orig, sk);

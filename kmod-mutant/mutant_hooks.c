@@ -63,7 +63,7 @@ static void mutant_window_give_back(struct tcp_sock *tp, u32 pkts)
 	tcp_snd_cwnd_set(tp, max_t(u32, window, MUTANT_WINDOW_MIN));
 }
 
-/* An ACK in a pulse: the window grows, or a loss ends it. */
+/* Take in an ACK in a pulse: the window grows, or a loss ends the pulse. */
 static noinline void mutant_pulse_acked(struct sock *sk, struct mutant_pulse *pulse, u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -119,7 +119,7 @@ static noinline void mutant_round_ended(struct sock *sk, struct mutant_flow *f,
 		mutant_path_grew(sk, f);
 }
 
-/* So often the outcome of a flow that lasts is told, µs. */
+/* The time between two outcomes of a flow that lasts, µs. */
 #define OUTCOME_US	10000000U
 
 static __always_inline void mutant_measure_ack(struct sock *sk, struct mutant_flow *f,
@@ -192,7 +192,7 @@ static __always_inline void mutant_acked(struct sock *sk, s64 rtt_us)
 		mutant_event(f, MUTANT_EVENT_FALLBACK);
 }
 
-/* The same for a flow that jumps, whose hook is elsewhere. */
+/* Take in an ACK of a flow that jumps, whose hook is elsewhere. */
 void mutant_heard(struct sock *sk, s64 rtt_us)
 {
 	mutant_acked(sk, rtt_us);

@@ -51,7 +51,7 @@ static void mutant_host_remove_idle(struct mutant_hosts *hosts, struct mutant_ho
 	mutant_host_remove(host);
 }
 
-/* What is too old goes, and what is too much. */
+/* Drop what is too old, and what is too much. */
 static void mutant_hosts_trim(struct mutant_hosts *hosts, u32 most)
 {
 	u64 now_ns = mutant_saved_now_ns();
@@ -215,7 +215,7 @@ int mutant_hosts_init(void)
 	return rhashtable_init(&mutant_host_table, &mutant_host_params);
 }
 
-/* After the namespaces have let go of their hosts. */
+/* By now the namespaces have let go of their hosts. */
 void mutant_hosts_exit(void)
 {
 	rcu_barrier();

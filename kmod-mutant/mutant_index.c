@@ -43,7 +43,7 @@ void mutant_index_remove(struct mutant_flow *f)
 		xa_erase_bh(&mutant_flow_index, f->cookie);
 }
 
-/* Under RCU. */
+/* The flow of a cookie, or NULL. Under RCU. */
 struct mutant_flow *mutant_flow_by_cookie(u64 cookie)
 {
 	return xa_load(&mutant_flow_index, cookie);

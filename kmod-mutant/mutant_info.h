@@ -6,7 +6,7 @@
 #include <linux/inet_diag.h>
 #include <net/tcp.h>
 
-/* Whether it tells @kind, INET_DIAG_*INFO; it is then in @info. */
+/* Whether the protocol tells @kind, INET_DIAG_*INFO, which is then in @info. */
 static inline bool mutant_info(struct sock *sk, const struct tcp_congestion_ops *ops, int kind,
 			       union tcp_cc_info *info)
 {

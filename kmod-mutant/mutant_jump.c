@@ -6,7 +6,7 @@
 #include "mutant_jump.h"
 #include "mutant_memory.h"
 
-/* By id: clones of the arms' ops for a flow that jumps. */
+/* Clones of the arms' ops for a flow that jumps, by id. */
 static struct mutant_arm mutant_jump_arms[MUTANT_ARMS_MAX + 1];
 
 static atomic64_t mutant_jump_counts[MUTANT_JUMP_COUNTS];
@@ -91,7 +91,7 @@ void mutant_jump_join(struct sock *sk, struct mutant_flow *f)
 		mutant_part_free(MUTANT_PART_JUMPER, j);
 		return;
 	}
-	/* Complete when it is seen; pairs with mutant_jump_flags(). */
+	/* It is complete when it is seen; pairs with mutant_jump_flags(). */
 	smp_store_release(&f->jumper, j);
 }
 
@@ -170,7 +170,7 @@ static void mutant_jump_begin(struct sock *sk, struct mutant_flow *f,
 	j->held_by_buffer = mutant_jump_held(tp, TCP_CHRONO_SNDBUF_LIMITED);
 	j->paced = cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED) ==
 		   SK_PACING_NONE;
-	/* BBR has none. */
+	/* BBR has no threshold. */
 	if (!mutant_arm_has_model(&mutant_arms[f->arm]))
 		tp->snd_ssthresh = max(ssthresh, window);
 	tcp_snd_cwnd_set(tp, window);
@@ -181,7 +181,7 @@ static void mutant_jump_begin(struct sock *sk, struct mutant_flow *f,
 	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &mutant_jump_arms[f->arm].ops);
 }
 
-/* An ACK of a flow that takes part, and does not jump. */
+/* Take in an ACK of a flow that takes part, and does not jump. */
 void mutant_jump_heard(struct sock *sk, struct mutant_flow *f)
 {
 	const struct tcp_congestion_ops *orig = mutant_arms[f->arm].orig;
@@ -220,7 +220,7 @@ void mutant_jump_heard(struct sock *sk, struct mutant_flow *f)
 	mutant_resume_observe(&j->resume, &ack, tcp_min_rtt(tp));
 }
 
-/* Congestion, and the jump is not validated; the window of the retreat. */
+/* Congestion came before the jump was validated. Returns the window of the retreat. */
 static u32 mutant_jump_retreat(struct mutant_flow *f, const struct mutant_resume_ack *ack)
 {
 	struct mutant_jumper *j = f->jumper;
@@ -325,7 +325,7 @@ static void mutant_jump_pace_phase(struct sock *sk, const struct mutant_jumper *
 		WRITE_ONCE(sk->sk_pacing_rate, max(own, sk->sk_pacing_rate));
 }
 
-/* An ACK of a flow that jumps. */
+/* Take in an ACK of a flow that jumps. */
 static void mutant_jump_acked(struct sock *sk, struct mutant_flow *f, const struct rate_sample *rs,
 			      struct mutant_resume_ack *ack)
 {
@@ -401,7 +401,7 @@ void mutant_jump_hook(const struct mutant_arm *arm)
 	jump->ops.undo_cwnd = mutant_jump_undo_cwnd;
 }
 
-/* What a flow's record says of its jump. For those who do not have its socket's lock. */
+/* What a flow's record says of its jump. The caller need not have its socket's lock. */
 u32 mutant_jump_flags(const struct mutant_flow *f)
 {
 	/* Pairs with mutant_jump_join(). */

@@ -40,7 +40,7 @@ static void mutant_run_window(struct sock *sk, struct mutant_executor *e,
 
 	if (unlikely(mutant_window_expired(tp, &e->setting))) {
 		e->setting.law = MUTANT_CONTROL_LAW_NONE;
-		/* On by congestion avoidance, unless a timeout left more to come back to. */
+		/* Congestion avoidance goes on, unless a timeout left more to come back to. */
 		if (tcp_in_initial_slowstart(tp))
 			tp->snd_ssthresh = max(window, 2U);
 		return;
@@ -55,7 +55,7 @@ static void mutant_run_window(struct sock *sk, struct mutant_executor *e,
 	mutant_set_window(tp, window);
 }
 
-/* After a timeout, or behind an arm that had one: up to the threshold, doubling. */
+/* The window doubles up to the threshold that a timeout left, here or under another arm. */
 static void mutant_slow_start(struct tcp_sock *tp, u32 acked)
 {
 	mutant_set_window(tp, min(tcp_snd_cwnd(tp) + acked, tp->snd_ssthresh));
@@ -111,13 +111,13 @@ static void mutant_run_cubic(struct sock *sk, struct mutant_executor *e,
 						 e->setting.value));
 }
 
-/* As the kernel paces the protocols that leave it to the kernel. */
+/* The pace that the kernel gives to the protocols that leave it to the kernel. */
 static u32 mutant_usual_pace(const struct tcp_sock *tp)
 {
 	return tcp_in_slow_start(tp) ? 200 : 120;
 }
 
-/* The window itself, neither more nor less. */
+/* The pace that sends just one window in a round trip. */
 static u32 mutant_even_pace(const struct tcp_sock *tp)
 {
 	return 100;

@@ -20,7 +20,7 @@ struct mutant_executor {
 };
 
 struct mutant_law {
-	/* For every ACK. */
+	/* What runs for every ACK. */
 	void (*run)(struct sock *sk, struct mutant_executor *e, const struct rate_sample *rs);
 	/* The threshold that a loss event or a timeout leaves, packets. */
 	u32 (*ssthresh)(struct sock *sk, struct mutant_executor *e);

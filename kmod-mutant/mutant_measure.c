@@ -29,7 +29,7 @@ struct mutant_measures *mutant_measure(struct sock *sk, struct mutant_flow *f)
 	/* What was acknowledged so far was delivered since the flow's birth. */
 	m->epochs.ack_us = div_u64(f->born_ns, NSEC_PER_USEC);
 	mutant_path_init(&m->path, tp->tcp_mstamp, tp->delivered, tcp_packets_in_flight(tp));
-	/* Complete when it is seen; pairs with mutant_flow_measures(). */
+	/* It is complete when it is seen; pairs with mutant_flow_measures(). */
 	smp_store_release(&f->measures, m);
 	/* What is folded or switched from now on comes later; pairs with mutant_flow_outline(). */
 	smp_wmb();
@@ -75,12 +75,12 @@ static bool mutant_flow_stands(const struct mutant_flow *f, u64 rate, struct mut
 		return false;
 	/* The socket's lock is another's: a value may be gone by. */
 	data_race((mutant_state_read(f->sk, rate, s), 0));
-	/* The socket before the end; pairs with mutant_flow_release(). */
+	/* The socket is read before the end; pairs with mutant_flow_release(). */
 	smp_rmb();
 	return !READ_ONCE(f->ended);
 }
 
-/* The same into a record of the flow's step. What stood at the end is in the step already. */
+/* Tell a record how an open flow stands. The step of one that has ended tells it already. */
 static void mutant_record_state(const struct mutant_flow *f, const struct mutant_measures *m,
 				struct mutant_record *rec)
 {
@@ -177,7 +177,7 @@ static bool mutant_flow_outline(struct mutant_flow *f, struct mutant_record *rec
 	rec->arm = o.arm;
 	mutant_state_tell(&o.state, rec);
 	rec->flags = o.s.flags;
-	/* All of it under one arm: a flow that switches is measured. */
+	/* All of it was under one arm: a flow that switches is measured. */
 	rec->credit[0].arm = o.arm;
 	rec->credit[0].time_ns = ktime_get_ns() - f->born_ns;
 	mutant_fold_counters(rec, &rec->credit[0], &o.last, &o.s);

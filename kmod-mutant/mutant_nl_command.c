@@ -48,7 +48,7 @@ int mutant_nl_select_doit(struct sk_buff *skb, struct genl_info *info)
 	if (n < 0)
 		return n;
 	commands = nla_data(attr);
-	/* All or nothing where the message itself is wrong. */
+	/* A message that is itself wrong changes nothing. */
 	for (i = 0; i < n; i++) {
 		memcpy(&cmd, &commands[i], sizeof(cmd));
 		if (cmd.reserved) {

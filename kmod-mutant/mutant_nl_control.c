@@ -12,7 +12,7 @@ struct mutant_tally {
 	u32 clamped;
 };
 
-/* For so long the bounds of a window stay, however many controls come: the shortest step. */
+/* The time for which a window's bounds stay, whatever controls come: the shortest step. */
 #define BOUND_MS	10
 
 /*
@@ -46,7 +46,7 @@ static struct mutant_learned *mutant_flow_learned(struct mutant_flow *f)
 	if (learned)
 		return learned;
 	learned = mutant_part_new(MUTANT_PART_LEARNED);
-	/* Empty before it is seen; pairs with mutant_take_control(). */
+	/* It is empty before it is seen; pairs with mutant_take_control(). */
 	smp_store_release(&f->learned, learned);
 	return learned;
 }

@@ -30,7 +30,7 @@ void mutant_outcome_begin(struct sock *sk, struct mutant_flow *f, u8 cause)
 	mutant_life_begin(&f->life, mutant_now_us(), handshake_us, mutant_idle(sk));
 }
 
-/* An ACK before slow start has ended. BBR's threshold is infinite all the time. */
+/* Take in an ACK of slow start. BBR's threshold is infinite all the time. */
 static noinline void mutant_outcome_starting(struct sock *sk, struct mutant_flow *f)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
@@ -40,7 +40,7 @@ static noinline void mutant_outcome_starting(struct sock *sk, struct mutant_flow
 	mutant_life_window(&f->life, tcp_snd_cwnd(tp), slow_start);
 }
 
-/* For every ACK of every flow. */
+/* What runs for every ACK of every flow. */
 void mutant_outcome_acked(struct sock *sk, struct mutant_flow *f, s64 rtt_us)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
@@ -126,7 +126,7 @@ static void mutant_outcome_measure(const struct sock *sk, const struct mutant_fl
 	mutant_life_shares(life, f->past ? &f->past->shares : NULL, f->arm, o);
 }
 
-/* Into the ring of whoever steers the flow; @rec: its record, or NULL if nothing was measured. */
+/* Tell whoever steers the flow. @rec is its record, or NULL if nothing was measured. */
 static noinline void mutant_outcome_tell(const struct sock *sk, const struct mutant_flow *f,
 					 const struct mutant_record *rec, bool ended)
 {
@@ -175,7 +175,7 @@ void mutant_outcomes_begin(struct mutant_outcomes *outcomes, u32 netns)
 	outcomes->netns = netns;
 }
 
-/* The session wants up to @most outcomes to wait; 0: none, and it has ended or does not care. */
+/* Let up to @most outcomes wait; 0 if the session has ended, or does not care. */
 int mutant_outcomes_want(struct mutant_outcomes *outcomes, u32 most)
 {
 	struct mutant_outcome *slot = NULL, *old;

@@ -2,9 +2,9 @@
 /* Where a pulse begins, and what a round trip says of it; mutant_pulse.h explains the whole. */
 #include "mutant_pulse.h"
 
-/* The path has more where it delivers faster by this, in percent; 125 were asked for ... */
+/* A path with more delivers at this rate or faster, percent: it was asked for 125. */
 #define FASTER	112U
-/* ... while the least RTT grows by less than this, in percent: a queue would take 25. */
+/* Its least RTT stays below this, percent of the one before: a queue would make it 125. */
 #define LATER	108U
 
 void mutant_pulse_begin(struct mutant_pulse *pulse, const struct mutant_path *path, u32 window)
@@ -29,7 +29,7 @@ static bool mutant_pulse_shows_more(const struct mutant_pulse *pulse,
 	       100ULL * path->last_min_us < (u64)LATER * pulse->before_us;
 }
 
-/* A round trip has ended, and @path knows it; the packets that the @window has to give back. */
+/* A round trip of @path has ended. Returns the packets that @window has to give back. */
 u32 mutant_pulse_round_ends(struct mutant_pulse *pulse, const struct mutant_path *path,
 			    bool held_back, u32 window)
 {

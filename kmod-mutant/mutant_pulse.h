@@ -57,7 +57,7 @@ static inline u32 mutant_pulse_grow(struct mutant_pulse *pulse, u32 acked, u32 r
 	return more;
 }
 
-/* End the pulse; the packets that the window has to give back. */
+/* End the pulse. Returns the packets that the window has to give back. */
 static inline u32 mutant_pulse_stop(struct mutant_pulse *pulse)
 {
 	u32 added = pulse->added;

@@ -7,7 +7,7 @@
 #include "mutant_queue.h"
 #include "mutant_session.h"
 
-/* Of the initial namespace. */
+/* The queues of the initial namespace. */
 static DEFINE_PER_CPU(struct mutant_queue, mutant_queues);
 
 void mutant_queue_init(struct mutant_queue *queue)

@@ -31,7 +31,7 @@ static void mutant_resume_round(struct mutant_resume *r, const struct mutant_res
 	r->limited = false;
 }
 
-/* A flow begins to be looked at; @fresh: it has sent nothing yet, and may resume. */
+/* Begin to observe a flow. @fresh says that it has sent nothing yet, and may resume. */
 void mutant_resume_init(struct mutant_resume *r, const struct mutant_resume_ack *ack, bool fresh)
 {
 	*r = (struct mutant_resume){
@@ -170,7 +170,7 @@ static void mutant_resume_end(struct mutant_resume *r, const struct mutant_resum
 	mutant_resume_round(r, ack);
 }
 
-/* Congestion, before the jump was validated; the window of the retreat. */
+/* Congestion came before the jump was validated. Returns the window of the retreat. */
 u32 mutant_resume_retreat(struct mutant_resume *r, const struct mutant_resume_ack *ack)
 {
 	if (r->phase == MUTANT_RESUME_RETREAT)
@@ -186,7 +186,7 @@ u32 mutant_resume_retreat(struct mutant_resume *r, const struct mutant_resume_ac
 	return r->window;
 }
 
-/* The jump has been sent, or a round trip has passed; the window from now on. */
+/* The jump is sent, or a round trip has passed. Returns the window from now on. */
 static u32 mutant_resume_validate(struct mutant_resume *r, const struct mutant_resume_ack *ack)
 {
 	r->last = ack->next;
@@ -205,8 +205,8 @@ static u32 mutant_resume_validate(struct mutant_resume *r, const struct mutant_r
 }
 
 /*
- * The jump comes back; the window. A path that carries less than the jump by now shows it within
- * the first half, and the window is held until then, or growth would come on top of the queue.
+ * The jump comes back. Returns the window. A path that carries less than the jump by now shows
+ * it within the first half. The window is held until then: growth would add to the queue.
  */
 static u32 mutant_resume_come_back(struct mutant_resume *r, const struct mutant_resume_ack *ack)
 {
@@ -231,7 +231,7 @@ static u32 mutant_resume_come_back(struct mutant_resume *r, const struct mutant_
 }
 
 /*
- * An ACK after the jump; the window that the flow has then. The arm may let it grow only where
+ * Take in an ACK after the jump. Returns the flow's window. The arm may let it grow only where
  * `growth` says so, and in the phase normal.
  */
 u32 mutant_resume_acked(struct mutant_resume *r, const struct mutant_resume_ack *ack)

@@ -87,7 +87,7 @@ int mutant_session_check(const struct sk_buff *skb, struct netlink_ext_ack *exta
 	return -ENOTCONN;
 }
 
-/* The session of @net asks for steps; how many quarters of its RTT a step lasts at least. */
+/* The session of @net asks for steps. Returns a step's least time, quarters of the RTT. */
 u32 mutant_session_heard(const struct net *net)
 {
 	struct mutant_net *mn = mutant_net_of(net);

@@ -38,7 +38,7 @@ struct mutant_start_entry {
 	struct rcu_head rcu;
 };
 
-/* Keyed by the table's seed: remote hosts choose the addresses. */
+/* The hash depends on the table's seed, because remote hosts choose the addresses. */
 static u32 mutant_start_hash(const void *data, u32 len, u32 seed)
 {
 	const struct mutant_start_key *key = data;
@@ -374,7 +374,7 @@ int mutant_nl_start_set_doit(struct sk_buff *skb, struct genl_info *info)
 	n = mutant_batch_count(info, attr, sizeof(start));
 	if (n < 0)
 		return n;
-	/* All or nothing where the message itself is wrong. */
+	/* A message that is itself wrong changes nothing. */
 	for (i = 0; i < n; i++) {
 		memcpy(&start, nla_data(attr) + i * sizeof(start), sizeof(start));
 		fault = mutant_start_fault(&start);
@@ -473,7 +473,7 @@ int mutant_starts_init(void)
 	return rhashtable_init(&mutant_start_table, &mutant_start_params);
 }
 
-/* After the namespaces have let go of their entries. */
+/* By now the namespaces have let go of their entries. */
 void mutant_starts_exit(void)
 {
 	rcu_barrier();

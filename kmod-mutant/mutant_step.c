@@ -10,7 +10,7 @@ bool mutant_steps_close(struct mutant_steps *steps, struct mutant_record *rec)
 
 	if (READ_ONCE(step->number) != number)
 		return false;
-	/* The new number before seq; pairs with the barrier of mutant_step_begin(). */
+	/* The new number comes before seq; pairs with the barrier of mutant_step_begin(). */
 	smp_store_mb(steps->number, number + 1);
 	/* What was written before mutant_step_end() made seq even is seen. */
 	seq = smp_load_acquire(&steps->seq);
@@ -34,7 +34,7 @@ void mutant_steps_current(const struct mutant_steps *steps, struct mutant_record
 	mutant_step_read(step, rec);
 }
 
-/* The same for one who may close steps but does not write them. */
+/* The record of the step in progress, for one who may close steps but writes none. */
 void mutant_steps_peek(struct mutant_steps *steps, struct mutant_record *rec)
 {
 	u32 seq;
@@ -43,7 +43,7 @@ void mutant_steps_peek(struct mutant_steps *steps, struct mutant_record *rec)
 		seq = smp_cond_load_acquire(&steps->seq, !(VAL & 1));
 		/* What a writer has torn is read again. */
 		data_race((mutant_steps_current(steps, rec), 0));
-		/* The step before seq again. */
+		/* The step is read before seq is read again. */
 		smp_rmb();
 	} while (READ_ONCE(steps->seq) != seq);
 }

@@ -48,7 +48,7 @@ static __always_inline struct mutant_step *mutant_step_begin(struct mutant_steps
 	u32 number;
 
 	preempt_disable();
-	/* The odd seq before the number; pairs with the barrier of mutant_steps_close(). */
+	/* The odd seq comes before the number; pairs with the barrier of mutant_steps_close(). */
 	smp_store_mb(steps->seq, steps->seq + 1);
 	number = READ_ONCE(steps->number);
 	step = &steps->step[number & 1];

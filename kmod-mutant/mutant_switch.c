@@ -111,7 +111,7 @@ void mutant_switch(struct sock *sk, struct mutant_flow *f)
 	spin_unlock_bh(&f->lock);
 
 	mutant_freeze(sk, f);
-	/* By what the path is: an arm that comes may change the threshold, and BBR the window. */
+	/* The path decides about the window before the new arm may change it, or the threshold. */
 	cwnd_before = tcp_snd_cwnd(tp);
 	window = mutant_hand_over(sk, f, id, handover, cwnd_before);
 	refused = !mutant_enter(sk, f, id, restore, window);

@@ -39,7 +39,7 @@ struct mutant_lot {
 	u32 number;			/* the visit's number */
 };
 
-/* A flow is born; whether it begins a visit, for which the lot is to be drawn. */
+/* A flow is born. True if it begins a visit, for which the lot is to be drawn. */
 static inline bool mutant_visit_enter(struct mutant_visit *visit, u64 now_ms)
 {
 	bool begins = !visit->number || visit->over ||

@@ -56,7 +56,7 @@ struct cover_key {
 	__u32 address[4];
 };
 
-/* What there is, so that a search that can find nothing is left out. */
+/* The kinds and ports of all rules, so that a search that can find nothing is left out. */
 struct summary {
 	__u32 kinds;			/* a bit for each kind of which there are rules */
 	__u32 unused;
@@ -71,7 +71,7 @@ struct flow {
 	__u32 address[4];
 };
 
-/* One of 64 bits. It is the same in either byte order. A port that is not named is 0. */
+/* The bit of a pair of ports, of 64, in either byte order. A port that is not named is 0. */
 static __always_inline __u64 ports_bit(__u16 remote_port, __u16 own_port)
 {
 	return 1ULL << (((remote_port ^ remote_port >> 8) + 5 * (own_port ^ own_port >> 8)) & 63);
