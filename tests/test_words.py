@@ -67,6 +67,9 @@ def test_docstrings_of_modules_are_no_fragments() -> None:
         "The share of the steady arm; NaN: it has not.",
         "End of the test under way; 0: none is.",
         "The phase; -1: not watched.",
+        "0 where throughput is Cubic's on all links; else below.",
+        "1 if the generator runs.",
+        "See above.",
         "What the daemon has learned.",
     ],
 )
@@ -88,6 +91,7 @@ def test_fragment_of_a_phrase_is_found(text: str, place: str) -> None:
         "At most `limit` messages that have arrived.",
         "Whether the flow sends.",
         "0: 3 packets; 1: 5 packets.",
+        "See `Arm`.",
         "`thr_max` of Eq. 12.",
         "(x + x_o) / c, by the change of a queue.",
         "Ofcom's limit.",

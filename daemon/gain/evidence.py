@@ -204,7 +204,7 @@ class Power:
 
     @property
     def seen(self) -> Floats:
-        """Payments of the bets, and the number of rounds, shape (bets + 1,). May be set."""
+        """Payments of the bets, and the number of rounds, shape (bets + 1,). A kept one may be put back."""
         return np.append(self._gain, self._rounds)
 
     @seen.setter

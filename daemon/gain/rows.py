@@ -24,7 +24,7 @@ class Kind(IntEnum):
     CHOSEN = 0
     """The policy."""
     EXPLORED = 1
-    """Chance, because of gain.explore."""
+    """A draw by chance, because of gain.explore."""
     PULL = 2
     """Team selection."""
     OPERATOR = 3

@@ -11,7 +11,7 @@ from ltp_switcher.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class GainSection(Section):
-    """What the daemon gains on this server's own traffic: experiments, and the log of decisions."""
+    """The gain on this server's own traffic: experiments, and the log of decisions."""
 
     design: str = key(
         "none",

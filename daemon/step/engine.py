@@ -154,7 +154,7 @@ class Engine:
         self.statistics.took((self._clock() - started_ns) * 1e-9)
 
     def _look(self, now_ns: int) -> None:
-        """Once a second: all that a step need not do."""
+        """Do once a second what not every step has to do."""
         self.table.mark(now_ns)
         self.breathe()
         self._write_starts()

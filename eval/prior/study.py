@@ -85,7 +85,7 @@ def left_out(model: str, features: Floats, labels: Floats, noise: Floats, fold: 
 
 
 def scores(rows: Rows, baseline: str = "") -> list[Score]:
-    """Score every model, every arm alone, and where there is one the `baseline` scheme with and without them.
+    """Score every model and every arm alone, and the `baseline` scheme, if there is one, alone and guarded.
 
     Args:
         rows: rows of all arms, and of the baseline.

@@ -30,11 +30,11 @@ class Executor(Protocol):
 
     @property
     def parallel(self) -> int:
-        """See above."""
+        """Number of runs to make at a time."""
 
     @property
     def waiting(self) -> int:
-        """See above."""
+        """Number of runs to ask the executor for at a time."""
 
     def __enter__(self) -> Executor:
         """Make it ready."""

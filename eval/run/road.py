@@ -75,7 +75,7 @@ class Handover:
 
     @property
     def sounds_s(self) -> float:
-        """The end of its silence."""
+        """The time at which the link is heard again, after the handover's silence."""
         return round(self.at_s + self.silence_ms / 1e3, 6)
 
 

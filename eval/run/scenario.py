@@ -72,7 +72,7 @@ MODEL_TRACE: Final = "model:lte"
 
 DROP_TAIL: Final = "drop-tail"
 QUEUES: Final = (DROP_TAIL, "fq_codel", "codel", "pie")
-"""What manages the bottleneck's queue: nothing, or a queue discipline of the kernel with its own defaults."""
+"""The manager of the bottleneck's queue: none, or a queue discipline of the kernel with its own defaults."""
 
 FLOWS_MAX: Final = 256
 PATHS_MAX: Final = 16

@@ -166,6 +166,6 @@ def mask(network: Floats, delivered_pps: Floats) -> Floats:
 
 
 def _share(part: Floats, whole: Floats) -> Floats:
-    """0 where there is nothing."""
+    """The part's share of the whole, of one shape; 0 where the whole is 0."""
     shares: Floats = np.divide(part, whole, out=np.zeros_like(whole), where=whole > 0.0)
     return shares

@@ -63,7 +63,7 @@ next friendliness changes by a factor of 3 where the reward hardly does: Eq. 7 d
 
 
 def friendliness(network: Network) -> float:
-    """0 where throughput beside Cubic is Cubic's, network known or hidden; else below."""
+    """How near throughput beside Cubic is to Cubic's, network known or hidden: 0 if equal, else negative."""
     rate_mbps, rtt_ms = BESIDE_CUBIC
     ratios = [
         beside_cubic(network, rate_mbps, rtt_ms, agents)
@@ -73,7 +73,7 @@ def friendliness(network: Network) -> float:
 
 
 def equilibrium(network: Network) -> float:
-    """0 where two and three flows send as Eq. 9 has it, else below; on a link that is not `evaluate`'s."""
+    """How near two and three flows are to Eq. 9: 0 at it, else negative. The link is none of `evaluate`."""
     return -float(
         np.mean([from_equilibrium(network, count, rate_mbps=60.0, rtt_ms=40.0) for count in (2, 3)])
     )

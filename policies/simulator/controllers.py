@@ -76,7 +76,7 @@ class FixedRate:
         self.pace = rate_pps
 
     def on_feedback(self, feedback: Feedback) -> None:
-        """Nothing to learn."""
+        """Ignore the feedback: the rate is constant."""
 
 
 class Window:

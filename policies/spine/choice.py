@@ -41,7 +41,7 @@ HASTY: Final = 0.5
 
 
 def friendliness(arms: Arms) -> float:
-    """0 where throughput beside Cubic is Cubic's on all links, else below."""
+    """How near throughput beside Cubic is to Cubic's on the worst link: 0 if equal, else negative."""
     rate_mbps, rtt_ms = BESIDE_CUBIC.repeat(REPEATS, axis=1)
     here = np.ones(rtt_ms.size, np.bool_)
     paths = constant(rate_mbps, rtt_ms)
@@ -54,7 +54,7 @@ def friendliness(arms: Arms) -> float:
 
 
 def steadiness(arms: Arms) -> float:
-    """0 where a link whose rate changes is used alike at all intervals, by few sub-policies; else below."""
+    """How alike all intervals use a changing link, by few sub-policies: 0 if equal, else negative."""
     rate_mbps, rtt_ms = CHANGING.repeat(REPEATS, axis=1)
     here = np.ones(rtt_ms.size, np.bool_)
     paths = square_wave(constant(rate_mbps, rtt_ms), here, period_s=8.0, changes=2)

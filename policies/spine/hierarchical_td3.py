@@ -84,7 +84,7 @@ class HierarchicalActor(SequenceNetwork):
         return {name: (part.layers, part.arrays()) for name, part in parts.items()}
 
     def _drawn(self, logit: Tensor, probability: Tensor) -> Tensor:
-        """1 where the generator shall run, else 0; in training with the gradient of the probability."""
+        """Whether the generator runs, as 1 or 0; in training with the gradient of the probability."""
         if not self.training:
             return (logit >= 0.0).to(logit.dtype)
         straight_through: Tensor = torch.bernoulli(probability.detach()) + probability - probability.detach()

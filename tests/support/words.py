@@ -47,7 +47,7 @@ _HEADLESS: Final = re.compile(
     r"[a-z]|(?i:also|and|as|beside|between|beyond|both|but|by|else|for|from|in|its?|likewise|of|on|or|over|since|so"
     r"|that|their|they|those|under|until|when|where|which|whom|whose|with|within|without"
     r"|the same (?:as|at|by|for|of|on|over|to|when|where|with|without))\b"
-    r"|(?i:at least|at most|the same)[.,;]|\.\.\.|…"
+    r"|(?i:at least|at most|the same)[.,;]|\.\.\.|…|-?\d+ (?:for|if|until|when|where)\b|See (?:above|below)\b"
 )
 """Beginnings of a docstring that lean on the name or on the line above: no noun or verb comes first."""
 _OPENS: Final = re.compile(
@@ -67,8 +67,7 @@ _LEANS: Final = re.compile(r"(?i:so that|of (?:these|those|which)|likewise|the s
 _ASKS: Final = re.compile(r"What\b")
 """A docstring that is half of a question: it tells its reader to find the noun that it should have named."""
 _STILL_ASKING: Final = (
-    "daemon/choose/path/", "daemon/choose/rule/", "daemon/choose/visits/", "daemon/control/fleet",
-    "daemon/fleet/", "daemon/settings/", "eval/lab/", "eval/run/",
+    "daemon/choose/visits/", "daemon/control/fleet", "daemon/fleet/", "eval/lab/web",
 )  # fmt: skip
 """Modules in which such docstrings are left."""
 _NO_WORDS: Final = re.compile(r"(?:^|[.,;] |\()(?:NaN|None|null|infinite|0|-1): [a-z]")

@@ -65,7 +65,7 @@ the end of the step than at its begin."""
 
 
 def read(records: RecordArray) -> tuple[Floats, Bools, Bools]:
-    """What looks need of a step's records, shape (n,).
+    """The numbers that looks need of a step's records, shape (n,).
 
     Returns:
         Fields, shape (15, n), where the application had too little to send, and where the arm emptied the
@@ -79,7 +79,7 @@ def read(records: RecordArray) -> tuple[Floats, Bools, Bools]:
 
 
 class Look(NamedTuple):
-    """What a look of n players has shown, each of shape (n,)."""
+    """The findings of a look of n players, each of shape (n,)."""
 
     rate_Bps: Floats  # noqa: N815 - B is bytes
     """Packets delivered over the time; NaN where the application had too little to send."""

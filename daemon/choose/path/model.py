@@ -95,7 +95,7 @@ class PathModel(SlotArrays):
         self._seen_ns[slots] = np.where(np.isnan(told), self._seen_ns[slots], now_ns[:, np.newaxis])
 
     def numbers(self, slots: Slots, now_ns: int) -> Told:
-        """What is known of the paths of these players."""
+        """The known numbers of the paths of these players."""
         count = self._count[slots]
         with np.errstate(divide="ignore", invalid="ignore"):
             error = np.sqrt(self._spread2[slots] / np.clip(count, 1.0, MEMORY))

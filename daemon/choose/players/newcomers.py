@@ -16,7 +16,7 @@ from ltp_switcher.arrays import Bools, Floats, Indices, Slots
 from ltp_switcher.slots import SlotArrays, column
 
 FILLED_S: Final = 1.0
-"""A sibling counts as filling its window once it has done so for this time, and for as long after."""
+"""Time for which a sibling must fill its window to count as one that does, and for which it counts then."""
 
 
 class _Players(SlotArrays):

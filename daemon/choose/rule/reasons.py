@@ -23,7 +23,7 @@ STATE: Final = np.array(
 )  # fmt: skip
 """The state that each reason from `IS_STEADY` on speaks for."""
 TRIALS: Final = (SHORTER, EARNED, SLOW)
-"""What a trial of the careful arm shows."""
+"""The reasons that a trial of the careful arm can show."""
 
 
 def texts(settings: RuleSection) -> tuple[str, ...]:

@@ -36,7 +36,7 @@ DOUBLED_MAX: Final = 4
 
 
 class Rivals(SlotArrays):
-    """What the flows have seen of others.
+    """The traces of other flows that the players have seen.
 
     Args:
         patience_s: time from a test that found nobody to the next; as long, a rival's flow keeps its arm.

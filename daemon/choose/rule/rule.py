@@ -70,11 +70,11 @@ COMPARE_RTTS: Final = 16
 HOLD_MAX: Final = 5
 """Times the usual hold that a rate may go on growing."""
 STUCK_S: Final = 5.0
-"""A queue is stuck where the careful arm, which gives up a packet in a round trip, needs longer for it."""
+"""Most time that the careful arm may need to empty a queue by a packet in a round trip; it is stuck else."""
 
 
 class _Flows(SlotArrays):
-    """What each flow has of its own."""
+    """The values that each flow has of its own."""
 
     of_role = column(np.uint8, len(ROLES))
     """The arm of each role."""
@@ -126,7 +126,7 @@ class RuleChooser(Chooser, SlotArrays):
     """
 
     _state = column(np.intp)
-    """What the player does: a `State`."""
+    """The player's `State`: what it does now."""
     _since_ns = column(np.int64)
     """Start of the flow, or of the path as it is now; 0 before the first record."""
     _hold_ns = column(np.int64)
@@ -275,7 +275,7 @@ class RuleChooser(Chooser, SlotArrays):
         return Reasons(np.where(young, why.NEW, self._code[of]), np.where(young, np.nan, self._value[of]))
 
     def path(self, slots: Slots) -> Told:
-        """What is known of the path of each flow's player."""
+        """The known numbers of the path of each flow's player."""
         return self._path.numbers(self._siblings.player[slots], self._now_ns)
 
     def _open_players(self, players: Slots) -> None:
@@ -308,7 +308,7 @@ class RuleChooser(Chooser, SlotArrays):
         looks.begin(slots, seen)
 
     def _signs(self, slots: Slots, seen: Floats, role: Ints, settled: Bools) -> _Signs:
-        """What a look shows that calls for another state. A test of the arm's own queue may begin or end.
+        """The findings of a look that call for another state. A test of the arm's own queue may begin or end.
 
         Args:
             slots: players, shape (n,).

@@ -56,7 +56,7 @@ DEAD: Final = -6.0
 
 
 class Found(NamedTuple):
-    """What the looks of n players have shown, each of shape (n,)."""
+    """The findings of the looks of n players, each of shape (n,)."""
 
     starves: Bools
     """True where the arm starves beside what another one has shown."""
@@ -67,7 +67,7 @@ class Found(NamedTuple):
 
 
 class Surprise(SlotArrays):
-    """What the arms of players have shown, and what the running ones lack. Slots are numbers of players."""
+    """The rewards of players' arms, and the share that the running ones lack. A slot is a player's number."""
 
     _level = column(np.float64, len(ROLES))
     """Mean log reward of each role's last looks."""
@@ -189,7 +189,7 @@ class Surprise(SlotArrays):
         return more
 
     def left(self, slots: Slots) -> Floats:
-        """What is left of the reward after a fall, in percent, shape (n,)."""
+        """The part of the reward that is left after a fall, in percent, shape (n,)."""
         left: Floats = 100.0 * np.exp(-self._gap[slots])
         return left
 
@@ -219,7 +219,7 @@ class Surprise(SlotArrays):
         return most
 
     def _best_other(self, at: Slots, role: Ints, floor_us: Floats, now_ns: Floats) -> Floats:
-        """What the best other role has shown, less its standard error; -inf where none has, shape (n,)."""
+        """The best other role's reward, less its standard error, shape (n,); -inf where none has one."""
         count = self._count[at]
         age_s = (now_ns[:, np.newaxis] - self._seen_ns[at]) * 1e-9
         error2 = self._noise2[at, np.newaxis] * (1.0 / np.clip(count, 1, MEMORY) + age_s / DRIFT_S)

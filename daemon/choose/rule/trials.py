@@ -40,7 +40,7 @@ def fast(packet_us: Floats) -> Bools:
 
 
 class Trials(SlotArrays):
-    """What the arms have shown since the path changed, by player."""
+    """The rewards that the arms have shown since the path changed, by player."""
 
     _count = column(np.int64)
     """Looks at the arm that runs. The first has the RTT of the arm before, and does not count."""
@@ -87,7 +87,7 @@ class Trials(SlotArrays):
         self._before[slots[other]] = np.nan
 
     def findings(self, slots: Slots, state: States, calm: Bools) -> dict[int, tuple[Bools, Floats]]:
-        """What the trials of these players show, by reason: where, and the number that the reason tells.
+        """The findings of these players' trials, by reason: where, and the number that the reason tells.
 
         Args:
             slots: players, shape (n,).
