@@ -21,7 +21,7 @@ PARTS: Final[Mapping[str, Callable[[Path], dict[str, object]]]] = {
     "first-trial": lambda _: world.first_trials(range(1, 4)),
     "latency": faults.latency,
     "faults": faults.faults,
-    "liar": lambda _: world.liar(SHOWN[:3]),
+    "liar": lambda _: world.liar(SHOWN),
     "steps": steps.steps,
     "load": load.load,
 }
