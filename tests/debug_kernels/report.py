@@ -4,12 +4,16 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from debug_kernels.planted import Fault
 from debug_kernels.rounds import Kept
+
+COLUMNS = 120
+"""Longest line of a page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +84,12 @@ def page(run: Run) -> str:
         [
             "# Debug kernels",
             "Question: does the module misuse memory or locks, or race, when four processors run it at once?",
-            f"Measurement: `{run.command}` at revision {run.revision}. That command writes this page.",
+            *textwrap.wrap(
+                f"Measurement: `{run.command}` at revision {run.revision}. That command writes this page.",
+                COLUMNS,
+                break_long_words=False,
+                break_on_hyphens=False,
+            ),
             "The configurations are in `tests/debug_kernels/configuration/`. `kmemleak` is the kernel of",
             "`kasan` with kmemleak on, and with one processor. The others have four.",
             "`stock` is Debian's own kernel, which poisons the module's objects when they are freed.",

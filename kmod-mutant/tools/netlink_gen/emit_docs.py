@@ -6,7 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .spec import Attribute, Contract, Operation, Struct
-from .text import NOTICE, snake, upper
+from .text import NOTICE, snake, upper, wrap
+
+COLUMNS = 120
+"""Longest line of a page."""
 
 INTRODUCTION = """Generic netlink family `{}`, version 1, records version {}. \
 Numbers are native endian. A message that is malformed, out of range, too long or has an unknown \
@@ -51,7 +54,14 @@ def emit_docs(contract: Contract) -> str:
     for group in family.mcast_groups:
         who = PERMISSIONS["uns-admin-perm" if group.flags else "none"]
         lines += [f"- `{group.name}`, to be joined by: {who}"]
-    return "\n".join([*lines, ""])
+    return "\n".join([line for text in lines for one in text.split("\n") for line in _wrapped(one)]) + "\n"
+
+
+def _wrapped(line: str) -> list[str]:
+    """The line in lines that fit a page. Tables and headings cannot be broken."""
+    if not line or line.startswith(("|", "#", "<")):
+        return [line]
+    return wrap(line, "", "  " if line.startswith("- ") else "", COLUMNS)
 
 
 def _table(rule: str, head: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> list[str]:
