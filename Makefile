@@ -23,7 +23,7 @@ help: ## List the targets
 
 SEEDS ?= 1
 
-demo: venv $(STAMPS)/lab ## Run the switcher and single protocols on six small networks: out/demo/ (SEEDS=1-5: means)
+demo: venv $(STAMPS)/lab ## Run the switcher and single protocols on six small networks: out/demo/ (SEEDS=1-5: intervals)
 	@$(BIN)/ltp-eval demo --out out/demo --seeds $(SEEDS)
 
 demo-fleet: venv ## Run a store and three daemons, one of which teaches another: out/demo-fleet/, a minute (ARGS=--json)

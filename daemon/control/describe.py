@@ -11,7 +11,7 @@ from typing import Final
 
 from ltp_switcher.daemon.control.client import Json
 from ltp_switcher.daemon.datapath import ArmInfo, protocol
-from ltp_switcher.daemon.datapath.measurements import known_rtt
+from ltp_switcher.daemon.datapath.performance import known_rtt
 from ltp_switcher.daemon.step.decision_log import endpoint
 from ltp_switcher.daemon.step.flow_table import FlowTable
 from ltp_switcher.measures import BYTES_TO_MBIT

@@ -13,7 +13,7 @@ from ltp_switcher.arrays import Bools, Floats, Ints, Slots
 from ltp_switcher.daemon.control.answers import Params
 from ltp_switcher.daemon.control.controlled import is_number
 from ltp_switcher.daemon.datapath import ArmInfo
-from ltp_switcher.daemon.datapath.measurements import known_rtt
+from ltp_switcher.daemon.datapath.performance import known_rtt
 from ltp_switcher.daemon.settings.prefixes import Network, prefix_of
 from ltp_switcher.daemon.settings.rules import did_you_mean
 from ltp_switcher.daemon.step.flow_table import FlowTable

@@ -19,7 +19,7 @@ import numpy as np
 from ltp_switcher.arrays import Bools, Floats, Ints, Slots
 from ltp_switcher.daemon.datapath import RecordArray, protocol
 from ltp_switcher.daemon.datapath.columns import Columns
-from ltp_switcher.daemon.datapath.measurements import known_rtt, mean_or
+from ltp_switcher.daemon.datapath.performance import known_rtt, mean_or
 from ltp_switcher.daemon.steer.phases import PHASES_MAX, Deal
 from ltp_switcher.policies.runtime.measurements import NOTHING, Echo, Interval
 from ltp_switcher.slots import SlotArrays, column

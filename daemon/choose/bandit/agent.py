@@ -23,7 +23,7 @@ from ltp_switcher.daemon.choose.bandit.knowledge import Knowledge, Sums
 from ltp_switcher.daemon.choose.bandit.linucb import LinUCB
 from ltp_switcher.daemon.choose.bandit.reward import RewardNormaliser
 from ltp_switcher.daemon.choose.chooser import Chooser, Estimate, Reasons
-from ltp_switcher.daemon.datapath.measurements import Performance, measure, performance
+from ltp_switcher.daemon.datapath.performance import Performance, measure, performance
 from ltp_switcher.daemon.datapath.protocol import ARMS_MAX, FlowFlags
 from ltp_switcher.daemon.datapath.types import RecordArray
 from ltp_switcher.daemon.settings.schema import LearningSection

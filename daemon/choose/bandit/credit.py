@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.arrays import Bools, Floats, Indices, Ints, Slots
-from ltp_switcher.daemon.datapath.measurements import (
+from ltp_switcher.daemon.datapath.performance import (
     COUNTS,
     DELIVERED,
     TIME_NS,

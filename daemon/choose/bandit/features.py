@@ -23,7 +23,7 @@ import numpy as np
 
 from ltp_switcher.arrays import Float32s, Floats, Ints, Slots
 from ltp_switcher.daemon.datapath.columns import Columns
-from ltp_switcher.daemon.datapath.measurements import known_rtt
+from ltp_switcher.daemon.datapath.performance import known_rtt
 from ltp_switcher.daemon.datapath.protocol import ARMS_MAX
 from ltp_switcher.daemon.datapath.types import RecordArray
 from ltp_switcher.measures import loss_rate

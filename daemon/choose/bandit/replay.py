@@ -22,7 +22,7 @@ from ltp_switcher.arrays import ArmIds, Floats
 from ltp_switcher.daemon.choose.bandit.agent import encoder_inputs
 from ltp_switcher.daemon.choose.bandit.features import FeatureWindows
 from ltp_switcher.daemon.choose.bandit.reward import RewardNormaliser, normalised
-from ltp_switcher.daemon.datapath.measurements import (
+from ltp_switcher.daemon.datapath.performance import (
     DELIVERED,
     RTT_SAMPLES,
     TIME_NS,

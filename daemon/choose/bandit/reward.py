@@ -12,7 +12,7 @@ import numpy as np
 
 from ltp_switcher.arrays import Bools, Floats, Indices, Ints, Slots
 from ltp_switcher.daemon.choose.change_detection import AdwinBank
-from ltp_switcher.daemon.datapath.measurements import Measurement, Performance
+from ltp_switcher.daemon.datapath.performance import Measurement, Performance
 from ltp_switcher.daemon.datapath.protocol import ARMS_MAX
 from ltp_switcher.daemon.settings.schema import LearningSection
 from ltp_switcher.measures import reward

@@ -19,7 +19,7 @@ import numpy as np
 from ltp_switcher.arrays import Bools, Floats, Ints, Slots
 from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.daemon.datapath.columns import Columns
-from ltp_switcher.daemon.datapath.measurements import performance
+from ltp_switcher.daemon.datapath.performance import performance
 from ltp_switcher.daemon.datapath.protocol import FlowFlags
 from ltp_switcher.measures import loss_rate, reward
 from ltp_switcher.slots import SlotArrays, column, put_first

@@ -32,7 +32,7 @@ from ltp_switcher.daemon.choose.teams.terms import STALLED_NS, Eq1, Found, Outco
 from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.daemon.datapath.columns import Columns
 from ltp_switcher.daemon.datapath.commands import PINNED
-from ltp_switcher.daemon.datapath.measurements import performance
+from ltp_switcher.daemon.datapath.performance import performance
 from ltp_switcher.daemon.settings.schema import MptsSection
 from ltp_switcher.mpts import PairedTournament
 from ltp_switcher.slots import SlotArrays, column

@@ -20,7 +20,7 @@ import numpy as np
 from ltp_switcher.arrays import ArmIds, Ints, Slots
 from ltp_switcher.daemon.choose.teams.terms import STALLED_NS, Eq1, Found, Outcome, Progress, Terms
 from ltp_switcher.daemon.datapath import RecordArray
-from ltp_switcher.daemon.datapath.measurements import COUNTS, RTT_SAMPLES, performance, step_counts
+from ltp_switcher.daemon.datapath.performance import COUNTS, RTT_SAMPLES, performance, step_counts
 from ltp_switcher.daemon.settings.schema import MptsSection
 from ltp_switcher.mpts import SuccessiveAcceptsRejects
 from ltp_switcher.slots import SlotArrays, column

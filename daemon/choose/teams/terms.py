@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 from ltp_switcher.arrays import Floats
-from ltp_switcher.daemon.datapath.measurements import Performance
+from ltp_switcher.daemon.datapath.performance import Performance
 from ltp_switcher.measures import BYTES_TO_MBIT, reward
 
 Method = Literal["tournament", "budget"]

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from support.slots import begun
 
 from ltp_switcher.daemon.choose.bandit.reward import RewardNormaliser
-from ltp_switcher.daemon.datapath.measurements import Performance
+from ltp_switcher.daemon.datapath.performance import Performance
 from ltp_switcher.daemon.settings.schema import LearningSection
 
 ONE = np.zeros(1, np.intp)

@@ -9,7 +9,7 @@ from support.records import record
 
 from ltp_switcher.daemon.datapath import protocol
 from ltp_switcher.daemon.datapath.columns import Columns
-from ltp_switcher.daemon.datapath.measurements import (
+from ltp_switcher.daemon.datapath.performance import (
     credit_counts,
     known_rtt,
     measure,
