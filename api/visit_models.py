@@ -17,9 +17,9 @@ class Effect(Answer):
 
 
 class VisitedPrefix(Answer):
-    """The knowledge of a destination prefix, and its plan."""
+    """The knowledge of a destination prefix, or of a single host in it, and its plan."""
 
-    prefix: str = Field(examples=["203.0.113.0/24"])
+    prefix: str = Field(description="/32 and /128 are hosts", examples=["203.0.113.0/24"])
     incumbent: str = Field(
         description="The arm that visits run unless they draw the trial; decision: the policy's own choice",
         examples=["decision"],
@@ -45,6 +45,7 @@ class Visits(Answer):
     learn: bool = Field(description="Whether it learns; see visits.learn")
     arms: list[str] = Field(description="Arms that visits try", examples=[["bbr", "ltp", "vegas", "cubic"]])
     known: int = Field(description="Prefixes known")
+    hosts: int = Field(description="Hosts of these prefixes that are known by themselves")
     open: int = Field(description="Visits that have not ended")
     visits: int = Field(description="Visits since the daemon's start")
     trials: int = Field(description="Visits among them that drew a trial")

@@ -49,7 +49,7 @@ class VisitMethods:
             numbers = numbers[order[:limit]]
         else:
             found = visits.prefixes.find(within)
-            numbers = np.array([] if found is None else [found], np.int64)
+            numbers = np.zeros(0, np.int64) if found is None else visits.prefixes.and_hosts(found)
         states = visits.of(numbers, time.time())
         return {
             "learn": True,
@@ -77,6 +77,7 @@ def visit_families(visits: LiveLearner | None) -> list[Family]:
             f"{PREFIX}_left_out", "Outcomes of visits for which there was no room.", told["left_out"]
         ),
         gauge(f"{PREFIX}_prefixes", "Destination prefixes that the daemon has learned about.", told["known"]),
+        gauge(f"{PREFIX}_hosts", "Hosts of these prefixes that are known by themselves.", told["hosts"]),
         gauge(f"{PREFIX}_open", "Visits that have not ended.", told["open"]),
         gauge(f"{PREFIX}_spent_share", "Share of all flows' reward that trials have cost.", told["share"]),
     ]  # fmt: skip
@@ -86,8 +87,10 @@ def _totals(visits: LiveLearner | None) -> dict[str, float]:
     """The numbers of all prefixes together."""
     purse = None if visits is None else visits.learner.purse
     flows, spent = purse.totals if purse else (0.0, 0.0)
+    hosts = 0 if visits is None else visits.prefixes.single_hosts
     return {
-        "known": 0 if visits is None else len(visits.prefixes),
+        "known": 0 if visits is None else len(visits.prefixes) - hosts,
+        "hosts": hosts,
         "open": 0 if visits is None else len(visits.tally),
         "visits": 0 if visits is None else visits.visits,
         "trials": 0 if visits is None else visits.trials,

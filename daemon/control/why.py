@@ -116,14 +116,14 @@ def _lot(engine: Engine, slot: int, names: Names) -> str:
     left = (
         "; the flow left it, because it earned less than a quarter of the expected reward" if lot.left else ""
     )
-    return f" {visit} {engine.table.prefix[slot]} drew {arm} (chance {lot.chance:.2g}){left}."
+    return f" {visit} {learned.place_of(engine.table, slot)} drew {arm} (chance {lot.chance:.2g}){left}."
 
 
 def _news(engine: Engine, slot: int) -> str:
     """Sentences about changes and surprises on the flow's prefix; empty where there were none."""
     if engine.visits is None:
         return ""
-    prefix = engine.table.prefix[slot]
+    prefix = engine.visits.place_of(engine.table, slot)
     news = engine.visits.news_of(prefix)
     told = ""
     if news.path_changes:

@@ -37,3 +37,12 @@ def prefix_of(text: object, field: str = "PREFIX") -> Network:
         address = int(network.network_address) & 0xFFFF_FFFF
         return ipaddress.IPv4Network((address, network.prefixlen - _MAPPED.prefixlen))
     return network
+
+
+def whole_prefix(text: str) -> str:
+    """The prefix whose flows share their knowledge, by the text of it or of a host in it."""
+    address, _, bits = text.partition("/")
+    if bits not in ("32", "128"):
+        return text
+    whole = PREFIX_BITS_V4 if bits == "32" else PREFIX_BITS_V6
+    return str(ipaddress.ip_network((address, whole), strict=False))

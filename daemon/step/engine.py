@@ -30,6 +30,7 @@ from ltp_switcher.daemon.datapath.commands import PINNED, commands_for
 from ltp_switcher.daemon.datapath.recording import Recorder
 from ltp_switcher.daemon.gain.outcomes import OutcomeRows
 from ltp_switcher.daemon.settings.policies import Policies
+from ltp_switcher.daemon.settings.prefixes import whole_prefix
 from ltp_switcher.daemon.steer import LEARNED, LearnedArms
 from ltp_switcher.daemon.steer.drain import drain
 from ltp_switcher.daemon.step.counters import Statistics
@@ -198,11 +199,15 @@ class Engine:
             self.breathe()
 
     def _free(self, prefixes: Sequence[str]) -> Bools:
-        """True for prefixes whose flows no operator's policy and no experiment gives arms, shape (n,)."""
+        """True for prefixes whose flows no operator's policy and no experiment gives arms, shape (n,).
+
+        A host is in the group of its prefix.
+        """
         found = self.governed.unruled(prefixes)
         if self.spans is not None:
-            starts = self.spans.starts(dict.fromkeys(prefixes, 1))
-            found &= np.array([starts[prefix] != 0 for prefix in prefixes], np.bool_)
+            whole = [whole_prefix(prefix) for prefix in prefixes]
+            starts = self.spans.starts(dict.fromkeys(whole, 1))
+            found &= np.array([starts[prefix] != 0 for prefix in whole], np.bool_)
         return found
 
     def read_events(self) -> None:

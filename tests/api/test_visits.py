@@ -54,6 +54,8 @@ def test_a_known_prefix_has_a_plan_and_effects(ask: Ask) -> None:
     assert ask("GET", "/v1/visits?prefix=198.51.100.7").json()["prefixes"] == []
     lines = ask("GET", "/metrics").text.splitlines()
     assert "ltp_switcher_visits_prefixes 1.0" in lines
+    assert "ltp_switcher_visits_hosts 0.0" in lines
+    assert (told["known"], told["hosts"]) == (1, 0)
     assert (told["path_changes"], found["path_changes"]) == (0, 0)
     assert "ltp_switcher_visits_path_changes_total 0.0" in lines
     assert (told["surprises"], found["surprises"]) == (0, 0)

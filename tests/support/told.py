@@ -11,6 +11,7 @@ import numpy as np
 
 from ltp_switcher.daemon.datapath.protocol import OUTCOME_DTYPE, START_DTYPE, StartCause
 from ltp_switcher.daemon.gain.outcomes import ROW_DTYPE
+from ltp_switcher.daemon.settings.prefixes import whole_prefix
 
 
 def outcome(address: str = "192.0.2.9", gain: float = 0.0, **fields: int) -> np.ndarray:
@@ -76,8 +77,11 @@ class Module:
     def visit(self, prefix: str, now_s: float) -> np.ndarray:
         """The row of a flow that was a visit of its own, shape (1,)."""
         number = self._visits[prefix] = self._visits.get(prefix, 0) + 1
-        address = str(next(ipaddress.ip_network(prefix).hosts()))
+        address = str(next(iter(ipaddress.ip_network(prefix).hosts())))
         entry = self.table.get(prefix)
+        if entry is None and address == prefix.split("/")[0]:
+            # A host without an entry of its own.
+            entry = self.table.get(whole_prefix(prefix))
         if entry is None:
             self.drawn.append(Drawn(prefix, 0, is_trial=False))
             gain = self.gains[prefix][self.decision] + self._rng.normal(0, self._noise)

@@ -4,11 +4,14 @@
 It is conservative: flows run the decision's own choice until the lower bound of another arm's effect is
 above 0. The seldom trials of others are paid from a purse. Where a path has changed, old visits count for
 less, so that trials are worth their cost again. The same holds where an arm of the decision has starved.
+
+A single host of a prefix may be known by itself. The prefix's posterior is its prior then. It runs the
+prefix's incumbent, until its own visits show another arm to be better there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -91,6 +94,8 @@ class Learner:
         self._first_trial = first_trial
         self._incumbents: Ints = np.zeros(0, np.int64)
         self._surprised_s: Floats = np.zeros(0)
+        self._parents: Ints = np.zeros(0, np.int64)
+        """The prefix of each number that is a single host; -1 for a prefix."""
         self._wider = self.posteriors.wider(0.0)
         self._wider_s = -np.inf
 
@@ -101,14 +106,16 @@ class Learner:
             The prefixes whose paths have changed, one for each visit that showed it.
         """
         self._grow(visits.prefixes)
-        changed = [np.zeros(0, np.int64)]
-        left = np.arange(len(visits.prefixes))
-        while left.size:
-            # One visit of each prefix at a time; a prefix's visits stay in order.
-            _, first = np.unique(visits.prefixes[left], return_index=True)
-            changed.append(self._observe_one_each(visits.take(left[first])))
-            left = np.delete(left, first)
-        return np.concatenate(changed)
+        changed = [self._observe_one_each(visits.take(each)) for each in _one_each(visits.prefixes)]
+        # The visits to a host teach its prefix, too: so other hosts, and new ones, hear of them.
+        parents = self._parents[visits.prefixes]
+        (of_hosts,) = np.nonzero(parents >= 0)
+        for each in _one_each(parents[of_hosts]):
+            at = of_hosts[each]
+            self.posteriors.observe(
+                parents[at], visits.arms[at], visits.values[at], visits.information[at], visits.ended_s[at]
+            )
+        return np.concatenate([np.zeros(0, np.int64), *changed])
 
     def _grow(self, prefixes: Ints) -> None:
         size = int(prefixes.max(initial=-1)) + 1
@@ -121,6 +128,7 @@ class Learner:
         more = np.zeros(max(size - len(self._incumbents), 0), np.int64)
         self._incumbents = np.concatenate([self._incumbents, more])
         self._surprised_s = np.concatenate([self._surprised_s, more - np.inf])
+        self._parents = np.concatenate([self._parents, more - 1])
 
     def _observe_one_each(self, visits: Visits) -> Ints:
         self.purse.earn(visits.prefixes, visits.flows)
@@ -180,7 +188,22 @@ class Learner:
         """The posteriors of the arms on these prefixes, shape (m, arms)."""
         return self._mixture(prefixes, now_s).effects
 
+    def join(self, hosts: Ints, prefixes: Ints) -> None:
+        """Begin to know single hosts of these prefixes by themselves: numbers of both, shape (m,)."""
+        self._grow(np.concatenate([hosts, prefixes]))
+        self._parents[hosts] = prefixes
+
     def _mixture(self, prefixes: Ints, now_s: float) -> Mixture:
+        self._grow(prefixes)
+        parents = self._parents[prefixes]
+        hosts = np.flatnonzero(parents >= 0)
+        found = self._of_prefixes(np.where(parents >= 0, parents, prefixes), now_s)
+        if not hosts.size:
+            return found
+        prior = found.effects.take(hosts)
+        return found.but(hosts, self.posteriors.mixture(prefixes[hosts], prior, now_s, hosts=True))
+
+    def _of_prefixes(self, prefixes: Ints, now_s: float) -> Mixture:
         prior = self.paths.prior(prefixes, self._wider)
         others = None
         if self.site.hosts.any():
@@ -200,8 +223,8 @@ class Learner:
 
     def _widen(self, now_s: float) -> None:
         """Learn from all prefixes for each of them."""
-        self._wider, self._wider_s = self.posteriors.wider(now_s), now_s
-        told = np.flatnonzero(self.posteriors.visits)
+        told = np.flatnonzero((self.posteriors.visits > 0) & (self._parents < 0))
+        self._wider, self._wider_s = self.posteriors.wider(now_s, told), now_s
         told = told[:: -(-told.size // LEARN_FROM) or 1]
         known = self.posteriors.known(told, now_s)
         self.paths.learn(self._wider, known, told, self.posteriors.noise.between)
@@ -212,15 +235,29 @@ class Learner:
         if not 0.0 <= now_s - self._wider_s < WIDER_S:
             self._widen(now_s)
         found = self._mixture(prefixes, now_s)
-        effects = found.effects
-        lower = effects.mean - BOUND * np.sqrt(effects.variance)
-        incumbents = np.argmax(lower, axis=1)
-        self._incumbents[prefixes] = incumbents
+        incumbents = self._best(prefixes, found.effects)
         trials, worths = best_trials(found, incumbents, self.posteriors.visit_noise(prefixes))
         # A trial is worth nothing before the prefix has told how far its visits differ by themselves.
         worths[self.posteriors.visits[prefixes] < self._first_trial] = 0.0
         chances = self.purse.chances(prefixes, worths, flows, now_s)
         return Plan(incumbents, trials, chances)
+
+    def _best(self, prefixes: Ints, effects: Effects) -> Ints:
+        """Give prefixes and hosts their incumbents, each the arm with the highest lower bound: shape (m,).
+
+        A bound is of the gain over the decision's own choice, or for a host over its prefix's incumbent.
+        """
+        incumbents = np.argmax(effects.mean - BOUND * np.sqrt(effects.variance), axis=1)
+        self._incumbents[prefixes] = incumbents
+        hosts = np.flatnonzero(self._parents[prefixes] >= 0)
+        if hosts.size:
+            of, places = effects.take(hosts), np.arange(hosts.size)
+            base = self._incumbents[self._parents[prefixes[hosts]]]
+            gain = of.mean - of.mean[places, base][:, None]
+            gain -= BOUND * np.sqrt(of.variance + of.variance[places, base][:, None])
+            gain[places, base] = 0.0
+            self._incumbents[prefixes[hosts]] = np.argmax(gain, axis=1)
+        return self._incumbents[prefixes]
 
     def forget(self, prefixes: Ints) -> None:
         """Know nothing of these prefixes any more. What was earned and spent on them stays in the ledger."""
@@ -233,9 +270,10 @@ class Learner:
             self._changes.forget(prefixes)
         self._incumbents[prefixes] = 0
         self._surprised_s[prefixes] = -np.inf
+        self._parents[prefixes] = -1
 
     def state(self) -> dict[str, np.ndarray]:
-        """All that was learned but for detectors and surprises, as arrays that the caller may keep."""
+        """All that was learned but for hosts' prefixes, detectors and surprises: arrays that may be kept."""
         return {
             **self.posteriors.state(), **self.purse.state(), **self.site.state(), **self.paths.state(),
             "incumbents": self._incumbents.copy(),
@@ -254,5 +292,15 @@ class Learner:
             if any(name in arrays for name in part.state()):
                 part.restore(arrays, size)
         self._incumbents, self._surprised_s = incumbents.copy(), np.full(size, -np.inf)
+        self._parents = np.full(size, -1)
         self._changes = None if self._changes is None else Changes()
         self._grow(np.arange(size))
+
+
+def _one_each(numbers: Ints) -> Iterator[Ints]:
+    """Places of visits, one of each number at a time; the visits of a number stay in order."""
+    left = np.arange(len(numbers))
+    while left.size:
+        _, first = np.unique(numbers[left], return_index=True)
+        yield left[first]
+        left = np.delete(left, first)

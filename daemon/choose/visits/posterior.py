@@ -59,6 +59,10 @@ class Noise:
     """Spread of the effects that are unlike those of other prefixes."""
     far_share: float = 0.2
     """Share of effects that are unlike those of other prefixes."""
+    host_between: float = 0.02
+    """Spread of an effect between the hosts of a prefix, where they are alike."""
+    host_far_share: float = 0.02
+    """Share of a host's effects that are unlike those of its prefix."""
     visits: float = 8.0
     """Visits that a prefix needs to know its own noise as well as it knows the usual one."""
     trim: float = 0.1
@@ -83,6 +87,10 @@ class Effects:
         """Take the effects of some prefixes, by their places or by a mask."""
         return Effects(self.mean[chosen], self.variance[chosen])
 
+    def but(self, places: Ints, others: Effects) -> Effects:
+        """Put `others` at these places, shape (m,), into a copy."""
+        return Effects(_but(self.mean, places, others.mean), _but(self.variance, places, others.variance))
+
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
@@ -101,6 +109,15 @@ class Mixture:
         between = self.far.variance - self.near.variance
         variance = self.near.variance + share * between + share * (1.0 - share) * apart**2
         return Effects(self.near.mean + share * apart, variance)
+
+    def but(self, places: Ints, others: Mixture) -> Mixture:
+        """Put `others` at these places, shape (m,), into a copy."""
+        near, far, share = (
+            self.near.but(places, others.near),
+            self.far.but(places, others.far),
+            self.far_share,
+        )
+        return Mixture(near, far, _but(share, places, others.far_share))
 
 
 class Posteriors:
@@ -246,14 +263,31 @@ class Posteriors:
         """`mixture` as normal posteriors."""
         return self.mixture(prefixes, prior, now_s, others).effects
 
-    def mixture(self, prefixes: Ints, prior: Effects, now_s: float, others: Effects | None = None) -> Mixture:
+    def mixture(
+        self,
+        prefixes: Ints,
+        prior: Effects,
+        now_s: float,
+        others: Effects | None = None,
+        *,
+        hosts: bool = False,
+    ) -> Mixture:
         """The effects of prefixes (shape (m,)) by their own visits and `prior`, which is of shape (m, arms).
 
         The prior's variance is that of the wider level's mean, to which the spread between prefixes is added.
         A prefix is unlike the others as a whole or in one arm, and its data tell. What they say of some arms
         may make the others likelier to be unlike, but never less likely: each arm has its own chance, too.
-        others: evidence of other hosts beside it, shape (m, arms), with a variance of infinity for none.
+
+        Args:
+            prefixes: their numbers.
+            prior: of the level above.
+            now_s: time, s.
+            others: evidence of other hosts beside it, shape (m, arms), with a variance of infinity for none.
+            hosts: whether these are single hosts, and the prior is their prefixes'.
         """
+        noise = self.noise
+        between = noise.host_between if hosts else noise.between
+        far_share = noise.host_far_share if hosts else noise.far_share
         covariance = self._aged(prefixes, np.full(len(prefixes), now_s))[:, 1:, 1:]
         # What was known of an effect before any data, a mean of 0, is in the evidence no more.
         evidence: Floats = np.linalg.inv(covariance) - np.eye(self.arms - 1) / _DIFFUSE
@@ -261,8 +295,8 @@ class Posteriors:
         if others is not None:
             evidence += _diagonals(1.0 / others.variance[:, 1:])
             told += others.mean[:, 1:] / others.variance[:, 1:]
-        near, of_near = _joined(evidence, told, prior, self.noise.between)
-        far, of_far = _joined(evidence, told, prior, self.noise.far)
+        near, of_near = _joined(evidence, told, prior, between)
+        far, of_far = _joined(evidence, told, prior, noise.far)
         # Each arm by itself: what the data tell of it alone.
         alone = 1.0 / np.diagonal(covariance, axis1=1, axis2=2) - 1.0 / _DIFFUSE
         vector = self._mean[prefixes, 1:] * (alone + 1.0 / _DIFFUSE)
@@ -274,11 +308,11 @@ class Posteriors:
         apart = np.where(known, vector * spread - prior.mean[:, 1:], 0.0) ** 2
         spread += prior.variance[:, 1:]
         odds = 0.5 * (
-            np.log((spread + self.noise.between) / (spread + self.noise.far))
-            + apart / (spread + self.noise.between) - apart / (spread + self.noise.far)
+            np.log((spread + between) / (spread + noise.far))
+            + apart / (spread + between) - apart / (spread + noise.far)
         )  # fmt: skip
         odds = np.maximum(np.where(known, odds, 0.0), (of_far - of_near)[:, None])
-        odds += math.log(self.noise.far_share / (1.0 - self.noise.far_share))
+        odds += math.log(far_share / (1.0 - far_share))
         share = 1.0 / (1.0 + np.exp(-np.clip(odds, -50.0, 50.0)))
         return Mixture(near, far, np.concatenate([np.zeros((len(prefixes), 1)), share], 1))
 
@@ -287,12 +321,13 @@ class Posteriors:
         noise: Floats = self._factor[prefixes] * (self.noise.visit + self.noise.flow)
         return noise
 
-    def wider(self, now_s: float) -> Effects:
+    def wider(self, now_s: float, among: Ints | None = None) -> Effects:
         """The effects of the level above, shape (1, arms): a trimmed mean over the prefixes that know any.
 
         A prefix weighs 1 / (its variance + the variance between prefixes).
+        among: the prefixes that count; None for all that had a visit.
         """
-        known = np.flatnonzero(self.visits)
+        known = np.flatnonzero(self.visits) if among is None else among
         mean, variance = np.zeros((1, self.arms)), np.zeros((1, self.arms))
         variance[:, 1:] = self.noise.between
         if not known.size:
@@ -388,6 +423,12 @@ def _joined(evidence: Floats, told: Floats, prior: Effects, spread: float) -> tu
     nothing = np.zeros((len(mean), 1))
     variance = np.maximum(np.diagonal(joint, axis1=1, axis2=2), 0.0)
     return Effects(np.concatenate([nothing, mean], 1), np.concatenate([nothing, variance], 1)), chance
+
+
+def _but(values: Floats, places: Ints, others: Floats) -> Floats:
+    made = values.copy()
+    made[places] = others
+    return made
 
 
 def _diagonals(of: Floats) -> Floats:

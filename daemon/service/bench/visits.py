@@ -25,6 +25,7 @@ import numpy.typing as npt
 from ltp_switcher.arrays import Bools, Floats
 from ltp_switcher.daemon.datapath.protocol import START_DTYPE, ArmId, StartCause
 from ltp_switcher.daemon.gain.outcomes import ROW_DTYPE, OutcomeRows
+from ltp_switcher.daemon.settings.prefixes import PREFIX_BITS_V4
 from ltp_switcher.daemon.step.flow_table import FlowTable
 from ltp_switcher.daemon.step.learning.live import LiveLearner
 from ltp_switcher.daemon.step.starts import StartingArms
@@ -37,12 +38,16 @@ EARLIER: Final = 10_000.0
 
 
 class _Table:
-    """The module's table, as its entries for 10.0.0.0/8 by the two middle bytes of the address."""
+    """The module's table, as its entries for 10.0.0.0/8 by the two middle bytes of the address.
+
+    Those of single hosts are left out: their flows draw by the prefix's.
+    """
 
     def __init__(self) -> None:
         self.entries = np.zeros(1 << 16, START_DTYPE)
 
     def set_starts(self, starts: npt.NDArray[np.void]) -> None:
+        starts = starts[starts["bits"] == PREFIX_BITS_V4]
         self.entries[starts["addr"][:, 1] * np.int64(256) + starts["addr"][:, 2]] = starts
 
     def starts(self) -> npt.NDArray[np.void]:
@@ -53,9 +58,9 @@ class _Table:
 class _Flows:
     """Flows that end: each one is a visit."""
 
-    def __init__(self, table: _Table, prefixes: int, a_second: int) -> None:
+    def __init__(self, table: _Table, prefixes: int, a_second: int, hosts: int) -> None:
         self._rng = np.random.default_rng(SEED)
-        self._table, self._prefixes = table, prefixes
+        self._table, self._prefixes, self._hosts = table, prefixes, hosts
         self._visits = np.zeros(prefixes, np.int64)
         self._rows = np.zeros(a_second, ROW_DTYPE)
         told = self._rows["outcome"]
@@ -73,6 +78,7 @@ class _Flows:
         told["visit"], told["busy_us"] = self._visits[prefixes], self._rng.uniform(1e6, 3e6, size)
         told["cookie"] = self._rng.integers(1, 2**62, size)
         told["daddr"][:, 0], told["daddr"][:, 1], told["daddr"][:, 2] = 10, prefixes >> 8, prefixes & 255
+        told["daddr"][:, 3] = self._rng.integers(1, self._hosts + 1, size)
         entries = self._table.entries[prefixes]
         weights = entries["choice"]["weight"].astype(np.int64)
         told["weights"] = weights.sum(axis=1)
@@ -83,12 +89,12 @@ class _Flows:
         return rows
 
 
-def measure(prefixes: int, a_second: int, seconds: int) -> tuple[Floats, LiveLearner]:
+def measure(prefixes: int, a_second: int, seconds: int, hosts: int = 1) -> tuple[Floats, LiveLearner]:
     """Processor time in ms of the two steps that learn and plan, shape (seconds, 2), and the learner."""
     table = _Table()
     arms = [int(arm) for arm in (ArmId.BBR, ArmId.LTP, ArmId.VEGAS, ArmId.CUBIC)]
     live = LiveLearner(arms, int(ArmId.CUBIC), StartingArms(table, 600), 600)
-    flows, no_flows = _Flows(table, prefixes, a_second), FlowTable()
+    flows, no_flows = _Flows(table, prefixes, a_second, hosts), FlowTable()
     took_ms = np.empty((seconds, 2))
     for second in range(seconds):
         if second == seconds // 2:
@@ -114,22 +120,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog=prog, description=__doc__)
     parser.add_argument("--prefixes", type=int, nargs="+", default=[1000, 10_000])
     parser.add_argument("--births", type=int, default=1000, help="flows a second")
+    parser.add_argument("--hosts", type=int, default=1, help="hosts of each prefix")
     parser.add_argument("--seconds", type=int, default=200, help="the second half is measured")
     options = parser.parse_args(arguments)
     if not (min(options.prefixes) >= 1 and max(options.prefixes) <= 1 << 16):
         parser.error("--prefixes must be 1 to 65536")
+    if not 1 <= options.hosts < 255:
+        parser.error("--hosts must be 1 to 254")
     if options.births < 1 or options.seconds < 2:
         parser.error("--births must be 1 or more, and --seconds 2 or more")
-    print("prefixes  learn p50, p99 ms  plan p50, p99 ms  visits  trials  spent  memory MB")
+    print("prefixes  hosts  learn p50, p99 ms  plan p50, p99 ms  visits  trials  spent  memory MB")
     for prefixes in options.prefixes:
-        took_ms, live = measure(prefixes, options.births, options.seconds)
+        took_ms, live = measure(prefixes, options.births, options.seconds, options.hosts)
         (learn50, plan50), (learn99, plan99) = np.percentile(
             took_ms[options.seconds // 2 :], (50, 99), axis=0
         )
         memory_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
         print(
-            f"{prefixes:>8}  {learn50:>8.1f}, {learn99:>7.1f}  {plan50:>7.1f}, {plan99:>7.1f}  "
-            f"{live.visits:>6}  {live.trials:>6}  {live.learner.purse.share:>5.2%}  {memory_mb:>9}"
+            f"{prefixes:>8}  {live.prefixes.single_hosts:>5}  {learn50:>8.1f}, {learn99:>7.1f}  "
+            f"{plan50:>7.1f}, {plan99:>7.1f}  {live.visits:>6}  {live.trials:>6}  "
+            f"{live.learner.purse.share:>5.2%}  {memory_mb:>9}"
         )
     return 0
 

@@ -9,6 +9,7 @@ stays there (`held`), and one whose lot is the decision's own choice is decided 
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -29,6 +30,7 @@ from ltp_switcher.daemon.step.flow_table import UNKNOWN, FlowTable
 from ltp_switcher.daemon.step.learning import lots
 from ltp_switcher.daemon.step.learning.held import HeldFlows, Lot, starved
 from ltp_switcher.daemon.step.learning.lots import DECISION
+from ltp_switcher.daemon.step.learning.places import Places
 from ltp_switcher.daemon.step.learning.prefixes import KnownPrefixes
 from ltp_switcher.daemon.step.learning.tally import QUIET_S, Tally
 from ltp_switcher.daemon.step.starts import StartingArms
@@ -238,7 +240,7 @@ class LiveLearner:
             numbers = self._numbers(told, free, now_s)
             usable = ~self._plans.ruled[numbers]
             self._abort(told[usable], numbers[usable], table, now_s)
-            self._count(rows[usable], numbers[usable])
+            self._count(rows[usable], numbers[usable], free)
         visits, generations = self.tally.ended(now_s)
         self._observe(visits, lots.incumbents(generations))
 
@@ -284,7 +286,7 @@ class LiveLearner:
         )
         numbers = numbers[due | plans.due[numbers]]
         if numbers.size:
-            plans.ruled[numbers] = ~free([self.prefixes.texts[number] for number in numbers.tolist()])
+            plans.ruled[numbers] = ~self._free(numbers, free)
             ruled = numbers[plans.ruled[numbers]]
             removed.append(self._take_out(ruled))
             numbers = numbers[~plans.ruled[numbers]]
@@ -315,7 +317,7 @@ class LiveLearner:
         numbers = self.prefixes.numbers()
         numbers = numbers[self._plans.written[numbers]]
         if numbers.size:
-            gone = ~free([self.prefixes.texts[number] for number in numbers.tolist()])
+            gone = ~self._free(numbers, free)
             self._plans.ruled[numbers] = gone
             self._starts.put(_absent(self._take_out(numbers[gone])))
 
@@ -330,8 +332,10 @@ class LiveLearner:
         """The prefixes with traffic that have learned since the lesson `since`, and the effects there.
 
         By the prefixes' own visits alone, so that no host hears its own word again: shape (n,), (n, arms).
+        Single hosts below them are left out.
         """
         numbers = self.prefixes.numbers()
+        numbers = numbers[self.prefixes.parent[numbers] < 0]
         plans = self._plans
         is_live = now_s - self.prefixes.seen_s[numbers] < LIFETIME_S
         numbers = numbers[(plans.lesson[numbers] > since) & is_live & ~plans.ruled[numbers]]
@@ -381,9 +385,6 @@ class LiveLearner:
         if not numbers.size:
             return []
         learner, plans = self.learner, self._plans
-        size = int(numbers.max()) + 1
-        learner.posteriors.grow(size)
-        learner.purse.grow(size)
         effects = learner.effects(numbers, now_s)
         half = BOUND * np.sqrt(effects.variance)
         told = [(self.arms[1:], effects.mean[row, 1:], half[row, 1:]) for row in range(numbers.size)]
@@ -427,6 +428,8 @@ class LiveLearner:
             learner, prefixes, tally = Learner(self.arms.size), KnownPrefixes(), Tally()
             size = prefixes.restore(arrays)
             learner.restore(arrays)
+            hosts = np.flatnonzero(prefixes.parent[:size] >= 0)
+            learner.join(hosts, prefixes.parent[hosts])
             if len(learner.posteriors) != size:
                 raise ArtifactError(f"{len(learner.posteriors)} posteriors of {size} prefixes")
             tally.restore(arrays, size)
@@ -444,18 +447,33 @@ class LiveLearner:
         if new.size:
             self.learner.forget(new)
             self.tally.forget(new)
-            texts = [self.prefixes.texts[number] for number in new.tolist()]
-            self._plans.ruled[new] = ~free(texts)
+            self._plans.ruled[new] = ~self._free(new, free)
             self.lesson += 1
             self._plans.lesson[new] = self.lesson
             self._plans.due[new] = True
             self._take_news(new)
         return numbers
 
+    def _free(self, numbers: Ints, free: Free) -> Bools:
+        return free([self.prefixes.texts[number] for number in numbers.tolist()])
+
     def _of_flows(self, table: FlowTable, slots: Slots) -> Ints:
-        """The numbers of open flows' prefixes, shape (n,); -1 where a prefix is not known."""
-        found = [self.prefixes.find(prefix) for prefix in table.prefixes(slots)]
-        return np.array([-1 if number is None else number for number in found], np.int64)
+        """The numbers of open flows' prefixes, or of their hosts: shape (n,); -1 where none is known."""
+        return np.array([self._of_flow(table, slot) for slot in slots.tolist()], np.int64)
+
+    def _of_flow(self, table: FlowTable, slot: int) -> int:
+        number, flow = self.prefixes.find(table.prefix[slot]), table.info[slot]
+        if number is None:
+            return -1
+        if not self.prefixes.hosts[number] or flow is None:
+            return number
+        host = self.prefixes.find(f"{flow.remote_address}/{32 if flow.family == socket.AF_INET else 128}")
+        return number if host is None else host
+
+    def place_of(self, table: FlowTable, slot: int) -> str:
+        """The prefix of an open flow, or its host if that is known by itself, as the daemon writes it."""
+        number = self._of_flow(table, slot)
+        return table.prefix[slot] if number < 0 else self.prefixes.texts[number]
 
     def _take_news(self, numbers: Ints) -> None:
         """Take over the chooser's word on prefixes that had no number before."""
@@ -463,7 +481,7 @@ class LiveLearner:
             arm, until_s = self._news.pop(self.prefixes.texts[number], (0, 0.0))
             self._plans.start[number], self._plans.start_until_s[number] = arm, until_s
 
-    def _count(self, rows: OutcomeRows, numbers: Ints) -> None:
+    def _count(self, rows: OutcomeRows, numbers: Ints, free: Free) -> None:
         """Take outcomes into their visits, shape (n,)."""
         told, ended = rows["outcome"], rows["outcome"]["ended"] == 1
         visit = told["visit"].astype(np.int64)
@@ -477,6 +495,13 @@ class LiveLearner:
             values, value.information(told),
         )  # fmt: skip
         np.add.at(self._plans.recent, numbers[ended], 1.0)
+        hosts = self.prefixes.split(numbers[ended], final, visit[ended])
+        if hosts.size:
+            self.learner.forget(hosts)
+            self.tally.forget(hosts)
+            self.learner.join(hosts, self.prefixes.parent[hosts])
+            self._plans.ruled[hosts] = ~self._free(hosts, free)
+            self._plans.due[hosts] = True
 
     def _observe(self, visits: Visits, incumbents: ArmIds) -> None:
         drew = visits.arms
@@ -539,10 +564,10 @@ class LiveLearner:
         starts[weights == 0, 1] = 0
         anew = plans.written[numbers] & self._mean_others(numbers, lot, starts)
         generation = lots.generations(lot[:, 0], lot[:, 1], self._generation)
-        keys = self.prefixes.key[numbers]
+        places = self.prefixes.place[numbers]
         # A visit whose arm would stand for another lot from now on must not go on.
-        self._starts.put(_absent(keys[anew]))
-        self._starts.put(lots.entries(keys, starts, weights, generation, LIFETIME_S))
+        self._starts.put(_absent(places[anew]))
+        self._starts.put(lots.entries(places, starts, weights, generation, LIFETIME_S))
         plans.lots[numbers], plans.starts[numbers] = lot, starts
         plans.chance[numbers], plans.written[numbers] = weights / lots.WEIGHTS, True
 
@@ -552,8 +577,9 @@ class LiveLearner:
         The decision's own flows begin where the chooser wants it or else on the default arm. Where that is
         the other lot's arm they begin on another one, and the decision moves them at its first step.
         """
-        plans = self._plans
-        wanted = np.where(now_s < plans.start_until_s[numbers], plans.start[numbers], 0)
+        plans, parents = self._plans, self.prefixes.parent[numbers]
+        at = np.where(parents < 0, numbers, parents)
+        wanted = np.where(now_s < plans.start_until_s[at], plans.start[at], 0)
         own = np.where(wanted != 0, wanted, self._default_arm)
         other = np.where(lot[:, 0] == DECISION, lot[:, 1], lot[:, 0])
         own = np.where(own == other, self._other[other], own)
@@ -566,17 +592,17 @@ class LiveLearner:
         found: Bools = (same & (lot[:, :, None] != old_lots[:, None, :])).any(axis=(1, 2))
         return found
 
-    def _take_out(self, numbers: Ints) -> np.ndarray:
-        """The keys of those of these prefixes that have an entry of ours, which they lose."""
+    def _take_out(self, numbers: Ints) -> Places:
+        """Take the entries of prefixes and hosts from them. Returns those that had one of ours."""
         numbers = numbers[self._plans.written[numbers]]
         self._plans.written[numbers] = False
         self._plans.starts[numbers] = 0
-        return self.prefixes.key[numbers]
+        return self.prefixes.place[numbers]
 
 
-def _absent(keys: np.ndarray) -> np.ndarray:
-    """Entries that take these prefixes out of the table."""
-    size = len(keys)
+def _absent(places: Places) -> np.ndarray:
+    """Entries that take these prefixes and hosts out of the table."""
+    size = len(places)
     return lots.entries(
-        keys, np.zeros((size, 2), np.uint8), np.zeros(size, np.int64), np.zeros(size, np.uint32), 1
+        places, np.zeros((size, 2), np.uint8), np.zeros(size, np.int64), np.zeros(size, np.uint32), 1
     )

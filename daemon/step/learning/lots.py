@@ -10,7 +10,6 @@ No two lots of an entry begin on the same arm: so the first arm of a flow tells 
 
 from __future__ import annotations
 
-import socket
 from typing import Final
 
 import numpy as np
@@ -19,8 +18,8 @@ import numpy.typing as npt
 from ltp_switcher.arrays import ArmIds, Floats, Ints
 from ltp_switcher.daemon.datapath import OutcomeArray
 from ltp_switcher.daemon.datapath.protocol import ARMS_MAX, START_DTYPE, ControlLaw
-from ltp_switcher.daemon.settings.prefixes import PREFIX_BITS_V4, PREFIX_BITS_V6
 from ltp_switcher.daemon.steer import LEARNED
+from ltp_switcher.daemon.step.learning.places import Places
 
 DECISION: Final = 0
 """The lot of the decision's own choice; the others are ids of arms."""
@@ -69,7 +68,7 @@ def trial_weights(chances: Floats) -> Ints:
 
 
 def entries(
-    keys: np.ndarray,
+    places: Places,
     starts: ArmIds,
     weights: Ints,
     generation: npt.NDArray[np.uint32],
@@ -78,18 +77,17 @@ def entries(
     """Entries of the table, `START_DTYPE`, shape (n,).
 
     Args:
-        keys: the prefixes, `PREFIX_KEY`, shape (n,).
+        places: prefixes and hosts, shape (n,).
         starts: the arms on which the incumbent's and the trial's flows begin, shape (n, 2). A prefix whose
             incumbent has none leaves the table.
         weights: of the trials, shape (n,); with 0 a trial is left out.
         generation: shape (n,).
         lifetime_s: time for which the entries count.
     """
-    made = np.zeros(len(keys), START_DTYPE)
-    is_v4 = keys["family"] == socket.AF_INET
-    made["addr"][:, : keys["network"].shape[1]] = keys["network"]
-    made["family"], made["generation"], made["lifetime_s"] = keys["family"], generation, lifetime_s
-    made["bits"] = np.where(is_v4, PREFIX_BITS_V4, PREFIX_BITS_V6)
+    made = np.zeros(len(places), START_DTYPE)
+    for name, field in (("addr", "address"), ("family", "family"), ("bits", "bits")):
+        made[name] = places[field]
+    made["generation"], made["lifetime_s"] = generation, lifetime_s
     choice = made["choice"]
     for place, weight in enumerate((WEIGHTS - weights, weights)):
         arms = np.where((weight > 0) & (starts[:, 0] != 0), starts[:, place], 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The destination prefixes that are known, each with a number, and the sizes of the flows to them."""
+"""The prefixes and hosts that are known, each with a number, and the sizes of the flows to them."""
 
 from __future__ import annotations
 
@@ -11,23 +11,36 @@ import numpy as np
 from ltp_switcher.arrays import Floats, Ints
 from ltp_switcher.daemon.datapath import OutcomeArray
 from ltp_switcher.daemon.gain import value
-from ltp_switcher.daemon.gain.outcomes import PREFIX_KEY, prefix_keys, prefix_text
+from ltp_switcher.daemon.gain.outcomes import PREFIX_KEY, prefix_keys
+from ltp_switcher.daemon.step.learning import places
+from ltp_switcher.daemon.step.learning.hosts import Watched
+from ltp_switcher.daemon.step.learning.places import PLACE, Places
 from ltp_switcher.errors import ArtifactError
 from ltp_switcher.slots import SlotArrays, column
 
 PREFIXES_MAX: Final = 16_384
-"""Prefixes that are remembered."""
+"""Prefixes and hosts that are remembered."""
+HOSTS_MAX: Final = 16
+"""Hosts of a prefix that are known by themselves."""
 _MAKES_ROOM: Final = 16
 """The share of the prefixes that is forgotten at a time, for want of room, is one over this."""
+_OPAQUE: Final = np.dtype(f"V{PREFIX_KEY.itemsize}")
 FLOWS_MEMORY: Final = 200.0
 """Flows after which the mean of a prefix and size class is that of the newest ones."""
-_OPAQUE: Final = np.dtype(f"V{PREFIX_KEY.itemsize}")
 
 
 class KnownPrefixes(SlotArrays):
-    """Numbers of prefixes, from 0 on. A number is used again after its prefix was forgotten."""
+    """Numbers of prefixes and hosts, from 0 on. A number is used again after its place was forgotten."""
 
-    key = column(PREFIX_KEY)
+    place = column(PLACE)
+    parent = column(np.int64, initial=-1)
+    """The number of a host's prefix; -1 for a prefix."""
+    hosts = column(np.int64)
+    """Hosts of the prefix that have numbers of their own."""
+    several = column(np.bool_)
+    """Whether flows went to more than one host of the prefix."""
+    _address = column(np.uint8, 16)
+    """The host of a flow to the prefix."""
     seen_s = column(np.float64)
     """Unix time of the last outcome."""
     mean = column(np.float64, len(value.SIZE_NAMES))
@@ -41,12 +54,18 @@ class KnownPrefixes(SlotArrays):
         self._number: dict[bytes, int] = {}
         self._by_text: dict[str, int] = {}
         self._free: list[int] = []
-        self._gone: list[np.ndarray] = []
+        self._gone: list[Places] = []
+        self._watched = Watched()
         self.texts: list[str] = []
-        """The prefixes as the daemon writes them; empty where a number is free."""
+        """Prefixes and hosts as the daemon writes them; empty where a number is free."""
 
     def __len__(self) -> int:
         return len(self._number)
+
+    @property
+    def single_hosts(self) -> int:
+        """Hosts with numbers of their own."""
+        return int(np.count_nonzero(self.parent[self.numbers()] >= 0))
 
     def numbers(self) -> Ints:
         """The numbers in use."""
@@ -57,19 +76,68 @@ class KnownPrefixes(SlotArrays):
         return self._by_text.get(text)
 
     def of(self, outcomes: OutcomeArray, now_s: float) -> tuple[Ints, Ints]:
-        """The numbers of the flows' prefixes, shape (n,), and those that are new or were given anew."""
-        keys, places = np.unique(prefix_keys(outcomes).view(_OPAQUE), return_inverse=True)
-        found = [self._number.get(name, -1) for name in keys.tolist()]
+        """The numbers of the flows' prefixes, or of their hosts where these have some: shape (n,).
+
+        Those that are new or were given anew come second.
+        """
+        keys, members = np.unique(prefix_keys(outcomes).view(_OPAQUE), return_inverse=True)
+        members, wanted = members.ravel(), places.of_prefixes(keys.view(PREFIX_KEY))
+        found = [self._number.get(name, -1) for name in places.names_of(wanted)]
         missing = found.count(-1)
         if missing:
             self._make_room(missing, np.array(found, np.int64))
             found = [
-                self._add(key) if number < 0 else number for key, number in zip(keys, found, strict=True)
+                self._add(place) if number < 0 else number
+                for place, number in zip(wanted, found, strict=True)
             ]
         numbers = np.array(found, np.int64)
         new = self.seen_s[numbers] == 0.0
         self.seen_s[numbers] = now_s
-        return numbers[places.ravel()], numbers[new]
+        of_flows = numbers[members]
+        self._note_hosts(of_flows, outcomes)
+        (at,) = np.nonzero(self.hosts[of_flows])
+        if at.size:
+            names = places.names_of(places.hosts_of(outcomes[at]))
+            of_hosts = np.array([self._number.get(name, -1) for name in names], np.int64)
+            of_flows[at] = np.where(of_hosts >= 0, of_hosts, of_flows[at])
+            self.seen_s[of_flows[at]] = now_s
+        return of_flows, numbers[new]
+
+    def _note_hosts(self, numbers: Ints, outcomes: OutcomeArray) -> None:
+        """Note whether the flows went to more than one host of their prefixes, shape (n,)."""
+        addresses = outcomes["daddr"]
+        none = ~self._address[numbers].any(axis=1)
+        self._address[numbers[none]] = addresses[none]
+        others = (self._address[numbers] != addresses).any(axis=1)
+        self.several[numbers[others]] = True
+
+    def split(self, numbers: Ints, outcomes: OutcomeArray, visits: Ints) -> Ints:
+        """Give hosts numbers of their own that have had enough visits beside others. Returns these numbers.
+
+        Args:
+            numbers: of the flows' prefixes or hosts, shape (n,).
+            outcomes: of these flows, shape (n,).
+            visits: the numbers of their visits, shape (n,).
+        """
+        mask = (self.parent[numbers] < 0) & self.several[numbers] & (self.hosts[numbers] < HOSTS_MAX)
+        (at,) = np.nonzero(mask)
+        if not at.size or len(self) >= self._most // 2:
+            return np.zeros(0, np.int64)
+        hosts = places.hosts_of(outcomes[at])
+        made = []
+        for place in self._watched.count(hosts, visits[at]).tolist():
+            parent = numbers[at[place]]
+            if self.hosts[parent] < HOSTS_MAX and len(self) < self._most // 2:
+                number = self._add(hosts[place])
+                self.parent[number], self.seen_s[number] = parent, self.seen_s[parent]
+                self.hosts[parent] += 1
+                made.append(number)
+        return np.array(made, np.int64)
+
+    def and_hosts(self, number: int) -> Ints:
+        """The number of a prefix, and those of its hosts that have some."""
+        numbers = self.numbers()
+        return np.concatenate([[number], numbers[self.parent[numbers] == number]])
 
     def told(self, keys: np.ndarray, now_s: float) -> tuple[Ints, Ints]:
         """The numbers of prefixes that others tell of, and the places of those that are new.
@@ -80,10 +148,10 @@ class KnownPrefixes(SlotArrays):
             keys: `PREFIX_KEY`, shape (n,), each once.
             now_s: Unix time.
         """
-        names = keys.view(_OPAQUE).tolist()
-        numbers = np.array([self._number.get(name, -1) for name in names], np.int64)
+        wanted = places.of_prefixes(keys)
+        numbers = np.array([self._number.get(name, -1) for name in places.names_of(wanted)], np.int64)
         new = np.flatnonzero(numbers < 0)[: max(self._most // 2 - len(self), 0)]
-        numbers[new] = [self._add(key) for key in keys[new]]
+        numbers[new] = [self._add(place) for place in wanted[new]]
         self.seen_s[numbers[new]] = now_s
         return numbers, new
 
@@ -114,24 +182,27 @@ class KnownPrefixes(SlotArrays):
         return relative
 
     def forget(self, numbers: Ints) -> None:
-        """Give these numbers back."""
-        self._gone.append(self.key[numbers])
+        """Give these numbers back, and those of the prefixes' hosts."""
+        known = self.numbers()
+        numbers = np.union1d(numbers, known[np.isin(self.parent[known], numbers)])
+        self._gone.append(self.place[numbers])
+        np.subtract.at(self.hosts, self.parent[numbers[self.parent[numbers] >= 0]], 1)
         for number in numbers.tolist():
-            del self._number[self.key[number].tobytes()], self._by_text[self.texts[number]]
+            del self._number[self.place[number].tobytes()], self._by_text[self.texts[number]]
             self.texts[number] = ""
             self._free.append(number)
         self.reset(numbers)
 
-    def gone(self) -> np.ndarray:
-        """The keys (`PREFIX_KEY`) of the prefixes that were forgotten since the last call."""
+    def gone(self) -> Places:
+        """The prefixes and hosts that were forgotten since the last call."""
         gone, self._gone = self._gone, []
-        return np.concatenate([np.zeros(0, PREFIX_KEY), *gone])
+        return np.concatenate([np.zeros(0, PLACE), *gone])
 
     def state(self) -> dict[str, np.ndarray]:
-        """The prefixes by number up to the highest, as arrays that the caller may keep."""
+        """Prefixes and hosts by number up to the highest, as arrays that the caller may keep."""
         size = len(self.texts)
         return {
-            "keys": self.key[:size].copy().view(np.uint8).reshape(size, PREFIX_KEY.itemsize),
+            "keys": self.place[:size].copy().view(np.uint8).reshape(size, PLACE.itemsize),
             "prefix_seen_s": self.seen_s[:size].copy(),
             "class_mean": self.mean[:size].copy(),
             "class_flows": self.flows[:size].copy(),
@@ -143,12 +214,16 @@ class KnownPrefixes(SlotArrays):
         size = len(seen_s)
         mean, flows = (np.asarray(arrays[name], float) for name in ("class_mean", "class_flows"))
         shape = (size, len(value.SIZE_NAMES))
-        if keys.shape != (size, PREFIX_KEY.itemsize) or mean.shape != shape or flows.shape != shape:
+        if keys.shape == (size, PREFIX_KEY.itemsize):
+            # An earlier release knew of no hosts.
+            known = places.of_prefixes(np.ascontiguousarray(keys).view(PREFIX_KEY).ravel())
+            keys = known.view(np.uint8).reshape(size, PLACE.itemsize)
+        if keys.shape != (size, PLACE.itemsize) or mean.shape != shape or flows.shape != shape:
             raise ArtifactError("the arrays of prefixes do not fit each other")
         if not all(np.isfinite(part).all() for part in (seen_s, mean, flows)):
             raise ArtifactError("prefixes have numbers that are not finite")
         self.grow(size)
-        self.key[:size] = np.ascontiguousarray(keys).view(PREFIX_KEY).ravel()
+        self.place[:size] = np.ascontiguousarray(keys).view(PLACE).ravel()
         self.seen_s[:size], self.mean[:size], self.flows[:size] = seen_s, mean, flows
         self.texts = [""] * size
         for number in range(size):
@@ -158,22 +233,34 @@ class KnownPrefixes(SlotArrays):
                 self._free.append(number)
         if len(self._number) + len(self._free) != size or len(self._by_text) != len(self._number):
             raise ArtifactError("a prefix is there twice")
+        self._restore_hosts()
         return size
 
-    def _add(self, key: np.void) -> int:
+    def _restore_hosts(self) -> None:
+        """Find the prefixes of hosts. Raises `ArtifactError` where one is missing."""
+        known = self.numbers()
+        hosts = known[places.are_hosts(self.place[known])]
+        names = places.names_of(places.prefixes_of(self.place[hosts]))
+        parents = np.array([self._number.get(name, -1) for name in names], np.int64)
+        if (parents < 0).any():
+            raise ArtifactError("a host is there without its prefix")
+        self.parent[hosts] = parents
+        np.add.at(self.hosts, parents, 1)
+
+    def _add(self, place: np.void) -> int:
         if self._free:
             number = self._free.pop()
         else:
             number = len(self.texts)
             self.texts.append("")
         self.reset(np.array([number]))
-        self.key[number] = key.view(PREFIX_KEY)
+        self.place[number] = place
         self._name(number)
         return number
 
     def _name(self, number: int) -> None:
-        text = prefix_text(self.key[number])
-        self._number[self.key[number].tobytes()] = number
+        text = places.text_of(self.place[number])
+        self._number[self.place[number].tobytes()] = number
         self.texts[number] = text
         self._by_text[text] = number
 

@@ -184,3 +184,13 @@ def test_a_chooser_that_keeps_is_left_alone() -> None:
     engine.close()
     assert log.rows["arm"].tolist() == [1, 1]
     assert kernel.sent == []
+
+
+def test_a_host_is_in_the_group_of_its_prefix() -> None:
+    engine = make(towards(1), Log(), Trial("holdback", share=0.5, arm=1))
+    prefixes = [f"10.0.{number}.0/24" for number in range(40)]
+    of_prefixes = engine._free(prefixes).tolist()
+    assert 8 < sum(of_prefixes) < 32
+    for host in range(1, 6):
+        hosts = [prefix.replace(".0/24", f".{host}/32") for prefix in prefixes]
+        assert engine._free(hosts).tolist() == of_prefixes

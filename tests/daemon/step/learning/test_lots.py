@@ -11,7 +11,7 @@ from support.told import outcome
 
 from ltp_switcher.daemon.datapath.protocol import ArmId, ControlLaw
 from ltp_switcher.daemon.gain.outcomes import prefix_keys
-from ltp_switcher.daemon.step.learning import lots
+from ltp_switcher.daemon.step.learning import lots, places
 
 ARMS = st.integers(0, 20)
 
@@ -47,7 +47,8 @@ def test_a_flow_without_a_lot_is_the_decision_s() -> None:
 
 
 def test_entries_carry_weights_generation_and_first_controls() -> None:
-    keys = prefix_keys(np.concatenate([outcome("192.0.2.9"), outcome("2001:db8:7::9"), outcome("10.1.2.3")]))
+    told = np.concatenate([outcome("192.0.2.9"), outcome("2001:db8:7::9"), outcome("10.1.2.3")])
+    keys = places.of_prefixes(prefix_keys(told))
     starts = np.array([[ArmId.LTP, ArmId.BBR], [ArmId.VEGAS, ArmId.LTP], [0, 0]], np.uint8)
     made = lots.entries(keys, starts, np.array([500, 0, 0]), np.array([9, 8, 7], np.uint32), 90)
     assert made["family"].tolist() == [2, 10, 2]

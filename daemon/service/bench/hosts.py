@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The gain and the cost of knowing hosts by themselves: `python -m ltp_switcher.daemon.service.bench.hosts`.
+
+Prefixes of six hosts each. Half of them is on another path than the rest, or all are on one. Effects and
+noise come from the kinds of prefixes in `bench.learner`. A host's visit belongs to its prefix, until the
+host is known by itself. A learner that knows no hosts has the same draws. Constants were chosen on the kinds
+`TUNING`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.arrays import Floats, Ints
+from ltp_switcher.daemon.choose.visits.learner import Learner, Visits
+from ltp_switcher.daemon.choose.visits.replay import GAP_S
+from ltp_switcher.daemon.service.bench.learner import ARMS, FLOWS, SHOWN, TUNING, Interval, Kind, text
+from ltp_switcher.daemon.step.learning.hosts import ENOUGH
+
+PREFIXES: Final = 24
+HOSTS: Final = 6
+VISITS: Final = 150
+"""Visits of each host."""
+WIGGLE: Final = 0.05
+"""Standard deviation of an effect between the hosts on one path."""
+NEVER: Final = 1 << 30
+_BOOTSTRAPS: Final = 1000
+
+
+def world(kind: Kind, rng: np.random.Generator, *, apart: bool) -> tuple[Floats, Floats]:
+    """Effects of the arms on hosts, shape (PREFIXES, HOSTS, ARMS), and their levels, shape (PREFIXES, HOSTS).
+
+    apart: whether every other host of a prefix is on another path.
+    """
+    paths = 2 if apart else 1
+    effects = np.stack([rng.permutation(kind.effects(rng, PREFIXES)) for _ in range(paths)], axis=1)
+    of_host = np.arange(HOSTS) % paths
+    levels = rng.normal(0.0, 1.0, (PREFIXES, paths))[:, of_host]
+    wiggle = rng.normal(0.0, WIGGLE, (PREFIXES, HOSTS, ARMS))
+    wiggle[:, :, 0] = 0.0
+    return effects[:, of_host] + wiggle, levels
+
+
+def replayed(
+    kind: Kind, seed: int, *, apart: bool, enough: int = ENOUGH
+) -> tuple[Floats, Floats, float, float]:
+    """Let every host have its visits, one host of each prefix after the other.
+
+    Args:
+        kind: of the paths.
+        seed: of the world, the noise and the draws.
+        apart: as in `world`.
+        enough: visits of a host after which it is known by itself.
+
+    Returns:
+        The gain over the decision's own choice in each visit, shape (VISITS, PREFIXES, HOSTS), the best arm's
+        gain, shape (PREFIXES, HOSTS), and the ledger: its share of all reward, and of the worst prefix's or
+        host's.
+    """
+    rng = np.random.default_rng(seed)
+    effects, levels = world(kind, rng, apart=apart)
+    noise = np.stack([kind.noise(rng, VISITS) for _ in range(PREFIXES * HOSTS)], axis=1)
+    noise = noise.reshape(VISITS, PREFIXES, HOSTS)
+    learner, prefixes = Learner(ARMS), np.arange(PREFIXES)
+    gains = np.zeros((VISITS, PREFIXES, HOSTS))
+    information, flows = np.full(PREFIXES, 3.0), np.full(PREFIXES, FLOWS)
+    for visit in range(VISITS):
+        for host in range(HOSTS):
+            now_s = (visit + host / HOSTS) * GAP_S
+            numbers: Ints = prefixes
+            if visit >= enough:
+                numbers = PREFIXES + prefixes * HOSTS + host
+                if visit == enough:
+                    learner.join(numbers, prefixes)
+            plan = learner.plan(numbers, flows, now_s)
+            arms = np.where(rng.random(PREFIXES) < plan.chances, plan.trials, plan.incumbents)
+            gains[visit, :, host] = effects[prefixes, host, arms]
+            values = levels[:, host] + gains[visit, :, host] + noise[visit, :, host]
+            learner.observe(Visits(numbers, arms, values, information, flows, np.full(PREFIXES, now_s)))
+    purse = learner.purse
+    worst = float((purse.spent / np.maximum(purse.flows, 1.0)).max())
+    return gains, effects.max(axis=2), purse.share, worst
+
+
+def compared(kind: Kind, seeds: Sequence[int], *, apart: bool, enough: int) -> tuple[Interval, Interval, str]:
+    """Compare with a learner that knows no hosts.
+
+    Returns:
+        Reward over that learner's in all visits, and in the second half of them, with intervals of 95 % from
+        drawing prefixes anew; and the ledger's worst shares in words.
+    """
+    more, ledgers = [], []
+    for seed in seeds:
+        gains, _, share, worst = replayed(kind, seed, apart=apart, enough=enough)
+        without, *_ = replayed(kind, seed, apart=apart, enough=NEVER)
+        more.append((gains - without).mean(axis=2))
+        ledgers.append((share, worst))
+    by_prefix = np.concatenate(more, axis=1)
+    share, worst = np.max(ledgers, axis=0).tolist()
+    return (
+        _mean(by_prefix.mean(axis=0)),
+        _mean(by_prefix[VISITS // 2 :].mean(axis=0)),
+        f"{share:.2%}, {worst:.2%}",
+    )
+
+
+def _mean(logs: Floats) -> Interval:
+    """The factor of a reward, by its logarithm on each prefix, with its interval."""
+    drawn = np.random.default_rng(0).integers(0, logs.size, (_BOOTSTRAPS, logs.size))
+    low, high = np.exp(np.percentile(logs[drawn].mean(axis=1), (2.5, 97.5))).tolist()
+    return float(np.exp(logs.mean())), low, high
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line; returns the exit status."""
+    prog = "python -m ltp_switcher.daemon.service.bench.hosts"
+    parser = argparse.ArgumentParser(prog=prog, description=__doc__)
+    parser.add_argument("--kinds", choices=("shown", "tuning"), default="shown")
+    parser.add_argument("--seeds", type=int, default=3, help="replays of each kind")
+    parser.add_argument("--enough", type=int, nargs="+", default=[ENOUGH], help="visits of a host")
+    options = parser.parse_args(arguments)
+    if options.seeds < 1 or min(options.enough) < 1:
+        parser.error("--seeds and --enough must be 1 or more")
+    print("hosts  kind      enough  reward over none's      second half             ledger, worst: all, one")
+    for apart in (True, False):
+        for name, kind in (SHOWN if options.kinds == "shown" else TUNING).items():
+            for enough in options.enough:
+                whole, late, ledger = compared(kind, range(1, options.seeds + 1), apart=apart, enough=enough)
+                print(
+                    f"{'apart' if apart else 'alike'}  {name:<8}  {enough:>6}  {text(whole, 3):<22}  "
+                    f"{text(late, 3):<22}  {ledger}"
+                )
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
