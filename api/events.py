@@ -25,11 +25,11 @@ from ltp_switcher.api.protocol import ABORT
 
 POLL_S: Final = 0.25
 HEARTBEAT_S: Final = 15.0
-"""A comment is sent after so long without an event, so that a dead connection is noticed."""
+"""Time without an event after which a comment is sent, so that a dead connection is noticed."""
 LOOK_S: Final = 1.0
-"""A stream ends so long after its client may no longer listen."""
+"""Time within which a stream ends after its client may no longer listen."""
 SEND_S: Final = 10.0
-"""A client that takes nothing for so long is dropped."""
+"""Time after which a client that takes nothing is dropped."""
 STREAMS_MAX: Final = 32
 KEPT: Final = 4096
 RETRY_MS: Final = 2000

@@ -154,7 +154,7 @@ async def send_problem(problem: ProblemError, scope: Scope, receive: Receive, se
 
 
 def _path(request: Request) -> str:
-    """The path that was asked for. That of `request.url` is parsed from a text, and not always the same."""
+    """The path that was asked for. `request.url` parses its own from a text, and it may differ."""
     return cast(str, request.scope["path"])
 
 

@@ -70,6 +70,7 @@ def test_docstrings_of_modules_are_no_fragments() -> None:
         "0 where throughput is Cubic's on all links; else below.",
         "1 if the generator runs.",
         "See above.",
+        "A stream ends so long after its client.",
         "What the daemon has learned.",
     ],
 )
@@ -92,6 +93,7 @@ def test_fragment_of_a_phrase_is_found(text: str, place: str) -> None:
         "Whether the flow sends.",
         "0: 3 packets; 1: 5 packets.",
         "See `Arm`.",
+        "A packet waits so long that it is late.",
         "`thr_max` of Eq. 12.",
         "(x + x_o) / c, by the change of a queue.",
         "Ofcom's limit.",

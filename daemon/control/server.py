@@ -40,7 +40,7 @@ API_SLOTS: Final = 32
 and health checks."""
 API_USER: Final = "ltp-switcher-api"
 IDLE_S: Final = 60.0
-"""A client that neither sends nor reads for so long is hung up on. `ControlClient` connects again."""
+"""Time after which a client that neither sends nor reads is hung up on. `ControlClient` connects again."""
 LAST_S: Final = 1.0
 """Time for the last answers, when the daemon ends."""
 WAIT_S: Final = 0.001

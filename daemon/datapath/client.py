@@ -156,7 +156,7 @@ class Datapath:
         return np.frombuffer(b"".join(pages), dtype=protocol.START_DTYPE)
 
     def close_session(self, grace_ms: int) -> None:
-        """Stop steering. The flows keep their arms for so long, for the next one to take over."""
+        """Stop steering. The flows keep their arms for a time of grace, in which another may take over."""
         payload = attribute(protocol.SessionAttr.GRACE_MS, _U32.pack(grace_ms))
         self._order("session-close", Cmd.SESSION_CLOSE, payload)
 

@@ -35,7 +35,7 @@ End = Literal["done", "harm", "undecided", "aborted", "damaged"]
 PREFIXES_MAX: Final = 1024
 """Prefixes of a round that are judged, the first ones with traffic. They suffice for any verdict."""
 GRACE_S: Final = 5.0
-"""A round is judged so long after its end, or after the wash-out: a flow's last decision comes late."""
+"""Time from a round's end, or the wash-out's, to its judgement: a flow's last decision comes late."""
 REFERENCE: Final = -0.10
 """The harm of which the status tells how long it would take to prove."""
 SHOWN: Final = (-0.5, -0.3, -0.2, -0.15, -0.1, -0.07, -0.05, -0.03, -0.02, -0.01, 0.0, 0.01, 0.02, 0.03, 0.05,

@@ -74,7 +74,7 @@ class Outcome:
 
 
 def holdback(prefixes: int, share: float, *, before: bool) -> Design:
-    """A holdback of so many prefixes; `before`: the log begins before the experiment."""
+    """A holdback of so many prefixes. With `before`, the log begins before the experiment."""
     size = f"{prefixes} prefixes, {share:.0%} held back" + (", log of the day before" if before else "")
     return Design("holdback", size, partial(_holdback, prefixes, share, before))
 

@@ -19,7 +19,7 @@ from ltp_switcher.eval.run.schemes import KERNEL_ARMS, PINNED_PREFIX, resolve
 from ltp_switcher.policies.simulator.delivery_traces import TraceArray
 
 DRAIN_MS: Final = 10_000
-"""The link goes on for so long after the scenario's end, while the last data arrive."""
+"""Time for which the link goes on after the scenario's end, while the last data arrive."""
 LEAD_MS: Final = 4_000
 LEAD_PER_SHELL_MS: Final = 1_000
 """The link runs before the flows start: its clock starts with its shell, and further shells take time."""

@@ -28,7 +28,7 @@ WINDOW_S: Final = 1.0
 ENOUGH: Final = 0.9
 """Share of the best arm's mean that is good enough, once it has settled."""
 SEGMENT_S: Final = 10.0
-"""The oracle changes its arm at most so often."""
+"""Least time between two changes of the oracle's arm."""
 
 
 @dataclass(frozen=True, slots=True)

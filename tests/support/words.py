@@ -70,6 +70,12 @@ _STILL_ASKING: Final = (
     "daemon/choose/visits/", "daemon/control/fleet", "daemon/fleet/", "eval/lab/web",
 )  # fmt: skip
 """Modules in which such docstrings are left."""
+_POINTS: Final = re.compile(r"(?i:\bso (?:long|often)\b(?! (?:as|that)\b))")
+"""A measure that points at the name beside it, where the docstring should begin with the noun."""
+_STILL_POINTING: Final = (
+    "daemon/fleet/", "daemon/steer/", "daemon/step/learning/", "eval/lab/", "policies/ltp/",
+)  # fmt: skip
+"""Modules in which such docstrings are left."""
 _NO_WORDS: Final = re.compile(r"(?:^|[.,;] |\()(?:NaN|None|null|infinite|0|-1): [a-z]")
 """A value with a colon in place of words: `NaN: it has not` for `NaN if it never did`."""
 
@@ -140,8 +146,11 @@ def fragments(name: str, source: str) -> list[str]:
         text = node.value.value
         if not isinstance(text, str):
             continue
+        pointed = _POINTS.search(_line(text).partition(". ")[0])
         if _HEADLESS.match(text.lstrip()):
             found.append(Piece(node.lineno, f"a fragment: {_line(text)}"))
+        elif pointed and not name.startswith((*_STILL_POINTING, "tests/")):
+            found.append(Piece(node.lineno, f"it points at its name: {_line(text)}"))
         if _ASKS.match(text.lstrip()) and not name.startswith((*_STILL_ASKING, "tests/")):
             found.append(Piece(node.lineno, f"half of a question: {_line(text)}"))
         if _NO_WORDS.search(_line(text)):

@@ -152,7 +152,7 @@ class Looks(SlotArrays):
     mean_us = column(np.float64, initial=np.nan)
     """Mean RTT of the last look."""
     packet_us = column(np.float64, initial=np.nan)
-    """Time that a packet took at its rate."""
+    """Time that a packet took at the look's rate."""
     _log_rate = column(np.float64, initial=np.nan)
     """Logarithm of the last look's rate."""
     _idle = column(np.bool_)

@@ -39,9 +39,9 @@ APART_PKTS: Final = 10.0
 SAMPLES_LEAST: Final = 3
 """RTT samples of a look below which its mean says nothing."""
 MISFITS: Final = 4
-"""A flow leaves its player after so many more looks with another RTT than with the same."""
+"""Looks with another RTT, beyond those with the same, after which a flow leaves its player."""
 MOVES_MAX: Final = 2
-"""A flow that has moved so often stays where it is."""
+"""Number of moves after which a flow stays where it is."""
 
 _SUMMED: Final = [RTT_SAMPLES, RTT_SUM, LOST_WITHOUT_QUEUE, BDP, SILENT_NS]
 _TOTALS: Final = [DELIVERED, LOST]

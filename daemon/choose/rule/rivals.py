@@ -32,7 +32,7 @@ GAIN: Final = 1.5
 TESTED_LOOKS: Final = 4
 """The last looks of a test, whose rates count."""
 DOUBLED_MAX: Final = 4
-"""A waiting time is doubled at most so many times."""
+"""Most doublings of a waiting time."""
 
 
 class Rivals(SlotArrays):
