@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ltp_switcher.eval.report.compare import Cell, Spread
-from ltp_switcher.eval.run.completion import RequestSummary
+from ltp_switcher.eval.run.completion_times import RequestSummary
 from ltp_switcher.eval.run.scenario import Scenario
 from ltp_switcher.eval.run.summary import FlowSummary, Summary
 from ltp_switcher.eval.run.trace_files import RecordedTrace

@@ -25,7 +25,7 @@ from ltp_switcher.daemon.choose.visits.learner import Learner
 from ltp_switcher.daemon.choose.visits.replay import Pool, Replayed, replay
 from ltp_switcher.daemon.gain import outcomes, value
 from ltp_switcher.eval.lab.traffic import arrivals, places
-from ltp_switcher.eval.run.completion import Completions, Quantiles, quantiles
+from ltp_switcher.eval.run.completion_times import Completions, Quantiles, quantiles
 from ltp_switcher.eval.run.results import RunResult
 from ltp_switcher.eval.run.scenario import Scenario
 from ltp_switcher.eval.suite.score import Mean, geometric_mean

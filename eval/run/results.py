@@ -33,7 +33,7 @@ from ltp_switcher.eval.lab.traffic import ROWS, run_traffic, traffic_fingerprint
 from ltp_switcher.eval.lab.web import requests_fingerprint, run_requests
 from ltp_switcher.eval.mahimahi.run import as_emulated, emulation_fingerprint, run_emulated
 from ltp_switcher.eval.run import kept
-from ltp_switcher.eval.run.completion import Completions, read_completions, summarise_requests
+from ltp_switcher.eval.run.completion_times import Completions, read_completions, summarise_requests
 from ltp_switcher.eval.run.live import Sample
 from ltp_switcher.eval.run.scenario import Scenario
 from ltp_switcher.eval.run.series import FlowSeries, read_series

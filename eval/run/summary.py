@@ -17,7 +17,7 @@ import numpy as np
 from ltp_switcher.arrays import Bools, Floats, Ints
 from ltp_switcher.errors import ArtifactError
 from ltp_switcher.eval.run import metrics
-from ltp_switcher.eval.run.completion import RequestSummary
+from ltp_switcher.eval.run.completion_times import RequestSummary
 from ltp_switcher.eval.run.scenario import Flow, Scenario
 from ltp_switcher.eval.run.series import BIN_S, FlowSeries
 from ltp_switcher.measures import BYTES_TO_MBIT, jain_index, loss_rate

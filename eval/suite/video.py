@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Final
 
-from ltp_switcher.eval.run.completion import VideoSummary
+from ltp_switcher.eval.run.completion_times import VideoSummary
 from ltp_switcher.eval.run.results import RunResult
 from ltp_switcher.eval.suite.plan import Run, is_arm
 

@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.eval.run.completion import ALL, Completions, Quantiles, by_class
+from ltp_switcher.eval.run.completion_times import ALL, Completions, Quantiles, by_class
 from ltp_switcher.eval.run.results import RunResult
 from ltp_switcher.eval.suite.plan import Run, is_arm
 

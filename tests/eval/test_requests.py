@@ -18,7 +18,7 @@ from ltp_switcher.eval.cli import main as cli
 from ltp_switcher.eval.lab import web
 from ltp_switcher.eval.lab.script import daemon_of, request_plan, script
 from ltp_switcher.eval.run.bundled import SCENARIOS
-from ltp_switcher.eval.run.completion import Completions, read_completions, summarise_requests
+from ltp_switcher.eval.run.completion_times import Completions, read_completions, summarise_requests
 from ltp_switcher.eval.run.requests import Requests, draw_requests
 from ltp_switcher.eval.run.results import Job
 from ltp_switcher.eval.run.scenario import Flow, Scenario, parse_scenario

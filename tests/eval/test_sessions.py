@@ -13,7 +13,7 @@ from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.cli import main as cli
 from ltp_switcher.eval.lab.script import request_plan
 from ltp_switcher.eval.lab.sessions import is_session
-from ltp_switcher.eval.run.completion import read_completions, summarise_requests
+from ltp_switcher.eval.run.completion_times import read_completions, summarise_requests
 from ltp_switcher.eval.run.requests import Video
 from ltp_switcher.eval.run.scenario import Scenario, parse_scenario
 

@@ -25,7 +25,7 @@ from ltp_switcher.eval.lab.traffic import arrivals, path_rates_mbps, places, pla
 from ltp_switcher.eval.report import traffic as report
 from ltp_switcher.eval.report.traffic_tables import draw_traffic, tables
 from ltp_switcher.eval.run import results
-from ltp_switcher.eval.run.completion import Completions
+from ltp_switcher.eval.run.completion_times import Completions
 from ltp_switcher.eval.run.results import Job, run_job
 from ltp_switcher.eval.run.scenario import Scenario, parse_scenario
 from ltp_switcher.eval.run.traffic import Traffic, mean_bytes, sizes_bytes

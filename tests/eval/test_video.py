@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ltp_switcher.eval.run.completion import RequestSummary, VideoSummary
+from ltp_switcher.eval.run.completion_times import RequestSummary, VideoSummary
 from ltp_switcher.eval.run.results import RunResult
 from ltp_switcher.eval.run.scenario import Scenario
 from ltp_switcher.eval.run.summary import Summary
