@@ -59,7 +59,7 @@ static void test_one_echo(void)
 	CHECK(ack(0, &heard, 10900, 9500, 5, &echo));
 	CHECK(echo.number == 7 && echo.delivered == 18 && echo.lost == 4);
 	CHECK(echo.sending_us == 9400 && echo.acking_us == 1450 && echo.rtt_us_min == 6000);
-	/* But they are of the next one. */
+	/* They are part of the next one. */
 	heard.rtt_us = 500;
 	mark(0, 9, 40);
 	CHECK(ack(0, &heard, 11500, 9900, 9, &echo));
@@ -175,7 +175,7 @@ static void test_batches(void)
 			if (!ack(0, &heard, turn_us + 10 * batch, arrived_us - path_us, 1, &echo))
 				continue;
 			ended++;
-			/* But for a packet that had not quite arrived at a turn. */
+			/* A packet may not quite have arrived at a turn. */
 			wrong += abs((int)(echo.delivered * packet_us - echo.acking_us)) >
 				 (int)packet_us + 10 * 30;
 			wrong += echo.rtt_us_min > path_us + packet_us;
@@ -239,7 +239,7 @@ static void test_too_many_marks(void)
 		CHECK(echo.number == ended && echo.delivered == 10 && echo.acking_us == 700);
 		ended++;
 	}
-	/* Of the first one no ACK came before. */
+	/* Before the first one came no ACK. */
 	CHECK(ended == MUTANT_MARK_MASK - 1);
 	/* The control before the first mark that was not made goes on until the next one. */
 	mark(0, 1000, heard.ack.delivered);

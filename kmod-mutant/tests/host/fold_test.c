@@ -206,7 +206,7 @@ static void test_fifth_epoch_takes_the_oldest_slot(void)
 		flow_switch(&f, arm);
 	}
 	flow_ack(&f, 10000, 1000, 1, 0);
-	/* Older than all that have a slot: nobody's credit, but still a sample. */
+	/* It is older than all that have a slot: nobody's credit, but still a sample. */
 	flow_ack(&f, 0, 60000, 1, 0);
 	flow_close(&f, &rec);
 	CHECK(rec.credit[0].arm == 3 && rec.credit[1].arm == 4);

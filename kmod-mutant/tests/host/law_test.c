@@ -65,7 +65,7 @@ static void test_pace_follows_the_path(void)
 	CHECK(mutant_window_rtt(100000, 0) == 100000);
 }
 
-/* Half for each timeout of silence, and no less than a new connection has. */
+/* Each timeout of silence halves the window, down to a new connection's. */
 static void test_idle_times(void)
 {
 	CHECK(mutant_window_after_idle(100, 0) == 100);

@@ -6,7 +6,7 @@
 
 unsigned int passed, failed;
 
-/* The same numbers in every run. */
+/* The numbers are the same in every run. */
 u32 random_below(u32 limit)
 {
 	static u64 state = 1;

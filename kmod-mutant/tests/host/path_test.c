@@ -102,7 +102,7 @@ static void test_cuts(void)
 	run(&road, 400 * MS, 111, 120 * MS, 13, false);
 	CHECK(mutant_path_floor_us(&road.path) == 120 * MS);
 
-	/* The same RTT, but it was a queue: the floor stays. */
+	/* The RTT is the same, but it was a queue: the floor stays. */
 	start(&road);
 	run(&road, 2 * S, 1000, 40 * MS, 40, false);
 	run(&road, S, 1000, 120 * MS, 120, false);

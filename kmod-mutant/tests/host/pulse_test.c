@@ -62,7 +62,7 @@ static void test_more(void)
 		round_trip(&road, false);
 	CHECK(road.pulse.gained);
 	CHECK(road.window >= 280 && road.window <= 400);
-	/* And no further. */
+	/* It grows no further. */
 	for (i = 0; i < 20; i++)
 		round_trip(&road, false);
 	CHECK(road.pulse.phase == MUTANT_PULSE_NONE);

@@ -8,7 +8,7 @@
 #define NS_PER_S	1000000000ULL
 #define NOW_NS		(1000 * NS_PER_S)
 #define NO_LIMIT	(~0ULL)
-/* Near their wraps, as far as the first ones of a real flow may be. */
+/* Numbers near their wraps, as the first ones of a real flow may be. */
 #define FIRST_BYTE	(~0U - 20 * MSS)
 #define FIRST_PACKET	(~0U - 5)
 
@@ -44,7 +44,7 @@ static void acknowledge(struct flow *flow, u32 pkts, u32 us)
 	flow->ack.in_flight -= pkts;
 }
 
-/* As above, with the RTT of the packets. */
+/* @pkts are acknowledged in order after @us, with their RTT. */
 static void acknowledge_in(struct flow *flow, u32 pkts, u32 us, u32 rtt_us)
 {
 	acknowledge(flow, pkts, us);
@@ -133,7 +133,7 @@ static void test_age(void)
 	CHECK(!mutant_saved_jump(&s, NO_LIMIT, MSS, RTT_US, NOW_NS + 300 * NS_PER_S + 1));
 }
 
-/* More than half of the saved RTT, and no more than ten times. */
+/* The RTT is more than half of the saved one, and no more than ten times. */
 static void test_rtt(void)
 {
 	struct mutant_saved s = saved(500, RTT_US);

@@ -52,7 +52,7 @@ static void *write_marked(void *argument)
 		mutant_step_end(&shared->steps);
 		if (first)
 			smp_store_mb(shared->marked, 1); /* the step before the mark */
-		/* So that both run, however busy the machine is. */
+		/* Both are to run, however busy the machine is. */
 		number = READ_ONCE(shared->steps.number);
 		for (i = 0; i < 100 && READ_ONCE(shared->steps.number) == number; i++)
 			sched_yield();
