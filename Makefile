@@ -203,7 +203,7 @@ bench-daemon: venv ## Measure the daemon: steps with 5,000 and 10,000 flows, rep
 bench-api: venv kmod ## Measure daemon and API under load: steps, /health, lists, restarts, the report, a full disk, memory, log; 9 minutes
 	@PYTHONPATH=tests $(BIN)/python -m load
 
-bench-fleet: venv $(STAMPS)/all ## Measure hosts that share lessons: second host, latency, faults, a liar, steps, load; 12 minutes (ARGS=--json)
+bench-fleet: venv $(STAMPS)/all ## Measure hosts that share lessons: second host, latency, faults, a liar, steps, load; 15 minutes (ARGS=--json)
 	@PYTHONPATH=tests $(BIN)/python -m fleet $(ARGS)
 
 bench-kmod: venv kmod ## Measure the module: guest instructions per acknowledged packet and per switch

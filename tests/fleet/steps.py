@@ -40,7 +40,7 @@ STEPS = 150
 """Least steps of a turn. On a busy machine a turn takes longer."""
 
 
-def steps(folder: Path, rounds: int = 20) -> dict[str, object]:
+def steps(folder: Path, rounds: int = 45) -> dict[str, object]:
     """Measure the steps of short turns, one in three with the service."""
     socket = folder / "control.sock"
     section = DaemonSection(mode="active", state_dir=str(folder), control_socket=str(socket), step_ms=10.0)
