@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from ltp_switcher.policies.ltp.signals import LtpSignals
+from ltp_switcher.policies.ltp.pulses import PulsedSignals
 from ltp_switcher.policies.runtime.arm import Arm, WindowArm
 from ltp_switcher.policies.runtime.declaration import Variant, declaration
 
@@ -21,4 +21,4 @@ def make_arm(variant: Variant = ARM.variants[0]) -> Arm:
     Raises:
         ArtifactError: the weights are missing or corrupt.
     """
-    return WindowArm(LtpSignals(), variant.networks()["actor"])
+    return WindowArm(PulsedSignals(), variant.networks()["actor"])

@@ -3,6 +3,7 @@
 
 estimators  coverage and width of the particle filter's and CCmatic's ranges (§7.1)
 links       the policy on the reference link, one factor varied at a time, and beside Cubic (§7.3)
+changes     the policy on a link that changes once, with pulses and without
 swings      the probe reward of flows whose rate swings, on a link that is known exactly (§5)
 paths       mean normalised reward of trained variants on 100 held-out paths of each region (§7.2)
 """
@@ -23,7 +24,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from ltp_switcher.commands import program, whole
-from ltp_switcher.policies.ltp import ARM, estimation, held_out, links, swings
+from ltp_switcher.policies.ltp import ARM, changes, estimation, held_out, links, swings
 from ltp_switcher.policies.ltp.balance import BalanceFilter
 from ltp_switcher.policies.ltp.ccmatic import BeliefSets
 from ltp_switcher.policies.ltp.estimator_traces import Trace, simulate
@@ -105,6 +106,24 @@ def judge_links(options: argparse.Namespace) -> dict[str, links.LinkSummary]:
     return judged
 
 
+def judge_changes(options: argparse.Namespace) -> dict[str, dict[str, changes.Kept]]:
+    """Shares and RTTs by link after the change, with pulses and without, means over the seeds."""
+    seeds: int = options.seeds
+    judged: dict[str, dict[str, changes.Kept]] = {change.name: {} for change in changes.CHANGES}
+    with _progress() as progress:
+        task = progress.add_task("changes", total=2 * seeds * round(changes.JUDGED_S[1] / INTERVAL_S))
+        for name, pulses in (("with pulses", True), ("without", False)):
+            kept = changes.run(
+                changes.arm(options.weights, pulses=pulses),
+                changes.CHANGES,
+                seeds=seeds,
+                on_step=lambda: progress.advance(task),
+            )
+            for change, one in zip(changes.CHANGES, kept, strict=True):
+                judged[change.name][name] = one
+    return judged
+
+
 def judge_swings(options: argparse.Namespace) -> dict[str, dict[str, float]]:
     """R_esti by filter and swing."""
     particles: int = options.particles
@@ -169,6 +188,16 @@ def _show_links(judged: Mapping[str, links.LinkSummary]) -> Table:
     return table
 
 
+def _show_changes(judged: Mapping[str, Mapping[str, changes.Kept]]) -> Table:
+    table = _table(
+        "link after the change", "share\nwith pulses", "without", "RTT / own\nwith pulses", "without"
+    )
+    for name, kept in judged.items():
+        shares = [f"{one.share:.2f}" for one in kept.values()]
+        table.add_row(name, *shares, *(f"{one.rtt_ratio:.2f}" for one in kept.values()))
+    return table
+
+
 def _show_swings(judged: Mapping[str, Mapping[str, float]]) -> Table:
     table = _table("R_esti by", *(f"{100 * swing:g} %" for swing in swings.SWINGS))
     for name, rewards in judged.items():
@@ -188,6 +217,7 @@ def _show_paths(judged: Mapping[str, Mapping[str, held_out.Rewards]]) -> Table:
 _COMMANDS: Final[Mapping[str, tuple[Callable[[argparse.Namespace], Any], Callable[[Any], Table]]]] = {
     "estimators": (judge_estimators, _show_estimators),
     "links": (judge_links, _show_links),
+    "changes": (judge_changes, _show_changes),
     "swings": (judge_swings, _show_swings),
     "paths": (judge_paths, _show_paths),
 }
@@ -205,12 +235,14 @@ def main(arguments: Sequence[str] | None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     estimators = commands.add_parser("estimators")
     on_links = commands.add_parser("links")
+    changing = commands.add_parser("changes")
     swinging = commands.add_parser("swings")
     paths = commands.add_parser("paths")
-    for command in (estimators, on_links):
+    for command in (estimators, on_links, changing):
         command.add_argument("--weights", type=Path, default=ARM.variants[0].weights, metavar="FILE")
     for command in (estimators, swinging, paths):
         command.add_argument("--particles", type=whole(2, 100_000), default=PARTICLES, metavar="N")
+    changing.add_argument("--seeds", type=whole(1, 100), default=3, metavar="N", help="default: 3")
     paths.add_argument("files", type=Path, nargs="+", metavar="FILE", help="weights of trained variants")
     paths.add_argument("--regions", nargs="+", choices=REGIONS, default=list(REGIONS))
     options = parser.parse_args(arguments)

@@ -139,6 +139,19 @@ class LargestThroughput(SlotArrays):
         self._largest_pps[slots] = largest_pps
         return largest_pps
 
+    def lower(self, slots: Slots, path_pps: Floats) -> None:
+        """Lower the largest throughput to the path's, where that is known, NaN elsewhere; shape (n,)."""
+        self._largest_pps[slots] = np.fmin(self._largest_pps[slots], path_pps)
+
+    def pps(self, slots: Slots) -> Floats:
+        """The largest throughput, shape (n,)."""
+        return self._largest_pps[slots]
+
+    def shared(self, slots: Slots) -> Bools:
+        """True where siblings share the path, shape (n,)."""
+        several: Bools = self._siblings[slots] > 1.0
+        return several
+
 
 class WindowSignals(SlotArrays):
     """Eq. 8 and the slow start before it. A subclass adds the observations.

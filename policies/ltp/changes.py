@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LTP on a link that changes once in the simulator: does it keep the link, and how long is its queue?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.arrays import Floats
+from ltp_switcher.policies.ltp.pulses import PulsedSignals
+from ltp_switcher.policies.ltp.signals import LtpSignals
+from ltp_switcher.policies.runtime.arm import Arm, WindowArm
+from ltp_switcher.policies.runtime.export import load
+from ltp_switcher.policies.simulator.directed import directed
+from ltp_switcher.policies.simulator.paths import PPS_PER_MBPS, Flows, Paths, Steps
+from ltp_switcher.policies.simulator.simulator import Roster, Simulator
+
+RATE_MBPS: Final = 36.0
+RTT_MS: Final = 40.0
+CHANGED_S: Final = 20.0
+JUDGED_S: Final = (32.0, 40.0)
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of the link, from 36 Mbit/s and 40 ms."""
+
+    rate_mbps: float = RATE_MBPS
+    rtt_ms: float = RTT_MS
+
+    @property
+    def name(self) -> str:
+        """The link after the change."""
+        return f"{self.rate_mbps:g} Mbit/s, {self.rtt_ms:g} ms"
+
+
+CHANGES: Final[Sequence[Change]] = (
+    Change(),
+    *(Change(rtt_ms=RTT_MS + more_ms) for more_ms in (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 16.0)),
+    *(Change(rate_mbps=rate_mbps) for rate_mbps in (18.0, 12.0, 6.0)),
+    *(Change(rate_mbps=rate_mbps, rtt_ms=RTT_MS + 3.0) for rate_mbps in (72.0, 12.0)),
+)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a flow keeps of a link, 12 to 20 s after the change; means over the seeds."""
+
+    share: float
+    """Throughput over the link's rate."""
+    rtt_ratio: float
+    """Mean RTT over the link's own."""
+
+
+def arm(weights: Path, *, pulses: bool) -> Arm:
+    """The policy of a file of weights. Raises `ArtifactError` where it is missing or corrupt."""
+    return WindowArm(PulsedSignals() if pulses else LtpSignals(), load(weights)[0]["actor"])
+
+
+def run(
+    policy: Arm,
+    changes: Sequence[Change],
+    *,
+    seeds: int,
+    on_step: Callable[[], None] = lambda: None,
+) -> list[Kept]:
+    """Run a flow alone on each link at once, with each seed."""
+    n = len(changes)
+    rate_mbps, rtt_ms = (
+        np.array([[getattr(one, name) for one in changes]]) for name in ("rate_mbps", "rtt_ms")
+    )
+    paths = replace(
+        Paths.uniform(n, rate_mbps=RATE_MBPS, rtt_ms=RTT_MS),
+        steps=Steps(np.full((1, n), CHANGED_S), rate_mbps, rtt_ms, np.full((1, n), np.nan)),
+    )
+    acked, capacity, rtt_s = np.zeros((3, seeds, n))
+    counted = 0
+    for seed in range(seeds):
+        simulator = Simulator(
+            paths, Flows.forever(1, n), Roster(window=1), seed=seed + 1, interval_s=policy.interval_s
+        )
+        for seen, _ in directed(simulator, policy, duration_s=JUDGED_S[1]):
+            on_step()
+            if seen.end_s > JUDGED_S[0]:
+                acked[seed] += seen.acked_pkts[0]
+                capacity[seed] += seen.capacity_pps * seen.length_s
+                rtt_s[seed] += seen.rtt_s[0]
+                counted += 1
+    share: Floats = acked.sum(axis=0) / capacity.sum(axis=0)
+    own_s = rtt_ms[0] / 1e3 + 1.0 / (rate_mbps[0] * PPS_PER_MBPS)
+    ratio: Floats = rtt_s.sum(axis=0) / counted / own_s
+    return [Kept(*pair) for pair in zip(share.tolist(), ratio.tolist(), strict=True)]

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pulses tell a queue of LTP's own from a path that has become longer or slower.
+
+The policy compares the RTT with the least one, and the throughput with the largest one. After a change of the
+path these two are wrong for good. A packet takes longer on the wire of a slower link, and a satellite hands
+over to a longer way. The policy takes that for a queue, and where it seems to be two to four milliseconds
+long, it gives up half of the link. The throughput of a faster link keeps a slower one's buffer full.
+
+An RTT alone does not tell. So in a pulse the window changes by a quarter for two round trips, and the
+throughput and the RTT show who shares the path:
+
+- The throughput follows the window. The flow has no queue, or a small part of it, and the least RTT begins
+  anew.
+- The RTT follows the window. The flow is alone, and its queue stands. Where this queue is long, the largest
+  throughput is the one that the path has now.
+- Each follows a little. Another flow shares the queue, and the policy was trained for that.
+
+A long queue is asked with a smaller window, which loses no packet. A short one is asked with a larger window,
+which leaves no link idle. The paper (§4) has no pulses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.arrays import Bools, Float32s, Floats, Slots
+from ltp_switcher.policies.ltp.signals import LtpSignals
+from ltp_switcher.policies.runtime.measurements import Interval
+from ltp_switcher.slots import SlotArrays, column
+
+CHANGE: Final = 1.25
+"""Larger of the windows in a pulse and before it, over the smaller one."""
+CHANGE_LEAST_PKTS: Final = 1.0
+FOLLOWS: Final = 0.5
+"""A measure follows the window if it changes by this share of the window's change, by logarithms. The two
+shares add up to one, but for noise and for changes of the path itself."""
+STAYS: Final = 0.35
+"""A measure stays if it changes by no more than this share, up or down."""
+DOUBT_S: Final = 0.001
+"""RTT above the least one from which on the policy gives up some of its window."""
+LOW_SHARE: Final = 0.85
+"""Share of the largest throughput below which it seems that others are on the path."""
+LONG_SHARE: Final = 0.5
+"""A queue is long that adds this share of the least RTT: a pulse of a quarter does not empty it."""
+WAIT_RTTS: Final = (10.0, 40.0, 160.0)
+"""Round trips between two pulses: at first, at most where the throughput is low, and at most. The wait
+doubles where a pulse finds nothing."""
+WEIGHT: Final = 0.25
+"""Weight of an echo in the means before a pulse."""
+PULSE_LOSS: Final = 0.05
+"""Share of an interval's packets that ends a pulse if it is lost, and so many packets at least."""
+PULSE_LOST_PKTS: Final = 3.0
+ECHOES_LEAST: Final = 2.0
+"""Echoes that show a pulse, at least; else as many as a round trip has intervals."""
+LATE_ROUNDS: Final = 4.0
+"""A pulse ends without an answer after this many round trips."""
+
+
+class Pulses(SlotArrays):
+    """The pulses of flows, and the least RTT by what they showed. Indices are numbers of intervals."""
+
+    _mean = column(np.float64, 2, initial=np.nan)
+    """Smoothed throughput and RTT of the echoes since the last pulse."""
+    _heard_index = column(np.float64, initial=-1.0)
+    _least_s = column(np.float64)
+    """Least RTT since a pulse showed that there was no queue; 0 before such a pulse."""
+    _round = column(np.float64, initial=1.0)
+    """Intervals of a round trip."""
+    _wait_rtts = column(np.float64, initial=WAIT_RTTS[0])
+    _since_index = column(np.float64, initial=-1.0)
+    """End of the last pulse, or the flow's first interval; -1 before that."""
+    _shows_index = column(np.float64)
+    """First interval whose packets show the pulse; 0 outside of one."""
+    _before = column(np.float64, 3)
+    """Throughput, RTT and window before the pulse."""
+    _within = column(np.float64, 3)
+    """Sums over the echoes that show the pulse: throughput, RTT, and their number."""
+    _change = column(np.float64)
+    """Window of the pulse over the one before it."""
+
+    def hear(self, slots: Slots, interval: Interval) -> Floats:
+        """Take in the last echoes, each but once.
+
+        Returns:
+            Throughput of the path where a pulse has just shown it, packets a second, NaN elsewhere; (n,).
+        """
+        echo = interval.echo
+        fresh = (echo.index > self._heard_index[slots]) & ~np.isnan(echo.delivered_pps)
+        self._heard_index[slots] = np.fmax(self._heard_index[slots], echo.index)
+        seen = np.stack((echo.delivered_pps, echo.rtt_s), axis=1)
+        self._least_s[slots[fresh]] = np.minimum(self._least_s[slots[fresh]], echo.rtt_s[fresh])
+        within = self._shows_index[slots] > 0
+        quiet = fresh & ~within
+        mean = self._mean[slots[quiet]]
+        self._mean[slots[quiet]] = np.where(np.isnan(mean), seen[quiet], mean + WEIGHT * (seen[quiet] - mean))
+        path_pps = np.full(slots.shape, np.nan)
+        shows = np.flatnonzero(fresh & within & (echo.index >= self._shows_index[slots]))
+        if shows.size:
+            at = slots[shows]
+            self._within[at] += np.pad(seen[shows], ((0, 0), (0, 1)), constant_values=1.0)
+            enough = self._within[at, 2] >= np.maximum(self._round[at], ECHOES_LEAST)
+            path_pps[shows[enough]] = self._answers(at[enough], interval.index)
+        return path_pps
+
+    def least_s(self, slots: Slots, interval: Interval) -> Floats:
+        """The least RTT of each flow by all that is known, shape (n,)."""
+        return np.maximum(interval.rtt_min_s, self._least_s[slots])
+
+    def step(self, slots: Slots, interval: Interval, may: Bools, low: Bools, window_pkts: Floats) -> Floats:
+        """End the pulses that get no answer, and begin new ones.
+
+        Args:
+            slots: shape (n,).
+            interval: the last one, with the least RTTs of `least_s`.
+            may: True where the flow fills its window, and none of its siblings is on the path, shape (n,).
+            low: True where the throughput is low beside the largest one, shape (n,).
+            window_pkts: the windows that the policy wants, shape (n,).
+
+        Returns:
+            The windows in packets, shape (n,).
+        """
+        index = interval.index
+        self._round[slots] = round_trip = np.maximum(1.0, np.ceil(interval.rtt_s / interval.length_s))
+        since_index = self._since_index[slots]
+        self._since_index[slots] = since_index = np.where(since_index < 0, index, since_index)
+        within = self._shows_index[slots] > 0
+        if within.any():
+            stops = within & (~may | _loses(interval))
+            stops |= within & (index > self._shows_index[slots] + LATE_ROUNDS * round_trip)
+            back_pkts = np.minimum(self._before[slots, 2], window_pkts)
+            window_pkts = np.where(stops, back_pkts, window_pkts)
+            self._end(slots[stops], index, found=False)
+            within &= ~stops
+        queue_s = self._mean[slots, 1] - interval.rtt_min_s
+        wait_rtts = np.minimum(self._wait_rtts[slots], np.where(low, WAIT_RTTS[1], WAIT_RTTS[2]))
+        due = (index - since_index >= wait_rtts * round_trip) & ((queue_s >= DOUBT_S) | low)
+        begins = ~within & may & due & ~np.isnan(queue_s)
+        if begins.any():
+            queue_share = queue_s[begins] / interval.rtt_min_s[begins]
+            self._begin(slots[begins], index, window_pkts[begins], queue_share)
+            within |= begins
+        # The first round trip brings the window about, and the second one shows it.
+        sends = index < self._shows_index[slots] + np.maximum(round_trip, ECHOES_LEAST) - 1.0
+        pulse_pkts = self._before[slots, 2] * np.where(sends, self._change[slots], 1.0)
+        return np.where(within, pulse_pkts, window_pkts)
+
+    def _begin(self, slots: Slots, index: int, window_pkts: Floats, queue_share: Floats) -> None:
+        self._before[slots] = np.concatenate((self._mean[slots], window_pkts[:, None]), axis=1)
+        self._within[slots] = 0.0
+        larger = np.maximum(CHANGE, 1.0 + CHANGE_LEAST_PKTS / window_pkts)
+        self._change[slots] = np.where(queue_share > LONG_SHARE, 1.0 / CHANGE, larger)
+        self._shows_index[slots] = index + 1.0 + self._round[slots]
+
+    def _answers(self, slots: Slots, index: int) -> Floats:
+        """End pulses by what they showed; the throughput of the path, NaN where it is unknown, shape (n,)."""
+        shown = self._within[slots, :2] / self._within[slots, 2:]
+        before, change = self._before[slots, :2], self._change[slots]
+        follow = np.log(shown / before) / np.log(change)[:, None]
+        throughput, rtt = ((follow >= FOLLOWS) & (np.abs(follow[:, ::-1]) <= STAYS)).T
+        least_s = np.minimum(shown, before)[:, 1]
+        self._least_s[slots[throughput]] = least_s[throughput]
+        self._end(slots, index, found=throughput)
+        return np.where(rtt & (change < 1.0), shown[:, 0], np.nan)
+
+    def _end(self, slots: Slots, index: int, *, found: Bools | bool) -> None:
+        longer = np.minimum(2.0 * self._wait_rtts[slots], WAIT_RTTS[2])
+        self._wait_rtts[slots] = np.where(found, WAIT_RTTS[0], longer)
+        self._since_index[slots] = index
+        self._shows_index[slots] = 0.0
+        self._mean[slots] = np.nan
+
+
+def _loses(interval: Interval) -> Bools:
+    """Whether an interval's losses end a pulse, shape (n,)."""
+    resolved_pkts = interval.acked_pkts + interval.lost_pkts
+    loses: Bools = interval.lost_pkts >= np.maximum(PULSE_LOST_PKTS, PULSE_LOSS * resolved_pkts)
+    return loses
+
+
+class PulsedSignals(LtpSignals):
+    """LTP's signals and action where it runs: with pulses. It is trained without them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._pulses = self.part(Pulses())
+
+    def observe(self, slots: Slots, interval: Interval) -> Float32s:
+        """See `Signals`."""
+        self._largest.lower(slots, self._pulses.hear(slots, interval))
+        return super().observe(slots, self._known(slots, interval))
+
+    def control(self, slots: Slots, interval: Interval, actions: Float32s) -> Floats:
+        """See `Signals`."""
+        interval = self._known(slots, interval)
+        window_pkts = super().control(slots, interval, actions)[:, 0]
+        may = ~self._starting[slots] & ~interval.leaves_unused(window_pkts) & ~self._largest.shared(slots)
+        low = interval.echo.delivered_pps < LOW_SHARE * self._largest.pps(slots)
+        window_pkts = self._pulses.step(slots, interval, may, low, window_pkts)
+        self._window_pkts[slots] = window_pkts
+        return window_pkts[:, None]
+
+    def _known(self, slots: Slots, interval: Interval) -> Interval:
+        return replace(interval, rtt_min_s=self._pulses.least_s(slots, interval))
