@@ -48,7 +48,7 @@ CHANGES: Final[Sequence[Change]] = (
 
 @dataclass(frozen=True)
 class Kept:
-    """What a flow keeps of a link, 12 to 20 s after the change; means over the seeds."""
+    """A flow's part of a link, 12 to 20 s after the change; means over the seeds."""
 
     share: float
     """Throughput over the link's rate."""
