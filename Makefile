@@ -116,11 +116,12 @@ torch: $(LTP_CACHE)/torch/installed ## Unpack PyTorch for the trainers' tests (1
 
 venv-train: $(STAMPS)/train ## Install PyTorch in .venv-train (5.4 GB)
 
-# The trainings use the policies' own settings and three seeds, and resume.
+# The trainings use the policies' own settings and three seeds, and resume. CLUSTER: a scheduler's address.
 TRAIN = .venv-train/bin/python -m ltp_switcher.policies
+ON_CLUSTER = $(if $(CLUSTER),--cluster $(CLUSTER))
 
 train-ltp: $(STAMPS)/train ## Train LTP and write its weights
-	@$(TRAIN).ltp.train --out .cache/train/ltp --seeds 1 2 3 --resume --export policies/ltp/ltp.npz
+	@$(TRAIN).ltp.train --out .cache/train/ltp --seeds 1 2 3 --resume --export policies/ltp/ltp.npz $(ON_CLUSTER)
 
 LTP_VARIANTS = ltp ltp-no-probe oracle astraea sage orca aurora
 LTP_SEEDS ?= 1
@@ -140,17 +141,17 @@ compare-ltp: $(STAMPS)/train ## Train LTP and its variants with each seed of LTP
 
 train-jury: $(STAMPS)/train ## Train Jury and write its weights
 	@$(TRAIN).jury.train --out .cache/train/jury --seeds 1 2 3 --choose 1 --resume \
-		--export policies/jury/jury.npz
+		--export policies/jury/jury.npz $(ON_CLUSTER)
 
 train-spine: $(STAMPS)/train ## Train Spine and Spine-Cubic, and write their weights
-	@$(TRAIN).spine.train --out .cache/train/spine --seeds 1 2 3 --resume --export policies/spine/spine.npz
+	@$(TRAIN).spine.train --out .cache/train/spine --seeds 1 2 3 --resume --export policies/spine/spine.npz $(ON_CLUSTER)
 	@$(TRAIN).spine.train --law cubic --out .cache/train/spine-cubic --seeds 1 2 3 --validate-every 3 --resume \
-		--export policies/spine/spine-cubic.npz
+		--export policies/spine/spine-cubic.npz $(ON_CLUSTER)
 
 train-owl: $(STAMPS)/train ## Train Owl and Owl-Loss, and write their weights
-	@$(TRAIN).owl.train --out .cache/train/owl --seeds 1 2 3 --resume --export policies/owl/owl.npz
+	@$(TRAIN).owl.train --out .cache/train/owl --seeds 1 2 3 --resume --export policies/owl/owl.npz $(ON_CLUSTER)
 	@$(TRAIN).owl.train --variant owl-loss --out .cache/train/owl-loss --seeds 1 2 3 --resume \
-		--export policies/owl/owl-loss.npz
+		--export policies/owl/owl-loss.npz $(ON_CLUSTER)
 
 bench-simulator: venv ## Measure the simulator: flow-steps per second
 	@$(BIN)/python -m ltp_switcher.policies.simulator.bench

@@ -85,6 +85,11 @@ def parser(name: str, description: str | None) -> argparse.ArgumentParser:
         "--export", type=Path, metavar="FILE", help="write the best seed's weights, card and curve"
     )
     made.add_argument("--choose", type=int, metavar="SEED", help="export this seed's weights instead")
+    made.add_argument(
+        "--cluster",
+        metavar="ADDRESS",
+        help="let the workers of this Dask scheduler train the seeds (docs/cluster.md)",
+    )
     made.add_argument("--device", default="cpu", help="PyTorch's device (cpu)")
     made.add_argument("--json", action="store_true", help="print the results as JSON")
     return made
@@ -97,6 +102,11 @@ def run(trainer: Trainer[A], options: argparse.Namespace) -> int:
         schedule = trainer.schedule
         if options.episodes is not None:
             schedule = replace(schedule, episodes=options.episodes)
+        if options.cluster is not None:
+            from ltp_switcher.policies.training import elsewhere
+
+            elsewhere.train_seeds(trainer, options)
+            options.resume = True
         # More threads would be no faster on networks this small, and would change the sums' last digits.
         torch.set_num_threads(1)
         runs: dict[int, list[Row]] = {}
