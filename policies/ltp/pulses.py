@@ -47,7 +47,10 @@ LONG_SHARE: Final = 0.5
 """A queue is long that adds this share of the least RTT: a pulse of a quarter does not empty it."""
 WAIT_RTTS: Final = (10.0, 40.0, 160.0)
 """Round trips between two pulses: at first, at most where the throughput is low, and at most. The wait
-doubles where a pulse finds nothing."""
+doubles where a pulse finds nothing. Where the last pulse got no answer, the rate is not steady enough to ask
+often."""
+ANSWERS: Final = 0.5
+"""A pulse is answered where the two shares add up to one, but for this."""
 WEIGHT: Final = 0.25
 """Weight of an echo in the means before a pulse."""
 PULSE_LOSS: Final = 0.05
@@ -70,6 +73,8 @@ class Pulses(SlotArrays):
     _round = column(np.float64, initial=1.0)
     """Intervals of a round trip."""
     _wait_rtts = column(np.float64, initial=WAIT_RTTS[0])
+    _unanswered = column(np.bool_)
+    """Whether the last pulse got no answer."""
     _since_index = column(np.float64, initial=-1.0)
     """End of the last pulse, or the flow's first interval; -1 before that."""
     _shows_index = column(np.float64)
@@ -132,10 +137,12 @@ class Pulses(SlotArrays):
             stops |= within & (index > self._shows_index[slots] + LATE_ROUNDS * round_trip)
             back_pkts = np.minimum(self._before[slots, 2], window_pkts)
             window_pkts = np.where(stops, back_pkts, window_pkts)
+            self._unanswered[slots[stops]] = True
             self._end(slots[stops], index, found=False)
             within &= ~stops
         queue_s = self._mean[slots, 1] - interval.rtt_min_s
-        wait_rtts = np.minimum(self._wait_rtts[slots], np.where(low, WAIT_RTTS[1], WAIT_RTTS[2]))
+        often = low & ~self._unanswered[slots]
+        wait_rtts = np.minimum(self._wait_rtts[slots], np.where(often, WAIT_RTTS[1], WAIT_RTTS[2]))
         due = (index - since_index >= wait_rtts * round_trip) & ((queue_s >= DOUBT_S) | low)
         begins = ~within & may & due & ~np.isnan(queue_s)
         if begins.any():
@@ -160,6 +167,7 @@ class Pulses(SlotArrays):
         before, change = self._before[slots, :2], self._change[slots]
         follow = np.log(shown / before) / np.log(change)[:, None]
         throughput, rtt = ((follow >= FOLLOWS) & (np.abs(follow[:, ::-1]) <= STAYS)).T
+        self._unanswered[slots] = np.abs(follow.sum(axis=1) - 1.0) > ANSWERS
         least_s = np.minimum(shown, before)[:, 1]
         self._least_s[slots[throughput]] = least_s[throughput]
         self._end(slots, index, found=throughput)
