@@ -110,8 +110,13 @@ def prefix_text(key: np.void) -> str:
         packed, bits = bytes(key["network"][:4]), PREFIX_BITS_V4
     else:
         packed, bits = bytes(key["network"]).ljust(16, b"\0"), PREFIX_BITS_V6
+    return network_text(packed, bits, key["netns"])
+
+
+def network_text(packed: bytes, bits: int, netns: int) -> str:
+    """A network as the daemon writes it: its address, 4 or 16 bytes, with its namespace unless that is 0."""
     text = f"{ipaddress.ip_address(packed)}/{bits}"
-    return f"{text}@{key['netns']}" if key["netns"] else text
+    return f"{text}@{netns}" if netns else text
 
 
 def prefix_key(text: str) -> np.void:

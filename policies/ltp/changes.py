@@ -10,7 +10,6 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.arrays import Floats
 from ltp_switcher.policies.ltp.pulses import PulsedSignals
 from ltp_switcher.policies.ltp.signals import LtpSignals
 from ltp_switcher.policies.runtime.arm import Arm, WindowArm
@@ -18,6 +17,7 @@ from ltp_switcher.policies.runtime.export import load
 from ltp_switcher.policies.simulator.directed import directed
 from ltp_switcher.policies.simulator.paths import PPS_PER_MBPS, Flows, Paths, Steps
 from ltp_switcher.policies.simulator.simulator import Roster, Simulator
+from ltp_switcher.policies.simulator.totals import Totals
 
 RATE_MBPS: Final = 36.0
 RTT_MS: Final = 40.0
@@ -53,7 +53,7 @@ class Kept:
     share: float
     """Throughput over the link's rate."""
     rtt_ratio: float
-    """Mean RTT over the link's own."""
+    """Mean RTT of its packets over the link's own."""
 
 
 def arm(weights: Path, *, pulses: bool) -> Arm:
@@ -77,20 +77,13 @@ def run(
         Paths.uniform(n, rate_mbps=RATE_MBPS, rtt_ms=RTT_MS),
         steps=Steps(np.full((1, n), CHANGED_S), rate_mbps, rtt_ms, np.full((1, n), np.nan)),
     )
-    acked, capacity, rtt_s = np.zeros((3, seeds, n))
-    counted = 0
+    own_s = rtt_ms[0] / 1e3 + 1.0 / (rate_mbps[0] * PPS_PER_MBPS)
+    kept = np.zeros((2, n))
     for seed in range(seeds):
         simulator = Simulator(
             paths, Flows.forever(1, n), Roster(window=1), seed=seed + 1, interval_s=policy.interval_s
         )
-        for seen, _ in directed(simulator, policy, duration_s=JUDGED_S[1]):
-            on_step()
-            if seen.end_s > JUDGED_S[0]:
-                acked[seed] += seen.acked_pkts[0]
-                capacity[seed] += seen.capacity_pps * seen.length_s
-                rtt_s[seed] += seen.rtt_s[0]
-                counted += 1
-    share: Floats = acked.sum(axis=0) / capacity.sum(axis=0)
-    own_s = rtt_ms[0] / 1e3 + 1.0 / (rate_mbps[0] * PPS_PER_MBPS)
-    ratio: Floats = rtt_s.sum(axis=0) / counted / own_s
-    return [Kept(*pair) for pair in zip(share.tolist(), ratio.tolist(), strict=True)]
+        seen = directed(simulator, policy, duration_s=JUDGED_S[1], before=lambda _: on_step())
+        totals = Totals.of((interval for interval, _ in seen), 1, n, after_s=JUDGED_S[0])
+        kept += np.stack((totals.utilisation[0], totals.rtt_s[0] / own_s)) / seeds
+    return [Kept(*one) for one in kept.T.tolist()]

@@ -29,10 +29,9 @@ from ltp_switcher.policies.ltp.balance import BalanceFilter
 from ltp_switcher.policies.ltp.ccmatic import BeliefSets
 from ltp_switcher.policies.ltp.estimator_traces import Trace, simulate
 from ltp_switcher.policies.ltp.particles import PARTICLES, ParticleFilter
-from ltp_switcher.policies.ltp.signals import INTERVAL_S, LtpSignals
+from ltp_switcher.policies.ltp.signals import INTERVAL_S
 from ltp_switcher.policies.ltp.task import REGIONS
-from ltp_switcher.policies.runtime.arm import Arm, NetworkArm
-from ltp_switcher.policies.runtime.export import load
+from ltp_switcher.policies.runtime.arm import Arm
 from ltp_switcher.policies.simulator.paths import PPS_PER_MBPS, Flows, Paths
 from ltp_switcher.policies.simulator.simulator import Roster
 
@@ -44,7 +43,7 @@ _JOINS_S: Final = 5.0
 
 
 def _arm(weights: Path) -> Arm:
-    return NetworkArm(LtpSignals(), load(weights)[0]["actor"])
+    return changes.arm(weights, pulses=False)
 
 
 def traces(weights: Path) -> dict[str, Trace]:

@@ -27,7 +27,7 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.arrays import Bools, Float32s, Floats, Slots
-from ltp_switcher.policies.ltp.signals import LtpSignals
+from ltp_switcher.policies.ltp.signals import LtpSignals, loses_in_numbers
 from ltp_switcher.policies.runtime.measurements import Interval
 from ltp_switcher.slots import SlotArrays, column
 
@@ -53,9 +53,6 @@ ANSWERS: Final = 0.5
 """A pulse is answered where the two shares add up to one, but for this."""
 WEIGHT: Final = 0.25
 """Weight of an echo in the means before a pulse."""
-PULSE_LOSS: Final = 0.05
-"""Share of an interval's packets that ends a pulse if it is lost, and so many packets at least."""
-PULSE_LOST_PKTS: Final = 3.0
 ECHOES_LEAST: Final = 2.0
 """Echoes that show a pulse, at least; else as many as a round trip has intervals."""
 LATE_ROUNDS: Final = 4.0
@@ -133,7 +130,7 @@ class Pulses(SlotArrays):
         self._since_index[slots] = since_index = np.where(since_index < 0, index, since_index)
         within = self._shows_index[slots] > 0
         if within.any():
-            stops = within & (~may | _loses(interval))
+            stops = within & (~may | loses_in_numbers(interval))
             stops |= within & (index > self._shows_index[slots] + LATE_ROUNDS * round_trip)
             back_pkts = np.minimum(self._before[slots, 2], window_pkts)
             window_pkts = np.where(stops, back_pkts, window_pkts)
@@ -179,13 +176,6 @@ class Pulses(SlotArrays):
         self._since_index[slots] = index
         self._shows_index[slots] = 0.0
         self._mean[slots] = np.nan
-
-
-def _loses(interval: Interval) -> Bools:
-    """Whether an interval's losses end a pulse, shape (n,)."""
-    resolved_pkts = interval.acked_pkts + interval.lost_pkts
-    loses: Bools = interval.lost_pkts >= np.maximum(PULSE_LOST_PKTS, PULSE_LOSS * resolved_pkts)
-    return loses
 
 
 class PulsedSignals(LtpSignals):

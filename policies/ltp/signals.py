@@ -29,9 +29,10 @@ action comes an RTT later; the more actions in between, the wider a window swing
 NEW_FLOW_PKTS: Final = 64.0
 """A flow that comes with no more than this starts slowly first. A new one has 10 (RFC 6928), and several
 times that by its first interval: the kernel has begun without us. A queue that is there ends it at once."""
-SLOW_START_LOSS: Final = 0.05
-"""Slow start ends at this loss; random loss is well below."""
-SLOW_START_LOST_PKTS: Final = 3.0
+MANY_SHARE: Final = 0.05
+"""Slow start and pulses end at this loss; random loss is well below."""
+MANY_PKTS: Final = 3.0
+"""Lost packets of an interval below which its loss says nothing."""
 LOSS_LIMIT: Final = 0.02
 """Loss over about half a second above which the window shrinks whatever the policy says. The flow's signals
 tell of changes of the loss alone (ΔL), so it would never notice one that stays."""
@@ -225,10 +226,14 @@ class WindowSignals(SlotArrays):
 
 def _queue_is_met(interval: Interval) -> Bools:
     """Slow start has filled the path: its packets queue, or get lost in numbers."""
-    queues = interval.rtt_s > queue_threshold_s(interval.rtt_min_s)
+    return (interval.rtt_s > queue_threshold_s(interval.rtt_min_s)) | loses_in_numbers(interval)
+
+
+def loses_in_numbers(interval: Interval) -> Bools:
+    """Whether an interval loses more than a few packets, as a full buffer does, shape (n,)."""
     resolved_pkts = interval.acked_pkts + interval.lost_pkts
-    lost = interval.lost_pkts >= SLOW_START_LOSS * resolved_pkts
-    return queues | (lost & (interval.lost_pkts >= SLOW_START_LOST_PKTS))
+    loses: Bools = interval.lost_pkts >= np.maximum(MANY_PKTS, MANY_SHARE * resolved_pkts)
+    return loses
 
 
 class LtpSignals(WindowSignals):

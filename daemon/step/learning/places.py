@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import socket
 from typing import Final
 
@@ -12,6 +11,7 @@ import numpy.typing as npt
 
 from ltp_switcher.arrays import Bools
 from ltp_switcher.daemon.datapath import OutcomeArray
+from ltp_switcher.daemon.gain.outcomes import network_text
 from ltp_switcher.daemon.settings.prefixes import PREFIX_BITS_V4, PREFIX_BITS_V6
 
 PLACE: Final = np.dtype([("netns", "=u4"), ("family", "=u2"), ("bits", "=u2"), ("address", "u1", (16,))])
@@ -67,5 +67,4 @@ def names_of(places: Places) -> list[bytes]:
 def text_of(place: np.void) -> str:
     """A place as the daemon writes it, such as 192.0.2.0/24, or 192.0.2.7/32 for a host."""
     size = 4 if place["family"] == socket.AF_INET else 16
-    text = f"{ipaddress.ip_address(bytes(place['address'][:size]))}/{place['bits']}"
-    return f"{text}@{place['netns']}" if place["netns"] else text
+    return network_text(bytes(place["address"][:size]), place["bits"], place["netns"])
