@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
 import signal
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from support.dask_cluster import end, scheduler, worker
 from support.quick_run import OTHER, quick_runs
 
 from ltp_switcher.cluster import Cluster
@@ -26,7 +26,6 @@ from ltp_switcher.eval.run.batch import run_batch
 from ltp_switcher.eval.run.executor import Here, OnCluster
 from ltp_switcher.eval.run.results import Job, RunResult
 
-TESTS = Path(__file__).parents[1]
 SCHEMES = ["bbr", "cubic", "vegas"]
 Start = Callable[..., list[subprocess.Popen[bytes]]]
 
@@ -34,37 +33,6 @@ Start = Callable[..., list[subprocess.Popen[bytes]]]
 def wait_for(true: Callable[[], bool]) -> None:
     while not true():
         time.sleep(0.01)
-
-
-def dask(*arguments: str, **environment: str) -> subprocess.Popen[bytes]:
-    """Start a part of Dask."""
-    known = {"PYTHONPATH": str(TESTS), "DASK_DISTRIBUTED__SCHEDULER__WORK_STEALING": "False"}
-    return subprocess.Popen(
-        [Path(sys.executable).with_name("dask"), *arguments, "--no-dashboard"],
-        env={**os.environ, **known, **environment}, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-
-
-def end(process: subprocess.Popen[bytes]) -> None:
-    process.kill()
-    process.wait()
-
-
-@contextlib.contextmanager
-def scheduler(folder: Path, **environment: str) -> Iterator[str]:
-    """A scheduler on the loopback: its address."""
-    import distributed
-
-    file = folder / "scheduler"
-    process = dask(
-        "scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(file), **environment
-    )
-    try:
-        with distributed.Client(scheduler_file=str(file), set_as_default=False) as client:
-            found = str(client.scheduler_info()["address"])
-        yield found
-    finally:
-        end(process)
 
 
 @pytest.fixture(scope="module")
@@ -85,16 +53,7 @@ def start(tmp_path: Path, address: str) -> Iterator[Start]:
 
         def start(count: int, **environment: str) -> list[subprocess.Popen[bytes]]:
             before = len(client.scheduler_info()["workers"])
-            arguments = (
-                "worker",
-                address,
-                "--nthreads",
-                "1",
-                "--no-nanny",
-                "--local-directory",
-                str(tmp_path),
-            )
-            made = [dask(*arguments, **environment) for _ in range(count)]
+            made = [worker(address, tmp_path, **environment) for _ in range(count)]
             for process in made:
                 stack.callback(end, process)
             client.wait_for_workers(before + count)

@@ -3,50 +3,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from support.dask_cluster import end, scheduler, worker
 from support.tiny_trainer import Tiny
 
 from ltp_switcher.policies.runtime.export import load
 from ltp_switcher.policies.training import command, elsewhere
 
 distributed = pytest.importorskip("distributed")
-TESTS = Path(__file__).parents[1]
-Start = Callable[..., None]
-
-
-def dask(*arguments: object, **environment: str) -> subprocess.Popen[bytes]:
-    known = {"DASK_DISTRIBUTED__SCHEDULER__WORK_STEALING": "False"}
-    paths = os.pathsep.join([str(TESTS), str(TESTS.parent / "src")])
-    return subprocess.Popen(
-        [sys.executable, "-m", "dask", *map(str, arguments), "--no-dashboard"],
-        env={**os.environ, **known, "PYTHONPATH": paths, **environment}, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
 
 
 @pytest.fixture
 def address(tmp_path: Path) -> Iterator[str]:
     """A scheduler with two workers: its address."""
-    file = tmp_path / "scheduler"
-    started = [dask("scheduler", "--host", "127.0.0.1", "--port", 0, "--scheduler-file", file)]
-    try:
-        with distributed.Client(scheduler_file=str(file), set_as_default=False) as client:
-            found = str(client.scheduler_info()["address"])
-            folder = ("--no-nanny", "--nthreads", 1, "--local-directory", tmp_path)
-            started += [dask("worker", found, *folder) for _ in range(2)]
+    with scheduler(tmp_path) as found, contextlib.ExitStack() as stack:
+        for _ in range(2):
+            stack.callback(end, worker(found, tmp_path))
+        with distributed.Client(found, set_as_default=False) as client:
             client.wait_for_workers(2)
         yield found
-    finally:
-        for process in started:
-            process.kill()
-            process.wait()
 
 
 def train(*arguments: object) -> int:
