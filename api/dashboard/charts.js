@@ -7,6 +7,8 @@ import { clock } from "./format.js";
 
 const SPAN_S = 300;
 const LEAST_S = 60;
+/** A time stands with its middle at its moment, so half of the newest one needs room at the right. */
+const RIGHT_PX = 20;
 const all = new Set();
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => all.forEach((chart) => chart.rebuild()));
 
@@ -42,7 +44,7 @@ class Chart {
     if (!this.data || !this.place.clientWidth) return;
     this.plot?.destroy();
     const options = {
-      width: this.place.clientWidth, height: this.height, legend: { show: false }, padding: [10, 10, 0, 0],
+      width: this.place.clientWidth, height: this.height, legend: { show: false }, padding: [10, RIGHT_PX, 0, 0],
       plugins: [{ hooks: { setCursor: (plot) => this.tell(plot) } }], ...this.options(),
     };
     this.tip = h("div", { class: "tip", hidden: true });

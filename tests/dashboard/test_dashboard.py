@@ -32,6 +32,17 @@ PAINTED = f"""([canvas, rgb]) => {{
     for (let at = 0; at < pixels.length; at += 4) if (like(at)) return true;
     return false;
 }}"""
+# Notes the times that a chart writes, and their widths in CSS pixels.
+NOTE_TIMES = """
+    window.times = {};
+    const write = CanvasRenderingContext2D.prototype.fillText;
+    CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) {
+        if (/^\\d\\d:\\d\\d$/.test(text)) times[text] = this.measureText(text).width / devicePixelRatio;
+        return write.call(this, text, ...rest);
+    };
+"""
+ROOM = """(chart) => chart.querySelector('canvas').getBoundingClientRect().right
+    - chart.querySelector('.u-over').getBoundingClientRect().right"""
 SLOW_ARMS = """
     const fetchAtOnce = window.fetch;
     window.fetch = async (path, ...rest) => {
@@ -300,6 +311,17 @@ def test_text_from_the_kernel_is_no_markup(page: Page, place: Site) -> None:
     ready(page, place, "#/settings")
     expect(page.get_by_text(NO_ARM)).to_be_visible()
     assert page.locator("main b:not(.range b)").count() == 0
+
+
+def test_a_time_at_the_end_of_the_axis_is_not_cut(page: Page, place: Site) -> None:
+    """A time stands with its middle at its moment, which may be the newest one."""
+    page.add_init_script(NOTE_TIMES)
+    ready(page, place)
+    chart = page.locator(".chart").first
+    expect(chart.locator(".u-over")).to_be_visible()
+    page.wait_for_function("Object.keys(times).length")
+    widest = max(page.evaluate("Object.values(times)"))
+    assert chart.evaluate(ROOM) >= widest / 2
 
 
 @pytest.mark.parametrize("at", PAGES)
