@@ -22,6 +22,7 @@ from ltp_switcher.daemon.gain import log as decisions
 from ltp_switcher.daemon.gain import report as reports
 from ltp_switcher.daemon.gain.columns import KeptLog
 from ltp_switcher.daemon.gain.effect import Effect
+from ltp_switcher.daemon.gain.flows import ALL, KeptFlows
 from ltp_switcher.errors import ArtifactError
 
 log = logging.getLogger(__name__)
@@ -55,10 +56,10 @@ class Gain(Collector):
         # Others wait for the one that computes, and take its answer.
         self._one_at_a_time = threading.Lock()
         self._place: Path | None = None
-        self._log = KeptLog(Path())
+        self._log, self._flows = KeptLog(Path()), KeptFlows(Path())
         self._answers: OrderedDict[float | None, _Answer] = OrderedDict()
         self._begun_s = float("-inf")
-        self._overall: Mapping[str, Effect | None] = {}
+        self._effects: Mapping[str, Effect | None] = {}
 
     def report(self, age_s: float | None = None, daemon: DaemonClient | None = None) -> reports.Report:
         """The report on decisions of the last `age_s` seconds, or on all; at most some seconds old.
@@ -77,16 +78,18 @@ class Gain(Collector):
 
     def _report(self, place: Path, age_s: float | None) -> reports.Report:
         if place != self._place:
-            self._place, self._log = place, KeptLog(place)
+            self._place, self._log, self._flows = place, KeptLog(place), KeptFlows(place)
             self._answers.clear()
         began_s, kept = time.monotonic(), self._answers.get(age_s)
         if kept is not None and began_s < kept.counts_until_s:
             return kept.report
-        changed = self._log.refresh()
+        # Both take in what is new.
+        changed = self._log.refresh() | self._flows.refresh()
         if kept is not None and not changed and age_s is None:
             return kept.report
         since_s = 0.0 if age_s is None else time.time() - age_s
-        found = reports.report(self._log.columns, self._log.names, since_s, self._log.skipped)
+        skipped = self._log.skipped + self._flows.skipped
+        found = reports.report(self._log.columns, self._log.names, since_s, skipped, self._flows.rows)
         now_s = time.monotonic()
         self._answers[age_s] = _Answer(found, now_s + AGAIN * (now_s - began_s))
         self._answers.move_to_end(age_s)
@@ -99,7 +102,7 @@ class Gain(Collector):
         self._begun_s = time.monotonic()
         try:
             design = self._daemon.ask(ConfigState, "config.get").values["gain"]["design"]
-            self._overall = self.report(AGE_S).overall if design != "none" else {}
+            self._effects = _of_metrics(self.report(AGE_S)) if design != "none" else {}
         except ProblemError as error:
             log.info("no figures of the gain: %s", error)
 
@@ -112,7 +115,7 @@ class Gain(Collector):
         if time.monotonic() - self._begun_s > REFRESH_S:
             self._begun_s = time.monotonic()
             threading.Thread(target=self.refresh, name="gain", daemon=True).start()
-        known = {name: effect for name, effect in self._overall.items() if effect is not None}
+        known = {name: effect for name, effect in self._effects.items() if effect is not None}
         for part, text in (
             ("", "Change by the daemon's choices, over seven days: relative, retransmits as a difference."),
             ("_lower", "Lower end of the 95 % interval of the gain."),
@@ -123,3 +126,8 @@ class Gain(Collector):
                 value = {"": effect.value, "_lower": effect.lower, "_upper": effect.upper}[part]
                 family.add_metric((name,), value)
             yield family
+
+
+def _of_metrics(found: reports.Report) -> dict[str, Effect | None]:
+    """The effects of a report that the metrics have, by measure."""
+    return {**found.overall, "flow_reward": found.flow_reward.get(ALL)}

@@ -67,3 +67,7 @@ class GainReport(Answer):
     agreed: Interval | None = Field(description="Agreement of advice and traffic on the mean prefix")
     advice: dict[str, AdviceState] = Field(description="By prefix, in mode advise")
     skipped: SkippedState
+    flow_reward: dict[str, GainEffect | None] = Field(
+        description="Relative change of the reward of a flow, from the log of outcomes: of all flows, and by "
+        "size class. Empty without an outcome of the experiment; null while there are too few units"
+    )

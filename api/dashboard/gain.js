@@ -50,6 +50,7 @@ export function gainPage(main, state) {
 
 function cards(found) {
   const made = [found.design === "none" ? noExperiment(found) : experiment(found)];
+  if (Object.keys(found.flow_reward).length) made.push(bySize(found.flow_reward));
   if (Object.keys(found.prefixes).length) made.push(byPrefix(found.prefixes));
   if (Object.keys(found.advice).length) made.push(advice(found));
   if (Object.keys(found.arms).length) made.push(byArm(found.arms));
@@ -103,6 +104,11 @@ function change(effect, measure) {
 function table(title, head, rows) {
   return tableCard(title, head, h("tbody", {}, ...rows.map((cells) =>
     h("tr", {}, ...cells.map((cell, at) => h("td", { class: head[at][1] }, cell))))));
+}
+
+function bySize(effects) {
+  return table("By the size of a flow", [["Size", ""], [MEASURES.reward.text, "number"]],
+    Object.entries(effects).map(([size, effect]) => [size, cell(effect, MEASURES.reward)]));
 }
 
 function byPrefix(prefixes) {

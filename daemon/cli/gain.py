@@ -21,6 +21,7 @@ from ltp_switcher.daemon.gain.columns import KeptLog
 from ltp_switcher.daemon.gain.effect import Effect
 from ltp_switcher.daemon.gain.evaluate import Evaluation, evaluate
 from ltp_switcher.daemon.gain.export import ExportError, export
+from ltp_switcher.daemon.gain.flows import KeptFlows
 from ltp_switcher.daemon.gain.rows import ROW_DTYPE
 from ltp_switcher.errors import ArtifactError, ConfigError
 
@@ -46,11 +47,13 @@ def report(options: argparse.Namespace) -> int:
     """Tell what the daemon gained, or would."""
     # The rows before --since tell how the prefixes of an experiment differed before it.
     place = options.log or place_of(options)
-    kept = KeptLog(place)
+    kept, flows = KeptLog(place), KeptFlows(place)
     with named(options):
         kept.refresh()
-    tell_skipped(kept.skipped)
-    found = reports.report(kept.columns, kept.names, since(options), kept.skipped)
+    flows.refresh()
+    skipped = kept.skipped + flows.skipped
+    tell_skipped(skipped)
+    found = reports.report(kept.columns, kept.names, since(options), skipped, flows.rows)
     if options.json:
         made: Object = dataclasses.asdict(found)
         return print_json(made)
@@ -135,6 +138,12 @@ def _print_report(options: argparse.Namespace, found: reports.Report) -> int:
         print_table(options, ["", "change", "95 % interval", "units"], _effects("all", found.overall))
         for prefix, effects in found.prefixes.items():
             print_table(options, ["", "change", "95 % interval", "units"], _effects(prefix, effects))
+    if found.flow_reward:
+        _say(options, "\nChange of a flow's reward, by the outcomes of flows of all sizes and of each:")
+        print_table(
+            options, ["", "change", "95 % interval", "units"],
+            [_effect(f"flow reward, {name}", effect, " %") for name, effect in found.flow_reward.items()],
+        )  # fmt: skip
     _say(options, "\nUse of protocols, means over destination prefixes:")
     print_table(
         options,
@@ -170,17 +179,19 @@ def _say(options: argparse.Namespace, text: str) -> None:
 
 
 def _effects(of: str, effects: Mapping[str, Effect | None]) -> list[list[str]]:
-    rows = []
-    for name, effect in effects.items():
-        if effect is None:
-            rows.append([f"{of}: {name}", "not known yet", "too few units", ""])
-            continue
-        unit = " %" if name in reports.RATIOS else " points"
-        rows.append(
-            [f"{of}: {name}", f"{100 * effect.value:+.2f}{unit}", _interval(effect, 100.0, unit),
-             f"{effect.treated} and {effect.control}"]
-        )  # fmt: skip
-    return rows
+    return [
+        _effect(f"{of}: {name}", effect, " %" if name in reports.RATIOS else " points")
+        for name, effect in effects.items()
+    ]
+
+
+def _effect(name: str, effect: Effect | None, unit: str) -> list[str]:
+    if effect is None:
+        return [name, "not known yet", "too few units", ""]
+    return [
+        name, f"{100 * effect.value:+.2f}{unit}", _interval(effect, 100.0, unit),
+        f"{effect.treated} and {effect.control}",
+    ]  # fmt: skip
 
 
 def _interval(effect: Effect, scale: float, unit: str) -> str:

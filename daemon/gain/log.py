@@ -266,6 +266,10 @@ class Skipped:
     old: int = 0
     """The oldest files, where a reader takes no more of the log than its newest part."""
 
+    def __add__(self, other: Skipped) -> Skipped:
+        """The counts of two logs together."""
+        return Skipped(self.damaged + other.damaged, self.foreign + other.foreign, self.old + other.old)
+
 
 class Reader:
     """Reads a log's folder, or one file of it, and later what was added.

@@ -17,10 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltp_switcher.arrays import Bools, Float32s, Floats, Indices, Int32s, Ints, UInt32s
-from ltp_switcher.daemon.gain import value
+from ltp_switcher.daemon.gain import flows, value
 from ltp_switcher.daemon.gain.columns import Columns
 from ltp_switcher.daemon.gain.effect import Effect, Switchback, difference, drawn, mean, numbered
 from ltp_switcher.daemon.gain.log import Skipped
+from ltp_switcher.daemon.gain.outcomes import OutcomeRows
 from ltp_switcher.daemon.gain.rows import Group, Kind, Rows
 
 RATIOS: Final = ("goodput", "rtt_p95", "completion_time", "reward")
@@ -77,11 +78,14 @@ class Report:
     advice: Mapping[str, Advice]
     skipped: Skipped
     """Counts of the parts of the log that could not be read."""
+    flow_reward: Mapping[str, Effect | None]
+    """The relative change of a flow's reward: `flows.ALL`, then by size class. Empty without outcomes."""
 
 
 def report(
-    rows: Rows | Columns, names: Mapping[int, str], since_s: float = 0.0, skipped: Skipped | None = None
-) -> Report:
+    rows: Rows | Columns, names: Mapping[int, str], since_s: float = 0.0, skipped: Skipped | None = None,
+    outcomes: OutcomeRows | None = None,
+) -> Report:  # fmt: skip
     """The report of logged decisions from Unix time `since_s` on.
 
     Args:
@@ -90,6 +94,7 @@ def report(
         names: names of the arms by id.
         since_s: decisions before this time count for nothing else.
         skipped: what could not be read.
+        outcomes: the flows' outcomes, which `flows.effects` takes.
     """
     log = _Log(rows if isinstance(rows, Columns) else Columns.of(rows))
     counts = log.rows.time_s >= since_s
@@ -113,6 +118,7 @@ def report(
         agreed=mean(agreed),
         advice=advice,
         skipped=skipped or Skipped(),
+        flow_reward={} if outcomes is None else flows.effects(outcomes, since_s),
     )
 
 

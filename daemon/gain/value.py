@@ -71,13 +71,22 @@ def clipped(values: Floats, groups: Ints) -> Floats:
         values: `raw_values`, shape (n,).
         groups: a number from 0 on for each prefix and size class, shape (n,).
     """
+    relative: Floats = np.clip(values - means(values, groups)[groups], -CLIP, CLIP)
+    return relative
+
+
+def means(values: Floats, groups: Ints) -> Floats:
+    """The mean of each group's finite values, shape (groups,); NaN where a group has none.
+
+    Args:
+        values: shape (n,).
+        groups: number of each value's group, from 0 on, shape (n,).
+    """
     finite = np.isfinite(values)
     size = int(groups.max(initial=-1)) + 1
     counts = np.bincount(groups[finite], minlength=size)
     sums = np.bincount(groups[finite], weights=values[finite], minlength=size)
-    means = _divided(sums, counts, empty=np.nan)
-    relative: Floats = np.clip(values - means[groups], -CLIP, CLIP)
-    return relative
+    return _divided(sums, counts, empty=np.nan)
 
 
 def information(outcomes: OutcomeArray) -> Floats:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import gc
 import json
 import re
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -22,7 +23,8 @@ from ltp_switcher.api import gain
 from ltp_switcher.api.app import create_app
 from ltp_switcher.api.backend import DaemonClient
 from ltp_switcher.daemon.cli.main import main
-from ltp_switcher.daemon.gain.log import FOLDER, DecisionWriter
+from ltp_switcher.daemon.gain import outcomes
+from ltp_switcher.daemon.gain.log import FOLDER, DecisionWriter, LogWriter
 from ltp_switcher.daemon.gain.rows import ROW_DTYPE, Group
 from ltp_switcher.daemon.settings.gain import GainSection
 from ltp_switcher.daemon.settings.schema import Config, DaemonSection
@@ -42,6 +44,23 @@ def ask(state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
     section = DaemonSection(policy="keep", control_socket=str(path), state_dir=str(state), mode="advise")
     with running(make_daemon(Kernel(flow(1)), Config(daemon=section), monkeypatch)):
         yield asker(path)
+
+
+def born_flows(folder: Path, begin_s: float = 1e9) -> None:
+    """Outcomes of five flows to each prefix of `experiment`. The treated ones have twice the reward."""
+    rows = np.zeros(200, outcomes.ROW_DTYPE)
+    prefix = np.repeat(np.arange(40), 5)
+    control = prefix % 4 == 0
+    rows["time_s"], rows["block"] = begin_s, -1
+    rows["group"] = np.where(control, Group.CONTROL, Group.TREATED)
+    told = rows["outcome"]
+    told["cookie"], told["family"] = np.arange(200), socket.AF_INET
+    told["daddr"][:, :3] = np.stack([np.full(200, 10), np.zeros(200), prefix], axis=1)
+    told["acked_bytes"], told["busy_us"], told["delivered"] = 1_000_000, 2_000_000, 700
+    told["rtt_us_sum"], told["rtt_samples"] = np.where(control, 500_000, 250_000) + prefix * 10, 10
+    writer = LogWriter(outcomes.OUTCOMES, folder, 10**7, NAMES)
+    writer.append(rows)
+    writer.close()
 
 
 def experiment(folder: Path, begin_s: float = 1e9) -> None:
@@ -65,8 +84,12 @@ def test_it_says_as_much_as_the_command_line(
     ask: Ask, state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     experiment(state / FOLDER)
+    born_flows(state / outcomes.FOLDER)
     found = ask("GET", "/v1/report").json()
     assert (found["design"], found["decisions"]) == ("holdback", 200)
+    assert found["flow_reward"]["all"]["value"] == pytest.approx(1.0, abs=0.01)
+    assert found["flow_reward"]["< 3 MB"]["treated"] == 30
+    assert found["flow_reward"]["< 30 KB"] is None
     assert found["overall"]["goodput"]["value"] == pytest.approx(0.25)
     assert (found["overall"]["goodput"]["treated"], found["overall"]["goodput"]["control"]) == (30, 10)
     assert main(["report", str(state / FOLDER), "--json"]) == 0
@@ -92,6 +115,7 @@ def test_the_metrics_have_the_gain_of_an_experiment_under_way(
     state.mkdir()
     monkeypatch.setattr("ltp_switcher.api.metrics.FRESH_S", 0.0)
     experiment(state / FOLDER, begin_s=time.time() - 3600)
+    born_flows(state / outcomes.FOLDER, begin_s=time.time() - 3600)
     path = tmp_path / "c.sock"
     section = DaemonSection(policy="keep", control_socket=str(path), state_dir=str(state), mode="active")
     config = Config(daemon=section, gain=GainSection(design="holdback", log_mb=0))
@@ -105,6 +129,7 @@ def test_the_metrics_have_the_gain_of_an_experiment_under_way(
         assert found is not None
         assert float(found[1]) == pytest.approx(0.25)
         assert 'ltp_switcher_gain_upper{measure="rtt_p95"}' in text
+        assert 'ltp_switcher_gain{measure="flow_reward"} 0.99' in text
 
 
 def test_callers_at_once_wait_for_one_computation(
@@ -154,6 +179,16 @@ def test_a_report_that_is_old_takes_in_what_was_added(
     assert ask("GET", "/v1/report").json()["decisions"] == 400
     assert ask("GET", "/v1/report", params={"since_s": 10**8}).json()["decisions"] == 0
     assert ask("GET", "/v1/report").json()["decisions"] == 400
+
+
+def test_outcomes_of_flows_without_a_decision_are_taken_in(
+    ask: Ask, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gain, "AGAIN", 0)
+    experiment(state / FOLDER)
+    assert ask("GET", "/v1/report").json()["flow_reward"] == {}
+    born_flows(state / outcomes.FOLDER)
+    assert ask("GET", "/v1/report").json()["flow_reward"]["all"]["value"] == pytest.approx(1.0, abs=0.01)
 
 
 def test_a_report_that_took_long_is_given_again(

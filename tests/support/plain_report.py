@@ -54,6 +54,7 @@ def report(
         agreed=mean(np.array([one.agreed for one in by_prefix.values()])),
         advice=dict(list(by_prefix.items())[:PREFIXES_MAX]),
         skipped=skipped or Skipped(),
+        flow_reward={},
     )
 
 

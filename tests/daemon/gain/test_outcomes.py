@@ -22,7 +22,7 @@ from ltp_switcher.daemon.gain.log import LogWriter, Skipped
 from ltp_switcher.daemon.gain.rows import Group
 
 HOME = 4026531840
-_BEFORE_GROUPS = (
+BEFORE_GROUPS = (
     "c-rgq2?<Cm%H{GryRpZCi2)8Gv;*#3Oxv{^$b8_p=9VKP19srx#1Ez$TI5i~_b@Tw1qut<!88{GY2W|@6DKksyEQ1T1-qYVN"
     "V%U0!~M*I#Qh44ygQHsnu|dA0|0})9`*"
 )
@@ -136,7 +136,7 @@ def test_the_command_tells_the_groups_of_an_experiment_apart(
 
 
 def test_a_log_of_before_groups_is_read_beside_a_new_one(tmp_path: Path) -> None:
-    (tmp_path / "outcomes-000000000001.log").write_bytes(zlib.decompress(base64.b85decode(_BEFORE_GROUPS)))
+    (tmp_path / "outcomes-000000000001.log").write_bytes(zlib.decompress(base64.b85decode(BEFORE_GROUPS)))
     writer = LogWriter(log.OUTCOMES, tmp_path, 10**6, {1: "cubic", 2: "bbr"})
     new = log.rows_of(outcome(4), 1_790_000_060.0, 0, HOME)
     new["group"], new["block"] = Group.CONTROL, 7

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The effect of an experiment on the value of flows, by the log of outcomes: overall and by size class.
+
+A flow belongs to the group and the time block of its birth, whatever its arm was later. Flows that the
+decision log never had count, too. The statistics are the report's: the unit is a prefix or a time block.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.arrays import Bools, Floats, Ints
+from ltp_switcher.daemon.gain import value
+from ltp_switcher.daemon.gain.effect import Effect, Switchback, drawn, numbered
+from ltp_switcher.daemon.gain.log import Reader, Skipped
+from ltp_switcher.daemon.gain.outcomes import FOLDER, OUTCOMES, OutcomeRows, latest, numbered_prefixes
+from ltp_switcher.daemon.gain.outcomes import ROW_DTYPE as OUTCOME_ROW
+from ltp_switcher.daemon.gain.rows import Group
+from ltp_switcher.errors import ArtifactError
+
+log = logging.getLogger(__name__)
+
+ALL: Final = "all"
+"""The key of the effect on all flows, beside those of the size classes."""
+BYTES_MAX: Final = 256_000_000
+"""Size up to which the newest files of the log are read. Half of it is kept in memory."""
+_OUTCOME: Final = OUTCOME_ROW["outcome"]
+_FLOW_DTYPE: Final = np.dtype(
+    [
+        *((name, OUTCOME_ROW[name]) for name in ("time_s", "group", "block")),
+        ("outcome", [(name, _OUTCOME[name]) for name in (
+            "cookie", "netns", "family", "daddr", "sport", "dport",
+            "acked_bytes", "busy_us", "delivered", "lost", "rtt_us_sum", "rtt_samples",
+        )]),
+    ]
+)  # fmt: skip
+"""The parts of an outcome that tell which flow it is, and its value."""
+
+
+class KeptFlows:
+    """The outcomes of a log's folder, in memory, brought up to date with the files.
+
+    Args:
+        decisions: the folder of the log of decisions, or a file in it. The log of outcomes lies beside it.
+    """
+
+    def __init__(self, decisions: Path) -> None:
+        folder = decisions.parent if decisions.is_file() else decisions
+        self._reader = Reader(folder.parent / FOLDER, BYTES_MAX, OUTCOMES)
+        self._parts: dict[Path, list[OutcomeRows]] = {}
+
+    @property
+    def skipped(self) -> Skipped:
+        """Counts of the parts that could not be read."""
+        return self._reader.skipped
+
+    @property
+    def rows(self) -> OutcomeRows:
+        """The parts of the outcomes that `effects` takes, oldest first, shape (n,)."""
+        parts = (part for of_file in self._parts.values() for part in of_file)
+        return np.concatenate([np.zeros(0, _FLOW_DTYPE), *parts])
+
+    def refresh(self) -> bool:
+        """Take in what was added to the log, and leave what made room for it. Returns whether there was any.
+
+        A daemon may keep no log of outcomes. Then there is nothing.
+        """
+        changed = False
+        try:
+            for file, rows in self._reader.news():
+                self._parts.setdefault(file, []).append(_of_flows(rows))
+                changed = True
+        except ArtifactError as error:
+            log.debug("no effect on the value of flows: %s", error)
+            self._parts.clear()
+            return False
+        for file in self._parts.keys() - {*self._reader.files}:
+            del self._parts[file]
+        return changed
+
+
+def _of_flows(rows: OutcomeRows) -> OutcomeRows:
+    """The parts of these outcomes that are needed, shape (n,)."""
+    made = np.empty(len(rows), _FLOW_DTYPE)
+    for name in ("time_s", "group", "block"):
+        made[name] = rows[name]
+    for name in _FLOW_DTYPE["outcome"].names or ():
+        made["outcome"][name] = rows["outcome"][name]
+    return made
+
+
+def effects(rows: OutcomeRows, since_s: float = 0.0) -> dict[str, Effect | None]:
+    """The relative change of a flow's reward by the daemon's choices, for `ALL` and each size class.
+
+    It is the change of the values' mean (`value.of`), as a factor of the reward. Each flow counts once, by
+    its information. Empty where no outcome is of an experiment; None where there are too few units.
+
+    Args:
+        rows: outcomes of the whole log, in the order of writing, shape (n,). Those from before the
+            experiment tell how the prefixes of a holdback differ.
+        since_s: outcomes before this Unix time count for nothing else.
+    """
+    rows = rows[latest(rows["outcome"])]
+    in_trial = np.isin(rows["group"], (Group.TREATED, Group.CONTROL))
+    before = (rows["group"] == Group.NONE) & (rows["time_s"] <= rows["time_s"][in_trial].min(initial=np.inf))
+    trial = in_trial & (rows["time_s"] >= since_s)
+    if not trial.any():
+        return {}
+    # After another design was set, the latest one counts.
+    switchback = bool(rows["block"][trial][-1] >= 0)
+    trial &= (rows["block"] >= 0) == switchback
+    rows, trial = rows[trial | before], trial[trial | before]
+    said = _Values(rows)
+    found = {}
+    for name, chosen in {ALL: said.known, **said.by_size()}.items():
+        effect = (
+            _switchback(said, rows, chosen & trial) if switchback else _holdback(said, rows, chosen, trial)
+        )
+        if effect is not None:
+            change, lower, upper = np.expm1((effect.value, effect.lower, effect.upper)).tolist()
+            effect = Effect(change, lower, upper, effect.treated, effect.control)
+        found[name] = effect
+    return found
+
+
+class _Values:
+    """The values of flows, less the mean of their size class. Arrays of shape (n,).
+
+    Args:
+        rows: outcomes, each of another flow.
+    """
+
+    def __init__(self, rows: OutcomeRows) -> None:
+        told = rows["outcome"]
+        _, self.prefix = numbered_prefixes(told)
+        self.size = value.size_classes(told)
+        self.place: Ints = self.prefix * len(value.SIZE_NAMES) + self.size
+        """Number of each flow's prefix and size class."""
+        self.information = value.information(told)
+        self.known: Bools
+        """Whether a flow counts."""
+        raw = value.raw_values(told)
+        of_place = value.means(raw, self.place)[self.place]
+        of_class = value.means(raw, self.size)[self.size]
+        self.values: Floats = value.clipped(raw, self.place) + of_place - of_class
+        # Losses that leave no flow of a place anything are as bad as a value can be.
+        self.values[np.isneginf(raw) & np.isnan(of_place) & ~np.isnan(of_class)] = -value.CLIP
+        self.known = np.isfinite(self.values) & (self.information > 0)
+
+    def by_size(self) -> dict[str, Bools]:
+        """The known flows of each size class, by its name."""
+        return {name: self.known & (self.size == number) for number, name in enumerate(value.SIZE_NAMES)}
+
+    def of_units(self, chosen: Bools, units: Ints, count: int) -> Floats:
+        """The mean by information over the flows of each unit, shape (count,); NaN where it has none.
+
+        Args:
+            chosen: the flows that count, shape (n,).
+            units: number of each of these flows' unit, shape (m,).
+            count: the number of units.
+        """
+        weights, values = self.information[chosen], self.values[chosen]
+        total = np.bincount(units, weights, count)
+        means: Floats = np.full(count, np.nan)
+        np.divide(np.bincount(units, weights * values, count), total, out=means, where=total > 0)
+        return means
+
+
+def _switchback(said: _Values, rows: OutcomeRows, chosen: Bools) -> Effect | None:
+    """The effect within prefixes and size classes, between blocks."""
+    if not chosen.any():
+        return None
+    blocks, block = numbered(rows["block"][chosen])
+    _, place = numbered(said.place[chosen])
+    cells, cell = np.unique(place.astype(np.int64) * blocks.size + block, return_inverse=True)
+    treated = np.zeros(blocks.size, np.bool_)
+    treated[block] = rows["group"][chosen] == Group.TREATED
+    of_place, of_block = np.divmod(cells, blocks.size)
+    values = said.of_units(chosen, cell, cells.size)
+    return Switchback(treated[of_block], blocks[of_block], of_place).effect(values)
+
+
+def _holdback(said: _Values, rows: OutcomeRows, chosen: Bools, trial: Bools) -> Effect | None:
+    """The effect between prefixes, of which the flows before the experiment tell how they differ."""
+    count = int(said.prefix.max()) + 1
+    now, before = (
+        said.of_units(part, said.prefix[part], count) for part in (chosen & trial, chosen & ~trial)
+    )
+    treated = np.zeros(count, np.bool_)
+    treated[said.prefix[trial & (rows["group"] == Group.TREATED)]] = True
+    known = np.isfinite(now)
+    return drawn(now[known], treated[known], before[known])
