@@ -15,6 +15,7 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -369,6 +370,7 @@ class Reader:
             yield np.concatenate(parts)
 
 
+@cache
 def _layout(dtype: np.dtype[np.void]) -> int:
     return zlib.crc32(repr(np.lib.format.dtype_to_descr(dtype)).encode())
 

@@ -187,6 +187,18 @@ def test_the_gain_is_shown_with_its_interval(page: Page, place: Site) -> None:
     expect(effects).to_have_count(5)
 
 
+def test_the_gain_of_flows_is_shown_by_their_size(page: Page, place: Site) -> None:
+    """The site's log has no outcomes, so those are made here."""
+    better = {"value": 0.123, "lower": 0.05, "upper": 0.2, "treated": 30, "control": 10}
+    told = ask(place, "GET", "/v1/report").json() | {"flow_reward": {"all": better, "< 30 KB": None}}
+    page.route("**/v1/report*", lambda route: route.fulfill(json=told))
+    ready(page, place, "#/gain")
+    rows = page.locator("section, table", has_text="By the size of a flow").locator("tbody tr")
+    expect(rows).to_have_count(2)
+    expect(rows.first).to_contain_text("+12.3 % (+5.0 to +20.0)")
+    expect(rows.nth(1)).to_contain_text("not known yet")
+
+
 ROLLOUT = {
     "by": "uid 0", "began": 1.0, "ended": None, "units": "blocks", "baseline_arm": "cubic", "tolerance": 0.05,
     "share": 0.2, "stage": 2, "stages": [0.05, 0.2, 0.5, 1.0], "stage_s": 7200.0, "stage_min_s": 14400.0,
