@@ -98,7 +98,7 @@ class Gain(Collector):
         return found
 
     def refresh(self) -> None:
-        """Make the metrics' figures anew, where the daemon carries out an experiment."""
+        """Compute the metrics' figures anew if the daemon carries out an experiment."""
         self._begun_s = time.monotonic()
         try:
             design = self._daemon.ask(ConfigState, "config.get").values["gain"]["design"]

@@ -79,7 +79,7 @@ class Batch:
         return cls(*(torch.from_numpy(array) for array in (inputs, arm, reward, weight)))
 
     def chunks(self, size: int) -> list[Batch]:
-        """Cut along time."""
+        """Cut the batch along time, into pieces of `size` steps; the last one may be shorter."""
         tensors = (self.inputs, self.arm, self.reward, self.weight)
         return [Batch(*part) for part in zip(*(t.split(size, dim=1) for t in tensors), strict=True)]
 

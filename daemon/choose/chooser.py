@@ -113,7 +113,7 @@ class Chooser(ABC):
 
     @abstractmethod
     def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
-        """New flows, with the destination prefix over which knowledge is shared."""
+        """Take in new flows, each with the destination prefix over which knowledge is shared."""
 
     @abstractmethod
     def step(self, slots: Slots, records: RecordArray, given: ArmIds | None = None) -> Decision:
@@ -129,7 +129,7 @@ class Chooser(ABC):
 
     @abstractmethod
     def set_pool(self, arms: Sequence[int], slots: Slots | None = None) -> None:
-        """Choose among these arms from now on: for these flows, or for all and those to come."""
+        """Choose among these arms from now on: for these flows, or for all flows and new ones."""
 
     def close(self, slots: Slots) -> None:  # noqa: B027 - most choosers have nothing to do
         """Forget flows that ended. Their slots may come again, and are opened anew then."""
@@ -169,7 +169,7 @@ class Chooser(ABC):
         return np.ones(slots.shape, np.bool_)
 
     def asks(self, slots: Slots) -> Bools | None:
-        """True for flows whose paths the module is to ask for more, by the step before, shape (n,).
+        """True for flows whose path the last step wants the module to ask for more, shape (n,).
 
         None says that there is no such flow.
         """
@@ -183,7 +183,7 @@ class Chooser(ABC):
         return None
 
     def starved(self, slots: Slots) -> Bools | None:
-        """True where an arm of the chooser's earned less than others have shown, by word since the last call.
+        """True where an arm was found since the last call to earn less than others have shown.
 
         Shape (n,). None says that there is no such flow.
         """

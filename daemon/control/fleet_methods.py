@@ -40,7 +40,7 @@ _STATUS: Final[Mapping[str, Json]] = {
     "host": "", "site": "", "store": "", "reachable": False, "error": "", "lag_s": 0.0, "exchanges": 0,
     "failures": 0, "written": 0, "write_failures": 0, "read": 0, "live": 0, "namesakes": 0,
 }  # fmt: skip
-"""What the service tells of itself, with the values before it does. Their types are what it has to tell."""
+"""Members by which the service describes itself, with their values and types before it has done so."""
 _HOST: Final[Mapping[str, Json]] = {
     "name": "", "version": "", "age_s": 0.0, "lessons": 0, "refused": 0, "other_version": 0,
     "other_model": 0, "compared": 0.0, "apart": 0.0, "disagrees": False, "shut_out": False,
@@ -99,7 +99,7 @@ class FleetMethods:
         ]  # fmt: skip
 
     def _lessons(self, params: Params) -> JsonList:
-        """What the prefixes with traffic have taught since an earlier answer, with its cursor."""
+        """The lessons of prefixes with traffic since an earlier answer, and the cursor for the next one."""
         visits = self._daemon.engine.visits
         since = _cursor(params.get("since"), self._epoch)
         model, now_s = self._model(), time.time()
@@ -184,7 +184,7 @@ class FleetMethods:
 
 
 class _Word:
-    """What others know, checked."""
+    """The knowledge of other hosts, checked."""
 
     def __init__(self, keys: np.ndarray, effects: Effects, hosts: np.ndarray) -> None:
         self.keys, self.effects, self.hosts = keys, effects, hosts

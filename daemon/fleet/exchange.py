@@ -42,7 +42,7 @@ from ltp_switcher.daemon.settings.fleet import FleetSection
 from ltp_switcher.errors import InvalidValueError, StoreError
 
 LIVE_S: Final = 3600.0
-"""A prefix of which the daemon has told nothing for so long has no traffic."""
+"""Silence of the daemon about a prefix after which the prefix has no traffic."""
 SELDOM_S: Final = 60.0
 """Longest time between two reads of a prefix that changes."""
 RARE_S: Final = 3600.0
@@ -106,14 +106,14 @@ class Word:
 
 @dataclass(slots=True)
 class Prefix:
-    """What is remembered of a prefix."""
+    """The service's memory of a prefix."""
 
     heard_s: float = -np.inf
     """Time when the daemon told of it."""
     visits: int = 0
     own: Word | None = None
     wrote: Word | None = None
-    """What the store has of ours."""
+    """This host's word in the store."""
     wrote_s: float = -np.inf
     stamp: float | None = None
     """The stamp at the latest read."""
@@ -121,7 +121,7 @@ class Prefix:
     wait_s: float = 0.0
     """Time between two reads, which grows while nothing new is said."""
     told: Word | None = None
-    """What the daemon knows from others."""
+    """The word of other hosts that the daemon has."""
     lessons: dict[bytes, bytes] = field(default_factory=dict)
     """The latest lesson of each of these hosts, the newest last."""
 

@@ -33,7 +33,7 @@ NAMESAKE_S: Final = 60.0
 
 @dataclass(slots=True)
 class Presence:
-    """What a host leaves of itself at each exchange."""
+    """The sign of life that a host leaves in the store at each exchange."""
 
     instance: str
     """A random text, made at the start of its service."""
@@ -66,7 +66,7 @@ def presence_of(value: bytes | None) -> Presence | None:
 
 @dataclass(slots=True)
 class Seen:
-    """What was seen of one host."""
+    """Counts and times of one host, as this one has seen it."""
 
     version: str = ""
     time_s: float = 0.0
@@ -155,7 +155,7 @@ class Hosts:
             seen.apart *= factor
 
     def told(self, now_s: float, shut_out: tuple[str, ...]) -> list[Json]:
-        """What the daemon is told of them."""
+        """The hosts as the daemon is told of them, by name."""
         return [
             {
                 "name": name, "version": seen.version, "age_s": round(max(now_s - seen.time_s, 0.0), 1),

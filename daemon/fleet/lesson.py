@@ -42,7 +42,7 @@ PLACES: Final = {arm.name.lower(): int(arm) for arm in ArmId if arm != ArmId.NON
 
 
 class Verdict(IntEnum):
-    """What a value in the store is."""
+    """The judgement about a value in the store."""
 
     USABLE = 0
     DAMAGED = 1
@@ -57,7 +57,7 @@ class Verdict(IntEnum):
 
 
 REFUSED: Final = (Verdict.DAMAGED, Verdict.IMPOSSIBLE)
-"""What no host writes that works as it should."""
+"""Verdicts on values that no sound host writes."""
 
 
 def pack(model: int, time_s: float, visits: int, mean: Floats, variance: Floats) -> bytes:

@@ -32,7 +32,7 @@ QUORUM: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """What the hosts know together, of p prefixes and k arms."""
+    """The hosts' joint knowledge of p prefixes and k arms."""
 
     mean: Floats
     """Shape (p, k)."""

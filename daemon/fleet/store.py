@@ -45,12 +45,12 @@ HOSTS_SHOWN: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What has changed, without the lessons themselves."""
+    """The changes in the store, without the lessons themselves."""
 
     stamps: list[float | None]
     """The stamp of each prefix; None where the store knows nothing of it."""
     presence: bytes | None
-    """What this host has left of itself."""
+    """This host's own sign of life, as the store has it."""
     whole_s: float
     """After a loss the time when all hosts have written again, as the first that found it said; else 0."""
 

@@ -392,7 +392,7 @@ def read(
 ) -> Iterator[Rows]:
     """The rows of a log's folder or of one file, part by part, from Unix time `since_s` on.
 
-    What is damaged or of another version is left out, and counted in `skipped` at the end. Raises
+    Damaged parts, and parts of another version, are left out, and counted in `skipped` at the end. Raises
     `ArtifactError` where nothing can be read.
     """
     reader = Reader(place, form=form)

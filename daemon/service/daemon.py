@@ -250,7 +250,7 @@ class Daemon:
         return mode == "active" and (fills or bool(policies))
 
     def load_arm(self, name: str) -> ArmInfo:
-        """Load an arm. It can be pinned at once, and chosen once the daemon starts with it."""
+        """Load an arm. Flows can be pinned to it at once; the daemon chooses it from its next start on."""
         arm = self.datapath.load_arm(name)
         self.arms = with_policies(self.datapath.arms(), self.config.learned)
         self.names.update({known.id: known.name for known in self.arms})

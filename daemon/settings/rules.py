@@ -72,7 +72,7 @@ def key(
     choices: tuple[str, ...] = (),
     live: bool = False,
 ) -> T:
-    """A dataclass field with its rule. Typed as its value, as `dataclasses.field` itself is."""
+    """A dataclass field with its rule. Its type is the value's, as with `dataclasses.field` itself."""
     rule = Rule(default, doc, minimum, maximum, choices, live)
     made: T = field(default=default, metadata={"rule": rule})
     return made

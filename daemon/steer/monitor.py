@@ -25,7 +25,7 @@ from ltp_switcher.policies.runtime.measurements import NOTHING, Echo, Interval
 from ltp_switcher.slots import SlotArrays, column
 
 PAUSE_S: Final = 1.0
-"""A flow that neither has data in flight nor hears of any for so long has stopped, and begins anew."""
+"""Time without data in flight and without news of any, after which a flow has stopped and begins anew."""
 _ECHOES: Final = protocol.ECHOES_MAX
 # Columns of a flow's fields: first the ones that add up over an interval's records, then the ones of which
 # the last record holds. 64 bits, then 32 bits with the echoes' behind them.

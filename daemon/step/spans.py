@@ -113,7 +113,7 @@ class Spans(SlotArrays):
         """Told of decisions that have ended under a rollout, and of the numbers of their prefixes."""
 
     def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
-        """New flows, with their destination prefixes."""
+        """Take in new flows, with their destination prefixes."""
         self.reset(slots)
         for slot, prefix in zip(slots.tolist(), prefixes, strict=True):
             self._row["prefix"][slot] = prefix.encode()
@@ -231,7 +231,7 @@ class Spans(SlotArrays):
             self._finish(table, np.array([slot]), time.monotonic_ns(), ended=True)
 
     def close(self, slots: Slots) -> None:
-        """Flows that ended. Decisions not logged yet are lost, because the slots may be others' already."""
+        """Forget flows that ended. Decisions not logged yet are lost: the slots may be others' already."""
         self._open[slots] = False
 
     def finish(self, table: FlowTable) -> None:

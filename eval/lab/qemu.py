@@ -88,7 +88,7 @@ _OUTPUT, _LIVE, _FILE, _KERNEL_LOG, _ENDED = 1, 2, 3, 4, 5
 _POLL_S: Final = 0.02
 _LAST_WORDS_S: Final = 10.0
 _STALLED_S: Final = 600.0
-"""A machine that spends no processor time for so long is halted for good, not waiting for a processor."""
+"""Time without any work after which a machine is halted for good, and not only waiting for a processor."""
 _WITH_US: Final = ("setpriv", "--pdeathsig", "KILL", "--")
 """QEMU is to end with the thread that waits for it, even where that is killed."""
 

@@ -195,7 +195,7 @@ def _follower(scenario: Scenario, on_progress: Callable[[Sample], None]) -> Call
 
 
 def _totals(scenario: Scenario, link: dict[str, Any], traffic: dict[str, Any], offered_mbit: float) -> bytes:
-    """What the link counted for the server, and how the flows beside it fared."""
+    """The link's counts for the server, the totals of the flows beside it, and the load offered, as JSON."""
     upper_ms = [edge / 1e3 for edge in traffic["rtt_upper_us"]]
     flows = []
     for flow, total in zip(scenario.flows, traffic["flows"], strict=True):

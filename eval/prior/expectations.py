@@ -142,9 +142,10 @@ def features(numbers: Floats) -> Floats:
 
 
 def expected(of: Twins, model: str) -> Predicted:
-    """The expected log reward of each arm over `BASELINE`, each kind by the others: shape (paths, arms).
+    """Predict the log of each arm's reward over the reward of `BASELINE`: shape (paths, arms).
 
-    It is NaN where the arm is unknown. With `KIND`, each path is told by the others of its kind.
+    Paths of one kind are predicted from those of all other kinds; with `KIND`, each path from the others of
+    its kind. It is NaN where the arm is unknown.
     """
     gains, deviations = np.zeros((2, *of.logs.shape))
     fold = _fold(of)

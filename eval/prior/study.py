@@ -27,7 +27,10 @@ GUARD_Z: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Predicted:
-    """A model's word on every path, each from the other folds: shape (paths, schemes) each."""
+    """The gains that a model predicts for every path after it has learned from the paths of other folds.
+
+    Both arrays have the shape (paths, schemes).
+    """
 
     gains: Floats
     deviations: Floats
@@ -46,7 +49,10 @@ class Score:
 
 
 def predict(rows: Rows, model: str, over: int, seed: int = 1) -> Predicted:
-    """Predict the log gains of all schemes over the scheme with index `over`, left-out folds each."""
+    """Predict the log gains of all schemes over the scheme with index `over`.
+
+    Each fold of paths is left out once, and predicted from the others.
+    """
     fold = np.random.default_rng(seed).permutation(len(rows.paths)) % min(FOLDS, len(rows.paths))
     gains, deviations = np.zeros((2, *rows.logs.shape))
     for scheme in range(len(rows.schemes)):

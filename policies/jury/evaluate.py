@@ -93,7 +93,7 @@ def play(
 
 
 def uniform(rate_mbps: Floats, rtt_ms: Floats, loss: Floats | float = 0.0) -> Paths:
-    """Links of these properties, shape (E,), with one bandwidth-delay product of buffer."""
+    """Links of these properties, shape (E,), each with a buffer of one bandwidth-delay product."""
     paths = Paths.uniform(len(rate_mbps))
     return replace(
         paths,

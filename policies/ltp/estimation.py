@@ -26,7 +26,7 @@ class Estimator(Protocol):
     """An estimator that is judged; its methods are `ParticleFilter`'s."""
 
     def reset(self, slots: Slots) -> None:
-        """New flows live in these slots."""
+        """Begin with new flows in these slots."""
 
     def update(self, slots: Slots, interval: Interval) -> None:
         """Take in an interval."""

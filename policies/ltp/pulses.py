@@ -108,7 +108,7 @@ class Pulses(SlotArrays):
         return path_pps
 
     def least_s(self, slots: Slots, interval: Interval) -> Floats:
-        """The least RTT of each flow by all that is known, shape (n,)."""
+        """The least RTT of each flow, by its measurements and by its last pulse, shape (n,)."""
         return np.maximum(interval.rtt_min_s, self._least_s[slots])
 
     def step(self, slots: Slots, interval: Interval, may: Bools, low: Bools, window_pkts: Floats) -> Floats:

@@ -33,7 +33,7 @@ FLOWS: Final = (1, 4)
 FAIRNESS_WINDOW_S: Final = 1.0
 """Time over which avg_thr of Eq. 14 is averaged, exponentially weighted; the paper leaves it open."""
 DISPLACED_EVERY_S: Final = 4.0
-"""While training, a flow beside Cubic gets another window, about so often. Otherwise one that has given way
+"""Mean time in training after which a flow beside Cubic gets another window. Otherwise one that has given way
 stays at the bottom for the rest of the episode, where no action shows, and learns no better."""
 DISPLACED_BY: Final = (-2.5, 0.5)
 """Range of the logarithm of the other window over the fair one."""

@@ -66,16 +66,8 @@ _LEANS: Final = re.compile(r"(?i:so that|of (?:these|those|which)|likewise|the s
 """Beginnings of a comment that are no sentence, whatever follows."""
 _ASKS: Final = re.compile(r"What\b")
 """A docstring that is half of a question: it tells its reader to find the noun that it should have named."""
-_STILL_ASKING: Final = (
-    "daemon/choose/visits/", "daemon/control/fleet", "daemon/fleet/", "eval/lab/web",
-)  # fmt: skip
-"""Modules in which such docstrings are left."""
 _POINTS: Final = re.compile(r"(?i:\bso (?:long|often)\b(?! (?:as|that)\b))")
 """A measure that points at the name beside it, where the docstring should begin with the noun."""
-_STILL_POINTING: Final = (
-    "daemon/fleet/", "daemon/steer/", "daemon/step/learning/", "eval/lab/", "policies/ltp/",
-)  # fmt: skip
-"""Modules in which such docstrings are left."""
 _NO_WORDS: Final = re.compile(r"(?:^|[.,;] |\()(?:NaN|None|null|infinite|0|-1): [a-z]")
 """A value with a colon in place of words: `NaN: it has not` for `NaN if it never did`."""
 
@@ -149,9 +141,9 @@ def fragments(name: str, source: str) -> list[str]:
         pointed = _POINTS.search(_line(text).partition(". ")[0])
         if _HEADLESS.match(text.lstrip()):
             found.append(Piece(node.lineno, f"a fragment: {_line(text)}"))
-        elif pointed and not name.startswith((*_STILL_POINTING, "tests/")):
+        elif pointed and not name.startswith("tests/"):
             found.append(Piece(node.lineno, f"it points at its name: {_line(text)}"))
-        if _ASKS.match(text.lstrip()) and not name.startswith((*_STILL_ASKING, "tests/")):
+        if _ASKS.match(text.lstrip()) and not name.startswith("tests/"):
             found.append(Piece(node.lineno, f"half of a question: {_line(text)}"))
         if _NO_WORDS.search(_line(text)):
             found.append(Piece(node.lineno, f"a value without words: {_line(text)}"))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The policy `mutant`: LinUCB over the rule, so that it learns to be better and never has to be worse.
 
-The rule's arm runs. Another one runs where the rewards of flows to the same destination prefix exclude that
-the rule's is the best, and now and then to learn about it (`bandit.guard`).
+The rule's arm runs. Another one runs once the rewards of flows to the same destination prefix prove that it
+is better. Now and then it also runs so that its reward is known (`bandit.guard`).
 """
 
 from __future__ import annotations

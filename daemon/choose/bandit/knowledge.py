@@ -74,7 +74,7 @@ class Knowledge(SlotArrays):
         self.grow(_EVERYONE + 1)
 
     def open(self, prefix: str) -> int:
-        """Count a flow to `prefix` in, and return the prefix's row."""
+        """Note that a flow to `prefix` has begun, and return the prefix's row."""
         row = self._rows.get(prefix)
         if row is None:
             row = self._admit(prefix)
@@ -83,7 +83,7 @@ class Knowledge(SlotArrays):
         return row
 
     def close(self, rows: Slots) -> None:
-        """Count one flow of each row out."""
+        """Note that one flow of each row has ended."""
         np.subtract.at(self._open, rows, 1)
 
     def start(self, row: int) -> Sums:

@@ -41,7 +41,7 @@ class RandomChooser(Chooser, SlotArrays):
         self._pools: dict[int, ArmIds] = {}
 
     def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
-        """New flows; each draws an arm at its first step."""
+        """Take in new flows; each draws an arm at its first step."""
         self.reset(slots)
 
     def close(self, slots: Slots) -> None:
@@ -95,7 +95,7 @@ class KeepChooser(Chooser, SlotArrays):
         self._pool = tuple(pool)
 
     def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
-        """New flows. Their first record shows their arms."""
+        """Take in new flows. Their first record shows their arms."""
         self.reset(slots)
 
     def step(self, slots: Slots, records: RecordArray, given: ArmIds | None = None) -> Draw:

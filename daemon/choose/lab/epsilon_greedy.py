@@ -82,13 +82,13 @@ class EpsilonGreedyChooser(Chooser, SlotArrays):
             self._pools.update(dict.fromkeys(slots.tolist(), tuple(arms)))
 
     def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
-        """New flows, each on the first arm of the pool."""
+        """Take in new flows, each on the first arm of the pool."""
         self.reset(slots)
         self._arm[slots] = self._pool[0]
         self._left[slots] = STAY_LOOKS
 
     def close(self, slots: Slots) -> None:
-        """Flows that ended; their slots may come again."""
+        """Forget flows that ended; their slots may come again."""
         for slot in slots.tolist():
             self._pools.pop(slot, None)
 

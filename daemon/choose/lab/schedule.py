@@ -67,7 +67,7 @@ class ScheduleChooser(Chooser, SlotArrays):
         self._at_ns = np.array([at_s * 1e9 for _, at_s in schedule], np.int64)
 
     def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
-        """New flows. Their lives begin with the interval of their first record."""
+        """Take in new flows. Their lives begin with the interval of their first record."""
         self.reset(slots)
 
     def step(self, slots: Slots, records: RecordArray, given: ArmIds | None = None) -> Draw:

@@ -42,7 +42,7 @@ class Newcomers(SlotArrays):
         self._players = _Players()
 
     def found(self, players: Slots) -> None:
-        """New players."""
+        """Take in new players."""
         self._players.reset(players)
 
     def step(self, slots: Slots, players: Indices, began_ns: Floats, now_ns: Floats, fills: Bools) -> None:

@@ -128,7 +128,7 @@ class Siblings(SlotArrays):
         return mixed
 
     def open(self, slots: Slots, prefixes: Sequence[str]) -> Slots:
-        """New flows, each with its prefix. Returns the players that are new with them."""
+        """Take in new flows, each with its prefix. Returns the players that are new with them."""
         self.reset(slots)
         founded = []
         for slot, prefix in zip(slots.tolist(), prefixes, strict=True):
@@ -140,7 +140,7 @@ class Siblings(SlotArrays):
         return np.array(founded, np.int64)
 
     def close(self, slots: Slots) -> None:
-        """Flows that ended; their slots may come again."""
+        """Forget flows that ended; their slots may come again."""
         for slot in slots.tolist():
             self._leave(slot)
 

@@ -173,7 +173,7 @@ class RuleChooser(Chooser, SlotArrays):
         return self._pool
 
     def set_pool(self, arms: Sequence[int], slots: Slots | None = None) -> None:
-        """Give the roles to these arms: of these flows, or of all and those to come."""
+        """Give the roles to these arms: for these flows, or for all flows and new ones if `slots` is None."""
         if slots is None:
             self._pool = tuple(arms)
             self._flows.of_role[:] = roles_of(arms)
@@ -181,7 +181,7 @@ class RuleChooser(Chooser, SlotArrays):
             self._flows.of_role[slots] = roles_of(arms)
 
     def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
-        """New flows. Where open flows go to the prefix, they play with these."""
+        """Take in new flows. A flow joins the player of the open flows to its prefix."""
         self._flows.reset(slots)
         self._newcomers.reset(slots)
         self._flows.of_role[slots] = roles_of(self._pool)
@@ -189,7 +189,7 @@ class RuleChooser(Chooser, SlotArrays):
         self._flows.role[slots] = self._role(self._siblings.player[slots])
 
     def close(self, slots: Slots) -> None:
-        """Flows that ended; their slots may come again."""
+        """Forget flows that ended; their slots may come again."""
         self._siblings.close(slots)
 
     def step(self, slots: Slots, records: RecordArray, given: ArmIds | None = None) -> Draw:
@@ -249,7 +249,7 @@ class RuleChooser(Chooser, SlotArrays):
         return found
 
     def asks(self, slots: Slots) -> Bools:
-        """True for flows whose paths the module is to ask for more, by the step before, shape (n,)."""
+        """True for flows whose path the last step wants the module to ask for more, shape (n,)."""
         found: Bools = self._flows.asks[slots]
         return found
 
@@ -269,17 +269,17 @@ class RuleChooser(Chooser, SlotArrays):
         return self._prefixes.news()
 
     def reason(self, slots: Slots) -> Reasons:
-        """The measurement behind the role of each flow's player; that a flow is new where it is younger."""
+        """The measurement behind the role of each flow's player. A young flow's reason is that it is new."""
         of = self._siblings.player[slots]
         young = self._flows.role[slots] != self._role(of)
         return Reasons(np.where(young, why.NEW, self._code[of]), np.where(young, np.nan, self._value[of]))
 
     def path(self, slots: Slots) -> Told:
-        """The known numbers of the path of each flow's player."""
+        """The numbers that are known of the path of each flow's player."""
         return self._path.numbers(self._siblings.player[slots], self._now_ns)
 
     def _open_players(self, players: Slots) -> None:
-        """New players. One begins with the careful arm where its prefix is known for that, else it probes."""
+        """Let new players probe, or begin with the careful arm where their prefix is known for it."""
         self.reset(players)
         self._newcomers.found(players)
         for player in players.tolist():

@@ -132,7 +132,7 @@ class Teams:
         return len(ended)
 
     def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
-        """New flows: they get the team of their prefix, or take part in the search for it."""
+        """Take in new flows: they get the team of their prefix, or take part in the search for it."""
         self._pulls.reset(slots)
         self._tournaments.reset(slots)
         for slot, prefix in zip(slots.tolist(), prefixes, strict=True):
@@ -149,7 +149,7 @@ class Teams:
                 self._search(self._tournaments, {slot: prefix})
 
     def close(self, slots: Slots) -> None:
-        """Flows that ended."""
+        """Forget flows that ended."""
         for slot in slots.tolist():
             prefix = self._prefix.pop(slot, "")
             self._pulls.leave(prefix, slot)

@@ -74,7 +74,7 @@ class Plan:
 
 
 class Learner:
-    """What the visits to n prefixes say of k arms, the first of which is the decision's own choice.
+    """The effects of k arms on n prefixes, learned from visits. The first arm is the decision's own choice.
 
     Args:
         arms: their number k.

@@ -48,13 +48,13 @@ class HeldFlows(SlotArrays):
     """The latest outcome."""
 
     def open(self, slots: Slots, drawn: Bools, lots: ArmIds, chances: Floats) -> None:
-        """New flows, and what their visits drew: shape (n,) each."""
+        """Take in new flows and the lots of their visits; all have the shape (n,)."""
         self.reset(slots)
         self.drawn[slots], self.chance[slots] = drawn, chances
         self.lot[slots] = self.arm[slots] = np.where(drawn, lots, 0)
 
     def close(self, slots: Slots) -> None:
-        """Flows that ended."""
+        """Forget flows that ended."""
         self.reset(slots)
 
     def held(self, slots: Slots) -> ArmIds:

@@ -42,7 +42,7 @@ PLAN_TURNS: Final = 10
 SMALLER: Final = 0.99
 """Factor on the largest visit of a prefix with each visit that is smaller."""
 LIFETIME_S: Final = 3600
-"""A prefix without traffic keeps its entry for so long."""
+"""Time for which a prefix without traffic keeps its entry."""
 PATHS_MAX: Final = 256
 """Open flows of whose paths a look takes in the numbers; all have their turns."""
 NEWS_MAX: Final = 4096
@@ -176,7 +176,7 @@ class LiveLearner:
     # Flows
 
     def open(self, slots: Slots, table: FlowTable, *, draws: bool = True) -> None:
-        """New flows. One that has not been switched yet shows by its arm what its visit drew.
+        """Take in new flows. One that has not been switched yet shows by its arm the lot of its visit.
 
         draws: whether flows draw lots at all, as in mode active.
         """
@@ -200,11 +200,11 @@ class LiveLearner:
             self._spoiled[0].add(cookie)
 
     def close(self, slots: Slots) -> None:
-        """Flows that ended."""
+        """Forget flows that ended."""
         self.held.close(slots)
 
     def caused(self, slots: Slots, causes: Causes) -> None:
-        """Remember whose arms flows run: others' say nothing of ours. Shape (n,) each."""
+        """Remember who chose the arms of flows, shape (n,): an arm of others' tells nothing about ours."""
         foreign = _FOREIGN[causes]
         if foreign.any():
             self.held.grow(int(slots.max()) + 1)

@@ -82,7 +82,7 @@ class Kernel:
         return self._real_ns + self._spent_ns
 
     def spend(self, ns: int) -> None:
-        """Count this time as spent. The guest sleeps so long before the next call."""
+        """Count this time as spent: the guest sleeps for it before the next call."""
         self._spent_ns += ns
 
     def call(self, number: int, *arguments: int | bytes) -> int:
