@@ -131,3 +131,24 @@ def test_the_newest_is_first_and_the_oldest_is_forgotten() -> None:
     past = np.array([[3.0, 2.0, 1.0], [0.0, 0.0, 0.0], [6.0, 5.0, 4.0]])
     put_first(past, np.array([2, 0]), np.array([7.0, 8.0]))
     np.testing.assert_array_equal(past, [[8.0, 3.0, 2.0], [0.0, 0.0, 0.0], [7.0, 6.0, 5.0]])
+
+
+@given(SLOTS, st.integers(0, 10**6))
+def test_a_copy_gives_these_slots_all_values_of_another_and_leaves_the_others(
+    copied: np.ndarray, seed: int
+) -> None:
+    made, source = Outer(4), Outer(4)
+    rng = np.random.default_rng(seed)
+    for table in (made, source):
+        table.grow(71)
+        table.level[:] = rng.normal(size=table.capacity)
+        table.ring[:] = rng.integers(0, 99, table.ring.shape)
+        table.told["b"] = rng.normal(size=table.capacity)
+    before = made.level.copy(), made.ring.copy(), made.told.copy()
+    made.copy(copied, source)
+    others = np.setdiff1d(np.arange(71), copied)
+    for values, was, other in zip(
+        (made.level, made.ring, made.told), before, (source.level, source.ring, source.told), strict=True
+    ):
+        np.testing.assert_array_equal(values[copied], other[copied])
+        np.testing.assert_array_equal(values[others], was[others])

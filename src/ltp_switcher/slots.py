@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, ClassVar, Self, TypeVar, cast
 
 import numpy as np
 
@@ -124,3 +124,8 @@ class SlotArrays:
             getattr(self, name)[slots] = declared.initial
         for part in self._parts:
             part.reset(slots)
+
+    def copy(self, slots: Slots, source: Self) -> None:
+        """Give these slots the values that they have in `source`, which has room for them."""
+        for name in self._columns:
+            getattr(self, name)[slots] = getattr(source, name)[slots]

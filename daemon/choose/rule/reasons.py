@@ -12,7 +12,7 @@ from ltp_switcher.daemon.settings.rule_policy import RuleSection
 
 NEW, KNOWN, FELL, ROSE, OWN, QUEUED, STARVES, RIVAL = range(8)
 IS_STEADY, VARIES, SWINGS, LOSSY, SHORTER, EARNED, SLOW, SHALLOW = range(8, 16)
-STARVED, SURPRISED, ALONE, STUCK = range(16, 20)
+STARVED, SURPRISED, ALONE, STUCK, SAME = range(16, 21)
 
 STATE: Final = np.array(
     (
@@ -52,4 +52,5 @@ def texts(settings: RuleSection) -> tuple[str, ...]:
         "the reward had fallen to {value:.0f} % of before: this arm shows whether the path has more",
         "no other arm had run on this path for long: this arm shows whether the path has more",
         "the lowest RTT stayed around {value:.1f} ms: the other arm kept a queue, and this one empties it",
+        "the lowest RTT was {value:.1f} ms again: a queue had stood on this path, and this arm empties it",
     )

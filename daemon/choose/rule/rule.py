@@ -69,6 +69,8 @@ COMPARE_RTTS: Final = 16
 """Round trips in which the probing arm fills a path and shows what it has."""
 HOLD_MAX: Final = 5
 """Times the usual hold that a rate may go on growing."""
+SAME: Final = 1.1
+"""The path is the same while its RTT floor is within this factor."""
 STUCK_S: Final = 5.0
 """Most time that the careful arm may need to empty a queue by a packet in a round trip; it is stuck else."""
 
@@ -141,6 +143,8 @@ class RuleChooser(Chooser, SlotArrays):
     """Whether the steady arm is the one that is compared."""
     _starved = column(np.bool_)
     """Whether the self-check barred an arm since `starved` was asked."""
+    _was_us = column(np.float64)
+    """The RTT floor before a rise, while the probing arm shows whether the path is longer; else 0."""
 
     def __init__(
         self, pool: Sequence[int], settings: RuleSection, *, zeta: float = 5.0, kappa: float = 2.0
@@ -154,6 +158,7 @@ class RuleChooser(Chooser, SlotArrays):
         self._rivals = self.part(Rivals(settings.rival_s))
         self._trials = self.part(Trials())
         self._surprise = self.part(Surprise())
+        self._shown_before = self.part(Surprise())
         self._flows = _Flows()
         self._pulses = self._flows.part(Pulses())
         self._siblings = Siblings()
@@ -300,7 +305,9 @@ class RuleChooser(Chooser, SlotArrays):
         kept |= self._drained[slots] & (role == STEADY) & ~settled
         looks.lower(slots[kept], least_us[kept], self._settings.rtt_step)
         self._go_by(signs, slots, role, least_us, now_ns)
-        ready = (role == PROBING) & ~signs.starves & self._ready(slots, now_ns)
+        same = (self._state[slots] == State.PROBES) & (looks.floor_us[slots] < SAME * self._was_us[slots])
+        self._return(slots[same])
+        ready = (role == PROBING) & ~signs.starves & ~same & self._ready(slots, now_ns)
         staying = signs.judged & ~signs.any
         self._trials.look(slots[staying], looks)
         if (ready | staying).any():
@@ -364,9 +371,9 @@ class RuleChooser(Chooser, SlotArrays):
             steady = role[compared] == STEADY
             self._compare(slots[compared], signs.fell[compared], steady, now_ns[compared])
         if starves.any():
-            self._leave(slots[starves], now_ns[starves])
+            self._leave(slots[starves])
         if stuck.any():
-            self._empty(slots[stuck], least_us[stuck])
+            self._empty(slots[stuck], why.STUCK, least_us[stuck])
 
     def _case(self, name: str, found: Bools) -> Bools:
         """True where a special case was found, unless the settings leave it out, of the same shape."""
@@ -411,6 +418,8 @@ class RuleChooser(Chooser, SlotArrays):
 
     def _follow(self, slots: Slots, rose: Bools, least_us: Floats, now_ns: Floats) -> None:
         """Another path: a longer one is probed; on a shorter one the steady arm begins without a queue."""
+        self._was_us[slots] = np.where(rose, self._looks.floor_us[slots], 0.0)
+        self._shown_before.copy(slots, self._surprise)
         probed = rose | ~self._looks.keeps_rate(slots)
         hold_s = np.where(rose, self._settings.change_s, self._settings.start_s)
         self._probe(slots[probed], State.PROBES, now_ns[probed], hold_s[probed])
@@ -485,17 +494,33 @@ class RuleChooser(Chooser, SlotArrays):
         hold_s = np.maximum(self._settings.start_s / 2, COMPARE_RTTS * self._looks.mean_us[slots] * 1e-6)
         self._probe(slots, State.COMPARES, now_ns, hold_s)
 
-    def _leave(self, slots: Slots, now_ns: Floats) -> None:
+    def _return(self, slots: Slots) -> None:
+        """The RTT is as low as before its rise: the path is the same, and all that was shown on it counts.
+
+        The steady arm begins without that queue, unless it starves.
+        """
+        self._surprise.copy(slots, self._shown_before)
+        self._was_us[slots] = 0.0
+        steady = np.full(slots.shape, STEADY)
+        starves = self._surprise.barred(slots, steady, self._now_ns) | self._surprise.lacks(slots, steady)
+        self._empty(slots[~starves], why.SAME, self._looks.floor_us[slots[~starves]])
+        self._run_best(slots[starves])
+
+    def _leave(self, slots: Slots) -> None:
         """These players' arms starve beside what another one has shown, which takes over."""
         self._bar(slots, self._role(slots))
+        self._run_best(slots)
+
+    def _run_best(self, slots: Slots) -> None:
+        """The arm takes over that has shown the most on the path."""
         self._was_steady[slots] = False
         state = AS_BEST[self._surprise.instead(slots, self._now_ns)]
         self._code[slots] = why.STARVED
         self._value[slots] = self._surprise.more(slots)
         self._other_arm(slots)
         self._state[slots] = state
-        again = ROLE[state] == PROBING
-        self._probe(slots[again], State.COMPARES, now_ns[again], self._settings.rival_s)
+        again = slots[ROLE[state] == PROBING]
+        self._probe(again, State.COMPARES, np.full(again.shape, self._now_ns), self._settings.rival_s)
         self._learn(slots)
 
     def _bar(self, slots: Slots, role: Ints) -> None:
@@ -503,15 +528,15 @@ class RuleChooser(Chooser, SlotArrays):
         self._surprise.bar(slots, role, self._now_ns)
         self._starved[slots] = True
 
-    def _empty(self, slots: Slots, least_us: Floats) -> None:
-        """The queue of the careful arm stands for good: the steady arm begins without it."""
+    def _empty(self, slots: Slots, code: int, shown_us: Floats) -> None:
+        """The queue of the arm before stands: the steady arm begins without it, for this reason."""
         self._other_arm(slots)
         self._moves.forget(slots)
         self._looks.grow_anew(slots)
         self._state[slots] = State.STEADY
         self._drained[slots] = True
-        self._code[slots] = why.STUCK
-        self._value[slots] = least_us * 1e-3
+        self._code[slots] = code
+        self._value[slots] = shown_us * 1e-3
 
     def _other_arm(self, slots: Slots, tried: Bools | None = None) -> None:
         """These players change their arms: what the old one has shown lately is not the new one's.

@@ -27,6 +27,7 @@ from ltp_switcher.daemon.choose.chooser import Draw
 from ltp_switcher.daemon.choose.rule.rule import RuleChooser
 from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.daemon.datapath.protocol import FlowFlags
+from ltp_switcher.daemon.settings.rule_policy import RuleSection
 
 
 @pytest.mark.parametrize(("peak", "then"), [(1.0, LTP), (5.5, LTP), (6.5, VEGAS), (20.0, VEGAS)])
@@ -134,6 +135,36 @@ def test_the_steady_arm_empties_a_queue_that_is_the_careful_arms_own(left: float
     assert [arm for _, arm in changes] == then
     if LTP in then:
         assert 7.0 < changes[-1][0] < 9.0
+
+
+@pytest.mark.parametrize(("under_bbr_ms", "probes_s"), [(40.0, 0.6), (43.0, 0.6), (50.0, 10.5), (80.0, 10.5)])
+def test_a_rise_that_was_a_queue_ends_when_the_old_rtt_is_seen(under_bbr_ms: float, probes_s: float) -> None:
+    """The careful arm's queue stands and is constant, as on a longer path. BBR then shows the RTT."""
+
+    def path(t: float, arm: int) -> tuple[float, float]:
+        if t < 5.0:
+            return 400.0 if 0.5 < t < 0.9 else 40.0, 1.0
+        return 80.0 if arm == VEGAS else under_bbr_ms, 1.0
+
+    changes = times_s(run(under=path, duration_s=18.0)[:, 0])
+    assert [arm for _, arm in changes] == [BBR, VEGAS, BBR, LTP]
+    lasted_s = changes[3][0] - changes[2][0]
+    assert lasted_s < probes_s if probes_s < 10.0 else 10.0 <= lasted_s < probes_s
+
+
+def test_an_arm_that_starved_before_a_rise_that_was_a_queue_stays_barred() -> None:
+    """The rule returns to the path that it knew. So BBR, which has shown more, runs on."""
+
+    def path(t: float, arm: int) -> tuple[float, float]:
+        if arm == LTP:
+            return 40.0, 0.1
+        if arm == VEGAS and t > 12.0:
+            return 80.0, 1.0
+        return 400.0 if 4.0 < t < 4.4 else 40.0, 1.0
+
+    chooser = RuleChooser([BBR, LTP, VEGAS], RuleSection())
+    changes = times_s(run(under=path, duration_s=26.0, chooser=chooser)[:, 0])
+    assert [arm for _, arm in changes] == [BBR, LTP, BBR, VEGAS, BBR]
 
 
 @pytest.mark.parametrize(("left", "then"), [(0.6, [BBR, LTP]), (0.4, [BBR, LTP, BBR, LTP])])
