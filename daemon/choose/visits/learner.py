@@ -236,11 +236,15 @@ class Learner:
             self._widen(now_s)
         found = self._mixture(prefixes, now_s)
         incumbents = self._best(prefixes, found.effects)
-        trials, worths = best_trials(found, incumbents, self.posteriors.visit_noise(prefixes))
+        trials, worths = self._trials(prefixes, found, incumbents)
         # A trial is worth nothing before the prefix has told how far its visits differ by themselves.
         worths[self.posteriors.visits[prefixes] < self._first_trial] = 0.0
         chances = self.purse.chances(prefixes, worths, flows, now_s)
         return Plan(incumbents, trials, chances)
+
+    def _trials(self, prefixes: Ints, found: Mixture, incumbents: Ints) -> tuple[Ints, Floats]:
+        """The arm that each prefix tries next, and the worth of this trial for its cost: shape (m,) each."""
+        return best_trials(found, incumbents, self.posteriors.visit_noise(prefixes))
 
     def _best(self, prefixes: Ints, effects: Effects) -> Ints:
         """Give prefixes and hosts their incumbents, each the arm with the highest lower bound: shape (m,).

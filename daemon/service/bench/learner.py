@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -53,8 +53,12 @@ _BOOTSTRAPS: Final = 1000
 
 Interval = tuple[float, float, float]
 """A value and the ends of its interval of 95 %, from drawing prefixes anew."""
-Made = Callable[[np.random.Generator, int], Floats]
-"""Makes the effects of n prefixes, shape (n, ARMS); those of arm 0, the decision, are 0."""
+
+
+class Made(Protocol):
+    """Makes the effects of n prefixes, shape (n, arms); those of arm 0, the decision, are 0."""
+
+    def __call__(self, rng: np.random.Generator, n: int, arms: int = ARMS, /) -> Floats: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +80,8 @@ def _laplace(rng: np.random.Generator, n: int) -> Floats:
     return rng.laplace(0.0, np.exp(rng.uniform(np.log(0.15), np.log(0.6))), n)
 
 
-def _best(rng: np.random.Generator, effects: Floats, rows: Ints, low: float, high: float) -> Floats:
-    """Any one arm is the best one on each of these prefixes."""
-    effects[rows, rng.integers(1, ARMS, rows.size)] = rng.uniform(low, high, rows.size)
-    return effects
-
-
-def _right(rng: np.random.Generator, n: int) -> Floats:
-    return _decision(-np.abs(rng.normal(0.0, 0.5, (n, ARMS))))
+def _right(rng: np.random.Generator, n: int, arms: int = ARMS) -> Floats:
+    return _decision(-np.abs(rng.normal(0.0, 0.5, (n, arms))))
 
 
 def _decision(effects: Floats) -> Floats:
@@ -91,38 +89,54 @@ def _decision(effects: Floats) -> Floats:
     return effects
 
 
-def _same(rng: np.random.Generator, n: int) -> Floats:
-    effects = _decision(rng.uniform(-1.0, 0.0, (n, ARMS)))
-    best = np.where(rng.random(n) < 0.7, 1, rng.integers(2, ARMS, n))
+def _same(rng: np.random.Generator, n: int, arms: int = ARMS) -> Floats:
+    effects = _decision(rng.uniform(-1.0, 0.0, (n, arms)))
+    best = np.where(rng.random(n) < 0.7, 1, rng.integers(2, arms, n))
     effects[np.arange(n), best] = rng.uniform(0.7, 2.0, n)
     return effects
 
 
-def _falling(rng: np.random.Generator, n: int) -> Floats:
-    return _decision(-rng.exponential(0.5, (n, ARMS)))
+def _falling(rng: np.random.Generator, n: int, arms: int = ARMS) -> Floats:
+    return _decision(-rng.exponential(0.5, (n, arms)))
 
 
-def _families(rng: np.random.Generator, n: int) -> Floats:
+def _families(rng: np.random.Generator, n: int, arms: int = ARMS) -> Floats:
     """A third has arm 2 as the best, a third arm 4, and on the others the decision is right."""
-    effects = _falling(rng, n)
+    effects = _falling(rng, n, arms)
     for place, arm in enumerate((2, 4)):
         effects[place : n * 2 // 3 : 2, arm] = rng.uniform(0.5, 1.5, effects[place : n * 2 // 3 : 2].shape[0])
     return effects
 
 
+def _alike(rng: np.random.Generator, n: int, arms: int = ARMS) -> Floats:
+    return _decision(rng.normal(-0.02, 0.05, (n, arms)))
+
+
+def _some(others: Made, count: Callable[[int], int], low: float, high: float) -> Made:
+    """Any one arm is the best one on the first so many of n prefixes."""
+
+    def drawn(rng: np.random.Generator, n: int, arms: int = ARMS, /) -> Floats:
+        effects, size = others(rng, n, arms), count(n)
+        worth = rng.uniform(low, high, size)
+        effects[np.arange(size), rng.integers(1, arms, size)] = worth
+        return effects
+
+    return drawn
+
+
 TUNING: Final[Mapping[str, Kind]] = {
     "same": Kind(_same, 40, _normal(0.4)),
-    "half": Kind(lambda rng, n: _best(rng, _right(rng, n), np.arange(n // 2), 0.7, 2.0), 40, _normal(0.8)),
-    "lone": Kind(lambda rng, n: _best(rng, _right(rng, n), np.arange(1), 1.5, 1.5), 40, _normal(0.4)),
+    "half": Kind(_some(_right, lambda n: n // 2, 0.7, 2.0), 40, _normal(0.8)),
+    "lone": Kind(_some(_right, lambda n: 1, 1.5, 1.5), 40, _normal(0.4)),
     "right": Kind(_right, 40, _normal(0.8)),
 }
 """The kinds on which the constants were chosen."""
 SHOWN: Final[Mapping[str, Kind]] = {
     "families": Kind(_families, 36, _laplace),
-    "eighth": Kind(lambda rng, n: _best(rng, _falling(rng, n), np.arange(n // 8), 0.5, 1.8), 48, _laplace),
-    "one": Kind(lambda rng, n: _best(rng, _falling(rng, n), np.arange(1), 1.2, 1.8), 30, _laplace),
+    "eighth": Kind(_some(_falling, lambda n: n // 8, 0.5, 1.8), 48, _laplace),
+    "one": Kind(_some(_falling, lambda n: 1, 1.2, 1.8), 30, _laplace),
     "falling": Kind(_falling, 30, _laplace),
-    "alike": Kind(lambda rng, n: _decision(rng.normal(-0.02, 0.05, (n, ARMS))), 30, _laplace),
+    "alike": Kind(_alike, 30, _laplace),
 }
 """The kinds from which the figures come."""
 

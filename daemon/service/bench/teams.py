@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Algorithm 2 of the Mutant paper with visits as pulls: `python -m ltp_switcher.daemon.service.bench.teams`.
+
+Replays on made prefixes (`bench.learner`) with sixteen arms, of which the best one is known. A pull is a
+visit that is drawn again from those of its arm. `--live` asks whether the pick should choose the trials of
+the learner on a running server, which have to be paid.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ltp_switcher.arrays import Bools, Floats, Ints
+from ltp_switcher.daemon.choose.visits.learner import Learner, Visits
+from ltp_switcher.daemon.choose.visits.posterior import Mixture
+from ltp_switcher.daemon.choose.visits.replay import Pool, replay
+from ltp_switcher.daemon.service.bench.learner import (
+    OFF,
+    SHOWN,
+    TUNING,
+    VISITS,
+    Interval,
+    Kind,
+    judged,
+    made,
+    text,
+)  # fmt: skip
+from ltp_switcher.mpts import SuccessiveAcceptsRejects
+
+ARMS: Final = 16
+TEAM: Final = 6
+PULLS: Final = 150
+"""Algorithm 2's T."""
+RESAMPLINGS: Final = 1000
+NEAR: Final = 0.02
+"""An arm within this of the best one, in the logarithm of the reward, is as good as that."""
+PRIOR: Final = 6
+"""Arms among which a live pick chooses: the decision's own choice, and those with the best prior."""
+LIVE_TEAM: Final = 3
+LIVE_PULLS: Final = (20, 100)
+_BOOTSTRAPS: Final = 1000
+
+
+def picked(pools: Sequence[Pool], k: int, pulls: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
+    """Pick k arms by Algorithm 2, with visits that are drawn from the arms' pools as pulls.
+
+    Returns:
+        The team, shape (k,), and the pulls of each arm, shape (arms,).
+    """
+    search = SuccessiveAcceptsRejects(len(pools), k, pulls, rng)
+    while (arm := search.next_arm()) is not None:
+        search.observe(float(rng.choice(pools[arm].values)))
+    return np.array(search.result), search.pulls
+
+
+def spread(pools: Sequence[Pool], k: int, pulls: int, rng: np.random.Generator) -> Ints:
+    """The k arms with the highest means where each arm has as many pulls, shape (k,)."""
+    means = np.array([rng.choice(pool.values, pulls // len(pools)).mean() for pool in pools])
+    return np.argsort(-means)[:k]
+
+
+@dataclass(frozen=True, slots=True)
+class Picks:
+    """How good teams are, by prefix: shape (prefixes,) each. Rewards are logarithms."""
+
+    near: Mapping[str, Floats]
+    """The share of a way's teams that have an arm within `NEAR` of the best one."""
+    gain: Floats
+    """The best arm of the team over the best arm of a team by lot."""
+    cost: Floats
+    """The cost of all pulls, in visits' rewards: what their arms lack to the decision's own choice."""
+
+
+def measure(kind: Kind, seed: int, draws: int) -> Picks:
+    """Pick so many teams, as many for each prefix of a kind."""
+    rng = np.random.default_rng(seed)
+    effects = kind.effects(rng, kind.prefixes, ARMS)
+    each = -(-draws // kind.prefixes)
+    near = {way: np.zeros(kind.prefixes) for way in ("algorithm 2", "equal shares", "prior", "lot")}
+    gain, cost = np.zeros(kind.prefixes), np.zeros(kind.prefixes)
+    for number, (pools, worth) in enumerate(zip(made(effects, kind, rng), effects, strict=True)):
+        # The mean of all other prefixes is what a new one begins with.
+        prior = np.argsort(-np.delete(effects, number, axis=0).mean(axis=0))[:TEAM]
+        for _ in range(each):
+            team, pulls = picked(pools, TEAM, PULLS, rng)
+            lot = rng.permutation(ARMS)[:TEAM]
+            teams = (team, spread(pools, TEAM, PULLS, rng), prior, lot)
+            for way, of in zip(near.values(), teams, strict=True):
+                way[number] += (worth[of].max() >= worth.max() - NEAR) / each
+            gain[number] += (worth[team].max() - worth[lot].max()) / each
+            cost[number] += (pulls @ (1.0 - np.exp(np.minimum(worth, 0.0)))) / each
+    return Picks(near, gain, cost)
+
+
+class PickingLearner(Learner):
+    """A learner whose trials are the pulls of Algorithm 2, and after those the arms of the team alone.
+
+    Args:
+        k: size of the team.
+        pulls: Algorithm 2's T.
+    """
+
+    def __init__(self, k: int, pulls: int) -> None:
+        super().__init__(PRIOR)
+        self._k, self._pulls = k, pulls
+        self._searches: dict[int, SuccessiveAcceptsRejects] = {}
+
+    def _search(self, prefix: int) -> SuccessiveAcceptsRejects:
+        if prefix not in self._searches:
+            rng = np.random.default_rng(prefix)
+            self._searches[prefix] = SuccessiveAcceptsRejects(PRIOR, self._k, self._pulls, rng)
+        return self._searches[prefix]
+
+    @property
+    def ended(self) -> float:
+        """The share of the prefixes that have their team."""
+        return float(np.mean([search.result is not None for search in self._searches.values()]))
+
+    def observe(self, visits: Visits) -> Ints:
+        """Learn from visits of different prefixes. One that ran the arm that is due is a pull."""
+        for prefix, arm, worth in zip(
+            visits.prefixes.tolist(), visits.arms.tolist(), visits.values.tolist(), strict=True
+        ):
+            if self._search(prefix).next_arm() == arm:
+                self._search(prefix).observe(worth)
+        return super().observe(visits)
+
+    def _trials(self, prefixes: Ints, found: Mixture, incumbents: Ints) -> tuple[Ints, Floats]:
+        trials, worths = super()._trials(prefixes, found, incumbents)
+        for place, prefix in enumerate(prefixes.tolist()):
+            search = self._search(prefix)
+            due = search.next_arm()
+            if due is not None:
+                trials[place], worths[place] = due, float(due != incumbents[place])
+            elif trials[place] not in (search.result or ()):
+                worths[place] = 0.0
+        return trials, worths
+
+
+def live(
+    kind: Kind, seeds: Sequence[int], pulls: int | None
+) -> tuple[tuple[Interval | None, ...], Interval | None, float]:
+    """Replay the learner among `PRIOR` arms, where it picks its trials itself or, with `pulls`, Algorithm 2.
+
+    Returns:
+        The share of the gap that is closed off-model in visits 31 to 100 and 101 to 400, the reward over the
+        decision's on-model, and the share of prefixes that got a team.
+    """
+    gains, best, ended = [], [], []
+    off: list[Bools] = []
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        effects = kind.effects(rng, kind.prefixes, PRIOR)
+        learner = Learner(PRIOR) if pulls is None else PickingLearner(LIVE_TEAM, pulls)
+        each = [np.array([place]) for place in range(kind.prefixes)]
+        found = replay(made(effects, kind, rng), VISITS, learner, seed, each).parts
+        gains += [[window.gain for window in prefix] for prefix in found]
+        best += [prefix[0].best_gain for prefix in found]
+        off.append(effects.max(axis=1) >= OFF)
+        ended.append(learner.ended if isinstance(learner, PickingLearner) else 0.0)
+    return *judged(np.array(gains), np.array(best), np.concatenate(off), (2, 3)), float(np.mean(ended))
+
+
+def _mean(of_prefixes: Floats) -> Interval:
+    """The mean over prefixes, with its interval from drawing them anew."""
+    drawn = np.random.default_rng(0).integers(0, of_prefixes.size, (_BOOTSTRAPS, of_prefixes.size))
+    low, high = np.percentile(of_prefixes[drawn].mean(axis=1), (2.5, 97.5)).tolist()
+    return float(of_prefixes.mean()), low, high
+
+
+def _print_picks(kinds: Mapping[str, Kind], seeds: Sequence[int], draws: int) -> None:
+    print("kind      near: algorithm 2     equal shares          prior                 lot", end="")
+    print("                   reward over lot       cost, visits")
+    for name, kind in kinds.items():
+        found = [measure(kind, seed, draws) for seed in seeds]
+        near = [_mean(np.concatenate([one.near[way] for one in found])) for way in found[0].near]
+        gain = tuple(np.exp(_mean(np.concatenate([one.gain for one in found]))).tolist())
+        print(
+            f"{name:<8}  {'  '.join(text(way, 2) for way in near)}  {text((gain[0], gain[1], gain[2]), 2)}  "
+            f"{text(_mean(np.concatenate([one.cost for one in found])), 0)}"
+        )
+
+
+def _print_live(kinds: Mapping[str, Kind], seeds: Sequence[int]) -> None:
+    print(
+        "kind      trials by     closed, visits 31-100  101-400                on-model reward         teams"
+    )
+    for name, kind in kinds.items():
+        for pulls in (None, *LIVE_PULLS):
+            (early, late), kept, ended = live(kind, seeds, pulls)
+            print(
+                f"{name:<8}  {'the learner' if pulls is None else f'{pulls} pulls':<12}  "
+                f"{text(early, 2):<21}  {text(late, 2):<21}  {text(kept, 3):<22}  {ended:>5.0%}"
+            )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line; returns the exit status."""
+    prog = "python -m ltp_switcher.daemon.service.bench.teams"
+    parser = argparse.ArgumentParser(prog=prog, description=__doc__)
+    parser.add_argument("--kinds", choices=("shown", "tuning"), default="shown")
+    parser.add_argument("--seeds", type=int, default=3, help="made sets of prefixes of each kind")
+    parser.add_argument("--draws", type=int, default=RESAMPLINGS, help="teams of each seed and kind")
+    parser.add_argument("--live", action="store_true", help="the learner with the pick, instead")
+    options = parser.parse_args(arguments)
+    if options.seeds < 1 or options.draws < 1:
+        parser.error("--seeds and --draws must be 1 or more")
+    kinds, seeds = SHOWN if options.kinds == "shown" else TUNING, range(1, options.seeds + 1)
+    if options.live:
+        _print_live(kinds, seeds)
+    else:
+        _print_picks(kinds, seeds, options.draws)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
