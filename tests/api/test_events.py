@@ -14,6 +14,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from support.api_client import Ask
 from support.api_process import ApiProcess, api_running
 from support.fake_kernel import CUBIC, Kernel
 from support.records import flow
@@ -133,9 +134,8 @@ def test_a_new_client_gets_the_latest_events_that_nobody_heard(api: ApiProcess) 
 
 
 @pytest.mark.parametrize("number", ["-1", "1001", "x"])
-def test_a_backlog_that_cannot_be_is_refused(api: ApiProcess, number: str) -> None:
-    with api.client() as client:
-        answer = client.get(f"/v1/events?backlog={number}")
+def test_a_backlog_that_cannot_be_is_refused(ask: Ask, number: str) -> None:
+    answer = ask("GET", f"/v1/events?backlog={number}")
     assert (answer.status_code, answer.json()["field"]) == (422, "backlog")
 
 
@@ -145,9 +145,8 @@ def test_a_client_of_an_earlier_daemon_is_told_so(api: ApiProcess) -> None:
 
 
 @pytest.mark.parametrize("number", ["x", "-1", "99999999999999999999"])
-def test_a_number_that_cannot_be_is_refused(api: ApiProcess, number: str) -> None:
-    with api.client() as client:
-        answer = client.get("/v1/events", headers={"Last-Event-ID": number})
+def test_a_number_that_cannot_be_is_refused(ask: Ask, number: str) -> None:
+    answer = ask("GET", "/v1/events", headers={"Last-Event-ID": number})
     assert (answer.status_code, answer.json()["field"]) == (422, "last-event-id")
 
 

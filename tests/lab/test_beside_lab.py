@@ -32,7 +32,7 @@ def test_a_run_repeats_to_the_byte_whatever_the_host_does() -> None:
     assert flows[0]["switches"] > 0
 
 
-@pytest.mark.parametrize("place", ["beside", "inside"])
+@pytest.mark.parametrize("place", ["beside", pytest.param("inside", marks=pytest.mark.long)])
 def test_a_learned_arm_is_driven_from_both_places(place: Place) -> None:
     run = run_scenario(PATH, scheme="ltp", kernel="6.12", place=place)
     guest = json.loads(run.files["guest.json"])
