@@ -130,12 +130,13 @@ class AdwinBank(SlotArrays):
 
     def _has_cut(self, rows: Slots) -> Bools:
         """Whether any split of the window into an older and a newer part shows two means."""
-        n = len(rows)
-        used = self._used[rows][:, ::-1, None]
-        valid = (np.arange(MAX_BUCKETS + 1) < used).reshape(n, -1)
-        totals = self._buckets[rows, ::-1, :, _TOTAL].reshape(n, -1)
+        n, used = len(rows), self._used[rows]
+        # Few windows are so wide that they have a bucket of each level.
+        levels = int(np.flatnonzero(used.any(axis=0))[-1]) + 1
+        valid = (np.arange(MAX_BUCKETS + 1) < used[:, :levels][:, ::-1, None]).reshape(n, -1)
+        totals = self._buckets[rows, :levels, :, _TOTAL][:, ::-1].reshape(n, -1)
         width = self.width[rows][:, None]
-        n0 = np.cumsum(np.where(valid, _OLDEST_FIRST, 0.0), axis=1)
+        n0 = np.cumsum(np.where(valid, _OLDEST_FIRST[-valid.shape[1] :], 0.0), axis=1)
         u0 = np.cumsum(np.where(valid, totals, 0.0), axis=1)
         n1 = width - n0
         u1 = self.total[rows][:, None] - u0

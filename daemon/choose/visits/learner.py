@@ -119,6 +119,12 @@ class Learner:
 
     def _grow(self, prefixes: Ints) -> None:
         size = int(prefixes.max(initial=-1)) + 1
+        # Nearly always there is room, and each part would copy its arrays to find that out.
+        if size > len(self._incumbents):
+            self._have(size)
+
+    def _have(self, size: int) -> None:
+        """Have room for so many prefixes in each part."""
         self.posteriors.grow(size)
         self.purse.grow(size)
         self.site.grow(size)
@@ -298,7 +304,7 @@ class Learner:
         self._incumbents, self._surprised_s = incumbents.copy(), np.full(size, -np.inf)
         self._parents = np.full(size, -1)
         self._changes = None if self._changes is None else Changes()
-        self._grow(np.arange(size))
+        self._have(size)
 
 
 def _one_each(numbers: Ints) -> Iterator[Ints]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import repeat
 from typing import Final
 
 import numpy as np
@@ -82,23 +83,18 @@ class KnownPrefixes(SlotArrays):
         """
         keys, members = np.unique(prefix_keys(outcomes).view(_OPAQUE), return_inverse=True)
         members, wanted = members.ravel(), places.of_prefixes(keys.view(PREFIX_KEY))
-        found = [self._number.get(name, -1) for name in places.names_of(wanted)]
-        missing = found.count(-1)
-        if missing:
-            self._make_room(missing, np.array(found, np.int64))
-            found = [
-                self._add(place) if number < 0 else number
-                for place, number in zip(wanted, found, strict=True)
-            ]
-        numbers = np.array(found, np.int64)
+        numbers = self._numbered(wanted)
+        (missing,) = np.nonzero(numbers < 0)
+        if missing.size:
+            self._make_room(missing.size, numbers)
+            numbers[missing] = [self._add(place) for place in wanted[missing]]
         new = self.seen_s[numbers] == 0.0
         self.seen_s[numbers] = now_s
         of_flows = numbers[members]
         self._note_hosts(of_flows, outcomes)
         (at,) = np.nonzero(self.hosts[of_flows])
         if at.size:
-            names = places.names_of(places.hosts_of(outcomes[at]))
-            of_hosts = np.array([self._number.get(name, -1) for name in names], np.int64)
+            of_hosts = self._numbered(places.hosts_of(outcomes[at]))
             of_flows[at] = np.where(of_hosts >= 0, of_hosts, of_flows[at])
             self.seen_s[of_flows[at]] = now_s
         return of_flows, numbers[new]
@@ -149,7 +145,7 @@ class KnownPrefixes(SlotArrays):
             now_s: Unix time.
         """
         wanted = places.of_prefixes(keys)
-        numbers = np.array([self._number.get(name, -1) for name in places.names_of(wanted)], np.int64)
+        numbers = self._numbered(wanted)
         new = np.flatnonzero(numbers < 0)[: max(self._most // 2 - len(self), 0)]
         numbers[new] = [self._add(place) for place in wanted[new]]
         self.seen_s[numbers[new]] = now_s
@@ -240,12 +236,15 @@ class KnownPrefixes(SlotArrays):
         """Find the prefixes of hosts. Raises `ArtifactError` where one is missing."""
         known = self.numbers()
         hosts = known[places.are_hosts(self.place[known])]
-        names = places.names_of(places.prefixes_of(self.place[hosts]))
-        parents = np.array([self._number.get(name, -1) for name in names], np.int64)
+        parents = self._numbered(places.prefixes_of(self.place[hosts]))
         if (parents < 0).any():
             raise ArtifactError("a host is there without its prefix")
         self.parent[hosts] = parents
         np.add.at(self.hosts, parents, 1)
+
+    def _numbered(self, wanted: Places) -> Ints:
+        """The numbers of these prefixes and hosts, shape (n,); -1 where one has none."""
+        return np.fromiter(map(self._number.get, places.names_of(wanted), repeat(-1)), np.int64, len(wanted))
 
     def _add(self, place: np.void) -> int:
         if self._free:

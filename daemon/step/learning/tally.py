@@ -8,6 +8,7 @@ heard of it for a time in which any flow that is still open would have told of i
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import repeat
 from typing import Final
 
 import numpy as np
@@ -130,7 +131,7 @@ class Tally(SlotArrays):
     def _places(self, keys: np.ndarray) -> Ints:
         """The places of visits by their keys, all different: shape (n,). A new one without room has -1."""
         names = keys.tolist()
-        made = np.array([self._at.get(name, -1) for name in names], np.int64)
+        made = np.fromiter(map(self._at.get, names, repeat(-1)), np.int64, len(names))
         new = np.flatnonzero(made < 0)[: self._most - len(self._at)]
         if new.size > len(self._free):
             before = self.capacity
@@ -146,6 +147,5 @@ class Tally(SlotArrays):
 
     def _close(self, at: Ints) -> None:
         """Take these visits out."""
-        for name in self.key[at].view(_OPAQUE).tolist():
-            self._free.append(self._at.pop(name))
+        self._free.extend(map(self._at.pop, self.key[at].view(_OPAQUE).tolist()))
         self.is_open[at] = False
