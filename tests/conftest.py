@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules for all tests: drawn examples repeat, and no test judges how long something took."""
 
+import os
 from collections import Counter
 from importlib.util import find_spec
 
 import pytest
 from hypothesis import settings
+
+# Threads of a library spin while they wait for each other, and so take the cores of other tests. The service
+# has one, too. Nothing has loaded numpy yet.
+os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
 
 # `make test-slow` runs these with the Python that has PyTorch.
 collect_ignore = [] if find_spec("torch") else ["trainers"]
