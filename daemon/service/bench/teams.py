@@ -9,8 +9,9 @@ the learner on a running server, which have to be paid.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -142,10 +143,32 @@ class PickingLearner(Learner):
         return trials, worths
 
 
+class TeamLearner(Learner):
+    """A learner that tries no arm but the k that seem best on a prefix, by its own posterior at that time."""
+
+    def __init__(self, k: int) -> None:
+        super().__init__(PRIOR)
+        self._k = k
+
+    def _trials(self, prefixes: Ints, found: Mixture, incumbents: Ints) -> tuple[Ints, Floats]:
+        trials, worths = super()._trials(prefixes, found, incumbents)
+        team = np.argsort(-found.effects.mean, axis=1)[:, : self._k]
+        worths[(team != trials[:, None]).all(axis=1)] = 0.0
+        return trials, worths
+
+
+LIVE: Final[Mapping[str, Callable[[], Learner]]] = {
+    "the learner": partial(Learner, PRIOR),
+    "best 3 alone": partial(TeamLearner, LIVE_TEAM),
+    **{f"{pulls} pulls": partial(PickingLearner, LIVE_TEAM, pulls) for pulls in LIVE_PULLS},
+}
+"""Who chooses the trials."""
+
+
 def live(
-    kind: Kind, seeds: Sequence[int], pulls: int | None
+    kind: Kind, seeds: Sequence[int], begun: Callable[[], Learner]
 ) -> tuple[tuple[Interval | None, ...], Interval | None, float]:
-    """Replay the learner among `PRIOR` arms, where it picks its trials itself or, with `pulls`, Algorithm 2.
+    """Replay one of the learners of `LIVE` among `PRIOR` arms.
 
     Returns:
         The share of the gap that is closed off-model in visits 31 to 100 and 101 to 400, the reward over the
@@ -156,7 +179,7 @@ def live(
     for seed in seeds:
         rng = np.random.default_rng(seed)
         effects = kind.effects(rng, kind.prefixes, PRIOR)
-        learner = Learner(PRIOR) if pulls is None else PickingLearner(LIVE_TEAM, pulls)
+        learner = begun()
         each = [np.array([place]) for place in range(kind.prefixes)]
         found = replay(made(effects, kind, rng), VISITS, learner, seed, each).parts
         gains += [[window.gain for window in prefix] for prefix in found]
@@ -191,10 +214,10 @@ def _print_live(kinds: Mapping[str, Kind], seeds: Sequence[int]) -> None:
         "kind      trials by     closed, visits 31-100  101-400                on-model reward         teams"
     )
     for name, kind in kinds.items():
-        for pulls in (None, *LIVE_PULLS):
-            (early, late), kept, ended = live(kind, seeds, pulls)
+        for chooser, begun in LIVE.items():
+            (early, late), kept, ended = live(kind, seeds, begun)
             print(
-                f"{name:<8}  {'the learner' if pulls is None else f'{pulls} pulls':<12}  "
+                f"{name:<8}  {chooser:<12}  "
                 f"{text(early, 2):<21}  {text(late, 2):<21}  {text(kept, 3):<22}  {ended:>5.0%}"
             )
 
