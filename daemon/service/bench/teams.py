@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Algorithm 2 of the Mutant paper with visits as pulls: `python -m ltp_switcher.daemon.service.bench.teams`.
 
-Replays on made prefixes (`bench.learner`) with sixteen arms, of which the best one is known. A pull is a
-visit that is drawn again from those of its arm. `--live` asks whether the pick should choose the trials of
+Replays on made prefixes (`bench.learner`) with sixteen arms, of which the best one is known. A pull draws
+one of its arm's visits again. `--live` asks whether the pick should choose the trials of
 the learner on a running server, which have to be paid.
 """
 
