@@ -16,7 +16,7 @@ from typing import Final
 
 import ltp_switcher
 from ltp_switcher.commands import printable, seconds, whole
-from ltp_switcher.completion import SHELLS
+from ltp_switcher.completion import SHELLS, script
 from ltp_switcher.daemon.control.client import ControlInvalidError, ControlUnavailableError
 from ltp_switcher.daemon.settings import load
 from ltp_switcher.daemon.settings.layers import Layers
@@ -363,14 +363,20 @@ def parser() -> argparse.ArgumentParser:
     )
     opened.add_argument("--read", action="store_true", help="the browser may only read")
     add("version", "show the versions of program and daemon", "show:version")
-    completion = add(
+    shell = add(
         "completion",
         "print the script by which a shell completes commands",
-        "completion:completion",
+        "main:completion",
         bare,
     )
-    completion.add_argument("shell", choices=SHELLS)
+    shell.add_argument("shell", choices=SHELLS)
     return top
+
+
+def completion(options: argparse.Namespace) -> int:
+    """Print the shell's completion script."""
+    print(script(parser(), options.shell))
+    return 0
 
 
 def _common(default: str | None) -> argparse.ArgumentParser:

@@ -26,7 +26,7 @@ from ltp_switcher.eval.run.results import ENGINES, KERNELS
 from ltp_switcher.eval.run.schemes import KERNEL_ARMS
 from ltp_switcher.eval.suite import offsets
 from ltp_switcher.eval.suite.studies import STUDIES
-from ltp_switcher.eval.suite.traffic import SETS as KINDS
+from ltp_switcher.eval.suite.traffic_sets import SETS as KINDS
 
 EXIT_ERROR: Final = 1
 EXIT_INTERRUPTED: Final = 130

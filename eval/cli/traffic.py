@@ -11,7 +11,7 @@ from rich.console import Console
 
 from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.cli.output import json_text, need_pictures
-from ltp_switcher.eval.report import traffic as report
+from ltp_switcher.eval.report import traffic_results as report
 from ltp_switcher.eval.run.batch import run_batch
 from ltp_switcher.eval.run.checked_table import LIMITS
 from ltp_switcher.eval.run.daemon_settings import Settings, parse_assignments
@@ -26,7 +26,7 @@ from ltp_switcher.eval.run.schemes import (
     check_scheme,
 )
 from ltp_switcher.eval.run.traffic import Traffic
-from ltp_switcher.eval.suite import traffic as suite
+from ltp_switcher.eval.suite import traffic_sets as suite
 from ltp_switcher.eval.suite.paths import is_held_out
 
 SCHEMES: Final = ("switcher", "ltp", "bbr", "cubic", "vegas")

@@ -17,8 +17,8 @@ import numpy as np
 
 from ltp_switcher.daemon.gain.report import MEASURES, report
 from ltp_switcher.daemon.gain.rows import Rows
-from ltp_switcher.eval.gain import traffic
-from ltp_switcher.eval.gain.traffic import Effects
+from ltp_switcher.eval.gain import simulated_log
+from ltp_switcher.eval.gain.simulated_log import Effects
 
 Z: Final = 1.959964
 NONE: Final = Effects()
@@ -81,7 +81,7 @@ def holdback(prefixes: int, share: float, *, before: bool) -> Design:
 
 def switchback(blocks: int, prefixes: int = 30) -> Design:
     """A switchback of so many time blocks."""
-    size = f"{blocks} blocks ({blocks * traffic.BLOCK_S / 86_400:g} days), {prefixes} prefixes"
+    size = f"{blocks} blocks ({blocks * simulated_log.BLOCK_S / 86_400:g} days), {prefixes} prefixes"
     return Design("switchback", size, partial(_switchback, blocks, prefixes))
 
 
@@ -108,7 +108,7 @@ Result = Mapping[str, tuple[float, float, float] | None]
 
 def one(make: Callable[[int, Effects], Rows], effect: float, seed: int) -> Result:
     """The overall effects of one experiment's report, with their intervals."""
-    overall = report(make(seed, Effects(goodput=effect)), traffic.NAMES).overall
+    overall = report(make(seed, Effects(goodput=effect)), simulated_log.NAMES).overall
     return {name: None if e is None else (e.value, e.lower, e.upper) for name, e in overall.items()}
 
 
@@ -124,8 +124,8 @@ def _outcome(design: Design, measure: str, effect: float, results: list[Result])
 
 
 def _holdback(prefixes: int, share: float, before: bool, seed: int, effects: Effects) -> Rows:
-    return traffic.holdback(seed, prefixes, share, effects, before=before)
+    return simulated_log.holdback(seed, prefixes, share, effects, before=before)
 
 
 def _switchback(blocks: int, prefixes: int, seed: int, effects: Effects) -> Rows:
-    return traffic.switchback(seed, blocks, prefixes, effects)
+    return simulated_log.switchback(seed, blocks, prefixes, effects)

@@ -18,7 +18,7 @@ import numpy as np
 from ltp_switcher.daemon.gain.evidence import Evidence
 from ltp_switcher.daemon.gain.rollout import STAGES, Plan, Rollout, Units
 from ltp_switcher.eval.gain.coverage import Share
-from ltp_switcher.eval.gain.traffic import BEGIN_S, BLOCK_S, WASHOUT_S, Effects, Server
+from ltp_switcher.eval.gain.simulated_log import BEGIN_S, BLOCK_S, WASHOUT_S, Effects, Server
 
 MakeEvidence = Callable[[tuple[float, ...]], Evidence]
 HALF: Final = 2

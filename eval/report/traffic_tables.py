@@ -12,7 +12,7 @@ from rich.table import Table
 
 from ltp_switcher.eval.report.comparison_pictures import Bar, draw_groups, name_schemes
 from ltp_switcher.eval.report.drawing import GREY, headline, picture
-from ltp_switcher.eval.report.traffic import CLASSES, Figures, ReplaySummary
+from ltp_switcher.eval.report.traffic_results import CLASSES, Figures, ReplaySummary
 from ltp_switcher.eval.suite.score import Mean
 
 _SIZE_IN: Final = (12.0, 9.0)

@@ -12,9 +12,9 @@ import pytest
 from ltp_switcher.daemon.gain.report import report
 from ltp_switcher.daemon.gain.rows import Group, Rows
 from ltp_switcher.eval.cli.main import main
-from ltp_switcher.eval.gain import traffic
+from ltp_switcher.eval.gain import simulated_log
 from ltp_switcher.eval.gain.coverage import Design, Outcome, Share, holdback, judge, switchback
-from ltp_switcher.eval.gain.traffic import Effects
+from ltp_switcher.eval.gain.simulated_log import Effects
 
 N = 80
 """At a coverage of 95 %, fewer than 69 of 80 intervals hold the truth once in 1,000 times."""
@@ -39,14 +39,14 @@ def test_intervals_hold_the_truth(design: Design) -> None:
 
 def single_flows(seed: int, effects: Effects) -> Rows:
     """The fault: each flow is a unit of its own."""
-    rows = traffic.holdback(seed, 60, 0.2, effects)
+    rows = simulated_log.holdback(seed, 60, 0.2, effects)
     rows["prefix"] = rows["cookie"].astype("S20")
     return rows
 
 
 def single_cells(seed: int, effects: Effects) -> Rows:
     """The fault: each flow of a block has a block of its own."""
-    rows = traffic.switchback(seed, 36, 10, effects)
+    rows = simulated_log.switchback(seed, 36, 10, effects)
     rows["prefix"] = b"all"
     rows["block"] = rows["cookie"].astype(np.int64)
     return rows
@@ -62,8 +62,8 @@ def test_flows_as_units_would_be_noticed(fault: object) -> None:
 def test_without_a_washout_the_arm_before_would_count() -> None:
     """Flows that begin after a switch run on with what the arm before left."""
     effects = Effects(goodput=1.0)
-    rows = [traffic.switchback(1, 288, effects=effects, washout_s=s) for s in (60.0, 0.0)]
-    with_it, without = (report(one, traffic.NAMES).overall["goodput"] for one in rows)
+    rows = [simulated_log.switchback(1, 288, effects=effects, washout_s=s) for s in (60.0, 0.0)]
+    with_it, without = (report(one, simulated_log.NAMES).overall["goodput"] for one in rows)
     assert with_it is not None
     assert without is not None
     assert (rows[0]["group"] == Group.WASHOUT).any()
@@ -80,14 +80,16 @@ def test_an_effect_of_5_percent_is_found() -> None:
 def test_the_log_of_the_time_before_narrows_a_holdback() -> None:
     widths = []
     for before in (False, True):
-        effect = report(traffic.holdback(3, 200, 0.5, before=before), traffic.NAMES).overall["goodput"]
+        effect = report(simulated_log.holdback(3, 200, 0.5, before=before), simulated_log.NAMES).overall[
+            "goodput"
+        ]
         assert effect is not None
         widths.append(effect.upper - effect.lower)
     assert widths[1] < 0.8 * widths[0]
 
 
 def test_the_same_seed_is_the_same_traffic() -> None:
-    one, same, other = (traffic.switchback(seed, 12) for seed in (1, 1, 2))
+    one, same, other = (simulated_log.switchback(seed, 12) for seed in (1, 1, 2))
     assert one.tobytes() == same.tobytes() != other.tobytes()
 
 

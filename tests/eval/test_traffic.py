@@ -22,7 +22,7 @@ from ltp_switcher.eval.cli import main as cli
 from ltp_switcher.eval.lab.run import RunFiles
 from ltp_switcher.eval.lab.script import Place
 from ltp_switcher.eval.lab.traffic import arrivals, path_rates_mbps, places, plan
-from ltp_switcher.eval.report import traffic as report
+from ltp_switcher.eval.report import traffic_results as report
 from ltp_switcher.eval.report.traffic_tables import draw_traffic, tables
 from ltp_switcher.eval.run import results
 from ltp_switcher.eval.run.completion_times import Completions
@@ -31,7 +31,7 @@ from ltp_switcher.eval.run.scenario import Scenario, parse_scenario
 from ltp_switcher.eval.run.traffic import Traffic, mean_bytes, sizes_bytes
 from ltp_switcher.eval.run.traffic import draw_traffic as drawn_traffic
 from ltp_switcher.eval.suite import kinds, paths
-from ltp_switcher.eval.suite import traffic as suite
+from ltp_switcher.eval.suite import traffic_sets as suite
 
 TWO = """
 name = "two"

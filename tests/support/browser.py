@@ -21,7 +21,7 @@ from ltp_switcher.daemon.settings.fleet import FleetSection
 from ltp_switcher.daemon.settings.gain import GainSection
 from ltp_switcher.daemon.settings.schema import Config, DaemonSection
 from ltp_switcher.daemon.settings.visits import VisitsSection
-from ltp_switcher.eval.gain.traffic import NAMES, Effects, switchback
+from ltp_switcher.eval.gain.simulated_log import NAMES, Effects, switchback
 from support.api_process import ApiProcess, api_running
 from support.live_kernel import PATHS, LiveKernel
 from support.live_kernel import Path as PathOf
