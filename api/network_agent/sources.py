@@ -39,7 +39,7 @@ class UnfitNodeError(DatapathError):
 
 
 class UnknownRateError(UnfitNodeError):
-    """A queue that may be slower than its device: the port's speed would make a loaded path look idle."""
+    """The rate of a queue is unknown. With its port's speed instead, a loaded path would look idle."""
 
     def __init__(self, device: str, kind: str) -> None:
         super().__init__(

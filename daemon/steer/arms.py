@@ -70,7 +70,7 @@ def with_policies(arms: Iterable[ArmInfo], settings: LearnedSection) -> list[Arm
 
 
 def missing_weights(name: str, settings: LearnedSection) -> str | None:
-    """Why the policy `name` has not the weights that the settings ask for; None where it has."""
+    """The reason why the policy `name` lacks the weights that the settings ask for; None if it has them."""
     weights = chosen_variant(name, settings).weights
     if weights is None or weights.exists():
         return None

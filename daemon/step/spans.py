@@ -335,7 +335,7 @@ class Spans(SlotArrays):
             self.heard(rows, self._unit[slots])
 
     def _reward(self, slots: Slots, records: RecordArray, totals: UInt64s, now_ns: int) -> Floats:
-        """Eq. 1 over the data sent under the arm, over the flow's best rate and least RTT. Shape (n,)."""
+        """The reward (Mutant Eq. 1) under the arm, over the flow's best rate and least RTT. Shape (n,)."""
         time_s = (now_ns - self._sent_ns[slots]) * 1e-9
         rtt_us, peak_Bps = self._rtt_us[slots], self._peak_Bps[slots]
         samples = np.isfinite(rtt_us).sum(axis=1)

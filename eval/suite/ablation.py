@@ -69,8 +69,8 @@ def play(rows: npt.NDArray[np.void], settings: RuleSection) -> npt.NDArray[np.ui
         settings: the rule's.
 
     Returns:
-        Its decisions, shape (rows, 4): the arm; whether the path is asked for more, the window is to be
-        small, and the arm begins anew.
+        Its decisions, shape (rows, 4): the arm, and three flags. The path is asked for more; the window is
+        to be small; the arm begins anew.
     """
     rule = RuleChooser(_POOL, settings)
     decisions = np.zeros((len(rows), 4), np.uint8)

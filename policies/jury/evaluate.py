@@ -114,7 +114,7 @@ def _figure(case: str, quantity: str, value: float | np.floating, target: Target
 
 
 def three_flows(arm: Arm, links: int) -> list[Figure]:
-    """§5.1.1: links drawn from 20 to 100 Mbit/s, 10 to 75 ms one way, up to 0.3 % of loss."""
+    """Measure Jury §5.1.1: links drawn from 20 to 100 Mbit/s, 10 to 75 ms one way, up to 0.3 % of loss."""
     rng = np.random.default_rng(SEED)
     paths = uniform(
         rng.uniform(20, 100, links), 2.0 * rng.uniform(10, 75, links), rng.uniform(0, 0.003, links)
@@ -132,7 +132,7 @@ def three_flows(arm: Arm, links: int) -> list[Figure]:
 
 
 def five_rtts(arm: Arm, links: int) -> list[Figure]:
-    """§5.1.2: 100 Mbit/s, 140 ms of buffer, flows of 70 to 210 ms one after another."""
+    """Measure Jury §5.1.2: 100 Mbit/s, 140 ms of buffer, flows of 70 to 210 ms one after another."""
     paths = uniform(np.full(links, 100.0), np.full(links, 140.0))
     rtt_ms = np.array([[70.0], [110.0], [150.0], [190.0], [210.0]])
     together = play(arm, paths, one_by_one(5, links), 8 * APART_S, rtt_ms=rtt_ms).since(4 * APART_S)
@@ -146,7 +146,7 @@ def five_rtts(arm: Arm, links: int) -> list[Figure]:
 
 
 def satellite(arm: Arm, links: int) -> list[Figure]:
-    """§5.2.2: 42 Mbit/s, 800 ms, 0.74 % of loss, 100 s from the start on."""
+    """Measure Jury §5.2.2: 42 Mbit/s, 800 ms, 0.74 % of loss, 100 s from the start on."""
     paths = uniform(np.full(links, 42.0), np.full(links, 800.0), 0.0074)
     run = play(arm, paths, np.zeros((1, links)), 100.0)
     return [
@@ -156,7 +156,7 @@ def satellite(arm: Arm, links: int) -> list[Figure]:
 
 
 def beside_cubic(arm: Arm, links: int) -> list[Figure]:
-    """§5.1.4: 100 Mbit/s beside one Cubic flow, 120 s from the start of both on."""
+    """Measure Jury §5.1.4: 100 Mbit/s beside one Cubic flow, 120 s from the start of both on."""
     rtt_ms = np.repeat([30.0, 60.0, 120.0], links)
     run = play(arm, uniform(np.full(rtt_ms.size, 100.0), rtt_ms), np.zeros((2, rtt_ms.size)), 120.0, cubic=1)
     jury, cubic = run.share.mean(axis=0).reshape(2, 3, links).mean(axis=2)

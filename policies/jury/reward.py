@@ -24,7 +24,7 @@ BETA_LOSS: Final = 5.0
 
 
 def reward(ratio: Floats, queueing_s: Floats, loss: Floats, loss_min: Floats) -> Floats:
-    """Eq. 9.
+    """The reward of an interval (Jury Eq. 9), an array of the arguments' shape.
 
     Args:
         ratio: share of the bottleneck's bandwidth, 0 to 1.

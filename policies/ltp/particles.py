@@ -31,7 +31,7 @@ from ltp_switcher.slots import SlotArrays, column
 PARTICLES: Final = 1000
 """Particles of a flow (Table 4)."""
 QUANTILES: Final = (0.1, 0.9)
-"""§5: the range is between these, so that a stray particle does not widen it."""
+"""Ends of the range (LTP §5). No stray particle widens it."""
 _LEAST: Final = np.float32(1e-6)
 FRESH: Final = 0.25
 """Share of the pool that is drawn anew each time: "to restore correct estimations even if the estimation
@@ -210,7 +210,7 @@ class ParticleFilter(SlotArrays):
         self._resample(slots, after, survives, seen)
 
     def _transition(self, before: _Pool, factor: Floats, elapsed_s: Floats, delay_max_s: Floats) -> _Pool:
-        """§4, transition step; `full` of the result says that the queue may be full."""
+        """Move the particles on (LTP §4, transition). `full` of the result: the queue may be full."""
         step_s = elapsed_s.astype(np.float32)[before.row]
         rate = before.rate * factor.astype(np.float32)[before.row]
         bound = self._noise.others_gradient

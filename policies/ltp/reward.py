@@ -76,7 +76,10 @@ def performance_reward(
 
 
 def unfairness(throughput_pps: Floats, present: Bools) -> Floats:
-    """Eq. 14 of each link, shape (E,), from average throughputs and presence of its flows, shape (F, E)."""
+    """The unfairness on each link (LTP Eq. 14), shape (E,).
+
+    It follows from the average throughputs and the presence of the link's flows, shape (F, E).
+    """
     count = np.maximum(1, present.sum(axis=0))
     rate = np.where(present, throughput_pps, 0.0)
     total = rate.sum(axis=0)

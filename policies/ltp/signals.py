@@ -155,7 +155,7 @@ class LargestThroughput(SlotArrays):
 
 
 class WindowSignals(SlotArrays):
-    """Eq. 8 and the slow start before it. A subclass adds the observations.
+    """The window by LTP's Eq. 8, and slow start before that. A subclass adds the observations.
 
     The window is kept here with its fraction. Where the kernel's is much smaller (after a time-out, or
     because it was clamped), that one counts.

@@ -140,7 +140,7 @@ class LtpTask(SignalsTask):
         return np.concatenate((observations, self._truth, *known), axis=1), rewards
 
     def rewards(self, interval: SimulatedInterval) -> Floats:
-        """Eq. 15."""
+        """The rewards of an interval (LTP Eq. 15), shape (agents, E)."""
         n = self.agents
         weight = min(1.0, interval.length_s / FAIRNESS_WINDOW_S)
         self._average_pps += weight * (interval.delivered_pps - self._average_pps)

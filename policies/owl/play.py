@@ -63,7 +63,7 @@ def play(
 
 
 def power(totals: Totals) -> Floats:
-    """Eq. 12 of each flow, Mbit/s over s, shape (F, E)."""
+    """The power of each flow (Owl Eq. 12), in Mbit/s over s, shape (F, E)."""
     return totals.received_mbps / totals.rtt_s
 
 

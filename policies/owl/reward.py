@@ -16,7 +16,7 @@ LOSS_MAX = 0.99
 
 @dataclass(frozen=True)
 class Utility:
-    """Eq. 7's coefficients: U = λ - δ λ / (1 - p) - β log(RTT / RTT_min).
+    """Coefficients of the utility (Owl Eq. 7): U = λ - δ λ / (1 - p) - β log(RTT / RTT_min).
 
     Eq. 7 leaves open λ's unit. In Mbit/s the delay term would count on slow links alone; here λ is in units
     of the link's capacity over `scale`. Beside flows of other protocols and a queue, Eq. 7's derivative in

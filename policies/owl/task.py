@@ -91,7 +91,7 @@ class SimulatedAgent:
 
 
 class LinkTruth:
-    """Eq. 7's quantities at the bottleneck, at the time of the action, not one round trip later.
+    """The quantities of Owl's Eq. 7 at the bottleneck, at the time of the action, not one round trip later.
 
     A discount of 0.93 looks 14 intervals ahead (Table II). Behind a queue of half a second a sender hears of
     its action later than that. Trained on this feedback, Owl stays behind the queues that it has built. So it
@@ -172,5 +172,5 @@ class OwlTask(SignalsTask):
         return super().observe(interval)
 
     def rewards(self, interval: SimulatedInterval) -> Floats:
-        """Eq. 7 at the bottleneck, shape (agents, E)."""
+        """The utility (Owl Eq. 7) at the bottleneck, shape (agents, E)."""
         return self._utility(*self._truth.over(interval))

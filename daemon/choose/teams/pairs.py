@@ -383,7 +383,7 @@ class Tournaments(SlotArrays):
         self._paired.pop(search.prefix, None)
 
     def _reward(self, pair: Pair, took_ns: float) -> float:
-        """Eq. 1 of the pair's flows as one player, since the half's marks."""
+        """The reward (Mutant Eq. 1) of the pair's flows as one player, since the half's marks."""
         sent_bytes, *counts = (self._totals[pair.slots] - pair.marks).sum(axis=0).tolist()
         delivered, _, _, samples = counts
         if not samples:

@@ -66,7 +66,7 @@ Found = Callable[[str, Outcome, list[int]], None]
 
 
 class Eq1:
-    """Eq. 1, un-normalised: a normaliser would move between pulls."""
+    """The reward (Mutant Eq. 1) without a normaliser, which would move between pulls."""
 
     def __init__(self, zeta: float, kappa: float) -> None:
         self._zeta, self._kappa = zeta, kappa

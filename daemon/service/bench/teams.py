@@ -36,7 +36,7 @@ from ltp_switcher.mpts import SuccessiveAcceptsRejects
 ARMS: Final = 16
 TEAM: Final = 6
 PULLS: Final = 150
-"""Algorithm 2's T."""
+"""Pulls of a team selection: T of Mutant's Algorithm 2."""
 RESAMPLINGS: Final = 1000
 NEAR: Final = 0.02
 """An arm within this of the best one, in the logarithm of the reward, is as good as that."""

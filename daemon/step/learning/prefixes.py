@@ -178,7 +178,7 @@ class KnownPrefixes(SlotArrays):
         return relative
 
     def forget(self, numbers: Ints) -> None:
-        """Give these numbers back, and those of the prefixes' hosts."""
+        """Free the numbers of these prefixes, and the numbers of their hosts."""
         known = self.numbers()
         numbers = np.union1d(numbers, known[np.isin(self.parent[known], numbers)])
         self._gone.append(self.place[numbers])
