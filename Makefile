@@ -35,9 +35,7 @@ demo-picture: demo demo-fleet ## Run the demos, and put their pictures into the 
 	@cp out/demo-fleet/demo.png docs/img/demo-fleet.png
 
 # A file's tests share what they set up, such as a guest. `tests/conftest.py` has the order of the files.
-# Half as many workers again as cores, for a test that waits for a process or a page leaves its core to another.
-WORKERS = $(shell echo $$(( ($$(nproc) * 3 + 1) / 2 )))
-PARALLEL = -n $(WORKERS) --maxprocesses 8 --dist loadfile --no-loadscope-reorder
+PARALLEL := -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
 # What differs by chance: single packets and moments, in the guests that the tests' own scripts drive.
 CHANCED := tests/kmod/test_checks_lab.py tests/daemon
