@@ -22,7 +22,8 @@ from ltp_switcher.eval.suite.wide import KINDS as WIDE_KINDS
 TUNING, HELD_OUT = (paths.load(set_name) for set_name in ("tuning-kinds", "held-out"))
 FILES = sorted(House.at(REPOSITORY).files)
 MAY_NAME = re.compile(
-    r"eval/suite/(held-out/|(kinds|traffic)\.(py|toml)$|paths\.py$)|eval/README\.md$|docs/lab-notes/held-out\.md$"
+    r"eval/suite/(held-out/|(kinds|traffic)\.toml$|(kinds|traffic_sets|paths)\.py$)"
+    r"|eval/README\.md$|docs/lab-notes/held-out\.md$"
     r"|tests/eval/test_kinds\.py$|CHANGELOG\.md$"
 )
 """Files that name paths or the set that are held out. The lab note tells of each look at them."""
