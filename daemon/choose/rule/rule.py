@@ -306,7 +306,8 @@ class RuleChooser(Chooser, SlotArrays):
         looks.lower(slots[kept], least_us[kept], self._settings.rtt_step)
         self._go_by(signs, slots, role, least_us, now_ns)
         same = (self._state[slots] == State.PROBES) & (looks.floor_us[slots] < SAME * self._was_us[slots])
-        self._return(slots[same])
+        if same.any():
+            self._return(slots[same])
         ready = (role == PROBING) & ~signs.starves & ~same & self._ready(slots, now_ns)
         staying = signs.judged & ~signs.any
         self._trials.look(slots[staying], looks)
@@ -419,7 +420,7 @@ class RuleChooser(Chooser, SlotArrays):
     def _follow(self, slots: Slots, rose: Bools, least_us: Floats, now_ns: Floats) -> None:
         """Another path: a longer one is probed; on a shorter one the steady arm begins without a queue."""
         self._was_us[slots] = np.where(rose, self._looks.floor_us[slots], 0.0)
-        self._shown_before.copy(slots, self._surprise)
+        self._shown_before.copy(slots[rose], self._surprise)
         probed = rose | ~self._looks.keeps_rate(slots)
         hold_s = np.where(rose, self._settings.change_s, self._settings.start_s)
         self._probe(slots[probed], State.PROBES, now_ns[probed], hold_s[probed])
