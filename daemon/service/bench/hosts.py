@@ -18,7 +18,17 @@ import numpy as np
 from ltp_switcher.arrays import Floats, Ints
 from ltp_switcher.daemon.choose.visits.learner import Learner, Visits
 from ltp_switcher.daemon.choose.visits.replay import GAP_S
-from ltp_switcher.daemon.service.bench.learner import ARMS, FLOWS, SHOWN, TUNING, Interval, Kind, text
+from ltp_switcher.daemon.service.bench.learner import (
+    ARMS,
+    FLOWS,
+    SHOWN,
+    TUNING,
+    Interval,
+    Kind,
+    factor,
+    mean_of,
+    text,
+)
 from ltp_switcher.daemon.step.learning.hosts import ENOUGH
 
 PREFIXES: Final = 24
@@ -28,7 +38,6 @@ VISITS: Final = 150
 WIGGLE: Final = 0.05
 """Standard deviation of an effect between the hosts on one path."""
 NEVER: Final = 1 << 30
-_BOOTSTRAPS: Final = 1000
 
 
 def world(kind: Kind, rng: np.random.Generator, *, apart: bool) -> tuple[Floats, Floats]:
@@ -102,17 +111,10 @@ def compared(kind: Kind, seeds: Sequence[int], *, apart: bool, enough: int) -> t
     by_prefix = np.concatenate(more, axis=1)
     share, worst = np.max(ledgers, axis=0).tolist()
     return (
-        _mean(by_prefix.mean(axis=0)),
-        _mean(by_prefix[VISITS // 2 :].mean(axis=0)),
+        factor(mean_of(by_prefix.mean(axis=0))),
+        factor(mean_of(by_prefix[VISITS // 2 :].mean(axis=0))),
         f"{share:.2%}, {worst:.2%}",
     )
-
-
-def _mean(logs: Floats) -> Interval:
-    """The factor of a reward, by its logarithm on each prefix, with its interval."""
-    drawn = np.random.default_rng(0).integers(0, logs.size, (_BOOTSTRAPS, logs.size))
-    low, high = np.exp(np.percentile(logs[drawn].mean(axis=1), (2.5, 97.5))).tolist()
-    return float(np.exp(logs.mean())), low, high
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -268,7 +268,20 @@ def judged(
     over = _ratio((gains @ lengths / lengths.sum())[~off], np.ones(int((~off).sum())), rng)
     if over is None:
         return closed, None
-    return closed, (float(np.exp(over[0])), float(np.exp(over[1])), float(np.exp(over[2])))
+    return closed, factor(over)
+
+
+def mean_of(of_prefixes: Floats) -> Interval:
+    """The mean over prefixes, with its interval from drawing them anew."""
+    drawn = np.random.default_rng(0).integers(0, of_prefixes.size, (_BOOTSTRAPS, of_prefixes.size))
+    low, high = np.percentile(of_prefixes[drawn].mean(axis=1), (2.5, 97.5)).tolist()
+    return float(of_prefixes.mean()), low, high
+
+
+def factor(logs: Interval) -> Interval:
+    """The factor of a reward, with its interval, by those of its logarithm."""
+    middle, low, high = np.exp(logs).tolist()
+    return middle, low, high
 
 
 def _ratio(above: Floats, below: Floats, rng: np.random.Generator) -> Interval | None:

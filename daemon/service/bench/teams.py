@@ -27,8 +27,10 @@ from ltp_switcher.daemon.service.bench.learner import (
     VISITS,
     Interval,
     Kind,
+    factor,
     judged,
     made,
+    mean_of,
     text,
 )  # fmt: skip
 from ltp_switcher.mpts import SuccessiveAcceptsRejects
@@ -44,7 +46,6 @@ PRIOR: Final = 6
 """Arms among which a live pick chooses: the decision's own choice, and those with the best prior."""
 LIVE_TEAM: Final = 3
 LIVE_PULLS: Final = (20, 100)
-_BOOTSTRAPS: Final = 1000
 
 
 def picked(pools: Sequence[Pool], k: int, pulls: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
@@ -189,23 +190,16 @@ def live(
     return *judged(np.array(gains), np.array(best), np.concatenate(off), (2, 3)), float(np.mean(ended))
 
 
-def _mean(of_prefixes: Floats) -> Interval:
-    """The mean over prefixes, with its interval from drawing them anew."""
-    drawn = np.random.default_rng(0).integers(0, of_prefixes.size, (_BOOTSTRAPS, of_prefixes.size))
-    low, high = np.percentile(of_prefixes[drawn].mean(axis=1), (2.5, 97.5)).tolist()
-    return float(of_prefixes.mean()), low, high
-
-
 def _print_picks(kinds: Mapping[str, Kind], seeds: Sequence[int], draws: int) -> None:
     print("kind      near: algorithm 2     equal shares          prior                 lot", end="")
     print("                   reward over lot       cost, visits")
     for name, kind in kinds.items():
         found = [measure(kind, seed, draws) for seed in seeds]
-        near = [_mean(np.concatenate([one.near[way] for one in found])) for way in found[0].near]
-        gain = tuple(np.exp(_mean(np.concatenate([one.gain for one in found]))).tolist())
+        near = [mean_of(np.concatenate([one.near[way] for one in found])) for way in found[0].near]
+        gain = factor(mean_of(np.concatenate([one.gain for one in found])))
         print(
-            f"{name:<8}  {'  '.join(text(way, 2) for way in near)}  {text((gain[0], gain[1], gain[2]), 2)}  "
-            f"{text(_mean(np.concatenate([one.cost for one in found])), 0)}"
+            f"{name:<8}  {'  '.join(text(way, 2) for way in near)}  {text(gain, 2)}  "
+            f"{text(mean_of(np.concatenate([one.cost for one in found])), 0)}"
         )
 
 
