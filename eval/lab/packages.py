@@ -9,12 +9,16 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 from ltp_switcher.cache import cache_dir
 from ltp_switcher.errors import LabError
+
+_SAID: Final[set[str]] = set()
+_SAYING: Final = threading.Lock()
 
 
 def lab_cache() -> Path:
@@ -23,8 +27,11 @@ def lab_cache() -> Path:
 
 
 def say(text: str) -> None:
-    """Report progress to whoever waits at the terminal."""
-    print(text, file=sys.stderr, flush=True)
+    """Report progress to whoever waits at the terminal: the same text once, however many runs meet it."""
+    with _SAYING:
+        if text not in _SAID:
+            _SAID.add(text)
+            print(text, file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from support.link_logic import build_driver
 
 from ltp_switcher.errors import ConfigError
-from ltp_switcher.eval.lab.schedule import capacity_mbps, encode, from_offset, queue_packets
+from ltp_switcher.eval.lab.schedule import capacity_mbps, encode, from_offset, link_trace, queue_packets
 from ltp_switcher.eval.run.scenario import Flow, Link, LinkStep, Scenario
 from ltp_switcher.policies.simulator.delivery_traces import (
     TraceArray,
@@ -124,6 +125,22 @@ def test_an_offset_begins_in_the_middle_of_the_trace(offset_s: float) -> None:
     found = [c * 100 + int(t) for c in range(6) for t in shifted]
     assert [t for t in found if 0 < t < 500] == [t for t in whole if 0 < t < 500]
     assert len(shifted) == len(trace)
+
+
+def test_a_trace_that_is_not_there_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LTP_TRACES", str(tmp_path / "gone"))
+    # No other test has these names.
+    names = [f"{tmp_path.name}.{direction}" for direction in ("down", "up")]
+    runs = [scenario(Link(rtt_ms=20.0, trace=name)) for name in names * 3]
+    with ThreadPoolExecutor(len(runs)) as pool:
+        for trace in pool.map(link_trace, runs):
+            assert trace is not None
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 2
+    for name in names:
+        assert any(f"an LTE-like model replaces {name};" in line for line in told)
 
 
 @given(st.integers(1, 50_000_000), st.integers(2, 40), st.integers(0, 2**32))
