@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ltp_switcher.artifacts import revision
-from ltp_switcher.errors import ConfigError
+from ltp_switcher.errors import ConfigError, RefusedError
 from ltp_switcher.eval.cli.output import json_text, need_pictures, show
 from ltp_switcher.eval.run import kept
 from ltp_switcher.eval.run.batch import run_batch
@@ -25,7 +25,7 @@ from ltp_switcher.eval.suite.losses import losses
 from ltp_switcher.eval.suite.offsets import draw_offsets
 from ltp_switcher.eval.suite.over_time import oracles, recovered, without_start
 from ltp_switcher.eval.suite.paths import SETS, draw, write
-from ltp_switcher.eval.suite.plan import FULL, QUICK, Run, comparable, judged, lasting, plan
+from ltp_switcher.eval.suite.plan import FULL, QUICK, Run, comparable, judged, lasting, needed_arms, plan
 from ltp_switcher.eval.suite.score import means, score
 from ltp_switcher.eval.suite.siblings import TABLE_HEAD as PLAYERS_HEAD
 from ltp_switcher.eval.suite.siblings import players
@@ -61,7 +61,7 @@ def evaluate(options: argparse.Namespace, console: Console, progress: Console) -
     if options.keep and options.set not in SETS:
         raise ConfigError("--keep", True, f"with --set {' or '.join(SETS)}: other sets are not the project's")
     if options.cached:
-        runs = _made(runs, progress)
+        runs = _made(runs, options, progress)
     labels = {job: f"{run.path} alone #{job.seed}" for run in runs for job in alone(run)}
     labels |= {run.job: f"{run.path} {run.scheme} #{run.job.seed}" for run in runs}
     jobs = list(labels)
@@ -88,7 +88,11 @@ def evaluate(options: argparse.Namespace, console: Console, progress: Console) -
         kernel=options.kernel,
         quick=options.quick,
         wall_s=round(time.monotonic() - began, 1),
-        origin=Origin(_command(options), made_of, {scheme: _seeds(runs, scheme) for scheme in schemes}),
+        origin=Origin(
+            _command(options) + (" --cached" if options.cached else ""),
+            made_of,
+            {scheme: _seeds(runs, scheme) for scheme in schemes},
+        ),
         paths=paths,
         late=[path for path in late if path.earned],
         barren=[path.name for path in every_path if not path.earned],
@@ -160,11 +164,14 @@ def draw_set(options: argparse.Namespace, console: Console, _: Console) -> None:
     )  # fmt: skip
 
 
-def _made(planned: Sequence[Run], progress: Console) -> list[Run]:
+def _made(planned: Sequence[Run], options: argparse.Namespace, progress: Console) -> list[Run]:
     """Select the planned runs whose results are there, on paths where an arm has run, too."""
     runs = comparable(planned, [run for run in planned if all(map(is_made, (run.job, *alone(run))))])
     if not runs:
-        raise ConfigError("--cached", True, "a path with runs of all arms; run the same without it first")
+        raise RefusedError(
+            f"--cached: no path has cached results of every arm ({', '.join(sorted(needed_arms(planned)))}); "
+            f"`{_command(options)}` makes them"
+        )
     progress.print(f"{len(runs)} of {len(planned)} planned runs", highlight=False)
     return runs
 
@@ -179,10 +186,10 @@ def _keep(run: Run, outcome: RunResult, options: argparse.Namespace, made_of: st
 
 
 def _command(options: argparse.Namespace) -> str:
+    """The command that makes these runs."""
     words = ["ltp-eval suite", *(["--quick"] if options.quick else []), f"--set {options.set}"]
     words += [f"--study {options.study}"] if options.study else []
-    words += ["--cached"] if options.cached else []
-    words.append(f"--kernel {options.kernel}")
+    words += [f"--kernel {options.kernel}", f"--daemon {options.daemon}"]
     words += [f"--{name} {','.join(of)}" for name in ("schemes", "paths") if (of := getattr(options, name))]
     return " ".join([*words, *([f"--seeds {options.seeds}"] if options.seeds else [])])
 

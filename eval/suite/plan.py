@@ -117,13 +117,18 @@ def plan(
     ]
 
 
-def comparable(planned: Sequence[Run], made: Sequence[Run]) -> list[Run]:
-    """The made runs of the paths on which every one of `ARMS` has run that is planned.
-
-    The best of fewer arms would be a lower bar. A plan without any of `ARMS` needs all its arms.
-    """
+def needed_arms(planned: Sequence[Run]) -> set[str]:
+    """Return the planned arms that are among `ARMS`, or all planned arms if none is."""
     arms = {run.scheme for run in planned if is_arm(run.scheme)}
-    needed = arms & set(ARMS) or arms
+    return arms & set(ARMS) or arms
+
+
+def comparable(planned: Sequence[Run], made: Sequence[Run]) -> list[Run]:
+    """The made runs of the paths on which every one of `needed_arms` has run.
+
+    The best of fewer arms would be a lower bar.
+    """
+    needed = needed_arms(planned)
     found: dict[str, set[str]] = {}
     for run in made:
         found.setdefault(run.path, set()).add(run.scheme)

@@ -191,5 +191,9 @@ def test_a_report_on_the_runs_that_are_made(
     assert {path["name"]: set(path["schemes"]) for path in document["paths"]} == {"fixed-1": {"vegas", "bbr"}}
     assert "--cached" in document["made_by"]["command"]
     assert suite(*planned[:2], "--paths", "slow-1", "--cached", out=tmp_path / "none") == 1
-    assert "run the same without it first" in capsys.readouterr().err
+    assert capsys.readouterr().err == (
+        "ltp-eval: --cached: no path has cached results of every arm (bbr, vegas); `ltp-eval suite "
+        "--set test --kernel 6.1 --daemon inside --schemes rule,bandit,vegas,bbr --paths slow-1 "
+        "--seeds 1` makes them\n"
+    )
     assert not (tmp_path / "none").exists()
