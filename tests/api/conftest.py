@@ -23,9 +23,15 @@ def kernel() -> Kernel:
 
 
 @pytest.fixture
-def control_socket(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def control_folder(tmp_path: Path) -> Path:
+    """The folder of the control socket. Where tests share an API process, it outlives the daemon of each."""
+    return tmp_path
+
+
+@pytest.fixture
+def control_socket(kernel: Kernel, control_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The control socket of a running daemon."""
-    path = tmp_path / "control.sock"
+    path = control_folder / "control.sock"
     section = DaemonSection(policy="random", control_socket=str(path), state_dir="", mode="advise")
     with running(make_daemon(kernel, Config(daemon=section), monkeypatch)):
         yield path

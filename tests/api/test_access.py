@@ -38,14 +38,36 @@ PATIENCE_S = 60
 Cli = Callable[..., str]
 
 
-@pytest.fixture
-def place(control_socket: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiProcess]:
-    """The API on TCP. This process has the same settings."""
-    monkeypatch.setenv("LTP_SWITCHER_API_TOKEN_FILE", str(tmp_path / "tokens.json"))
-    monkeypatch.setenv("LTP_SWITCHER_API_SOCKET", str(tmp_path / "api.sock"))
-    monkeypatch.setenv("LTP_SWITCHER_SOCKET", str(control_socket))
-    with api_running(tmp_path, control_socket, tcp=True) as found:
+@pytest.fixture(scope="module")
+def control_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("access")
+
+
+@pytest.fixture(scope="module")
+def tokens(control_folder: Path) -> Path:
+    return control_folder / "tokens.json"
+
+
+@pytest.fixture(scope="module")
+def api(control_folder: Path, tokens: Path) -> Iterator[ApiProcess]:
+    """The API on TCP, for all tests."""
+    settings = {"LTP_SWITCHER_API_TOKEN_FILE": str(tokens)}
+    with api_running(
+        control_folder, control_folder / "control.sock", environment=settings, tcp=True
+    ) as found:
         yield found
+
+
+@pytest.fixture
+def place(
+    api: ApiProcess, control_socket: Path, tokens: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[ApiProcess]:
+    """The API on TCP before the test's own daemon, without tokens. This process has the same settings."""
+    monkeypatch.setenv("LTP_SWITCHER_API_TOKEN_FILE", str(tokens))
+    monkeypatch.setenv("LTP_SWITCHER_API_SOCKET", str(api.socket))
+    monkeypatch.setenv("LTP_SWITCHER_SOCKET", str(control_socket))
+    yield api
+    tokens.unlink(missing_ok=True)
 
 
 @pytest.fixture
@@ -287,11 +309,11 @@ def test_without_tcp_there_is_no_address(
 
 
 def test_a_damaged_file_allows_nobody_and_is_not_overwritten(
-    place: ApiProcess, cli: Cli, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    place: ApiProcess, cli: Cli, tokens: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     token = cli("token", "add", "deploy", "--write")
     assert over_tcp(place, "GET", "/v1/mode", token).status_code == 200
-    whole = (tmp_path / "tokens.json").read_bytes()
+    whole = tokens.read_bytes()
     for damaged in (
         whole[:-5],
         b"[]",
@@ -299,12 +321,12 @@ def test_a_damaged_file_allows_nobody_and_is_not_overwritten(
         whole.replace(b"write", b"wheel"),
         b"\xff",
     ):
-        (tmp_path / "tokens.json").write_bytes(damaged)
+        tokens.write_bytes(damaged)
         refused(over_tcp(place, "GET", "/v1/mode", token), 401, "unauthorized")
         assert main(["token", "add", "other", "--read"]) == 1
         assert "tokens.json cannot be read" in capsys.readouterr().err
-        assert (tmp_path / "tokens.json").read_bytes() == damaged
-    (tmp_path / "tokens.json").write_bytes(whole)
+        assert tokens.read_bytes() == damaged
+    tokens.write_bytes(whole)
     assert over_tcp(place, "GET", "/v1/mode", token).status_code == 200
 
 

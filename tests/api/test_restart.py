@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from support.api_process import api_running
+from support.api_process import ApiProcess, api_running
 from support.daemon_process import PATIENCE_S, daemon_command, service_running
 from support.steady_clients import SteadyClients
 
@@ -28,11 +28,18 @@ def listening(path: Path) -> Iterator[socket.socket]:
         yield listener
 
 
-@pytest.fixture
-def control(tmp_path: Path) -> Iterator[socket.socket]:
-    (tmp_path / "daemon").mkdir()
-    with listening(tmp_path / "control.sock") as listener:
+@pytest.fixture(scope="module")
+def control(tmp_path_factory: pytest.TempPathFactory) -> Iterator[socket.socket]:
+    with listening(tmp_path_factory.mktemp("restart") / "control.sock") as listener:
         yield listener
+
+
+@pytest.fixture(scope="module")
+def api(control: socket.socket) -> Iterator[ApiProcess]:
+    """The API of the tests in which only the daemon restarts."""
+    path = Path(control.getsockname())
+    with api_running(path.parent, path, patient=True) as found:
+        yield found
 
 
 @pytest.fixture
@@ -41,11 +48,11 @@ def start_daemon(
 ) -> Callable[[], contextlib.AbstractContextManager[subprocess.Popen[bytes]]]:
     """Starts the daemon on the control socket, with its state in a folder and its log in a file."""
     command = daemon_command(
-        "--socket", tmp_path / "control.sock", "--state-dir", tmp_path / "state", "--policy", "mutant",
+        "--socket", control.getsockname(), "--state-dir", tmp_path / "state", "--policy", "mutant",
     )  # fmt: skip
 
     def start() -> contextlib.AbstractContextManager[subprocess.Popen[bytes]]:
-        return service_running(command, tmp_path / "daemon", listener=control, log=tmp_path / "log")
+        return service_running(command, tmp_path, listener=control, log=tmp_path / "log")
 
     return start
 
@@ -54,14 +61,12 @@ Start = Callable[[], contextlib.AbstractContextManager[subprocess.Popen[bytes]]]
 
 
 def test_a_restart_of_the_daemon_refuses_no_request_and_loses_no_choice(
-    start_daemon: Start, tmp_path: Path
+    api: ApiProcess, start_daemon: Start, control: socket.socket, tmp_path: Path
 ) -> None:
     with contextlib.ExitStack() as running:
-        with start_daemon():
-            api = running.enter_context(api_running(tmp_path, tmp_path / "control.sock", patient=True))
-            with api.client() as client:
-                assert client.put("/v1/k", json={"k": 2}).status_code == 200
-                assert client.put("/v1/flows/815/pin", json={"arm": "bbr"}).status_code == 200
+        with start_daemon(), api.client() as client:
+            assert client.put("/v1/k", json={"k": 2}).status_code == 200
+            assert client.put("/v1/flows/815/pin", json={"arm": "bbr"}).status_code == 200
             load = running.enter_context(SteadyClients(api.socket, CLIENTS))
             load.wait_for(50)
         for _ in range(2):
@@ -75,17 +80,13 @@ def test_a_restart_of_the_daemon_refuses_no_request_and_loses_no_choice(
             load.stop()
     assert set(load.answers) == {200}
     assert (tmp_path / "log").read_text().count("restored the learned state") == 3
-    assert (tmp_path / "control.sock").exists(), "the socket is not the daemon's"
+    assert Path(control.getsockname()).exists(), "the socket is not the daemon's"
 
 
 def test_a_daemon_that_was_killed_has_lost_no_choice_that_was_answered(
-    start_daemon: Start, tmp_path: Path
+    api: ApiProcess, start_daemon: Start
 ) -> None:
-    with (
-        start_daemon() as daemon,
-        api_running(tmp_path, tmp_path / "control.sock", patient=True) as api,
-        api.client() as client,
-    ):
+    with start_daemon() as daemon, api.client() as client:
         assert client.put("/v1/k", json={"k": 2}).status_code == 200
         daemon.kill()
         daemon.wait()
@@ -93,16 +94,21 @@ def test_a_daemon_that_was_killed_has_lost_no_choice_that_was_answered(
             assert client.get("/v1/k").json() == {"k": 2}
 
 
-def test_a_restart_of_the_api_refuses_no_request(start_daemon: Start, tmp_path: Path) -> None:
+def test_a_restart_of_the_api_refuses_no_request(
+    start_daemon: Start, control: socket.socket, tmp_path: Path
+) -> None:
+    (tmp_path / "api").mkdir()
     with (
         start_daemon(),
         listening(tmp_path / "api.sock") as listener,
         contextlib.ExitStack() as running,
     ):
         for turn in range(4):
-            with api_running(tmp_path, tmp_path / "control.sock", listener=listener, patient=True) as api:
+            with api_running(
+                tmp_path / "api", Path(control.getsockname()), listener=listener, patient=True
+            ) as own:
                 if not turn:
-                    load = running.enter_context(SteadyClients(api.socket, CLIENTS))
+                    load = running.enter_context(SteadyClients(own.socket, CLIENTS))
                 load.wait_for(50)
                 if turn == 3:
                     load.stop()
