@@ -83,6 +83,16 @@ def test_the_page_says_what_is_not_known_and_shows_what_is_missed() -> None:
     assert f"| ltp | utilisation | ≥ 0.92 | 0.5 | {unknown} | **missed** |" in page
 
 
+@pytest.mark.parametrize(
+    ("command", "line"),
+    [("ltp-eval claims x", "`ltp-eval claims x`"), ("a trial of `x` with A = 1", "a trial of `x` with A = 1")],
+)
+def test_code_of_a_command_is_marked_once(command: str, line: str) -> None:
+    record = record_of(judged(0.95))
+    row = record.rows[0].model_copy(update={"command": command})
+    assert line in render(record.model_copy(update={"rows": (row,)})).splitlines()
+
+
 def test_a_record_survives_its_file(tmp_path: Path) -> None:
     record = read_record(DOCS / "claims.json")
     (tmp_path / "again.json").write_text(record.to_json(), encoding="utf-8")

@@ -137,7 +137,9 @@ def _figures(rows: Sequence[Row]) -> Iterator[str]:
         "*Single seeds* has the least and the largest value of one seed. *Seeds* has the seeds themselves.\n"
     )
     for row in rows:
-        yield f"### {row.text}\n`{row.command}`\n"
+        # A command in words has code of its own.
+        command = row.command if "`" in row.command else f"`{row.command}`"
+        yield f"### {row.text}\n{command}\n"
         yield _table(_FIGURE_HEAD, map(_figure_cells, row.figures))
         if row.notes:
             yield _items(row.notes)
