@@ -85,7 +85,7 @@ def test_the_page_says_what_is_not_known_and_shows_what_is_missed() -> None:
 
 @pytest.mark.parametrize(
     ("command", "line"),
-    [("ltp-eval claims x", "`ltp-eval claims x`"), ("a trial of `x` with A = 1", "a trial of `x` with A = 1")],
+    [("ltp-eval claims x", "`ltp-eval claims x`"), ("a trial of `x`, A = 1", "a trial of `x`, A = 1")],
 )
 def test_code_of_a_command_is_marked_once(command: str, line: str) -> None:
     record = record_of(judged(0.95))
