@@ -19,6 +19,7 @@ CASES: Final = (
     "rivals",
     "own-queue",
     "floor-moves",
+    "starts",
 )
 """The special cases of the rule that can be left out one at a time."""
 
@@ -78,7 +79,9 @@ class RuleSection(Section):
     )
     prefix_s: float = key(
         600.0,
-        "How long new flows to a prefix begin with vegas, once a flow to it has chosen that, s. 0: never.",
+        "How long new flows to a prefix begin with vegas, once a flow to it has chosen that, s. For as long, "
+        "they keep kernel.default_arm for their start, once the start of bbr has overfilled the buffer. "
+        "0: never.",
         minimum=0,
         maximum=1_000_000,
     )

@@ -12,7 +12,7 @@ from ltp_switcher.daemon.settings.rule_policy import RuleSection
 
 NEW, KNOWN, FELL, ROSE, OWN, QUEUED, STARVES, RIVAL = range(8)
 IS_STEADY, VARIES, SWINGS, LOSSY, SHORTER, EARNED, SLOW, SHALLOW = range(8, 16)
-STARVED, SURPRISED, ALONE, STUCK, SAME = range(16, 21)
+STARVED, SURPRISED, ALONE, STUCK, SAME, GENTLE = range(16, 22)
 
 STATE: Final = np.array(
     (
@@ -53,4 +53,6 @@ def texts(settings: RuleSection) -> tuple[str, ...]:
         "no other arm had run on this path for long: this arm shows whether the path has more",
         "the lowest RTT stayed around {value:.1f} ms: the other arm kept a queue, and this one empties it",
         "the lowest RTT was {value:.1f} ms again: a queue had stood on this path, and this arm empties it",
+        "the probing arm's start lost {value:.0f} % of an earlier flow's packets to the same network: this "
+        "flow keeps the kernel's arm for its own start",
     )

@@ -1,21 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rule's three roles: their arms, and the role that suited each destination prefix."""
+"""The rule's three roles with their arms, and its memory of destination prefixes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 import numpy as np
 
 from ltp_switcher.arrays import ArmIds
 from ltp_switcher.daemon.datapath.protocol import ArmId
 
+Value = TypeVar("Value")
+
 PROBING, STEADY, CAREFUL = range(3)
 ROLES: Final = (ArmId.BBR, ArmId.LTP, ArmId.VEGAS)
 """The arms of the probing, the steady and the careful role, in this order."""
 PREFIXES_MAX: Final = 65_536
-"""Prefixes remembered; the one probed first makes room."""
+"""Prefixes remembered; the one learned first makes room."""
 _SUBSTITUTES: Final = (ArmId.BBR, ArmId.LTP, ArmId.VEGAS, ArmId.CUBIC)
 """The arms that take a role whose own arm the pool lacks: the first of these that the pool has."""
 
@@ -26,33 +28,26 @@ def roles_of(pool: Sequence[int]) -> ArmIds:
     return np.array([arm if arm in pool else order[0] for arm in ROLES], np.uint8)
 
 
-class Prefixes:
-    """The roles of the prefixes probed so far.
+class Prefixes(Generic[Value]):
+    """A value of each destination prefix, which counts for a time.
 
     Args:
-        memory_s: how long a choice counts.
+        memory_s: for how long.
     """
 
     def __init__(self, memory_s: float) -> None:
         self._memory_ns = memory_s * 1e9
-        self._known: dict[str, tuple[int, int]] = {}
-        """Role of each prefix, and the time when it was chosen, CLOCK_MONOTONIC in ns."""
-        self._news: dict[str, int] = {}
+        self._known: dict[str, tuple[Value, int]] = {}
+        """Value of each prefix, and the time when it was learned, CLOCK_MONOTONIC in ns."""
 
-    def learn(self, prefix: str, role: int, arm: int, now_ns: int) -> None:
-        """Probing chose this role, which has this arm."""
-        self._news[prefix] = arm
+    def learn(self, prefix: str, value: Value, now_ns: int) -> None:
+        """Remember this value from now on."""
         self._known.pop(prefix, None)
-        self._known[prefix] = role, now_ns
+        self._known[prefix] = value, now_ns
         if len(self._known) > PREFIXES_MAX:
             del self._known[next(iter(self._known))]
 
-    def role(self, prefix: str, now_ns: int) -> int | None:
-        """The role that suits the prefix; None where it is not known, or no longer."""
-        role, chosen_ns = self._known.get(prefix, (None, 0))
-        return role if now_ns - chosen_ns < self._memory_ns else None
-
-    def news(self) -> dict[str, int]:
-        """The arms of the prefixes probed since the last call."""
-        news, self._news = self._news, {}
-        return news
+    def value(self, prefix: str, now_ns: int) -> Value | None:
+        """The value of the prefix; None where it is not known, or no longer."""
+        value, learned_ns = self._known.get(prefix, (None, 0))
+        return value if now_ns - learned_ns < self._memory_ns else None

@@ -15,7 +15,8 @@ arm notices a fall by itself. Where the rate has fallen, too, BBR probes for `st
 
 A choice counts for the destination prefix, too. Where it is the careful arm, flows to the prefix begin with
 it for `prefix_s`. They do not renew it, so that the prefix is probed again. Where it is the steady arm, they
-probe: a flow that begins beside a standing queue cannot see that the steady arm would starve there.
+probe: a flow that begins beside a standing queue cannot see that the steady arm would starve there. And where
+the probing arm's start overfilled the buffer, flows keep the kernel's arm for their starts (`starts`).
 
 The RTT of the path has changed when its floor moved (`floor_moves`). Where it seems to rise under the steady
 arm, the arm may keep a queue, as LTP does after a fall of the rate, or with siblings: it begins anew, empties
@@ -51,6 +52,7 @@ from ltp_switcher.daemon.choose.rule.own_queue import OwnQueue
 from ltp_switcher.daemon.choose.rule.pulses import Pulses
 from ltp_switcher.daemon.choose.rule.rivals import GAIN, Rivals
 from ltp_switcher.daemon.choose.rule.roles import CAREFUL, PROBING, ROLES, STEADY, Prefixes, roles_of
+from ltp_switcher.daemon.choose.rule.starts import Starts
 from ltp_switcher.daemon.choose.rule.states import AS_BEST, ROLE, State, States
 from ltp_switcher.daemon.choose.rule.surprise import Surprise
 from ltp_switcher.daemon.choose.rule.trials import STEADY_US, Trials
@@ -84,6 +86,10 @@ class _Flows(SlotArrays):
     """Role of the flow: its player's, except while it is young."""
     asks = column(np.bool_)
     """Whether the flow's path is to be asked for more."""
+    starting = column(np.bool_, initial=True)
+    """Whether the flow is in its start: the probing arm's turn, but for flows that begin gently."""
+    overfilled = column(np.float64, initial=np.nan)
+    """Share of the packets that the start of an earlier flow to the prefix lost; NaN for a usual start."""
 
 
 class _Signs(NamedTuple):
@@ -161,10 +167,13 @@ class RuleChooser(Chooser, SlotArrays):
         self._shown_before = self.part(Surprise())
         self._flows = _Flows()
         self._pulses = self._flows.part(Pulses())
+        self._starts = self._flows.part(Starts(zeta=zeta, kappa=kappa))
         self._siblings = Siblings()
         self._newcomers = Newcomers(settings.start_s)
         self._pool = tuple(pool)
-        self._prefixes = Prefixes(settings.prefix_s)
+        self._prefixes = Prefixes[int](settings.prefix_s)
+        self._overfilled = Prefixes[float](settings.prefix_s)
+        self._news: dict[str, int] = {}
         self._now_ns = 0
         self.reasons: Sequence[str] = why.texts(settings)
 
@@ -190,11 +199,14 @@ class RuleChooser(Chooser, SlotArrays):
         self._flows.reset(slots)
         self._newcomers.reset(slots)
         self._flows.of_role[slots] = roles_of(self._pool)
+        known = (self._overfilled.value(prefix, self._now_ns) for prefix in prefixes)
+        self._flows.overfilled[slots] = [np.nan if share is None else share for share in known]
         self._open_players(self._siblings.open(slots, prefixes))
         self._flows.role[slots] = self._role(self._siblings.player[slots])
 
     def close(self, slots: Slots) -> None:
         """Forget flows that ended; their slots may come again."""
+        self._end_starts(slots[self._flows.starting[slots]])
         self._siblings.close(slots)
 
     def step(self, slots: Slots, records: RecordArray, given: ArmIds | None = None) -> Draw:
@@ -210,6 +222,7 @@ class RuleChooser(Chooser, SlotArrays):
         began_ns = now_ns - seen[INTERVAL_NS]
         self._looks.correct(self._siblings.player[slots], seen, self._settings.rtt_step)
         self._newcomers.step(slots, self._siblings.player[slots], began_ns, now_ns, fills)
+        of_flows = seen
         players, seen, idle, draining = self._siblings.fold(slots, seen, idle, draining)
         self._looks.mix(self._siblings.mixed())
         over = self._looks.take(players, seen, idle, draining)
@@ -227,10 +240,10 @@ class RuleChooser(Chooser, SlotArrays):
         young = (role == STEADY) & self._newcomers.young(slots, now_ns)
         young &= ~self._case("few-packets", self._looks.holds_few(of))
         self._flows.role[slots] = np.where(young, PROBING, role)
+        arms = self._flows.of_role[slots, self._flows.role[slots]]
+        arms = np.where(self._start(slots, young, of_flows, records["arm"]), records["arm"], arms)
         # The arm of a pinned flow is not ours to choose.
-        arms = np.where(
-            flags & PINNED, records["want_arm"], self._flows.of_role[slots, self._flows.role[slots]]
-        )
+        arms = np.where(flags & PINNED, records["want_arm"], arms)
         may = (self._flows.role[slots] == CAREFUL) & (records["arm"] == arms) & self._siblings.leads(slots)
         self._flows.asks[slots] = self._pulses.step(slots, records, may & ((flags & APP_LIMITED) == 0))
         share = self._looks.share[of] * self._siblings.jain(of)
@@ -271,13 +284,15 @@ class RuleChooser(Chooser, SlotArrays):
 
     def starts(self) -> dict[str, int]:
         """The arms of the prefixes probed since the last call."""
-        return self._prefixes.news()
+        news, self._news = self._news, {}
+        return news
 
     def reason(self, slots: Slots) -> Reasons:
-        """The measurement behind the role of each flow's player. A young flow's reason is that it is new."""
-        of = self._siblings.player[slots]
+        """The measurement behind the role of each flow's player. A young flow's reason is its own start."""
+        of, share = self._siblings.player[slots], self._flows.overfilled[slots]
         young = self._flows.role[slots] != self._role(of)
-        return Reasons(np.where(young, why.NEW, self._code[of]), np.where(young, np.nan, self._value[of]))
+        own = np.where(np.isnan(share), why.NEW, why.GENTLE)
+        return Reasons(np.where(young, own, self._code[of]), np.where(young, 100 * share, self._value[of]))
 
     def path(self, slots: Slots) -> Told:
         """The numbers that are known of the path of each flow's player."""
@@ -288,9 +303,42 @@ class RuleChooser(Chooser, SlotArrays):
         self.reset(players)
         self._newcomers.found(players)
         for player in players.tolist():
-            if self._prefixes.role(self._siblings.prefix(player), self._now_ns) == CAREFUL:
+            first, share = self._siblings.oldest(player), np.nan
+            if self._prefixes.value(self._siblings.prefix(player), self._now_ns) == CAREFUL:
                 self._state[player] = State.FOLLOWS
                 self._code[player] = why.KNOWN
+            elif self._flows.starting[first]:
+                share = self._flows.overfilled[first]
+            if not np.isnan(share):
+                self._code[player] = why.GENTLE
+                self._value[player] = 100 * share
+
+    def _start(self, slots: Slots, young: Bools, seen: Floats, arms: ArmIds) -> Bools:
+        """Measure the starts of flows, and tell which flows keep the arms that they have, shape (n,).
+
+        Args:
+            slots: flows, shape (n,).
+            young: True where a flow probes for itself, shape (n,).
+            seen: as `looks.read` gives it, shape (fields, n).
+            arms: the arms that the flows run, shape (n,).
+        """
+        flows, of = self._flows, self._siblings.player[slots]
+        first = (self._state[of] == State.PROBES) & np.isin(self._code[of], (why.NEW, why.GENTLE))
+        starting = flows.starting[slots] & (flows.role[slots] == PROBING) & (first | young)
+        gentle = ~np.isnan(flows.overfilled[slots])
+        measured = starting & ~gentle & (arms == flows.of_role[slots, PROBING])
+        self._starts.take(slots[measured], seen[:, measured])
+        self._end_starts(slots[flows.starting[slots] & ~starting])
+        flows.starting[slots] = starting
+        kept: Bools = starting & gentle
+        return kept
+
+    def _end_starts(self, slots: Slots) -> None:
+        """End the starts of these flows: remember those that overfilled the buffer for their prefixes."""
+        found, share = self._starts.end(slots)
+        found = self._case("starts", found)
+        for slot, lost in zip(slots[found].tolist(), share[found].tolist(), strict=True):
+            self._overfilled.learn(self._siblings.prefix(self._siblings.player[slot]), lost, self._now_ns)
 
     def _look(self, slots: Slots, seen: Floats) -> None:
         """End a look of these players, shape (n,): measure, go by signs, and give roles."""
@@ -351,7 +399,9 @@ class RuleChooser(Chooser, SlotArrays):
         tested = (queued | suspected) & ~changed
         starves = fell = alone = np.zeros(slots.shape, np.bool_)
         if settings.self_check:
-            earned = np.where(judged | probing, looks.earned[slots], np.nan)
+            # In a gentle start the probing arm does not run.
+            shows = judged | (probing & (self._code[slots] != why.GENTLE))
+            earned = np.where(shows, looks.earned[slots], np.nan)
             queued_arm = steady & (least_us > settings.rtt_step * looks.floor_us[slots] + own_us)
             found = self._surprise.look(slots, role, earned, looks.floor_us[slots], now_ns, queued_arm)
             starves, fell, alone = (surprised & ~changed & ~tested for surprised in found)
@@ -553,7 +603,8 @@ class RuleChooser(Chooser, SlotArrays):
         for slot in slots.tolist():
             role = int(ROLE[self._state[slot]])
             arm = int(self._flows.of_role[self._siblings.oldest(slot), role])
-            self._prefixes.learn(self._siblings.prefix(slot), role, arm, self._now_ns)
+            self._prefixes.learn(self._siblings.prefix(slot), role, self._now_ns)
+            self._news[self._siblings.prefix(slot)] = arm
 
     def _role(self, players: Slots) -> Ints:
         """The roles of these players, shape (n,)."""
