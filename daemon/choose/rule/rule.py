@@ -323,7 +323,7 @@ class RuleChooser(Chooser, SlotArrays):
             arms: the arms that the flows run, shape (n,).
         """
         flows, of = self._flows, self._siblings.player[slots]
-        first = (self._state[of] == State.PROBES) & np.isin(self._code[of], (why.NEW, why.GENTLE))
+        first = self._state[of] == State.PROBES
         starting = flows.starting[slots] & (flows.role[slots] == PROBING) & (first | young)
         gentle = ~np.isnan(flows.overfilled[slots])
         measured = starting & ~gentle & (arms == flows.of_role[slots, PROBING])
@@ -335,7 +335,7 @@ class RuleChooser(Chooser, SlotArrays):
 
     def _end_starts(self, slots: Slots) -> None:
         """End the starts of these flows: remember those that overfilled the buffer for their prefixes."""
-        found, share = self._starts.end(slots)
+        found, share = self._starts.shown(slots)
         found = self._case("starts", found)
         for slot, lost in zip(slots[found].tolist(), share[found].tolist(), strict=True):
             self._overfilled.learn(self._siblings.prefix(self._siblings.player[slot]), lost, self._now_ns)

@@ -52,17 +52,11 @@ class Starts(SlotArrays):
         self._counts[slots, :2] = totals - self._marks[slots]
         self._counts[slots, 2] += seen[LOST_WITHOUT_QUEUE]
 
-    def end(self, slots: Slots) -> tuple[Bools, Floats]:
-        """End the starts of these flows.
-
-        Returns:
-            Where a start overfilled the buffer, and the share of the packets that it lost there, each of
-            shape (n,).
-        """
+    def shown(self, slots: Slots) -> tuple[Bools, Floats]:
+        """Where a start overfilled the buffer, and the share of its packets lost there, shape (n,)."""
         delivered_pkts, lost_pkts, quiet_pkts = self._counts[slots].T
         overflow_pkts = lost_pkts - quiet_pkts
         share = loss_rate(overflow_pkts, delivered_pkts)
         left = reward(np.ones(share.shape), share, np.ones(share.shape), zeta=self._zeta, kappa=self._kappa)
-        self.reset(slots)
         found: Bools = (overflow_pkts >= LOST_LEAST) & (left < LEFT)
         return found, share
