@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts that overfill the buffer: what a flow shows, and what the next flow to its prefix does."""
+"""Starts that overfill the buffer: a flow shows it, and the next flow to its prefix begins otherwise."""
 
 import dataclasses
 from collections.abc import Callable
