@@ -53,7 +53,7 @@ class Starts(SlotArrays):
         self._counts[slots, 2] += seen[LOST_WITHOUT_QUEUE]
 
     def shown(self, slots: Slots) -> tuple[Bools, Floats]:
-        """True where a start overfilled the buffer, and the share of its packets that was lost, shape (n,)."""
+        """True where a start overfilled the buffer, and the share of packets lost, shape (n,)."""
         delivered_pkts, lost_pkts, quiet_pkts = self._counts[slots].T
         overflow_pkts = lost_pkts - quiet_pkts
         share = loss_rate(overflow_pkts, delivered_pkts)
