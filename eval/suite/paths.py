@@ -37,7 +37,7 @@ SEEDS: Final[Mapping[str, tuple[int, ...]]] = {
 KIND_SETS: Final[Mapping[str, int]] = {"tuning-kinds": 21, "held-out": 22}
 """Sets of the kinds in `kinds.toml`, and the seed that draws each; see `kinds`."""
 APPLICATIONS: Final = "applications"
-"""A set of applications that pause: players of videos.
+"""A set of applications that pause: players of videos, and requests over a connection that stays open.
 
 Its links are those of the test set. The ladders of bitrates were chosen by runs of single arms.
 """

@@ -72,6 +72,7 @@ def roads(of: dict[str, Scenario]) -> list[object]:
 def test_applications_use_links_of_the_test_set_and_seeds_of_their_own() -> None:
     found = paths.load("applications")
     assert [name for name in found if name.startswith("video")] == [f"video-{n}" for n in range(1, 7)]
+    assert [name for name in found if name.startswith("kept")] == [f"kept-{n}" for n in range(1, 7)]
     assert all(link in roads(paths.load("test")) for link in roads(found))
     assert not any(link in roads(paths.load("tuning")) for link in roads(found))
     others = [set(of) for name, of in paths.SEEDS.items() if name != "applications"]
