@@ -43,7 +43,10 @@ def expect(params: Params, present: Json) -> None:
 
 
 class ChoiceMethods:
-    """The methods, by name with their parameters. `caller` says who asks."""
+    """Control methods of the daemon's choices: each by its name, with the names of its parameters.
+
+    `caller` returns who asks.
+    """
 
     def __init__(self, daemon: Controlled, caller: Callable[[], Caller]) -> None:
         self._daemon = daemon
@@ -140,7 +143,7 @@ class ChoiceMethods:
         get: Callable[[Params], dict[str, Json]],
         tagged: str,
     ) -> Saved:
-        """Set values, and answer as `get` does, whose member `tagged` is what `if_match` compares."""
+        """Set values, and answer as `get` does. `if_match` holds tags of that answer's member `tagged`."""
         expect(params, get({})[tagged])
         with self._daemon.choices.trying(confirm_within_s(params)):
             save = self._daemon.change(values, self._caller(), runtime=_runtime(params))

@@ -155,7 +155,7 @@ class Choices:
         return self.save()
 
     def clear(self, apply: Callable[[Config], None], caller: Caller) -> Save:
-        """Drop all settings that are over the configuration. Raises what `apply` raises."""
+        """Drop all settings that are over the configuration. Raises the errors of `apply`."""
         names = list(dict.fromkeys([*self._settings, *self._runtime]))
         self._replace(names, {}, {}, apply, caller, lasts=True)
         return self.save()
@@ -176,7 +176,7 @@ class Choices:
         return self.save()
 
     def set_policies(self, policies: Policies, apply: Callable[[Policies], None], caller: Caller) -> Save:
-        """Put these policies, and no others, in force. Raises what `apply` raises."""
+        """Put these policies, and no others, in force. Raises the errors of `apply`."""
         before = self.policies
         gone, come = difference(before, policies)
         if gone or come:
@@ -385,7 +385,7 @@ class Choices:
         *,
         fresh: bool = False,
     ) -> None:
-        """Choose what was chosen before these changes. Raises what `apply` and `govern` raise."""
+        """Restore the choices before these changes. Raises the errors of `apply` and `govern`."""
         settings, runtime = dict(self._settings), dict(self._runtime)
         names = []
         for change in reversed(changes):

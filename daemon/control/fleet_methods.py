@@ -49,7 +49,7 @@ _HOST: Final[Mapping[str, Json]] = {
 
 
 class FleetMethods:
-    """The methods, by name with their parameters."""
+    """Control methods of the fleet: each by its name, with the names of its parameters."""
 
     def __init__(self, daemon: Controlled) -> None:
         self._daemon = daemon

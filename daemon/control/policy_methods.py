@@ -17,7 +17,10 @@ from ltp_switcher.errors import ConfigError, InvalidValueError
 
 
 class PolicyMethods:
-    """The methods, by name with their parameters. `caller` says who asks."""
+    """Control methods of policies: each by its name, with the names of its parameters.
+
+    `caller` returns who asks.
+    """
 
     def __init__(self, daemon: Controlled, caller: Callable[[], Caller]) -> None:
         self._daemon = daemon

@@ -21,7 +21,10 @@ PREFIX = "ltp_switcher_rollout"
 
 
 class RolloutMethods:
-    """The methods, by name with their parameters. `caller` says who asks."""
+    """Control methods of rollouts: each by its name, with the names of its parameters.
+
+    `caller` returns who asks.
+    """
 
     def __init__(self, daemon: Controlled, caller: Callable[[], Caller]) -> None:
         self._daemon = daemon

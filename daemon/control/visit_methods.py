@@ -26,7 +26,7 @@ DECISION_NAME: Final = "decision"
 
 
 class VisitMethods:
-    """The methods, by name with their parameters."""
+    """Control methods of visits: each by its name, with the names of its parameters."""
 
     def __init__(self, daemon: Controlled) -> None:
         self._daemon = daemon

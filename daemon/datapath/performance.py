@@ -66,7 +66,7 @@ class Measurement:
 
 
 def step_counts(records: RecordArray) -> Floats:
-    """Counts over the steps of records of shape (n,), shape (n, 5)."""
+    """Return the counts of a step from its records, shape (n,): time, packets and RTTs, shape (n, 5)."""
     return _STEP.read(records)
 
 
@@ -92,7 +92,7 @@ def performance(counts: Floats, mss: Floats, srtt_us: Floats) -> Performance:
 
 
 def mean_or(total: Floats, count: Floats, otherwise: Floats) -> Floats:
-    """`total` / `count`; `otherwise` where nothing was counted. All of one shape."""
+    """Return the mean, `total` / `count`, or `otherwise` where `count` is 0. All arrays have one shape."""
     return np.divide(total, count, out=np.array(otherwise, np.float64), where=count > 0)
 
 
@@ -104,7 +104,13 @@ def known_rtt(min_rtt_us: ArrayLike) -> Bools:
 
 
 def measure(records: RecordArray, credit: Credit) -> Measurement:
-    """Read one step's records, shape (n,)."""
+    """Return the measurement of one step.
+
+    Args:
+        records: the step's records, shape (n,).
+        credit: `sent` credits the arm that sent most of the samples, an RTT ago. `acked` credits the arm that
+            ran when the ACKs came.
+    """
     samples, rate_sum_Bps, mss, srtt_us, least_us = _REST.read(records).T
     seen = performance(step_counts(records), mss, srtt_us)
     rate_Bps = rate_sum_Bps / np.maximum(samples, 1.0)

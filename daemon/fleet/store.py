@@ -52,7 +52,7 @@ class Look:
     presence: bytes | None
     """This host's own sign of life, as the store has it."""
     whole_s: float
-    """After a loss the time when all hosts have written again, as the first that found it said; else 0."""
+    """Unix time when all hosts have written again after a loss, as the first finder set it; 0 without one."""
 
 
 class Store:
@@ -84,13 +84,13 @@ class Store:
         return Look(stamps, cast("bytes | None", self._granted(presence)), _time_s(whole, 0.0))
 
     def write(self, host: str, lessons: Mapping[str, bytes], stamp: int, keep_s: float) -> list[str]:
-        """Write a host's lessons by prefix. Returns the prefixes that the store refused, as a full one does.
+        """Write a host's lessons. Returns the prefixes that the store refused, as a full store does.
 
         Args:
-            host: the field that is written.
-            lessons: values by prefix.
-            stamp: tells this write from all others to the same prefix; later ones are larger.
-            keep_s: time after which a prefix of which nobody tells any more may go.
+            host: name of the host, which is the field of each prefix's hash.
+            lessons: the host's lesson by prefix.
+            stamp: number of this write, larger than those of all earlier writes to the same prefixes.
+            keep_s: the store drops a prefix after this time without another write.
         """
         refused = []
         for batch in _batches(list(lessons)):
@@ -111,9 +111,9 @@ class Store:
         return refused
 
     def greet(self, host: str, presence: bytes) -> bool:
-        """Leave a host's presence. Written last, it shows that all before it has arrived.
+        """Write a host's presence. It comes after the lessons, so it shows that they have arrived.
 
-        Returns false where the store refuses it, as a full one does.
+        Returns false if the store refuses it, as a full store does.
         """
         stamps = f"{self._space}stamps"
         found = self._send([
@@ -123,13 +123,13 @@ class Store:
         return not isinstance(found[0], Exception)
 
     def whole_again(self, at_s: float, keep_s: float) -> float:
-        """The Unix time at which a store that lost something has everything again.
+        """Return the Unix time at which a store that lost data has all of it again.
 
-        The first host that finds the loss says when. Every other one is told the same.
+        The first host that finds the loss sets the time, and all other hosts get the same one.
 
         Args:
-            at_s: the time that this host says.
-            keep_s: time for which others are told so.
+            at_s: the time that this host sets if it is the first.
+            keep_s: the store forgets the time after so many seconds.
         """
         key = f"{self._space}whole"
         # Without a right to this key, each host goes by its own time.
@@ -137,7 +137,7 @@ class Store:
         return _time_s(found, at_s)
 
     def read(self, prefixes: Sequence[str]) -> list[dict[bytes, bytes]]:
-        """Read the lessons of each prefix by host; of more than `HOSTS_MAX` hosts, some by chance."""
+        """Read the lessons of each prefix by host. From more than `HOSTS_MAX` hosts, chance draws so many."""
         made = []
         for batch in _batches(prefixes):
             made += self._ask(
@@ -146,7 +146,7 @@ class Store:
         return [_pairs(found) for found in made]
 
     def newest(self, count: int) -> list[str]:
-        """The prefixes that were written to last, the latest first."""
+        """The `count` prefixes with the latest writes, the latest first."""
         (found,) = self._ask(("ZREVRANGE", f"{self._space}stamps", 0, count - 1))
         return [cast("bytes", name).decode(errors="replace") for name in _list(found)]
 
@@ -157,12 +157,12 @@ class Store:
         return int(cast("int", count)), _pairs(found)
 
     def drop(self, fields: Sequence[tuple[str, bytes]]) -> None:
-        """Take out the lessons of hosts that are silent for long: prefix and host each."""
+        """Remove the lessons of hosts that have long been silent. A field is a prefix and a host."""
         for batch in _batches(fields):
             self._ask(*(("HDEL", f"{self._space}lessons:{prefix}", host) for prefix, host in batch))
 
     def forget_host(self, host: bytes) -> None:
-        """Take out the presence of a host that is silent for long."""
+        """Remove the presence of a host that has long been silent."""
         self._ask(("HDEL", f"{self._space}hosts", host))
 
     def close(self) -> None:

@@ -165,11 +165,15 @@ class Evidence:
         return float(beyond.min()) if beyond.size else None
 
     def arrays(self) -> dict[str, Floats]:
-        """The state that `restore` takes."""
+        """The evidence so far, as arrays that `restore` takes."""
         return {"effects": self.effects, "logs": self._logs, "most": self._most}
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Go on from what `arrays` gave. Raises `ValueError` where it does not fit."""
+        """Go on from arrays that `arrays` returned.
+
+        Raises:
+            ValueError: they have other shapes or effects, or values that are not finite.
+        """
         for name, own in self.arrays().items():
             if arrays[name].shape != own.shape or not np.isfinite(arrays[name]).all():
                 raise ValueError(f"{name} of shape {arrays[name].shape}, not {own.shape}")

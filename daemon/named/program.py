@@ -111,7 +111,7 @@ class Program:
         return bool(self._folders())
 
     def counts(self) -> dict[bytes, tuple[Verdict, Count]]:
-        """The kernel's table as it is; empty where the program is not loaded.
+        """Verdict and count of each key in the kernel's table. It is empty where the program is not loaded.
 
         Raises:
             DatapathError: this user may not read it, or bpftool fails.

@@ -223,7 +223,7 @@ def encode(verdict: Verdict, count: Count) -> bytes:
 
 
 def decode(value: bytes) -> tuple[Verdict, Count]:
-    """Return what `encode` was given."""
+    """Return the verdict and the count of an entry's value, the reverse of `encode`."""
     rank, chosen, *counts = _VALUE.unpack(value)
     return Verdict(rank, bool(chosen)), Count(*counts)
 

@@ -62,7 +62,7 @@ def harms(made: Sequence[tuple[Run, RunResult]], by_job: Mapping[Job, RunResult]
 
 
 def table_rows(found: Sequence[Harm]) -> list[tuple[str, ...]]:
-    """The rows under `TABLE_HEAD`."""
+    """A table under `TABLE_HEAD`, with a row for each harm."""
     return [
         (
             one.path, one.scheme, f"{one.throughput:.3f}",

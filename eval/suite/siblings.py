@@ -93,7 +93,7 @@ def player_reward(series: Sequence[FlowSeries]) -> float:
 
 
 def table_rows(found: Sequence[Player]) -> list[tuple[str, ...]]:
-    """The rows under `TABLE_HEAD`."""
+    """A table under `TABLE_HEAD`, with a row for each player."""
     return [
         (one.path, one.scheme, f"{one.reward:.2f}", f"{one.share:.3f}", f"{one.jain:.3f}") for one in found
     ]

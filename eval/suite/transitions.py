@@ -70,7 +70,7 @@ def cost_s(switched: FlowSeries, before: FlowSeries, after: FlowSeries) -> float
 
 
 def table_rows(found: Sequence[Transition]) -> list[tuple[str, ...]]:
-    """The rows under `TABLE_HEAD`."""
+    """A table under `TABLE_HEAD`, with a row for each switch."""
     rows: list[tuple[str, ...]] = []
     for one in found:
         low, median, high = one.quartiles_s

@@ -24,13 +24,16 @@ QUANTILES: Final = ("p50_s", "p95_s")
 
 @dataclass(frozen=True, slots=True)
 class WebCell:
-    """A scheme on a path: its runs by seed, and the flows beside the requests."""
+    """A scheme on a path with requests. The numbers are means over the seeds; NaN if there is none."""
 
     runs: Mapping[int, Completions]
+    """The requests' completion times by seed."""
     loss: float
+    """Share of the packets that were lost."""
     beside_mbps: float
+    """Throughput of the flows beside the requests."""
     beside_rtt_ms: float
-    """RTT of the flow beside the requests, a mean over the seeds; NaN without one."""
+    """Median RTT of the flows beside the requests."""
 
     @property
     def classes(self) -> dict[str, Quantiles]:
@@ -58,7 +61,7 @@ class WebPath:
         return min(cells, key=lambda arm: math.prod(cells[arm].value(name, seeds) for name in QUANTILES))
 
     def ratio(self, scheme: str, other: str, quantile: str) -> float:
-        """A quantile of the scheme's over the other's, over the seeds that both have run."""
+        """A scheme's quantile over the other scheme's, from the seeds that both have run."""
         ours, theirs = self.cells[scheme], self.cells[other]
         seeds = ours.runs.keys() & theirs.runs.keys()
         return ours.value(quantile, seeds) / theirs.value(quantile, seeds)

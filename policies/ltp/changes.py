@@ -27,14 +27,14 @@ JUDGED_S: Final = (32.0, 40.0)
 
 @dataclass(frozen=True)
 class Change:
-    """A change of the link, from 36 Mbit/s and 40 ms."""
+    """A change of the link: the rate and the RTT after it. Before it they are `RATE_MBPS` and `RTT_MS`."""
 
     rate_mbps: float = RATE_MBPS
     rtt_ms: float = RTT_MS
 
     @property
     def name(self) -> str:
-        """The link after the change."""
+        """Name of the change: the rate and the RTT of the link after it."""
         return f"{self.rate_mbps:g} Mbit/s, {self.rtt_ms:g} ms"
 
 

@@ -49,7 +49,7 @@ def log_rates(ranges: Ranges) -> Floats:
 
 
 def probe_reward(ranges: Ranges, weights: Weights) -> Floats:
-    """R_esti of n flows, shape (n,) (Eq. 9 to 11); 0 where nothing is known yet."""
+    """The reward for narrow estimates, R_esti (LTP Eq. 9 to 11): shape (n,), 0 for a flow without any yet."""
     delay_s = ranges.delay_s.astype(np.float64)
     rate, others = np.diff(log_rates(ranges), axis=2)[..., 0]
     delay = delay_s[:, 1] - delay_s[:, 0]
@@ -60,16 +60,16 @@ def probe_reward(ranges: Ranges, weights: Weights) -> Floats:
 def performance_reward(
     throughput: Floats, loss: Floats, delay_ratio: Floats, unfairness: Floats, weights: Weights
 ) -> Floats:
-    """R_perf (Eq. 12 and 13), arrays of one shape.
+    """The reward for performance, R_perf (LTP Eq. 12 and 13). All arrays have one shape.
 
-    Eq. 12 adds β_fair R_fair, which grows with unfairness (Eq. 14); here it is taken away.
+    Eq. 12 adds β_fair R_fair, but R_fair grows with unfairness (Eq. 14). So this function subtracts it.
 
     Args:
-        throughput: relative to thr_max.
-        loss: lost share of the packets.
+        throughput: throughput over its maximum, thr_max.
+        loss: share of the packets that were lost.
         delay_ratio: RTT over the base RTT.
-        unfairness: Eq. 14.
-        weights: coefficients.
+        unfairness: R_fair, as `unfairness` returns it for each link.
+        weights: coefficients of the terms.
     """
     delay = np.where(delay_ratio <= weights.tolerance, 1.0, delay_ratio)
     return (throughput - weights.loss * loss) / delay - weights.fairness * unfairness
