@@ -35,7 +35,6 @@ from ltp_switcher.daemon.control.client import Json
 from ltp_switcher.daemon.fleet.hosts import Hosts, Namesakes, Presence, presence_of
 from ltp_switcher.daemon.fleet.lesson import ARMS, PLACES, Verdict, effects, pack, unpack
 from ltp_switcher.daemon.fleet.merge import HOSTS_MAX, Merged, merge, quorum
-from ltp_switcher.daemon.fleet.pauses import pause_s
 from ltp_switcher.daemon.fleet.store import Store
 from ltp_switcher.daemon.gain.outcomes import prefix_key, prefix_text
 from ltp_switcher.daemon.settings.fleet import FleetSection
@@ -55,6 +54,10 @@ NEWEST: Final = 1024
 """Prefixes that others wrote to last, of which this host wants to know before its first flow."""
 FRESH: Final = 64
 """Prefixes among them that are looked for in each exchange. The others are found by a survey."""
+JITTER: Final = 0.2
+"""Share by which the pause between exchanges varies, so that hosts do not come all at once."""
+PAUSE_MAX: Final = 10.0
+"""Longest pause between exchanges while they fail, in periods."""
 READS_MAX: Final = 512
 """Prefixes that are read in one exchange."""
 KNOWN_MAX: Final = 8192
@@ -441,6 +444,12 @@ class Exchange:
         if stale:
             self._store.drop(stale)
         return merged, sources
+
+
+def pause_s(period_s: float, failures: int, chance: float) -> float:
+    """Time until the next exchange: longer and longer while they fail. `chance`: 0 to 1, by lot."""
+    longer = min(2.0 ** min(failures, 32), PAUSE_MAX)
+    return period_s * longer * (1.0 + JITTER * (2.0 * chance - 1.0))
 
 
 def _is_prefix(name: str) -> bool:

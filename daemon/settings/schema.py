@@ -15,7 +15,6 @@ from ltp_switcher.daemon.settings.fleet import FleetSection
 from ltp_switcher.daemon.settings.gain import GainSection, RolloutSection
 from ltp_switcher.daemon.settings.rule_policy import RuleSection
 from ltp_switcher.daemon.settings.rules import Key, Section, did_you_mean, key, keys_of, plain
-from ltp_switcher.daemon.settings.visits import VisitsSection
 from ltp_switcher.errors import ConfigError
 from ltp_switcher.policies.runtime.declaration import declarations
 
@@ -356,6 +355,24 @@ class MptsSection(Section):
     measure_rtts: float = key(10.0, "Round trips that a pull measures.", minimum=0, maximum=1000, live=True)
     measure_ms: float = key(
         50.0, "Least time that a pull measures, ms.", minimum=1, maximum=60_000, live=True
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class VisitsSection(Section):
+    """Learning from flow to flow: the arms on which the flows to a destination prefix begin."""
+
+    learn: str = key(
+        "off",
+        "on: in mode active, visits to a destination prefix try other arms now and then, at a price of at "
+        "most 1 % of all flows' reward, and run the arm that is surely better than the policy's own choice. "
+        "See docs/visits.md.",
+        choices=("off", "on"),
+    )
+    arms: tuple[str, ...] = key(
+        (),
+        "Arms that visits try beside the policy's own choice. Empty: bbr, ltp, vegas and cubic, as far as "
+        "this machine has them.",
     )
 
 

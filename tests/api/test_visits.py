@@ -14,8 +14,7 @@ from support.records import NETNS, flow
 from support.running_daemon import make_daemon, running
 from support.told import outcome
 
-from ltp_switcher.daemon.settings.schema import Config, DaemonSection
-from ltp_switcher.daemon.settings.visits import VisitsSection
+from ltp_switcher.daemon.settings.schema import Config, DaemonSection, VisitsSection
 
 
 @pytest.fixture

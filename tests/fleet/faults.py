@@ -201,7 +201,7 @@ def _settle(site: Site, found: dict[str, object], what: str) -> None:
 
 def latency(folder: Path, seed: int = 1, lessons: int = 20) -> dict[str, object]:
     """The time from a lesson of one host until another one's daemon has it, with the usual pauses."""
-    from ltp_switcher.daemon.fleet.pauses import pause_s
+    from ltp_switcher.daemon.fleet.exchange import pause_s
 
     rng, took = np.random.default_rng(seed), []
     with site_store(folder) as store:

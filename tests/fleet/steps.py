@@ -25,13 +25,11 @@ from support.told import outcome
 
 from ltp_switcher.arrays import Floats
 from ltp_switcher.daemon.control.client import ControlClient
-from ltp_switcher.daemon.fleet.exchange import Exchange
-from ltp_switcher.daemon.fleet.pauses import pause_s
+from ltp_switcher.daemon.fleet.exchange import Exchange, pause_s
 from ltp_switcher.daemon.fleet.store import Store
 from ltp_switcher.daemon.service import daemon as service
 from ltp_switcher.daemon.settings.fleet import FleetSection
-from ltp_switcher.daemon.settings.schema import Config, DaemonSection
-from ltp_switcher.daemon.settings.visits import VisitsSection
+from ltp_switcher.daemon.settings.schema import Config, DaemonSection, VisitsSection
 
 PREFIXES = 200
 TURN_S = 2.0

@@ -19,8 +19,7 @@ from ltp_switcher.daemon.gain.log import FOLDER, DecisionWriter
 from ltp_switcher.daemon.service.daemon import Daemon
 from ltp_switcher.daemon.settings.fleet import FleetSection
 from ltp_switcher.daemon.settings.gain import GainSection
-from ltp_switcher.daemon.settings.schema import Config, DaemonSection
-from ltp_switcher.daemon.settings.visits import VisitsSection
+from ltp_switcher.daemon.settings.schema import Config, DaemonSection, VisitsSection
 from ltp_switcher.eval.gain.simulated_log import NAMES, Effects, switchback
 from support.api_process import ApiProcess, api_running
 from support.live_kernel import PATHS, LiveKernel

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from ltp_switcher.daemon.settings.fleet import FleetSection
-from ltp_switcher.daemon.settings.schema import Config, DaemonSection
-from ltp_switcher.daemon.settings.visits import VisitsSection
+from ltp_switcher.daemon.settings.schema import Config, DaemonSection, VisitsSection
 from support.daemon_process import service_running
 
 SERVICE: Final = (sys.executable, "-m", "ltp_switcher.daemon.fleet.process")

@@ -12,9 +12,8 @@ from ltp_switcher.eval.report.claims.cases import (
     cpu,
     friendliness,
     jury_fairness,
+    ltp_alone,
     ltp_estimator,
-    ltp_one_flow,
-    ltp_sweeps,
     owl_loss,
     owl_lte,
     satellite,
@@ -25,7 +24,7 @@ from ltp_switcher.eval.report.claims.cases import (
 from ltp_switcher.eval.report.claims.claim import Claim
 
 CLAIMS: Final[tuple[Claim, ...]] = (
-    ltp_estimator.CLAIM, ltp_one_flow.CLAIM, ltp_sweeps.CLAIM, jury_fairness.CLAIM, jury_fairness.RTTS,
+    ltp_estimator.CLAIM, ltp_alone.CLAIM, ltp_alone.SWEEPS, jury_fairness.CLAIM, jury_fairness.RTTS,
     satellite.CLAIM, spine_interval.CLAIM, spine_loss.CLAIM, spine_cubic.CLAIM, owl_lte.CLAIM, owl_loss.CLAIM,
     friendliness.CLAIM, friendliness.OWN_LINK, cpu.CLAIM,
 )  # fmt: skip

@@ -17,8 +17,7 @@ from ltp_switcher.daemon.control.caller import Caller
 from ltp_switcher.daemon.control.methods import Methods
 from ltp_switcher.daemon.service.daemon import Daemon
 from ltp_switcher.daemon.settings.rule_policy import RuleSection
-from ltp_switcher.daemon.settings.schema import Config, DaemonSection
-from ltp_switcher.daemon.settings.visits import VisitsSection
+from ltp_switcher.daemon.settings.schema import Config, DaemonSection, VisitsSection
 from ltp_switcher.encoder import GRUEncoder
 from ltp_switcher.errors import InvalidValueError
 

@@ -25,7 +25,7 @@ from support.told import outcome
 
 from ltp_switcher.daemon.cli.main import main
 from ltp_switcher.daemon.fleet import process
-from ltp_switcher.daemon.fleet.pauses import pause_s
+from ltp_switcher.daemon.fleet.exchange import pause_s
 from ltp_switcher.daemon.service.daemon import Daemon
 from ltp_switcher.daemon.settings.fleet import FleetSection
 from ltp_switcher.daemon.settings.schema import Config

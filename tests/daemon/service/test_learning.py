@@ -25,8 +25,7 @@ from ltp_switcher.daemon.datapath.protocol import ArmId, ArmKind, ArmState, Cmd,
 from ltp_switcher.daemon.service.assembly import visit_arms
 from ltp_switcher.daemon.service.daemon import Daemon
 from ltp_switcher.daemon.settings.policies import parse
-from ltp_switcher.daemon.settings.schema import Config, DaemonSection
-from ltp_switcher.daemon.settings.visits import VisitsSection
+from ltp_switcher.daemon.settings.schema import Config, DaemonSection, VisitsSection
 from ltp_switcher.errors import ConfigError
 
 PREFIX = "192.0.2.0/24"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LTP over links that differ in one thing at a time (LTP §7.3.1, Fig. 8)."""
+"""LTP alone (LTP §7.3.1, Fig. 8): on the middle link, and on links that differ from it in one thing each."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ltp_switcher.eval.report.claims.claim import Claim, Paths, Results
-from ltp_switcher.eval.report.claims.measures import over, utilisation
+from ltp_switcher.eval.report.claims.measures import over, rtt_over_base, utilisation
 from ltp_switcher.eval.report.claims.scenarios import bundled, swept
 from ltp_switcher.figures import Figure, Target
 
@@ -19,15 +19,26 @@ FACTORS: Final = {
 }
 LEAST: Final = Target(low=0.85)
 LOSSY: Final = "loss 0.01"
+_TARGETS: Final = (
+    ("utilisation", utilisation, Target(low=0.92)),
+    ("mean RTT / base", rtt_over_base, Target(high=1.25)),
+)
 
 
-def _paths(quick: bool) -> Paths:
+def _judge(results: Results) -> Iterator[Figure]:
+    for scheme in results.schemes:
+        for what, measure, target in _TARGETS:
+            value = results.mean(measure, "one-flow", scheme)
+            yield Figure(scheme, what, value, target if scheme == "ltp" else None)
+
+
+def _sweeps(quick: bool) -> Paths:
     # The ends of each factor's range are where it breaks, if it does.
     factors = {factor: (values[0], values[-1]) if quick else values for factor, values in FACTORS.items()}
     return swept(bundled("one-flow", duration_s=15.0 if quick else None), factors)
 
 
-def _judge(results: Results) -> Iterator[Figure]:
+def _judge_sweeps(results: Results) -> Iterator[Figure]:
     for scheme in results.schemes:
         used = results.over_paths(utilisation, scheme)
         worst = min(used, key=used.__getitem__)
@@ -41,11 +52,19 @@ def _judge(results: Results) -> Iterator[Figure]:
 
 
 CLAIM: Final = Claim(
+    name="ltp-one-flow",
+    text="LTP, one flow, 100 Mbit/s, 30 ms, 1 BDP",
+    schemes=("ltp",),
+    paths=lambda quick: {"one-flow": bundled("one-flow")},
+    judge=_judge,
+)
+
+SWEEPS: Final = Claim(
     name="ltp-sweeps",
     text="LTP, one property of the link at a time",
     schemes=("ltp",),
-    paths=_paths,
-    judge=_judge,
+    paths=_sweeps,
+    judge=_judge_sweeps,
     against=("cubic",),
     quick="one seed, 15 s, the ends of each range",
     sweep=("utilisation", utilisation),
