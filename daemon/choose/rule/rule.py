@@ -322,15 +322,20 @@ class RuleChooser(Chooser, SlotArrays):
             seen: as `looks.read` gives it, shape (fields, n).
             arms: the arms that the flows run, shape (n,).
         """
-        flows, of = self._flows, self._siblings.player[slots]
-        first = self._state[of] == State.PROBES
-        starting = flows.starting[slots] & (flows.role[slots] == PROBING) & (first | young)
+        flows = self._flows
+        kept = np.zeros(slots.shape, np.bool_)
+        (at,) = flows.starting[slots].nonzero()
+        if not at.size:
+            return kept
+        slots = slots[at]
+        first = self._state[self._siblings.player[slots]] == State.PROBES
+        starting = (flows.role[slots] == PROBING) & (first | young[at])
         gentle = ~np.isnan(flows.overfilled[slots])
-        measured = starting & ~gentle & (arms == flows.of_role[slots, PROBING])
-        self._starts.take(slots[measured], seen[:, measured])
-        self._end_starts(slots[flows.starting[slots] & ~starting])
+        measured = starting & ~gentle & (arms[at] == flows.of_role[slots, PROBING])
+        self._starts.take(slots[measured], seen[:, at[measured]])
+        self._end_starts(slots[~starting])
         flows.starting[slots] = starting
-        kept: Bools = starting & gentle
+        kept[at] = starting & gentle
         return kept
 
     def _end_starts(self, slots: Slots) -> None:
