@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The learned arms at run time: measurements in, decisions, controls out."""
+"""The learned arms at run time: they read measurements, decide, and send controls."""
 
 from ltp_switcher.daemon.steer.arms import (
     LEARNED,

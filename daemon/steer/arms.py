@@ -33,14 +33,15 @@ from ltp_switcher.policies.runtime.path_knowledge import NetworkKnowledge, UsesN
 log = logging.getLogger(__name__)
 
 LEARNED: Final = {arm.value: arm.name.lower() for arm in protocol.ArmId if arm.name.lower() in declarations()}
-"""The learned arms' names by id, in the order of the ids; each is the folder of its policy too."""
+"""Names of the learned arms by id, in the order of the ids. A name is also the folder of the arm's policy."""
 LOOK_AGAIN_NS: Final = 1_000_000_000
-"""Flows without a step for this long, and for `LOOK_AGAIN_STEPS`, begin anew: a policy's memory of them is
-stale."""
+"""Longest pause between steps after which a policy keeps what it remembers of its flows. A longer pause, of
+`LOOK_AGAIN_STEPS` steps too, makes every flow begin anew, because its history is stale.
+"""
 LOOK_AGAIN_STEPS: Final = 3
 
 BATCH_MAX: Final = 1024
-"""Flows that a policy decides for at once: some two milliseconds of LTP's network."""
+"""Most flows that a policy decides for at once. LTP's network takes about two milliseconds for this many."""
 
 _LAWS: Final = {law: int(protocol.ControlLaw[law.name]) for law in Law}
 _UNIT: Final = {Law.WINDOW: 1, Law.AIMD: protocol.CONTROL_ONE, Law.CUBIC: protocol.CONTROL_ONE}
@@ -51,9 +52,9 @@ Loader = Callable[[str], Arm]
 
 
 def loader(settings: LearnedSection) -> Loader:
-    """A function that imports a policy by name and makes the variant that the settings choose.
+    """Make the function that imports a policy by name, in the variant that the settings choose.
 
-    It raises `ArtifactError` where the policy's weights cannot be had.
+    The returned function raises `ArtifactError` where the policy's weights cannot be had.
     """
     options: dict[str, dict[str, object]] = {"spine": {"interval_s": settings.spine_interval_ms / 1e3}}
 
@@ -65,7 +66,7 @@ def loader(settings: LearnedSection) -> Loader:
 
 
 def with_policies(arms: Iterable[ArmInfo], settings: LearnedSection) -> list[ArmInfo]:
-    """The kernel's arms, the learned ones unavailable where the weights that the settings ask for are not."""
+    """The kernel's arms. A learned arm is unavailable if it lacks the weights that the settings ask for."""
     return [_with_policy(arm, settings) if arm.id in LEARNED else arm for arm in arms]
 
 
@@ -91,14 +92,14 @@ def _with_policy(arm: ArmInfo, settings: LearnedSection) -> ArmInfo:
 
 
 def controls(cookies: np.ndarray, arm: int, law: Law, parameters: Floats, number: int = 0) -> ControlArray:
-    """The controls (`CONTROL_DTYPE`, shape (m ≤ n,)) of n flows; rows with a NaN are left out.
+    """Make the controls of n flows, `CONTROL_DTYPE`, shape (m ≤ n,). Flows with a NaN parameter get none.
 
     Args:
-        cookies: the flows', shape (n,).
+        cookies: of the flows, shape (n,).
         arm: id of the arm that executes the law.
-        law: the law of the parameters.
+        law: the control law that the parameters belong to.
         parameters: shape (n, PARAMETERS[law]), in the law's own units.
-        number: by which the kernel's echoes are to name what was sent under a window.
+        number: of the control. The kernel's echoes name by it the packets that were sent under a window.
     """
     told = np.flatnonzero(~np.isnan(parameters).any(axis=1))
     made = np.zeros(told.size, protocol.CONTROL_DTYPE)
@@ -114,16 +115,16 @@ def controls(cookies: np.ndarray, arm: int, law: Law, parameters: Floats, number
 
 @dataclass(slots=True)
 class Batches:
-    """Counters of an arm's decisions since the start."""
+    """Counters of one arm's decisions since the daemon's start."""
 
     count: int = 0
-    """Ends of intervals, of one phase each, with flows to decide for."""
+    """Number of batches. A batch ends one interval of one phase that has flows to decide for."""
     flows: int = 0
-    """Decisions: one for each flow of a batch."""
+    """Number of decisions: one for each flow of a batch."""
     controls: int = 0
-    """Decisions that changed something."""
+    """Number of decisions that changed a flow's control."""
     seconds: float = 0.0
-    """Time spent on deciding."""
+    """Time spent on deciding, in seconds."""
 
 
 @dataclass(slots=True)
@@ -146,11 +147,12 @@ class LearnedArms:
     """Drives all flows that run a learned arm.
 
     Args:
-        step_s: time between two calls of `step`, which may change; an interval ends with the nearest.
-        load: makes the arm of a name, raises `ArtifactError` where it cannot.
-        network: the current reports of the network, for the arms that use them.
-        together: tells siblings, which share their windows.
-        paths: what siblings have in common. Flows of the same path are decided for in the same step.
+        step_s: time between two calls of `step`; it may change. An interval ends with the step nearest to its
+            end.
+        load: makes an arm by its name; raises `ArtifactError` where the weights cannot be had.
+        network: returns the network's current reports, for the arms that use them.
+        together: says which flows are siblings. Siblings share their windows.
+        paths: returns the path of each flow. Flows of the same path are decided for in the same step.
     """
 
     def __init__(
@@ -170,13 +172,13 @@ class LearnedArms:
         self._together = together
         self._paths = paths
         self.breathe: Callable[[], object] = lambda: None
-        """Called between batches of decisions."""
+        """A function that is called between batches of decisions."""
         self._running: dict[int, _Running] = {}
         self._stepped_ns = 0
         # The flows of the last step and their arms, which seldom change.
         self._sorted: tuple[Ints, bytes] | None = None
         self.failed: dict[int, str] = {}
-        """Arms that could not be loaded, and why."""
+        """The reason why an arm could not be loaded, by the arm's id."""
 
     @property
     def batches(self) -> dict[int, Batches]:
@@ -185,12 +187,12 @@ class LearnedArms:
 
     @property
     def needed_step_s(self) -> float:
-        """The longest step that serves the arms that have flows; infinite without one."""
+        """The longest step, in seconds, that serves the arms that have flows; infinite if no arm has any."""
         used = (running.arm.interval_s for running in self._running.values() if running.monitor.slots.size)
         return min(used, default=inf)
 
     def load(self, arms: Iterable[int]) -> None:
-        """Load the learned ones of these arms. Raises `ArtifactError`."""
+        """Load those of these arms that are learned. Raises `ArtifactError`."""
         for arm in arms:
             if arm in LEARNED and arm not in self._running:
                 policy = self._load(LEARNED[arm])
@@ -200,12 +202,13 @@ class LearnedArms:
                 log.info("arm %s: decides every %g ms", LEARNED[arm], interval_s * 1e3)
 
     def step(self, slots: Slots, records: RecordArray, now_ns: int) -> ControlArray:
-        """Take in a step and return the controls to send, `CONTROL_DTYPE`, shape (m,).
+        """Take in a step's records and return the controls to send, `CONTROL_DTYPE`, shape (m,).
 
         Args:
-            slots: shape (n,), distinct; the same object again where the flows are the same, not a copy.
-            records: `RECORD_DTYPE`, shape (n,), of these slots; flows without one may be watched too.
-            now_ns: when they were read, CLOCK_MONOTONIC.
+            slots: of the flows, shape (n,), distinct. Pass the same object, not a copy, while the flows stay
+                the same.
+            records: of these slots, `RECORD_DTYPE`, shape (n,). A flow without a record stays watched.
+            now_ns: time at which the records were read, CLOCK_MONOTONIC.
         """
         if now_ns - self._stepped_ns > max(LOOK_AGAIN_NS, LOOK_AGAIN_STEPS * self.step_s * 1e9):
             self._sorted = None
@@ -224,7 +227,7 @@ class LearnedArms:
         return np.concatenate(made) if made else _NONE
 
     def forget(self, slots: Slots) -> None:
-        """Let policies forget these flows: they ended, or they go on as if their arms had just come."""
+        """Let policies forget these flows, which have ended or shall go on as if their arms had just come."""
         for running in self._running.values():
             running.monitor.leave(slots[slots < running.monitor.capacity])
         self._sorted = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Windows that empty a queue, whatever the policy of a learned arm wants."""
+"""A cap on windows that empties a queue, whatever the policy of a learned arm wants."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from ltp_switcher.daemon.datapath import ControlArray, RecordArray
 from ltp_switcher.daemon.datapath.protocol import ControlLaw
 
 SHARE: Final = 2
-"""Part of the path's bandwidth-delay product that is left in flight: one half. The RTT floor shows then, even
-where a queue as long as the path was taken for a part of it."""
+"""Share of the path's bandwidth-delay product that stays in flight. At one half the RTT floor shows even
+where a queue as long as the path was taken for a part of the path.
+"""
 WINDOW_LEAST_PKTS: Final = 4
 
 
@@ -20,8 +21,8 @@ def drain(controls: ControlArray, records: RecordArray) -> None:
     """Lower the windows of these flows, in place.
 
     Args:
-        controls: `CONTROL_DTYPE`, shape (m,); of any flows.
-        records: `RECORD_DTYPE`, shape (n,), of the flows whose queues are to be emptied.
+        controls: `CONTROL_DTYPE`, shape (m,). They may also be other flows' controls.
+        records: of the flows whose queues are to be emptied, `RECORD_DTYPE`, shape (n,).
     """
     order = np.argsort(records["cookie"])
     cookies = records["cookie"][order]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Siblings under a learned arm share one window evenly, and the lowest RTT of their path.
+"""Siblings under a learned arm share one window evenly, and each knows the lowest RTT that any of them saw.
 
 Flows through one queue with equal windows get equal rates. So the policy's decisions move the sum of the
 windows, and the sum is shared out anew in every interval. RFC 3124 and RFC 9040 have flows to one
@@ -19,19 +19,21 @@ from ltp_switcher.arrays import Bools, Floats, Indices, Slots
 from ltp_switcher.policies.runtime.measurements import Interval
 
 Together = Callable[[Slots], Indices | None]
-"""Tells which flows are siblings: they get equal numbers, of the slots' shape. None where no flow has any."""
+"""A function from slots, shape (n,), to the number of each flow's player, shape (n,). Siblings have equal
+numbers. It returns None where no flow has a sibling.
+"""
 ALONE: Final[Together] = lambda _: None  # noqa: E731
 
 
 def numbers(players: Indices) -> Floats:
-    """How many flows each flow's player has, shape (n,)."""
+    """The number of flows that each flow's player has, shape (n,)."""
     _, at, counts = np.unique(players, return_inverse=True, return_counts=True)
     found: Floats = counts[at].astype(np.float64)
     return found
 
 
 def with_lowest_rtt(players: Indices, interval: Interval) -> Interval:
-    """The interval with the lowest RTT of any sibling for each flow."""
+    """The same interval, with each flow's lowest RTT replaced by the lowest one of its siblings."""
     _, at = np.unique(players, return_inverse=True)
     least_s = np.full(len(players), np.inf)
     np.minimum.at(least_s, at, interval.rtt_min_s)
@@ -39,11 +41,11 @@ def with_lowest_rtt(players: Indices, interval: Interval) -> Interval:
 
 
 def shared(players: Indices, window_pkts: Floats, unused: Bools) -> Floats:
-    """The windows of siblings made equal, their sum kept.
+    """The windows of siblings, made equal without a change of their sum.
 
     Args:
-        players: shape (n,); siblings have equal numbers.
-        window_pkts: shape (n,).
+        players: number of each flow's player, shape (n,). Siblings have equal numbers.
+        window_pkts: of each flow, shape (n,).
         unused: whether a flow fills too little of its window to share it, shape (n,).
 
     Returns:

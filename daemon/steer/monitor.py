@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Turns the kernel's step records into the intervals that a policy sees, for all flows of one arm.
 
-The intervals of a phase's flows end together. `Interval` and `Echo` mean the same as in training; only the
-kernel counts packets, where the simulator's fluid flows. The kernel cuts the echoes where it took up a
-control, and each control carries the number of the interval that it begins.
+The intervals of a phase's flows end together. `Interval` and `Echo` mean the same as in training, but the
+kernel counts whole packets and the simulator a fluid. The kernel begins a new echo where it took up a
+control. Each control carries the number of the interval that it begins.
 
-The kernel does not count sent packets, but they follow from its counters: a sent packet was delivered, was
-lost, or is in flight. A retransmission counts as a packet of its own.
+The kernel does not count sent packets, but their number follows from other counters: a sent packet was
+delivered, was lost, or is in flight. A retransmission counts as a packet of its own.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ from ltp_switcher.policies.runtime.measurements import NOTHING, Echo, Interval
 from ltp_switcher.slots import SlotArrays, column
 
 PAUSE_S: Final = 1.0
-"""Time without data in flight and without news of any, after which a flow has stopped and begins anew."""
+"""Time with no data in flight and no news of any, in seconds. A flow counts as stopped after it, and begins
+anew.
+"""
 _ECHOES: Final = protocol.ECHOES_MAX
 # Columns of a flow's fields: first the ones that add up over an interval's records, then the ones of which
 # the last record holds. 64 bits, then 32 bits with the echoes' behind them.
@@ -53,7 +55,9 @@ _FIELDS: Final = Columns(
 
 
 class Monitor(SlotArrays):
-    """Flows by slot, from `begin` to `leave`. Row i of a record array belongs to `slots[i]`."""
+    """The measurements of an arm's flows by slot, from `begin` to `leave`. Row i of a record array belongs to
+    `slots[i]`.
+    """
 
     cookie = column(np.uint64)
     _phase = column(np.int64, initial=-1)
@@ -77,17 +81,20 @@ class Monitor(SlotArrays):
         self.slots: Slots = np.zeros(0, np.int64)
         """The flows that are watched, shape (n,), ascending."""
         self.deal = Deal()
-        """The phases of the flows."""
+        """The deal of the flows into phases."""
         self.interval = np.zeros(PHASES_MAX, np.int64)
-        """Number of each phase's interval under way; the control that begins an interval bears its number."""
+        """Number of the interval under way, by phase. The control that begins an interval carries this
+        number.
+        """
         self.fresh: tuple[Ints, Floats] = (self.slots, np.zeros(0))
-        """The flows whose first interval begins where the last one ended, and their windows in packets."""
+        """The flows whose first interval begins where the last interval ended, and their windows in packets.
+        """
         self._of_phase: dict[int, Slots] = {}
         """The slots of each phase, ascending; without a phase that nobody asked for since they changed."""
         self._closed_ns = [0] * PHASES_MAX
 
     def watches(self, slots: Slots) -> Bools:
-        """Whether each of the slots is watched, shape (n,)."""
+        """True for slots whose flows are watched, shape (n,)."""
         watched: Bools = self._phase[slots] >= 0
         return watched
 
@@ -100,20 +107,20 @@ class Monitor(SlotArrays):
         phases: int = 1,
         paths: Sequence[Hashable] | None = None,
     ) -> Ints:
-        """Watch flows from these records (`RECORD_DTYPE`, shape (n,)) on; earlier counts are left out.
+        """Watch flows from these records on. Counts from before are left out.
 
-        Where others are watched, an interval is under way: the new ones' first is the next of their phase. A
-        part of one over the length of a whole would be a rate that they never had.
+        If other flows are watched already, the first interval of the new flows is the next one of their
+        phase. The one under way would divide a part's packets by a whole interval's length.
 
         Args:
-            slots: shape (n,).
-            records: theirs.
+            slots: of the new flows, shape (n,).
+            records: of these flows, `RECORD_DTYPE`, shape (n,).
             now_ns: CLOCK_MONOTONIC.
-            phases: into which they may be dealt.
+            phases: number of phases among which the flows are dealt.
             paths: path of each flow; the flows of a path share a phase. With None each flow has its own.
 
         Returns:
-            Their phases, shape (n,).
+            The phases of the flows, shape (n,).
         """
         others = self.slots.size > 0
         members = slots.tolist()
@@ -134,15 +141,16 @@ class Monitor(SlotArrays):
         return dealt
 
     def leave(self, slots: Slots) -> None:
-        """Watch these no more, if they were watched."""
+        """Stop watching these flows; those that are not watched are left alone."""
         watched = slots[self._phase[slots] >= 0]
         if watched.size:
             self._forget(watched)
 
     def observe(self, slots: Slots, records: RecordArray, now_ns: int) -> None:
-        """Take in a step's records of flows that are watched; a flow without one shows itself later.
+        """Take in a step's records of watched flows. A flow without a record is taken in when one comes.
 
-        All else waits for the interval's end: at a few flows the cost is the number of array operations.
+        The rest of the work waits for the interval's end. With few flows, the cost is the number of array
+        operations.
         """
         seen = _FIELDS.read(records) + _ADDS_UP * self._seen.take(slots, axis=0)
         # Each row is opaque bytes here: numpy scatters rows of numbers at three times the cost.
@@ -152,8 +160,8 @@ class Monitor(SlotArrays):
     def close(self, now_ns: int, phase: int = 0, rtt_quarters: int = 0) -> tuple[Ints, Interval]:
         """End a phase's interval; return the sending flows and their measurements, shape (n,).
 
-        Flows that came while it was under way are left out, and are `fresh`. `rtt_quarters`: the module
-        reports a flow once in so many quarters of its RTT, at most.
+        Flows that came during the interval are left out, and are in `fresh` afterwards. `rtt_quarters` is the
+        least time between the module's reports of a flow, in quarters of its RTT.
         """
         length_s = (now_ns - self._closed_ns[phase]) * 1e-9
         self._closed_ns[phase] = now_ns

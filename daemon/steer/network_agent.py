@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A measurement agent on a router: it is asked over HTTP, and its answer is kept.
+"""A measurement agent on a router: the daemon asks the agent over HTTP, and keeps the answer.
 
-A module of its own: to import HTTP is an eighth of the daemon's start, and only Owl with agents needs it.
+The module stands alone because importing HTTP takes an eighth of the daemon's start, and only Owl with agents
+needs it.
 """
 
 from __future__ import annotations
@@ -25,16 +26,16 @@ log = logging.getLogger(__name__)
 
 KEY: Final = "learned.owl_network_urls"
 TIMEOUT_S: Final = 1.0
-"""Longest time to reach an agent, and again for its whole answer to come."""
+"""Longest time to reach an agent, and longest time for the whole answer after that, in seconds."""
 RESOURCE: Final = "/v1/network"
 BYTES_MAX: Final = 1 << 16
-"""Largest answer, its headers included."""
+"""Size of the largest answer in bytes, headers included."""
 REASON_MAX: Final = 200
 """Most characters of a failure's reason that are logged."""
 
 
 class Agent:
-    """One agent, and its last answer with the time at which its window ended."""
+    """One agent, with its last answer and the time at which the answer's window ended."""
 
     def __init__(self, url: str) -> None:
         allowed = "URLs of measurement agents, such as http://192.0.2.1:9481"
@@ -51,7 +52,7 @@ class Agent:
         self.answer: tuple[float, NetworkKnowledge | None] = (0.0, None)
 
     def ask(self) -> None:
-        """Ask it, and keep its answer; a failure is logged once."""
+        """Ask the agent, and keep its answer. A failure is logged once."""
         connection = HTTPConnection(*self._address, timeout=TIMEOUT_S)
         connection.response_class = _BoundedResponse
         try:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The reports of measurement agents about the network (Owl §VI).
 
-`ltp-switcher network` fetches them and tells the daemon, which opens no network socket itself.
+`ltp-switcher network` fetches the reports and passes them on to the daemon. The daemon itself opens no
+network socket.
 """
 
 from __future__ import annotations
@@ -17,33 +18,33 @@ if TYPE_CHECKING:
     from ltp_switcher.daemon.steer.network_agent import Agent
 
 STALE_S: Final = 3.0
-"""Age at which knowledge is no knowledge any more."""
+"""Age in seconds at which a report no longer counts."""
 
 
 class ToldNetwork:
-    """The last report to the daemon. It counts until it is `STALE_S` old."""
+    """The last report that the daemon was told. The report counts until it is `STALE_S` old."""
 
     def __init__(self) -> None:
         self._told: tuple[float, NetworkKnowledge | None] = (0.0, None)
 
     def take(self, knowledge: NetworkKnowledge | None) -> None:
-        """Keep what is known now; None if nothing is."""
+        """Keep the report that holds now; None if there is none."""
         self._told = time.monotonic(), knowledge
 
     def latest(self) -> NetworkKnowledge | None:
-        """The knowledge that counts now."""
+        """The report if it still counts, or None."""
         at_s, knowledge = self._told
         return knowledge if time.monotonic() - at_s < STALE_S else None
 
 
 class NetworkFeed:
-    """Asks agents every second, each in a thread of its own. Without agents it knows and runs nothing.
+    """Asks every agent once a second, in a thread for each. Without agents no thread runs.
 
     Args:
         urls: URLs of the agents, http://HOST:PORT.
 
     Raises:
-        ConfigError: one of them is no such URL.
+        ConfigError: a URL has another form.
     """
 
     def __init__(self, urls: Sequence[str]) -> None:
@@ -55,7 +56,7 @@ class NetworkFeed:
         ]
 
     def start(self) -> None:
-        """Begin to ask."""
+        """Start the threads that ask."""
         for thread in self._threads:
             thread.start()
 
@@ -64,7 +65,7 @@ class NetworkFeed:
         self._stop.set()
 
     def latest(self) -> NetworkKnowledge | None:
-        """The knowledge of all agents that answered in the last `STALE_S`, combined."""
+        """The combined reports of all agents that answered in the last `STALE_S`; None if none did."""
         now_s = time.monotonic()
         answers = [agent.answer for agent in self._agents]
         return NetworkKnowledge.joined(

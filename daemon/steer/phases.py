@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Phases: the flows of an arm are dealt into groups, whose intervals end in different steps.
+"""Phases: groups of an arm's flows whose intervals end in different steps.
 
-With all intervals ending together, one step of several has all the decisions, and the steps between have
-none. Few flows stay together, because a batch costs something whatever its size.
+If all intervals ended together, one step would make all the decisions, and the next few steps none. A few
+flows stay in one phase, because each batch has a fixed cost.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import numpy as np
 from ltp_switcher.arrays import Ints
 
 FLOWS_LEAST: Final = 64
-"""Flows that a phase has before another phase gets any."""
+"""Least number of flows in a phase before another phase gets any."""
 PHASES_MAX: Final = 8
 _SLACK: Final = 0.01
 """Share of an interval by which it may be shorter than the arm's, for the sake of rounding."""
 
 
 def phases_of(interval_s: float, step_s: float) -> int:
-    """Phases of an arm whose interval spans so many steps: one step each, as far as that goes."""
+    """The number of phases of an arm: one for each step that its interval spans, at most `PHASES_MAX`."""
     return min(max(1, round(interval_s / step_s)), PHASES_MAX)
 
 
@@ -31,13 +31,15 @@ class Deal:
 
     def __init__(self) -> None:
         self.flows: list[int] = [0] * PHASES_MAX
-        """Flows of each phase."""
+        """Number of flows by phase."""
         self._path: dict[int, Hashable] = {}
         self._of_path: dict[Hashable, tuple[int, int]] = {}
         """The phase of a path, and its number of flows."""
 
     def deal(self, slots: Sequence[int], paths: Sequence[Hashable], most: int) -> Ints:
-        """Give flows a phase below `most`, or that of their path. Returns the phases, shape (n,)."""
+        """Deal flows to phases below `most`; a flow goes to its path's phase if there is one. Returns the
+        phases, shape (n,).
+        """
         dealt = []
         for slot, path in zip(slots, paths, strict=True):
             phase, count = self._of_path.get(path) or (self._choose(most), 0)
@@ -48,7 +50,7 @@ class Deal:
         return np.array(dealt, np.int64)
 
     def leave(self, slots: Sequence[int]) -> None:
-        """Flows that were dealt a phase leave it."""
+        """Take flows out of the phases to which they were dealt."""
         for slot in slots:
             path = self._path.pop(slot)
             phase, count = self._of_path[path]
@@ -65,10 +67,10 @@ class Deal:
 
 
 class Schedule:
-    """Time at which the interval of each phase ends, CLOCK_MONOTONIC in ns.
+    """The times at which the intervals of the phases end, CLOCK_MONOTONIC in ns.
 
-    The first phase in use keeps its own time, as if there were no other. The others keep their distance to
-    it: a share of the interval each.
+    The first phase in use leads: its intervals end as if it were alone. Every other phase ends a fixed share
+    of the interval after the leader.
     """
 
     def __init__(self, interval_s: float) -> None:
@@ -76,7 +78,9 @@ class Schedule:
         self._due_ns = [0] * PHASES_MAX
 
     def open(self, phase: int, flows: Sequence[int], phases: int, now_ns: int) -> None:
-        """A phase of several gets its first flows. `flows`: of each phase, so far."""
+        """Set the end of the first interval of a phase that gets its first flows. `flows` is the number of
+        flows by phase before that.
+        """
         leader = _first(flows)
         if leader is None:
             self._due_ns[phase] = now_ns + self._interval_ns
@@ -93,9 +97,9 @@ class Schedule:
         ]
 
     def end(self, phase: int, flows: Sequence[int], phases: int, now_ns: int, tolerance_ns: float) -> None:
-        """An interval ends, and the next one begins.
+        """End the interval of a phase, and begin the next one.
 
-        A late step makes one interval longer, and none shorter than a policy knows it.
+        A late step makes one interval longer. No interval becomes shorter than the policy's own.
         """
         late = now_ns - self._due_ns[phase] > tolerance_ns
         due_ns = (now_ns if late else self._due_ns[phase]) + self._interval_ns

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One step: every flow's aggregate in, one batch of commands out."""
+"""One step: the daemon reads every flow's aggregate and sends one batch of commands."""

@@ -17,44 +17,46 @@ DURATIONS_KEPT = 1024
 
 @dataclass(slots=True)
 class Statistics:
-    """Counters since the start. Times in seconds."""
+    """Counters since the daemon's start. Times are in seconds."""
 
     steps: int = 0
     missed_steps: int = 0
-    """Steps that were due while another still ran."""
+    """Number of steps that were due while an earlier step still ran."""
     records: int = 0
     decisions: int = 0
-    """Flows times steps decided."""
+    """Sum of the steps' numbers of flows that were decided for."""
     changes: int = 0
-    """Decisions for another arm than the flow's."""
+    """Decisions for an arm that the flow did not run."""
     explored: int = 0
     commands_applied: int = 0
     commands_unknown: int = 0
     commands_refused: int = 0
     controls_applied: int = 0
     controls_clamped: int = 0
-    """Applied controls of which the kernel took a window nearer to the flow's than was sent."""
+    """Applied controls whose window the kernel moved nearer to the flow's own window."""
     controls_unknown: int = 0
     controls_refused: int = 0
     flows_opened: int = 0
     flows_closed: int = 0
     flows_max: int = 0
-    """Flows that the module takes on at a time."""
+    """Most flows that the module takes on at a time."""
     flows_refused: int = 0
-    """Connections that were no flows for want of room."""
+    """Connections that the module did not take on, because it had no room for another flow."""
     resume: ResumeCounts = field(default_factory=lambda: ResumeCounts(0, 0, 0, 0, 0))
-    """The module's own counts, since it was loaded."""
+    """The module's own counts of Careful Resume, since the module was loaded."""
     fallbacks: int = 0
     events_lost: int = 0
-    """Times that the kernel dropped events, and all flows were looked at anew."""
+    """Number of times that the kernel dropped events. After each, all flows were looked at anew."""
     saves: int = 0
-    """Times that the learned state was saved."""
+    """Number of times that the learned state was saved."""
     save_failures: int = 0
-    """Times that the learned state could not be saved."""
+    """Number of times that the learned state could not be saved."""
     step_s: Histogram = field(default_factory=lambda: Histogram(STEP_S))
-    """Durations of steps that moved data."""
+    """Durations of the steps that moved data, in seconds."""
     last_step_s: float = field(default_factory=time.monotonic)
-    """End of the last step, one without data included (`time.monotonic`); before the first, the start."""
+    """Time at which the last step ended, with or without data (`time.monotonic`); the daemon's start before
+    the first.
+    """
     _step_s: Floats = field(default_factory=lambda: np.zeros(DURATIONS_KEPT))
 
     def took(self, duration_s: float) -> None:
@@ -64,6 +66,6 @@ class Statistics:
         self.step_s.add(duration_s)
 
     def step_quantile_s(self, q: float) -> float:
-        """A quantile (0 to 1) of the duration of the latest steps; 0 before the first."""
+        """A quantile (0 to 1) of the duration of the latest steps, in seconds; 0 before the first."""
         kept = self._step_s[: min(self.steps, DURATIONS_KEPT)]
         return float(np.quantile(kept, q)) if kept.size else 0.0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Log each decision with its reason, but no more lines than a person can read."""
+"""Logs decisions with their reasons, but no more lines than a person can read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class RateLimit:
-    """At most `per_s` events a second, evenly spaced; counts those that it held back."""
+    """A limit of `per_s` events a second, evenly spaced. It counts the events that it held back."""
 
     def __init__(self, per_s: float) -> None:
         self.per_s = per_s
@@ -25,7 +25,7 @@ class RateLimit:
         self._next_s = 0.0
 
     def allows(self, more: int = 1) -> bool:
-        """Whether the event may pass; else `more` events are counted as held back."""
+        """Whether the event may pass. If it may not, `more` events are counted as held back."""
         now_s = time.monotonic()
         if self.per_s <= 0 or now_s < self._next_s:
             self.held_back += more
@@ -35,7 +35,7 @@ class RateLimit:
 
 
 class DecisionLog:
-    """Tells of decisions and fallbacks. `names` are the arms' by id."""
+    """Logs decisions and fallbacks. `names` are the arms' names by id."""
 
     def __init__(self, names: Mapping[int, str], per_s: float, mode: str) -> None:
         self.names = names
@@ -44,7 +44,7 @@ class DecisionLog:
         self.mode = mode
 
     def set_rate(self, per_s: float) -> None:
-        """Take another limit."""
+        """Take another limit, in lines a second."""
         self._decisions.per_s = per_s
 
     def decided(
@@ -55,9 +55,9 @@ class DecisionLog:
         arms: ArmIds,
         reason: Callable[[int], str],
     ) -> None:
-        """Tell of the first of n flows that are to change, if it is time for one. Arrays of shape (n ≥ 1,).
+        """Log the first of n changes of arm, if the limit lets a line pass. Arrays have the shape (n ≥ 1,).
 
-        `reason` is the decision's by slot.
+        `reason` returns the reason for the decision on a slot.
         """
         if not self._decisions.allows(slots.size):
             return
@@ -83,7 +83,7 @@ class DecisionLog:
         )  # fmt: skip
 
     def fell_back(self, flow: FlowInfo, reason: str) -> None:
-        """Tell that the module sent a flow to the fallback arm."""
+        """Log that the module sent a flow to the fallback arm."""
         if self._fallbacks.allows():
             arm = self.names.get(int(flow.record["arm"][0]), "none")
             log.warning(
@@ -95,7 +95,7 @@ class DecisionLog:
 
 
 def describe_peer(flow: FlowInfo) -> str:
-    """The remote end as people write it."""
+    """The flow's remote end as `address:port`."""
     return endpoint(flow.remote_address, flow.remote_port)
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One step: read every flow's aggregate, decide, send one batch of commands (Mutant Algorithm 1).
 
-All flows of a step are arrays. Python looks at single flows only where one came, went, or finished a
-pull of the team selection.
+Arrays hold all flows of a step. Python handles a single flow only when it comes, when it ends, or when it
+finishes a pull of the team selection.
 """
 
 from __future__ import annotations
@@ -51,17 +51,17 @@ from ltp_switcher.log_fields import fields
 log = logging.getLogger(__name__)
 
 BUSY_NS: Final = 1_000_000_000
-"""Flows that moved no data for this long count as idle."""
+"""Time without new data after which a flow counts as idle, in ns."""
 LOOK_NS: Final = 1_000_000_000
-"""Time between marks of the flows' goodput."""
+"""Time between marks of the flows' goodput, in ns."""
 POLICY_START_NS: Final = 600_000_000_000
-"""How long a policy's starting arm counts in the module. It is renewed halfway."""
+"""Time for which the starting arm of a policy counts in the module, in ns. It is renewed halfway."""
 RESYNC_NS: Final = 10_000_000_000
-"""Time between looks at all flows. They find flows whose events were lost."""
+"""Time between looks at all flows, in ns. These looks find flows whose events were lost."""
 
 
 class Engine:
-    """The flows, the policy that decides for them, the learned arms, and the step that joins them."""
+    """The flows, the policy that decides for them, the learned arms, and the step that joins all of these."""
 
     def __init__(
         self,
@@ -104,7 +104,9 @@ class Engine:
         self._renew_at_ns = 0
         self._known = _NO_SLOTS
         self.breathe: Callable[[], object] = lambda: None
-        """Called between the parts of a step, so that others need not wait for its end."""
+        """A function that is called between the parts of a step, so that other work need not wait for its
+        end.
+        """
         self._recorder = recorder
         self._clock = clock
         self._sent_away = RateLimit(1.0)
@@ -116,17 +118,19 @@ class Engine:
 
     @property
     def busy(self) -> bool:
-        """Whether a flow moved data lately."""
+        """Whether a flow moved data in the last `BUSY_NS`."""
         return self._clock() < self._busy_until_ns
 
     @property
     def logged_rows(self) -> tuple[int, int]:
-        """Rows of the decision log that were written, and those that the disk had no room or time for."""
+        """Rows of the decision log: the number that was written, and the number that the disk had no room or
+        time for.
+        """
         log = None if self.spans is None else self.spans.log
         return (0, 0) if log is None else (log.logged, log.dropped)
 
     def step(self) -> None:
-        """Poll, decide, command."""
+        """Run a step: poll the flows, decide, and send commands."""
         started_ns = self._clock()
         if started_ns >= self._look_at_ns:
             self._look_at_ns = started_ns + LOOK_NS
@@ -211,7 +215,7 @@ class Engine:
         return found
 
     def read_events(self) -> None:
-        """Take in births, deaths and fallbacks."""
+        """Take in the births, deaths and fallbacks of flows."""
         batch = self._events.read()
         if batch.lost:
             self.statistics.events_lost += 1
@@ -258,7 +262,7 @@ class Engine:
         self._apply(self.table.resync(self.datapath.flows(self.table.flow), now_ns))
 
     def close(self) -> None:
-        """Finish the recording and the decisions in force."""
+        """Finish the recording, and log the decisions in force."""
         if self.spans is not None:
             self.spans.end_log(self.table)
         if self.outcomes is not None:
@@ -286,7 +290,7 @@ class Engine:
             self._starts.write(self.governed.own_starts(), POLICY_START_NS * 1e-9)
 
     def govern(self, policies: Policies, ids: Mapping[str, int], default_arm: int) -> None:
-        """Put policies in force for open flows and those to come; `ids` are those of arms by name."""
+        """Put policies in force for open and future flows. `ids` are the arms' ids by name."""
         before = self.governed.own_starts()
         self.governed.govern(policies, ids, default_arm)
         gone = dict.fromkeys(before.keys() - self.governed.own_starts().keys(), 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The daemon's latest events, numbered, for whoever asks for those since a number."""
+"""The daemon's latest events. Each has a number, so that a client can ask for the events since a number."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Kind = Literal[
 
 KEPT: Final = 4096
 RATE_PER_S: Final = 50
-"""Events of one kind in a second; the others are counted and left out."""
+"""Most events of one kind that are kept in a second; further ones are counted and left out."""
 PAGE: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """Events, oldest first, and the number to ask for next. missed: others before them are gone."""
+    """Events, oldest first, and the number to ask for next. `missed` says that earlier events are gone."""
 
     events: list[Mapping[str, Value]]
     next: int
@@ -32,9 +32,9 @@ class Replay:
 
 
 class EventRing:
-    """The last `KEPT` events. An event is its number, its time (Unix, s), its kind and its fields.
+    """The last `KEPT` events. An event has a number, a time (Unix, s), a kind and fields.
 
-    The first number is the time of the start in µs. So no number comes again after a restart.
+    The first number is the time of the daemon's start in µs. So no number comes again after a restart.
     """
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class EventRing:
         return self._next
 
     def room(self, kind: Kind, wanted: int = 1) -> int:
-        """How many of `wanted` events may be added now. The others count as left out."""
+        """The number of events, at most `wanted`, that may be added now. The rest are counted as left out."""
         self._turn()
         told = self._told.get(kind, 0)
         room = min(wanted, max(RATE_PER_S - told, 0))
@@ -60,7 +60,7 @@ class EventRing:
         return room
 
     def add(self, kind: Kind, **fields: Value) -> None:
-        """Add an event for which there is `room`."""
+        """Add an event. Ask `room` first."""
         self._kept.append({"number": self._next, "time": round(time.time(), 3), "kind": kind, **fields})
         self._next += 1
 
@@ -70,9 +70,10 @@ class EventRing:
             self.add(kind, **fields)
 
     def since(self, number: int) -> Replay:
-        """At most `PAGE` events with this number and above.
+        """At most `PAGE` events, from this number on.
 
-        All kept events come for a number that no event had or will have next, as after a restart.
+        After a restart a client's number may belong to no event, past or next. Then all kept events are
+        returned.
         """
         self._turn()
         first = self._next - len(self._kept)

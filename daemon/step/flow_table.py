@@ -22,13 +22,15 @@ from ltp_switcher.slots import SlotArrays, column
 
 UNKNOWN: Final = -1
 PENDING_MAX: Final = 4096
-"""Records whose sums may wait."""
+"""Most records whose sums may wait."""
 _OPAQUE: Final = np.dtype(f"V{protocol.RECORD_DTYPE.itemsize}")
 
 
 @dataclass(slots=True)
 class Changes:
-    """Slots that came and went. A slot may be in both: closed first, then opened for another flow."""
+    """Slots whose flows came or ended. A slot may be in both lists: closed first, then opened for another
+    flow.
+    """
 
     opened: list[int] = field(default_factory=list)
     closed: list[int] = field(default_factory=list)
@@ -38,20 +40,20 @@ class Changes:
 
 
 class FlowTable(SlotArrays):
-    """Flows by slot."""
+    """The table of open flows, by slot."""
 
     cookie = column(np.uint64)
     record = column(protocol.RECORD_DTYPE)
-    """The latest aggregate."""
+    """The latest aggregate of the flow."""
     remote = column(np.uint64, 2)
-    """The remote address, high and low word."""
+    """The remote address: its high and its low 64 bits."""
     is_ipv6 = column(np.bool_)
     born_ns = column(np.int64)
     """Start of the flow, CLOCK_MONOTONIC."""
     reward = column(np.float64, initial=np.nan)
-    """The latest normalised reward; NaN before the first."""
+    """The latest normalised reward; NaN before there is one."""
     goodput_Bps = column(np.float64)  # noqa: N815 - B is bytes
-    """Bytes newly acknowledged per second, over the time between the last two marks."""
+    """Bytes newly acknowledged per second, between the last two marks."""
     _arm_time_ns = column(np.uint64, protocol.ARMS_MAX + 1)
     _mark_bytes = column(np.uint64)
 
@@ -78,24 +80,26 @@ class FlowTable(SlotArrays):
         return cookie in self._slot_of
 
     def slots(self) -> list[int]:
-        """The slots in use, oldest flow first."""
+        """The slots in use, with the oldest flow's first."""
         return list(self._slot_of.values())
 
     def slot(self, cookie: int) -> int:
-        """The slot of a flow, or `UNKNOWN`."""
+        """The slot of a flow; `UNKNOWN` if the table does not have the flow."""
         return self._slot_of.get(cookie, UNKNOWN)
 
     def flow(self, cookie: int) -> FlowInfo | None:
-        """The flow as it was when it came, or None."""
+        """The flow as it was when it came; None if the table does not have it."""
         slot = self._slot_of.get(cookie)
         return None if slot is None else self.info[slot]
 
     def prefixes(self, slots: Slots) -> list[str]:
-        """The destination prefixes of flows, shape (n,)."""
+        """The destination prefix of each flow, shape (n,)."""
         return [self.prefix[slot] for slot in slots.tolist()]
 
     def slots_of(self, cookies: UInt64s) -> Slots:
-        """The slots of flows, `UNKNOWN` where the table has none. Shape as given; not to be changed."""
+        """The slots of flows, in the shape of `cookies`; `UNKNOWN` where the table does not have the flow.
+        The array must not be changed.
+        """
         key = cookies.tobytes()
         if self._sorted and key == self._memo[0]:
             return self._memo[1]
@@ -113,7 +117,7 @@ class FlowTable(SlotArrays):
         return np.where(self._sorted_cookies[at] == cookies, self._sorted_slots[at], UNKNOWN)
 
     def add(self, flow: FlowInfo, now_ns: int) -> int | None:
-        """Give a flow a slot; None where it has one already."""
+        """Give a flow a slot, and return it; None if the flow has one already."""
         if flow.cookie in self._slot_of:
             return None
         if not self._free:
@@ -133,7 +137,7 @@ class FlowTable(SlotArrays):
         return slot
 
     def remove(self, cookie: int) -> int | None:
-        """Free a flow's slot; None where it has none."""
+        """Free a flow's slot, and return it; None if the flow has none."""
         slot = self._slot_of.pop(cookie, None)
         if slot is None:
             return None
@@ -147,7 +151,7 @@ class FlowTable(SlotArrays):
         return slot
 
     def resync(self, flows: Iterable[FlowInfo], now_ns: int) -> Changes:
-        """Make the table hold exactly these flows."""
+        """Make the table hold exactly these flows. Returns the slots that came and went."""
         present = {flow.cookie: flow for flow in flows}
         changes = Changes()
         for cookie in [c for c in self._slot_of if c not in present]:
@@ -161,7 +165,7 @@ class FlowTable(SlotArrays):
         return changes
 
     def observe(self, slots: Slots, records: RecordArray) -> None:
-        """Keep a step's aggregates: `records[i]` belongs to slot `slots[i]`; slots are distinct."""
+        """Keep a step's aggregates. `records[i]` belongs to slot `slots[i]`; slots are distinct."""
         # Opaque bytes are copied at once: numpy copies records with fields at 50 times the cost.
         self.record.view(_OPAQUE)[slots] = records.view(_OPAQUE)
         self._pending.append((slots, records))
@@ -170,17 +174,17 @@ class FlowTable(SlotArrays):
             self._sum_up()
 
     def arm_time_ns(self) -> UInt64s:
-        """How long each arm (second axis) has been the flow's: shape (capacity, ARMS_MAX + 1)."""
+        """The time that each flow has spent on each arm, in ns, shape (capacity, ARMS_MAX + 1)."""
         self._sum_up()
         return self._arm_time_ns
 
     def total_arm_time_s(self) -> Floats:
-        """Flow time under each arm, of all flows that ever were: shape (ARMS_MAX + 1,)."""
+        """The time that all flows so far have spent on each arm, in seconds, shape (ARMS_MAX + 1,)."""
         total_ns: UInt64s = self.arm_time_ns().sum(axis=0) + self._closed_arm_time_ns
         return total_ns.astype(np.float64) * 1e-9
 
     def mark(self, now_ns: int) -> None:
-        """Take the goodput since the last mark; to be called about once a second."""
+        """Compute each flow's goodput since the last mark. Call this about once a second."""
         elapsed_s = (now_ns - self._mark_ns) * 1e-9
         total = self.record["total_acked_bytes"]
         self.goodput_Bps = (total - self._mark_bytes) / elapsed_s
@@ -213,10 +217,11 @@ class FlowTable(SlotArrays):
 
 
 def destination_prefix(flow: FlowInfo, home_netns: int) -> str:
-    """The network that a flow goes to. Its flows share their knowledge.
+    """The network that a flow goes to. Flows to one network share their knowledge.
 
-    /24 for IPv4 and /48 for IPv6, as routes are announced no finer. Flows of another network
-    namespace than the daemon's take other paths to the same address, so theirs is another prefix.
+    The prefix is a /24 for IPv4 and a /48 for IPv6, because routes are announced no finer. A flow in another
+    network namespace than the daemon's takes another path to the same address, so its prefix is a different
+    one.
     """
     bits = PREFIX_BITS_V4 if flow.family == socket.AF_INET else PREFIX_BITS_V6
     network = ipaddress.ip_network((flow.remote_address, bits), strict=False)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Policies over the flows of a step: who is left alone, who is held at an arm, and under whose terms.
+"""The operators' policies, applied to the flows of a step: they exclude flows, hold flows at an arm, or name
+the arms.
 
-Without policies a step costs nothing here; with them, a few operations on arrays.
+Without policies this costs a step nothing; with policies, a few operations on arrays.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ NONE: Final = Policies()
 
 
 class Governed(SlotArrays):
-    """The policies as they apply to each flow."""
+    """The policies, as they apply to each flow."""
 
     _held = column(np.uint8)
     """The arm that the flow is held at; 0 if none."""
@@ -40,18 +41,22 @@ class Governed(SlotArrays):
         self._ids: Mapping[str, int] = {}
         self._default = 0
         self.terms: dict[str, Terms] = {}
-        """The terms of team selection by `Governed.open`'s name of a path, while it has flows."""
+        """The terms of team selection by the name of a path, as `Governed.open` gives it. A path has terms
+        while it has flows.
+        """
         self._paths: dict[int, str] = {}
         """The names in `terms` by slot."""
         self._flows: Counter[str] = Counter()
 
     def govern(self, policies: Policies, ids: Mapping[str, int], default_arm: int) -> None:
-        """Take other policies, whose arms have these ids. `default_arm` is the module's for new flows."""
+        """Put policies in force. `ids` are the arms' ids by name, and `default_arm` is the module's arm for
+        new flows.
+        """
         self.policies, self._ids, self._default = policies, ids, default_arm
         self.terms, self._paths, self._flows = {}, {}, Counter()
 
     def close(self, slots: Slots) -> None:
-        """Forget flows, and the terms of paths that have no other."""
+        """Forget flows. A path whose last flow ends loses its terms."""
         for slot in slots.tolist() if self._paths else ():
             name = self._paths.pop(slot, None)
             if name is not None:
@@ -60,7 +65,8 @@ class Governed(SlotArrays):
                     del self._flows[name], self.terms[name]
 
     def open(self, slots: Slots, table: FlowTable, terms: Terms) -> tuple[Slots, list[str]]:
-        """Look up the policies of flows; `terms` are those of team selection without a policy.
+        """Look up the policies of new flows. `terms` are the terms of team selection where no policy gives
+        any.
 
         Returns the flows that the daemon chooses for, and the names of their paths for team selection.
         """
@@ -86,7 +92,7 @@ class Governed(SlotArrays):
         return np.array(chosen, np.int64), paths
 
     def step(self, slots: Slots, records: RecordArray, choice: Choice) -> Choice:
-        """The choice, but where flows are held, excluded or pinned. All of shape (n,)."""
+        """The choice, changed where flows are held, excluded or pinned. All arrays have the shape (n,)."""
         if self.policies:
             held = self._held[slots]
             choice = choice.but(held != 0, held, Cause.HELD)
@@ -97,28 +103,30 @@ class Governed(SlotArrays):
         return choice.but(pinned, records["want_arm"], Cause.OPERATOR)
 
     def causes(self, slots: Slots) -> Causes:
-        """Cause where a policy decides about a flow alone, `Cause.NONE` elsewhere. Shape (n,)."""
+        """The cause of each flow's arm where a policy decides alone, else `Cause.NONE`. Shape (n,)."""
         if not self.policies:
             return np.zeros(slots.shape, np.uint8)
         ruled = np.where(self._held[slots] != 0, Cause.HELD, Cause.NONE)
         return np.where(self._excluded[slots], Cause.EXCLUDED, ruled).astype(np.uint8)
 
     def free(self, slots: Slots) -> Bools | None:
-        """True for flows that no policy keeps from experiments, shape (n,); None means all of them."""
+        """True for flows that no policy keeps out of experiments, shape (n,). None stands for all flows."""
         return ~self._limited[slots] if self.policies else None
 
     def unruled(self, prefixes: Sequence[str]) -> Bools:
-        """True for prefixes, of the daemon's own namespace, that no policy covers: shape (n,)."""
+        """True for prefixes of the daemon's own namespace that no policy covers, shape (n,)."""
         if not self.policies:
             return np.ones(len(prefixes), np.bool_)
         return np.array([self.policies.start_of(prefix) is None for prefix in prefixes], np.bool_)
 
     def starts(self, learned: Mapping[str, int]) -> dict[str, int]:
-        """The arms on which flows to prefixes start: the learned ones, where no policy says otherwise."""
+        """The arm on which new flows start, by prefix: the policy's, else the one in `learned`; 0 if no arm
+        may.
+        """
         return {prefix: self._start(prefix, arm) for prefix, arm in learned.items()}
 
     def own_starts(self) -> dict[str, int]:
-        """The arms on which flows start by policy, by prefix. A learned arm cannot start a flow."""
+        """The arm on which a policy starts new flows, by prefix. A learned arm cannot start a flow."""
         found = {prefix: self._ids[arm] for prefix, arm in self.policies.starts().items()}
         for policy in self.policies.entries:
             if policy.exclude and policy.for_whole_prefix:

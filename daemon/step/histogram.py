@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Histograms with fixed bounds. Histograms of several machines or times add up; quantiles do not."""
+"""Histograms with fixed bounds. Histograms of several machines or times can be added; quantiles cannot."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Histogram:
 
 
 class ArmHistograms:
-    """A histogram for each arm. counts: shape (ARMS_MAX + 1, bounds + 1). sums: shape (ARMS_MAX + 1,)."""
+    """A histogram for each arm. `counts` has the shape (ARMS_MAX + 1, bounds + 1), `sums` (ARMS_MAX + 1,)."""
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self.bounds = tuple(bounds)
@@ -42,20 +42,20 @@ class ArmHistograms:
         self.sums: Floats = np.zeros(ARMS_MAX + 1)
 
     def add(self, arms: Indices, values: Floats) -> None:
-        """Count the values of n flows under these arms; both have the shape (n,)."""
+        """Count the values of n flows under their arms. Both arrays have the shape (n,)."""
         np.add.at(self.counts, (arms, np.searchsorted(self._edges, values)), 1)
         np.add.at(self.sums, arms, values)
 
 
 class Distributions:
-    """How the flows that move data do, by arm: each counts once a second."""
+    """Histograms by arm of the flows that move data. Each such flow counts once a second."""
 
     def __init__(self) -> None:
         self.rtt_s = ArmHistograms(RTT_S)
         self.goodput_Bps = ArmHistograms(GOODPUT_BPS)
 
     def look(self, table: FlowTable) -> None:
-        """Count every flow that has moved data since the table's last mark."""
+        """Count every flow that has moved data since the flow table's last mark."""
         slots = np.array(table.slots(), np.int64)
         slots = slots[table.goodput_Bps[slots] > 0]
         arms = table.record["arm"][slots].astype(np.intp)

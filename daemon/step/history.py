@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The last five minutes of each flow, one point a second.
 
-A point costs one write per flow and second, and nothing per step. `FLOWS_MAX` flows take 16 MB.
+A point costs one write per flow and second; a step costs nothing. `FLOWS_MAX` flows take 16 MB.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from ltp_switcher.slots import SlotArrays, column
 
 POINTS: Final = 300
 FLOWS_MAX: Final = 4096
-"""Flows that have a history; further ones have none."""
+"""Most flows that have a history; further flows have none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Past:
     """The points of one flow, oldest first; each array has the shape (points,).
 
-    time_ns: CLOCK_MONOTONIC at the point. goodput_Bps: mean since the point before. srtt_us: smoothed RTT
-    at the point; 0 where it was unknown. loss: loss rate since the point before. arm: id at the point.
+    time_ns: CLOCK_MONOTONIC at the point. goodput_Bps: mean since the previous point. srtt_us: smoothed RTT
+    at the point; 0 if unknown. loss: loss rate since the previous point. arm: id of the arm at the point.
     """
 
     time_ns: Ints
@@ -39,7 +39,7 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """The points of all flows, oldest first, by the arm that they ran.
+    """The points of all flows together, oldest first, by arm.
 
     time_ns: as in `Past`, shape (points,). goodput_Bps, flows: shape (points, ARMS_MAX + 1).
     """
@@ -50,7 +50,7 @@ class Totals:
 
 
 class History(SlotArrays):
-    """Rings of points, at the same place for all flows."""
+    """Rings of points. A point has the same place in every flow's ring."""
 
     _goodput_Bps = column(np.float32, POINTS)  # noqa: N815
     _srtt_us = column(np.float32, POINTS)
@@ -69,14 +69,14 @@ class History(SlotArrays):
         self._count = 0
 
     def open(self, slots: Slots, table: FlowTable) -> None:
-        """Begin flows; those beyond `FLOWS_MAX` are left out."""
+        """Begin the histories of flows; flows beyond `FLOWS_MAX` get none."""
         slots = slots[slots < FLOWS_MAX]
         self.grow(min(int(slots.max(initial=-1)) + 1, FLOWS_MAX))
         self._begin[slots] = self._count
         self._mark[slots] = _counts(table, slots)
 
     def mark(self, table: FlowTable, now_ns: int) -> None:
-        """Add a point for every flow, after the table's own `mark`."""
+        """Add a point for every flow. Call this after the flow table's own `mark`."""
         slots = np.array(table.slots(), np.int64)
         place = self._count % POINTS
         self._time_ns[place] = now_ns
@@ -96,12 +96,12 @@ class History(SlotArrays):
         self._arm[slots, place] = table.record["arm"][slots]
 
     def totals(self) -> Totals:
-        """The points of all flows together."""
+        """The points of all flows together, by arm."""
         at = np.arange(max(self._count - POINTS, 0), self._count) % POINTS
         return Totals(self._time_ns[at], self._total_Bps[at], self._flows[at])
 
     def of(self, slot: int, points: int = POINTS) -> Past | None:
-        """The latest `points` of an open flow; None where it has no history."""
+        """The latest `points` of an open flow; None if it has no history."""
         if slot >= min(FLOWS_MAX, self.capacity):
             return None
         numbers = np.arange(max(int(self._begin[slot]), self._count - min(points, POINTS)), self._count)

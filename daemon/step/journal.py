@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why each flow runs its arm: its last switches with their reasons, and the sentences about them."""
+"""Why each flow runs its arm: the flow's last switches with their reasons, and sentences about these."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ class Switch:
     cause: Cause
     carried_out: bool
     reason: str
-    """Reason in words, as a part of a sentence."""
+    """The reason in words, as part of a sentence."""
 
 
 class Journal(SlotArrays):
-    """The last `SWITCHES_KEPT` switches of every flow; each is told to `events`, too.
+    """The last `SWITCHES_KEPT` switches of every flow. Each switch becomes an event in `events`, too.
 
-    `names` are the arms' by id.
+    `names` are the arms' names by id.
     """
 
     _ring = column(_SWITCH, SWITCHES_KEPT)
@@ -95,16 +95,16 @@ class Journal(SlotArrays):
         self._events = events
 
     def open(self, slots: Slots, table: FlowTable) -> None:
-        """Begin flows, with the arms that they have now."""
+        """Begin the journals of flows, with the arms that the flows have now."""
         self.reset(slots)
         self._runs[slots] = table.record["want_arm"][slots]
 
     def caused(self, slots: Slots, causes: Causes) -> None:
-        """Remember who chose the arms of flows in their latest decisions; arrays of shape (n,)."""
+        """Remember who chose the arms of flows in their latest decisions. Arrays have the shape (n,)."""
         self._cause[slots] = causes
 
     def agreed(self, slots: Slots) -> None:
-        """Flows run the arms that are advised for them, so that other advice is news again."""
+        """Note that flows run the arms that are advised for them. Other advice is news again after that."""
         self._last[slots] = 0
 
     def decided(
@@ -117,9 +117,9 @@ class Journal(SlotArrays):
         *,
         carried_out: bool,
     ) -> Indices:
-        """Note decisions for arms, after `caused`. Returns the places of those that are new, shape (m ≤ n,).
+        """Note decisions for arms, after `caused`. Returns the indices of the new ones, shape (m ≤ n,).
 
-        differs: where the arm is not the flow's own, shape (n,).
+        `differs` is true where the arm is not the one that the flow runs, shape (n,).
         """
         arms = choice.arms
         wanted = arms if carried_out else arms | _ADVISED
@@ -141,7 +141,7 @@ class Journal(SlotArrays):
         return new
 
     def note(self, table: FlowTable, slot: int, after: int, cause: Cause, code: int = 0) -> None:
-        """Note a switch that no step decided, if the flow did not run the arm before."""
+        """Note a switch that no step decided, unless the flow ran the arm already."""
         before = int(self._runs[slot])
         self._cause[slot], self._code[slot] = cause, code
         if before == after:
@@ -152,9 +152,10 @@ class Journal(SlotArrays):
         self._last[slot] = after
 
     def look(self, table: FlowTable) -> None:
-        """Note arms that neither the daemon nor the module's watchdog chose; about once a second.
+        """Note arms that neither the daemon nor the module's watchdog chose. Call this about once a second.
 
-        The table's record may be older than the last command, so an arm counts when it is seen twice.
+        The flow table's record may be older than the last command. So an arm counts only when it is seen
+        twice.
         """
         slots = np.array(table.slots(), np.int64)
         arms, wanted = table.record["arm"][slots], table.record["want_arm"][slots]
@@ -174,16 +175,16 @@ class Journal(SlotArrays):
         return [self._switch(self._ring[slot, place]) for place in places]
 
     def advised(self, slot: int) -> str | None:
-        """The arm that the daemon would give an open flow, where it runs another and only advice is given."""
+        """The arm that is advised for an open flow that runs another one; None if there is no such advice."""
         last = int(self._last[slot])
         return self._names.get(last & ~int(_ADVISED)) if last & int(_ADVISED) else None
 
     def cause(self, slot: int) -> Cause:
-        """Who gave an open flow its arm, or advises one."""
+        """The one who gave an open flow its arm, or who advises one."""
         return Cause(int(self._cause[slot]))
 
     def reason(self, slot: int) -> str:
-        """The reason for the arm that an open flow has or should have, in words."""
+        """The reason in words for the arm that an open flow runs or should run."""
         cause, code, value = self.cause(slot), int(self._code[slot]), np.nan
         if cause == Cause.POLICY:
             why = self._chooser.reason(np.array([slot]))
@@ -224,5 +225,5 @@ class Journal(SlotArrays):
 
 
 def flow_event(flow: FlowInfo) -> dict[str, str | int]:
-    """The fields of the events of a flow's birth and death."""
+    """The fields of the event of a flow's birth or death."""
     return {"cookie": str(flow.cookie), "remote": describe_peer(flow), "netns": flow.netns}

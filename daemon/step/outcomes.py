@@ -15,7 +15,7 @@ from ltp_switcher.errors import DatapathError
 
 
 class OutcomeSource(Protocol):
-    """The kernel's side; see `Datapath`."""
+    """The kernel's side of outcomes; see `Datapath`."""
 
     def outcomes(self) -> OutcomeBatch:
         """Take the outcomes that have come since the last call."""
@@ -23,10 +23,10 @@ class OutcomeSource(Protocol):
 
 
 class Outcomes:
-    """The outcomes of flows, also of flows that lived and died between two steps.
+    """The outcomes of flows, including flows that lived and died between two steps.
 
     Args:
-        source: the module, whose session asks for outcomes.
+        source: the session with the module that asks for outcomes.
         writer: the log, or None for no log.
         home_netns: inode of the daemon's own network namespace.
         clock: CLOCK_MONOTONIC, ns.
@@ -44,19 +44,19 @@ class Outcomes:
         self._home_netns = home_netns
         self._clock = clock
         self.told = 0
-        """Outcomes that the module told."""
+        """Number of outcomes that the module sent."""
         self.dropped = 0
-        """Outcomes for which the module had no room."""
+        """Number of outcomes for which the module had no room."""
         self.grouped: Callable[[OutcomeRows], OutcomeRows] = lambda rows: rows
-        """Puts rows into the groups of an experiment, before they are logged."""
+        """A function that puts rows into the groups of an experiment before they are logged."""
 
     @property
     def unlogged(self) -> int:
-        """Outcomes that the disk had no room or time for."""
+        """Number of outcomes that the disk had no room or time for."""
         return 0 if self._writer is None else self._writer.dropped
 
     def take(self) -> OutcomeRows:
-        """The rows of the outcomes that have come since the last call, shape (n,)."""
+        """Take the outcomes that have come since the last call, and return their rows, shape (n,)."""
         batch = self._source.outcomes()
         self.told += len(batch.outcomes)
         if batch.dropped is not None:
@@ -67,7 +67,7 @@ class Outcomes:
         return rows
 
     def close(self) -> None:
-        """Take what is left, and finish the log."""
+        """Take the remaining outcomes, and finish the log."""
         with contextlib.suppress(DatapathError):
             self.take()
         if self._writer is not None:

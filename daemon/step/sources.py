@@ -19,14 +19,14 @@ from ltp_switcher.daemon.datapath import (
 
 
 class StepSource(Protocol):
-    """A step's view of the kernel module; see `Datapath`."""
+    """The kernel module as a step sees it; see `Datapath`."""
 
     def close_step(self) -> RecordArray:
-        """Aggregates since the last call."""
+        """The aggregates of the flows since the last call."""
         ...
 
     def select(self, commands: CommandArray) -> SelectResult:
-        """Send commands."""
+        """Send commands that select arms for flows."""
         ...
 
     def control(self, controls: ControlArray) -> ControlResult:
@@ -42,16 +42,16 @@ class StepSource(Protocol):
         ...
 
     def flows(self, known: Callable[[int], FlowInfo | None] | None = None) -> list[FlowInfo]:
-        """All flows. What `known` has by a cookie stands for the flow."""
+        """All flows. A flow that is in `known` by its cookie is taken from there."""
         ...
 
     def flow(self, cookie: int) -> FlowInfo:
-        """One flow."""
+        """One flow by its cookie."""
         ...
 
 
 class EventSource(Protocol):
-    """A source of births and deaths; see `EventStream`."""
+    """A source of the births and deaths of flows; see `EventStream`."""
 
     def read(self) -> EventBatch:
         """The events since the last call."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decisions as spans of a flow's time: their chances, their outcome, and the log of both.
+"""Decisions as spans of a flow's time, and the log of their probabilities and outcomes.
 
 A decision lasts until the policy wants another arm, the flow ends, or `SPAN_S` is over. Then the next one
-begins. Experiments and exploration take part here: they change arms between the policy and the kernel.
+begins. Experiments and exploration are applied here: they change arms between the policy and the kernel.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ltp_switcher.measures import loss_rate, reward
 from ltp_switcher.slots import SlotArrays, column
 
 SPAN_S: Final = 10.0
-"""The longest time of one decision."""
+"""Longest time that one decision lasts, in seconds."""
 _KINDS: Final = np.full(len(Cause), Kind.CHOSEN, np.uint8)
 """The row's kind by the cause of a decision, before chance."""
 _KINDS[[Cause.OPERATOR, Cause.HELD, Cause.EXCLUDED]] = Kind.OPERATOR
@@ -39,16 +39,16 @@ _TOTALS: Final = ("total_acked_bytes", "total_delivered", "total_lost", "total_r
 
 
 class Spans(SlotArrays):
-    """The decision in force of every flow.
+    """The decision in force for each flow.
 
     Args:
         writer: the log.
         trial: the experiment.
-        explore: chance that a decision takes a random arm of the pool, 0 to 1.
-        pool: ids of the arms that chance draws from.
+        explore: probability that a decision takes a random arm of the pool, 0 to 1.
+        pool: ids of the arms among which exploration draws.
         model: version of the policy.
-        zeta: weight of loss in the reward, Eq. 1.
-        kappa: weight of throughput in it.
+        zeta: weight of loss in the reward, Mutant Eq. 1.
+        kappa: weight of throughput in the reward, Mutant Eq. 1.
         seed: seed of the exploration.
     """
 
@@ -110,7 +110,9 @@ class Spans(SlotArrays):
         self._starts_held: dict[str, bool] = {}
         """Whether the flows that start to a prefix stay on the baseline, in this time block of a rollout."""
         self.heard: Callable[[Rows, UInt64s], object] = lambda rows, units: None
-        """Told of decisions that have ended under a rollout, and of the numbers of their prefixes."""
+        """A function that is told of each decision that ended under a rollout, and of the number of its
+        prefix.
+        """
 
     def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
         """Take in new flows, with their destination prefixes."""
@@ -123,7 +125,7 @@ class Spans(SlotArrays):
             self._held_back[slots] = self.trial.holds(self._unit[slots], self._block)
 
     def set_trial(self, trial: Trial) -> None:
-        """Take another experiment: all decisions begin anew."""
+        """Take another experiment. All decisions begin anew."""
         self.trial, self._since_s = trial, time.time()
         self._begin_anew(trial.block(self._since_s))
 
@@ -132,11 +134,11 @@ class Spans(SlotArrays):
     ) -> OutcomeRows:
         """Put outcomes into the groups of the experiment, by the births of their flows.
 
-        Flows whose arm the application names are in none, and those to prefixes that a policy covers.
+        A flow is in no group if its application names the arm, or if a policy covers its prefix.
 
         Args:
             rows: changed in place, shape (n,).
-            unruled: tells of prefixes of this network namespace whether no policy covers them.
+            unruled: a function that is true for prefixes of this network namespace that no policy covers.
             active: whether decisions are carried out.
         """
         self._turn(time.time(), active)
@@ -153,7 +155,9 @@ class Spans(SlotArrays):
         return rows
 
     def starts(self, learned: dict[str, int]) -> dict[str, int]:
-        """The arms on which new flows begin, by prefix; none where the experiment keeps the baseline."""
+        """The arms on which new flows begin, by prefix. A prefix that the experiment keeps on the baseline
+        gets none.
+        """
         if self.trial.design == "none":
             return learned
         held = self._starts_held
@@ -176,10 +180,10 @@ class Spans(SlotArrays):
         *,
         active: bool,
     ) -> Choice:
-        """The choice for n flows after experiment and chance; all arrays of shape (n,).
+        """The choice for n flows after experiment and exploration. All arrays have the shape (n,).
 
-        choice: of the policy, team selection and the operator. free: where no operator's policy decides; None
-        for everywhere. active: whether decisions are carried out.
+        `choice` comes from the policy, team selection and the operator. `free` is true where no operator's
+        policy decides; None stands for everywhere. `active` says whether decisions are carried out.
         """
         now_s = time.time()
         self._turn(now_s, active)
@@ -203,7 +207,9 @@ class Spans(SlotArrays):
         return choice.but(drawn != 0, drawn, Cause.EXPLORATION)
 
     def look(self, table: FlowTable, now_ns: int) -> None:
-        """Take in what the flows did since the last look, after the table's `mark`; once a second."""
+        """Take in the flows' counts since the last look. Call this once a second, after the flow table's
+        `mark`.
+        """
         slots = np.flatnonzero(self._open)
         if not slots.size:
             return
@@ -225,17 +231,21 @@ class Spans(SlotArrays):
         self._due[slots[elsewhere | (elapsed_s >= SPAN_S)]] = True
 
     def end(self, table: FlowTable, slot: int, record: RecordArray) -> None:
-        """A flow ended with these totals, shape (1,); to be called while its slot is its own."""
+        """Log the last decision of a flow that ended with these totals, shape (1,). Call this while the slot
+        is the flow's own.
+        """
         if slot < self.capacity and self._open[slot]:
             table.record[slot] = record[0]
             self._finish(table, np.array([slot]), time.monotonic_ns(), ended=True)
 
     def close(self, slots: Slots) -> None:
-        """Forget flows that ended. Decisions not logged yet are lost: the slots may be others' already."""
+        """Forget flows that ended. Decisions that are not logged yet are lost, because the slots may hold
+        other flows already.
+        """
         self._open[slots] = False
 
     def finish(self, table: FlowTable) -> None:
-        """Log the decisions in force, where deciding ends."""
+        """Log the decisions in force of flows that are no longer decided for."""
         slots = np.flatnonzero(self._open)
         if slots.size:
             self._finish(table, slots, time.monotonic_ns())
@@ -248,7 +258,7 @@ class Spans(SlotArrays):
             self.log.close()
 
     def set_pool(self, arms: Sequence[int]) -> None:
-        """Let chance draw from these arms."""
+        """Let exploration draw from these arms."""
         self._pool = np.array(arms, np.uint8)
 
     def _turn(self, now_s: float, active: bool) -> None:
@@ -353,5 +363,5 @@ def _totals(records: RecordArray) -> UInt64s:
 
 
 def model_version(*parts: object) -> int:
-    """A number for a policy and its settings: the same parts give the same number."""
+    """A number for a policy and its settings. The same parts give the same number."""
     return zlib.crc32(repr(parts).encode())

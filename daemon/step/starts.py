@@ -2,7 +2,7 @@
 """The module's table of starting arms, kept in step with the chooser's knowledge of destinations.
 
 Most connections end before any daemon can act. So the arm of a prefix goes into the kernel, and a new flow
-begins with it.
+begins on this arm.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ log = logging.getLogger(__name__)
 
 
 class StartTable(Protocol):
-    """The kernel's side; see `Datapath`."""
+    """The kernel's table of starting arms; see `Datapath`."""
 
     def set_starts(self, starts: npt.NDArray[np.void]) -> None:
-        """Put prefixes into the table; arm 0 takes one out."""
+        """Put prefixes into the table. Arm 0 takes a prefix out."""
         ...
 
     def starts(self) -> npt.NDArray[np.void]:
-        """The table."""
+        """The entries of the table."""
         ...
 
 
 class StartingArms:
     """Writes the arms of prefixes into the module's table.
 
-    The word of a chooser starts no flow on a learned arm: its prefix is taken out of the table.
-    Prefixes of other network namespaces are left out, because each namespace has a table of its own.
+    No flow starts on a learned arm because of a chooser: such a prefix is taken out of the table. Prefixes of
+    other network namespaces are left out, because each namespace has a table of its own.
 
     Args:
         table: the module.
-        lifetime_s: how long the word of the chooser counts.
+        lifetime_s: time for which an arm from the chooser counts, in seconds.
     """
 
     def __init__(self, table: StartTable, lifetime_s: float) -> None:
@@ -53,14 +53,14 @@ class StartingArms:
         self._refused = False
 
     def write(self, arms: Mapping[str, int], lifetime_s: float | None = None) -> None:
-        """Write these arms by prefix, for `lifetime_s` where the chooser's word is not meant."""
+        """Write these arms by prefix. Without `lifetime_s` they count as long as arms from the chooser."""
         wanted = {prefix: 0 if arm in LEARNED else arm for prefix, arm in arms.items() if "@" not in prefix}
         self.put(entries(wanted, lifetime_s or self._lifetime_s))
 
     def put(self, made: npt.NDArray[np.void]) -> None:
         """Write entries (`START_DTYPE`, shape (n,)), in their order.
 
-        A full table is told of once, and costs no more than the entries.
+        A full table is logged once. It costs entries, but raises no error.
         """
         if not len(made):
             return
@@ -73,7 +73,7 @@ class StartingArms:
             self._refused = True
 
     def forget_lots(self) -> None:
-        """Take out what an earlier daemon has written to learn from visits: entries with a generation."""
+        """Take out the entries that an earlier daemon wrote to learn from visits: those with a generation."""
         told = self._table.starts()
         gone = told[told["generation"] != 0].copy()
         gone["choice"] = np.zeros((), gone.dtype["choice"].base)
@@ -81,7 +81,7 @@ class StartingArms:
 
 
 def entries(arms: Mapping[str, int], lifetime_s: float) -> npt.NDArray[np.void]:
-    """Entries of one arm each, `START_DTYPE`, shape (n,), from arms by prefix such as 192.0.2.0/24."""
+    """Make entries of one arm each, `START_DTYPE`, shape (n,), from arms by prefix such as 192.0.2.0/24."""
     made = np.zeros(len(arms), START_DTYPE)
     for entry, (prefix, arm) in zip(made, arms.items(), strict=True):
         network = ipaddress.ip_network(prefix)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The live half of learning from flow to flow; `choose.visits` is the pure one."""
+"""Learning from flow to flow on a running server; `choose.visits` holds the pure functions."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The flows that stay on the arm which their visit drew."""
+"""The flows that stay on the arm that their visit drew."""
 
 from __future__ import annotations
 
@@ -16,34 +16,38 @@ from ltp_switcher.daemon.gain import value
 from ltp_switcher.slots import SlotArrays, column
 
 ABORT: Final = math.log(4.0)
-"""A flow leaves its lot when its value is so far below what the incumbent promises: at a quarter of it."""
+"""A flow leaves its lot when its log value is below the incumbent's promise by this much: at a quarter of the
+promise.
+"""
 _SUMS: Final = ("acked_bytes", "busy_us", "receiver_us", "delivered", "lost", "rtt_us_sum", "rtt_samples")
 
 
 class Lot(NamedTuple):
-    """The lot of a flow's visit."""
+    """The lot that a flow's visit drew."""
 
     arm: int
-    """Id of the arm; 0 for the decision's own choice."""
+    """Id of the arm; 0 stands for the decision's own choice."""
     chance: float
     visit: int
-    """Number of the visit; 0 where the module has not told it yet."""
+    """Number of the visit; 0 if the module has not reported the number yet."""
     left: bool
-    """Whether the flow has left the arm."""
+    """Whether the flow has left the arm that its visit drew."""
 
 
 class HeldFlows(SlotArrays):
-    """The lot of each flow, and whether the flow stays on its arm."""
+    """The lot of each flow's visit, and whether the flow stays on the lot's arm."""
 
     drawn = column(np.bool_)
-    """Whether there was a lot."""
+    """Whether the flow's visit drew a lot."""
     lot = column(np.uint8)
-    """The arm that was drawn; 0 for the decision's own choice."""
+    """The arm that the visit drew; 0 stands for the decision's own choice."""
     arm = column(np.uint8)
-    """The arm on which the flow stays; 0 where the decision counts."""
+    """The arm on which the flow stays; 0 if the decision chooses its arm."""
     chance = column(np.float64)
     foreign = column(np.bool_)
-    """Whether somebody else gave the flow an arm at some time, so that it says nothing about lots."""
+    """Whether something other than the lot and the decision gave the flow an arm at some time. Such a flow
+    says nothing about lots.
+    """
     _told = column(OUTCOME_DTYPE)
     """The latest outcome."""
 
@@ -54,21 +58,23 @@ class HeldFlows(SlotArrays):
         self.lot[slots] = self.arm[slots] = np.where(drawn, lots, 0)
 
     def close(self, slots: Slots) -> None:
-        """Forget flows that ended."""
+        """Forget flows that have ended."""
         self.reset(slots)
 
     def held(self, slots: Slots) -> ArmIds:
-        """The arms on which flows stay, shape (n,); 0 where the decision counts."""
+        """The arms on which flows stay, shape (n,); 0 where the decision chooses."""
         self.grow(int(slots.max(initial=-1)) + 1)
         return self.arm[slots]
 
     def step(self, slots: Slots, choice: Choice) -> Choice:
-        """The choice, but where flows stay on what they drew. All of shape (n,)."""
+        """The choice, changed where flows stay on the arms that their visits drew. All arrays have the shape
+        (n,).
+        """
         held = self.held(slots)
         return choice.but(held != 0, held, Cause.VISIT) if held.any() else choice
 
     def since(self, slots: Slots, outcomes: OutcomeArray) -> OutcomeArray:
-        """The outcomes of the time since the flows were last told of, shape (n,); slots are distinct."""
+        """The outcomes of the time since the flows' previous reports, shape (n,). Slots are distinct."""
         made, before = outcomes.copy(), self._told[slots]
         for name in _SUMS:
             made[name] -= np.minimum(before[name], made[name])
@@ -76,11 +82,11 @@ class HeldFlows(SlotArrays):
         return made
 
     def leave(self, slots: Slots) -> None:
-        """The decision counts for these flows from now on."""
+        """Let the decision choose the arms of these flows from now on."""
         self.arm[slots] = 0
 
     def of(self, slot: int) -> Lot | None:
-        """The lot of an open flow's visit; None where there was no lot."""
+        """The lot that an open flow's visit drew; None if it drew none."""
         if slot >= self.capacity or not self.drawn[slot]:
             return None
         lot = int(self.lot[slot])
@@ -89,11 +95,11 @@ class HeldFlows(SlotArrays):
 
 
 def starved(outcomes: OutcomeArray, expected: Floats) -> Bools:
-    """True where flows earned less than a quarter of what is expected, shape (n,).
+    """True where flows earned less than a quarter of the expected value, shape (n,).
 
     Args:
-        outcomes: of a part of the flows' time.
-        expected: raw values; NaN where nothing is.
+        outcomes: of a part of the flows' time, shape (n,).
+        expected: raw values (logs), shape (n,); NaN where no value is expected.
     """
     raw = value.raw_values(outcomes)
     nothing = (outcomes["acked_bytes"] <= 1) & (outcomes["busy_us"] > 0)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Single hosts, and how many visits each of them has had while it shared its prefix's knowledge.
+"""Counts of the visits of single hosts that share their prefix's knowledge.
 
-Hosts of one /24 or /48 may be on different paths. So a host with enough visits is known by itself, below its
-prefix, if other hosts of the prefix have flows, too.
+Hosts of one /24 or /48 may be on different paths. So a host with enough visits gets knowledge of its own,
+below its prefix, if other hosts of the prefix have flows, too.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from ltp_switcher.arrays import Ints
 from ltp_switcher.daemon.step.learning.places import Places, names_of
 
 ENOUGH: Final = 40
-"""Visits of a host after which it is known by itself (docs/lab-notes/learner.md)."""
+"""Visits of a host after which it gets knowledge of its own (docs/lab-notes/learner.md)."""
 WATCHED_MAX: Final = 16_384
-"""Hosts whose visits are counted. The one that was unseen for longest makes room."""
+"""Most hosts whose visits are counted. The host that was unseen for longest makes room for a new one."""
 
 
 class Watched:
-    """The visits of hosts that are not known by themselves yet."""
+    """Counts of the visits of hosts that have no knowledge of their own yet."""
 
     def __init__(self, most: int = WATCHED_MAX) -> None:
         self._most = most
@@ -33,9 +33,10 @@ class Watched:
         return len(self._visits)
 
     def count(self, hosts: Places, visits: Ints) -> Ints:
-        """Take in flows. Returns the places of hosts that have had enough visits, each once.
+        """Count the visits of flows. Returns the indices of flows whose hosts have had enough visits, each
+        host once.
 
-        A visit counts once, if its flows are told of one after the other.
+        A visit counts once if the reports of its flows come one after the other.
 
         Args:
             hosts: the flows' hosts, shape (n,).

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Learning from flow to flow: outcomes in, weighted arms in the module's table out.
+"""Learning from flow to flow: the outcomes of flows come in, and weighted arms go into the module's table.
 
 Once a second the outcomes of flows become visits (`tally`), and visits that have ended teach the learner
-(`choose.visits.learner`). A tenth of the known prefixes gets its plan then, an incumbent and mostly a trial,
-as an entry of the table (`lots`). The module draws one of the two for each visit. A flow whose lot is an arm
-stays there (`held`), and one whose lot is the decision's own choice is decided for as without any of this.
+(`choose.visits.learner`). A tenth of the known prefixes then gets a plan, an incumbent and mostly a trial, as
+an entry of the table (`lots`). The module draws one of the two for each visit. If the drawn lot is an arm,
+the visit's flows stay on it (`held`). If it is the decision's own choice, the decision treats the flows like
+any others.
 """
 
 from __future__ import annotations
@@ -38,15 +39,15 @@ from ltp_switcher.errors import ArtifactError
 from ltp_switcher.slots import SlotArrays, column
 
 PLAN_TURNS: Final = 10
-"""Each prefix gets a plan once in so many looks, which are a second apart."""
+"""Number of looks, which are a second apart, in which every prefix gets one plan."""
 SMALLER: Final = 0.99
-"""Factor on the largest visit of a prefix with each visit that is smaller."""
+"""Factor by which a prefix's largest visit shrinks with each visit that is smaller."""
 LIFETIME_S: Final = 3600
-"""Time for which a prefix without traffic keeps its entry."""
+"""Time without traffic after which a prefix loses its entry, in seconds."""
 PATHS_MAX: Final = 256
-"""Open flows of whose paths a look takes in the numbers; all have their turns."""
+"""Most open flows whose paths' numbers one look takes in. All flows get their turns."""
 NEWS_MAX: Final = 4096
-"""Prefixes whose starting arm by the chooser is kept while no flow to them has ended."""
+"""Most prefixes whose starting arm from the chooser is kept before any flow to the prefix has ended."""
 FORMAT: Final = 1
 _COUNTED: Final = np.isin(np.arange(256), (StartCause.DEFAULT, StartCause.TABLE))
 """True for causes of the first arm that leave the flow to us."""
@@ -54,12 +55,16 @@ _FOREIGN: Final = ~np.isin(np.arange(256), (Cause.NONE, Cause.POLICY, Cause.VISI
 """True for causes by which a flow says nothing about the arms of visits."""
 
 Free = Callable[[Sequence[str]], Bools]
-"""Tells of prefixes whether neither an operator nor an experiment gives their flows arms: shape (n,)."""
+"""A function that says of each prefix whether neither an operator nor an experiment gives its flows arms:
+shape (n,).
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """Effect of an arm on a prefix, by its visits: the log of the reward over the decision's own choice."""
+    """The effect of an arm on a prefix, from the prefix's visits: the log of the arm's reward over the reward
+    of the decision's own choice.
+    """
 
     arm: int
     mean: float
@@ -69,28 +74,30 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class PrefixState:
-    """The knowledge of a prefix, and its plan. 0 stands for the decision's own choice."""
+    """The knowledge of a prefix, and its plan. Arm 0 stands for the decision's own choice."""
 
     prefix: str
     incumbent: int
     trial: int
     chance: float
-    """Chance that a visit draws the trial."""
+    """Probability that a visit draws the trial."""
     visits: int
     flows: float
     spent: float
-    """Cost of the trials so far, in flows' rewards."""
+    """Cost of the trials so far. The unit is the reward of one flow."""
     path_changes: int
-    """Changes of the path that its visits have shown since the daemon's start."""
+    """Changes of the path that the prefix's visits have shown since the daemon's start."""
     surprises: int
-    """How often a starving arm of the decision has opened its exploration since the daemon's start."""
+    """How often the prefix's exploration has opened since the daemon's start, because the decision's arm
+    starved.
+    """
     ruled: bool
-    """Whether an operator or an experiment gives the flows their arms."""
+    """Whether an operator or an experiment gives the prefix's flows their arms."""
     effects: tuple[Effect, ...]
 
 
 class News(NamedTuple):
-    """Counts of changes and surprises on a prefix since the daemon's start; see `PrefixState`."""
+    """Counts of a prefix's path changes and surprises since the daemon's start; see `PrefixState`."""
 
     path_changes: int
     surprises: int
@@ -134,8 +141,8 @@ class LiveLearner:
     Args:
         arms: ids of the arms that visits may draw beside the decision's own choice.
         default_arm: id of the module's arm for new flows.
-        starts: the module's table.
-        start_lasts_s: time for which the chooser's word on a starting arm counts.
+        starts: the module's table of starting arms.
+        start_lasts_s: time for which a starting arm from the chooser counts.
     """
 
     def __init__(
@@ -161,24 +168,27 @@ class LiveLearner:
         self._turn = 0
         self._generation = 0
         self.lesson = 0
-        """Number of the latest lesson of any prefix."""
+        """Number of the latest lesson of all prefixes."""
         self.visits = 0
-        """Visits that were observed, since the daemon's start."""
+        """Number of visits that were observed since the daemon's start."""
         self.trials = 0
-        """Visits among them that drew a trial."""
+        """Number of observed visits that drew a trial."""
         self.aborted = 0
-        """Flows that left their lot because they starved."""
+        """Number of flows that left their lot because they starved."""
         self.path_changes = 0
-        """Changes of paths that visits have shown, since the daemon's start."""
+        """Number of path changes that visits have shown since the daemon's start."""
         self.surprises = 0
-        """How often a starving arm of the decision has opened a prefix's exploration, since then."""
+        """How often a starving arm of the decision has opened a prefix's exploration since the daemon's
+        start.
+        """
 
     # Flows
 
     def open(self, slots: Slots, table: FlowTable, *, draws: bool = True) -> None:
-        """Take in new flows. One that has not been switched yet shows by its arm the lot of its visit.
+        """Take in new flows. The arm of a flow that has not been switched yet shows the lot that its visit
+        drew.
 
-        draws: whether flows draw lots at all, as in mode active.
+        `draws` says whether flows draw lots at all; they do in mode active.
         """
         numbers = self._of_flows(table, slots)
         records, plans = table.record[slots], self._plans
@@ -195,40 +205,44 @@ class LiveLearner:
         self.held.open(slots, drawn, lot, chance)
 
     def end(self, slot: int, cookie: int) -> None:
-        """A flow ended, and its last outcome is about to come. Its slot is still its own."""
+        """Note that a flow ended and that its last outcome is about to come. Call this while the slot is
+        still the flow's own.
+        """
         if slot < self.held.capacity and self.held.foreign[slot]:
             self._spoiled[0].add(cookie)
 
     def close(self, slots: Slots) -> None:
-        """Forget flows that ended."""
+        """Forget flows that have ended."""
         self.held.close(slots)
 
     def caused(self, slots: Slots, causes: Causes) -> None:
-        """Remember who chose the arms of flows, shape (n,): an arm of others' tells nothing about ours."""
+        """Remember who chose the arms of flows, shape (n,). Time on an arm that others chose says nothing
+        about our arms.
+        """
         foreign = _FOREIGN[causes]
         if foreign.any():
             self.held.grow(int(slots.max()) + 1)
             self.held.foreign[slots[foreign]] = True
 
     def step(self, slots: Slots, choice: Choice) -> Choice:
-        """The choice, but where flows stay on what their visits drew."""
+        """The choice, changed where flows stay on the arms that their visits drew."""
         return self.held.step(slots, choice)
 
     def given(self, slots: Slots, others: ArmIds | None) -> ArmIds | None:
-        """The arms that flows run for visits, or for `others`, shape (n,); None where nobody gives any."""
+        """The arms that flows run for visits or for `others`, shape (n,); None if there are none."""
         held = self.held.held(slots)
         if not held.any():
             return others
         return held if others is None else np.where(held != 0, held, others)
 
     def lot(self, slot: int) -> Lot | None:
-        """The lot of an open flow's visit."""
+        """The lot that an open flow's visit drew; None if it drew none."""
         return self.held.of(slot)
 
     # Once a second
 
     def take(self, rows: OutcomeRows, table: FlowTable, free: Free, now_s: float) -> None:
-        """Learn from outcomes and from visits that have ended. `now_s`: Unix time."""
+        """Learn from outcomes and from visits that have ended. `now_s` is Unix time."""
         spoiled = self._spoiled[0] | self._spoiled[1]
         self._spoiled = [set(), self._spoiled[0]]
         told = rows["outcome"]
@@ -245,7 +259,9 @@ class LiveLearner:
         self._observe(visits, lots.incumbents(generations))
 
     def walk(self, table: FlowTable, path: Callable[[Slots], Told | None]) -> None:
-        """Take in what is known of the paths of open flows; `path` tells of slots, as `Chooser.path`."""
+        """Take in the numbers that describe the paths of open flows. `path` returns them by slot, like
+        `Chooser.path`.
+        """
         slots = np.array(table.slots(), np.int64)
         if not slots.size:
             return
@@ -259,9 +275,9 @@ class LiveLearner:
         self.learner.tell_paths(numbers[known], told.value[known])
 
     def surprised(self, table: FlowTable, starved: Callable[[Slots], Bools | None], now_s: float) -> None:
-        """Open the exploration of the prefixes where the decision's arms have starved; see `Chooser.starved`.
+        """Open the exploration of prefixes where the decision's arms have starved; see `Chooser.starved`.
 
-        Only open flows tell of it, and only those that the decision has had from their beginning.
+        Only open flows that the decision has controlled from their beginning count here.
         """
         slots = np.array(table.slots(), np.int64)
         told = starved(slots) if slots.size else None
@@ -276,7 +292,7 @@ class LiveLearner:
         self._plans.due[opened] = True
 
     def plan(self, free: Free, now_s: float) -> None:
-        """Give some of the prefixes their plans, and write these into the module's table."""
+        """Plan for some of the prefixes, and write their plans into the module's table."""
         self._turn += 1
         self._generation = int(now_s)
         numbers, plans = self.prefixes.numbers(), self._plans
@@ -295,7 +311,9 @@ class LiveLearner:
             self._write(numbers, now_s)
 
     def starts(self, news: Mapping[str, int], now_s: float) -> dict[str, int]:
-        """Take in the arms on which the chooser wants flows to begin. Returns those that are not ours."""
+        """Take in the arms on which the chooser wants flows to begin. Returns the arms of prefixes without an
+        entry of this class.
+        """
         rest, until_s = {}, now_s + self._start_lasts_s
         for prefix, arm in news.items():
             number = self.prefixes.find(prefix)
@@ -313,7 +331,7 @@ class LiveLearner:
         return rest
 
     def release(self, free: Free) -> None:
-        """Take the entries of prefixes out of the table that are no longer ours to plan."""
+        """Take entries out of the table whose prefixes an operator or an experiment rules now."""
         numbers = self.prefixes.numbers()
         numbers = numbers[self._plans.written[numbers]]
         if numbers.size:
@@ -322,17 +340,18 @@ class LiveLearner:
             self._starts.put(_absent(self._take_out(numbers[gone])))
 
     def close_table(self) -> None:
-        """Take all our entries out of the table."""
+        """Take all entries of this class out of the table."""
         numbers = self.prefixes.numbers()
         self._starts.put(_absent(self._take_out(numbers)))
 
     # Other hosts
 
     def lessons(self, since: int, now_s: float) -> tuple[Ints, Effects]:
-        """The prefixes with traffic that have learned since the lesson `since`, and the effects there.
+        """The prefixes with traffic that have learned since the lesson `since`, shape (n,), and their
+        effects, shape (n, arms).
 
-        By the prefixes' own visits alone, so that no host hears its own word again: shape (n,), (n, arms).
-        Single hosts below them are left out.
+        The effects come from the prefixes' own visits alone, so that no server gets its own knowledge back
+        from others. Single hosts below the prefixes are left out.
         """
         numbers = self.prefixes.numbers()
         numbers = numbers[self.prefixes.parent[numbers] < 0]
@@ -342,12 +361,13 @@ class LiveLearner:
         return numbers, self.learner.posteriors.known(numbers, now_s)
 
     def tell(self, keys: np.ndarray, effects: Effects, hosts: Ints, now_s: float) -> int:
-        """Take over what other hosts know of prefixes, and plan for these at the next look.
+        """Take over the knowledge that other servers have of prefixes, and plan for these prefixes at the
+        next look.
 
         Args:
             keys: the prefixes, `PREFIX_KEY`, shape (n,), each once.
-            effects: shape (n, arms), with a variance of infinity for an arm of which nothing is known.
-            hosts: numbers of the hosts that know something, shape (n,).
+            effects: shape (n, arms). The variance is infinite for an arm of which nothing is known.
+            hosts: for each prefix, the number of servers that know something of it, shape (n,).
             now_s: Unix time.
 
         Returns:
@@ -366,7 +386,7 @@ class LiveLearner:
         return int(np.count_nonzero(~room))
 
     def told(self, limit: int) -> Ints:
-        """The prefixes of which other hosts know something, the latest word first, at most `limit`."""
+        """At most `limit` prefixes of which other servers know something, the most recently told first."""
         numbers, site = self.prefixes.numbers(), self.learner.site
         numbers = numbers[site.knows(numbers)]
         return numbers[np.argsort(-site.told_s[numbers], kind="stable")[:limit]]
@@ -374,14 +394,14 @@ class LiveLearner:
     # What is known
 
     def news_of(self, prefix: str) -> News:
-        """The changes and surprises on a prefix since the daemon's start."""
+        """The path changes and surprises of a prefix since the daemon's start."""
         number, plans = self.prefixes.find(prefix), self._plans
         if number is None:
             return News(0, 0)
         return News(int(plans.path_changes[number]), int(plans.surprises[number]))
 
     def of(self, numbers: Ints, now_s: float) -> list[PrefixState]:
-        """The states of these prefixes."""
+        """The states of these prefixes, or of all."""
         if not numbers.size:
             return []
         learner, plans = self.learner, self._plans
@@ -409,7 +429,7 @@ class LiveLearner:
         ]
 
     def state(self) -> dict[str, np.ndarray]:
-        """All that was learned, as arrays that the caller may keep."""
+        """All knowledge, as arrays that the caller may keep."""
         return {
             "format": np.array(FORMAT),
             "arms": self.arms.copy(),
@@ -419,7 +439,7 @@ class LiveLearner:
         }
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> bool:
-        """Take over the result of `state`; false where it is of other arms. Raises `ArtifactError`."""
+        """Take over the result of `state`. Returns false if it has other arms. Raises `ArtifactError`."""
         try:
             if int(arrays["format"]) != FORMAT:
                 raise ArtifactError(f"it has version {int(arrays['format'])}; this release reads {FORMAT}")
@@ -471,7 +491,9 @@ class LiveLearner:
         return number if host is None else host
 
     def place_of(self, table: FlowTable, slot: int) -> str:
-        """The prefix of an open flow, or its host if that is known by itself, as the daemon writes it."""
+        """The prefix of an open flow as the daemon writes it, or the flow's host if the host has knowledge of
+        its own.
+        """
         number = self._of_flow(table, slot)
         return table.prefix[slot] if number < 0 else self.prefixes.texts[number]
 

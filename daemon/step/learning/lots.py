@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lots: the arms among which the visits of a prefix draw, as entries of the module's table and back again.
+"""Lots: the arms among which the visits of a prefix draw. They become entries of the module's table, and are
+read from these again.
 
-A prefix has an incumbent and, mostly, a trial. Each is an arm, or the decision's own choice. The generation
-of an entry names both. The trial has less than half of the weight. So an outcome tells the lot of its visit
-by itself, also to a daemon that started later.
+A prefix has an incumbent and, mostly, a trial. Each of the two is an arm or the decision's own choice. The
+generation of an entry encodes both, and the trial has less than half of the weight. So the lot of a visit can
+be read from an outcome alone, even by a daemon that started later.
 
-No two lots of an entry begin on the same arm: so the first arm of a flow tells its lot, too.
+The two lots of an entry begin on different arms. So the first arm of a flow shows its lot, too.
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ from ltp_switcher.daemon.steer import LEARNED
 from ltp_switcher.daemon.step.learning.places import Places
 
 DECISION: Final = 0
-"""The lot of the decision's own choice; the others are ids of arms."""
+"""The lot that stands for the decision's own choice; any other lot is the id of an arm."""
 WEIGHTS: Final = 65_535
 """Sum of the weights of an entry."""
 FIRST_WINDOW_PKTS: Final = 10
-"""Window of a learned arm until its first control: the kernel's own for a new flow (RFC 6928)."""
+"""Window of a learned arm until its first control, in packets. It is the kernel's own window for a new flow
+(RFC 6928).
+"""
 _BITS: Final = ARMS_MAX.bit_length()
 _MASK: Final = (1 << _BITS) - 1
 _NUMBERS: Final = 1 << (32 - 2 * _BITS)
@@ -35,19 +38,19 @@ _IS_LEARNED: Final = np.isin(np.arange(256), list(LEARNED))
 
 
 def generations(incumbent: ArmIds, trial: ArmIds, number: int) -> npt.NDArray[np.uint32]:
-    """The generations of entries, shape (n,), never 0. `number`: of the plan; it may begin anew."""
+    """The generations of entries, shape (n,), never 0. `number` is the plan's number; it may begin anew."""
     made = 1 + number % (_NUMBERS - 1)
     named = incumbent.astype(np.uint32) | trial.astype(np.uint32) << _BITS
     return (named | np.uint32(made << 2 * _BITS)).astype(np.uint32)
 
 
 def incumbents(generation: npt.NDArray[np.uint32]) -> ArmIds:
-    """The incumbents of entries by their generations, shape (n,); 0 stands for an entry without lots."""
+    """The incumbents that the generations of entries name, shape (n,); 0 stands for an entry without lots."""
     return (generation & _MASK).astype(np.uint8)
 
 
 def drawn(outcomes: OutcomeArray) -> ArmIds:
-    """Arms that the visits of flows drew, shape (n,). Where there was no lot, the flow is the decision's."""
+    """The arms that the visits of flows drew, shape (n,). A flow without a lot counts as the decision's."""
     generation = np.where(outcomes["visit"] > 0, outcomes["generation"], 0)
     trials = (generation >> _BITS & _MASK).astype(np.uint8)
     is_trial = 2 * outcomes["weight"].astype(np.int64) < outcomes["weights"]
@@ -55,14 +58,14 @@ def drawn(outcomes: OutcomeArray) -> ArmIds:
 
 
 def chance(outcomes: OutcomeArray) -> Floats:
-    """The chances of the lots, shape (n,); 1 where no lot was drawn."""
+    """The probabilities of the lots that were drawn, shape (n,); 1 where no lot was drawn."""
     weights = outcomes["weights"].astype(np.float64)
     made: Floats = np.divide(outcomes["weight"], weights, out=np.ones(len(outcomes)), where=weights > 0)
     return made
 
 
 def trial_weights(chances: Floats) -> Ints:
-    """The weights of trials with these chances, below one half each: shape (n,)."""
+    """The weights that give trials these probabilities, shape (n,). Each is below half of `WEIGHTS`."""
     weights = np.rint(chances * WEIGHTS).astype(np.int64)
     return np.where(chances > 0, weights.clip(1, WEIGHTS // 2), 0)
 
@@ -74,15 +77,15 @@ def entries(
     generation: npt.NDArray[np.uint32],
     lifetime_s: int,
 ) -> npt.NDArray[np.void]:
-    """Entries of the table, `START_DTYPE`, shape (n,).
+    """Make entries of the table, `START_DTYPE`, shape (n,).
 
     Args:
         places: prefixes and hosts, shape (n,).
-        starts: the arms on which the incumbent's and the trial's flows begin, shape (n, 2). A prefix whose
-            incumbent has none leaves the table.
-        weights: of the trials, shape (n,); with 0 a trial is left out.
-        generation: shape (n,).
-        lifetime_s: time for which the entries count.
+        starts: the arms on which flows of the incumbent and of the trial begin, shape (n, 2). A prefix whose
+            incumbent has no such arm leaves the table.
+        weights: of the trials, shape (n,). A trial with weight 0 is left out.
+        generation: of each entry, shape (n,).
+        lifetime_s: time for which the entries count, in seconds.
     """
     made = np.zeros(len(places), START_DTYPE)
     for name, field in (("addr", "address"), ("family", "family"), ("bits", "bits")):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Places: destination prefixes, and single hosts below them, as keys of the knowledge of each."""
+"""Places: destination prefixes and single hosts below them. Knowledge from visits is kept by place."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ltp_switcher.daemon.gain.outcomes import network_text
 from ltp_switcher.daemon.settings.prefixes import PREFIX_BITS_V4, PREFIX_BITS_V6
 
 PLACE: Final = np.dtype([("netns", "=u4"), ("family", "=u2"), ("bits", "=u2"), ("address", "u1", (16,))])
-"""Network namespace, address family, and the first `bits` of an address; its other bits are 0."""
+"""Network namespace, address family, and the first `bits` of an address. The rest of the address is 0."""
 Places = npt.NDArray[np.void]
-"""`PLACE`, shape (n,)."""
+"""An array of places, `PLACE`, shape (n,)."""
 _OPAQUE: Final = np.dtype(f"V{PLACE.itemsize}")
 
 
 def of_prefixes(keys: npt.NDArray[np.void]) -> Places:
-    """Prefixes, `gain.outcomes.PREFIX_KEY`, as places, shape (n,)."""
+    """Turn prefixes, `gain.outcomes.PREFIX_KEY`, into places, shape (n,)."""
     made = np.zeros(len(keys), PLACE)
     made["netns"], made["family"] = keys["netns"], keys["family"]
     made["bits"] = np.where(keys["family"] == socket.AF_INET, PREFIX_BITS_V4, PREFIX_BITS_V6)
@@ -43,7 +43,7 @@ def hosts_of(outcomes: OutcomeArray) -> Places:
 
 
 def prefixes_of(hosts: Places) -> Places:
-    """The prefixes of hosts, shape (n,)."""
+    """The prefixes in which hosts are, shape (n,)."""
     made = hosts.copy()
     is_v4 = hosts["family"] == socket.AF_INET
     made["bits"] = np.where(is_v4, PREFIX_BITS_V4, PREFIX_BITS_V6)
@@ -53,13 +53,13 @@ def prefixes_of(hosts: Places) -> Places:
 
 
 def are_hosts(places: Places) -> Bools:
-    """True for single hosts, shape (n,)."""
+    """True for places that are single hosts, shape (n,)."""
     found: Bools = places["bits"] == np.where(places["family"] == socket.AF_INET, 32, 128)
     return found
 
 
 def names_of(places: Places) -> list[bytes]:
-    """A name for each place: the same for equal places alone."""
+    """A name for each place. Only equal places have equal names."""
     names: list[bytes] = np.ascontiguousarray(places).view(_OPAQUE).tolist()
     return names
 

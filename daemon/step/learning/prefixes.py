@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The prefixes and hosts that are known, each with a number, and the sizes of the flows to them."""
+"""The known prefixes and hosts, each with a number, and the mean values of the flows to them."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from ltp_switcher.errors import ArtifactError
 from ltp_switcher.slots import SlotArrays, column
 
 PREFIXES_MAX: Final = 16_384
-"""Prefixes and hosts that are remembered."""
+"""Most prefixes and hosts that are remembered."""
 HOSTS_MAX: Final = 16
-"""Hosts of a prefix that are known by themselves."""
+"""Most hosts of a prefix that have knowledge of their own."""
 _MAKES_ROOM: Final = 16
 """The share of the prefixes that is forgotten at a time, for want of room, is one over this."""
 _OPAQUE: Final = np.dtype(f"V{PREFIX_KEY.itemsize}")
 FLOWS_MEMORY: Final = 200.0
-"""Flows after which the mean of a prefix and size class is that of the newest ones."""
+"""Number of newest flows over which the mean of a prefix and size class reaches back."""
 
 
 class KnownPrefixes(SlotArrays):
-    """Numbers of prefixes and hosts, from 0 on. A number is used again after its place was forgotten."""
+    """The known prefixes and hosts, numbered from 0 on. The number of a forgotten place is used again."""
 
     place = column(PLACE)
     parent = column(np.int64, initial=-1)
-    """The number of a host's prefix; -1 for a prefix."""
+    """The number of a host's prefix; -1 if the place is a prefix."""
     hosts = column(np.int64)
-    """Hosts of the prefix that have numbers of their own."""
+    """Number of hosts of the prefix that have numbers of their own."""
     several = column(np.bool_)
     """Whether flows went to more than one host of the prefix."""
     _address = column(np.uint8, 16)
@@ -45,9 +45,9 @@ class KnownPrefixes(SlotArrays):
     seen_s = column(np.float64)
     """Unix time of the last outcome."""
     mean = column(np.float64, len(value.SIZE_NAMES))
-    """Mean raw value of the flows of each size class."""
+    """Mean raw value of flows to the place, by size class."""
     flows = column(np.float64, len(value.SIZE_NAMES))
-    """Flows in that mean, at most `FLOWS_MEMORY`; 0 where there is none."""
+    """Number of flows in the mean, at most `FLOWS_MEMORY`; 0 if there is no mean."""
 
     def __init__(self, most: int = PREFIXES_MAX) -> None:
         super().__init__()
@@ -58,14 +58,14 @@ class KnownPrefixes(SlotArrays):
         self._gone: list[Places] = []
         self._watched = Watched()
         self.texts: list[str] = []
-        """Prefixes and hosts as the daemon writes them; empty where a number is free."""
+        """Prefixes and hosts as the daemon writes them, by number; empty where a number is free."""
 
     def __len__(self) -> int:
         return len(self._number)
 
     @property
     def single_hosts(self) -> int:
-        """Hosts with numbers of their own."""
+        """Number of hosts that have numbers of their own."""
         return int(np.count_nonzero(self.parent[self.numbers()] >= 0))
 
     def numbers(self) -> Ints:
@@ -73,13 +73,13 @@ class KnownPrefixes(SlotArrays):
         return np.fromiter(self._number.values(), np.int64, len(self._number))
 
     def find(self, text: str) -> int | None:
-        """The number of a prefix that is known."""
+        """The number of a prefix; None if it is not known."""
         return self._by_text.get(text)
 
     def of(self, outcomes: OutcomeArray, now_s: float) -> tuple[Ints, Ints]:
-        """The numbers of the flows' prefixes, or of their hosts where these have some: shape (n,).
+        """The number of each flow's host if it has one, else of its prefix: shape (n,).
 
-        Those that are new or were given anew come second.
+        The second result holds the numbers that are new or were given anew.
         """
         keys, members = np.unique(prefix_keys(outcomes).view(_OPAQUE), return_inverse=True)
         members, wanted = members.ravel(), places.of_prefixes(keys.view(PREFIX_KEY))
@@ -108,7 +108,8 @@ class KnownPrefixes(SlotArrays):
         self.several[numbers[others]] = True
 
     def split(self, numbers: Ints, outcomes: OutcomeArray, visits: Ints) -> Ints:
-        """Give hosts numbers of their own that have had enough visits beside others. Returns these numbers.
+        """Give numbers of their own to hosts that have had enough visits and are not alone in their prefix.
+        Returns these numbers.
 
         Args:
             numbers: of the flows' prefixes or hosts, shape (n,).
@@ -131,14 +132,14 @@ class KnownPrefixes(SlotArrays):
         return np.array(made, np.int64)
 
     def and_hosts(self, number: int) -> Ints:
-        """The number of a prefix, and those of its hosts that have some."""
+        """The number of a prefix, and the numbers of its hosts that have some."""
         numbers = self.numbers()
         return np.concatenate([[number], numbers[self.parent[numbers] == number]])
 
     def told(self, keys: np.ndarray, now_s: float) -> tuple[Ints, Ints]:
-        """The numbers of prefixes that others tell of, and the places of those that are new.
+        """The numbers of prefixes of which other servers have told us, and the indices of the new ones.
 
-        No prefix is forgotten for them. One for which there is no room has the number -1.
+        No known prefix is forgotten to make room. A prefix without room gets the number -1.
 
         Args:
             keys: `PREFIX_KEY`, shape (n,), each once.
@@ -152,13 +153,14 @@ class KnownPrefixes(SlotArrays):
         return numbers, new
 
     def take(self, numbers: Ints, classes: Ints, raw: Floats) -> Floats:
-        """The values of flows relative to the mean of prefix and size class, clipped: shape (n,).
+        """The values of flows relative to the mean of their prefix and size class, clipped, shape (n,).
 
-        The mean is that of the flows before these or, where there is none, of these. They enter it then.
+        The mean is over earlier flows or, if there are none, over these flows. Afterwards these flows enter
+        the mean.
 
         Args:
             numbers: of the prefixes, shape (n,).
-            classes: of size, shape (n,).
+            classes: size classes of the flows, shape (n,).
             raw: `value.raw_values`, shape (n,).
         """
         groups, members = np.unique(numbers * len(value.SIZE_NAMES) + classes, return_inverse=True)
@@ -178,7 +180,7 @@ class KnownPrefixes(SlotArrays):
         return relative
 
     def forget(self, numbers: Ints) -> None:
-        """Free the numbers of these prefixes, and the numbers of their hosts."""
+        """Free the numbers of these prefixes and of their hosts."""
         known = self.numbers()
         numbers = np.union1d(numbers, known[np.isin(self.parent[known], numbers)])
         self._gone.append(self.place[numbers])
@@ -195,7 +197,9 @@ class KnownPrefixes(SlotArrays):
         return np.concatenate([np.zeros(0, PLACE), *gone])
 
     def state(self) -> dict[str, np.ndarray]:
-        """Prefixes and hosts by number up to the highest, as arrays that the caller may keep."""
+        """All prefixes and hosts by number, up to the highest number in use, as arrays that the caller may
+        keep.
+        """
         size = len(self.texts)
         return {
             "keys": self.place[:size].copy().view(np.uint8).reshape(size, PLACE.itemsize),
@@ -205,7 +209,7 @@ class KnownPrefixes(SlotArrays):
         }
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> int:
-        """Take over the result of `state`. Returns how many numbers there are. Raises `ArtifactError`."""
+        """Take over the result of `state`. Returns the length of its arrays. Raises `ArtifactError`."""
         keys, seen_s = np.asarray(arrays["keys"], np.uint8), np.asarray(arrays["prefix_seen_s"], float)
         size = len(seen_s)
         mean, flows = (np.asarray(arrays[name], float) for name in ("class_mean", "class_flows"))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Outcomes in, visits that have ended out.
+"""Turns the outcomes of flows into visits that have ended.
 
-A visit is one observation: the mean value of its flows by their information. It has ended when nothing was
-heard of it for a time in which any flow that is still open would have told of itself.
+A visit is one observation: the mean value of its flows, weighted by their information. It has ended when no
+outcome came for `QUIET_S`, because an open flow would have sent one in that time.
 """
 
 from __future__ import annotations
@@ -20,27 +20,29 @@ from ltp_switcher.errors import ArtifactError
 from ltp_switcher.slots import SlotArrays, column
 
 QUIET_S: Final = 12.0
-"""An open flow tells of itself every 10 s, and the daemon asks once a second."""
+"""Time without an outcome after which a visit has ended, in seconds. An open flow reports every 10 s, and the
+daemon asks once a second.
+"""
 OPEN_MAX: Final = 65_536
-"""Visits that are open at a time; further ones are counted and left out."""
+"""Most visits that are open at a time; further visits are counted and left out."""
 _KEY: Final = np.dtype([("prefix", "=i8"), ("number", "=i8"), ("generation", "=u4"), ("lot", "=u4")])
 _OPAQUE: Final = np.dtype(f"V{_KEY.itemsize}")
 _COLUMNS: Final = ("key", "information", "values", "flows", "heard_s", "ended_s")
 
 
 class Tally(SlotArrays):
-    """The visits that have not ended, and the sums of their flows."""
+    """The visits that have not ended, and the sums over their flows."""
 
     is_open = column(np.bool_)
     key = column(_KEY)
     information = column(np.float64)
     values = column(np.float64)
-    """Sum of the values by their information."""
+    """Sum of the flows' values, weighted by information."""
     flows = column(np.float64)
     heard_s = column(np.float64)
-    """Time of the last outcome of any of its flows."""
+    """Time of the last outcome of any of the visit's flows."""
     ended_s = column(np.float64)
-    """Time at which the last of its flows ended."""
+    """Time at which the last of the visit's flows ended."""
 
     def __init__(self, most: int = OPEN_MAX) -> None:
         super().__init__()
@@ -48,7 +50,7 @@ class Tally(SlotArrays):
         self._at: dict[bytes, int] = {}
         self._free: list[int] = []
         self.left_out = 0
-        """Outcomes of visits for which there was no room."""
+        """Number of outcomes whose visits had no room."""
 
     def __len__(self) -> int:
         return len(self._at)
@@ -57,17 +59,18 @@ class Tally(SlotArrays):
         self, prefixes: Ints, lots: ArmIds, numbers: Ints, generations: Ints, told_s: Floats,
         ended: Bools, values: Floats, information: Floats,
     ) -> None:  # fmt: skip
-        """Take in outcomes, shape (n,) each. Those of flows that last only tell that their visit does.
+        """Take in outcomes; each array has the shape (n,). The outcome of an open flow only keeps its visit
+        open.
 
         Args:
-            prefixes: their numbers.
-            lots: what their visits drew.
-            numbers: of the visits within prefix and generation.
+            prefixes: numbers of the flows' prefixes.
+            lots: arms that the visits drew.
+            numbers: of the visits, within a prefix and a generation.
             generations: of the entries by which the visits drew.
-            told_s: time of the outcome.
+            told_s: time of each outcome, in seconds.
             ended: whether the flow has ended.
-            values: its value; NaN where it is not known.
-            information: how much it says.
+            values: value of each flow; NaN if unknown.
+            information: weight of each value.
         """
         keys = np.zeros(len(prefixes), _KEY)
         keys["prefix"], keys["number"] = prefixes, numbers
@@ -85,7 +88,7 @@ class Tally(SlotArrays):
         np.maximum.at(self.ended_s, places, told_s[says])
 
     def ended(self, now_s: float) -> tuple[Visits, npt.NDArray[np.uint32]]:
-        """Take out the visits that have ended, oldest first, and the generations of their entries.
+        """Remove and return the visits that have ended, oldest first, with the generations of their entries.
 
         `Visits.arms` are the lots.
         """
@@ -102,7 +105,7 @@ class Tally(SlotArrays):
         return visits, keys["generation"].copy()
 
     def forget(self, prefixes: Ints) -> None:
-        """Leave out the open visits of these prefixes."""
+        """Remove the open visits of these prefixes."""
         if self._at:
             self._close(np.flatnonzero(self.is_open & np.isin(self.key["prefix"], prefixes)))
 
@@ -113,7 +116,10 @@ class Tally(SlotArrays):
         return {"open_key": keys} | {f"open_{name}": getattr(self, name)[at] for name in _COLUMNS[1:]}
 
     def restore(self, arrays: Mapping[str, np.ndarray], prefixes: int) -> None:
-        """Take over the result of `state`, of so many prefixes. Raises `ArtifactError` if it does not fit."""
+        """Take over the result of `state` for known prefixes 0 to `prefixes` - 1.
+
+        Raises `ArtifactError` if it does not fit.
+        """
         keys = np.ascontiguousarray(arrays["open_key"], np.uint8)
         size = len(keys)
         columns = {name: np.asarray(arrays[f"open_{name}"], float) for name in _COLUMNS[1:]}
